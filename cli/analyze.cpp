@@ -114,13 +114,13 @@ class Analyze {
 
   Exit run() {
     analysis::RunOptions run;
-    std::optional<faces::Filter> filter;
+    std::optional<output::Filter> filter;
     if (const Exit exit = prepare(run, filter); exit != Exit::fine) return exit;
     std::unique_ptr<analysis::CsvTables> csv;
     if (!options_.csv.empty()) {
       auto made = analysis::CsvTables::create(options_.csv, options_.csv_packets);
       if (!made) {
-        complain("--csv: " + made.error());
+        report_error("--csv: " + made.error());
         return Exit::trouble;
       }
       csv = std::move(*made);
@@ -135,7 +135,7 @@ class Analyze {
       for (const std::string& file : options_.files)
         if (std::error_code error;
             file == "-" || (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))) {
-          complain(fmt::format("--html reads its input twice, so it takes files: {} is a stream. Save it first",
+          report_error(fmt::format("--html reads its input twice, so it takes files: {} is a stream. Save it first",
                                file == "-" ? "standard input" : file));
           return Exit::usage;
         }
@@ -146,10 +146,10 @@ class Analyze {
     const analysis::RunResult result = follows ? follow(run) : analysis::run(run);
     progress.clear();
     bool whole = result.troubles.empty();
-    for (const std::string& trouble : result.troubles) complain(trouble);
+    for (const std::string& trouble : result.troubles) report_error(trouble);
     if (csv)
       if (const auto finished = csv->finish(); !finished) {
-        complain("--csv: " + finished.error());
+        report_error("--csv: " + finished.error());
         whole = false;
       }
     if (!result.troubles.empty() && result.input.files.empty()) return Exit::trouble;
@@ -202,22 +202,22 @@ class Analyze {
     const int error = errno;
     if (file && std::fclose(file) != 0) written = false;
     if (!written)
-      complain(fmt::format("--html: {} could not be written: {}", options_.html, std::strerror(error ? error : errno)));
+      report_error(fmt::format("--html: {} could not be written: {}", options_.html, std::strerror(error ? error : errno)));
     return written;
   }
 
   /// Shows how it stands while packets come, until interrupted.
   analysis::RunResult follow(const analysis::RunOptions& run) {
-    using Clock = analysis::Following::Clock;
+    using Clock = analysis::LiveAnalysis::Clock;
     const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options_.json;
     const std::chrono::duration<double> period(options_.every > 0 ? options_.every : terminal ? 1.0 : 10.0);
     const Interruption interruption;
     captures::LiveCapture::Options live;
     live.filter = options_.capture_filter;
-    const auto following = options_.interface.empty() ? analysis::Following::file(options_.files.front(), run)
-                                                      : analysis::Following::device(options_.interface, live, run);
+    const auto following = options_.interface.empty() ? analysis::LiveAnalysis::file(options_.files.front(), run)
+                                                      : analysis::LiveAnalysis::device(options_.interface, live, run);
     if (!following) return {analysis::Analysis(run.analysis), {}, {following.error()}, 0};
-    analysis::Following& it = **following;
+    analysis::LiveAnalysis& it = **following;
     std::uint64_t shown = UINT64_MAX;
     while (!interrupted && it.take(Clock::now() + std::chrono::duration_cast<Clock::duration>(period), interrupted)) {
       if (options_.json || (!terminal && shown == it.packets())) continue;
@@ -244,7 +244,7 @@ class Analyze {
     return output.settle(true);
   }
 
-  Exit prepare(analysis::RunOptions& run, std::optional<faces::Filter>& filter) {
+  Exit prepare(analysis::RunOptions& run, std::optional<output::Filter>& filter) {
     run.files = options_.files;
     run.connection = options_.connection;
     run.threads = options_.threads ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
@@ -256,15 +256,15 @@ class Analyze {
       if (evidence == "source-port") run.tracker.use_source_port = false;
     }
     if (!options_.filter.empty()) {
-      auto compiled = faces::Filter::compile(options_.filter);
+      auto compiled = output::Filter::compile(options_.filter);
       if (!compiled) {
-        complain("--filter:\n" + faces::to_string(compiled.error(), options_.filter));
+        report_error("--filter:\n" + output::to_string(compiled.error(), options_.filter));
         return Exit::usage;
       }
       filter = std::move(*compiled);
       run.filter = &*filter;
       if (options_.no_crc && filter->uses_crcs()) {
-        complain("--filter asks for CRCs, which --no-crc leaves unverified");
+        report_error("--filter asks for CRCs, which --no-crc leaves unverified");
         return Exit::usage;
       }
     }
@@ -272,19 +272,19 @@ class Analyze {
     if (!options_.from.empty()) run.from = *analysis::Boundary::parse(options_.from);
     if (!options_.to.empty()) run.to = *analysis::Boundary::parse(options_.to);
     if (options_.counters.size() > 2) {
-      complain("--counters is given at most twice: before and after");
+      report_error("--counters is given at most twice: before and after");
       return Exit::usage;
     }
     for (std::size_t i = 0; i < options_.counters.size(); ++i) {
       std::ifstream file(options_.counters[i], std::ios::binary);
       const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
       if (!file.is_open() || file.bad()) {
-        complain(fmt::format("--counters: {} cannot be read", options_.counters[i]));
+        report_error(fmt::format("--counters: {} cannot be read", options_.counters[i]));
         return Exit::trouble;
       }
       auto counters = analysis::parse_counters(text);
       if (!counters) {
-        complain(fmt::format("--counters: {} {}", options_.counters[i], counters.error()));
+        report_error(fmt::format("--counters: {} {}", options_.counters[i], counters.error()));
         return Exit::trouble;
       }
       (i + 1 == options_.counters.size() ? after_ : before_) = std::move(*counters);

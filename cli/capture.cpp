@@ -55,7 +55,7 @@ std::int64_t nanoseconds_of(double seconds) { return static_cast<std::int64_t>(s
 Exit list() {
   const auto devices = captures::LiveCapture::devices();
   if (!devices) {
-    complain(captures::to_string(devices.error()));
+    report_error(captures::to_string(devices.error()));
     return Exit::trouble;
   }
   Output output;
@@ -67,7 +67,7 @@ Exit list() {
     while (out.back() == ' ') out.pop_back();
     out += '\n';
   }
-  if (devices->empty()) complain("no interface can be seen; capturing may need root or CAP_NET_RAW");
+  if (devices->empty()) report_error("no interface can be seen; capturing may need root or CAP_NET_RAW");
   return output.finish() ? Exit::fine : Exit::trouble;
 }
 
@@ -91,7 +91,7 @@ class Capture {
     how.immediate = options_.output == "-";
     auto live = captures::LiveCapture::open(options_.interface, how);
     if (!live) {
-      complain(captures::to_string(live.error()));
+      report_error(captures::to_string(live.error()));
       return live.error().kind == captures::CaptureError::Kind::filter ? Exit::usage : Exit::trouble;
     }
     live_.emplace(std::move(*live));
@@ -152,10 +152,10 @@ class Capture {
     if (terminal && shown != begun) fmt::print(stderr, "\r\033[K");
     const auto closed = writer.close(now());
     summarize(writer);
-    if (next == captures::Next::error) complain(captures::to_string(live_->error()));
+    if (next == captures::Next::error) report_error(captures::to_string(live_->error()));
     // A reader that goes away has seen enough.
-    if (!written && options_.output != "-") complain(captures::to_string(written.error()));
-    if (written && !closed) complain(captures::to_string(closed.error()));
+    if (!written && options_.output != "-") report_error(captures::to_string(written.error()));
+    if (written && !closed) report_error(captures::to_string(closed.error()));
     return next == captures::Next::error || (!written && options_.output != "-") || (written && !closed) ? Exit::trouble
                                                                                                          : Exit::fine;
   }
@@ -179,7 +179,7 @@ class Capture {
     }
     if (writer.files_begun() > 1)
       text += fmt::format(", {} files, {} kept", writer.files_begun(), writer.files().size());
-    complain(text);
+    report_error(text);
   }
 
   const Options& options_;

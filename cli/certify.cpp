@@ -42,7 +42,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire certify --device lab:rxe --resume new        goes on where that run was cut off
 
 No certification by IBTA, UNH-IOL or any other body: clauses are named as we read them.
-Exit status: 0 all as expected, 1 an unexpected result (--preflight: something that has to be mended), 2 wrong usage,
+Exit status: 0 all as expected, 1 an unexpected result (--preflight: something that has to be recomputed), 2 wrong usage,
 3 the device could not be reached, or was lost too often; 130 ended by ctrl-C, the report is of what ran.)";
 
 struct Options {
@@ -102,7 +102,7 @@ Exit run_preflight(const Options& options) {
   const auto findings = target ? conformance::preflight(**target)
                                : std::vector<conformance::Finding>{conformance::unreachable(target.error())};
   if (!target && target.error().usage) {
-    complain("certify: " + target.error().message);
+    report_error("certify: " + target.error().message);
     return Exit::usage;
   }
   output.text() = conformance::text_of(findings);
@@ -120,7 +120,7 @@ class Teller final : public conformance::AssessmentListener {
         cap_(conformance::is_on_bench(options.run.target.device) ? options.run.target.frames_per_second : 0) {}
 
   void known(const std::string& device, bool found) override {
-    complain(found
+    report_error(found
                  ? fmt::format("certify: results of {} that are known and examined are no news; --no-expected forgets "
                                "them",
                                device)
@@ -128,13 +128,13 @@ class Teller final : public conformance::AssessmentListener {
                                fmt::join(conformance::ExpectedResults::devices(), ", ")));
   }
   void opened(conformance::Target& target) override {
-    complain(fmt::format("certify: crafted frames go over {} to {}{}", target.wire(), target.destinations(),
+    report_error(fmt::format("certify: crafted frames go over {} to {}{}", target.wire(), target.destinations(),
                          cap_ ? fmt::format("; at most {} a second", cap_) : ""));
   }
   void looked(const std::vector<conformance::Finding>& findings) override {
     for (const conformance::Finding& finding : findings)
       if (finding.status != conformance::Finding::Status::pass)
-        complain(fmt::format("certify: {}: {}: {}; {}", to_string(finding.status), finding.what, finding.found,
+        report_error(fmt::format("certify: {}: {}: {}; {}", to_string(finding.status), finding.what, finding.found,
                              finding.advice));
   }
   void begins(std::span<const Case* const> cases, const conformance::Report& report) override {
@@ -206,11 +206,11 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
   if (!options.html.empty())
     if (const auto written = conformance::write_text(options.html, to_html(report, "")); !written)
       troubles.push_back(written.error());
-  for (const std::string& trouble : troubles) complain("certify: " + trouble);
+  for (const std::string& trouble : troubles) report_error("certify: " + trouble);
   if (!output.finish() || !troubles.empty()) return Exit::trouble;
   if (!report.partial.empty()) return status_of_signal();
   for (const conformance::Rule* rule : made.unlike_them)
-    complain(fmt::format("certify: UNEXPECTED: {} {}: monitors saw it held, and it is known to be broken", rule->alias,
+    report_error(fmt::format("certify: UNEXPECTED: {} {}: monitors saw it held, and it is known to be broken", rule->alias,
                          rule->id));
   return made.is_news() ? Exit::found : Exit::fine;
 }
@@ -228,7 +228,7 @@ Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) 
       conformance::Breadth::all, seed ? seed : usual_seed, std::max(1U, std::thread::hardware_concurrency()),
       [&](const auto&) {
         if (const std::size_t count = ++done; count % 25 == 0)
-          complain(fmt::format("{} of {} faults", count,
+          report_error(fmt::format("{} of {} faults", count,
                                faults.empty() ? conformance::seeded_faults().size() : faults.size()));
       },
       faults);
@@ -236,7 +236,7 @@ Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) 
   output.text() += conformance::document_of(all);
   bool whole = true;
   const auto news = [&](const conformance::Mutation& mutation, const std::string& what) {
-    complain(fmt::format("{}: {}", mutation.fault->name, what));
+    report_error(fmt::format("{}: {}", mutation.fault->name, what));
     whole = false;
   };
   for (const conformance::Mutation& mutation : all) {
@@ -258,12 +258,12 @@ Exit run(Options& options) {
     if (conformance::is_chosen(which, options.only)) options.run.cases.push_back(&which);
   options.run.all_cases = options.only.empty();
   if (options.run.cases.empty()) {
-    complain("certify: no case has such a name; --list names them all");
+    report_error("certify: no case has such a name; --list names them all");
     return Exit::usage;
   }
   if (options.mutations) {
     if (const std::string why = conformance::in_vain(target, options.run.cases); !why.empty()) {
-      complain("certify: " + why);
+      report_error("certify: " + why);
       return Exit::usage;
     }
     return show_mutations(options.run.seed, target.faults);
@@ -271,14 +271,14 @@ Exit run(Options& options) {
   std::error_code error;
   target.agent = options.agent.empty() ? fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent"
                                        : fs::path(options.agent);
-  target.progress = [](std::string_view line) { complain(line); };
+  target.progress = [](std::string_view line) { report_error(line); };
   target.stop = catch_signals();
   if (options.preflight) return run_preflight(options);
   Teller teller(options);
   const auto made = conformance::Assessment::run(std::move(options.run), teller);
   if (!made) {
     using Kind = conformance::AssessmentError::Kind;
-    if (made.error().kind != Kind::bench) complain("certify: " + made.error().message);  // else the teller told
+    if (made.error().kind != Kind::bench) report_error("certify: " + made.error().message);  // else the teller told
     return made.error().kind == Kind::usage ? Exit::usage : Exit::trouble;
   }
   const Exit end = finish(options, **made, teller.output());

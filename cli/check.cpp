@@ -48,7 +48,7 @@ struct Options {
 };
 
 std::optional<tracking::PortAddress> read_address(std::string_view text) {
-  const auto bytes = faces::parse_ipv6(text);  // IPv4 is mapped
+  const auto bytes = output::parse_ipv6(text);  // IPv4 is mapped
   return bytes ? std::optional(tracking::PortAddress::of_gid(bytes->data())) : std::nullopt;
 }
 
@@ -63,15 +63,15 @@ Exit run(const Options& options) {
   if (const std::string pattern = check.monitors.rules.choose(options.rules); !pattern.empty()) {
     std::string like;
     for (const std::string_view name : conformance::nearest_rules(pattern)) like += fmt::format("\n  {}", name);
-    complain(fmt::format("--rule: there is no rule {}{}", pattern, like.empty() ? "" : "; near it are" + like));
+    report_error(fmt::format("--rule: there is no rule {}{}", pattern, like.empty() ? "" : "; near it are" + like));
     return Exit::usage;
   }
   if (options.level) check.monitors.rules.at_least(*options.level);
-  std::optional<faces::Filter> filter;
+  std::optional<output::Filter> filter;
   if (!options.filter.empty()) {
-    auto compiled = faces::Filter::compile(options.filter);
+    auto compiled = output::Filter::compile(options.filter);
     if (!compiled) {
-      complain("--filter:\n" + faces::to_string(compiled.error(), options.filter));
+      report_error("--filter:\n" + output::to_string(compiled.error(), options.filter));
       return Exit::usage;
     }
     filter = std::move(*compiled);
@@ -83,7 +83,7 @@ Exit run(const Options& options) {
   };
   const conformance::CheckResult result = conformance::check(check);
   progress.clear();
-  for (const std::string& trouble : result.troubles) complain(trouble);
+  for (const std::string& trouble : result.troubles) report_error(trouble);
   if (!result.troubles.empty() && result.input.files.empty()) return Exit::trouble;
   const conformance::Json report = conformance::report_of(result);
   Output output;

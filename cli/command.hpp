@@ -57,6 +57,6 @@ CLI::Option* add_choice(CLI::App& app, const std::string& option, Value& value,
 std::string check_positive(const std::string& text);
 
 /// One line on standard error, after the command's name: what could not be done, to what, and why.
-void complain(std::string_view message);
+void report_error(std::string_view message);
 
 }  // namespace rdmawire::cli

@@ -37,7 +37,7 @@ struct Options {
   std::vector<std::string> files;
   std::vector<std::string> frames;
   std::string filter;
-  faces::TimeStyle time = faces::TimeStyle::relative;
+  output::TimeStyle time = output::TimeStyle::relative;
   Colours colours = Colours::automatic;
   bool tree = false;
   bool hexdump = false;
@@ -59,14 +59,14 @@ class Dissect {
 
   Exit run() {
     if (!options_.filter.empty()) {
-      auto filter = faces::Filter::compile(options_.filter);
+      auto filter = output::Filter::compile(options_.filter);
       if (!filter) {
-        complain("--filter:\n" + faces::to_string(filter.error(), options_.filter));
+        report_error("--filter:\n" + output::to_string(filter.error(), options_.filter));
         return Exit::usage;
       }
       filter_ = std::move(*filter);
       if (options_.no_crc && filter_->uses_crcs()) {
-        complain("--filter asks for CRCs, which --no-crc leaves unverified");
+        report_error("--filter asks for CRCs, which --no-crc leaves unverified");
         return Exit::usage;
       }
     }
@@ -90,17 +90,17 @@ class Dissect {
     auto reader = captures::Reader::open(file);
     if (!reader) {
       output_.settle(true);
-      complain(captures::to_string(reader.error()));
+      report_error(captures::to_string(reader.error()));
       return false;
     }
     const bool live = file == "-";
     tracking::Dissector dissector(dissector_options_);
-    faces::LinePrinter lines(line_options_);
+    output::LinePrinter lines(line_options_);
     tracking::Packet packet;
     captures::Record record;
     captures::Next next = captures::Next::record;
     std::uint64_t shown = 0;
-    faces::Count count;
+    output::Count count;
     while (!stopped_ && (next = reader->next(record)) == captures::Next::record) {
       if (record.number == 1) lines.set_origin(record.time);
       packet.number = record.number;
@@ -124,12 +124,12 @@ class Dissect {
     if (options_.count) output_.text() += options_.json ? count.json() : count.text(line_options_.colours);
     if (next != captures::Next::error) return true;
     output_.settle(true);
-    complain(captures::to_string(reader->error()));
+    report_error(captures::to_string(reader->error()));
     return false;
   }
 
   // What is missing for the capture's own sake must not be taken for trouble on the wire.
-  void tell_lost(const captures::Reader& reader, faces::Count& count) {
+  void tell_lost(const captures::Reader& reader, output::Count& count) {
     std::uint64_t lost = 0;
     for (const captures::Interface& interface : reader.interfaces())
       if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt) {
@@ -138,12 +138,12 @@ class Dissect {
       }
     if (lost == 0 || options_.count) return;
     output_.settle(true);
-    complain(fmt::format("{}: the capture itself lost {} packets, as it says", reader.name(), lost));
+    report_error(fmt::format("{}: the capture itself lost {} packets, as it says", reader.name(), lost));
   }
 
-  void append(faces::LinePrinter& lines, const tracking::Packet& packet, const captures::Record& record,
+  void append(output::LinePrinter& lines, const tracking::Packet& packet, const captures::Record& record,
               const std::string& file) {
-    faces::PacketContext context;
+    output::PacketContext context;
     comments_.clear();
     if (!record.options.empty())
       for (std::string_view comment : record.comments()) comments_.push_back(comment);
@@ -153,19 +153,19 @@ class Dissect {
     if (options_.json) return json_.append(out, packet, context);
     const bool colours = line_options_.colours;
     if (options_.tree)
-      faces::append_tree(out, packet, context, {.colours = colours});
+      output::append_tree(out, packet, context, {.colours = colours});
     else
       lines.append(out, packet);
-    if (options_.hexdump) faces::append_hexdump(out, packet, colours);
+    if (options_.hexdump) output::append_hexdump(out, packet, colours);
     if (options_.tree || options_.hexdump) out += '\n';
   }
 
   const Options& options_;
   tracking::DissectorOptions dissector_options_;
-  faces::LineOptions line_options_;
-  std::optional<faces::Filter> filter_;
+  output::LineOptions line_options_;
+  std::optional<output::Filter> filter_;
   FrameSet frames_;
-  faces::JsonWriter json_;
+  output::JsonWriter json_;
   std::vector<std::string_view> comments_;
   Output output_;
   Progress progress_;
@@ -188,11 +188,11 @@ void add_dissect(CLI::App& app, Work& work) {
   sub->add_option("--limit", options->limit, "of each capture, show so many packets at most")
       ->check(check_positive)
       ->type_name("N");
-  add_choice<faces::TimeStyle>(*sub, "--time", options->time,
-                               {{"relative", faces::TimeStyle::relative},
-                                {"absolute", faces::TimeStyle::absolute},
-                                {"epoch", faces::TimeStyle::epoch},
-                                {"delta", faces::TimeStyle::delta}},
+  add_choice<output::TimeStyle>(*sub, "--time", options->time,
+                               {{"relative", output::TimeStyle::relative},
+                                {"absolute", output::TimeStyle::absolute},
+                                {"epoch", output::TimeStyle::epoch},
+                                {"delta", output::TimeStyle::delta}},
                                "a line's time, since the first packet or the previous one shown, or UTC");
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->check(CLI::Range(1, 65535))

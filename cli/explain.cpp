@@ -44,12 +44,12 @@ Exit run(const Options& options) {
   std::string& out = output.text();
   const bool colours = use_colours(options.colours, STDOUT_FILENO);
   if (options.reference) {
-    out = faces::reference_page();
+    out = output::reference_page();
   } else if (options.rules) {
     out = conformance::rules_page();
   } else if (options.words.empty()) {
-    out = options.json ? faces::list_topics_json() + "\n"
-                       : faces::list_topics(colours) + "\nConformance rules: rdmawire explain rules\n";
+    out = options.json ? output::list_topics_json() + "\n"
+                       : output::list_topics(colours) + "\nConformance rules: rdmawire explain rules\n";
   } else {
     const std::string query = fmt::format("{}", fmt::join(options.words, " "));
     out = conformance::explanation(query, options.json, colours);
@@ -57,7 +57,7 @@ Exit run(const Options& options) {
       std::string message = fmt::format("explain: nothing is called \"{}\"", query);
       const std::vector<std::string> names = conformance::nearest_explained(query);
       if (!names.empty()) message += fmt::format("; nearest: {}", fmt::join(names, ", "));
-      complain(message);
+      report_error(message);
       return Exit::usage;
     }
   }

@@ -74,11 +74,11 @@ std::optional<captures::SipKey> key_from(const std::string& path, const std::str
 
 Exit run(const Options& options) {
   captures::ExtractOptions how;
-  std::optional<faces::Filter> filter;
+  std::optional<output::Filter> filter;
   if (!options.filter.empty()) {
-    auto compiled = faces::Filter::compile(options.filter);
+    auto compiled = output::Filter::compile(options.filter);
     if (!compiled) {
-      complain(fmt::format("--filter\n{}", faces::to_string(compiled.error(), options.filter)));
+      report_error(fmt::format("--filter\n{}", output::to_string(compiled.error(), options.filter)));
       return Exit::usage;
     }
     filter = std::move(*compiled);
@@ -94,26 +94,26 @@ Exit run(const Options& options) {
   if (options.anonymize) {
     const auto key = key_from(options.key, options.key_text);
     if (!key) {
-      complain(fmt::format("--key {}: is empty or cannot be read", options.key));
+      report_error(fmt::format("--key {}: is empty or cannot be read", options.key));
       return Exit::trouble;
     }
     how.anonymize = captures::AnonymizeOptions{*key, options.blank_payload};
   }
   if (same_file(options.file, options.output)) {
-    complain(fmt::format("{}: is the input; write to another file", options.output));
+    report_error(fmt::format("{}: is the input; write to another file", options.output));
     return Exit::usage;
   }
 
   auto reader = captures::Reader::open(options.file);
   if (!reader) {
-    complain(captures::to_string(reader.error()));
+    report_error(captures::to_string(reader.error()));
     return Exit::trouble;
   }
   captures::Writer::Options written;
   written.section.application = "rdmawire " RDMAWIRE_VERSION;
   auto writer = captures::Writer::create(options.output, written);
   if (!writer) {
-    complain(captures::to_string(writer.error()));
+    report_error(captures::to_string(writer.error()));
     return Exit::trouble;
   }
   Progress progress;
@@ -123,14 +123,14 @@ Exit run(const Options& options) {
   if (extracted)
     if (auto closed = writer->close(); !closed) extracted = tl::unexpected(closed.error());
   if (!extracted) {
-    complain(captures::to_string(extracted.error()));
+    report_error(captures::to_string(extracted.error()));
     return Exit::trouble;
   }
-  if (extracted->input) complain(captures::to_string(*extracted->input));
+  if (extracted->input) report_error(captures::to_string(*extracted->input));
   if (extracted->selected == 0)
-    complain(fmt::format("{}: none of {} packets matched; {} is empty", options.file, extracted->read, options.output));
+    report_error(fmt::format("{}: none of {} packets matched; {} is empty", options.file, extracted->read, options.output));
   else if (options.anonymize && writer->format() == captures::Format::pcap)
-    complain(fmt::format("{}: pcap has no comments, so the original status of the CRCs is lost; pcapng keeps it",
+    report_error(fmt::format("{}: pcap has no comments, so the original status of the CRCs is lost; pcapng keeps it",
                          options.output));
   return extracted->input ? Exit::trouble : Exit::fine;
 }

@@ -108,7 +108,7 @@ lab::StopDescriptor catch_signals() {
 Exit trouble(const LabError& error, bool briefly) {
   const std::string& message = error.message;
   if (error.kind != LabError::Kind::stopped)
-    complain("lab: " + (briefly ? message.substr(0, message.find('\n')) : message));
+    report_error("lab: " + (briefly ? message.substr(0, message.find('\n')) : message));
   return error.kind == LabError::Kind::usage ? Exit::usage : Exit::trouble;
 }
 
@@ -117,11 +117,11 @@ Exit status_of_signal() { return stop_signal ? static_cast<Exit>(128 + stop_sign
 namespace {
 
 // What is being done: a line each on standard error, from the second second on.
-class Story {
+class ProgressPrinter {
  public:
-  explicit Story(bool quiet) : quiet_(quiet) {}
+  explicit ProgressPrinter(bool quiet) : quiet_(quiet) {}
   void operator()(std::string_view line) const {
-    if (!quiet_) complain("lab: " + std::string(line));
+    if (!quiet_) report_error("lab: " + std::string(line));
   }
 
  private:
@@ -255,11 +255,11 @@ class Lab {
     for (std::size_t i = 0; i < guests_.size(); ++i) {
       const auto complaints = guests_[i].complaints();
       for (; told_[i] < complaints.size(); ++told_[i]) {
-        const lab::Complaint& complaint = complaints[told_[i]];
+        const lab::KernelReport& complaint = complaints[told_[i]];
         std::string text = fmt::format("lab: {}: the kernel complains ({}): {}", guests_[i].name(),
                                        lab::to_string(complaint.kind), complaint.what);
         for (const std::string& line : complaint.lines) text += "\n  " + line;
-        complain(text);
+        report_error(text);
         any = true;
       }
     }
@@ -301,7 +301,7 @@ class Lab {
   }
 
   const Options& options_;
-  Story story_;
+  ProgressPrinter story_;
   lab::RunDirectory directory_;
   lab::Image image_;
   std::vector<lab::Guest> guests_;  // they end before the directory that they are in goes away
@@ -440,7 +440,7 @@ Exit talk(const fs::path& guest) {
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   std::optional<RawTerminal> raw;
   if (terminal) {
-    complain("lab: a shell in the guest; exit or ctrl-] leaves it");
+    report_error("lab: a shell in the guest; exit or ctrl-] leaves it");
     winsize size{};
     if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col)
       send(fmt::format("stty rows {} cols {}; clear\n", size.ws_row, size.ws_col));
@@ -459,7 +459,7 @@ Exit talk(const fs::path& guest) {
       const ssize_t got = ::read(socket.get(), buffer, sizeof buffer);
       if (got <= 0) {
         raw.reset();
-        complain("lab: the guest has ended");
+        report_error("lab: the guest has ended");
         return Exit::trouble;
       }
       seen.append(buffer, static_cast<std::size_t>(got));
@@ -579,7 +579,7 @@ Exit clean(const Options& options) {
   fmt::print("swept; {} up\n", living->size() == 1 ? "1 lab is" : fmt::format("{} labs are", living->size()));
   if (!options.cache) return Exit::fine;
   const fs::path cache = lab::default_cache();
-  auto bytes = lab::clean_cache(cache, stop_event, Story(false));
+  auto bytes = lab::clean_cache(cache, stop_event, ProgressPrinter(false));
   if (!bytes) return trouble(bytes.error());
   fmt::print("emptied {}: {:.1f} MB\n", cache.string(), static_cast<double>(*bytes) / 1e6);
   return Exit::fine;

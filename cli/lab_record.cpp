@@ -127,7 +127,7 @@ class Bench {
     how_.stop = how_.image.stop = how_.guests.stop = stop;
     if (!options.quiet)
       how_.progress = how_.image.progress =
-          how_.guests.progress = [](std::string_view line) { complain("lab: " + std::string(line)); };
+          how_.guests.progress = [](std::string_view line) { report_error("lab: " + std::string(line)); };
   }
 
   lab::Result<lab::Recording> record(const lab::RecordingPlan& plan, const std::string& file) {
@@ -171,7 +171,7 @@ class Bench {
 Exit record(const Options& options) {
   if (options.list) return list(options);
   if (options.scenarios.empty() || options.output.empty()) {
-    complain("lab record: it takes a scenario and -o FILE; --list prints the scenarios");
+    report_error("lab record: it takes a scenario and -o FILE; --list prints the scenarios");
     return Exit::usage;
   }
   const auto plans = plans_of(options);
@@ -179,7 +179,7 @@ Exit record(const Options& options) {
   std::error_code error;
   const bool many = plans->size() > 1 || fs::is_directory(options.output, error) || options.output.ends_with('/');
   if (many && !fs::create_directories(options.output, error) && error) {
-    complain(fmt::format("lab record: making the directory {}: {}", options.output, error.message()));
+    report_error(fmt::format("lab record: making the directory {}: {}", options.output, error.message()));
     return Exit::trouble;
   }
   bool siw = false;
@@ -198,16 +198,16 @@ Exit record(const Options& options) {
       if (recording.error().kind == LabError::Kind::stopped) return status_of_signal();
       exit = trouble(recording.error());
       if (recording.error().kind == LabError::Kind::program || recording.error().kind == LabError::Kind::timeout)
-        complain("lab: what was recorded is in " + file);
+        report_error("lab: what was recorded is in " + file);
       // Without a lab nothing more can be recorded.
       if (recording.error().kind != LabError::Kind::program && recording.error().kind != LabError::Kind::timeout)
         return exit;
       continue;
     }
     for (const std::string& complaint : recording->complaints)
-      complain(fmt::format("lab: {}: a guest's kernel complains: {}", name, complaint));
+      report_error(fmt::format("lab: {}: a guest's kernel complains: {}", name, complaint));
     if (!options.quiet && !options.json)
-      complain(fmt::format("lab: {}: {} frames, {} faults done, {:.1f} s", file == "-" ? name : file, recording->frames,
+      report_error(fmt::format("lab: {}: {} frames, {} faults done, {:.1f} s", file == "-" ? name : file, recording->frames,
                            recording->faults.size(), recording->seconds));
     if (options.json)
       told.push_back({{"scenario", plan.scenario->name},

@@ -14,7 +14,7 @@ rdmawire::cli::Exit complain_about_command(CLI::App& app, const CLI::RequiredErr
     for (const CLI::App* sub : app.get_subcommands({})) names += (names.empty() ? "" : ", ") + sub->get_name();
     std::string what = "which command?";
     if (argc > 1) what = std::string("there is no command \"") + argv[1] + "\";";
-    rdmawire::cli::complain(what + " there are " + names);
+    rdmawire::cli::report_error(what + " there are " + names);
   } else {
     static_cast<void>(app.exit(error));
   }

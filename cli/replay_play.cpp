@@ -82,7 +82,7 @@ class Play {
       return go();
     } catch (const Refusal& refusal) {
       output_.settle(true);
-      complain(refusal.why);
+      report_error(refusal.why);
       return refusal.exit;
     }
   }
@@ -112,7 +112,7 @@ class Play {
     else
       tell_dry(report);
     const bool whole = output_.finish();
-    if (!report.trouble.empty()) complain(report.trouble);
+    if (!report.trouble.empty()) report_error(report.trouble);
     return whole && report.trouble.empty() && report.unable() == 0 ? Exit::fine : Exit::trouble;
   }
 
@@ -132,7 +132,7 @@ class Play {
     }
     learnt_ = std::move(mapping->learnt);
     map_ = std::move(mapping->map);
-    for (const std::string& warning : mapping->warnings) complain(warning);
+    for (const std::string& warning : mapping->warnings) report_error(warning);
     surveyed_ = true;
   }
 
@@ -146,14 +146,14 @@ class Play {
     out << text;
     out.close();
     if (!out) refuse(Exit::trouble, options_.write_map + ": it cannot be written");
-    complain(fmt::format("{}: {} connection{}; fill in what is live, and give it to --map", options_.write_map,
+    report_error(fmt::format("{}: {} connection{}; fill in what is live, and give it to --map", options_.write_map,
                          map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
 
-  static std::optional<faces::Filter> filter(const char* option, const std::string& text) {
+  static std::optional<output::Filter> filter(const char* option, const std::string& text) {
     if (text.empty()) return std::nullopt;
-    auto compiled = faces::Filter::compile(text);
-    if (!compiled) refuse(Exit::usage, fmt::format("{}:\n{}", option, faces::to_string(compiled.error(), text)));
+    auto compiled = output::Filter::compile(text);
+    if (!compiled) refuse(Exit::usage, fmt::format("{}:\n{}", option, output::to_string(compiled.error(), text)));
     return std::move(*compiled);
   }
 
@@ -193,7 +193,7 @@ class Play {
     player_.changes.ip_step = options_.ip_step;
     player_.changes.qp_step = options_.qp_step;
     player_.most_frames = options_.limit;
-    player_.most_bytes = options_.bytes;
+    player_.max_bytes = options_.bytes;
     player_.most_time = static_cast<std::int64_t>(options_.seconds * 1e9);
     player_.include = filter("--include", options_.include);
     player_.exclude = filter("--exclude", options_.exclude);
@@ -231,7 +231,7 @@ class Play {
           refuse(Exit::usage, fmt::format("{} ({}): frames that others made are sent there only with --allow-target {}",
                                           name, target.about, target.name));
         all_safe_ &= target.safe;
-        complain(fmt::format("{}{} ({})", options_.dry_run ? "would send to " : "to ", name, target.about));
+        report_error(fmt::format("{}{} ({})", options_.dry_run ? "would send to " : "to ", name, target.about));
         auto wire = options_.dry_run ? replay::WireResult<std::unique_ptr<Wire>>(replay::make_null_wire())
                                      : replay::open_wire(*spec);
         if (!wire)
@@ -272,12 +272,12 @@ class Play {
       }
     std::string text;
     for (const std::string& end : ends) text += (text.empty() ? "" : ", ") + end;
-    complain(fmt::format("{} connection{}, between {}", map_.connections.size(),
+    report_error(fmt::format("{} connection{}, between {}", map_.connections.size(),
                          map_.connections.size() == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
     for (const MappedConnection& c : map_.connections)
       if (const std::string unknown = not_known(c); !unknown.empty())
-        complain(fmt::format("{}: not known live, and so as captured: {}", c.name, unknown));
+        report_error(fmt::format("{}: not known live, and so as captured: {}", c.name, unknown));
   }
 
   bool step() {
@@ -308,7 +308,7 @@ class Play {
   void tell_dry(const replay::ReplayReport& report) {
     std::uint64_t skipped = 0;
     for (const auto& skip : report.skipped) skipped += skip.frames;
-    complain(fmt::format("{} frames read, {} would be rewritten, {} would not be sent", report.read, report.rewritten,
+    report_error(fmt::format("{} frames read, {} would be rewritten, {} would not be sent", report.read, report.rewritten,
                          skipped));
   }
 
@@ -350,7 +350,7 @@ void add_duration(CLI::App& app, const std::string& option, std::int64_t& value,
   app.add_option_function<std::string>(
          option,
          [&value](const std::string& text) {
-           const auto nanoseconds = faces::parse_duration(text);
+           const auto nanoseconds = output::parse_duration(text);
            if (!nanoseconds || *nanoseconds > std::uint64_t{1} << 62)
              throw CLI::ValidationError(text + " is no duration: 10ms, 1.5s, 200us");
            value = static_cast<std::int64_t>(*nanoseconds);
@@ -425,7 +425,7 @@ void add_play_options(CLI::App& app, PlayOptions& o) {
   auto* mask = app.add_option_function<std::string>(
                       "--icrc-mask",
                       [&o](const std::string& text) {
-                        const auto value = faces::parse_number(text);
+                        const auto value = output::parse_number(text);
                         if (!value || *value > 0xffffffff)
                           throw CLI::ValidationError(text + " is no number of 32 bits");
                         o.rewrite.icrc_mask = static_cast<std::uint32_t>(*value);

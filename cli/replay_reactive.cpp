@@ -52,7 +52,7 @@ class Watcher {
 };
 
 Exit complained(const std::string& message, bool usage) {
-  complain("replay: " + message);
+  report_error("replay: " + message);
   return usage ? Exit::usage : Exit::trouble;
 }
 
@@ -141,12 +141,12 @@ Exit replay_reactive(ReactiveOptions options) {
                              : fs::path(options.agent);
   options.target.family = iwarp ? conformance::Family::iwarp : conformance::Family::infiniband;
   options.target.seed = options.seed;
-  options.target.progress = [](std::string_view line) { complain(line); };
+  options.target.progress = [](std::string_view line) { report_error(line); };
   options.target.stop = catch_signals();
   auto target = conformance::Target::open(options.target);
   if (!target) return complained(target.error().message, target.error().usage);
   if (!conformance::is_cheap(options.target.device))
-    complain(fmt::format("replay: frames go over {} to {}{}", (*target)->wire(), (*target)->destinations(),
+    report_error(fmt::format("replay: frames go over {} to {}{}", (*target)->wire(), (*target)->destinations(),
                          conformance::is_on_bench(options.target.device) && options.target.frames_per_second
                              ? fmt::format("; at most {} a second", options.target.frames_per_second)
                              : ""));

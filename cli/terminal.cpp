@@ -22,7 +22,7 @@ std::string check_positive(const std::string& text) {
   return is_positive ? std::string() : text + " is not a number above 0";
 }
 
-void complain(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
+void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
 
 void add_colour_option(CLI::App& app, Colours& colours) {
   add_choice<Colours>(app, "--color", colours,
@@ -69,7 +69,7 @@ bool Output::flush() {
 bool Output::finish() {
   flush();
   if (error_ == 0) return true;
-  complain(fmt::format("standard output: {}", std::strerror(error_)));
+  report_error(fmt::format("standard output: {}", std::strerror(error_)));
   return false;
 }
 

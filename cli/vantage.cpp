@@ -31,7 +31,7 @@ bool fails(const Json& report, const std::string& word) {
 
 bool is_vantage_finding(const std::string& word) {
   for (std::size_t i = 0; i < vantage::fates; ++i)
-    if (to_string(static_cast<vantage::Fate>(i)) == word) return true;
+    if (to_string(static_cast<vantage::HopOutcome>(i)) == word) return true;
   for (const std::string_view other : {"delayed", "lost_before_first", "lost_behind_last", "unrelated", "inexact",
                                        "unidentified", "not_synchronized", "unsteady_clock", "order_unknown"})
     if (word == other) return true;
@@ -47,26 +47,26 @@ Exit compare_vantage_points(const VantageOptions& options) {
   run.layout.synchronized = options.synchronized;
   if (options.window > 0) run.matcher.window = std::llround(options.window * 1e9);
   if (const auto fine = vantage::check_points(options.files); !fine) {
-    complain("--vantage: " + fine.error());
+    report_error("--vantage: " + fine.error());
     return Exit::usage;
   }
   auto order = vantage::order_of_points(options.order, options.files);
   if (!order) {
-    complain("--order: " + order.error());
+    report_error("--order: " + order.error());
     return Exit::usage;
   }
   run.layout.order = std::move(*order);
-  std::optional<faces::Filter> filter;
+  std::optional<output::Filter> filter;
   if (!options.filter.empty()) {
-    auto compiled = faces::Filter::compile(options.filter);
+    auto compiled = output::Filter::compile(options.filter);
     if (!compiled) {
-      complain("--filter:\n" + faces::to_string(compiled.error(), options.filter));
+      report_error("--filter:\n" + output::to_string(compiled.error(), options.filter));
       return Exit::usage;
     }
     filter = std::move(*compiled);
     run.read.filter = &*filter;
     if (options.no_crc && filter->uses_crcs()) {
-      complain("--filter asks for CRCs, which --no-crc leaves unverified");
+      report_error("--filter asks for CRCs, which --no-crc leaves unverified");
       return Exit::usage;
     }
   }
@@ -76,7 +76,7 @@ Exit compare_vantage_points(const VantageOptions& options) {
   // A file that cannot be opened leaves a hole in the order: it is told, and the order of the others stands.
   const vantage::Comparison comparison = vantage::run(run);
   progress.clear();
-  for (const std::string& trouble : comparison.troubles) complain(trouble);
+  for (const std::string& trouble : comparison.troubles) report_error(trouble);
   if (comparison.surveys.size() < 2) return Exit::trouble;
   const Json report = vantage::report_of(comparison);
   Output output;

@@ -1,6 +1,6 @@
 # A room is one static library, with its tests, benchmarks and fuzz targets beside its sources.
 #
-#   rdmawire_room(NAME
+#   rdmawire_component(NAME
 #     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
 #     USES target...            rooms above it and packages, public
 #     TESTS file_test.cpp...    one GoogleTest program for the room: NAME_test
@@ -49,8 +49,8 @@ file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 #define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
 " @ONLY)
 
-function(rdmawire_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
+function(rdmawire_component name)
+  cmake_parse_arguments(COMPONENT "" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
   set(target rdmawire_${name})
   add_library(${target} STATIC ${ROOM_SOURCES})
   add_library(rdmawire::${name} ALIAS ${target})
@@ -59,7 +59,7 @@ function(rdmawire_room name)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rdmawire>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PUBLIC ${ROOM_USES} PRIVATE $<BUILD_INTERFACE:rdmawire_flags>)
-  set_property(GLOBAL APPEND PROPERTY RDMAWIRE_ROOMS ${target})
+  set_property(GLOBAL APPEND PROPERTY RDMAWIRE_COMPONENTS ${target})
 
   if(RDMAWIRE_TESTS AND ROOM_TESTS)
     add_executable(${name}_test ${ROOM_TESTS})

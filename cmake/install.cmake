@@ -7,7 +7,7 @@
 
 include(CMakePackageConfigHelpers)
 
-get_property(rooms GLOBAL PROPERTY RDMAWIRE_ROOMS)
+get_property(rooms GLOBAL PROPERTY RDMAWIRE_COMPONENTS)
 list(REMOVE_ITEM rooms rdmawire_cli rdmawire_agent)  # serve one program alone
 
 add_library(rdmawire_rdmawire INTERFACE)

@@ -128,14 +128,14 @@ void Group::merge(const Group& other) {
 
 // Incast
 
-bool Incast::Worse::operator()(const IncastRow& a, const IncastRow& b) const {
+bool Incast::IncastOrder::operator()(const IncastRow& a, const IncastRow& b) const {
   return std::tie(b.senders, b.bytes, a.time, a.receiver) < std::tie(a.senders, a.bytes, b.time, b.receiver);
 }
 
 Incast::Incast(std::int64_t window, std::uint32_t receivers)
     : window_(std::max<std::int64_t>(window, 1)), receivers_(receivers), rows_(most_rows) {}
 
-void Incast::close(const PortAddress& receiver, const Receiver& row, Foremost<IncastRow, Worse>& rows) const {
+void Incast::close(const PortAddress& receiver, const Receiver& row, TopN<IncastRow, IncastOrder>& rows) const {
   if (row.senders < 2) return;
   rows.add({receiver, row.window * window_, row.senders, row.bytes});
 }
@@ -196,7 +196,7 @@ Analysis::Analysis(const AnalysisOptions& options)
       crc_causes_(options.talkers),
       latencies_(tracking::message_kinds * size_classes * phases),
       connection_rows_(options.connections),
-      events_(tracking::event_kinds, Foremost<Event, EarlierEvent>(options.events_of_a_kind)) {}
+      events_(tracking::event_kinds, TopN<Event, EarlierEvent>(options.events_of_a_kind)) {}
 
 void Analysis::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
@@ -377,7 +377,7 @@ void Analysis::message(const Connection& connection, const Message& message) {
   if (message.kind == MessageKind::write) region->written_bytes += message.size;
 }
 
-Troubled* Analysis::trouble_of(const Connection* connection) {
+ConnectionEvents* Analysis::trouble_of(const Connection* connection) {
   const std::uint64_t id = connection ? connection->id : 0;
   const auto found = troubled_.find(id);
   if (found != troubled_.end()) return &found->second;
@@ -407,7 +407,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
     case EventKind::rnr_nak: ++rnr_naks; break;
     case EventKind::cnp:
       rate_fell += event.cause == Cause::rate_fell;
-      rate_kept += event.cause == Cause::rate_kept;
+      rate_unchanged += event.cause == Cause::rate_unchanged;
       if (event.origin_frame && event.duration > 0) ce_to_cnp.add(event.duration);
       break;
     case EventKind::crc_bad:
@@ -422,7 +422,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
   // What costs nothing and what is part of normal work is counted, but no trouble.
   if (tracking::event_rows[static_cast<std::size_t>(event.kind)].severity == Severity::note) return;
   if (event.kind == EventKind::stall && event.cause == Cause::nothing_outstanding) return;
-  Troubled& troubled = *trouble_of(connection);
+  ConnectionEvents& troubled = *trouble_of(connection);
   if (connection) {
     troubled.ends = connection->ends;
     troubled.service = connection->service;
@@ -447,9 +447,9 @@ void Analysis::merged(const Connection& connection, std::uint64_t id) {
     });
   const auto found = troubled_.find(id);
   if (found == troubled_.end() || id == 0) return;
-  const Troubled half = std::move(found->second);
+  const ConnectionEvents half = std::move(found->second);
   troubled_.erase(found);
-  Troubled& whole = *trouble_of(&connection);
+  ConnectionEvents& whole = *trouble_of(&connection);
   whole.ends = connection.ends;
   whole.service = connection.service;
   whole.packets = {connection.sent[0].packets, connection.sent[1].packets};
@@ -469,9 +469,9 @@ void Analysis::add_queue_pair(const tracking::ConnectionEnd& end) {
   if (end.qp_known) static_cast<void>(queue_pairs_.at({end.address, PortAddress{}, std::uint64_t{end.qp}}));
 }
 
-void Analysis::connection(const Connection& connection, tracking::Farewell farewell) {
+void Analysis::connection(const Connection& connection, tracking::CloseReason close_reason) {
   ++connections;
-  evicted_connections += farewell == tracking::Farewell::evicted;
+  evicted_connections += close_reason == tracking::CloseReason::evicted;
   connection_rows_.add(connection);
   if (connection.service != tracking::Service::iwarp)
     for (const tracking::ConnectionEnd& end : connection.ends) add_queue_pair(end);
@@ -495,7 +495,7 @@ void Analysis::connection(const Connection& connection, tracking::Farewell farew
       // opening is there, the time counts from that.)
       constexpr std::int64_t long_enough = 10'000'000;
       const bool is_long = connection.opened_frame
-                               ? a.packets_again + b.packets_again != 0
+                               ? a.retransmitted_packets + b.retransmitted_packets != 0
                                : difference(connection.last_time, connection.first_time) >= long_enough;
       if (a.packets + b.packets >= 3 && is_long) one_way.add(connection);
     } else {
@@ -560,7 +560,7 @@ void Analysis::merge(const Analysis& other) {
   add_all(naks, other.naks);
   rnr_naks += other.rnr_naks;
   rate_fell += other.rate_fell;
-  rate_kept += other.rate_kept;
+  rate_unchanged += other.rate_unchanged;
   ce_to_cnp.merge(other.ce_to_cnp);
 
   connections += other.connections;

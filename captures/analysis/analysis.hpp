@@ -121,7 +121,7 @@ struct Group {
 };
 
 /// A connection to which something happened.
-struct Troubled {
+struct ConnectionEvents {
   std::array<tracking::ConnectionEnd, 2> ends;
   std::array<std::uint64_t, 2> packets{};  ///< that each end sent; what is known so far
   tracking::Service service = tracking::Service::rc;
@@ -129,14 +129,14 @@ struct Troubled {
 };
 
 /// Many connections with the same trait: how many, and the first of them.
-struct Trait {
+struct ConnectionCount {
   std::uint64_t connections = 0;
   std::uint64_t first_frame = UINT64_MAX;
   void add(const Connection& connection) {
     ++connections;
     first_frame = std::min(first_frame, connection.id);
   }
-  void merge(const Trait& other) {
+  void merge(const ConnectionCount& other) {
     connections += other.connections;
     first_frame = std::min(first_frame, other.first_frame);
   }
@@ -178,14 +178,14 @@ class Incast {
     friend bool operator==(const Address&, const Address&) = default;
     [[nodiscard]] std::uint64_t hash() const { return FlowKey{address, {}, 0}.hash(); }
   };
-  struct Worse {
+  struct IncastOrder {
     bool operator()(const IncastRow& a, const IncastRow& b) const;
   };
-  void close(const PortAddress& receiver, const Receiver& row, Foremost<IncastRow, Worse>& rows) const;
+  void close(const PortAddress& receiver, const Receiver& row, TopN<IncastRow, IncastOrder>& rows) const;
 
   std::int64_t window_;
   BoundedTable<Address, Receiver> receivers_;
-  Foremost<IncastRow, Worse> rows_;
+  TopN<IncastRow, IncastOrder> rows_;
 };
 
 /// Takes packets as they were dissected, and what the tracker says of them. Analyses of disjoint sets of endpoint pairs
@@ -207,7 +207,7 @@ class Analysis final : public tracking::Sink {
   void fetch_row(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_row({queue_pair_id}); }
   void message(const Connection& connection, const Message& message) override;
   void event(const Connection* connection, const Event& event) override;
-  void connection(const Connection& connection, tracking::Farewell farewell) override;
+  void connection(const Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const Connection& connection, std::uint64_t id) override;
   void merge(const Analysis& other);
 
@@ -238,17 +238,17 @@ class Analysis final : public tracking::Sink {
   std::array<Rounds, tracking::causes> retransmissions{};
   std::array<std::uint64_t, tracking::causes> naks{};
   std::uint64_t rnr_naks = 0;
-  std::uint64_t rate_fell = 0, rate_kept = 0;
+  std::uint64_t rate_fell = 0, rate_unchanged = 0;
   Histogram ce_to_cnp;
 
   std::uint64_t connections = 0, evicted_connections = 0;
-  Trait opened_before;  ///< reliable connections whose opening the capture does not have
-  Trait one_way;      ///< reliable ones of which one direction is there, with three packets or more, and not only for a
+  ConnectionCount opened_before;  ///< reliable connections whose opening the capture does not have
+  ConnectionCount one_way;      ///< reliable ones of which one direction is there, with three packets or more, and not only for a
                       ///< moment
-  Trait two_way;      ///< reliable ones of which both are there
-  Trait other_class;  ///< whose responses travel in another traffic class than the requests
+  ConnectionCount two_way;      ///< reliable ones of which both are there
+  ConnectionCount other_class;  ///< whose responses travel in another traffic class than the requests
   std::uint64_t copyable = 0, copies = 0;  ///< packets of which copies are told (requests, TCP segments); told ones
-  Trait guessed;                           ///< whose halves were joined at low confidence
+  ConnectionCount guessed;                           ///< whose halves were joined at low confidence
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;
@@ -266,7 +266,7 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] std::map<PortAddress, std::uint64_t> queue_pairs_by_address() const;
   /// What explains most of the wrong CRCs from one address to another; nullopt: nothing is known.
   [[nodiscard]] std::optional<Cause> crc_cause(const PortAddress& from, const PortAddress& to) const;
-  [[nodiscard]] const std::unordered_map<std::uint64_t, Troubled>& troubled() const { return troubled_; }
+  [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& troubled() const { return troubled_; }
   /// Whatever found no room in a table.
   [[nodiscard]] std::uint64_t overflow() const;
   [[nodiscard]] const AnalysisOptions& options() const { return options_; }
@@ -291,7 +291,7 @@ class Analysis final : public tracking::Sink {
   void add_pause(const tracking::Packet& packet);
   void add_latency(MessageKind kind, std::size_t size_class, Phase phase, std::int64_t ns);
   void add_queue_pair(const tracking::ConnectionEnd& end);
-  Troubled* trouble_of(const Connection* connection);
+  ConnectionEvents* trouble_of(const Connection* connection);
 
   AnalysisOptions options_;
   BoundedTable<FlowKey, TalkerRow> talkers_;
@@ -302,9 +302,9 @@ class Analysis final : public tracking::Sink {
   BoundedTable<FlowKey, Count> queue_pairs_;  ///< address and queue pair
   BoundedTable<FlowKey, Count> crc_causes_;
   std::vector<std::unique_ptr<Histogram>> latencies_;
-  Foremost<Connection, LargerConnection> connection_rows_;
-  std::vector<Foremost<Event, EarlierEvent>> events_;
-  std::unordered_map<std::uint64_t, Troubled> troubled_;
+  TopN<Connection, LargerConnection> connection_rows_;
+  std::vector<TopN<Event, EarlierEvent>> events_;
+  std::unordered_map<std::uint64_t, ConnectionEvents> troubled_;
   std::uint64_t troubled_left_out_ = 0;
   /// What constant sentences of loaded connections point to.
   std::vector<std::shared_ptr<const std::set<std::string, std::less<>>>> sentences_;

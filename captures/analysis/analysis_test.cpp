@@ -29,7 +29,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using tracking::Confidence;
-using tracking::Farewell;
+using tracking::CloseReason;
 using tracking::Outcome;
 using tracking::Service;
 
@@ -146,12 +146,12 @@ TEST(Series, BearsAnyTime) {
 
 // Tables with a bound
 
-TEST(Foremost, KeepsTheFirstWhateverTheOrder) {
+TEST(TopN, KeepsTheFirstWhateverTheOrder) {
   std::vector<int> numbers(1000);
   std::iota(numbers.begin(), numbers.end(), 0);
   std::mt19937 random(3);
   std::shuffle(numbers.begin(), numbers.end(), random);
-  Foremost<int, std::less<>> one(10), other(10);
+  TopN<int, std::less<>> one(10), other(10);
   for (std::size_t i = 0; i < numbers.size(); ++i) (i % 3 ? one : other).add(numbers[i]);
   one.merge(other);
   EXPECT_THAT(one.sorted(), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
@@ -220,7 +220,7 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
         e.packets = random() % 9;
         all.push_back({pair, [c, e](Analysis& analysis) { analysis.event(&c, e); }});
       }
-      all.push_back({pair, [c](Analysis& analysis) { analysis.connection(c, Farewell::ended); }});
+      all.push_back({pair, [c](Analysis& analysis) { analysis.connection(c, CloseReason::ended); }});
     }
     for (unsigned i = random() % 30; i-- > 0;) {
       const bool forth = random() % 2;
@@ -280,7 +280,7 @@ TEST(Findings, SayWhoWhatHowMuchWhereAndWhatNext) {
     analysis.event(&c, e);
     analysis.event(&c, event_of(EventKind::nak, Cause::psn_sequence_error, c.id, 213));
   }
-  analysis.connection(c, Farewell::ended);
+  analysis.connection(c, CloseReason::ended);
   const Json finding = report(analysis).at("findings").at(0);
   EXPECT_EQ(finding.at("who"), "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3");
   EXPECT_EQ(finding.at("title"), "31 retransmission rounds, 287 packets again (7.2 %), 1.90 s lost");
@@ -301,7 +301,7 @@ TEST(Findings, NothingWrongIsSaidPlainlyWithWhatWasLookedAt) {
   Event stall = event_of(EventKind::stall, Cause::nothing_outstanding, 1, 5);
   stall.duration = second;
   analysis.event(&c, stall);
-  analysis.connection(c, Farewell::ended);
+  analysis.connection(c, CloseReason::ended);
   EXPECT_TRUE(report(analysis).at("findings").empty());
   EXPECT_THAT(text(analysis), HasSubstr("Nothing wrong was found"));
   EXPECT_THAT(text(analysis), HasSubstr("Looked for"));
@@ -323,7 +323,7 @@ TEST(Findings, MarksAndNotificationsAreOneMatterOfAConnection) {
   for (std::uint64_t i = 0; i < 40; ++i) {
     Event marked = event_of(EventKind::ecn_marked, Cause::none, 1, 10 + i);
     analysis.event(&c, marked);
-    analysis.event(&c, event_of(EventKind::cnp, i % 2 ? Cause::rate_fell : Cause::rate_kept, 1, 100 + i));
+    analysis.event(&c, event_of(EventKind::cnp, i % 2 ? Cause::rate_fell : Cause::rate_unchanged, 1, 100 + i));
   }
   const Json findings = report(analysis).at("findings");
   ASSERT_EQ(findings.size(), 1U);
@@ -385,8 +385,8 @@ TEST(Findings, OfTheCaptureAsAWhole) {
   Analysis analysis;
   Connection c = connection_of(1);
   c.sent[1] = {};
-  c.sent[0].packets_again = 3;
-  analysis.connection(c, Farewell::evicted);
+  c.sent[0].retransmitted_packets = 3;
+  analysis.connection(c, CloseReason::evicted);
   Input input;
   input.files.push_back({"x.pcap", 10, 1000, 1, 5, {}});
   const Json whole = report(analysis, input);
@@ -402,7 +402,7 @@ TEST(Findings, AConnectionThatTheCapturesEndCutOffIsNotOneWay) {
   c.sent[1] = {};
   c.opened_frame = 0;
   c.last_time = c.first_time + 100'000;
-  analysis.connection(c, Farewell::ended);
+  analysis.connection(c, CloseReason::ended);
   EXPECT_TRUE(findings_of(analysis).empty());
 }
 
@@ -433,7 +433,7 @@ TEST(Findings, ACaptureWithEachPacketTwiceIsOneFindingAndTheFirst) {
     copies.duration = second;
     analysis.event(&c, copies);
     analysis.event(&c, event_of(EventKind::nak, Cause::remote_access_error, id, id + 9));
-    analysis.connection(c, Farewell::ended);
+    analysis.connection(c, CloseReason::ended);
   }
   const auto findings = findings_of(analysis);
   ASSERT_EQ(findings.size(), 4U);
@@ -451,7 +451,7 @@ TEST(Findings, SomeCopiesAreFindingsOfTheirConnections) {
   Event copies = event_of(EventKind::duplicate, Cause::none, 1, 5);
   copies.packets = 1000;
   analysis.event(&c, copies);
-  analysis.connection(c, Farewell::ended);
+  analysis.connection(c, CloseReason::ended);
   const auto findings = findings_of(analysis);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].title, "1000 packets seen twice");
@@ -467,7 +467,7 @@ TEST(Bounds, TroubledConnectionsBeyondTheBoundAreCountedTogether) {
   for (std::uint64_t id = 1; id <= 1000; ++id) {
     const Connection c = connection_of(id);
     analysis.event(&c, event_of(EventKind::crc_bad, Cause::unknown, id, id));
-    analysis.connection(c, Farewell::ended);
+    analysis.connection(c, CloseReason::ended);
   }
   EXPECT_LE(analysis.troubled().size(), 101U);
   EXPECT_EQ(analysis.kept_connections().size(), 10U);
@@ -687,7 +687,7 @@ TEST(Text, FitsItsWidth) {
     for (std::size_t end; (end = page.find('\n', from)) != std::string::npos; from = end + 1) {
       const std::string line = page.substr(from, end - from);
       if (line.find(".pcap") != std::string::npos) continue;
-      EXPECT_LE(faces::columns(line), width) << line;
+      EXPECT_LE(output::columns(line), width) << line;
     }
     EXPECT_THAT(page, Not(HasSubstr("\033")));
   }

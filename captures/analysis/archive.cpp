@@ -12,7 +12,7 @@ constexpr std::string_view magic = "rdmawire analysis " RDMAWIRE_VERSION " ";
 /// What tells builds apart that lay things out differently.
 std::string layout() {
   std::string text(magic);
-  for (const std::size_t size : {sizeof(Analysis), sizeof(Connection), sizeof(Event), sizeof(Troubled), sizeof(Group),
+  for (const std::size_t size : {sizeof(Analysis), sizeof(Connection), sizeof(Event), sizeof(ConnectionEvents), sizeof(Group),
                                  sizeof(TalkerRow), sizeof(RegionRow), sizeof(Series::Step), sizeof(PauseRow)})
     text += std::to_string(size) + " ";
   return text += "\n";
@@ -28,7 +28,7 @@ class Saver {
  public:
   static constexpr bool loads = false;
   void raw(void* from, std::size_t bytes) { out_.append(static_cast<const char*>(from), bytes); }
-  std::size_t count(std::size_t here, std::size_t /*least_bytes*/) {
+  std::size_t count(std::size_t here, std::size_t /*min_bytes*/) {
     auto number = static_cast<std::uint64_t>(here);
     raw(&number, sizeof number);
     return here;
@@ -55,10 +55,10 @@ class Loader {
     left_ = left_.subspan(bytes);
   }
   /// No count makes us allocate more than the bytes that are there could fill.
-  std::size_t count(std::size_t /*here*/, std::size_t least_bytes) {
+  std::size_t count(std::size_t /*here*/, std::size_t min_bytes) {
     std::uint64_t number = 0;
     raw(&number, sizeof number);
-    if (number > left_.size() / std::max<std::size_t>(least_bytes, 1)) throw Unreadable("a count exceeds its bytes");
+    if (number > left_.size() / std::max<std::size_t>(min_bytes, 1)) throw Unreadable("a count exceeds its bytes");
     return static_cast<std::size_t>(number);
   }
   void sentence(std::string_view& text) {
@@ -141,7 +141,7 @@ struct Archived {
     each(archive, set.table_);
   }
   template <class A, class Item, class Less>
-  static void each(A& archive, Foremost<Item, Less>& foremost) {
+  static void each(A& archive, TopN<Item, Less>& foremost) {
     std::uint64_t capacity = foremost.capacity_;
     all(archive, capacity, foremost.seen_, foremost.items_, foremost.worst_, foremost.bounded_);
     foremost.capacity_ = static_cast<std::size_t>(capacity);
@@ -162,7 +162,7 @@ struct Archived {
     all(archive, management.memberships, management.paths, management.counters, management.left_out);
   }
   template <class A>
-  static void each(A& archive, Troubled& troubled) {
+  static void each(A& archive, ConnectionEvents& troubled) {
     all(archive, troubled.ends, troubled.packets, troubled.service, troubled.groups);
     if constexpr (A::loads)
       for (Group& group : troubled.groups)
@@ -190,7 +190,7 @@ struct Archived {
     map(archive, a.pauses);
     all(archive, a.management, a.pauses_left_out, a.messages, a.message_bytes, a.operations, a.partial_messages,
         a.first_partial, a.unacknowledged, a.events, a.retransmitted_packets, a.retransmissions, a.naks, a.rnr_naks,
-        a.rate_fell, a.rate_kept, a.ce_to_cnp, a.connections, a.evicted_connections, a.opened_before, a.one_way,
+        a.rate_fell, a.rate_unchanged, a.ce_to_cnp, a.connections, a.evicted_connections, a.opened_before, a.one_way,
         a.two_way, a.other_class, a.copyable, a.copies, a.guessed, a.incast, a.talkers_, a.flow_queue_pairs_,
         a.flow_ports_, a.regions_, a.queue_pairs_, a.crc_causes_);
     for (auto& histogram : a.latencies_) {

@@ -127,14 +127,14 @@ class BoundedSet {
 /// The first `capacity` of all items in the order `Less`, whatever order they came in: keeping the first is what makes
 /// two of these merge exactly. No two items may be equal in that order.
 template <class Item, class Less>
-class Foremost {
+class TopN {
  public:
-  explicit Foremost(std::size_t capacity) : capacity_(capacity) {}
+  explicit TopN(std::size_t capacity) : capacity_(capacity) {}
   void add(const Item& item) {
     ++seen_;
     keep(item);
   }
-  void merge(const Foremost& other) {
+  void merge(const TopN& other) {
     for (const Item& item : other.items_) keep(item);
     seen_ += other.seen_;
   }

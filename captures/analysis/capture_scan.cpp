@@ -111,7 +111,7 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
   return boundary;
 }
 
-Walk::Walk(const WalkOptions& options, std::vector<std::string>& troubles)
+CaptureScan::CaptureScan(const WalkOptions& options, std::vector<std::string>& troubles)
     : options_(options), from_(options.from), to_(options.to) {
   for (const std::string& name : options.files) {
     auto reader = Reader::open(name);
@@ -135,22 +135,22 @@ Walk::Walk(const WalkOptions& options, std::vector<std::string>& troubles)
   to_ = to_.from_origin(origin);
 }
 
-unsigned Walk::shares(unsigned threads) {
+unsigned CaptureScan::shares(unsigned threads) {
   return static_cast<unsigned>(std::clamp<std::size_t>(threads, 1, most_workers));
 }
 
-bool Walk::seekable() const {
+bool CaptureScan::seekable() const {
   return std::all_of(files_.begin(), files_.end(), [](const OpenFile& file) { return file.seekable; });
 }
 
-void Walk::divide(unsigned shares, const std::function<void(unsigned)>& work) {
+void CaptureScan::divide(unsigned shares, const std::function<void(unsigned)>& work) {
   std::atomic<unsigned> next = 0;
   work_together(shares, [&] {
     for (unsigned share = next++; share < shares; share = next++) work(share);
   });
 }
 
-void Walk::through(FrameTaker& taker, bool first, Input& input, std::vector<std::string>& troubles) {
+void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& troubles) {
   const Window window(from_, to_);
   std::uint64_t frame = 0;
   Overlaps overlaps;

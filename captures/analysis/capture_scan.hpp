@@ -66,7 +66,7 @@ class Window {
 void note_end(const Reader& reader, Next next, Input::File& facts);
 
 /// Takes frames, numbered from 1 over all files.
-class FrameTaker {
+class FrameConsumer {
  public:
   /// `stays`: the record's bytes stay where they are until drain().
   virtual void add(const Record& record, std::uint64_t frame, bool stays) = 0;
@@ -74,20 +74,20 @@ class FrameTaker {
   virtual void drain() {}
 
  protected:
-  ~FrameTaker() = default;
+  ~FrameConsumer() = default;
 };
 
 /// The files of a run, opened once. Those that can be read more than once are walked by several threads at a time.
-class Walk {
+class CaptureScan {
  public:
   /// `troubles`: files that cannot be opened, one sentence each. `options` must outlive it.
-  Walk(const WalkOptions& options, std::vector<std::string>& troubles);
+  CaptureScan(const WalkOptions& options, std::vector<std::string>& troubles);
 
   /// Whether all can be read more than once.
   [[nodiscard]] bool seekable() const;
   /// Gives `taker` all frames within the boundaries. `first`: this is the first, or the only, thread: then `input` and
   /// `troubles` are filled, and progress is told.
-  void through(FrameTaker& taker, bool first, Input& input, std::vector<std::string>& troubles);
+  void through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& troubles);
   /// So many shares for `threads` threads that are wanted: one at least, and not more than threads are ever made.
   static unsigned shares(unsigned threads);
   /// Calls `work(share)` for each share from 0 on, each on a thread of its own as far as the system gives threads.

@@ -184,7 +184,7 @@ void CsvTables::event(const tracking::Connection* /*connection*/, const tracking
   state_->events.row(row);
 }
 
-void CsvTables::connection(const tracking::Connection& connection, tracking::Farewell /*farewell*/) {
+void CsvTables::connection(const tracking::Connection& connection, tracking::CloseReason /*farewell*/) {
   Json row = connection_json(connection);
   const Json a = flow_json(connection, End::a), b = flow_json(connection, End::b);
   const std::scoped_lock lock(state_->mutex);
@@ -210,7 +210,7 @@ void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t
   std::string& out = s.packets.text;
   const bool known = seen.frame == frame;
   out += fmt::format("{},", frame);
-  if (known) faces::append_seconds(out, seen.time);
+  if (known) output::append_seconds(out, seen.time);
   out += fmt::format(",{},{},", note.connection, note.end == End::a ? 'a' : 'b');
   if (known && seen.bth && opcode(seen.opcode).known) append_cell(out, opcode(seen.opcode).name);
   out += ',';

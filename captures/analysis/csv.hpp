@@ -22,7 +22,7 @@ class CsvTables final : public tracking::Sink {
   void add(const tracking::Packet& packet);
   void message(const tracking::Connection& connection, const tracking::Message& message) override;
   void event(const tracking::Connection* connection, const tracking::Event& event) override;
-  void connection(const tracking::Connection& connection, tracking::Farewell farewell) override;
+  void connection(const tracking::Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const tracking::Connection& connection, std::uint64_t id) override;
   void packet(const tracking::Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override;
   /// Writes what is left. An error when anything could not be written.

@@ -112,7 +112,7 @@ class Sample {
 };
 
 /// A packet as a ladder shows it.
-struct Rung {
+struct SequenceEntry {
   Seen seen;
   std::uint64_t ordinal = 0;  ///< among the connection's packets
   End end = End::a;
@@ -122,7 +122,7 @@ struct Rung {
 };
 
 /// "SEND Middle psn +12, 1024 bytes"
-std::string text_of(const Rung& rung) {
+std::string text_of(const SequenceEntry& rung) {
   const Seen& seen = rung.seen;
   std::string text;
   const auto out = std::back_inserter(text);
@@ -173,7 +173,7 @@ struct Ladder {
   std::string kind, cause;
   std::uint64_t first_frame = 0, cause_frame = 0, origin_frame = 0;
   std::vector<Anchor> anchors;
-  std::map<std::uint64_t, Rung> rungs;
+  std::map<std::uint64_t, SequenceEntry> rungs;
   std::size_t to_come = 0;
 };
 
@@ -195,7 +195,7 @@ class Collector final : public tracking::Sink {
     const Seen& seen = ring_[frame & (ring_.size() - 1)];
     ++kept.packets;
     if (seen.frame != frame) return;  // it waited longer than the ring reaches back
-    Rung rung;
+    SequenceEntry rung;
     rung.seen = seen;
     rung.ordinal = kept.packets;
     rung.end = note.end;
@@ -263,7 +263,7 @@ class Collector final : public tracking::Sink {
   struct Kept {
     std::optional<Plot> plotted;
     std::vector<std::size_t> ladders;  ///< indices
-    std::deque<Rung> before;           ///< the last ones
+    std::deque<SequenceEntry> before;           ///< the last ones
     std::uint64_t packets = 0;
     // Of each end's sequence: the last place in it, unwrapped, and for iWARP the offset that is 0 in it.
     std::array<std::int64_t, 2> last{};
@@ -347,7 +347,7 @@ class Collector final : public tracking::Sink {
   }
 
   /// Where the packet lies in the sequence of its requester, or of its stream.
-  static void place(Kept& kept, const tracking::PacketNote& note, Rung& rung) {
+  static void place(Kept& kept, const tracking::PacketNote& note, SequenceEntry& rung) {
     const Seen& seen = rung.seen;
     if (seen.segment) {
       std::int64_t& last = kept.last[index(note.end)];
@@ -368,7 +368,7 @@ class Collector final : public tracking::Sink {
     rung.sequence = last;
   }
 
-  void plot(Kept& kept, const Rung& rung) const {
+  void plot(Kept& kept, const SequenceEntry& rung) const {
     Plot& plot = *kept.plotted;
     const Seen& seen = rung.seen;
     plot.bytes[index(rung.end)][plot.step_of(seen.time)] += seen.payload;
@@ -405,7 +405,7 @@ class Collector final : public tracking::Sink {
     (plenty ? plot.plenty : plot.rare).add(point);
   }
 
-  void climb(Kept& kept, const Rung& rung) {
+  void climb(Kept& kept, const SequenceEntry& rung) {
     constexpr std::size_t most_before = 8;
     for (const std::size_t at : kept.ladders) {
       Ladder& ladder = ladders_[at];
@@ -429,7 +429,7 @@ class Collector final : public tracking::Sink {
     std::uint64_t ordinal = 0;
     for (const auto& [frame, rung] : ladder.rungs) {
       std::string time;
-      faces::append_seconds(time, rung.seen.time);
+      output::append_seconds(time, rung.seen.time);
       Json row{{"frame", frame}, {"time", time}, {"from", name(rung.end)}, {"text", text_of(rung)}};
       if (frame == ladder.cause_frame)
         row["mark"] = "cause";
@@ -463,7 +463,7 @@ class Collector final : public tracking::Sink {
       fmt::format_to(to, ",{},{}]", point.frame, point.bytes);
     }
     std::string start;
-    faces::append_seconds(start, plot.start);
+    output::append_seconds(start, plot.start);
     const Json series{{"start", start},
                       {"step_ns", plot.step},
                       {"bytes_a", plot.bytes[0]},

@@ -283,7 +283,7 @@ Severity severity_of(EventKind kind, Cause cause) {
 /// What happened to one sufferer, of one kind and cause, with what belongs to it.
 struct Case {
   std::uint64_t connection = 0;
-  const Troubled* troubled = nullptr;
+  const ConnectionEvents* troubled = nullptr;
   Group group;
   std::vector<Evidence> evidence;
 };
@@ -304,7 +304,7 @@ std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   }
 }
 
-std::vector<Case> cases_of(std::uint64_t connection, const Troubled& troubled) {
+std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& troubled) {
   std::vector<Case> cases;
   // Marks and notifications are one matter.
   Group congestion;
@@ -569,9 +569,9 @@ std::string to_text(const PortAddress& address) {
   store_be(bytes.data(), 8, address.high);
   store_be(bytes.data() + 8, 8, address.low);
   if (address.high == 0 && address.low >> 32 == 0xffff)
-    faces::append_ipv4(out, bytes.data() + 12);
+    output::append_ipv4(out, bytes.data() + 12);
   else
-    faces::append_ipv6(out, bytes.data());
+    output::append_ipv6(out, bytes.data());
   return out;
 }
 

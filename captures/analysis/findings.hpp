@@ -17,7 +17,7 @@ struct Evidence {
 };
 
 /// One of the connections that a collective finding is about.
-struct Sufferer {
+struct AffectedConnection {
   std::uint64_t connection = 0;
   std::string who;
   std::uint64_t count = 0;
@@ -40,7 +40,7 @@ struct Finding {
   double share = -1;                              ///< of the sender's packets, 0 to 1; negative: does not apply
   std::string meaning, next;
   std::vector<Evidence> evidence;
-  std::vector<Sufferer> worst;  ///< of a collective finding, at most 5
+  std::vector<AffectedConnection> worst;  ///< of a collective finding, at most 5
 };
 
 /// What is known of the input beside its packets.

@@ -14,7 +14,7 @@ namespace {
 
 std::string seconds(std::int64_t ns) {
   std::string text;
-  faces::append_seconds(text, ns);
+  output::append_seconds(text, ns);
   return text;
 }
 Json time_or_null(std::int64_t ns) { return ns == 0 ? Json() : Json(seconds(ns)); }
@@ -52,8 +52,8 @@ Json sent_json(const tracking::Sent& sent) {
               {"message_bytes", sent.message_bytes},
               {"messages_completed", sent.messages_completed},
               {"messages_refused", sent.messages_refused},
-              {"packets_again", sent.packets_again},
-              {"bytes_again", sent.bytes_again},
+              {"retransmitted_packets", sent.retransmitted_packets},
+              {"retransmitted_bytes", sent.retransmitted_bytes},
               {"rounds", sent.rounds},
               {"lost_in_network", sent.lost_in_network},
               {"lost_in_capture", sent.lost_in_capture},
@@ -83,7 +83,7 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
   for (const Evidence& part : finding.evidence)
     evidence.push_back({{"kind", part.kind}, {"cause", part.cause}, {"count", part.count}, {"packets", part.packets}});
   Json worst = Json::array();
-  for (const Sufferer& one : finding.worst)
+  for (const AffectedConnection& one : finding.worst)
     worst.push_back({{"connection", frame_or_null(one.connection)},
                      {"who", one.who},
                      {"count", one.count},
@@ -285,7 +285,7 @@ Json congestion_json(const Analysis& analysis) {
       {"cnps", cnps},
       {"ce_to_cnp_ns", delay.count() ? Json{{"p50", delay.quantile(500)}, {"p99", delay.quantile(990)}} : Json()},
       {"rate_fell", analysis.rate_fell},
-      {"rate_kept", analysis.rate_kept},
+      {"rate_unchanged", analysis.rate_unchanged},
       {"classes", rows}};
 }
 
@@ -295,7 +295,7 @@ Json pauses_json(const Analysis& analysis) {
     std::string source;
     std::array<std::uint8_t, 8> mac{};
     store_be(mac.data(), 8, key.source);
-    faces::append_mac(source, mac.data() + 2);
+    output::append_mac(source, mac.data() + 2);
     rows.push_back({{"source", source},
                     {"priority", key.priority == PauseKey::whole_link ? Json() : Json(key.priority)},
                     {"frames", row.frames},
@@ -408,7 +408,7 @@ Json summary_json(const Analysis& analysis, const std::vector<Finding>& findings
               {"retransmitted_packets", analysis.retransmitted_packets},
               {"crcs_checked", analysis.crcs_checked},
               {"crcs_bad", analysis.crcs_bad},
-              {"cut_packets", analysis.snapped},
+              {"truncated_packets", analysis.snapped},
               {"events", events},
               {"findings",
                {{"error", by_severity[static_cast<std::size_t>(Severity::error)]},
@@ -424,7 +424,7 @@ Json connection_json(const Connection& connection) {
               {"wire", wire_name(connection.wire)},
               {"a", end_json(connection.ends[0])},
               {"b", end_json(connection.ends[1])},
-              {"joined_by", to_string(connection.joined_by)},
+              {"paired_by", to_string(connection.paired_by)},
               {"confidence", to_string(connection.confidence)},
               {"mtu", connection.mtu ? Json(connection.mtu) : Json()},
               {"mtu_negotiated", connection.mtu_negotiated},
@@ -467,7 +467,7 @@ Json flow_json(const Connection& connection, End from) {
       {"dest_qp", connection.at(to).qp_known ? Json(connection.at(to).qp) : Json()},
       {"frames_tx", mine.packets},
       {"frames_rx", mine.packets - lost},
-      {"frames_retransmitted", mine.packets_again},
+      {"frames_retransmitted", mine.retransmitted_packets},
       {"frame_sequence_error", theirs.naks[0]},
       {"nak_tx", naks(mine)},
       {"nak_rx", naks(theirs)},

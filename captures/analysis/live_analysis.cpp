@@ -8,39 +8,39 @@
 
 namespace rdmawire::captures::analysis {
 
-Following::Following(std::string name, const RunOptions& options)
+LiveAnalysis::LiveAnalysis(std::string name, const RunOptions& options)
     : options_(options), pipeline_(options_), facts_{std::move(name), 0, 0, 0, std::nullopt, {}} {}
 
-tl::expected<std::unique_ptr<Following>, std::string> Following::file(const std::string& name,
+tl::expected<std::unique_ptr<LiveAnalysis>, std::string> LiveAnalysis::file(const std::string& name,
                                                                       const RunOptions& options) {
   struct stat status {};
   if (::stat(name.c_str(), &status) != 0) return tl::unexpected(fmt::format("{}: it is not there", name));
   if (!S_ISREG(status.st_mode)) return tl::unexpected(fmt::format("{}: only a file can be followed", name));
-  return std::unique_ptr<Following>(new Following(name, options));
+  return std::unique_ptr<LiveAnalysis>(new LiveAnalysis(name, options));
 }
 
-tl::expected<std::unique_ptr<Following>, std::string> Following::device(const std::string& name,
+tl::expected<std::unique_ptr<LiveAnalysis>, std::string> LiveAnalysis::device(const std::string& name,
                                                                         const LiveCapture::Options& live,
                                                                         const RunOptions& options) {
   auto capture = LiveCapture::open(name, live);
   if (!capture) return tl::unexpected(to_string(capture.error()));
-  auto made = std::unique_ptr<Following>(new Following(name, options));
+  auto made = std::unique_ptr<LiveAnalysis>(new LiveAnalysis(name, options));
   made->live_.emplace(std::move(*capture));
   return made;
 }
 
-bool Following::take(Clock::time_point until, const std::atomic<bool>& stop) {
+bool LiveAnalysis::take(Clock::time_point until, const std::atomic<bool>& stop) {
   return live_ ? take_of_device(until, stop) : take_of_file(until, stop);
 }
 
-void Following::take(const Record& record) {
+void LiveAnalysis::take(const Record& record) {
   ++facts_.packets;
   facts_.first_frame = 1;
   facts_.bytes += record.bytes.size();
   pipeline_.add(record, facts_.packets);
 }
 
-bool Following::take_of_device(Clock::time_point until, const std::atomic<bool>& stop) {
+bool LiveAnalysis::take_of_device(Clock::time_point until, const std::atomic<bool>& stop) {
   Record record;
   for (std::uint64_t looked = 1; !stop; ++looked) {
     const Next next = live_->next(record);
@@ -57,7 +57,7 @@ bool Following::take_of_device(Clock::time_point until, const std::atomic<bool>&
 }
 
 // It is opened again when it has grown, and what is known of it is passed over (a few nanoseconds a record).
-bool Following::take_of_file(Clock::time_point until, const std::atomic<bool>& stop) {
+bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>& stop) {
   while (!stop) {
     struct stat status {};
     if (::stat(facts_.name.c_str(), &status) != 0) {
@@ -90,14 +90,14 @@ bool Following::take_of_file(Clock::time_point until, const std::atomic<bool>& s
   return true;
 }
 
-Json Following::report(std::size_t rows) {
+Json LiveAnalysis::report(std::size_t rows) {
   Input input;
   input.files.push_back(facts_);
   if (options_.filter) input.filter = options_.filter->text();
   return report_of(pipeline_.analysis(), input, {}, rows);
 }
 
-RunResult Following::finish() {
+RunResult LiveAnalysis::finish() {
   pipeline_.finish();
   RunResult result{std::move(pipeline_.analysis()), {}, troubles_, 0};
   if (live_)

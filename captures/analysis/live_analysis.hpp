@@ -17,18 +17,18 @@
 
 namespace rdmawire::captures::analysis {
 
-class Following {
+class LiveAnalysis {
  public:
   using Clock = std::chrono::steady_clock;
   /// A file, pcap or pcapng. It must be there; what of it is not whole yet is waited for. `options`: files, boundaries,
   /// connection and threads mean nothing; what they point to must outlive this.
-  static tl::expected<std::unique_ptr<Following>, std::string> file(const std::string& name, const RunOptions& options);
+  static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> file(const std::string& name, const RunOptions& options);
   /// A device of libpcap's.
-  static tl::expected<std::unique_ptr<Following>, std::string> device(const std::string& name,
+  static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> device(const std::string& name,
                                                                       const LiveCapture::Options& live,
                                                                       const RunOptions& options);
-  Following(const Following&) = delete;
-  Following& operator=(const Following&) = delete;
+  LiveAnalysis(const LiveAnalysis&) = delete;
+  LiveAnalysis& operator=(const LiveAnalysis&) = delete;
 
   /// Takes packets as they come until then, or until `stop`. False: no more will come; troubles() say why.
   bool take(Clock::time_point until, const std::atomic<bool>& stop);
@@ -40,7 +40,7 @@ class Following {
   RunResult finish();
 
  private:
-  Following(std::string name, const RunOptions& options);
+  LiveAnalysis(std::string name, const RunOptions& options);
   bool take_of_file(Clock::time_point until, const std::atomic<bool>& stop);
   bool take_of_device(Clock::time_point until, const std::atomic<bool>& stop);
   void take(const Record& record);

@@ -34,7 +34,7 @@ class Follow : public testing::Test {
     std::ofstream(path_, std::ios::binary | std::ios::app)
         .write(bytes_.data() + from, static_cast<std::streamsize>(to - from));
   }
-  bool take(Following& following) { return following.take(Following::Clock::now() + 20ms, stop_); }
+  bool take(LiveAnalysis& following) { return following.take(LiveAnalysis::Clock::now() + 20ms, stop_); }
 
   const std::string path_;
   std::string bytes_;
@@ -43,9 +43,9 @@ class Follow : public testing::Test {
 };
 
 TEST_F(Follow, PiecesGiveWhatTheWholeGives) {
-  auto made = Following::file(path_, options_);
+  auto made = LiveAnalysis::file(path_, options_);
   ASSERT_TRUE(made) << made.error();
-  Following& following = **made;
+  LiveAnalysis& following = **made;
   std::uint64_t before = 0;
   EXPECT_TRUE(take(following));  // empty, and then half a header
   std::size_t at = 0;
@@ -66,12 +66,12 @@ TEST_F(Follow, PiecesGiveWhatTheWholeGives) {
 
 TEST_F(Follow, EndsWhenItIsToldAndWhenTheFileGoes) {
   write(0, bytes_.size());
-  auto made = Following::file(path_, options_);
+  auto made = LiveAnalysis::file(path_, options_);
   ASSERT_TRUE(made);
   stop_ = true;
-  const auto begun = Following::Clock::now();
+  const auto begun = LiveAnalysis::Clock::now();
   EXPECT_TRUE((*made)->take(begun + 60s, stop_));
-  EXPECT_LT(Following::Clock::now() - begun, 10s);
+  EXPECT_LT(LiveAnalysis::Clock::now() - begun, 10s);
   stop_ = false;
   EXPECT_TRUE(take(**made));
   std::filesystem::remove(path_);
@@ -81,12 +81,12 @@ TEST_F(Follow, EndsWhenItIsToldAndWhenTheFileGoes) {
 }
 
 TEST_F(Follow, WhatCannotBeFollowedIsSaid) {
-  EXPECT_THAT(Following::file("/nowhere/x.pcap", options_).error(), HasSubstr("not there"));
-  EXPECT_THAT(Following::file("/dev/null", options_).error(), HasSubstr("only a file"));
-  EXPECT_FALSE(Following::device("no-such-device", {}, options_));
+  EXPECT_THAT(LiveAnalysis::file("/nowhere/x.pcap", options_).error(), HasSubstr("not there"));
+  EXPECT_THAT(LiveAnalysis::file("/dev/null", options_).error(), HasSubstr("only a file"));
+  EXPECT_FALSE(LiveAnalysis::device("no-such-device", {}, options_));
   write(0, 3);
   std::ofstream(path_, std::ios::binary) << "this is no capture, and never will be one";
-  auto made = Following::file(path_, options_);
+  auto made = LiveAnalysis::file(path_, options_);
   ASSERT_TRUE(made);
   EXPECT_FALSE(take(**made));
   EXPECT_EQ((*made)->troubles().size(), 1U);

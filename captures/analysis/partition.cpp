@@ -123,11 +123,11 @@ tl::expected<Survey, std::string> survey(const std::string& file) {
   return result;
 }
 
-tl::expected<Divided, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port,
+tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port,
                                           bool sifted) {
   auto reader = Reader::open(portion.file);
   if (!reader) return tl::unexpected(to_string(reader.error()));
-  Divided result{std::vector<std::string>(std::max(shares, 1U)), {}};
+  ShardPlan result{std::vector<std::string>(std::max(shares, 1U)), {}};
   std::vector<std::string>& parcels = result.parcels;
   tracking::Packet packet;  // of which only the headers are looked at
   DecodeOptions decoding;

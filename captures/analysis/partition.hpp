@@ -33,7 +33,7 @@ struct Portion {
   std::uint64_t frames_before = 0;          ///< of earlier files: what the capture's numbers are ahead of the file's
   Boundary begin, end;                      ///< of the whole capture, not relative
 };
-struct Divided {
+struct ShardPlan {
   /// Bytes for each share; those of a file's portions, in order, and of the files in their order, are what
   /// ShareTracker takes. They are for the same build of rdmawire, and as long as the frames themselves.
   std::vector<std::string> parcels;
@@ -41,7 +41,7 @@ struct Divided {
 };
 /// An error: the file cannot be opened, or is not what it was when it was surveyed. `sifted`: shares are sifted, so
 /// that no frame goes to another share than its own.
-tl::expected<Divided, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port = 0,
+tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port = 0,
                                           bool sifted = false);
 
 /// Finds what one share has for the others where there is a filter.

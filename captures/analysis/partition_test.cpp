@@ -34,7 +34,7 @@ std::vector<std::string> samples() {
 /// What is asked of a divided run beside its files.
 struct Asked {
   std::string from{}, to{};
-  const faces::Filter* filter = nullptr;
+  const output::Filter* filter = nullptr;
   std::uint64_t connection = 0;
 };
 
@@ -171,7 +171,7 @@ TEST(Partition, FiltersGiveWhatOneRunGives) {
   for (const char* expression :
        {"bth", "not aeth", "rdmap or bth.opcode == 4", "upper == nvme or note contains \"retransmission\"",
         "tcp or bth.psn > 1000000", "frame.len < 200"}) {
-    const auto filter = faces::Filter::compile(expression);
+    const auto filter = output::Filter::compile(expression);
     ASSERT_TRUE(filter) << expression;
     RunOptions options;
     options.files = samples();
@@ -190,7 +190,7 @@ TEST(Partition, WhoIsSilentWhenTheCaptureEnds) {
   {
     Writer writer = Writer::create(path).value();
     ASSERT_TRUE(writer.add_interface({}));
-    const auto filter = faces::Filter::compile("not aeth and not opcode.direction == response").value();
+    const auto filter = output::Filter::compile("not aeth and not opcode.direction == response").value();
     std::int64_t shift = 0, latest = 0;
     for (const char* name : {"rc-read-loss.pcap.zst", "nvme-over-rdma.pcap.zst"}) {
       Reader reader = Reader::open(RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name)).value();
@@ -236,8 +236,8 @@ TEST(Partition, OneConnectionGivesWhatOneRunGives) {
     const RunResult all = run(options);
     const Json ids = report_of(all.analysis, all.input).at("connections");
     ASSERT_FALSE(ids.empty()) << name;
-    const auto filter = faces::Filter::compile("not aeth");
-    for (const faces::Filter* also : {static_cast<const faces::Filter*>(nullptr), &*filter}) {
+    const auto filter = output::Filter::compile("not aeth");
+    for (const output::Filter* also : {static_cast<const output::Filter*>(nullptr), &*filter}) {
       options.connection = ids.back().at("connection").get<std::uint64_t>();
       options.filter = also;
       const RunResult result = run(options);

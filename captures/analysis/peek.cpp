@@ -143,7 +143,7 @@ std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkTy
   return decoded.pair_hash();
 }
 
-unsigned Division::next(const Peek& seen, Bytes frame, LinkType link) {
+unsigned Sharder::next(const Peek& seen, Bytes frame, LinkType link) {
   if (loads_.size() <= 1) return 0;
   const auto pair = endpoint_pair(seen, frame, link);
   if (!pair) {

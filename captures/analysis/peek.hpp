@@ -41,9 +41,9 @@ std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkTy
 ///
 /// Two addresses that were not seen before go to the share that has had least so far. Each thread has a Division of its
 /// own; all of them divide alike, because all see the same frames in the same order.
-class Division {
+class Sharder {
  public:
-  explicit Division(unsigned shares) : loads_(shares), share_(shares > 1 ? pairs : 0, none) {}
+  explicit Sharder(unsigned shares) : loads_(shares), share_(shares > 1 ? pairs : 0, none) {}
   /// The share of the capture's next frame.
   unsigned next(const Peek& seen, Bytes frame, LinkType link);
 

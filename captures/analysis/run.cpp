@@ -33,11 +33,11 @@ class Tee final : public tracking::Sink {
     analysis_.event(connection, event);
     if (also_) also_->event(connection, event);
   }
-  void connection(const Connection& connection, tracking::Farewell farewell) override {
+  void connection(const Connection& connection, tracking::CloseReason close_reason) override {
     if (!wants(connection.id)) return;
     if (wanted_id_) wanted = connection;
-    analysis_.connection(connection, farewell);
-    if (also_) also_->connection(connection, farewell);
+    analysis_.connection(connection, close_reason);
+    if (also_) also_->connection(connection, close_reason);
   }
   void merged(const Connection& connection, std::uint64_t id) override {
     if (!wants(connection.id)) return;
@@ -72,7 +72,7 @@ struct Coming {
   bool arrives = false;  // with a filter: an arrival at its receiver, unless somebody else says so
   Peek seen;
   bool fetches = false;  // the next two are set
-  tracking::Tracker::Ahead ahead;
+  tracking::Tracker::Prefetcher ahead;
   std::uint64_t queue_pair_id = 0;
 };
 constexpr std::size_t coming_records = 24;  // in three steps
@@ -92,7 +92,7 @@ struct Pipeline::State {
 
   const RunOptions& options;
   unsigned share, shares;
-  Division division;
+  Sharder division;
   Analysis analysis;
   Tee tee;
   tracking::Dissector dissector;
@@ -220,7 +220,7 @@ void Pipeline::narrow_to(const PortAddress& one, const PortAddress& other) { sta
 
 RunResult run(const RunOptions& options) {
   RunResult result{Analysis(options.analysis), {}, {}, 0};
-  Walk walk(options, result.troubles);
+  CaptureScan walk(options, result.troubles);
   const bool seekable = walk.seekable();
   result.input.connection = options.connection;
   if (options.filter) result.input.filter = options.filter->text();
@@ -248,19 +248,19 @@ RunResult run(const RunOptions& options) {
     only.emplace(pipeline.wanted()->ends[0].address, pipeline.wanted()->ends[1].address);
   }
 
-  const unsigned shares = seekable && !options.filter && !only ? Walk::shares(options.threads) : 1;
+  const unsigned shares = seekable && !options.filter && !only ? CaptureScan::shares(options.threads) : 1;
   std::vector<std::unique_ptr<Pipeline>> pipelines;
   for (unsigned share = 0; share < shares; ++share) {
     pipelines.push_back(std::make_unique<Pipeline>(options, share, shares));
     if (only) pipelines.back()->narrow_to(only->first, only->second);
   }
   std::vector<Input> unused(shares);
-  Walk::divide(shares, [&](unsigned share) {
+  CaptureScan::divide(shares, [&](unsigned share) {
     walk.through(*pipelines[share], share == 0, share == 0 ? result.input : unused[share], result.troubles);
   });
   tracking::Moment last;
   for (const auto& pipeline : pipelines) last = last.later(pipeline->last());
-  Walk::divide(shares, [&](unsigned share) { pipelines[share]->finish(last); });
+  CaptureScan::divide(shares, [&](unsigned share) { pipelines[share]->finish(last); });
   result.analysis = std::move(pipelines[0]->analysis());
   for (unsigned share = 1; share < shares; ++share) result.analysis.merge(pipelines[share]->analysis());
   for (const auto& pipeline : pipelines) {

@@ -17,7 +17,7 @@
 namespace rdmawire::captures::analysis {
 
 struct RunOptions : WalkOptions {
-  const faces::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
+  const output::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
   std::uint64_t connection = 0;           ///< only this one; 0: all
   unsigned threads = 1;                   ///< at most; streams and filters take one
   tracking::DissectorOptions dissector;
@@ -40,7 +40,7 @@ struct RunResult {
 RunResult run(const RunOptions& options);
 
 /// One thread's share of the work, packet by packet; also what a live capture is fed to.
-class Pipeline final : public FrameTaker {
+class Pipeline final : public FrameConsumer {
  public:
   /// This is share `share` of `shares`. `options` must outlive it.
   Pipeline(const RunOptions& options, unsigned share = 0, unsigned shares = 1);

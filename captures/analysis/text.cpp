@@ -13,7 +13,7 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-using faces::Ink;
+using output::TextStyle;
 
 /// A message's size is a count of bytes that people chose: powers of two stay what they are.
 std::string size_text(const Json& value) {
@@ -75,7 +75,7 @@ class Printer : TextPage {
     const Json& files = input.at("files");
     std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
     if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
-    page_.put(Ink::strong, name).line();
+    page_.put(TextStyle::strong, name).line();
 
     std::string traffic =
         fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"), bytes_text(s.at("bytes")));
@@ -93,7 +93,7 @@ class Printer : TextPage {
         if (c >= '0' && c <= '9') ns = ns * 10 + (c - '0');
       if (dot[0] != '-') {
         std::string date;
-        faces::append_date(date, ns);
+        output::append_date(date, ns);
         labelled("began", date.substr(0, 23) + " UTC");
       }
     }
@@ -147,9 +147,9 @@ class Printer : TextPage {
     std::string crcs = checked == 0
                            ? std::string("none verified")
                            : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good");
-    if (const std::uint64_t cut = number(s.at("cut_packets")); cut && rdma())
+    if (const std::uint64_t cut = number(s.at("truncated_packets")); cut && rdma())
       crcs += fmt::format("; {} in part only (snap length)", counted(cut, "packet", "packets"));
-    labelled("CRCs", crcs, 14, bad ? Ink::bad : Ink::plain);
+    labelled("CRCs", crcs, 14, bad ? TextStyle::bad : TextStyle::plain);
     const Json& counts = s.at("findings");
     const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
                         infos = number(counts.at("info"));
@@ -160,7 +160,7 @@ class Printer : TextPage {
     } else if (errors + warnings == 0) {
       std::string text = "nothing wrong was found";
       if (infos) text += fmt::format(" ({} worth knowing)", infos);
-      labelled("findings", text, 14, Ink::good);
+      labelled("findings", text, 14, TextStyle::good);
     } else {
       std::string text;
       const auto add = [&](std::uint64_t count, std::string_view one, std::string_view many) {
@@ -169,22 +169,22 @@ class Printer : TextPage {
       add(errors, "error", "errors");
       add(warnings, "warning", "warnings");
       if (infos) text += fmt::format("{}{} worth knowing", text.empty() ? "" : ", ", infos);
-      labelled("findings", text, 14, errors ? Ink::bad : Ink::notice);
+      labelled("findings", text, 14, errors ? TextStyle::bad : TextStyle::notice);
     }
     if (!input.at("exact").get<bool>())
-      labelled("inexact", "some things found no room and are not counted", 14, Ink::notice);
+      labelled("inexact", "some things found no room and are not counted", 14, TextStyle::notice);
     for (const Json& file : files)
-      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, Ink::bad);
+      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, TextStyle::bad);
   }
 
   void finding(const Json& f) {
     const std::string severity = word(f.at("severity"));
-    const Ink ink = severity == "error" ? Ink::bad : severity == "warning" ? Ink::notice : Ink::plain;
+    const TextStyle ink = severity == "error" ? TextStyle::bad : severity == "warning" ? TextStyle::notice : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
     const std::string who = word(f.at("who")), title = word(f.at("title"));
-    page_.put(Ink::strong, who);
-    if (page_.column() + 3 + faces::columns(title) > width_)
+    page_.put(TextStyle::strong, who);
+    if (page_.column() + 3 + output::columns(title) > width_)
       page_.line().put("  ");
     else
       page_.put("   ");
@@ -250,7 +250,7 @@ class Printer : TextPage {
           "another port is read with --roce-port. A network device that does RDMA itself may hide it from a "
           "capture on its host: capture at a mirror port of the switch, or as the device's maker says.",
           2);
-      if (const std::uint64_t cut = number(report_.at("summary").at("cut_packets")))
+      if (const std::uint64_t cut = number(report_.at("summary").at("truncated_packets")))
         labelled("",
                  fmt::format("The capture has {} in part only (snap length): iWARP is known by what is inside of TCP, "
                              "and needs whole packets.",
@@ -267,7 +267,7 @@ class Printer : TextPage {
                                                         : "no CRC, for none was verified",
                            counted(number(s.at("packets")), "packet", "packets")),
                2);
-      if (!list.empty()) page_.line().put(Ink::dim, "Worth knowing").line();
+      if (!list.empty()) page_.line().put(TextStyle::dim, "Worth knowing").line();
     } else {
       heading("Findings, worst first");
     }
@@ -277,7 +277,7 @@ class Printer : TextPage {
       ++shown;
     }
     if (list.size() > shown)
-      page_.line().put(Ink::dim, fmt::format("  and {} more findings", list.size() - shown)).line();
+      page_.line().put(TextStyle::dim, fmt::format("  and {} more findings", list.size() - shown)).line();
   }
 
   void counters() {
@@ -342,11 +342,11 @@ class Printer : TextPage {
                       fmt::format("{}", both("packets")),
                       bytes_text(both("wire_bytes")),
                       fmt::format("{}", messages),
-                      fmt::format("{}", both("packets_again")),
+                      fmt::format("{}", both("retransmitted_packets")),
                       fmt::format("{}", naks),
                       c.at("mtu").is_null() ? "–" : fmt::format("{}", number(c.at("mtu"))),
                       timed ? duration_text(static_cast<std::int64_t>(both("latency_sum_ns") / timed)) : "–",
-                      spoken(word(c.at("joined_by"))),
+                      spoken(word(c.at("paired_by"))),
                       word(c.at("upper"))};
                 }),
           number(report_.at("summary").at("connections")));
@@ -444,7 +444,7 @@ class Printer : TextPage {
     std::string note;
     if (number(c.at("cnps")))
       note =
-          fmt::format("after CNPs the rate fell {}×, kept {}×", number(c.at("rate_fell")), number(c.at("rate_kept")));
+          fmt::format("after CNPs the rate fell {}×, kept {}×", number(c.at("rate_fell")), number(c.at("rate_unchanged")));
     if (c.at("ce_to_cnp_ns").is_object())
       note += fmt::format("; from mark to CNP {} (p50), {} (p99)", duration(c.at("ce_to_cnp_ns").at("p50")),
                           duration(c.at("ce_to_cnp_ns").at("p99")));

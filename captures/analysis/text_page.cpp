@@ -9,7 +9,7 @@
 
 namespace rdmawire::captures::analysis {
 
-using faces::Ink;
+using output::TextStyle;
 
 std::uint64_t number(const Json& value) { return value.is_number() ? value.get<std::uint64_t>() : 0; }
 std::string word(const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
@@ -45,7 +45,7 @@ std::string spoken(std::string_view name) {
   return text;
 }
 std::string cut(const std::string& text, std::size_t width) {
-  if (faces::columns(text) <= width) return text;
+  if (output::columns(text) <= width) return text;
   std::string out;
   std::size_t columns = 0;
   for (const char c : text) {
@@ -55,16 +55,16 @@ std::string cut(const std::string& text, std::size_t width) {
   return out + "…";
 }
 
-void TextPage::heading(std::string_view title) { page_.line().put(Ink::strong, title).line(); }
+void TextPage::heading(std::string_view title) { page_.line().put(TextStyle::strong, title).line(); }
 
-void TextPage::labelled(std::string_view label, std::string_view text, std::size_t column, Ink ink) {
-  page_.put("  ").put(Ink::dim, label).to(column);
+void TextPage::labelled(std::string_view label, std::string_view text, std::size_t column, TextStyle ink) {
+  page_.put("  ").put(TextStyle::dim, label).to(column);
   std::size_t at = 0;
   bool first = true;
   while (at < text.size()) {
     std::size_t end = std::min(text.find(' ', at), text.size());
     const std::string_view next = text.substr(at, end - at);
-    if (!first && page_.column() + 1 + faces::columns(next) > width_)
+    if (!first && page_.column() + 1 + output::columns(next) > width_)
       page_.line().to(column);
     else if (!first)
       page_.put(" ");
@@ -82,8 +82,8 @@ void TextPage::table(std::string_view title, std::vector<Column> columns, std::v
   const auto widths_of = [&] {
     std::vector<std::size_t> widths;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      std::size_t w = faces::columns(columns[c].title);
-      for (const auto& row : rows) w = std::max(w, faces::columns(row[c]));
+      std::size_t w = output::columns(columns[c].title);
+      for (const auto& row : rows) w = std::max(w, output::columns(row[c]));
       widths.push_back(w);
     }
     return widths;
@@ -119,23 +119,23 @@ void TextPage::table(std::string_view title, std::vector<Column> columns, std::v
     if (widest == columns.size()) break;
     --widths[widest];
   }
-  const auto cell = [&](Ink ink, const std::string& text, std::size_t c) {
+  const auto cell = [&](TextStyle ink, const std::string& text, std::size_t c) {
     const std::string shown = cut(text, widths[c]);
     const std::size_t from = page_.column();
-    if (columns[c].align == Column::right) page_.to(from + widths[c] - std::min(widths[c], faces::columns(shown)));
+    if (columns[c].align == Column::right) page_.to(from + widths[c] - std::min(widths[c], output::columns(shown)));
     page_.put(ink, shown);
     if (c + 1 < columns.size()) page_.to(from + widths[c] + 2);
   };
   page_.put("  ");
-  for (std::size_t c = 0; c < columns.size(); ++c) cell(Ink::dim, columns[c].title, c);
+  for (std::size_t c = 0; c < columns.size(); ++c) cell(TextStyle::dim, columns[c].title, c);
   page_.line();
   for (const auto& row : rows) {
     page_.put("  ");
-    for (std::size_t c = 0; c < columns.size(); ++c) cell(Ink::plain, row[c], c);
+    for (std::size_t c = 0; c < columns.size(); ++c) cell(TextStyle::plain, row[c], c);
     page_.line();
   }
-  if (all_rows > rows.size()) page_.put(Ink::dim, fmt::format("  and {} more", all_rows - rows.size())).line();
-  if (!note.empty()) page_.put(Ink::dim, fmt::format("  {}", note)).line();
+  if (all_rows > rows.size()) page_.put(TextStyle::dim, fmt::format("  and {} more", all_rows - rows.size())).line();
+  if (!note.empty()) page_.put(TextStyle::dim, fmt::format("  {}", note)).line();
 }
 
 }  // namespace rdmawire::captures::analysis

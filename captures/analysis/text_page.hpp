@@ -42,13 +42,13 @@ class TextPage {
   void heading(std::string_view title);
   /// "  label       text", the text wrapped.
   void labelled(std::string_view label, std::string_view text, std::size_t column = 14,
-                faces::Ink ink = faces::Ink::plain);
+                output::TextStyle ink = output::TextStyle::plain);
   /// Nothing when there are no rows. `all_rows`: how many there are beside those shown; `note`: a line behind.
   void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
              std::size_t all_rows, std::string_view note = {});
 
   std::size_t width_;
-  faces::Page page_;
+  output::Page page_;
 };
 
 }  // namespace rdmawire::captures::analysis

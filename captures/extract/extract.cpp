@@ -12,7 +12,7 @@ namespace {
 using tracking::Packet;
 
 /// A packet that is written when one of those behind it is selected.
-struct Held {
+struct PendingRecord {
   Record record;
   std::vector<std::uint8_t> bytes;
   std::vector<std::uint8_t> options;
@@ -36,7 +36,7 @@ class Extraction {
       look_at(record);
       if (record.number <= options_.last && options_.select(packet_)) {
         ++result_.selected;
-        for (const Held& held : held_)
+        for (const PendingRecord& held : held_)
           if (auto written = write(held); !written) return tl::unexpected(written.error());
         held_.clear();
         remaining = std::uint64_t{options_.around} + 1;
@@ -71,8 +71,8 @@ class Extraction {
     if (options_.dissect || anonymizer_) dissector_.dissect(packet_, record.bytes, record.wire_length);
   }
 
-  Held made_of(const Record& record) {
-    Held held{record, {}, {}, fmt::format("frame {} of the original capture", record.number)};
+  PendingRecord made_of(const Record& record) {
+    PendingRecord held{record, {}, {}, fmt::format("frame {} of the original capture", record.number)};
     if (anonymizer_) {
       std::string remark;
       anonymizer_->anonymize(packet_, held.bytes, remark);
@@ -85,7 +85,7 @@ class Extraction {
     return held;
   }
 
-  tl::expected<void, CaptureError> write(Held held) {
+  tl::expected<void, CaptureError> write(PendingRecord held) {
     auto interface = interface_of(held.record.interface);
     if (!interface) return tl::unexpected(interface.error());
     held.record.bytes = held.bytes;
@@ -120,7 +120,7 @@ class Extraction {
   tracking::Dissector dissector_;
   std::optional<Anonymizer> anonymizer_;
   Packet packet_;
-  std::deque<Held> held_;
+  std::deque<PendingRecord> held_;
   std::vector<std::optional<std::uint32_t>> interfaces_;
   Extracted result_;
 };

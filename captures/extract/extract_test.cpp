@@ -458,9 +458,9 @@ TEST(Anonymize, TellsTheOriginalStatusOfCrcs) {
   const Frame native = Frame(Value<Lrh>() / Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(5)) / Value<Deth>();
   ByteVector bytes = native.encode();
   bytes.back() ^= 1;
-  const Result mended = anonymise(bytes, LinkType::infiniband);
-  EXPECT_EQ(mended.remark, "original ICRC: good; original VCRC: bad");
-  EXPECT_EQ(mended.packet.vcrc.status, CrcCheck::Status::good);
+  const Result recomputed = anonymise(bytes, LinkType::infiniband);
+  EXPECT_EQ(recomputed.remark, "original ICRC: good; original VCRC: bad");
+  EXPECT_EQ(recomputed.packet.vcrc.status, CrcCheck::Status::good);
 }
 
 TEST(Anonymize, PayloadStaysUnlessItIsToBeBlanked) {

@@ -30,7 +30,7 @@ class DescriptorStream final : public Stream {
       const ssize_t count = ::read(descriptor_, to, room);
       if (count >= 0) return static_cast<std::size_t>(count);
       if (errno == EINTR) continue;
-      trouble_ = Trouble{Kind::unreadable, std::string("reading failed: ") + std::strerror(errno)};
+      trouble_ = ReadError{Kind::unreadable, std::string("reading failed: ") + std::strerror(errno)};
       return 0;
     }
   }
@@ -74,12 +74,12 @@ class Decompressor : public Stream {
     consumed_ += count;
   }
   void broken(const char* format, const std::string& why) {
-    trouble_ = Trouble{Kind::compression, std::string("the ") + format + " stream is broken near byte " +
+    trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is broken near byte " +
                                               std::to_string(consumed_) + " of the compressed file: " + why};
   }
   void cut(const char* format) {
     if (!trouble_)
-      trouble_ = Trouble{Kind::compression, std::string("the ") + format + " stream is cut at byte " +
+      trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is cut at byte " +
                                                 std::to_string(consumed_) + " of the compressed file"};
   }
 

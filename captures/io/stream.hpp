@@ -16,7 +16,7 @@ namespace rdmawire::captures {
 class Stream {
  public:
   /// Why a stream ended before its end.
-  struct Trouble {
+  struct ReadError {
     CaptureError::Kind kind;
     std::string what;
   };
@@ -27,10 +27,10 @@ class Stream {
 
   /// Up to `room` (> 0) bytes into `to`; returns as soon as there is one. 0: the end, or trouble.
   virtual std::size_t read(std::uint8_t* to, std::size_t room) = 0;
-  [[nodiscard]] const std::optional<Trouble>& trouble() const { return trouble_; }
+  [[nodiscard]] const std::optional<ReadError>& trouble() const { return trouble_; }
 
  protected:
-  std::optional<Trouble> trouble_;
+  std::optional<ReadError> trouble_;
 };
 
 /// Reads a descriptor and closes it when `owned`.

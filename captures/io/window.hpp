@@ -22,7 +22,7 @@ class Window {
   /// before `at` is given up. Never asks for memory before the bytes that fill it have arrived.
   virtual void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) = 0;
   /// Why the input ended early, if it did.
-  [[nodiscard]] virtual std::optional<Stream::Trouble> trouble() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<Stream::ReadError> trouble() const { return std::nullopt; }
   /// The file has become longer since it was opened.
   [[nodiscard]] virtual bool grown() const { return false; }
   /// Reads and discards the rest, at most `most` bytes: a checksum at a compressed stream's end may explain what

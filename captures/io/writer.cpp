@@ -36,7 +36,7 @@ struct Writer::State {
   std::uint64_t last_whole = 0;  // where the last record that was flushed whole ends
   std::uint64_t records = 0;
   std::vector<LinkType> interfaces;
-  std::uint32_t most_bytes = default_snap_length;  // of a record in a pcap file: what readers take
+  std::uint32_t max_bytes = default_snap_length;  // of a record in a pcap file: what readers take
   bool header_written = false;                      // pcap's waits for the link type
   bool closed = false;
   std::optional<CaptureError> error;
@@ -115,7 +115,7 @@ struct Writer::State {
     number(4, 2);
     number(0, 8);  // time zone and accuracy: always zero in practice
     number(interface.snap_length == 0 ? default_snap_length : interface.snap_length, 4);
-    most_bytes = std::max(interface.snap_length, default_snap_length);
+    max_bytes = std::max(interface.snap_length, default_snap_length);
     std::uint32_t link = static_cast<std::uint16_t>(interface.link);
     if (interface.fcs_length) link |= 0x04000000u | static_cast<std::uint32_t>(*interface.fcs_length / 2) << 28;
     number(link, 4);
@@ -274,9 +274,9 @@ Writer::Result Writer::write(const Record& record, std::span<const std::string_v
   if (state.format == Format::pcap) {
     constexpr std::int64_t second = 1'000'000'000;
     if (record.time / second > 0xffffffff) return state.refuse("a time after 2106 does not fit into pcap", place());
-    if (record.bytes.size() > state.most_bytes)
+    if (record.bytes.size() > state.max_bytes)
       return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the " +
-                              std::to_string(state.most_bytes) + " bytes that the file's header announces",
+                              std::to_string(state.max_bytes) + " bytes that the file's header announces",
                           place());
     state.number(static_cast<std::uint64_t>(record.time / second), 4);
     state.number(static_cast<std::uint64_t>(record.time % second / (state.nanoseconds ? 1 : 1000)), 4);

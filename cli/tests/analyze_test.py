@@ -197,7 +197,7 @@ def test_packets_that_the_capture_cut_are_counted_and_may_hide_iwarp(tmp_path):
     page = text(snapped(SAMPLES / "siw-read.pcap.gz", 80, tmp_path / "cut.pcap"))
     assert "no RDMA was found" in page
     assert "in part only (snap length)" in page
-    assert report(SEND)["summary"]["cut_packets"] == 0
+    assert report(SEND)["summary"]["truncated_packets"] == 0
 
 
 @pytest.mark.parametrize("bytes", [70, 80, 128])

@@ -118,7 +118,7 @@ def test_reports_are_as_the_schema_says(tmp_path):
     known = tmp_path / "known.json"
     known.write_text(json.dumps({"format": 1, "cases": {
         "RSP-009": {"verdict": "fail", "reason": "a second NAK", "evidence": "x", "right": "unclear", "until": "2999-01-01"},
-        "RSP-011": {"verdict": "fail", "reason": "mended", "until": "2020-01-01"}}}))  # fmt: skip
+        "RSP-011": {"verdict": "fail", "reason": "recomputed", "until": "2020-01-01"}}}))  # fmt: skip
     certify("--seed", 3, "--report", tmp_path / "sound", status=None)
     certify("--only", "RSP-0*", "--fault", "naks-every-packet", "--expected", known, "--repeat", 2, "--report", tmp_path / "out",
             "--baseline", tmp_path / "sound" / "report.json", "--seed", 3, status=None)  # fmt: skip

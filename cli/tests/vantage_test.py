@@ -101,9 +101,9 @@ def test_a_lost_acknowledged_packet_is_the_captures_loss(tmp_path):
     report = compare(PINGPONG, other_point(tmp_path / "b.pcap", PINGPONG, without=gone))
     # Times are the same at both but for the offset: which is nearer to the sender, the TTL alone tells.
     assert {by for way in report["ways"] for by in way["order_by"]} == {"ttl"}
-    assert sum(fates(hop).get("missed_behind", 0) for hop in rdma(report)) == len(gone)
-    assert all(set(fates(hop)) <= {"missed_behind"} for hop in rdma(report))
-    told = {pair["before"] for hop in rdma(report) for pair in hop["fates"].get("missed_behind", {}).get("frames", [])}
+    assert sum(fates(hop).get("missed_downstream", 0) for hop in rdma(report)) == len(gone)
+    assert all(set(fates(hop)) <= {"missed_downstream"} for hop in rdma(report))
+    told = {pair["before"] for hop in rdma(report) for pair in hop["fates"].get("missed_downstream", {}).get("frames", [])}
     assert told <= gone and told
     assert not [f for f in report["findings"] if f["severity"] != "info"]
 
@@ -137,7 +137,7 @@ def test_iwarp_segments_are_followed(tmp_path):
     report = compare(IWARP, other_point(tmp_path / "b.pcap", IWARP, without=gone))
     hops = rdma(report)
     assert hops and sum(hop["seen"] for hop in hops) > 100
-    assert sum(fates(hop).get("missed_behind", 0) for hop in hops) == 1
+    assert sum(fates(hop).get("missed_downstream", 0) for hop in hops) == 1
 
 
 def test_a_file_of_another_job_is_told(tmp_path):

@@ -16,11 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const unsigned how = data[0], fails = data[1];
   std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
 
-  standin::reset();
+  fake_verbs::reset();
   // What verbs themselves refuse to release is not the agent's to lose.
-  standin::spare_releases();
-  standin::fail_call(fails, ENOMEM);
-  standin::fail_cm_call(fails, ENOMEM);
+  fake_verbs::spare_releases();
+  fake_verbs::fail_call(fails, ENOMEM);
+  fake_verbs::fail_cm_call(fails, ENOMEM);
   {
     Loop::Time time = 0;
     Loop loop([&] { return time; });
@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if ((how & 1) != 0) conversation.lost();
   }
-  standin::fail_cm_call(0, 0);
-  if (standin::alive() != 0 || standin::cm_alive() != 0) std::abort();
+  fake_verbs::fail_cm_call(0, 0);
+  if (fake_verbs::alive() != 0 || fake_verbs::cm_alive() != 0) std::abort();
   return 0;
 }

@@ -54,7 +54,7 @@ Arguments::Arguments(const Asked& given, const Objects& objects, std::shared_ptr
   part_ = state_->parts.back().get();
 }
 
-void Arguments::complain(const std::string& name, int number, std::string_view what) {
+void Arguments::report_error(const std::string& name, int number, std::string_view what) {
   if (state_->first) return;
   state_->first = Error{number, fmt::format("{}{}: {}", part_->path, name, what)};
 }
@@ -63,7 +63,7 @@ const Asked* Arguments::take(const std::string& name, bool needed) {
   part_->asked.insert(name);
   const auto found = given_->find(name);
   if (found != given_->end()) return &*found;
-  if (needed) complain(name, EINVAL, "is needed, and was not given");
+  if (needed) report_error(name, EINVAL, "is needed, and was not given");
   return nullptr;
 }
 
@@ -73,12 +73,12 @@ std::optional<std::uint64_t> Arguments::read_number(const std::string& name, Ran
   const Asked* value = take(name, needed);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_integer()) {
-    complain(name, EINVAL, fmt::format("must be a whole number, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be a whole number, not {}", shown(*value)));
     return std::nullopt;
   }
   const bool negative = !value->is_number_unsigned() && value->get<std::int64_t>() < 0;
   if (negative || value->get<std::uint64_t>() < range.least || value->get<std::uint64_t>() > range.most) {
-    complain(name, ERANGE, fmt::format("must be from {} to {}, not {}", range.least, range.most, shown(*value)));
+    report_error(name, ERANGE, fmt::format("must be from {} to {}, not {}", range.least, range.most, shown(*value)));
     return std::nullopt;
   }
   return value->get<std::uint64_t>();
@@ -88,7 +88,7 @@ bool Arguments::boolean_or(const std::string& name, bool fallback) {
   const Asked* value = take(name, false);
   if (value == nullptr) return fallback;
   if (value->is_boolean()) return value->get<bool>();
-  complain(name, EINVAL, fmt::format("must be true or false, not {}", shown(*value)));
+  report_error(name, EINVAL, fmt::format("must be true or false, not {}", shown(*value)));
   return fallback;
 }
 
@@ -96,7 +96,7 @@ std::string Arguments::text(const std::string& name) {
   const Asked* value = take(name, true);
   if (value == nullptr) return {};
   if (value->is_string()) return value->get<std::string>();
-  complain(name, EINVAL, fmt::format("must be text, not {}", shown(*value)));
+  report_error(name, EINVAL, fmt::format("must be text, not {}", shown(*value)));
   return {};
 }
 
@@ -109,9 +109,9 @@ std::vector<std::string> Arguments::texts(const std::string& name, std::size_t m
   if (value == nullptr) return {};
   std::vector<std::string> all;
   if (!value->is_array() || !std::all_of(value->begin(), value->end(), [](const Asked& e) { return e.is_string(); })) {
-    complain(name, EINVAL, fmt::format("must be a list of texts, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be a list of texts, not {}", shown(*value)));
   } else if (value->size() > most) {
-    complain(name, ERANGE, fmt::format("must have at most {} entries, not {}", most, value->size()));
+    report_error(name, ERANGE, fmt::format("must have at most {} entries, not {}", most, value->size()));
   } else {
     for (const Asked& element : *value) all.push_back(element.get<std::string>());
   }
@@ -121,11 +121,11 @@ std::vector<std::string> Arguments::texts(const std::string& name, std::size_t m
 std::vector<std::uint8_t> Arguments::bytes(const std::string& name, std::size_t most) {
   auto read = from_hex(text(name));
   if (!read) {
-    complain(name, EINVAL, "must be bytes in hexadecimal, two digits each");
+    report_error(name, EINVAL, "must be bytes in hexadecimal, two digits each");
     return {};
   }
   if (read->size() > most) {
-    complain(name, ERANGE, fmt::format("must have at most {} bytes, not {}", most, read->size()));
+    report_error(name, ERANGE, fmt::format("must have at most {} bytes, not {}", most, read->size()));
     return {};
   }
   return std::move(*read);
@@ -141,7 +141,7 @@ std::uint64_t Arguments::choice(const std::string& name, Names names) {
   if (value == nullptr) return 0;
   const auto number = value->is_string() ? number_of(names, value->get<std::string>()) : std::nullopt;
   if (number) return *number;
-  complain(name, EINVAL, fmt::format("must be one of {}, not {}", listed(names), shown(*value)));
+  report_error(name, EINVAL, fmt::format("must be one of {}, not {}", listed(names), shown(*value)));
   return 0;
 }
 
@@ -149,14 +149,14 @@ std::uint64_t Arguments::bits(const std::string& name, Names names) {
   const Asked* value = take(name, false);
   if (value == nullptr) return 0;
   if (!value->is_array()) {
-    complain(name, EINVAL, fmt::format("must be a list of names, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be a list of names, not {}", shown(*value)));
     return 0;
   }
   std::uint64_t all = 0;
   for (const Asked& element : *value) {
     const auto bit = element.is_string() ? number_of(names, element.get<std::string>()) : std::nullopt;
     if (!bit) {
-      complain(name, EINVAL, fmt::format("there is no {} here; there are {}", shown(element), listed(names)));
+      report_error(name, EINVAL, fmt::format("there is no {} here; there are {}", shown(element), listed(names)));
       return 0;
     }
     all |= *bit;
@@ -173,7 +173,7 @@ std::optional<Arguments> Arguments::inner(const std::string& name) {
   const Asked* value = take(name, false);
   if (value == nullptr) return std::nullopt;
   if (!value->is_object()) {
-    complain(name, EINVAL, fmt::format("must be an object, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be an object, not {}", shown(*value)));
     return std::nullopt;
   }
   return Arguments(*value, *objects_, state_, fmt::format("{}{}: ", part_->path, name));
@@ -184,18 +184,18 @@ std::vector<Arguments> Arguments::inner_list(const std::string& name, std::size_
   std::vector<Arguments> all;
   if (value == nullptr) return all;
   if (!value->is_array()) {
-    complain(name, EINVAL, fmt::format("must be a list of objects, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be a list of objects, not {}", shown(*value)));
     return all;
   }
   if (value->size() > most) {
-    complain(name, ERANGE, fmt::format("must have at most {} entries, not {}", most, value->size()));
+    report_error(name, ERANGE, fmt::format("must have at most {} entries, not {}", most, value->size()));
     return all;
   }
   all.reserve(value->size());
   for (std::size_t i = 0; i < value->size(); ++i) {
     const Asked& element = (*value)[i];
     if (!element.is_object()) {
-      complain(fmt::format("{}[{}]", name, i), EINVAL, fmt::format("must be an object, not {}", shown(element)));
+      report_error(fmt::format("{}[{}]", name, i), EINVAL, fmt::format("must be an object, not {}", shown(element)));
       return {};
     }
     all.push_back(Arguments(element, *objects_, state_, fmt::format("{}{}[{}]: ", part_->path, name, i)));

@@ -82,7 +82,7 @@ class Arguments {
   std::vector<Arguments> inner_list(const std::string& name, std::size_t most);
 
   /// Something that a handler itself found wrong. The first complaint stays.
-  void complain(const std::string& name, int number, std::string_view what);
+  void report_error(const std::string& name, int number, std::string_view what);
   /// What was wrong first; an argument that was never asked for comes last.
   [[nodiscard]] std::optional<Error> wrong();
   /// As above, without looking for arguments that were not asked for.
@@ -113,7 +113,7 @@ class Arguments {
     if (!handle) return nullptr;
     auto found = objects_->get<T>(*handle);
     if (found) return *found;
-    complain(name, found.error().number, found.error().message);
+    report_error(name, found.error().number, found.error().message);
     return nullptr;
   }
   std::optional<std::uint64_t> read_number(const std::string& name, Range range, bool needed);

@@ -69,7 +69,7 @@ Endpoint read_endpoint(Arguments& arguments, const std::string& name, const std:
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
-    arguments.complain(name, EINVAL, "is no address of IPv4 or IPv6");
+    arguments.report_error(name, EINVAL, "is no address of IPv4 or IPv6");
     return endpoint;
   }
   std::memcpy(&endpoint.storage, found->ai_addr, found->ai_addrlen);
@@ -103,7 +103,7 @@ class CmChannel final : public Object {
 };
 
 /// What a connection is to have; the controller gave it.
-struct Wanted {
+struct PendingRequest {
   std::vector<std::uint8_t> private_data;
   std::uint8_t responder_resources = as_device, initiator_depth = as_device;
   std::uint8_t flow_control = 0, retry_count = 7, rnr_retry_count = 7, srq = 0;
@@ -148,7 +148,7 @@ class CmId final : public Object {
   Result<void> disconnect();
 
   const Role role;
-  Wanted wanted;
+  PendingRequest wanted;
   int timeout_ms = 2000;
   bool establishes = true;   ///< a response is answered by us
   bool says_goodbye = true;  ///< a disconnection is answered by us
@@ -580,8 +580,8 @@ Result<void> or_release(Session& session, CmId& id, std::string_view call, Step 
   return error;
 }
 
-Wanted read_wanted(Arguments& arguments, bool asks) {
-  Wanted wanted;
+PendingRequest read_wanted(Arguments& arguments, bool asks) {
+  PendingRequest wanted;
   if (arguments.has("private_data")) wanted.private_data = arguments.bytes("private_data", most_private_data);
   wanted.responder_resources = arguments.number_or<std::uint8_t>("responder_resources", as_device);
   wanted.initiator_depth = arguments.number_or<std::uint8_t>("initiator_depth", as_device);
@@ -591,8 +591,8 @@ Wanted read_wanted(Arguments& arguments, bool asks) {
   wanted.srq = arguments.boolean_or("srq", false) ? 1 : 0;
   const auto* qp = arguments.maybe_object<Qp>("qp");
   const auto number = arguments.maybe<std::uint32_t>("qp_num", {0, 0xffffff});
-  if (qp != nullptr && number) arguments.complain("qp_num", EINVAL, "goes with no qp: that has its own number");
-  if (qp == nullptr && !number) arguments.complain("qp", EINVAL, "is missing, and so is qp_num");
+  if (qp != nullptr && number) arguments.report_error("qp_num", EINVAL, "goes with no qp: that has its own number");
+  if (qp == nullptr && !number) arguments.report_error("qp", EINVAL, "is missing, and so is qp_num");
   if (qp != nullptr) {
     wanted.qp = qp->handle();
     if (qp->verbs()->srq != nullptr) wanted.srq = 1;
@@ -637,7 +637,7 @@ Result<Json> listen(Session& session, Arguments& arguments) {
 }
 
 /// The way of cm_connect and cm_join: addresses, options, and the first step; events tell of the others.
-Result<Json> set_out(Session& session, Arguments& arguments, CmId::Role role, Wanted wanted, bool establishes,
+Result<Json> set_out(Session& session, Arguments& arguments, CmId::Role role, PendingRequest wanted, bool establishes,
                      bool says_goodbye, bool sends_only) {
   const auto address = arguments.text("address");
   const auto port = role == CmId::Role::member ? std::uint16_t{0} : arguments.number<std::uint16_t>("port");
@@ -684,7 +684,7 @@ Result<Json> connect(Session& session, Arguments& arguments) {
 }
 
 Result<Json> join(Session& session, Arguments& arguments) {
-  Wanted wanted;
+  PendingRequest wanted;
   if (const auto* qp = arguments.maybe_object<Qp>("qp")) wanted.qp = qp->handle();
   const bool sends_only = arguments.boolean_or("send_only", false);
   return set_out(session, arguments, CmId::Role::member, std::move(wanted), true, true, sends_only);
@@ -694,7 +694,7 @@ Result<Json> join(Session& session, Arguments& arguments) {
 CmId* id_of(Arguments& arguments, std::initializer_list<CmId::Role> roles, std::string_view otherwise) {
   auto* id = arguments.object<CmId>("cm_id");
   if (id != nullptr && std::find(roles.begin(), roles.end(), id->role) == roles.end())
-    arguments.complain("cm_id", EINVAL, otherwise);
+    arguments.report_error("cm_id", EINVAL, otherwise);
   return id;
 }
 

@@ -9,10 +9,10 @@ namespace {
 class Connecting : public AgentTest {
  protected:
   void TearDown() override {
-    standin::fail_cm_call(0, 0);
-    standin::act_as_iwarp(false);
+    fake_verbs::fail_cm_call(0, 0);
+    fake_verbs::act_as_iwarp(false);
     AgentTest::TearDown();
-    EXPECT_EQ(standin::cm_alive(), 0U);
+    EXPECT_EQ(fake_verbs::cm_alive(), 0U);
   }
   /// The next event of the CM, which is to be of that type.
   Json told(const std::string& type) {
@@ -69,7 +69,7 @@ TEST_F(Connecting, ConnectsQueuePairsOfTheSession) {
 }
 
 TEST_F(Connecting, ConnectsAsIwarpDoes) {
-  standin::act_as_iwarp(true);
+  fake_verbs::act_as_iwarp(true);
   begin();
   const Json asking = queue_pair(), answering = queue_pair();
   listen();
@@ -227,8 +227,8 @@ TEST_F(Connecting, ALostControllerLeavesNothingAtAnyMoment) {
       }
     }
     controller.conversation().lost();
-    ASSERT_EQ(standin::alive(), 0U) << most;
-    ASSERT_EQ(standin::cm_alive(), 0U) << most;
+    ASSERT_EQ(fake_verbs::alive(), 0U) << most;
+    ASSERT_EQ(fake_verbs::cm_alive(), 0U) << most;
     controller.lines.clear();
   }
 }
@@ -239,7 +239,7 @@ TEST_F(Connecting, AFailingCallLeavesNothing) {
   for (unsigned nth = 0; nth <= calls; ++nth) {
     begin();
     const Json asking = queue_pair(), answering = queue_pair();
-    standin::fail_cm_call(nth, ENOMEM);
+    fake_verbs::fail_cm_call(nth, ENOMEM);
     std::string said;
     const auto ask = [&](const std::string& what, const Json& arguments) {
       const Json answer = controller.ask(what, arguments);
@@ -264,10 +264,10 @@ TEST_F(Connecting, AFailingCallLeavesNothing) {
       EXPECT_NE(said.find(nth == 0 ? "disconnected" : "ENOMEM"), std::string::npos) << said;
     }
     controller.conversation().lost();
-    if (nth == 0) calls = standin::cm_calls();
-    standin::fail_cm_call(0, 0);
-    ASSERT_EQ(standin::alive(), 0U) << nth << said;
-    ASSERT_EQ(standin::cm_alive(), 0U) << nth << said;
+    if (nth == 0) calls = fake_verbs::cm_calls();
+    fake_verbs::fail_cm_call(0, 0);
+    ASSERT_EQ(fake_verbs::alive(), 0U) << nth << said;
+    ASSERT_EQ(fake_verbs::cm_alive(), 0U) << nth << said;
     controller.lines.clear();
   }
   EXPECT_GT(calls, 15U);

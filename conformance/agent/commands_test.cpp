@@ -117,22 +117,22 @@ std::vector<Json> story(Controller& controller) {
 }
 
 TEST_F(Commands, ErrorsOfVerbsPassThroughAndNothingLeaks) {
-  standin::fail_call(0, 0);
+  fake_verbs::fail_call(0, 0);
   const auto expected = story(controller);
-  const unsigned calls = standin::calls();
+  const unsigned calls = fake_verbs::calls();
   ASSERT_GT(calls, 45U);
   // CQ, channel, PD and device are still used by others at its end.
   EXPECT_EQ(expected.size(), 4U) << Json(expected).dump(1);
   for (const Json& error : expected) EXPECT_EQ(error["name"], "EBUSY");
   controller.conversation().lost();
-  ASSERT_EQ(standin::alive(), 0U);
-  const unsigned with_release = standin::calls();
+  ASSERT_EQ(fake_verbs::alive(), 0U);
+  const unsigned with_release = fake_verbs::calls();
 
   std::set<std::string> failed;
   for (unsigned nth = 1; nth <= with_release; ++nth) {
-    standin::fail_call(nth, EXFULL);
+    fake_verbs::fail_call(nth, EXFULL);
     const auto errors = story(controller);
-    const std::string call = standin::failed_call();
+    const std::string call = fake_verbs::failed_call();
     failed.insert(call);
     const bool told = std::any_of(errors.begin(), errors.end(), [&](const Json& error) {
       if (error["name"] != "EXFULL" || error["errno"] != EXFULL) return false;
@@ -147,7 +147,7 @@ TEST_F(Commands, ErrorsOfVerbsPassThroughAndNothingLeaks) {
                 call == "ibv_query_port" || call == "ibv_query_device_ex")
         << nth << " " << call << " " << Json(errors).dump(1);
     controller.conversation().lost();
-    ASSERT_EQ(standin::alive(), 0U) << nth << " " << call;
+    ASSERT_EQ(fake_verbs::alive(), 0U) << nth << " " << call;
   }
   EXPECT_GT(failed.size(), 30U);
 }
@@ -208,22 +208,22 @@ TEST_F(Commands, DevicesTellTheirPortsAndGids) {
   EXPECT_EQ(port["netdev"], "lo");
   EXPECT_EQ(port["gids"][1], (Json{{"index", 1}, {"gid", "fe80::1"}, {"type", "roce_v2"}, {"netdev", "lo"}}));
   EXPECT_EQ(port["pkeys"], Json::array({0xFFFF}));
-  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
 TEST_F(Commands, AMachineWithoutADeviceSaysWhy) {
   controller.hello();
-  standin::plug(false);
+  fake_verbs::plug(false);
   EXPECT_EQ(controller.result("devices")["devices"].size(), 0U);
   EXPECT_GT(controller.result("devices")["reason"].get<std::string>().size(), 20U);
-  standin::fail_call(1, ENOSYS);  // what libibverbs says where the kernel has no verbs
+  fake_verbs::fail_call(1, ENOSYS);  // what libibverbs says where the kernel has no verbs
   EXPECT_EQ(controller.result("devices")["devices"].size(), 0U);
   EXPECT_EQ(controller.error("open", {{"name", "standin0"}}).find("ENODEV: open: name: there is no such device; "), 0U);
 }
 
 TEST_F(Commands, ADeviceThatCannotBeOpenedIsListedWithItsProblem) {
   controller.hello();
-  standin::fail_call(2, EACCES);
+  fake_verbs::fail_call(2, EACCES);
   const Json devices = controller.result("devices")["devices"];
   EXPECT_EQ(devices[0]["problem"], "ibv_open_device said EACCES: Permission denied");
   EXPECT_EQ(controller.error("open", {{"name", "mlx"}}),
@@ -254,7 +254,7 @@ TEST_F(Commands, CountersComeFromSysfs) {
   std::ofstream(sysfs / "ports/1/counters/unsupported") << "N/A (no PMA)\n";
   std::ofstream(sysfs / "ports/1/hw_counters/rcvd_pkts") << "18446744073709551615\n";
   std::ofstream(sysfs / "ports/1/hw_counters/lifespan") << "10\n";
-  standin::set_sysfs(sysfs.string());
+  fake_verbs::set_sysfs(sysfs.string());
   begin();
   EXPECT_EQ(
       controller.result("counters", {{"device", device}}).dump(),
@@ -270,16 +270,16 @@ TEST_F(Commands, AnOpenDeviceIsNotClosedUnderItsObjects) {
   controller.result("destroy", {{"object", pd}});
   controller.result("destroy", {{"object", cq}});
   controller.result("destroy", {{"object", device}});
-  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
 TEST_F(Commands, AsynchronousEventsArePushed) {
   begin();
   const Json qp = queue_pair();
-  standin::raise_port_event(IBV_EVENT_PORT_ERR);
+  fake_verbs::raise_port_event(IBV_EVENT_PORT_ERR);
   EXPECT_EQ(controller.event("async"),
             (Json{{"event", "async"}, {"type", "port_err"}, {"device", device}, {"port", 1}}));
-  standin::raise_qp_event(qp["qp_num"], IBV_EVENT_QP_FATAL);
+  fake_verbs::raise_qp_event(qp["qp_num"], IBV_EVENT_QP_FATAL);
   EXPECT_EQ(controller.event("async"),
             (Json{{"event", "async"}, {"type", "qp_fatal"}, {"device", device}, {"qp", qp["qp"]}}));
 }
@@ -333,7 +333,7 @@ TEST_F(Commands, RegionsHaveABoundTogether) {
   controller.result("destroy", {{"object", first["mr"]}});
   region({"local_write"}, 10'000);
   EXPECT_EQ(controller.conversation().session()->memory, 10'000U);
-  standin::fail_call(1, ENOSPC);
+  fake_verbs::fail_call(1, ENOSPC);
   controller.error("register", {{"pd", pd}, {"length", 1}});
   EXPECT_EQ(controller.conversation().session()->memory, 10'000U);
 }
@@ -552,7 +552,7 @@ TEST_F(Commands, TheBadRequestOfAListIsNamed) {
   Json requests = Json::array();
   for (int i = 0; i < 4; ++i)
     requests.push_back({{"opcode", "local_inv"}, {"invalidate_rkey", 1}, {"wr_id", i}, {"flags", {"signaled"}}});
-  standin::fail_call(3, ENOMEM);
+  fake_verbs::fail_call(3, ENOMEM);
   EXPECT_EQ(
       controller.error("post_send", {{"qp", qp["qp"]}, {"requests", requests}}),
       "ENOMEM: post_send: requests[2]: ibv_post_send said ENOMEM: Cannot allocate memory; those before it were posted");
@@ -571,7 +571,7 @@ TEST_F(Commands, TheBadRequestOfAListIsNamed) {
                                                             {{"addr", 1}, {"length", 1}, {"lkey", 1}}})}}});
   EXPECT_EQ(controller.error("post_recv", {{"qp", qp["qp"]}, {"requests", receives}}),
             "EINVAL: post_recv: requests[1]: sges: are 2; the queue takes 1");
-  standin::fail_call(2, ENOMEM);
+  fake_verbs::fail_call(2, ENOMEM);
   EXPECT_EQ(
       controller.error("post_recv", {{"qp", qp["qp"]}, {"requests", Json::array({Json::object(), Json::object()})}}),
       "ENOMEM: post_recv: requests[1]: ibv_post_recv said ENOMEM: Cannot allocate memory; those before it were posted");

@@ -105,7 +105,7 @@ TEST_F(Conversing, ObjectsAreReleasedHoweverASessionEnds) {
     begin();
     region();
     queue_pair();
-    EXPECT_EQ(standin::alive(), 5U);
+    EXPECT_EQ(fake_verbs::alive(), 5U);
     if (how == "bye") {
       EXPECT_EQ(controller.result("bye")["released"], 5);
     }
@@ -114,7 +114,7 @@ TEST_F(Conversing, ObjectsAreReleasedHoweverASessionEnds) {
     }
     if (how == "hello") controller.hello();
     if (how == "lost") controller.conversation().lost();
-    EXPECT_EQ(standin::alive(), 0U) << how;
+    EXPECT_EQ(fake_verbs::alive(), 0U) << how;
     if (how == "bye" || how == "lost") {
       EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
     }
@@ -153,7 +153,7 @@ TEST_F(Conversing, WithoutAHeartbeatTheSessionEnds) {
   }
   bench.time += 101 * Loop::millisecond;
   EXPECT_EQ(controller.event("ended")["why"], "no line arrived for 100 ms");
-  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
   EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
 }
 

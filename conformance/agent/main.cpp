@@ -46,7 +46,7 @@ Result<std::string> read_secret(const std::string& path) {
   return secret;
 }
 
-int complain(const std::string& what) {
+int report_error(const std::string& what) {
   fmt::print(stderr, "rdmawire-agent: {}\n", what);
   return 3;
 }
@@ -93,16 +93,16 @@ int main(int argc, char** argv) {
     return 2;
   }
   settings.most_memory = memory << 20U;
-  if (sodium_init() < 0) return complain("libsodium could not be set up");
+  if (sodium_init() < 0) return report_error("libsodium could not be set up");
   if (!secret_file.empty()) {
     auto secret = read_secret(secret_file);
-    if (!secret) return complain("--secret-file: " + secret.error().message);
+    if (!secret) return report_error("--secret-file: " + secret.error().message);
     settings.secret = std::move(*secret);
   }
 
   std::signal(SIGPIPE, SIG_IGN);
   ending = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (ending < 0) return complain("eventfd: " + errno_text(errno));
+  if (ending < 0) return report_error("eventfd: " + errno_text(errno));
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaction(signal, &action, nullptr);
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   Server server(loop, settings);
   for (const std::string& endpoint : endpoints) {
     auto taken = server.listen(endpoint);
-    if (!taken) return complain(taken.error().message);
+    if (!taken) return report_error(taken.error().message);
     for (const std::string& name : *taken) fmt::print("listening at {}\n", name);
   }
   std::fflush(stdout);

@@ -12,7 +12,7 @@ namespace rdmawire::agent {
 namespace {
 
 /// Bytes that one line of hexadecimal carries.
-constexpr std::uint64_t most_bytes = 1'900'000;
+constexpr std::uint64_t max_bytes = 1'900'000;
 
 /// SplitMix64: the next of a sequence that its seed determines. For bytes that look random, not for secrets.
 std::uint64_t next_random(std::uint64_t& state) {
@@ -65,7 +65,7 @@ Part read_part(Arguments& arguments, std::optional<std::uint64_t> length = {}) {
   const std::uint64_t left = part.offset <= has ? has - part.offset : 0;
   part.length = length ? *length : arguments.number_or<std::uint64_t>("length", left, {0, left});
   if (part.length > left) {
-    arguments.complain(
+    arguments.report_error(
         "bytes", ERANGE,
         fmt::format("{} bytes at offset {} end beyond the region, which has {}", part.length, part.offset, has));
   }
@@ -124,7 +124,7 @@ Result<Json> reregister(Session&, Arguments& arguments) {
 }
 
 Result<Json> write(Session&, Arguments& arguments) {
-  const auto bytes = arguments.bytes("bytes", most_bytes);
+  const auto bytes = arguments.bytes("bytes", max_bytes);
   const Part part = read_part(arguments, bytes.size());
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   std::copy(bytes.begin(), bytes.end(), part.begin());
@@ -134,8 +134,8 @@ Result<Json> write(Session&, Arguments& arguments) {
 Result<Json> read(Session&, Arguments& arguments) {
   const Part part = read_part(arguments);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  if (part.length > most_bytes) {
-    return fail(EMSGSIZE, "length: an answer carries at most {} bytes, not {}; read the region in parts", most_bytes,
+  if (part.length > max_bytes) {
+    return fail(EMSGSIZE, "length: an answer carries at most {} bytes, not {}; read the region in parts", max_bytes,
                 part.length);
   }
   return Json{{"bytes", to_hex(part.begin(), part.length)}};

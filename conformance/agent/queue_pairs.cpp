@@ -15,7 +15,7 @@ ibv_gid read_gid(Arguments& arguments, const std::string& name) {
   ibv_gid gid{};
   const std::string text = arguments.text(name);
   if (!arguments.complaint() && inet_pton(AF_INET6, text.c_str(), gid.raw) != 1) {
-    arguments.complain(name, EINVAL, "must be a GID, written as an address of IPv6");
+    arguments.report_error(name, EINVAL, "must be a GID, written as an address of IPv6");
   }
   return gid;
 }
@@ -271,7 +271,7 @@ int read_attributes(Arguments& arguments, ibv_qp_attr& attributes) {
     for (const ibv_mtu code : {IBV_MTU_256, IBV_MTU_512, IBV_MTU_1024, IBV_MTU_2048, IBV_MTU_4096}) {
       if (*mtu == 128U << code) attributes.path_mtu = code;
     }
-    if (attributes.path_mtu == 0) arguments.complain("path_mtu", ERANGE, "must be 256, 512, 1024, 2048 or 4096");
+    if (attributes.path_mtu == 0) arguments.report_error("path_mtu", ERANGE, "must be 256, 512, 1024, 2048 or 4096");
     mask |= IBV_QP_PATH_MTU;
   }
   if (arguments.has("sqd_async_notify")) {
@@ -290,7 +290,7 @@ int read_attributes(Arguments& arguments, ibv_qp_attr& attributes) {
     if (auto address = alternate->inner("ah_attr")) {
       attributes.alt_ah_attr = read_address(*address, attributes.alt_port_num);
     } else {
-      alternate->complain("ah_attr", EINVAL, "is needed, and was not given");
+      alternate->report_error("ah_attr", EINVAL, "is needed, and was not given");
     }
     mask |= IBV_QP_ALT_PATH;
   }

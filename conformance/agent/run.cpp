@@ -300,13 +300,13 @@ Result<Json> run(Session& session, Arguments& arguments) {
   const auto input = has_input ? arguments.bytes("stdin", most_input) : std::vector<std::uint8_t>();
   const bool open = arguments.boolean_or("stdin_open", false);
   const auto limit = arguments.number_or<std::uint64_t>("most_output", usual_output, {0, most_output});
-  if (argv.empty() || argv[0].empty()) arguments.complain("argv", EINVAL, "names no program");
-  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.complain("argv", EINVAL, "holds a zero byte");
+  if (argv.empty() || argv[0].empty()) arguments.report_error("argv", EINVAL, "names no program");
+  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.report_error("argv", EINVAL, "holds a zero byte");
   for (const std::string& variable : variables) {
     if (holds_zero(variable) || variable.find('=') == std::string::npos || variable[0] == '=')
-      arguments.complain("env", EINVAL, "is a list of texts NAME=VALUE");
+      arguments.report_error("env", EINVAL, "is a list of texts NAME=VALUE");
   }
-  if (holds_zero(directory)) arguments.complain("directory", EINVAL, "holds a zero byte");
+  if (holds_zero(directory)) arguments.report_error("directory", EINVAL, "holds a zero byte");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (!session.settings().allow_run) {
     return fail(EPERM, "this agent runs no programs: it was started without --allow-run");

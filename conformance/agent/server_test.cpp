@@ -56,15 +56,15 @@ class Peer {
 class Serving : public testing::Test {
  protected:
   void SetUp() override {
-    standin::reset();
+    fake_verbs::reset();
     std::signal(SIGPIPE, SIG_IGN);  // as the program does
     directory = testing::TempDir() + "agent_server_test." + std::to_string(::getpid());
     std::filesystem::create_directories(directory);
   }
   void TearDown() override {
     server.reset();
-    EXPECT_EQ(standin::alive(), 0U);
-    standin::reset();
+    EXPECT_EQ(fake_verbs::alive(), 0U);
+    fake_verbs::reset();
     std::filesystem::remove_all(directory);
   }
   void start(Server::Bounds bounds = {}) { server.emplace(loop, settings, bounds); }
@@ -186,11 +186,11 @@ TEST_F(Serving, ALostControllerLeavesNothing) {
     peer.send(story.substr(0, cut));
     ASSERT_TRUE(until([&] { return server->connections() == 1; }));
     if (cut > 200) {
-      ASSERT_TRUE(until([&] { return standin::alive() > 0; }));
+      ASSERT_TRUE(until([&] { return fake_verbs::alive() > 0; }));
     }
     peer.close();
     ASSERT_TRUE(until([&] { return server->connections() == 0; })) << cut;
-    ASSERT_EQ(standin::alive(), 0U) << cut;
+    ASSERT_EQ(fake_verbs::alive(), 0U) << cut;
   }
 }
 
@@ -210,7 +210,7 @@ TEST_F(Serving, WhoDoesNotReadIsClosed) {
   peer.send(reads);
   ASSERT_TRUE(until([&] { return server->connections() == 1; }));
   EXPECT_TRUE(until([&] { return server->connections() == 0; }));
-  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
 TEST_F(Serving, EventsForWhoDoesNotReadHaveABound) {
@@ -224,7 +224,7 @@ TEST_F(Serving, EventsForWhoDoesNotReadHaveABound) {
   ASSERT_TRUE(says(peer, "\"device\":1"));
   EXPECT_TRUE(until([&] {
     if (server->connections() == 0) return true;
-    for (int i = 0; i < 1000 && standin::alive() > 0; ++i) standin::raise_port_event(IBV_EVENT_PORT_ERR);
+    for (int i = 0; i < 1000 && fake_verbs::alive() > 0; ++i) fake_verbs::raise_port_event(IBV_EVENT_PORT_ERR);
     return false;
   }));
 }
@@ -279,13 +279,13 @@ TEST_F(SerialChannel, ANewHelloTakesOver) {
   Peer peer(master);
   peer.send(std::string(hello) + open);
   ASSERT_TRUE(says(peer, "\"device\":1"));
-  EXPECT_EQ(standin::alive(), 1U);
+  EXPECT_EQ(fake_verbs::alive(), 1U);
   // Another controller, in the middle of a line of the one before it.
   peer.send("{\"id\":9,\"do\":\"pi");
   peer.text.clear();
   peer.send("\n{\"id\":\"again\",\"do\":\"hello\",\"protocol\":1}\n");
   EXPECT_TRUE(says(peer, R"({"id":"again","result":)"));
-  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
 TEST_F(SerialChannel, NobodyAtTheOtherEnd) {
@@ -297,7 +297,7 @@ TEST_F(SerialChannel, NobodyAtTheOtherEnd) {
     peer.send(std::string(hello) + open);
     ASSERT_TRUE(says(peer, "\"device\":1"));
   }
-  ASSERT_TRUE(until([&] { return standin::alive() == 0; })) << "a controller that hung up keeps its objects";
+  ASSERT_TRUE(until([&] { return fake_verbs::alive() == 0; })) << "a controller that hung up keeps its objects";
   // It neither spins nor ends.
   int turns = 0;
   for (const Loop::Time end = Loop::monotonic() + 200 * Loop::millisecond; Loop::monotonic() < end; ++turns) {

@@ -17,10 +17,10 @@ class Held : public AgentTest {
     bench.real_time = bench.settings.threads = true;
   }
   void TearDown() override {
-    standin::let_go();
+    fake_verbs::release_calls();
     controller.conversation().lost();
-    standin::act_as_iwarp(false);
-    EXPECT_EQ(standin::cm_alive(), 0U);
+    fake_verbs::act_as_iwarp(false);
+    EXPECT_EQ(fake_verbs::cm_alive(), 0U);
     AgentTest::TearDown();
   }
   template <class Condition>
@@ -49,12 +49,12 @@ class Held : public AgentTest {
     return {{"pd", pd}, {"port", 1}, {"grh", {{"dgid", "::ffff:10.0.0.9"}, {"sgid_index", 1}}}};
   }
   bool held(unsigned count) {
-    return until([&] { return standin::held_calls() == count; });
+    return until([&] { return fake_verbs::held_calls() == count; });
   }
   /// A connection whose handshake hangs.
   Json hanging_connection(const Json& qp) {
-    standin::act_as_iwarp(true);
-    standin::hold_calls("rdma_connect", true);
+    fake_verbs::act_as_iwarp(true);
+    fake_verbs::block_calls("rdma_connect", true);
     const Json id =
         controller.result("cm_connect", {{"address", "10.0.0.2"}, {"port", 7471}, {"qp", qp["qp"]}})["cm_id"];
     EXPECT_TRUE(held(1));
@@ -64,7 +64,7 @@ class Held : public AgentTest {
 
 TEST_F(Held, NobodyElseWaits) {
   begin();
-  standin::hold_calls("ibv_create_ah", false);
+  fake_verbs::block_calls("ibv_create_ah", false);
   send(900, "create_ah", address());
   ASSERT_TRUE(held(1));
   region();  // of the same PD
@@ -73,7 +73,7 @@ TEST_F(Held, NobodyElseWaits) {
   const Json theirs = other.result("open", {{"name", "standin0"}})["device"];
   other.result("alloc_pd", {{"device", theirs}});
   EXPECT_FALSE(answer(900));
-  standin::let_go();
+  fake_verbs::release_calls();
   const Json made = wait_for(900);
   ASSERT_TRUE(made.contains("result")) << made;
   controller.result("destroy", {{"object", made["result"]["ah"]}});
@@ -84,7 +84,7 @@ TEST_F(Held, WhatNeedsTheSameQueuePairComesAfterwards) {
   const Json qp = queue_pair();
   controller.result("modify_qp",
                     {{"qp", qp["qp"]}, {"state", "init"}, {"pkey_index", 0}, {"port", 1}, {"access", Json::array()}});
-  standin::hold_calls("ibv_modify_qp", false);
+  fake_verbs::block_calls("ibv_modify_qp", false);
   send(900, "modify_qp",
        {{"qp", qp["qp"]},
         {"state", "rtr"},
@@ -95,7 +95,7 @@ TEST_F(Held, WhatNeedsTheSameQueuePairComesAfterwards) {
   ASSERT_TRUE(held(1));
   controller.result("ping");
   EXPECT_FALSE(answer(900) || answer(901) || answer(902));
-  standin::let_go();
+  fake_verbs::release_calls();
   EXPECT_EQ(wait_for(900)["result"]["state"], "rtr");
   EXPECT_EQ(wait_for(901)["result"]["state"], "rtr");
   EXPECT_TRUE(wait_for(902).contains("result"));
@@ -112,8 +112,8 @@ TEST_F(Held, DestroyingEndsAHandshake) {
   } while (event.value("type", "failed") != "failed");
   EXPECT_EQ(event["step"], "connect");
   EXPECT_EQ(event["name"], "ECANCELED");
-  EXPECT_EQ(standin::held_calls(), 0U);
-  EXPECT_EQ(standin::cm_alive(), 1U);  // the channel
+  EXPECT_EQ(fake_verbs::held_calls(), 0U);
+  EXPECT_EQ(fake_verbs::cm_alive(), 1U);  // the channel
   controller.result("destroy", {{"object", qp["qp"]}});
 }
 
@@ -122,7 +122,7 @@ TEST_F(Held, AHandshakeGoesOnWhenItCan) {
   const Json asking = queue_pair(), answering = queue_pair();
   controller.result("cm_listen", {{"address", "10.0.0.2"}, {"port", 7471}});
   hanging_connection(asking);
-  standin::let_go();
+  fake_verbs::release_calls();
   Json event;
   do {
     event = controller.event("cm");
@@ -133,13 +133,13 @@ TEST_F(Held, AHandshakeGoesOnWhenItCan) {
 
 TEST_F(Held, WhatACallStillUsesIsDestroyedAfterIt) {
   begin();
-  standin::hold_calls("ibv_create_ah", false);
+  fake_verbs::block_calls("ibv_create_ah", false);
   send(900, "create_ah", address());
   send(901, "destroy", {{"object", pd}});
   ASSERT_TRUE(held(1));
   controller.result("ping");
   EXPECT_FALSE(answer(901));
-  standin::let_go();
+  fake_verbs::release_calls();
   EXPECT_TRUE(wait_for(900).contains("result"));
   EXPECT_EQ(wait_for(901)["error"]["name"], "EBUSY");
 }
@@ -150,9 +150,9 @@ TEST_F(Held, AResetEndsThemWithoutAnswers) {
   controller.lines.clear();
   EXPECT_EQ(controller.result("reset")["released"], 6);
   EXPECT_TRUE(controller.lines.empty()) << controller.lines.front();
-  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
   // Afterwards all is as before.
-  standin::let_go();
+  fake_verbs::release_calls();
   begin();
   controller.result("create_ah", address());
 }
@@ -161,28 +161,28 @@ TEST_F(Held, ALostControllerInterruptsThem) {
   begin();
   hanging_connection(queue_pair());
   controller.conversation().lost();
-  EXPECT_EQ(standin::held_calls(), 0U);
-  EXPECT_EQ(standin::alive(), 0U);
-  EXPECT_EQ(standin::cm_alive(), 0U);
+  EXPECT_EQ(fake_verbs::held_calls(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
+  EXPECT_EQ(fake_verbs::cm_alive(), 0U);
 }
 
 TEST_F(Held, WhatCannotBeInterruptedIsWaitedFor) {
   begin();
-  standin::hold_calls("ibv_create_ah", false);
+  fake_verbs::block_calls("ibv_create_ah", false);
   for (int i = 0; i < 40; ++i) send(900 + i, "create_ah", address());
   ASSERT_TRUE(held(SlowCalls::most_threads));
-  std::thread letting(standin::let_go);
+  std::thread letting(fake_verbs::release_calls);
   controller.conversation().lost();
   letting.join();
-  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
 TEST_F(Held, MoreThanThereAreThreadsTakeTurns) {
   begin();
-  standin::hold_calls("ibv_create_ah", false);
+  fake_verbs::block_calls("ibv_create_ah", false);
   for (int i = 0; i < 40; ++i) send(900 + i, "create_ah", address());
   ASSERT_TRUE(held(SlowCalls::most_threads));
-  standin::let_go();
+  fake_verbs::release_calls();
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(wait_for(900 + i).contains("result")) << i;
 }
 
@@ -195,8 +195,8 @@ TEST_F(Held, ALostControllerLeavesNothingAtAnyMoment) {
     send(900, "create_ah", address());
     for (int step = 0; step < most; ++step) bench.loop.turn(0);
     controller.conversation().lost();
-    ASSERT_EQ(standin::alive(), 0U) << most;
-    ASSERT_EQ(standin::cm_alive(), 0U) << most;
+    ASSERT_EQ(fake_verbs::alive(), 0U) << most;
+    ASSERT_EQ(fake_verbs::cm_alive(), 0U) << most;
     controller.lines.clear();
   }
 }

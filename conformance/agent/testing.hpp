@@ -101,11 +101,11 @@ class Controller {
 /// A test with a device that nobody else has, and objects that must be gone at its end.
 class AgentTest : public testing::Test {
  protected:
-  void SetUp() override { standin::reset(); }
+  void SetUp() override { fake_verbs::reset(); }
   void TearDown() override {
     controller.conversation().lost();
-    EXPECT_EQ(standin::alive(), 0U);
-    standin::reset();
+    EXPECT_EQ(fake_verbs::alive(), 0U);
+    fake_verbs::reset();
   }
 
   /// A session with a device, a PD and a CQ.

@@ -35,7 +35,7 @@ std::vector<ibv_sge> read_sges(Arguments& request, bool is_inline) {
       sge.addr = entry.number<std::uint64_t>("addr");
       sge.length = entry.number<std::uint32_t>("length");
       sge.lkey = entry.number<std::uint32_t>("lkey");
-      if (is_inline) entry.complain("addr", EINVAL, "inline takes entries of the form mr, offset, length only");
+      if (is_inline) entry.report_error("addr", EINVAL, "inline takes entries of the form mr, offset, length only");
     }
     sges.push_back(sge);
   }
@@ -90,13 +90,13 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
     std::uint64_t length = 0;
     for (const ibv_sge& sge : into.sges) length += sge.length;
     if (qp != nullptr && length > qp->granted.max_inline_data) {
-      request.complain(
+      request.report_error(
           "sges", EINVAL,
           fmt::format("have {} bytes inline; the queue pair takes {}", length, qp->granted.max_inline_data));
     }
   }
   if (qp != nullptr && into.sges.size() > qp->granted.max_send_sge) {
-    request.complain("sges", EINVAL,
+    request.report_error("sges", EINVAL,
                      fmt::format("are {}; the queue pair takes {}", into.sges.size(), qp->granted.max_send_sge));
   }
   wr.sg_list = into.sges.data();
@@ -120,7 +120,7 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
   }
   if (into.opcode == opcode_atomic_write) {
     into.bytes = request.bytes("bytes", 8);
-    if (into.bytes.size() != 8) request.complain("bytes", EINVAL, "must be eight bytes");
+    if (into.bytes.size() != 8) request.report_error("bytes", EINVAL, "must be eight bytes");
   }
   if (into.opcode == opcode_flush) {
     into.flush_length = request.number<std::uint32_t>("length");
@@ -134,7 +134,7 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
     wr.wr.ud.remote_qpn = request.number<std::uint32_t>("remote_qpn");
     wr.wr.ud.remote_qkey = request.number<std::uint32_t>("remote_qkey");
     const bool sends = into.opcode == IBV_WR_SEND || into.opcode == IBV_WR_SEND_WITH_IMM;
-    if (!sends) request.complain("opcode", EINVAL, "must be send or send_imm with UD");
+    if (!sends) request.report_error("opcode", EINVAL, "must be send or send_imm with UD");
   }
   if (type == IBV_QPT_XRC_SEND) wr.qp_type.xrc.remote_srqn = request.number<std::uint32_t>("remote_srqn");
 }
@@ -178,7 +178,7 @@ Result<Json> post_send(Session&, Arguments& arguments) {
   auto given = arguments.inner_list("requests", most_requests);
   std::vector<SendRequest> requests(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) read_send(given[i], qp, requests[i]);
-  if (given.empty()) arguments.complain("requests", EINVAL, "is needed, and has at least one entry");
+  if (given.empty()) arguments.report_error("requests", EINVAL, "is needed, and has at least one entry");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
 
   // Runs of what ibv_post_send takes, and one by one what it does not.
@@ -218,7 +218,7 @@ struct ReceiveRequest {
 Result<Json> post_recv(Session&, Arguments& arguments) {
   const auto* qp = arguments.maybe_object<Qp>("qp");
   const auto* srq = arguments.maybe_object<Srq>("srq");
-  if (arguments.has("qp") == arguments.has("srq")) arguments.complain("qp", EINVAL, "either this or srq is needed");
+  if (arguments.has("qp") == arguments.has("srq")) arguments.report_error("qp", EINVAL, "either this or srq is needed");
   auto given = arguments.inner_list("requests", most_requests);
   std::vector<ReceiveRequest> requests(given.size());
   const std::uint32_t most = qp != nullptr ? qp->granted.max_recv_sge : srq != nullptr ? srq->most_sge : 0;
@@ -227,13 +227,13 @@ Result<Json> post_recv(Session&, Arguments& arguments) {
     into.wr.wr_id = given[i].number_or<std::uint64_t>("wr_id", 0);
     into.sges = read_sges(given[i], false);
     if (into.sges.size() > most) {
-      given[i].complain("sges", EINVAL, fmt::format("are {}; the queue takes {}", into.sges.size(), most));
+      given[i].report_error("sges", EINVAL, fmt::format("are {}; the queue takes {}", into.sges.size(), most));
     }
     into.wr.sg_list = into.sges.data();
     into.wr.num_sge = static_cast<int>(into.sges.size());
     if (i > 0) requests[i - 1].wr.next = &into.wr;
   }
-  if (given.empty()) arguments.complain("requests", EINVAL, "is needed, and has at least one entry");
+  if (given.empty()) arguments.report_error("requests", EINVAL, "is needed, and has at least one entry");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
 
   // A queue pair with an SRQ has no queue of its own, and libraries take different offence at that.

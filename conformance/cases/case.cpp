@@ -97,7 +97,7 @@ std::span<const Case> cases() {
     }
     // What may leave a device hanging or deaf comes when all else is known.
     std::stable_partition(list.begin(), list.end(),
-                          [](const Case& which) { return which.caution != Caution::dangerous; });
+                          [](const Case& which) { return which.caution != RunPolicy::dangerous; });
     return list;
   }();
   return all;

@@ -39,7 +39,7 @@ constexpr bool needs(Need set, Need one) {
 }
 
 /// What a case may cost a real device. The reference device runs every case.
-enum class Caution : std::uint8_t {
+enum class RunPolicy : std::uint8_t {
   none,
   slow,       ///< takes more than a minute of the device's clock
   dangerous,  ///< is known to have left a device hanging or deaf
@@ -102,7 +102,7 @@ struct Case {
   Role role = Role::responder;
   Need needs = Need::nothing;
   Steps run{};
-  Caution caution = Caution::none;
+  RunPolicy caution = RunPolicy::none;
   std::string_view possible_problems{};  ///< when a deviation says less than it seems
 
   [[nodiscard]] Family family() const { return run.family(); }
@@ -116,7 +116,7 @@ struct Case {
 std::string lacking(const DeviceUnderTest& device, Need needed);
 
 /// Why the case is not run unless it is asked for, in words; empty: it is run.
-std::string left_out(const DeviceUnderTest& device, Caution caution);
+std::string left_out(const DeviceUnderTest& device, RunPolicy caution);
 
 /// All cases of this product, by file, in the rules' order; the dangerous ones last.
 std::span<const Case> cases();

@@ -6,27 +6,27 @@ namespace rdmawire::conformance {
 
 void end_case(Verdict verdict, std::string reason) { throw CaseEnd{{verdict, {}, std::move(reason)}}; }
 
-void Story::record_at(std::int64_t time, Step::Kind kind, std::string text, Bytes frame) {
+void CaseRecorder::record_at(std::int64_t time, Step::Kind kind, std::string text, Bytes frame) {
   transcript_.push_back({kind, time, std::move(text), {frame.begin(), frame.end()}});
 }
 
-void Story::record(const Pairing& pairing) {
+void CaseRecorder::record(const Pairing& pairing) {
   record(Step::Kind::verbs, fmt::format("queue pair {:#x} of the device speaks to {:#x} of the tester",
                                         pairing.device.qpn, pairing.tester.qpn));
   transcript_.back().pairing = pairing;
 }
 
-void Story::deviate(Verdict verdict, const std::string& expected, const std::string& actual) {
+void CaseRecorder::deviate(Verdict verdict, const std::string& expected, const std::string& actual) {
   record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
   throw CaseEnd{{verdict, expected, actual}};
 }
 
-void Story::deviates(Verdict verdict, const std::string& expected, const std::string& actual) {
+void CaseRecorder::deviates(Verdict verdict, const std::string& expected, const std::string& actual) {
   record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
   if (!deviation_) deviation_ = Judgement{verdict, expected, actual};
 }
 
-void Story::require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise) {
+void CaseRecorder::require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise) {
   if (!holds) deviate(otherwise, expected, actual);
   record(Step::Kind::expected, expected);
 }

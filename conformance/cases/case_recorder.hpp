@@ -13,18 +13,18 @@
 namespace rdmawire::conformance {
 
 /// How long a device is waited for, nanoseconds.
-struct Patience {
+struct Timeouts {
   std::int64_t answer = 2'000'000'000;  ///< before a missing answer counts as none
   std::int64_t silence = 50'000'000;    ///< without a frame before that counts as silence
   bool upper_bounds = false;            ///< a late answer can be blamed on the device: its clock is ours
 };
 
-class Story {
+class CaseRecorder {
  public:
-  explicit Story(const Patience& patience) : patience_(patience) {}
-  Story(const Story&) = delete;
-  Story& operator=(const Story&) = delete;
-  virtual ~Story() = default;
+  explicit CaseRecorder(const Timeouts& patience) : patience_(patience) {}
+  CaseRecorder(const CaseRecorder&) = delete;
+  CaseRecorder& operator=(const CaseRecorder&) = delete;
+  virtual ~CaseRecorder() = default;
 
   /// Nanoseconds of the clock that frames have their times of.
   [[nodiscard]] virtual std::int64_t now() const = 0;
@@ -47,13 +47,13 @@ class Story {
   void deviates(Verdict verdict, const std::string& expected, const std::string& actual);
   [[nodiscard]] const std::optional<Judgement>& deviation() const { return deviation_; }
 
-  [[nodiscard]] const Patience& patience() const { return patience_; }
+  [[nodiscard]] const Timeouts& patience() const { return patience_; }
   [[nodiscard]] const Transcript& transcript() const { return transcript_; }
   /// Gives it, and begins anew: of a story that has no end.
   [[nodiscard]] Transcript take_transcript() { return std::exchange(transcript_, {}); }
 
  private:
-  Patience patience_;
+  Timeouts patience_;
   Transcript transcript_;
   std::optional<Judgement> deviation_;
 };

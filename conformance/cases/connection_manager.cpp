@@ -195,7 +195,7 @@ Seen TesterCm::hears(const HeaderInfo& kind, const std::string& where, const std
   return seen;
 }
 
-void TesterCm::hears_nothing(std::int64_t for_ns) {
+void TesterCm::expect_silence(std::int64_t for_ns) {
   const std::int64_t until = bench_.now() + for_ns;
   while (bench_.now() < until) {
     const auto seen = bench_.next(until - bench_.now());
@@ -231,7 +231,7 @@ peer::CmConnection TesterCm::connected_by_device() {
   hears<CmReq>();
   bench_ >> rep();
   hears<CmRtu>();
-  is_told(connection, "established");
+  expect_event(connection, "established");
   return connection;
 }
 
@@ -242,7 +242,7 @@ peer::CmConnection TesterCm::connected_by_tester() {
   bench_.take(connection.accept(qp.qp), "the device's consumer accepts");
   hears<CmRep>();
   bench_ >> rtu();
-  is_told(connection, "established");
+  expect_event(connection, "established");
   return connection;
 }
 
@@ -250,7 +250,7 @@ void TesterCm::ends(peer::CmConnection& connection) {
   bench_.take(connection.disconnect(), "the device's consumer disconnects");
   hears<CmDreq>();
   bench_ >> drep();
-  is_told(connection, "disconnected");
+  expect_event(connection, "disconnected");
   bench_.take(connection.release(), "the connection released");
 }
 

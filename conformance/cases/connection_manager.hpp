@@ -28,8 +28,8 @@ class TesterCm {
   /// The device waits for the tester's REQ.
   [[nodiscard]] peer::Listener device_listens();
   [[nodiscard]] peer::CmConnection requested(const peer::Listener& listener) { return bench_.requested(listener); }
-  peer::CmEvent is_told(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0) {
-    return bench_.is_told(connection, type, within_ns);
+  peer::CmEvent expect_event(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0) {
+    return bench_.expect_event(connection, type, within_ns);
   }
 
   // What the tester says. Whatever a case wants otherwise it changes: req().with<CmReq, "primary_local_lid">(7, "LID
@@ -49,7 +49,7 @@ class TesterCm {
     return hears(info<H>, where, [&](const Seen& seen) { return !holds || holds(*seen.stack.get<H>()); });
   }
   /// None of the connection's messages comes for so long; but MRAs.
-  void hears_nothing(std::int64_t for_ns);
+  void expect_silence(std::int64_t for_ns);
 
   // The whole of it.
   /// The device asks, and the tester agrees.

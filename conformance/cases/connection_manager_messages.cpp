@@ -84,7 +84,7 @@ void rtu_names_the_communication(Bench& bench) {
     return rtu.get<"local_comm_id">() == cm.remote_id() && rtu.get<"remote_comm_id">() == cm.local_id();
   });
   require_send(bench, seen, 0x0014);
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.ends(connection);
 }
 void rep_names_the_communication(Bench& bench) {
@@ -105,7 +105,7 @@ void rep_names_the_communication(Bench& bench) {
                       });
   require_send(bench, seen, 0x0013);
   bench >> cm.rtu();
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.ends(connection);
 }
 // A REP answers in the REQ's transaction.
@@ -122,7 +122,7 @@ void rep_is_of_the_transaction(Bench& bench) {
   bench.require(seen.stack.get<Mad>()->get<"transaction_id">() == transaction, "the transaction id of the REQ",
                 fmt::format("{:#x}", seen.stack.get<Mad>()->get<"transaction_id">()));
   bench >> cm.rtu();
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.ends(connection);
 }
 
@@ -139,7 +139,7 @@ void lids_are_ignored(Bench& bench, std::uint16_t lid) {
   bench.take(connection.accept(cm.qp.qp), "the device's consumer accepts");
   cm.hears<CmRep>();
   bench >> cm.rtu();
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.ends(connection);
 }
 void lid_0(Bench& bench) { lids_are_ignored(bench, 0); }
@@ -197,7 +197,7 @@ void connects_over(Bench& bench, Over over) {
                 cm.qp.path.is_ipv4() ? "a REQ over IPv4" : "a REQ over IPv6", v4 ? "over IPv4" : "over IPv6");
   bench >> cm.rep();
   cm.hears<CmRtu>();
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.ends(connection);
 }
 void over_ipv4(Bench& bench) { connects_over(bench, Over::ipv4); }
@@ -246,7 +246,7 @@ void tester_disconnects(Bench& bench) {
     return drep.get<"local_comm_id">() == cm.remote_id() && drep.get<"remote_comm_id">() == cm.local_id();
   });
   require_send(bench, seen, 0x0016);
-  cm.is_told(connection, "disconnected");
+  cm.expect_event(connection, "disconnected");
   nothing_after_the_end(bench, cm);
 }
 void device_disconnects(Bench& bench) {
@@ -263,7 +263,7 @@ void device_disconnects(Bench& bench) {
       });
   require_send(bench, seen, 0x0015);
   bench >> cm.drep();
-  cm.is_told(connection, "disconnected");
+  cm.expect_event(connection, "disconnected");
   nothing_after_the_end(bench, cm);
 }
 

@@ -50,7 +50,7 @@ void twice_again(Bench& bench) {
   asks_again(bench, asks_again(bench, first));
   bench >> cm.rep();
   cm.hears<CmRtu>();
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.ends(connection);
 }
 // As often as it announced, and then the consumer is told.
@@ -68,7 +68,7 @@ void until_the_end(Bench& bench) {
   const std::int64_t until = bench.now() + spacing + spacing / 2;
   while (const auto more = bench.next(std::max<std::int64_t>(until - bench.now(), 1)))
     bench.require(!more->stack.get<CmReq>(), "no REQ beyond Max CM Retries", more->text());
-  const peer::CmEvent event = cm.is_told(connection, "unreachable", 4 * announced.wait);
+  const peer::CmEvent event = cm.expect_event(connection, "unreachable", 4 * announced.wait);
   bench.require(event.name == "ETIMEDOUT", "unreachable, ETIMEDOUT", event.body.dump());
   while (const auto late = bench.next(bench.patience().silence))
     bench.require(!late->stack.get<CmReq>(), fmt::format("{} REQs", announced.retries + 1), "one more");
@@ -82,10 +82,10 @@ void waits_for_as_long_as_the_mra_says(Bench& bench) {
   const std::uint8_t longer = req.stack.get<CmReq>()->get<"remote_cm_response_timeout">() + 1;
   if (longer > 21) end_case(Verdict::inconclusive, "the device waits for more than 8 s of itself");
   bench >> cm.mra(of_req, longer);
-  cm.hears_nothing(nearly(cm_time(longer)));
+  cm.expect_silence(nearly(cm_time(longer)));
   bench >> cm.rep();
   cm.hears<CmRtu>();
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.ends(connection);
 }
 
@@ -99,7 +99,7 @@ void the_timeout_is_that_of_the_req(Bench& bench) {
   bench.take(connection.accept(cm.qp.qp), "the device's consumer accepts");
   cm.hears<CmRep>();
   bench >> cm.rtu();
-  cm.is_told(connection, "established");
+  cm.expect_event(connection, "established");
   cm.qp.device_sends(0);
   const Seen first = bench.wait(a_send(psn(+0)));
   const Seen again = bench.wait(a_send(psn(+0)));
@@ -142,7 +142,7 @@ std::span<const Case> connection_manager_timeouts_cases() {
        .role = verbs,
        .needs = manager,
        .run = until_the_end,
-       .caution = Caution::slow},
+       .caution = RunPolicy::slow},
       {.rule = "cm.active-side.mra.extends-timeout",
        .role = verbs,
        .needs = manager,

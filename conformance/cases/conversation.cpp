@@ -9,7 +9,7 @@
 
 namespace rdmawire::conformance {
 
-void Conversation::hear_out(std::int64_t silence) {
+void Conversation::drain(std::int64_t silence) {
   kept_.clear();
   constexpr std::size_t most = 65'536;
   try {

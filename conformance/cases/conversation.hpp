@@ -17,10 +17,10 @@
 
 namespace rdmawire::conformance {
 
-class Conversation : public Story {
+class Conversation : public CaseRecorder {
  public:
   /// `wire` gives only what is for the tester (see replay/host), and must outlive this.
-  Conversation(replay::Wire& wire, const Patience& patience) : Story(patience), wire_(wire) {}
+  Conversation(replay::Wire& wire, const Timeouts& patience) : CaseRecorder(patience), wire_(wire) {}
 
   /// Frames to this queue pair are heard from now on. It takes the place of one with its number.
   void listen_to(const TesterQueuePair& queue_pair) {
@@ -47,7 +47,7 @@ class Conversation : public Story {
   std::vector<Seen> all_until_silence(std::size_t most = 4096);
   void pass(std::int64_t nanoseconds) override;
   /// What still comes at the end of a case, until there is silence for so long: it belongs to what happened.
-  void hear_out(std::int64_t silence);
+  void drain(std::int64_t silence);
 
   [[nodiscard]] std::int64_t now() const override { return wire_.now(); }
   [[nodiscard]] replay::Wire& wire() { return wire_; }

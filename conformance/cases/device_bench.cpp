@@ -113,7 +113,7 @@ peer::CmConnection DeviceBench::requested(const peer::Listener& listener) {
                   [&] { return listener.request(std::chrono::milliseconds(0)); });
 }
 
-peer::CmEvent DeviceBench::is_told(const peer::CmConnection& connection, const std::string& type,
+peer::CmEvent DeviceBench::expect_event(const peer::CmConnection& connection, const std::string& type,
                                    std::int64_t within_ns) {
   for (;;) {
     peer::CmEvent event = wait_for(type, within_ns ? within_ns : story_.patience().answer,

@@ -31,7 +31,7 @@ struct BoundWindow {
 class DeviceBench {
  public:
   /// Both must outlive it.
-  DeviceBench(Story& story, DeviceUnderTest& device, std::uint64_t seed)
+  DeviceBench(CaseRecorder& story, DeviceUnderTest& device, std::uint64_t seed)
       : story_(story), device_(device), random_(seed) {}
   DeviceBench(const DeviceBench&) = delete;
   DeviceBench& operator=(const DeviceBench&) = delete;
@@ -81,7 +81,7 @@ class DeviceBench {
   [[nodiscard]] peer::CmConnection requested(const peer::Listener& listener);
   /// The device's consumer is told of this event of the connection next, or the case ends. Those that only report
   /// progress ("addr_resolved", "route_resolved") are passed over.
-  peer::CmEvent is_told(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0);
+  peer::CmEvent expect_event(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0);
   /// `later` came no sooner than `least` nanoseconds after `earlier`.
   void no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what);
 
@@ -104,12 +104,12 @@ class DeviceBench {
     return std::chrono::milliseconds(story_.patience().silence / 1'000'000);
   }
 
-  [[nodiscard]] Story& story() { return story_; }
+  [[nodiscard]] CaseRecorder& story() { return story_; }
 
  private:
   [[noreturn]] void refused(const peer::PeerError& error, const std::string& what);
 
-  Story& story_;
+  CaseRecorder& story_;
   DeviceUnderTest& device_;
   std::mt19937_64 random_;
   std::deque<peer::ProtectionDomain> domains_;

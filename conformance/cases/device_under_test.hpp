@@ -52,7 +52,7 @@ struct DeviceUnderTest {
   std::optional<Way> ipv6;     ///< another way, over IPv6
   std::optional<Way> vlan;     ///< another way, with VLAN tags
   std::optional<Way> roce_v1;  ///< another way, of RoCEv1
-  Patience patience;
+  Timeouts patience;
   bool multicast = true;  ///< frames to groups may be sent; else cases of multicast are not run
   /// Whether congestion management is there and switched on. Verbs do not tell; nothing: nobody said.
   std::optional<bool> congestion_management;

@@ -53,8 +53,8 @@ enum class Match : std::uint8_t {
 template <class Self, class S>
 class ExpectationOf {
  public:
-  using Judge = std::function<Match(const S&)>;
-  ExpectationOf(std::string text, Judge judge) : text_(std::move(text)), judge_(std::move(judge)) {}
+  using Evaluator = std::function<Match(const S&)>;
+  ExpectationOf(std::string text, Evaluator judge) : text_(std::move(text)), judge_(std::move(judge)) {}
 
   /// And whatever else the case wants to see; `words` say it.
   [[nodiscard]] Self where(const std::string& words, const std::function<bool(const S&)>& holds) const {
@@ -69,7 +69,7 @@ class ExpectationOf {
 
  private:
   std::string text_;
-  Judge judge_;
+  Evaluator judge_;
 };
 
 /// Of a frame.

@@ -37,10 +37,10 @@ constexpr Question questions[] = {
 
 }  // namespace
 
-std::string left_out(const DeviceUnderTest& device, Caution caution) {
-  if (caution == Caution::slow && !device.takes_slow)
+std::string left_out(const DeviceUnderTest& device, RunPolicy caution) {
+  if (caution == RunPolicy::slow && !device.takes_slow)
     return "it takes more than a minute, and is run with --slow alone";
-  if (caution == Caution::dangerous && !device.takes_dangerous)
+  if (caution == RunPolicy::dangerous && !device.takes_dangerous)
     return "it has left a device hanging or deaf, and is run with --dangerous alone";
   return {};
 }

@@ -68,12 +68,12 @@ std::span<const Case> port_counters_cases() {
       {.rule = "port.verbs.counters.saturate",
        .variant = "P_Key violations",
        .run = violations_of_pkeys,
-       .caution = Caution::slow},
+       .caution = RunPolicy::slow},
       {.rule = "port.verbs.counters.saturate",
        .variant = "Q_Key violations",
        .needs = Need::ud,
        .run = violations_of_qkeys,
-       .caution = Caution::slow},
+       .caution = RunPolicy::slow},
   };
   return list;
 }

@@ -330,7 +330,7 @@ std::span<const Case> queue_pair_memory_cases() {
        .role = verbs,
        .needs = windows,
        .run = its_queue_pair_can_go,
-       .caution = Caution::dangerous,
+       .caution = RunPolicy::dangerous,
        .possible_problems = "a device that waits for the window may not answer any more"},
   };
   return list;

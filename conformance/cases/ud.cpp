@@ -109,7 +109,7 @@ void unheard_by_qp1(Bench& bench, const std::function<Stimulus(const Stimulus&)>
   TesterCm cm(bench);
   static_cast<void>(cm.device_listens());  // it has a CM; and then listens no more
   bench >> changed(cm.req(cm.port()));
-  cm.hears_nothing(bench.patience().silence);
+  cm.expect_silence(bench.patience().silence);
   bench >> cm.req(cm.port());
   cm.hears<CmRej>();
 }
@@ -396,7 +396,7 @@ std::span<const Case> ud_cases() {
        .variant = "a MAD of 260 bytes",
        .needs = manager,
        .run = a_mad_too_long,
-       .caution = Caution::dangerous,
+       .caution = RunPolicy::dangerous,
        .possible_problems = "a device whose QP1 goes to error by it hears no CM any more"},
       {.rule = "ud.sender.length.above-mtu",
        .variant = "one byte more",

@@ -132,7 +132,7 @@ std::string coverage_page() {
       fmt::format_to(to, "| {}{}`{}` | {} | {} | {} | {} | {}{}{} | {} |\n", rule.alias, rule.alias.empty() ? "" : " ",
                      rule.id, to_string(rule.level), to_string(rule.mode), table_cell(clauses_of(rule)),
                      !one.monitor                                                                    ? ""
-                     : is_only_seen_kept(RuleId::at(static_cast<std::size_t>(&rule - rules.data()))) ? "kept"
+                     : only_positive(RuleId::at(static_cast<std::size_t>(&rule - rules.data()))) ? "kept"
                                                                                                      : "yes",
                      one.cases.empty() ? unit : fmt::to_string(one.cases.size()), table_cell(names),
                      one.cases.empty() || unit.empty() ? "" : "; " + unit, fmt::join(one.faults, ", "));

@@ -64,7 +64,7 @@ TEST_P(Coverage, CountsTheDeviceAndNotItsShadow) {
   EdgeMap map;
   const auto target = sound(GetParam());
   ASSERT_TRUE(target->trace(&map));
-  Chance chance(1);
+  Rng chance(1);
   const auto shadow = target->shadow(1, chance);
   ASSERT_EQ(target->start(1), std::nullopt);
   Outcome outcome;
@@ -191,14 +191,14 @@ class Telling final : public Target {
  public:
   [[nodiscard]] std::string name() const override { return "telling"; }
   std::optional<std::string> start(std::uint64_t seed) override { return sound_->start(seed); }
-  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
     return sound_->shadow(seed, chance);
   }
   bool trace(EdgeMap* map) override {
     map_ = map;
     return true;
   }
-  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
     sound_->perform(step, shadow, outcome);
     if (map_ && step.kind == StepKind::request && map_->add(static_cast<std::uint64_t>(step.opcode))) ++told;
   }
@@ -226,10 +226,10 @@ TEST(CoverageOfCode, ATargetThatTellsNoneSaysSo) {
    public:
     [[nodiscard]] std::string name() const override { return "silent"; }
     std::optional<std::string> start(std::uint64_t seed) override { return sound_->start(seed); }
-    [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+    [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
       return sound_->shadow(seed, chance);
     }
-    void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+    void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
       sound_->perform(step, shadow, outcome);
     }
     Bytes memory() override { return sound_->memory(); }

@@ -36,7 +36,7 @@ Enum clamped(std::int64_t value, Enum last) {
 
 }  // namespace
 
-World::World(std::uint64_t seed, const device::Faults& faults) {
+DeviceFixture::DeviceFixture(std::uint64_t seed, const device::Faults& faults) {
   device_ = std::make_unique<Device>(device::reference_options(seed));
   Device& d = *device_;
   d.faults() = faults;
@@ -72,7 +72,7 @@ World::World(std::uint64_t seed, const device::Faults& faults) {
   learn_objects();
 }
 
-device::AddressVector World::path_of(std::int64_t gid) const {
+device::AddressVector DeviceFixture::path_of(std::int64_t gid) const {
   device::AddressVector path;
   path.sgid_index = gid == 1 ? 5 : gid == 2 ? 2 : 3;
   path.dgid = Gid::ipv4(0x0a000009);
@@ -83,7 +83,7 @@ device::AddressVector World::path_of(std::int64_t gid) const {
   return path;
 }
 
-void World::learn_objects() {
+void DeviceFixture::learn_objects() {
   for (std::size_t i = 0; i < qps_.size(); ++i)
     if (const device::QueuePair* qp = device_->qp(qps_[i])) objects_.qpns[i] = qp->qpn;
   memory_.tell(
@@ -91,16 +91,16 @@ void World::learn_objects() {
       [&](std::uint32_t handle) { return device_->window(handle); });
 }
 
-const device::QueuePair* World::queue_pair(std::int64_t at) const {
+const device::QueuePair* DeviceFixture::queue_pair(std::int64_t at) const {
   return device_->qp(qps_[static_cast<std::size_t>(at)]);
 }
 
-bool World::window_is_bound(std::int64_t number) const {
+bool DeviceFixture::window_is_bound(std::int64_t number) const {
   const device::Window* window = device_->window(memory_.windows[static_cast<std::size_t>(number)]);
   return window && window->region != 0;
 }
 
-void World::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
+void DeviceFixture::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
   const device::QueuePair* qp = queue_pair(at);
   const std::uint32_t srq = qp ? qp->options.srq : 0;
   const device::Sge place = memory_.receive(received_++, bytes);
@@ -113,7 +113,7 @@ void World::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
     tell(outcome, device_->post_recv(qps_[static_cast<std::size_t>(at)], std::move(request)));
 }
 
-void World::connect(const Step& step, Outcome& outcome) {
+void DeviceFixture::connect(const Step& step, Outcome& outcome) {
   Device& d = *device_;
   const auto at = static_cast<std::size_t>(step.at);
   const bool gsi = step.service == gsi_service;
@@ -174,14 +174,14 @@ void World::connect(const Step& step, Outcome& outcome) {
          d.modify_qp(qp, {.state = state, .sqd_notify = state == QpState::sqd ? std::optional(true) : std::nullopt}));
 }
 
-machines::CmState World::connection(std::int64_t at) const {
+machines::CmState DeviceFixture::connection(std::int64_t at) const {
   const auto& all = device_->connections().connections;
   const auto found = all.find(objects_.connections[static_cast<std::size_t>(at)].device_id);
   return found == all.end() ? machines::CmState::idle : found->second.machine.state;
 }
 
 /// What the communication manager connects is a queue pair in RESET.
-void World::fresh_queue_pair(std::int64_t at, Outcome& outcome) {
+void DeviceFixture::fresh_queue_pair(std::int64_t at, Outcome& outcome) {
   const auto place = static_cast<std::size_t>(at);
   Device& d = *device_;
   if (const device::QueuePair* qp = d.qp(qps_[place])) {
@@ -196,7 +196,7 @@ void World::fresh_queue_pair(std::int64_t at, Outcome& outcome) {
 }
 
 /// What the device's consumer asks of its communication manager.
-void World::speak(const Step& step, Outcome& outcome) {
+void DeviceFixture::speak(const Step& step, Outcome& outcome) {
   const auto at = static_cast<std::size_t>(step.at);
   Device& d = *device_;
   const auto retries = static_cast<std::uint8_t>(byte(step.retries) & 7);
@@ -224,7 +224,7 @@ void World::speak(const Step& step, Outcome& outcome) {
 }
 
 /// Whose event it is: a request's by the queue pair that the tester named.
-void World::listen_to(const device::CmEvent& event) {
+void DeviceFixture::listen_to(const device::CmEvent& event) {
   if (event.type == device::CmEventType::connect_request) {
     const std::size_t at = event.peer.qpn & 1U;
     connections_[at] = event.cm_id;
@@ -236,7 +236,7 @@ void World::listen_to(const device::CmEvent& event) {
       objects_.connections[at].device_id = event.connection;
 }
 
-void World::modify(const Step& step, Outcome& outcome) {
+void DeviceFixture::modify(const Step& step, Outcome& outcome) {
   device::QueuePairChange change;
   const auto given = [&](unsigned bit) { return (static_cast<std::uint64_t>(step.mask) >> bit & 1) != 0; };
   if (given(0)) change.state = clamped(step.state, QpState::err);
@@ -260,8 +260,8 @@ void World::modify(const Step& step, Outcome& outcome) {
   tell(outcome, device_->modify_qp(qps_[static_cast<std::size_t>(step.at)], change));
 }
 
-void World::post(const Step& step, Outcome& outcome) {
-  SendRequest asked = WorldMemory::remote_work(step, ++last_id_);
+void DeviceFixture::post(const Step& step, Outcome& outcome) {
+  SendRequest asked = FixtureMemory::remote_work(step, ++last_id_);
   const std::uint32_t length = low(step.length);
   const bool atomic = asked.opcode == WorkOpcode::compare_swap || asked.opcode == WorkOpcode::fetch_add;
   if (asked.opcode != WorkOpcode::flush) asked.sges = {memory_.local(step, atomic ? 8U : length)};
@@ -273,7 +273,7 @@ void World::post(const Step& step, Outcome& outcome) {
   tell(outcome, device_->post_send(qps_[static_cast<std::size_t>(step.at)], std::move(asked)));
 }
 
-void World::post_work(const Step& step, Outcome& outcome) {
+void DeviceFixture::post_work(const Step& step, Outcome& outcome) {
   learn_objects();
   SendRequest asked = memory_.local_work(step, ++last_id_, objects_);
   const std::uint32_t qp = qps_[static_cast<std::size_t>(step.at)];
@@ -283,15 +283,15 @@ void World::post_work(const Step& step, Outcome& outcome) {
     tell(outcome, device_->post_send(qp, std::move(asked)));
 }
 
-void World::send(Bytes frame, Outcome& outcome) {
-  replay::StationOutput output;
+void DeviceFixture::send(Bytes frame, Outcome& outcome) {
+  replay::SimulatedHostOutput output;
   device_->arrived(frame, now_, output);
   for (auto& sent : output.frames) outcome.frames.push_back(std::move(sent.bytes));
 }
 
-void World::run(std::int64_t nanoseconds, Outcome& outcome) {
+void DeviceFixture::run(std::int64_t nanoseconds, Outcome& outcome) {
   const std::int64_t until = now_ + nanoseconds;
-  replay::StationOutput output;
+  replay::SimulatedHostOutput output;
   for (std::uint32_t i = 0; i < most_wakes; ++i) {
     const std::int64_t next = device_->wakes();
     if (next == device::never || std::max(next, now_) > until) break;
@@ -303,7 +303,7 @@ void World::run(std::int64_t nanoseconds, Outcome& outcome) {
   now_ = until;
 }
 
-void World::drain(Outcome& outcome) {
+void DeviceFixture::drain(Outcome& outcome) {
   if (auto done = device_->poll_cq(cq_, 4096); done && !done->empty())
     outcome.completions.insert(outcome.completions.end(), done->begin(), done->end());
   while (const auto event = device_->get_async_event()) outcome.events.push_back(*event);
@@ -324,7 +324,7 @@ void World::drain(Outcome& outcome) {
   }
 }
 
-void World::perform(const Step& step, std::span<const std::vector<std::uint8_t>> frames, Outcome& outcome) {
+void DeviceFixture::perform(const Step& step, std::span<const std::vector<std::uint8_t>> frames, Outcome& outcome) {
   outcome.clear();
   const std::uint32_t qp = qps_[static_cast<std::size_t>(step.at)];
   std::int64_t pause = usual_pause;

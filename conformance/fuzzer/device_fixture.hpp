@@ -20,11 +20,11 @@
 namespace rdmawire::fuzzer {
 
 /// One fresh device and its objects.
-class World {
+class DeviceFixture {
  public:
-  explicit World(std::uint64_t seed, const device::Faults& faults = {});
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  explicit DeviceFixture(std::uint64_t seed, const device::Faults& faults = {});
+  DeviceFixture(const DeviceFixture&) = delete;
+  DeviceFixture& operator=(const DeviceFixture&) = delete;
 
   /// A step that is no packet, or a packet whose frames were made.
   void perform(const Step& step, std::span<const std::vector<std::uint8_t>> frames, Outcome& outcome);
@@ -64,7 +64,7 @@ class World {
   std::unique_ptr<device::Device> device_;
   std::uint32_t pd_ = 0, other_pd_ = 0, channel_ = 0, cq_ = 0, small_cq_ = 0, srq_ = 0;
   std::uint32_t xrcd_ = 0, other_xrcd_ = 0, xrc_srq_ = 0, other_xrc_srq_ = 0, ah_ = 0;
-  WorldMemory memory_;
+  FixtureMemory memory_;
   std::array<std::uint32_t, 2> qps_{};
   KnownObjects objects_;
   std::array<std::uint32_t, 2> connections_{};  ///< handles

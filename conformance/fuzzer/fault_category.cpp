@@ -10,135 +10,135 @@ namespace rdmawire::fuzzer {
 namespace {
 
 struct About {
-  Concern concern;
+  FaultCategory concern;
   std::string_view pattern;  ///< of rules; the first that matches counts
 };
 
 constexpr About about[] = {
-    {Concern::memory_safety, "rc.responder.access.out-of-bounds"},
-    {Concern::memory_safety, "rc.responder.length.*"},
-    {Concern::memory_safety, "rc.responder.duplicate.not-executed-again"},
-    {Concern::memory_safety, "rc.responder.duplicate.atomic-*"},
-    {Concern::memory_safety, "rc.responder.duplicate.read-within-first"},
-    {Concern::memory_safety, "rc.responder.atomic*.misaligned"},
-    {Concern::memory_safety, "rc.responder.atomic-write.length"},
-    {Concern::memory_safety, "rc.responder.atomic-write.duplicate"},
-    {Concern::memory_safety, "rc.responder.read.no-stale-data"},
-    {Concern::memory_safety, "rc.requester.read.response-*"},
-    {Concern::memory_safety, "rc.requester.read.duplicate-ignored"},
-    {Concern::memory_safety, "rc.requester.read.gap-asked-again"},
-    {Concern::memory_safety, "uc.responder.length.*"},
-    {Concern::memory_safety, "uc.responder.psn.gap-in-message"},
-    {Concern::memory_safety, "ud.receiver.length.*"},
-    {Concern::memory_safety, "bth.receiver.pad.*"},
-    {Concern::memory_safety, "roce.receiver.length.*"},
-    {Concern::memory_safety, "roce.receiver.icrc.*"},
-    {Concern::authorisation, "rc.responder.access.*"},
-    {Concern::authorisation, "uc.responder.access.*"},
-    {Concern::authorisation, "rc.responder.invalidate.*"},
-    {Concern::authorisation, "rc.responder.atomic.none-allowed"},
-    {Concern::authorisation, "rc.responder.flush.placement-not-granted"},
-    {Concern::authorisation, "xrc.responder.receive.other-domain"},
-    {Concern::authorisation, "memory.*"},
-    {Concern::authorisation, "bth.receiver.pkey.*"},
-    {Concern::authorisation, "bth.receiver.qpn.*"},
-    {Concern::authorisation, "bth.receiver.opcode.other-service-dropped"},
-    {Concern::authorisation, "roce.receiver.ip.foreign-*"},
-    {Concern::authorisation, "roce.receiver.version.other-to-connected-dropped"},
-    {Concern::authorisation, "ud.*.qkey.*"},
-    {Concern::state, "*.responder.opcode.*"},
-    {Concern::state, "ud.receiver.opcode.*"},
-    {Concern::state, "*.responder.state.*"},
-    {Concern::state, "*.responder.psn.*"},
-    {Concern::state, "rc.responder.rnr.then-executed-once"},
-    {Concern::state, "rc.responder.receive.kept-on-nak-and-duplicate"},
-    {Concern::state, "rc.responder.duplicate.open-message-undisturbed"},
-    {Concern::state, "rc.responder.duplicate.too-old-dropped"},
-    {Concern::state, "rc.requester.read.begins-in-the-middle"},
-    {Concern::state, "rc.requester.read.not-completed-by-ack"},
-    {Concern::state, "rc.requester.read.error-between-responses"},
-    {Concern::state, "rc.requester.response.*"},
-    {Concern::state, "rc.requester.ack.*"},
-    {Concern::state, "rc.requester.nak.*"},
-    {Concern::state, "ud.verbs.multicast.attached-not-destroyed"},
-    {Concern::state, "qp.*"},
-    {Concern::state, "cm.endpoint.disconnect.*"},
+    {FaultCategory::memory_safety, "rc.responder.access.out-of-bounds"},
+    {FaultCategory::memory_safety, "rc.responder.length.*"},
+    {FaultCategory::memory_safety, "rc.responder.duplicate.not-executed-again"},
+    {FaultCategory::memory_safety, "rc.responder.duplicate.atomic-*"},
+    {FaultCategory::memory_safety, "rc.responder.duplicate.read-within-first"},
+    {FaultCategory::memory_safety, "rc.responder.atomic*.misaligned"},
+    {FaultCategory::memory_safety, "rc.responder.atomic-write.length"},
+    {FaultCategory::memory_safety, "rc.responder.atomic-write.duplicate"},
+    {FaultCategory::memory_safety, "rc.responder.read.no-stale-data"},
+    {FaultCategory::memory_safety, "rc.requester.read.response-*"},
+    {FaultCategory::memory_safety, "rc.requester.read.duplicate-ignored"},
+    {FaultCategory::memory_safety, "rc.requester.read.gap-asked-again"},
+    {FaultCategory::memory_safety, "uc.responder.length.*"},
+    {FaultCategory::memory_safety, "uc.responder.psn.gap-in-message"},
+    {FaultCategory::memory_safety, "ud.receiver.length.*"},
+    {FaultCategory::memory_safety, "bth.receiver.pad.*"},
+    {FaultCategory::memory_safety, "roce.receiver.length.*"},
+    {FaultCategory::memory_safety, "roce.receiver.icrc.*"},
+    {FaultCategory::authorisation, "rc.responder.access.*"},
+    {FaultCategory::authorisation, "uc.responder.access.*"},
+    {FaultCategory::authorisation, "rc.responder.invalidate.*"},
+    {FaultCategory::authorisation, "rc.responder.atomic.none-allowed"},
+    {FaultCategory::authorisation, "rc.responder.flush.placement-not-granted"},
+    {FaultCategory::authorisation, "xrc.responder.receive.other-domain"},
+    {FaultCategory::authorisation, "memory.*"},
+    {FaultCategory::authorisation, "bth.receiver.pkey.*"},
+    {FaultCategory::authorisation, "bth.receiver.qpn.*"},
+    {FaultCategory::authorisation, "bth.receiver.opcode.other-service-dropped"},
+    {FaultCategory::authorisation, "roce.receiver.ip.foreign-*"},
+    {FaultCategory::authorisation, "roce.receiver.version.other-to-connected-dropped"},
+    {FaultCategory::authorisation, "ud.*.qkey.*"},
+    {FaultCategory::state, "*.responder.opcode.*"},
+    {FaultCategory::state, "ud.receiver.opcode.*"},
+    {FaultCategory::state, "*.responder.state.*"},
+    {FaultCategory::state, "*.responder.psn.*"},
+    {FaultCategory::state, "rc.responder.rnr.then-executed-once"},
+    {FaultCategory::state, "rc.responder.receive.kept-on-nak-and-duplicate"},
+    {FaultCategory::state, "rc.responder.duplicate.open-message-undisturbed"},
+    {FaultCategory::state, "rc.responder.duplicate.too-old-dropped"},
+    {FaultCategory::state, "rc.requester.read.begins-in-the-middle"},
+    {FaultCategory::state, "rc.requester.read.not-completed-by-ack"},
+    {FaultCategory::state, "rc.requester.read.error-between-responses"},
+    {FaultCategory::state, "rc.requester.response.*"},
+    {FaultCategory::state, "rc.requester.ack.*"},
+    {FaultCategory::state, "rc.requester.nak.*"},
+    {FaultCategory::state, "ud.verbs.multicast.attached-not-destroyed"},
+    {FaultCategory::state, "qp.*"},
+    {FaultCategory::state, "cm.endpoint.disconnect.*"},
     // iWARP
-    {Concern::memory_safety, "ddp.data-sink.access.bounds"},
-    {Concern::memory_safety, "ddp.data-sink.access.to-wrap"},
-    {Concern::memory_safety, "ddp.data-sink.offset.*"},
-    {Concern::memory_safety, "ddp.data-sink.length.*"},
-    {Concern::memory_safety, "ddp.data-sink.error.later-dropped"},
-    {Concern::memory_safety, "ddp.data-sink.close.data-behind"},
-    {Concern::memory_safety, "fpdu.receiver.crc.wrong"},
-    {Concern::memory_safety, "fpdu.receiver.crc.checked-before-placement"},
-    {Concern::memory_safety, "fpdu.receiver.length.*"},
-    {Concern::memory_safety, "fpdu.receiver.markers.mismatch"},
-    {Concern::memory_safety, "mpa.receiver.private-data.too-long"},
-    {Concern::memory_safety, "mpa.receiver.private-data.length-mismatch"},
-    {Concern::memory_safety, "mpa.receiver.enhanced.too-short"},
-    {Concern::memory_safety, "rdmap.requester.response.*"},
-    {Concern::memory_safety, "rdmap.responder.read.offset"},
-    {Concern::memory_safety, "rdmap.responder.read.trailing-bytes"},
-    {Concern::memory_safety, "rdmap.receiver.immediate.length"},
-    {Concern::memory_safety, "rdmap.responder.atomic.misaligned"},
-    {Concern::authorisation, "ddp.data-sink.access.*"},
-    {Concern::authorisation, "rdmap.responder.read.access"},
-    {Concern::authorisation, "rdmap.responder.access.*"},
-    {Concern::authorisation, "rdmap.receiver.invalidate.*"},
-    {Concern::authorisation, "rdmap.responder.atomic.access"},
-    {Concern::authorisation, "rdmap.verbs.stag.unpredictable"},
-    {Concern::authorisation, "terminate.sender.write-rights.refused"},
-    {Concern::state, "ddp.data-sink.version.*"},
-    {Concern::state, "ddp.data-sink.queue.*"},
-    {Concern::state, "ddp.data-sink.msn.*"},
-    {Concern::state, "ddp.data-sink.message.*"},
-    {Concern::state, "ddp.data-sink.close.*"},
-    {Concern::state, "mpa.receiver.key.wrong"},
-    {Concern::state, "mpa.receiver.revision.unknown"},
-    {Concern::state, "mpa.receiver.frame.never-ends"},
-    {Concern::state, "mpa.responder.request.never-comes"},
-    {Concern::state, "mpa.responder.fpdu.waits-for-initiator"},
-    {Concern::state, "mpa.responder.close.before-rtr"},
-    {Concern::state, "mpa.initiator.reply.*"},
-    {Concern::state, "mpa.initiator.reject.no-fpdu"},
-    {Concern::state, "mpa.initiator.depth.insufficient"},
-    {Concern::state, "mpa.initiator.rtr.no-common-option"},
-    {Concern::state, "rdmap.receiver.version.invalid"},
-    {Concern::state, "rdmap.receiver.opcode.*"},
-    {Concern::state, "rdmap.receiver.extension.unsupported"},
-    {Concern::state, "rdmap.receiver.order.*"},
-    {Concern::state, "rdmap.receiver.immediate.takes-buffer"},
-    {Concern::state, "rdmap.receiver.terminate.flushed"},
-    {Concern::state, "rdmap.sender.terminate.then-silence"},
-    {Concern::state, "rdmap.responder.order.*"},
-    {Concern::state, "rdmap.responder.read.wrong-queue"},
-    {Concern::state, "rdmap.responder.read.beyond-depth"},
-    {Concern::state, "rdmap.responder.read.zero-length"},
-    {Concern::state, "rdmap.responder.atomic.unknown-operation"},
-    {Concern::state, "rdmap.responder.atomic.beyond-depth"},
-    {Concern::state, "rdmap.responder.atomic.atomicity"},
-    {Concern::state, "rdmap.verbs.completion.in-order"},
-    {Concern::state, "rdmap.verbs.cq.overflow-isolated"},
-    {Concern::state, "terminate.receiver.message.*"},
+    {FaultCategory::memory_safety, "ddp.data-sink.access.bounds"},
+    {FaultCategory::memory_safety, "ddp.data-sink.access.to-wrap"},
+    {FaultCategory::memory_safety, "ddp.data-sink.offset.*"},
+    {FaultCategory::memory_safety, "ddp.data-sink.length.*"},
+    {FaultCategory::memory_safety, "ddp.data-sink.error.later-dropped"},
+    {FaultCategory::memory_safety, "ddp.data-sink.close.data-behind"},
+    {FaultCategory::memory_safety, "fpdu.receiver.crc.wrong"},
+    {FaultCategory::memory_safety, "fpdu.receiver.crc.checked-before-placement"},
+    {FaultCategory::memory_safety, "fpdu.receiver.length.*"},
+    {FaultCategory::memory_safety, "fpdu.receiver.markers.mismatch"},
+    {FaultCategory::memory_safety, "mpa.receiver.private-data.too-long"},
+    {FaultCategory::memory_safety, "mpa.receiver.private-data.length-mismatch"},
+    {FaultCategory::memory_safety, "mpa.receiver.enhanced.too-short"},
+    {FaultCategory::memory_safety, "rdmap.requester.response.*"},
+    {FaultCategory::memory_safety, "rdmap.responder.read.offset"},
+    {FaultCategory::memory_safety, "rdmap.responder.read.trailing-bytes"},
+    {FaultCategory::memory_safety, "rdmap.receiver.immediate.length"},
+    {FaultCategory::memory_safety, "rdmap.responder.atomic.misaligned"},
+    {FaultCategory::authorisation, "ddp.data-sink.access.*"},
+    {FaultCategory::authorisation, "rdmap.responder.read.access"},
+    {FaultCategory::authorisation, "rdmap.responder.access.*"},
+    {FaultCategory::authorisation, "rdmap.receiver.invalidate.*"},
+    {FaultCategory::authorisation, "rdmap.responder.atomic.access"},
+    {FaultCategory::authorisation, "rdmap.verbs.stag.unpredictable"},
+    {FaultCategory::authorisation, "terminate.sender.write-rights.refused"},
+    {FaultCategory::state, "ddp.data-sink.version.*"},
+    {FaultCategory::state, "ddp.data-sink.queue.*"},
+    {FaultCategory::state, "ddp.data-sink.msn.*"},
+    {FaultCategory::state, "ddp.data-sink.message.*"},
+    {FaultCategory::state, "ddp.data-sink.close.*"},
+    {FaultCategory::state, "mpa.receiver.key.wrong"},
+    {FaultCategory::state, "mpa.receiver.revision.unknown"},
+    {FaultCategory::state, "mpa.receiver.frame.never-ends"},
+    {FaultCategory::state, "mpa.responder.request.never-comes"},
+    {FaultCategory::state, "mpa.responder.fpdu.waits-for-initiator"},
+    {FaultCategory::state, "mpa.responder.close.before-rtr"},
+    {FaultCategory::state, "mpa.initiator.reply.*"},
+    {FaultCategory::state, "mpa.initiator.reject.no-fpdu"},
+    {FaultCategory::state, "mpa.initiator.depth.insufficient"},
+    {FaultCategory::state, "mpa.initiator.rtr.no-common-option"},
+    {FaultCategory::state, "rdmap.receiver.version.invalid"},
+    {FaultCategory::state, "rdmap.receiver.opcode.*"},
+    {FaultCategory::state, "rdmap.receiver.extension.unsupported"},
+    {FaultCategory::state, "rdmap.receiver.order.*"},
+    {FaultCategory::state, "rdmap.receiver.immediate.takes-buffer"},
+    {FaultCategory::state, "rdmap.receiver.terminate.flushed"},
+    {FaultCategory::state, "rdmap.sender.terminate.then-silence"},
+    {FaultCategory::state, "rdmap.responder.order.*"},
+    {FaultCategory::state, "rdmap.responder.read.wrong-queue"},
+    {FaultCategory::state, "rdmap.responder.read.beyond-depth"},
+    {FaultCategory::state, "rdmap.responder.read.zero-length"},
+    {FaultCategory::state, "rdmap.responder.atomic.unknown-operation"},
+    {FaultCategory::state, "rdmap.responder.atomic.beyond-depth"},
+    {FaultCategory::state, "rdmap.responder.atomic.atomicity"},
+    {FaultCategory::state, "rdmap.verbs.completion.in-order"},
+    {FaultCategory::state, "rdmap.verbs.cq.overflow-isolated"},
+    {FaultCategory::state, "terminate.receiver.message.*"},
 };
 
 constexpr std::array<OutOfReach, 0> beyond{};
 
 }  // namespace
 
-std::string_view to_string(Concern concern) {
+std::string_view to_string(FaultCategory concern) {
   switch (concern) {
-    case Concern::memory_safety: return "memory safety";
-    case Concern::authorisation: return "authorisation";
-    case Concern::state: return "state";
+    case FaultCategory::memory_safety: return "memory safety";
+    case FaultCategory::authorisation: return "authorisation";
+    case FaultCategory::state: return "state";
   }
   return {};
 }
 
 namespace {
 
-std::optional<Concern> concern_of_rule(std::string_view id_or_alias) {
+std::optional<FaultCategory> concern_of_rule(std::string_view id_or_alias) {
   const conformance::Rule* rule = conformance::find_rule(id_or_alias);
   if (!rule) return std::nullopt;
   for (const About& one : about)
@@ -148,13 +148,13 @@ std::optional<Concern> concern_of_rule(std::string_view id_or_alias) {
 
 }  // namespace
 
-std::optional<Concern> concern_of(const device::FaultRow& fault) {
+std::optional<FaultCategory> concern_of(const device::FaultRow& fault) {
   for (const std::string_view id : fault.broken())
     if (const auto concern = concern_of_rule(id)) return concern;
   return std::nullopt;
 }
 
-std::optional<Concern> concern_of(const endpoint::FaultRow& fault) { return concern_of_rule(fault.check); }
+std::optional<FaultCategory> concern_of(const endpoint::FaultRow& fault) { return concern_of_rule(fault.check); }
 
 std::vector<const endpoint::FaultRow*> endpoint_faults_of_concern() {
   std::vector<const endpoint::FaultRow*> all;

@@ -11,17 +11,17 @@
 
 namespace rdmawire::fuzzer {
 
-enum class Concern : std::uint8_t {
+enum class FaultCategory : std::uint8_t {
   memory_safety,  ///< bytes land where they must not, or that must not, or twice
   authorisation,  ///< somebody does what keys, rights, partitions or addresses do not allow
   state,          ///< a packet or a call has an effect that the state does not allow, or none where it does
 };
-std::string_view to_string(Concern concern);
+std::string_view to_string(FaultCategory concern);
 
 /// By the first rule of the fault that is about one of these; nothing: about none.
-std::optional<Concern> concern_of(const device::FaultRow& fault);
+std::optional<FaultCategory> concern_of(const device::FaultRow& fault);
 /// The same of iWARP, by the rule that it breaks.
-std::optional<Concern> concern_of(const endpoint::FaultRow& fault);
+std::optional<FaultCategory> concern_of(const endpoint::FaultRow& fault);
 /// Those that the fuzzer has no way to: the fault's name, and why.
 struct OutOfReach {
   std::string_view fault, why;

@@ -16,18 +16,18 @@ void fill_memory(MutableBytes bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7 + (i >> 8));
 }
 
-device::Sge WorldMemory::receive(std::uint32_t number, std::int64_t bytes) const {
+device::Sge FixtureMemory::receive(std::uint32_t number, std::int64_t bytes) const {
   constexpr std::uint64_t each = layout::receives.bytes / receive_places;
   const std::uint32_t length = std::min<std::uint32_t>(low(bytes), layout::receives.bytes);
   const std::uint64_t place = length > each ? 0 : each * (number % receive_places);
   return {buffer + layout::receives.offset + place, length, receive_key};
 }
 
-device::Sge WorldMemory::local(const Step& step, std::uint32_t bytes) const {
+device::Sge FixtureMemory::local(const Step& step, std::uint32_t bytes) const {
   return {buffer + layout::local.offset + (low(step.offset) & 0x7ffU), bytes, local_key};
 }
 
-device::SendRequest WorldMemory::remote_work(const Step& step, std::uint64_t id) {
+device::SendRequest FixtureMemory::remote_work(const Step& step, std::uint64_t id) {
   const auto last = static_cast<std::int64_t>(WorkOpcode::unknown);
   device::SendRequest asked{.id = id,
                             .opcode = static_cast<WorkOpcode>(std::clamp<std::int64_t>(step.opcode, 0, last))};
@@ -42,7 +42,7 @@ device::SendRequest WorldMemory::remote_work(const Step& step, std::uint64_t id)
   return asked;
 }
 
-device::SendRequest WorldMemory::local_work(const Step& step, std::uint64_t id, const KnownObjects& objects) const {
+device::SendRequest FixtureMemory::local_work(const Step& step, std::uint64_t id, const KnownObjects& objects) const {
   device::SendRequest asked{.id = id};
   const auto key = static_cast<std::size_t>(step.key);
   asked.rights = low(step.rights) & device::access::all;

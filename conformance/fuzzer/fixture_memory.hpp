@@ -21,7 +21,7 @@ constexpr std::uint32_t low(std::int64_t value) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value));
 }
 
-struct WorldMemory {
+struct FixtureMemory {
   std::uint64_t buffer = 0;
   std::uint32_t receive_key = 0, local_key = 0;
   std::array<std::uint32_t, 6> regions{};  ///< handles, of the keys up to fast

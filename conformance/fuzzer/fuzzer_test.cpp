@@ -90,10 +90,10 @@ class Mortal final : public Target {
     posted_ = false;
     return gone_ ? std::optional<std::string>("it is gone") : sound_->start(seed);
   }
-  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
     return sound_->shadow(seed, chance);
   }
-  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
     constexpr std::int64_t write_only = 0x0a;
     sound_->perform(step, shadow, outcome);
     const bool ready = outcome.states[static_cast<std::size_t>(step.at)] >= machines::QueuePairState::rtr;
@@ -105,7 +105,7 @@ class Mortal final : public Target {
   void finish() override { gone_ = gone_ || (dies_late && posted_); }
   std::vector<std::string> complaints() override { return std::exchange(complaints_, {}); }
   Bytes memory() override { return sound_->memory(); }
-  [[nodiscard]] Allowance allowance() const override { return {.restarts = restarts_}; }
+  [[nodiscard]] MinimizeLimits allowance() const override { return {.restarts = restarts_}; }
   std::optional<std::string> gone() override {
     return gone_ ? std::optional<std::string>("the guest's kernel panicked" + why) : std::nullopt;
   }
@@ -338,7 +338,7 @@ TEST(Fuzzer, WholeFramesAreDroppedDoubledAndHeldBack) {
 
 TEST(Fuzzer, EveryFieldOfTheTablesIsChangedInTime) {
   const auto frame = sent(R"({"do":"request","opcode":6,"payload":256,"length":600})").at(0);
-  Chance chance(1);
+  Rng chance(1);
   std::set<const Field*> changed;
   for (int i = 0; i < 20'000; ++i) changed.insert(change_of_field(chance, frame).field);
   const auto request = sent(R"({"do":"cm","opcode":16,"own_psn":2000})").at(0);
@@ -373,7 +373,7 @@ TEST(Fuzzer, AScriptThatMakesNoSenseIsRefused) {
 
 TEST(Fuzzer, HostileNumbersHarmNothing) {
   // What a script says is not checked beyond its form: whatever number a member has, the device refuses it.
-  Chance chance(9);
+  Rng chance(9);
   for (int i = 0; i < 3'000; ++i) {
     Script script = script_of(connected + R"({"do":"wait"},{"do":"wait"})");
     for (std::size_t at = 1; at < script.steps.size(); ++at) {
@@ -560,9 +560,9 @@ TEST(Fuzzer, AReportHasAllThatItTakesToReproduce) {
 TEST(Fuzzer, FaultsOfConcernAreMostOfTheTable) {
   const auto all = faults_of_concern();
   EXPECT_GT(all.size(), 100U);
-  EXPECT_EQ(concern_of(*device::find_fault("bounds-off-by-one")), Concern::memory_safety);
-  EXPECT_EQ(concern_of(*device::find_fault("ignores-pkey")), Concern::authorisation);
-  EXPECT_EQ(concern_of(*device::find_fault("answers-in-error")), Concern::state);
+  EXPECT_EQ(concern_of(*device::find_fault("bounds-off-by-one")), FaultCategory::memory_safety);
+  EXPECT_EQ(concern_of(*device::find_fault("ignores-pkey")), FaultCategory::authorisation);
+  EXPECT_EQ(concern_of(*device::find_fault("answers-in-error")), FaultCategory::state);
   EXPECT_EQ(concern_of(*device::find_fault("ignores-dscp")), std::nullopt);
   for (const OutOfReach& one : out_of_reach()) EXPECT_NE(device::find_fault(one.fault), nullptr) << one.fault;
 }

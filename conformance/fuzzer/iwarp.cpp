@@ -256,14 +256,14 @@ class ReferenceEndpointTarget final : public Target {
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Family family() const override { return Family::iwarp; }
   [[nodiscard]] Tolerance tolerance() const override { return tolerance_; }
-  [[nodiscard]] std::vector<Broken> broken() const override { return broken_endpoint(tolerance_); }
+  [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_endpoint(tolerance_); }
   std::optional<std::string> start(std::uint64_t seed) override {
     const Subjects* traced = map_ ? traced_subjects() : nullptr;
     world_ = (traced ? *traced : plain_subjects()).iwarp(seed, faults_, map_);
     tester_.clear();
     return std::nullopt;
   }
-  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
     return std::make_unique<IwarpShadow>(seed, chance, IwarpWalkOptions());
   }
   bool trace(EdgeMap* map) override {
@@ -271,7 +271,7 @@ class ReferenceEndpointTarget final : public Target {
     return traced_subjects() != nullptr;
   }
   [[nodiscard]] std::uint64_t code() const override { return traced_build_number(); }
-  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
     const auto segments = tester_.make(step, world_->objects(), static_cast<const IwarpShadow&>(shadow).bases());
     world_->perform(step, segments, outcome);
     outcome.said.assign(segments.begin(), segments.end());
@@ -293,8 +293,8 @@ class ReferenceEndpointTarget final : public Target {
 
 }  // namespace
 
-std::vector<Broken> broken_endpoint(const Tolerance& tolerance) {
-  std::vector<Broken> all;
+std::vector<FaultyReference> broken_endpoint(const Tolerance& tolerance) {
+  std::vector<FaultyReference> all;
   for (const endpoint::FaultRow& row : endpoint::fault_rows) {
     const conformance::Rule* rule = conformance::find_rule(row.check);
     all.push_back({row.name, rule ? std::span(&rule->id, 1) : std::span<const std::string_view>(),

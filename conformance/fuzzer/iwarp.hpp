@@ -29,10 +29,10 @@ class IwarpTester {
   std::vector<std::vector<std::uint8_t>> segments_;
 };
 
-class IwarpShadow final : public Shadow {
+class IwarpShadow final : public ReferenceModel {
  public:
   /// `chance` must outlive it.
-  IwarpShadow(std::uint64_t seed, Chance& chance, const IwarpWalkOptions& options)
+  IwarpShadow(std::uint64_t seed, Rng& chance, const IwarpWalkOptions& options)
       : world_(seed, {}, options.settings), walk_(chance, options) {}
 
   Step next() override { return walk_.next(world_, tester_.streams()); }
@@ -48,12 +48,12 @@ class IwarpShadow final : public Shadow {
 
   // Of the last step, for targets.
   [[nodiscard]] const StreamBases& bases() const { return bases_; }
-  [[nodiscard]] const IwarpWorld& world() const { return world_; }
+  [[nodiscard]] const IwarpDeviceFixture& world() const { return world_; }
 
  private:
-  IwarpWorld world_;
+  IwarpDeviceFixture world_;
   IwarpTester tester_;
-  IwarpWalk walk_;
+  IwarpStepGenerator walk_;
   StreamBases bases_;
   Outcome outcome_;
   std::int64_t began_ = 0;  ///< the last step
@@ -65,7 +65,7 @@ class IwarpShadow final : public Shadow {
 std::string summary_of_stream(Bytes segment);
 
 /// Target::broken() of iWARP's.
-std::vector<Broken> broken_endpoint(const Tolerance& tolerance);
+std::vector<FaultyReference> broken_endpoint(const Tolerance& tolerance);
 /// The software endpoint, in this process, with these faults; compared as another device is, if that is said.
 std::unique_ptr<Target> reference_endpoint_target(const endpoint::Faults& faults, std::string name = "reference:iwarp",
                                                   const Tolerance& tolerance = {});

@@ -78,7 +78,7 @@ machines::MpaSettings settings_of(const Step& step, std::int64_t service) {
 
 }  // namespace
 
-IwarpWorld::IwarpWorld(std::uint64_t seed, const endpoint::Faults& faults, std::optional<std::int64_t> settings)
+IwarpDeviceFixture::IwarpDeviceFixture(std::uint64_t seed, const endpoint::Faults& faults, std::optional<std::int64_t> settings)
     : rnic_({.seed = seed}), settings_(settings) {
   if (faults.any())
     for (std::size_t i = 0; i < endpoint::fault_count; ++i)
@@ -100,13 +100,13 @@ IwarpWorld::IwarpWorld(std::uint64_t seed, const endpoint::Faults& faults, std::
   learn_objects();
 }
 
-void IwarpWorld::learn_objects() {
+void IwarpDeviceFixture::learn_objects() {
   memory_.tell(
       objects_, [&](std::uint32_t handle) { return rnic_.memory().region(handle); },
       [&](std::uint32_t handle) { return rnic_.memory().window(handle); });
 }
 
-StreamBases IwarpWorld::bases(std::int64_t at) const {
+StreamBases IwarpDeviceFixture::bases(std::int64_t at) const {
   StreamBases bases;
   const Endpoint* of = endpoint(at);
   bases.msn.fill(1);
@@ -124,7 +124,7 @@ StreamBases IwarpWorld::bases(std::int64_t at) const {
   return bases;
 }
 
-void IwarpWorld::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
+void IwarpDeviceFixture::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
   // A device that does not tell here whether it takes requests without elements gets none.
   if (settings_) bytes = std::max<std::int64_t>(bytes, 1);
   const device::Sge place = memory_.receive(received_++, bytes);
@@ -135,7 +135,7 @@ void IwarpWorld::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) 
   tell(outcome, endpoint->post_receive(std::move(request)));
 }
 
-void IwarpWorld::connect(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome) {
+void IwarpDeviceFixture::connect(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome) {
   const auto at = static_cast<std::size_t>(step.at);
   if (endpoints_[at]) {
     endpoints_[at]->lost(now_);
@@ -165,10 +165,10 @@ void IwarpWorld::connect(const Step& step, std::span<const std::vector<std::uint
   tell(outcome, step.state == 0 ? endpoint.accept({}) : endpoint.reject({}));
 }
 
-void IwarpWorld::post(const Step& step, Outcome& outcome) {
+void IwarpDeviceFixture::post(const Step& step, Outcome& outcome) {
   auto& endpoint = endpoints_[static_cast<std::size_t>(step.at)];
   if (!endpoint) return outcome.results.push_back(EINVAL);
-  device::SendRequest asked = WorldMemory::remote_work(step, ++last_id_);
+  device::SendRequest asked = FixtureMemory::remote_work(step, ++last_id_);
   const std::uint32_t length = low(step.length);
   const bool atomic = asked.opcode == WorkOpcode::compare_swap || asked.opcode == WorkOpcode::fetch_add;
   if (length != 0 || atomic || asked.opcode == WorkOpcode::read)
@@ -179,7 +179,7 @@ void IwarpWorld::post(const Step& step, Outcome& outcome) {
   tell(outcome, endpoint->post_send(std::move(asked)));
 }
 
-void IwarpWorld::post_work(const Step& step, Outcome& outcome) {
+void IwarpDeviceFixture::post_work(const Step& step, Outcome& outcome) {
   auto& endpoint = endpoints_[static_cast<std::size_t>(step.at)];
   if (!endpoint) return outcome.results.push_back(EINVAL);
   device::SendRequest asked = memory_.local_work(step, ++last_id_, objects_);
@@ -187,7 +187,7 @@ void IwarpWorld::post_work(const Step& step, Outcome& outcome) {
 }
 
 /// Takes what a stream has to say, or about so many bytes of it.
-void IwarpWorld::settle(std::size_t at, Outcome& outcome, std::size_t most) {
+void IwarpDeviceFixture::settle(std::size_t at, Outcome& outcome, std::size_t most) {
   Endpoint* endpoint = endpoints_[at].get();
   if (!endpoint) return;
   for (std::uint32_t i = 0; i < most_takes; ++i) {
@@ -204,7 +204,7 @@ void IwarpWorld::settle(std::size_t at, Outcome& outcome, std::size_t most) {
   while (const auto event = endpoint->next_event()) outcome.told.push_back(text_of(*event));
 }
 
-void IwarpWorld::run(std::int64_t nanoseconds, Outcome& outcome) {
+void IwarpDeviceFixture::run(std::int64_t nanoseconds, Outcome& outcome) {
   const std::int64_t until = now_ + nanoseconds;
   for (std::size_t at = 0; at < endpoints_.size(); ++at) settle(at, outcome);
   for (std::uint32_t i = 0; i < most_wakes; ++i) {
@@ -222,7 +222,7 @@ void IwarpWorld::run(std::int64_t nanoseconds, Outcome& outcome) {
   now_ = until;
 }
 
-void IwarpWorld::drain(Outcome& outcome) {
+void IwarpDeviceFixture::drain(Outcome& outcome) {
   outcome.completions = rnic_.poll(cq_);
   while (const auto event = rnic_.next_event()) outcome.events.push_back(*event);
   while (rnic_.next_notification()) ++outcome.notified;
@@ -232,7 +232,7 @@ void IwarpWorld::drain(Outcome& outcome) {
   }
 }
 
-void IwarpWorld::perform(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome) {
+void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome) {
   outcome.clear();
   streams_.clear();
   const auto at = static_cast<std::size_t>(step.at);

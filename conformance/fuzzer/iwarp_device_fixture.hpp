@@ -16,13 +16,13 @@
 
 namespace rdmawire::fuzzer {
 
-class IwarpWorld {
+class IwarpDeviceFixture {
  public:
   /// `settings`: stream_settings that all streams have, whatever steps say; nothing: as the steps say.
-  explicit IwarpWorld(std::uint64_t seed, const endpoint::Faults& faults = {},
+  explicit IwarpDeviceFixture(std::uint64_t seed, const endpoint::Faults& faults = {},
                       std::optional<std::int64_t> settings = std::nullopt);
-  IwarpWorld(const IwarpWorld&) = delete;
-  IwarpWorld& operator=(const IwarpWorld&) = delete;
+  IwarpDeviceFixture(const IwarpDeviceFixture&) = delete;
+  IwarpDeviceFixture& operator=(const IwarpDeviceFixture&) = delete;
 
   /// A step, with the TCP segments that it says.
   void perform(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome);
@@ -55,7 +55,7 @@ class IwarpWorld {
   endpoint::Rnic rnic_;
   std::optional<std::int64_t> settings_;
   std::uint32_t pd_ = 0, other_pd_ = 0, cq_ = 0, small_cq_ = 0;
-  WorldMemory memory_;
+  FixtureMemory memory_;
   std::array<std::unique_ptr<endpoint::Endpoint>, 2> endpoints_;
   std::array<bool, 2> asks_{};  ///< the device is the initiator
   KnownObjects objects_;

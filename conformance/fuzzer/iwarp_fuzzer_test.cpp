@@ -59,7 +59,7 @@ TEST(FuzzerOfIwarp, FindsNothingInASoundEndpoint) {
 }
 
 TEST(FuzzerOfIwarp, SaysEveryOperationInBothRolesAndStates) {
-  Chance chance(1);
+  Rng chance(1);
   const IwarpWalkOptions options;
   std::set<std::int64_t> opcodes, posted, roles;
   std::set<StepKind> kinds;
@@ -172,7 +172,7 @@ TEST(FuzzerOfIwarp, EveryFieldOfTheTablesIsChangedInTime) {
     const auto bytes = StreamTester().plain(step, {}, {});
     HeaderStack stack;
     decode_stream(stack, bytes);
-    Chance chance(1);
+    Rng chance(1);
     std::set<const Field*> changed;
     for (int i = 0; i < 10'000; ++i) changed.insert(change_of_field(chance, bytes, stack.layers()).field);
     for (const Layer& layer : stack.layers())
@@ -205,7 +205,7 @@ TEST(FuzzerOfIwarp, TheFramesOfAScriptAreAConversationOfTcp) {
 
 TEST(FuzzerOfIwarp, TheDevicesOwnReadsAreAnswered) {
   const auto target = reference_endpoint_target({});
-  Chance chance(1);
+  Rng chance(1);
   const auto shadow = target->shadow(1, chance);
   ASSERT_EQ(target->start(1), std::nullopt);
   Outcome outcome;
@@ -248,7 +248,7 @@ TEST(FuzzerOfIwarp, ScriptsAreReadAsTheyAreWrittenAndOfOneFamily) {
 }
 
 TEST(FuzzerOfIwarp, HostileNumbersHarmNothing) {
-  Chance chance(9);
+  Rng chance(9);
   for (int i = 0; i < 3'000; ++i) {
     Script script = script_of(connected + R"({"do":"wait"},{"do":"wait"},{"do":"wait"})");
     for (std::size_t at = 1; at < script.steps.size(); ++at) {
@@ -303,9 +303,9 @@ TEST(FuzzerOfIwarp, ACorpusOfTheOtherFamilyIsRefused) {
 
 TEST(FuzzerOfIwarp, FaultsOfConcernAreMostOfTheTable) {
   EXPECT_GT(endpoint_faults_of_concern().size(), 60U);
-  EXPECT_EQ(concern_of(*endpoint::find_fault("bounds-off-by-one")), Concern::memory_safety);
-  EXPECT_EQ(concern_of(*endpoint::find_fault("ignores-rights")), Concern::authorisation);
-  EXPECT_EQ(concern_of(*endpoint::find_fault("accepts-any-msn")), Concern::state);
+  EXPECT_EQ(concern_of(*endpoint::find_fault("bounds-off-by-one")), FaultCategory::memory_safety);
+  EXPECT_EQ(concern_of(*endpoint::find_fault("ignores-rights")), FaultCategory::authorisation);
+  EXPECT_EQ(concern_of(*endpoint::find_fault("accepts-any-msn")), FaultCategory::state);
   EXPECT_EQ(concern_of(*endpoint::find_fault("nonzero-pad")), std::nullopt);
 }
 

@@ -30,7 +30,7 @@ class IwarpRemoteTarget final : public AgentTarget {
   using AgentTarget::AgentTarget;
 
   [[nodiscard]] Family family() const override { return Family::iwarp; }
-  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
     // As Linux's siw is.
     constexpr IwarpWalkOptions narrow{.settings = stream_settings::no_crc | stream_settings::no_extensions,
                                       .extensions = false,
@@ -38,8 +38,8 @@ class IwarpRemoteTarget final : public AgentTarget {
                                       .timing = false};
     return std::make_unique<IwarpShadow>(seed, chance, narrow);
   }
-  [[nodiscard]] std::vector<Broken> broken() const override { return broken_endpoint(tolerance()); }
-  [[nodiscard]] Allowance allowance() const override { return {.trials = 60, .seconds = 8, .restarts = 3}; }
+  [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_endpoint(tolerance()); }
+  [[nodiscard]] MinimizeLimits allowance() const override { return {.trials = 60, .seconds = 8, .restarts = 3}; }
   [[nodiscard]] std::size_t life() const override { return 24; }
 
   std::optional<std::string> start(std::uint64_t /*seed*/) override {
@@ -49,7 +49,7 @@ class IwarpRemoteTarget final : public AgentTarget {
     return begin();
   }
 
-  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
     auto& made = static_cast<IwarpShadow&>(shadow);
     const Outcome& expected = made.outcome();
     outcome.clear();

@@ -37,7 +37,7 @@ bool is_send(RdmapOperation operation) {
 
 }  // namespace
 
-void IwarpWalk::said(const Step& step) {
+void IwarpStepGenerator::said(const Step& step) {
   const auto at = static_cast<std::size_t>(step.at);
   if (step.kind == StepKind::connect) open_[at].reset();
   if (step.kind != StepKind::segment) return;
@@ -51,7 +51,7 @@ void IwarpWalk::said(const Step& step) {
 }
 
 /// The tester's set-up frame.
-void IwarpWalk::set_up(Step& step, bool device_asks, bool peer_to_peer) {
+void IwarpStepGenerator::set_up(Step& step, bool device_asks, bool peer_to_peer) {
   using namespace setup_flags;
   step.flags &= silent;
   const bool plain_reply =
@@ -74,7 +74,7 @@ void IwarpWalk::set_up(Step& step, bool device_asks, bool peer_to_peer) {
   }
 }
 
-Step IwarpWalk::connect(std::int64_t at) {
+Step IwarpStepGenerator::connect(std::int64_t at) {
   using namespace stream_settings;
   Step step{.kind = StepKind::connect, .at = at};
   step.depth = chance_.percent(80) ? 4 : chance_.of(std::array<std::int64_t, 3>{0, 1, 2});
@@ -102,14 +102,14 @@ Step IwarpWalk::connect(std::int64_t at) {
 }
 
 /// A place in the memory of the step's key.
-void IwarpWalk::place(Step& step, std::int64_t bytes) {
+void IwarpStepGenerator::place(Step& step, std::int64_t bytes) {
   const std::int64_t room = std::max<std::int64_t>(bytes_of(step.key) - bytes, 0);
   step.offset = static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(room) + 1)) & ~std::int64_t{7};
   if (chance_.one_in(6)) step.offset = room;
 }
 
 /// The next segment of a Send that is open.
-Step IwarpWalk::more(std::int64_t at) {
+Step IwarpStepGenerator::more(std::int64_t at) {
   const Step& before = *open_[static_cast<std::size_t>(at)];
   Step step{.kind = StepKind::segment, .at = at, .opcode = before.opcode};
   step.key = before.key;
@@ -118,7 +118,7 @@ Step IwarpWalk::more(std::int64_t at) {
   return step;
 }
 
-Step IwarpWalk::segment(std::int64_t at) {
+Step IwarpStepGenerator::segment(std::int64_t at) {
   if (open_[static_cast<std::size_t>(at)] && !chance_.one_in(4)) return more(at);
   Step step{.kind = StepKind::segment, .at = at};
   step.payload = static_cast<std::int64_t>(chance_.percent(50) ? 8 : chance_.below(300));
@@ -189,7 +189,7 @@ Step IwarpWalk::segment(std::int64_t at) {
   return step;
 }
 
-Step IwarpWalk::answer(const StreamTester::Request& oldest, std::int64_t at) {
+Step IwarpStepGenerator::answer(const StreamTester::Request& oldest, std::int64_t at) {
   Step step{.kind = StepKind::segment, .at = at};
   if (oldest.atomic) {
     step.opcode = code(RdmapOperation::atomic_response);
@@ -206,7 +206,7 @@ Step IwarpWalk::answer(const StreamTester::Request& oldest, std::int64_t at) {
   return step;
 }
 
-Step IwarpWalk::post(std::int64_t at) {
+Step IwarpStepGenerator::post(std::int64_t at) {
   Step step{.kind = StepKind::post, .at = at};
   using enum WorkOpcode;
   step.opcode = static_cast<std::int64_t>(options_.extensions
@@ -227,7 +227,7 @@ Step IwarpWalk::post(std::int64_t at) {
 }
 
 /// What a consumer may do.
-Step IwarpWalk::verbs(std::int64_t at) {
+Step IwarpStepGenerator::verbs(std::int64_t at) {
   Step step{.kind = StepKind::notify, .at = at};
   switch (chance_.below(9)) {
     case 0: step.flags = static_cast<std::int64_t>(chance_.below(2)); break;
@@ -259,7 +259,7 @@ Step IwarpWalk::verbs(std::int64_t at) {
 }
 
 /// What a consumer may not do, or does rarely.
-Step IwarpWalk::misuse(std::int64_t at) {
+Step IwarpStepGenerator::misuse(std::int64_t at) {
   Step step{.kind = StepKind::disconnect, .at = at, .mutated = true};
   switch (chance_.below(8)) {
     case 0: break;
@@ -292,7 +292,7 @@ Step IwarpWalk::misuse(std::int64_t at) {
   return step;
 }
 
-Step IwarpWalk::legal(const IwarpWorld& shadow, const StreamTester& tester, std::int64_t at) {
+Step IwarpStepGenerator::legal(const IwarpDeviceFixture& shadow, const StreamTester& tester, std::int64_t at) {
   const endpoint::Endpoint* of = shadow.endpoint(at);
   if (!of) return connect(at);
   if (of->ended()) {
@@ -353,7 +353,7 @@ Step IwarpWalk::legal(const IwarpWorld& shadow, const StreamTester& tester, std:
   return segment(at);
 }
 
-void IwarpWalk::lie_of_setup(Step& step) {
+void IwarpStepGenerator::lie_of_setup(Step& step) {
   using namespace setup_flags;
   switch (chance_.below(8)) {
     case 0: step.flags ^= chance_.of(std::array{no_crc, markers, enhanced, reject, setup_flags::peer_to_peer}); break;
@@ -378,7 +378,7 @@ void IwarpWalk::lie_of_setup(Step& step) {
   }
 }
 
-void IwarpWalk::lie(Step& step) {
+void IwarpStepGenerator::lie(Step& step) {
   step.mutated = true;
   if (step.kind != StepKind::segment) return lie_of_setup(step);
   const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(step.opcode & 15));
@@ -447,7 +447,7 @@ void IwarpWalk::lie(Step& step) {
   }
 }
 
-void IwarpWalk::change_fields(Step& step, const IwarpWorld& shadow, const StreamTester& tester) {
+void IwarpStepGenerator::change_fields(Step& step, const IwarpDeviceFixture& shadow, const StreamTester& tester) {
   const auto bytes = tester.plain(step, shadow.objects(), shadow.bases(step.at));
   HeaderStack stack;
   decode_stream(stack, bytes);
@@ -460,7 +460,7 @@ void IwarpWalk::change_fields(Step& step, const IwarpWorld& shadow, const Stream
   step.mutated = true;
 }
 
-void IwarpWalk::change_whole(Step& step) {
+void IwarpStepGenerator::change_whole(Step& step) {
   using Kind = Mutation::Kind;
   Mutation mutation;
   mutation.kind = step.kind == StepKind::segment
@@ -484,7 +484,7 @@ void IwarpWalk::change_whole(Step& step) {
   step.mutated = true;
 }
 
-Step IwarpWalk::next(const IwarpWorld& shadow, const std::array<StreamTester, 2>& testers) {
+Step IwarpStepGenerator::next(const IwarpDeviceFixture& shadow, const std::array<StreamTester, 2>& testers) {
   const auto at = static_cast<std::int64_t>(chance_.one_in(6) ? 1 : 0);
   const StreamTester& tester = testers[static_cast<std::size_t>(at)];
   if (options_.verbs && shadow.endpoint(at) && chance_.one_in(24)) return misuse(at);
@@ -526,7 +526,7 @@ Step IwarpWalk::next(const IwarpWorld& shadow, const std::array<StreamTester, 2>
   return step;
 }
 
-Step IwarpWalk::plain(const IwarpWorld& shadow, const StreamTester& tester) {
+Step IwarpStepGenerator::plain(const IwarpDeviceFixture& shadow, const StreamTester& tester) {
   if (const endpoint::Endpoint* of = shadow.endpoint(0);
       !of || !machines::takes_fpdus(of->phase()) || of->stream() != StreamState::operating)
     return {.kind = StepKind::connect, .length = 1024, .depth = 4, .count = 4, .own_depth = 4};

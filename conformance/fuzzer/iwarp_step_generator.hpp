@@ -22,19 +22,19 @@ struct IwarpWalkOptions {
   bool timing = true;      ///< timers run, and steps follow each other before the device has answered
 };
 
-class IwarpWalk {
+class IwarpStepGenerator {
  public:
   /// `chance` must outlive it.
-  IwarpWalk(Chance& chance, const IwarpWalkOptions& options) : chance_(chance), options_(options) {}
+  IwarpStepGenerator(Rng& chance, const IwarpWalkOptions& options) : chance_(chance), options_(options) {}
 
-  Step next(const IwarpWorld& shadow, const std::array<StreamTester, 2>& testers);
+  Step next(const IwarpDeviceFixture& shadow, const std::array<StreamTester, 2>& testers);
   /// What comes next for who knows nothing of states.
-  Step plain(const IwarpWorld& shadow, const StreamTester& tester);
+  Step plain(const IwarpDeviceFixture& shadow, const StreamTester& tester);
   /// After a step was made: what is open, and what can be said again.
   void said(const Step& step);
 
  private:
-  Step legal(const IwarpWorld& shadow, const StreamTester& tester, std::int64_t at);
+  Step legal(const IwarpDeviceFixture& shadow, const StreamTester& tester, std::int64_t at);
   Step connect(std::int64_t at);
   void set_up(Step& step, bool device_asks, bool peer_to_peer);
   Step segment(std::int64_t at);
@@ -46,11 +46,11 @@ class IwarpWalk {
   void place(Step& step, std::int64_t bytes);
   void lie(Step& step);
   void lie_of_setup(Step& step);
-  void change_fields(Step& step, const IwarpWorld& shadow, const StreamTester& tester);
+  void change_fields(Step& step, const IwarpDeviceFixture& shadow, const StreamTester& tester);
   void change_whole(Step& step);
 
   static constexpr std::size_t most_said = 24;
-  Chance& chance_;
+  Rng& chance_;
   IwarpWalkOptions options_;
   std::deque<Step> history_;                 ///< of segments, newest last
   std::array<std::optional<Step>, 2> open_;  ///< the last segment of a Send that goes on

@@ -39,11 +39,11 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
   return {ids.begin(), ids.end()};
 }
 
-std::vector<Broken> broken_likewise(const Finding& finding, const std::deque<Script>& quiet, const Target& target) {
+std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::deque<Script>& quiet, const Target& target) {
   const Oracle oracle = finding.alarm.oracle;
   if (!finding.reproduced || oracle == Oracle::gone || oracle == Oracle::kernel || oracle == Oracle::custom) return {};
   const bool exact = target.tolerance().exact;
-  const auto run = [](const Broken& way, const Script& script, bool with_frames) {
+  const auto run = [](const FaultyReference& way, const Script& script, bool with_frames) {
     return replay(script, *way.device(), with_frames);
   };
   const auto alarms_so = [&](const Replayed& replayed, const Script& script) {
@@ -58,14 +58,14 @@ std::vector<Broken> broken_likewise(const Finding& finding, const std::deque<Scr
       if (!one.sent && one.step == frames.back().step) all.push_back(summary_of(one.frame));
     return all;
   };
-  std::vector<Broken> like = target.broken();
-  std::erase_if(like, [&](const Broken& way) {
+  std::vector<FaultyReference> like = target.broken();
+  std::erase_if(like, [&](const FaultyReference& way) {
     const Replayed again = run(way, finding.minimal, true);
     return !alarms_so(again, finding.minimal) || again.alarm->actual != finding.alarm.actual ||
            (exact && again.frames != finding.frames) || (!exact && said(again.frames) != said(finding.frames)) ||
            !alarms_so(run(way, finding.script, false), finding.script);
   });
-  std::erase_if(like, [&](const Broken& way) {
+  std::erase_if(like, [&](const FaultyReference& way) {
     return std::ranges::any_of(quiet, [&](const Script& script) { return run(way, script, false).alarm.has_value(); });
   });
   return like;

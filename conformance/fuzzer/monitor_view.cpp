@@ -59,7 +59,7 @@ class MonitorView::Life final : public tracking::Sink {
     tracker_.finish();
     const auto& tallies = monitors_.judge().tallies();
     for (std::size_t i = 0; i < tallies.size(); ++i) {
-      const conformance::Tally& tally = tallies[i];
+      const conformance::ResultCounters& tally = tallies[i];
       if (tally.holds != 0) map_.add(mix(i, 1));
       if (tally.violated != 0) map_.add(mix(i, 2));
       for (std::size_t why = 0; why < tally.open.size(); ++why)
@@ -82,7 +82,7 @@ class MonitorView::Life final : public tracking::Sink {
     monitors_.event(connection, event);
     map_.add(mix(static_cast<std::uint64_t>(event.kind) << 8 | static_cast<std::uint64_t>(event.cause), 0));
   }
-  void connection(const Connection& connection, tracking::Farewell farewell) override {
+  void connection(const Connection& connection, tracking::CloseReason farewell) override {
     monitors_.connection(connection, farewell);
   }
   void merged(const Connection& connection, std::uint64_t id) override { monitors_.merged(connection, id); }

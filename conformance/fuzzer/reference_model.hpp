@@ -26,12 +26,12 @@ struct Exchanged {
 
 /// One life: fresh objects, and the steps that were made on them. A target makes each step behind it, and may ask its
 /// own shadows for more.
-class Shadow {
+class ReferenceModel {
  public:
-  Shadow() = default;
-  Shadow(const Shadow&) = delete;
-  Shadow& operator=(const Shadow&) = delete;
-  virtual ~Shadow() = default;
+  ReferenceModel() = default;
+  ReferenceModel(const ReferenceModel&) = delete;
+  ReferenceModel& operator=(const ReferenceModel&) = delete;
+  virtual ~ReferenceModel() = default;
 
   /// What comes next, by where the connection stands; some of it is wrong in one way.
   virtual Step next() = 0;

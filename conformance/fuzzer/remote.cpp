@@ -43,7 +43,7 @@ class RemoteTarget final : public AgentTarget {
  public:
   using AgentTarget::AgentTarget;
 
-  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
     const WalkOptions narrow{.verbs = false,
                              .windows = has_windows(),
                              .xrc = false,
@@ -54,8 +54,8 @@ class RemoteTarget final : public AgentTarget {
                              .mixed = false};
     return std::make_unique<RoceShadow>(seed, chance, narrow);
   }
-  [[nodiscard]] std::vector<Broken> broken() const override { return broken_reference(tolerance()); }
-  [[nodiscard]] Allowance allowance() const override {
+  [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_reference(tolerance()); }
+  [[nodiscard]] MinimizeLimits allowance() const override {
     return {.trials = 200, .seconds = 6, .restarts = 12, .restart_seconds = 180};
   }
   [[nodiscard]] std::size_t life() const override { return 40; }
@@ -85,7 +85,7 @@ class RemoteTarget final : public AgentTarget {
     if (connections_) connections_->finish();
   }
 
-  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
     auto& made = static_cast<RoceShadow&>(shadow);
     const Outcome& expected = made.outcome();
     outcome.clear();

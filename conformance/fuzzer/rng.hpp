@@ -9,9 +9,9 @@
 namespace rdmawire::fuzzer {
 
 /// Chance from a seed.
-class Chance {
+class Rng {
  public:
-  explicit Chance(std::uint64_t seed) : random_(seed) {}
+  explicit Rng(std::uint64_t seed) : random_(seed) {}
   std::uint64_t any() { return random_.next(); }
   /// From 0 on, below `count`, which is not 0.
   std::uint64_t below(std::uint64_t count) { return (random_.next() >> 16) % count; }

@@ -11,7 +11,7 @@ namespace rdmawire::fuzzer {
 
 using device::QueuePair;
 
-RoceShadow::RoceShadow(std::uint64_t seed, Chance& chance, const WalkOptions& options)
+RoceShadow::RoceShadow(std::uint64_t seed, Rng& chance, const WalkOptions& options)
     : chance_(chance), world_(seed), maker_(tester_port(world_.port())), walk_(chance, options) {}
 
 void RoceShadow::perform(const Step& step) {
@@ -42,7 +42,7 @@ void RoceShadow::exchanged(std::size_t step, const Outcome& actual, std::vector<
 }
 
 Step RoceShadow::plain() {
-  Chance& chance = chance_;
+  Rng& chance = chance_;
   const QueuePair* qp = world_.queue_pair(0);
   if (!qp)
     return {.kind = StepKind::connect,

@@ -11,10 +11,10 @@
 
 namespace rdmawire::fuzzer {
 
-class RoceShadow final : public Shadow {
+class RoceShadow final : public ReferenceModel {
  public:
   /// `chance` must outlive it.
-  RoceShadow(std::uint64_t seed, Chance& chance, const WalkOptions& options);
+  RoceShadow(std::uint64_t seed, Rng& chance, const WalkOptions& options);
 
   Step next() override { return walk_.next(world_, maker_); }
   Step plain() override;
@@ -34,10 +34,10 @@ class RoceShadow final : public Shadow {
   [[nodiscard]] const KnownObjects& objects() const { return objects_; }
 
  private:
-  Chance& chance_;
-  World world_;
+  Rng& chance_;
+  DeviceFixture world_;
   FrameMaker maker_;
-  Walk walk_;
+  StepGenerator walk_;
   Bases bases_;
   std::vector<std::vector<std::uint8_t>> frames_;
   KnownObjects objects_;

@@ -89,7 +89,7 @@ std::span<const Exchanged> since_connected(const Finding& finding) {
 }
 
 /// What came of a step at the target, judged.
-std::optional<Alarm> examine(Target& target, Shadow& shadow, const Step& step, const Outcome& actual,
+std::optional<Alarm> examine(Target& target, ReferenceModel& shadow, const Step& step, const Outcome& actual,
                              const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
   if (const auto why = target.gone()) return alarm_of_gone(*why);
   if (const auto complaints = target.complaints(); !complaints.empty()) return alarm_of_kernel(complaints);
@@ -221,7 +221,7 @@ void Session::keep(const Script& script) {
 }
 
 /// What a life leaves.
-void Session::end_life() {
+void Session::finish_execution() {
   if (watched_) {
     const std::uint64_t before = states_.count();
     view_.end();
@@ -236,13 +236,13 @@ void Session::end_life() {
   alarmed_ = false;
 }
 
-std::optional<std::string> Session::begin_life() {
-  end_life();
+std::optional<std::string> Session::start_execution() {
+  finish_execution();
   over_ = false;
   const std::uint64_t life = next_life_++;
   ++statistics_.lives;
   const std::uint64_t seed = mix(options_.seed, life);
-  chance_ = Chance(seed);
+  chance_ = Rng(seed);
   planned_.clear();
   script_ = {.family = target_->family(), .seed = seed & 0xffffffff};
   if (!options_.plain && !corpus_.empty() && chance_.one_in(6)) {
@@ -304,7 +304,7 @@ void Session::found(Alarm alarm) {
       finding.alarm = std::move(*cut.shown.alarm);
     finding.shown = broken_rules(since_connected(finding));
     std::set<std::string> rules(finding.shown.begin(), finding.shown.end());
-    for (const Broken& way : broken_likewise(finding, quiet_, *target_)) {
+    for (const FaultyReference& way : broken_likewise(finding, quiet_, *target_)) {
       finding.like.emplace_back(way.name);
       rules.insert(way.rules.begin(), way.rules.end());
     }
@@ -388,7 +388,7 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
       }
     }
     if (over_) {
-      lost = begin_life();
+      lost = start_execution();
       if (lost && target_->gone()) {
         ++statistics_.restarts;
         lost = target_->revive();
@@ -410,8 +410,8 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
 Replayed replay(const Script& script, Target& target, bool with_frames,
                 const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
   Replayed replayed;
-  Chance chance(script.seed);
-  const std::unique_ptr<Shadow> shadow = target.shadow(script.seed, chance);
+  Rng chance(script.seed);
+  const std::unique_ptr<ReferenceModel> shadow = target.shadow(script.seed, chance);
   if (const auto why = target.start(script.seed)) {
     replayed.alarm = alarm_of_gone(*why);
     return replayed;
@@ -552,7 +552,7 @@ class Cutting {
   const std::string& signature_;
   Target& target_;
   const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle_;
-  Allowance allowance_;
+  MinimizeLimits allowance_;
   double seconds_;
   Clock::time_point began_ = Clock::now();
   bool deadly_ = false;  ///< the alarm is one that ends the device

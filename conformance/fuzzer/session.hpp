@@ -127,9 +127,9 @@ class Session {
   [[nodiscard]] const std::optional<std::string>& trouble() const { return trouble_; }
 
  private:
-  std::optional<std::string> begin_life();
+  std::optional<std::string> start_execution();
   std::optional<std::string> one_step();
-  void end_life();
+  void finish_execution();
   [[nodiscard]] bool perform(const Step& step);
   [[nodiscard]] bool wants(bool Feedback::*kind) const { return options_.count_all || options_.feedback.*kind; }
   void tell_edges();
@@ -145,8 +145,8 @@ class Session {
   EdgeMap answers_, code_, states_;  ///< by kind of feedback; the target writes into `code_`, and goes first
   std::unique_ptr<Target> target_;
   SessionOptions options_;
-  Chance chance_{0};  ///< of the life
-  std::unique_ptr<Shadow> shadow_;
+  Rng chance_{0};  ///< of the life
+  std::unique_ptr<ReferenceModel> shadow_;
   Script script_;
   std::vector<Step> planned_;  ///< of a corpus script, newest last
   bool over_ = true;           ///< the life

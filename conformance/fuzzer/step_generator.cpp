@@ -46,7 +46,7 @@ bool answers_a_read(const QueuePair& qp) {
 
 }  // namespace
 
-std::uint64_t boundary(Chance& chance, unsigned bits, std::uint64_t was) {
+std::uint64_t boundary(Rng& chance, unsigned bits, std::uint64_t was) {
   const std::uint64_t all = bits >= 64 ? ~0ULL : (1ULL << bits) - 1;
   switch (chance.below(10)) {
     case 0: return 0;
@@ -62,7 +62,7 @@ std::uint64_t boundary(Chance& chance, unsigned bits, std::uint64_t was) {
   }
 }
 
-Mutation change_of_field(Chance& chance, Bytes frame) {
+Mutation change_of_field(Rng& chance, Bytes frame) {
   HeaderStack stack;
   decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
   const auto layers = stack.layers();
@@ -74,7 +74,7 @@ Mutation change_of_field(Chance& chance, Bytes frame) {
   return change_of_field(chance, frame, layers.subspan(from));
 }
 
-Mutation change_of_field(Chance& chance, Bytes frame, std::span<const Layer> layers) {
+Mutation change_of_field(Rng& chance, Bytes frame, std::span<const Layer> layers) {
   Mutation mutation;
   const Layer& layer = layers[chance.below(layers.size())];
   const std::uint8_t* at = frame.data() + layer.offset;
@@ -111,14 +111,14 @@ Bases bases_of(const QueuePair* qp) {
   return bases;
 }
 
-void Walk::said(const Step& step, const Bases& bases) {
+void StepGenerator::said(const Step& step, const Bases& bases) {
   if (step.kind != StepKind::request && step.kind != StepKind::answer) return;
   if (history_.size() == most_said) history_.pop_front();
   history_.push_back({step, (step.kind == StepKind::answer ? bases.answer : bases.request) + step.psn});
   history_.back().step.mutations.clear();
 }
 
-Step Walk::connect(std::int64_t at) {
+Step StepGenerator::connect(std::int64_t at) {
   Step step{.kind = StepKind::connect, .at = at};
   step.service = static_cast<std::int64_t>(QpType::rc);
   if (chance_.percent(30)) {
@@ -154,12 +154,12 @@ Step Walk::connect(std::int64_t at) {
 }
 
 /// Where nothing can be fast registered, a window's that is bound.
-std::int64_t Walk::key_to_invalidate(std::int64_t at) const {
+std::int64_t StepGenerator::key_to_invalidate(std::int64_t at) const {
   const bool window = !options_.verbs && options_.windows && bound_[static_cast<std::size_t>(at)];
   return window ? key_of(Key::window) + at : key_of(Key::fast);
 }
 
-Step Walk::first_request(const QueuePair& qp, std::int64_t at) {
+Step StepGenerator::first_request(const QueuePair& qp, std::int64_t at) {
   Step step{.kind = StepKind::request, .at = at};
   const Transport transport = qp.transport();
   step.flags = chance_.percent(75) ? step_flags::ack_request : 0;
@@ -260,7 +260,7 @@ Step Walk::first_request(const QueuePair& qp, std::int64_t at) {
   return step;
 }
 
-Step Walk::request(const QueuePair& qp, std::int64_t at) {
+Step StepGenerator::request(const QueuePair& qp, std::int64_t at) {
   const bool uc = qp.options.type == QpType::uc;
   const machines::MessageSequence sequence = uc ? qp.responder.uc.sequence : qp.responder.state.sequence;
   if (!sequence.inside || qp.options.type == QpType::ud) return first_request(qp, at);
@@ -285,7 +285,7 @@ Step Walk::request(const QueuePair& qp, std::int64_t at) {
   return step;
 }
 
-Step Walk::answer(const QueuePair& qp, std::int64_t at) {
+Step StepGenerator::answer(const QueuePair& qp, std::int64_t at) {
   Step step{.kind = StepKind::answer, .at = at};
   const Transport transport = qp.transport();
   step.opcode = code(transport, Operation::acknowledge);
@@ -325,7 +325,7 @@ Step Walk::answer(const QueuePair& qp, std::int64_t at) {
   return step;
 }
 
-Step Walk::post(const QueuePair& qp, std::int64_t at) {
+Step StepGenerator::post(const QueuePair& qp, std::int64_t at) {
   Step step{.kind = StepKind::post, .at = at};
   step.opcode = static_cast<std::int64_t>(
       chance_.of(std::array{WorkOpcode::send, WorkOpcode::send, WorkOpcode::send_imm, WorkOpcode::write,
@@ -351,7 +351,7 @@ Step Walk::post(const QueuePair& qp, std::int64_t at) {
 }
 
 /// What a consumer may do.
-Step Walk::verbs(std::int64_t at) {
+Step StepGenerator::verbs(std::int64_t at) {
   Step step{.kind = StepKind::notify, .at = at};
   switch (chance_.below(10)) {
     case 0: step.flags = static_cast<std::int64_t>(chance_.below(2)); break;
@@ -393,7 +393,7 @@ Step Walk::verbs(std::int64_t at) {
 
 /// A window is bound, by the queue pair that it will belong to where it is of type 2; one of these that is bound is
 /// invalidated.
-std::optional<Step> Walk::window(const World& shadow, std::int64_t at) {
+std::optional<Step> StepGenerator::window(const DeviceFixture& shadow, std::int64_t at) {
   const QueuePair* qp = shadow.queue_pair(at);
   if (!qp || qp->options.type != QpType::rc || qp->state != QpState::rts) return std::nullopt;
   Step step{.kind = StepKind::bind, .at = at, .length = layout::window_bytes};
@@ -410,7 +410,7 @@ std::optional<Step> Walk::window(const World& shadow, std::int64_t at) {
 }
 
 /// What a consumer may not do, or does rarely.
-Step Walk::misuse(std::int64_t at) {
+Step StepGenerator::misuse(std::int64_t at) {
   Step step{.kind = StepKind::modify, .at = at, .mutated = true};
   switch (chance_.below(12)) {
     case 0:
@@ -472,7 +472,7 @@ Step Walk::misuse(std::int64_t at) {
 }
 
 /// A message of the communication manager's, as it is where the connection stands.
-Step Walk::message(std::int64_t attribute, const World& shadow, std::int64_t at) {
+Step StepGenerator::message(std::int64_t attribute, const DeviceFixture& shadow, std::int64_t at) {
   using namespace device::cm_attribute;
   Step step{.kind = StepKind::cm, .at = at, .opcode = attribute};
   switch (attribute) {
@@ -501,7 +501,7 @@ Step Walk::message(std::int64_t attribute, const World& shadow, std::int64_t at)
 }
 
 /// What either end may do next about the connection.
-Step Walk::connection(const World& shadow, std::int64_t at) {
+Step StepGenerator::connection(const DeviceFixture& shadow, std::int64_t at) {
   using machines::CmState;
   using namespace device::cm_attribute;
   const auto says = [&](std::int64_t attribute) { return message(attribute, shadow, at); };
@@ -540,7 +540,7 @@ Step Walk::connection(const World& shadow, std::int64_t at) {
 }
 
 /// A message that its state does not expect, or of an older connection, or with a field that is wrong.
-void Walk::lie_to_cm(Step& step, const World& shadow, const FrameMaker& maker) {
+void StepGenerator::lie_to_cm(Step& step, const DeviceFixture& shadow, const FrameMaker& maker) {
   const std::uint64_t how = chance_.below(10);
   if (how < 3) {
     const auto all = static_cast<std::uint64_t>(last_cm_message - first_cm_message + 1);
@@ -558,7 +558,7 @@ void Walk::lie_to_cm(Step& step, const World& shadow, const FrameMaker& maker) {
   step.mutated = true;
 }
 
-Step Walk::legal(World& shadow, std::int64_t at) {
+Step StepGenerator::legal(DeviceFixture& shadow, std::int64_t at) {
   const QueuePair* qp = shadow.queue_pair(at);
   const bool dead = !qp || qp->state == QpState::err || qp->state == QpState::reset || qp->state == QpState::sqe;
   if (by_cm_ && chance_.one_in(shadow.connection(at) == machines::CmState::established && !dead ? 12 : 2))
@@ -588,7 +588,7 @@ Step Walk::legal(World& shadow, std::int64_t at) {
 }
 
 /// Something that was said already, at the PSN that it had; or a part of it.
-bool Walk::again(Step& step, const Bases& bases) {
+bool StepGenerator::again(Step& step, const Bases& bases) {
   if (history_.empty()) return false;
   const Said& old = chance_.one_in(2) ? history_.back() : chance_.of(history_);
   if (old.step.at != step.at) return false;
@@ -612,7 +612,7 @@ bool Walk::again(Step& step, const Bases& bases) {
   return true;
 }
 
-void Walk::lie_once(Step& step, const QueuePair* qp) {
+void StepGenerator::lie_once(Step& step, const QueuePair* qp) {
   const std::int64_t room = bytes_of(step.key);
   switch (chance_.below(12)) {
     case 0:
@@ -697,7 +697,7 @@ void Walk::lie_once(Step& step, const QueuePair* qp) {
     step.number = static_cast<std::int64_t>(chance_.below(3));
 }
 
-void Walk::change_frame(Step& step) {
+void StepGenerator::change_frame(Step& step) {
   using Kind = Mutation::Kind;
   Mutation mutation;
   mutation.kind = chance_.of(std::array{Kind::bad_icrc, Kind::truncate, Kind::extend, Kind::cut, Kind::duplicate,
@@ -713,14 +713,14 @@ void Walk::change_frame(Step& step) {
   step.mutations.push_back(mutation);
 }
 
-void Walk::lie(Step& step, const QueuePair* qp) {
+void StepGenerator::lie(Step& step, const QueuePair* qp) {
   step.mutated = true;
   lie_once(step, qp);
   if (chance_.one_in(5)) lie_once(step, qp);
 }
 
 /// The consumer takes the key away that a READ is being answered by.
-Step Walk::revoke(std::int64_t at) {
+Step StepGenerator::revoke(std::int64_t at) {
   Step step{.kind = StepKind::invalidate, .at = at, .mutated = true};
   const auto read = std::ranges::find_if(history_.rbegin(), history_.rend(), [&](const Said& said) {
     const Opcode& op = opcode(static_cast<std::uint8_t>(said.step.opcode));
@@ -732,7 +732,7 @@ Step Walk::revoke(std::int64_t at) {
 }
 
 /// What the target does not have, or cannot do, is not asked of it.
-Step Walk::next(World& shadow, const FrameMaker& maker) {
+Step StepGenerator::next(DeviceFixture& shadow, const FrameMaker& maker) {
   Step step = anything(shadow, maker);
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
   const bool extended = op.known && (op.operation == Operation::flush || op.operation == Operation::atomic_write);
@@ -749,7 +749,7 @@ Step Walk::next(World& shadow, const FrameMaker& maker) {
   return step;
 }
 
-Step Walk::anything(World& shadow, const FrameMaker& maker) {
+Step StepGenerator::anything(DeviceFixture& shadow, const FrameMaker& maker) {
   bound_ = {shadow.window_is_bound(0), shadow.window_is_bound(1)};
   const auto at = static_cast<std::int64_t>(chance_.one_in(6) ? 1 : 0);
   const QueuePair* qp = shadow.queue_pair(at);

@@ -28,29 +28,29 @@ struct WalkOptions {
 };
 
 /// A change of one field of a frame's headers, by what its table says of it.
-Mutation change_of_field(Chance& chance, Bytes frame);
+Mutation change_of_field(Rng& chance, Bytes frame);
 /// Of one field of these layers.
-Mutation change_of_field(Chance& chance, Bytes frame, std::span<const Layer> layers);
+Mutation change_of_field(Rng& chance, Bytes frame, std::span<const Layer> layers);
 /// Numbers that a field of so many bits is tried with, beside those around what it holds.
-std::uint64_t boundary(Chance& chance, unsigned bits, std::uint64_t was);
+std::uint64_t boundary(Rng& chance, unsigned bits, std::uint64_t was);
 
 /// What requests and answers count from, by where the queue pair stands.
 Bases bases_of(const device::QueuePair* qp);
 
-class Walk {
+class StepGenerator {
  public:
   /// `chance` must outlive it.
-  Walk(Chance& chance, WalkOptions options)
+  StepGenerator(Rng& chance, WalkOptions options)
       : chance_(chance), options_(options), by_cm_(options.connections && chance.one_in(8)) {}
 
   /// The next step, and whether it is meant to be wrong.
-  Step next(World& shadow, const FrameMaker& maker);
+  Step next(DeviceFixture& shadow, const FrameMaker& maker);
   /// After a step was made: what can be said again.
   void said(const Step& step, const Bases& bases);
   void forget() { history_.clear(); }
 
  private:
-  Step anything(World& shadow, const FrameMaker& maker);
+  Step anything(DeviceFixture& shadow, const FrameMaker& maker);
   Step connect(std::int64_t at);
   Step request(const device::QueuePair& qp, std::int64_t at);
   [[nodiscard]] std::int64_t key_to_invalidate(std::int64_t at) const;
@@ -58,11 +58,11 @@ class Walk {
   Step answer(const device::QueuePair& qp, std::int64_t at);
   Step post(const device::QueuePair& qp, std::int64_t at);
   Step verbs(std::int64_t at);
-  std::optional<Step> window(const World& shadow, std::int64_t at);
-  Step legal(World& shadow, std::int64_t at);
-  Step connection(const World& shadow, std::int64_t at);
-  Step message(std::int64_t attribute, const World& shadow, std::int64_t at);
-  void lie_to_cm(Step& step, const World& shadow, const FrameMaker& maker);
+  std::optional<Step> window(const DeviceFixture& shadow, std::int64_t at);
+  Step legal(DeviceFixture& shadow, std::int64_t at);
+  Step connection(const DeviceFixture& shadow, std::int64_t at);
+  Step message(std::int64_t attribute, const DeviceFixture& shadow, std::int64_t at);
+  void lie_to_cm(Step& step, const DeviceFixture& shadow, const FrameMaker& maker);
   Step misuse(std::int64_t at);
   Step revoke(std::int64_t at);
   bool again(Step& step, const Bases& bases);
@@ -74,7 +74,7 @@ class Walk {
     Step step;
     Psn psn;
   };
-  Chance& chance_;
+  Rng& chance_;
   WalkOptions options_;
   std::array<bool, 2> bound_{};  ///< type 2 windows, by the queue pair that binds them
   bool by_cm_;                   ///< this life connects by the communication manager

@@ -36,7 +36,7 @@ class RoceWorld final : public RoceSubject {
   [[nodiscard]] const device::Port& port() const override { return world_.port(); }
 
  private:
-  World world_;
+  DeviceFixture world_;
   EdgeMap* map_;
 };
 
@@ -53,7 +53,7 @@ class StreamWorld final : public IwarpSubject {
   [[nodiscard]] StreamBases bases(std::int64_t at) const override { return world_.bases(at); }
 
  private:
-  IwarpWorld world_;
+  IwarpDeviceFixture world_;
   EdgeMap* map_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The devices of World and IwarpWorld that are fuzzed, from one of two copies of their code: the one that everybody
+/// The devices of World and IwarpDeviceFixture that are fuzzed, from one of two copies of their code: the one that everybody
 /// uses, and one that reports which edges of its code it runs through (cmake/traced.cmake). The shadow beside them is
 /// of the first, so that what it runs is not counted.
 
@@ -31,7 +31,7 @@ class RoceSubject {
   [[nodiscard]] virtual const device::Port& port() const = 0;
 };
 
-/// As IwarpWorld.
+/// As IwarpDeviceFixture.
 class IwarpSubject {
  public:
   IwarpSubject() = default;

@@ -15,14 +15,14 @@ class ReferenceTarget final : public Target {
 
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Tolerance tolerance() const override { return tolerance_; }
-  [[nodiscard]] std::vector<Broken> broken() const override { return broken_reference(tolerance_); }
+  [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_reference(tolerance_); }
   std::optional<std::string> start(std::uint64_t seed) override {
     const Subjects* traced = map_ ? traced_subjects() : nullptr;
     world_ = (traced ? *traced : plain_subjects()).roce(seed, faults_, map_);
     maker_ = std::make_unique<FrameMaker>(tester_port(world_->port()));
     return std::nullopt;
   }
-  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
     return std::make_unique<RoceShadow>(seed, chance, WalkOptions());
   }
   bool trace(EdgeMap* map) override {
@@ -30,7 +30,7 @@ class ReferenceTarget final : public Target {
     return traced_subjects() != nullptr;
   }
   [[nodiscard]] std::uint64_t code() const override { return traced_build_number(); }
-  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
     auto& made = static_cast<RoceShadow&>(shadow);
     // Its numbers are those of the sound one, as long as it draws as many: then its frames are the same.
     if (is_packet(step.kind) && world_->objects() != made.objects()) {
@@ -55,8 +55,8 @@ class ReferenceTarget final : public Target {
 
 }  // namespace
 
-std::vector<Broken> broken_reference(const Tolerance& tolerance) {
-  std::vector<Broken> all;
+std::vector<FaultyReference> broken_reference(const Tolerance& tolerance) {
+  std::vector<FaultyReference> all;
   for (const device::FaultRow& row : device::fault_rows)
     all.push_back({row.name, row.broken(), [fault = row.fault, tolerance] {
                      device::Faults faults;

@@ -18,7 +18,7 @@
 namespace rdmawire::fuzzer {
 
 /// What cutting one finding down may cost, at most.
-struct Allowance {
+struct MinimizeLimits {
   std::uint64_t trials = 4000;  ///< scripts that are run
   double seconds = 60;          ///< where no trial ends the device
   std::uint64_t restarts = 12;  ///< of a device that a trial ended
@@ -28,7 +28,7 @@ struct Allowance {
 class Target;
 
 /// A sound device of a target's family, broken in one known way.
-struct Broken {
+struct FaultyReference {
   std::string_view name{};                            ///< of the seeded fault
   std::span<const std::string_view> rules{};          ///< ids of those that it breaks
   std::function<std::unique_ptr<Target>()> device{};  ///< that is compared as the target is
@@ -47,9 +47,9 @@ class Target {
   /// The world's objects, fresh. An error: why there are none.
   virtual std::optional<std::string> start(std::uint64_t seed) = 0;
   /// The sound device of its family, for the life that begins with start(); it walks as this target can follow.
-  [[nodiscard]] virtual std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const = 0;
   /// Makes a step that a shadow of its own has made.
-  virtual void perform(const Step& step, Shadow& shadow, Outcome& outcome) = 0;
+  virtual void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) = 0;
   /// From the next start() on: the edges of the device's code that its steps run through are added to `map`, which must
   /// outlive that; nullptr: to none. False: it does not tell them.
   virtual bool trace(EdgeMap* /*map*/) { return false; }
@@ -61,14 +61,14 @@ class Target {
   virtual Bytes memory() = 0;
   [[nodiscard]] virtual Tolerance tolerance() const { return {}; }
   /// Every way in which a sound device of its family can be broken: what a finding is compared with.
-  [[nodiscard]] virtual std::vector<Broken> broken() const { return {}; }
+  [[nodiscard]] virtual std::vector<FaultyReference> broken() const { return {}; }
   /// Why it cannot be used any more; nothing while it can.
   virtual std::optional<std::string> gone() { return std::nullopt; }
   /// What its kernel said since this was asked last.
   virtual std::vector<std::string> complaints() { return {}; }
   /// Brings one that is gone back, or starts a fresh one. An error: why not.
   virtual std::optional<std::string> revive() { return std::nullopt; }
-  [[nodiscard]] virtual Allowance allowance() const { return {}; }
+  [[nodiscard]] virtual MinimizeLimits allowance() const { return {}; }
   /// Steps of one life, before everything is made anew.
   [[nodiscard]] virtual std::size_t life() const { return 64; }
   /// Whether it did what a device may do and the sound one did otherwise: what follows in this life is not comparable.
@@ -81,7 +81,7 @@ using Reopen = std::function<tl::expected<std::unique_ptr<conformance::Target>, 
 tl::expected<std::unique_ptr<Target>, conformance::TargetError> remote_target(Reopen reopen, std::string name);
 
 /// Target::broken() of RoCE's.
-std::vector<Broken> broken_reference(const Tolerance& tolerance);
+std::vector<FaultyReference> broken_reference(const Tolerance& tolerance);
 /// The reference device, in this process, with these faults; compared as another device is, if that is said.
 std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name = "reference",
                                          const Tolerance& tolerance = {});

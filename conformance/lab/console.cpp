@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t longest_line = 1024, most_lines = 100, most_complaints = 100, most_last = 20;
 
-using Kind = Complaint::Kind;
+using Kind = KernelReport::Kind;
 
 struct Phrase {
   std::string_view text;
@@ -77,7 +77,7 @@ bool ends_complaint(std::string_view text) {
 
 }  // namespace
 
-std::string_view to_string(Complaint::Kind kind) {
+std::string_view to_string(KernelReport::Kind kind) {
   switch (kind) {
     case Kind::warning: return "warning";
     case Kind::hang: return "hang";

@@ -9,7 +9,7 @@
 namespace rdmawire::lab {
 
 /// A kernel's complaint, with the lines that belong to it.
-struct Complaint {
+struct KernelReport {
   enum class Kind : std::uint8_t {
     warning,        ///< WARNING: a WARN_ON; the kernel goes on
     hang,           ///< a task or a processor that makes no progress
@@ -23,7 +23,7 @@ struct Complaint {
   std::vector<std::string> lines;  ///< from the first line on, at most 100
 };
 
-std::string_view to_string(Complaint::Kind kind);
+std::string_view to_string(KernelReport::Kind kind);
 
 /// Takes a console's text as it comes, in pieces of any size, and finds complaints. Bounded: long lines are cut at 1
 /// kB, and after 100 complaints they are only counted.
@@ -31,7 +31,7 @@ class ConsoleWatch {
  public:
   void take(std::string_view text);
   /// Every complaint until now; the last one may still be growing.
-  [[nodiscard]] const std::vector<Complaint>& complaints() const { return complaints_; }
+  [[nodiscard]] const std::vector<KernelReport>& complaints() const { return complaints_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// The kernel has ended: it panicked.
   [[nodiscard]] bool panicked() const { return panicked_; }
@@ -43,7 +43,7 @@ class ConsoleWatch {
 
   std::string partial_;
   bool overlong_ = false;
-  std::vector<Complaint> complaints_;
+  std::vector<KernelReport> complaints_;
   std::vector<std::string> last_;
   std::uint64_t count_ = 0;
   bool open_ = false;  // lines still belong to the last complaint

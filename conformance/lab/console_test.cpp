@@ -5,7 +5,7 @@
 namespace rdmawire::lab {
 namespace {
 
-using Kind = Complaint::Kind;
+using Kind = KernelReport::Kind;
 
 ConsoleWatch watched(std::string_view text, std::size_t piece = std::string_view::npos) {
   ConsoleWatch watch;

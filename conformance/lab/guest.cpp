@@ -106,7 +106,7 @@ class Guest::Impl {
     }
   }
 
-  [[nodiscard]] std::vector<Complaint> complaints() const {
+  [[nodiscard]] std::vector<KernelReport> complaints() const {
     const std::lock_guard lock(mutex_);
     return console_.complaints();
   }
@@ -523,7 +523,7 @@ class Guest::Impl {
     LabError error{Kind::guest, {}};
     if (console_.panicked()) {
       const auto worst = std::max_element(console_.complaints().begin(), console_.complaints().end(),
-                                          [](const Complaint& a, const Complaint& b) { return a.kind < b.kind; });
+                                          [](const KernelReport& a, const KernelReport& b) { return a.kind < b.kind; });
       error.message = "the guest's kernel panicked: " + worst->what + last_lines();
     } else if (status && *status == 0) {
       error.message = "the guest ended by itself" + said + last_lines();
@@ -568,7 +568,7 @@ fs::path Guest::console_log() const { return impl_->directory / "console.log"; }
 std::string Guest::shell() const { return (impl_->directory / "shell").string(); }
 double Guest::boot_seconds() const { return impl_->boot_seconds; }
 pid_t Guest::process() const { return impl_->process(); }
-std::vector<Complaint> Guest::complaints() const { return impl_->complaints(); }
+std::vector<KernelReport> Guest::complaints() const { return impl_->complaints(); }
 int Guest::ended_descriptor() const { return impl_->ended_descriptor(); }
 std::optional<LabError> Guest::ended() const { return impl_->ended(); }
 

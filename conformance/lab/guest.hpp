@@ -57,7 +57,7 @@ struct RunResult {
   int status = 0;      ///< as a shell says it: 128 + N when signal N killed it
   std::string output;  ///< the first 64 MiB of it
   std::string error;
-  static constexpr std::size_t most_bytes = 64U << 20;
+  static constexpr std::size_t max_bytes = 64U << 20;
 };
 
 /// Runs a program in the guest whose run directory this is; also from another process than the guest's owner.
@@ -95,7 +95,7 @@ class Guest {
   [[nodiscard]] pid_t process() const;  ///< qemu
 
   /// What the guest's kernel has complained of until now.
-  [[nodiscard]] std::vector<Complaint> complaints() const;
+  [[nodiscard]] std::vector<KernelReport> complaints() const;
   /// Readable once the guest has ended by itself.
   [[nodiscard]] int ended_descriptor() const;
   /// Why it has ended: it panicked, was killed, powered off; nothing while it lives.

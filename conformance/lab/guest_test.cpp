@@ -292,7 +292,7 @@ TEST(GuestEnds, APanicIsToldWithItsLines) {
   ASSERT_TRUE(wait_for_end(*lab.guest));
   EXPECT_THAT(lab.guest->ended()->message, HasSubstr("panicked: Kernel panic - not syncing: sysrq triggered crash"));
   ASSERT_FALSE(lab.guest->complaints().empty());
-  EXPECT_EQ(lab.guest->complaints()[0].kind, Complaint::Kind::panic);
+  EXPECT_EQ(lab.guest->complaints()[0].kind, KernelReport::Kind::panic);
 }
 
 TEST(GuestEnds, BeingKilledIsTold) {

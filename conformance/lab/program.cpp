@@ -195,7 +195,7 @@ class Run {
 
   static void keep(int to, std::string& kept, std::string_view text) {
     if (to < 0) {
-      kept += text.substr(0, RunResult::most_bytes - std::min(RunResult::most_bytes, kept.size()));
+      kept += text.substr(0, RunResult::max_bytes - std::min(RunResult::max_bytes, kept.size()));
       return;
     }
     while (!text.empty()) {

@@ -237,7 +237,7 @@ class Recorder::Impl {
   [[nodiscard]] double boot_seconds() const { return boot_seconds_; }
 
  private:
-  static std::string lines_of(const Complaint& complaint) {
+  static std::string lines_of(const KernelReport& complaint) {
     std::string text;
     for (const std::string& line : complaint.lines) text += "\n  " + line;
     return text;
@@ -264,7 +264,7 @@ class Recorder::Impl {
     std::string text;
     char buffer[4096];
     ssize_t got = 0;
-    while (text.size() < RunResult::most_bytes &&
+    while (text.size() < RunResult::max_bytes &&
            (got = ::pread(output.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0)
       text.append(buffer, static_cast<std::size_t>(got));
     if (result) {

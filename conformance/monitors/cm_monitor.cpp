@@ -33,7 +33,7 @@ std::uint64_t CmMonitor::pair_hash(const tracking::FlowKey& ports) {
 }
 
 template <class Tell>
-void CmMonitor::say(const Message& m, RuleId rule, Ruling ruling, const Tell& tell) {
+void CmMonitor::say(const Message& m, RuleId rule, RuleResult ruling, const Tell& tell) {
   Place place;
   place.connection = m.exchange.request_frame;
   place.by_flow = true;
@@ -64,7 +64,7 @@ void CmMonitor::add(const tracking::Packet& packet) {
   exchange.last_time = packet.time_ns;
   if (cm.kind == &info<CmReq> && exchange.request_frame == 0) exchange.active_id = cm.local_id;
   if (exchange.rungs.size() < kept_rungs) {
-    Rung rung;
+    SequenceEntry rung;
     rung.frame = packet.number;
     rung.time = packet.time_ns;
     rung.label = cm.kind->title;
@@ -79,7 +79,7 @@ void CmMonitor::add(const tracking::Packet& packet) {
   if (cm.kind == &info<CmRej>) reject(m);
   if (cm.kind == &info<CmApr> && stack.wire == Wire::roce_v2) {
     const std::uint32_t status = cm.as<CmApr>().get<"status">();
-    say(m, "cm.endpoint.reject.no-lid-reasons", Ruling::of(status != status_lid), [&] {
+    say(m, "cm.endpoint.reject.no-lid-reasons", RuleResult::of(status != status_lid), [&] {
       return Statement{"a status that is not of LIDs", fmt::format("status {}", status), {}};
     });
   }
@@ -100,7 +100,7 @@ void CmMonitor::request(const Message& m) {
   if (req.get<"alternate_local_lid">() != 0) alternate_paths_.insert(pair_hash(m.ports));
   ++exchange.requests;
   const bool same = m.cm.local_id == exchange.active_id;
-  say(m, "cm.active-side.request.retries", Ruling::of(same && exchange.requests <= exchange.most_requests), [&] {
+  say(m, "cm.active-side.request.retries", RuleResult::of(same && exchange.requests <= exchange.most_requests), [&] {
     if (!same)
       return Statement{
           fmt::format("communication ID {:#x}, as in frame {}", exchange.active_id, exchange.request_frame),
@@ -114,7 +114,7 @@ void CmMonitor::request(const Message& m) {
   const std::uint32_t mtu = req.get<"path_mtu">(), qp = req.get<"local_qpn">();
   constexpr std::uint32_t largest_mtu_code = 5;
   const bool legal = mtu >= 1 && mtu <= largest_mtu_code && qp > 1 && m.cm.local_id != 0;
-  say(m, "cm.endpoint.messages.fields", Ruling::of(legal), [&] {
+  say(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
     return Statement{"path MTU code 1 to 5, a queue pair and a communication ID",
                      fmt::format("path MTU code {}, queue pair {:#x}, communication ID {:#x}", mtu, qp, m.cm.local_id),
                      {}};
@@ -129,7 +129,7 @@ void CmMonitor::judge_network(const Message& m) {
   constexpr std::size_t gid_at = 56;  // of the REQ, primary path: the requester's
   const std::uint8_t* gid = m.cm.header + gid_at;
   const bool mapped = load_be<8>(gid) == 0 && load_be<4>(gid + 8) == 0xffff;
-  say(m, "cm.endpoint.messages.over-the-same-network", Ruling::of(by_ipv4 == mapped), [&] {
+  say(m, "cm.endpoint.messages.over-the-same-network", RuleResult::of(by_ipv4 == mapped), [&] {
     return Statement{mapped ? "RoCEv2 over IPv4, as the path's GIDs" : "RoCEv2 over IPv6, as the path's GIDs",
                      by_ipv4 ? "RoCEv2 over IPv4" : "RoCEv2 over IPv6",
                      {}};
@@ -141,13 +141,13 @@ void CmMonitor::reply(const Message& m) {
   const auto rep = m.cm.as<CmRep>();
   if (exchange.reply_frame == 0) exchange.passive_id = m.cm.local_id;
   if (exchange.request_frame == 0) {
-    judge_.judge("cm.endpoint.messages.fields", Ruling::open(Reason::start_not_seen));
+    judge_.judge("cm.endpoint.messages.fields", RuleResult::open(Reason::start_not_seen));
     if (exchange.reply_frame == 0) exchange.reply_frame = m.packet.number;
     return;
   }
   const std::uint32_t qp = rep.get<"local_qpn">();
   const bool legal = m.cm.remote_id == exchange.active_id && m.cm.local_id == exchange.passive_id && qp > 1;
-  say(m, "cm.endpoint.messages.fields", Ruling::of(legal), [&] {
+  say(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
     return Statement{fmt::format("the REQ's communication ID {:#x}, its own, {:#x}, and a queue pair",
                                  exchange.active_id, exchange.passive_id),
                      fmt::format("{:#x}, {:#x}, queue pair {:#x}", m.cm.remote_id, m.cm.local_id, qp),
@@ -159,11 +159,11 @@ void CmMonitor::reply(const Message& m) {
 void CmMonitor::ready(const Message& m) {
   const Exchange& exchange = m.exchange;
   if (exchange.request_frame == 0 || exchange.reply_frame == 0) {
-    judge_.judge("cm.endpoint.messages.fields", Ruling::open(Reason::start_not_seen));
+    judge_.judge("cm.endpoint.messages.fields", RuleResult::open(Reason::start_not_seen));
     return;
   }
   const bool legal = m.cm.local_id == exchange.active_id && m.cm.remote_id == exchange.passive_id;
-  say(m, "cm.endpoint.messages.fields", Ruling::of(legal), [&] {
+  say(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
     return Statement{
         fmt::format("communication IDs {:#x} and {:#x}, of REQ and REP", exchange.active_id, exchange.passive_id),
         fmt::format("{:#x} and {:#x}", m.cm.local_id, m.cm.remote_id),
@@ -175,7 +175,7 @@ void CmMonitor::ready(const Message& m) {
 void CmMonitor::reject(const Message& m) {
   const std::uint32_t reason = m.cm.as<CmRej>().get<"reason">();
   if (m.packet.stack.wire == Wire::roce_v2)
-    say(m, "cm.endpoint.reject.no-lid-reasons", Ruling::of(reason != reason_lid && reason != reason_alternate_lid),
+    say(m, "cm.endpoint.reject.no-lid-reasons", RuleResult::of(reason != reason_lid && reason != reason_alternate_lid),
         [&] {
           return Statement{"a reason that is not of LIDs", fmt::format("reason {}", reason), {}};
         });
@@ -184,7 +184,7 @@ void CmMonitor::reject(const Message& m) {
   const std::uint64_t known = exchange.receipt_frame;
   const bool broken = m.cm.remote_id == 0 && known != 0;
   say(m, "cm.active-side.reject.remote-id",
-      Ruling::of(!broken).unless(!trust_.covers(m.ports.from), Reason::maybe_lost_behind), [&] {
+      RuleResult::of(!broken).unless(!trust_.covers(m.ports.from), Reason::maybe_lost_downstream), [&] {
         return Statement{fmt::format("the other side's communication ID, which the MRA of frame {} told", known),
                          "remote communication ID 0",
                          {known}};

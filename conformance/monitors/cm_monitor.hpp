@@ -12,12 +12,12 @@
 
 namespace rdmawire::conformance {
 
-struct Trust;
+struct CaptureAssumptions;
 
 /// Bounded: at most `most` exchanges are remembered; when there are more, all are forgotten.
 class CmMonitor {
  public:
-  CmMonitor(Judge& judge, const Trust& trust) : judge_(judge), trust_(trust) {}
+  CmMonitor(Evaluator& judge, const CaptureAssumptions& trust) : judge_(judge), trust_(trust) {}
 
   /// A packet; those that are not of the CM change nothing.
   void add(const tracking::Packet& packet);
@@ -36,7 +36,7 @@ class CmMonitor {
     std::uint32_t requests = 0, most_requests = 0;
     std::uint32_t last_icrc = 0;
     std::int64_t last_time = 0;
-    std::vector<Rung> rungs;
+    std::vector<SequenceEntry> rungs;
   };
   struct Message;
   [[nodiscard]] static std::uint64_t pair_hash(const tracking::FlowKey& ports);
@@ -46,10 +46,10 @@ class CmMonitor {
   void ready(const Message& m);
   void reject(const Message& m);
   template <class Tell>
-  void say(const Message& m, RuleId rule, Ruling ruling, const Tell& tell);
+  void say(const Message& m, RuleId rule, RuleResult ruling, const Tell& tell);
 
-  Judge& judge_;
-  const Trust& trust_;
+  Evaluator& judge_;
+  const CaptureAssumptions& trust_;
   std::unordered_map<std::uint64_t, Exchange> exchanges_;  // by ports and transaction
   std::unordered_set<std::uint64_t> alternate_paths_;
   std::uint64_t state_ = 0;

@@ -43,15 +43,15 @@ class Cm : public ::testing::Test {
     packet.icrc.value = static_cast<std::uint32_t>(packet.number);
     monitor.add(packet);
   }
-  const Tally& tally(const char* rule) {
+  const ResultCounters& tally(const char* rule) {
     return judge.tallies()[static_cast<std::size_t>(find_rule(rule) - rules.data())];
   }
 
   std::vector<ByteVector> frames;
   std::size_t mad_at = 0;
   LinkType link = LinkType::ethernet;
-  Judge judge;
-  Trust trust;
+  Evaluator judge;
+  CaptureAssumptions trust;
   CmMonitor monitor{judge, trust};
   tracking::Dissector dissector;
   tracking::Packet packet;

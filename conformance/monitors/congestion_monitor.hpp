@@ -8,13 +8,13 @@
 
 namespace rdmawire::conformance {
 
-struct Watch;
+struct MonitoredPacket;
 
 /// What one end of a connection sends, as far as congestion matters.
 class CongestionMonitor {
  public:
   /// A packet of this end that is marked, or a CNP. `ends`: both ends' monitors.
-  void packet(const Watch& watch, std::array<CongestionMonitor, 2>& ends);
+  void packet(const MonitoredPacket& watch, std::array<CongestionMonitor, 2>& ends);
 
  private:
   std::uint64_t marked_ = 0;  ///< packets of this end with CE

@@ -11,24 +11,24 @@ namespace rdmawire::conformance {
 
 using tracking::Service;
 
-bool Trust::covers(const tracking::PortAddress& address) const {
+bool CaptureAssumptions::covers(const tracking::PortAddress& address) const {
   return everywhere || std::find(at.begin(), at.end(), address) != at.end();
 }
 
-bool Trust::judges(const tracking::PortAddress& address) const {
+bool CaptureAssumptions::judges(const tracking::PortAddress& address) const {
   return judged.empty() || std::find(judged.begin(), judged.end(), address) != judged.end();
 }
 
-Place Watch::place(End judged) const {
+Place MonitoredPacket::place(End judged) const {
   return {connection.id, judged, false, {}, t.frame, t.time, monitor.relative_psn(from, t, agreement)};
 }
 
-void Watch::draw(Violation* violation) const {
+void MonitoredPacket::draw(Violation* violation) const {
   if (violation) monitor.draw(violation);
 }
 
 std::uint32_t ConnectionMonitor::relative_psn(End from, const TransportPacket& t,
-                                              const tracking::Agreement* agreement) const {
+                                              const tracking::NegotiatedParameters* agreement) const {
   const auto requester = static_cast<std::size_t>(t.is_response() ? tracking::other(from) : from);
   Psn first = t.psn;
   if (exchanges_[requester].started())
@@ -52,8 +52,8 @@ bool ConnectionMonitor::is_copy(End from, const TransportPacket& t) const {
   return false;
 }
 
-void ConnectionMonitor::note(End from, const TransportPacket& t, const tracking::Agreement* agreement, bool copy) {
-  Rung& rung = rungs_[noted_ % kept];
+void ConnectionMonitor::note(End from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy) {
+  SequenceEntry& rung = rungs_[noted_ % kept];
   rung = {t.frame,       t.time,        relative_psn(from, t, agreement),
           t.payload,     t.msn.value(), t.op->value,
           t.syndrome,    from,          t.has_aeth,
@@ -74,8 +74,8 @@ void ConnectionMonitor::draw(Violation* violation) {
   drawings_.push_back({violation, drawn_behind});
 }
 
-void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connection& connection, End from,
-                               const TransportPacket& t, const tracking::Agreement* agreement, bool alternate_path) {
+void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from,
+                               const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool alternate_path) {
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
@@ -83,7 +83,7 @@ void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connectio
   const bool copy = !trust.covers(connection.at(from).address) && is_copy(from, t);
   judged_ = {trust.judges(connection.at(End::a).address), trust.judges(connection.at(End::b).address)};
   judge.hear({judged_, from, t.is_response()});
-  Watch watch{judge, connection,
+  MonitoredPacket watch{judge, connection,
               t,     agreement,
               *this, from,
               sure,  {trust.covers(connection.at(End::a).address), trust.covers(connection.at(End::b).address)},
@@ -129,7 +129,7 @@ void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connectio
 }
 
 // A state of the queue pair: judged when it is first seen, and when it changes.
-void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path) {
+void ConnectionMonitor::judge_migration(const MonitoredPacket& watch, bool alternate_path) {
   const auto& t = watch.t;
   if (t.op->operation == Operation::congestion_notification || t.damaged) return;
   auto& before = migrated_[static_cast<std::size_t>(watch.from)];
@@ -137,7 +137,7 @@ void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path)
   before = t.migrated;
   const bool seen = watch.agreement && watch.agreement->by != tracking::JoinedBy::text;
   watch.say("bth.sender.migration.state-constant",
-            Ruling::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_knows),
+            RuleResult::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_internal),
             watch.from, [&] {
               return Statement{"MigReq 1: no alternate path was loaded, so the queue pair counts as migrated",
                                fmt::format("MigReq 0 in {}", t.op->name),
@@ -147,7 +147,7 @@ void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path)
 
 // Whether the device has congestion management only it knows: then the field may say so. Told once, and when it
 // changes.
-void ConnectionMonitor::judge_ecn(const Watch& watch) {
+void ConnectionMonitor::judge_ecn(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (t.wire != Wire::roce_v2) return;
   constexpr std::uint8_t congestion_experienced = 3;
@@ -157,7 +157,7 @@ void ConnectionMonitor::judge_ecn(const Watch& watch) {
     marked = ecn == congestion_experienced;
     // A switch between the sender and the capture may have marked it.
     watch.say("roce.sender.ip.ecn-never-marked",
-              Ruling::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::changed_on_the_way), watch.from, [&] {
+              RuleResult::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::modified_in_transit), watch.from, [&] {
                 return Statement{"an ECN field of 00, 01 or 10", "11, congestion experienced", {}};
               });
   }
@@ -166,15 +166,15 @@ void ConnectionMonitor::judge_ecn(const Watch& watch) {
   if (before == capable) return;
   before = capable;
   watch.judge.judge("roce.sender.ip.ecn-clear-without-management",
-                    capable ? Ruling::open(Reason::capability_unknown) : Ruling::holds());
+                    capable ? RuleResult::open(Reason::capability_unknown) : RuleResult::holds());
 }
 
-void ConnectionMonitor::judge_source_port(const Watch& watch) {
+void ConnectionMonitor::judge_source_port(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (t.source_port == 0 || t.crc_bad || watch.copy) return;
   const auto side = static_cast<std::size_t>(watch.from);
   if (port_[side] != 0)
-    watch.say("roce.sender.udp.source-port-constant", Ruling::of(port_[side] == t.source_port), watch.from, [&] {
+    watch.say("roce.sender.udp.source-port-constant", RuleResult::of(port_[side] == t.source_port), watch.from, [&] {
       return Statement{fmt::format("UDP source port {}, as in frame {}", port_[side], port_frame_[side]),
                        fmt::format("port {}", t.source_port),
                        {port_frame_[side]}};
@@ -182,20 +182,20 @@ void ConnectionMonitor::judge_source_port(const Watch& watch) {
   constexpr std::uint16_t dynamic = 49152;
   if (port_[side] != t.source_port)
     watch.judge.judge("roce.sender.udp.source-port-dynamic",
-                      t.source_port >= dynamic ? Ruling::holds() : Ruling::open(Reason::device_knows));
+                      t.source_port >= dynamic ? RuleResult::holds() : RuleResult::open(Reason::device_internal));
   port_[side] = t.source_port;
   port_frame_[side] = t.frame;
 }
 
 // What a queue pair sends when its life is over.
-void ConnectionMonitor::judge_life(const Watch& watch) {
+void ConnectionMonitor::judge_life(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (t.damaged || watch.copy) return;
   const auto side = static_cast<std::size_t>(watch.from);
   const bool notification = t.op->operation == Operation::congestion_notification;
   if (failed_[side].frame != 0 && !notification) {
     const bool sure = t.time - failed_[side].time >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say("qp.sender.state.quiet-after-error", Ruling::violated().unless(!sure, Reason::order_not_sure), watch.from,
+    watch.say("qp.sender.state.quiet-after-error", RuleResult::violated().unless(!sure, Reason::order_unknown), watch.from,
               [&] {
                 return Statement{fmt::format("silence after the NAK of frame {}, which puts the queue pair into the "
                                              "error state",
@@ -213,7 +213,7 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
   } else if (refused_[side].frame != 0 && !t.is_response() && !notification) {
     // The requester's queue pair fails when the NAK arrives.
     watch.say("qp.sender.state.quiet-after-error",
-              Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind), watch.from, [&] {
+              RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream), watch.from, [&] {
                 return Statement{fmt::format("no request after the NAK of frame {}", refused_[side].frame),
                                  std::string(t.op->name),
                                  {refused_[side].frame}};
@@ -225,7 +225,7 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
     const bool later = t.time - closed_->time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     const bool sure = later && watch.from == answered;
     watch.say("cm.endpoint.disconnect.nothing-accepted",
-              Ruling::violated().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
+              RuleResult::violated().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
                 return Statement{fmt::format("no answer after the DREP of frame {}", closed_->frame),
                                  std::string(t.op->name),
                                  {closed_->frame}};
@@ -233,10 +233,10 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
   }
 }
 
-void ConnectionMonitor::closed(Judge& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by) {
+void ConnectionMonitor::closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by) {
   closed_ = Closed{reply_frame, reply_time, by};
   judge.hear({judged_, tracking::other(by), true});
-  judge.judge("cm.endpoint.disconnect.nothing-accepted", Ruling::holds());
+  judge.judge("cm.endpoint.disconnect.nothing-accepted", RuleResult::holds());
 }
 
 void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
@@ -258,7 +258,7 @@ void ConnectionMonitor::states(std::vector<std::uint64_t>& states) const {
   }
 }
 
-void ConnectionMonitor::finish(Judge& judge) {
+void ConnectionMonitor::finish(Evaluator& judge) {
   for (const End requester : {End::a, End::b}) {
     judge.hear({judged_, requester, false});
     exchanges_[static_cast<std::size_t>(requester)].finish(judge);

@@ -34,7 +34,7 @@ constexpr std::int64_t clock_error(std::int64_t ns) { return ns / 1000 + 1000; }
 }  // namespace limits
 
 /// What is taken for granted of a capture.
-struct Trust {
+struct CaptureAssumptions {
   /// The capture was taken at the port of these addresses and lost nothing: of them everything sent and received is in
   /// it, in this order.
   std::vector<tracking::PortAddress> at;
@@ -51,11 +51,11 @@ struct Trust {
 class ConnectionMonitor;
 
 /// A packet of a connection, as its monitors judge it.
-struct Watch {
-  Judge& judge;
+struct MonitoredPacket {
+  Evaluator& judge;
   const Connection& connection;
   const TransportPacket& t;
-  const tracking::Agreement* agreement;
+  const tracking::NegotiatedParameters* agreement;
   ConnectionMonitor& monitor;
   End from;       ///< its sender
   bool joined;    ///< both directions are known to belong together, certainly enough to blame somebody for it
@@ -65,17 +65,17 @@ struct Watch {
 
   [[nodiscard]] bool sees_all_of(End end) const { return whole[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Place place(End judged) const;
-  void holds(RuleId rule) const { judge.judge(rule, Ruling::holds()); }
-  void open(RuleId rule, Reason why) const { judge.judge(rule, Ruling::open(why)); }
+  void holds(RuleId rule) const { judge.judge(rule, RuleResult::holds()); }
+  void open(RuleId rule, Reason why) const { judge.judge(rule, RuleResult::open(why)); }
   /// A ruling on `judged`, by this packet. `tell` gives a Statement.
   template <class Tell>
-  void say(RuleId rule, Ruling ruling, End judged, const Tell& tell) const {
+  void say(RuleId rule, RuleResult ruling, End judged, const Tell& tell) const {
     draw(judge.judge(rule, ruling, place(judged), tell));
   }
   /// Of what needs both directions: inconclusive while it is not sure that they belong together.
   template <class Tell>
-  void say_of_both(RuleId rule, Ruling ruling, End judged, const Tell& tell) const {
-    say(rule, ruling.unless(!joined, Reason::joined_by_inference).unless(t.damaged, Reason::damaged), judged, tell);
+  void say_of_both(RuleId rule, RuleResult ruling, End judged, const Tell& tell) const {
+    say(rule, ruling.unless(!joined, Reason::paired_by_inference).unless(t.damaged, Reason::damaged), judged, tell);
   }
 
  private:
@@ -84,14 +84,14 @@ struct Watch {
 
 class ConnectionMonitor {
  public:
-  void packet(Judge& judge, const Trust& trust, const Connection& connection, End from, const TransportPacket& t,
-              const tracking::Agreement* agreement, bool alternate_path);
+  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from, const TransportPacket& t,
+              const tracking::NegotiatedParameters* agreement, bool alternate_path);
   /// The CM's DREP, or whatever ended it; `by`: who sent the DREQ.
-  void closed(Judge& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by);
+  void closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by);
   /// The other half, which had been followed by itself: its end a is this one's b.
   void adopt(ConnectionMonitor&& other);
   /// Nothing more will come.
-  void finish(Judge& judge);
+  void finish(Evaluator& judge);
 
   /// Monitors::states_of, appended.
   void states(std::vector<std::uint64_t>& states) const;
@@ -103,7 +103,7 @@ class ConnectionMonitor {
   /// The first frames around the violation, now and with the next packets.
   void draw(Violation* violation);
   [[nodiscard]] std::uint32_t relative_psn(End from, const TransportPacket& t,
-                                           const tracking::Agreement* agreement) const;
+                                           const tracking::NegotiatedParameters* agreement) const;
 
  private:
   static constexpr std::size_t kept = 12, drawn_behind = 3;
@@ -111,17 +111,17 @@ class ConnectionMonitor {
     Violation* violation;
     std::size_t left;
   };
-  void note(End from, const TransportPacket& t, const tracking::Agreement* agreement, bool copy);
+  void note(End from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy);
   [[nodiscard]] bool is_copy(End from, const TransportPacket& t) const;
-  void judge_migration(const Watch& watch, bool alternate_path);
-  void judge_ecn(const Watch& watch);
-  void judge_source_port(const Watch& watch);
-  void judge_life(const Watch& watch);
+  void judge_migration(const MonitoredPacket& watch, bool alternate_path);
+  void judge_ecn(const MonitoredPacket& watch);
+  void judge_source_port(const MonitoredPacket& watch);
+  void judge_life(const MonitoredPacket& watch);
 
   std::array<RcExchange, 2> exchanges_;     // by requester
   std::array<bool, 2> judged_{true, true};  // by end
   std::array<UnreliableSender, 2> senders_;
-  std::array<Rung, kept> rungs_;
+  std::array<SequenceEntry, kept> rungs_;
   struct Last {
     std::uint32_t icrc = 0;
     std::uint16_t identification = 0;

@@ -21,7 +21,7 @@ void RuleSet::at_least(Level level) {
   for (std::size_t i = 0; i < rules.size(); ++i) chosen_[i] = chosen_[i] && rules[i].level <= level;
 }
 
-bool Hearing::concerns(RuleId rule) const {
+bool EvaluatedPacket::concerns(RuleId rule) const {
   const std::string_view id = rule->id, behind_group = id.substr(id.find('.') + 1);
   const bool of_requester = behind_group.starts_with("requester.");
   const bool of_responder = behind_group.starts_with("responder.") || behind_group.starts_with("receiver.");
@@ -29,12 +29,12 @@ bool Hearing::concerns(RuleId rule) const {
   return judged[static_cast<std::size_t>(of_sender ? from : tracking::other(from))];
 }
 
-std::uint64_t Judge::key_of(std::size_t rule, const Place& place) {
+std::uint64_t Evaluator::key_of(std::size_t rule, const Place& place) {
   const std::uint64_t where = place.by_flow ? place.flow.hash() : place.connection * 0x9e3779b97f4a7c15;
   return (where ^ where >> 31 ^ (rule * 2 + static_cast<std::uint64_t>(place.end) + 1)) * 0xbf58476d1ce4e5b9;
 }
 
-Violation* Judge::find(RuleId rule, const Place& place) {
+Violation* Evaluator::find(RuleId rule, const Place& place) {
   const std::uint64_t key = key_of(rule.index(), place);
   if (const auto known = known_.find(key); known != known_.end()) {
     known->second->last_frame = std::max(known->second->last_frame, place.frame);
@@ -52,14 +52,14 @@ Violation* Judge::find(RuleId rule, const Place& place) {
   return &made;
 }
 
-void Judge::renamed(std::uint64_t id, std::uint64_t now, bool swapped) {
+void Evaluator::renamed(std::uint64_t id, std::uint64_t now, bool swapped) {
   for (Violation& violation : violations_) {
     if (violation.place.connection != id) continue;
     const std::uint64_t key = key_of(violation.rule, violation.place);
     violation.place.connection = now;
     if (swapped) {
       violation.place.end = tracking::other(violation.place.end);
-      for (Rung& rung : violation.ladder) rung.from = tracking::other(rung.from);
+      for (SequenceEntry& rung : violation.ladder) rung.from = tracking::other(rung.from);
     }
     if (violation.place.by_flow) continue;
     known_.erase(key);

@@ -20,7 +20,7 @@ namespace rdmawire::conformance {
 using tracking::End;
 
 /// One frame of a ladder.
-struct Rung {
+struct SequenceEntry {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
   std::uint32_t psn = 0;  ///< relative to the first request of its connection's requester
@@ -57,7 +57,7 @@ struct Violation {
   Statement statement;   ///< likewise
   std::uint64_t last_frame = 0;
   std::uint64_t count = 0;
-  std::vector<Rung> ladder;  ///< frames of the connection around the first time
+  std::vector<SequenceEntry> ladder;  ///< frames of the connection around the first time
 
   [[nodiscard]] const Rule& of() const { return rules[rule]; }
 };
@@ -83,7 +83,7 @@ class RuleSet {
 };
 
 /// Whose packet is being judged, and who of its connection is to be judged at all.
-struct Hearing {
+struct EvaluatedPacket {
   std::array<bool, 2> judged{true, true};  ///< by end
   End from = End::a;                       ///< the packet's sender
   bool response = false;
@@ -93,32 +93,32 @@ struct Hearing {
   [[nodiscard]] bool concerns(RuleId rule) const;
 };
 
-class Judge {
+class Evaluator {
  public:
   /// So many violations are told one by one; more are counted.
   static constexpr std::size_t most_violations = 1U << 14;
 
-  explicit Judge(const RuleSet& chosen = {}) : chosen_(chosen) {}
+  explicit Evaluator(const RuleSet& chosen = {}) : chosen_(chosen) {}
 
   /// What comes is of this packet. Everybody is judged until this is called first.
-  void hear(const Hearing& hearing) {
+  void hear(const EvaluatedPacket& hearing) {
     hearing_ = hearing;
     hears_all_ = hearing.judged[0] && hearing.judged[1];
   }
   /// Counts a ruling that is no violation.
-  void judge(RuleId rule, Ruling ruling) {
+  void judge(RuleId rule, RuleResult ruling) {
     if (hears_all_ || hearing_.concerns(rule)) count(rule, ruling);
   }
   /// The same where it is known which end is judged.
-  void judge(RuleId rule, Ruling ruling, End judged) {
+  void judge(RuleId rule, RuleResult ruling, End judged) {
     if (hears_all_ || hearing_.judged[static_cast<std::size_t>(judged)]) count(rule, ruling);
   }
   /// Counts a ruling; `tell`, a function that gives a Statement, is called for the first violation of its kind, which
   /// is returned so that its ladder can be drawn; else nullptr.
   template <class Tell>
-  Violation* judge(RuleId rule, Ruling ruling, const Place& place, const Tell& tell) {
+  Violation* judge(RuleId rule, RuleResult ruling, const Place& place, const Tell& tell) {
     if (!hears_all_ && !hearing_.judged[static_cast<std::size_t>(place.end)]) return nullptr;
-    if (!count(rule, ruling) || ruling.kind() != Ruling::Kind::violated) return nullptr;
+    if (!count(rule, ruling) || ruling.kind() != RuleResult::Kind::violated) return nullptr;
     Violation* violation = find(rule, place);
     if (!violation || violation->count++ != 0) return nullptr;
     violation->statement = tell();
@@ -143,20 +143,20 @@ class Judge {
   /// A connection that was told of as `id` is `now`, its ends in the other order if `swapped`.
   void renamed(std::uint64_t id, std::uint64_t now, bool swapped);
 
-  [[nodiscard]] const std::array<Tally, rules.size()>& tallies() const { return tallies_; }
+  [[nodiscard]] const std::array<ResultCounters, rules.size()>& tallies() const { return tallies_; }
   [[nodiscard]] std::deque<Violation>& violations() { return violations_; }
   [[nodiscard]] const std::deque<Violation>& violations() const { return violations_; }
   /// Violations that found no room.
   [[nodiscard]] std::uint64_t untold() const { return untold_; }
 
  private:
-  bool count(RuleId rule, Ruling ruling) {
+  bool count(RuleId rule, RuleResult ruling) {
     if (!chosen_.has(rule)) return false;
-    Tally& tally = tallies_[rule.index()];
+    ResultCounters& tally = tallies_[rule.index()];
     switch (ruling.kind()) {
-      case Ruling::Kind::holds: ++tally.holds; break;
-      case Ruling::Kind::violated: ++tally.violated; break;
-      case Ruling::Kind::inconclusive: ++tally.open[static_cast<std::size_t>(ruling.reason())]; break;
+      case RuleResult::Kind::holds: ++tally.holds; break;
+      case RuleResult::Kind::violated: ++tally.violated; break;
+      case RuleResult::Kind::inconclusive: ++tally.open[static_cast<std::size_t>(ruling.reason())]; break;
     }
     return true;
   }
@@ -164,9 +164,9 @@ class Judge {
   [[nodiscard]] static std::uint64_t key_of(std::size_t rule, const Place& place);
 
   RuleSet chosen_;
-  Hearing hearing_;
+  EvaluatedPacket hearing_;
   bool hears_all_ = true;
-  std::array<Tally, rules.size()> tallies_{};
+  std::array<ResultCounters, rules.size()> tallies_{};
   std::deque<Violation> violations_;  // their places in memory stay
   std::unordered_map<std::uint64_t, Violation*> known_;
   std::unordered_map<std::uint64_t, std::vector<Violation*>> undrawn_;  // by frame

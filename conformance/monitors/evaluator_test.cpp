@@ -17,13 +17,13 @@ namespace {
 
 constexpr RuleId rule = "rc.responder.psn.sequence-error";
 
-TEST(Judge, CountsEveryVerdict) {
-  Judge judge;
-  judge.judge(rule, Ruling::holds());
-  judge.judge(rule, Ruling::open(Reason::cut));
-  judge.judge(rule, Ruling::open(Reason::cut));
-  judge.judge(rule, Ruling::violated(), Place{7, End::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
-  const Tally& tally = judge.tallies()[rule.index()];
+TEST(Evaluator, CountsEveryVerdict) {
+  Evaluator judge;
+  judge.judge(rule, RuleResult::holds());
+  judge.judge(rule, RuleResult::open(Reason::cut));
+  judge.judge(rule, RuleResult::open(Reason::cut));
+  judge.judge(rule, RuleResult::violated(), Place{7, End::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
+  const ResultCounters& tally = judge.tallies()[rule.index()];
   EXPECT_EQ(tally.holds, 1U);
   EXPECT_EQ(tally.violated, 1U);
   EXPECT_EQ(tally.inconclusive(), 2U);
@@ -31,17 +31,17 @@ TEST(Judge, CountsEveryVerdict) {
   EXPECT_EQ(tally.evaluated(), 4U);
 }
 
-TEST(Judge, TellsOneRuleOfOneEndOfOneConnectionOnce) {
-  Judge judge;
+TEST(Evaluator, TellsOneRuleOfOneEndOfOneConnectionOnce) {
+  Evaluator judge;
   int told = 0;
   const auto tell = [&] {
     ++told;
     return Statement{"x", "y", {}};
   };
   for (const std::uint64_t frame : {12U, 15U, 19U})
-    judge.judge(rule, Ruling::violated(), Place{7, End::b, false, {}, frame, 0, 0}, tell);
-  judge.judge(rule, Ruling::violated(), Place{7, End::a, false, {}, 20, 0, 0}, tell);
-  judge.judge(rule, Ruling::violated(), Place{8, End::b, false, {}, 21, 0, 0}, tell);
+    judge.judge(rule, RuleResult::violated(), Place{7, End::b, false, {}, frame, 0, 0}, tell);
+  judge.judge(rule, RuleResult::violated(), Place{7, End::a, false, {}, 20, 0, 0}, tell);
+  judge.judge(rule, RuleResult::violated(), Place{8, End::b, false, {}, 21, 0, 0}, tell);
   EXPECT_EQ(told, 3);
   ASSERT_EQ(judge.violations().size(), 3U);
   EXPECT_EQ(judge.violations()[0].count, 3U);
@@ -49,10 +49,10 @@ TEST(Judge, TellsOneRuleOfOneEndOfOneConnectionOnce) {
   EXPECT_EQ(judge.violations()[0].last_frame, 19U);
 }
 
-TEST(Judge, DoubtMakesAViolationInconclusiveAndNothingElse) {
-  EXPECT_EQ(Ruling::violated().unless(true, Reason::cut).kind(), Ruling::Kind::inconclusive);
-  EXPECT_EQ(Ruling::violated().unless(false, Reason::cut).kind(), Ruling::Kind::violated);
-  EXPECT_EQ(Ruling::holds().unless(true, Reason::cut).kind(), Ruling::Kind::holds);
+TEST(Evaluator, DoubtMakesAViolationInconclusiveAndNothingElse) {
+  EXPECT_EQ(RuleResult::violated().unless(true, Reason::cut).kind(), RuleResult::Kind::inconclusive);
+  EXPECT_EQ(RuleResult::violated().unless(false, Reason::cut).kind(), RuleResult::Kind::violated);
+  EXPECT_EQ(RuleResult::holds().unless(true, Reason::cut).kind(), RuleResult::Kind::holds);
 }
 
 TEST(RuleSet, ChoosesAndTakesAway) {

@@ -39,13 +39,13 @@ std::optional<tracking::FlowKey> flow_of(const tracking::Packet& packet) {
 }
 
 /// The packet that is judged.
-struct HeaderMonitor::Here {
+struct HeaderMonitor::HeaderPacketContext {
   const tracking::Packet& packet;
   const HeaderStack& stack;
   const Layer& network;
   View<Bth> bth;
   const Opcode& op;
-  Judge& judge;
+  Evaluator& judge;
   bool damaged = false;   // the ICRC is bad: fields may have been changed
   std::uint32_t end = 0;  // behind the ICRC, by the length below
 
@@ -53,12 +53,12 @@ struct HeaderMonitor::Here {
   template <class Tell>
   void holds(RuleId rule, bool holds_it, const Tell& tell) const {
     if (holds_it)
-      judge.judge(rule, Ruling::holds());
+      judge.judge(rule, RuleResult::holds());
     else
-      blame(rule, Ruling::violated().unless(damaged, Reason::damaged), tell);
+      blame(rule, RuleResult::violated().unless(damaged, Reason::damaged), tell);
   }
   template <class Tell>
-  void blame(RuleId rule, Ruling ruling, const Tell& tell) const {
+  void blame(RuleId rule, RuleResult ruling, const Tell& tell) const {
     Place place;
     place.by_flow = true;
     place.flow = flow_of(packet).value_or(tracking::FlowKey{});
@@ -69,7 +69,7 @@ struct HeaderMonitor::Here {
   /// The packet alone, until its connection is known.
   void draw(Violation* violation) const {
     if (!violation) return;
-    Rung rung;
+    SequenceEntry rung;
     rung.frame = packet.number;
     rung.time = packet.time_ns;
     rung.opcode = op.value;
@@ -90,7 +90,7 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   const View<Bth> bth(stack.bytes.data() + layers[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
   static constexpr Layer no_layer{};
-  Here here{
+  HeaderPacketContext here{
       packet, stack,  stack.network < layers.size() ? layers[stack.network] : no_layer, bth,
       op,     judge_, !untouched_ && packet.icrc.status == CrcCheck::Status::bad,       tracking::declared_end(stack)};
   if (stack.wire == Wire::roce_v2) {
@@ -108,13 +108,13 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
 
 // IP's length against UDP's, which must end at the same byte. A frame that ends before was cut, on the way or by the
 // capture; one that ends later has Ethernet's filling or check sequence behind it.
-void HeaderMonitor::judge_total(const Here& here, RuleId rule, const char* name, std::uint32_t length,
+void HeaderMonitor::judge_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length,
                                 std::uint32_t counted_from) {
   const Layer* udp = here.below_bth();
   if (!udp || udp->header != &info<Udp>) return;
   const std::uint32_t on_wire = here.stack.wire_length - here.network.offset - counted_from;
   if (length > on_wire) {
-    judge_.judge(rule, Ruling::open(Reason::cut));
+    judge_.judge(rule, RuleResult::open(Reason::cut));
     return;
   }
   const std::uint32_t by_udp = udp->offset - here.network.offset - counted_from +
@@ -127,7 +127,7 @@ void HeaderMonitor::judge_total(const Here& here, RuleId rule, const char* name,
   });
 }
 
-void HeaderMonitor::judge_ipv4(const Here& here) {
+void HeaderMonitor::judge_ipv4(const HeaderPacketContext& here) {
   const View<Ipv4> ip(here.at(here.network));
   const std::uint32_t words = ip.get<"header_length">();
   here.holds("roce.sender.ipv4.no-options", words == 5, [&] {
@@ -140,16 +140,16 @@ void HeaderMonitor::judge_ipv4(const Here& here) {
     return Statement{
         "DF 1, MF 0, fragment offset 0", fmt::format("DF {:d}, MF {:d}, fragment offset {}", df, mf, offset), {}};
   });
-  judge_.judge("roce.sender.ip.protocol-is-udp", Ruling::holds());
+  judge_.judge("roce.sender.ip.protocol-is-udp", RuleResult::holds());
 }
 
-void HeaderMonitor::judge_ipv6(const Here& here) {
+void HeaderMonitor::judge_ipv6(const HeaderPacketContext& here) {
   const View<Ipv6> ip(here.at(here.network));
   judge_total(here, "roce.sender.ipv6.payload-length", "Payload Length", ip.get<"payload_length">(), Ipv6::size);
-  judge_.judge("roce.sender.ip.protocol-is-udp", Ruling::holds());
+  judge_.judge("roce.sender.ip.protocol-is-udp", RuleResult::holds());
 }
 
-void HeaderMonitor::judge_udp(const Here& here) {
+void HeaderMonitor::judge_udp(const HeaderPacketContext& here) {
   const Layer* layer = here.below_bth();
   if (!layer || layer->header != &info<Udp>) return;
   const View<Udp> udp(here.at(*layer));
@@ -170,18 +170,18 @@ void HeaderMonitor::judge_udp(const Here& here) {
   });
 }
 
-void HeaderMonitor::judge_icrc(const Here& here) {
+void HeaderMonitor::judge_icrc(const HeaderPacketContext& here) {
   const RuleId rule = here.op.known && here.op.operation == Operation::flush ? RuleId("rc.endpoint.icrc.flush")
                       : here.network.header == &info<Ipv4>                   ? RuleId("roce.sender.icrc.over-ipv4")
                                                                              : RuleId("roce.sender.icrc.over-ipv6");
   const CrcCheck& crc = here.packet.icrc;
   switch (crc.status) {
-    case CrcCheck::Status::good: judge_.judge(rule, Ruling::holds()); return;
+    case CrcCheck::Status::good: judge_.judge(rule, RuleResult::holds()); return;
     case CrcCheck::Status::bad: break;
     case CrcCheck::Status::unverifiable:
       // Our own rule: this is no pass.
-      judge_.judge("roce.tester.icrc.cut-off-inconclusive", Ruling::holds());
-      judge_.judge(rule, Ruling::open(Reason::cut));
+      judge_.judge("roce.tester.icrc.cut-off-inconclusive", RuleResult::holds());
+      judge_.judge(rule, RuleResult::open(Reason::cut));
       return;
     case CrcCheck::Status::absent: return;
   }
@@ -192,13 +192,13 @@ void HeaderMonitor::judge_icrc(const Here& here) {
   // sees packets before its adapter has written the ICRC.
   const bool senders =
       untouched_ || cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::byte_order;
-  here.blame(rule, Ruling::violated().unless(!senders, Reason::changed_on_the_way), [&] {
+  here.blame(rule, RuleResult::violated().unless(!senders, Reason::modified_in_transit), [&] {
     return Statement{
         fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
   });
 }
 
-void HeaderMonitor::judge_bth(const Here& here) {
+void HeaderMonitor::judge_bth(const HeaderPacketContext& here) {
   const std::uint32_t six = here.bth.get<"reserved">(), seven = here.bth.get<"reserved2">();
   const bool fecn = here.bth.get<"fecn">(), becn = here.bth.get<"becn">();
   // On native InfiniBand F and B mean something; a CNP is what B was for, and its senders set it.
@@ -213,7 +213,7 @@ void HeaderMonitor::judge_bth(const Here& here) {
   });
 }
 
-void HeaderMonitor::judge_length(const Here& here) {
+void HeaderMonitor::judge_length(const HeaderPacketContext& here) {
   const HeaderStack& stack = here.stack;
   const std::uint32_t payload_at = stack.layers()[stack.transport].offset + Bth::size + here.op.header_bytes;
   const std::uint32_t pad = here.bth.get<"pad">();
@@ -238,7 +238,7 @@ void HeaderMonitor::judge_length(const Here& here) {
   });
 }
 
-void HeaderMonitor::judge_service(const Here& here) {
+void HeaderMonitor::judge_service(const HeaderPacketContext& here) {
   const bool ack_request = here.bth.get<"ack_request">();
   const auto clear = [&](RuleId rule) {
     here.holds(rule, !ack_request, [&] { return Statement{"AckReq 0", "AckReq 1", {}}; });
@@ -247,7 +247,7 @@ void HeaderMonitor::judge_service(const Here& here) {
     clear("bth.sender.ack-request.clear-if-unacknowledged");
   if (here.op.transport == Transport::ud) {
     clear("ud.sender.ack-request.clear");
-    judge_.judge("ud.receiver.psn.unchecked", Ruling::holds());
+    judge_.judge("ud.receiver.psn.unchecked", RuleResult::holds());
     const std::uint32_t qp = here.bth.get<"dest_qp">();
     const Layer* deth = here.stack.find(info<Deth>);
     if (qp <= management_qps && deth && !here.stack.fragment) {
@@ -267,10 +267,10 @@ void HeaderMonitor::judge_service(const Here& here) {
   }
 }
 
-void HeaderMonitor::judge_cnp(const Here& here) {
+void HeaderMonitor::judge_cnp(const HeaderPacketContext& here) {
   const Layer* body = here.stack.find(info<Cnp>);
   if (!body) {
-    judge_.judge("congestion.notification-point.cnp.format", Ruling::open(Reason::cut));
+    judge_.judge("congestion.notification-point.cnp.format", RuleResult::open(Reason::cut));
     return;
   }
   const Bytes reserved = here.stack.bytes_of(*body);
@@ -292,7 +292,7 @@ void HeaderMonitor::judge_cnp(const Here& here) {
     return;
   // Which DSCP was configured only the device knows.
   here.blame("congestion.notification-point.cnp.network-headers",
-             Ruling::of((traffic_class & 3U) == 0).unless(!untouched_, Reason::changed_on_the_way), [&] {
+             RuleResult::of((traffic_class & 3U) == 0).unless(!untouched_, Reason::modified_in_transit), [&] {
                return Statement{"an ECN field of 00", fmt::format("{:02b}", traffic_class & 3U), {}};
              });
 }

@@ -11,7 +11,7 @@ namespace rdmawire::conformance {
 class HeaderMonitor {
  public:
   /// `untouched`: nothing on the way changes packets, and the capturing host sees them as they leave.
-  explicit HeaderMonitor(Judge& judge, bool untouched = false) : judge_(judge), untouched_(untouched) {}
+  explicit HeaderMonitor(Evaluator& judge, bool untouched = false) : judge_(judge), untouched_(untouched) {}
 
   /// A packet of InfiniBand's transport; others change nothing. Violations name the packet's flow: which connection it
   /// belongs to may be known only later.
@@ -21,18 +21,18 @@ class HeaderMonitor {
   /// Bad ICRCs whose cause is looked for.
   static constexpr std::uint32_t explained = 1U << 14;
 
-  struct Here;
-  void judge_total(const Here& here, RuleId rule, const char* name, std::uint32_t length, std::uint32_t counted_from);
-  void judge_ipv4(const Here& here);
-  void judge_ipv6(const Here& here);
-  void judge_udp(const Here& here);
-  void judge_icrc(const Here& here);
-  void judge_bth(const Here& here);
-  void judge_length(const Here& here);
-  void judge_service(const Here& here);
-  void judge_cnp(const Here& here);
+  struct HeaderPacketContext;
+  void judge_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length, std::uint32_t counted_from);
+  void judge_ipv4(const HeaderPacketContext& here);
+  void judge_ipv6(const HeaderPacketContext& here);
+  void judge_udp(const HeaderPacketContext& here);
+  void judge_icrc(const HeaderPacketContext& here);
+  void judge_bth(const HeaderPacketContext& here);
+  void judge_length(const HeaderPacketContext& here);
+  void judge_service(const HeaderPacketContext& here);
+  void judge_cnp(const HeaderPacketContext& here);
 
-  Judge& judge_;
+  Evaluator& judge_;
   bool untouched_;
   std::uint32_t explanations_ = 0;
 };

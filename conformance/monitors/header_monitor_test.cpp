@@ -66,7 +66,7 @@ TEST_P(Header, IsJudgedByItself) {
   };
   EXPECT_EQ(tally(true, CrcCheck::Status::good).violated, 1U);
   EXPECT_EQ(tally(false, CrcCheck::Status::good).holds, 1U);
-  const Tally damaged = tally(true, CrcCheck::Status::bad);
+  const ResultCounters damaged = tally(true, CrcCheck::Status::bad);
   EXPECT_EQ(damaged.violated, 0U) << "what damaged the packet may have changed the header";
   EXPECT_EQ(damaged.open[static_cast<std::size_t>(Reason::damaged)], 1U);
 }
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const 
 });
 
 /// A packet with the right ICRC, changed before it is computed, and after.
-Tally icrc(std::string_view rule, const Change& before, const Change& after) {
+ResultCounters icrc(std::string_view rule, const Change& before, const Change& after) {
   Watched link({.joined = false});
   link.status = CrcCheck::Status::bad;  // computed, then
   link.change = [&](std::uint8_t* bytes, std::size_t size) {
@@ -105,9 +105,9 @@ TEST(HeaderMonitor, ASenderThatSendsTheBytesInTheOtherOrderIsBlamed) {
 }
 
 TEST(HeaderMonitor, AChangeOnTheWayIsNotTheSendersFault) {
-  const Tally tally = icrc("HDR-014", nullptr, [](std::uint8_t* bytes) { bytes[udp + 1] ^= 0x55; });
+  const ResultCounters tally = icrc("HDR-014", nullptr, [](std::uint8_t* bytes) { bytes[udp + 1] ^= 0x55; });
   EXPECT_EQ(tally.violated, 0U);
-  EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::changed_on_the_way)], 1U);
+  EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::modified_in_transit)], 1U);
 }
 
 TEST(HeaderMonitor, ACutIcrcIsInconclusiveAndThatIsARuleOfOurs) {

@@ -47,7 +47,7 @@ bool has_good_checksum(const HeaderStack& stack) {
 
 }  // namespace
 
-void IwarpMonitor::framing(const Here& here, const tracking::Pdu& pdu) {
+void IwarpMonitor::framing(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
   IwarpHalf& mine = half(here.place.end);
   const bool bad = pdu.crc.status == Status::bad;
   const bool whole = !pdu.stack.cut;
@@ -70,7 +70,7 @@ void IwarpMonitor::framing(const Here& here, const tracking::Pdu& pdu) {
   });
 }
 
-void IwarpMonitor::judge_crc(const Here& here, const tracking::Pdu& pdu) {
+void IwarpMonitor::judge_crc(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
   const IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   const bool asked = (mine.setup && mine.setup->frame.crc) || (peer.setup && peer.setup->frame.crc);
   switch (pdu.crc.status) {
@@ -83,12 +83,12 @@ void IwarpMonitor::judge_crc(const Here& here, const tracking::Pdu& pdu) {
       const bool here_alone = pdu.in_frame.length == pdu.stream_end - pdu.stream_offset;
       const bool sent_so = everywhere_ || (here_alone && has_good_checksum(here.packet.stack)) ||
                            (mine.good_crcs == 0 && mine.bad_crcs + 1 >= too_many_for_damage);
-      const Ruling ruling = Ruling::violated().unless(!sent_so, Reason::damaged);
+      const RuleResult ruling = RuleResult::violated().unless(!sent_so, Reason::damaged);
       const auto tell = [&](const char* expected) {
         return Statement{
             expected, fmt::format("a CRC of {:#010x} where {:#010x} is computed", pdu.crc.value, pdu.crc.computed), {}};
       };
-      Here where = here;
+      IwarpPacketContext where = here;
       // Whether it is one at all, and where its markers are, has to be certain.
       where.sure = everywhere_ || ((mine.chained || mine.framed || (mine.contiguous && mine.good_crcs == 0)) &&
                                    mine.setup && peer.setup && !mine.guessed);
@@ -107,13 +107,13 @@ void IwarpMonitor::judge_crc(const Here& here, const tracking::Pdu& pdu) {
   }
 }
 
-void IwarpMonitor::judge_markers(const Here& here, const tracking::Pdu& pdu) {
+void IwarpMonitor::judge_markers(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   const tracking::MarkerFaults& faults = pdu.marker_faults;
   const bool first = mine.setup && mine.fpdus == 0 && pdu.stream_offset == mine.setup->end;
   // What this half has to have the other end's frame says.
   if (first && peer.setup) {
-    Here at_start = here;
+    IwarpPacketContext at_start = here;
     at_start.sure = true;
     const bool wanted = peer.setup->frame.markers, wants = mine.setup->frame.markers;
     if (wanted) {
@@ -139,7 +139,7 @@ void IwarpMonitor::judge_markers(const Here& here, const tracking::Pdu& pdu) {
   // A bad CRC may be of a damaged marker, or of no FPDU at all.
   const bool damaged = pdu.crc.status == Status::bad && !faults.uncovered && !everywhere_;
   const auto judged = [&](RuleId rule, bool holds_it, const auto& tell) {
-    here.say(rule, Ruling::of(holds_it).unless(damaged, Reason::damaged), tell);
+    here.say(rule, RuleResult::of(holds_it).unless(damaged, Reason::damaged), tell);
   };
   const auto tell_pointer = [&] {
     return Statement{fmt::format("an FPDUPTR of {}", faults.due),
@@ -171,7 +171,7 @@ void IwarpMonitor::judge_markers(const Here& here, const tracking::Pdu& pdu) {
   if (leads && pdu.crc.status == Status::good) here.holds("fpdu.sender.markers.between-fpdus");
 }
 
-void IwarpMonitor::judge_length(const Here& here, const Segment& s) {
+void IwarpMonitor::judge_length(const IwarpPacketContext& here, const Segment& s) {
   const IwarpHalf& peer = half(tracking::other(here.place.end));
   const std::uint32_t length = s.ddp.bytes + machines::ddp_header_bytes(s.ddp.tagged);
   const std::uint32_t emss = here.packet.tcp.emss;
@@ -179,8 +179,8 @@ void IwarpMonitor::judge_length(const Here& here, const Segment& s) {
   const bool markers = peer.setup && peer.setup->frame.markers;
   const std::uint32_t most = emss == 0 ? machines::longest_ulpdu : machines::mulpdu(emss, markers);
   if (emss == 0 && length <= most) {
-    here.open("fpdu.sender.length.within-mulpdu", Reason::not_agreed);
-    here.open("ddp.data-source.length.within-mulpdu", Reason::not_agreed);
+    here.open("fpdu.sender.length.within-mulpdu", Reason::negotiation_not_seen);
+    here.open("ddp.data-source.length.within-mulpdu", Reason::negotiation_not_seen);
     return;
   }
   const auto tell = [&] {

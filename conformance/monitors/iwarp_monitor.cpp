@@ -9,7 +9,7 @@ namespace rdmawire::conformance {
 
 void IwarpMonitor::note(End from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes,
                         std::uint32_t msn, std::string_view label) {
-  Rung rung;
+  SequenceEntry rung;
   rung.frame = packet.number;
   rung.time = packet.time_ns;
   rung.psn = at;
@@ -56,7 +56,7 @@ void IwarpMonitor::gap(IwarpHalf& mine, IwarpHalf& peer) {
     for (IwarpHalf::Asked& asked : each->asked) asked.stale = true;
 }
 
-void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& connection, End from,
+void IwarpMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from,
                           const tracking::Packet& packet) {
   judge.hear({{trust.judges(connection.at(End::a).address), trust.judges(connection.at(End::b).address)}, from, false});
   everywhere_ = trust.everywhere;
@@ -91,7 +91,7 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
                                    : s && s->opcode->known ? s->opcode->name
                                                            : std::string_view("FPDU");
     note(from, packet, place.psn, s ? s->ddp.bytes : 0, s && !s->ddp.tagged ? s->ddp.msn : 0, label);
-    Here here{judge, *this, packet, place, &made};
+    IwarpPacketContext here{judge, *this, packet, place, &made};
     if (is_setup) {
       setup(here, pdu);
       mine.parsed_to = pdu.stream_end;
@@ -121,7 +121,7 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
   if (tcp.fin || tcp.reset) {
     place.psn = static_cast<std::uint32_t>((tcp.fin ? tcp.offset + tcp.length : mine.parsed_to) - mine.first);
     note(from, packet, place.psn, 0, 0, tcp.fin ? "TCP FIN" : "TCP reset");
-    Here here{judge, *this, packet, place, &made};
+    IwarpPacketContext here{judge, *this, packet, place, &made};
     closing(here);
     draw(made);
     mine.fin |= tcp.fin;
@@ -152,11 +152,11 @@ void IwarpMonitor::states(std::vector<std::uint64_t>& states) const {
   }
 }
 
-void IwarpMonitor::finish(Judge& judge) {
+void IwarpMonitor::finish(Evaluator& judge) {
   // An end that sent bytes of which nothing could be made.
   for (const End end : {End::a, End::b}) {
     if (half(end).parsed || !half(end).data) continue;
-    judge.judge("fpdu.tester.stream.begins-in-the-middle", Ruling::open(Reason::start_not_seen), end);
+    judge.judge("fpdu.tester.stream.begins-in-the-middle", RuleResult::open(Reason::start_not_seen), end);
   }
 }
 

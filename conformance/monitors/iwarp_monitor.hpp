@@ -105,16 +105,16 @@ struct IwarpHalf {
 class IwarpMonitor {
  public:
   /// A packet, with the PDUs that end in it.
-  void packet(Judge& judge, const Trust& trust, const Connection& connection, End from, const tracking::Packet& packet);
+  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from, const tracking::Packet& packet);
   /// Monitors::states_of, appended.
   void states(std::vector<std::uint64_t>& states) const;
   /// Nothing more will come.
-  void finish(Judge& judge);
+  void finish(Evaluator& judge);
 
  private:
   /// What is being judged: something of `from`.
-  struct Here {
-    Judge& judge;
+  struct IwarpPacketContext {
+    Evaluator& judge;
     IwarpMonitor& monitor;
     const tracking::Packet& packet;
     Place place;
@@ -122,18 +122,18 @@ class IwarpMonitor {
     bool sure = true;               ///< an FPDU begins where we say
     Reason doubt = Reason::start_not_seen;
 
-    void rule(RuleId which, Ruling ruling) const { judge.judge(which, ruling, place.end); }
-    void holds(RuleId which) const { rule(which, Ruling::holds()); }
-    void open(RuleId which, Reason why) const { rule(which, Ruling::open(why)); }
+    void rule(RuleId which, RuleResult ruling) const { judge.judge(which, ruling, place.end); }
+    void holds(RuleId which) const { rule(which, RuleResult::holds()); }
+    void open(RuleId which, Reason why) const { rule(which, RuleResult::open(why)); }
     /// `tell` gives a Statement.
     template <class Tell>
-    void say(RuleId which, Ruling ruling, const Tell& tell) const {
+    void say(RuleId which, RuleResult ruling, const Tell& tell) const {
       Violation* violation = judge.judge(which, ruling.unless(!sure, doubt), place, tell);
       if (violation) made->push_back(violation);
     }
     template <class Tell>
     void broken(RuleId which, const Tell& tell) const {
-      say(which, Ruling::violated(), tell);
+      say(which, RuleResult::violated(), tell);
     }
     template <class Tell>
     void keeps(RuleId which, bool holds_it, const Tell& tell) const {
@@ -161,40 +161,40 @@ class IwarpMonitor {
   void gap(IwarpHalf& mine, IwarpHalf& peer);
 
   // iwarp_setup.cpp
-  void setup(const Here& here, const tracking::Pdu& pdu);
-  void judge_reply(const Here& here, const IwarpHalf::Setup& request, const IwarpHalf::Setup& reply);
-  void first_fpdu(const Here& here, const tracking::Pdu& pdu, const Segment* segment);
+  void setup(const IwarpPacketContext& here, const tracking::Pdu& pdu);
+  void judge_reply(const IwarpPacketContext& here, const IwarpHalf::Setup& request, const IwarpHalf::Setup& reply);
+  void first_fpdu(const IwarpPacketContext& here, const tracking::Pdu& pdu, const Segment* segment);
   // iwarp_framing.cpp
-  void framing(const Here& here, const tracking::Pdu& pdu);
-  void judge_markers(const Here& here, const tracking::Pdu& pdu);
-  void judge_crc(const Here& here, const tracking::Pdu& pdu);
-  void judge_length(const Here& here, const Segment& s);
+  void framing(const IwarpPacketContext& here, const tracking::Pdu& pdu);
+  void judge_markers(const IwarpPacketContext& here, const tracking::Pdu& pdu);
+  void judge_crc(const IwarpPacketContext& here, const tracking::Pdu& pdu);
+  void judge_length(const IwarpPacketContext& here, const Segment& s);
   // iwarp_segments.cpp
   [[nodiscard]] std::optional<Segment> read(const tracking::Pdu& pdu) const;
-  void segment(const Here& here, const Segment& s);
-  void judge_control(const Here& here, const Segment& s);
-  [[nodiscard]] bool holds_another(const Here& here, const Segment& s);
-  [[nodiscard]] bool untagged(const Here& here, const Segment& s);
-  [[nodiscard]] bool tagged(const Here& here, const Segment& s);
+  void segment(const IwarpPacketContext& here, const Segment& s);
+  void judge_control(const IwarpPacketContext& here, const Segment& s);
+  [[nodiscard]] bool holds_another(const IwarpPacketContext& here, const Segment& s);
+  [[nodiscard]] bool untagged(const IwarpPacketContext& here, const Segment& s);
+  [[nodiscard]] bool tagged(const IwarpPacketContext& here, const Segment& s);
   // iwarp_operations.cpp
-  void judge_message(const Here& here, const Segment& s);
-  void judge_version(const Here& here, const Segment& s);
-  void requested(const Here& here, const Segment& s);
-  void judge_depth(const Here& here);
-  void told_short(const Here& here, const IwarpHalf::Asked& asked);
-  void answered(const Here& here, const Segment& s, bool begins);
-  void atomic_answered(const Here& here, const Segment& s);
+  void judge_message(const IwarpPacketContext& here, const Segment& s);
+  void judge_version(const IwarpPacketContext& here, const Segment& s);
+  void requested(const IwarpPacketContext& here, const Segment& s);
+  void judge_depth(const IwarpPacketContext& here);
+  void announced_short_length(const IwarpPacketContext& here, const IwarpHalf::Asked& asked);
+  void answered(const IwarpPacketContext& here, const Segment& s, bool begins);
+  void atomic_answered(const IwarpPacketContext& here, const Segment& s);
   // iwarp_terminate.cpp
-  void terminate(const Here& here, const Segment& s);
-  void judge_quotation(const Here& here, Bytes message, machines::IwarpError error);
-  void closing(const Here& here);
+  void terminate(const IwarpPacketContext& here, const Segment& s);
+  void judge_quotation(const IwarpPacketContext& here, Bytes message, machines::IwarpError error);
+  void closing(const IwarpPacketContext& here);
 
   std::array<IwarpHalf, 2> halves_{};
   bool everywhere_ = false;
   bool carried_ = false;  ///< the packet has bytes of the PDU that is judged: its acknowledgement came with them
   Place last_{};
   static constexpr std::size_t kept = 12, drawn_behind = 3;
-  std::array<Rung, kept> rungs_{};
+  std::array<SequenceEntry, kept> rungs_{};
   std::uint64_t noted_ = 0;
   struct Drawing {
     Violation* violation;

@@ -264,7 +264,7 @@ TEST(IwarpMonitor, ReadsStayWithinTheirDepth) {
   Talk plain;
   for (std::uint32_t msn = 1; msn <= 9; ++msn) plain.say(End::a, untagged(1, 1, msn, 0, reads(4)));
   EXPECT_THAT(plain.violated(), IsEmpty());
-  EXPECT_EQ(plain.tally("RDM-018").open[static_cast<std::size_t>(Reason::not_agreed)], 9U);
+  EXPECT_EQ(plain.tally("RDM-018").open[static_cast<std::size_t>(Reason::negotiation_not_seen)], 9U);
 }
 
 TEST(IwarpMonitor, SetUpFramesAreJudged) {
@@ -465,7 +465,7 @@ TEST(IwarpMonitor, AStreamWithoutItsBeginning) {
   EXPECT_THAT(middle.violated(), IsEmpty());
   EXPECT_EQ(middle.tally("FPD-022").holds, 1U);
   EXPECT_GE(middle.tally("DDP-009").open[static_cast<std::size_t>(Reason::start_not_seen)], 1U);
-  EXPECT_GE(middle.tally("FPD-011").open[static_cast<std::size_t>(Reason::not_agreed)], 1U) << "the EMSS";
+  EXPECT_GE(middle.tally("FPD-011").open[static_cast<std::size_t>(Reason::negotiation_not_seen)], 1U) << "the EMSS";
 }
 
 TEST(IwarpMonitor, TheTestersOwnWrongsAreNotJudged) {

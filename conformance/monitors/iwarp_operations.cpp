@@ -9,14 +9,14 @@
 
 namespace rdmawire::conformance {
 
-void IwarpMonitor::judge_version(const Here& here, const Segment& s) {
+void IwarpMonitor::judge_version(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   const auto version = View<Rdmap>(&s.ddp.control).get<"rv">();
   const bool frames = mine.setup && peer.setup;
   const bool rdmac = (mine.setup && mine.setup->frame.revision == 0) || (peer.setup && peer.setup->frame.revision == 0);
   const auto tell = [&] { return Statement{"RDMAP version 1", fmt::format("version {}", version), {}}; };
-  const Ruling ruling =
-      Ruling::of(version == 1 || (version == 0 && rdmac)).unless(version == 0 && !frames, Reason::not_agreed);
+  const RuleResult ruling =
+      RuleResult::of(version == 1 || (version == 0 && rdmac)).unless(version == 0 && !frames, Reason::negotiation_not_seen);
   const bool extension = s.opcode->known && machines::is_extension(s.operation);
   if (!extension) {
     mine.old_rdmap |= version != 1;
@@ -24,7 +24,7 @@ void IwarpMonitor::judge_version(const Here& here, const Segment& s) {
     return;
   }
   if (version != 1 && mine.old_rdmap) return;  // as all that it sends
-  here.say("rdmap.endpoint.extension.version", s.ddp.invalidate_stag == 0 || s.ddp.tagged ? ruling : Ruling::violated(),
+  here.say("rdmap.endpoint.extension.version", s.ddp.invalidate_stag == 0 || s.ddp.tagged ? ruling : RuleResult::violated(),
            [&] {
              return Statement{"RDMAP version 1 and an Invalidate STag of 0",
                               fmt::format("version {}, {:#x}", version, s.ddp.invalidate_stag),
@@ -32,7 +32,7 @@ void IwarpMonitor::judge_version(const Here& here, const Segment& s) {
            });
 }
 
-void IwarpMonitor::judge_message(const Here& here, const Segment& s) {
+void IwarpMonitor::judge_message(const IwarpPacketContext& here, const Segment& s) {
   const auto& ddp = s.ddp;
   // Of messages that are all header: their queue, one segment, and so many bytes.
   const auto fixed = [&](RuleId rule, std::uint32_t bytes, bool more = true, std::string_view other = {}) {
@@ -82,7 +82,7 @@ void IwarpMonitor::judge_message(const Here& here, const Segment& s) {
   }
 }
 
-void IwarpMonitor::requested(const Here& here, const Segment& s) {
+void IwarpMonitor::requested(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf& mine = half(here.place.end);
   const bool atomic = s.operation == RdmapOperation::atomic_request;
   // One that had arrived before we saw it may have been answered before, too.
@@ -112,7 +112,7 @@ void IwarpMonitor::requested(const Here& here, const Segment& s) {
   judge_depth(here);
 }
 
-void IwarpMonitor::judge_depth(const Here& here) {
+void IwarpMonitor::judge_depth(const IwarpPacketContext& here) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   std::size_t outstanding = 0;
   bool atomics = false;
@@ -126,9 +126,9 @@ void IwarpMonitor::judge_depth(const Here& here) {
   // An initiator sends at most as many as the reply has room for, a responder as many as its reply says. RFC 6581, 9.1
   if (agreed) most = mine.setup->answers ? mine.setup->frame.data.ord : peer.setup->frame.data.ird;
   const bool known = agreed && most != mpa::no_negotiation;
-  const Ruling ruling =
-      known ? Ruling::of(outstanding <= most).unless(unseen_before(here.place.end, here.packet), Reason::capture_lost)
-            : Ruling::open(Reason::not_agreed);
+  const RuleResult ruling =
+      known ? RuleResult::of(outstanding <= most).unless(unseen_before(here.place.end, here.packet), Reason::capture_lost)
+            : RuleResult::open(Reason::negotiation_not_seen);
   const auto tell = [&] {
     return Statement{fmt::format("at most {} requests without their responses", most),
                      fmt::format("{}", outstanding),
@@ -140,7 +140,7 @@ void IwarpMonitor::judge_depth(const Here& here) {
     here.say("rdmap.requester.read.within-depth", ruling, tell);
 }
 
-void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
+void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bool begins) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   auto& asked = peer.asked;
   // A request that was not seen, or not yet.
@@ -161,7 +161,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
       asked.front().cut_short = false;
       begins = false;
     } else {
-      told_short(here, oldest);
+      announced_short_length(here, oldest);
       asked.pop_front();
     }
   }
@@ -175,7 +175,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
       if (exact != asked.end()) found = exact;
     }
     if (asked.empty()) {
-      here.say("rdmap.responder.read-response.format", Ruling::violated().unless(unseen, Reason::capture_lost), [&] {
+      here.say("rdmap.responder.read-response.format", RuleResult::violated().unless(unseen, Reason::capture_lost), [&] {
         return Statement{"the response to an RDMA Read Request",
                          fmt::format("a response to STag {:#x}, TO {:#x}, that nobody waits for", s.ddp.stag, s.ddp.to),
                          {}};
@@ -192,7 +192,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
       asked.erase(asked.begin(), found);
     } else if (found != asked.end() && found != asked.begin()) {
       const bool mixed = asked.front().atomic;
-      const Ruling ruling = Ruling::violated().unless(mine.gaps != 0, Reason::capture_lost);
+      const RuleResult ruling = RuleResult::violated().unless(mine.gaps != 0, Reason::capture_lost);
       const auto tell = [&] {
         return Statement{"responses in the order of their requests",
                          fmt::format("a response to a later request than MSN {}", asked.front().msn),
@@ -210,7 +210,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
     } else {
       const IwarpHalf::Asked& oldest = asked.front();
       here.say("rdmap.responder.read-response.format",
-               Ruling::violated().unless(oldest.stale || unseen || mine.gaps != 0, Reason::capture_lost), [&] {
+               RuleResult::violated().unless(oldest.stale || unseen || mine.gaps != 0, Reason::capture_lost), [&] {
                  return Statement{oldest.atomic
                                       ? std::string("an Atomic Response")
                                       : fmt::format("STag {:#x} and TO {:#x} of the request", oldest.stag, oldest.to),
@@ -252,16 +252,16 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
   mine.answering = false;
 }
 
-void IwarpMonitor::told_short(const Here& here, const IwarpHalf::Asked& asked) {
+void IwarpMonitor::announced_short_length(const IwarpPacketContext& here, const IwarpHalf::Asked& asked) {
   if (asked.misanswered) return;
-  here.say("rdmap.responder.read-response.format", Ruling::violated().unless(asked.stale, Reason::capture_lost), [&] {
+  here.say("rdmap.responder.read-response.format", RuleResult::violated().unless(asked.stale, Reason::capture_lost), [&] {
     return Statement{fmt::format("{} bytes, as were asked for", asked.size),
                      fmt::format("{} bytes", asked.received),
                      {asked.frame}};
   });
 }
 
-void IwarpMonitor::atomic_answered(const Here& here, const Segment& s) {
+void IwarpMonitor::atomic_answered(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   auto& asked = peer.asked;
   if (s.payload.size() < RdmapAtomicResponse::size) return;
@@ -273,7 +273,7 @@ void IwarpMonitor::atomic_answered(const Here& here, const Segment& s) {
     const auto first = std::find_if(asked.begin(), asked.end(), [](const auto& each) { return each.atomic; });
     const bool known = first != asked.end() && !first->stale;
     here.say("rdmap.responder.atomic.identifier-returned",
-             Ruling::violated().unless(unseen || (first != asked.end() && !known), Reason::capture_lost), [&] {
+             RuleResult::violated().unless(unseen || (first != asked.end() && !known), Reason::capture_lost), [&] {
                return Statement{known ? fmt::format("the identifier of its request, {:#x}", first->id)
                                       : std::string("the response to an Atomic Request"),
                                 fmt::format("the identifier {:#x}, that nobody waits for", id),
@@ -284,7 +284,7 @@ void IwarpMonitor::atomic_answered(const Here& here, const Segment& s) {
   }
   here.holds("rdmap.responder.atomic.identifier-returned");
   here.say("rdmap.endpoint.atomic.shares-read-depth",
-           Ruling::of(found == asked.begin()).unless(asked.front().stale || mine.gaps != 0, Reason::capture_lost), [&] {
+           RuleResult::of(found == asked.begin()).unless(asked.front().stale || mine.gaps != 0, Reason::capture_lost), [&] {
              return Statement{"responses in the order of their requests",
                               fmt::format("a response to a later request than MSN {}", asked.front().msn),
                               {asked.front().frame, found->frame}};

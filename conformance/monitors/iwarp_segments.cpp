@@ -27,7 +27,7 @@ std::optional<IwarpMonitor::Segment> IwarpMonitor::read(const tracking::Pdu& pdu
   return s;
 }
 
-void IwarpMonitor::segment(const Here& here, const Segment& s) {
+void IwarpMonitor::segment(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf& mine = half(here.place.end);
   // What a Terminate of the other end may quote.
   IwarpHalf::Quotable quotable{.length = s.ddp.bytes + ddp_header_bytes(s.ddp.tagged), .frame = here.packet.number};
@@ -72,7 +72,7 @@ void IwarpMonitor::segment(const Here& here, const Segment& s) {
   if (untagged(here, s)) judge_message(here, s);
 }
 
-void IwarpMonitor::judge_control(const Here& here, const Segment& s) {
+void IwarpMonitor::judge_control(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   const Bytes ulpdu = Bytes(s.pdu.stack.bytes).subspan(Fpdu::size);
   const auto reserved = View<Ddp>(ulpdu.data()).get<"reserved">();
@@ -96,13 +96,13 @@ void IwarpMonitor::judge_control(const Here& here, const Segment& s) {
   };
   const bool fields = reserved == 0 && rdmap_reserved == 0 && model;
   here.say("ddp.data-source.control.fields",
-           Ruling::of(fields && version).unless(fields && unknown_version, Reason::not_agreed), tell);
+           RuleResult::of(fields && version).unless(fields && unknown_version, Reason::negotiation_not_seen), tell);
   if (!mine.version) mine.version = s.ddp.version;
   judge_version(here, s);
 }
 
 // Whether the FPDU has a second segment in it, which shows where the first one ends or by what it does to the offsets.
-bool IwarpMonitor::holds_another(const Here& here, const Segment& s) {
+bool IwarpMonitor::holds_another(const IwarpPacketContext& here, const Segment& s) {
   const IwarpHalf& mine = half(here.place.end);
   const std::uint32_t header = ddp_header_bytes(s.ddp.tagged);
   const auto tell = [&] {
@@ -139,7 +139,7 @@ bool IwarpMonitor::holds_another(const Here& here, const Segment& s) {
 }
 
 // Gives whether the segment begins a message.
-bool IwarpMonitor::untagged(const Here& here, const Segment& s) {
+bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf& mine = half(here.place.end);
   if (s.ddp.qn >= mine.queues.size()) return true;
   IwarpHalf::Queue& queue = mine.queues[s.ddp.qn];
@@ -234,7 +234,7 @@ bool IwarpMonitor::untagged(const Here& here, const Segment& s) {
 }
 
 // Gives whether the segment begins a message.
-bool IwarpMonitor::tagged(const Here& here, const Segment& s) {
+bool IwarpMonitor::tagged(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf& mine = half(here.place.end);
   IwarpHalf::Tagged& open = mine.tagged;
   const std::uint64_t before = open.frame;

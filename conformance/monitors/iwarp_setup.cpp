@@ -24,7 +24,7 @@ std::string spoken(RtrKinds kinds) {
 
 }  // namespace
 
-void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
+void IwarpMonitor::setup(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   const Bytes bytes = pdu.stack.bytes;
   if (bytes.size() < MpaFrame::size) return;
@@ -62,7 +62,7 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
 
   if (frame.revision >= 1)
     here.rule("mpa.endpoint.crc.asked-by-default",
-              frame.crc ? Ruling::holds() : Ruling::open(Reason::device_knows));  // an administrator may have said so
+              frame.crc ? RuleResult::holds() : RuleResult::open(Reason::device_internal));  // an administrator may have said so
   if (made.request && !made.answers) {
     const bool s_reserved = s_bit && frame.revision < 2;
     const bool fine =
@@ -85,7 +85,7 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
     const bool syn_seen = tcp.emss != 0, listens = tcp.connection->listener == tcp.connection->responder;
     const bool knowing = carried_ && syn_seen && listens && !tcp.from_initiator && tcp.has_acknowledged &&
                          tcp.acknowledged >= peer.setup->end;
-    here.say("mpa.responder.reply.key", Ruling::violated().unless(!knowing, Reason::other_end_deviates), [&] {
+    here.say("mpa.responder.reply.key", RuleResult::violated().unless(!knowing, Reason::peer_violation), [&] {
       return Statement{"the request is answered by a frame with the key of a reply",
                        "the frame has the key of a request",
                        {peer.setup->number}};
@@ -96,13 +96,13 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
   judge_reply(here, *peer.setup, made);
 }
 
-void IwarpMonitor::judge_reply(const Here& here, const IwarpHalf::Setup& request, const IwarpHalf::Setup& reply) {
+void IwarpMonitor::judge_reply(const IwarpPacketContext& here, const IwarpHalf::Setup& request, const IwarpHalf::Setup& reply) {
   if (reply.frame.reject) here.holds("mpa.responder.reject.reply");
   if (!request.frame.enhanced) return;
   const machines::MpaEnhancedData &asked = request.frame.data, &given = reply.frame.data;
   here.say("mpa.responder.enhanced.answered-enhanced",
            // One without RFC 6581 may say no as it can.
-           Ruling::of(reply.frame.enhanced).unless(reply.frame.reject, Reason::capability_unknown), [&] {
+           RuleResult::of(reply.frame.enhanced).unless(reply.frame.reject, Reason::capability_unknown), [&] {
              return Statement{"a reply of revision 2 with S = 1 and the enhanced data, as the request has them",
                               fmt::format("a reply of revision {}, PD_Length {}, that is not enhanced",
                                           reply.frame.revision, reply.private_data),
@@ -117,7 +117,7 @@ void IwarpMonitor::judge_reply(const Here& here, const IwarpHalf::Setup& request
   });
 }
 
-void IwarpMonitor::first_fpdu(const Here& here, const tracking::Pdu& pdu, const Segment* s) {
+void IwarpMonitor::first_fpdu(const IwarpPacketContext& here, const tracking::Pdu& pdu, const Segment* s) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   if (!mine.setup || mine.fpdus != 0 || pdu.stream_offset != mine.setup->end) return;
   if (peer.setup && mine.setup->answers) {
@@ -125,7 +125,7 @@ void IwarpMonitor::first_fpdu(const Here& here, const tracking::Pdu& pdu, const 
     const bool knows_none =
         carried_ && here.packet.tcp.has_acknowledged && here.packet.tcp.acknowledged <= peer.setup->end;
     here.say("mpa.responder.fpdu.waits-for-initiator",
-             Ruling::of(peer.fpdus != 0).unless(!knows_none, Reason::capture_lost), [&] {
+             RuleResult::of(peer.fpdus != 0).unless(!knows_none, Reason::capture_lost), [&] {
                return Statement{"no FPDU of the responder before it received one",
                                 "an FPDU, while its acknowledgement says that it has the request frame alone",
                                 {peer.setup->number}};

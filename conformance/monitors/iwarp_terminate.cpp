@@ -44,7 +44,7 @@ std::string spoken(IwarpError error) {
 
 }  // namespace
 
-void IwarpMonitor::terminate(const Here& here, const Segment& s) {
+void IwarpMonitor::terminate(const IwarpPacketContext& here, const Segment& s) {
   IwarpHalf& mine = half(here.place.end);
   mine.terminate = {here.packet.number, s.pdu.stream_end, false};
   here.keeps("rdmap.sender.terminate.format", s.ddp.qn == 2 && s.ddp.msn == 1 && s.ddp.last, [&] {
@@ -77,13 +77,13 @@ void IwarpMonitor::terminate(const Here& here, const Segment& s) {
   here.holds("terminate.sender.control.bits");
   const bool of_llp_in_ddp = error.layer == terminate_layer::ddp && error.type == 3;  // reserved for what is below
   here.say("terminate.sender.control.defined-code",
-           Ruling::of(is_defined(error)).unless(of_llp_in_ddp, Reason::device_knows), [&] {
+           RuleResult::of(is_defined(error)).unless(of_llp_in_ddp, Reason::device_internal), [&] {
              return Statement{"an error of the tables of RDMAP, DDP or MPA", spoken(error), {}};
            });
   judge_quotation(here, message, error);
 }
 
-void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError error) {
+void IwarpMonitor::judge_quotation(const IwarpPacketContext& here, Bytes message, IwarpError error) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   const View<Terminate> view(message.data());
   const bool m = view.get<"segment_length_valid">(), d = view.get<"ddp_header_included">(),
@@ -167,10 +167,10 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
     // Zeros stand where the error is no message's. RFC 5040, 7.1, rule 1
     const bool of_itself = error == errors::stream_catastrophic || error.code == 0x08 || error.code == 0xff;
     here.say("terminate.sender.ddp-header.copied",
-             Ruling::violated()
+             RuleResult::violated()
                  .unless(!peer.chained || unseen_before(here.place.end, here.packet), Reason::capture_lost)
-                 .unless(remembered < peer.segments, Reason::too_far_back)
-                 .unless(zeros && of_itself, Reason::device_knows),
+                 .unless(remembered < peer.segments, Reason::out_of_window)
+                 .unless(zeros && of_itself, Reason::device_internal),
              [&] {
                return Statement{"the DDP header of a segment that was received",
                                 zeros ? std::string("zeros") : std::string("a header that was never sent"),
@@ -198,7 +198,7 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
   const bool right = is.get<"sink_stag">() == was.get<"sink_stag">() && is.get<"src_stag">() == was.get<"src_stag">() &&
                      is.get<"sink_to">() == was.get<"sink_to">() + sent &&
                      is.get<"src_to">() == was.get<"src_to">() + sent && is.get<"size">() + sent == was.get<"size">();
-  here.say("terminate.sender.read-request.progress", Ruling::of(right).unless(!mine.chained, Reason::capture_lost),
+  here.say("terminate.sender.read-request.progress", RuleResult::of(right).unless(!mine.chained, Reason::capture_lost),
            [&] {
              return Statement{
                  fmt::format("the request as it stands behind {} bytes of its response: {} are left, from TO {:#x}",
@@ -208,10 +208,10 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
            });
 }
 
-void IwarpMonitor::closing(const Here& here) {
+void IwarpMonitor::closing(const IwarpPacketContext& here) {
   IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
   if (here.packet.tcp.fin && !peer.asked.empty() && peer.asked.front().cut_short) {
-    told_short(here, peer.asked.front());
+    announced_short_length(here, peer.asked.front());
     peer.asked.pop_front();
   }
   if (!mine.terminate || mine.terminate->judged || mine.fin) return;

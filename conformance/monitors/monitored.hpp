@@ -197,7 +197,7 @@ inline constexpr auto only_seen_kept = std::to_array<RuleId>({
     "rdmap.receiver.send.zero-length",
 });
 
-constexpr bool is_only_seen_kept(RuleId rule) {
+constexpr bool only_positive(RuleId rule) {
   return std::find(only_seen_kept.begin(), only_seen_kept.end(), rule) != only_seen_kept.end();
 }
 

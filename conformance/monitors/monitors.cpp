@@ -29,7 +29,7 @@ ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
 }
 
 void Monitors::transport(const Connection& connection, End from, const TransportPacket& t,
-                         const tracking::Agreement* agreement) {
+                         const tracking::NegotiatedParameters* agreement) {
   if (!wants(connection.id)) return;
   const bool alternate = cm_.has_alternate_path({connection.at(End::a).address, connection.at(End::b).address, 0});
   ConnectionMonitor& monitor = monitor_of(connection.id);
@@ -56,7 +56,7 @@ void Monitors::event(const Connection* connection, const tracking::Event& event)
     monitor_of(connection->id).closed(judge_, event.last_frame, event.time + event.duration, event.end);
 }
 
-void Monitors::connection(const Connection& connection, tracking::Farewell) {
+void Monitors::connection(const Connection& connection, tracking::CloseReason) {
   if (last_id_ == connection.id) last_ = nullptr;
   if (const auto monitor = monitors_.find(connection.id); monitor != monitors_.end()) {
     monitor->second->finish(judge_);

@@ -1,5 +1,5 @@
 #pragma once
-/// All monitors of one share of the traffic: dissected packets and what the tracker tells in, judgements out.
+/// All monitors of one share of the traffic: dissected packets and what the tracker tells in, evaluations out.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@ namespace rdmawire::conformance {
 
 struct MonitorOptions {
   RuleSet rules;
-  Trust trust;
+  CaptureAssumptions trust;
   std::uint64_t connection = 0;  ///< judge only this one; 0: all
 };
 
@@ -37,13 +37,13 @@ class Monitors final : public tracking::Sink {
   void take(const tracking::Packet& packet);
 
   void transport(const Connection& connection, End from, const TransportPacket& t,
-                 const tracking::Agreement* agreement) override;
+                 const tracking::NegotiatedParameters* agreement) override;
   void stream(const Connection& connection, End from, const tracking::Packet& packet) override;
   void event(const Connection* connection, const tracking::Event& event) override;
-  void connection(const Connection& connection, tracking::Farewell farewell) override;
+  void connection(const Connection& connection, tracking::CloseReason farewell) override;
   void merged(const Connection& connection, std::uint64_t id) override;
 
-  [[nodiscard]] Judge& judge() { return judge_; }
+  [[nodiscard]] Evaluator& judge() { return judge_; }
   /// Where the monitors of a connection stand, small differences apart, one number for each thing that they follow:
   /// whether a message is open, what waits for an answer, what was refused, how a stream was set up. Each number always
   /// stands in the same place, and other states have other numbers, but for chance. Nothing: there is no such
@@ -60,7 +60,7 @@ class Monitors final : public tracking::Sink {
   ConnectionMonitor& monitor_of(std::uint64_t id);
 
   const MonitorOptions options_;
-  Judge judge_;
+  Evaluator judge_;
   HeaderMonitor headers_;
   CmMonitor cm_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ConnectionMonitor>> monitors_;

@@ -38,7 +38,7 @@ std::int32_t RcExchange::Bench::most_ahead() const {
 }
 
 // A request that reaches the responder. Called before it is remembered.
-void RcExchange::judge_received(const Watch& watch) {
+void RcExchange::judge_received(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   const End responder = tracking::other(watch.from);
   if (!watch.sees_all_of(responder) || !watch.joined || watch.copy || t.damaged || bench_.failed) return;
@@ -65,7 +65,7 @@ void RcExchange::judge_received(const Watch& watch) {
   if (ahead == 0) {
     if (bench_.gap && !bench_.reported) {
       watch.say(naked_ ? RuleId("rc.responder.psn.sequence-error-again") : RuleId("rc.responder.psn.sequence-error"),
-                Ruling::violated(), responder, [&] {
+                RuleResult::violated(), responder, [&] {
                   return Statement{
                       fmt::format("a NAK with relative PSN {} after frame {}", bench_.next - first_, bench_.gap_frame),
                       "none, until what was missing came by itself",
@@ -87,7 +87,7 @@ void RcExchange::judge_received(const Watch& watch) {
   const bool waited = t.time - known->last_time >= patience && response_frame_ < known->last_frame;
   if (!waited) return;
   watch.say(known->times > 1 ? rule_of_duplicate(known->op()) : RuleId("rc.responder.ack.asked-for-once"),
-            Ruling::violated(), responder, [&] {
+            RuleResult::violated(), responder, [&] {
               return Statement{fmt::format("an answer to frame {}", known->last_frame),
                                fmt::format("silence for {:.3f} ms, until it was sent again",
                                            static_cast<double>(t.time - known->last_time) / 1e6),
@@ -96,7 +96,7 @@ void RcExchange::judge_received(const Watch& watch) {
 }
 
 // A response as the responder sent it.
-void RcExchange::judge_sent(const Watch& watch) {
+void RcExchange::judge_sent(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (!bench_.active || watch.copy || t.damaged) return;
   bench_.settle(watch.connection.mtu);
@@ -104,7 +104,7 @@ void RcExchange::judge_sent(const Watch& watch) {
   const bool acknowledge = t.op->operation == Operation::acknowledge;
   if (acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error) {
     watch.say("rc.responder.psn.sequence-error",
-              Ruling::of(bench_.gap && t.psn == bench_.next).unless(bench_.most_ahead() > 0, Reason::not_agreed),
+              RuleResult::of(bench_.gap && t.psn == bench_.next).unless(bench_.most_ahead() > 0, Reason::negotiation_not_seen),
               watch.from, [&] {
                 return Statement{bench_.gap ? fmt::format("a NAK with relative PSN {}", bench_.next - first_)
                                             : std::string("no NAK: no PSN is missing"),
@@ -126,7 +126,7 @@ void RcExchange::judge_sent(const Watch& watch) {
   }
   if (t.psn - bench_.next < 0 || (!bench_.gap && !bench_.not_ready)) return;
   watch.say(bench_.gap ? RuleId("rc.responder.psn.sequence-error") : RuleId("rc.responder.rnr.then-executed-once"),
-            Ruling::violated(), watch.from, [&] {
+            RuleResult::violated(), watch.from, [&] {
               return Statement{fmt::format("no answer to relative PSN {} or any behind it before that has come{}",
                                            bench_.next - first_, bench_.gap ? "" : " again"),
                                fmt::format("{} with relative PSN {}", t.op->name, t.psn - first_),
@@ -137,7 +137,7 @@ void RcExchange::judge_sent(const Watch& watch) {
 }
 
 // End-to-end credits: at most one message that needs a receive beyond those that were given.
-void RcExchange::judge_credits(const Watch& watch) {
+void RcExchange::judge_credits(const MonitoredPacket& watch) {
   const Opcode& op = *watch.t.op;
   const bool needs = op.begins_message() && (op.operation == Operation::send || op.immediate);
   if (!needs || !credits_.known || sent_.empty()) return;
@@ -149,7 +149,7 @@ void RcExchange::judge_credits(const Watch& watch) {
   }
   ++credits_.beyond;
   watch.say("rc.requester.credits.kept",
-            Ruling::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
+            RuleResult::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
             [&] {
               return Statement{fmt::format("one message beyond the credits of frame {}", credits_.frame),
                                fmt::format("{} messages", credits_.beyond),
@@ -157,7 +157,7 @@ void RcExchange::judge_credits(const Watch& watch) {
             });
 }
 
-void RcExchange::note_credits(const Watch& watch) {
+void RcExchange::note_credits(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   constexpr std::uint8_t none = 31;
   if ((t.syndrome >> 5 & 3) != syndrome_kind::ack || !msn_known_ || msn_width_ != 0) return;

@@ -10,7 +10,7 @@
 
 namespace rdmawire::conformance {
 
-void RcExchange::begin(const Watch& watch) {
+void RcExchange::begin(const MonitoredPacket& watch) {
   started_ = true;
   first_ = next_ = watch.t.psn;
   if (!watch.agreement) return;
@@ -25,7 +25,7 @@ void RcExchange::begin(const Watch& watch) {
   const bool whole = watch.sees_all_of(watch.from);
   if (watch.agreement->by == tracking::JoinedBy::connection_manager)
     watch.say("cm.endpoint.messages.hold-for-data",
-              Ruling::of(missed == 0).unless(missed > 0 && !whole, Reason::capture_lost), watch.from, [&] {
+              RuleResult::of(missed == 0).unless(missed > 0 && !whole, Reason::capture_lost), watch.from, [&] {
                 return Statement{"the starting PSN that the CM's message named",
                                  "a first request " + std::to_string(std::abs(missed)) + " PSNs " +
                                      (missed < 0 ? "before" : "behind") + " it",
@@ -33,7 +33,7 @@ void RcExchange::begin(const Watch& watch) {
               });
   watch.say(watch.monitor.is_reused(watch.from) ? RuleId("qp.endpoint.reset.fresh-start")
                                                 : RuleId("rc.requester.psn.increments"),
-            Ruling::of(missed == 0 || (missed > 0 && !whole)).unless(watch.t.damaged, Reason::damaged), watch.from,
+            RuleResult::of(missed == 0 || (missed > 0 && !whole)).unless(watch.t.damaged, Reason::damaged), watch.from,
             [&] {
               return Statement{whole ? "the first request with the agreed PSN"
                                      : "the first request with the agreed PSN, or one behind it",
@@ -43,7 +43,7 @@ void RcExchange::begin(const Watch& watch) {
             });
 }
 
-SeenRequest RcExchange::read(const Watch& watch) const {
+SeenRequest RcExchange::read(const MonitoredPacket& watch) const {
   const auto& t = watch.t;
   SeenRequest r;
   r.psn = t.psn;
@@ -110,7 +110,7 @@ void RcExchange::count_messages(std::size_t from) {
 }
 
 // The path MTU, and so how many PSNs a READ takes, can show with its response.
-void RcExchange::settle_read(const Watch& watch) {
+void RcExchange::settle_read(const MonitoredPacket& watch) {
   if (sent_.empty() || !sent_.back().vague || watch.connection.mtu == 0) return;
   SeenRequest& read = sent_.back();
   read.vague = false;
@@ -119,13 +119,13 @@ void RcExchange::settle_read(const Watch& watch) {
 }
 
 // Whether the packet asks for what is missing of this READ.
-bool RcExchange::is_rest(const Watch& watch, const SeenRequest& read) const {
+bool RcExchange::is_rest(const MonitoredPacket& watch, const SeenRequest& read) const {
   const auto& t = watch.t;
   return t.op->operation == Operation::rdma_read_request && t.key == read.key && t.address > read.va &&
          t.address + t.length == read.va + read.length;
 }
 
-void RcExchange::append(const Watch& watch) {
+void RcExchange::append(const MonitoredPacket& watch) {
   sent_.push_back(read(watch));
   SeenRequest& r = sent_.back();
   next_ = r.end();
@@ -135,7 +135,7 @@ void RcExchange::append(const Watch& watch) {
   judge_ack_request(watch);
 }
 
-void RcExchange::insert(const Watch& watch, std::size_t at) {
+void RcExchange::insert(const MonitoredPacket& watch, std::size_t at) {
   sent_.insert(at, read(watch));
   if (sent_[at].has_own_answer()) ++reads_out_;
   count_messages(at);
@@ -149,7 +149,7 @@ void RcExchange::insert(const Watch& watch, std::size_t at) {
 }
 
 // What is answered long since, and what is too much.
-void RcExchange::forget(const Watch& watch) {
+void RcExchange::forget(const MonitoredPacket& watch) {
   const std::size_t most = watch.joined || proven_known_ ? kept_unanswered : 8 * kept;
   while (sent_.size() > kept && (sent_.size() > most || (proven_known_ && sent_[kept].end() - proven_ <= 0))) {
     const SeenRequest& gone = sent_.front();
@@ -179,15 +179,15 @@ void RcExchange::states(std::vector<std::uint64_t>& states) const {
                                 bench_.gap, bench_.reported, bench_.not_ready, bench_.failed));
 }
 
-void RcExchange::finish(Judge& judge) {
+void RcExchange::finish(Evaluator& judge) {
   for (std::size_t i = 0; i < sent_.size(); ++i) {
-    if (sent_[i].skipped) judge.judge("rc.requester.read.implied-nak", Ruling::open(Reason::capture_lost));
-    if (sent_[i].response_gap) judge.judge("rc.requester.read.gap-asked-again", Ruling::open(Reason::capture_lost));
+    if (sent_[i].skipped) judge.judge("rc.requester.read.implied-nak", RuleResult::open(Reason::capture_lost));
+    if (sent_[i].response_gap) judge.judge("rc.requester.read.gap-asked-again", RuleResult::open(Reason::capture_lost));
   }
-  if (pending_msn_.active) judge.judge(RuleId::at(pending_msn_.rule), Ruling::open(Reason::capture_lost));
+  if (pending_msn_.active) judge.judge(RuleId::at(pending_msn_.rule), RuleResult::open(Reason::capture_lost));
 }
 
-void RcExchange::request(const Watch& watch) {
+void RcExchange::request(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (watch.copy) return;
   judge_received(watch);
@@ -213,7 +213,7 @@ void RcExchange::request(const Watch& watch) {
       constexpr std::uint32_t smallest_mtu = 256;
       const auto most = static_cast<std::int32_t>(machines::psns_of_read(last.length, smallest_mtu));
       if (t.psn - last.psn < most && is_rest(watch, last)) {
-        watch.open("rc.requester.read.rest-asked-again", Reason::not_agreed);
+        watch.open("rc.requester.read.rest-asked-again", Reason::negotiation_not_seen);
         return;
       }
       if (t.psn - last.psn <= most) {
@@ -235,7 +235,7 @@ void RcExchange::request(const Watch& watch) {
   }
   const std::size_t at = before_or_at(t.psn);
   if (at == nowhere) {
-    watch.open("rc.requester.retry.identical", Reason::too_far_back);
+    watch.open("rc.requester.retry.identical", Reason::out_of_window);
     return;
   }
   SeenRequest& known = sent_[at];

@@ -1,6 +1,6 @@
 #pragma once
 /// One end of a reliable connection as requester, and the other one as its responder: the requests that were seen, what
-/// the responder is proven to have executed, and the judgements on both. IBTA vol 1, 9.7.
+/// the responder is proven to have executed, and the evaluations on both. IBTA vol 1, 9.7.
 ///
 /// What a capture shows of a requester is true of it, packet by packet; what is missing may have been lost before the
 /// capture, or by it. Of the responder's state bounds are kept: it has executed at least what its responses
@@ -16,7 +16,7 @@
 
 namespace rdmawire::conformance {
 
-struct Watch;
+struct MonitoredPacket;
 
 /// A request packet that was seen.
 struct SeenRequest {
@@ -62,10 +62,10 @@ struct SeenRequest {
 class RcExchange {
  public:
   /// A request of this end, or a response of the other one.
-  void request(const Watch& watch);
-  void response(const Watch& watch);
+  void request(const MonitoredPacket& watch);
+  void response(const MonitoredPacket& watch);
   /// Nothing more will come.
-  void finish(Judge& judge);
+  void finish(Evaluator& judge);
 
   /// Monitors::states_of, appended.
   void states(std::vector<std::uint64_t>& states) const;
@@ -78,47 +78,47 @@ class RcExchange {
   static constexpr std::size_t nowhere = SIZE_MAX;
 
   // The requests, rc_exchange.cpp
-  void begin(const Watch& watch);
-  [[nodiscard]] SeenRequest read(const Watch& watch) const;
+  void begin(const MonitoredPacket& watch);
+  [[nodiscard]] SeenRequest read(const MonitoredPacket& watch) const;
   [[nodiscard]] std::size_t before_or_at(Psn psn) const;
   [[nodiscard]] SeenRequest* covering(Psn psn);
   void count_messages(std::size_t from);
-  void settle_read(const Watch& watch);
-  [[nodiscard]] bool is_rest(const Watch& watch, const SeenRequest& read) const;
-  void append(const Watch& watch);
-  void insert(const Watch& watch, std::size_t at);
-  void forget(const Watch& watch);
+  void settle_read(const MonitoredPacket& watch);
+  [[nodiscard]] bool is_rest(const MonitoredPacket& watch, const SeenRequest& read) const;
+  void append(const MonitoredPacket& watch);
+  void insert(const MonitoredPacket& watch, std::size_t at);
+  void forget(const MonitoredPacket& watch);
 
   // Judgements on the requester, rc_requester_monitor.cpp
-  void judge_order(const Watch& watch, std::int32_t gap) const;
-  void judge_chain(const Watch& watch, std::size_t at);
-  void judge_ack_request(const Watch& watch) const;
-  void judge_again(const Watch& watch, SeenRequest& known);
-  void judge_part_of_read(const Watch& watch, SeenRequest& read);
-  void judge_round(const Watch& watch, const SeenRequest* known, std::uint32_t psns);
-  void judge_completed(const Watch& watch, const SeenRequest* known);
-  void judge_round_begin(const Watch& watch, const SeenRequest* known);
-  void end_round(const Watch& watch);
+  void judge_order(const MonitoredPacket& watch, std::int32_t gap) const;
+  void judge_chain(const MonitoredPacket& watch, std::size_t at);
+  void judge_ack_request(const MonitoredPacket& watch) const;
+  void judge_again(const MonitoredPacket& watch, SeenRequest& known);
+  void judge_part_of_read(const MonitoredPacket& watch, SeenRequest& read);
+  void judge_round(const MonitoredPacket& watch, const SeenRequest* known, std::uint32_t psns);
+  void judge_completed(const MonitoredPacket& watch, const SeenRequest* known);
+  void judge_round_begin(const MonitoredPacket& watch, const SeenRequest* known);
+  void end_round(const MonitoredPacket& watch);
 
   // Judgements on the responder, rc_responder_monitor.cpp
-  void judge_acknowledgement(const Watch& watch, SeenRequest* request);
-  void judge_sequence_nak(const Watch& watch);
-  void judge_rnr_nak(const Watch& watch, const SeenRequest* request);
-  void judge_error_nak(const Watch& watch, const SeenRequest* request);
-  void judge_read_response(const Watch& watch, SeenRequest* request);
-  void judge_atomic_response(const Watch& watch, SeenRequest* request);
-  void judge_invalid(const Watch& watch, Psn executed);
-  void judge_order_of(const Watch& watch);
-  void judge_msn(const Watch& watch, const SeenRequest* request);
-  void settle_msn(const Watch& watch, bool contiguous);
-  void judge_reads_out(const Watch& watch, SeenRequest& request);
-  void prove(const Watch& watch, Psn executed);
+  void judge_acknowledgement(const MonitoredPacket& watch, SeenRequest* request);
+  void judge_sequence_nak(const MonitoredPacket& watch);
+  void judge_rnr_nak(const MonitoredPacket& watch, const SeenRequest* request);
+  void judge_error_nak(const MonitoredPacket& watch, const SeenRequest* request);
+  void judge_read_response(const MonitoredPacket& watch, SeenRequest* request);
+  void judge_atomic_response(const MonitoredPacket& watch, SeenRequest* request);
+  void judge_invalid(const MonitoredPacket& watch, Psn executed);
+  void judge_order_of(const MonitoredPacket& watch);
+  void judge_msn(const MonitoredPacket& watch, const SeenRequest* request);
+  void settle_msn(const MonitoredPacket& watch, bool contiguous);
+  void judge_reads_out(const MonitoredPacket& watch, SeenRequest& request);
+  void prove(const MonitoredPacket& watch, Psn executed);
 
   // Where everything was seen, rc_bench_monitor.cpp
-  void judge_received(const Watch& watch);
-  void judge_sent(const Watch& watch);
-  void judge_credits(const Watch& watch);
-  void note_credits(const Watch& watch);
+  void judge_received(const MonitoredPacket& watch);
+  void judge_sent(const MonitoredPacket& watch);
+  void judge_credits(const MonitoredPacket& watch);
+  void note_credits(const MonitoredPacket& watch);
 
   bool started_ = false;
   bool start_known_ = false;  // the PSN of the first request was agreed, and it was seen

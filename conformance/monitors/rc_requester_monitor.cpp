@@ -17,9 +17,9 @@ std::string name_of(std::uint8_t opcode_value) { return std::string(opcode(opcod
 
 }  // namespace
 
-void RcExchange::judge_order(const Watch& watch, std::int32_t gap) const {
-  const Ruling ruling =
-      gap == 0 ? Ruling::holds() : Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost);
+void RcExchange::judge_order(const MonitoredPacket& watch, std::int32_t gap) const {
+  const RuleResult ruling =
+      gap == 0 ? RuleResult::holds() : RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost);
   const auto tell = [&] {
     return Statement{fmt::format("the PSN behind the last one's, {} further back", gap),
                      fmt::format("{} PSNs are left out", gap),
@@ -28,11 +28,11 @@ void RcExchange::judge_order(const Watch& watch, std::int32_t gap) const {
   watch.say("rc.requester.psn.increments", ruling, watch.from, tell);
   if (sent_.empty() || !sent_.back().is_read()) return;
   watch.say("rc.requester.psn.read-takes-responses",
-            ruling.unless(!watch.connection.mtu_negotiated, Reason::not_agreed), watch.from, tell);
+            ruling.unless(!watch.connection.mtu_negotiated, Reason::negotiation_not_seen), watch.from, tell);
 }
 
 // A packet after the one with the PSN before it: what it is, and how long.
-void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
+void RcExchange::judge_chain(const MonitoredPacket& watch, std::size_t at) {
   SeenRequest& r = sent_[at];
   const Opcode& op = r.op();
   const SeenRequest* before = at > 0 && sent_[at - 1].end() == r.psn ? &sent_[at - 1] : nullptr;
@@ -61,7 +61,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
 
   if (known) {
     const bool allowed = sequence.allows(op);
-    watch.say("rc.requester.order.as-posted", Ruling::of(allowed), watch.from, [&] {
+    watch.say("rc.requester.order.as-posted", RuleResult::of(allowed), watch.from, [&] {
       return Statement{sequence.inside ? fmt::format("the open {} goes on", to_string(sequence.operation))
                                        : std::string("a packet that begins a message"),
                        name_of(r.opcode), before ? std::vector{before->frame} : std::vector<std::uint64_t>{}};
@@ -80,7 +80,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
   constexpr std::uint32_t smallest_mtu = 256;
   if (settings.mtu == 0 && op.position == Position::only && r.payload <= smallest_mtu) settings.mtu = smallest_mtu;
   if (settings.mtu == 0) {
-    watch.open("rc.requester.length.packets-filled", Reason::not_agreed);
+    watch.open("rc.requester.length.packets-filled", Reason::negotiation_not_seen);
     return;
   }
   r.invalid = machines::malformed(responder, request, settings);
@@ -89,7 +89,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
   const bool full = op.position == Position::first || op.position == Position::middle;
   const bool certain = watch.connection.mtu_negotiated || r.invalid != InvalidRequest::payload ||
                        (full && !machines::is_path_mtu(r.payload));
-  watch.say("rc.requester.length.packets-filled", Ruling::of(!r.invalid).unless(!certain, Reason::not_agreed),
+  watch.say("rc.requester.length.packets-filled", RuleResult::of(!r.invalid).unless(!certain, Reason::negotiation_not_seen),
             watch.from, [&] {
               if (r.invalid == InvalidRequest::message_length)
                 return Statement{fmt::format("{} bytes in all, as the RETH says", r.announced),
@@ -105,15 +105,15 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
 }
 
 // Whether a message's last packet asks for an answer. Some requesters ask once for several messages.
-void RcExchange::judge_ack_request(const Watch& watch) const {
+void RcExchange::judge_ack_request(const MonitoredPacket& watch) const {
   const Opcode& op = *watch.t.op;
   if (!op.ends_message() || machines::keeps_answer(op.operation)) return;
   watch.judge.judge("rc.requester.ack-request.on-last",
-                    watch.t.ack_request ? Ruling::holds() : Ruling::open(Reason::device_knows));
+                    watch.t.ack_request ? RuleResult::holds() : RuleResult::open(Reason::device_internal));
 }
 
 // The same PSN once more.
-void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
+void RcExchange::judge_again(const MonitoredPacket& watch, SeenRequest& known) {
   const SeenRequest now = read(watch);
   const auto differs = [&]() -> std::string {
     if (now.opcode != known.opcode) return fmt::format("{} instead of {}", name_of(now.opcode), name_of(known.opcode));
@@ -130,10 +130,10 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
   const bool comparable = now.payload_known && known.payload_known;
   // A program that does not leave its buffer alone changes what is sent again, and the device is not to blame.
   const bool other_bytes = other.empty() && comparable && now.payload_crc != known.payload_crc;
-  const Ruling same = !other.empty()  ? Ruling::violated()
-                      : !comparable   ? Ruling::open(Reason::cut)
-                      : !other_bytes ? Ruling::holds()
-                                      : Ruling::violated().unless(!watch.bench, Reason::device_knows);
+  const RuleResult same = !other.empty()  ? RuleResult::violated()
+                      : !comparable   ? RuleResult::open(Reason::cut)
+                      : !other_bytes ? RuleResult::holds()
+                                      : RuleResult::violated().unless(!watch.bench, Reason::device_internal);
   const auto tell = [&](const std::string& what) {
     return Statement{fmt::format("the packet of frame {} again", known.frame), what, {known.frame}};
   };
@@ -148,7 +148,7 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
   if (now.opcode == known.opcode && (op.immediate || op.invalidate || machines::is_atomic(op.operation))) {
     const bool equal = now.immediate == known.immediate && now.invalidated == known.invalidated &&
                        now.operand == known.operand && now.compare == known.compare;
-    watch.say("rc.requester.retry.same-operands", Ruling::of(equal), watch.from, [&] {
+    watch.say("rc.requester.retry.same-operands", RuleResult::of(equal), watch.from, [&] {
       return tell(op.immediate    ? fmt::format("immediate data {:#x} instead of {:#x}", now.immediate, known.immediate)
                   : op.invalidate ? fmt::format("IETH {:#x} instead of {:#x}", now.invalidated, known.invalidated)
                                   : fmt::format("operands {:#x}, {:#x} instead of {:#x}, {:#x}", now.operand,
@@ -160,7 +160,7 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
     // What came of the response was seen; whether the requester got it is another matter.
     watch.say_of_both(
         "rc.requester.read.rest-asked-again",
-        Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind), watch.from, [&] {
+        RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream), watch.from, [&] {
           return Statement{fmt::format("what is missing behind {} packets of the response", known.responses),
                            "the whole READ again",
                            {known.frame}};
@@ -171,11 +171,11 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
 }
 
 // A request inside the PSNs of a READ: only the READ's rest can have one.
-void RcExchange::judge_part_of_read(const Watch& watch, SeenRequest& known) {
+void RcExchange::judge_part_of_read(const MonitoredPacket& watch, SeenRequest& known) {
   const auto& t = watch.t;
   if (t.op->operation != Operation::rdma_read_request) {
     watch.say("rc.requester.psn.read-takes-responses",
-              Ruling::violated().unless(!watch.connection.mtu_negotiated || known.vague, Reason::not_agreed),
+              RuleResult::violated().unless(!watch.connection.mtu_negotiated || known.vague, Reason::negotiation_not_seen),
               watch.from, [&] {
                 return Statement{fmt::format("PSNs from {} on: the READ of frame {} takes {}", (known.end() - first_),
                                              known.frame, known.psns),
@@ -189,7 +189,7 @@ void RcExchange::judge_part_of_read(const Watch& watch, SeenRequest& known) {
   const bool rest = t.key == known.key && t.address == known.va + bytes && bytes <= known.length &&
                     t.length == known.length - bytes;
   watch.say("rc.requester.read.rest-asked-again",
-            Ruling::of(rest).unless(!watch.connection.mtu_negotiated, Reason::not_agreed), watch.from, [&] {
+            RuleResult::of(rest).unless(!watch.connection.mtu_negotiated, Reason::negotiation_not_seen), watch.from, [&] {
               return Statement{
                   fmt::format("address {:#x}, key {:#x}, length {}: what is missing behind {} packets of the response",
                               known.va + bytes, known.key, known.length - bytes, into),
@@ -212,7 +212,7 @@ void RcExchange::judge_part_of_read(const Watch& watch, SeenRequest& known) {
 
 // A packet that is sent again: one more of a round, or a new one's first. `known`: its sending before; nullptr: that
 // was not seen.
-void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::uint32_t psns) {
+void RcExchange::judge_round(const MonitoredPacket& watch, const SeenRequest* known, std::uint32_t psns) {
   const auto& t = watch.t;
   again_frame_ = t.frame;
   ++again_;
@@ -226,7 +226,7 @@ void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::
     if (skips) {
       const RuleId rule = t.psn.value() < round_.start.value() ? RuleId("rc.requester.retry.psn-wraps")
                                                                : RuleId("rc.requester.retry.go-back-n");
-      watch.say(rule, Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
+      watch.say(rule, RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
         return Statement{fmt::format("relative PSN {} next", round_.next - first_),
                          fmt::format("{} PSNs are left out of the round", t.psn - round_.next),
                          {round_.frame}};
@@ -248,7 +248,7 @@ void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::
 
 // A message that an ACK completed is not sent again: who saw the ACK has nothing to send. A NAK may be answered by more
 // than it asked for.
-void RcExchange::judge_completed(const Watch& watch, const SeenRequest* known) {
+void RcExchange::judge_completed(const MonitoredPacket& watch, const SeenRequest* known) {
   const bool asked = nak_.active || rnr_.active || response_gap_frame_ != 0;
   if (!known || known->has_own_answer() || !proven_known_ || !watch.joined || asked) return;
   std::size_t end = before_or_at(watch.t.psn);
@@ -259,8 +259,8 @@ void RcExchange::judge_completed(const Watch& watch, const SeenRequest* known) {
   acknowledged_ = false;
   watch.say_of_both(
       "rc.requester.ack.completes-up-to",
-      Ruling::of(!completed)
-          .unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind)
+      RuleResult::of(!completed)
+          .unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream)
           .unless(!knew, Reason::in_flight),
       watch.from, [&] {
         return Statement{
@@ -271,7 +271,7 @@ void RcExchange::judge_completed(const Watch& watch, const SeenRequest* known) {
 }
 
 // Why it is sent again, and whether in time.
-void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known) {
+void RcExchange::judge_round_begin(const MonitoredPacket& watch, const SeenRequest* known) {
   const auto& t = watch.t;
   const bool whole = watch.sees_all_of(watch.from);
   const auto* agreed = watch.agreement ? &watch.agreement->ends[static_cast<std::size_t>(watch.from)] : nullptr;
@@ -284,7 +284,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     const bool far_enough_back = t.psn - nak_.psn <= 0;
     const bool wrapped = !far_enough_back && t.psn.value() < nak_.psn.value();
     watch.say(wrapped ? RuleId("rc.requester.retry.psn-wraps") : RuleId("rc.requester.retry.begins-at-nak"),
-              Ruling::of(far_enough_back).unless(!whole, Reason::capture_lost), watch.from, [&] {
+              RuleResult::of(far_enough_back).unless(!whole, Reason::capture_lost), watch.from, [&] {
                 return Statement{
                     fmt::format("relative PSN {}, which the NAK asks for, or one before it", nak_.psn - first_),
                     fmt::format("{} PSNs behind it", t.psn - nak_.psn),
@@ -297,7 +297,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     const bool maybe_under_way = waited < limits::in_flight_ns && !whole;
     watch.say(
         "rc.requester.rnr.timer-kept",
-        Ruling::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer)).unless(maybe_under_way, Reason::in_flight),
+        RuleResult::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer)).unless(maybe_under_way, Reason::in_flight),
         watch.from, [&] {
           return Statement{fmt::format("nothing for {:.3f} ms", static_cast<double>(rnr_.timer) / 1e6),
                            fmt::format("sent again after {:.3f} ms", static_cast<double>(waited) / 1e6),
@@ -306,7 +306,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     if (agreed && agreed->rnr_retries && *agreed->rnr_retries < machines::RcRetries::without_limit) {
       const std::uint32_t limit = *agreed->rnr_retries;
       watch.say("rc.requester.rnr.retry-count",
-                Ruling::of(round_.rnr_at_start <= limit).unless(!whole, Reason::capture_lost), watch.from, [&] {
+                RuleResult::of(round_.rnr_at_start <= limit).unless(!whole, Reason::capture_lost), watch.from, [&] {
                   return Statement{fmt::format("at most {} times again", limit),
                                    fmt::format("{} times again after RNR NAKs", round_.rnr_at_start),
                                    {rnr_.frame}};
@@ -319,8 +319,8 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     const std::int64_t timeout = agreed ? agreed->acknowledgement_timeout : 0;
     if (timeout > 0 && known) {
       const std::int64_t since = std::max(known->last_time, proven_known_ ? proven_time_ : known->last_time);
-      const Ruling ruling =
-          Ruling::of(t.time - since >= timeout - limits::clock_error(timeout)).unless(!whole, Reason::capture_lost);
+      const RuleResult ruling =
+          RuleResult::of(t.time - since >= timeout - limits::clock_error(timeout)).unless(!whole, Reason::capture_lost);
       const auto statement = [&] {
         return Statement{
             fmt::format("no sooner than {:.3f} ms", static_cast<double>(timeout) / 1e6),
@@ -334,7 +334,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     }
     if (same_place) {
       const bool soon = timeout > 0 && t.time - round_.time < timeout;
-      watch.say("rc.requester.retry.once-for-a-loss", Ruling::of(!soon).unless(!whole, Reason::capture_lost),
+      watch.say("rc.requester.retry.once-for-a-loss", RuleResult::of(!soon).unless(!whole, Reason::capture_lost),
                 watch.from, [&] {
                   return Statement{
                       "one round for one loss", "a second round from the same PSN, for no new reason", {round_.frame}};
@@ -346,7 +346,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
   const bool too_often = round_.at_start - round_.rnr_at_start > retries;
   const bool beyond_both = rnr_retries < machines::RcRetries::without_limit && round_.at_start > retries + rnr_retries;
   watch.say("rc.requester.timeout.retry-count",
-            Ruling::of(!too_often).unless(!whole && !beyond_both, Reason::capture_lost), watch.from, [&] {
+            RuleResult::of(!too_often).unless(!whole && !beyond_both, Reason::capture_lost), watch.from, [&] {
               return Statement{fmt::format("{} times again at most", retries),
                                fmt::format("{} times again, and nothing was acknowledged", round_.at_start),
                                {known ? known->frame : 0}};
@@ -359,7 +359,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
 }
 
 // A new request: the round must have come to its end.
-void RcExchange::end_round(const Watch& watch) {
+void RcExchange::end_round(const MonitoredPacket& watch) {
   if (!round_.active) return;
   round_.active = false;
   const std::int32_t left = next_ - round_.next;
@@ -369,7 +369,7 @@ void RcExchange::end_round(const Watch& watch) {
     return;
   }
   watch.say("rc.requester.retry.go-back-n",
-            Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
+            RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
               return Statement{
                   "all PSNs up to the last one that was sent", fmt::format("{} are left out", left), {round_.frame}};
             });

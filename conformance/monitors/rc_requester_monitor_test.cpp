@@ -361,7 +361,7 @@ TEST(RequesterMonitor, AProgramThatChangesItsBufferIsNotTheDevicesFault) {
     return size;
   };
   link.sends(0);
-  EXPECT_EQ(link.tally("REQ-041").open[static_cast<std::size_t>(Reason::device_knows)], 1U);
+  EXPECT_EQ(link.tally("REQ-041").open[static_cast<std::size_t>(Reason::device_internal)], 1U);
   EXPECT_THAT(link.violated(), ::testing::IsEmpty());
 }
 

@@ -31,7 +31,7 @@ std::optional<RuleId> rule_of(InvalidRequest invalid, const Opcode& op, bool ins
 
 }  // namespace
 
-void RcExchange::response(const Watch& watch) {
+void RcExchange::response(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (watch.copy || t.damaged || t.op->operation == Operation::congestion_notification) return;
   if (!started_) {
@@ -49,7 +49,7 @@ void RcExchange::response(const Watch& watch) {
   }
   SeenRequest* request = covering(t.psn);
   if (request && request->doubtful) {
-    watch.open("rc.responder.ack.in-order", Reason::other_end_deviates);
+    watch.open("rc.responder.ack.in-order", Reason::peer_violation);
     bench_.failed = true;
     msn_known_ = false;
     return;
@@ -73,7 +73,7 @@ void RcExchange::response(const Watch& watch) {
     default: return;
   }
   if (t.op->operation != Operation::acknowledge && t.has_aeth) {
-    watch.say_of_both("rc.responder.nak.opcode-acknowledge", Ruling::of(kind == syndrome_kind::ack), watch.from, [&] {
+    watch.say_of_both("rc.responder.nak.opcode-acknowledge", RuleResult::of(kind == syndrome_kind::ack), watch.from, [&] {
       return Statement{"a NAK in a packet with opcode Acknowledge",
                        fmt::format("syndrome {:#04x} in {}", t.syndrome, t.op->name),
                        {}};
@@ -90,7 +90,7 @@ void RcExchange::response(const Watch& watch) {
 }
 
 // Everything before `executed` was executed.
-void RcExchange::prove(const Watch& watch, Psn executed) {
+void RcExchange::prove(const MonitoredPacket& watch, Psn executed) {
   if (proven_known_ && executed - proven_ <= 0) return;
   judge_invalid(watch, executed);
   // READs and atomics that are behind it were answered, seen or not.
@@ -117,7 +117,7 @@ void RcExchange::prove(const Watch& watch, Psn executed) {
 }
 
 // Requests before `executed` that had to be refused.
-void RcExchange::judge_invalid(const Watch& watch, Psn executed) {
+void RcExchange::judge_invalid(const MonitoredPacket& watch, Psn executed) {
   for (std::size_t at = sent_.size(); at-- > 0;) {
     const SeenRequest& r = sent_[at];
     if (proven_known_ && r.psn - proven_ < 0) break;
@@ -125,7 +125,7 @@ void RcExchange::judge_invalid(const Watch& watch, Psn executed) {
     const bool inside = at > 0 && sent_[at - 1].after.inside;
     const auto rule = rule_of(*r.invalid, r.op(), inside);
     if (!rule) continue;
-    watch.say_of_both(*rule, Ruling::violated(), watch.from, [&] {
+    watch.say_of_both(*rule, RuleResult::violated(), watch.from, [&] {
       return Statement{fmt::format("a NAK for an invalid request to the {} of frame {}", r.op().name, r.frame),
                        fmt::format("{} with a PSN behind it: it was accepted", watch.t.op->name),
                        {r.frame}};
@@ -134,7 +134,7 @@ void RcExchange::judge_invalid(const Watch& watch, Psn executed) {
 }
 
 // Responses leave in the order of PSNs, but for those to duplicates.
-void RcExchange::judge_order_of(const Watch& watch) {
+void RcExchange::judge_order_of(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   const RuleId rule = watch.connection.service == tracking::Service::xrc
                           ? RuleId("xrc.responder.order.responses-by-psn")
@@ -147,7 +147,7 @@ void RcExchange::judge_order_of(const Watch& watch) {
   // A duplicate request, seen or not, draws a response with a PSN from before.
   const SeenRequest* request = covering(t.psn);
   if ((request && request->times > 1) || again_frame_ > ack_frame_) return;
-  watch.say_of_both(rule, Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::order_not_sure), watch.from,
+  watch.say_of_both(rule, RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::order_unknown), watch.from,
                     [&] {
                       return Statement{fmt::format("nothing before relative PSN {}", *last_response_ - first_),
                                        fmt::format("{} with relative PSN {}", t.op->name, t.psn - first_),
@@ -155,7 +155,7 @@ void RcExchange::judge_order_of(const Watch& watch) {
                     });
 }
 
-void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request) {
+void RcExchange::judge_acknowledgement(const MonitoredPacket& watch, SeenRequest* request) {
   const auto& t = watch.t;
   const Psn executed = t.psn + 1;
   const std::size_t at = before_or_at(t.psn);
@@ -166,7 +166,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
     watch.say_of_both(
         asked == Operation::flush ? RuleId("rc.responder.flush.answered")
                                   : RuleId("rc.responder.atomic-write.executed"),
-        Ruling::violated(), watch.from, [&] {
+        RuleResult::violated(), watch.from, [&] {
           return Statement{"an RDMA READ response Only without payload", std::string(t.op->name), {request->frame}};
         });
     prove(watch, executed);
@@ -174,7 +174,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
   }
   if (request && request->has_own_answer() && !request->is_read()) {
     // Linux acknowledges a duplicate so; whether that is right the sources that we have do not say.
-    watch.open("rc.responder.duplicate.newest-psn-acknowledged", Reason::device_knows);
+    watch.open("rc.responder.duplicate.newest-psn-acknowledged", Reason::device_internal);
     prove(watch, executed);
     return;
   }
@@ -182,8 +182,8 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
     // A READ is answered by its response; an ACK of a later request has that one's PSN.
     watch.say_of_both(
         "rc.responder.duplicate.newest-psn-acknowledged",
-        Ruling::violated().unless(request->vague || (!watch.connection.mtu_negotiated && t.psn - request->psn > 0),
-                                  Reason::not_agreed),
+        RuleResult::violated().unless(request->vague || (!watch.connection.mtu_negotiated && t.psn - request->psn > 0),
+                                  Reason::negotiation_not_seen),
         watch.from, [&] {
           return Statement{"the PSN of a SEND or RDMA WRITE",
                            fmt::format("an ACK with a PSN of the {} of frame {}", request->op().name, request->frame),
@@ -207,7 +207,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
         watch.holds("rc.responder.duplicate.newest-psn-acknowledged");
       } else {
         watch.say_of_both("rc.responder.ack.asked-for-once",
-                          Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
+                          RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
                           [&] {
                             return Statement{"one acknowledgement of a request that came once",
                                              fmt::format("a second one; the first in frame {}", proven_frame_),
@@ -231,7 +231,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
   }
   const bool order_sure = t.time - proven_time_ >= limits::reorder_ns || watch.sees_all_of(watch.from);
   watch.say_of_both("rc.responder.duplicate.newest-psn-acknowledged",
-                    Ruling::violated().unless(!order_sure, Reason::order_not_sure), watch.from, [&] {
+                    RuleResult::violated().unless(!order_sure, Reason::order_unknown), watch.from, [&] {
                       return Statement{
                           fmt::format("relative PSN {}, of the newest SEND or RDMA WRITE that was executed (frame {})",
                                       sent_[newest].psn - first_, proven_frame_),
@@ -240,12 +240,12 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
                     });
 }
 
-void RcExchange::judge_sequence_nak(const Watch& watch) {
+void RcExchange::judge_sequence_nak(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   const RuleId rule = "rc.responder.psn.sequence-error";
   if (proven_known_ && t.psn - proven_ < 0) {
     const bool order_sure = t.time - proven_time_ >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say_of_both(rule, Ruling::violated().unless(!order_sure, Reason::order_not_sure), watch.from, [&] {
+    watch.say_of_both(rule, RuleResult::violated().unless(!order_sure, Reason::order_unknown), watch.from, [&] {
       return Statement{fmt::format("relative PSN {} or one behind it: what is before it was executed (frame {})",
                                    proven_ - first_, proven_frame_),
                        fmt::format("a NAK for relative PSN {}", t.psn - first_),
@@ -256,7 +256,7 @@ void RcExchange::judge_sequence_nak(const Watch& watch) {
   if (nak_.times > 0 && nak_.psn == t.psn) {
     // Once more. The network may have made a copy of the first.
     const bool sure = t.time - nak_.time >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say_of_both(rule, Ruling::violated().unless(!sure, Reason::order_not_sure), watch.from, [&] {
+    watch.say_of_both(rule, RuleResult::violated().unless(!sure, Reason::order_unknown), watch.from, [&] {
       return Statement{"one NAK, then silence until the expected PSN arrives",
                        fmt::format("a further NAK with the same PSN; the last one in frame {}", nak_.frame),
                        {nak_.frame}};
@@ -272,18 +272,18 @@ void RcExchange::judge_sequence_nak(const Watch& watch) {
   rnr_.active = false;
 }
 
-void RcExchange::judge_rnr_nak(const Watch& watch, const SeenRequest* request) {
+void RcExchange::judge_rnr_nak(const MonitoredPacket& watch, const SeenRequest* request) {
   const auto& t = watch.t;
   // Adapters answer page faults of other requests with an RNR NAK too.
   const bool takes = request && machines::takes_receive(request->op());
-  watch.judge.judge("rc.responder.rnr.no-receive", takes ? Ruling::holds() : Ruling::open(Reason::device_knows));
+  watch.judge.judge("rc.responder.rnr.no-receive", takes ? RuleResult::holds() : RuleResult::open(Reason::device_internal));
   prove(watch, t.psn);
   rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(rnr_timer_ns(t.syndrome & 31)), rnr_.times + 1};
   not_ready_ = t.psn;
   nak_.active = false;
 }
 
-void RcExchange::judge_error_nak(const Watch& watch, const SeenRequest* request) {
+void RcExchange::judge_error_nak(const MonitoredPacket& watch, const SeenRequest* request) {
   const std::uint8_t code = watch.t.syndrome & 31;
   prove(watch, watch.t.psn);
   if (!request) return;
@@ -296,7 +296,7 @@ void RcExchange::judge_error_nak(const Watch& watch, const SeenRequest* request)
   if (request->has_own_answer()) watch.holds("rc.responder.nak.opcode-acknowledge");
 }
 
-void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
+void RcExchange::judge_read_response(const MonitoredPacket& watch, SeenRequest* request) {
   const auto& t = watch.t;
   if (!request) {
     watch.open("rc.responder.read.response-packets", Reason::capture_lost);
@@ -306,7 +306,7 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
   if (asked == Operation::flush || asked == Operation::atomic_write) {
     const RuleId rule = asked == Operation::flush ? RuleId("rc.responder.flush.answered")
                                                   : RuleId("rc.responder.atomic-write.executed");
-    watch.say_of_both(rule, Ruling::of(t.op->position == Position::only && t.payload == 0), watch.from, [&] {
+    watch.say_of_both(rule, RuleResult::of(t.op->position == Position::only && t.payload == 0), watch.from, [&] {
       return Statement{"an RDMA READ response Only without payload",
                        fmt::format("{} with {} bytes", t.op->name, t.payload),
                        {request->frame}};
@@ -319,7 +319,7 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
     return;
   }
   if (asked != Operation::rdma_read_request) {
-    watch.say_of_both("rc.responder.read.response-packets", Ruling::violated(), watch.from, [&] {
+    watch.say_of_both("rc.responder.read.response-packets", RuleResult::violated(), watch.from, [&] {
       return Statement{fmt::format("an answer to the {} of frame {}", request->op().name, request->frame),
                        std::string(t.op->name),
                        {request->frame}};
@@ -331,15 +331,15 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
   const std::uint32_t mtu = watch.connection.mtu;
   const bool sized = !request->vague && (mtu != 0 || at == 0);
   const bool last = at + 1 == request->psns;
-  const Ruling doubt = Ruling::violated().unless(
-      request->vague || (!watch.connection.mtu_negotiated && request->length > 256), Reason::not_agreed);
+  const RuleResult doubt = RuleResult::violated().unless(
+      request->vague || (!watch.connection.mtu_negotiated && request->length > 256), Reason::negotiation_not_seen);
   if (sized) {
     const std::uint32_t wanted = last ? request->length - at * mtu : mtu;
     constexpr std::uint32_t aeth_bytes = 4;
     const bool with_aeth = t.op->position == Position::middle && t.payload == wanted + aeth_bytes;
     watch.say_of_both(
         with_aeth ? RuleId("rc.responder.read.aeth-on-first-and-last") : RuleId("rc.responder.read.response-packets"),
-        t.payload == wanted ? Ruling::holds() : doubt, watch.from, [&] {
+        t.payload == wanted ? RuleResult::holds() : doubt, watch.from, [&] {
           return Statement{fmt::format("{} bytes in packet {} of {}", wanted, at + 1, request->psns),
                            fmt::format("{} bytes", t.payload),
                            {request->frame}};
@@ -350,19 +350,19 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
     const bool maybe_again = ends && at != 0;  // the request for the rest was not seen
     watch.say_of_both(
         "rc.responder.read.aeth-on-first-and-last",
-        ends && begins ? Ruling::holds() : doubt.unless(maybe_again, Reason::capture_lost), watch.from, [&] {
+        ends && begins ? RuleResult::holds() : doubt.unless(maybe_again, Reason::capture_lost), watch.from, [&] {
           const char* position = request->psns == 1 ? "Only" : at == 0 ? "First" : last ? "Last" : "Middle";
           return Statement{fmt::format("an RDMA READ response {}: packet {} of {}", position, at + 1, request->psns),
                            std::string(t.op->name),
                            {request->frame}};
         });
   } else {
-    watch.open("rc.responder.read.response-packets", Reason::not_agreed);
+    watch.open("rc.responder.read.response-packets", Reason::negotiation_not_seen);
   }
   if (request->answered_frame != 0 && at < request->asked_from) {
     watch.say_of_both(
         "rc.responder.duplicate.read-part-replayed",
-        Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::order_not_sure), watch.from, [&] {
+        RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::order_unknown), watch.from, [&] {
           return Statement{
               fmt::format("what frame {} asks for, from packet {} on", request->last_frame, request->asked_from + 1),
               fmt::format("packet {}", at + 1),
@@ -384,9 +384,9 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
     // Its first answer, and one behind it came before.
     const bool sure = t.time - request->skipped_time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     watch.say_of_both("rc.responder.order.behind-read",
-                      Ruling::violated()
+                      RuleResult::violated()
                           .unless(!watch.sees_all_of(watch.from), Reason::capture_lost)
-                          .unless(!sure, Reason::order_not_sure),
+                          .unless(!sure, Reason::order_unknown),
                       watch.from, [&] {
                         return Statement{"all of the READ's responses before the answer to a request behind it",
                                          fmt::format("{} after one", t.op->name),
@@ -398,14 +398,14 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
   if (last && sized) judge_reads_out(watch, *request);
 }
 
-void RcExchange::judge_atomic_response(const Watch& watch, SeenRequest* request) {
+void RcExchange::judge_atomic_response(const MonitoredPacket& watch, SeenRequest* request) {
   const auto& t = watch.t;
   if (!request) {
     watch.open("rc.responder.atomic.result", Reason::capture_lost);
     return;
   }
   if (!machines::is_atomic(request->op().operation)) {
-    watch.say_of_both("rc.responder.atomic.result", Ruling::violated(), watch.from, [&] {
+    watch.say_of_both("rc.responder.atomic.result", RuleResult::violated(), watch.from, [&] {
       return Statement{fmt::format("an answer to the {} of frame {}", request->op().name, request->frame),
                        std::string(t.op->name),
                        {request->frame}};
@@ -415,7 +415,7 @@ void RcExchange::judge_atomic_response(const Watch& watch, SeenRequest* request)
   judge_order_of(watch);
   if (request->has_original) {
     watch.say_of_both(
-        "rc.responder.duplicate.atomic-saved-result", Ruling::of(request->original == t.operand), watch.from, [&] {
+        "rc.responder.duplicate.atomic-saved-result", RuleResult::of(request->original == t.operand), watch.from, [&] {
           return Statement{fmt::format("the saved value {:#x} of frame {}", request->original, request->answered_frame),
                            fmt::format("{:#x}", t.operand),
                            {request->frame, request->answered_frame}};
@@ -433,7 +433,7 @@ void RcExchange::judge_atomic_response(const Watch& watch, SeenRequest* request)
 }
 
 // A READ or an atomic has its answer: how many were on the wire until now?
-void RcExchange::judge_reads_out(const Watch& watch, SeenRequest& request) {
+void RcExchange::judge_reads_out(const MonitoredPacket& watch, SeenRequest& request) {
   if (request.answered_frame != 0) return;
   request.answered_frame = watch.t.frame;
   const std::uint32_t out = reads_out_--;
@@ -445,7 +445,7 @@ void RcExchange::judge_reads_out(const Watch& watch, SeenRequest& request) {
   const std::uint32_t limit = std::min(*own, *peer);
   if (limit == 0) return;  // some say 0 and mean that they do not say it
   watch.say_of_both("rc.requester.read.at-most-outstanding",
-                    Ruling::of(out <= limit).unless(lost_, Reason::capture_lost), requester, [&] {
+                    RuleResult::of(out <= limit).unless(lost_, Reason::capture_lost), requester, [&] {
                       return Statement{fmt::format("{} at most, as the two ends agreed", limit),
                                        fmt::format("{} READs and atomics were on the wire, unanswered", out),
                                        {watch.agreement->frame, request.frame}};
@@ -454,7 +454,7 @@ void RcExchange::judge_reads_out(const Watch& watch, SeenRequest& request) {
 
 // MSN counts the messages that were completed: not less than those that the response acknowledges, and not more than
 // were seen to end. What was before the first request is known, or bounded by the responses so far.
-void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
+void RcExchange::judge_msn(const MonitoredPacket& watch, const SeenRequest* request) {
   const auto& t = watch.t;
   const std::uint8_t kind = t.syndrome >> 5 & 3;
   const bool first_of_read = t.op->operation == Operation::rdma_read_response && !t.op->ends_message();
@@ -493,16 +493,16 @@ void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
   };
   if (above < 0) {
     // Responses that others overtook have the MSN of their time, and so its PSN.
-    watch.say_of_both(rule, Ruling::violated(), watch.from, tell);
+    watch.say_of_both(rule, RuleResult::violated(), watch.from, tell);
     msn_known_ = false;
     return;
   }
   if (below < 0) {
     // Requests that the capture missed behind the last one may explain it: the next request tells.
     if (!watch.joined) {
-      watch.open(rule, Reason::joined_by_inference);
+      watch.open(rule, Reason::paired_by_inference);
     } else if (watch.sees_all_of(watch.from)) {
-      watch.say(rule, Ruling::violated(), watch.from, tell);
+      watch.say(rule, RuleResult::violated(), watch.from, tell);
     } else {
       pending_msn_ = {true, rule.index(), watch.place(watch.from), tell()};
     }
@@ -523,11 +523,11 @@ void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
 }
 
 // A new request, next to the last one or not.
-void RcExchange::settle_msn(const Watch& watch, bool contiguous) {
+void RcExchange::settle_msn(const MonitoredPacket& watch, bool contiguous) {
   if (!pending_msn_.active) return;
   pending_msn_.active = false;
   const RuleId rule = RuleId::at(pending_msn_.rule);
-  Violation* violation = watch.judge.judge(rule, Ruling::violated().unless(!contiguous, Reason::capture_lost),
+  Violation* violation = watch.judge.judge(rule, RuleResult::violated().unless(!contiguous, Reason::capture_lost),
                                            pending_msn_.place, [&] { return pending_msn_.statement; });
   if (violation) watch.monitor.draw(violation);
 }

@@ -18,7 +18,7 @@ using captures::analysis::to_text;
 
 std::string seconds(std::int64_t ns) {
   std::string text;
-  faces::append_seconds(text, ns);
+  output::append_seconds(text, ns);
   return text;
 }
 Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
@@ -33,7 +33,7 @@ Json rule_head(const Rule& rule) {
 }
 
 /// What an AETH says, in words.
-Json answer_of(const Rung& rung) {
+Json answer_of(const SequenceEntry& rung) {
   if (!rung.has_aeth) return {};
   const std::uint8_t kind = rung.syndrome >> 5 & 3, code = rung.syndrome & 31;
   if (kind == syndrome_kind::ack) return fmt::format("ACK, MSN {}", rung.msn);
@@ -44,7 +44,7 @@ Json answer_of(const Rung& rung) {
   return fmt::format("NAK {}, MSN {}", name ? std::string(name->name) : fmt::format("{}", code), rung.msn);
 }
 
-Json rung_json(const Rung& rung, const Violation& violation) {
+Json rung_json(const SequenceEntry& rung, const Violation& violation) {
   const auto& related = violation.statement.related;
   const bool is_related = std::find(related.begin(), related.end(), rung.frame) != related.end();
   return Json{{"frame", rung.frame},
@@ -101,11 +101,11 @@ Json violation_json(const Violation& violation, const CheckResult& result, std::
   for (const std::uint64_t frame : violation.statement.related)
     if (frame != 0) json["related"].push_back(frame);
   json["ladder"] = Json::array();
-  for (const Rung& rung : violation.ladder) json["ladder"].push_back(rung_json(rung, violation));
+  for (const SequenceEntry& rung : violation.ladder) json["ladder"].push_back(rung_json(rung, violation));
   return json;
 }
 
-Json rule_json_of(std::size_t index, const Tally& tally) {
+Json rule_json_of(std::size_t index, const ResultCounters& tally) {
   Json json = rule_head(rules[index]);
   json["monitored"] = is_monitored(RuleId::at(index));
   json["state"] = tally.state();
@@ -142,7 +142,7 @@ Json summary_json(const CheckResult& result) {
   Json states{{"held", 0}, {"violated", 0}, {"inconclusive", 0}, {"not exercised", 0}};
   Json levels{{"shall", 0}, {"should", 0}, {"may", 0}, {"tool", 0}};
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    const Tally& tally = result.tallies[i];
+    const ResultCounters& tally = result.tallies[i];
     held += tally.holds;
     violated += tally.violated;
     open += tally.inconclusive();
@@ -158,9 +158,9 @@ Json summary_json(const CheckResult& result) {
               {"connections", result.connections.size()},
               {"rules", states},
               {"violated_by_level", levels},
-              {"judgements", {{"held", held}, {"violated", violated}, {"inconclusive", open}}},
+              {"evaluations", {{"held", held}, {"violated", violated}, {"inconclusive", open}}},
               {"violations", result.violations.size()},
-              {"untold_violations", result.untold}};
+              {"omitted_violations", result.untold}};
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Flows {
 };
 
 /// One thread's share of the work.
-class Share final : public analysis::FrameTaker {
+class Share final : public analysis::FrameConsumer {
  public:
   Share(const CheckOptions& options, unsigned share, unsigned shares, const std::optional<Flows>& only)
       : options_(options),
@@ -68,7 +68,7 @@ class Share final : public analysis::FrameTaker {
 
   const CheckOptions& options_;
   unsigned share_;
-  analysis::Division division_;
+  analysis::Sharder division_;
   const std::optional<Flows>& only_;
   Monitors monitors_;
   tracking::Dissector dissector_;
@@ -78,7 +78,7 @@ class Share final : public analysis::FrameTaker {
 
 /// Takes a share's results into the whole.
 void take(CheckResult& result, Share& share) {
-  Judge& judge = share.monitors().judge();
+  Evaluator& judge = share.monitors().judge();
   for (std::size_t i = 0; i < rules.size(); ++i) result.tallies[i].add(judge.tallies()[i]);
   for (Violation& violation : judge.violations())
     if (violation.count != 0) result.violations.push_back(std::move(violation));
@@ -97,7 +97,7 @@ bool CheckResult::violated(Level level) const {
 
 CheckResult check(const CheckOptions& options) {
   CheckResult result;
-  analysis::Walk walk(options, result.troubles);
+  analysis::CaptureScan walk(options, result.troubles);
   result.input.connection = options.monitors.connection;
   if (options.filter) result.input.filter = options.filter->text();
   std::optional<Flows> only;
@@ -133,12 +133,12 @@ CheckResult check(const CheckOptions& options) {
     only->last_frame = c.last_frame;
   }
 
-  const unsigned shares = walk.seekable() && !options.filter && !only ? analysis::Walk::shares(options.threads) : 1;
+  const unsigned shares = walk.seekable() && !options.filter && !only ? analysis::CaptureScan::shares(options.threads) : 1;
   std::vector<std::unique_ptr<Share>> all;
   for (unsigned share = 0; share < shares; ++share)
     all.push_back(std::make_unique<Share>(options, share, shares, only));
   std::vector<analysis::Input> unused(shares);
-  analysis::Walk::divide(shares, [&](unsigned share) {
+  analysis::CaptureScan::divide(shares, [&](unsigned share) {
     walk.through(*all[share], share == 0, share == 0 ? result.input : unused[share], result.troubles);
     all[share]->finish();
   });

@@ -1,5 +1,5 @@
 #pragma once
-/// From capture files to judgements: reading, dissecting, tracking and monitoring, by one thread or several.
+/// From capture files to evaluations: reading, dissecting, tracking and monitoring, by one thread or several.
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace rdmawire::conformance {
 
 struct CheckOptions : captures::analysis::WalkOptions {
-  const faces::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
+  const output::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
   unsigned threads = 1;                   ///< at most; streams, filters and a chosen connection take one
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
@@ -25,7 +25,7 @@ struct CheckOptions : captures::analysis::WalkOptions {
 
 /// What was found. The same for any number of threads.
 struct CheckResult {
-  std::array<Tally, rules.size()> tallies{};  ///< by rule
+  std::array<ResultCounters, rules.size()> tallies{};  ///< by rule
   std::vector<Violation> violations;          ///< in the order of their first frames
   std::uint64_t untold = 0;                   ///< violations that were counted alone
   std::unordered_map<std::uint64_t, Connection> connections;

@@ -72,7 +72,7 @@ class Streamed {
   /// The next packet does not know of what the other end sent since now.
   void forget(End end) { known_[static_cast<int>(end)] = next[1 - static_cast<int>(end)]; }
 
-  const Tally& tally(std::string_view rule) {
+  const ResultCounters& tally(std::string_view rule) {
     finish();
     return tally_of(monitors, rule);
   }
@@ -85,7 +85,7 @@ class Streamed {
       EXPECT_FALSE(v.statement.expected.empty());
       EXPECT_FALSE(v.statement.actual.empty());
       EXPECT_NE(v.statement.expected, v.statement.actual) << v.of().id;
-      EXPECT_TRUE(std::ranges::any_of(v.ladder, [&](const Rung& rung) { return rung.frame == v.place.frame; }))
+      EXPECT_TRUE(std::ranges::any_of(v.ladder, [&](const SequenceEntry& rung) { return rung.frame == v.place.frame; }))
           << v.of().id << ": the ladder lacks the frame itself";
       lines.push_back(std::string(v.of().alias) + (v.place.end == End::a ? " a " : " b ") +
                       std::to_string(v.place.frame));

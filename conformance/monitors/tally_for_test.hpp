@@ -9,7 +9,7 @@
 
 namespace rdmawire::conformance::testing {
 
-inline const Tally& tally_of(Monitors& monitors, std::string_view rule) {
+inline const ResultCounters& tally_of(Monitors& monitors, std::string_view rule) {
   const Rule* const found = find_rule(rule);
   EXPECT_NE(found, nullptr) << rule;
   return monitors.judge().tallies()[static_cast<std::size_t>(found - rules.data())];

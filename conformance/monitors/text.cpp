@@ -15,7 +15,7 @@ namespace analysis = captures::analysis;
 using analysis::counted;
 using analysis::number;
 using analysis::word;
-using faces::Ink;
+using output::TextStyle;
 
 /// Of iWARP: ports in place of queue pairs, bytes of the stream in place of PSNs.
 bool is_stream(const Json& violation) { return violation.at("service") == "iWARP"; }
@@ -58,10 +58,10 @@ class Printer : analysis::TextPage {
     }
     if (violations.size() > options_.most_violations)
       page_.line()
-          .put(Ink::dim, fmt::format("  and {} more; --json has all", violations.size() - options_.most_violations))
+          .put(TextStyle::dim, fmt::format("  and {} more; --json has all", violations.size() - options_.most_violations))
           .line();
     if (options_.coverage) coverage();
-    page_.line().put(Ink::dim, word(report_.at("notice"))).line();
+    page_.line().put(TextStyle::dim, word(report_.at("notice"))).line();
   }
 
  private:
@@ -73,7 +73,7 @@ class Printer : analysis::TextPage {
   }
 
   void one_line(const Json& violation) {
-    page_.put(Ink::bad, word(violation.at("rule")))
+    page_.put(TextStyle::bad, word(violation.at("rule")))
         .put(fmt::format("  {}  {}: expected {}; {}", who(violation), when(violation), word(violation.at("expected")),
                          word(violation.at("actual"))))
         .line();
@@ -84,36 +84,36 @@ class Printer : analysis::TextPage {
     const Json& files = report_.at("input").at("files");
     std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
     if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
-    page_.put(Ink::strong, name).line();
+    page_.put(TextStyle::strong, name).line();
     labelled("traffic", fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"),
                                     counted(number(s.at("connections")), "connection", "connections")));
     const Json& states = s.at("rules");
     labelled("rules", fmt::format("{} held, {} violated, {} inconclusive, {} not exercised", number(states.at("held")),
                                   number(states.at("violated")), number(states.at("inconclusive")),
                                   number(states.at("not exercised"))));
-    const Json& judgements = s.at("judgements");
-    labelled("judgements", fmt::format("{} held, {} violated, {} inconclusive", number(judgements.at("held")),
-                                       number(judgements.at("violated")), number(judgements.at("inconclusive"))));
+    const Json& evaluations = s.at("evaluations");
+    labelled("evaluations", fmt::format("{} held, {} violated, {} inconclusive", number(evaluations.at("held")),
+                                       number(evaluations.at("violated")), number(evaluations.at("inconclusive"))));
     const std::uint64_t shall = number(s.at("violated_by_level").at("shall"));
     if (number(s.at("violations")) == 0)
-      labelled("result", "no deviation seen", 14, Ink::good);
+      labelled("result", "no deviation seen", 14, TextStyle::good);
     else
       labelled("result",
                fmt::format("{}, of {}, {} of them what a device shall do",
                            counted(number(s.at("violations")), "deviation", "deviations"),
                            counted(number(states.at("violated")), "rule", "rules"), shall),
-               14, shall ? Ink::bad : Ink::notice);
+               14, shall ? TextStyle::bad : TextStyle::notice);
     if (number(report_.at("input").at("evicted_packets")) != 0)
-      labelled("inexact", "some connections found no room and were not judged to their end", 14, Ink::notice);
+      labelled("inexact", "some connections found no room and were not judged to their end", 14, TextStyle::notice);
     for (const Json& file : files)
-      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, Ink::bad);
+      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, TextStyle::bad);
   }
 
   void whole(const Json& violation) {
     page_.line()
-        .put(word(violation.at("level")) == "shall" ? Ink::bad : Ink::notice, "✗ ")
-        .put(Ink::strong, word(violation.at("rule")))
-        .put(Ink::dim, fmt::format("  {}  {}", word(violation.at("alias")), word(violation.at("level"))))
+        .put(word(violation.at("level")) == "shall" ? TextStyle::bad : TextStyle::notice, "✗ ")
+        .put(TextStyle::strong, word(violation.at("rule")))
+        .put(TextStyle::dim, fmt::format("  {}  {}", word(violation.at("alias")), word(violation.at("level"))))
         .line();
     labelled("who", who(violation));
     labelled("when", when(violation));
@@ -137,20 +137,20 @@ class Printer : analysis::TextPage {
     for (const Json& rung : rungs) {
       const bool a = word(rung.at("from")) == "a";
       const std::string note = word(rung.at("note"));
-      page_.put(note == "violation" ? Ink::bad
-                : note == "related" ? Ink::notice
-                                    : Ink::plain,
+      page_.put(note == "violation" ? TextStyle::bad
+                : note == "related" ? TextStyle::notice
+                                    : TextStyle::plain,
                 note == "violation" ? "  ▸ " : "    ");
-      page_.put(Ink::dim, fmt::format("{:>8} {:>12.3f} ms  ", number(rung.at("frame")),
+      page_.put(TextStyle::dim, fmt::format("{:>8} {:>12.3f} ms  ", number(rung.at("frame")),
                                       static_cast<double>(ns(rung) - origin) / 1e6));
-      page_.put(a ? Ink::request : Ink::response, a ? "a ──▶ b  " : "a ◀── b  ");
+      page_.put(a ? TextStyle::request : TextStyle::response, a ? "a ──▶ b  " : "a ◀── b  ");
       std::string text = fmt::format("{:<26} {} {:<6}", word(rung.at("opcode_name")),
                                      is_stream(violation) ? "byte" : "PSN", number(rung.at("psn")));
       if (number(rung.at("payload"))) text += fmt::format(" {} bytes", number(rung.at("payload")));
       if (rung.at("ack_request").get<bool>()) text += " AckReq";
       if (!rung.at("answer").is_null()) text += " " + word(rung.at("answer"));
       if (!note.empty() && note != "violation") text += "  (" + note + ")";
-      page_.put(note == "violation" ? Ink::strong : Ink::plain, text).line();
+      page_.put(note == "violation" ? TextStyle::strong : TextStyle::plain, text).line();
     }
   }
 

@@ -12,7 +12,7 @@ void UnreliableSender::states(std::vector<std::uint64_t>& states) const {
       state_number(started_, sequence_known_, sequence_.inside, sequence_.inside ? sequence_.operation : Operation{}));
 }
 
-void UnreliableSender::packet(const Watch& watch) {
+void UnreliableSender::packet(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (watch.copy || t.damaged) return;
   constexpr std::int32_t far = 1 << 16, remembered = 64;
@@ -27,20 +27,20 @@ void UnreliableSender::packet(const Watch& watch) {
   if (ahead < 0) {
     const std::int32_t back = -ahead - 1;
     if (back >= remembered) {
-      watch.open("uc.requester.completion.when-sent", Reason::too_far_back);
+      watch.open("uc.requester.completion.when-sent", Reason::out_of_window);
       return;
     }
     const bool before = seen_ >> back & 1;
     seen_ |= std::uint64_t{1} << back;
     // What was not seen came late; what was seen comes again.
     if (!before) {
-      watch.open("uc.requester.psn.increments", Reason::order_not_sure);
+      watch.open("uc.requester.psn.increments", Reason::order_unknown);
       return;
     }
     // The next packet of the message with the same PSN is no repetition.
     const bool goes_on = back == 0 && sequence_.inside && !t.op->begins_message();
     watch.say(goes_on ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
-              Ruling::violated(), watch.from, [&] {
+              RuleResult::violated(), watch.from, [&] {
                 return Statement{
                     "nothing is sent again", fmt::format("the PSN of {} packets before once more", back + 1), {}};
               });
@@ -48,7 +48,7 @@ void UnreliableSender::packet(const Watch& watch) {
   }
   if (ahead > 0) {
     watch.say(
-        "uc.requester.psn.increments", Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
+        "uc.requester.psn.increments", RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
         watch.from, [&] {
           return Statement{"the PSN behind the last one's", fmt::format("{} PSNs are left out", ahead), {last_frame_}};
         });
@@ -66,10 +66,10 @@ void UnreliableSender::packet(const Watch& watch) {
   watch.holds("uc.responder.response.none");
 }
 
-void judge_unreliable_response(const Watch& watch) {
+void judge_unreliable_response(const MonitoredPacket& watch) {
   watch.say(
       "uc.responder.response.none",
-      Ruling::violated().unless(watch.t.damaged, Reason::damaged).unless(!watch.joined, Reason::joined_by_inference),
+      RuleResult::violated().unless(watch.t.damaged, Reason::damaged).unless(!watch.joined, Reason::paired_by_inference),
       watch.from, [&] {
         return Statement{"no response of any kind", std::string(watch.t.op->name), {}};
       });

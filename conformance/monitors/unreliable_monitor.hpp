@@ -9,12 +9,12 @@
 
 namespace rdmawire::conformance {
 
-struct Watch;
+struct MonitoredPacket;
 
 /// One end of a UC connection, as sender.
 class UnreliableSender {
  public:
-  void packet(const Watch& watch);
+  void packet(const MonitoredPacket& watch);
   /// Monitors::states_of, appended.
   void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool started() const { return started_; }
@@ -30,6 +30,6 @@ class UnreliableSender {
 };
 
 /// A response on an unreliable connection.
-void judge_unreliable_response(const Watch& watch);
+void judge_unreliable_response(const MonitoredPacket& watch);
 
 }  // namespace rdmawire::conformance

@@ -36,7 +36,7 @@ inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
 /// network changes the order of what is so far apart. The REQ is frame 1.
 class Watched {
  public:
-  struct Agreed {
+  struct NegotiatedParameters {
     bool joined = true;
     bool bench = false;  ///< Trust::everywhere
     tracking::Service service = tracking::Service::rc;
@@ -45,8 +45,8 @@ class Watched {
   };
   static constexpr std::uint32_t qp_a = 0x11, qp_b = 0x12, first_a = 100, first_b = 500;
 
-  Watched() : Watched(Agreed{}) {}
-  explicit Watched(const Agreed& agreed) : monitors(monitor_options(agreed)), pairs_(monitors, options()) {
+  Watched() : Watched(NegotiatedParameters{}) {}
+  explicit Watched(const NegotiatedParameters& agreed) : monitors(monitor_options(agreed)), pairs_(monitors, options()) {
     packet_.link = LinkType::raw_ip;
     packet_.number = 1;
     if (!agreed.joined) return;
@@ -138,7 +138,7 @@ class Watched {
   }
 
   /// The rule's counts, by id or alias, when all is said.
-  const Tally& tally(std::string_view rule) {
+  const ResultCounters& tally(std::string_view rule) {
     finish();
     return tally_of(monitors, rule);
   }
@@ -162,7 +162,7 @@ class Watched {
   std::function<std::size_t(std::uint8_t*, std::size_t)> change;
 
  private:
-  static MonitorOptions monitor_options(const Agreed& agreed) {
+  static MonitorOptions monitor_options(const NegotiatedParameters& agreed) {
     MonitorOptions result;
     result.trust.at = agreed.at;
     result.trust.everywhere = agreed.bench;
@@ -185,7 +185,7 @@ class Watched {
 struct Example {
   const char* alias;
   End end;  ///< who breaks it
-  Watched::Agreed agreed;
+  Watched::NegotiatedParameters agreed;
   std::function<void(Watched&)> broken, kept, lossy;
 };
 
@@ -204,7 +204,7 @@ inline void hold(const Example& example) {
       EXPECT_FALSE(v.statement.expected.empty());
       EXPECT_FALSE(v.statement.actual.empty());
       EXPECT_NE(v.statement.expected, v.statement.actual);
-      EXPECT_TRUE(std::any_of(v.ladder.begin(), v.ladder.end(), [&](const Rung& r) {
+      EXPECT_TRUE(std::any_of(v.ladder.begin(), v.ladder.end(), [&](const SequenceEntry& r) {
         return r.frame == v.place.frame;
       })) << "the ladder lacks the frame itself";
     }
@@ -217,7 +217,7 @@ inline void hold(const Example& example) {
     EXPECT_THAT(link.violated(), ::testing::IsEmpty());
   }
   if (example.lossy) {
-    Watched::Agreed agreed = example.agreed;
+    Watched::NegotiatedParameters agreed = example.agreed;
     agreed.bench = false;
     agreed.at.clear();
     Watched link(agreed);

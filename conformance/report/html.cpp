@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 // So that a report of any device opens at once; the captures and report.json have the rest.
 constexpr std::size_t first_steps = 300, last_steps = 100;  // of a case
-constexpr std::size_t most_bytes = 256;                    // of a frame
+constexpr std::size_t max_bytes = 256;                    // of a frame
 constexpr std::size_t most_frames = 20'000;
 
 /// Frames with their headers, each frame once.
@@ -42,7 +42,7 @@ class Frames {
  private:
   std::unordered_map<std::string, std::size_t> known_;
   tracking::Packet packet_;
-  faces::JsonWriter writer_;
+  output::JsonWriter writer_;
   std::string text_;
 };
 
@@ -64,7 +64,7 @@ Json steps_of(const Transcript& transcript, Frames& frames) {
     step["length"] = frame.size();
     if (const auto at = frames.of(frame)) step["decoded"] = *at;
     std::string hex = step["frame"].get<std::string>();
-    hex.resize(std::min(hex.size(), 2 * most_bytes));
+    hex.resize(std::min(hex.size(), 2 * max_bytes));
     step["frame"] = std::move(hex);
   }
   return steps;

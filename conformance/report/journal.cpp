@@ -36,7 +36,7 @@ bool add_tallies(const Json& line, CaseResult& result) {
     for (const auto& [id, counts] : all.items()) {
       const Rule* rule = find_rule(id);
       if (!rule) return false;
-      Tally& tally = result.observed.tallies[static_cast<std::size_t>(rule - rules.data())];
+      ResultCounters& tally = result.observed.tallies[static_cast<std::size_t>(rule - rules.data())];
       counts.at(0).get_to(tally.holds);
       counts.at(1).get_to(tally.violated);
       counts.at(2).get_to(tally.open);

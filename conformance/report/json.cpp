@@ -152,7 +152,7 @@ Json rules_of(const Report& report) {
   Json list = Json::array();
   for (const RuleId rule : report.watched()) {
     const auto found = observed.tallies.find(rule.index());
-    const Tally tally = found == observed.tallies.end() ? Tally{} : found->second;
+    const ResultCounters tally = found == observed.tallies.end() ? ResultCounters{} : found->second;
     list.push_back({{"rule", rule->id},
                     {"alias", rule->alias},
                     {"state", tally.state()},

@@ -101,9 +101,9 @@ std::string summary(const Report& report) {
                          [&](const auto& entry) { return which(entry.second); });
   };
   text += fmt::format("observed in their frames: {} rules held, {} violated, {} inconclusive, {} not exercised\n",
-                      count([](const Tally& t) { return t.holds != 0 && t.violated == 0; }),
-                      count([](const Tally& t) { return t.violated != 0; }),
-                      count([](const Tally& t) { return t.holds == 0 && t.violated == 0; }),
+                      count([](const ResultCounters& t) { return t.holds != 0 && t.violated == 0; }),
+                      count([](const ResultCounters& t) { return t.violated != 0; }),
+                      count([](const ResultCounters& t) { return t.holds == 0 && t.violated == 0; }),
                       report.watched().size() - observed.tallies.size());
   if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;

@@ -11,14 +11,14 @@
 namespace rdmawire::conformance {
 namespace {
 
-using faces::Ink;
-using faces::Page;
+using output::TextStyle;
+using output::Page;
 
 /// The widest line that text is broken into.
 constexpr std::size_t width = 110;
 
 /// `text` broken between words, its lines beginning at `column`.
-void put_broken(Page& page, std::size_t column, std::string_view text, Ink ink = Ink::plain) {
+void put_broken(Page& page, std::size_t column, std::string_view text, TextStyle ink = TextStyle::plain) {
   page.to(column);
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(' '));
@@ -34,11 +34,11 @@ void put_broken(Page& page, std::size_t column, std::string_view text, Ink ink =
   page.line();
 }
 
-Ink ink_of(Level level) {
+TextStyle ink_of(Level level) {
   switch (level) {
-    case Level::shall: return Ink::plain;
-    case Level::should: return Ink::notice;
-    default: return Ink::dim;
+    case Level::shall: return TextStyle::plain;
+    case Level::should: return TextStyle::notice;
+    default: return TextStyle::dim;
   }
 }
 
@@ -71,13 +71,13 @@ std::string explain_rule(const Rule& rule, bool colours) {
   std::string out;
   Page page(out, colours);
   constexpr std::size_t column = 10;
-  page.put(Ink::strong, rule.id);
-  if (!rule.alias.empty()) page.put("  ").put(Ink::dim, rule.alias);
+  page.put(TextStyle::strong, rule.id);
+  if (!rule.alias.empty()) page.put("  ").put(TextStyle::dim, rule.alias);
   page.put("  ").put(ink_of(rule.level), to_string(rule.level)).line();
   put_broken(page, 2, rule.sentence);
   const auto row = [&](std::string_view name, std::string_view text) {
     if (text.empty()) return;
-    page.to(2).put(Ink::dim, name);
+    page.to(2).put(TextStyle::dim, name);
     put_broken(page, column, text);
   };
   row("for", to_string(rule.services));
@@ -85,7 +85,7 @@ std::string explain_rule(const Rule& rule, bool colours) {
   row("judged", how(rule.mode));
   row("by", rule.stimulus);
   for (std::size_t i = 0; i < rule.sources().size(); ++i) {
-    if (i == 0) page.to(2).put(Ink::dim, "clause");
+    if (i == 0) page.to(2).put(TextStyle::dim, "clause");
     put_broken(page, column, to_string(rule.sources()[i]));
   }
   return out;
@@ -95,10 +95,10 @@ std::string list_rules(std::span<const Rule* const> chosen, bool colours) {
   std::string out;
   Page page(out, colours);
   for (const Rule* rule : chosen) {
-    page.put(Ink::dim, rule->alias).to(9);
+    page.put(TextStyle::dim, rule->alias).to(9);
     page.put(ink_of(rule->level), to_string(rule->level)).to(17);
     page.put(to_string(rule->mode)).to(26);
-    page.put(Ink::strong, rule->id).line();
+    page.put(TextStyle::strong, rule->id).line();
     put_broken(page, 26, rule->sentence);
   }
   return out;

@@ -30,15 +30,15 @@ std::string meanings(const std::string& query, bool json, bool colours) {
   std::string out;
   const bool all_events = query == "events";
   const std::string_view event = all_events ? std::string_view() : std::string_view(query);
-  const std::string events = json ? faces::explain_events_json(event) : faces::explain_events(event, colours);
-  const std::vector<faces::Topic> topics = all_events ? std::vector<faces::Topic>() : faces::find_topics(query);
+  const std::string events = json ? output::explain_events_json(event) : output::explain_events(event, colours);
+  const std::vector<output::Topic> topics = all_events ? std::vector<output::Topic>() : output::find_topics(query);
   for (std::size_t i = 0; i < topics.size(); ++i) {
     if (json) {
-      out += faces::explain_json(topics[i]) + "\n";
+      out += output::explain_json(topics[i]) + "\n";
       continue;
     }
     if (i) out += '\n';
-    out += faces::explain(topics[i], colours);
+    out += output::explain(topics[i], colours);
   }
   if (!events.empty() && !topics.empty() && !json) out += '\n';
   return out + events;
@@ -57,7 +57,7 @@ std::string explanation(const std::string& query, bool json, bool colours) {
 std::vector<std::string> nearest_explained(const std::string& query) {
   std::vector<std::string> names;
   for (const std::string_view rule : nearest_rules(query)) names.emplace_back(rule);
-  if (names.empty()) names = faces::nearest_topics(query);
+  if (names.empty()) names = output::nearest_topics(query);
   return names;
 }
 

@@ -101,7 +101,7 @@ std::vector<std::string_view> nearest_rules(std::string_view name, std::size_t c
     std::string plain(candidate);
     std::ranges::transform(plain, plain.begin(), lower);
     const std::size_t limit = std::max(wanted.size(), plain.size()) / 3;
-    const std::size_t distance = faces::edit_distance(wanted, plain, limit);
+    const std::size_t distance = output::edit_distance(wanted, plain, limit);
     if (distance > limit) return;
     const auto first = std::ranges::mismatch(wanted, plain).in2;
     near.push_back({distance, static_cast<std::size_t>(plain.end() - first), candidate});

@@ -72,12 +72,12 @@ struct Run {
   bool done = false;
   CaseResult result;
   bool spoilt = false;  ///< the target cannot be used for another case
-  std::optional<Gone> gone;
+  std::optional<DeviceLost> gone;
 
   void operator()() {
     DeviceUnderTest& device = target->device();
     CaseResult made = run_case(*which, device, seed_of(*which, seed_of_run));
-    std::optional<Gone> lost = target->gone();
+    std::optional<DeviceLost> lost = target->gone();
     bool broken = lost.has_value();
     if (!lost) {
       const auto trouble = [&](std::string what) {
@@ -309,7 +309,7 @@ class Work {
 
   std::optional<CaseResult> judged(Run& run, std::thread& thread, bool late, std::shared_ptr<Target>& target) {
     CaseResult result;
-    std::optional<Gone> gone;
+    std::optional<DeviceLost> gone;
     bool done = false;
     {
       const std::lock_guard lock(run.mutex);

@@ -75,7 +75,7 @@ TEST(ExpectedResults, WhatTheUserSaysGoesBeforeWhatIsBuiltIn) {
 TEST(ExpectedResults, AWaiverEnds) {
   const auto known = ExpectedResults::parse(
       R"({"format":1,"cases":{"rc.responder.psn.sequence-error":
-          {"verdict":"fail","reason":"being mended","until":"2026-12-31"}}})",
+          {"verdict":"fail","reason":"being recomputed","until":"2026-12-31"}}})",
       "x");
   ASSERT_TRUE(known) << known.error();
   EXPECT_TRUE(known->expects(ended(Verdict::fail), today));
@@ -83,7 +83,7 @@ TEST(ExpectedResults, AWaiverEnds) {
   EXPECT_EQ(known->expired(gap, today), nullptr);
   EXPECT_EQ(known->find(gap, "2027-01-01"), nullptr);
   ASSERT_NE(known->expired(gap, "2027-01-01"), nullptr);
-  EXPECT_EQ(known->expired(gap, "2027-01-01")->reason, "being mended");
+  EXPECT_EQ(known->expired(gap, "2027-01-01")->reason, "being recomputed");
 }
 
 TEST(ExpectedResults, WhatADeviceOnlyShouldDoIsStrict) {

@@ -92,7 +92,7 @@ Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, c
   for (const std::string_view id : broken) {
     const Rule& rule = rule_by_id(id);
     const RuleId at = RuleId::at(static_cast<std::size_t>(&rule - rules.data()));
-    if (is_monitored(at) && !is_only_seen_kept(at)) mutation.watched.insert(name_of(rule));
+    if (is_monitored(at) && !only_positive(at)) mutation.watched.insert(name_of(rule));
   }
   for (const Case& which : cases()) {
     if (which.family() != fault.family) continue;

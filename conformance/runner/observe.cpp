@@ -106,7 +106,7 @@ Observation observe(const Transcript& transcript, const DeviceUnderTest& device)
   }
   tracker.finish();
   Observation observation;
-  const Judge& judge = monitors.judge();
+  const Evaluator& judge = monitors.judge();
   for (std::size_t rule = 0; rule < rules.size(); ++rule)
     if (judge.tallies()[rule].evaluated() != 0) observation.tallies.emplace(rule, judge.tallies()[rule]);
   for (const Violation& violation : judge.violations())

@@ -115,7 +115,7 @@ class Look {
     holds(mtu >= mtu_of_cases, Status::fail, "path MTU", fmt::format("{} bytes", mtu),
           fmt::format("cases use {}: set the interface's MTU to {} or more", mtu_of_cases,
                       mtu_of_cases + room_for_headers));
-    const std::uint32_t wire = device_.wire->capabilities().most_bytes;
+    const std::uint32_t wire = device_.wire->capabilities().max_bytes;
     holds(wire >= mtu_of_cases + room_for_headers, Status::fail, "tester's frames",
           fmt::format("up to {} bytes", wire),
           fmt::format("set the MTU of the tester's port to {} or more", mtu_of_cases + room_for_headers));

@@ -33,7 +33,7 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
   } catch (const CaseEnd& end) {
     result.judgement = end.judgement;
   }
-  bench.hear_out(a_moment);
+  bench.drain(a_moment);
   result.transcript = bench.transcript();
 }
 

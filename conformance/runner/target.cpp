@@ -227,7 +227,7 @@ class AgentTarget : public Target {
       if (*way) (*way)->path.device_mac = bytes_of(*mac);
     if (is_on_bench(name)) {
       device_.multicast = options.multicast;
-      restrained_.emplace(*wire_, replay::Restraint{.frames_per_second = options.frames_per_second,
+      restrained_.emplace(*wire_, replay::SendLimits{.frames_per_second = options.frames_per_second,
                                                     .destinations = {*mac},
                                                     .groups = options.multicast});
       device_.wire = &*restrained_;
@@ -302,7 +302,7 @@ class AgentTarget : public Target {
   std::optional<peer::Peer> peer_;
   std::optional<peer::Device> verbs_;
   std::unique_ptr<replay::HostedWire> wire_;
-  std::optional<replay::RestrainedWire> restrained_;  ///< in front of it
+  std::optional<replay::LimitedWire> restrained_;  ///< in front of it
   std::unique_ptr<replay::TcpOverWire> streams_;      ///< of iWARP, in the wire's place
 };
 
@@ -353,7 +353,7 @@ class LabTarget final : public AgentTarget {
     return (verbs_->iwarp() ? "siw-" : "rxe-") +
            kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
   }
-  [[nodiscard]] std::optional<Gone> gone() const override {
+  [[nodiscard]] std::optional<DeviceLost> gone() const override {
     // A kernel that panics takes the agent with it a moment before it is known why.
     constexpr int moment = 3000;  // milliseconds
     if (const auto lost = peer_->lost(); lost && lost->number != ENOTCONN) {
@@ -362,7 +362,7 @@ class LabTarget final : public AgentTarget {
     }
     // The lines of its console behind the first one are in the lab's log, what the kernel complained of in
     // complaints().
-    if (const auto ended = guest_->ended()) return Gone{true, ended->message.substr(0, ended->message.find('\n'))};
+    if (const auto ended = guest_->ended()) return DeviceLost{true, ended->message.substr(0, ended->message.find('\n'))};
     return Target::gone();
   }
   std::vector<std::string> complaints() override {
@@ -426,8 +426,8 @@ void Target::interrupt() {
   if (peer::Peer* peer = device().peer) peer->close();
 }
 
-std::optional<Gone> Target::gone() const {
-  if (const auto lost = device().peer->lost()) return Gone{false, lost->message};
+std::optional<DeviceLost> Target::gone() const {
+  if (const auto lost = device().peer->lost()) return DeviceLost{false, lost->message};
   return std::nullopt;
 }
 

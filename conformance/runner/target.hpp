@@ -41,7 +41,7 @@ struct TargetError {
 };
 
 /// That a device cannot be used any more.
-struct Gone {
+struct DeviceLost {
   bool device = false;  ///< it is the device itself that ended, a kernel that panicked; else the way to it
   std::string why;      ///< one line
 };
@@ -73,7 +73,7 @@ class Target {
   /// The ways in which it does, by name.
   [[nodiscard]] virtual std::vector<std::string> faults() { return {}; }
   /// Nothing while it can be used.
-  [[nodiscard]] virtual std::optional<Gone> gone() const;
+  [[nodiscard]] virtual std::optional<DeviceLost> gone() const;
   /// Whatever is asked of the device or its wire fails from now on, what waits for it at once. From any thread.
   virtual void interrupt();
 

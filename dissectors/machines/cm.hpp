@@ -29,7 +29,7 @@ enum class CmState : std::uint8_t {
 enum class CmCall : std::uint8_t { connect, accept, establish, reject, disconnect };
 
 /// What a consumer is told.
-enum class CmTold : std::uint8_t {
+enum class CmNotification : std::uint8_t {
   nothing,
   request,
   response,
@@ -79,7 +79,7 @@ struct CmStep {
   std::optional<CmMessage> sends = {};
   bool again = false;       ///< the same message as before, byte by byte
   std::uint8_t reason = 0;  ///< of a REJ that is sent
-  CmTold told = CmTold::nothing;
+  CmNotification told = CmNotification::nothing;
   bool refused = false;  ///< of a call: the state does not allow it
 };
 
@@ -118,15 +118,15 @@ constexpr CmStep received_rej(Cm at, std::int64_t now) {
     case CmState::timewait: return stay(at);
     case CmState::established:
     case CmState::dreq_sent:
-    case CmState::dreq_received: return {over(at, now), {}, false, 0, CmTold::disconnected};
-    default: return {in(at, CmState::idle), {}, false, 0, CmTold::rejected};
+    case CmState::dreq_received: return {over(at, now), {}, false, 0, CmNotification::disconnected};
+    default: return {in(at, CmState::idle), {}, false, 0, CmNotification::rejected};
   }
 }
 
 /// The other end did not understand that it was answered, or asks a second time.
 constexpr CmStep received_req(Cm at) {
   switch (at.state) {
-    case CmState::idle: return {in(at, CmState::req_received), {}, false, 0, CmTold::request};
+    case CmState::idle: return {in(at, CmState::req_received), {}, false, 0, CmNotification::request};
     case CmState::req_received: at.state = CmState::mra_req_sent; return {at, CmMessage::mra};
     case CmState::mra_req_sent: return repeat(at, CmMessage::mra);
     case CmState::rep_sent:
@@ -148,13 +148,13 @@ constexpr CmStep received_mra(Cm at, const CmReceived& message, std::int64_t now
 constexpr CmStep received_dreq(Cm at, std::int64_t now) {
   switch (at.state) {
     // 12.10.8: who asked for the end, too, agrees.
-    case CmState::dreq_sent: return {over(at, now), CmMessage::drep, false, 0, CmTold::disconnected};
+    case CmState::dreq_sent: return {over(at, now), CmMessage::drep, false, 0, CmNotification::disconnected};
     case CmState::timewait: return {at, CmMessage::drep};
     // A DREQ behind a REP says that the RTU was lost on the way.
     case CmState::rep_sent:
     case CmState::rtu_wait:
     case CmState::rep_received:
-    case CmState::established: return {in(at, CmState::dreq_received), {}, false, 0, CmTold::disconnected};
+    case CmState::established: return {in(at, CmState::dreq_received), {}, false, 0, CmNotification::disconnected};
     default: return stay(at);
   }
 }
@@ -168,16 +168,16 @@ constexpr CmStep received(const Cm& at, const CmReceived& message, std::int64_t 
     case CmMessage::mra: return detail::received_mra(at, message, now);
     case CmMessage::rej: return detail::received_rej(at, now);
     case CmMessage::rep:
-      if (at.waits_for_reply()) return {detail::in(at, CmState::rep_received), {}, false, 0, CmTold::response};
+      if (at.waits_for_reply()) return {detail::in(at, CmState::rep_received), {}, false, 0, CmNotification::response};
       // It did not hear the RTU.
       if (at.state == CmState::established) return detail::repeat(at, CmMessage::rtu);
       return detail::stay(at);
     case CmMessage::rtu:
-      if (at.waits_for_ready()) return {detail::in(at, CmState::established), {}, false, 0, CmTold::established};
+      if (at.waits_for_ready()) return {detail::in(at, CmState::established), {}, false, 0, CmNotification::established};
       return detail::stay(at);
     case CmMessage::dreq: return detail::received_dreq(at, now);
     case CmMessage::drep:
-      if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmTold::disconnected};
+      if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmNotification::disconnected};
       return detail::stay(at);
   }
   return detail::stay(at);
@@ -185,7 +185,7 @@ constexpr CmStep received(const Cm& at, const CmReceived& message, std::int64_t 
 
 /// The consumer asks for something.
 constexpr CmStep asked(const Cm& at, CmCall call, std::int64_t now) {
-  const CmStep refused{at, {}, false, 0, CmTold::nothing, true};
+  const CmStep refused{at, {}, false, 0, CmNotification::nothing, true};
   switch (call) {
     case CmCall::connect:
       return at.state == CmState::idle ? detail::ask(at, CmState::req_sent, CmMessage::req, now) : refused;
@@ -214,7 +214,7 @@ constexpr CmStep timed_out(Cm at, std::int64_t now) {
                                                              : CmMessage::drep;
   if (message == CmMessage::drep) {
     if (at.state != CmState::timewait) return detail::stay(detail::in(at, at.state));
-    return {detail::in(at, CmState::idle), {}, false, 0, CmTold::timewait_exit};
+    return {detail::in(at, CmState::idle), {}, false, 0, CmNotification::timewait_exit};
   }
   if (at.left > 0) {
     --at.left;
@@ -222,8 +222,8 @@ constexpr CmStep timed_out(Cm at, std::int64_t now) {
     return detail::repeat(at, message);
   }
   // 12.9.8.5 (number unverified): it gives up.
-  if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmTold::disconnected};
-  return {detail::over(at, now), CmMessage::rej, false, cm_reason::timeout, CmTold::unreachable};
+  if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmNotification::disconnected};
+  return {detail::over(at, now), CmMessage::rej, false, cm_reason::timeout, CmNotification::unreachable};
 }
 
 }  // namespace rdmawire::machines

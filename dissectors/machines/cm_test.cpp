@@ -23,18 +23,18 @@ struct End {
 TEST(ConnectionManager, ConnectsAndEnds) {
   End active, passive;
   EXPECT_EQ(active.is_asked(CmCall::connect).sends, CmMessage::req);
-  EXPECT_EQ(passive.hears(CmMessage::req).told, CmTold::request);
+  EXPECT_EQ(passive.hears(CmMessage::req).told, CmNotification::request);
   EXPECT_EQ(passive.is_asked(CmCall::accept).sends, CmMessage::rep);
-  EXPECT_EQ(active.hears(CmMessage::rep).told, CmTold::response);
+  EXPECT_EQ(active.hears(CmMessage::rep).told, CmNotification::response);
   EXPECT_EQ(active.is_asked(CmCall::establish).sends, CmMessage::rtu);
-  EXPECT_EQ(passive.hears(CmMessage::rtu).told, CmTold::established);
+  EXPECT_EQ(passive.hears(CmMessage::rtu).told, CmNotification::established);
   EXPECT_EQ(passive.cm.deadline, Cm::never);
   EXPECT_EQ(active.is_asked(CmCall::disconnect, 50).sends, CmMessage::dreq);
-  EXPECT_EQ(passive.hears(CmMessage::dreq).told, CmTold::disconnected);
+  EXPECT_EQ(passive.hears(CmMessage::dreq).told, CmNotification::disconnected);
   EXPECT_EQ(passive.is_asked(CmCall::disconnect, 60).sends, CmMessage::drep);
-  EXPECT_EQ(active.hears(CmMessage::drep, 61).told, CmTold::disconnected);
-  EXPECT_EQ(active.waits(1060).told, CmTold::nothing);
-  EXPECT_EQ(active.waits(1061).told, CmTold::timewait_exit);
+  EXPECT_EQ(active.hears(CmMessage::drep, 61).told, CmNotification::disconnected);
+  EXPECT_EQ(active.waits(1060).told, CmNotification::nothing);
+  EXPECT_EQ(active.waits(1061).told, CmNotification::timewait_exit);
   EXPECT_EQ(active.cm.state, CmState::idle);
 }
 
@@ -51,7 +51,7 @@ TEST(ConnectionManager, AsksAgainAsOftenAsItMay) {
   const CmStep step = active.waits(300);
   EXPECT_EQ(step.sends, CmMessage::rej);
   EXPECT_EQ(step.reason, 4);
-  EXPECT_EQ(step.told, CmTold::unreachable);
+  EXPECT_EQ(step.told, CmNotification::unreachable);
 }
 
 // 12.6.6
@@ -63,7 +63,7 @@ TEST(ConnectionManager, WaitsAsLongAsAnMraSays) {
   active.hears(CmReceived{CmMessage::mra, CmMessage::req, 5000}, 10);
   EXPECT_FALSE(active.waits(5016).sends);
   EXPECT_EQ(active.waits(5017).sends, CmMessage::req);
-  EXPECT_EQ(active.hears(CmMessage::rep).told, CmTold::response);
+  EXPECT_EQ(active.hears(CmMessage::rep).told, CmNotification::response);
 }
 
 TEST(ConnectionManager, AnswersWhatComesTwiceAlike) {
@@ -75,9 +75,9 @@ TEST(ConnectionManager, AnswersWhatComesTwiceAlike) {
   const CmStep again = passive.hears(CmMessage::req);
   EXPECT_EQ(again.sends, CmMessage::rep);
   EXPECT_TRUE(again.again);
-  EXPECT_EQ(again.told, CmTold::nothing);
+  EXPECT_EQ(again.told, CmNotification::nothing);
   passive.hears(CmMessage::rtu);
-  EXPECT_EQ(passive.hears(CmMessage::rtu).told, CmTold::nothing);
+  EXPECT_EQ(passive.hears(CmMessage::rtu).told, CmNotification::nothing);
   EXPECT_FALSE(passive.hears(CmMessage::req).sends);
 
   End active;
@@ -95,7 +95,7 @@ TEST(ConnectionManager, HearsThatItIsNotWanted) {
   const CmStep rejects = passive.is_asked(CmCall::reject);
   EXPECT_EQ(rejects.sends, CmMessage::rej);
   EXPECT_EQ(rejects.reason, 28);
-  EXPECT_EQ(active.hears(CmMessage::rej).told, CmTold::rejected);
+  EXPECT_EQ(active.hears(CmMessage::rej).told, CmNotification::rejected);
   EXPECT_EQ(active.cm.state, CmState::idle);
   EXPECT_TRUE(active.is_asked(CmCall::establish).refused);
   EXPECT_TRUE(active.is_asked(CmCall::disconnect).refused);
@@ -112,7 +112,7 @@ TEST(ConnectionManager, EndsWhenBothAskForIt) {
   EXPECT_EQ(end.waits(100).sends, CmMessage::dreq);
   const CmStep crossing = end.hears(CmMessage::dreq, 120);
   EXPECT_EQ(crossing.sends, CmMessage::drep);
-  EXPECT_EQ(crossing.told, CmTold::disconnected);
+  EXPECT_EQ(crossing.told, CmNotification::disconnected);
   EXPECT_EQ(end.hears(CmMessage::dreq, 130).sends, CmMessage::drep);
   const CmStep stale = end.hears(CmMessage::req, 140);
   EXPECT_EQ(stale.sends, CmMessage::rej);
@@ -129,7 +129,7 @@ TEST(ConnectionManager, EndsAlsoWhenNobodyAgrees) {
   end.waits(200);
   const CmStep step = end.waits(300);
   EXPECT_FALSE(step.sends);
-  EXPECT_EQ(step.told, CmTold::disconnected);
+  EXPECT_EQ(step.told, CmNotification::disconnected);
   EXPECT_EQ(end.cm.state, CmState::timewait);
 }
 

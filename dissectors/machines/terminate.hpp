@@ -73,16 +73,16 @@ inline std::vector<std::uint8_t> terminate_message(IwarpError error, const Termi
 }
 
 /// What a Terminate says.
-struct TerminateTold {
+struct TerminateContents {
   IwarpError error{};
   bool length_valid = false, ddp_header = false, rdma_header = false;
 };
 /// Nothing: the message is too short for its control, or for the headers that it announces.
-inline std::optional<TerminateTold> read_terminate(Bytes message) {
+inline std::optional<TerminateContents> read_terminate(Bytes message) {
   if (message.size() < Terminate::size) return std::nullopt;
   const View<Terminate> view(message.data());
   if (Terminate::parts(message).error) return std::nullopt;
-  return TerminateTold{.error = {view.get<"layer">(), view.get<"etype">(), view.get<"error_code">()},
+  return TerminateContents{.error = {view.get<"layer">(), view.get<"etype">(), view.get<"error_code">()},
                        .length_valid = view.get<"segment_length_valid">() != 0,
                        .ddp_header = view.get<"ddp_header_included">() != 0,
                        .rdma_header = view.get<"rdma_header_included">() != 0};

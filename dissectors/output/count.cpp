@@ -9,7 +9,7 @@
 #include "dissectors/output/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using Node = Count::Node;
@@ -40,10 +40,10 @@ nlohmann::ordered_json to_json(const Node& node) {
 void write(Page& page, const Node& node, std::uint64_t whole, int depth) {
   for (const Node& below : node.children) {
     page.put(fmt::format("{:>12} {:>14}  ", below.packets, below.bytes));
-    page.put(Ink::dim,
+    page.put(TextStyle::dim,
              fmt::format("{:5.1f} %  ", 100.0 * static_cast<double>(below.packets) / static_cast<double>(whole)));
     page.put(std::string(static_cast<std::size_t>(depth) * 2, ' '));
-    page.put(below.children.empty() ? Ink::strong : Ink::plain, below.name).line();
+    page.put(below.children.empty() ? TextStyle::strong : TextStyle::plain, below.name).line();
     write(page, below, whole, depth + 1);
   }
 }
@@ -141,7 +141,7 @@ Node Count::units_by_protocol() const { return units_.tree(); }
 std::string Count::text(bool colours) const {
   std::string out;
   Page page(out, colours);
-  page.put(Ink::strong, fmt::format("{} packets, {} bytes", packets_, bytes_));
+  page.put(TextStyle::strong, fmt::format("{} packets, {} bytes", packets_, bytes_));
   if (first_ && last_ > *first_) {
     page.put(" in ").with([&](std::string& s) { append_duration(s, static_cast<std::uint64_t>(last_ - *first_)); });
     page.put(" from ").with([&](std::string& s) { append_date(s, *first_); }).put(" UTC");
@@ -154,13 +154,13 @@ std::string Count::text(bool colours) const {
     if (one.packets && !one.interface.empty())
       where += fmt::format("{}{} at {}", where.empty() ? ": " : ", ", one.packets, one.interface);
   }
-  if (lost) page.put(Ink::bad, fmt::format("the capture itself lost {} packets{}", lost, where)).line();
+  if (lost) page.put(TextStyle::bad, fmt::format("the capture itself lost {} packets{}", lost, where)).line();
   if (packets_ == 0) return out;
 
-  page.line().put(Ink::dim, "     packets         bytes    share  protocol").line();
+  page.line().put(TextStyle::dim, "     packets         bytes    share  protocol").line();
   write(page, packets_by_protocol(), packets_, 0);
   if (unit_count_) {
-    page.line().put(Ink::dim, "       units         bytes    share  iWARP").line();
+    page.line().put(TextStyle::dim, "       units         bytes    share  iWARP").line();
     write(page, units_by_protocol(), unit_count_, 0);
   }
   page.line();
@@ -169,10 +169,10 @@ std::string Count::text(bool colours) const {
     page.put(fmt::format("{:9}", name));
     for (const CrcCheck::Status status : judged) {
       const std::uint64_t n = counts[index(status)];
-      const Ink ink = n == 0                             ? Ink::dim
-                      : status == CrcCheck::Status::good ? Ink::good
-                      : status == CrcCheck::Status::bad  ? Ink::bad
-                                                         : Ink::notice;
+      const TextStyle ink = n == 0                             ? TextStyle::dim
+                      : status == CrcCheck::Status::good ? TextStyle::good
+                      : status == CrcCheck::Status::bad  ? TextStyle::bad
+                                                         : TextStyle::notice;
       page.put("  ").put(ink, fmt::format("{} {}", n, to_string(status)));
     }
     page.line();
@@ -183,7 +183,7 @@ std::string Count::text(bool colours) const {
   if (cut_)
     page.put("cut      ")
         .put("  ")
-        .put(Ink::notice, fmt::format("{} packets are longer than what was captured of them", cut_))
+        .put(TextStyle::notice, fmt::format("{} packets are longer than what was captured of them", cut_))
         .line();
   std::uint64_t findings = 0;
   for (const std::uint64_t n : findings_) findings += n;
@@ -191,7 +191,7 @@ std::string Count::text(bool colours) const {
     page.put("findings ");
     for (const ParseError::Kind kind : finding_kinds)
       if (const std::uint64_t n = findings_[index(kind)])
-        page.put("  ").put(Ink::notice, fmt::format("{} {}", n, to_string(kind)));
+        page.put("  ").put(TextStyle::notice, fmt::format("{} {}", n, to_string(kind)));
     page.put("   (--filter finding shows them)").line();
   }
   return out;

@@ -11,7 +11,7 @@
 
 #include "dissectors/tracking/packet.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 class Count {
  public:

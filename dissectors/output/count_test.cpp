@@ -11,7 +11,7 @@
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 std::vector<std::uint8_t> roce(std::uint8_t opcode_value, std::size_t payload) {

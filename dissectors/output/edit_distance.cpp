@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return std::max(a.size(), b.size());

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// Steps from one text to the other: a character more, less or another, or two neighbours in turned order. Where there
 /// are more than `limit`, some number above `limit`.

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 TEST(EditDistance, StepsAreCounted) {

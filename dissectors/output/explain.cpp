@@ -16,7 +16,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using Kind = Topic::Kind;
@@ -400,13 +400,13 @@ class Writer {
 
  private:
   void heading(std::string_view what, std::string_view more) {
-    page_.put(Ink::strong, what);
+    page_.put(TextStyle::strong, what);
     if (!more.empty()) page_.put("  ").put(more);
     page_.line();
   }
   void row(std::string_view label, std::string_view text) {
     if (text.empty()) return;
-    page_.to(2).put(Ink::dim, label).to(2 + label_width - 1).put(" ").put(text).line();
+    page_.to(2).put(TextStyle::dim, label).to(2 + label_width - 1).put(" ").put(text).line();
   }
   void figure(const HeaderInfo& header, const Field* field = nullptr) {
     page_.line();
@@ -444,8 +444,8 @@ class Writer {
     for (const Field& field : header.fields) {
       if (field.is_reserved()) continue;
       const auto depth = static_cast<std::size_t>(std::count(field.name.begin(), field.name.end(), '.'));
-      page_.to(2 + 2 * depth).put(Ink::strong, field.name.substr(depth ? field.name.rfind('.') + 1 : 0));
-      page_.to(2 + width + 2).put(Ink::dim, fmt::format("{:>3} bit{}", field.width, field.width == 1 ? " " : "s"));
+      page_.to(2 + 2 * depth).put(TextStyle::strong, field.name.substr(depth ? field.name.rfind('.') + 1 : 0));
+      page_.to(2 + width + 2).put(TextStyle::dim, fmt::format("{:>3} bit{}", field.width, field.width == 1 ? " " : "s"));
       page_.to(2 + width + 12).put(field.meaning).line();
     }
   }
@@ -472,8 +472,8 @@ class Writer {
     const bool hexadecimal = field && field->display == Display::hexadecimal;
     for (const Name& entry : names.entries) {
       const std::string number = hexadecimal ? fmt::format("{:#06x}", entry.value) : fmt::format("{:>6}", entry.value);
-      page_.to(2).put(Ink::strong, number).put("  ").put(entry.name);
-      if (!entry.meaning.empty()) page_.to(10 + width + 2).put(Ink::dim, entry.meaning);
+      page_.to(2).put(TextStyle::strong, number).put("  ").put(entry.name);
+      if (!entry.meaning.empty()) page_.to(10 + width + 2).put(TextStyle::dim, entry.meaning);
       page_.line();
     }
   }
@@ -555,12 +555,12 @@ class Writer {
     if (!field.present_in(bytes) || (field.is_reserved() && field.load(bytes) == 0)) return;
     std::string text;
     append_value(text, field, bytes);
-    page_.to(2).put(Ink::strong, name).to(27).put(" ").put(text).to(37).put("  ");
+    page_.to(2).put(TextStyle::strong, name).to(27).put(" ").put(text).to(37).put("  ");
     const Name* entry = field.names && field.is_number() ? field.names->find(field.value(bytes)) : nullptr;
     if (entry)
-      page_.put(entry->name).put(Ink::dim, entry->meaning.empty() ? "" : ": ").put(Ink::dim, entry->meaning);
+      page_.put(entry->name).put(TextStyle::dim, entry->meaning.empty() ? "" : ": ").put(TextStyle::dim, entry->meaning);
     else
-      page_.put(Ink::dim, field.meaning);
+      page_.put(TextStyle::dim, field.meaning);
     page_.line();
   }
 
@@ -707,13 +707,13 @@ std::string explain_json(const Topic& topic) {
 std::string list_topics(bool colours) {
   std::string out;
   Page page(out, colours);
-  page.put(Ink::strong, "Headers").put(": rdmawire explain bth; a field of one: rdmawire explain bth.psn").line();
+  page.put(TextStyle::strong, "Headers").put(": rdmawire explain bth; a field of one: rdmawire explain bth.psn").line();
   std::size_t width = 0;
   for (const HeaderInfo* header : all_headers()) width = std::max(width, header->name.size());
   for (const HeaderInfo* header : all_headers())
-    page.to(2).put(header->name).to(2 + width + 2).put(Ink::dim, header->title).line();
+    page.to(2).put(header->name).to(2 + width + 2).put(TextStyle::dim, header->title).line();
   page.line();
-  page.put(Ink::strong, "Enumerations")
+  page.put(TextStyle::strong, "Enumerations")
       .put(": rdmawire explain nak-code; a value of one: rdmawire explain nak-code 2,");
   page.put(" or by its name: rdmawire explain rnr nak").line();
   width = 0;
@@ -728,7 +728,7 @@ std::string list_topics(bool colours) {
       if (!some.empty()) some += ", ";
       some += entry.name;
     }
-    page.to(2).put(slug(names->title)).to(2 + width + 2).put(Ink::dim, some).line();
+    page.to(2).put(slug(names->title)).to(2 + width + 2).put(TextStyle::dim, some).line();
   }
   return out;
 }

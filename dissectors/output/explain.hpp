@@ -8,7 +8,7 @@
 
 #include "dissectors/protocol/registry.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// One thing that can be explained. What is not part of it is nullptr.
 struct Topic {

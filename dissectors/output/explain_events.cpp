@@ -6,7 +6,7 @@
 #include "dissectors/output/text_style.hpp"
 #include "dissectors/tracking/event.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 bool is_called(const tracking::EventRow& row, std::string_view name) {
@@ -16,11 +16,11 @@ bool is_called(const tracking::EventRow& row, std::string_view name) {
          });
 }
 
-Ink ink_of(tracking::Severity severity) {
+TextStyle ink_of(tracking::Severity severity) {
   switch (severity) {
-    case tracking::Severity::error: return Ink::bad;
-    case tracking::Severity::warning: return Ink::notice;
-    default: return Ink::dim;
+    case tracking::Severity::error: return TextStyle::bad;
+    case tracking::Severity::warning: return TextStyle::notice;
+    default: return TextStyle::dim;
   }
 }
 
@@ -32,10 +32,10 @@ std::string explain_events(std::string_view name, bool colours) {
   constexpr std::size_t severity_column = 24, meaning_column = 33;
   for (const tracking::EventRow& row : tracking::event_rows) {
     if (!is_called(row, name)) continue;
-    page.put(Ink::strong, row.name).to(severity_column);
+    page.put(TextStyle::strong, row.name).to(severity_column);
     page.put(ink_of(row.severity), to_string(row.severity)).to(meaning_column).put(row.meaning).line();
     if (row.causes.empty()) continue;
-    page.to(meaning_column).put(Ink::dim, "causes: ");
+    page.to(meaning_column).put(TextStyle::dim, "causes: ");
     for (std::size_t i = 0; i < row.causes.size(); ++i) {
       if (page.column() > 100) page.line().to(meaning_column + 8);
       page.put(to_string(row.causes[i])).put(i + 1 < row.causes.size() ? ", " : "");

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// Every kind with its severity, meaning and causes; or, given a name ("rnr_nak", "rnr nak"), that one. Empty: no kind
 /// is called so.

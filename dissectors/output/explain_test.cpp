@@ -11,7 +11,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "source_directory.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using nlohmann::json;

@@ -6,7 +6,7 @@
 #include "dissectors/output/explain.hpp"
 #include "dissectors/output/text_style.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 constexpr unsigned row_bits = 32;
@@ -91,14 +91,14 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
     tens += bit % 10 == 0 ? std::string(1, static_cast<char>('0' + bit / 10)) + " " : std::string("  ");
     ones += std::string(1, static_cast<char>('0' + bit % 10)) + " ";
   }
-  page.put(Ink::dim, tens).line().put(Ink::dim, ones).line();
+  page.put(TextStyle::dim, tens).line().put(TextStyle::dim, ones).line();
 
   std::vector<std::pair<char, const Field*>> legend;
   unsigned byte = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    page.to(3).put(Ink::dim, border(r ? &rows[r - 1] : nullptr, &rows[r])).line();
+    page.to(3).put(TextStyle::dim, border(r ? &rows[r - 1] : nullptr, &rows[r])).line();
     std::string number = std::to_string(byte);
-    page.to(3 - std::min<std::size_t>(3, number.size())).put(Ink::dim, number);
+    page.to(3 - std::min<std::size_t>(3, number.size())).put(TextStyle::dim, number);
     for (const Cell& cell : rows[r].cells) {
       const std::size_t room = (cell.to - cell.from) * 2 - 1;
       const bool continued = cell.field->bit < byte * 8 + cell.from;
@@ -125,21 +125,21 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
         }
         text = std::string(1, letter);
       }
-      page.put(Ink::dim, "│");
+      page.put(TextStyle::dim, "│");
       // UTF-8 takes more bytes than columns.
       const std::string padded = centred(text, room + (text.size() - columns(text)));
-      page.put(cell.field->name == lit ? Ink::request : Ink::plain, padded);
+      page.put(cell.field->name == lit ? TextStyle::request : TextStyle::plain, padded);
     }
-    page.put(Ink::dim, "│").line();
+    page.put(TextStyle::dim, "│").line();
     byte += 4 * rows[r].repeated;
   }
-  if (!rows.empty()) page.to(3).put(Ink::dim, border(&rows.back(), nullptr)).line();
+  if (!rows.empty()) page.to(3).put(TextStyle::dim, border(&rows.back(), nullptr)).line();
   if (!legend.empty()) {
     page.to(4);
     for (std::size_t i = 0; i < legend.size(); ++i)
       page.put(i ? ", " : "")
           .put(std::string(1, legend[i].first))
-          .put(Ink::dim, " " + std::string(legend[i].second->name));
+          .put(TextStyle::dim, " " + std::string(legend[i].second->name));
     page.line();
   }
   return out;

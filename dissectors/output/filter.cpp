@@ -7,7 +7,7 @@
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/output/filter_source.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 enum class Sort : std::uint8_t {

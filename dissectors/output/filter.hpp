@@ -14,7 +14,7 @@
 
 #include "dissectors/tracking/packet.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 struct Derived;
 

@@ -18,7 +18,7 @@ void filter(benchmark::State& state, const char* expression) {
   const std::vector<std::uint8_t> bytes = frame.encode();
   tracking::Packet packet;
   tracking::Dissector().dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
-  const auto compiled = faces::Filter::compile(expression);
+  const auto compiled = output::Filter::compile(expression);
   for (auto _ : state) {
     benchmark::DoNotOptimize(packet);
     benchmark::DoNotOptimize(compiled->matches(packet));

@@ -53,14 +53,14 @@ const std::vector<std::unique_ptr<Sample>>& samples() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view expression(reinterpret_cast<const char*>(data), size);
-  const auto filter = faces::Filter::compile(expression);
+  const auto filter = output::Filter::compile(expression);
   if (!filter) {
-    if (filter.error().position > size || faces::to_string(filter.error(), expression).empty()) std::abort();
+    if (filter.error().position > size || output::to_string(filter.error(), expression).empty()) std::abort();
     return 0;
   }
-  const auto again = faces::Filter::compile(filter->text());
+  const auto again = output::Filter::compile(filter->text());
   // Printing adds spaces and may pass the limit of length.
-  if (!again && filter->text().size() <= faces::Filter::max_length) std::abort();
+  if (!again && filter->text().size() <= output::Filter::max_length) std::abort();
   if (again && again->text() != filter->text()) std::abort();
   for (const auto& sample : samples())
     if (again && filter->matches(sample->packet) != again->matches(sample->packet)) std::abort();

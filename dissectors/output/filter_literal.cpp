@@ -7,7 +7,7 @@
 
 #include "dissectors/protocol/bits.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 std::optional<std::uint64_t> parse_digits(std::string_view text, int base = 10) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// 42 or 0x2a.
 std::optional<std::uint64_t> parse_number(std::string_view text);

@@ -21,7 +21,7 @@
 #include "dissectors/tracking/dissector.hpp"
 #include "source_directory.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using tracking::Packet;

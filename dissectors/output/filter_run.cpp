@@ -5,7 +5,7 @@
 #include "dissectors/output/filter_source.hpp"
 #include "dissectors/output/occurrences.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using tracking::Packet;

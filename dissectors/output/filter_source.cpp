@@ -7,7 +7,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using tracking::Packet;

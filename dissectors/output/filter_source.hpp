@@ -10,7 +10,7 @@
 #include "dissectors/protocol/registry.hpp"
 #include "dissectors/tracking/packet.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// How values are written and compared.
 enum class FilterType : std::uint8_t {

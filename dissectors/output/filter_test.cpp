@@ -10,7 +10,7 @@
 #include "dissectors/protocol/tunnel.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using tracking::Packet;

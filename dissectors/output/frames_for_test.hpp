@@ -7,7 +7,7 @@
 #include "dissectors/protocol/testing.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
-namespace rdmawire::faces::testing {
+namespace rdmawire::output::testing {
 
 /// linux-rcpp-loss.pcap, frame 34: a NAK.
 inline constexpr std::string_view nak_frame =

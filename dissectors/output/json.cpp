@@ -10,7 +10,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mpa.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 /// The length of the UTF-8 character at `text`, or 0 when there is none.

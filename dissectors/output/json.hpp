@@ -9,7 +9,7 @@
 
 #include "dissectors/tracking/packet.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// What the capture knows of a packet beside the packet itself.
 struct PacketContext {

@@ -14,7 +14,7 @@
 #include "dissectors/protocol/registry.hpp"
 #include "source_directory.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using nlohmann::json;

@@ -10,7 +10,7 @@
 #include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 struct EndpointFields {
@@ -31,21 +31,21 @@ constexpr EndpointFields endpoint_fields[] = {
 };
 
 /// The colour of what a header says: of an operation by its direction, and by whether it is good news.
-Ink operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
+TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
   if (&which == &info<Bth>) {
     const Opcode& op = opcode(View<Bth>(header).get<"opcode">());
-    if (op.known && op.operation == Operation::congestion_notification) return Ink::notice;
+    if (op.known && op.operation == Operation::congestion_notification) return TextStyle::notice;
     if (op.operation == Operation::acknowledge)
       if (const auto aeth = stack.get<Aeth>())
-        if (aeth->get<"syndrome.kind">() != syndrome_kind::ack) return Ink::bad;
-    return op.direction == Direction::request ? Ink::request : Ink::response;
+        if (aeth->get<"syndrome.kind">() != syndrome_kind::ack) return TextStyle::bad;
+    return op.direction == Direction::request ? TextStyle::request : TextStyle::response;
   }
   if (&which == &info<Rdmap>) {
     switch (static_cast<RdmapOperation>(View<Rdmap>(header).get<"opcode">())) {
       case RdmapOperation::read_response:
-      case RdmapOperation::atomic_response: return Ink::response;
-      case RdmapOperation::terminate: return Ink::bad;
-      default: return Ink::request;
+      case RdmapOperation::atomic_response: return TextStyle::response;
+      case RdmapOperation::terminate: return TextStyle::bad;
+      default: return TextStyle::request;
     }
   }
   return ink_of(which);
@@ -58,7 +58,7 @@ constexpr std::size_t shown_pdus = 4;
 bool names_upper(const HeaderStack& stack) {
   const bool is_mad = stack.find(info<Mad>) != nullptr;
   if (stack.payload.length == 0) return !is_mad;
-  return !is_mad && !stack.layers().empty() && ink_of(*stack.layers().back().header) == Ink::upper;
+  return !is_mad && !stack.layers().empty() && ink_of(*stack.layers().back().header) == TextStyle::upper;
 }
 
 std::string_view crc_name(const char* name, CrcCheck::Status status, std::string& scratch) {
@@ -71,20 +71,20 @@ std::string_view crc_name(const char* name, CrcCheck::Status status, std::string
 }  // namespace
 
 struct LinePrinter::Plans {
-  using Map = std::unordered_map<const HeaderInfo*, GistPlan>;
-  Map gist, carrier, below, mark;
-  GistPlan stream{gists::stream};
+  using Map = std::unordered_map<const HeaderInfo*, SummaryPlan>;
+  Map summary_format, carrier, below, mark;
+  SummaryPlan stream{summary_formats::stream};
   std::string scratch;
 
   Plans() {
-    for (const Gist& g : gists::own) gist.emplace(g.header, GistPlan(g));
-    for (const Gist& g : gists::carriers) carrier.emplace(g.header, GistPlan(g));
-    for (const Gist& g : gists::beneath) below.emplace(g.header, GistPlan(g));
-    for (const Gist& g : gists::marks) mark.emplace(g.header, GistPlan(g));
+    for (const SummaryFormat& g : summary_formats::own) summary_format.emplace(g.header, SummaryPlan(g));
+    for (const SummaryFormat& g : summary_formats::carriers) carrier.emplace(g.header, SummaryPlan(g));
+    for (const SummaryFormat& g : summary_formats::beneath) below.emplace(g.header, SummaryPlan(g));
+    for (const SummaryFormat& g : summary_formats::marks) mark.emplace(g.header, SummaryPlan(g));
   }
-  const GistPlan& of(const HeaderInfo& header) {
-    const auto found = gist.find(&header);
-    return found != gist.end() ? found->second : gist.emplace(&header, GistPlan(header)).first->second;
+  const SummaryPlan& of(const HeaderInfo& header) {
+    const auto found = summary_format.find(&header);
+    return found != summary_format.end() ? found->second : summary_format.emplace(&header, SummaryPlan(header)).first->second;
   }
   static bool write(Page& page, const Map& from, const HeaderStack& stack, const Layer& layer) {
     const auto plan = from.find(layer.header);
@@ -95,9 +95,9 @@ struct LinePrinter::Plans {
 
   void crc(Page& page, const char* name, const CrcCheck& check) {
     if (check.status == CrcCheck::Status::absent) return;
-    const Ink ink = check.status == CrcCheck::Status::good  ? Ink::good
-                    : check.status == CrcCheck::Status::bad ? Ink::bad
-                                                            : Ink::dim;
+    const TextStyle ink = check.status == CrcCheck::Status::good  ? TextStyle::good
+                    : check.status == CrcCheck::Status::bad ? TextStyle::bad
+                                                            : TextStyle::dim;
     page.put("  ").put(ink, crc_name(name, check.status, scratch));
   }
   /// Where the size of a payload ends, from where the header begins that says what the packet does: the columns of its
@@ -132,7 +132,7 @@ struct LinePrinter::Plans {
       const std::size_t begin = page.column();
       page.base(operation_ink(*layer.header, header, stack));
       if (!last || !write(page, carrier, stack, layer)) of(*layer.header).write(page, header);
-      page.base(Ink::plain);
+      page.base(TextStyle::plain);
       if (page.column() == begin) {
         page.back_to(before);
         continue;
@@ -205,7 +205,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   }
   previous_ = packet.time_ns;
   right(page.column() + 13);
-  page.put(Ink::dim, scratch).put("  ");
+  page.put(TextStyle::dim, scratch).put("  ");
 
   const Endpoints ends = endpoints_of(stack);
   // What carries no transport (ARP, neighbour discovery) does not push the columns of what does.
@@ -221,9 +221,9 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
 
   const Layer* tcp = packet.pdus.empty() ? nullptr : stack.find(info<Tcp>);
   if (tcp) {
-    page.base(Ink::dim);
+    page.base(TextStyle::dim);
     plans_->stream.write(page, stack.bytes.data() + tcp->offset);
-    page.base(Ink::plain);
+    page.base(TextStyle::plain);
   } else {
     plans_->essence(page, stack);
   }
@@ -243,15 +243,15 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
     plans_->crc(page, "CRC", packet.pdus[i].crc);
   }
   if (packet.upper.protocol != tracking::Upper::unknown && !names_upper(stack))
-    page.put("  ").put(Ink::upper, tracking::to_string(packet.upper.protocol));
-  for (std::string_view note : packet.notes) page.put("  ").put(Ink::notice, note);
+    page.put("  ").put(TextStyle::upper, tracking::to_string(packet.upper.protocol));
+  for (std::string_view note : packet.notes) page.put("  ").put(TextStyle::notice, note);
   const auto findings = [&](const HeaderStack& in) {
     for (const ParseError& finding : in.findings()) {
       scratch = "! ";
       scratch += to_string(finding.kind);
       scratch += ": ";
       scratch += to_string(finding);
-      page.put("  ").put(finding.kind == ParseError::Kind::truncated ? Ink::notice : Ink::bad, scratch);
+      page.put("  ").put(finding.kind == ParseError::Kind::truncated ? TextStyle::notice : TextStyle::bad, scratch);
     }
   };
   findings(stack);

@@ -9,7 +9,7 @@
 #include "dissectors/output/value.hpp"
 #include "dissectors/tracking/packet.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 struct LineOptions {
   TimeStyle time = TimeStyle::relative;

@@ -6,7 +6,7 @@
 #include "dissectors/output/summary_format.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using testing::nak_frame;
@@ -90,7 +90,7 @@ TEST(Line, ColoursOnlyWhenAsked) {
   const OnePacket one(nak_frame);
   EXPECT_EQ(one_line(one.packet).find('\033'), std::string::npos);
   std::string coloured = one_line(one.packet, {.colours = true});
-  EXPECT_NE(coloured.find(std::string(escape_of(Ink::bad)) + "RC Acknowledge"), std::string::npos) << coloured;
+  EXPECT_NE(coloured.find(std::string(escape_of(TextStyle::bad)) + "RC Acknowledge"), std::string::npos) << coloured;
   // Without its escape sequences it is the same line.
   for (std::size_t at; (at = coloured.find('\033')) != std::string::npos;)
     coloured.erase(at, coloured.find('m', at) - at + 1);
@@ -119,20 +119,20 @@ TEST(Line, EndpointsAreTheNearestToTheTransport) {
   EXPECT_EQ(endpoints_of(OnePacket("00").packet.stack).source, "");
 }
 
-TEST(Gist, ConditionsGroupsAndWidths) {
+TEST(SummaryFormat, ConditionsGroupsAndWidths) {
   std::string out;
-  const auto write = [&](const Gist& g, std::string_view hex) {
+  const auto write = [&](const SummaryFormat& g, std::string_view hex) {
     out.clear();
     Page page(out, false);
     const auto bytes = rdmawire::testing::from_hex(hex);
-    GistPlan(g).write(page, bytes.data());
+    SummaryPlan(g).write(page, bytes.data());
     return out;
   };
-  EXPECT_EQ(write(gist<Aeth>("{msn:4}|[{syndrome.nak_code}]"), "60000007"), "7   |PSN sequence error");
-  EXPECT_EQ(write(gist<Aeth>("{msn}[ never {syndrome.wait}]"), "60000007"), "7");
-  EXPECT_EQ(write(gist<Aeth>("{syndrome.kind=3?nak}{msn?some}"), "60000000"), "nak");
-  EXPECT_EQ(write(gist<Aeth>("[?msn:msn {msn}][!syndrome.wait: no wait]"), "60000000"), " no wait");
-  EXPECT_EQ(write(gist<Bth>("{opcode}"), "1e0000000000000000000000"), "BTH opcode 30");
+  EXPECT_EQ(write(summary_format<Aeth>("{msn:4}|[{syndrome.nak_code}]"), "60000007"), "7   |PSN sequence error");
+  EXPECT_EQ(write(summary_format<Aeth>("{msn}[ never {syndrome.wait}]"), "60000007"), "7");
+  EXPECT_EQ(write(summary_format<Aeth>("{syndrome.kind=3?nak}{msn?some}"), "60000000"), "nak");
+  EXPECT_EQ(write(summary_format<Aeth>("[?msn:msn {msn}][!syndrome.wait: no wait]"), "60000000"), " no wait");
+  EXPECT_EQ(write(summary_format<Bth>("{opcode}"), "1e0000000000000000000000"), "BTH opcode 30");
 }
 
 }  // namespace

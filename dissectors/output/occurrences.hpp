@@ -5,7 +5,7 @@
 
 #include "dissectors/tracking/packet.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 inline constexpr int max_nesting = 4;  // of headers in variable parts
 

@@ -10,7 +10,7 @@
 #include "dissectors/output/line.hpp"
 #include "dissectors/output/tree.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 template <class Append>

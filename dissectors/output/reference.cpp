@@ -8,7 +8,7 @@
 #include "dissectors/output/explain.hpp"
 #include "dissectors/protocol/opcode.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 /// What would end a table's cell.

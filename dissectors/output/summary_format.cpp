@@ -2,10 +2,10 @@
 
 #include <charconv>
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
-GistPlan::GistPlan(const Gist& gist) {
-  const std::string_view s = gist.sentence;
+SummaryPlan::SummaryPlan(const SummaryFormat& summary_format) {
+  const std::string_view s = summary_format.sentence;
   std::size_t group = 0;
   for (std::size_t i = 0; i < s.size();) {
     if (s[i] == '[') {
@@ -15,7 +15,7 @@ GistPlan::GistPlan(const Gist& gist) {
       if (s[i] == '?' || s[i] == '!') {
         const std::size_t colon = s.find(':', i);
         begin.asks = s[i];
-        begin.field = gist.header->find(s.substr(i + 1, colon - i - 1));
+        begin.field = summary_format.header->find(s.substr(i + 1, colon - i - 1));
         i = colon + 1;
       }
     } else if (s[i] == ']') {
@@ -26,7 +26,7 @@ GistPlan::GistPlan(const Gist& gist) {
       const std::string_view inside = s.substr(i + 1, end - i - 1);
       const std::size_t name_end = std::min(inside.find_first_of(":?="), inside.size());
       Piece piece;
-      piece.field = gist.header->find(inside.substr(0, name_end));
+      piece.field = summary_format.header->find(inside.substr(0, name_end));
       const std::string_view rest = inside.substr(name_end);
       if (const std::size_t question = rest.find('?'); question != std::string_view::npos) {
         piece.conditional = true;
@@ -45,9 +45,9 @@ GistPlan::GistPlan(const Gist& gist) {
   }
 }
 
-GistPlan::GistPlan(const HeaderInfo& header) { pieces_.emplace_back().text = header.title; }
+SummaryPlan::SummaryPlan(const HeaderInfo& header) { pieces_.emplace_back().text = header.title; }
 
-bool GistPlan::group_present(std::size_t begin, const std::uint8_t* bytes) const {
+bool SummaryPlan::group_present(std::size_t begin, const std::uint8_t* bytes) const {
   if (const Field* field = pieces_[begin].field) {
     const bool there = field->present_in(bytes);
     if (pieces_[begin].asks == '!') return !there;
@@ -60,7 +60,7 @@ bool GistPlan::group_present(std::size_t begin, const std::uint8_t* bytes) const
   return true;
 }
 
-void GistPlan::write(Page& page, const std::uint8_t* bytes) const {
+void SummaryPlan::write(Page& page, const std::uint8_t* bytes) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
     if (piece.group_end) {

@@ -18,17 +18,17 @@
 #include "dissectors/output/text_style.hpp"
 #include "dissectors/protocol/header.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// One row: the sentence of a header.
-struct Gist {
+struct SummaryFormat {
   const HeaderInfo* header;
   std::string_view sentence;
 };
 
 /// The row of `H`; a name that its table does not have is an error of compilation.
 template <class H>
-consteval Gist gist(std::string_view sentence) {
+consteval SummaryFormat summary_format(std::string_view sentence) {
   int depth = 0;
   for (std::size_t i = 0; i < sentence.size(); ++i) {
     if (sentence[i] == '[') {
@@ -48,11 +48,11 @@ consteval Gist gist(std::string_view sentence) {
 }
 
 /// A sentence made ready for use.
-class GistPlan {
+class SummaryPlan {
  public:
-  explicit GistPlan(const Gist& gist);
+  explicit SummaryPlan(const SummaryFormat& summary_format);
   /// For a header that has no sentence: its title.
-  explicit GistPlan(const HeaderInfo& header);
+  explicit SummaryPlan(const HeaderInfo& header);
 
   /// Writes the sentence for the header at `bytes`.
   void write(Page& page, const std::uint8_t* bytes) const;

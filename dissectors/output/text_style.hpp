@@ -7,10 +7,10 @@
 
 #include "dissectors/output/value.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// What a piece of text is, from which its colour follows.
-enum class Ink : std::uint8_t {
+enum class TextStyle : std::uint8_t {
   plain,
   dim,
   strong,
@@ -28,7 +28,7 @@ enum class Ink : std::uint8_t {
 };
 
 /// The escape sequence that begins `ink`; empty when it is written plainly.
-std::string_view escape_of(Ink ink);
+std::string_view escape_of(TextStyle ink);
 
 /// Writes into a string. Knows the column, so that escape sequences do not disturb alignment, and the colour, so that
 /// it is changed only where it changes.
@@ -37,7 +37,7 @@ class Page {
   Page(std::string& out, bool colours) : out_(out), colours_(colours) {}
 
   Page& put(std::string_view text) { return put(base_, text); }
-  Page& put(Ink ink, std::string_view text) {
+  Page& put(TextStyle ink, std::string_view text) {
     change(ink);
     out_.append(text);
     column_ += columns(text);
@@ -53,7 +53,7 @@ class Page {
     return *this;
   }
   /// What has no colour of its own is written in `ink` from here on, until the line ends.
-  Page& base(Ink ink) {
+  Page& base(TextStyle ink) {
     base_ = ink;
     return *this;
   }
@@ -73,7 +73,7 @@ class Page {
   }
   /// Ends the line; spaces at its end are taken away.
   Page& line() {
-    base_ = Ink::plain;
+    base_ = TextStyle::plain;
     change(base_);
     while (!out_.empty() && out_.back() == ' ') out_.pop_back();
     out_ += '\n';
@@ -84,7 +84,7 @@ class Page {
   struct Mark {
     std::size_t size;
     std::size_t column;
-    Ink ink;
+    TextStyle ink;
   };
   [[nodiscard]] Mark mark() const { return {out_.size(), column_, current_}; }
   void back_to(const Mark& mark) {
@@ -98,17 +98,17 @@ class Page {
   [[nodiscard]] bool colours() const { return colours_; }
 
  private:
-  void change(Ink ink) {
-    if (escape_of(ink).empty()) ink = Ink::plain;
+  void change(TextStyle ink) {
+    if (escape_of(ink).empty()) ink = TextStyle::plain;
     if (!colours_ || ink == current_) return;
-    if (current_ != Ink::plain) out_.append(escape_of(Ink::plain));
-    if (ink != Ink::plain) out_.append(escape_of(ink));
+    if (current_ != TextStyle::plain) out_.append(escape_of(TextStyle::plain));
+    if (ink != TextStyle::plain) out_.append(escape_of(ink));
     current_ = ink;
   }
   std::string& out_;
   std::size_t column_ = 0;
-  Ink base_ = Ink::plain;
-  Ink current_ = Ink::plain;
+  TextStyle base_ = TextStyle::plain;
+  TextStyle current_ = TextStyle::plain;
   bool colours_;
 };
 

@@ -12,7 +12,7 @@
 #include "dissectors/protocol/registry.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 // Columns of the tree, from a layer's indentation. Values move to the right where a header's names need it, and
@@ -50,11 +50,11 @@ class Tree {
 
   void packet(const tracking::Packet& packet, const PacketContext& context) {
     const HeaderStack& stack = packet.stack;
-    page_.base(Ink::strong).with([&](std::string& out) {
+    page_.base(TextStyle::strong).with([&](std::string& out) {
       out += "Frame ";
       append_decimal(out, packet.number);
     });
-    page_.base(Ink::plain);
+    page_.base(TextStyle::plain);
     page_.with([&](std::string& out) {
       if (!context.file.empty()) out.append(" of ").append(context.file);
       out += "  ";
@@ -71,12 +71,12 @@ class Tree {
       if (wire_of(packet) != Wire::none) out.append("  ").append(wire_name(wire_of(packet)));
     });
     page_.line();
-    for (std::string_view comment : context.comments) remark("comment", comment, Ink::notice);
+    for (std::string_view comment : context.comments) remark("comment", comment, TextStyle::notice);
     layers(stack);
     crc("icrc", stack.icrc.offset, packet.icrc, 8);
     if (packet.icrc.status == CrcCheck::Status::bad)
       if (const IcrcCause cause = explain_icrc(stack); cause.kind != IcrcCause::Kind::unknown)
-        remark("note", describe(cause), Ink::notice);
+        remark("note", describe(cause), TextStyle::notice);
     crc("vcrc", stack.vcrc.offset, packet.vcrc, 4);
     if (stack.mpa_crc.length) crc("crc", stack.mpa_crc.offset, check_mpa_crc(stack), 8);
     for (std::size_t i = 0; i < packet.pdus.size(); ++i) pdu(packet.pdus[i], i + 1, packet.pdus.size());
@@ -85,9 +85,9 @@ class Tree {
       scratch_.append(": ").append(packet.upper.reason).append(" (frame ");
       append_decimal(scratch_, packet.upper.frame);
       scratch_ += ')';
-      remark("upper", scratch_, Ink::upper);
+      remark("upper", scratch_, TextStyle::upper);
     }
-    for (std::string_view note : packet.notes) remark("note", note, Ink::notice);
+    for (std::string_view note : packet.notes) remark("note", note, TextStyle::notice);
     findings(stack);
   }
 
@@ -96,7 +96,7 @@ class Tree {
     scratch_.clear();
     append_decimal(scratch_, offset);
     const std::size_t right = indent_ + offset_width;
-    page_.to(right - std::min(right, scratch_.size())).put(Ink::dim, scratch_).put("  ");
+    page_.to(right - std::min(right, scratch_.size())).put(TextStyle::dim, scratch_).put("  ");
     return page_;
   }
 
@@ -109,13 +109,13 @@ class Tree {
   void layer(Bytes bytes, const Layer& layer, std::uint32_t base) {
     const HeaderInfo& header = *layer.header;
     const std::uint8_t* at = bytes.data() + layer.offset;
-    const Ink ink = ink_of(header);
+    const TextStyle ink = ink_of(header);
     margin(base + layer.offset);
     page_.put(ink, header.name).put("  ").put(header.title).put("  ");
     scratch_.clear();
     append_decimal(scratch_, layer.length);
     scratch_ += layer.length == 1 ? " byte" : " bytes";
-    page_.put(Ink::dim, scratch_).line();
+    page_.put(TextStyle::dim, scratch_).line();
     const std::size_t values = indent_ + value_column_of(header);
     for (const Field& one : header.fields) field(one, at, values);
     const Bytes whole{at, layer.length};
@@ -140,7 +140,7 @@ class Tree {
   void field(const Field& field, const std::uint8_t* header, std::size_t column) {
     if (!field.present_in(header) || (field.is_reserved() && is_zero(field, header))) return;
     page_.to(indent_ + name_column + 2 * depth_of(field)).put(label_of(field)).to(column);
-    const Ink ink = field.is_reserved() ? Ink::notice : Ink::strong;
+    const TextStyle ink = field.is_reserved() ? TextStyle::notice : TextStyle::strong;
     const Page::Mark before = page_.mark();
     page_.base(ink).with([&](std::string& out) {
       if (field.is_number() || field.display == Display::ipv6 || field.display == Display::text)
@@ -149,27 +149,27 @@ class Tree {
         append_some_bytes(out, field.bytes(header));
     });
     const std::string_view value = page_.since(before);
-    page_.base(Ink::plain);
+    page_.base(TextStyle::plain);
     const Name* name = field.names && field.is_number() ? field.names->find(field.value(header)) : nullptr;
     if (name) {
       page_.to(column + value_width - 1).put(" ").put(name->name);
-      if (options_.meanings && !name->meaning.empty()) page_.put(Ink::dim, ": ").put(Ink::dim, name->meaning);
+      if (options_.meanings && !name->meaning.empty()) page_.put(TextStyle::dim, ": ").put(TextStyle::dim, name->meaning);
     } else if (options_.meanings && field.meaning != value) {
-      page_.to(column + value_width - 1).put(" ").put(Ink::dim, field.meaning);
+      page_.to(column + value_width - 1).put(" ").put(TextStyle::dim, field.meaning);
     }
     page_.line();
   }
 
   void piece(std::string_view name, const HeaderStack& stack, Range range) {
     if (range.length == 0) return;
-    margin(range.offset).put(Ink::strong, name).put("  ");
+    margin(range.offset).put(TextStyle::strong, name).put("  ");
     scratch_.clear();
     append_decimal(scratch_, range.length);
     scratch_ += range.length == 1 ? " byte" : " bytes";
-    page_.put(Ink::dim, scratch_).to(indent_ + value_column - 1).put(" ");
+    page_.put(TextStyle::dim, scratch_).to(indent_ + value_column - 1).put(" ");
     scratch_.clear();
     append_some_bytes(scratch_, stack.bytes_of(range));
-    page_.put(Ink::dim, scratch_).line();
+    page_.put(TextStyle::dim, scratch_).line();
   }
 
   void crc(std::string_view name, std::uint32_t offset, const CrcCheck& check, unsigned digits) {
@@ -180,16 +180,16 @@ class Tree {
     } else {
       margin(offset);
     }
-    page_.put(Ink::strong, name).to(indent_ + value_column);
+    page_.put(TextStyle::strong, name).to(indent_ + value_column);
     if (check.status != unverifiable) {
       page_.with([&](std::string& out) { append_hex(out, check.value, digits); });
       page_.to(indent_ + value_column + value_width);
     }
-    page_.put(check.status == good ? Ink::good : check.status == bad ? Ink::bad : Ink::dim, to_string(check.status));
+    page_.put(check.status == good ? TextStyle::good : check.status == bad ? TextStyle::bad : TextStyle::dim, to_string(check.status));
     if (check.status == bad) {
       page_.put(": the packet's bytes give ").with([&](std::string& out) { append_hex(out, check.computed, digits); });
     } else if (check.status == unverifiable) {
-      page_.put(Ink::dim, ": not all of the bytes it covers were captured");
+      page_.put(TextStyle::dim, ": not all of the bytes it covers were captured");
     }
     page_.line();
   }
@@ -200,7 +200,7 @@ class Tree {
     append_decimal(scratch_, number);
     scratch_ += " of ";
     append_decimal(scratch_, count);
-    page_.put(Ink::strong, scratch_);
+    page_.put(TextStyle::strong, scratch_);
     scratch_ = "  ";
     append_decimal(scratch_, pdu.in_frame.length);
     scratch_ += " bytes of this frame";
@@ -209,7 +209,7 @@ class Tree {
       append_decimal(scratch_, pdu.stack.bytes.size());
       scratch_ += " bytes in all";
     }
-    page_.put(Ink::dim, scratch_).line();
+    page_.put(TextStyle::dim, scratch_).line();
     indent_ += 2;
     layers(pdu.stack);
     crc("crc", static_cast<std::uint32_t>(pdu.stack.bytes.size()) - 4, pdu.crc, 8);
@@ -217,7 +217,7 @@ class Tree {
     indent_ -= 2;
   }
 
-  void remark(std::string_view what, std::string_view text, Ink ink) {
+  void remark(std::string_view what, std::string_view text, TextStyle ink) {
     page_.to(indent_ + offset_width + 2).put(ink, what).put("  ");
     // A comment may have several lines, or bytes that would steer the terminal.
     page_.with([&](std::string& out) {
@@ -231,7 +231,7 @@ class Tree {
     scratch_ = to_string(finding.kind);
     scratch_ += ": ";
     scratch_ += to_string(finding);
-    page_.put(finding.kind == ParseError::Kind::truncated ? Ink::notice : Ink::bad, scratch_).line();
+    page_.put(finding.kind == ParseError::Kind::truncated ? TextStyle::notice : TextStyle::bad, scratch_).line();
   }
   void findings(const HeaderStack& stack) {
     for (const ParseError& one : stack.findings()) finding(one);
@@ -251,12 +251,12 @@ struct Marked {
     std::string_view name;
   };
   std::vector<Boundary> boundary;
-  std::vector<Ink> ink;
+  std::vector<TextStyle> ink;
   std::vector<Begin> begins;
 
-  explicit Marked(std::size_t size) : boundary(size, none), ink(size, Ink::payload) {}
+  explicit Marked(std::size_t size) : boundary(size, none), ink(size, TextStyle::payload) {}
 
-  void piece(std::uint32_t offset, std::uint32_t length, std::string_view name, Ink colour) {
+  void piece(std::uint32_t offset, std::uint32_t length, std::string_view name, TextStyle colour) {
     if (length == 0 || offset >= ink.size()) return;
     boundary[offset] = layer;
     begins.push_back({offset, name});
@@ -272,9 +272,9 @@ struct Marked {
         if (f.bit % 8 == 0 && !f.is_part() && f.present_in(header)) begin_field(base + one.offset + f.bit / 8U);
       if (one.length > one.header->size) begin_field(base + one.offset + one.header->size);
     }
-    piece(base + stack.payload.offset, stack.payload.length, "payload", Ink::payload);
-    piece(base + stack.pad.offset, stack.pad.length, "pad", Ink::payload);
-    piece(base + stack.mpa_crc.offset, stack.mpa_crc.length, "crc", Ink::notice);
+    piece(base + stack.payload.offset, stack.payload.length, "payload", TextStyle::payload);
+    piece(base + stack.pad.offset, stack.pad.length, "pad", TextStyle::payload);
+    piece(base + stack.mpa_crc.offset, stack.mpa_crc.length, "crc", TextStyle::notice);
   }
 
   void begin_field(std::uint32_t offset) {
@@ -291,7 +291,7 @@ void dump(Page& page, Bytes bytes, Marked marked) {
   for (std::size_t at = 0; at < bytes.size(); at += bytes) {
     scratch.clear();
     append_hex(scratch, at, 4);
-    page.put(Ink::dim, std::string_view(scratch).substr(2)).put(" ");
+    page.put(TextStyle::dim, std::string_view(scratch).substr(2)).put(" ");
     const std::size_t count = std::min(bytes, bytes.size() - at);
     for (std::size_t i = 0; i < bytes; ++i) {
       if (i == bytes / 2) page.put(" ");
@@ -301,7 +301,7 @@ void dump(Page& page, Bytes bytes, Marked marked) {
       }
       static constexpr std::string_view marks[] = {" ", "·", "│"};
       const auto boundary = marked.boundary[at + i];
-      page.put(boundary == Marked::none ? marked.ink[at + i] : Ink::dim, marks[boundary]);
+      page.put(boundary == Marked::none ? marked.ink[at + i] : TextStyle::dim, marks[boundary]);
       scratch.clear();
       append_bytes(scratch, bytes.subspan(at + i, 1));
       page.put(marked.ink[at + i], scratch);
@@ -335,36 +335,36 @@ void append_hexdump(std::string& out, const tracking::Packet& packet, bool colou
   const HeaderStack& stack = packet.stack;
   Marked marked(stack.bytes.size());
   marked.stack(stack, 0);
-  marked.piece(stack.icrc.offset, stack.icrc.length, "icrc", Ink::notice);
-  marked.piece(stack.vcrc.offset, stack.vcrc.length, "vcrc", Ink::notice);
+  marked.piece(stack.icrc.offset, stack.icrc.length, "icrc", TextStyle::notice);
+  marked.piece(stack.vcrc.offset, stack.vcrc.length, "vcrc", TextStyle::notice);
   for (const tracking::Pdu& pdu : packet.pdus) {
     if (pdu.reassembled)
-      marked.piece(pdu.in_frame.offset, pdu.in_frame.length, "pdu", Ink::rdma);
+      marked.piece(pdu.in_frame.offset, pdu.in_frame.length, "pdu", TextStyle::rdma);
     else
       marked.stack(pdu.stack, pdu.in_frame.offset);
   }
   dump(page, stack.bytes, std::move(marked));
   for (const tracking::Pdu& pdu : packet.pdus) {
     if (!pdu.reassembled) continue;
-    page.put(Ink::dim, "reassembled:").line();
+    page.put(TextStyle::dim, "reassembled:").line();
     Marked own(pdu.stack.bytes.size());
     own.stack(pdu.stack, 0);
     dump(page, pdu.stack.bytes, std::move(own));
   }
 }
 
-Ink ink_of(const HeaderInfo& header) {
+TextStyle ink_of(const HeaderInfo& header) {
   // The registry goes from the link up, so a header's place tells its family.
   const auto all = all_headers();
   const auto place = [&](const HeaderInfo& h) { return std::find(all.begin(), all.end(), &h) - all.begin(); };
   const auto here = place(header);
-  if (here < place(info<Ipv4>)) return Ink::link;
-  if (here < place(info<Udp>)) return Ink::network;
-  if (here < place(info<Lrh>)) return Ink::transport;
-  if (&header == &info<Lrh> || &header == &info<Grh>) return Ink::network;
-  if (here < place(info<Mad>)) return Ink::rdma;
-  if (here >= place(info<MpaFrame>) && here <= place(info<RdmapImmediateData>)) return Ink::rdma;
-  return Ink::upper;
+  if (here < place(info<Ipv4>)) return TextStyle::link;
+  if (here < place(info<Udp>)) return TextStyle::network;
+  if (here < place(info<Lrh>)) return TextStyle::transport;
+  if (&header == &info<Lrh> || &header == &info<Grh>) return TextStyle::network;
+  if (here < place(info<Mad>)) return TextStyle::rdma;
+  if (here >= place(info<MpaFrame>) && here <= place(info<RdmapImmediateData>)) return TextStyle::rdma;
+  return TextStyle::upper;
 }
 
 }  // namespace rdmawire::faces

@@ -7,7 +7,7 @@
 #include "dissectors/output/json.hpp"
 #include "dissectors/tracking/packet.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 struct TreeOptions {
   bool colours = false;
@@ -25,7 +25,7 @@ void append_tree(std::string& out, const tracking::Packet& packet, const PacketC
 void append_hexdump(std::string& out, const tracking::Packet& packet, bool colours = false);
 
 /// The colour of a header's family.
-enum class Ink : std::uint8_t;
-Ink ink_of(const HeaderInfo& header);
+enum class TextStyle : std::uint8_t;
+TextStyle ink_of(const HeaderInfo& header);
 
 }  // namespace rdmawire::faces

@@ -11,7 +11,7 @@
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/rdmap.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 using testing::nak_frame;

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <chrono>
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 constexpr char digits_of[] = "0123456789abcdef";

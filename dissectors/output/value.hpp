@@ -7,7 +7,7 @@
 
 #include "dissectors/protocol/field.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 
 /// Hexadecimal numbers: as wide as their field ("0x000011"), or as short as the number ("0x11").
 enum class Hex : std::uint8_t { padded, shortest };

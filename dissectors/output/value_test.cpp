@@ -6,7 +6,7 @@
 
 #include "dissectors/protocol/testing.hpp"
 
-namespace rdmawire::faces {
+namespace rdmawire::output {
 namespace {
 
 template <class Append>

@@ -25,7 +25,7 @@ enum class JoinedBy : std::uint8_t {
   stream,              ///< both are the same TCP connection (iWARP)
   datagram,            ///< UD names both queue pairs in each packet
 };
-std::string_view to_string(JoinedBy joined_by);
+std::string_view to_string(JoinedBy paired_by);
 
 enum class Confidence : std::uint8_t { none, low, high, certain };
 std::string_view to_string(Confidence confidence);
@@ -57,7 +57,7 @@ struct Sent {
   std::array<std::uint32_t, message_kinds> messages{};  ///< finished or not, as requester
   std::uint64_t message_bytes = 0;                     ///< of these; reads count what they ask for
   std::uint64_t messages_completed = 0, messages_refused = 0;
-  std::uint64_t packets_again = 0, bytes_again = 0;                                         ///< requests sent again
+  std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0;                                         ///< requests sent again
   std::uint32_t rounds = 0;                                                                  ///< of retransmission
   std::uint32_t lost_in_network = 0, lost_in_capture = 0, out_of_order = 0, duplicates = 0;  ///< packets of this end
   std::uint32_t acks = 0, rnr_naks = 0;           ///< sent by this end as responder
@@ -76,7 +76,7 @@ struct Connection {
   Wire wire = Wire::none;
   std::array<ConnectionEnd, 2> ends;  ///< a: sent the first frame, or the CM's or MPA's request
   std::array<Sent, 2> sent;           ///< by end
-  JoinedBy joined_by = JoinedBy::nothing;
+  JoinedBy paired_by = JoinedBy::nothing;
   Confidence confidence = Confidence::none;
   std::uint64_t agreeing = 0, contradicting = 0;  ///< answers that fit the joining, and that do not
   std::uint32_t mtu = 0;                          ///< path MTU in bytes of payload; 0: not known
@@ -90,13 +90,13 @@ struct Connection {
   std::int64_t open_duration = 0;                    ///< from the CM's or MPA's request to the reply that opened it
   bool replaced = false;                             ///< its queue pairs were used again for another connection
 
-  [[nodiscard]] const Sent& by(End end) const { return sent[static_cast<std::size_t>(end)]; }
-  [[nodiscard]] Sent& by(End end) { return sent[static_cast<std::size_t>(end)]; }
-  [[nodiscard]] const ConnectionEnd& at(End end) const { return ends[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] const Sent& by(Side end) const { return sent[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] Sent& by(Side end) { return sent[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] const ConnectionEnd& at(Side end) const { return ends[static_cast<std::size_t>(end)]; }
 };
 
 /// Why a connection is told to the sink, for good.
-enum class Farewell : std::uint8_t {
+enum class CloseReason : std::uint8_t {
   ended,    ///< the capture ended, or its queue pairs were used again
   evicted,  ///< there was no more room: what its later packets would have told is lost to it
 };
@@ -113,10 +113,10 @@ std::string_view to_string(Answered answered);
 /// What a packet was to its connection.
 struct PacketNote {
   std::uint64_t connection = 0;     ///< Connection::id
-  End end = End::a;                 ///< its sender
+  Side end = Side::a;                 ///< its sender
   std::uint32_t relative_psn = 0;   ///< from the first PSN of its direction's requests
   std::uint64_t message = 0;        ///< Message::number of the message it belongs to, or that it answers; 0: none
-  End requester = End::a;           ///< whose message that is
+  Side requester = Side::a;           ///< whose message that is
   std::uint64_t related_frame = 0;  ///< a response: the request it answers; sent again: the first sending
   std::int64_t related_delay = 0;   ///< nanoseconds since that frame
   std::uint32_t outstanding = 0;    ///< packets of the requester that are not acknowledged after this one
@@ -132,7 +132,7 @@ struct PacketNote {
 };
 
 struct TransportPacket;  // transport_packet.hpp
-struct Agreement;        // pair_evidence.hpp
+struct NegotiatedParameters;        // pair_evidence.hpp
 
 /// Where connections, messages and events go, as they become known: roughly in the capture's order, each once.
 /// References are valid during the call.
@@ -142,7 +142,7 @@ class Sink {
   /// `connection`: nullptr where the event belongs to none.
   virtual void event(const Connection* /*connection*/, const Event&) {}
   /// The last that is heard of a connection; its numbers are final.
-  virtual void connection(const Connection&, Farewell) {}
+  virtual void connection(const Connection&, CloseReason) {}
   /// What was told as connection `id` belongs to this one: one half had given up looking for the other, and spoken for
   /// itself. `id` says no farewell, and nothing else.
   virtual void merged(const Connection&, std::uint64_t /*id*/) {}
@@ -152,10 +152,10 @@ class Sink {
   /// The same packets, themselves; only when TrackerOptions::transport is set. Both ends' packets of one connection
   /// come in the capture's order once their directions are joined. `from`: its sender. `agreement`: what the CM or the
   /// programs said of the two queue pairs; nullptr: nothing was seen.
-  virtual void transport(const Connection&, End /*from*/, const TransportPacket&, const Agreement* /*agreement*/) {}
+  virtual void transport(const Connection&, Side /*from*/, const TransportPacket&, const NegotiatedParameters* /*agreement*/) {}
   /// The packets of iWARP connections, themselves, with the PDUs that end in them; only when TrackerOptions::transport
   /// is set. In the capture's order, before what is told of them. `from`: the sender.
-  virtual void stream(const Connection&, End /*from*/, const Packet&) {}
+  virtual void stream(const Connection&, Side /*from*/, const Packet&) {}
 
  protected:
   ~Sink() = default;

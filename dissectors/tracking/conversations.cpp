@@ -239,7 +239,7 @@ void Conversations::reject(const Packet& packet, const FlowKey& ports, const CmM
   event.duration = c.evidence.request_frame ? packet.time_ns - c.evidence.request_time : 0;
   event.packets = std::max(c.evidence.requests, 1U);
   event.value = rejection.reason;
-  event.end = found.sender == 0 && rejection.message == of_reply ? End::b : End::a;
+  event.end = found.sender == 0 && rejection.message == of_reply ? Side::b : Side::a;
   sink_.rejected(c.evidence, event, rejection);
 }
 
@@ -267,7 +267,7 @@ void Conversations::answer_proposal(const Packet& packet, const FlowKey& ports, 
   event.origin_frame = c.proposal_frame;
   event.duration = packet.time_ns - c.proposal_time;
   event.value = cm.as<CmApr>().get<"status">();
-  event.end = c.proposed_by == 0 ? End::a : End::b;
+  event.end = c.proposed_by == 0 ? Side::a : Side::b;
   c.proposal_frame = 0;
   sink_.path_changed(c.evidence, event, c.proposal);
 }
@@ -291,12 +291,12 @@ void Conversations::disconnect(const Packet& packet, const FlowKey& ports, const
   if (c.state == State::closing) {
     // Sent again; or both sides end it at the same time.
     c.end.last_frame = packet.number;
-    if ((c.end.end == End::a) == (found.sender == 0)) ++c.end.packets;
+    if ((c.end.end == Side::a) == (found.sender == 0)) ++c.end.packets;
     return;
   }
   c.state = State::closing;
   c.end = event_of(EventKind::closed, packet);
-  c.end.end = found.sender == 0 ? End::a : End::b;
+  c.end.end = found.sender == 0 ? Side::a : Side::b;
   sink_.closing(c.evidence, packet.number, packet.time_ns);
 }
 

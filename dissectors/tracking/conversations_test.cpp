@@ -125,7 +125,7 @@ TEST(Conversations, Rping) {
   EXPECT_EQ(told[3].event.frame, 378U);
   EXPECT_EQ(told[3].event.last_frame, 379U);
   EXPECT_EQ(told[3].event.duration, 11224000);
-  EXPECT_EQ(told[3].event.end, End::a);
+  EXPECT_EQ(told[3].event.end, Side::a);
   EXPECT_EQ(told[3].event.cause, Cause::none);
 }
 
@@ -136,7 +136,7 @@ TEST(Conversations, TheServerEndsIt) {
   EXPECT_EQ(told[0].evidence.sides[1].first_psn, 0xc836d3U);  // frame 18: 13121235
   EXPECT_EQ(told[0].evidence.service_port, 7471);
   EXPECT_EQ(told[3].event.frame, 218U);
-  EXPECT_EQ(told[3].event.end, End::b);
+  EXPECT_EQ(told[3].event.end, Side::b);
 }
 
 TEST(Conversations, TwoConnectionsThatBothSidesEnd) {
@@ -353,7 +353,7 @@ TEST(Conversations, RepeatedMessagesCountAndTellNothingTwice) {
   wires.conversations.finish();
   EXPECT_EQ(wires.recorder.steps(), "pair opened closing closed");
   EXPECT_EQ(wires.last().event.packets, 2U);
-  EXPECT_EQ(wires.last().event.end, End::b);
+  EXPECT_EQ(wires.last().event.end, Side::b);
 }
 
 TEST(Conversations, AnIdUsedAgainIsAnotherConversation) {
@@ -377,7 +377,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(wires.last().additional, mapped(0x0a000009));
   EXPECT_EQ(wires.last().event.origin_frame, 1U);
   EXPECT_EQ(wires.last().event.duration, 1000000);
-  EXPECT_EQ(wires.last().event.end, End::a);
+  EXPECT_EQ(wires.last().event.end, Side::a);
   EXPECT_EQ(wires.last().by, 1U);
   EXPECT_EQ(wires.last().message, 0);
   EXPECT_EQ(wires.last().evidence.sides[0].qp, host_qp);
@@ -397,7 +397,7 @@ TEST(Conversations, Rejections) {
   other.send(host, rej);
   ASSERT_EQ(other.recorder.steps(), "pair rejected");
   EXPECT_EQ(other.last().by, 0U);
-  EXPECT_EQ(other.last().event.end, End::b);
+  EXPECT_EQ(other.last().event.end, Side::b);
   EXPECT_EQ(other.last().reason, "");
   EXPECT_EQ(other.last().additional.size(), 72U);
 
@@ -432,7 +432,7 @@ TEST(Conversations, AlternatePaths) {
     EXPECT_EQ(t.event.frame, 5U);
     EXPECT_EQ(t.event.origin_frame, 4U);
     EXPECT_EQ(t.event.value, status);
-    EXPECT_EQ(t.event.end, End::b);
+    EXPECT_EQ(t.event.end, Side::b);
     EXPECT_EQ(t.path.from, PortAddress::of_ipv4(0x0b000003));
     EXPECT_EQ(t.path.to, PortAddress::of_ipv4(0x0b000002));
   }

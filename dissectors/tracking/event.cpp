@@ -26,7 +26,7 @@ constexpr Cause crc_causes[] = {Cause::source_port,
                                 Cause::unknown};
 constexpr Cause stall_causes[] = {Cause::nothing_outstanding, Cause::credit, Cause::rnr, Cause::window, Cause::peer};
 constexpr Cause closed_causes[] = {Cause::unknown};  // nothing answered the DREQ
-constexpr Cause cnp_causes[] = {Cause::rate_fell, Cause::rate_kept, Cause::unknown};
+constexpr Cause cnp_causes[] = {Cause::rate_fell, Cause::rate_unchanged, Cause::unknown};
 
 }  // namespace
 
@@ -134,7 +134,7 @@ constexpr std::array<std::string_view, causes> cause_names{
     "window",
     "peer",
     "rate_fell",
-    "rate_kept",
+    "rate_unchanged",
     "fast_retransmit",
 };
 static_assert(!cause_names.back().empty());
@@ -191,8 +191,8 @@ std::string_view to_string(Answered answered) {
   return {};
 }
 
-std::string_view to_string(JoinedBy joined_by) {
-  switch (joined_by) {
+std::string_view to_string(JoinedBy paired_by) {
+  switch (paired_by) {
     case JoinedBy::nothing: return "nothing";
     case JoinedBy::connection_manager: return "connection_manager";
     case JoinedBy::text: return "text";

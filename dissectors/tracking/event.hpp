@@ -85,7 +85,7 @@ enum class Cause : std::uint8_t {
   peer,
   // Of a CNP: what the sender's rate did after it
   rate_fell,
-  rate_kept,
+  rate_unchanged,
   // Of a TCP retransmission: duplicate or selective acknowledgements asked for it
   fast_retransmit,
 };
@@ -116,8 +116,8 @@ struct EventRow {
 extern const std::array<EventRow, event_kinds> event_rows;
 
 /// One of a connection's two ends, Connection::ends.
-enum class End : std::uint8_t { a = 0, b = 1 };
-constexpr End other(End end) { return end == End::a ? End::b : End::a; }
+enum class Side : std::uint8_t { a = 0, b = 1 };
+constexpr Side other(Side end) { return end == Side::a ? Side::b : Side::a; }
 
 /// Frames are numbered as in the capture, from 1; 0: none. Times are nanoseconds since 1970, durations nanoseconds.
 struct Event {
@@ -125,7 +125,7 @@ struct Event {
   Cause cause = Cause::none;
   /// Who suffers: the requester whose packets these are; for what a responder sends unasked, the requester it is
   /// sent to; for a packet by itself (CRC, ECN, truncated), its sender.
-  End end = End::a;
+  Side end = Side::a;
   std::uint64_t connection = 0;    ///< Connection::id; 0: no connection (pause frames, bad packets of unknown flows)
   std::uint64_t frame = 0;         ///< where it shows first
   std::uint64_t last_frame = 0;    ///< the last frame that belongs to it: of a round, of a stall; else `frame`

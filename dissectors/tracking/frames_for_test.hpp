@@ -132,13 +132,13 @@ inline std::string name_of(const Event& e) {
 
 /// Keeps all that is told.
 struct Recorder final : Sink {
-  struct Farewelled {
+  struct ClosedConnection {
     Connection connection;
-    Farewell why;
+    CloseReason why;
   };
   void event(const Connection*, const Event& e) override { events.push_back(e); }
   void message(const Connection&, const Message& m) override { messages.push_back(m); }
-  void connection(const Connection& c, Farewell why) override { farewells.push_back({c, why}); }
+  void connection(const Connection& c, CloseReason why) override { farewells.push_back({c, why}); }
   void packet(const Connection&, std::uint64_t frame, const PacketNote& note) override {
     notes.resize(std::max<std::size_t>(notes.size(), frame + 1));
     notes[frame] = note;
@@ -172,7 +172,7 @@ struct Recorder final : Sink {
 
   std::vector<Event> events;
   std::vector<Message> messages;
-  std::vector<Farewelled> farewells;
+  std::vector<ClosedConnection> farewells;
   std::vector<PacketNote> notes;  ///< by frame
   std::uint64_t packets = 0;
 };

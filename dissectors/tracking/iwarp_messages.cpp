@@ -78,8 +78,8 @@ void IwarpTracker::State::tell_message(Tracked& t, Message& message) {
 
 // All that still waits will not be answered.
 void IwarpTracker::State::flush(Tracked& t) {
-  for (const End end : {End::a, End::b}) {
-    Half& half = t.of(end);
+  for (const Side end : {Side::a, Side::b}) {
+    IwarpDirection& half = t.of(end);
     for (Open* open : {&half.send, &half.write})
       if (open->active) unfinished(t, *open);
     for (Sending& s : half.sending) tell_message(t, s.message);
@@ -88,7 +88,7 @@ void IwarpTracker::State::flush(Tracked& t) {
     Event event;
     event.kind = EventKind::unanswered;
     event.packets = 0;
-    const Half& responder = t.of(other(end));
+    const IwarpDirection& responder = t.of(other(end));
     for (Request& r : half.requests) {
       // After bytes of responses were missed, which request they were for is not sure.
       const bool missed = r.lost || responder.gaps || responder.misses();
@@ -112,8 +112,8 @@ void IwarpTracker::State::flush(Tracked& t) {
   }
 }
 
-Message* IwarpTracker::State::message_at(Tracked& t, End whose, std::uint64_t number) {
-  Half& half = t.of(whose);
+Message* IwarpTracker::State::message_at(Tracked& t, Side whose, std::uint64_t number) {
+  IwarpDirection& half = t.of(whose);
   for (Open* open : {&half.send, &half.write})
     if (open->active && open->message.number == number) return &open->message;
   const auto before = [](const auto& held, std::uint64_t n) { return held.message.number < n; };
@@ -124,7 +124,7 @@ Message* IwarpTracker::State::message_at(Tracked& t, End whose, std::uint64_t nu
   return nullptr;
 }
 
-void IwarpTracker::State::room(Tracked& t, Half& half) {
+void IwarpTracker::State::room(Tracked& t, IwarpDirection& half) {
   while (!half.sending.empty() && (half.sending.size() > limits_.messages || waiting_ > limits_.all_messages)) {
     tell_message(t, half.sending.front().message);
     half.sending.pop_front();
@@ -144,8 +144,8 @@ void IwarpTracker::State::room(Tracked& t, Half& half) {
 
 // PDUs -------------------------------------------------------------------------------------------------------------
 
-void IwarpTracker::State::pdu(Tracked& t, End end, const Pdu& pdu) {
-  Half& half = t.of(end);
+void IwarpTracker::State::pdu(Tracked& t, Side end, const Pdu& pdu) {
+  IwarpDirection& half = t.of(end);
   if (!half.parsed || pdu.stream_offset != half.parsed_to) {
     if (half.parsed && pdu.stream_offset > half.parsed_to) half.lost_bytes += pdu.stream_offset - half.parsed_to;
     if (half.parsed || !half.from_start) gap(t, end);
@@ -176,8 +176,8 @@ void IwarpTracker::State::pdu(Tracked& t, End end, const Pdu& pdu) {
 }
 
 // Bytes of this end's stream are missing here.
-void IwarpTracker::State::gap(Tracked& t, End end) {
-  Half& half = t.of(end);
+void IwarpTracker::State::gap(Tracked& t, Side end) {
+  IwarpDirection& half = t.of(end);
   half.lost = true;
   half.from_start = false;
   ++half.gaps;
@@ -185,15 +185,15 @@ void IwarpTracker::State::gap(Tracked& t, End end) {
   half.write.lost |= half.write.active;
   for (auto& msn : half.msn) msn.known = false;
   // Responses may be among them.
-  Half& peer = t.of(other(end));
+  IwarpDirection& peer = t.of(other(end));
   if (!peer.requests.empty()) peer.requests.front().lost |= peer.requests.front().received != 0;
 }
 
-void IwarpTracker::State::mpa_frame(Tracked& t, End end, const Pdu& pdu) {
+void IwarpTracker::State::mpa_frame(Tracked& t, Side end, const Pdu& pdu) {
   const View<MpaFrame> frame(pdu.stack.bytes.data());
   const bool request = MpaFrame::is_request(pdu.stack.bytes.data());
   const std::size_t side = static_cast<std::size_t>(end);
-  Half& half = t.of(end);
+  IwarpDirection& half = t.of(end);
   half.from_start = true;
   half.lost = false;
   half.gaps = 0;
@@ -239,7 +239,7 @@ void IwarpTracker::State::mpa_frame(Tracked& t, End end, const Pdu& pdu) {
   tell(t, event, other(end));
 }
 
-void IwarpTracker::State::wrong(Tracked& t, End end, EventKind kind, std::uint64_t expected, std::uint64_t found,
+void IwarpTracker::State::wrong(Tracked& t, Side end, EventKind kind, std::uint64_t expected, std::uint64_t found,
                                 const Segment& s) {
   Event event = here(kind);
   event.psn = s.tagged ? 0 : s.msn;
@@ -249,7 +249,7 @@ void IwarpTracker::State::wrong(Tracked& t, End end, EventKind kind, std::uint64
   tell(t, event, end);
 }
 
-void IwarpTracker::State::ddp_segment(Tracked& t, End end, Segment& s) {
+void IwarpTracker::State::ddp_segment(Tracked& t, Side end, Segment& s) {
   const RdmapOpcode& opcode = *s.opcode;
   if (!opcode.known || opcode.tagged != s.tagged || (!s.tagged && opcode.queue != s.queue))
     return wrong(t, end, EventKind::opcode_sequence, opcode.value, s.queue, s);
@@ -264,20 +264,20 @@ void IwarpTracker::State::ddp_segment(Tracked& t, End end, Segment& s) {
 }
 
 // The packet that brought the byte.
-Moment IwarpTracker::State::carried(const Half& half, std::uint64_t offset) const {
+Moment IwarpTracker::State::carried(const IwarpDirection& half, std::uint64_t offset) const {
   const TcpSegment& tcp = packet_->tcp;
   if (offset < tcp.offset || offset >= tcp.offset + tcp.length)
-    if (const TcpTrouble::Segment* carrier = half.tcp.carrier(offset)) return {carrier->frame, carrier->time};
+    if (const TcpLossTracker::Segment* carrier = half.tcp.carrier(offset)) return {carrier->frame, carrier->time};
   return {packet_->number, packet_->time_ns};
 }
 
-Span IwarpTracker::State::span(const Half& half, const Segment& s) const {
+Span IwarpTracker::State::span(const IwarpDirection& half, const Segment& s) const {
   const Moment a = carried(half, s.pdu->stream_offset), b = carried(half, s.pdu->stream_end - 1);
   return a.frame <= b.frame ? Span{a, b} : Span{b, a};
 }
 
-void IwarpTracker::State::begin(Tracked& t, End end, Open& open, const Segment& s) {
-  Half& half = t.of(end);
+void IwarpTracker::State::begin(Tracked& t, Side end, Open& open, const Segment& s) {
+  IwarpDirection& half = t.of(end);
   open = {};
   open.active = true;
   open.opcode = s.opcode;
@@ -301,7 +301,7 @@ void IwarpTracker::State::begin(Tracked& t, End end, Open& open, const Segment& 
 }
 
 void IwarpTracker::State::extend(Tracked& t, Open& open, const Segment& s) {
-  Half& half = t.of(open.message.end);
+  IwarpDirection& half = t.of(open.message.end);
   open.end = s.pdu->stream_end;
   open.next = s.position + s.bytes;
   open.message.size += s.opcode->payload ? s.bytes : 0;
@@ -319,8 +319,8 @@ void IwarpTracker::State::extend(Tracked& t, Open& open, const Segment& s) {
   log(t, open.message.end, s, open.message);
 }
 
-void IwarpTracker::State::log(Tracked& t, End end, const Segment& s, const Message& message) {
-  Half& half = t.of(end);
+void IwarpTracker::State::log(Tracked& t, Side end, const Segment& s, const Message& message) {
+  IwarpDirection& half = t.of(end);
   Seen seen;
   seen.begin = s.pdu->stream_offset;
   seen.end = s.pdu->stream_end;
@@ -345,17 +345,17 @@ void IwarpTracker::State::log(Tracked& t, End end, const Segment& s, const Messa
     note_delay_ = packet_->time_ns - message.start;
   }
   if (half.again.empty()) return;
-  for (Again& again : half.again) {
+  for (RetransmittedRange& again : half.again) {
     const std::uint64_t name = name_of(message.number, message.end);
     if (again.from >= seen.end || again.to <= seen.begin || again.counted == name) continue;
     again.counted = name;
     if (Message* m = message_at(t, message.end, message.number)) ++m->repeated_packets;
   }
-  std::erase_if(half.again, [&](const Again& again) { return again.to <= seen.end; });
+  std::erase_if(half.again, [&](const RetransmittedRange& again) { return again.to <= seen.end; });
 }
 
 // All segments came.
-void IwarpTracker::State::whole(Tracked& t, Half& half, Open& open) {
+void IwarpTracker::State::whole(Tracked& t, IwarpDirection& half, Open& open) {
   Message& m = open.message;
   open.active = false;
   if (open.lost) {
@@ -378,8 +378,8 @@ void IwarpTracker::State::unfinished(Tracked& t, Open& open) {
   tell_message(t, open.message);
 }
 
-void IwarpTracker::State::write(Tracked& t, End end, Segment& s) {
-  Half& half = t.of(end);
+void IwarpTracker::State::write(Tracked& t, Side end, Segment& s) {
+  IwarpDirection& half = t.of(end);
   Open& open = half.write;
   if (open.active && (open.key != s.key || open.next != s.position)) {
     // Its end and the beginning of another one may be what is missing.
@@ -401,8 +401,8 @@ void IwarpTracker::State::write(Tracked& t, End end, Segment& s) {
   if (s.last) whole(t, half, open);
 }
 
-void IwarpTracker::State::untagged(Tracked& t, End end, Segment& s) {
-  Half& half = t.of(end);
+void IwarpTracker::State::untagged(Tracked& t, Side end, Segment& s) {
+  IwarpDirection& half = t.of(end);
   auto& msn = half.msn[s.queue];
   Open& open = half.send;
   const bool send = s.queue == send_queue;
@@ -447,8 +447,8 @@ void IwarpTracker::State::untagged(Tracked& t, End end, Segment& s) {
   if (s.last) whole(t, half, open);
 }
 
-void IwarpTracker::State::request(Tracked& t, End end, Segment& s) {
-  Half& half = t.of(end);
+void IwarpTracker::State::request(Tracked& t, Side end, Segment& s) {
+  IwarpDirection& half = t.of(end);
   Open open;
   begin(t, end, open, s);
   extend(t, open, s);
@@ -491,7 +491,7 @@ void IwarpTracker::State::request(Tracked& t, End end, Segment& s) {
   }
   m.outcome = Outcome::unanswered;
   r.message = m;
-  Half& responder = t.of(other(end));
+  IwarpDirection& responder = t.of(other(end));
   r.gaps = responder.gaps;
   auto& early = responder.early;
   // If a request was lost, the response was that one's.
@@ -520,10 +520,10 @@ void IwarpTracker::State::request(Tracked& t, End end, Segment& s) {
   }
 }
 
-void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
-  Half& half = t.of(end);
-  const End requester = other(end);
-  Half& asking = t.of(requester);
+void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
+  IwarpDirection& half = t.of(end);
+  const Side requester = other(end);
+  IwarpDirection& asking = t.of(requester);
   auto& requests = asking.requests;
   const auto fits = [&](const Request& r, bool exactly) {
     if (r.atomic) return false;
@@ -608,11 +608,11 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
   --waiting_;
 }
 
-void IwarpTracker::State::atomic_response(Tracked& t, End end, Segment& s) {
+void IwarpTracker::State::atomic_response(Tracked& t, Side end, Segment& s) {
   if (!s.header) return;
   const View<RdmapAtomicResponse> response(s.pdu->stack.bytes.data() + s.header->offset);
   const std::uint32_t id = response.get<"request_id">();
-  const End requester = other(end);
+  const Side requester = other(end);
   auto& requests = t.of(requester).requests;
   const auto found =
       std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return r.atomic && r.sink == id; });
@@ -636,9 +636,9 @@ void IwarpTracker::State::atomic_response(Tracked& t, End end, Segment& s) {
   --waiting_;
 }
 
-void IwarpTracker::State::terminate(Tracked& t, End end, Segment& s) {
-  Half& half = t.of(end);
-  const End blamed = other(end);
+void IwarpTracker::State::terminate(Tracked& t, Side end, Segment& s) {
+  IwarpDirection& half = t.of(end);
+  const Side blamed = other(end);
   Open open;
   begin(t, end, open, s);
   open.message.kind = MessageKind::terminate;
@@ -673,7 +673,7 @@ void IwarpTracker::State::terminate(Tracked& t, End end, Segment& s) {
         quoted->position = untagged.get<"mo">();
       }
     }
-    const Half& sender = t.of(blamed);
+    const IwarpDirection& sender = t.of(blamed);
     for (std::size_t i = sender.seen.size(); quoted && i-- > 0;) {
       const Seen& seen = sender.seen[(sender.oldest_seen + i) % sender.seen.size()];
       if (seen.tagged != quoted->tagged || seen.key_or_msn != quoted->key_or_msn || seen.position != quoted->position ||

@@ -70,10 +70,10 @@ struct Seen {
   std::uint32_t key_or_msn = 0;
   std::uint8_t queue = 0;  // untagged
   bool tagged = false;
-  End whose = End::a;
+  Side whose = Side::a;
 };
 // Bytes that were sent again and wait for the PDUs that they belong to.
-struct Again {
+struct RetransmittedRange {
   std::uint64_t from, to;
   std::uint64_t counted;  // the message that it was counted for last, and whose that is
 };
@@ -81,13 +81,13 @@ struct Again {
 inline constexpr std::size_t seen_fpdus = 32;
 inline constexpr std::size_t max_again = 32;
 
-inline std::uint64_t name_of(std::uint64_t message, End whose) {
+inline std::uint64_t name_of(std::uint64_t message, Side whose) {
   return message << 1 | static_cast<std::uint64_t>(whose);
 }
 
 // What one end sends.
-struct Half {
-  TcpTrouble tcp;
+struct IwarpDirection {
+  TcpLossTracker tcp;
   bool from_start = false;  // its first FPDU was seen, and no byte was missing since
   bool lost = false;        // bytes are missing since the last segment
   std::uint64_t parsed_to = 0;
@@ -113,7 +113,7 @@ struct Half {
   bool over_limit = false;
   std::vector<Seen> seen;
   std::size_t oldest_seen = 0;
-  std::vector<Again> again;
+  std::vector<RetransmittedRange> again;
   bool fin = false;
   // The window that this end gives is closed since:
   std::uint64_t closed_window_frame = 0;
@@ -141,7 +141,7 @@ struct Tracked {
   Endpoint a;                // Connection::ends[0]
   std::uint64_t number = 0;  // MpaConnection::id
   Connection record;
-  Half halves[2];
+  IwarpDirection halves[2];
   bool used = false;  // since the hand of the clock came by
   bool closed = false;
   std::uint64_t request_frame = 0;
@@ -149,11 +149,11 @@ struct Tracked {
   std::uint32_t ird[2] = {}, ord[2] = {};
   bool enhanced[2] = {};
 
-  Half& of(End end) { return halves[static_cast<std::size_t>(end)]; }
+  IwarpDirection& of(Side end) { return halves[static_cast<std::size_t>(end)]; }
 };
 
 // What the IP and TCP headers say beside the connection's TcpSegment.
-struct Below {
+struct LowerLayerState {
   std::uint16_t identification = 0, checksum = 0;
   std::uint8_t dscp = 0, ecn = 0;
   std::uint32_t timestamp = 0;
@@ -173,7 +173,7 @@ class IwarpTracker::State {
 
   void add(const Packet& packet);
   void finish() {
-    while (!order_.empty()) drop(order_.begin(), Farewell::ended);
+    while (!order_.empty()) drop(order_.begin(), CloseReason::ended);
   }
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t size() const { return order_.size(); }
@@ -184,8 +184,8 @@ class IwarpTracker::State {
         sizeof(State) + slots_.capacity() * sizeof(Slot) + waiting_ * std::max(sizeof(Sending), sizeof(Request));
     for (const Tracked& t : order_) {
       bytes += sizeof(Tracked) + node + 4 * deque;
-      for (const Half& half : t.halves)
-        bytes += half.tcp.memory() + half.seen.capacity() * sizeof(Seen) + half.again.capacity() * sizeof(Again);
+      for (const IwarpDirection& half : t.halves)
+        bytes += half.tcp.memory() + half.seen.capacity() * sizeof(Seen) + half.again.capacity() * sizeof(RetransmittedRange);
     }
     return bytes;
   }
@@ -202,8 +202,8 @@ class IwarpTracker::State {
   Tracked& find(const Packet& packet);
   void begin(Tracked& t, const Packet& packet);
   void evict();
-  void drop(Order::iterator victim, Farewell farewell);
-  void tell(Tracked& t, Event event, End end) {
+  void drop(Order::iterator victim, CloseReason close_reason);
+  void tell(Tracked& t, Event event, Side end) {
     event.end = end;
     event.connection = t.record.id;
     event.last_frame = std::max(event.last_frame, event.frame);
@@ -217,41 +217,41 @@ class IwarpTracker::State {
     event.time = packet_->time_ns;
     return event;
   }
-  void tell_tcp(Tracked& t, End end);
+  void tell_tcp(Tracked& t, Side end);
   void tell_message(Tracked& t, Message& message);
   void answered(Tracked& t, Message& message, std::uint64_t frame, std::int64_t time);
 
   void silence(Tracked& t, bool again);
-  TcpTrouble::Judgement segment(Tracked& t, End end, const Below& below);
-  void sent_again(Tracked& t, End end, std::uint64_t from, std::uint64_t to);
-  void acknowledge(Tracked& t, End end, const Below& below);
-  void window(Tracked& t, End end);
-  void opened(Tracked& t, End end, std::uint64_t frame, std::int64_t time);  // end's window, or it never will be
-  void restart(Tracked& t, End end);
-  void end(Tracked& t, End end);
-  void close(Tracked& t, End end, std::uint64_t cause_frame);
+  TcpLossTracker::Judgement segment(Tracked& t, Side end, const LowerLayerState& below);
+  void on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to);
+  void acknowledge(Tracked& t, Side end, const LowerLayerState& below);
+  void window(Tracked& t, Side end);
+  void opened(Tracked& t, Side end, std::uint64_t frame, std::int64_t time);  // end's window, or it never will be
+  void restart(Tracked& t, Side end);
+  void end(Tracked& t, Side end);
+  void close(Tracked& t, Side end, std::uint64_t cause_frame);
   void flush(Tracked& t);
 
-  void pdu(Tracked& t, End end, const Pdu& pdu);
-  void mpa_frame(Tracked& t, End end, const Pdu& pdu);
-  void ddp_segment(Tracked& t, End end, Segment& s);
-  void gap(Tracked& t, End end);
-  void untagged(Tracked& t, End end, Segment& s);
-  void write(Tracked& t, End end, Segment& s);
-  void read_response(Tracked& t, End end, Segment& s);
-  void request(Tracked& t, End end, Segment& s);
-  void atomic_response(Tracked& t, End end, Segment& s);
-  void terminate(Tracked& t, End end, Segment& s);
-  void begin(Tracked& t, End end, Open& open, const Segment& s);
+  void pdu(Tracked& t, Side end, const Pdu& pdu);
+  void mpa_frame(Tracked& t, Side end, const Pdu& pdu);
+  void ddp_segment(Tracked& t, Side end, Segment& s);
+  void gap(Tracked& t, Side end);
+  void untagged(Tracked& t, Side end, Segment& s);
+  void write(Tracked& t, Side end, Segment& s);
+  void read_response(Tracked& t, Side end, Segment& s);
+  void request(Tracked& t, Side end, Segment& s);
+  void atomic_response(Tracked& t, Side end, Segment& s);
+  void terminate(Tracked& t, Side end, Segment& s);
+  void begin(Tracked& t, Side end, Open& open, const Segment& s);
   void extend(Tracked& t, Open& open, const Segment& s);
-  void whole(Tracked& t, Half& half, Open& open);
+  void whole(Tracked& t, IwarpDirection& half, Open& open);
   void unfinished(Tracked& t, Open& open);
-  void wrong(Tracked& t, End end, EventKind kind, std::uint64_t expected, std::uint64_t found, const Segment& s);
-  [[nodiscard]] Span span(const Half& half, const Segment& s) const;
-  [[nodiscard]] Moment carried(const Half& half, std::uint64_t offset) const;
-  void log(Tracked& t, End end, const Segment& s, const Message& message);
-  void room(Tracked& t, Half& half);
-  Message* message_at(Tracked& t, End whose, std::uint64_t number);
+  void wrong(Tracked& t, Side end, EventKind kind, std::uint64_t expected, std::uint64_t found, const Segment& s);
+  [[nodiscard]] Span span(const IwarpDirection& half, const Segment& s) const;
+  [[nodiscard]] Moment carried(const IwarpDirection& half, std::uint64_t offset) const;
+  void log(Tracked& t, Side end, const Segment& s, const Message& message);
+  void room(Tracked& t, IwarpDirection& half);
+  Message* message_at(Tracked& t, Side whose, std::uint64_t number);
 
   Sink& sink_;
   IwarpLimits limits_;
@@ -264,7 +264,7 @@ class IwarpTracker::State {
   std::uint64_t evicted_ = 0;
   const Packet* packet_ = nullptr;
   std::uint64_t note_message_ = 0, note_related_ = 0;
-  End note_requester_ = End::a;
+  Side note_requester_ = Side::a;
   std::int64_t note_delay_ = 0;
 };
 

@@ -7,8 +7,8 @@
 namespace rdmawire::tracking {
 namespace {
 
-Below below(const Packet& packet) {
-  Below b;
+LowerLayerState below(const Packet& packet) {
+  LowerLayerState b;
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();
   const std::uint8_t* bytes = stack.bytes.data();
@@ -73,8 +73,8 @@ Tracked& IwarpTracker::State::find(const Packet& packet) {
       t->number = mpa.id;
     } else {
       t->record.replaced = !t->closed;
-      if (t->record.replaced) tell(*t, here(EventKind::replaced), End::a);
-      drop(known->second, Farewell::ended);
+      if (t->record.replaced) tell(*t, here(EventKind::replaced), Side::a);
+      drop(known->second, CloseReason::ended);
       t = nullptr;
     }
   }
@@ -97,7 +97,7 @@ void IwarpTracker::State::begin(Tracked& t, const Packet& packet) {
   c.id = packet.number;
   c.service = Service::iwarp;
   c.wire = Wire::iwarp;
-  c.joined_by = JoinedBy::stream;
+  c.paired_by = JoinedBy::stream;
   c.confidence = Confidence::certain;
   c.first_frame = c.last_frame = packet.number;
   c.first_time = c.last_time = packet.time_ns;
@@ -121,18 +121,18 @@ void IwarpTracker::State::evict() {
   // Of one that was closed nothing more is lost.
   const bool over = hand_->closed;
   if (!over) ++evicted_;
-  drop(hand_, over ? Farewell::ended : Farewell::evicted);
+  drop(hand_, over ? CloseReason::ended : CloseReason::evicted);
 }
 
-void IwarpTracker::State::drop(Order::iterator victim, Farewell farewell) {
+void IwarpTracker::State::drop(Order::iterator victim, CloseReason close_reason) {
   Tracked& t = *victim;
   flush(t);
-  for (const End end : {End::a, End::b}) {
+  for (const Side end : {Side::a, Side::b}) {
     t.of(end).tcp.finish(events_);
     tell_tcp(t, end);
     if (t.of(end).closed_window_frame) opened(t, end, t.record.last_frame, t.record.last_time);
   }
-  sink_.connection(t.record, farewell);
+  sink_.connection(t.record, close_reason);
   connections_.erase(t.ports);
   if (Slot& slot = slots_[t.number & (slots_.size() - 1)]; slot.tracked == &t) slot = {};
   if (hand_ == victim) ++hand_;
@@ -146,10 +146,10 @@ void IwarpTracker::State::add(const Packet& packet) {
   Tracked& t = find(packet);
   const MpaConnection& mpa = *packet.tcp.connection;
   const Endpoint& sender = packet.tcp.from_initiator ? mpa.initiator : mpa.responder;
-  const End end = sender == t.a ? End::a : End::b;
+  const Side end = sender == t.a ? Side::a : Side::b;
   note_requester_ = end;
   if (limits_.transport) sink_.stream(t.record, end, packet);
-  const Below low = below(packet);
+  const LowerLayerState low = below(packet);
   Connection& c = t.record;
   Sent& sent = c.by(end);
   ++sent.packets;
@@ -166,11 +166,11 @@ void IwarpTracker::State::add(const Packet& packet) {
   if (packet.upper.protocol != Upper::unknown) c.upper = packet.upper;
 
   if (packet.tcp.anew) restart(t, end);
-  TcpTrouble::Judgement judgement;
+  TcpLossTracker::Judgement judgement;
   // A byte into a closed window only asks whether it is still closed. RFC 9293, 3.8.6.1
   const bool probe = packet.tcp.keep_alive || (packet.tcp.length == 1 && t.of(other(end)).closed_window_frame);
   if (packet.tcp.length && packet.tcp.sender_known && !probe) judgement = segment(t, end, low);
-  silence(t, judgement.kind == TcpTrouble::Kind::again);
+  silence(t, judgement.kind == TcpLossTracker::Kind::again);
   if (packet.tcp.has_acknowledged) acknowledge(t, end, low);
   c.last_frame = packet.number;
   c.last_time = packet.time_ns;
@@ -185,7 +185,7 @@ void IwarpTracker::State::add(const Packet& packet) {
     note.relative_psn = static_cast<std::uint32_t>(t.of(end).tcp.relative(packet.tcp.offset));
     note.message = note_message_;
     note.requester = note_requester_;
-    note.again = judgement.kind == TcpTrouble::Kind::again;
+    note.again = judgement.kind == TcpLossTracker::Kind::again;
     note.related_frame = note.again ? judgement.origin_frame : note_related_;
     note.related_delay =
         note.again ? (judgement.origin_frame ? packet.time_ns - judgement.origin_time : 0) : note_delay_;
@@ -196,7 +196,7 @@ void IwarpTracker::State::add(const Packet& packet) {
 
 // TCP --------------------------------------------------------------------------------------------------------------
 
-void IwarpTracker::State::tell_tcp(Tracked& t, End end) {
+void IwarpTracker::State::tell_tcp(Tracked& t, Side end) {
   Sent& sent = t.record.by(end);
   for (Event& event : events_) {
     const auto packets = static_cast<std::uint32_t>(event.packets);
@@ -210,9 +210,9 @@ void IwarpTracker::State::tell_tcp(Tracked& t, End end) {
   events_.clear();
 }
 
-TcpTrouble::Judgement IwarpTracker::State::segment(Tracked& t, End end, const Below& low) {
+TcpLossTracker::Judgement IwarpTracker::State::segment(Tracked& t, Side end, const LowerLayerState& low) {
   const TcpSegment& tcp = packet_->tcp;
-  TcpTrouble::Segment s;
+  TcpLossTracker::Segment s;
   s.from = tcp.offset;
   s.to = tcp.offset + tcp.length;
   s.frame = packet_->number;
@@ -221,20 +221,20 @@ TcpTrouble::Judgement IwarpTracker::State::segment(Tracked& t, End end, const Be
   s.has_timestamp = low.has_timestamp;
   s.identification = low.identification;
   s.checksum = low.checksum;
-  const TcpTrouble::Judgement judgement = t.of(end).tcp.segment(s, events_);
-  if (judgement.kind == TcpTrouble::Kind::again) {
+  const TcpLossTracker::Judgement judgement = t.of(end).tcp.segment(s, events_);
+  if (judgement.kind == TcpLossTracker::Kind::again) {
     Sent& sent = t.record.by(end);
-    ++sent.packets_again;
-    sent.bytes_again += judgement.bytes;
-    sent_again(t, end, s.from, s.to);
+    ++sent.retransmitted_packets;
+    sent.retransmitted_bytes += judgement.bytes;
+    on_retransmission(t, end, s.from, s.to);
   }
   tell_tcp(t, end);
   return judgement;
 }
 
 // Which messages these bytes belong to: of those that were seen before, now; of the others, when their PDUs come.
-void IwarpTracker::State::sent_again(Tracked& t, End end, std::uint64_t from, std::uint64_t to) {
-  Half& half = t.of(end);
+void IwarpTracker::State::on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to) {
+  IwarpDirection& half = t.of(end);
   std::uint64_t counted = 0;
   for (std::size_t i = 0; i < half.seen.size(); ++i) {
     const Seen& seen = half.seen[(half.oldest_seen + i) % half.seen.size()];
@@ -249,11 +249,11 @@ void IwarpTracker::State::sent_again(Tracked& t, End end, std::uint64_t from, st
   half.again.push_back({std::max(from, half.parsed ? half.parsed_to : 0), to, counted});
 }
 
-void IwarpTracker::State::acknowledge(Tracked& t, End end, const Below& low) {
+void IwarpTracker::State::acknowledge(Tracked& t, Side end, const LowerLayerState& low) {
   const TcpSegment& tcp = packet_->tcp;
-  const End sender = other(end);
-  Half& half = t.of(sender);
-  TcpTrouble::Acknowledgement a;
+  const Side sender = other(end);
+  IwarpDirection& half = t.of(sender);
+  TcpLossTracker::Acknowledgement a;
   a.offset = tcp.acknowledged;
   a.frame = packet_->number;
   a.time = packet_->time_ns;
@@ -272,10 +272,10 @@ void IwarpTracker::State::acknowledge(Tracked& t, End end, const Below& low) {
   }
 }
 
-void IwarpTracker::State::window(Tracked& t, End end) {
+void IwarpTracker::State::window(Tracked& t, Side end) {
   const TcpSegment& tcp = packet_->tcp;
   if (!tcp.has_acknowledged || tcp.reset) return;
-  Half& half = t.of(end);
+  IwarpDirection& half = t.of(end);
   if (tcp.window == 0) {
     if (half.closed_window_frame) return;
     half.closed_window_frame = packet_->number;
@@ -285,8 +285,8 @@ void IwarpTracker::State::window(Tracked& t, End end) {
   if (half.closed_window_frame) opened(t, end, packet_->number, packet_->time_ns);
 }
 
-void IwarpTracker::State::opened(Tracked& t, End end, std::uint64_t frame, std::int64_t time) {
-  Half& half = t.of(end);
+void IwarpTracker::State::opened(Tracked& t, Side end, std::uint64_t frame, std::int64_t time) {
+  IwarpDirection& half = t.of(end);
   Event event;
   event.kind = EventKind::stall;
   event.cause = Cause::window;
@@ -303,7 +303,7 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
   const std::int64_t duration = packet_->time_ns - c.last_time;
   // What TCP sends again tells of its silence itself, and so does a window that was closed.
   if (duration < limits_.stall || again || t.closed) return;
-  for (const Half& half : t.halves)
+  for (const IwarpDirection& half : t.halves)
     if (half.closed_window_frame) return;
   Event event;
   event.kind = EventKind::stall;
@@ -312,9 +312,9 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
   event.last_frame = packet_->number;
   event.time = c.last_time;
   event.duration = duration;
-  End who = End::a;
-  for (const End end : {End::a, End::b}) {
-    const Half& half = t.of(end);
+  Side who = Side::a;
+  for (const Side end : {Side::a, Side::b}) {
+    const IwarpDirection& half = t.of(end);
     // What this packet itself brings was not outstanding.
     const bool owed = !half.requests.empty() || !half.sending.empty();
     if (!owed || event.cause == Cause::peer) continue;
@@ -327,8 +327,8 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
 }
 
 // The stream goes on elsewhere: nothing that was known of it holds.
-void IwarpTracker::State::restart(Tracked& t, End end) {
-  Half& half = t.of(end);
+void IwarpTracker::State::restart(Tracked& t, Side end) {
+  IwarpDirection& half = t.of(end);
   half.tcp.finish(events_);
   tell_tcp(t, end);
   gap(t, end);
@@ -342,9 +342,9 @@ void IwarpTracker::State::restart(Tracked& t, End end) {
   half.again.clear();
 }
 
-void IwarpTracker::State::end(Tracked& t, End end) {
+void IwarpTracker::State::end(Tracked& t, Side end) {
   const bool reset = packet_->tcp.reset;
-  Half& half = t.of(end);
+  IwarpDirection& half = t.of(end);
   if (reset) {
     // After both have said that they are done nothing is cut off.
     const bool done = t.halves[0].fin && t.halves[1].fin;
@@ -357,7 +357,7 @@ void IwarpTracker::State::end(Tracked& t, End end) {
   close(t, end, 0);
 }
 
-void IwarpTracker::State::close(Tracked& t, End end, std::uint64_t cause_frame) {
+void IwarpTracker::State::close(Tracked& t, Side end, std::uint64_t cause_frame) {
   if (t.closed) return;
   t.closed = true;
   t.record.closed_frame = packet_->number;

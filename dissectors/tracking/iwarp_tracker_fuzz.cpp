@@ -39,7 +39,7 @@ struct Judge final : Sink {
     for (const std::uint64_t frame : {e.frame, e.last_frame, e.origin_frame, e.cause_frame}) known(frame);
     require(static_cast<std::size_t>(e.kind) < event_kinds && static_cast<std::size_t>(e.cause) < causes);
   }
-  void connection(const Connection& c, Farewell) override {
+  void connection(const Connection& c, CloseReason) override {
     ++connections;
     require(c.id == c.first_frame && c.first_frame <= c.last_frame);
     known(c.last_frame);

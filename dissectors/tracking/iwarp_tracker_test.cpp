@@ -29,7 +29,7 @@ struct Told final : Sink {
   std::vector<Message> messages;
   std::vector<Event> events;
   std::vector<Connection> connections;
-  std::vector<Farewell> farewells;
+  std::vector<CloseReason> farewells;
   std::vector<PacketNote> notes;
 
   void message(const Connection& c, const Message& m) override {
@@ -42,9 +42,9 @@ struct Told final : Sink {
     EXPECT_LE(e.frame, e.last_frame);
     events.push_back(e);
   }
-  void connection(const Connection& c, Farewell farewell) override {
+  void connection(const Connection& c, CloseReason close_reason) override {
     connections.push_back(c);
-    farewells.push_back(farewell);
+    farewells.push_back(close_reason);
   }
   void packet(const Connection&, std::uint64_t, const PacketNote& note) override { notes.push_back(note); }
 
@@ -62,7 +62,7 @@ struct Told final : Sink {
     return found;
   }
   /// Of one connection and end: "send completed 16×512"
-  [[nodiscard]] std::map<std::string, int> summary(std::uint64_t connection, End end) const {
+  [[nodiscard]] std::map<std::string, int> summary(std::uint64_t connection, Side end) const {
     std::map<std::string, int> found;
     for (const Message& m : messages)
       if (m.connection == connection && m.end == end)
@@ -109,17 +109,17 @@ TEST(IwarpSamples, Write) {
   const Connection& control = told.connections[0];
   const Connection& data = told.connections[1];
   EXPECT_EQ(data.service, Service::iwarp);
-  EXPECT_EQ(data.joined_by, JoinedBy::stream);
+  EXPECT_EQ(data.paired_by, JoinedBy::stream);
   EXPECT_EQ(data.confidence, Confidence::certain);
-  EXPECT_EQ(data.at(End::a).qp, 43385U);
-  EXPECT_EQ(data.at(End::b).qp, 18515U);
+  EXPECT_EQ(data.at(Side::a).qp, 43385U);
+  EXPECT_EQ(data.at(Side::b).qp, 18515U);
   EXPECT_EQ(data.service_port, 18515);
-  EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
-  EXPECT_EQ(told.summary(data.id, End::b), (std::map<std::string, int>{}));
-  EXPECT_EQ(data.by(End::a).payload_bytes, 50 * 16384U);
-  EXPECT_EQ(data.by(End::a).requests, 600U);
+  EXPECT_EQ(told.summary(data.id, Side::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
+  EXPECT_EQ(told.summary(data.id, Side::b), (std::map<std::string, int>{}));
+  EXPECT_EQ(data.by(Side::a).payload_bytes, 50 * 16384U);
+  EXPECT_EQ(data.by(Side::a).requests, 600U);
   int sends = 0;
-  for (const End end : {End::a, End::b})
+  for (const Side end : {Side::a, Side::b})
     for (const auto& [text, n] : told.summary(control.id, end)) {
       EXPECT_THAT(text, ::testing::EndsWith("completed"));
       sends += n;
@@ -139,8 +139,8 @@ TEST(IwarpSamples, Write) {
 TEST(IwarpSamples, Send) {
   const Told told = told_of(samples / "siw-send.pcap.gz");
   ASSERT_THAT(told.connections, SizeIs(2));
-  EXPECT_EQ(told.summary(told.connections[1].id, End::a), (std::map<std::string, int>{{"send 16384 completed", 50}}));
-  EXPECT_EQ(told.summary(told.connections[1].id, End::b), (std::map<std::string, int>{{"write 4 completed", 4}}));
+  EXPECT_EQ(told.summary(told.connections[1].id, Side::a), (std::map<std::string, int>{{"send 16384 completed", 50}}));
+  EXPECT_EQ(told.summary(told.connections[1].id, Side::b), (std::map<std::string, int>{{"write 4 completed", 4}}));
   auto trouble = told.trouble();
   trouble.erase("stall");
   EXPECT_THAT(trouble, IsEmpty());
@@ -150,9 +150,9 @@ TEST(IwarpSamples, Read) {
   const Told told = told_of(samples / "siw-read.pcap.gz");
   ASSERT_THAT(told.connections, SizeIs(2));
   const Connection& data = told.connections[1];
-  EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"read 16384 completed", 50}}));
-  EXPECT_EQ(data.by(End::b).payload_bytes, 50 * 16384U);
-  EXPECT_EQ(data.by(End::b).responses, 600U);
+  EXPECT_EQ(told.summary(data.id, Side::a), (std::map<std::string, int>{{"read 16384 completed", 50}}));
+  EXPECT_EQ(data.by(Side::b).payload_bytes, 50 * 16384U);
+  EXPECT_EQ(data.by(Side::b).responses, 600U);
   std::uint32_t msn = 0;
   for (const Message& m : told.messages) {
     if (m.kind != MessageKind::read) continue;
@@ -170,8 +170,8 @@ TEST(IwarpSamples, Rping) {
   const Told told = told_of(samples / "siw-rping.pcap");
   ASSERT_THAT(told.connections, SizeIs(1));
   const Connection& c = told.connections[0];
-  EXPECT_EQ(told.summary(c.id, End::a), (std::map<std::string, int>{{"send 16 completed", 40}}));
-  EXPECT_EQ(told.summary(c.id, End::b),
+  EXPECT_EQ(told.summary(c.id, Side::a), (std::map<std::string, int>{{"send 16 completed", 40}}));
+  EXPECT_EQ(told.summary(c.id, Side::b),
             (std::map<std::string, int>{
                 {"read 4000 completed", 20}, {"send 16 completed", 40}, {"write 4000 completed", 20}}));
   // The first read: tshark -r siw-rping.pcap -Y 'frame.number==25 || frame.number==26 || frame.number==28'
@@ -196,7 +196,7 @@ TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
   const Told told = told_of(samples / "siw-write-loss.pcap.gz");
   ASSERT_THAT(told.connections, SizeIs(2));
   const Connection& data = told.connections[1];
-  EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
+  EXPECT_EQ(told.summary(data.id, Side::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
   const std::vector<Event> rounds = told.of(EventKind::tcp_retransmission);
   struct Expected {
     std::uint64_t first, last, packets, bytes;
@@ -214,16 +214,16 @@ TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
     EXPECT_NE(rounds[i].cause_frame, 0U);
     EXPECT_LT(rounds[i].cause_frame, rounds[i].frame);
     EXPECT_GT(rounds[i].duration, 0);
-    EXPECT_EQ(rounds[i].end, End::a);
+    EXPECT_EQ(rounds[i].end, Side::a);
   }
   // Byte 87489 of the stream (relative, from 1) belongs to the sixth message: a message is 11 segments of 1448 bytes
   // and one of 696, 16624 in all, behind the 24 bytes of the MPA request and its SYN.
   EXPECT_EQ(rounds[0].found, 1 + (87489U - 25) / 16624);
   EXPECT_EQ(rounds[0].value, 0U);
-  EXPECT_EQ(data.by(End::a).packets_again, 16U);
-  EXPECT_EQ(data.by(End::a).bytes_again, 20912U);
-  EXPECT_EQ(data.by(End::a).rounds, 11U);
-  EXPECT_EQ(data.by(End::a).lost_in_network, 16U);
+  EXPECT_EQ(data.by(Side::a).retransmitted_packets, 16U);
+  EXPECT_EQ(data.by(Side::a).retransmitted_bytes, 20912U);
+  EXPECT_EQ(data.by(Side::a).rounds, 11U);
+  EXPECT_EQ(data.by(Side::a).lost_in_network, 16U);
   std::uint64_t repeated = 0;
   for (const Message& m : told.messages) repeated += m.repeated_packets;
   EXPECT_EQ(repeated, 16U);
@@ -255,8 +255,8 @@ class Talk {
   explicit Talk(const IwarpLimits& limits = {}) : tracker(told, limits) { packet.time_ns = 1'000'000'000; }
 
   /// Gives the frame's number.
-  std::uint64_t raw(End from, std::uint32_t seq, Bytes data, const With& with) {
-    const bool client = from == End::a;
+  std::uint64_t raw(Side from, std::uint32_t seq, Bytes data, const With& with) {
+    const bool client = from == Side::a;
     Value<Tcp> tcp;
     tcp.set<"src_port">(client ? port : 4210).set<"dst_port">(client ? 4210 : port).set<"seq">(seq);
     tcp.set<"ack_number">(with.acknowledged.value_or(next[client])).set<"ack">(with.ack).set<"syn">(with.syn);
@@ -286,13 +286,13 @@ class Talk {
     return packet.number;
   }
   /// The next bytes of a stream.
-  std::uint64_t say(End from, Bytes data, const With& with) {
+  std::uint64_t say(Side from, Bytes data, const With& with) {
     std::uint32_t& seq = next[static_cast<std::size_t>(from)];
     seq += static_cast<std::uint32_t>(data.size());
     return raw(from, seq - static_cast<std::uint32_t>(data.size()), data, with);
   }
-  std::uint64_t say(End from, Bytes data) { return say(from, data, {}); }
-  std::uint64_t ack(End from) { return raw(from, next[static_cast<std::size_t>(from)], {}, {}); }
+  std::uint64_t say(Side from, Bytes data) { return say(from, data, {}); }
+  std::uint64_t ack(Side from) { return raw(from, next[static_cast<std::size_t>(from)], {}, {}); }
   void wait(std::int64_t nanoseconds) { packet.time_ns += nanoseconds; }
 
   static ByteVector mpa(bool request, bool reject = false, std::optional<std::pair<int, int>> ird_ord = {}) {
@@ -314,14 +314,14 @@ class Talk {
     return out.encode();
   }
   void open() {
-    raw(End::a, next[0]++, {}, {.syn = true, .ack = false});
-    raw(End::b, next[1]++, {}, {.syn = true});
-    ack(End::a);
+    raw(Side::a, next[0]++, {}, {.syn = true, .ack = false});
+    raw(Side::b, next[1]++, {}, {.syn = true});
+    ack(Side::a);
   }
   void establish(std::optional<std::pair<int, int>> a = {}, std::optional<std::pair<int, int>> b = {}) {
     open();
-    say(End::a, mpa(true, false, a));
-    say(End::b, mpa(false, false, b));
+    say(Side::a, mpa(true, false, a));
+    say(Side::b, mpa(false, false, b));
   }
   const Told& finish() {
     tracker.finish();
@@ -371,14 +371,14 @@ ByteVector join(std::initializer_list<ByteVector> parts) {
 TEST(IwarpTracker, OpensAndCloses) {
   Talk talk;
   talk.open();
-  talk.say(End::a, Talk::mpa(true));
+  talk.say(Side::a, Talk::mpa(true));
   talk.wait(5'000'000);
-  talk.say(End::b, Talk::mpa(false));
-  talk.say(End::a, send(1, 100));
-  talk.ack(End::b);
-  talk.raw(End::a, talk.next[0]++, {}, {.fin = true});
-  talk.raw(End::b, talk.next[1]++, {}, {.fin = true});
-  talk.ack(End::a);
+  talk.say(Side::b, Talk::mpa(false));
+  talk.say(Side::a, send(1, 100));
+  talk.ack(Side::b);
+  talk.raw(Side::a, talk.next[0]++, {}, {.fin = true});
+  talk.raw(Side::b, talk.next[1]++, {}, {.fin = true});
+  talk.ack(Side::a);
   const Told& told = talk.finish();
   ASSERT_THAT(told.connections, SizeIs(1));
   const Connection& c = told.connections[0];
@@ -387,45 +387,45 @@ TEST(IwarpTracker, OpensAndCloses) {
   EXPECT_EQ(c.open_duration, 5'001'000);
   EXPECT_EQ(c.closed_frame, 8U);
   EXPECT_EQ(c.service_port, 4210);
-  EXPECT_EQ(c.at(End::a).qp, 40000U);
-  EXPECT_EQ(c.at(End::a).address, PortAddress::of_ipv4(0x0a000003));
+  EXPECT_EQ(c.at(Side::a).qp, 40000U);
+  EXPECT_EQ(c.at(Side::a).address, PortAddress::of_ipv4(0x0a000003));
   EXPECT_EQ(c.wire, Wire::iwarp);
   EXPECT_THAT(told.trouble(), IsEmpty());
   const auto opened = told.of(EventKind::opened);
   ASSERT_THAT(opened, SizeIs(1));
   EXPECT_EQ(opened[0].origin_frame, 4U);
-  EXPECT_EQ(opened[0].end, End::a);
+  EXPECT_EQ(opened[0].end, Side::a);
   EXPECT_THAT(told.of(EventKind::closed), SizeIs(1));
   ASSERT_THAT(told.messages, SizeIs(1));
   EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
   EXPECT_EQ(told.messages[0].answer_frame, 7U);
-  EXPECT_EQ(told.farewells, std::vector{Farewell::ended});
+  EXPECT_EQ(told.farewells, std::vector{CloseReason::ended});
 }
 
 TEST(IwarpTracker, ARejectedConnection) {
   Talk talk;
   talk.open();
-  talk.say(End::a, Talk::mpa(true));
-  talk.say(End::b, Talk::mpa(false, true));
+  talk.say(Side::a, Talk::mpa(true));
+  talk.say(Side::b, Talk::mpa(false, true));
   const auto rejected = talk.finish().of(EventKind::rejected);
   ASSERT_THAT(rejected, SizeIs(1));
   EXPECT_EQ(rejected[0].frame, 5U);
   EXPECT_EQ(rejected[0].origin_frame, 4U);
   EXPECT_EQ(rejected[0].bytes, 3U);
   EXPECT_EQ(rejected[0].value, 1U);
-  EXPECT_EQ(rejected[0].end, End::a);
+  EXPECT_EQ(rejected[0].end, Side::a);
   EXPECT_THAT(talk.told.of(EventKind::opened), IsEmpty());
 }
 
 TEST(IwarpTracker, SendsWithWhatTheyCanCarry) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 0));
-  talk.say(End::a, join({send(2, 1000, 0, false), send(2, 500, 1000)}));
-  talk.say(End::a, send(3, 8, 0, true, RdmapOperation::send_se));
-  talk.say(End::a, send(4, 8, 0, true, RdmapOperation::send_invalidate, 0x1234));
-  talk.say(End::a, send(5, 8, 0, true, RdmapOperation::send_se_invalidate, 0x5678));
-  talk.say(End::a, fpdu(control(RdmapOperation::immediate_data) / Value<DdpUntagged>().set<"msn">(6) /
+  talk.say(Side::a, send(1, 0));
+  talk.say(Side::a, join({send(2, 1000, 0, false), send(2, 500, 1000)}));
+  talk.say(Side::a, send(3, 8, 0, true, RdmapOperation::send_se));
+  talk.say(Side::a, send(4, 8, 0, true, RdmapOperation::send_invalidate, 0x1234));
+  talk.say(Side::a, send(5, 8, 0, true, RdmapOperation::send_se_invalidate, 0x5678));
+  talk.say(Side::a, fpdu(control(RdmapOperation::immediate_data) / Value<DdpUntagged>().set<"msn">(6) /
                         Value<RdmapImmediateData>().set<"data">(0x1122334455667788)));
   const auto& m = talk.finish().messages;
   EXPECT_THAT(talk.told.trouble(), IsEmpty());
@@ -454,10 +454,10 @@ TEST(IwarpTracker, AMessageOfManyPacketsAndAnFpduAcrossThem) {
   talk.establish();
   const ByteVector all = join({write(9, 0x1000, 1000, false), write(9, 0x13e8, 1000, false), write(9, 0x17d0, 24)});
   const Bytes bytes(all);
-  const std::uint64_t first = talk.say(End::a, bytes.first(500));
-  talk.say(End::a, bytes.subspan(500, 1200));
-  const std::uint64_t last = talk.say(End::a, bytes.subspan(1700));
-  const std::uint64_t ack = talk.ack(End::b);
+  const std::uint64_t first = talk.say(Side::a, bytes.first(500));
+  talk.say(Side::a, bytes.subspan(500, 1200));
+  const std::uint64_t last = talk.say(Side::a, bytes.subspan(1700));
+  const std::uint64_t ack = talk.ack(Side::b);
   const auto& m = talk.finish().messages;
   ASSERT_THAT(m, SizeIs(1));
   EXPECT_EQ(m[0].kind, MessageKind::write);
@@ -475,10 +475,10 @@ TEST(IwarpTracker, ReadsAreAnsweredInTheirOrder) {
   Talk talk;
   talk.establish();
   // Into the same buffer: what tells the responses apart is their order.
-  const std::uint64_t asked = talk.say(End::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
-  const std::uint64_t begins = talk.say(End::b, response(5, 0x100, 120, false));
-  const std::uint64_t ends = talk.say(End::b, response(5, 0x100 + 120, 80));
-  const std::uint64_t rest = talk.say(End::b, join({response(5, 0x100, 50), response(0, 0, 0)}));
+  const std::uint64_t asked = talk.say(Side::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
+  const std::uint64_t begins = talk.say(Side::b, response(5, 0x100, 120, false));
+  const std::uint64_t ends = talk.say(Side::b, response(5, 0x100 + 120, 80));
+  const std::uint64_t rest = talk.say(Side::b, join({response(5, 0x100, 50), response(0, 0, 0)}));
   const auto& m = talk.finish().messages;
   EXPECT_THAT(talk.told.trouble(), IsEmpty());
   ASSERT_THAT(m, SizeIs(3));
@@ -492,28 +492,28 @@ TEST(IwarpTracker, ReadsAreAnsweredInTheirOrder) {
   EXPECT_EQ(m[0].answer_frame, ends);
   EXPECT_EQ(m[1].answer_frame, rest);
   EXPECT_EQ(m[2].answer_frame, rest);
-  EXPECT_EQ(talk.told.connections[0].by(End::a).messages_completed, 3U);
-  EXPECT_EQ(talk.told.connections[0].by(End::b).payload_bytes, 250U);
+  EXPECT_EQ(talk.told.connections[0].by(Side::a).messages_completed, 3U);
+  EXPECT_EQ(talk.told.connections[0].by(Side::b).payload_bytes, 250U);
 }
 
 TEST(IwarpTracker, AResponseThatNobodyAskedFor) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, read(1, 5, 0x100, 50));
-  const std::uint64_t frame = talk.say(End::b, response(7, 0x100, 50));
+  talk.say(Side::a, read(1, 5, 0x100, 50));
+  const std::uint64_t frame = talk.say(Side::b, response(7, 0x100, 50));
   const auto events = talk.finish().of(EventKind::unsolicited_response);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, frame);
-  EXPECT_EQ(events[0].end, End::a);
+  EXPECT_EQ(events[0].end, Side::a);
   EXPECT_EQ(events[0].value, 7U);
 }
 
 TEST(IwarpTracker, ReadsWithoutAnAnswer) {
   Talk talk;
   talk.establish();
-  const std::uint64_t asked = talk.say(End::a, join({read(1, 5, 0x100, 50), read(2, 5, 0x200, 60)}));
+  const std::uint64_t asked = talk.say(Side::a, join({read(1, 5, 0x100, 50), read(2, 5, 0x200, 60)}));
   talk.wait(400'000'000);
-  talk.ack(End::b);
+  talk.ack(Side::b);
   const auto events = talk.finish().of(EventKind::unanswered);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, asked);
@@ -522,7 +522,7 @@ TEST(IwarpTracker, ReadsWithoutAnAnswer) {
   const auto stalls = talk.told.of(EventKind::stall);
   ASSERT_THAT(stalls, SizeIs(1));
   EXPECT_EQ(stalls[0].cause, Cause::peer);
-  EXPECT_EQ(stalls[0].end, End::a);
+  EXPECT_EQ(stalls[0].end, Side::a);
   EXPECT_EQ(stalls[0].duration, 400'001'000);
   EXPECT_EQ(talk.told.messages[0].outcome, Outcome::unanswered);
 }
@@ -544,9 +544,9 @@ TEST(IwarpTracker, AtomicsAreMatchedByTheirIdentifier) {
     return fpdu(control(RdmapOperation::atomic_response) / Value<DdpUntagged>().set<"qn">(3).set<"msn">(msn) /
                 Value<RdmapAtomicResponse>().set<"request_id">(id).set<"original">(original));
   };
-  talk.say(End::a, join({request(1, 0, 0xa), request(2, 2, 0xb), request(3, 1, 0xc)}));
-  const std::uint64_t first = talk.say(End::b, answer(1, 0xb, 1000));
-  talk.say(End::b, join({answer(2, 0xa, 2000), answer(3, 0xc, 3000), answer(4, 0xd, 4000)}));
+  talk.say(Side::a, join({request(1, 0, 0xa), request(2, 2, 0xb), request(3, 1, 0xc)}));
+  const std::uint64_t first = talk.say(Side::b, answer(1, 0xb, 1000));
+  talk.say(Side::b, join({answer(2, 0xa, 2000), answer(3, 0xc, 3000), answer(4, 0xd, 4000)}));
   const auto& m = talk.finish().messages;
   ASSERT_THAT(m, SizeIs(3));
   EXPECT_EQ(m[0].kind, MessageKind::compare_swap);
@@ -565,9 +565,9 @@ TEST(IwarpTracker, AtomicsAreMatchedByTheirIdentifier) {
 TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, write(9, 0x1000, 100, false));
-  const std::uint64_t guilty = talk.say(End::a, write(9, 0x1064, 100));
-  talk.say(End::a, send(1, 10));
+  talk.say(Side::a, write(9, 0x1000, 100, false));
+  const std::uint64_t guilty = talk.say(Side::a, write(9, 0x1064, 100));
+  talk.say(Side::a, send(1, 10));
   HeaderValue terminate = Value<Terminate>()
                               .set<"layer">(0)
                               .set<"etype">(1)
@@ -580,7 +580,7 @@ TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
   terminate.set_tail(quoted);
   Frame frame = control(RdmapOperation::terminate) / Value<DdpUntagged>().set<"qn">(2);
   frame /= terminate;
-  const std::uint64_t says = talk.raw(End::b, talk.next[1], fpdu(frame), {.acknowledged = talk.next[0] - 200});
+  const std::uint64_t says = talk.raw(Side::b, talk.next[1], fpdu(frame), {.acknowledged = talk.next[0] - 200});
   const Told& told = talk.finish();
   const auto events = told.of(EventKind::terminate);
   ASSERT_THAT(events, SizeIs(1));
@@ -589,22 +589,22 @@ TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
   EXPECT_EQ(events[0].found, 6U);
   EXPECT_EQ(events[0].bytes, 114U);
   EXPECT_EQ(events[0].origin_frame, guilty);
-  EXPECT_EQ(events[0].end, End::a);
+  EXPECT_EQ(events[0].end, Side::a);
   const auto closed = told.of(EventKind::closed);
   ASSERT_THAT(closed, SizeIs(1));
   EXPECT_EQ(closed[0].cause_frame, says);
-  EXPECT_EQ(told.summary(told.connections[0].id, End::a),
+  EXPECT_EQ(told.summary(told.connections[0].id, Side::a),
             (std::map<std::string, int>{{"write 200 refused", 1}, {"send 10 sent", 1}}));
-  EXPECT_EQ(told.summary(told.connections[0].id, End::b), (std::map<std::string, int>{{"terminate 0 sent", 1}}));
-  EXPECT_EQ(told.connections[0].by(End::a).messages_refused, 1U);
+  EXPECT_EQ(told.summary(told.connections[0].id, Side::b), (std::map<std::string, int>{{"terminate 0 sent", 1}}));
+  EXPECT_EQ(told.connections[0].by(Side::a).messages_refused, 1U);
   EXPECT_EQ(told.connections[0].closed_frame, says);
 }
 
 TEST(IwarpTracker, ATerminatedReadRequestIsFoundByItsMsn) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, read(1, 5, 0x100, 50));
-  const std::uint64_t guilty = talk.say(End::a, read(2, 5, 0x100, 50));
+  talk.say(Side::a, read(1, 5, 0x100, 50));
+  const std::uint64_t guilty = talk.say(Side::a, read(2, 5, 0x100, 50));
   HeaderValue terminate = Value<Terminate>()
                               .set<"layer">(0)
                               .set<"etype">(1)
@@ -618,15 +618,15 @@ TEST(IwarpTracker, ATerminatedReadRequestIsFoundByItsMsn) {
   terminate.set_tail(quoted);
   Frame frame = control(RdmapOperation::terminate) / Value<DdpUntagged>().set<"qn">(2);
   frame /= terminate;
-  talk.say(End::b, response(5, 0x100, 50));
-  talk.say(End::b, fpdu(frame));
+  talk.say(Side::b, response(5, 0x100, 50));
+  talk.say(Side::b, fpdu(frame));
   const Told& told = talk.finish();
   const auto events = told.of(EventKind::terminate);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].origin_frame, guilty);
   EXPECT_EQ(events[0].psn, 2U);
   EXPECT_EQ(events[0].found, 7U);
-  EXPECT_EQ(told.summary(told.connections[0].id, End::a),
+  EXPECT_EQ(told.summary(told.connections[0].id, Side::a),
             (std::map<std::string, int>{{"read 50 completed", 1}, {"read 50 refused", 1}}));
   EXPECT_THAT(told.of(EventKind::unanswered), IsEmpty());
 }
@@ -642,17 +642,17 @@ class Faults : public ::testing::TestWithParam<Fault> {};
 TEST_P(Faults, IsTold) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 10));
+  talk.say(Side::a, send(1, 10));
   std::uint64_t frame = 0;
-  for (const ByteVector& f : GetParam().fpdus) frame = talk.say(End::a, f);
-  talk.ack(End::b);
+  for (const ByteVector& f : GetParam().fpdus) frame = talk.say(Side::a, f);
+  talk.ack(Side::b);
   const Told& told = talk.finish();
   const auto events = told.of(GetParam().kind);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, frame);
   EXPECT_EQ(events[0].value, GetParam().value);
   EXPECT_EQ(events[0].found, GetParam().found);
-  EXPECT_EQ(events[0].end, End::a);
+  EXPECT_EQ(events[0].end, Side::a);
   EXPECT_THAT(told.trouble(), SizeIs(1));
 }
 INSTANTIATE_TEST_SUITE_P(
@@ -677,7 +677,7 @@ TEST(IwarpTracker, AnOpcodeOnAWrongQueue) {
   Talk talk;
   talk.establish();
   // A send on the queue of requests. The message sequence numbers are each queue's own.
-  talk.say(End::a, fpdu(control(RdmapOperation::send) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(1), 10));
+  talk.say(Side::a, fpdu(control(RdmapOperation::send) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(1), 10));
   const auto events = talk.finish().of(EventKind::opcode_sequence);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].value, 3U);
@@ -691,12 +691,12 @@ TEST(IwarpTracker, MoreReadsThanWereAgreed) {
   EXPECT_EQ(talk.told.events.at(0).kind, EventKind::opened);
   EXPECT_EQ(talk.told.events[0].value, 2U);
   EXPECT_EQ(talk.told.events[0].found, 0U);
-  talk.say(End::a, join({read(1, 5, 0, 8), read(2, 5, 0, 8)}));
-  talk.say(End::b, response(5, 0, 8));
-  talk.say(End::a, read(3, 5, 0, 8));
+  talk.say(Side::a, join({read(1, 5, 0, 8), read(2, 5, 0, 8)}));
+  talk.say(Side::b, response(5, 0, 8));
+  talk.say(Side::a, read(3, 5, 0, 8));
   EXPECT_THAT(talk.told.of(EventKind::read_limit), IsEmpty());
-  const std::uint64_t frame = talk.say(End::a, read(4, 5, 0, 8));
-  talk.say(End::a, read(5, 5, 0, 8));
+  const std::uint64_t frame = talk.say(Side::a, read(4, 5, 0, 8));
+  talk.say(Side::a, read(5, 5, 0, 8));
   const auto events = talk.finish().of(EventKind::read_limit);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, frame);
@@ -709,14 +709,14 @@ TEST(IwarpTracker, ABadCrc) {
   talk.establish();
   ByteVector bad = send(1, 10);
   bad[25] ^= 1;
-  const std::uint64_t frame = talk.say(End::a, bad);
-  talk.say(End::a, send(2, 10));
+  const std::uint64_t frame = talk.say(Side::a, bad);
+  talk.say(Side::a, send(2, 10));
   const Told& told = talk.finish();
   const auto events = told.of(EventKind::crc_bad);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, frame);
   EXPECT_EQ(events[0].bytes, 10U);
-  EXPECT_EQ(told.connections[0].by(End::a).crc_bad, 1U);
+  EXPECT_EQ(told.connections[0].by(Side::a).crc_bad, 1U);
   EXPECT_THAT(told.trouble(), SizeIs(1));
   EXPECT_THAT(told.messages, SizeIs(1));
 }
@@ -727,17 +727,17 @@ TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
   Talk talk;
   talk.establish();
   const std::uint32_t first = talk.next[0];
-  talk.say(End::a, send(1, 100));
+  talk.say(Side::a, send(1, 100));
   const std::uint32_t lost = talk.next[0];
   const ByteVector again = send(2, 100);
-  const std::uint64_t sending = talk.say(End::a, again, {.identification = 10});
-  talk.say(End::a, send(3, 100), {.identification = 11});
-  talk.raw(End::b, talk.next[1], {}, {.acknowledged = lost});
-  for (int i = 0; i < 2; ++i) talk.raw(End::b, talk.next[1], {}, {.acknowledged = lost});
-  const std::uint64_t third = talk.raw(End::b, talk.next[1], {}, {.acknowledged = lost});
+  const std::uint64_t sending = talk.say(Side::a, again, {.identification = 10});
+  talk.say(Side::a, send(3, 100), {.identification = 11});
+  talk.raw(Side::b, talk.next[1], {}, {.acknowledged = lost});
+  for (int i = 0; i < 2; ++i) talk.raw(Side::b, talk.next[1], {}, {.acknowledged = lost});
+  const std::uint64_t third = talk.raw(Side::b, talk.next[1], {}, {.acknowledged = lost});
   talk.wait(999'000);
-  const std::uint64_t resent = talk.raw(End::a, lost, again, {.identification = 12});
-  const std::uint64_t done = talk.ack(End::b);
+  const std::uint64_t resent = talk.raw(Side::a, lost, again, {.identification = 12});
+  const std::uint64_t done = talk.ack(Side::b);
   const Told& told = talk.finish();
   const auto rounds = told.of(EventKind::tcp_retransmission);
   ASSERT_THAT(rounds, SizeIs(1));
@@ -757,7 +757,7 @@ TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
   EXPECT_EQ(told.messages[0].repeated_packets, 0U);
   EXPECT_EQ(told.messages[1].repeated_packets, 1U);
   EXPECT_EQ(told.messages[1].answer_frame, done);
-  EXPECT_EQ(told.connections[0].by(End::a).packets_again, 1U);
+  EXPECT_EQ(told.connections[0].by(Side::a).retransmitted_packets, 1U);
   EXPECT_NE(first, lost);
 }
 
@@ -767,14 +767,14 @@ TEST(IwarpTcp, LostBeforeTheCaptureInTheMiddleOfAMessage) {
   const ByteVector all = join({write(9, 0, 1000, false), write(9, 1000, 1000, false), write(9, 2000, 1000)});
   const Bytes bytes(all);
   const std::uint32_t base = talk.next[0];
-  const std::uint64_t before = talk.say(End::a, bytes.first(1020), {.timestamp = 7});
-  const std::uint64_t behind = talk.raw(End::a, base + 2040, bytes.subspan(2040), {.timestamp = 7});
+  const std::uint64_t before = talk.say(Side::a, bytes.first(1020), {.timestamp = 7});
+  const std::uint64_t behind = talk.raw(Side::a, base + 2040, bytes.subspan(2040), {.timestamp = 7});
   talk.next[0] = base + 1020;
   const std::uint64_t asks =
-      talk.raw(End::b, talk.next[1], {}, {.sack = {base + 2040, base + static_cast<std::uint32_t>(bytes.size())}});
-  const std::uint64_t fills = talk.raw(End::a, base + 1020, bytes.subspan(1020, 1020), {.timestamp = 9});
+      talk.raw(Side::b, talk.next[1], {}, {.sack = {base + 2040, base + static_cast<std::uint32_t>(bytes.size())}});
+  const std::uint64_t fills = talk.raw(Side::a, base + 1020, bytes.subspan(1020, 1020), {.timestamp = 9});
   talk.next[0] = base + static_cast<std::uint32_t>(bytes.size());
-  talk.ack(End::b);
+  talk.ack(Side::b);
   const Told& told = talk.finish();
   const auto rounds = told.of(EventKind::tcp_retransmission);
   ASSERT_THAT(rounds, SizeIs(1));
@@ -796,18 +796,18 @@ TEST(IwarpTcp, LostBeforeTheCaptureInTheMiddleOfAMessage) {
 TEST(IwarpTcp, ATimeoutUnderAReadResponseNamesTheRead) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, read(1, 5, 0, 100));
+  talk.say(Side::a, read(1, 5, 0, 100));
   const std::uint32_t seq = talk.next[1];
   const ByteVector bytes = response(5, 0, 100);
-  talk.say(End::b, bytes);
+  talk.say(Side::b, bytes);
   talk.wait(300'000'000);
-  talk.raw(End::b, seq, bytes, {});
-  talk.ack(End::a);
-  talk.say(End::a, send(1, 1));
+  talk.raw(Side::b, seq, bytes, {});
+  talk.ack(Side::a);
+  talk.say(Side::a, send(1, 1));
   const auto rounds = talk.finish().of(EventKind::tcp_retransmission);
   ASSERT_THAT(rounds, SizeIs(1));
   EXPECT_EQ(rounds[0].cause, Cause::timeout);
-  EXPECT_EQ(rounds[0].end, End::b);
+  EXPECT_EQ(rounds[0].end, Side::b);
   EXPECT_EQ(rounds[0].found, 1U);
   EXPECT_EQ(rounds[0].value, 0U) << "the read is a's";
   EXPECT_EQ(rounds[0].duration, 300'001'000);
@@ -818,9 +818,9 @@ TEST(IwarpTcp, WhatWasAcknowledgedNeedNotBeSentAgain) {
   Talk talk;
   talk.establish();
   const std::uint32_t seq = talk.next[0];
-  talk.say(End::a, send(1, 100), {.identification = 5});
-  talk.ack(End::b);
-  talk.raw(End::a, seq, send(1, 100), {.identification = 6});
+  talk.say(Side::a, send(1, 100), {.identification = 5});
+  talk.ack(Side::b);
+  talk.raw(Side::a, seq, send(1, 100), {.identification = 6});
   const auto rounds = talk.finish().of(EventKind::tcp_retransmission);
   ASSERT_THAT(rounds, SizeIs(1));
   EXPECT_EQ(rounds[0].cause, Cause::spurious);
@@ -841,11 +841,11 @@ TEST(IwarpTcp, OvertakenIsNotSentAgain) {
         w.identification = static_cast<std::uint16_t>(n);
       return w;
     };
-    const std::uint64_t ahead = talk.raw(End::a, base + static_cast<std::uint32_t>(one.size()), two, with(21));
+    const std::uint64_t ahead = talk.raw(Side::a, base + static_cast<std::uint32_t>(one.size()), two, with(21));
     talk.wait(2'000'000);
-    const std::uint64_t late = talk.raw(End::a, base, one, with(20));
+    const std::uint64_t late = talk.raw(Side::a, base, one, with(20));
     talk.next[0] += static_cast<std::uint32_t>(one.size() + two.size());
-    talk.ack(End::b);
+    talk.ack(Side::b);
     const auto events = talk.finish().of(EventKind::out_of_order);
     ASSERT_THAT(events, SizeIs(1));
     EXPECT_EQ(events[0].frame, late);
@@ -862,25 +862,25 @@ TEST(IwarpTcp, TheSamePacketTwiceIsADuplicate) {
   Talk talk;
   talk.establish();
   const std::uint32_t seq = talk.next[0];
-  const std::uint64_t first = talk.say(End::a, send(1, 100), {.identification = 5});
-  talk.raw(End::a, seq, send(1, 100), {.identification = 5});
+  const std::uint64_t first = talk.say(Side::a, send(1, 100), {.identification = 5});
+  talk.raw(Side::a, seq, send(1, 100), {.identification = 5});
   const auto events = talk.finish().of(EventKind::duplicate);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].origin_frame, first);
   EXPECT_THAT(talk.told.trouble(), SizeIs(1));
-  EXPECT_EQ(talk.told.connections[0].by(End::a).duplicates, 1U);
+  EXPECT_EQ(talk.told.connections[0].by(Side::a).duplicates, 1U);
 }
 
 TEST(IwarpTcp, AKeepAliveIsNothing) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 100));
-  talk.ack(End::b);
+  talk.say(Side::a, send(1, 100));
+  talk.ack(Side::b);
   const std::uint8_t byte = 0;
-  talk.raw(End::a, talk.next[0] - 1, Bytes(&byte, 1), {});
-  talk.raw(End::a, talk.next[0] - 1, {}, {});
-  talk.ack(End::b);
-  talk.say(End::a, send(2, 100));
+  talk.raw(Side::a, talk.next[0] - 1, Bytes(&byte, 1), {});
+  talk.raw(Side::a, talk.next[0] - 1, {}, {});
+  talk.ack(Side::b);
+  talk.say(Side::a, send(2, 100));
   EXPECT_THAT(talk.finish().trouble(), IsEmpty());
   EXPECT_THAT(talk.told.messages, SizeIs(2));
 }
@@ -888,14 +888,14 @@ TEST(IwarpTcp, AKeepAliveIsNothing) {
 TEST(IwarpTcp, AcknowledgedButNeverCaptured) {
   Talk talk;
   talk.establish();
-  const std::uint64_t before = talk.say(End::a, send(1, 100));
+  const std::uint64_t before = talk.say(Side::a, send(1, 100));
   const std::uint32_t seq = talk.next[0];
   talk.next[0] += 3 * 124;  // sends 2 to 4, which the capture does not have
-  const std::uint64_t behind = talk.say(End::a, send(5, 100));
-  const std::uint64_t ack = talk.ack(End::b);
+  const std::uint64_t behind = talk.say(Side::a, send(5, 100));
+  const std::uint64_t ack = talk.ack(Side::b);
   talk.wait(20'000'000);
-  talk.say(End::a, send(6, 100));
-  talk.ack(End::b);
+  talk.say(Side::a, send(6, 100));
+  talk.ack(Side::b);
   const auto events = talk.finish().of(EventKind::lost_in_capture);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, behind);
@@ -914,28 +914,28 @@ TEST(IwarpTcp, AcknowledgementsThatOvertakeTheirBytesIntoTheCapture) {
   talk.establish();
   const ByteVector one = send(1, 100), two = send(2, 100);
   const std::uint32_t base = talk.next[0];
-  talk.raw(End::a, base + static_cast<std::uint32_t>(one.size()), two, {});
+  talk.raw(Side::a, base + static_cast<std::uint32_t>(one.size()), two, {});
   talk.next[0] += static_cast<std::uint32_t>(one.size() + two.size());
-  talk.ack(End::b);
-  talk.raw(End::a, base, one, {});
+  talk.ack(Side::b);
+  talk.raw(Side::a, base, one, {});
   EXPECT_EQ(talk.finish().trouble(), (std::map<std::string_view, int>{{"out_of_order", 1}}));
 }
 
 TEST(IwarpTcp, AClosedWindow) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 100));
-  const std::uint64_t closes = talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  talk.say(Side::a, send(1, 100));
+  const std::uint64_t closes = talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   talk.wait(1'000'000'000);
-  talk.raw(End::a, talk.next[0] - 1, {}, {});  // a probe
-  talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  talk.raw(Side::a, talk.next[0] - 1, {}, {});  // a probe
+  talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   talk.wait(500'000'000);
-  const std::uint64_t opens = talk.raw(End::b, talk.next[1], {}, {.window = 500});
-  talk.say(End::a, send(2, 100));
+  const std::uint64_t opens = talk.raw(Side::b, talk.next[1], {}, {.window = 500});
+  talk.say(Side::a, send(2, 100));
   const auto stalls = talk.finish().of(EventKind::stall);
   ASSERT_THAT(stalls, SizeIs(1));
   EXPECT_EQ(stalls[0].cause, Cause::window);
-  EXPECT_EQ(stalls[0].end, End::a);
+  EXPECT_EQ(stalls[0].end, Side::a);
   EXPECT_EQ(stalls[0].frame, closes);
   EXPECT_EQ(stalls[0].last_frame, opens);
   EXPECT_EQ(stalls[0].duration, 1'500'003'000);
@@ -945,13 +945,13 @@ TEST(IwarpTcp, AClosedWindow) {
 TEST(IwarpTracker, SilenceWithNothingToWaitFor) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 100));
-  const std::uint64_t before = talk.ack(End::b);
+  talk.say(Side::a, send(1, 100));
+  const std::uint64_t before = talk.ack(Side::b);
   talk.wait(250'000'000);
-  const std::uint64_t after = talk.say(End::b, send(1, 100));
-  talk.ack(End::a);
+  const std::uint64_t after = talk.say(Side::b, send(1, 100));
+  talk.ack(Side::a);
   talk.wait(150'000'000);
-  talk.say(End::b, send(2, 100));
+  talk.say(Side::b, send(2, 100));
   const auto stalls = talk.finish().of(EventKind::stall);
   ASSERT_THAT(stalls, SizeIs(1));
   EXPECT_EQ(stalls[0].cause, Cause::nothing_outstanding);
@@ -963,17 +963,17 @@ TEST(IwarpTracker, SilenceWithNothingToWaitFor) {
 TEST(IwarpTcp, AProbeOfAClosedWindowIsNotSentAgain) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 100));
-  talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  talk.say(Side::a, send(1, 100));
+  talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   const ByteVector two = send(2, 100);
   for (int i = 0; i < 3; ++i) {
-    talk.raw(End::a, talk.next[0], Bytes(two).first(1), {});
-    talk.raw(End::b, talk.next[1], {}, {.window = 0});
+    talk.raw(Side::a, talk.next[0], Bytes(two).first(1), {});
+    talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   }
-  talk.raw(End::b, talk.next[1], {}, {.window = 500});
-  talk.say(End::a, two);
-  talk.ack(End::b);
-  const std::uint64_t closes = talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  talk.raw(Side::b, talk.next[1], {}, {.window = 500});
+  talk.say(Side::a, two);
+  talk.ack(Side::b);
+  const std::uint64_t closes = talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   EXPECT_EQ(talk.finish().trouble(), (std::map<std::string_view, int>{{"stall", 2}}));
   EXPECT_EQ(talk.told.of(EventKind::stall)[1].frame, closes) << "it never opened again";
   EXPECT_THAT(talk.told.messages, SizeIs(2));
@@ -982,18 +982,18 @@ TEST(IwarpTcp, AProbeOfAClosedWindowIsNotSentAgain) {
 TEST(IwarpTcp, AResetCountsOnlyInTheWindow) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 100));
-  talk.ack(End::b);
+  talk.say(Side::a, send(1, 100));
+  talk.ack(Side::b);
   // Before what was acknowledged; and behind the window of 1000 bytes.
-  talk.raw(End::a, talk.next[0] - 1, {}, {.rst = true});
-  talk.raw(End::a, talk.next[0] + 1001, {}, {.rst = true});
-  talk.raw(End::a, talk.next[0] + 0x70000000, {}, {.rst = true});
+  talk.raw(Side::a, talk.next[0] - 1, {}, {.rst = true});
+  talk.raw(Side::a, talk.next[0] + 1001, {}, {.rst = true});
+  talk.raw(Side::a, talk.next[0] + 0x70000000, {}, {.rst = true});
   EXPECT_THAT(talk.told.trouble(), IsEmpty());
-  talk.say(End::a, send(2, 100));
+  talk.say(Side::a, send(2, 100));
   EXPECT_EQ(talk.packet.pdus.size(), 1U);
-  talk.ack(End::b);
+  talk.ack(Side::b);
   EXPECT_EQ(talk.told.messages.size(), 2U);
-  const std::uint64_t frame = talk.raw(End::a, talk.next[0] + 1000, {}, {.rst = true});
+  const std::uint64_t frame = talk.raw(Side::a, talk.next[0] + 1000, {}, {.rst = true});
   const Told& told = talk.finish();
   ASSERT_THAT(told.of(EventKind::tcp_reset), SizeIs(1));
   EXPECT_EQ(told.of(EventKind::tcp_reset)[0].frame, frame);
@@ -1003,27 +1003,27 @@ TEST(IwarpTcp, AResetCountsOnlyInTheWindow) {
 
 TEST(IwarpTracker, AStartInTheMiddle) {
   Talk talk;
-  talk.say(End::a, send(70, 100, 200));  // the end of a message
-  talk.say(End::a, send(71, 100));
-  talk.say(End::a, join({send(72, 100), read(33, 5, 0, 10)}));
-  talk.say(End::b, response(4, 100, 10));  // to an older request
-  talk.say(End::b, response(5, 0, 10));
-  talk.say(End::b, response(5, 0, 10));
+  talk.say(Side::a, send(70, 100, 200));  // the end of a message
+  talk.say(Side::a, send(71, 100));
+  talk.say(Side::a, join({send(72, 100), read(33, 5, 0, 10)}));
+  talk.say(Side::b, response(4, 100, 10));  // to an older request
+  talk.say(Side::b, response(5, 0, 10));
+  talk.say(Side::b, response(5, 0, 10));
   const Told& told = talk.finish();
   EXPECT_THAT(told.trouble(), IsEmpty());
   ASSERT_THAT(told.connections, SizeIs(1));
-  EXPECT_EQ(told.summary(told.connections[0].id, End::a),
+  EXPECT_EQ(told.summary(told.connections[0].id, Side::a),
             (std::map<std::string, int>{{"send 100 partial", 1}, {"send 100 completed", 2}, {"read 10 completed", 1}}));
 }
 
 TEST(IwarpTracker, APortUsedAgainIsAnotherConnection) {
   Talk talk;
   talk.establish();
-  talk.say(End::a, send(1, 100));
+  talk.say(Side::a, send(1, 100));
   talk.next[0] = 77;
   talk.next[1] = 88;
   talk.establish();
-  talk.say(End::a, send(1, 100));
+  talk.say(Side::a, send(1, 100));
   const Told& told = talk.finish();
   ASSERT_THAT(told.connections, SizeIs(2));
   EXPECT_TRUE(told.connections[0].replaced);
@@ -1037,7 +1037,7 @@ TEST(IwarpTracker, HoldsNoMoreThanItMay) {
     talk.port = static_cast<std::uint16_t>(20000 + i);
     talk.establish();
     for (std::uint32_t msn = 1; msn <= 20; ++msn) {
-      talk.raw(End::a, talk.next[0], join({send(msn, 10), read(msn, 5, 0, 10)}), {});
+      talk.raw(Side::a, talk.next[0], join({send(msn, 10), read(msn, 5, 0, 10)}), {});
       talk.next[0] += static_cast<std::uint32_t>(send(msn, 10).size() + read(msn, 5, 0, 10).size());
     }
     EXPECT_LE(talk.tracker.size(), 4U);
@@ -1046,7 +1046,7 @@ TEST(IwarpTracker, HoldsNoMoreThanItMay) {
   EXPECT_EQ(talk.tracker.evicted(), 96U + 100 * 2 * 12);
   talk.finish();
   EXPECT_EQ(talk.told.connections.size(), 100U);
-  EXPECT_EQ(std::count(talk.told.farewells.begin(), talk.told.farewells.end(), Farewell::evicted), 96);
+  EXPECT_EQ(std::count(talk.told.farewells.begin(), talk.told.farewells.end(), CloseReason::evicted), 96);
   EXPECT_EQ(talk.told.messages.size(), 100U * 40);
 }
 
@@ -1054,16 +1054,16 @@ TEST(IwarpTracker, PacketsHaveTheirNotes) {
   Talk talk({.packets = true});
   talk.establish();
   const std::uint32_t seq = talk.next[0];
-  talk.say(End::a, read(1, 5, 0, 100));
-  talk.say(End::b, response(5, 0, 100));
-  talk.raw(End::a, seq, read(1, 5, 0, 100), {});
+  talk.say(Side::a, read(1, 5, 0, 100));
+  talk.say(Side::b, response(5, 0, 100));
+  talk.raw(Side::a, seq, read(1, 5, 0, 100), {});
   const auto& notes = talk.finish().notes;
   ASSERT_THAT(notes, SizeIs(5));
   EXPECT_EQ(notes[2].message, 1U);
   EXPECT_EQ(notes[2].relative_psn, Talk::mpa(true).size());
   EXPECT_EQ(notes[2].outstanding, 1U);
   EXPECT_EQ(notes[3].message, 1U);
-  EXPECT_EQ(notes[3].requester, End::a);
+  EXPECT_EQ(notes[3].requester, Side::a);
   EXPECT_EQ(notes[3].related_frame, 6U);
   EXPECT_EQ(notes[3].related_delay, 1000);
   EXPECT_TRUE(notes[4].again);
@@ -1186,7 +1186,7 @@ TEST(IwarpSamples, ShortSnapLength) {
     const Told told = told_of(all);
     ASSERT_THAT(told.connections, SizeIs(2)) << name;
     for (const Connection& c : told.connections)
-      for (const End end : {End::a, End::b}) EXPECT_EQ(told.summary(c.id, end), whole.summary(c.id, end)) << name;
+      for (const Side end : {Side::a, Side::b}) EXPECT_EQ(told.summary(c.id, end), whole.summary(c.id, end)) << name;
     EXPECT_EQ(told.trouble(), whole.trouble());
   }
 }
@@ -1197,7 +1197,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
   const std::vector<Kept> all = sample(GetParam());
   const Told once = told_of(all);
   std::map<std::uint16_t, int> ports;  // of iWARP connections' ends: 10.0.0.3's
-  for (const Connection& c : once.connections) ports[static_cast<std::uint16_t>(c.at(End::a).qp)]++;
+  for (const Connection& c : once.connections) ports[static_cast<std::uint16_t>(c.at(Side::a).qp)]++;
   constexpr std::size_t ethernet = 14, ip = 20, tcp = 32;
   std::mt19937 random(3);
   for (int round = 0; round < 20; ++round) {
@@ -1227,11 +1227,11 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
       bytes += bytes.size() - ethernet - ip - tcp;
     }
     const Told told = told_of(some);
-    std::uint64_t packets_again = 0, bytes_again = 0, in_rounds = 0;
+    std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0, in_rounds = 0;
     for (const Connection& c : told.connections)
       for (const Sent& sent : c.sent) {
-        packets_again += sent.packets_again;
-        bytes_again += sent.bytes_again;
+        retransmitted_packets += sent.retransmitted_packets;
+        retransmitted_bytes += sent.retransmitted_bytes;
       }
     for (const Event& e : told.of(EventKind::tcp_retransmission)) {
       in_rounds += e.packets;
@@ -1239,8 +1239,8 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
       EXPECT_NE(e.origin_frame, 0U);
     }
     ASSERT_GT(injected, 0U);
-    ASSERT_EQ(packets_again, injected) << round;
-    ASSERT_EQ(bytes_again, bytes) << round;
+    ASSERT_EQ(retransmitted_packets, injected) << round;
+    ASSERT_EQ(retransmitted_bytes, bytes) << round;
     ASSERT_EQ(in_rounds, injected) << round;
     auto trouble = told.trouble();
     for (const char* expected : {"stall", "tcp_retransmission", "lost_in_network"}) trouble.erase(expected);
@@ -1289,8 +1289,8 @@ TEST_P(PublicIwarp, IsTold) {
   const bool rejected = GetParam().trouble.count("rejected");
   const Told told = told_of(path);
   ASSERT_THAT(told.connections, SizeIs(1));
-  EXPECT_EQ(told.summary(told.connections[0].id, End::a), GetParam().a);
-  EXPECT_EQ(told.summary(told.connections[0].id, End::b), GetParam().b);
+  EXPECT_EQ(told.summary(told.connections[0].id, Side::a), GetParam().a);
+  EXPECT_EQ(told.summary(told.connections[0].id, Side::b), GetParam().b);
   EXPECT_EQ(told.of(EventKind::opened).size(), rejected ? 0U : 1U);
   EXPECT_EQ(told.of(EventKind::closed).size(), rejected ? 0U : 1U);
   EXPECT_EQ(told.connections[0].service_port, 4210);

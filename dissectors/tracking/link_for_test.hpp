@@ -12,7 +12,7 @@ inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
 /// Queue pair 0x11 of host_a, end a, and 0x12 of host_b, end b. Frames are numbered from 1, ten microseconds apart.
 class Link {
  public:
-  struct Agreed {
+  struct NegotiatedParameters {
     std::uint32_t mtu = 1024;
     std::uint32_t first_a = 100, first_b = 500;  ///< PSNs
     std::uint8_t reads = 0;                      ///< that may be outstanding; 0: not said
@@ -21,8 +21,8 @@ class Link {
   };
   static constexpr std::uint32_t qp_a = 0x11, qp_b = 0x12;
 
-  Link() : Link(Agreed{}) {}
-  explicit Link(const Agreed& agreed) : pairs(told, agreed.options) {
+  Link() : Link(NegotiatedParameters{}) {}
+  explicit Link(const NegotiatedParameters& agreed) : pairs(told, agreed.options) {
     packet_.link = LinkType::raw_ip;
     if (!agreed.joined) return;
     PairEvidence evidence;

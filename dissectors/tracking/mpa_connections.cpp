@@ -95,9 +95,9 @@ void MpaConnections::evict(Order::iterator victim) {
 }
 
 // One packet on its way through its connection.
-class MpaConnections::Following final : public TcpStream::Sink, public MpaStream::Events {
+class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStream::Events {
  public:
-  Following(MpaConnections& all, Connection& connection, bool from_high, Packet& packet, bool verify)
+  LiveAnalysis(MpaConnections& all, Connection& connection, bool from_high, Packet& packet, bool verify)
       : all_(all), connection_(connection), from_high_(from_high), packet_(packet), verify_(verify) {}
 
   void segment(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
@@ -305,7 +305,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     const bool scaled = !syn && direction.scales && other.scales;
     other.window = static_cast<std::uint32_t>(tcp.get<"window">()) << (scaled ? direction.shift : 0);
   }
-  Following following(*this, current, from_high, packet, verify_crcs);
+  LiveAnalysis following(*this, current, from_high, packet, verify_crcs);
   if (!rst) following.segment(seq, length, captured, !syn && !fin);
   const bool reset = rst && direction.tcp.in_window(seq, direction.window);
   if (reset) {

@@ -89,7 +89,7 @@ class MpaConnections {
   };
   using Order = std::list<Connection>;  // used last first
 
-  class Following;
+  class LiveAnalysis;
   Connection* known(const Key& key);
   Connection& begin(const Key& key);
   void evict(Order::iterator victim);

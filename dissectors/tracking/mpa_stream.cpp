@@ -233,11 +233,11 @@ void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint
   c.events.mpa_frame(pdu.stack, end_at);
 }
 
-MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, const Layout& layout) {
-  Verdict verdict;
+MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, const Layout& layout) {
+  FramingResult verdict;
   verdict.layout = layout;
   const auto more = [&](std::uint64_t bytes) {
-    verdict.kind = Verdict::Kind::more;
+    verdict.kind = FramingResult::Kind::more;
     verdict.end = at + bytes;
     return verdict;
   };
@@ -265,17 +265,17 @@ MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, const Layout& l
     const std::uint64_t crc_at = raw - mpa::crc_bytes;
     verdict.proven = load_be<4>(bytes.data() + crc_at) == compute_mpa_crc(bytes.first(crc_at));
   }
-  if (verdict.proven || (known_ && modes.crc != Use::on)) verdict.kind = Verdict::Kind::yes;
+  if (verdict.proven || (known_ && modes.crc != Use::on)) verdict.kind = FramingResult::Kind::yes;
   return verdict;
 }
 
-MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout) {
+MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout) {
   if (marker_use_known) return one(at, bytes, known_layout);
-  Verdict best = one(at, bytes, Layout{});
-  if (best.kind == Verdict::Kind::yes && best.proven) return best;
+  FramingResult best = one(at, bytes, Layout{});
+  if (best.kind == FramingResult::Kind::yes && best.proven) return best;
   const auto consider = [&](std::uint64_t marker_at) {
-    const Verdict verdict = one(at, bytes, Layout{true, marker_at});
-    using enum Verdict::Kind;
+    const FramingResult verdict = one(at, bytes, Layout{true, marker_at});
+    using enum FramingResult::Kind;
     if (verdict.kind == yes && verdict.proven && best.kind == yes && best.proven) {
       // The CRC covers the markers: it cannot tell a marker from data that look like one.
       best.ambiguous = true;
@@ -295,11 +295,11 @@ MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use
 }
 
 // Whether framing may be taken up at `at`.
-MpaStream::Verdict MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
+MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   const bool known_use = modes.markers != Use::unknown;
   const Layout layout{modes.markers == Use::on, modes.marker_origin};
-  Verdict first = one(at, bytes, known_use, layout);
-  if (first.kind != Verdict::Kind::yes) return first;
+  FramingResult first = one(at, bytes, known_use, layout);
+  if (first.kind != FramingResult::Kind::yes) return first;
   if (first.ambiguous) return {};
   // In a connection that is known to be iWARP one good CRC is enough.
   if (known_ && first.proven) return first;
@@ -309,15 +309,15 @@ MpaStream::Verdict MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   if (!first.proven) {
     // Without CRCs: the header behind it has to look right too.
     const std::uint64_t bytes = first.layout.span(first.end, strict_bytes);
-    Verdict second = one(first.end, behind, first.layout);
-    if (behind.size() < bytes && second.kind == Verdict::Kind::more) return second;
-    return second.kind == Verdict::Kind::no ? second : first;
+    FramingResult second = one(first.end, behind, first.layout);
+    if (behind.size() < bytes && second.kind == FramingResult::Kind::more) return second;
+    return second.kind == FramingResult::Kind::no ? second : first;
   }
-  const Verdict second = one(first.end, behind, known_use || first.layout.markers, first.layout);
-  return second.kind == Verdict::Kind::yes ? first : second;
+  const FramingResult second = one(first.end, behind, known_use || first.layout.markers, first.layout);
+  return second.kind == FramingResult::Kind::yes ? first : second;
 }
 
-void MpaStream::adopt(Context& c, std::uint64_t at, const Verdict& verdict) {
+void MpaStream::adopt(Context& c, std::uint64_t at, const FramingResult& verdict) {
   state_ = State::fpdus;
   alignment_ = static_cast<std::uint8_t>(at & 3);
   doubt_ = false;
@@ -343,20 +343,20 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
   const auto from = [&](std::uint64_t offset) { return bytes.subspan(offset - at); };
 
   for (std::size_t i = 0; i < held_count_;) {
-    Held& held = held_[i];
-    Verdict verdict;
-    verdict.kind = Verdict::Kind::more;
+    BufferedSegment& held = held_[i];
+    FramingResult verdict;
+    verdict.kind = FramingResult::Kind::more;
     verdict.end = held.ready_at;
     if (held.offset < at)
-      verdict.kind = Verdict::Kind::no;
+      verdict.kind = FramingResult::Kind::no;
     else if (held.ready_at <= end)
       verdict = acceptable(held.offset, from(held.offset));
-    if (verdict.kind == Verdict::Kind::yes) {
+    if (verdict.kind == FramingResult::Kind::yes) {
       const std::uint64_t found = held.offset;
       adopt(c, found, verdict);
       return found - at;
     }
-    if (verdict.kind == Verdict::Kind::more) {
+    if (verdict.kind == FramingResult::Kind::more) {
       held.ready_at = verdict.end;
       ++i;
       continue;
@@ -368,12 +368,12 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
   while (held_count_ < held_.size() && searched_to_ + shortest_fpdu <= end) {
     const std::uint64_t place = searched_to_++;
     if (alignment_ != unaligned && (place & 3) != alignment_) continue;
-    const Verdict verdict = acceptable(place, from(place));
-    if (verdict.kind == Verdict::Kind::yes) {
+    const FramingResult verdict = acceptable(place, from(place));
+    if (verdict.kind == FramingResult::Kind::yes) {
       adopt(c, place, verdict);
       return place - at;
     }
-    if (verdict.kind == Verdict::Kind::more) held_[held_count_++] = {place, verdict.end};
+    if (verdict.kind == FramingResult::Kind::more) held_[held_count_++] = {place, verdict.end};
   }
   if (!known_ && searched_ > searched_bytes) {
     state_ = State::other;
@@ -420,12 +420,12 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
   }
   Layout layout{modes.markers == Use::on, modes.marker_origin};
   if (modes.markers == Use::unknown) {
-    const Verdict verdict = one(at, bytes, false, layout);
-    if (verdict.kind == Verdict::Kind::more) {
+    const FramingResult verdict = one(at, bytes, false, layout);
+    if (verdict.kind == FramingResult::Kind::more) {
       want_ = verdict.end;
       return 0;
     }
-    if (verdict.kind == Verdict::Kind::yes && verdict.layout.markers) {
+    if (verdict.kind == FramingResult::Kind::yes && verdict.layout.markers) {
       layout = verdict.layout;
       if (!verdict.ambiguous) {
         modes.markers = Use::on;
@@ -433,7 +433,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
       }
     }
     // From one marker to the next there are 508 bytes: none came, so none will.
-    if (verdict.kind == Verdict::Kind::yes && !layout.markers) {
+    if (verdict.kind == FramingResult::Kind::yes && !layout.markers) {
       unmarked_ += verdict.end - at;
       if (unmarked_ >= mpa::marker_interval) modes.markers = Use::off;
     }

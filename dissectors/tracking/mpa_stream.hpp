@@ -92,14 +92,14 @@ class MpaStream {
     [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t bytes) const;
     bool head(std::uint64_t at, Bytes bytes, std::uint32_t bytes, std::uint8_t* out) const;
   };
-  struct Verdict {
+  struct FramingResult {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;
     std::uint64_t end = 0;   // yes: of the FPDU; more: the offset up to which bytes are needed
     bool proven = false;     // yes: by its CRC
     bool ambiguous = false;  // yes: by its CRC, with markers in more than one place
     Layout layout;
   };
-  struct Held {
+  struct BufferedSegment {
     std::uint64_t offset = 0, ready_at = 0;
   };
 
@@ -109,10 +109,10 @@ class MpaStream {
   std::size_t fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stable);
   bool look_at_first(Context& c, std::uint64_t at, Bytes bytes);
   std::size_t search(Context& c, std::uint64_t at, Bytes bytes);
-  void adopt(Context& c, std::uint64_t at, const Verdict& verdict);
-  Verdict acceptable(std::uint64_t at, Bytes bytes);
-  Verdict one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout);
-  Verdict one(std::uint64_t at, Bytes bytes, const Layout& layout);
+  void adopt(Context& c, std::uint64_t at, const FramingResult& verdict);
+  FramingResult acceptable(std::uint64_t at, Bytes bytes);
+  FramingResult one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout);
+  FramingResult one(std::uint64_t at, Bytes bytes, const Layout& layout);
   void emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable,
             std::uint32_t computed_crc);
   void lose_framing();
@@ -136,7 +136,7 @@ class MpaStream {
   std::uint64_t searched_to_ = 0;  // places before it were judged or are held
   std::uint64_t searched_end_ = 0;
   std::uint64_t searched_ = 0, crc_bytes_ = 0;  // since framing was found last
-  std::array<Held, 8> held_;
+  std::array<BufferedSegment, 8> held_;
   std::size_t held_count_ = 0;
 };
 

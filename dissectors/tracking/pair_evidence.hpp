@@ -46,7 +46,7 @@ struct PairEvidence {
 };
 
 /// What was said of a connection's two queue pairs before they were used, by Connection::ends.
-struct Agreement {
+struct NegotiatedParameters {
   std::array<PairEvidence::Side, 2> ends;
   JoinedBy by = JoinedBy::connection_manager;
   std::uint64_t request_frame = 0, frame = 0;  ///< as PairEvidence has them

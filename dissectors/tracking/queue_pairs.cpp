@@ -41,7 +41,7 @@ std::uint64_t QueuePairs::number_of(const TransportPacket& packet) {
                                                : packet.dest_qp;
 }
 
-FlowKey QueuePairs::key_from(const Followed& f, End end) const {
+FlowKey QueuePairs::key_from(const Followed& f, Side end) const {
   constexpr std::uint64_t datagram = 1ULL << 48;
   const ConnectionEnd& from = f.info.at(end);
   const ConnectionEnd& to = f.info.at(other(end));
@@ -72,7 +72,7 @@ void QueuePairs::grow() {
   }
 }
 
-void QueuePairs::insert(const FlowKey& key, Index at, End end) {
+void QueuePairs::insert(const FlowKey& key, Index at, Side end) {
   if ((slots_used_ + 1) * 2 > slots_.size()) grow();
   const std::uint64_t hash = key.hash();
   const std::size_t mask = slots_.size() - 1;
@@ -108,7 +108,7 @@ void QueuePairs::fetch_slot(std::uint64_t hash) const {
 }
 
 // The hash alone: that two flows share all 64 bits of it would fetch the wrong memory, once in a lifetime.
-const QueuePairs::Slot* QueuePairs::glance(std::uint64_t hash) const {
+const QueuePairs::Slot* QueuePairs::find_slot(std::uint64_t hash) const {
   if (slots_.empty()) return nullptr;
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t i = hash & mask; slots_[i].at != none; i = (i + 1) & mask)
@@ -117,19 +117,19 @@ const QueuePairs::Slot* QueuePairs::glance(std::uint64_t hash) const {
 }
 
 void QueuePairs::fetch_connection(std::uint64_t hash, bool response) const {
-  const Slot* slot = glance(hash);
+  const Slot* slot = find_slot(hash);
   if (!slot) return;
   const Followed& f = *followed_[slot->at];
   fetch(&f.info, offsetof(Connection, sent));
   fetch(&f.info.sent[static_cast<std::size_t>(slot->end)], sizeof(Sent));
   if (response) fetch(&f.info.sent[static_cast<std::size_t>(other(slot->end))], sizeof(Sent));
-  fetch(&f.info.joined_by, sizeof(Connection) - offsetof(Connection, joined_by));
+  fetch(&f.info.paired_by, sizeof(Connection) - offsetof(Connection, paired_by));
   fetch_between(&f.knows, &f + 1);
   f.requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_state(response);
 }
 
 void QueuePairs::fetch_requests(std::uint64_t hash, bool response) const {
-  if (const Slot* slot = glance(hash))
+  if (const Slot* slot = find_slot(hash))
     followed_[slot->at]->requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_requests(
         response);
 }
@@ -164,14 +164,14 @@ void QueuePairs::end_search(std::unique_ptr<Search> search) {
 void QueuePairs::release(Index at) {
   Followed& f = *followed_[at];
   if (f.lone) remove_lone(at);
-  for (End end : {End::a, End::b})
+  for (Side end : {Side::a, Side::b})
     if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
   bytes_ -= f.bytes;
   followed_.destroy(at);
   --alive_;
 }
 
-void QueuePairs::weigh(Followed& f) {
+void QueuePairs::update_memory_usage(Followed& f) {
   const std::size_t bytes = f.requesters[0].memory() + f.requesters[1].memory();
   bytes_ += bytes - f.bytes;
   f.bytes = bytes;
@@ -187,12 +187,12 @@ void QueuePairs::make_room() {
       continue;
     }
     ++evicted_;
-    farewell(static_cast<Index>(hand_), Farewell::evicted, last_.time);
+    close_reason(static_cast<Index>(hand_), CloseReason::evicted, last_.time);
     return;
   }
 }
 
-void QueuePairs::farewell(Index at, Farewell why, std::int64_t time) {
+void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   Followed& f = *followed_[at];
   if (f.info.id == 0) {
     release(at);  // told of by text, and never used
@@ -200,8 +200,8 @@ void QueuePairs::farewell(Index at, Farewell why, std::int64_t time) {
   }
   if (f.search) release_waiting(at);
   if (!f.unexplained.empty()) tell_unexplained(f, Cause::unknown, 0);
-  for (End end : {End::a, End::b}) settle_jump(f, end);
-  for (End end : {End::a, End::b})
+  for (Side end : {Side::a, Side::b}) settle_jump(f, end);
+  for (Side end : {Side::a, Side::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, time);
   // A damaged packet's queue pair may be one that does not exist.
   constexpr std::uint32_t strays = 2;
@@ -225,11 +225,11 @@ QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
   if (f.datagram) {
     c.ends[0].qp = packet.source_qp;
     c.ends[0].qp_known = true;
-    c.joined_by = JoinedBy::datagram;
+    c.paired_by = JoinedBy::datagram;
     c.confidence = Confidence::certain;
   }
-  insert(key_from(f, End::a), at, End::a);
-  if (f.datagram && !(key_from(f, End::b) == key_from(f, End::a))) insert(key_from(f, End::b), at, End::b);
+  insert(key_from(f, Side::a), at, Side::a);
+  if (f.datagram && !(key_from(f, Side::b) == key_from(f, Side::a))) insert(key_from(f, Side::b), at, Side::b);
   if (c.service == Service::rc || c.service == Service::xrc || c.service == Service::uc) {
     f.port[0] = packet.source_port;
     add_lone(at);

@@ -74,7 +74,7 @@ class QueuePairs final : public PairSink {
   struct Slot {
     std::uint64_t hash = 0;
     Index at = none;
-    End end = End::a;  // who sends this direction
+    Side end = Side::a;  // who sends this direction
   };
   struct PortPair {
     PortAddress low, high;
@@ -84,43 +84,43 @@ class QueuePairs final : public PairSink {
     std::size_t operator()(const PortPair& p) const { return FlowKey{p.low, p.high, 0}.hash(); }
   };
   /// Directions between two ports that have no other half yet: from the lower address, from the higher.
-  struct Lone {
+  struct UnpairedDirections {
     std::vector<Index> from[2];
   };
 
   [[nodiscard]] static std::uint64_t number_of(const TransportPacket& packet);
   Slot* find(const FlowKey& key);
-  [[nodiscard]] const Slot* glance(std::uint64_t hash) const;
-  void insert(const FlowKey& key, Index at, End end);
+  [[nodiscard]] const Slot* find_slot(std::uint64_t hash) const;
+  void insert(const FlowKey& key, Index at, Side end);
   void erase(const FlowKey& key);
   void grow();
-  [[nodiscard]] FlowKey key_from(const Followed& f, End end) const;
+  [[nodiscard]] FlowKey key_from(const Followed& f, Side end) const;
 
   Index create();
   void release(Index at);
   std::unique_ptr<Search> new_search();
   void end_search(std::unique_ptr<Search> search);
   void make_room();
-  void weigh(Followed& f);
+  void update_memory_usage(Followed& f);
   Index begin(const TransportPacket& packet);
   /// `time`: when it was over, as far as one knows.
-  void farewell(Index at, Farewell why, std::int64_t time);
-  void process(Followed& f, End end, const TransportPacket& packet);
+  void close_reason(Index at, CloseReason why, std::int64_t time);
+  void process(Followed& f, Side end, const TransportPacket& packet);
   void swap_ends(Index at);
-  void take(Index at, End end, const Packet& packet, const TransportPacket& transport);
+  void take(Index at, Side end, const Packet& packet, const TransportPacket& transport);
   void tell(Followed& f, const Event& event);
-  void tell_waiting(const Followed& f, Search& search, End end, std::uint64_t frame);
-  void count(Followed& f, End end, const TransportPacket& packet);
-  void follow(Index at, End end, const TransportPacket& packet);
+  void tell_waiting(const Followed& f, Search& search, Side end, std::uint64_t frame);
+  void count(Followed& f, Side end, const TransportPacket& packet);
+  void follow(Index at, Side end, const TransportPacket& packet);
   [[nodiscard]] static bool begins_anew(const Followed& f, const TransportPacket& packet);
-  void settle_jump(Followed& f, End end);
+  void settle_jump(Followed& f, Side end);
   void replace(Index at, const TransportPacket& first, const TransportPacket* second);
-  bool replaced(Index at, End end, const TransportPacket& packet);
+  bool replaced(Index at, Side end, const TransportPacket& packet);
   void judge_pkey(Followed& f, const TransportPacket& packet, Event& event);
-  void note_path(Followed& f, End end, const TransportPacket& packet);
-  void tell_stall(Followed& f, End end, const TransportPacket& packet);
+  void note_path(Followed& f, Side end, const TransportPacket& packet);
+  void tell_stall(Followed& f, Side end, const TransportPacket& packet);
   void tell_unexplained(Followed& f, Cause cause, std::uint64_t value);
-  bool judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
+  bool judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& transport);
 
   // Joining
   void add_lone(Index at);
@@ -152,7 +152,7 @@ class QueuePairs final : public PairSink {
   std::size_t alive_ = 0;
   std::size_t bytes_ = 0;  // of all requesters
   std::size_t hand_ = 0;    // of the clock that chooses who goes
-  std::unordered_map<PortPair, Lone, PortPairHash> lone_;
+  std::unordered_map<PortPair, UnpairedDirections, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets held back
   /// Requests that are held back, by port pair, direction and PSN; and how many directions are in each stretch of PSNs.
   std::unordered_multimap<std::uint64_t, Index> requests_;

@@ -16,14 +16,14 @@ void QueuePairs::pair(const PairEvidence& evidence) {
     if (!slot) continue;
     Followed& old = *followed_[slot->at];
     // The same text again.
-    if (evidence.by == JoinedBy::text && old.info.joined_by == JoinedBy::text && old.info.by(End::a).packets == 0 &&
-        old.info.by(End::b).packets == 0)
+    if (evidence.by == JoinedBy::text && old.info.paired_by == JoinedBy::text && old.info.by(Side::a).packets == 0 &&
+        old.info.by(Side::b).packets == 0)
       return;
-    if (evidence.by == JoinedBy::text && old.info.joined_by == JoinedBy::text &&
-        old.requesters[slot->end == End::a ? 0 : 1].started() && evidence.sides[1 - side].first_psn &&
+    if (evidence.by == JoinedBy::text && old.info.paired_by == JoinedBy::text &&
+        old.requesters[slot->end == Side::a ? 0 : 1].started() && evidence.sides[1 - side].first_psn &&
         old.requesters[static_cast<std::size_t>(slot->end)].first() == Psn(*evidence.sides[1 - side].first_psn))
       return;
-    if (old.info.by(End::a).packets + old.info.by(End::b).packets > 0) {
+    if (old.info.by(Side::a).packets + old.info.by(Side::b).packets > 0) {
       old.info.replaced = true;
       Event event;
       event.kind = EventKind::replaced;
@@ -32,9 +32,9 @@ void QueuePairs::pair(const PairEvidence& evidence) {
       event.time = evidence.time;
       event.origin_frame = old.info.first_frame;
       sink_.event(&old.info, event);
-      farewell(slot->at, Farewell::ended, when);
+      close_reason(slot->at, CloseReason::ended, when);
     } else if (old.told) {
-      farewell(slot->at, Farewell::ended, when);  // opened and closed, with nothing between
+      close_reason(slot->at, CloseReason::ended, when);  // opened and closed, with nothing between
     } else {
       release(slot->at);
     }
@@ -49,7 +49,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   // One segment can tell of many, and what is told has no frame: the first packet names it.
   if (evidence.by != JoinedBy::connection_manager) c.id = 0;
   c.service = evidence.service_known ? evidence.service : Service::rc;
-  c.joined_by = evidence.by;
+  c.paired_by = evidence.by;
   c.confidence = Confidence::certain;
   c.mtu = evidence.mtu;
   c.mtu_negotiated = evidence.mtu != 0;
@@ -58,7 +58,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   f.evidence_frame = evidence.frame;
   if (options_.transport)
     f.agreement =
-        std::make_unique<Agreement>(Agreement{evidence.sides, evidence.by, evidence.request_frame, evidence.frame});
+        std::make_unique<NegotiatedParameters>(NegotiatedParameters{evidence.sides, evidence.by, evidence.request_frame, evidence.frame});
   for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
     const PairEvidence::Side& s = evidence.sides[side];
     c.ends[side] = {s.address, s.qp, true};
@@ -67,8 +67,8 @@ void QueuePairs::pair(const PairEvidence& evidence) {
     if (s.reads_as_requester && peer.reads_as_responder)
       f.requesters[side].limit_reads(std::min(*s.reads_as_requester, *peer.reads_as_responder));
   }
-  insert(key_from(f, End::a), at, End::a);
-  if (!(key_from(f, End::b) == key_from(f, End::a))) insert(key_from(f, End::b), at, End::b);
+  insert(key_from(f, Side::a), at, Side::a);
+  if (!(key_from(f, Side::b) == key_from(f, Side::a))) insert(key_from(f, Side::b), at, Side::b);
 }
 
 // The connection that evidence speaks of, when it is known; `swapped`: its end a is sides[1].
@@ -78,7 +78,7 @@ QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool
     const Slot* slot = find(evidence.to(side));
     if (!slot) continue;
     // A packet to `side` is sent by the other one.
-    swapped = (slot->end == End::a) != (side == 1);
+    swapped = (slot->end == Side::a) != (side == 1);
     return followed_[slot->at];
   }
   return nullptr;
@@ -123,7 +123,7 @@ void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, cons
   Event told = event;
   told.connection = c.id;
   sink_.event(&c, told);
-  sink_.connection(c, Farewell::ended);
+  sink_.connection(c, CloseReason::ended);
 }
 
 void QueuePairs::path_changed(const PairEvidence& evidence, const Event& event, const FlowKey&) {
@@ -169,7 +169,7 @@ void QueuePairs::finish(const Moment& last) {
     if (followed_[at]) order.push_back(at);
   std::sort(order.begin(), order.end(), by_frame);
   for (Index at : order) {
-    farewell(at, Farewell::ended, last_.time);
+    close_reason(at, CloseReason::ended, last_.time);
   }
 }
 

@@ -52,7 +52,7 @@ void QueuePairs::try_source_port(Index at) {
   const Followed& f = *followed_[at];
   if (f.port[0] == 0) return;
   const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
-  const Lone& lone = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}];
+  const UnpairedDirections& lone = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}];
   const int direction = direction_of(f);
   const bool loop = a == b;
   const std::uint32_t dest = f.info.ends[1].qp;
@@ -277,7 +277,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   Connection& c = f.info;
   c.ends[0].qp = o.info.ends[1].qp;
   c.ends[0].qp_known = true;
-  c.joined_by = by;
+  c.paired_by = by;
   c.confidence = confidence;
   if (c.mtu == 0) c.mtu = o.info.mtu;
   if (c.upper.protocol == Upper::unknown) c.upper = o.info.upper;
@@ -298,17 +298,17 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);
   for (Event& event : o.unexplained) {
-    event.end = End::b;
+    event.end = Side::b;
     f.unexplained.push_back(event);
   }
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
-  const FlowKey key = key_from(o, End::a);
+  const FlowKey key = key_from(o, Side::a);
   if (!second || second->late || o.told) sink_.merged(c, o.info.id);  // it may have told something
   f.told |= o.told;
   release(with);
-  insert(key, at, End::b);
+  insert(key, at, Side::b);
 
   // Both directions' packets in the capture's order.
   const std::vector<TransportPacket> nothing;
@@ -316,17 +316,17 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   const auto& y = second ? second->held : nothing;
   waiting_ -= x.size() + y.size();
   const auto tell_both = [&](std::uint64_t frame) {
-    if (first) tell_waiting(f, *first, End::a, frame);
-    if (second) tell_waiting(f, *second, End::b, frame);
+    if (first) tell_waiting(f, *first, Side::a, frame);
+    if (second) tell_waiting(f, *second, Side::b, frame);
   };
   std::size_t i = 0, j = 0;
   while (i < x.size() || j < y.size()) {
     const bool older = j == y.size() || (i < x.size() && x[i].frame < y[j].frame);
     tell_both(older ? x[i].frame : y[j].frame);
     if (older)
-      process(f, End::a, x[i++]);
+      process(f, Side::a, x[i++]);
     else
-      process(f, End::b, y[j++]);
+      process(f, Side::b, y[j++]);
   }
   tell_both(UINT64_MAX);
   end_search(std::move(first));
@@ -340,10 +340,10 @@ void QueuePairs::release_waiting(Index at) {
   std::unique_ptr<Search> search = std::move(f.search);
   waiting_ -= search->held.size();
   for (const TransportPacket& t : search->held) {
-    tell_waiting(f, *search, End::a, t.frame);
-    process(f, End::a, t);
+    tell_waiting(f, *search, Side::a, t.frame);
+    process(f, Side::a, t);
   }
-  tell_waiting(f, *search, End::a, UINT64_MAX);
+  tell_waiting(f, *search, Side::a, UINT64_MAX);
   end_search(std::move(search));
 }
 

@@ -34,7 +34,7 @@ void QueuePairs::add(const Packet& packet) {
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
   Index at;
-  End end;
+  Side end;
   if (slot) {
     at = slot->at;
     end = slot->end;
@@ -50,7 +50,7 @@ void QueuePairs::add(const Packet& packet) {
       return;
     }
     at = begin(t);
-    end = End::a;
+    end = Side::a;
     if (vendor) followed_[at]->info.service = Service::vendor;
     if (options_.use_source_port && followed_[at]->lone) {
       try_source_port(at);
@@ -60,15 +60,15 @@ void QueuePairs::add(const Packet& packet) {
     }
   }
   Followed& f = *followed_[at];
-  if (f.info.id == 0 && end == End::b) {
+  if (f.info.id == 0 && end == Side::b) {
     swap_ends(at);
-    end = End::a;
+    end = Side::a;
   }
   if (f.info.id == 0) {
     // Text told of it, perhaps not of which service it is; or who made the queue pairs.
     f.info.id = f.info.first_frame = t.frame;
     f.info.first_time = t.time;
-    if (f.info.joined_by == JoinedBy::text) f.info.service = service_of(t.op->transport);
+    if (f.info.paired_by == JoinedBy::text) f.info.service = service_of(t.op->transport);
   }
   f.recent = true;
   // A damaged PSN says nothing of a new connection.
@@ -86,14 +86,14 @@ void QueuePairs::add(const Packet& packet) {
   take(at, end, packet, t);
 }
 
-void QueuePairs::take(Index at, End end, const Packet& packet, const TransportPacket& t) {
+void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
   const bool whole = judge_crc(f, end, packet, t);
   // What was damaged may say anything; but where every CRC is bad, the capture shows them so. Who made the queue pairs
   // sees the wire itself.
-  if (!whole && (f.good_crcs != 0 || f.info.joined_by == JoinedBy::told)) {
+  if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::told)) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
     if (!plausible) return;
@@ -108,10 +108,10 @@ void QueuePairs::take(Index at, End end, const Packet& packet, const TransportPa
 // End a is who sent the first packet.
 void QueuePairs::swap_ends(Index at) {
   Followed& f = *followed_[at];
-  Slot* const from_a = find(key_from(f, End::a));
-  Slot* const from_b = find(key_from(f, End::b));
-  if (from_a) from_a->end = End::b;
-  if (from_b && from_b != from_a) from_b->end = End::a;
+  Slot* const from_a = find(key_from(f, Side::a));
+  Slot* const from_b = find(key_from(f, Side::b));
+  if (from_a) from_a->end = Side::b;
+  if (from_b && from_b != from_a) from_b->end = Side::a;
   std::swap(f.info.ends[0], f.info.ends[1]);
   std::swap(f.info.sent[0], f.info.sent[1]);
   std::swap(f.requesters[0], f.requesters[1]);
@@ -128,7 +128,7 @@ void QueuePairs::tell(Followed& f, const Event& event) {
 }
 
 // Tells the events that waited, through `frame`, as those of `end` of the connection.
-void QueuePairs::tell_waiting(const Followed& f, Search& search, End end, std::uint64_t frame) {
+void QueuePairs::tell_waiting(const Followed& f, Search& search, Side end, std::uint64_t frame) {
   for (; search.told < search.events.size() && search.events[search.told].frame <= frame; ++search.told) {
     Event& event = search.events[search.told];
     event.connection = f.info.id;
@@ -137,7 +137,7 @@ void QueuePairs::tell_waiting(const Followed& f, Search& search, End end, std::u
   }
 }
 
-void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
+void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   Connection& c = f.info;
   Sent& sent = c.by(end);
   ++sent.packets;
@@ -234,7 +234,7 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
 }
 
 // Some senders use two ports in turn, or spread every packet: no change worth telling again and again.
-void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
+void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   const auto side = static_cast<std::size_t>(end);
   constexpr std::uint8_t told = 8;
   const std::uint16_t before = f.port[side];
@@ -256,7 +256,7 @@ void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
 }
 
 // Whether the transport's headers are as they were sent.
-bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
+bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& t) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
     if (!f.unexplained.empty()) tell_unexplained(f, Cause::unknown, 0);
@@ -315,14 +315,14 @@ bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
 }
 
 // It was a stray: counted, and not followed.
-void QueuePairs::settle_jump(Followed& f, End end) {
+void QueuePairs::settle_jump(Followed& f, Side end) {
   auto& jump = f.jump[static_cast<std::size_t>(end)];
   if (jump) count(f, end, *jump);
   jump.reset();
 }
 
 // Whether the packet waits to be judged, or is another connection's already. It is not counted yet.
-bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
+bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
   if (t.op->operation == Operation::congestion_notification) return false;
@@ -333,7 +333,7 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
     const Requester& requester = f.requesters[1 - side];
     if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
       return false;
-    const auto [first, last] = requests_.equal_range(place_of(f, end == End::a, t.psn.value()));
+    const auto [first, last] = requests_.equal_range(place_of(f, end == Side::a, t.psn.value()));
     if (first == last) return false;
     replace(at, t, nullptr);
     return true;
@@ -378,7 +378,7 @@ void QueuePairs::replace(Index at, const TransportPacket& first, const Transport
   Event event;
   event.kind = EventKind::replaced;
   const Slot* of_first = find({first.from, first.to, number_of(first)});
-  event.end = of_first ? of_first->end : End::a;
+  event.end = of_first ? of_first->end : Side::a;
   event.connection = f.info.id;
   event.frame = event.last_frame = first.frame;
   event.origin_frame = f.info.first_frame;
@@ -386,7 +386,7 @@ void QueuePairs::replace(Index at, const TransportPacket& first, const Transport
   event.psn = first.psn.value();
   f.info.replaced = true;
   sink_.event(&f.info, event);
-  farewell(at, Farewell::ended, last_.time);
+  close_reason(at, CloseReason::ended, last_.time);
   begin(first);
   for (const TransportPacket* packet : {&first, second}) {
     if (!packet) continue;
@@ -397,7 +397,7 @@ void QueuePairs::replace(Index at, const TransportPacket& first, const Transport
   }
 }
 
-void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
+void QueuePairs::follow(Index at, Side end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (!f.search || f.search->late) {
     process(f, end, t);
@@ -420,7 +420,7 @@ void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
     give_up(at);
 }
 
-void QueuePairs::tell_stall(Followed& f, End end, const TransportPacket& t) {
+void QueuePairs::tell_stall(Followed& f, Side end, const TransportPacket& t) {
   if (!has_answers(f.info.service)) return;
   Event event;
   event.kind = EventKind::stall;
@@ -436,7 +436,7 @@ void QueuePairs::tell_stall(Followed& f, End end, const TransportPacket& t) {
   sink_.event(&f.info, event);
 }
 
-void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
+void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
   PacketNote note;
   const bool joined = f.joined();
   const auto side = static_cast<std::size_t>(end), peer = static_cast<std::size_t>(other(end));
@@ -491,10 +491,10 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
     else
       f.requesters[side].request(t, {f.info, sink_, end, joined, wanted});
   }
-  weigh(f);
+  update_memory_usage(f);
   if (wanted) sink_.packet(f.info, t.frame, note);
   if (options_.transport) sink_.transport(f.info, end, t, f.agreement.get());
-  if (f.info.joined_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
+  if (f.info.paired_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
     constexpr std::uint64_t enough = 16;
     if (f.info.agreeing >= enough && f.info.contradicting == 0) f.info.confidence = Confidence::high;
   }

@@ -59,8 +59,8 @@ TEST(QueuePairs, JoinedByAnswers) {
   EXPECT_THAT(told.told(), IsEmpty());
   ASSERT_EQ(told.farewells.size(), 1U);
   const Connection& c = told.farewells[0].connection;
-  EXPECT_EQ(told.farewells[0].why, Farewell::ended);
-  EXPECT_EQ(c.joined_by, JoinedBy::answers);
+  EXPECT_EQ(told.farewells[0].why, CloseReason::ended);
+  EXPECT_EQ(c.paired_by, JoinedBy::answers);
   EXPECT_NE(c.confidence, Confidence::none);
   EXPECT_EQ(c.id, 1U);
   EXPECT_EQ(c.ends[0].qp, Link::qp_a);
@@ -90,7 +90,7 @@ TEST(QueuePairs, JoinedBySourcePorts) {
                .source_port = per_pair ? source_port::of_pair(b, a) : source_port::of_sender(b)});
     const Recorder& told = link.end();
     ASSERT_EQ(told.farewells.size(), 1U) << per_pair;
-    EXPECT_EQ(told.farewells[0].connection.joined_by, JoinedBy::source_port);
+    EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::source_port);
     EXPECT_EQ(told.farewells[0].connection.ends[0].qp, a);
   }
 }
@@ -105,7 +105,7 @@ TEST(QueuePairs, SourcePortsAreNotUsedWhenHidden) {
       {.from = host_b, .to = host_a, .qp = 0x1234, .psn = 9, .source_port = source_port::of_pair(0x98765, 0x1234)});
   const Recorder& told = link.end();
   ASSERT_EQ(told.farewells.size(), 2U);
-  EXPECT_EQ(told.farewells[0].connection.joined_by, JoinedBy::nothing);
+  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::nothing);
 }
 
 TEST(QueuePairs, JoinedByTheCm) {
@@ -114,7 +114,7 @@ TEST(QueuePairs, JoinedByTheCm) {
   const Recorder& told = link.end();
   ASSERT_EQ(told.farewells.size(), 1U);
   const Connection& c = told.farewells[0].connection;
-  EXPECT_EQ(c.joined_by, JoinedBy::connection_manager);
+  EXPECT_EQ(c.paired_by, JoinedBy::connection_manager);
   EXPECT_EQ(c.confidence, Confidence::certain);
   EXPECT_EQ(c.mtu, 1024U);
   EXPECT_TRUE(c.mtu_negotiated);
@@ -127,7 +127,7 @@ std::vector<Connection> connections_of(const std::string& path, const TrackerOpt
   dissect_capture(path, [&](const Packet& packet) { tracker.add(packet); });
   tracker.finish();
   std::vector<Connection> all;
-  for (const auto& farewell : told.farewells) all.push_back(farewell.connection);
+  for (const auto& close_reason : told.farewells) all.push_back(close_reason.connection);
   return all;
 }
 
@@ -143,12 +143,12 @@ TEST(QueuePairs, EvidenceAgreesInRealCaptures) {
       options.use_text = !(hidden & 2);
       options.use_source_port = !(hidden & 4);
       for (const Connection& c : connections_of(sample(name), options)) {
-        if (c.service != Service::rc || c.joined_by == JoinedBy::nothing) continue;
-        EXPECT_FALSE((hidden & 1) && c.joined_by == JoinedBy::connection_manager) << name;
-        EXPECT_FALSE((hidden & 2) && c.joined_by == JoinedBy::text) << name;
-        EXPECT_FALSE((hidden & 4) && c.joined_by == JoinedBy::source_port) << name;
+        if (c.service != Service::rc || c.paired_by == JoinedBy::nothing) continue;
+        EXPECT_FALSE((hidden & 1) && c.paired_by == JoinedBy::connection_manager) << name;
+        EXPECT_FALSE((hidden & 2) && c.paired_by == JoinedBy::text) << name;
+        EXPECT_FALSE((hidden & 4) && c.paired_by == JoinedBy::source_port) << name;
         const std::uint64_t low = std::min(c.ends[0].qp, c.ends[1].qp), high = std::max(c.ends[0].qp, c.ends[1].qp);
-        for (const End end : {End::a, End::b}) {
+        for (const Side end : {Side::a, Side::b}) {
           if (c.by(end).packets == 0) continue;
           const auto [known, first] =
               halves.emplace(c.at(other(end)).address.low << 24 | c.at(other(end)).qp, high << 24 | low);
@@ -171,7 +171,7 @@ TEST(QueuePairs, OneDirectionFirstAndTheOtherMuchLater) {
   talk(link, 40, 500);
   const Recorder& told = link.end();
   ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.joined_by, JoinedBy::answers);
+  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::answers);
   EXPECT_EQ(told.farewells[0].connection.sent[0].packets, 440U);
   EXPECT_EQ(told.farewells[0].connection.sent[1].packets, 40U);
   EXPECT_EQ(told.messages.size(), 440U);
@@ -195,7 +195,7 @@ TEST(QueuePairs, MarksOfTheYoungerHalf) {
   const Recorder& told = link.end();
   ASSERT_THAT(told.told(), ElementsAre("ecn_marked"));
   EXPECT_EQ(told.events[0].connection, 1U);
-  EXPECT_EQ(told.events[0].end, End::b);
+  EXPECT_EQ(told.events[0].end, Side::b);
   EXPECT_EQ(told.farewells.size(), 1U);
 }
 
@@ -219,7 +219,7 @@ TEST(QueuePairs, AHostThatTalksToItself) {
   }
   const Recorder& told = link.end();
   ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.joined_by, JoinedBy::answers);
+  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::answers);
   EXPECT_EQ(told.messages.size(), 5U);
   for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
@@ -311,7 +311,7 @@ TEST(QueuePairs, TheFirstRequestDecidesWhereItBegins) {
   const Recorder& told = link.end();
   EXPECT_THAT(told.told(), IsEmpty());
   ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.joined_by, JoinedBy::connection_manager);
+  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::connection_manager);
   EXPECT_EQ(told.messages.size(), 5U);
 }
 
@@ -357,7 +357,7 @@ TEST(QueuePairs, Datagrams) {
   EXPECT_THAT(told.said(), ElementsAre("send sent 1-1", "send sent 2-2", "send sent 3-3"));
   ASSERT_EQ(told.farewells.size(), 1U) << "management is no connection";
   EXPECT_EQ(told.farewells[0].connection.service, Service::ud);
-  EXPECT_EQ(told.farewells[0].connection.joined_by, JoinedBy::datagram);
+  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::datagram);
   EXPECT_EQ(told.farewells[0].connection.sent[1].packets, 1U);
 }
 
@@ -457,7 +457,7 @@ TEST(QueuePairs, TooManyConnections) {
   for (const auto& [c, why] : told.farewells) {
     ids.insert(c.id);
     packets += c.sent[0].packets + c.sent[1].packets;
-    evicted += why == Farewell::evicted;
+    evicted += why == CloseReason::evicted;
   }
   EXPECT_EQ(ids.size(), told.farewells.size());
   EXPECT_EQ(packets, 80U) << "nothing is lost silently";
@@ -525,7 +525,7 @@ TEST(QueuePairs, ACandidateWhosePlaceIsAnothers) {
   const Recorder& told = link.end();
   EXPECT_EQ(told.farewells.size(), 4U);
   for (const auto& [c, why] : told.farewells) {
-    EXPECT_EQ(c.joined_by, JoinedBy::nothing);
+    EXPECT_EQ(c.paired_by, JoinedBy::nothing);
     EXPECT_TRUE(c.sent[0].packets == 0 || c.sent[1].packets == 0) << "connection " << c.id;
   }
 }

@@ -90,7 +90,7 @@ void Requester::fetch_requests(bool response) const {
 
 std::size_t Requester::memory() const {
   return packets_.bytes() + waiting_.bytes() +
-         (trouble_ ? sizeof(Trouble) + trouble_->ahead.size() * sizeof(TransportPacket) : 0);
+         (trouble_ ? sizeof(LossEpisode) + trouble_->ahead.size() * sizeof(TransportPacket) : 0);
 }
 
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {
@@ -101,14 +101,14 @@ void Requester::unseen_request(const TransportPacket& packet, const Reporter& to
     to.tell(event);
     return;
   }
-  Trouble& t = trouble();
+  LossEpisode& t = trouble();
   if (!t.unsent) t.first_unsent = packet;
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
 }
 
 // The next request tells whether the capture lacks requests, or shows them late, or the response answers nothing.
 void Requester::settle_unsent(const TransportPacket& request, const Reporter& to) {
-  Trouble& t = *trouble_;
+  LossEpisode& t = *trouble_;
   if (!t.unsent || request.psn - window_.next < 0) return;  // sent again: says nothing
   const TransportPacket unsent = *t.unsent;
   if (request.psn - window_.next > 0) {
@@ -198,7 +198,7 @@ void Requester::measure_rate(const TransportPacket& packet, const Reporter& to) 
     if (n.rate_before > 0 && took > 0) {
       constexpr double fell = 0.8;
       const double rate = static_cast<double>(n.bytes_after) / static_cast<double>(took);
-      n.event.cause = rate < fell * n.rate_before ? Cause::rate_fell : Cause::rate_kept;
+      n.event.cause = rate < fell * n.rate_before ? Cause::rate_fell : Cause::rate_unchanged;
       n.event.value = static_cast<std::uint64_t>(n.rate_before * 8e9);
       n.event.found = static_cast<std::uint64_t>(rate * 8e9);
     }

@@ -21,7 +21,7 @@ namespace rdmawire::tracking {
 struct Reporter {
   Connection& connection;
   Sink& sink;
-  End end = End::a;     ///< the requester
+  Side end = Side::a;     ///< the requester
   bool joined = false;  ///< the other end's packets are seen, and known to be its
   PacketNote* note = nullptr;
 
@@ -128,7 +128,7 @@ class Requester {
     Event event;  // RNR: told when the wait is over
   };
   /// A packet that filled a gap; whether late or sent again shows with the next one.
-  struct Filler {
+  struct GapFill {
     bool active = false;
     Psn psn, first_end, next;
     Event event;
@@ -147,7 +147,7 @@ class Requester {
     std::uint64_t frame = 0;
   };
   /// What few connections ever need.
-  struct Trouble {
+  struct LossEpisode {
     std::deque<TransportPacket> ahead;  // by PSN; wait for the gap before them to be filled or given up
     std::vector<Notification> notifications;
     std::optional<TransportPacket> unsent;  // the furthest response to what was not seen being sent
@@ -159,8 +159,8 @@ class Requester {
   static constexpr std::size_t max_waiting = 1 << 14;
   static constexpr std::size_t max_ahead = 4096;
 
-  Trouble& trouble() {
-    if (!trouble_) trouble_ = std::make_unique<Trouble>();
+  LossEpisode& trouble() {
+    if (!trouble_) trouble_ = std::make_unique<LossEpisode>();
     return *trouble_;
   }
   [[nodiscard]] bool near(Psn psn) const;
@@ -180,7 +180,7 @@ class Requester {
   [[nodiscard]] bool is_copy(const TransportPacket& packet, const SentPacket& known) const;
   void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
   void end_round(const Reporter& to);
-  void settle_filler(bool sent_again, const Reporter& to);
+  void settle_filler(bool on_retransmission, const Reporter& to);
   void deliver(const TransportPacket& packet, const Reporter& to);
   void deliver_what_waited(const Reporter& to);
   void give_up_gap(Psn through, bool answered, std::uint64_t cause_frame, const Reporter& to);
@@ -226,7 +226,7 @@ class Requester {
   Round round_;
   Refusal refusal_;
   Refusal obeyed_late_;  // a NAK of a sequence error that an acknowledgement made void
-  Filler filler_;
+  GapFill filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
   Psn again_end_;                       // what was sent when that ended: their acknowledgements have a PSN before it
   std::int64_t again_time_ = 0;         // of the last packet that was sent again
@@ -246,7 +246,7 @@ class Requester {
   std::uint64_t epoch_ = 0;                // counts where messages could not be counted
   std::uint16_t last_identification_ = 0;  // of the newest request packet, and how many newer ones in a row had another
   std::uint8_t other_identifications_ = 0;  // than the one before
-  std::unique_ptr<Trouble> trouble_;
+  std::unique_ptr<LossEpisode> trouble_;
   std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN; with READs only
 };
 

@@ -440,16 +440,16 @@ void Requester::end_round(const Reporter& to) {
     sent.duplicates += static_cast<std::uint32_t>(event.packets);
   } else {
     ++sent.rounds;
-    sent.packets_again += event.packets;
-    sent.bytes_again += event.bytes;
+    sent.retransmitted_packets += event.packets;
+    sent.retransmitted_bytes += event.bytes;
   }
   to.tell(event);
 }
 
-void Requester::settle_filler(bool sent_again, const Reporter& to) {
+void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   filler_.active = false;
   Event& event = filler_.event;
-  if (!sent_again) {
+  if (!on_retransmission) {
     // The responder dropped what had come before it.
     for (std::size_t i = packets_.size(); i-- > 0 && packets_[i].psn - filler_.psn > 0;)
       packets_[i].behind_late |= packets_[i].frame < event.frame;

@@ -37,7 +37,7 @@ TEST(Requester, AMessageOfThreePackets) {
   const Message& m = told.messages[0];
   EXPECT_EQ(m.kind, MessageKind::send);
   EXPECT_EQ(m.outcome, Outcome::completed);
-  EXPECT_EQ(m.end, End::a);
+  EXPECT_EQ(m.end, Side::a);
   EXPECT_EQ(m.number, 1U);
   EXPECT_EQ(m.connection, 1U);
   EXPECT_EQ(m.size, 2058U);
@@ -154,7 +154,7 @@ TEST(Requester, BothEndsAreRequesters) {
   const Recorder& told = link.end();
   EXPECT_THAT(told.told(), IsEmpty());
   EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 3-3", "send completed 4-4"));
-  EXPECT_EQ(told.messages[2].end, End::b);
+  EXPECT_EQ(told.messages[2].end, Side::b);
   EXPECT_EQ(told.messages[2].number, 1U);
 }
 
@@ -174,7 +174,7 @@ TEST(Requester, GoesBackAfterANak) {
   EXPECT_EQ(nak.frame, 7U);
   EXPECT_EQ(nak.origin_frame, 4U);
   EXPECT_EQ(nak.psn, 102U);
-  EXPECT_EQ(nak.end, End::a);
+  EXPECT_EQ(nak.end, Side::a);
   const Event& lost = told.events[1];
   EXPECT_EQ(lost.origin_frame, 4U);
   EXPECT_EQ(lost.cause_frame, 7U);
@@ -191,7 +191,7 @@ TEST(Requester, GoesBackAfterANak) {
   EXPECT_EQ(told.messages.size(), 5U);
   const Sent& sent = told.farewells[0].connection.sent[0];
   EXPECT_EQ(sent.rounds, 1U);
-  EXPECT_EQ(sent.packets_again, 3U);
+  EXPECT_EQ(sent.retransmitted_packets, 3U);
   EXPECT_EQ(sent.lost_in_network, 1U);
   EXPECT_EQ(sent.messages_completed, 5U);
   EXPECT_EQ(told.farewells[0].connection.sent[1].naks[0], 1U);
@@ -335,7 +335,7 @@ TEST(Requester, AnotherInterfaceShowsEachPacketOnceMore) {
   const Recorder& told = link.end();
   EXPECT_THAT(told.told(), ElementsAre("duplicate", "duplicate", "duplicate"));
   EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 24U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets_again, 0U);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].retransmitted_packets, 0U);
 }
 
 TEST(Requester, ASenderThatDoesNotNumberItsPacketsSendsThemAgain) {
@@ -362,7 +362,7 @@ TEST(Requester, TheNetworkCopiesAPacket) {
   EXPECT_EQ(told.events[0].frame, 3U);
   EXPECT_EQ(told.events[0].origin_frame, 2U);
   EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 1U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets_again, 0U);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].retransmitted_packets, 0U);
 }
 
 // ---- Gaps
@@ -772,9 +772,9 @@ TEST(Requester, WhatACongestionNotificationDid) {
   Event event;
   EXPECT_THAT(notified(100 * microsecond, 20, event), ElementsAre("cnp rate_fell"));
   EXPECT_EQ(event.frame, 22U);
-  EXPECT_EQ(event.end, End::a);
+  EXPECT_EQ(event.end, Side::a);
   EXPECT_GT(event.value, 9 * event.found);
-  EXPECT_THAT(notified(10 * microsecond, 20, event), ElementsAre("cnp rate_kept"));
+  EXPECT_THAT(notified(10 * microsecond, 20, event), ElementsAre("cnp rate_unchanged"));
   EXPECT_THAT(notified(10 * microsecond, 3, event), ElementsAre("cnp unknown"));
 }
 
@@ -791,8 +791,8 @@ TEST(Requester, Notes) {
   EXPECT_EQ(told.notes[3].message, 2U);
   EXPECT_EQ(told.notes[3].relative_psn, 1U);
   EXPECT_EQ(told.notes[3].outstanding, 2U);
-  EXPECT_EQ(told.notes[4].end, End::b);
-  EXPECT_EQ(told.notes[4].requester, End::a);
+  EXPECT_EQ(told.notes[4].end, Side::b);
+  EXPECT_EQ(told.notes[4].requester, Side::a);
   EXPECT_EQ(told.notes[4].related_frame, 3U);
   EXPECT_EQ(told.notes[4].related_delay, 10 * microsecond);
   EXPECT_EQ(told.notes[4].outstanding, 0U);

@@ -4,7 +4,7 @@
 
 namespace rdmawire::tracking {
 
-const TcpTrouble::Segment* TcpTrouble::carrier(std::uint64_t offset) const {
+const TcpLossTracker::Segment* TcpLossTracker::carrier(std::uint64_t offset) const {
   // The last one is asked for most.
   for (std::size_t i = segments_.size(); i-- > 0;) {
     const Segment& s = segments_[(oldest_ + i) % segments_.size()];
@@ -13,7 +13,7 @@ const TcpTrouble::Segment* TcpTrouble::carrier(std::uint64_t offset) const {
   return nullptr;
 }
 
-void TcpTrouble::remember(const Segment& segment) {
+void TcpLossTracker::remember(const Segment& segment) {
   const bool needed =
       segments_.size() < remembered_acknowledged || !acknowledged(segments_[oldest_ % segments_.size()].to);
   if (segments_.size() < remembered_segments && needed) {
@@ -30,7 +30,7 @@ void TcpTrouble::remember(const Segment& segment) {
 }
 
 // Whether the segment, which fills the hole, left its sender before the one behind the hole: it was not sent again.
-bool TcpTrouble::overtaken(const Segment& segment, const Hole& hole) const {
+bool TcpLossTracker::overtaken(const Segment& segment, const Hole& hole) const {
   // The receiver has it already: it is the capture that is out of order.
   if (hole.acknowledged_frame) return true;
   if (segment.has_timestamp && hole.behind.has_timestamp && segment.timestamp != hole.behind.timestamp)
@@ -45,7 +45,7 @@ bool TcpTrouble::overtaken(const Segment& segment, const Hole& hole) const {
   return duplicate_acknowledgements_ < 3 && segment.time - hole.behind.time < short_time;
 }
 
-TcpTrouble::Judgement TcpTrouble::segment(const Segment& s, std::vector<Event>& events) {
+TcpLossTracker::Judgement TcpLossTracker::segment(const Segment& s, std::vector<Event>& events) {
   Judgement judgement;
   judgement.bytes = s.to - s.from;
   if (s.to <= s.from) return judgement;
@@ -145,7 +145,7 @@ TcpTrouble::Judgement TcpTrouble::segment(const Segment& s, std::vector<Event>& 
   return judgement;
 }
 
-void TcpTrouble::repeat(const Segment& s, Judgement& judgement, bool seen, std::vector<Event>& events) {
+void TcpLossTracker::repeat(const Segment& s, Judgement& judgement, bool seen, std::vector<Event>& events) {
   judgement.kind = Kind::again;
   // It was lost once more, or it lies behind what the round is about.
   if (round_.open && (s.from < round_.again_to || s.from >= round_.recover)) close_round(events);
@@ -191,7 +191,7 @@ void TcpTrouble::repeat(const Segment& s, Judgement& judgement, bool seen, std::
   }
 }
 
-void TcpTrouble::close_round(std::vector<Event>& events) {
+void TcpLossTracker::close_round(std::vector<Event>& events) {
   if (!round_.open) return;
   round_.open = false;
   events.push_back(round_.event);
@@ -209,7 +209,7 @@ void TcpTrouble::close_round(std::vector<Event>& events) {
   lost(Cause::after_capture, round_.lost_after_packets, round_.lost_after_bytes);
 }
 
-void TcpTrouble::acknowledge(const Acknowledgement& a, std::vector<Event>& events) {
+void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& events) {
   if (!started_) return;
   const auto step = static_cast<std::int64_t>(a.offset - acknowledged_);
   // Numbers that no window reaches are not this connection's.
@@ -250,7 +250,7 @@ void TcpTrouble::acknowledge(const Acknowledgement& a, std::vector<Event>& event
   give_up_holes(a.time, events);
 }
 
-void TcpTrouble::give_up_holes(std::int64_t now, std::vector<Event>& events) {
+void TcpLossTracker::give_up_holes(std::int64_t now, std::vector<Event>& events) {
   while (!holes_.empty() && holes_.front().acknowledged_frame &&
          now - holes_.front().acknowledged_time > late_capture) {
     const Hole& hole = holes_.front();
@@ -269,7 +269,7 @@ void TcpTrouble::give_up_holes(std::int64_t now, std::vector<Event>& events) {
   }
 }
 
-void TcpTrouble::finish(std::vector<Event>& events) {
+void TcpLossTracker::finish(std::vector<Event>& events) {
   close_round(events);
   for (const Hole& hole : holes_) {
     Event event;
@@ -287,7 +287,7 @@ void TcpTrouble::finish(std::vector<Event>& events) {
   holes_.clear();
 }
 
-void TcpTrouble::name(std::uint64_t from, std::uint64_t to, std::uint64_t message, End whose) {
+void TcpLossTracker::name(std::uint64_t from, std::uint64_t to, std::uint64_t message, Side whose) {
   if (!round_.open || round_.event.found || round_.from < from || round_.from >= to) return;
   round_.event.found = message;
   round_.event.value = static_cast<std::uint64_t>(whose);

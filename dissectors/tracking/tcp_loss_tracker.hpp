@@ -9,7 +9,7 @@
 
 namespace rdmawire::tracking {
 
-class TcpTrouble {
+class TcpLossTracker {
  public:
   /// So far back is the first sending of bytes found, of acknowledged ones and of those that are not. The former
   /// suffice for the longest FPDU.
@@ -60,7 +60,7 @@ class TcpTrouble {
   /// The direction is over.
   void finish(std::vector<Event>& events);
   /// PDUs between these offsets belong to that message: of a round that began there and waits for its name.
-  void name(std::uint64_t from, std::uint64_t to, std::uint64_t message, End whose);
+  void name(std::uint64_t from, std::uint64_t to, std::uint64_t message, Side whose);
 
   /// Bytes that were sent and are not acknowledged.
   [[nodiscard]] std::uint64_t outstanding() const {

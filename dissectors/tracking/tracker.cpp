@@ -58,11 +58,11 @@ void Tracker::finish(const Moment& last) {
   state_->iwarp.finish();
 }
 
-void Tracker::fetch_slot(const Ahead& packet) const { state_->queue_pairs.fetch_slot(packet.hash); }
-void Tracker::fetch_connection(const Ahead& packet) const {
+void Tracker::fetch_slot(const Prefetcher& packet) const { state_->queue_pairs.fetch_slot(packet.hash); }
+void Tracker::fetch_connection(const Prefetcher& packet) const {
   state_->queue_pairs.fetch_connection(packet.hash, packet.response);
 }
-void Tracker::fetch_requests(const Ahead& packet) const {
+void Tracker::fetch_requests(const Prefetcher& packet) const {
   state_->queue_pairs.fetch_requests(packet.hash, packet.response);
 }
 bool Tracker::worth_fetching() const { return state_->queue_pairs.worth_fetching(); }

@@ -58,13 +58,13 @@ class Tracker {
   /// For who knows packets some time before they are added: brings the memory that add() will need of the packet's
   /// connection into the cache, in three steps that should be some packets apart. With many connections almost every
   /// packet would wait for memory. Changes nothing else, however wrong the flow is.
-  struct Ahead {
+  struct Prefetcher {
     std::uint64_t hash = 0;  ///< of the flow: (from, to, destination queue pair)
     bool response = false;   ///< the packet is a response
   };
-  void fetch_slot(const Ahead& packet) const;
-  void fetch_connection(const Ahead& packet) const;
-  void fetch_requests(const Ahead& packet) const;
+  void fetch_slot(const Prefetcher& packet) const;
+  void fetch_connection(const Prefetcher& packet) const;
+  void fetch_requests(const Prefetcher& packet) const;
   /// False: connections are few enough to be in the cache anyway.
   [[nodiscard]] bool worth_fetching() const;
 

@@ -77,11 +77,11 @@ struct Judge final : Sink {
     for (const Cause cause : event_rows[static_cast<std::size_t>(e.kind)].causes) listed |= cause == e.cause;
     REQUIRE(listed);
   }
-  void connection(const Connection& c, Farewell why) override {
+  void connection(const Connection& c, CloseReason why) override {
     speaks(c);
     lives[c.id] = Life::silent;
     ++connections;
-    evicted += why == Farewell::evicted;
+    evicted += why == CloseReason::evicted;
     REQUIRE(c.first_frame <= c.last_frame);
     known(c.last_frame);
     for (const Sent& s : c.sent) {
@@ -90,7 +90,7 @@ struct Judge final : Sink {
       REQUIRE(s.requests + s.responses + s.cnps == s.packets);
       REQUIRE(s.crc_bad <= s.packets && s.truncated <= s.packets && s.ecn_marked <= s.ecn_capable);
       REQUIRE(s.acks + s.rnr_naks <= s.responses);
-      REQUIRE(s.packets_again <= s.requests);
+      REQUIRE(s.retransmitted_packets <= s.requests);
       REQUIRE(s.messages_completed + s.messages_refused <= s.requests + 1);
       REQUIRE(s.latency_max <= s.latency_sum || s.latency_count == 0);
     }

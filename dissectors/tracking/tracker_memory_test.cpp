@@ -47,9 +47,9 @@ std::size_t growth_since(std::size_t before) { return sanitized ? 0 : peak_bytes
 struct Counter final : Sink {
   void message(const Connection&, const Message&) override { ++messages; }
   void event(const Connection*, const Event&) override { ++events; }
-  void connection(const Connection& c, Farewell why) override {
+  void connection(const Connection& c, CloseReason why) override {
     ++connections;
-    evicted += why == Farewell::evicted;
+    evicted += why == CloseReason::evicted;
     packets += c.sent[0].packets + c.sent[1].packets;
   }
   std::uint64_t messages = 0, events = 0, connections = 0, evicted = 0, packets = 0;

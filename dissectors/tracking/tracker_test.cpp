@@ -44,7 +44,7 @@ TEST_P(Samples, AddUp) {
     std::map<std::uint64_t, const Connection*> known;
     for (const auto& [c, why] : told.farewells) {
       EXPECT_TRUE(known.emplace(c.id, &c).second) << "two connections " << c.id;
-      EXPECT_TRUE(why == Farewell::ended || connections == 1);
+      EXPECT_TRUE(why == CloseReason::ended || connections == 1);
       if (c.service == Service::iwarp) {
         ++iwarp;
         continue;

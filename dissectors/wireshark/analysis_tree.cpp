@@ -270,18 +270,18 @@ const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, End 
   constexpr std::uint64_t lids = 0x10000, mapped = 0xffff;
   if (one.address.high == 0 && one.address.low < lids) {
     text = "LID ";
-    faces::append_decimal(text, one.address.low);
+    output::append_decimal(text, one.address.low);
   } else if (one.address.high == 0 && one.address.low >> 32 == mapped) {
-    faces::append_ipv4(text, bytes + 12);
+    output::append_ipv4(text, bytes + 12);
   } else {
-    faces::append_ipv6(text, bytes);
+    output::append_ipv6(text, bytes);
   }
   if (one.qp_known && connection.service == tracking::Service::iwarp) {
     text += " port ";
-    faces::append_decimal(text, one.qp);
+    output::append_decimal(text, one.qp);
   } else if (one.qp_known) {
     text += " QP ";
-    faces::append_hex(text, one.qp, 6);
+    output::append_hex(text, one.qp, 6);
   }
   return wmem_strdup(pinfo->pool, text.c_str());
 }
@@ -311,7 +311,7 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
     inside.number(Own::connection, note.connection);
     if (facts.connection) {
       inside.number(Own::service, index(facts.connection->service));
-      inside.number(Own::joined_by, index(facts.connection->joined_by));
+      inside.number(Own::paired_by, index(facts.connection->paired_by));
       const auto &own = facts.connection->ends[index(note.end)],
                  &peer = facts.connection->ends[index(tracking::other(note.end))];
       if (facts.connection->mtu) inside.number(Own::mtu, facts.connection->mtu);

@@ -148,7 +148,7 @@ const value_string* words(std::size_t count) {
 const value_string* wire_words() {
   static std::vector<value_string> all;
   for (const Wire wire : {Wire::infiniband, Wire::roce_v1, Wire::roce_v2, Wire::iwarp})
-    all.push_back({static_cast<guint32>(wire), keep(faces::wire_name(wire))});
+    all.push_back({static_cast<guint32>(wire), keep(output::wire_name(wire))});
   all.push_back({0, nullptr});
   return all.data();
 }
@@ -215,7 +215,7 @@ std::vector<OwnRow> own_rows() {
       {analysis, "analysis", "Analysis", none, "what the frame is to its connection"},
       {connection, "analysis.connection", "Connection", number, "named by the number of its first frame"},
       {service, "analysis.service", "Service", named(service_words), nullptr},
-      {joined_by, "analysis.joined_by", "Directions joined by", named(joined_words),
+      {paired_by, "analysis.paired_by", "Directions joined by", named(joined_words),
        "what says that the two directions are one connection's"},
       {mtu, "analysis.mtu", "Path MTU", number, "bytes of payload; as the CM or the programs said, or as it shows"},
       {opened_in, "analysis.opened_in", "Opened in", frame, "what made the connection ready"},
@@ -310,7 +310,7 @@ std::vector<OwnRow> own_rows() {
       {event_kind, "event.kind", "Kind", named(kinds), nullptr},
       {event_severity, "event.severity", "Severity", named(severities), nullptr},
       {event_cause, "event.cause", "Cause", named(causes), "why it happened, or where"},
-      {event_end, "event.end", "Sufferer", named(end_words), "which end of the connection"},
+      {event_end, "event.end", "AffectedConnection", named(end_words), "which end of the connection"},
       {event_connection, "event.connection", "Connection", number, nullptr},
       {event_frame, "event.frame", "Shows first in", frame, nullptr},
       {event_last_frame, "event.last_frame", "Last frame", frame, "that belongs to it"},

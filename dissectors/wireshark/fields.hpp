@@ -53,7 +53,7 @@ enum class Own : std::uint8_t {
   analysis,
   connection,
   service,
-  joined_by,
+  paired_by,
   mtu,
   opened_in,
   open_time,

@@ -20,7 +20,7 @@ namespace {
 
 using namespace rdmawire;
 
-class Hearing final : public tracking::Sink {
+class EventCollector final : public tracking::Sink {
  public:
   std::uint64_t frame = 0;
   std::string note, events;
@@ -53,7 +53,7 @@ int main(int count, char** arguments) {
   if (count != 2) return 2;
   auto reader = captures::Reader::open(arguments[1]);
   if (!reader) return 3;
-  Hearing hearing;
+  EventCollector hearing;
   tracking::TrackerOptions options;
   options.packets = true;
   tracking::Tracker tracker(hearing, options);

@@ -10,7 +10,7 @@ namespace {
 
 void* name_of(capture_file* file, void*) { return file ? file->filename : nullptr; }
 
-void complain(const char* what, GError* error) {
+void report_error(const char* what, GError* error) {
   g_warning("rdmawire: %s%s%s", what, error ? ": " : "", error ? error->message : "");
   g_clear_error(&error);
 }
@@ -20,21 +20,21 @@ void open_page(GPid process, gint status, gpointer page) {
   g_spawn_close_pid(process);
   GError* error = nullptr;
   if (!g_spawn_check_wait_status(status, &error)) {
-    complain("rdmawire analyze made no page", error);
+    report_error("rdmawire analyze made no page", error);
   } else {
     gchar* program[] = {const_cast<gchar*>("xdg-open"), static_cast<gchar*>(page), nullptr};
     if (!g_spawn_async(nullptr, program, nullptr, G_SPAWN_SEARCH_PATH, nullptr, nullptr, nullptr, &error))
-      complain("the page cannot be opened", error);
+      report_error("the page cannot be opened", error);
   }
   g_free(page);
 }
 
 void show_report(ext_menubar_gui_type, gpointer, gpointer) {
   auto* name = static_cast<gchar*>(plugin_if_get_capture_file(name_of, nullptr));
-  if (!name) return complain("no file is open", nullptr);
+  if (!name) return report_error("no file is open", nullptr);
   GError* error = nullptr;
   gchar* folder = g_dir_make_tmp("rdmawire-XXXXXX", &error);
-  if (!folder) return complain("there is no place for the page", error);
+  if (!folder) return report_error("there is no place for the page", error);
   gchar* page = g_build_filename(folder, "report.html", nullptr);
   g_free(folder);
   gchar* program[] = {
@@ -44,7 +44,7 @@ void show_report(ext_menubar_gui_type, gpointer, gpointer) {
           nullptr, program, nullptr,
           static_cast<GSpawnFlags>(G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL),
           nullptr, nullptr, &process, &error)) {
-    complain("the command rdmawire is not found", error);
+    report_error("the command rdmawire is not found", error);
     g_free(page);
     return;
   }

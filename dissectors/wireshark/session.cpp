@@ -610,8 +610,8 @@ void Session::event(const Connection* connection, const Event& event) {
   }
 }
 
-void Session::connection(const Connection& connection, tracking::Farewell farewell) {
-  if (monitors_) monitors_->connection(connection, farewell);
+void Session::connection(const Connection& connection, tracking::CloseReason close_reason) {
+  if (monitors_) monitors_->connection(connection, close_reason);
   note_connection(connection);
 }
 
@@ -669,7 +669,7 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
 }
 
 void Session::transport(const Connection& connection, End from, const tracking::TransportPacket& t,
-                        const tracking::Agreement* agreement) {
+                        const tracking::NegotiatedParameters* agreement) {
   if (monitors_) monitors_->transport(connection, from, t, agreement);
 }
 
@@ -684,7 +684,7 @@ void Session::note_connection(const Connection& connection) {
   facts.service = connection.service;
   facts.wire = connection.wire;
   facts.ends = connection.ends;
-  facts.joined_by = connection.joined_by;
+  facts.paired_by = connection.paired_by;
   facts.mtu = connection.mtu;
   facts.opened_frame = connection.opened_frame;
   facts.closed_frame = connection.closed_frame;

@@ -77,7 +77,7 @@ struct ConnectionFacts {
   tracking::Service service = tracking::Service::rc;
   Wire wire = Wire::none;
   std::array<tracking::ConnectionEnd, 2> ends;
-  tracking::JoinedBy joined_by = tracking::JoinedBy::nothing;
+  tracking::JoinedBy paired_by = tracking::JoinedBy::nothing;
   std::uint32_t mtu = 0;
   std::uint64_t opened_frame = 0, closed_frame = 0;  ///< 0: not seen
   std::int64_t open_duration = 0;                    ///< of its set-up, nanoseconds; 0: not known
@@ -187,11 +187,11 @@ class Session final : public tracking::Sink {
 
   void message(const Connection& connection, const Message& message) override;
   void event(const Connection* connection, const Event& event) override;
-  void connection(const Connection& connection, tracking::Farewell farewell) override;
+  void connection(const Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const Connection& connection, std::uint64_t id) override;
   void packet(const Connection& connection, std::uint64_t frame, const PacketNote& note) override;
   void transport(const Connection& connection, End from, const tracking::TransportPacket& t,
-                 const tracking::Agreement* agreement) override;
+                 const tracking::NegotiatedParameters* agreement) override;
   void stream(const Connection& connection, End from, const Packet& packet) override;
 
  private:

@@ -551,7 +551,7 @@ class StreamQueuePair(_QueuePairBase):
         """
         self._core.operates()
         if established:
-            self._core.is_told("established")
+            self._core.expect_event("established")
 
     # The device's side.
 

@@ -204,7 +204,7 @@ def replay(
     capture must be one, else CaptureError; what is wrong later is the report's ``trouble``.
 
     Options are those of the command, with underscores: speed, pps, bps, top, burst, max_gap, spin, preload; loops,
-    pause, continue_psns, ip_step, qp_step; limit, most_bytes, seconds, include, exclude, split; unmapped, others, crc,
+    pause, continue_psns, ip_step, qp_step; limit, max_bytes, seconds, include, exclude, split; unmapped, others, crc,
     icrc_mask, hop_limit, dscp, flow_label; snapped, truncate, allow_multicast, rate_cap; fault_seed. Times are seconds.
     """
     return _Prepared(capture, wire, map, faults, on_frame, on_progress, dry_run, allow_target, options).run()

@@ -248,7 +248,7 @@ class CheckReport(_JsonReport):
 
     @property
     def summary(self) -> Row:
-        """The judgements in numbers."""
+        """The evaluations in numbers."""
         return Row(self._dict["summary"])
 
     @property
@@ -284,9 +284,9 @@ class CheckReport(_JsonReport):
         return f"<rdmawire.CheckReport {self._title}: {len(self.violations)} violations>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the judgements in numbers, and the violations."""
-        judged = self.summary.judgements
-        head = f"{judged.held} judgements held, {judged.violated} violated, {judged.inconclusive} inconclusive"
+        """What a notebook shows: the evaluations in numbers, and the violations."""
+        judged = self.summary.evaluations
+        head = f"{judged.held} evaluations held, {judged.violated} violated, {judged.inconclusive} inconclusive"
         rows = [
             (v.level, v.alias or v.rule, v["from"].address, v.frame, v.expected, v.actual, v.clause)
             for v in self.violations

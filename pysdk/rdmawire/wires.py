@@ -40,8 +40,8 @@ class WireCapabilities:
     """What a wire is able to do."""
 
     link: str  #: "ethernet", "infiniband", …
-    most_bytes: int  #: of a frame, its link header included, a frame check sequence not; 0: no limit
-    least_bytes: int  #: shorter frames are refused
+    max_bytes: int  #: of a frame, its link header included, a frame check sequence not; 0: no limit
+    min_bytes: int  #: shorter frames are refused
     batch: int  #: frames that are handed over best in one call
     sends: bool
     receives: bool
@@ -317,10 +317,10 @@ def open_wire(name: str) -> Wire:
     return Wire(_core._open_wire(name))
 
 
-def wire_pair(name: str = "pair", *, frames: int = 1024, most_bytes: int = 65536) -> tuple[Wire, Wire]:
+def wire_pair(name: str = "pair", *, frames: int = 1024, max_bytes: int = 65536) -> tuple[Wire, Wire]:
     """Two ends in this process, in real time: what is sent at one arrives at the other.
 
-    ``frames`` wait in each direction at most; ``most_bytes`` is the longest frame.
+    ``frames`` wait in each direction at most; ``max_bytes`` is the longest frame.
     """
-    a, b = _core._wire_pair(name, frames, most_bytes)
+    a, b = _core._wire_pair(name, frames, max_bytes)
     return Wire(a), Wire(b)

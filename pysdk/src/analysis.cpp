@@ -52,7 +52,7 @@ class AnalysisRun {
 
   /// Works, and gives the report as JSON.
   py::str work(const py::object& progress) {
-    Watched watched(progress);
+    InterruptibleRun watched(progress);
     analysis::RunOptions run = request_->run;
     run.stop = &watched.stop;
     run.progress = watched.progress();
@@ -90,7 +90,7 @@ class AnalysisRun {
     if (const auto stream = request_->stream())
       raise(ErrorClass::usage,
             fmt::format("{} is a stream: it can be read once, and was; save it to a file first", *stream));
-    Watched watched{py::none()};
+    InterruptibleRun watched{py::none()};
     std::string trouble;
     {
       const py::gil_scoped_release unlocked;

@@ -39,8 +39,8 @@ class FollowRun {
     live.filter = capture_filter;
     auto made = [&] {
       const py::gil_scoped_release unlocked;
-      return file.empty() ? analysis::Following::device(interface, live, request_.run)
-                          : analysis::Following::file(file, request_.run);
+      return file.empty() ? analysis::LiveAnalysis::device(interface, live, request_.run)
+                          : analysis::LiveAnalysis::file(file, request_.run);
     }();
     if (!made) raise(ErrorClass::capture, made.error());
     following_ = std::move(*made);
@@ -48,14 +48,14 @@ class FollowRun {
 
   /// Takes what comes for so many seconds. False: no more will come, or it was stopped.
   bool take(double seconds) {
-    using Clock = analysis::Following::Clock;
+    using Clock = analysis::LiveAnalysis::Clock;
     if (!(seconds >= 0)) raise(ErrorClass::usage, "seconds are a number from 0");
     const auto end = Clock::now() +
                      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e9)));
     for (;;) {
       bool more = false;
       const auto until = std::min(end, Clock::now() + std::chrono::milliseconds(100));
-      with([&](analysis::Following& following) { more = following.take(until, stop_); });
+      with([&](analysis::LiveAnalysis& following) { more = following.take(until, stop_); });
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (!more || stop_) return false;
       if (Clock::now() >= end) return true;
@@ -63,12 +63,12 @@ class FollowRun {
   }
   std::string report() {
     std::string text;
-    with([&](analysis::Following& following) { text = dumped(following.report()); });
+    with([&](analysis::LiveAnalysis& following) { text = dumped(following.report()); });
     return text;
   }
   std::string finish() {
     std::string text;
-    with([&](analysis::Following& following) {
+    with([&](analysis::LiveAnalysis& following) {
       const analysis::RunResult result = following.finish();
       text = dumped(analysis::report_of(result.analysis, result.input));
       troubles_ = result.troubles;
@@ -78,7 +78,7 @@ class FollowRun {
   }
   std::uint64_t packets() {
     std::uint64_t count = 0;
-    with([&](analysis::Following& following) { count = following.packets(); });
+    with([&](analysis::LiveAnalysis& following) { count = following.packets(); });
     return count;
   }
   std::vector<std::string> troubles() {
@@ -111,7 +111,7 @@ class FollowRun {
   std::string name_;
   AnalysisRequest request_;
   std::mutex mutex_;
-  std::unique_ptr<analysis::Following> following_;
+  std::unique_ptr<analysis::LiveAnalysis> following_;
   std::vector<std::string> troubles_;
   std::atomic<bool> stop_{false}, closed_{false};
 };
@@ -134,7 +134,7 @@ py::tuple compare(const std::vector<std::string>& files, const std::vector<std::
   run.read.decode.extra_roce_v2_port = roce_port;
   run.read.verify_crcs = verify_crcs;
   run.read.filter = request.run.filter;
-  Watched watched(progress);
+  InterruptibleRun watched(progress);
   run.read.stop = &watched.stop;
   run.read.progress = watched.progress();
   std::string report;

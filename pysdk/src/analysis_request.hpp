@@ -16,7 +16,7 @@ namespace rdmawire::python {
 /// What is analysed; tables read it anew.
 struct AnalysisRequest {
   captures::analysis::RunOptions run;
-  std::shared_ptr<const faces::Filter> filter;  ///< what run.filter points to
+  std::shared_ptr<const output::Filter> filter;  ///< what run.filter points to
 
   /// The first file that can be read only once.
   [[nodiscard]] std::optional<std::string> stream() const;

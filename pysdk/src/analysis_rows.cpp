@@ -29,7 +29,7 @@ std::string_view name_of_nak(std::size_t code) {
 }
 constexpr std::size_t nak_codes = std::tuple_size_v<decltype(tracking::Sent::naks)>;
 
-std::string_view name_of(Wire wire) { return wire == Wire::none ? "other" : faces::wire_name(wire); }
+std::string_view name_of(Wire wire) { return wire == Wire::none ? "other" : output::wire_name(wire); }
 
 /// The words of an enumeration, in its order: `name(i)` gives each, and what is no name behind the last.
 template <class NameOf>
@@ -58,7 +58,7 @@ struct Vocabulary {
   std::shared_ptr<const Words> causes = words_of_enumeration<tracking::Cause>(tracking::causes);
   std::shared_ptr<const Words> severities = words_of_enumeration<tracking::Severity>();
   std::shared_ptr<const Words> services = words_of_enumeration<tracking::Service>();
-  std::shared_ptr<const Words> joined_by = words_of_enumeration<tracking::JoinedBy>();
+  std::shared_ptr<const Words> paired_by = words_of_enumeration<tracking::JoinedBy>();
   std::shared_ptr<const Words> confidences = words_of_enumeration<tracking::Confidence>();
   std::shared_ptr<const Words> uppers = words_of_enumeration<Upper>();
   std::shared_ptr<const Words> opcodes = [] {
@@ -190,8 +190,8 @@ void sent_cells(Cells& to, const std::string& prefix, const tracking::Sent& sent
   to.count(named("message_bytes"), sent.message_bytes);
   to.count(named("messages_completed"), sent.messages_completed);
   to.count(named("messages_refused"), sent.messages_refused);
-  to.count(named("packets_again"), sent.packets_again);
-  to.count(named("bytes_again"), sent.bytes_again);
+  to.count(named("retransmitted_packets"), sent.retransmitted_packets);
+  to.count(named("retransmitted_bytes"), sent.retransmitted_bytes);
   to.number(named("rounds"), u32, sent.rounds);
   to.number(named("lost_in_network"), u32, sent.lost_in_network);
   to.number(named("lost_in_capture"), u32, sent.lost_in_capture);
@@ -223,7 +223,7 @@ void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
     to.address(prefix + "address", c.at(end).address);
     to.number_if(prefix + "qp", u32, c.at(end).qp_known, c.at(end).qp);
   }
-  to.word("joined_by", v.joined_by, to_string(c.joined_by));
+  to.word("paired_by", v.paired_by, to_string(c.paired_by));
   to.word("confidence", v.confidences, to_string(c.confidence));
   to.number_if("mtu", u32, c.mtu != 0, c.mtu);
   to.flag("mtu_negotiated", c.mtu_negotiated);
@@ -305,7 +305,7 @@ class RowSink : public tracking::Sink {
   void event(const Connection* /*connection*/, const Event& event) override {
     if (kind_ == Kind::events) write([&](Cells& to) { event_cells(to, event); });
   }
-  void connection(const Connection& connection, tracking::Farewell /*farewell*/) override {
+  void connection(const Connection& connection, tracking::CloseReason /*farewell*/) override {
     if (kind_ != Kind::connections) return;
     const auto half = formerly_.find(connection.id);
     const std::uint64_t id = half == formerly_.end() ? 0 : half->second;
@@ -523,7 +523,7 @@ class RowsOfShare final : public ShareRows {
     Batch* begin_row() override { return &batch; }
     Batch batch;
   };
-  std::shared_ptr<const faces::Filter> filter_;
+  std::shared_ptr<const output::Filter> filter_;
   std::vector<ColumnInfo> infos_;
   Collector sink_;
   captures::analysis::ShareTracker tracker_;

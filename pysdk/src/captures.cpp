@@ -75,7 +75,7 @@ class PacketRows final : public Rows {
 
   std::shared_ptr<CaptureSource> source_;
   std::shared_ptr<const PacketColumns> columns_;
-  std::shared_ptr<const faces::Filter> filter_;
+  std::shared_ptr<const output::Filter> filter_;
   captures::Reader reader_;
   captures::Record record_;
   tracking::Dissector dissector_;
@@ -151,11 +151,11 @@ tl::expected<captures::Reader, std::string> CaptureSource::begin() {
   return std::move(*reader);
 }
 
-std::shared_ptr<const faces::Filter> compile_filter(const std::string& expression) {
+std::shared_ptr<const output::Filter> compile_filter(const std::string& expression) {
   if (expression.empty()) return nullptr;
-  auto filter = faces::Filter::compile(expression);
-  if (!filter) raise(ErrorClass::usage, "filter:\n" + faces::to_string(filter.error(), expression));
-  return std::make_shared<const faces::Filter>(std::move(*filter));
+  auto filter = output::Filter::compile(expression);
+  if (!filter) raise(ErrorClass::usage, "filter:\n" + output::to_string(filter.error(), expression));
+  return std::make_shared<const output::Filter>(std::move(*filter));
 }
 
 std::shared_ptr<TableSource> packet_table(std::shared_ptr<CaptureSource> source, const std::vector<std::string>& names,

@@ -53,12 +53,12 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
 
 /// How packets are read beside their bytes.
 struct ReadOptions {
-  std::shared_ptr<const faces::Filter> filter;  ///< null: all packets
+  std::shared_ptr<const output::Filter> filter;  ///< null: all packets
   tracking::DissectorOptions dissector;
 };
 
 /// Compiles `expression`; raises UsageError with the place of the fault. Empty: null.
-std::shared_ptr<const faces::Filter> compile_filter(const std::string& expression);
+std::shared_ptr<const output::Filter> compile_filter(const std::string& expression);
 
 /// The table of the packets of `source`, with these columns. Raises UsageError for a name that does not exist.
 std::shared_ptr<TableSource> packet_table(std::shared_ptr<CaptureSource> source, const std::vector<std::string>& names,

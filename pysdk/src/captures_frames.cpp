@@ -63,22 +63,22 @@ class Packet {
   }
   [[nodiscard]] std::string json() const {
     std::string out;
-    faces::JsonWriter().append(out, packet_, context());
+    output::JsonWriter().append(out, packet_, context());
     return out;
   }
   [[nodiscard]] std::string line() const {
-    std::string out = faces::one_line(packet_);
+    std::string out = output::one_line(packet_);
     if (out.ends_with('\n')) out.pop_back();
     return out;
   }
   [[nodiscard]] std::string tree() const {
     std::string out;
-    faces::append_tree(out, packet_, context());
+    output::append_tree(out, packet_, context());
     return out;
   }
 
  private:
-  [[nodiscard]] faces::PacketContext context() const {
+  [[nodiscard]] output::PacketContext context() const {
     views_.assign(said_.comments.begin(), said_.comments.end());
     return {{}, views_};
   }
@@ -148,7 +148,7 @@ class Frames {
 
  private:
   std::shared_ptr<CaptureSource> source_;
-  std::shared_ptr<const faces::Filter> filter_;
+  std::shared_ptr<const output::Filter> filter_;
   tracking::Dissector dissector_;
   bool dissects_;
   std::unique_ptr<captures::Reader> reader_;

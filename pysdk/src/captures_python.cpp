@@ -179,7 +179,7 @@ std::string counts_of(CaptureSource& source, const std::string& filter_text, std
     if (auto reader = source.begin()) {
       tracking::Dissector dissector(options);
       tracking::Packet packet;
-      faces::Count count;
+      output::Count count;
       captures::Record record;
       captures::Next next = captures::Next::record;
       for (std::uint64_t looked = 1; (next = reader->next(record)) == captures::Next::record; ++looked) {

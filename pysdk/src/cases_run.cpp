@@ -188,11 +188,11 @@ const char* name_of(conformance::Role role) {
   }
   return "responder";
 }
-const char* name_of(conformance::Caution caution) {
+const char* name_of(conformance::RunPolicy caution) {
   switch (caution) {
-    case conformance::Caution::none: return "none";
-    case conformance::Caution::slow: return "slow";
-    case conformance::Caution::dangerous: return "dangerous";
+    case conformance::RunPolicy::none: return "none";
+    case conformance::RunPolicy::slow: return "slow";
+    case conformance::RunPolicy::dangerous: return "dangerous";
   }
   return "none";
 }
@@ -240,7 +240,7 @@ std::string add(const std::string& rule_name, const std::string& variant, const 
       {conformance::Role::responder, conformance::Role::requester, conformance::Role::verbs, conformance::Role::wire},
       "role");
   const auto careful = chosen(
-      caution, {conformance::Caution::none, conformance::Caution::slow, conformance::Caution::dangerous}, "caution");
+      caution, {conformance::RunPolicy::none, conformance::RunPolicy::slow, conformance::RunPolicy::dangerous}, "caution");
   // For ever, as cases are. One thread at a time has the interpreter, and nothing below lets go of it.
   static std::deque<PythonScript> scripts;
   static std::map<const Case*, PythonScript*> script_of;

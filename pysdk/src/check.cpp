@@ -34,7 +34,7 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   check.monitors.connection = connection;
   check.monitors.trust.everywhere = complete;
   for (const std::string& address : at) {
-    const auto bytes = faces::parse_ipv6(address);  // IPv4 is mapped
+    const auto bytes = output::parse_ipv6(address);  // IPv4 is mapped
     if (!bytes) raise(ErrorClass::usage, fmt::format("at: {} is no IPv4 or IPv6 address", address));
     check.monitors.trust.at.push_back(tracking::PortAddress::of_gid(bytes->data()));
   }
@@ -54,7 +54,7 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   }
   const auto filter = compile_filter(filter_text);
   check.filter = filter.get();
-  Watched watched(progress);
+  InterruptibleRun watched(progress);
   check.stop = &watched.stop;
   check.progress = watched.progress();
   std::string report;

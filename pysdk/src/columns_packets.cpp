@@ -12,7 +12,7 @@
 namespace rdmawire::python {
 namespace {
 
-using faces::FilterType;
+using output::FilterType;
 
 constexpr std::string_view name_suffix = "_name";
 
@@ -41,14 +41,14 @@ std::shared_ptr<const Words> words_of(const std::vector<const Names*>& enumerati
 }
 
 /// What every packet has: such a column has no missing values.
-bool is_always_there(const faces::Derived& derived) {
+bool is_always_there(const output::Derived& derived) {
   return derived.name == "frame" || derived.name.starts_with("frame.") || derived.name == "payload.length";
 }
 
 /// The first place where `field` is there, or without a field the header; nullptr: none.
 const std::uint8_t* find(const tracking::Packet& packet, const HeaderInfo* header, const Field* field) {
   const std::uint8_t* found = nullptr;
-  faces::each_occurrence(packet, header, [&](const std::uint8_t* bytes) {
+  output::each_occurrence(packet, header, [&](const std::uint8_t* bytes) {
     if (field && !field->present_in(bytes)) return false;
     found = bytes;
     return true;
@@ -60,14 +60,14 @@ const std::uint8_t* find(const tracking::Packet& packet, const HeaderInfo* heade
 
 tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::string& name, ColumnInfo& info) {
   Plan made;
-  faces::Resolved found = faces::resolve(name);
+  output::Resolved found = output::resolve(name);
   bool by_name = false;
   if (!found && name.size() > name_suffix.size() && name.ends_with(name_suffix)) {
-    found = faces::resolve(std::string_view(name).substr(0, name.size() - name_suffix.size()));
+    found = output::resolve(std::string_view(name).substr(0, name.size() - name_suffix.size()));
     by_name = static_cast<bool>(found);
   }
   if (!found) {
-    const std::vector<std::string> near = faces::nearest_names(name);
+    const std::vector<std::string> near = output::nearest_names(name);
     return tl::unexpected(fmt::format("there is no field {}{}", name,
                                       near.empty() ? std::string("; docs/reference.md has all")
                                                    : fmt::format("; near it: {}", fmt::join(near, ", "))));
@@ -78,7 +78,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
                                       std::string_view(name).substr(0, name.size() - name_suffix.size())));
   };
   if (found.derived) {
-    const faces::Derived& derived = *found.derived;
+    const output::Derived& derived = *found.derived;
     made.derived = &derived;
     made.names = derived.names;
     info.meaning = derived.meaning;
@@ -140,10 +140,10 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
     return made;
   }
   // Where the fields of one name are of several types, each is written as people read it.
-  FilterType type = faces::type_of(*first);
+  FilterType type = output::type_of(*first);
   unsigned bits = 0;
   for (const FieldRef& ref : found.refs) {
-    const FilterType other = faces::type_of(*ref.field);
+    const FilterType other = output::type_of(*ref.field);
     bits = std::max(bits, ref.field->decoded ? 64U : ref.field->width);
     if (other == type) continue;
     type = is_number(type) && is_number(other) ? FilterType::number : FilterType::text;
@@ -171,7 +171,7 @@ tl::expected<PacketColumns, std::string> PacketColumns::of(const std::vector<std
       return tl::unexpected(fmt::format("the field {} is asked for twice", name));
     // That the field is asked about is what a filter would need the CRCs for.
     if (one->derived)
-      if (const auto filter = faces::Filter::compile(one->derived->name)) made.uses_crcs_ |= filter->uses_crcs();
+      if (const auto filter = output::Filter::compile(one->derived->name)) made.uses_crcs_ |= filter->uses_crcs();
     made.infos_.push_back(std::move(info));
     made.plans_.push_back(std::move(*one));
   }
@@ -214,7 +214,7 @@ void PacketColumns::put(Column& column, const Plan& plan, const Field& field, co
     case Form::text: {
       Column::Key key;
       key.kind = 1 + static_cast<std::uint32_t>(field.display);
-      const auto write = [&](std::string& text) { faces::append_value(text, field, header); };
+      const auto write = [&](std::string& text) { output::append_value(text, field, header); };
       if (field.is_number() && field.display != Display::text) {
         key.low = field.value(header);
         return column.add_text(key, write);

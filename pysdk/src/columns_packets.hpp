@@ -48,7 +48,7 @@ class PacketColumns {
   };
   struct Plan {
     Form form = Form::number;
-    const faces::Derived* derived = nullptr;
+    const output::Derived* derived = nullptr;
     const Names* names = nullptr;
     std::vector<Source> sources;
   };

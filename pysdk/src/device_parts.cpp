@@ -80,7 +80,7 @@ void CompletionQueuePart::close() {
   const std::lock_guard lock(mutex_);
   gone.swap(cq_);
   // Of a forked process: the object at the device is the parent's.
-  if (device->of_other_process()) static_cast<void>(new std::shared_ptr<SharedCompletions>(std::move(gone)));
+  if (device->owned_by_parent_process()) static_cast<void>(new std::shared_ptr<SharedCompletions>(std::move(gone)));
 }
 
 std::uint64_t Completions::own() {
@@ -187,7 +187,7 @@ Domain::Domain(std::shared_ptr<SharedDevice> of, std::uint64_t seed)
 }
 
 Domain::~Domain() {
-  if (device->of_other_process()) {
+  if (device->owned_by_parent_process()) {
     static_cast<void>(made_.release());  // the parent's
     return;
   }
@@ -201,7 +201,7 @@ void Domain::close() {
 }
 
 bool Domain::closed() {
-  if (device->of_other_process()) return true;
+  if (device->owned_by_parent_process()) return true;
   const Unlocked unlocked;
   const std::lock_guard lock(mutex());
   return made_ == nullptr;
@@ -222,13 +222,13 @@ void Domain::tell() {
 // Queue pairs.
 
 QueuePairPart::~QueuePairPart() {
-  if (domain->device->of_other_process()) return;
+  if (domain->device->owned_by_parent_process()) return;
   const Unlocked unlocked;
   close();
 }
 
 void QueuePairPart::close() {
-  if (domain->device->of_other_process()) return;
+  if (domain->device->owned_by_parent_process()) return;
   if (owns_) return domain->close();
   domain->if_open([&](Domain::Made&) {
     if (pair) pair->close();
@@ -236,7 +236,7 @@ void QueuePairPart::close() {
 }
 
 bool QueuePairPart::closed() {
-  if (domain->device->of_other_process()) return true;
+  if (domain->device->owned_by_parent_process()) return true;
   const Unlocked unlocked;
   bool open = false;
   domain->if_open([&](Domain::Made&) { open = pair && !pair->closed; });
@@ -433,7 +433,7 @@ void bind_device_parts(py::module_& module) {
           },
           py::arg("size"), py::arg("access"))
       .def("close", [](Domain& self) {
-        if (self.device->of_other_process()) return;
+        if (self.device->owned_by_parent_process()) return;
         const py::gil_scoped_release released;
         self.close();
       });
@@ -524,7 +524,7 @@ void bind_queue_pair_parts(py::module_& module) {
              return self.ask_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.state(); });
            })
       .def("close", [](QueuePairPart& self) {
-        if (self.domain->device->of_other_process()) return;
+        if (self.domain->device->owned_by_parent_process()) return;
         const py::gil_scoped_release released;
         self.close();
       });

@@ -122,12 +122,12 @@ class Domain final : public DevicePart {
   template <class Work>
   auto with(const Work& work, const char* closed = "the protection domain was closed") {
     using Result = decltype(work(std::declval<Made&>()));
-    if (device->of_other_process()) static_cast<void>(device->use());  // raises
+    if (device->owned_by_parent_process()) static_cast<void>(device->use());  // raises
     std::optional<Result> result;
     try {
       const py::gil_scoped_release released;
       const std::lock_guard lock(mutex());
-      const Tells tells(*this);
+      const EventNotifier tells(*this);
       if (made_) result.emplace(work(*made_));
     } catch (const conformance::CaseEnd& end) {
       fail(*device, end);
@@ -154,12 +154,12 @@ class Domain final : public DevicePart {
 
  private:
   /// Hands what a bench wrote down to the device when it goes: a bench of Python's has no end.
-  class Tells {
+  class EventNotifier {
    public:
-    explicit Tells(Domain& of) : of_(of) {}
-    ~Tells() { of_.tell(); }
-    Tells(const Tells&) = delete;
-    Tells& operator=(const Tells&) = delete;
+    explicit EventNotifier(Domain& of) : of_(of) {}
+    ~EventNotifier() { of_.tell(); }
+    EventNotifier(const EventNotifier&) = delete;
+    EventNotifier& operator=(const EventNotifier&) = delete;
 
    private:
     Domain& of_;

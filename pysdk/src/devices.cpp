@@ -106,7 +106,7 @@ std::shared_ptr<SharedDevice> SharedDevice::open(conformance::TargetOptions opti
 }
 
 SharedDevice::~SharedDevice() {
-  if (of_other_process()) {
+  if (owned_by_parent_process()) {
     static_cast<void>(keeper_.release());  // the parent's: its threads are not in this process
     return;
   }
@@ -116,7 +116,7 @@ SharedDevice::~SharedDevice() {
 }
 
 std::shared_ptr<Target> SharedDevice::target() const {
-  if (of_other_process()) return nullptr;
+  if (owned_by_parent_process()) return nullptr;
   const std::lock_guard lock(keeper_->mutex);
   return keeper_->target;
 }
@@ -124,7 +124,7 @@ std::shared_ptr<Target> SharedDevice::target() const {
 std::shared_ptr<Target> SharedDevice::use() const {
   auto target = this->target();
   if (!target)
-    raise(ErrorClass::closed, of_other_process() ? "the device was opened before the fork; open it anew in this process"
+    raise(ErrorClass::closed, owned_by_parent_process() ? "the device was opened before the fork; open it anew in this process"
                                                  : "the device was closed");
   return target;
 }
@@ -171,7 +171,7 @@ std::optional<std::string> SharedDevice::gone() const {
 }
 
 void SharedDevice::close() {
-  if (of_other_process()) return;
+  if (owned_by_parent_process()) return;
   std::shared_ptr<Target> target;
   {
     const std::lock_guard lock(keeper_->mutex);

@@ -74,7 +74,7 @@ class SharedDevice : public std::enable_shared_from_this<SharedDevice> {
   /// lock.
   void close();
   [[nodiscard]] bool closed() const { return target() == nullptr; }
-  [[nodiscard]] bool of_other_process() const { return ::getpid() != process_; }
+  [[nodiscard]] bool owned_by_parent_process() const { return ::getpid() != process_; }
 
  private:
   struct Keeper;

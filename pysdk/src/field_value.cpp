@@ -154,10 +154,10 @@ PyObject* to_python(const Field& f, const std::uint8_t* header, const Enumeratio
   const auto* characters = reinterpret_cast<const char*>(bytes.data());
   std::string text;
   switch (form) {
-    case Form::mac: faces::append_mac(text, bytes.data()); break;
-    case Form::ipv4: faces::append_ipv4(text, bytes.data()); break;
-    case Form::ipv6: faces::append_ipv6(text, bytes.data()); break;
-    case Form::guid: faces::append_guid(text, bytes.data()); break;
+    case Form::mac: output::append_mac(text, bytes.data()); break;
+    case Form::ipv4: output::append_ipv4(text, bytes.data()); break;
+    case Form::ipv6: output::append_ipv6(text, bytes.data()); break;
+    case Form::guid: output::append_guid(text, bytes.data()); break;
     case Form::text: {
       std::size_t size = bytes.size();
       while (size && bytes[size - 1] == 0) --size;

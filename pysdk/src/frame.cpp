@@ -163,7 +163,7 @@ PyObject* read_number(FrameData& data) { return PyLong_FromUnsignedLongLong(data
 PyObject* read_wire_length(FrameData& data) { return PyLong_FromUnsignedLong(data.wire_length()); }
 
 PyObject* read_wire(FrameData& data) {
-  const std::string_view word = faces::wire_name(data.stack().wire);
+  const std::string_view word = output::wire_name(data.stack().wire);
   if (word.empty()) Py_RETURN_NONE;
   return py::str(word.data(), word.size()).release().ptr();
 }
@@ -440,14 +440,14 @@ bool is_made(const FrameData& data) { return data.number == 0 && !data.time_ns; 
 
 std::string tree_of(FrameData& data) {
   std::string text;
-  faces::append_tree(text, data.packet());
+  output::append_tree(text, data.packet());
   constexpr std::string_view last = " UTC  ";
   if (is_made(data)) text = "Frame  " + text.substr(text.find(last) + last.size());
   return text;
 }
 
 std::string summary_of(FrameData& data) {
-  std::string line = faces::one_line(data.packet());
+  std::string line = output::one_line(data.packet());
   while (!line.empty() && line.back() == '\n') line.pop_back();
   if (is_made(data))
     for (int column = 0; column < 2; ++column) {
@@ -465,7 +465,7 @@ PyObject* show(PyObject* self, PyObject* arguments, PyObject* keywords) {
 PyObject* hexdump(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guard([&] {
     std::string text;
-    faces::append_hexdump(text, data_of(self).packet());
+    output::append_hexdump(text, data_of(self).packet());
     return print_or_give(text, arguments, keywords);
   });
 }
@@ -476,7 +476,7 @@ PyObject* summary(PyObject* self, PyObject*) {
 
 PyObject* to_dict(PyObject* self, PyObject*) {
   return guard([&] {
-    static auto* writer = new faces::JsonWriter;
+    static auto* writer = new output::JsonWriter;
     static const py::handle loads = py::object(py::module_::import("json").attr("loads")).release();
     FrameData& data = data_of(self);
     std::string text;

@@ -55,7 +55,7 @@ std::string link_word(LinkType link) {
   for (const Outermost& one : outermost)
     if (one.link == link && static_cast<unsigned>(link) >= static_cast<unsigned>(begins::fpdu))
       return std::string(one.header->name);
-  return faces::link_name(link);
+  return output::link_name(link);
 }
 
 std::optional<LinkType> link_of(std::string_view word) {

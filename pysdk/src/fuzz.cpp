@@ -268,7 +268,7 @@ py::dict replay(const std::string& text, const std::string& target, const std::s
 }
 
 py::dict dict_of(std::string_view name, std::string_view sentence, fuzzer::Family family,
-                 std::optional<fuzzer::Concern> concern) {
+                 std::optional<fuzzer::FaultCategory> concern) {
   py::dict dict;
   dict["name"] = std::string(name);
   dict["sentence"] = std::string(sentence);

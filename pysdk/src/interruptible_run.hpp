@@ -16,10 +16,10 @@ namespace py = pybind11;
 
 /// While captures::analysis::Walk reads: its `progress` looks for Ctrl-C and tells a callback, at most ten times a
 /// second; what either raises sets `stop`, and is raised by rethrow() when the work has ended.
-class Watched {
+class InterruptibleRun {
  public:
   /// `callback` is None, or takes packets, bytes done, bytes in all (0: not known) and the file's name.
-  explicit Watched(py::object callback) : callback_(std::move(callback)) {}
+  explicit InterruptibleRun(py::object callback) : callback_(std::move(callback)) {}
 
   std::atomic<bool> stop{false};
 

@@ -127,9 +127,9 @@ class Player {
   void stop() { stop_ = true; }
 
  private:
-  static faces::Filter filter(const char* name, const std::string& text) {
-    auto compiled = faces::Filter::compile(text);
-    if (!compiled) raise(ErrorClass::usage, fmt::format("{}:\n{}", name, faces::to_string(compiled.error(), text)));
+  static output::Filter filter(const char* name, const std::string& text) {
+    auto compiled = output::Filter::compile(text);
+    if (!compiled) raise(ErrorClass::usage, fmt::format("{}:\n{}", name, output::to_string(compiled.error(), text)));
     return std::move(*compiled);
   }
   template <class Value>
@@ -192,8 +192,8 @@ class Player {
           to(player_.changes.qp_step);
         else if (name == "limit")
           to(player_.most_frames);
-        else if (name == "most_bytes")
-          to(player_.most_bytes);
+        else if (name == "max_bytes")
+          to(player_.max_bytes);
         else if (name == "seconds")
           player_.most_time = seconds();
         else if (name == "include")

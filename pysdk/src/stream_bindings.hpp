@@ -109,10 +109,10 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "Goes to Full Operation Phase as if that had been agreed on, whatever was said: markers and CRCs in what the "
       "tester says, and in what the device does.");
   c.def(
-      "is_told",
+      "expect_event",
       [](const Pair& self, const std::string& event) {
         static_cast<void>(
-            self.with([&](StreamConnected& qp, StreamBench& bench) { return bench.is_told(qp, event), true; }));
+            self.with([&](StreamConnected& qp, StreamBench& bench) { return bench.expect_event(qp, event), true; }));
       },
       py::arg("event"), "The device's consumer is told of that event of the connection next: \"established\", …");
   c.def_property_readonly(
@@ -193,18 +193,18 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         static_cast<void>(on_stream(
             self,
             [&](StreamConnected& qp, StreamBench&) {
-              return qp.say_in_pieces(said.next_of(qp), each, said.words), true;
+              return qp.send_in_segments(said.next_of(qp), each, said.words), true;
             },
             said.fpdu.has_value()));
       },
       py::arg("what"), py::arg("each"), py::arg("words") = "", "Says it in TCP segments of so many bytes each.");
   c.def(
-      "behind_the_end",
+      "send_after_close",
       [](const Pair& self, const py::object& what) {
         const Said said = said_of(what);
         if (!said.fpdu) raise(ErrorClass::usage, "an FPDU can be said behind the FIN: a Frame or a Stimulus");
         static_cast<void>(on_stream(
-            self, [&](StreamConnected& qp, StreamBench&) { return qp.behind_the_end(*said.fpdu), true; }, true));
+            self, [&](StreamConnected& qp, StreamBench&) { return qp.send_after_close(*said.fpdu), true; }, true));
       },
       py::arg("what"), "Says an FPDU behind our FIN, where the tester's TCP can; else it is unsupported.");
   c.def(

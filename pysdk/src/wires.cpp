@@ -24,7 +24,7 @@ bool is_for(Bytes bytes, std::uint32_t dest_qp) {
   return bth && bth->get<"dest_qp">() == dest_qp;
 }
 
-bool wants(const Arrival& arrival, const Wanted& wanted) {
+bool wants(const Arrival& arrival, const PendingRequest& wanted) {
   return (wanted.own || !arrival.own) && (!wanted.dest_qp || is_for(arrival.bytes, *wanted.dest_qp));
 }
 
@@ -34,11 +34,11 @@ SharedWire::SharedWire(std::unique_ptr<Wire> wire) : name_(wire->name()) { own_ 
 
 SharedWire::~SharedWire() {
   // Of a forked process: the wire is the parent's, and is left as it is.
-  if (of_other_process()) static_cast<void>(new std::shared_ptr<Wire>(std::move(own_)));
+  if (owned_by_parent_process()) static_cast<void>(new std::shared_ptr<Wire>(std::move(own_)));
 }
 
 std::shared_ptr<Wire> SharedWire::lease() const {
-  if (of_other_process()) return nullptr;
+  if (owned_by_parent_process()) return nullptr;
   if (lease_) return lease_();
   const std::lock_guard lock(closing_);
   return own_;
@@ -46,14 +46,14 @@ std::shared_ptr<Wire> SharedWire::lease() const {
 
 WireError SharedWire::closed_error() const {
   return {WireError::Kind::closed, 0,
-          of_other_process() ? name_ + ": it was opened before the fork; open it anew in this process"
+          owned_by_parent_process() ? name_ + ": it was opened before the fork; open it anew in this process"
                              : name_ + ": it was closed"};
 }
 
 bool SharedWire::closed() const { return lease() == nullptr; }
 
 void SharedWire::close() {
-  if (of_other_process()) return;
+  if (owned_by_parent_process()) return;
   std::shared_ptr<Wire> wire;
   {
     const std::lock_guard lock(closing_);
@@ -66,7 +66,7 @@ void SharedWire::close() {
   kept_.clear();
 }
 
-WireResult<SharedWire::Step> SharedWire::receive(std::int64_t deadline, const Wanted& wanted) {
+WireResult<SharedWire::Step> SharedWire::receive(std::int64_t deadline, const PendingRequest& wanted) {
   const auto wire = lease();
   if (!wire) return tl::unexpected(closed_error());
   int descriptor = -1;
@@ -97,7 +97,7 @@ WireResult<SharedWire::Step> SharedWire::receive(std::int64_t deadline, const Wa
   return Step{};
 }
 
-std::optional<Arrival> SharedWire::from_kept(const Wanted& wanted) {
+std::optional<Arrival> SharedWire::from_kept(const PendingRequest& wanted) {
   const auto found =
       std::find_if(kept_.begin(), kept_.end(), [&](const Arrival& arrival) { return wants(arrival, wanted); });
   if (found == kept_.end()) return std::nullopt;
@@ -106,7 +106,7 @@ std::optional<Arrival> SharedWire::from_kept(const Wanted& wanted) {
   return arrival;
 }
 
-std::optional<Arrival> SharedWire::sieve(const replay::Received& received, const Wanted& wanted) {
+std::optional<Arrival> SharedWire::sieve(const replay::Received& received, const PendingRequest& wanted) {
   note(received.time, received.own, received.frame);
   Arrival arrival{{received.frame.begin(), received.frame.end()}, received.time, received.wire_bytes, received.own};
   if (wants(arrival, wanted)) return arrival;

@@ -32,7 +32,7 @@ struct Recorded {
 };
 
 /// Which of the frames that arrive somebody wants.
-struct Wanted {
+struct PendingRequest {
   std::optional<std::uint32_t> dest_qp{};  ///< of the BTH; what is for others is kept for them
   bool own = false;                        ///< what this machine itself sent, too
 };
@@ -57,7 +57,7 @@ class SharedWire {
     bool over = false;  ///< nothing came until the deadline, or in virtual time nothing ever will
   };
   /// Waits a moment at most, but in virtual time, where nobody waits.
-  replay::WireResult<Step> receive(std::int64_t deadline, const Wanted& wanted);
+  replay::WireResult<Step> receive(std::int64_t deadline, const PendingRequest& wanted);
   /// How many were taken; fewer: its queue is full for the moment.
   replay::WireResult<std::size_t> send(std::span<const replay::Outgoing> frames);
   replay::WireResult<bool> writable(std::int64_t deadline);
@@ -73,7 +73,7 @@ class SharedWire {
   void close();
   [[nodiscard]] bool closed() const;
   /// A process that was forked must not touch what its parent uses.
-  [[nodiscard]] bool of_other_process() const { return ::getpid() != process_; }
+  [[nodiscard]] bool owned_by_parent_process() const { return ::getpid() != process_; }
 
   /// From now on what is sent and what arrives is kept, the newest `most` frames of it; 0: no more, and it is
   /// forgotten.
@@ -88,9 +88,9 @@ class SharedWire {
   static constexpr std::size_t most_kept = 4096;  ///< frames for other queue pairs; the oldest go
   [[nodiscard]] std::shared_ptr<replay::Wire> lease() const;
   [[nodiscard]] replay::WireError closed_error() const;
-  std::optional<Arrival> from_kept(const Wanted& wanted);
+  std::optional<Arrival> from_kept(const PendingRequest& wanted);
   /// Nothing: it is kept for others, or wanted by nobody.
-  std::optional<Arrival> sieve(const replay::Received& received, const Wanted& wanted);
+  std::optional<Arrival> sieve(const replay::Received& received, const PendingRequest& wanted);
   void note(std::int64_t time, bool sent, Bytes bytes);
 
   const pid_t process_ = ::getpid();

@@ -119,9 +119,9 @@ struct WireObject {
   [[nodiscard]] py::dict capabilities() const {
     const auto c = without_lock([&] { return wire->capabilities(); });
     py::dict d;
-    d["link"] = faces::link_name(c.link);
-    d["most_bytes"] = c.most_bytes;
-    d["least_bytes"] = c.least_bytes;
+    d["link"] = output::link_name(c.link);
+    d["max_bytes"] = c.max_bytes;
+    d["min_bytes"] = c.min_bytes;
     d["batch"] = c.batch;
     d["sends"] = c.sends;
     d["receives"] = c.receives;
@@ -166,12 +166,12 @@ class FrameFilter {
   }
 
  private:
-  static faces::Filter compile(const std::string& text) {
-    auto compiled = faces::Filter::compile(text);
-    if (!compiled) python::raise(ErrorClass::usage, "filter:\n" + faces::to_string(compiled.error(), text));
+  static output::Filter compile(const std::string& text) {
+    auto compiled = output::Filter::compile(text);
+    if (!compiled) python::raise(ErrorClass::usage, "filter:\n" + output::to_string(compiled.error(), text));
     return std::move(*compiled);
   }
-  faces::Filter filter_;
+  output::Filter filter_;
   LinkType link_;
   tracking::Dissector dissector_;
   tracking::Packet packet_;
@@ -280,12 +280,12 @@ void bind_wires(py::module_& module) {
       py::arg("name"));
   module.def(
       "_wire_pair",
-      [](const std::string& name, std::size_t frames, std::uint32_t most_bytes) {
-        auto [a, b] = replay::make_wire_pair({name, frames, most_bytes});
+      [](const std::string& name, std::size_t frames, std::uint32_t max_bytes) {
+        auto [a, b] = replay::make_wire_pair({name, frames, max_bytes});
         return py::make_tuple(wire_object(std::make_shared<SharedWire>(std::move(a))),
                               wire_object(std::make_shared<SharedWire>(std::move(b))));
       },
-      py::arg("name"), py::arg("frames"), py::arg("most_bytes"));
+      py::arg("name"), py::arg("frames"), py::arg("max_bytes"));
   module.def(
       "_save_recorded",
       [](const std::string& path, const py::dict& wires, const std::vector<std::string>& comments) {

@@ -221,7 +221,7 @@ def test_tables_are_the_csv_files(tmp_path, path, kind):
 WORDS = {
     "messages": ["end", "operation", "outcome", "nak"],
     "events": ["kind", "cause", "severity", "end"],
-    "connections": ["service", "wire", "joined_by", "confidence", "upper"],
+    "connections": ["service", "wire", "paired_by", "confidence", "upper"],
     "packets": ["end", "operation", "requester"],
 }
 

@@ -215,7 +215,7 @@ struct FaultEngine::State {
   }
   std::deque<std::vector<std::uint8_t>> injected;  // of this call: their bytes are being used
 
-  struct Held {
+  struct HeldFrame {
     std::vector<std::uint8_t> bytes;
     std::string faults;
     std::uint64_t frame = 0;
@@ -239,8 +239,8 @@ struct FaultEngine::State {
   std::uint64_t frames = 0;
   std::int64_t first_time = 0;
   std::int64_t now = 0;
-  std::list<Held> held;           // oldest first
-  std::list<Held> let_go;         // of this call: their bytes are being used
+  std::list<HeldFrame> held;           // oldest first
+  std::list<HeldFrame> release_calls;         // of this call: their bytes are being used
   std::vector<std::uint8_t> own;  // a changed frame
   std::deque<FaultLogEntry> log;
   std::uint64_t log_forgotten = 0;
@@ -248,7 +248,7 @@ struct FaultEngine::State {
 
   void begin(std::int64_t time) {
     now = std::max(now, time);
-    let_go.clear();
+    release_calls.clear();
     injected.clear();
     outcome.frame = 0;
     outcome.coordinates = {};
@@ -256,9 +256,9 @@ struct FaultEngine::State {
     outcome.dropped = false;
     outcome.leaving.clear();
   }
-  void release(std::list<Held>::iterator frame) {
-    let_go.splice(let_go.end(), held, frame);
-    const Held& h = let_go.back();
+  void release(std::list<HeldFrame>::iterator frame) {
+    release_calls.splice(release_calls.end(), held, frame);
+    const HeldFrame& h = release_calls.back();
     for (std::uint32_t i = 0; i < h.copies; ++i)
       outcome.leaving.push_back({h.bytes, later(now, h.delay), h.side, h.frame, h.faults});
   }
@@ -489,7 +489,7 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
 
 std::int64_t FaultEngine::wakes() const {
   std::int64_t first = never;
-  for (const State::Held& h : state_->held) first = std::min(first, h.until);
+  for (const State::HeldFrame& h : state_->held) first = std::min(first, h.until);
   return first;
 }
 

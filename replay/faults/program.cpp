@@ -36,7 +36,7 @@ std::string listed(std::span<const std::string_view> words) {
 
 std::string nearest(std::string_view word, std::span<const std::string_view> words) {
   for (const std::string_view candidate : words)
-    if (faces::edit_distance(word, candidate, 2) <= 2) return fmt::format("; did you mean {}?", candidate);
+    if (output::edit_distance(word, candidate, 2) <= 2) return fmt::format("; did you mean {}?", candidate);
   return "; there are " + listed(words);
 }
 
@@ -424,12 +424,12 @@ class FaultCompiler {
       std::string_view expression = line_.substr(begin);
       while (!expression.empty() && blank.find(expression.back()) != std::string_view::npos)
         expression.remove_suffix(1);
-      auto filter = faces::Filter::compile(expression);
+      auto filter = output::Filter::compile(expression);
       if (!filter) {
         error_ = {0, begin + filter.error().position, filter.error().length, filter.error().message};
         return false;
       }
-      rule.where = std::make_shared<const faces::Filter>(std::move(*filter));
+      rule.where = std::make_shared<const output::Filter>(std::move(*filter));
       at_ = begin + expression.size();
       return true;
     }
@@ -455,7 +455,7 @@ std::string to_string(const FaultError& error, std::string_view program) {
   }
   const std::string_view line = program.substr(begin, program.substr(begin).find('\n'));
   return fmt::format("line {}:\n{}", error.line,
-                     faces::to_string(faces::FilterError{error.position, error.length, error.message}, line));
+                     output::to_string(output::FilterError{error.position, error.length, error.message}, line));
 }
 
 }  // namespace rdmawire::replay

@@ -83,7 +83,7 @@ struct FaultRule {
                          ///< coordinates is asked for
   bool requests = false;
   std::optional<std::int64_t> after, before;  ///< nanoseconds since the first frame
-  std::shared_ptr<const faces::Filter> where;
+  std::shared_ptr<const output::Filter> where;
   double probability = 1;
   // Of the frames that all of the above picks, counted from 1:
   std::optional<FaultRange> nth;

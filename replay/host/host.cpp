@@ -191,7 +191,7 @@ void Host::learn(const IpAddress& address, MacAddress mac, bool anew) {
   silent_.erase(address);
 }
 
-bool Host::takes(Bytes bytes, std::int64_t /*time*/, StationOutput& output) {
+bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output) {
   if (bytes.size() < Ethernet::size) return false;
   const View<Ethernet> eth(bytes.data());
   const MacAddress to = eth.get<"dst">(), from = eth.get<"src">();
@@ -279,7 +279,7 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, StationOutput& output) {
   return false;
 }
 
-void Host::announce(StationOutput& output) const {
+void Host::announce(SimulatedHostOutput& output) const {
   for (const IpAddress& own : options_.addresses) {
     if (own.v6)
       output.send(advertisement(link_header(mac_of_group(all_nodes), options_.mac, nullptr), own, all_nodes, false,
@@ -290,7 +290,7 @@ void Host::announce(StationOutput& output) const {
   }
 }
 
-void Host::ask(const IpAddress& address, StationOutput& output) const {
+void Host::ask(const IpAddress& address, SimulatedHostOutput& output) const {
   const auto own = own_for(address);
   if (!own) return;
   if (!address.v6) {
@@ -308,7 +308,7 @@ void Host::ask(const IpAddress& address, StationOutput& output) const {
   output.send(frame.encode());
 }
 
-void Host::resolve(const IpAddress& address, std::int64_t time, StationOutput& output) {
+void Host::resolve(const IpAddress& address, std::int64_t time, SimulatedHostOutput& output) {
   if (neighbour(address) || questions_.contains(address)) return;
   silent_.erase(address);
   if (questions_.size() >= options_.neighbours || !own_for(address) || options_.tries == 0) {
@@ -333,7 +333,7 @@ std::int64_t Host::wakes() const {
   return first;
 }
 
-void Host::woken(std::int64_t time, StationOutput& output) {
+void Host::woken(std::int64_t time, SimulatedHostOutput& output) {
   for (auto question = questions_.begin(); question != questions_.end();) {
     const auto here = question++;
     if (here->second.next > time) continue;

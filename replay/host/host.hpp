@@ -47,24 +47,24 @@ struct HostOptions {
 
 /// Answers ARP (RFC 826), neighbour discovery (RFC 4861; duplicate address detection is met with a defence, RFC 4862,
 /// 5.4.4) and ping (RFC 792, RFC 4443) for its addresses, and learns its neighbours' MACs. Pure.
-class Host final : public Station {
+class Host final : public SimulatedHost {
  public:
   explicit Host(HostOptions options);
 
   /// What the host answered, or asks; everything that is not its own to answer is left to the others.
-  void arrived(Bytes frame, std::int64_t time, StationOutput& output) override { (void)takes(frame, time, output); }
+  void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) override { (void)takes(frame, time, output); }
   [[nodiscard]] std::int64_t wakes() const override;
-  void woken(std::int64_t time, StationOutput& output) override;
+  void woken(std::int64_t time, SimulatedHostOutput& output) override;
 
   /// The same as arrived(); true when the frame was for the host alone: ARP, neighbour discovery, or a ping that it
   /// answered.
-  bool takes(Bytes frame, std::int64_t time, StationOutput& output);
+  bool takes(Bytes frame, std::int64_t time, SimulatedHostOutput& output);
 
   /// Tells everybody that the addresses are here: ARP announcements (RFC 5227, 2.3), unsolicited advertisements.
-  void announce(StationOutput& output) const;
+  void announce(SimulatedHostOutput& output) const;
 
   /// Asks for the MAC of `address` unless it is known; asks again by woken() until `tries` questions were asked.
-  void resolve(const IpAddress& address, std::int64_t time, StationOutput& output);
+  void resolve(const IpAddress& address, std::int64_t time, SimulatedHostOutput& output);
   /// Its MAC, when it is known.
   [[nodiscard]] std::optional<MacAddress> neighbour(const IpAddress& address) const;
   /// Whether the last resolve() of it ended without an answer.
@@ -80,7 +80,7 @@ class Host final : public Station {
     unsigned left = 0;
     std::int64_t next = 0;
   };
-  void ask(const IpAddress& address, StationOutput& output) const;
+  void ask(const IpAddress& address, SimulatedHostOutput& output) const;
   void learn(const IpAddress& address, MacAddress mac, bool anew);
   /// The one of its addresses to speak to `other` with.
   [[nodiscard]] std::optional<IpAddress> own_for(const IpAddress& other) const;
@@ -122,7 +122,7 @@ class HostedWire final : public Wire {
 
  private:
   HostedWire(std::unique_ptr<Wire> wire, HostOptions options) : wire_(std::move(wire)), host_(std::move(options)) {}
-  WireResult<void> say(StationOutput& output);
+  WireResult<void> say(SimulatedHostOutput& output);
   WireResult<std::optional<Received>> from_wire(std::int64_t deadline, bool until_resolved, const IpAddress* wanted);
 
   struct Kept {

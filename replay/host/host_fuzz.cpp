@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::int64_t now = 0;
   for (std::size_t at = 0; at < size;) {
     const std::size_t bytes = std::min<std::size_t>(data[at], size - at - 1);
-    StationOutput output;
+    SimulatedHostOutput output;
     (void)host.takes({data + at + 1, bytes}, ++now, output);
     if (output.frames.size() > 1) std::abort();
     for (const auto& frame : output.frames)

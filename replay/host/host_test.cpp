@@ -32,7 +32,7 @@ constexpr std::string_view ping6 =
     "fd000000000000000000000000000001 8000 aeb6 1234 0003 61626364";
 
 std::vector<std::vector<std::uint8_t>> answers(Host& host, std::string_view question, bool expect_taken = true) {
-  StationOutput output;
+  SimulatedHostOutput output;
   EXPECT_EQ(host.takes(from_hex(question), 5, output), expect_taken) << question;
   std::vector<std::vector<std::uint8_t>> frames;
   for (auto& frame : output.frames) frames.push_back(std::move(frame.bytes));
@@ -138,7 +138,7 @@ TEST(Host, AnAnswerHasTheQuestionsTags) {
 
 TEST(Host, ResolvesWithRetriesAndGivesUp) {
   Host host(options());
-  StationOutput output;
+  SimulatedHostOutput output;
   const IpAddress other = IpAddress::v4(0x0a000002);
   host.resolve(other, 1000, output);
   ASSERT_EQ(output.frames.size(), 1U);
@@ -152,18 +152,18 @@ TEST(Host, ResolvesWithRetriesAndGivesUp) {
   host.woken(host.wakes(), output);
   EXPECT_EQ(output.frames.size(), 3U);
   EXPECT_TRUE(host.unreachable(other));
-  EXPECT_EQ(host.wakes(), Station::never);
+  EXPECT_EQ(host.wakes(), SimulatedHost::never);
   // Asked anew, and answered.
   host.resolve(other, 2'000'000'000, output);
   EXPECT_EQ(output.frames.size(), 4U);
   answers(host, "020000000001 525400000002 0806 0001 0800 06 04 0002 525400000002 0a000002 020000000001 0a000001");
   EXPECT_EQ(host.neighbour(other), 0x525400000002U);
-  EXPECT_EQ(host.wakes(), Station::never);
+  EXPECT_EQ(host.wakes(), SimulatedHost::never);
 }
 
 TEST(Host, AsksForAnIpv6NeighbourFromAnAddressOfItsKind) {
   Host host(options());
-  StationOutput output;
+  SimulatedHostOutput output;
   host.resolve(*IpAddress::parse("fe80::5054:ff:fe00:2"), 0, output);
   host.resolve(*IpAddress::parse("fd00::2"), 0, output);
   ASSERT_EQ(output.frames.size(), 2U);
@@ -188,7 +188,7 @@ TEST(Host, NeighboursAreBoundedAndNobodyTakesOurAddress) {
 
 TEST(Host, Announces) {
   Host host(options());
-  StationOutput output;
+  SimulatedHostOutput output;
   host.announce(output);
   ASSERT_EQ(output.frames.size(), 3U);
   EXPECT_EQ(output.frames[0].bytes, from_hex("ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 0a000001"

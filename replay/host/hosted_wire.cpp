@@ -65,7 +65,7 @@ WireResult<std::unique_ptr<HostedWire>> HostedWire::make(std::unique_ptr<Wire> w
     return tl::unexpected(WireError{WireError::Kind::unsupported, 0, wire->name() + ": a host lives on Ethernet"});
   if (auto free = check_not_owned(wire->name(), options); !free) return tl::unexpected(free.error());
   std::unique_ptr<HostedWire> made(new HostedWire(std::move(wire), std::move(options)));
-  StationOutput output;
+  SimulatedHostOutput output;
   made->host_.announce(output);
   // The other end may come later; it can ask.
   if (auto said = made->say(output); !said && said.error().kind != WireError::Kind::down)
@@ -73,9 +73,9 @@ WireResult<std::unique_ptr<HostedWire>> HostedWire::make(std::unique_ptr<Wire> w
   return made;
 }
 
-WireResult<void> HostedWire::say(StationOutput& output) {
+WireResult<void> HostedWire::say(SimulatedHostOutput& output) {
   std::vector<Outgoing> frames;
-  for (const StationOutput::Frame& frame : output.frames) frames.push_back({frame.bytes, frame.time});
+  for (const SimulatedHostOutput::Frame& frame : output.frames) frames.push_back({frame.bytes, frame.time});
   const auto sent = send_all(*wire_, frames, wire_->now() + patience);
   if (!sent) return tl::unexpected(sent.error());
   return {};
@@ -85,7 +85,7 @@ WireResult<void> HostedWire::say(StationOutput& output) {
 WireResult<std::optional<Received>> HostedWire::from_wire(std::int64_t deadline, bool until_resolved,
                                                           const IpAddress* wanted) {
   for (;;) {
-    StationOutput output;
+    SimulatedHostOutput output;
     if (host_.wakes() <= wire_->now()) {
       host_.woken(wire_->now(), output);
       if (auto said = say(output); !said && said.error().kind != WireError::Kind::down)
@@ -95,7 +95,7 @@ WireResult<std::optional<Received>> HostedWire::from_wire(std::int64_t deadline,
     auto received = wire_->receive(std::min(deadline, host_.wakes()));
     if (!received) return received;
     if (!*received) {
-      if (wire_->now() >= deadline || host_.wakes() == Station::never) return std::nullopt;
+      if (wire_->now() >= deadline || host_.wakes() == SimulatedHost::never) return std::nullopt;
       continue;
     }
     output.frames.clear();
@@ -116,7 +116,7 @@ WireResult<std::optional<Received>> HostedWire::receive(std::int64_t deadline) {
 }
 
 WireResult<MacAddress> HostedWire::resolve(const IpAddress& address) {
-  StationOutput output;
+  SimulatedHostOutput output;
   host_.resolve(address, wire_->now(), output);
   if (auto said = say(output); !said) return tl::unexpected(said.error());
   for (;;) {

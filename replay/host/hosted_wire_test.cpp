@@ -42,8 +42,8 @@ TEST(HostedWire, TwoHostsFindEachOther) {
 
 // In virtual time the three questions and their waits take no time.
 TEST(HostedWire, NobodyAnswersAndWhatArrivesMeanwhileIsKept) {
-  class Chatter final : public Station {
-    void arrived(Bytes, std::int64_t time, StationOutput& output) override {
+  class Chatter final : public SimulatedHost {
+    void arrived(Bytes, std::int64_t time, SimulatedHostOutput& output) override {
       auto frame = rdmawire::testing::from_hex("020000000001 525400000002 88b5");
       frame.push_back(++count_);
       output.send(std::move(frame), time + 10);

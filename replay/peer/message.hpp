@@ -22,7 +22,7 @@ class LineBuffer {
  public:
   enum class State : std::uint8_t { ok, overlong };
 
-  /// Takes bytes until a line is too long: that cannot be mended, and nothing after it is taken.
+  /// Takes bytes until a line is too long: that cannot be recomputed, and nothing after it is taken.
   State append(std::string_view bytes);
   /// The next whole line without its end ("\n" or "\r\n"), until the next call. Nothing: more bytes are needed.
   std::optional<std::string_view> next();

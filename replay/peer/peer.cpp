@@ -57,7 +57,7 @@ PeerResult<std::optional<Event>> Peer::next_event(Deadline deadline, const Event
 std::uint64_t Peer::dropped_events() const { return session_->dropped_events(); }
 int Peer::descriptor() const { return session_->descriptor(); }
 std::optional<PeerError> Peer::lost() const { return session_->lost(); }
-Peer::Unattended Peer::unattended() const { return session_->unattended(); }
+Peer::ReleaseErrors Peer::unattended() const { return session_->unattended(); }
 void Peer::close() {
   if (session_) session_->close();
 }

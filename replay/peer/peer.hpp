@@ -93,11 +93,11 @@ class Peer {
   /// Why the connection is over; nothing while it is not.
   [[nodiscard]] std::optional<PeerError> lost() const;
   /// What went wrong with releases that nobody waited for (of handles that went out of scope): the first, and how many.
-  struct Unattended {
+  struct ReleaseErrors {
     std::uint64_t count = 0;
     std::optional<PeerError> first;
   };
-  [[nodiscard]] Unattended unattended() const;
+  [[nodiscard]] ReleaseErrors unattended() const;
 
   /// Says goodbye and ends; the agent releases everything. Later calls give Kind::lost. A second call does nothing.
   void close();

@@ -72,7 +72,7 @@ TEST(Peer, says_hello_asks_and_says_goodbye) {
 TEST(Peer, takes_over_a_channel_that_still_holds_another_session) {
   Played agent([](Stub& stub) {
     const std::string id = stub.hello();
-    stub.say_bytes("0,\"result\":{}}\n{\"id\":4,\"result\":{}}\n{\"event\":\"async\",\"type\":\"port_active\"}\n");
+    stub.send_bytes("0,\"result\":{}}\n{\"id\":4,\"result\":{}}\n{\"event\":\"async\",\"type\":\"port_active\"}\n");
     stub.say(R"({"id":null,"error":{"errno":74,"name":"EBADMSG","message":"no JSON"}})");
     stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1}}}})", id));
     stub.farewell();
@@ -232,7 +232,7 @@ std::string after(const std::string& bytes) {
   Played agent([&](Stub& stub) {
     stub.greet();
     stub.expect(R"({"id":1,"do":"query"})");
-    stub.say_bytes(bytes);
+    stub.send_bytes(bytes);
     while (stub.next()) {
     }
   });

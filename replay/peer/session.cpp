@@ -143,20 +143,20 @@ PeerResult<void> Session::prove_secret() {
 
 PeerResult<json> Session::call(std::string_view command, const json& arguments, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const auto number = ask(command, arguments, Wanted::by_call);
+  const auto number = ask(command, arguments, ReplyDestination::by_call);
   if (!number) return tl::unexpected(number.error());
   return wait(lock, questions_.find(*number), deadline);
 }
 
 PeerResult<std::uint64_t> Session::send(std::string_view command, const json& arguments) {
   const std::lock_guard lock(mutex_);
-  return ask(command, arguments, Wanted::by_collect);
+  return ask(command, arguments, ReplyDestination::by_collect);
 }
 
 PeerResult<json> Session::collect(std::uint64_t number, Deadline deadline) {
   std::unique_lock lock(mutex_);
   const auto question = questions_.find(number);
-  if (question == questions_.end() || question->second.wanted != Wanted::by_collect)
+  if (question == questions_.end() || question->second.wanted != ReplyDestination::by_collect)
     return tl::unexpected(peer_error(PeerError::Kind::usage, ENOENT,
                                      fmt::format("collect: number {} was not sent, or was collected before", number)));
   return wait(lock, question, deadline);
@@ -165,18 +165,18 @@ PeerResult<json> Session::collect(std::uint64_t number, Deadline deadline) {
 void Session::forget(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto question = questions_.find(number);
-  if (question == questions_.end() || question->second.wanted != Wanted::by_collect) return;
+  if (question == questions_.end() || question->second.wanted != ReplyDestination::by_collect) return;
   if (question->second.answer) {
     (void)take(question);
   } else {
-    question->second.wanted = Wanted::nowhere;
+    question->second.wanted = ReplyDestination::nowhere;
   }
 }
 
 void Session::release(std::string_view command, const json& arguments) {
   const std::lock_guard lock(mutex_);
   if (lost_) return;
-  if (auto asked = ask(command, arguments, Wanted::release); !asked) {
+  if (auto asked = ask(command, arguments, ReplyDestination::release); !asked) {
     if (unattended_.count++ == 0) unattended_.first = asked.error();
   }
 }
@@ -211,7 +211,7 @@ std::optional<PeerError> Session::lost() {
   return lost_;
 }
 
-Peer::Unattended Session::unattended() {
+Peer::ReleaseErrors Session::unattended() {
   const std::lock_guard lock(mutex_);
   return unattended_;
 }
@@ -221,7 +221,7 @@ void Session::close() {
     {
       std::unique_lock lock(mutex_);
       if (!lost_ && greeted_)
-        if (const auto bye = ask("bye", nullptr, Wanted::by_call); bye)
+        if (const auto bye = ask("bye", nullptr, ReplyDestination::by_call); bye)
           (void)wait(lock, questions_.find(*bye), std::min(farewell, options_.timeout));
       stopping_ = true;
       wake();
@@ -235,7 +235,7 @@ void Session::close() {
 
 // ---- with mutex_ held
 
-PeerResult<std::uint64_t> Session::ask(std::string_view command, const json& arguments, Wanted wanted) {
+PeerResult<std::uint64_t> Session::ask(std::string_view command, const json& arguments, ReplyDestination wanted) {
   if (lost_) {
     PeerError error = *lost_;
     error.message = fmt::format("{}: {}", command, error.message);
@@ -275,7 +275,7 @@ PeerResult<json> Session::wait(std::unique_lock<std::mutex>& lock, Questions::it
     questions_.erase(question);
     return tl::unexpected(std::move(error));
   }
-  if (question->second.wanted == Wanted::by_call) question->second.wanted = Wanted::nowhere;
+  if (question->second.wanted == ReplyDestination::by_call) question->second.wanted = ReplyDestination::nowhere;
   return tl::unexpected(peer_error(
       PeerError::Kind::timeout, ETIMEDOUT,
       fmt::format("{}: no answer from the agent within {} ms", question->second.command, since(begin).count())));
@@ -284,7 +284,7 @@ PeerResult<json> Session::wait(std::unique_lock<std::mutex>& lock, Questions::it
 PeerResult<json> Session::take(Questions::iterator question) {
   PeerResult<json> answer = std::move(*question->second.answer);
   held_bytes_ -= question->second.bytes;
-  if (question->second.wanted == Wanted::by_collect) --collectable_;
+  if (question->second.wanted == ReplyDestination::by_collect) --collectable_;
   questions_.erase(question);
   show_readiness();
   return answer;
@@ -330,13 +330,13 @@ void Session::hear(Answer answer, std::size_t bytes) {
 
   Question& asked = question->second;
   switch (asked.wanted) {
-    case Wanted::heartbeat: heartbeat_open_ = false; [[fallthrough]];
-    case Wanted::release:
+    case ReplyDestination::heartbeat: heartbeat_open_ = false; [[fallthrough]];
+    case ReplyDestination::release:
       if (!answer.result && unattended_.count++ == 0) unattended_.first = answer.result.error();
       [[fallthrough]];
-    case Wanted::nowhere: questions_.erase(question); return;
-    case Wanted::by_call: break;
-    case Wanted::by_collect: ++collectable_; break;
+    case ReplyDestination::nowhere: questions_.erase(question); return;
+    case ReplyDestination::by_call: break;
+    case ReplyDestination::by_collect: ++collectable_; break;
   }
   if (held_bytes_ + bytes > most_held_bytes) {
     answer.result = tl::unexpected(
@@ -464,7 +464,7 @@ milliseconds Session::keep_alive() {
   if (now >= next_heartbeat_) {
     next_heartbeat_ = now + options_.heartbeat;
     if (!heartbeat_open_) {
-      heartbeat_open_ = ask("ping", nullptr, Wanted::heartbeat).has_value();
+      heartbeat_open_ = ask("ping", nullptr, ReplyDestination::heartbeat).has_value();
       heartbeat_asked_ = now;
     } else if (now - std::max(last_heard_, heartbeat_asked_) > options_.silence) {
       lose(peer_error(PeerError::Kind::lost, ETIMEDOUT,

@@ -36,7 +36,7 @@ class Session {
   PeerResult<std::optional<Event>> next_event(Deadline deadline, const Peer::EventFilter& filter);
   std::uint64_t dropped_events();
   std::optional<PeerError> lost();
-  Peer::Unattended unattended();
+  Peer::ReleaseErrors unattended();
   [[nodiscard]] int descriptor() const { return ready_.get(); }
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const nlohmann::json& hello() const { return hello_; }
@@ -44,10 +44,10 @@ class Session {
   void close();
 
  private:
-  enum class Wanted : std::uint8_t { by_call, by_collect, nowhere, heartbeat, release };
+  enum class ReplyDestination : std::uint8_t { by_call, by_collect, nowhere, heartbeat, release };
   struct Question {
     std::string command;
-    Wanted wanted = Wanted::by_call;
+    ReplyDestination wanted = ReplyDestination::by_call;
     std::optional<PeerResult<nlohmann::json>> answer;
     std::size_t bytes = 0;  // of the answer's line
   };
@@ -61,7 +61,7 @@ class Session {
   PeerResult<void> prove_secret();
 
   // All that follow: with mutex_ held.
-  PeerResult<std::uint64_t> ask(std::string_view command, const nlohmann::json& arguments, Wanted wanted);
+  PeerResult<std::uint64_t> ask(std::string_view command, const nlohmann::json& arguments, ReplyDestination wanted);
   PeerResult<void> write_line(std::string line);
   PeerResult<nlohmann::json> wait(std::unique_lock<std::mutex>& lock, Questions::iterator question, Deadline deadline);
   PeerResult<nlohmann::json> take(Questions::iterator question);
@@ -94,7 +94,7 @@ class Session {
   std::uint64_t last_serial_ = 0;  // of events
   std::uint64_t dropped_events_ = 0;
   std::uint64_t collectable_ = 0;  // answers that wait for collect()
-  Peer::Unattended unattended_;
+  Peer::ReleaseErrors unattended_;
   std::optional<PeerError> lost_;
   std::string hello_id_;
   std::optional<PeerResult<nlohmann::json>> hello_answer_;

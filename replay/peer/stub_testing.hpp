@@ -23,14 +23,14 @@ class Stub {
  public:
   explicit Stub(Descriptor stream) : stream_(std::move(stream)) {}
 
-  void say_bytes(std::string_view bytes) {
+  void send_bytes(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t put = ::send(stream_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (put <= 0) return;
       bytes.remove_prefix(static_cast<std::size_t>(put));
     }
   }
-  void say(const std::string& line) { say_bytes(line + "\n"); }
+  void say(const std::string& line) { send_bytes(line + "\n"); }
 
   /// The next line, without its end; nothing when the connection ended.
   std::optional<std::string> next() {

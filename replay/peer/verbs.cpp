@@ -14,7 +14,7 @@ using nlohmann::json;
 namespace {
 
 /// Of a region, in one line as hexadecimal text, with room for the rest of the line.
-constexpr std::uint64_t most_bytes = 1'900'000;
+constexpr std::uint64_t max_bytes = 1'900'000;
 
 std::optional<std::array<std::uint8_t, 16>> read_gid(const std::string& text) {
   std::array<std::uint8_t, 16> gid{};
@@ -238,7 +238,7 @@ PeerResult<Region> ProtectionDomain::region(std::uint64_t length, const Names& a
 PeerResult<ByteVector> Region::read(std::uint64_t offset, std::uint64_t length) const {
   ByteVector all;
   do {
-    const std::uint64_t piece = std::min(length - all.size(), most_bytes);
+    const std::uint64_t piece = std::min(length - all.size(), max_bytes);
     const auto result = ask("read", "mr", {{"offset", offset + all.size()}, {"length", piece}});
     if (!result) return tl::unexpected(result.error());
     Reader reader(*result);
@@ -251,7 +251,7 @@ PeerResult<ByteVector> Region::read(std::uint64_t offset, std::uint64_t length) 
 
 PeerResult<void> Region::write(std::uint64_t offset, Bytes bytes) const {
   do {
-    const Bytes piece = bytes.first(std::min<std::size_t>(bytes.size(), most_bytes));
+    const Bytes piece = bytes.first(std::min<std::size_t>(bytes.size(), max_bytes));
     const auto text = to_hex({reinterpret_cast<const char*>(piece.data()), piece.size()});
     const auto result = ask("write", "mr", {{"offset", offset}, {"bytes", text}});
     if (!result) return tl::unexpected(result.error());

@@ -30,7 +30,7 @@ std::optional<End> Sides::of(const HeaderStack& stack) const {
   return std::nullopt;
 }
 
-Feeder::Feeder(const PlayerOptions& options, std::span<Wire* const> wires)
+FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const> wires)
     : options_(options),
       loops_(options.preload ? 1 : options.loops),
       wires_(wires),
@@ -51,7 +51,7 @@ Feeder::Feeder(const PlayerOptions& options, std::span<Wire* const> wires)
   }
 }
 
-bool Feeder::begin() {
+bool FramePipeline::begin() {
   if (auto begun = source_.begin(); !begun) {
     trouble_ = begun.error();
     return false;
@@ -61,19 +61,19 @@ bool Feeder::begin() {
   return more_;
 }
 
-void Feeder::begin_schedule(std::optional<std::int64_t> anchor) {
+void FramePipeline::begin_schedule(std::optional<std::int64_t> anchor) {
   anchor_ = anchor;
   tally_.loop = 1;
 }
 
-std::unique_ptr<Slot> Feeder::next() {
+std::unique_ptr<Slot> FramePipeline::next() {
   std::unique_ptr<Slot> slot;
   while (!step(slot)) {
   }
   return slot;
 }
 
-bool Feeder::step(std::unique_ptr<Slot>& slot) {
+bool FramePipeline::step(std::unique_ptr<Slot>& slot) {
   slot = nullptr;
   if (!ready_.empty()) {
     slot = std::move(ready_.front());
@@ -97,13 +97,13 @@ bool Feeder::step(std::unique_ptr<Slot>& slot) {
   return false;
 }
 
-const Tally& Feeder::tally() {
+const FrameCounters& FramePipeline::tally() {
   if (faults_) tally_.faults.assign(faults_->counts().begin(), faults_->counts().end());
   std::tie(tally_.position, tally_.whole) = source_.position();
   return tally_;
 }
 
-void Feeder::tell(ReplayReport& report, const Tally& tally) const {
+void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const {
   report.read = tally.read;
   report.loops = tally.loop;
   report.truncated = tally.truncated;
@@ -124,13 +124,13 @@ void Feeder::tell(ReplayReport& report, const Tally& tally) const {
   report.fault_seed = faults_->seed();
 }
 
-bool Feeder::advance() {
+bool FramePipeline::advance() {
   if (source_.next(record_)) return true;
   if (!source_.error().empty()) trouble_ = source_.error();
   return false;
 }
 
-bool Feeder::next_loop() {
+bool FramePipeline::next_loop() {
   if (!trouble_.empty() || (loops_ != 0 && tally_.loop >= loops_)) return false;
   // A capture without a frame that can be sent would be read for ever.
   if (slots_ == slots_before_loop_) return false;
@@ -148,7 +148,7 @@ bool Feeder::next_loop() {
   return more_ = advance();
 }
 
-void Feeder::change_map() {
+void FramePipeline::change_map() {
   const LoopChanges& changes = options_.changes;
   FlowMap& map = rewriter_.map();
   for (std::size_t i = 0; i < map.connections.size(); ++i)
@@ -168,19 +168,19 @@ void Feeder::change_map() {
     }
 }
 
-std::unique_ptr<Slot> Feeder::make_slot() {
+std::unique_ptr<Slot> FramePipeline::make_slot() {
   if (free_.empty()) return std::make_unique<Slot>();
   auto slot = std::move(free_.back());
   free_.pop_back();
   return slot;
 }
 
-void Feeder::skip(Skip why, std::string example) {
+void FramePipeline::skip(Skip why, std::string example) {
   const auto kind = static_cast<std::size_t>(why);
   if (tally_.skipped[kind]++ == 0) first_skipped_[kind] = {0, source_.number(), std::move(example)};
 }
 
-void Feeder::process() {
+void FramePipeline::process() {
   ++tally_.read;
   const std::uint64_t number = source_.number();
   packet_.number = number;
@@ -222,7 +222,7 @@ void Feeder::process() {
   more_ = advance();
 }
 
-void Feeder::emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal) {
+void FramePipeline::emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal) {
   if (resegmenter_.needed()) {
     const HeaderStack captured = packet_.stack;
     if (const auto place = rewriter_.find(captured, packet_.number)) {
@@ -240,7 +240,7 @@ void Feeder::emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal) 
   if (auto slot = shape(bytes, snapped, packet_.stack)) leave(std::move(slot), padded, nominal);
 }
 
-void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {
+void FramePipeline::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {
   slot->time = nominal;
   slot->order = slots_++;
   slot->number = packet_.number;
@@ -257,11 +257,11 @@ void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal
   recycle(std::move(slot));
 }
 
-std::uint32_t Feeder::side_of(const Slot& slot) const {
+std::uint32_t FramePipeline::side_of(const Slot& slot) const {
   return wires_.size() > 1 ? slot.lane : static_cast<std::uint32_t>(slot.from);
 }
 
-std::unique_ptr<Slot> Feeder::shape(Bytes bytes, bool snapped, const HeaderStack& captured) {
+std::unique_ptr<Slot> FramePipeline::shape(Bytes bytes, bool snapped, const HeaderStack& captured) {
   auto slot = make_slot();
   Rewritten rewritten;
   slot->bytes.resize(bytes.size() + Rewriter::growth);
@@ -287,7 +287,7 @@ std::unique_ptr<Slot> Feeder::shape(Bytes bytes, bool snapped, const HeaderStack
   return nullptr;
 }
 
-bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
+bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
   if (rewritten.outcome == Rewritten::Outcome::refused) {
     trouble_ = fmt::format("frame {}: {}: {}", packet_.number, who_sent(), rewritten.why);
     return false;
@@ -315,14 +315,14 @@ bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
   const WireCapabilities& wire = wires_[slot.lane]->capabilities();
   if (record_.link != wire.link)
     return skip(Skip::link,
-                fmt::format("{}, and the wire has {}", faces::link_name(record_.link), faces::link_name(wire.link))),
+                fmt::format("{}, and the wire has {}", output::link_name(record_.link), output::link_name(wire.link))),
            false;
-  if (wire.most_bytes && slot.bytes.size() > wire.most_bytes) {
+  if (wire.max_bytes && slot.bytes.size() > wire.max_bytes) {
     if (!options_.truncate)
       return skip(Skip::too_long,
-                  fmt::format("{} bytes, and the wire takes {}", slot.bytes.size(), wire.most_bytes)),
+                  fmt::format("{} bytes, and the wire takes {}", slot.bytes.size(), wire.max_bytes)),
              false;
-    slot.bytes.resize(wire.most_bytes);
+    slot.bytes.resize(wire.max_bytes);
     ++tally_.truncated;
   }
   if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.bytes.empty() && (slot.bytes[0] & 1))
@@ -331,7 +331,7 @@ bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
   return true;
 }
 
-std::string Feeder::who_sent() const {
+std::string FramePipeline::who_sent() const {
   const auto ports = tracking::ports_of(packet_.stack);
   if (!ports) return "it has no addresses";
   std::string text = captures::analysis::to_text(ports->from) + " → " + captures::analysis::to_text(ports->to);
@@ -339,7 +339,7 @@ std::string Feeder::who_sent() const {
   return text;
 }
 
-void Feeder::take(const FaultOutcome& outcome) {
+void FramePipeline::take(const FaultOutcome& outcome) {
   for (const FaultedFrame& leaving : outcome.leaving) {
     auto slot = make_slot();
     slot->bytes.assign(leaving.bytes.begin(), leaving.bytes.end());
@@ -355,7 +355,7 @@ void Feeder::take(const FaultOutcome& outcome) {
   }
 }
 
-std::unique_ptr<Slot> Feeder::pop_delayed() {
+std::unique_ptr<Slot> FramePipeline::pop_delayed() {
   auto slot = std::move(const_cast<std::unique_ptr<Slot>&>(delayed_.top()));
   delayed_.pop();
   return slot;

@@ -26,7 +26,7 @@ struct Slot {
 };
 
 /// What a feeder has counted so far.
-struct Tally {
+struct FrameCounters {
   std::uint64_t read = 0, loop = 0;
   std::uint64_t truncated = 0, padded = 0, rewritten = 0, divided_pdus = 0;
   std::array<std::uint64_t, skips> skipped{};
@@ -47,9 +47,9 @@ class Sides {
 
 /// What goes on before the wire: captures in, frames with their times out, in the order of these. Asks the wires for
 /// nothing but what they can do.
-class Feeder {
+class FramePipeline {
  public:
-  Feeder(const PlayerOptions& options, std::span<Wire* const> wires);
+  FramePipeline(const PlayerOptions& options, std::span<Wire* const> wires);
 
   /// False: there is no frame, or trouble() says why.
   bool begin();
@@ -65,13 +65,13 @@ class Feeder {
 
   [[nodiscard]] const std::string& trouble() const { return trouble_; }  ///< empty: none
   /// As of now.
-  [[nodiscard]] const Tally& tally();
+  [[nodiscard]] const FrameCounters& tally();
   /// Some messages are cut anew: PSNs do not go by the capture's numbers.
   [[nodiscard]] bool cuts() const { return resegmenter_.needed(); }
   /// From the anchor to where the first loop's end would be the second one's beginning.
   [[nodiscard]] std::int64_t length() const { return schedule_ ? schedule_->length() : 0; }
   /// Puts into a report what was counted until `tally` was taken.
-  void tell(ReplayReport& report, const Tally& tally) const;
+  void tell(ReplayReport& report, const FrameCounters& tally) const;
 
  private:
   bool advance();
@@ -119,7 +119,7 @@ class Feeder {
   const PlayerOptions& options_;
   std::uint64_t loops_;  ///< what is loaded before is repeated by the player
   std::span<Wire* const> wires_;
-  Tally tally_;
+  FrameCounters tally_;
   std::array<ReplayReport::Skipped, skips> first_skipped_;  ///< without their number
   std::string trouble_;
   FrameSource source_;

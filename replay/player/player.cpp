@@ -133,7 +133,7 @@ class Player {
   /// A limit was reached.
   [[nodiscard]] bool enough(const Leaving& leaving) const {
     if (options_.most_frames && taken_ >= options_.most_frames) return true;
-    if (options_.most_bytes && taken_bytes_ + leaving.slot->bytes.size() > options_.most_bytes) return true;
+    if (options_.max_bytes && taken_bytes_ + leaving.slot->bytes.size() > options_.max_bytes) return true;
     if (!options_.most_time) return false;
     if ((virtual_ || !top()) && taken_ > 0 && leaving.time - first_time_ >= options_.most_time) return true;
     return !virtual_ && begun_ && wires_[0]->now() - first_sent_ >= options_.most_time;
@@ -267,7 +267,7 @@ class Player {
   }
 
   /// What was counted before the wire, with the last frame that came from there.
-  const Tally& tally() { return ahead_ ? ahead_->tally() : feeder_.tally(); }
+  const FrameCounters& tally() { return ahead_ ? ahead_->tally() : feeder_.tally(); }
 
   void end_with(const std::string& message) {
     report_.trouble = message;
@@ -302,7 +302,7 @@ class Player {
       progress.sent += lane.frames;
       progress.bytes += lane.bytes;
     }
-    const Tally& fed = tally();
+    const FrameCounters& fed = tally();
     progress.loop = options_.preload ? report_.loops : fed.loop;
     progress.position = fed.position;
     progress.whole = fed.whole;
@@ -354,8 +354,8 @@ class Player {
   const PlayerOptions& options_;
   std::span<Wire* const> wires_;
   ReplayReport report_;
-  Feeder feeder_;
-  std::optional<Ahead> ahead_;
+  FramePipeline feeder_;
+  std::optional<Prefetcher> ahead_;
   bool fed_ = false;  ///< there was nothing more before the wire
   RateCap cap_;
   bool virtual_ = false, over_ = false, begun_ = false;

@@ -63,8 +63,8 @@ struct PlayerOptions {
   std::uint64_t loops = 1;     ///< 0: without end
   std::int64_t pause = 0;      ///< between loops
   LoopChanges changes;
-  std::optional<faces::Filter> include, exclude;
-  std::uint64_t most_frames = 0, most_bytes = 0;  ///< to be sent; 0: no limit
+  std::optional<output::Filter> include, exclude;
+  std::uint64_t most_frames = 0, max_bytes = 0;  ///< to be sent; 0: no limit
   std::int64_t most_time = 0;                      ///< nanoseconds since the first frame; 0: no limit
 
   enum class Snapped : std::uint8_t { refuse, pad, send } snapped = Snapped::refuse;

@@ -211,9 +211,9 @@ TEST_F(PlayerTest, LimitsEndIt) {
   options.most_frames = 4;
   EXPECT_EQ(sent(), 4U);
   options.most_frames = 0;
-  options.most_bytes = 3 * bytes + 1;
+  options.max_bytes = 3 * bytes + 1;
   EXPECT_EQ(sent(), 3U);
-  options.most_bytes = 0;
+  options.max_bytes = 0;
   options.most_time = 2000;
   EXPECT_EQ(sent(), 2U) << "those of the first two microseconds";
   options.most_time = 0;
@@ -225,8 +225,8 @@ TEST_F(PlayerTest, LimitsEndIt) {
 TEST_F(PlayerTest, FiltersChoose) {
   PlayerOptions options;
   options.files = {requests(10)};
-  options.include = faces::Filter::compile("bth.psn >= 103").value();
-  options.exclude = faces::Filter::compile("bth.psn == 105").value();
+  options.include = output::Filter::compile("bth.psn >= 103").value();
+  options.exclude = output::Filter::compile("bth.psn == 105").value();
   Recorder wire;
   const ReplayReport report = run(options, wire);
   EXPECT_THAT(wire.psns(), ElementsAre(103, 104, 106, 107, 108, 109));
@@ -352,18 +352,18 @@ TEST_F(PlayerTest, MadeReadyAheadByAnotherThreadItIsTheSame) {
   const std::vector<std::function<void(PlayerOptions&, Recorder&)>> ways = {
       [](PlayerOptions&, Recorder&) {},
       [](PlayerOptions& o, Recorder&) { o.most_frames = 1777; },
-      [](PlayerOptions& o, Recorder&) { o.most_bytes = 100'000; },
+      [](PlayerOptions& o, Recorder&) { o.max_bytes = 100'000; },
       [](PlayerOptions& o, Recorder&) {
         o.changes.psns = {{700, 0}};
       },
-      [](PlayerOptions& o, Recorder&) { o.include = faces::Filter::compile("bth.psn < 103").value(); },
+      [](PlayerOptions& o, Recorder&) { o.include = output::Filter::compile("bth.psn < 103").value(); },
       [](PlayerOptions& o, Recorder&) { o.faults = FaultProgram::compile("duplicate every 5").value(); },
       [](PlayerOptions& o, Recorder& wire) {
         o.faults = FaultProgram::compile("drop psn +3").value();
         wire.down_after = 1001;
       },
       [](PlayerOptions&, Recorder& wire) { wire.down_after = 6; },
-      [](PlayerOptions&, Recorder& wire) { wire.capabilities_.most_bytes = 60; },
+      [](PlayerOptions&, Recorder& wire) { wire.capabilities_.max_bytes = 60; },
       [](PlayerOptions& o, Recorder&) {
         o.pace = {Pace::Kind::packets, 200'000};
       },
@@ -497,7 +497,7 @@ TEST_F(PlayerTest, FramesTooLongForTheWireAreRefusedOrCut) {
   PlayerOptions options;
   options.files = {requests(2)};
   Recorder narrow;
-  narrow.capabilities_.most_bytes = 60;
+  narrow.capabilities_.max_bytes = 60;
   const ReplayReport report = run(options, narrow);
   EXPECT_EQ(report.sent, 0U);
   EXPECT_EQ(report.skip(Skip::too_long).frames, 2U);

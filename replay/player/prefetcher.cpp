@@ -15,7 +15,7 @@ void prefetch(Bytes bytes) {
 
 }  // namespace
 
-Ahead::Ahead(Feeder& feeder) : feeder_(feeder) {
+Prefetcher::Prefetcher(FramePipeline& feeder) : feeder_(feeder) {
   // Signals are for the sender, whose sleeps they end; but for those that an instruction of this thread causes.
   sigset_t all, before;
   ::sigfillset(&all);
@@ -25,7 +25,7 @@ Ahead::Ahead(Feeder& feeder) : feeder_(feeder) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Ahead::stop() {
+void Prefetcher::stop() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -35,7 +35,7 @@ void Ahead::stop() {
   thread_.join();
 }
 
-void Ahead::fill(Batch& batch) {
+void Prefetcher::fill(Batch& batch) {
   for (auto& spare : batch.spares) feeder_.recycle(std::move(spare));
   batch.spares.clear();
   batch.count = 0;
@@ -45,7 +45,7 @@ void Ahead::fill(Batch& batch) {
   std::int64_t hungry_since = 0;
   try {
     std::unique_ptr<Slot> slot;
-    for (std::size_t bytes = 0; batch.count < most_frames && bytes < most_bytes && !stop_;) {
+    for (std::size_t bytes = 0; batch.count < most_frames && bytes < max_bytes && !stop_;) {
       // Frames are far apart where most are not chosen, or reading is slow: the sender gets what there is.
       if (batch.count > 0 && hungry_.load(std::memory_order_relaxed)) {
         const std::int64_t now = wire_clock::now();
@@ -67,7 +67,7 @@ void Ahead::fill(Batch& batch) {
   }
 }
 
-void Ahead::feed() {
+void Prefetcher::feed() {
   const std::uint64_t number = written_.load(std::memory_order_relaxed);
   fill(batch(number));
   over_ = batch(number).last;
@@ -76,7 +76,7 @@ void Ahead::feed() {
   filled_.notify_one();
 }
 
-void Ahead::run() {
+void Prefetcher::run() {
   while (!stop_) {
     {
       const std::lock_guard mine(feeding_);
@@ -95,7 +95,7 @@ void Ahead::run() {
   }
 }
 
-void Ahead::give_back() {
+void Prefetcher::give_back() {
   batch(reading_).spares.swap(spare_);
   has_batch_ = false;
   at_ = 0;
@@ -110,13 +110,13 @@ void Ahead::give_back() {
   if (wake) freed_.notify_one();
 }
 
-bool Ahead::ready() const {
+bool Prefetcher::ready() const {
   // Behind the last frame of a batch there may be its end only.
   if (has_batch_ && (at_ < batch(reading_).count || batch(reading_).last)) return true;
   return written_.load(std::memory_order_acquire) > reading_ + (has_batch_ ? 1 : 0);
 }
 
-std::unique_ptr<Slot> Ahead::next() {
+std::unique_ptr<Slot> Prefetcher::next() {
   for (;;) {
     if (has_batch_) {
       Batch& current = batch(reading_);

@@ -15,17 +15,17 @@
 
 namespace rdmawire::replay {
 
-/// Runs a feeder ahead of the one who sends, by no more than `batches` times `most_frames` frames or `most_bytes`
+/// Runs a feeder ahead of the one who sends, by no more than `batches` times `most_frames` frames or `max_bytes`
 /// bytes. Where the thread gets no processor the sender does its work, rather than wait. The frames, their order and
 /// what is told of them are those of the feeder alone: of what it counted, only what it had counted with the last frame
 /// that next() gave is told.
-class Ahead {
+class Prefetcher {
  public:
   /// The feeder is ours until stop().
-  explicit Ahead(Feeder& feeder);
-  ~Ahead() { stop(); }
-  Ahead(const Ahead&) = delete;
-  Ahead& operator=(const Ahead&) = delete;
+  explicit Prefetcher(FramePipeline& feeder);
+  ~Prefetcher() { stop(); }
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
 
   /// As Feeder::next(); waits until there is one. Throws what the feeder threw.
   std::unique_ptr<Slot> next();
@@ -33,17 +33,17 @@ class Ahead {
   [[nodiscard]] bool ready() const;
   void recycle(std::unique_ptr<Slot> slot) { spare_.push_back(std::move(slot)); }
   /// As of the last frame that next() gave; once it gave none, of all. Until the next call of it.
-  [[nodiscard]] const Tally& tally() const { return *tally_; }
+  [[nodiscard]] const FrameCounters& tally() const { return *tally_; }
   /// Ends the thread.
   void stop();
 
  private:
   static constexpr std::uint64_t batches = 8;
-  static constexpr std::size_t most_frames = 128, most_bytes = 256 << 10;  // of a batch
+  static constexpr std::size_t most_frames = 128, max_bytes = 256 << 10;  // of a batch
   static constexpr std::int64_t most_age = 100'000;                         // of one that the sender waits for
   struct Batch {
     std::vector<std::unique_ptr<Slot>> slots;
-    std::vector<Tally> tallies;                 // as of each slot, and of the end
+    std::vector<FrameCounters> tallies;                 // as of each slot, and of the end
     std::size_t count = 0;                      // of slots
     std::vector<std::unique_ptr<Slot>> spares;  // on their way back to the feeder
     bool last = false;
@@ -58,7 +58,7 @@ class Ahead {
   void give_back();
 
   std::mutex feeding_;
-  Feeder& feeder_;
+  FramePipeline& feeder_;
   bool over_ = false;  // the last batch was filled
   std::array<Batch, batches> ring_;
   std::exception_ptr thrown_;
@@ -74,8 +74,8 @@ class Ahead {
   std::uint64_t reading_ = 0;  // batch, when there is one
   std::size_t at_ = 0;
   bool has_batch_ = false;
-  Tally none_;
-  const Tally* tally_ = &none_;
+  FrameCounters none_;
+  const FrameCounters* tally_ = &none_;
   std::vector<std::unique_ptr<Slot>> spare_;
   std::thread thread_;
 };

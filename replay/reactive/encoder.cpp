@@ -45,9 +45,9 @@ HeaderValue aeth(std::uint8_t syndrome, std::uint32_t msn) {
 Encoder::Encoder(const Exchange& exchange, FlowMap map)
     : exchange_(exchange), rewriter_(std::move(map), {.crc = CrcPolicy::recompute}) {}
 
-ByteVector Encoder::captured_form(const Saying& saying) const {
+ByteVector Encoder::captured_form(const OutgoingPacket& saying) const {
   const Requests &ours = exchange_.ours, &theirs = exchange_.theirs;
-  if (saying.kind == Saying::Kind::request) {
+  if (saying.kind == OutgoingPacket::Kind::request) {
     const Message& message = ours.messages[saying.message];
     const CapturedPacket& packet = message.packets[saying.packet];
     if (saying.skip == 0 && !packet.t.op->invalidate) return packet.bytes;
@@ -70,7 +70,7 @@ ByteVector Encoder::captured_form(const Saying& saying) const {
     return frame.encode();
   }
   const std::uint32_t psn = (theirs.first + saying.psn).value();
-  if (saying.kind == Saying::Kind::acknowledge) {
+  if (saying.kind == OutgoingPacket::Kind::acknowledge) {
     Frame frame = frame_of(*exchange_.model);
     cut_behind_bth(frame);
     set<Bth>(frame, "opcode", find_opcode(Transport::rc, Operation::acknowledge)->value);
@@ -81,7 +81,7 @@ ByteVector Encoder::captured_form(const Saying& saying) const {
   }
   const Message& message = theirs.messages[saying.message];
   Frame frame = frame_of(message.answers[saying.packet]);
-  if (saying.kind == Saying::Kind::read_response && saying.skip != 0) {
+  if (saying.kind == OutgoingPacket::Kind::read_response && saying.skip != 0) {
     const bool begins = saying.packet == saying.skip, ends = saying.packet + 1 == message.answers.size();
     const Position position = begins ? ends ? Position::only : Position::first
                               : ends ? Position::last
@@ -98,7 +98,7 @@ ByteVector Encoder::captured_form(const Saying& saying) const {
   return frame.encode();
 }
 
-tl::expected<ByteVector, std::string> Encoder::encode(const Saying& saying) const {
+tl::expected<ByteVector, std::string> Encoder::encode(const OutgoingPacket& saying) const {
   const ByteVector captured = captured_form(saying);
   ByteVector room(captured.size() + Rewriter::growth);
   const Rewritten rewritten = rewriter_.rewrite(decode(captured), room, exchange_.connection.first_frame);

@@ -17,10 +17,10 @@ class Encoder {
   Encoder(const Exchange& exchange, FlowMap map);
 
   /// The frame, or why it cannot be made.
-  tl::expected<ByteVector, std::string> encode(const Saying& saying) const;
+  tl::expected<ByteVector, std::string> encode(const OutgoingPacket& saying) const;
 
  private:
-  [[nodiscard]] ByteVector captured_form(const Saying& saying) const;
+  [[nodiscard]] ByteVector captured_form(const OutgoingPacket& saying) const;
 
   const Exchange& exchange_;
   Rewriter rewriter_;

@@ -32,7 +32,7 @@ tl::unexpected<ExchangeError> wrong_choice(std::string message) {
 
 struct Rows final : tracking::Sink {
   std::map<std::uint64_t, Connection> rows;
-  void connection(const Connection& connection, tracking::Farewell /*farewell*/) override {
+  void connection(const Connection& connection, tracking::CloseReason /*farewell*/) override {
     constexpr std::uint32_t management_qp = 1;
     const bool management = connection.ends[0].qp == management_qp || connection.ends[1].qp == management_qp;
     if (!management) rows.emplace(connection.id, connection);
@@ -101,9 +101,9 @@ class Builder {
                                packet.stack.bytes.size(), packet.stack.wire_length));
     if (t.crc_bad || t.truncated) return {};  // the responder dropped it; it was sent again
     bytes_ += packet.stack.bytes.size();
-    if (bytes_ > options_.most_bytes)
+    if (bytes_ > options_.max_bytes)
       return wrong(fmt::format("the connection's packets are more than {} bytes; play a part of the capture",
-                               options_.most_bytes));
+                               options_.max_bytes));
     if (!resegmenter_) return take(*from, packet, t);
     const End end = *from == 0 ? exchange_.side : tracking::other(exchange_.side);
     Resegmenter::Result cut = resegmenter_->take(packet.stack, {0, end});
@@ -208,7 +208,7 @@ class Builder {
 
   Result<void> build(std::size_t from, Requests& direction) {
     Half &half = halves_[from], &other = halves_[1 - from];
-    direction.packets_again = half.again;
+    direction.retransmitted_packets = half.again;
     const char* const who = from == 0 ? "ours" : "the peer's";
     // The capture may begin within a message: what can be played begins with a message.
     auto at = half.requests.begin();
@@ -427,7 +427,7 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
   exchange.side = options.side.value_or(
       weight(exchange.connection, End::b) > weight(exchange.connection, End::a) ? End::b : End::a);
   if (exchange.is_iwarp()) {
-    if (auto read = detail::read_streams(file, options.most_bytes, exchange); !read)
+    if (auto read = detail::read_streams(file, options.max_bytes, exchange); !read)
       return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
     return exchange;
   }

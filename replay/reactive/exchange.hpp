@@ -78,7 +78,7 @@ struct Requests {
   std::vector<Message> messages;
   std::vector<CapturedAnswer> answers;  ///< in the capture's order
   std::uint32_t psns = 0;               ///< that all messages take
-  std::uint32_t packets_again = 0;      ///< captured request packets that were sent again, and are not replayed
+  std::uint32_t retransmitted_packets = 0;      ///< captured request packets that were sent again, and are not replayed
 };
 
 /// How a stream of iWARP was set up: the MPA frames, whole. RFC 5044, 7.1.1.
@@ -107,7 +107,7 @@ struct ExchangeOptions {
   std::uint32_t connection = 0;         ///< the capture's n-th, from 1; 0: the one with most bytes
   std::optional<tracking::End> side{};  ///< which end is played; nothing: the one that asked for or sent more
   std::uint32_t mtu = 0;                ///< path MTU that messages of RC are cut anew for; 0: the capture's
-  std::size_t most_bytes = std::size_t{1} << 30;  ///< of packets that are kept
+  std::size_t max_bytes = std::size_t{1} << 30;  ///< of packets that are kept
 };
 
 /// What is wrong with a capture, one sentence.

@@ -39,6 +39,6 @@ Result<void> dissect_file(const std::string& file, See see) {
 }
 
 /// Fills in the messages of a connection of iWARP. `exchange` has its connection and side.
-Result<void> read_streams(const std::string& file, std::size_t most_bytes, Exchange& exchange);
+Result<void> read_streams(const std::string& file, std::size_t max_bytes, Exchange& exchange);
 
 }  // namespace rdmawire::replay::reactive::detail

@@ -16,7 +16,7 @@
 namespace rdmawire::replay::reactive {
 
 /// A message that is to be said: of ours, or the answer to a READ of theirs.
-struct StreamSaying {
+struct OutgoingMessage {
   bool answer = false;
   std::size_t message = 0;      ///< of ours; else of theirs
   std::uint32_t sink_stag = 0;  ///< of an answer: where the live peer wants it
@@ -25,7 +25,7 @@ struct StreamSaying {
 
 struct StreamActions {
   std::vector<std::size_t> pokes;
-  std::vector<StreamSaying> sayings;  ///< in this order
+  std::vector<OutgoingMessage> sayings;  ///< in this order
   std::vector<std::size_t> posts;
   std::int64_t wake = std::numeric_limits<std::int64_t>::max();
 };

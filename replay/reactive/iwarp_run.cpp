@@ -291,7 +291,7 @@ class StreamPlayer {
     wake_ = actions.wake;
     for (const std::size_t poke : actions.pokes)
       if (auto done = end_.poke(session_.plan.pokes[poke]); !done) return fail(done.error());
-    for (const StreamSaying& saying : actions.sayings) {
+    for (const OutgoingMessage& saying : actions.sayings) {
       const Requests& requests = saying.answer ? session_.exchange.theirs : session_.exchange.ours;
       const Message& message = requests.messages[saying.message];
       std::uint64_t offset = 0;

@@ -125,7 +125,7 @@ Actions RoceMachine::woken(std::int64_t now) {
   return finish({}, now);
 }
 
-Actions RoceMachine::heard(const Heard& packet, std::int64_t now) {
+Actions RoceMachine::heard(const ReceivedPacket& packet, std::int64_t now) {
   Actions actions;
   const Opcode& op = *packet.t->op;
   if (op.operation == Operation::congestion_notification) {
@@ -156,7 +156,7 @@ Actions RoceMachine::finish(Actions actions, std::int64_t now) {
     if (window_.outstanding() != 0 && !done()) actions.wake = std::min(actions.wake, asked_at_ + options_.retry_after);
     if (resume_ > now) actions.wake = std::min(actions.wake, resume_);
   }
-  for (const Saying& saying : actions.sayings) {
+  for (const OutgoingPacket& saying : actions.sayings) {
     counts_.again += saying.again;
     counts_.made += saying.captured_frame == 0;
   }
@@ -197,7 +197,7 @@ void RoceMachine::go_back(std::uint32_t psn, std::int64_t now) {
   if (waiting.operation == Operation::rdma_read_request) waiting.asked_from = psn - waiting.first.value();
 }
 
-void RoceMachine::take_payload(const Heard& packet, std::size_t index) {
+void RoceMachine::take_payload(const ReceivedPacket& packet, std::size_t index) {
   machines::RcOutstanding& waiting = outstanding_[index];
   const Message& message = exchange_.ours.messages[first_outstanding_ + index];
   const auto at = static_cast<std::uint32_t>(packet.psn - waiting.first);
@@ -218,7 +218,7 @@ void RoceMachine::take_payload(const Heard& packet, std::size_t index) {
                        differs.first - was.begin())});
 }
 
-void RoceMachine::compare_answer(const Heard& packet, const machines::RcProgress& progress) {
+void RoceMachine::compare_answer(const ReceivedPacket& packet, const machines::RcProgress& progress) {
   const tracking::TransportPacket& t = *packet.t;
   const std::uint32_t psn = packet.psn.value();
   const CapturedAnswer* captured = captured_answer(psn);
@@ -245,7 +245,7 @@ void RoceMachine::compare_answer(const Heard& packet, const machines::RcProgress
   if (t.msn.value() != complete) told(false);
 }
 
-void RoceMachine::answered(const Heard& packet, std::int64_t now) {
+void RoceMachine::answered(const ReceivedPacket& packet, std::int64_t now) {
   const tracking::TransportPacket& t = *packet.t;
   if (refused_ || !failure_.empty()) return;
   const auto progress = machines::judge(
@@ -329,7 +329,7 @@ void RoceMachine::say_requests(Actions& actions, std::int64_t now) {
       if (waits == 0) asked_at_ = now;
       progress_at_ = now;
     }
-    Saying saying{.kind = Saying::Kind::request, .message = index, .psn = cursor_, .again = !fresh};
+    OutgoingPacket saying{.kind = OutgoingPacket::Kind::request, .message = index, .psn = cursor_, .again = !fresh};
     if (message.is_read())
       saying.skip = skip;
     else
@@ -356,7 +356,7 @@ void RoceMachine::post(Actions& actions, std::int64_t now) {
 }
 
 void RoceMachine::acknowledge(std::uint32_t psn, std::uint8_t syndrome, std::uint64_t captured, Actions& actions) {
-  actions.sayings.push_back({.kind = Saying::Kind::acknowledge,
+  actions.sayings.push_back({.kind = OutgoingPacket::Kind::acknowledge,
                              .psn = psn,
                              .syndrome = syndrome,
                              .msn = static_cast<std::uint32_t>(counts_.theirs_done),
@@ -368,7 +368,7 @@ void RoceMachine::respond(std::size_t index, std::uint32_t skip, bool again, Act
   const Message& message = exchange_.theirs.messages[index];
   const auto msn = static_cast<std::uint32_t>(index + 1);
   for (std::uint32_t i = skip; i < message.answers.size(); ++i)
-    actions.sayings.push_back({.kind = message.is_read() ? Saying::Kind::read_response : Saying::Kind::atomic_answer,
+    actions.sayings.push_back({.kind = message.is_read() ? OutgoingPacket::Kind::read_response : OutgoingPacket::Kind::atomic_answer,
                                .message = index,
                                .packet = i,
                                .psn = message.first + i,
@@ -379,7 +379,7 @@ void RoceMachine::respond(std::size_t index, std::uint32_t skip, bool again, Act
   acknowledged_ = std::max(acknowledged_, message.end());
 }
 
-void RoceMachine::answer_again(const Heard& packet, Actions& actions) {
+void RoceMachine::answer_again(const ReceivedPacket& packet, Actions& actions) {
   const std::uint32_t psn = packet.psn.value();
   const std::size_t index = message_at(exchange_.theirs.messages, psn);
   if (index >= exchange_.theirs.messages.size()) return;
@@ -392,7 +392,7 @@ void RoceMachine::answer_again(const Heard& packet, Actions& actions) {
   }
 }
 
-void RoceMachine::compare_request(const Heard& packet, const Message& message, std::size_t index) {
+void RoceMachine::compare_request(const ReceivedPacket& packet, const Message& message, std::size_t index) {
   const tracking::TransportPacket& live = *packet.t;
   const CapturedPacket& captured = message.packets[std::min(index, message.packets.size() - 1)];
   const std::uint32_t psn = packet.psn.value();
@@ -409,7 +409,7 @@ void RoceMachine::compare_request(const Heard& packet, const Message& message, s
   if (!std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end())) told(", with other bytes");
 }
 
-void RoceMachine::pass_over(const Heard& packet) {
+void RoceMachine::pass_over(const ReceivedPacket& packet) {
   const std::vector<Message>& messages = exchange_.theirs.messages;
   const std::size_t lost = message_at(messages, expected_);
   if (lost >= messages.size()) return;
@@ -421,7 +421,7 @@ void RoceMachine::pass_over(const Heard& packet) {
     ++counts_.theirs_done;
 }
 
-void RoceMachine::asked(const Heard& packet, Actions& actions, std::int64_t now) {
+void RoceMachine::asked(const ReceivedPacket& packet, Actions& actions, std::int64_t now) {
   const machines::ResponderWindow window{Psn(expected_)};
   const machines::RequestPlace place = window.place(packet.psn);
   if (exchange_.is_unreliable() && place == machines::RequestPlace::ahead) pass_over(packet);

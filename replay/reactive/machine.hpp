@@ -31,7 +31,7 @@ struct MachineOptions {
 };
 
 /// A packet that was heard from the peer.
-struct Heard {
+struct ReceivedPacket {
   const tracking::TransportPacket* t = nullptr;
   Bytes payload{};
   Psn psn{};                ///< relative to the direction of the requests that it belongs to
@@ -39,7 +39,7 @@ struct Heard {
 };
 
 /// A packet that is to be said.
-struct Saying {
+struct OutgoingPacket {
   enum class Kind : std::uint8_t { request, read_response, atomic_answer, acknowledge };
   Kind kind = Kind::request;
   std::size_t message = 0;  ///< of ours, of a request; else of theirs
@@ -54,7 +54,7 @@ struct Saying {
 
 struct Actions {
   std::vector<std::size_t> pokes;  ///< of the plan; to be done first
-  std::vector<Saying> sayings;     ///< in this order
+  std::vector<OutgoingPacket> sayings;     ///< in this order
   std::vector<std::size_t> posts;  ///< messages of theirs that the peer's consumer is to post, in this order
   std::int64_t wake = std::numeric_limits<std::int64_t>::max();
 };
@@ -74,7 +74,7 @@ class RoceMachine {
   RoceMachine(const Exchange& exchange, const MemoryPlan& plan, const MachineOptions& options);
 
   Actions start(std::int64_t now);
-  Actions heard(const Heard& packet, std::int64_t now);
+  Actions heard(const ReceivedPacket& packet, std::int64_t now);
   Actions woken(std::int64_t now);
 
   /// Everything was played, and answered.
@@ -99,9 +99,9 @@ class RoceMachine {
 
  private:
   // As requester.
-  void answered(const Heard& packet, std::int64_t now);
-  void take_payload(const Heard& packet, std::size_t index);
-  void compare_answer(const Heard& packet, const machines::RcProgress& progress);
+  void answered(const ReceivedPacket& packet, std::int64_t now);
+  void take_payload(const ReceivedPacket& packet, std::size_t index);
+  void compare_answer(const ReceivedPacket& packet, const machines::RcProgress& progress);
   void go_back(std::uint32_t psn, std::int64_t now);
   void settle(std::uint32_t through, std::int64_t now);
   void say_requests(Actions& actions, std::int64_t now);
@@ -112,11 +112,11 @@ class RoceMachine {
   [[nodiscard]] std::uint32_t insisted(std::uint32_t psn) const;
 
   // As responder.
-  void asked(const Heard& packet, Actions& actions, std::int64_t now);
+  void asked(const ReceivedPacket& packet, Actions& actions, std::int64_t now);
   /// UC: what the peer sent from expected_ on, up to `psn`, is lost.
-  void pass_over(const Heard& packet);
-  void compare_request(const Heard& packet, const Message& message, std::size_t index);
-  void answer_again(const Heard& packet, Actions& actions);
+  void pass_over(const ReceivedPacket& packet);
+  void compare_request(const ReceivedPacket& packet, const Message& message, std::size_t index);
+  void answer_again(const ReceivedPacket& packet, Actions& actions);
   void respond(std::size_t message, std::uint32_t skip, bool again, Actions& actions);
   void acknowledge(std::uint32_t psn, std::uint8_t syndrome, std::uint64_t captured, Actions& actions);
   void post(Actions& actions, std::int64_t now);

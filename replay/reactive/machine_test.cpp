@@ -75,7 +75,7 @@ struct Talk {
 
 std::vector<std::uint32_t> psns(const Actions& actions) {
   std::vector<std::uint32_t> all;
-  for (const Saying& saying : actions.sayings) all.push_back(saying.psn);
+  for (const OutgoingPacket& saying : actions.sayings) all.push_back(saying.psn);
   return all;
 }
 
@@ -108,10 +108,10 @@ TEST(RoceMachine, SaysNothingBeforeThePeerHasDoneWhatCameBefore) {
   EXPECT_THAT(talk.hear_request(0, Position::first, false).sayings, IsEmpty());
   const Actions answered = talk.hear_request(1, Position::last, true);
   ASSERT_THAT(answered.sayings, SizeIs(2));
-  EXPECT_EQ(answered.sayings[0].kind, Saying::Kind::acknowledge);
+  EXPECT_EQ(answered.sayings[0].kind, OutgoingPacket::Kind::acknowledge);
   EXPECT_EQ(answered.sayings[0].psn, 1U);
   EXPECT_EQ(answered.sayings[0].msn, 1U);
-  EXPECT_EQ(answered.sayings[1].kind, Saying::Kind::request);
+  EXPECT_EQ(answered.sayings[1].kind, OutgoingPacket::Kind::request);
   EXPECT_EQ(answered.sayings[1].psn, 2U);
 }
 

@@ -41,12 +41,12 @@ std::optional<std::size_t> MemoryPlan::poke_of(std::size_t message) const {
   return static_cast<std::size_t>(found - pokes.begin());
 }
 
-tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t most_bytes) {
+tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t max_bytes) {
   MemoryPlan plan;
   std::uint64_t bytes = 0;
   const auto too_much = [&](const std::string& what) {
     return tl::unexpected(
-        fmt::format("{}: more than {} bytes of the device's memory; play a smaller part", what, most_bytes));
+        fmt::format("{}: more than {} bytes of the device's memory; play a smaller part", what, max_bytes));
   };
   std::map<std::uint32_t, Extent> extents;
   for (const Message& message : exchange.ours.messages) {
@@ -60,7 +60,7 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
   }
   for (const auto& [key, extent] : extents) {
     const std::uint64_t size = rounded(extent.to - extent.from, page);
-    if (size > most_bytes - bytes) return too_much(fmt::format("the region with key {:#x}", key));
+    if (size > max_bytes - bytes) return too_much(fmt::format("the region with key {:#x}", key));
     bytes += size;
     plan.regions.push_back(
         {.key = key, .base = extent.from, .initial = ByteVector(size), .expected = ByteVector(size), .known = {}});
@@ -107,7 +107,7 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
     plan.outbox.push_back({plan.outbox_bytes, message.length});
     plan.outbox_bytes += rounded(std::max<std::uint64_t>(message.length, 1), slot_unit);
   }
-  if (plan.inbox_bytes > most_bytes - bytes || plan.outbox_bytes > most_bytes - bytes - plan.inbox_bytes)
+  if (plan.inbox_bytes > max_bytes - bytes || plan.outbox_bytes > max_bytes - bytes - plan.inbox_bytes)
     return too_much("what is received and sent");
   return plan;
 }

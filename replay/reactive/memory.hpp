@@ -47,8 +47,8 @@ struct MemoryPlan {
   [[nodiscard]] std::optional<std::size_t> poke_of(std::size_t message) const;
 };
 
-/// An error, one sentence: the capture names more memory than `most_bytes`.
-tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t most_bytes);
+/// An error, one sentence: the capture names more memory than `max_bytes`.
+tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t max_bytes);
 
 /// What an atomic leaves behind. IBTA vol 1, 9.4.5.
 std::uint64_t after_atomic(const Message& message, std::uint64_t original);

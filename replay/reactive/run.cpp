@@ -64,7 +64,7 @@ class RocePlayer {
     auto received = wire_.receive(until);
     if (!received) return session_.fail(received.error().message);
     if (*received) arrived((*received)->frame, (*received)->time);
-    let_go();
+    release_calls();
     if (wire_.now() >= wake_) perform(machine_.woken(wire_.now()));
     if (auto kept = end_.keep_receiving(machine_.counts().ours_done); !kept) session_.fail(kept.error());
   }
@@ -106,7 +106,7 @@ class RocePlayer {
     wake_ = actions.wake;
     for (const std::size_t poke : actions.pokes)
       if (auto done = end_.poke(session_.plan.pokes[poke]); !done) return session_.fail(done.error());
-    for (const Saying& saying : actions.sayings) {
+    for (const OutgoingPacket& saying : actions.sayings) {
       auto frame = encoder_.encode(saying);
       if (!frame) return session_.fail(frame.error());
       const std::int64_t now = wire_.now();
@@ -137,7 +137,7 @@ class RocePlayer {
       heard_.push_back(std::move(one.bytes));
   }
 
-  void let_go() {
+  void release_calls() {
     const std::int64_t now = wire_.now();
     leave(faults_.due(now), now, "sent");
     while (!later_.empty() && later_.begin()->first <= now) {

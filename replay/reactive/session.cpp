@@ -16,7 +16,7 @@ Session::Session(const Exchange& of, const LiveDevice& with, const RunOptions& h
   report.notes = of.notes;
   report.ours.all = of.ours.messages.size();
   report.theirs.all = of.theirs.messages.size();
-  const std::uint32_t again = of.ours.packets_again + of.theirs.packets_again;
+  const std::uint32_t again = of.ours.retransmitted_packets + of.theirs.retransmitted_packets;
   if (again != 0)
     report.notes.push_back(fmt::format("{} captured packets were sent again; each is played once", again));
 }

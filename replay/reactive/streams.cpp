@@ -21,7 +21,7 @@ bool is_end(const tracking::ConnectionEnd& end, const tracking::Endpoint& endpoi
 
 class StreamBuilder {
  public:
-  StreamBuilder(Exchange& exchange, std::size_t most_bytes) : exchange_(exchange), most_bytes_(most_bytes) {
+  StreamBuilder(Exchange& exchange, std::size_t max_bytes) : exchange_(exchange), most_bytes_(max_bytes) {
     const std::size_t us = static_cast<std::size_t>(exchange.side);
     ends_ = {exchange.connection.ends[us], exchange.connection.ends[1 - us]};
     exchange_.mpa.emplace();
@@ -179,8 +179,8 @@ class StreamBuilder {
 
 }  // namespace
 
-Result<void> read_streams(const std::string& file, std::size_t most_bytes, Exchange& exchange) {
-  StreamBuilder builder(exchange, most_bytes);
+Result<void> read_streams(const std::string& file, std::size_t max_bytes, Exchange& exchange) {
+  StreamBuilder builder(exchange, max_bytes);
   if (auto read = dissect_file(file, [&](const tracking::Packet& packet) { return builder.add(packet); }); !read)
     return read;
   return builder.finish();

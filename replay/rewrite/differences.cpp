@@ -6,14 +6,14 @@ namespace {
 
 std::string value_of(const Field& field, const std::uint8_t* header) {
   std::string text;
-  faces::append_value(text, field, header, faces::Hex::shortest);
+  output::append_value(text, field, header, output::Hex::shortest);
   return text;
 }
 std::string bytes_of(Bytes bytes) {
   std::string text;
   if (!bytes.empty()) {
     text = "0x";
-    faces::append_bytes(text, bytes);
+    output::append_bytes(text, bytes);
   }
   return text;
 }

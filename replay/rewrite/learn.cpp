@@ -195,8 +195,8 @@ struct FlowLearner::State final : tracking::Sink {
     }
   }
 
-  void connection(const tracking::Connection& c, tracking::Farewell farewell) override {
-    learnt.forgotten += farewell == tracking::Farewell::evicted;
+  void connection(const tracking::Connection& c, tracking::CloseReason farewell) override {
+    learnt.forgotten += farewell == tracking::CloseReason::evicted;
     Found f{c, {}};
     if (const auto s = seen.find(c.id); s != seen.end()) {
       f.seen = std::move(s->second);

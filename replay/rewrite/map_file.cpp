@@ -38,12 +38,12 @@ constexpr Number qp_number{0xffffff, true}, psn_number{0xffffffff}, msn_number{0
 
 std::optional<PortAddress> parse_address(std::string_view text) {
   if (text.starts_with("LID ")) {
-    const auto lid = faces::parse_number(text.substr(4));
+    const auto lid = output::parse_number(text.substr(4));
     if (!lid || *lid == 0 || *lid > 0xffff) return std::nullopt;
     return PortAddress::of_lid(static_cast<std::uint16_t>(*lid));
   }
   const auto sixteen =
-      faces::parse_ipv4(text) ? faces::parse_ipv6("::ffff:" + std::string(text)) : faces::parse_ipv6(text);
+      output::parse_ipv4(text) ? output::parse_ipv6("::ffff:" + std::string(text)) : output::parse_ipv6(text);
   if (!sixteen) return std::nullopt;
   return PortAddress::of_gid(sixteen->data());
 }
@@ -52,7 +52,7 @@ std::string mac_text(std::uint64_t mac) {
   std::uint8_t six[6];
   store_be(six, 6, mac);
   std::string out;
-  faces::append_mac(out, six);
+  output::append_mac(out, six);
   return out;
 }
 
@@ -85,7 +85,7 @@ class MapReader {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
       std::string list;
       for (const std::string_view candidate : known) {
-        if (faces::edit_distance(name, candidate, 2) <= 2)
+        if (output::edit_distance(name, candidate, 2) <= 2)
           throw Wrong{at + "/" + escaped(name),
                       fmt::format("there is no such member; did you mean \"{}\"?", candidate)};
         list += fmt::format("{}{}", list.empty() ? "" : ", ", candidate);
@@ -115,7 +115,7 @@ class MapReader {
   static std::uint64_t number(const json& value, const std::string& at, const Number& kind) {
     std::optional<std::uint64_t> n;
     if (value.is_number_unsigned()) n = value.get<std::uint64_t>();
-    if (value.is_string()) n = faces::parse_number(value.get_ref<const std::string&>());
+    if (value.is_string()) n = output::parse_number(value.get_ref<const std::string&>());
     if (!n) throw Wrong{at, fmt::format("a number belongs here (77, or text: \"0x4d\"), not {}", shown(value))};
     if (*n > kind.most) throw Wrong{at, fmt::format("{} is more than {}", *n, kind.most)};
     return *n;
@@ -128,7 +128,7 @@ class MapReader {
     return *parsed;
   }
   static std::uint64_t mac(const json& value, const std::string& at) {
-    const auto parsed = value.is_string() ? faces::parse_mac(value.get_ref<const std::string&>()) : std::nullopt;
+    const auto parsed = value.is_string() ? output::parse_mac(value.get_ref<const std::string&>()) : std::nullopt;
     if (!parsed) throw Wrong{at, fmt::format("a MAC belongs here (\"52:54:00:00:00:02\"), not {}", shown(value))};
     return *parsed;
   }
@@ -304,7 +304,7 @@ class MapWriter {
     const bool iwarp = c.service == Service::iwarp;
     begin("\n      ");
     member("name");
-    faces::append_json_string(out_, c.name);
+    output::append_json_string(out_, c.name);
     member("service");
     for (const auto& [name, service] : services)
       if (service == c.service) out_ += fmt::format("\"{}\"", name);
@@ -425,11 +425,11 @@ struct Assignment {
     const std::size_t slash = text.rfind('/');
     const std::string_view first = text.substr(0, slash);
     if (slash != std::string_view::npos) {
-      name.qp = faces::parse_number(text.substr(slash + 1));
+      name.qp = output::parse_number(text.substr(slash + 1));
       name.address = parse_address(first);
       return name.qp && name.address ? std::optional(name) : std::nullopt;
     }
-    name.qp = faces::parse_number(first);
+    name.qp = output::parse_number(first);
     if (!name.qp) name.address = parse_address(first);
     return name.qp || name.address ? std::optional(name) : std::nullopt;
   }
@@ -460,9 +460,9 @@ struct Assignment {
     return {};
   }
   [[nodiscard]] Result mac() const {
-    const auto to = faces::parse_mac(right);
+    const auto to = output::parse_mac(right);
     if (!to) return fail("a MAC stands on the right");
-    if (const auto from = faces::parse_mac(left)) {
+    if (const auto from = output::parse_mac(left)) {
       std::size_t changed = 0;
       for (MappedConnection& c : map.connections)
         for (MappedEnd& end : c.ends)
@@ -487,7 +487,7 @@ struct Assignment {
   [[nodiscard]] Result of_end(std::uint64_t most, Set set) const {
     const auto name = end_name(left);
     if (!name) return fail("an end stands on the left: QP, ADDRESS/QP or ADDRESS");
-    const auto value = faces::parse_number(right);
+    const auto value = output::parse_number(right);
     if (!value || *value > most) return fail(fmt::format("a number up to {} stands on the right", most));
     std::size_t unknown = 0;
     const std::size_t changed =
@@ -498,12 +498,12 @@ struct Assignment {
   }
   template <class T, class Member>
   [[nodiscard]] Result of_connections(std::uint64_t most, Member member) const {
-    const auto to = right == "none" && kind == "vlan" ? MappedVlan::untagged : faces::parse_number(right);
+    const auto to = right == "none" && kind == "vlan" ? MappedVlan::untagged : output::parse_number(right);
     if (!to || (*to > most && *to != MappedVlan::untagged))
       return fail(fmt::format("a number up to {} stands on the right", most));
     std::optional<std::uint64_t> from;
     if (left != "*") {
-      from = left == "none" && kind == "vlan" ? MappedVlan::untagged : faces::parse_number(left);
+      from = left == "none" && kind == "vlan" ? MappedVlan::untagged : output::parse_number(left);
       if (!from) return fail("a number or * stands on the left");
     }
     std::size_t changed = 0;
@@ -517,14 +517,14 @@ struct Assignment {
   }
   [[nodiscard]] Result rkey() const {
     const std::size_t at_left = left.find('@'), at_right = right.find('@');
-    const auto key = faces::parse_number(left.substr(0, at_left)),
-               live = faces::parse_number(right.substr(0, at_right));
+    const auto key = output::parse_number(left.substr(0, at_left)),
+               live = output::parse_number(right.substr(0, at_right));
     if (!key || !live || *key > 0xffffffff || *live > 0xffffffff)
       return fail("a key stands on either side: KEY or KEY@BASE");
     std::optional<std::uint64_t> base, live_base;
-    if (at_left != std::string_view::npos && !(base = faces::parse_number(left.substr(at_left + 1))))
+    if (at_left != std::string_view::npos && !(base = output::parse_number(left.substr(at_left + 1))))
       return fail("behind @ stands the captured base");
-    if (at_right != std::string_view::npos && !(live_base = faces::parse_number(right.substr(at_right + 1))))
+    if (at_right != std::string_view::npos && !(live_base = output::parse_number(right.substr(at_right + 1))))
       return fail("behind @ stands the live base");
     std::size_t changed = 0;
     for (MappedConnection& c : map.connections)
@@ -601,7 +601,7 @@ tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
     return a.of_connections<std::uint16_t>(
         0xfff, [](MappedConnection & c) -> auto& { return c.vlan.id; });
   if (a.kind == "mtu") {
-    const auto mtu = faces::parse_number(a.right);
+    const auto mtu = output::parse_number(a.right);
     if (!mtu || *mtu < 256 || *mtu > 4096 || (*mtu & (*mtu - 1)))
       return a.fail("a path MTU stands on the right: 256, 512, 1024, 2048, 4096");
     return a.of_connections<std::uint32_t>(

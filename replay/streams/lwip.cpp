@@ -215,7 +215,7 @@ bool Stack::start() {
   number_ = *number;
   inside_ = Stacks::inside(number_, options_.address.v6);
   if (!Stacks::set_up(interface_, inside_)) return false;
-  StationOutput output;
+  SimulatedHostOutput output;
   host_.announce(output);
   say(output);
   reader_ = std::thread([this] { read(); });
@@ -261,9 +261,9 @@ err_t Stack::accepted(void* port_of, tcp_pcb* pcb, err_t error) {
   return ERR_OK;
 }
 
-void Stack::say(const StationOutput& output) {
+void Stack::say(const SimulatedHostOutput& output) {
   std::vector<Outgoing> frames;
-  for (const StationOutput::Frame& frame : output.frames) frames.push_back({frame.bytes, 0});
+  for (const SimulatedHostOutput::Frame& frame : output.frames) frames.push_back({frame.bytes, 0});
   if (const auto sent = send_all(*wire_, frames, wire_->now() + patience); !sent) trouble_ = sent.error();
 }
 
@@ -338,7 +338,7 @@ void Stack::read() {
       } else if (*received && !(*received)->own) {
         arrived(**received);
       }
-      StationOutput output;
+      SimulatedHostOutput output;
       if (host_.wakes() <= wire_->now()) host_.woken(wire_->now(), output);
       say(output);
     }
@@ -348,7 +348,7 @@ void Stack::read() {
 }
 
 void Stack::arrived(const Received& received) {
-  StationOutput output;
+  SimulatedHostOutput output;
   if (host_.takes(received.frame, received.time, output)) {
     say(output);
     return;

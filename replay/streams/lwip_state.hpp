@@ -152,11 +152,11 @@ class Stack {
   [[nodiscard]] std::int64_t time() const { return input_time_.value_or(now()); }
   [[nodiscard]] const TcpOverWireOptions& options() const { return options_; }
   Host& host() { return host_; }
-  void say(const StationOutput& output);
+  void say(const SimulatedHostOutput& output);
   /// Why the last frame did not leave.
   [[nodiscard]] const std::optional<WireError>& trouble() const { return trouble_; }
   void forget_trouble() { trouble_.reset(); }
-  void restrain(Restraint restraint) { restrained_.emplace(*wire_, std::move(restraint)); }
+  void restrain(SendLimits restraint) { restrained_.emplace(*wire_, std::move(restraint)); }
 
   /// A new end with our address and a port; 0: one that is free. nullptr: the port is in use.
   tcp_pcb* bound(std::uint16_t port);
@@ -183,7 +183,7 @@ class Stack {
 
   const TcpOverWireOptions options_;
   const std::unique_ptr<Wire> wire_;
-  std::optional<RestrainedWire> restrained_;  ///< in front of it
+  std::optional<LimitedWire> restrained_;  ///< in front of it
   Host host_;
   std::uint16_t number_ = 0;
   IpAddress inside_;

@@ -148,7 +148,7 @@ class HostOverWire final : public TcpOverWire {
   WireResult<MacAddress> resolve(const IpAddress& address, std::int64_t deadline) override {
     {
       const Core core;
-      StationOutput output;
+      SimulatedHostOutput output;
       stack_.host().resolve(address, now(), output);
       stack_.say(output);
     }
@@ -163,7 +163,7 @@ class HostOverWire final : public TcpOverWire {
                                     with_trouble(fmt::format("{}: nobody answers for {}; is it up, and on this link?",
                                                              name(), to_string(address)))});
   }
-  void restrain(Restraint restraint) override {
+  void restrain(SendLimits restraint) override {
     const Core core;
     stack_.restrain(std::move(restraint));
   }

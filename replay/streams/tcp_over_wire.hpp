@@ -39,7 +39,7 @@ class TcpOverWire : public TcpHost {
   /// The MAC of an address on the link. WireError::Kind::missing when nobody answers for it until `deadline`.
   virtual WireResult<MacAddress> resolve(const IpAddress& address, std::int64_t deadline) = 0;
   /// From now on frames of TCP keep to that; answers to ARP, neighbour discovery and ping are not held to it.
-  virtual void restrain(Restraint restraint) = 0;
+  virtual void restrain(SendLimits restraint) = 0;
   /// Frames that take_passed() could not keep, since the host began.
   [[nodiscard]] virtual std::uint64_t passed_lost() const = 0;
 };

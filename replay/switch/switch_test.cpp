@@ -42,7 +42,7 @@ struct Net {
     std::vector<std::unique_ptr<Wire>> ports;
     for (std::size_t i = 0; i < hosts_count; ++i) {
       auto [port, host] =
-          make_wire_pair({.name = "p" + std::to_string(i), .frames = host_queue, .most_bytes = 65'536});
+          make_wire_pair({.name = "p" + std::to_string(i), .frames = host_queue, .max_bytes = 65'536});
       ports.push_back(std::move(port));
       hosts.push_back(std::move(host));
     }
@@ -192,7 +192,7 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
 TEST(Switch, FramesThatWaitInAWireAreNotForgotten) {
   class Burst final : public Wire {
    public:
-    Burst() { capabilities_.most_bytes = 100; }
+    Burst() { capabilities_.max_bytes = 100; }
     [[nodiscard]] const std::string& name() const override { return name_; }
     [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
     [[nodiscard]] int descriptor() const override { return arrival_.get(); }
@@ -214,7 +214,7 @@ TEST(Switch, FramesThatWaitInAWireAreNotForgotten) {
     std::vector<std::uint8_t> frame_ = frame_of(broadcast, 0x02, 1);
     int left_ = 0;
   };
-  auto [port, host] = make_wire_pair({.name = "p", .frames = 2000, .most_bytes = 100});
+  auto [port, host] = make_wire_pair({.name = "p", .frames = 2000, .max_bytes = 100});
   std::vector<std::unique_ptr<Wire>> wires;
   wires.push_back(std::make_unique<Burst>());
   wires.push_back(std::move(port));

@@ -75,7 +75,7 @@ void BackgroundWire::read() {
     const std::scoped_lock lock(mutex_);
     if (!received) {
       failed_ = received.error();
-    } else if (waiting_bytes_ + (*received)->frame.size() > options_.most_bytes) {
+    } else if (waiting_bytes_ + (*received)->frame.size() > options_.max_bytes) {
       ++counters_.dropped;
       continue;
     } else {

@@ -9,7 +9,7 @@
 namespace rdmawire::replay {
 
 struct BackgroundOptions {
-  std::size_t most_bytes =
+  std::size_t max_bytes =
       256U << 20;  ///< of frames that wait for receive(); what arrives beyond is dropped, and counted
 };
 

@@ -64,7 +64,7 @@ TEST(BackgroundWire, TellsWhenThereIsSomething) {
 
 TEST(BackgroundWire, KeepsSoMuchAndCountsTheRest) {
   auto [a, b] = make_wire_pair();
-  const auto wire = read_in_background(std::move(b), {.most_bytes = 128});
+  const auto wire = read_in_background(std::move(b), {.max_bytes = 128});
   for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(a->send(numbered(i)));
   const std::int64_t until = wire->now() + 5 * second;
   while (wire->counters().dropped < 3 && wire->now() < until) std::this_thread::yield();

@@ -6,10 +6,10 @@
 
 namespace rdmawire::replay {
 
-EmbeddedWire::EmbeddedWire(Station& station, EmbeddedWireOptions options)
+EmbeddedWire::EmbeddedWire(SimulatedHost& station, EmbeddedWireOptions options)
     : station_(station), options_(std::move(options)) {
-  capabilities_.most_bytes = options_.most_bytes;
-  capabilities_.least_bytes = 14;
+  capabilities_.max_bytes = options_.max_bytes;
+  capabilities_.min_bytes = 14;
   capabilities_.batch = 64;
   capabilities_.paces = true;
   capabilities_.virtual_time = true;
@@ -20,10 +20,10 @@ WireResult<std::size_t> EmbeddedWire::send(std::span<const Outgoing> frames) {
   std::size_t sent = 0;
   for (const Outgoing& outgoing : frames) {
     if (to_station_.size() >= options_.frames) break;
-    if (outgoing.frame.size() < capabilities_.least_bytes || outgoing.frame.size() > capabilities_.most_bytes) {
+    if (outgoing.frame.size() < capabilities_.min_bytes || outgoing.frame.size() > capabilities_.max_bytes) {
       if (sent > 0) break;
       return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}", name(),
-                                       outgoing.frame.size(), capabilities_.least_bytes, capabilities_.most_bytes));
+                                       outgoing.frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
     }
     last_sent_ = std::max({outgoing.time, now_, last_sent_});
     to_station_.push_back({{outgoing.frame.begin(), outgoing.frame.end()}, last_sent_ + options_.delay});
@@ -34,9 +34,9 @@ WireResult<std::size_t> EmbeddedWire::send(std::span<const Outgoing> frames) {
   return sent;
 }
 
-void EmbeddedWire::take(StationOutput& output) {
-  for (StationOutput::Frame& frame : output.frames) {
-    if (frame.bytes.size() > options_.most_bytes || from_station_.size() >= options_.frames) {
+void EmbeddedWire::take(SimulatedHostOutput& output) {
+  for (SimulatedHostOutput::Frame& frame : output.frames) {
+    if (frame.bytes.size() > options_.max_bytes || from_station_.size() >= options_.frames) {
       ++counters_.dropped;
       continue;
     }
@@ -48,16 +48,16 @@ void EmbeddedWire::take(StationOutput& output) {
 WireResult<std::optional<Received>> EmbeddedWire::receive(std::int64_t deadline) {
   if (closed_) return tl::unexpected(closed_error(name()));
   deadline = std::max(deadline, now_);
-  StationOutput output;
+  SimulatedHostOutput output;
   std::int64_t woken_at = -1;
   std::size_t wakes = 0;
   for (;;) {
     // At one time first what arrives here, then what arrives there, then the alarm clock.
-    const std::int64_t here = from_station_.empty() ? Station::never : from_station_.begin()->first;
-    const std::int64_t there = to_station_.empty() ? Station::never : to_station_.front().time;
+    const std::int64_t here = from_station_.empty() ? SimulatedHost::never : from_station_.begin()->first;
+    const std::int64_t there = to_station_.empty() ? SimulatedHost::never : to_station_.front().time;
     const std::int64_t alarm = std::max(now_, station_.wakes());
     const std::int64_t next = std::min({here, there, alarm});
-    if (next == Station::never || next > deadline) {
+    if (next == SimulatedHost::never || next > deadline) {
       if (deadline != forever) now_ = deadline;
       return std::nullopt;
     }
@@ -70,7 +70,7 @@ WireResult<std::optional<Received>> EmbeddedWire::receive(std::int64_t deadline)
       return Received{current_, here, static_cast<std::uint32_t>(current_.size()), false};
     }
     if (there == next) {
-      const StationOutput::Frame frame = std::move(to_station_.front());
+      const SimulatedHostOutput::Frame frame = std::move(to_station_.front());
       to_station_.pop_front();
       station_.arrived(frame.bytes, now_, output);
     } else {

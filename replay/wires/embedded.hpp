@@ -13,7 +13,7 @@ namespace rdmawire::replay {
 struct EmbeddedWireOptions {
   std::string name = "embedded";
   std::int64_t delay = 0;              ///< nanoseconds on the way, in each direction
-  std::uint32_t most_bytes = 65'536;  ///< of a frame; a station's longer ones are lost
+  std::uint32_t max_bytes = 65'536;  ///< of a frame; a station's longer ones are lost
   std::size_t frames = 65'536;         ///< that wait in each direction at most
   /// How often the station may be woken without that time goes on: more is an error of the station.
   std::size_t wakes_at_once = 100'000;
@@ -24,7 +24,7 @@ struct EmbeddedWireOptions {
 class EmbeddedWire final : public Wire {
  public:
   /// `station` must outlive the wire.
-  explicit EmbeddedWire(Station& station, EmbeddedWireOptions options = {});
+  explicit EmbeddedWire(SimulatedHost& station, EmbeddedWireOptions options = {});
 
   [[nodiscard]] const std::string& name() const override { return options_.name; }
   [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
@@ -37,15 +37,15 @@ class EmbeddedWire final : public Wire {
   void close() override { closed_ = true; }
 
  private:
-  void take(StationOutput& output);
+  void take(SimulatedHostOutput& output);
 
-  Station& station_;
+  SimulatedHost& station_;
   EmbeddedWireOptions options_;
   WireCapabilities capabilities_;
   WireCounters counters_;
   std::int64_t now_ = 0;
   std::int64_t last_sent_ = 0;
-  std::deque<StationOutput::Frame> to_station_;                          ///< by time: they leave in their order
+  std::deque<SimulatedHostOutput::Frame> to_station_;                          ///< by time: they leave in their order
   std::multimap<std::int64_t, std::vector<std::uint8_t>> from_station_;  ///< by time of arrival
   std::vector<std::uint8_t> current_;
   bool closed_ = false;

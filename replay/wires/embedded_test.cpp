@@ -9,14 +9,14 @@ namespace rdmawire::replay {
 namespace {
 
 // Answers each frame after a millisecond, and calls once at `alarm`.
-class Echo final : public Station {
+class Echo final : public SimulatedHost {
  public:
-  void arrived(Bytes frame, std::int64_t time, StationOutput& output) override {
+  void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) override {
     arrivals.push_back(time);
     output.send({frame.begin(), frame.end()}, time + 1'000'000);
   }
   [[nodiscard]] std::int64_t wakes() const override { return alarm; }
-  void woken(std::int64_t time, StationOutput& output) override {
+  void woken(std::int64_t time, SimulatedHostOutput& output) override {
     woken_at.push_back(time);
     output.send(std::vector<std::uint8_t>(20, 0xaa));
     if (!stubborn) alarm = never;
@@ -41,7 +41,7 @@ TEST(EmbeddedWire, TheClockJumpsToTheNextFrame) {
 
 TEST(EmbeddedWire, FramesReachTheStationAtTheirTimeNotBefore) {
   Echo echo;
-  EmbeddedWire wire(echo, {.name = "e", .delay = 500, .most_bytes = 1500, .frames = 10, .wakes_at_once = 10});
+  EmbeddedWire wire(echo, {.name = "e", .delay = 500, .max_bytes = 1500, .frames = 10, .wakes_at_once = 10});
   const std::vector<std::uint8_t> frame(14, 1);
   const std::array frames{Outgoing{frame, 5'000'000}, Outgoing{frame, 2}};
   ASSERT_EQ(wire.send(frames).value(), 2U);
@@ -66,8 +66,8 @@ TEST(EmbeddedWire, AnAlarmRingsWithinAWaitAndTimeZeroAsksOnlyForWhatIsThere) {
 }
 
 TEST(EmbeddedWire, AStationThatLetsNoTimePassIsAnError) {
-  class Stuck final : public Station {
-    void arrived(Bytes, std::int64_t, StationOutput&) override {}
+  class Stuck final : public SimulatedHost {
+    void arrived(Bytes, std::int64_t, SimulatedHostOutput&) override {}
     [[nodiscard]] std::int64_t wakes() const override { return 5; }
   } stuck;
   EmbeddedWire wire(stuck);
@@ -78,7 +78,7 @@ TEST(EmbeddedWire, AStationThatLetsNoTimePassIsAnError) {
 
 TEST(EmbeddedWire, QueuesAreBounded) {
   Echo echo;
-  EmbeddedWire wire(echo, {.name = "e", .delay = 0, .most_bytes = 100, .frames = 4, .wakes_at_once = 10});
+  EmbeddedWire wire(echo, {.name = "e", .delay = 0, .max_bytes = 100, .frames = 4, .wakes_at_once = 10});
   const std::vector<std::uint8_t> frame(14, 1);
   const std::vector<Outgoing> ten(10, Outgoing{frame, 0});
   EXPECT_EQ(wire.send(ten).value(), 4U);

@@ -2,7 +2,7 @@
 """The stand-in for libibverbs, as other people's programs see it: ibv_devinfo, perftest's raw_ethernet_bw, and
 rdma-core's own tests of raw-packet queue pairs, from Debian's packages, run on it unchanged.
 
-usage: stand_in_test.py LIBRARY
+usage: fake_verbs_test.py LIBRARY
 
 Everything happens in a network namespace of its own. Exit status 0 passed, 1 failed, 77 skipped, with the reason.
 """

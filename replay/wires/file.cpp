@@ -12,7 +12,7 @@ namespace rdmawire::replay {
 namespace {
 
 // More than the writer's snap length would be said to be cut.
-constexpr std::uint32_t most_bytes = 262'144;
+constexpr std::uint32_t max_bytes = 262'144;
 // The writer loses no more of what it has taken than it buffers, which is less than this.
 constexpr std::uint64_t most_buffered = 4 << 20;
 
@@ -30,7 +30,7 @@ class FileWire : public Wire {
  public:
   explicit FileWire(const FileWireOptions& options) : name_(name_of(options)) {
     capabilities_.link = options.link;
-    capabilities_.most_bytes = most_bytes;
+    capabilities_.max_bytes = max_bytes;
     capabilities_.batch = 64;
     capabilities_.paces = true;
     capabilities_.virtual_time = true;
@@ -97,10 +97,10 @@ class WrittenFile final : public FileWire {
  private:
   WireResult<void> write(const Outgoing& frame) {
     const std::int64_t time = frame.time == 0 ? now_ : frame.time;
-    if (frame.frame.size() > most_bytes || time < 0)
+    if (frame.frame.size() > max_bytes || time < 0)
       return tl::unexpected(wire_error(WireError::Kind::frame, 0,
                                        "{}: a frame of {} bytes at {} ns; it takes at most {}, from 1970 on", name_,
-                                       frame.frame.size(), time, most_bytes));
+                                       frame.frame.size(), time, max_bytes));
     captures::Record record;
     record.bytes = frame.frame;
     record.time = time;
@@ -157,7 +157,7 @@ class ReadFile final : public FileWire {
     if (record_.link != capabilities_.link)
       return tl::unexpected(
           unable(fmt::format("receiving: frame {} is of link type {}, those before it of {}", record_.number,
-                             faces::link_name(record_.link), faces::link_name(capabilities_.link))));
+                             output::link_name(record_.link), output::link_name(capabilities_.link))));
     if (record_.time > deadline) {
       now_ = std::max(now_, deadline);
       return std::nullopt;

@@ -111,7 +111,7 @@ WireResult<void> Interface::check_link() {
   return {};
 }
 
-std::size_t Interface::most_bytes(Bytes frame, std::size_t most) {
+std::size_t Interface::max_bytes(Bytes frame, std::size_t most) {
   const std::uint64_t type = frame.size() >= Ethernet::size ? load_be<2>(frame.data() + 12) : 0;
   return type == ETH_P_8021Q || type == ETH_P_8021AD ? most : most - Vlan::size;
 }

@@ -30,7 +30,7 @@ class Interface {
   /// millisecond.
   [[nodiscard]] WireResult<void> check_link();
   /// Most bytes that this very frame may have: of `most`, the last four are for a VLAN tag alone.
-  static std::size_t most_bytes(Bytes frame, std::size_t most);
+  static std::size_t max_bytes(Bytes frame, std::size_t most);
   /// A frame that is not of `least` to `most` bytes; `of` says where these come from.
   [[nodiscard]] WireError wrong_length(Bytes frame, std::size_t least, std::size_t most, std::string_view of) const;
   /// It still exists; asked anew each time.

@@ -12,13 +12,13 @@ constexpr std::uint64_t group_bit = 1ULL << 40;
 
 }  // namespace
 
-RestrainedWire::RestrainedWire(Wire& next, Restraint restraint)
+LimitedWire::LimitedWire(Wire& next, SendLimits restraint)
     : ForwardingWire(next), restraint_(std::move(restraint)) {
   constexpr std::int64_t second = 1'000'000'000;
   if (restraint_.frames_per_second != 0) interval_ = std::max<std::int64_t>(1, second / restraint_.frames_per_second);
 }
 
-bool RestrainedWire::may_go(Bytes frame) const {
+bool LimitedWire::may_go(Bytes frame) const {
   if (frame.size() < address_bytes) return true;  // the wire itself says what is wrong with it
   const std::uint64_t destination = load_be(frame.data(), address_bytes);
   if ((destination & group_bit) != 0) return restraint_.groups;
@@ -26,7 +26,7 @@ bool RestrainedWire::may_go(Bytes frame) const {
   return allowed.empty() || std::find(allowed.begin(), allowed.end(), destination) != allowed.end();
 }
 
-WireResult<std::size_t> RestrainedWire::send(std::span<const Outgoing> frames) {
+WireResult<std::size_t> LimitedWire::send(std::span<const Outgoing> frames) {
   std::vector<Outgoing> spaced;
   std::vector<std::int64_t> due_after;
   std::int64_t due = due_;

@@ -8,7 +8,7 @@
 
 namespace rdmawire::replay {
 
-struct Restraint {
+struct SendLimits {
   std::uint32_t frames_per_second = 0;  ///< 0: as fast as the wire takes them
   std::uint32_t burst = 64;             ///< by how many frames it may be ahead of that after a pause
   /// Ethernet addresses that frames may go to; empty: any but those of groups.
@@ -18,10 +18,10 @@ struct Restraint {
 
 /// Frames beyond the rate are not lost: they leave when it is their turn. A frame to somebody else is refused
 /// (WireError::Kind::forbidden), and so are those behind it in the same call.
-class RestrainedWire final : public ForwardingWire {
+class LimitedWire final : public ForwardingWire {
  public:
   /// `next`, an Ethernet wire, must outlive this.
-  RestrainedWire(Wire& next, Restraint restraint);
+  LimitedWire(Wire& next, SendLimits restraint);
 
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override;
@@ -29,7 +29,7 @@ class RestrainedWire final : public ForwardingWire {
  private:
   [[nodiscard]] bool may_go(Bytes frame) const;
 
-  Restraint restraint_;
+  SendLimits restraint_;
   std::int64_t interval_ = 0;  ///< nanoseconds a frame; 0: no cap
   std::int64_t due_ = 0;       ///< when the next frame would leave if all were evenly spaced
 };

@@ -39,9 +39,9 @@ std::vector<std::uint8_t> frame_to(std::uint64_t address) {
   return frame;
 }
 
-TEST(RestrainedWire, SpacesFramesBehindABurst) {
+TEST(LimitedWire, SpacesFramesBehindABurst) {
   NotedWire noted;
-  RestrainedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 2});  // a frame a microsecond
+  LimitedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 2});  // a frame a microsecond
   const auto frame = frame_to(0x020000000001);
   const std::vector<Outgoing> five(5, Outgoing{frame});
   ASSERT_EQ(wire.send(five).value(), 5U);
@@ -52,9 +52,9 @@ TEST(RestrainedWire, SpacesFramesBehindABurst) {
   EXPECT_THAT(noted.left, ElementsAre(1'000'000, 1'000'000, 1'000'000, 1'001'000, 1'002'000));
 }
 
-TEST(RestrainedWire, WhatWasNotTakenDoesNotCount) {
+TEST(LimitedWire, WhatWasNotTakenDoesNotCount) {
   NotedWire noted;
-  RestrainedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 0});
+  LimitedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 0});
   const auto frame = frame_to(0x020000000001);
   const std::vector<Outgoing> two(2, Outgoing{frame});
   noted.room = 1;
@@ -63,17 +63,17 @@ TEST(RestrainedWire, WhatWasNotTakenDoesNotCount) {
   EXPECT_THAT(noted.left, ElementsAre(1000, 2000));
 }
 
-TEST(RestrainedWire, KeepsATimeThatWasAskedFor) {
+TEST(LimitedWire, KeepsATimeThatWasAskedFor) {
   NotedWire noted;
-  RestrainedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 0});
+  LimitedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 0});
   const auto frame = frame_to(0x020000000001);
   ASSERT_EQ(wire.send(std::vector<Outgoing>{{frame, 7000}, {frame, 7000}}).value(), 2U);
   EXPECT_THAT(noted.left, ElementsAre(7000, 8000));
 }
 
-TEST(RestrainedWire, RefusesOtherDestinationsAndGroups) {
+TEST(LimitedWire, RefusesOtherDestinationsAndGroups) {
   NotedWire noted;
-  RestrainedWire wire(noted, {.destinations = {0x020000000001}});
+  LimitedWire wire(noted, {.destinations = {0x020000000001}});
   EXPECT_TRUE(wire.send(frame_to(0x020000000001)));
   const auto other = wire.send(frame_to(0x020000000002));
   ASSERT_FALSE(other);
@@ -87,7 +87,7 @@ TEST(RestrainedWire, RefusesOtherDestinationsAndGroups) {
   const auto good = frame_to(0x020000000001), bad = frame_to(0x333300000001);
   EXPECT_EQ(wire.send(std::vector<Outgoing>{{good}, {bad}, {good}}).value(), 1U);
   EXPECT_EQ(noted.left.size(), 2U);
-  RestrainedWire groups(noted, {.destinations = {0x020000000001}, .groups = true});
+  LimitedWire groups(noted, {.destinations = {0x020000000001}, .groups = true});
   EXPECT_TRUE(groups.send(bad));
 }
 

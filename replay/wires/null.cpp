@@ -13,7 +13,7 @@ class NullWire final : public Wire {
  public:
   explicit NullWire(const NullWireOptions& options) : name_(options.name) {
     capabilities_.link = options.link;
-    capabilities_.most_bytes = std::numeric_limits<std::uint32_t>::max();
+    capabilities_.max_bytes = std::numeric_limits<std::uint32_t>::max();
     capabilities_.batch = batch;
     capabilities_.receives = false;
   }

@@ -97,9 +97,9 @@ WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
   if (!interface) return tl::unexpected(interface.error());
   interface_ = std::move(*interface);
   if (auto kind = interface_.check_ethernet(); !kind) return kind;
-  capabilities_.most_bytes =
+  capabilities_.max_bytes =
       std::min(interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size) + tag_bytes, slot_bytes - tag_bytes);
-  capabilities_.least_bytes = Ethernet::size;
+  capabilities_.min_bytes = Ethernet::size;
   capabilities_.batch = batch;
   capabilities_.receives = options.receive;
   capabilities_.sees_own = options.receive && !options.incoming;
@@ -191,10 +191,10 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    const std::size_t most = Interface::most_bytes(frame, capabilities_.most_bytes);
-    if (frame.size() < capabilities_.least_bytes || frame.size() > most) {
+    const std::size_t most = Interface::max_bytes(frame, capabilities_.max_bytes);
+    if (frame.size() < capabilities_.min_bytes || frame.size() > most) {
       if (count > 0) break;
-      return tl::unexpected(interface_.wrong_length(frame, capabilities_.least_bytes, most,
+      return tl::unexpected(interface_.wrong_length(frame, capabilities_.min_bytes, most,
                                                     "the interface's MTU and the Ethernet header"));
     }
     pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},

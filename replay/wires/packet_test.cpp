@@ -60,7 +60,7 @@ TEST_F(PacketWireTest, OneThatOnlySends) {
 TEST_F(PacketWireTest, TheInterfaceSaysWhatFits) {
   ASSERT_TRUE(spaces_->run("ip link set near mtu 9000 && ip link set far mtu 9000"));
   const auto near = open("packet:near"), far = open("packet:far");
-  EXPECT_EQ(near->capabilities().most_bytes, 9018U);
+  EXPECT_EQ(near->capabilities().max_bytes, 9018U);
   EXPECT_EQ(near->capabilities().bits_per_second, 10'000'000'000U);
   ASSERT_TRUE(near->send(frame_of(9014, 1)));
   EXPECT_EQ(next(*far)->frame.size(), 9014U);

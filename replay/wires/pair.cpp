@@ -89,8 +89,8 @@ class PairEnd final : public Wire {
         most_frames_(std::max<std::size_t>(1, options.frames)),
         out_(std::move(out)),
         in_(std::move(in)) {
-    capabilities_.most_bytes = options.most_bytes;
-    capabilities_.least_bytes = 14;
+    capabilities_.max_bytes = options.max_bytes;
+    capabilities_.min_bytes = 14;
     capabilities_.batch = 64;
     capabilities_.paces = true;
   }
@@ -111,11 +111,11 @@ class PairEnd final : public Wire {
     std::size_t sent = 0;
     for (const Outgoing& outgoing : frames) {
       if (out_->queue.size() >= most_frames_) break;
-      if (outgoing.frame.size() < capabilities_.least_bytes || outgoing.frame.size() > capabilities_.most_bytes) {
+      if (outgoing.frame.size() < capabilities_.min_bytes || outgoing.frame.size() > capabilities_.max_bytes) {
         if (sent > 0) break;
         return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}",
-                                         name_, outgoing.frame.size(), capabilities_.least_bytes,
-                                         capabilities_.most_bytes));
+                                         name_, outgoing.frame.size(), capabilities_.min_bytes,
+                                         capabilities_.max_bytes));
       }
       // Frames leave in their order: one waits for those before it.
       last_ = std::max({outgoing.time, now, last_});

@@ -13,7 +13,7 @@ namespace rdmawire::replay {
 struct WirePairOptions {
   std::string name = "pair";           ///< the ends are called "pair:a" and "pair:b"
   std::size_t frames = 1024;           ///< that wait in each direction at most
-  std::uint32_t most_bytes = 65'536;  ///< of a frame
+  std::uint32_t max_bytes = 65'536;  ///< of a frame
 };
 
 /// Two ends, a and b: what is sent at one arrives at the other at its time. Each end is used by one thread at a time,

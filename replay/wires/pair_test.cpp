@@ -52,7 +52,7 @@ TEST(WirePair, AFrameArrivesAtItsTimeAndInOrder) {
 }
 
 TEST(WirePair, AQueueHoldsSoMuchAndNoMore) {
-  const auto [a, b] = make_wire_pair({.name = "short", .frames = 3, .most_bytes = 100});
+  const auto [a, b] = make_wire_pair({.name = "short", .frames = 3, .max_bytes = 100});
   const auto frame = numbered(1);
   const std::vector<Outgoing> five(5, Outgoing{frame, 0});
   EXPECT_EQ(a->send(five).value(), 3U);
@@ -77,7 +77,7 @@ TEST(WirePair, AClosedEndIsDownOnceItsFramesWereTaken) {
 
 TEST(WirePair, TwoThreadsLoseAndDisorderNothing) {
   constexpr std::uint32_t count = 20'000;
-  const auto [a, b] = make_wire_pair({.name = "pair", .frames = 64, .most_bytes = 100});
+  const auto [a, b] = make_wire_pair({.name = "pair", .frames = 64, .max_bytes = 100});
   std::thread sender([&wire = *a] {
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto frame = numbered(i);

@@ -11,7 +11,7 @@
 namespace rdmawire::replay {
 
 /// What a station sends, in the order in which it says so.
-class StationOutput {
+class SimulatedHostOutput {
  public:
   struct Frame {
     std::vector<std::uint8_t> bytes;
@@ -24,21 +24,21 @@ class StationOutput {
 };
 
 /// Times are nanoseconds of the wire's clock, and never go back from call to call.
-class Station {
+class SimulatedHost {
  public:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-  Station() = default;
-  Station(const Station&) = delete;
-  Station& operator=(const Station&) = delete;
-  virtual ~Station() = default;
+  SimulatedHost() = default;
+  SimulatedHost(const SimulatedHost&) = delete;
+  SimulatedHost& operator=(const SimulatedHost&) = delete;
+  virtual ~SimulatedHost() = default;
 
   /// A frame from the link header on, without frame check sequence, is there.
-  virtual void arrived(Bytes frame, std::int64_t time, StationOutput& output) = 0;
+  virtual void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) = 0;
   /// When it wants to be woken next.
   [[nodiscard]] virtual std::int64_t wakes() const { return never; }
   /// It is `time`, which is not before wakes().
-  virtual void woken(std::int64_t /*time*/, StationOutput& /*output*/) {}
+  virtual void woken(std::int64_t /*time*/, SimulatedHostOutput& /*output*/) {}
 };
 
 }  // namespace rdmawire::replay

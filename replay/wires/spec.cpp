@@ -117,8 +117,8 @@ WireResult<LinkType> WireSpec::link() const {
                              LinkType::erf,      LinkType::linux_sll2, LinkType::null_loopback};
   std::string words;
   for (const LinkType link : known) {
-    if (faces::link_name(link) == *given) return link;
-    words += (words.empty() ? "" : ", ") + faces::link_name(link);
+    if (output::link_name(link) == *given) return link;
+    words += (words.empty() ? "" : ", ") + output::link_name(link);
   }
   std::uint16_t number = 0;
   const char* const end = given->data() + given->size();

@@ -96,7 +96,7 @@ WireResult<void> UnixWire::listen(unsigned mode) {
   };
   in_ = datagram_socket();
   if (!in_) return wrong(errno, "");
-  // The file's rights are those of the socket; the mask is the process's, and is mended below.
+  // The file's rights are those of the socket; the mask is the process's, and is recomputed below.
   if (fchmod(in_.get(), mode) != 0) return wrong(errno, "");
   const auto bind_it = [&] {
     return bind(in_.get(), reinterpret_cast<const sockaddr*>(&local_), sizeof local_) == 0 ? 0 : errno;
@@ -136,8 +136,8 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   wire->remote_ = *remote_address;
   wire->local_ = *local_address;
   wire->local_path_ = local;
-  wire->capabilities_.most_bytes = options.most_bytes;
-  wire->capabilities_.least_bytes = 14;
+  wire->capabilities_.max_bytes = options.max_bytes;
+  wire->capabilities_.min_bytes = 14;
   wire->capabilities_.batch = batch;
   if (auto listening = wire->listen(options.mode); !listening) {
     // The file was not ours, or was not made.
@@ -148,7 +148,7 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   // Rooms beyond the system's limit are for those who may; without, it is the limit.
   if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
     setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
-  wire->room_.resize(batch * options.most_bytes);
+  wire->room_.resize(batch * options.max_bytes);
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
@@ -187,10 +187,10 @@ WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    if (frame.size() < capabilities_.least_bytes || frame.size() > capabilities_.most_bytes) {
+    if (frame.size() < capabilities_.min_bytes || frame.size() > capabilities_.max_bytes) {
       if (count > 0) break;
       return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {}",
-                                       name_, frame.size(), capabilities_.least_bytes, capabilities_.most_bytes));
+                                       name_, frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
     }
     pieces[count] = {const_cast<std::uint8_t*>(frame.data()), frame.size()};
     messages[count].msg_hdr.msg_iov = &pieces[count];
@@ -234,7 +234,7 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
     };
     std::array<Control, batch> controls;
     for (std::size_t i = 0; i < batch; ++i) {
-      pieces[i] = {room_.data() + i * capabilities_.most_bytes, capabilities_.most_bytes};
+      pieces[i] = {room_.data() + i * capabilities_.max_bytes, capabilities_.max_bytes};
       messages[i].msg_hdr.msg_iov = &pieces[i];
       messages[i].msg_hdr.msg_iovlen = 1;
       messages[i].msg_hdr.msg_control = &controls[i];
@@ -256,7 +256,7 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
     for (std::size_t i = 0; i < count_; ++i) {
       Waiting& frame = waiting_[i];
       frame.wire_bytes = messages[i].msg_len;
-      frame.bytes = std::min(frame.wire_bytes, capabilities_.most_bytes);
+      frame.bytes = std::min(frame.wire_bytes, capabilities_.max_bytes);
       frame.time = now;
       for (cmsghdr* c = CMSG_FIRSTHDR(&messages[i].msg_hdr); c; c = CMSG_NXTHDR(&messages[i].msg_hdr, c))
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
@@ -270,7 +270,7 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
     }
   }
   const Waiting& frame = waiting_[next_];
-  return Received{Bytes(room_).subspan(next_++ * capabilities_.most_bytes, frame.bytes), frame.time,
+  return Received{Bytes(room_).subspan(next_++ * capabilities_.max_bytes, frame.bytes), frame.time,
                   frame.wire_bytes, false};
 }
 

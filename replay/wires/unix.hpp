@@ -13,7 +13,7 @@ struct UnixWireOptions {
   std::string path;                    ///< where the other end listens
   std::string local = {};              ///< where we listen; empty: path + ".peer"
   unsigned mode = 0600;                ///< of our socket file
-  std::uint32_t most_bytes = 65'536;  ///< of a frame; a longer one that arrives is cut
+  std::uint32_t max_bytes = 65'536;  ///< of a frame; a longer one that arrives is cut
   std::string name = {};               ///< of the wire; empty: "unix:" + path
 };
 

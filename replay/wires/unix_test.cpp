@@ -106,7 +106,7 @@ TEST_F(UnixWireTest, FramesOf64KiBAndOfTheLeastLength) {
 
 TEST_F(UnixWireTest, ALongerFrameIsCutAndSaysHowLongItWas) {
   const Descriptor guest = machine();
-  auto opened = open_unix_wire({.path = path_, .local = {}, .mode = 0600, .most_bytes = 100, .name = {}});
+  auto opened = open_unix_wire({.path = path_, .local = {}, .mode = 0600, .max_bytes = 100, .name = {}});
   ASSERT_TRUE(opened);
   ASSERT_EQ(machine_sends(guest, std::vector<std::uint8_t>(300, 1)), 300);
   const auto got = (*opened)->receive(soon(**opened));

@@ -50,9 +50,9 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
       capabilities_.bits_per_second = interface->bits_per_second();
     }
   }
-  capabilities_.most_bytes =
-      options.most_bytes ? options.most_bytes : mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
-  capabilities_.least_bytes = Ethernet::size;
+  capabilities_.max_bytes =
+      options.max_bytes ? options.max_bytes : mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
+  capabilities_.min_bytes = Ethernet::size;
   capabilities_.batch = batch;
   capabilities_.receives = options.receive != VerbsWireOptions::Receive::nothing;
   // Sniffers of devices that offload RDMA see both directions.
@@ -129,7 +129,7 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
   if (requests) requests_ = ibv_qp_to_qp_ex(pair_.get());
 
   const auto registered = [&](Slots& slots, Region& region, std::size_t count, int access) -> WireResult<void> {
-    slots = Slots(count, capabilities_.most_bytes);
+    slots = Slots(count, capabilities_.max_bytes);
     if (!slots) return tl::unexpected(failed(name_, "taking memory for frames", errno));
     region.reset(ibv_reg_mr(domain_.get(), slots.at(0), slots.bytes(), access));
     if (!region) return tl::unexpected(failed(name_, "registering memory for frames", errno));

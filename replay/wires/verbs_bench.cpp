@@ -38,7 +38,7 @@ void verbs(benchmark::State& state, bool requests, std::uint32_t inline_bytes) {
   VerbsWireOptions options;
   options.device = "lo";
   options.receive = VerbsWireOptions::Receive::nothing;
-  options.most_bytes = 1518;
+  options.max_bytes = 1518;
   options.requests = requests;
   options.inline_bytes = inline_bytes;
   const auto wire = open_verbs_wire(options);

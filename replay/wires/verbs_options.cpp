@@ -90,7 +90,7 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
         number("rate", options.rate, 1000, 1'000'000'000'000), number("receive", options.receive_depth, 1, 1U << 20),
         number("signal", options.signal_every, 1, 1U << 20), number("typical", options.typical_bytes, 14, 65'535)})
     if (!given) return tl::unexpected(given.error());
-  if (mtu) options.most_bytes = mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
+  if (mtu) options.max_bytes = mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
   options.requests = !spec.has("post");
   options.hardware_time = spec.has("hwtime");
   if ((spec.has("burst") || spec.has("typical")) && !spec.has("rate")) return wrong("burst and typical go with rate");

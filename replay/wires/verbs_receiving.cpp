@@ -23,7 +23,7 @@ WireResult<void> VerbsWire::give_buffers() {
     const std::size_t count = std::min(batch, free_.size());
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t slot = free_[free_.size() - count + i];
-      pieces[i] = {reinterpret_cast<std::uintptr_t>(receive_slots_.at(slot)), capabilities_.most_bytes,
+      pieces[i] = {reinterpret_cast<std::uintptr_t>(receive_slots_.at(slot)), capabilities_.max_bytes,
                    receive_region_->lkey};
       posts[i].wr_id = slot;
       posts[i].next = i + 1 < count ? &posts[i + 1] : nullptr;
@@ -61,7 +61,7 @@ int VerbsWire::poll_received() {
     receive_failed_ = wire_error(status == IBV_WC_LOC_LEN_ERR ? WireError::Kind::frame : WireError::Kind::system, 0,
                                  "{}: receiving: {}; frames may have {} bytes (mtu=… says otherwise); the queue pair "
                                  "is lost, open the wire anew",
-                                 name_, ibv_wc_status_str(status), capabilities_.most_bytes);
+                                 name_, ibv_wc_status_str(status), capabilities_.max_bytes);
   };
   if (!stamped_) {
     std::array<ibv_wc, batch> completions;

@@ -90,10 +90,10 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
   std::uint32_t unsignalled = unsignalled_;
   for (; count < most; ++count) {
     const Bytes frame = frames[count].frame;
-    if (frame.size() < capabilities_.least_bytes || frame.size() > capabilities_.most_bytes) {
+    if (frame.size() < capabilities_.min_bytes || frame.size() > capabilities_.max_bytes) {
       if (count > 0) break;
       return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {}",
-                                       name_, frame.size(), capabilities_.least_bytes, capabilities_.most_bytes));
+                                       name_, frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
     }
     const std::uint64_t number = posted_ + count;
     const std::size_t slot = number % send_depth_;

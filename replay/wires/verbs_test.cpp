@@ -279,7 +279,7 @@ TEST_F(VerbsWireTest, ACompletionWithErrorEndsTheWireAndOnlyWhatLeftIsCounted) {
 
 TEST_F(VerbsWireTest, AFrameThatCannotBeSent) {
   const auto near = open("verbs:near");
-  EXPECT_EQ(near->capabilities().most_bytes, 1518U);
+  EXPECT_EQ(near->capabilities().max_bytes, 1518U);
   EXPECT_EQ(near->send(frame_of(1519, 1)).error().kind, WireError::Kind::frame);
   EXPECT_EQ(near->send(std::vector<std::uint8_t>(13)).error().kind, WireError::Kind::frame);
   set("L2_INLINE", "18");

@@ -40,8 +40,8 @@ using WireResult = tl::expected<T, WireError>;
 /// What a wire is able to do.
 struct WireCapabilities {
   LinkType link = LinkType::ethernet;
-  std::uint32_t most_bytes = 0;   ///< of a frame, its link header included, a frame check sequence not
-  std::uint32_t least_bytes = 0;  ///< shorter ones are refused; 14 on Ethernet
+  std::uint32_t max_bytes = 0;   ///< of a frame, its link header included, a frame check sequence not
+  std::uint32_t min_bytes = 0;  ///< shorter ones are refused; 14 on Ethernet
   std::uint32_t batch = 1;         ///< frames that one call of send() hands over best
   bool sends = true;
   bool receives = true;

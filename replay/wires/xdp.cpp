@@ -126,7 +126,7 @@ class XdpWire final : public Wire {
   }
   WireResult<bool> writable(std::int64_t deadline) override {
     return wait_until(deadline, [this] {
-      return free_.size() >= pieces_of(capabilities_.most_bytes) && to_send_.room() >= most_pieces;
+      return free_.size() >= pieces_of(capabilities_.max_bytes) && to_send_.room() >= most_pieces;
     });
   }
   WireResult<bool> flush(std::int64_t deadline) override {
@@ -147,7 +147,7 @@ class XdpWire final : public Wire {
   WireResult<bool> wait_until(std::int64_t deadline, Ready ready);
   void refill();
   // The queue is free once nothing of the socket is mapped.
-  void let_go() {
+  void release_calls() {
     to_fill_.release();
     completed_.release();
     to_send_.release();
@@ -178,7 +178,7 @@ class XdpWire final : public Wire {
 };
 
 WireResult<void> XdpWire::set_up(const XdpWireOptions& options, std::uint16_t flags) {
-  let_go();
+  release_calls();
   socket_ = Descriptor(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
   if (!socket_) {
     if (errno == EAFNOSUPPORT)
@@ -273,8 +273,8 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   }
 
   WireCapabilities& able = wire->capabilities_;
-  able.most_bytes = std::min(whole, flags & use_pieces ? most_pieces * chunk_bytes : chunk_bytes);
-  able.least_bytes = Ethernet::size;
+  able.max_bytes = std::min(whole, flags & use_pieces ? most_pieces * chunk_bytes : chunk_bytes);
+  able.min_bytes = Ethernet::size;
   able.batch = std::clamp<std::uint32_t>(options.batch, 1, wire->frames_ / 2);
   able.receives = options.receive;
   able.bits_per_second = wire->interface_.bits_per_second();
@@ -331,12 +331,12 @@ WireResult<std::size_t> XdpWire::hand_over(std::span<const Outgoing> frames) {
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    const std::size_t able = capabilities_.most_bytes;
-    const std::size_t most = able == chunk_bytes ? able : Interface::most_bytes(frame, able);
-    if (frame.size() < capabilities_.least_bytes || frame.size() > most) {
+    const std::size_t able = capabilities_.max_bytes;
+    const std::size_t most = able == chunk_bytes ? able : Interface::max_bytes(frame, able);
+    if (frame.size() < capabilities_.min_bytes || frame.size() > most) {
       if (count > 0) break;
       return tl::unexpected(interface_.wrong_length(
-          frame, capabilities_.least_bytes, most,
+          frame, capabilities_.min_bytes, most,
           "the interface's MTU and the Ethernet header, and what the kernel sends in one piece"));
     }
     const std::uint32_t pieces = pieces_of(frame.size());
@@ -426,7 +426,7 @@ void XdpWire::close() {
   static_cast<void>(flush(wire_clock::now() + linger));
   static_cast<void>(counters());
   program_ = {};
-  let_go();
+  release_calls();
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ TEST_F(XdpWireTest, FramesGoBothWaysInBatches) {
 TEST_F(XdpWireTest, FramesLongerThanAPage) {
   ASSERT_TRUE(spaces_->run("ip link set near mtu 9000 && ip link set far mtu 9000"));
   const auto near = open("xdp:near,noreceive"), far = open("packet:far");
-  if (near->capabilities().most_bytes == 4096) GTEST_SKIP() << "needs Linux 6.6";
-  EXPECT_EQ(near->capabilities().most_bytes, 9018U);
+  if (near->capabilities().max_bytes == 4096) GTEST_SKIP() << "needs Linux 6.6";
+  EXPECT_EQ(near->capabilities().max_bytes, 9018U);
   for (const std::size_t bytes : {4096U, 4097U, 4170U, 8192U, 9014U}) {
     ASSERT_TRUE(near->send(frame_of(bytes, 5)));
     const auto got = next(*far);

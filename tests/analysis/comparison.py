@@ -13,7 +13,7 @@ from truth import infiniband, iwarp, packets
 
 ROOT = Path(__file__).resolve().parents[2]
 RDMAWIRE = os.environ.get("RDMAWIRE", str(ROOT / "build" / "dev" / "bin" / "rdmawire"))
-COUNTS = ("packets", "payload_bytes", "requests", "responses", "message_bytes", "packets_again", "rounds", "acks",
+COUNTS = ("packets", "payload_bytes", "requests", "responses", "message_bytes", "retransmitted_packets", "rounds", "acks",
           "rnr_naks", "cnps", "ecn_capable", "ecn_marked")  # fmt: skip
 
 
@@ -85,8 +85,8 @@ def differences_of_connections(frames, said):
         service = "iwarp" if is_stream else true.service
         if str(match.get("service")).lower() != service:
             complaints.append(f"{name}: service {match.get('service')}, truly {service}")
-        if not is_stream and true.joined_by != "nothing" and match.get("joined_by") != true.joined_by:
-            complaints.append(f"{name}: joined by {match.get('joined_by')}, truly {true.joined_by}")
+        if not is_stream and true.paired_by != "nothing" and match.get("paired_by") != true.paired_by:
+            complaints.append(f"{name}: joined by {match.get('paired_by')}, truly {true.paired_by}")
         for end in "ab":
             mine, theirs = true.sent[end], match["sent"][end if not swapped else "ba"["ab".index(end)]]
             expected = {"messages": dict(mine.messages)}

@@ -157,7 +157,7 @@ def rows_of(manifest):
     for c in manifest["connections"]:
         a, b = c["ends"] if manifest["senders"][c["first_frame"] - 1] == "0" else reversed(c["ends"])
         rows.append({"connection": str(c["first_frame"]), "a_address": a["address"], "a_qp": str(a["qp"]),
-                     "b_address": b["address"], "b_qp": str(b["qp"]), "confidence": "high", "joined_by": "answers"})
+                     "b_address": b["address"], "b_qp": str(b["qp"]), "confidence": "high", "paired_by": "answers"})
     return rows
 
 

@@ -128,7 +128,7 @@ def test_all_that_can_go_wrong_does():
     wanted |= {("nak", code) for code in wire.NAK_CODES}
     wanted |= {("crc_bad", cause) for cause in (*cases.CRC_CHANGES, *cases.CRC_SENDERS, "address")}
     wanted |= {("stall", cause) for cause in ("nothing_outstanding", "credit", "rnr", "peer")}
-    wanted |= {("cnp", "rate_fell"), ("cnp", "rate_kept")}
+    wanted |= {("cnp", "rate_fell"), ("cnp", "rate_unchanged")}
     wanted |= {(kind, "none") for kind in (
         "lost_in_capture", "psn_gap", "out_of_order", "duplicate", "rnr_nak", "ghost_acknowledgement",
         "unsolicited_response", "unanswered", "msn_jump", "truncated", "pkey_mismatch", "qkey_mismatch", "segmentation",

@@ -157,7 +157,7 @@ def test_where_cm_or_text_says_who_talks_source_ports_say_the_same():
     compared = 0
     for capture in all_captures():
         for c in connections_of(capture):
-            if c.joined_by == "text" and c.service != "ud":
+            if c.paired_by == "text" and c.service != "ud":
                 ports = {p.port for end in "ab" for p in _from(packets.infiniband_packets(frames_of(capture)), c, end)}
                 assert ports == {joining.flow_label_port(c.a[1], c.b[1])}, f"{capture.name}: {c.first_frame}"
                 compared += 1

@@ -67,11 +67,11 @@ def test_only_known_deviations_are_found(capture):
 
 
 def test_over_clean_captures_little_is_inconclusive():
-    """At most 2 % of all judgements on what was captured whole, without loss."""
+    """At most 2 % of all evaluations on what was captured whole, without loss."""
     clean = [c for c in CAPTURES if c.name.startswith(("samples/", "linux-")) and "loss" not in c.name and "siw" not in c.name]
     total = Counter()
     for capture in clean:
-        total.update(report(capture.path)["summary"]["judgements"])
+        total.update(report(capture.path)["summary"]["evaluations"])
     print(total)
     assert total["inconclusive"] <= 0.02 * sum(total.values())
 
@@ -140,7 +140,7 @@ def test_a_file_that_ends_early_is_trouble_and_still_reported(tmp_path):
     cut.write_bytes(SAMPLE.read_bytes()[:20_000])
     status, out, err = run(cut)
     assert status == 3
-    assert "cut.pcap" in err and "judgements" in out
+    assert "cut.pcap" in err and "evaluations" in out
 
 
 def test_rules_are_chosen_and_taken_away():

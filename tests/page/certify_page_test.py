@@ -26,7 +26,7 @@ def broken(tmp_path_factory, whole):
     folder = tmp_path_factory.mktemp("broken")
     known = {"RSP-009/as observed": {"verdict": "fail", "reason": "as in the case"},
              "rc.responder.psn.sequence-error": {"verdict": "fail", "reason": "a second <b>NAK</b>", "right": "unclear"},
-             "RSP-011": {"verdict": "fail", "reason": "being mended", "until": "2020-01-01"}}  # fmt: skip
+             "RSP-011": {"verdict": "fail", "reason": "being recomputed", "until": "2020-01-01"}}  # fmt: skip
     (folder / "known.json").write_text(json.dumps({"format": 1, "cases": known}))
     run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "RSP-00*", "--only", "RSP-01*", "--fault",
         "naks-every-packet", "--expected", folder / "known.json", "--baseline", whole[0] / "report.json", "--repeat", 2,

@@ -119,7 +119,7 @@ def test_points_are_the_packets_of_the_connection(real, browser, tmp_path):
     for at, end in enumerate("ab"):
         assert sum(plot["series"][f"bytes_{end}"]) == sent[end]["payload_bytes"]
         assert sum(plot["series"][f"messages_{end}"]) == sum(sent[end]["messages"].values())
-        assert sum(point[1] == at and point[2] == 1 for point in plot["points"]) == sent[end]["packets_again"]
+        assert sum(point[1] == at and point[2] == 1 for point in plot["points"]) == sent[end]["retransmitted_packets"]
 
 
 def test_several_files_are_one_page(browser, tmp_path):

@@ -127,7 +127,7 @@ def test_connections(capture, tables_of, trees_of):
         one = wanted[direct(analysis, "analysis.connection")]
         seen.add(str(one["connection"]))
         assert word(analysis, "analysis.service") == one["service"], f"frame {frame}"
-        assert word(analysis, "analysis.joined_by") == one["joined_by"], f"frame {frame}"
+        assert word(analysis, "analysis.paired_by") == one["paired_by"], f"frame {frame}"
         for name, key in (("mtu", "mtu"), ("opened_in", "opened_frame"), ("closed_in", "closed_frame")):
             assert direct(analysis, "analysis." + name) == str(one[key] or ""), f"frame {frame}: {name}"
         took = direct(analysis, "analysis.open_time")
@@ -155,7 +155,7 @@ def test_connections_that_are_known(name, trees_of):
         analysis = None if tree is None else next(iter(fields(tree, "analysis")), None)
         if analysis is not None and direct(analysis, "analysis.connection"):
             said.setdefault((name, int(direct(analysis, "analysis.connection"))), set()).add(
-                (word(analysis, "analysis.service"), word(analysis, "analysis.joined_by"),
+                (word(analysis, "analysis.service"), word(analysis, "analysis.paired_by"),
                  *(direct(analysis, "analysis." + one) for one in ("mtu", "opened_in", "open_time", "closed_in"))))
     assert said == {key: {value} for key, value in OPENED_AND_CLOSED.items() if key[0] == name}
 

@@ -135,7 +135,7 @@ function show_connection(id) {
   const facts = [
     ["a", element("b", {class: "end"}, end_name(row.a, is_iwarp(row)))], ["b", element("b", {class: "end"}, end_name(row.b, is_iwarp(row)))],
     ["Service", [row.service, row.wire === "other" || is_iwarp(row) ? null : row.wire].filter(Boolean).map(term).join(", ")],
-    ["Joined by", row.joined_by && `${words(row.joined_by)}${row.confidence ? `, ${row.confidence}` : ""}`],
+    ["Joined by", row.paired_by && `${words(row.paired_by)}${row.confidence ? `, ${row.confidence}` : ""}`],
     ["MTU", row.mtu && `${integer.format(row.mtu)}${known(row.mtu_negotiated) ? row.mtu_negotiated ? ", negotiated" : ", inferred" : ""}`],
     ["Carries", row.upper && row.upper !== "none" && (typeof row.upper === "object" ? Object.entries(flattened(row.upper)).filter(([, value]) => value).map(([name, value]) => `${words(name)} ${value}`).join(", ") : words(row.upper))],
     ["Port of the service", row.service_port && String(row.service_port)],

@@ -2,7 +2,7 @@
 
 /** Columns in the report's order; what a row has beyond these follows. A "-" before a name: not shown at first. */
 const table_columns = {
-  connections: "connection service wire a.address a.qp b.address b.qp confidence mtu sent.a.packets sent.b.packets sent.a.payload_bytes sent.b.payload_bytes sent.a.packets_again sent.b.packets_again first_time -joined_by -mtu_negotiated -upper -service_port -first_frame -last_frame -last_time -opened_frame -closed_frame -replaced",
+  connections: "connection service wire a.address a.qp b.address b.qp confidence mtu sent.a.packets sent.b.packets sent.a.payload_bytes sent.b.payload_bytes sent.a.retransmitted_packets sent.b.retransmitted_packets first_time -paired_by -mtu_negotiated -upper -service_port -first_frame -last_frame -last_time -opened_frame -closed_frame -replaced",
   flows: "connection from ip_src ip_dst ip_dscp src_qp dest_qp frames_tx frames_rx frames_retransmitted frame_sequence_error nak_tx nak_rx ecn_ce_rx cnp_tx cnp_rx message_complete_rx message_fail flow_completion_time latency_max",
   operations: "operation messages bytes completed refused size_min size_max sizes",
   latency: "operation size_from size_to phase count min_ns p50_ns p90_ns p99_ns p999_ns max_ns",
@@ -206,7 +206,7 @@ function show_congestion(panel) {
   const congestion = object(data.report.congestion);
   const delay = object(congestion.ce_to_cnp_ns);
   const facts = [
-    ...["ecn_capable", "ecn_marked", "cnps", "rate_fell", "rate_kept"].filter(name => known(congestion[name])).map(name => [words(name), integer.format(congestion[name])]),
+    ...["ecn_capable", "ecn_marked", "cnps", "rate_fell", "rate_unchanged"].filter(name => known(congestion[name])).map(name => [words(name), integer.format(congestion[name])]),
     ...["p50", "p99"].filter(name => known(delay[name])).map(name => [`CE to CNP, ${name}`, duration(delay[name])]),
   ];
   if (facts.length) panel.append(element("dl", {class: "facts"}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))));

@@ -54,7 +54,7 @@ const PairOfPoints* Layout::pair(std::size_t a, std::size_t b) const {
   return nullptr;
 }
 
-const Way* Layout::way(const FlowKey& direction) const {
+const CapturePath* Layout::way(const FlowKey& direction) const {
   const auto found = way_of_.find(ordered(direction.with(0)));
   return found == way_of_.end() ? nullptr : &ways_[found->second];
 }
@@ -287,7 +287,7 @@ void Layout::lay_out(const std::vector<Survey>& surveys) {
         for (const std::size_t y : points)
           if (x != y) score[x] += sign * order_of(ends, x, y).nearer;
       std::stable_sort(points.begin(), points.end(), [&](std::size_t x, std::size_t y) { return score[x] > score[y]; });
-      Way way;
+      CapturePath way;
       way.direction = direction;
       way.points = points;
       for (std::size_t k = 1; k < points.size(); ++k) {

@@ -37,7 +37,7 @@ struct PairOfPoints {
 };
 
 /// The way from one address to another.
-struct Way {
+struct CapturePath {
   FlowKey direction;                ///< number 0
   std::vector<std::size_t> points;  ///< captures, the one nearest to the sender first
   std::vector<OrderBy> order;       ///< what the place of each but the first rests on, against the one before it
@@ -65,8 +65,8 @@ class Layout {
   [[nodiscard]] const std::vector<PairOfPoints>& pairs() const { return pairs_; }
   [[nodiscard]] const PairOfPoints* pair(std::size_t a, std::size_t b) const;
   /// In the order in which the captures saw them.
-  [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
-  [[nodiscard]] const Way* way(const FlowKey& direction) const;
+  [[nodiscard]] const std::vector<CapturePath>& ways() const { return ways_; }
+  [[nodiscard]] const CapturePath* way(const FlowKey& direction) const;
   /// Captures that share packets with the reference, which is among them; the others cannot be compared with it.
   [[nodiscard]] const std::vector<bool>& connected() const { return connected_; }
   /// The capture whose clock all times are brought to.
@@ -104,7 +104,7 @@ class Layout {
   std::vector<std::map<Ends, Order>> orders_;  ///< by pair
   /// By pair and direction: the stamps of the samples that both have.
   std::vector<std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>>> points_;
-  std::vector<Way> ways_;
+  std::vector<CapturePath> ways_;
   std::map<std::array<std::uint64_t, 5>, std::size_t> way_of_;
   std::vector<bool> connected_;
   std::vector<Map> maps_;

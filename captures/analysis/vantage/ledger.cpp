@@ -20,16 +20,16 @@ std::int64_t ahead(Role role, std::uint32_t a, std::uint32_t b) {
 
 }  // namespace
 
-std::string_view to_string(Fate fate) {
+std::string_view to_string(HopOutcome fate) {
   constexpr std::string_view names[] = {
-      "lost",        "missing",        "missed_behind",      "missed_before",  "elsewhere",
+      "lost",        "missing",        "missed_downstream",      "missed_upstream",  "elsewhere",
       "marked",      "dscp_rewritten", "priority_rewritten", "port_rewritten", "address_rewritten",
-      "icrc_broken", "damaged",        "reordered",          "duplicated",     "captured_twice"};
+      "icrc_corrupted", "damaged",        "reordered",          "duplicated",     "captured_twice"};
   static_assert(std::size(names) == fates);
   return names[static_cast<std::size_t>(fate)];
 }
 
-void Tally::add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t bytes_of_packet) {
+void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t bytes_of_packet) {
   first_time = packets ? std::min(first_time, time) : time;
   last_time = packets ? std::max(last_time, time) : time;
   ++packets;
@@ -106,8 +106,8 @@ bool Ledger::was_capturing(std::size_t capture, std::int64_t time, std::size_t o
   return time >= spans_[capture].first + slack && time <= spans_[capture].second - slack;
 }
 
-void Ledger::settle(std::uint32_t unit, const Pending& pending, Fate fate, bool named) {
-  Tally& tally = hops_[pending.hop].of(fate);
+void Ledger::settle(std::uint32_t unit, const Pending& pending, HopOutcome fate, bool named) {
+  ResultCounters& tally = hops_[pending.hop].of(fate);
   tally.add({pending.frame, 0}, pending.time, unit, pending.bytes);
   tally.named += named;
   --pending_;
@@ -124,7 +124,7 @@ void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time)
     if (p.role != copy.role) return false;
     if (p.role == Role::acknowledge && ahead(p.role, copy.psn, p.psn) > 0) {
       // A later one says all that it said: whoever lost it, nobody missed it.
-      settle(unit, p, Fate::missing);
+      settle(unit, p, HopOutcome::missing);
       return true;
     }
     if (p.role == Role::segment) {
@@ -135,7 +135,7 @@ void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time)
     } else if (p.psn != copy.psn) {
       return false;
     }
-    settle(unit, p, Fate::lost);
+    settle(unit, p, HopOutcome::lost);
     return true;
   });
 }
@@ -181,12 +181,12 @@ void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
     } else if (p.role == Role::request) {
       const std::int64_t by = ahead(p.role, copy.psn, p.psn);
       if (names && by == 0) {
-        settle(partner, p, Fate::lost, true);
+        settle(partner, p, HopOutcome::lost, true);
         return true;
       }
       arrived = names ? by > 0 : by >= 0;
     }
-    if (arrived) settle(partner, p, Fate::missed_behind);
+    if (arrived) settle(partner, p, HopOutcome::missed_downstream);
     return arrived;
   });
 }
@@ -256,17 +256,17 @@ void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind,
   ++h.seen;
   h.bytes += before.bytes;
   const FramePair pair{before.frame, behind.frame};
-  const auto note = [&](Fate fate) { h.of(fate).add(pair, before.aligned, unit, before.bytes); };
+  const auto note = [&](HopOutcome fate) { h.of(fate).add(pair, before.aligned, unit, before.bytes); };
   const std::uint8_t ecn_before = before.traffic_class & 3, ecn_behind = behind.traffic_class & 3;
   h.capable += ecn_before == 1 || ecn_before == 2;
-  if (ecn_before != marked && ecn_behind == marked) note(Fate::marked);
-  if (before.traffic_class >> 2 != behind.traffic_class >> 2) note(Fate::dscp_rewritten);
-  if (before.priority != behind.priority && before.priority != Sighting::no_priority &&
-      behind.priority != Sighting::no_priority)
-    note(Fate::priority_rewritten);
-  if (before.source_port != behind.source_port) note(Fate::port_rewritten);
-  if (before.unit != behind.unit) note(Fate::address_rewritten);
-  if (before.icrc == CrcCheck::Status::good && behind.icrc == CrcCheck::Status::bad) note(Fate::icrc_broken);
+  if (ecn_before != marked && ecn_behind == marked) note(HopOutcome::marked);
+  if (before.traffic_class >> 2 != behind.traffic_class >> 2) note(HopOutcome::dscp_rewritten);
+  if (before.priority != behind.priority && before.priority != Observation::no_priority &&
+      behind.priority != Observation::no_priority)
+    note(HopOutcome::priority_rewritten);
+  if (before.source_port != behind.source_port) note(HopOutcome::port_rewritten);
+  if (before.unit != behind.unit) note(HopOutcome::address_rewritten);
+  if (before.icrc == CrcCheck::Status::good && behind.icrc == CrcCheck::Status::bad) note(HopOutcome::icrc_corrupted);
   const std::int64_t delay = behind.aligned - before.aligned;
   h.delays.add(delay - h.base);
   h.shortest = std::min(h.shortest, delay);
@@ -286,7 +286,7 @@ void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind,
   if (last == row.overtaken.end()) {
     row.overtaken.push_back({index, pair});
   } else if (pair.before > last->last.before && pair.behind < last->last.behind) {
-    note(Fate::reordered);
+    note(HopOutcome::reordered);
   } else if (pair.behind > last->last.behind) {
     last->last = pair;
   }
@@ -340,11 +340,11 @@ void Ledger::take(const Transmission& transmission) {
       if (!was_capturing(way[k], copy.aligned, copy.capture)) continue;
       Hop* h = hop(row, way[k], copy.capture, k + 1 == place);
       if (!h) continue;
-      const Fate fate = transmission.doubled                 ? Fate::duplicated
-                        : copy.icrc == CrcCheck::Status::bad ? Fate::damaged
-                                                             : Fate::missed_before;
+      const HopOutcome fate = transmission.doubled                 ? HopOutcome::duplicated
+                        : copy.icrc == CrcCheck::Status::bad ? HopOutcome::damaged
+                                                             : HopOutcome::missed_upstream;
       h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.bytes);
-      if (fate != Fate::missed_before) break;
+      if (fate != HopOutcome::missed_upstream) break;
     }
     if (before) compare(unit, *before, copy, adjacent);
     before = &copy;
@@ -361,21 +361,21 @@ void Ledger::take(const Transmission& transmission) {
     if (!h) return;
     const auto index = static_cast<std::uint32_t>(h - hops_.data());
     if (transmission.doubled) {
-      h->of(Fate::captured_twice).add({before->frame, 0}, before->aligned, unit, before->bytes);
+      h->of(HopOutcome::captured_twice).add({before->frame, 0}, before->aligned, unit, before->bytes);
       return;
     }
     const bool can_be_proved = first.role == Role::request || first.role == Role::response ||
                                first.role == Role::acknowledge || (first.role == Role::segment && first.bytes);
     if (!can_be_proved || pending_ >= most_pending) {
       if (can_be_proved) ++left_out_;
-      h->of(known_there ? Fate::missing : Fate::elsewhere)
+      h->of(known_there ? HopOutcome::missing : HopOutcome::elsewhere)
           .add({before->frame, 0}, before->aligned, unit, before->bytes);
       return;
     }
     if (row.pending.size() == most_pending_of_unit) {
       const Pending oldest = row.pending.front();
       row.pending.erase(row.pending.begin());
-      settle(unit, oldest, Fate::missing);
+      settle(unit, oldest, HopOutcome::missing);
     }
     row.pending.push_back({first.psn, first.bytes, time, index, before->frame, first.bytes, first.role});
     ++pending_;
@@ -383,12 +383,12 @@ void Ledger::take(const Transmission& transmission) {
   }
 }
 
-Fate Ledger::verdict_by_silence(const Unit& unit, const Pending& p) const {
-  if (!(unit.points >> hops_[p.hop].behind & 1)) return Fate::elsewhere;
+HopOutcome Ledger::verdict_by_silence(const Unit& unit, const Pending& p) const {
+  if (!(unit.points >> hops_[p.hop].behind & 1)) return HopOutcome::elsewhere;
   // A lost acknowledgement is made good by the next one: that the flow went on proves nothing.
   const bool went_on = p.role != Role::acknowledge && unit.began && ahead(p.role, unit.furthest, p.psn) > 0 &&
                        unit.went_on - p.time > long_after;
-  return went_on ? Fate::missed_behind : Fate::missing;
+  return went_on ? HopOutcome::missed_downstream : HopOutcome::missing;
 }
 
 void Ledger::finish() {

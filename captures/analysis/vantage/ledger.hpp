@@ -15,26 +15,26 @@
 namespace rdmawire::captures::vantage {
 
 /// What can become of a packet between a point and the next one of its way.
-enum class Fate : std::uint8_t {
+enum class HopOutcome : std::uint8_t {
   lost,           ///< seen before, not behind, and the receiver missed it too: it was asked for or sent again
   missing,        ///< seen before, not behind, and nothing tells whether the network or the capture lost it
-  missed_behind,  ///< seen before, not behind, though it arrived: the capture behind lost it
-  missed_before,  ///< seen behind, not before: the capture before lost it
+  missed_downstream,  ///< seen before, not behind, though it arrived: the capture behind lost it
+  missed_upstream,  ///< seen behind, not before: the capture before lost it
   elsewhere,      ///< seen before; no packet of its flow was ever seen behind
   marked,         ///< ECN: capable before, CE behind
   dscp_rewritten,
   priority_rewritten,
   port_rewritten,  ///< the UDP source port
   address_rewritten,
-  icrc_broken,     ///< good before, bad behind
+  icrc_corrupted,     ///< good before, bad behind
   damaged,         ///< seen behind only, with a bad ICRC: what it was before cannot be told
   reordered,       ///< overtaken on the hop by a later packet of the same flow
   duplicated,      ///< once before, twice behind
   captured_twice,  ///< twice before, once behind: the capture before has two copies
 };
-inline constexpr std::size_t fates = static_cast<std::size_t>(Fate::captured_twice) + 1;
-/// "missed_behind"; the names of JSON.
-std::string_view to_string(Fate fate);
+inline constexpr std::size_t fates = static_cast<std::size_t>(HopOutcome::captured_twice) + 1;
+/// "missed_downstream"; the names of JSON.
+std::string_view to_string(HopOutcome fate);
 
 /// A packet by its frames at the two ends of the hop; 0: not seen there.
 struct FramePair {
@@ -42,7 +42,7 @@ struct FramePair {
 };
 
 /// How often something happened, to whom most, and where it can be looked up.
-struct Tally {
+struct ResultCounters {
   static constexpr std::size_t frames_kept = 10, units_kept = 8;
   std::uint64_t packets = 0, bytes = 0;
   std::uint64_t named = 0;                                     ///< of lost ones: those that the receiver named in a NAK
@@ -60,7 +60,7 @@ struct Hop {
   bool adjacent = true;                ///< false: some point between the two missed these packets
   std::uint64_t seen = 0, bytes = 0;  ///< packets at both ends, and their payload
   std::uint64_t capable = 0;           ///< of these, ECN-capable and not marked before the hop
-  std::array<Tally, fates> tallies;
+  std::array<ResultCounters, fates> tallies;
   /// Delays less the shortest one, nanoseconds. What the samples of the first reading said to be shortest is `base`;
   /// `shortest` is the true one: it is less, or the same.
   analysis::Histogram delays;
@@ -69,8 +69,8 @@ struct Hop {
   std::int64_t slowest_time = 0, slowest_delay = INT64_MIN;
   std::int16_t ttl_least = INT16_MAX, ttl_most = INT16_MIN;  ///< hops that packets lost from one point to the other
 
-  [[nodiscard]] const Tally& of(Fate fate) const { return tallies[static_cast<std::size_t>(fate)]; }
-  [[nodiscard]] Tally& of(Fate fate) { return tallies[static_cast<std::size_t>(fate)]; }
+  [[nodiscard]] const ResultCounters& of(HopOutcome fate) const { return tallies[static_cast<std::size_t>(fate)]; }
+  [[nodiscard]] ResultCounters& of(HopOutcome fate) { return tallies[static_cast<std::size_t>(fate)]; }
 };
 
 /// What a way lost where no pair of points holds it between them.
@@ -78,10 +78,10 @@ struct Edge {
   FlowKey direction;    ///< number 0
   bool behind = false;  ///< behind the last point; else before the first one
   std::size_t point = 0;
-  Tally tally;
+  ResultCounters tally;
 };
 
-class Ledger final : public Matcher::Taker {
+class Ledger final : public Matcher::MatchSink {
  public:
   Ledger(const std::vector<Survey>& surveys, const Layout& layout);
 
@@ -90,7 +90,7 @@ class Ledger final : public Matcher::Taker {
   [[nodiscard]] const FlowKey& flow(std::uint32_t unit) const { return units_.rows()[unit].first; }
 
   void take(const Transmission& transmission) override;
-  const Way* way_of(std::uint32_t unit) override { return rows_[unit].way; }
+  const CapturePath* way_of(std::uint32_t unit) override { return rows_[unit].way; }
   /// No more transmissions: what waits for a verdict gets one.
   void finish();
 
@@ -131,7 +131,7 @@ class Ledger final : public Matcher::Taker {
     std::uint64_t frame = 0, frame_at_last = 0;              ///< frame: at the first point, 0 when not seen there
   };
   struct Unit {
-    const Way* way = nullptr;
+    const CapturePath* way = nullptr;
     std::uint32_t points = 0;            ///< a bit for each capture that saw any packet of it
     std::uint32_t partner = UINT32_MAX;  ///< the unit of the other direction, once it is known
     std::int64_t went_on = INT64_MIN;    ///< when a packet was last sent that had not been sent before
@@ -147,8 +147,8 @@ class Ledger final : public Matcher::Taker {
 
   Hop* hop(Unit& unit, std::size_t before, std::size_t behind, bool adjacent);
   /// For a packet that was neither sent again nor answered.
-  [[nodiscard]] Fate verdict_by_silence(const Unit& unit, const Pending& pending) const;
-  void settle(std::uint32_t unit, const Pending& pending, Fate fate, bool named = false);
+  [[nodiscard]] HopOutcome verdict_by_silence(const Unit& unit, const Pending& pending) const;
+  void settle(std::uint32_t unit, const Pending& pending, HopOutcome fate, bool named = false);
   void hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time);
   /// The queue pair whose requests these answers answer.
   [[nodiscard]] std::optional<std::uint64_t> asker_of(const FlowKey& answers) const;

@@ -17,7 +17,7 @@ constexpr std::int64_t most_windows = 4;
 
 }  // namespace
 
-Matcher::Matcher(Taker& taker, const Layout& layout, const MatcherOptions& options)
+Matcher::Matcher(MatchSink& taker, const Layout& layout, const MatcherOptions& options)
     : taker_(taker), layout_(layout), options_(options) {
   ring_.resize(1024);
   slots_.assign(4096, 0);
@@ -128,7 +128,7 @@ void Matcher::judge(Group& g) {
     --held_;
     at = next;
   }
-  const Way* way = taker_.way_of(copies_.front().unit);
+  const CapturePath* way = taker_.way_of(copies_.front().unit);
   if (!g.several) {
     Transmission whole;
     const auto place = [&](std::size_t capture) {
@@ -161,7 +161,7 @@ void Matcher::judge(Group& g) {
 
 /// Which copy at one point is which at the next: in order at both, each arriving after it was sent, with delays as
 /// alike as can be. Alignment of sequences by dynamic programming, point after point along the way.
-void Matcher::align(std::vector<Copy>& copies, const Way* way) {
+void Matcher::align(std::vector<Copy>& copies, const CapturePath* way) {
   found_.clear();
   std::vector<std::size_t> points;
   if (way) points = way->points;

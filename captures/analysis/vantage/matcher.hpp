@@ -27,7 +27,7 @@ struct Copy {
   CrcCheck::Status icrc = CrcCheck::Status::absent;
   Role role = Role::datagram;
   Wire wire = Wire::none;
-  std::uint8_t traffic_class = 0, ttl = 0, priority = Sighting::no_priority, syndrome = 0;
+  std::uint8_t traffic_class = 0, ttl = 0, priority = Observation::no_priority, syndrome = 0;
   bool acknowledges = false;
 };
 
@@ -53,23 +53,23 @@ struct MatcherOptions {
 class Matcher {
  public:
   /// Who takes transmissions, in the order of their first sightings.
-  class Taker {
+  class MatchSink {
    public:
     virtual void take(const Transmission& transmission) = 0;
     /// The way of a unit's packets; nullptr: not known.
-    virtual const Way* way_of(std::uint32_t unit) = 0;
+    virtual const CapturePath* way_of(std::uint32_t unit) = 0;
 
    protected:
-    ~Taker() = default;
+    ~MatchSink() = default;
   };
 
-  Matcher(Taker& taker, const Layout& layout, const MatcherOptions& options);
+  Matcher(MatchSink& taker, const Layout& layout, const MatcherOptions& options);
 
   /// `copy.aligned` must not fall by more than the window from call to call.
   void add(std::uint64_t identity, const Copy& copy);
   void finish();
   /// Groups of copies that had to be judged before the window was over.
-  [[nodiscard]] std::uint64_t hurried() const { return hurried_; }
+  [[nodiscard]] std::uint64_t evaluated_early() const { return hurried_; }
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
@@ -88,11 +88,11 @@ class Matcher {
   void erase_slot(std::size_t slot);
   void settle_oldest(std::int64_t now);
   void judge(Group& group);
-  void align(std::vector<Copy>& copies, const Way* way);
+  void align(std::vector<Copy>& copies, const CapturePath* way);
   void hand_over(const Transmission& transmission);
   void drain(std::int64_t until);
 
-  Taker& taker_;
+  MatchSink& taker_;
   const Layout& layout_;
   MatcherOptions options_;
   std::vector<Copy> pool_;

@@ -41,7 +41,7 @@ class Hash {
   std::uint64_t state_ = 0x243f6a8885a308d3;
 };
 
-void look_at_the_way(Sighting& s, const HeaderStack& stack) {
+void look_at_the_way(Observation& s, const HeaderStack& stack) {
   const auto layers = stack.layers();
   const std::uint8_t* bytes = stack.bytes.data();
   s.ttl = 0;
@@ -57,7 +57,7 @@ void look_at_the_way(Sighting& s, const HeaderStack& stack) {
       s.traffic_class = static_cast<std::uint8_t>(at[0] << 4 | at[1] >> 4);
     }
   }
-  s.priority = Sighting::no_priority;
+  s.priority = Observation::no_priority;
   for (const Layer& layer : layers) {
     if (layer.header == &info<Vlan>)
       s.priority = View<Vlan>(bytes + layer.offset).get<"priority">();
@@ -65,11 +65,11 @@ void look_at_the_way(Sighting& s, const HeaderStack& stack) {
       s.priority = View<Lrh>(bytes + layer.offset).get<"sl">();
     else if (layer.header != &info<Ethernet>)
       break;
-    if (s.priority != Sighting::no_priority) break;
+    if (s.priority != Observation::no_priority) break;
   }
 }
 
-bool sight_tcp(Sighting& s, const HeaderStack& stack, IdentityBy by) {
+bool sight_tcp(Observation& s, const HeaderStack& stack, IdentityBy by) {
   const auto ports = tracking::ports_of(stack);
   if (!ports || stack.network >= stack.layers().size()) return false;
   const Layer& layer = stack.layers()[stack.transport];
@@ -115,7 +115,7 @@ bool cut_before_icrc(const tracking::Packet& packet) {
          stack.icrc.length == 0;
 }
 
-bool sight(Sighting& s, const tracking::Packet& packet, IdentityBy by) {
+bool sight(Observation& s, const tracking::Packet& packet, IdentityBy by) {
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();
   if (stack.fragment || stack.transport >= layers.size()) return false;

@@ -37,7 +37,7 @@ enum class Role : std::uint8_t {
   segment,      ///< of TCP
 };
 
-struct Sighting {
+struct Observation {
   static constexpr std::uint8_t no_priority = 0xff;
 
   /// A hash of everything that does not change on the way. Copies of a packet have the same one; so do a packet and
@@ -69,7 +69,7 @@ enum class IdentityBy : std::uint8_t {
 
 /// `packet` as Dissector or decode() and check_icrc() left it. False: it is neither RDMA nor TCP, a fragment, or cut
 /// before what its identity needs.
-bool sight(Sighting& sighting, const tracking::Packet& packet, IdentityBy by);
+bool sight(Observation& sighting, const tracking::Packet& packet, IdentityBy by);
 
 /// The packet is RDMA, and too short for an identity by ICRC.
 bool cut_before_icrc(const tracking::Packet& packet);

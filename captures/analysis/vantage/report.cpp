@@ -20,7 +20,7 @@ using analysis::to_text;
 
 std::string seconds(std::int64_t ns) {
   std::string text;
-  faces::append_seconds(text, ns);
+  output::append_seconds(text, ns);
   return text;
 }
 template <class Value>
@@ -37,69 +37,69 @@ std::string percent(double share) {
 
 /// What a finding says of a fate, written once.
 struct Advice {
-  Fate fate;
+  HopOutcome fate;
   Severity severity;
   std::string_view what;  ///< after a count of packets
   std::string_view meaning, next;
 };
 
 constexpr Advice advices[] = {
-    {Fate::icrc_broken, Severity::error, "with the ICRC broken on this hop",
+    {HopOutcome::icrc_corrupted, Severity::error, "with the ICRC broken on this hop",
      "something between these two points changed what the ICRC covers (payload, addresses, source port) without making "
      "the ICRC anew; the receiver drops such packets silently",
      "look for the middlebox, tunnel end or faulty memory on this hop; `rdmawire dissect -V` on the frames behind it "
      "says "
      "which change would explain the ICRC"},
-    {Fate::damaged, Severity::error, "that arrive damaged, as no packet was sent",
+    {HopOutcome::damaged, Severity::error, "that arrive damaged, as no packet was sent",
      "these packets have a bad ICRC, and nothing like them was seen before the hop: their headers were changed on it",
      "look at the FCS and symbol errors of the ports on this hop; compare with the packets lost on it, of which these "
      "are the remains"},
-    {Fate::lost, Severity::warning, "lost on this hop",
+    {HopOutcome::lost, Severity::warning, "lost on this hop",
      "the packets were seen before the hop and not behind it, and the receiver missed them too: it asked for them, or "
      "they were sent again",
      "look at the drops of the devices between these two points: buffers, discards, PFC and its watchdog, FCS errors"},
-    {Fate::missing, Severity::warning, "not seen behind this hop",
+    {HopOutcome::missing, Severity::warning, "not seen behind this hop",
      "seen before the hop and not behind it; no acknowledgement and no retransmission tells whether the network lost "
      "them or the capture behind did",
      "see whether the capture behind reports drops of its own; unreliable services and acknowledgements leave no other "
      "trace"},
-    {Fate::address_rewritten, Severity::warning, "with addresses rewritten on this hop",
+    {HopOutcome::address_rewritten, Severity::warning, "with addresses rewritten on this hop",
      "the packets carry other addresses behind the hop: address translation, which the ICRC does not bear unless it is "
      "made anew",
      "take RDMA out of the translation on this hop"},
-    {Fate::port_rewritten, Severity::warning, "with the UDP source port rewritten on this hop",
+    {HopOutcome::port_rewritten, Severity::warning, "with the UDP source port rewritten on this hop",
      "a device between these points overwrote the source port: the ICRC covers it, and paths are chosen by it",
      "look for source-port translation or load balancing on this hop"},
-    {Fate::dscp_rewritten, Severity::warning, "with the DSCP rewritten on this hop",
+    {HopOutcome::dscp_rewritten, Severity::warning, "with the DSCP rewritten on this hop",
      "the packets are in another class behind the hop: they may leave the lossless queue, or escape ECN marking",
      "look at the trust mode (DSCP or PCP) and the rewrite rules of the ports on this hop"},
-    {Fate::priority_rewritten, Severity::warning, "with the priority rewritten on this hop",
+    {HopOutcome::priority_rewritten, Severity::warning, "with the priority rewritten on this hop",
      "the packets have another PCP (InfiniBand: SL) behind the hop: PFC acts on another class there",
      "look at the priority maps of the ports on this hop"},
-    {Fate::reordered, Severity::warning, "out of order on this hop",
+    {HopOutcome::reordered, Severity::warning, "out of order on this hop",
      "packets of one flow overtook one another between these two points; a responder without out-of-order support "
      "takes that for loss",
      "look for packet spraying, adaptive routing or link aggregation by packet on this hop"},
-    {Fate::duplicated, Severity::warning, "duplicated on this hop", "one packet before the hop is two behind it",
+    {HopOutcome::duplicated, Severity::warning, "duplicated on this hop", "one packet before the hop is two behind it",
      "look for a mirror that leads back into the network, or a loop; a capture behind that copies both ways of its "
      "port "
      "shows the same"},
-    {Fate::marked, Severity::info, "marked on this hop (ECN CE)",
+    {HopOutcome::marked, Severity::info, "marked on this hop (ECN CE)",
      "a queue on this hop was above its ECN threshold; this is where congestion is",
      "look at queue depths and ECN thresholds of the devices on this hop, and at who else sends through them"},
-    {Fate::elsewhere, Severity::info, "of flows that were never seen behind this hop",
+    {HopOutcome::elsewhere, Severity::info, "of flows that were never seen behind this hop",
      "the capture behind has packets between these addresses, but none of these flows: they take another way, or none "
      "of their packets gets through",
      "compare the source ports with those of flows that are seen: equal-cost paths are chosen by them"},
-    {Fate::missed_behind, Severity::info, "missed by the capture behind this hop",
+    {HopOutcome::missed_downstream, Severity::info, "missed by the capture behind this hop",
      "the packets were acknowledged, or the flow went on without sending them again: they arrived, and the capture "
      "lost them. This is no fault of the network",
      "give that capture a larger buffer or a shorter snap length"},
-    {Fate::missed_before, Severity::info, "missed by the capture before this hop",
+    {HopOutcome::missed_upstream, Severity::info, "missed by the capture before this hop",
      "seen behind the hop and not before it: the capture before lost them, or they came another way. This is no fault "
      "of the network",
      "give that capture a larger buffer or a shorter snap length; see whether packets are sprayed over several ways"},
-    {Fate::captured_twice, Severity::info, "captured twice before this hop",
+    {HopOutcome::captured_twice, Severity::info, "captured twice before this hop",
      "the capture before the hop has two copies of the packets, within so short a time that no sender made them",
      "mirror one direction of the port only"},
 };
@@ -163,7 +163,7 @@ class Report {
     Json points = Json::array(), clocks = Json::array(), ways = Json::array(), hops = Json::array();
     for (std::size_t i = 0; i < c_.surveys.size(); ++i) points.push_back(point(i));
     for (const PairOfPoints& pair : c_.layout->pairs()) clocks.push_back(clock(pair));
-    for (const Way& way : c_.layout->ways())
+    for (const CapturePath& way : c_.layout->ways())
       if (way.points.size() > 1) ways.push_back(way_json(way));
     std::vector<const Hop*> order;
     for (const Hop& h : c_.ledger->hops()) order.push_back(&h);
@@ -189,8 +189,8 @@ class Report {
                   {"identity", c_.identity == IdentityBy::icrc ? "icrc" : "headers"},
                   {"window_ns", c_.matcher_options.window},
                   {"packets", c_.ledger->followed()},
-                  {"exact", c_.hurried + c_.ledger->left_out() + c_.unidentified == 0},
-                  {"hurried", c_.hurried},
+                  {"exact", c_.evaluated_early + c_.ledger->left_out() + c_.unidentified == 0},
+                  {"evaluated_early", c_.evaluated_early},
                   {"left_out", c_.ledger->left_out()},
                   {"unidentified", c_.unidentified},
                   {"clocks", std::move(clocks)},
@@ -208,7 +208,7 @@ class Report {
 
   /// Hops in the order of ways, then along the way.
   [[nodiscard]] std::array<std::size_t, 4> place(const Hop& h) const {
-    const Way* way = c_.layout->way(h.direction);
+    const CapturePath* way = c_.layout->way(h.direction);
     const auto at = [way](std::size_t capture) {
       return static_cast<std::size_t>(std::find(way->points.begin(), way->points.end(), capture) - way->points.begin());
     };
@@ -251,7 +251,7 @@ class Report {
                 {"declared_synchronized", c_.layout_options.synchronized}};
   }
 
-  Json way_json(const Way& way) {
+  Json way_json(const CapturePath& way) {
     Json by = Json::array();
     for (const OrderBy order : way.order) by.push_back(to_string(order));
     return Json{{"from", to_text(way.direction.from)},
@@ -286,7 +286,7 @@ class Report {
     return std::nullopt;
   }
 
-  static Json frames_of(const Tally& tally) {
+  static Json frames_of(const ResultCounters& tally) {
     Json frames = Json::array();
     for (const FramePair& pair : tally.frames)
       frames.push_back({{"before", frame_or_null(pair.before)}, {"behind", frame_or_null(pair.behind)}});
@@ -301,9 +301,9 @@ class Report {
   Json hop(const Hop& h) {
     Json fates_of_packets = Json::object();
     for (std::size_t i = 0; i < fates; ++i) {
-      const Tally& tally = h.tallies[i];
+      const ResultCounters& tally = h.tallies[i];
       if (tally.packets == 0) continue;
-      fates_of_packets[std::string(to_string(static_cast<Fate>(i)))] = {{"packets", tally.packets},
+      fates_of_packets[std::string(to_string(static_cast<HopOutcome>(i)))] = {{"packets", tally.packets},
                                                                         {"bytes", tally.bytes},
                                                                         {"first_time", seconds(tally.first_time)},
                                                                         {"last_time", seconds(tally.last_time)},
@@ -357,7 +357,7 @@ class Report {
                 {"next", f.next}};
   }
 
-  [[nodiscard]] Json worst_of(const Tally& tally) const {
+  [[nodiscard]] Json worst_of(const ResultCounters& tally) const {
     Json worst = Json::array();
     auto units = tally.units;
     std::stable_sort(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -378,21 +378,21 @@ class Report {
 
   void find(const Hop& h) {
     std::uint64_t offered = h.seen;
-    for (const Fate fate : {Fate::lost, Fate::missing, Fate::missed_behind, Fate::missed_before})
+    for (const HopOutcome fate : {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_downstream, HopOutcome::missed_upstream})
       offered += h.of(fate).packets;
     for (const Advice& advice : advices) {
-      const Tally& tally = h.of(advice.fate);
+      const ResultCounters& tally = h.of(advice.fate);
       if (tally.packets == 0) continue;
       Finding f = on(h);
       f.severity = advice.severity;
       f.kind = to_string(advice.fate);
       f.packets = tally.packets;
-      const std::uint64_t all = advice.fate == Fate::marked ? h.capable : std::max(offered, tally.packets);
+      const std::uint64_t all = advice.fate == HopOutcome::marked ? h.capable : std::max(offered, tally.packets);
       if (all && tally.packets <= all) f.share = static_cast<double>(tally.packets) / static_cast<double>(all);
       f.title = fmt::format("{} {}", counted(tally.packets, "packet", "packets"), advice.what);
       if (f.share >= 0)
-        f.title += fmt::format(" ({}{})", percent(f.share), advice.fate == Fate::marked ? " of those that can be" : "");
-      if (advice.fate == Fate::lost && tally.named) f.title += fmt::format(", {} of them named in NAKs", tally.named);
+        f.title += fmt::format(" ({}{})", percent(f.share), advice.fate == HopOutcome::marked ? " of those that can be" : "");
+      if (advice.fate == HopOutcome::lost && tally.named) f.title += fmt::format(", {} of them named in NAKs", tally.named);
       f.first_time = seconds(tally.first_time);
       f.last_time = seconds(tally.last_time);
       f.frames = frames_of(tally);
@@ -500,7 +500,7 @@ class Report {
       f.weight = 1e18;
       findings_.push_back(std::move(f));
     }
-    const std::uint64_t not_exact = c_.hurried + c_.ledger->left_out();
+    const std::uint64_t not_exact = c_.evaluated_early + c_.ledger->left_out();
     if (not_exact) {
       Finding f;
       f.kind = "inexact";
@@ -553,7 +553,7 @@ class Report {
   void find_orders() {
     std::size_t unknown = 0;
     std::string first;
-    for (const Way& way : c_.layout->ways())
+    for (const CapturePath& way : c_.layout->ways())
       for (std::size_t k = 1; k < way.points.size(); ++k)
         if (way.order[k - 1] == OrderBy::nothing) {
           if (unknown++ == 0)

@@ -43,7 +43,7 @@ class Stream {
     }
     return false;
   }
-  [[nodiscard]] const Sighting& sighting() const { return sighting_; }
+  [[nodiscard]] const Observation& sighting() const { return sighting_; }
   [[nodiscard]] std::uint64_t unidentified() const { return unidentified_; }
 
  private:
@@ -52,7 +52,7 @@ class Stream {
   IdentityBy by_;
   std::optional<tracking::Dissector> dissector_;
   tracking::Packet packet_;
-  Sighting sighting_;
+  Observation sighting_;
   std::uint64_t frame_ = 0, unidentified_ = 0;
 };
 
@@ -173,7 +173,7 @@ Comparison run(const RunOptions& options) {
   while (!heads.empty()) {
     Head& head = *std::min_element(heads.begin(), heads.end(),
                                    [](const Head& a, const Head& b) { return a.aligned < b.aligned; });
-    const Sighting& s = head.stream->sighting();
+    const Observation& s = head.stream->sighting();
     if (const auto unit = ledger.unit(s.flow)) {
       Copy copy;
       copy.aligned = head.aligned;
@@ -198,7 +198,7 @@ Comparison run(const RunOptions& options) {
   }
   matcher.finish();
   ledger.finish();
-  result.hurried = matcher.hurried();
+  result.evaluated_early = matcher.evaluated_early();
   return result;
 }
 

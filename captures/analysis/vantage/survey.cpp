@@ -17,7 +17,7 @@ class Listener final : public tracking::Sink {
  public:
   explicit Listener(Survey& survey) : survey_(survey) {}
 
-  void connection(const tracking::Connection& c, tracking::Farewell) override {
+  void connection(const tracking::Connection& c, tracking::CloseReason) override {
     if (c.service == tracking::Service::iwarp || c.confidence < tracking::Confidence::high ||
         c.service == tracking::Service::ud || !c.ends[0].qp_known || !c.ends[1].qp_known)
       return;
@@ -69,7 +69,7 @@ std::optional<Survey> survey(const std::string& file, const ReadOptions& options
   tracking::Dissector dissector({options.decode, options.filter && options.filter->uses_crcs()});
   tracking::Tracker tracker(listener);
   tracking::Packet packet;
-  Sighting sighting;
+  Observation sighting;
   Record record;
   Next next = reader->next(record);
   for (; next == Next::record; next = reader->next(record)) {

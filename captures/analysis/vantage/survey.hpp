@@ -88,7 +88,7 @@ inline std::array<std::uint64_t, 5> ordered(const FlowKey& flow) {
 
 struct ReadOptions {
   DecodeOptions decode;
-  const faces::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
+  const output::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
   bool verify_crcs = true;
   /// Now and then: packets so far, bytes of this file done and in all (0: not known), its name.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;

@@ -20,7 +20,7 @@ using analysis::Json;
 using analysis::number;
 using analysis::bytes_text;
 using analysis::word;
-using faces::Ink;
+using output::TextStyle;
 
 std::string_view order_text(const std::string& by) {
   if (by == "given") return "as given";
@@ -61,9 +61,9 @@ class Printer : analysis::TextPage {
 
   void summary() {
     const Json& points = v_.at("points");
-    page_.put(Ink::strong, counted(points.size(), "vantage point", "vantage points")).line();
+    page_.put(TextStyle::strong, counted(points.size(), "vantage point", "vantage points")).line();
     std::size_t widest = 10;
-    for (const Json& point : points) widest = std::max(widest, faces::columns(word(point.at("name"))));
+    for (const Json& point : points) widest = std::max(widest, output::columns(word(point.at("name"))));
     widest = std::min<std::size_t>(widest, 40);
     for (const Json& point : points) {
       std::string text = fmt::format("{}, {} RDMA", counted(number(point.at("packets")), "packet", "packets"),
@@ -77,7 +77,7 @@ class Printer : analysis::TextPage {
       if (point.at("lost_by_capture").is_number() && number(point.at("lost_by_capture")))
         text += fmt::format("; the capture lost {}", number(point.at("lost_by_capture")));
       labelled(analysis::cut(word(point.at("name")), widest), text, widest + 4,
-               point.at("compared").get<bool>() ? Ink::plain : Ink::bad);
+               point.at("compared").get<bool>() ? TextStyle::plain : TextStyle::bad);
     }
     std::map<std::string, std::uint64_t> sums;
     std::uint64_t hops = 0;
@@ -97,15 +97,15 @@ class Printer : analysis::TextPage {
                  ? std::string("nothing")
                  : fmt::format("{} in the network{}", sums["lost"],
                                sums["missing"] ? fmt::format(", {} in the network or a capture", sums["missing"]) : ""),
-             column, sums["lost"] ? Ink::notice : Ink::plain);
-    const std::uint64_t missed = sums["missed_behind"] + sums["missed_before"];
+             column, sums["lost"] ? TextStyle::notice : TextStyle::plain);
+    const std::uint64_t missed = sums["missed_downstream"] + sums["missed_upstream"];
     labelled("missed", missed ? fmt::format("{} by a capture, not by the receiver", missed) : std::string("nothing"),
              column);
     labelled("marked", sums["marked"] ? fmt::format("{} by ECN", sums["marked"]) : std::string("nothing"), column);
     if (!v_.at("exact").get<bool>())
-      labelled("inexact", "some packets found no room or could not be recognised", column, Ink::notice);
+      labelled("inexact", "some packets found no room or could not be recognised", column, TextStyle::notice);
     for (const Json& point : points)
-      if (point.at("trouble").is_string()) labelled("unread", word(point.at("trouble")), column, Ink::bad);
+      if (point.at("trouble").is_string()) labelled("unread", word(point.at("trouble")), column, TextStyle::bad);
   }
 
   void findings() {
@@ -115,7 +115,7 @@ class Printer : analysis::TextPage {
     if (!wrong) {
       labelled("", "Looked for: packets lost, marked, delayed, reordered, duplicated, rewritten or damaged on a hop.",
                2);
-      if (!list.empty()) page_.line().put(Ink::dim, "Worth knowing").line();
+      if (!list.empty()) page_.line().put(TextStyle::dim, "Worth knowing").line();
     }
     std::size_t shown = 0;
     for (const Json& f : list) {
@@ -123,17 +123,17 @@ class Printer : analysis::TextPage {
       finding(f);
     }
     if (list.size() > shown)
-      page_.line().put(Ink::dim, fmt::format("  and {} more findings", list.size() - shown)).line();
+      page_.line().put(TextStyle::dim, fmt::format("  and {} more findings", list.size() - shown)).line();
   }
 
   void finding(const Json& f) {
     const std::string severity = word(f.at("severity"));
-    const Ink ink = severity == "error" ? Ink::bad : severity == "warning" ? Ink::notice : Ink::plain;
+    const TextStyle ink = severity == "error" ? TextStyle::bad : severity == "warning" ? TextStyle::notice : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
     const std::string who = word(f.at("who")), title = word(f.at("title"));
-    page_.put(Ink::strong, who);
-    if (page_.column() + 3 + faces::columns(title) > width_)
+    page_.put(TextStyle::strong, who);
+    if (page_.column() + 3 + output::columns(title) > width_)
       page_.line().put("  ");
     else
       page_.put("   ");
@@ -217,15 +217,15 @@ class Printer : analysis::TextPage {
           row.push_back(bytes_text(hop.at("bytes")));
           row.push_back(fate({"lost"}));
           row.push_back(fate({"missing"}));
-          row.push_back(fate({"missed_before"}));
-          row.push_back(fate({"missed_behind"}));
+          row.push_back(fate({"missed_upstream"}));
+          row.push_back(fate({"missed_downstream"}));
           row.push_back(fate({"elsewhere"}));
           row.push_back(fate({"marked"}));
           row.push_back(fate({"dscp_rewritten"}));
           row.push_back(fate({"priority_rewritten"}));
           row.push_back(fate({"port_rewritten"}));
           row.push_back(fate({"address_rewritten"}));
-          row.push_back(fate({"icrc_broken", "damaged"}));
+          row.push_back(fate({"icrc_corrupted", "damaged"}));
           row.push_back(fate({"reordered"}));
           row.push_back(fate({"duplicated", "captured_twice"}));
           return row;

@@ -65,7 +65,7 @@ struct Setting {
 /// the next one of its way.
 struct Truth {
   using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, before, behind
-  std::map<Hop, std::uint64_t> lost, lost_answers, missed_before, missed_behind, marked, doubled, corrupted, seen;
+  std::map<Hop, std::uint64_t> lost, lost_answers, missed_upstream, missed_downstream, marked, doubled, corrupted, seen;
   std::uint64_t before_first = 0, behind_last = 0;
 };
 
@@ -287,12 +287,12 @@ class Network {
       for (std::size_t point = had ? p.captured.back() : before; point != SIZE_MAX && point != behind;
            point = p.to_right ? point + 1 : point - 1)
         if (p.counts && (p.captured.empty() || point != p.captured.back()) && !p.is_beacon)
-          ++truth.missed_before[{p.to_right, point, behind}];
+          ++truth.missed_upstream[{p.to_right, point, behind}];
       // From a first point that missed it: all before missed it.
       if (plain && had == 0 && before != SIZE_MAX)
         for (std::size_t point = p.to_right ? 0 : points - 1; point != before;
              point = p.to_right ? point + 1 : point - 1)
-          ++truth.missed_before[{p.to_right, point, behind}];
+          ++truth.missed_upstream[{p.to_right, point, behind}];
       if (plain && had) ++truth.seen[{p.to_right, p.captured.back(), behind}];
       p.captured.push_back(behind);
     }
@@ -312,7 +312,7 @@ class Network {
       if (plain && !p.captured.empty()) {
         const std::size_t end = p.to_right ? points - 1 : 0;
         if (p.captured.back() != end && p.to_right)
-          ++truth.missed_behind[{p.to_right, p.captured.back(), p.captured.back() + 1}];
+          ++truth.missed_downstream[{p.to_right, p.captured.back(), p.captured.back() + 1}];
       }
       if (!p.counts) return;
       at(arrival, [this, p] { arrive(p); });
@@ -350,7 +350,7 @@ class Vantage : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-std::uint64_t count(const Comparison& c, const Truth::Hop& at, Fate fate) {
+std::uint64_t count(const Comparison& c, const Truth::Hop& at, HopOutcome fate) {
   const auto& [to_right, before, behind] = at;
   const auto from = PortAddress::of_ipv4(to_right ? left_host : right_host);
   for (const Hop& h : c.ledger->hops())
@@ -360,7 +360,7 @@ std::uint64_t count(const Comparison& c, const Truth::Hop& at, Fate fate) {
 
 using Table = std::map<Truth::Hop, std::uint64_t>;
 /// What the comparison says of a fate, as a table like those of Truth.
-Table found(const Comparison& c, Fate fate) {
+Table found(const Comparison& c, HopOutcome fate) {
   Table table;
   for (const Hop& h : c.ledger->hops())
     if (const std::uint64_t packets = h.of(fate).packets)
@@ -388,7 +388,7 @@ void expect_true_clocks(const Comparison& c, const Network& network) {
 }
 
 void expect_order(const Comparison& c) {
-  for (const Way& way : c.layout->ways()) {
+  for (const CapturePath& way : c.layout->ways()) {
     std::vector<std::size_t> order = way.points;
     if (way.direction.from != PortAddress::of_ipv4(left_host)) std::reverse(order.begin(), order.end());
     EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
@@ -410,7 +410,7 @@ TEST_F(Vantage, ACleanNetworkHasNoFinding) {
   const Comparison c = compare(network);
   expect_true_clocks(c, network);
   expect_order(c);
-  for (std::size_t i = 0; i < fates; ++i) EXPECT_EQ(found(c, static_cast<Fate>(i)), Table()) << i;
+  for (std::size_t i = 0; i < fates; ++i) EXPECT_EQ(found(c, static_cast<HopOutcome>(i)), Table()) << i;
   EXPECT_EQ(network.truth.seen.size(), 4U);
   for (const auto& [hop, packets] : network.truth.seen) {
     const auto& [to_right, before, behind] = hop;
@@ -440,15 +440,15 @@ TEST_F(Vantage, EveryLossIsPutOnItsHop) {
       expect_true_clocks(c, network);
       expect_order(c);
       ASSERT_FALSE(network.truth.lost.empty());
-      EXPECT_EQ(only(found(c, Fate::lost), true), network.truth.lost) << "seed " << seed << " " << identifies;
-      EXPECT_EQ(only(found(c, Fate::missing), true), Table()) << "seed " << seed << " " << identifies;
+      EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost) << "seed " << seed << " " << identifies;
+      EXPECT_EQ(only(found(c, HopOutcome::missing), true), Table()) << "seed " << seed << " " << identifies;
       EXPECT_TRUE(c.ledger->edges().empty());
-      for (const Fate fate : {Fate::missed_before, Fate::missed_behind, Fate::reordered, Fate::duplicated, Fate::marked,
-                              Fate::icrc_broken, Fate::captured_twice, Fate::elsewhere, Fate::damaged})
+      for (const HopOutcome fate : {HopOutcome::missed_upstream, HopOutcome::missed_downstream, HopOutcome::reordered, HopOutcome::duplicated, HopOutcome::marked,
+                              HopOutcome::icrc_corrupted, HopOutcome::captured_twice, HopOutcome::elsewhere, HopOutcome::damaged})
         EXPECT_EQ(found(c, fate), Table()) << "seed " << seed << " " << to_string(fate);
       // Nothing tells for certain what became of an acknowledgement, but where it was seen last.
-      Table answers = only(found(c, Fate::lost), false);
-      for (const auto& [hop, packets] : found(c, Fate::missing)) answers[hop] += packets;
+      Table answers = only(found(c, HopOutcome::lost), false);
+      for (const auto& [hop, packets] : found(c, HopOutcome::missing)) answers[hop] += packets;
       EXPECT_EQ(answers, network.truth.lost_answers);
     }
   }
@@ -471,7 +471,7 @@ TEST_F(Vantage, LossesAtTheEdgesAreToldByNaks) {
     // One that is lost while the receiver waits for another one is named in no NAK.
     EXPECT_LE(told, truth);
     EXPECT_GE(told * 10, truth * 7);
-    EXPECT_EQ(only(found(c, Fate::lost), true), Table());
+    EXPECT_EQ(only(found(c, HopOutcome::lost), true), Table());
   }
 }
 
@@ -483,9 +483,9 @@ TEST_F(Vantage, WhatACaptureMissedIsNoLoss) {
     Network network(s);
     const Comparison c = compare(network);
     expect_true_clocks(c, network);
-    EXPECT_EQ(found(c, Fate::lost), Table());
-    EXPECT_EQ(found(c, Fate::missing), Table());
-    EXPECT_EQ(found(c, Fate::missed_before), network.truth.missed_before);
+    EXPECT_EQ(found(c, HopOutcome::lost), Table());
+    EXPECT_EQ(found(c, HopOutcome::missing), Table());
+    EXPECT_EQ(found(c, HopOutcome::missed_upstream), network.truth.missed_upstream);
   }
 }
 
@@ -494,9 +494,9 @@ TEST_F(Vantage, WhatTheLastCaptureMissedArrivedAllTheSame) {
   s.points[2].miss = 0.02;
   Network network(s);
   const Comparison c = compare(network);
-  EXPECT_EQ(only(found(c, Fate::missed_behind), true), network.truth.missed_behind);
-  EXPECT_EQ(found(c, Fate::lost), Table());
-  EXPECT_EQ(only(found(c, Fate::missing), true), Table());
+  EXPECT_EQ(only(found(c, HopOutcome::missed_downstream), true), network.truth.missed_downstream);
+  EXPECT_EQ(found(c, HopOutcome::lost), Table());
+  EXPECT_EQ(only(found(c, HopOutcome::missing), true), Table());
 }
 
 TEST_F(Vantage, LossesAndMissesAreToldApart) {
@@ -512,7 +512,7 @@ TEST_F(Vantage, LossesAndMissesAreToldApart) {
     Network network(s);
     const Comparison c = compare(network);
     expect_true_clocks(c, network);
-    const Table is = only(found(c, Fate::lost), true);
+    const Table is = only(found(c, HopOutcome::lost), true);
     for (const auto& [hop, packets] : network.truth.lost) {
       lost += packets;
       const auto it = is.find(hop);
@@ -533,8 +533,8 @@ TEST_F(Vantage, MarksAreCountedWhereTheyWereMade) {
   s.hops[2].mark = 0.1;
   Network network(s);
   const Comparison c = compare(network);
-  EXPECT_EQ(found(c, Fate::marked), network.truth.marked);
-  EXPECT_EQ(found(c, Fate::dscp_rewritten), Table());
+  EXPECT_EQ(found(c, HopOutcome::marked), network.truth.marked);
+  EXPECT_EQ(found(c, HopOutcome::dscp_rewritten), Table());
   EXPECT_THAT(text_of(report_of(c)), HasSubstr("marked on this hop (ECN CE)"));
 }
 
@@ -544,8 +544,8 @@ TEST_F(Vantage, RewritingAndDamageAreTold) {
   s.hops[2].corrupt = 0.01;
   Network network(s);
   const Comparison c = compare(network);
-  EXPECT_EQ(found(c, Fate::icrc_broken), network.truth.corrupted);
-  const Table dscp = found(c, Fate::dscp_rewritten);
+  EXPECT_EQ(found(c, HopOutcome::icrc_corrupted), network.truth.corrupted);
+  const Table dscp = found(c, HopOutcome::dscp_rewritten);
   ASSERT_EQ(dscp.size(), 2U);
   EXPECT_TRUE(dscp.contains({true, 0, 1}) && dscp.contains({false, 1, 0}));
 }
@@ -556,10 +556,10 @@ TEST_F(Vantage, ARewrittenSourcePortBreaksTheIcrcThere) {
   Network network(s);
   const Comparison c = compare(network);
   for (const Truth::Hop& hop : {Truth::Hop{true, 1, 2}, Truth::Hop{false, 2, 1}}) {
-    EXPECT_GT(count(c, hop, Fate::port_rewritten), 1000U);
-    EXPECT_EQ(count(c, hop, Fate::port_rewritten), count(c, hop, Fate::icrc_broken));
+    EXPECT_GT(count(c, hop, HopOutcome::port_rewritten), 1000U);
+    EXPECT_EQ(count(c, hop, HopOutcome::port_rewritten), count(c, hop, HopOutcome::icrc_corrupted));
   }
-  EXPECT_EQ(found(c, Fate::port_rewritten).size(), 2U);
+  EXPECT_EQ(found(c, HopOutcome::port_rewritten).size(), 2U);
 }
 
 TEST_F(Vantage, DoublesAndOvertakenPacketsAreCounted) {
@@ -567,17 +567,17 @@ TEST_F(Vantage, DoublesAndOvertakenPacketsAreCounted) {
   s.hops[1].double_up = 0.01;
   Network network(s);
   const Comparison c = compare(network);
-  EXPECT_EQ(found(c, Fate::duplicated), network.truth.doubled);
-  EXPECT_EQ(found(c, Fate::lost), Table());
+  EXPECT_EQ(found(c, HopOutcome::duplicated), network.truth.doubled);
+  EXPECT_EQ(found(c, HopOutcome::lost), Table());
 
   Setting t = with_bad_clocks({});
   t.hops[2].reorder = 0.01;
   t.unreliable = true;
   Network spraying(t);
   const Comparison d = compare(spraying);
-  const Table reordered = found(d, Fate::reordered);
+  const Table reordered = found(d, HopOutcome::reordered);
   EXPECT_EQ(reordered.size(), 1U);
-  EXPECT_GT(count(d, {true, 1, 2}, Fate::reordered), 10U);
+  EXPECT_GT(count(d, {true, 1, 2}, HopOutcome::reordered), 10U);
 }
 
 TEST_F(Vantage, QueueingIsPutOnItsHop) {
@@ -607,8 +607,8 @@ TEST_F(Vantage, UnansweredPacketsAreMissingNotLost) {
   s.hops[1].loss = 0.02;
   Network network(s);
   const Comparison c = compare(network);
-  EXPECT_EQ(found(c, Fate::lost), Table());
-  EXPECT_EQ(found(c, Fate::missing), network.truth.lost);
+  EXPECT_EQ(found(c, HopOutcome::lost), Table());
+  EXPECT_EQ(found(c, HopOutcome::missing), network.truth.lost);
 }
 
 TEST_F(Vantage, WithoutTtlTheTimesTellTheOrder) {
@@ -622,9 +622,9 @@ TEST_F(Vantage, WithoutTtlTheTimesTellTheOrder) {
   const Comparison c = compare(network);
   expect_order(c);
   expect_true_clocks(c, network);
-  for (const Way& way : c.layout->ways())
+  for (const CapturePath& way : c.layout->ways())
     for (const OrderBy by : way.order) EXPECT_EQ(by, OrderBy::times);
-  EXPECT_EQ(only(found(c, Fate::lost), true), network.truth.lost);
+  EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
 }
 
 TEST_F(Vantage, TheOrderCanBeGiven) {
@@ -637,7 +637,7 @@ TEST_F(Vantage, TheOrderCanBeGiven) {
   options.files = network.write(folder_);
   options.layout.order = {2, 1, 0};
   const Comparison c = vantage::run(options);
-  for (const Way& way : c.layout->ways()) {
+  for (const CapturePath& way : c.layout->ways()) {
     for (const OrderBy by : way.order) EXPECT_EQ(by, OrderBy::given);
     EXPECT_TRUE(way.points == std::vector<std::size_t>({0, 1, 2}) || way.points == std::vector<std::size_t>({2, 1, 0}));
   }
@@ -660,11 +660,11 @@ TEST_F(Vantage, TheOrderOfTheFilesDoesNotMatter) {
   const Comparison other = vantage::run(options);
   for (std::size_t i = 0; i < fates; ++i) {
     Table renamed;
-    for (const auto& [hop, packets] : found(one, static_cast<Fate>(i))) {
+    for (const auto& [hop, packets] : found(one, static_cast<HopOutcome>(i))) {
       const auto& [to_right, before, behind] = hop;
       renamed[{to_right, turned[before], turned[behind]}] = packets;
     }
-    EXPECT_EQ(found(other, static_cast<Fate>(i)), renamed) << to_string(static_cast<Fate>(i));
+    EXPECT_EQ(found(other, static_cast<HopOutcome>(i)), renamed) << to_string(static_cast<HopOutcome>(i));
   }
 }
 
@@ -686,7 +686,7 @@ TEST_F(Vantage, AFileThatSharesNoPacketIsToldAndLeftOut) {
     const auto& [to_right, before, behind] = hop;
     moved[{to_right, before + 1, behind + 1}] = packets;
   }
-  EXPECT_EQ(only(found(c, Fate::lost), true), moved);
+  EXPECT_EQ(only(found(c, HopOutcome::lost), true), moved);
 }
 
 TEST_F(Vantage, FewSamplesAndLittleRoomStillFindTheSame) {
@@ -699,15 +699,15 @@ TEST_F(Vantage, FewSamplesAndLittleRoomStillFindTheSame) {
   const Comparison c = compare(network, options);
   expect_true_clocks(c, network);
   expect_order(c);
-  EXPECT_EQ(only(found(c, Fate::lost), true), network.truth.lost);
-  EXPECT_EQ(c.hurried, 0U);
+  EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
+  EXPECT_EQ(c.evaluated_early, 0U);
 
   // With no room at all nothing breaks, and it is said.
   options.files = {(folder_ / "job_point0.pcap").string(), (folder_ / "job_point1.pcap").string(),
                    (folder_ / "job_point2.pcap").string()};
   options.matcher.sightings = 2;
   const Comparison tight = vantage::run(options);
-  EXPECT_GT(tight.hurried, 0U);
+  EXPECT_GT(tight.evaluated_early, 0U);
   EXPECT_FALSE(report_of(tight).at("vantage").at("exact").get<bool>());
 }
 
@@ -752,7 +752,7 @@ TEST(VantageOfRealCaptures, ThreeMachinesOfARing) {
       EXPECT_EQ(c.ledger->points()[i].packets, c.surveys[i].rdma);
       EXPECT_EQ(c.ledger->points()[i].shared, c.surveys[i].rdma);
     }
-    for (const Way& way : c.layout->ways()) {
+    for (const CapturePath& way : c.layout->ways()) {
       if (way.points.size() < 2) continue;
       EXPECT_EQ(c.layout->host()[way.points.front()], way.direction.from);
       EXPECT_EQ(c.layout->host()[way.points.back()], way.direction.to);
@@ -763,7 +763,7 @@ TEST(VantageOfRealCaptures, ThreeMachinesOfARing) {
     EXPECT_GE(*at(0, 1).high + *at(1, 2).high, *at(0, 2).low);
     for (const Hop& h : c.ledger->hops()) {
       if (h.plain_tcp) continue;
-      for (const Fate fate : {Fate::lost, Fate::missing, Fate::missed_before, Fate::missed_behind, Fate::reordered})
+      for (const HopOutcome fate : {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_upstream, HopOutcome::missed_downstream, HopOutcome::reordered})
         EXPECT_EQ(h.of(fate).packets, 0U);
     }
   }

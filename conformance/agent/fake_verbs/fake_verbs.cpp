@@ -19,10 +19,10 @@
 
 #include "conformance/agent/fake_verbs/world.hpp"
 
-namespace rdmawire::agent::standin {
+namespace rdmawire::agent::fake_verbs {
 namespace {
 
-struct World {
+struct FakeVerbsState {
   unsigned fail_at = 0;
   bool spares_releases = false;
   int fail_number = 0;
@@ -46,7 +46,7 @@ struct Gate {
 } gate;
 
 [[noreturn]] void misuse(const char* what) {
-  std::fprintf(stderr, "standin: %s\n", what);
+  std::fprintf(stderr, "fake_verbs: %s\n", what);
   std::abort();
 }
 
@@ -631,7 +631,7 @@ int wait_at_gate(const char* call) {
   return number;
 }
 
-void hold_calls(const std::string& name, bool can_be_interrupted) {
+void block_calls(const std::string& name, bool can_be_interrupted) {
   const std::lock_guard lock(gate.mutex);
   if (gate.opened >= 0) close(gate.opened);
   gate.opened = eventfd(0, 0);
@@ -642,7 +642,7 @@ unsigned held_calls() {
   const std::lock_guard lock(gate.mutex);
   return gate.held;
 }
-void let_go() {
+void release_calls() {
   const std::lock_guard lock(gate.mutex);
   gate.name.clear();
   if (gate.opened >= 0) eventfd_write(gate.opened, 1);
@@ -701,13 +701,13 @@ void raise_qp_event(std::uint32_t qp_num, ibv_event_type type) {
 void reset() {
   const Lock lock;
   if (alive() != 0) misuse("reset with objects alive");
-  world = World();
+  world = FakeVerbsState();
 }
 
-}  // namespace rdmawire::agent::standin
+}  // namespace rdmawire::agent::fake_verbs
 
 // What libibverbs exports. The parentheses keep macros of the header away.
-using namespace rdmawire::agent::standin;
+using namespace rdmawire::agent::fake_verbs;
 
 extern "C" {
 

@@ -18,7 +18,7 @@
 
 #include "conformance/agent/fake_verbs/world.hpp"
 
-namespace rdmawire::agent::standin {
+namespace rdmawire::agent::fake_verbs {
 namespace {
 
 struct Id;
@@ -53,7 +53,7 @@ struct {
 } cm;
 
 [[noreturn]] void misuse(const char* what) {
-  std::fprintf(stderr, "standin of librdmacm: %s\n", what);
+  std::fprintf(stderr, "fake_verbs of librdmacm: %s\n", what);
   std::abort();
 }
 
@@ -190,9 +190,9 @@ void act_as_iwarp(bool iwarp) {
   cm.iwarp = iwarp;
 }
 
-}  // namespace rdmawire::agent::standin
+}  // namespace rdmawire::agent::fake_verbs
 
-using namespace rdmawire::agent::standin;
+using namespace rdmawire::agent::fake_verbs;
 
 extern "C" {
 

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace rdmawire::agent::standin {
+namespace rdmawire::agent::fake_verbs {
 
 /// How many ids and channels there are.
 std::size_t cm_alive();
@@ -16,4 +16,4 @@ unsigned cm_calls();
 /// From now on connections are as those of iWARP: the kernel moves queue pairs, nobody establishes.
 void act_as_iwarp(bool iwarp);
 
-}  // namespace rdmawire::agent::standin
+}  // namespace rdmawire::agent::fake_verbs

@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-namespace rdmawire::agent::standin {
+namespace rdmawire::agent::fake_verbs {
 
 /// Held by whoever is in a call of a stand-in.
 class Lock {
@@ -14,7 +14,7 @@ class Lock {
   ~Lock();
 };
 
-/// Waits while calls of that name are held up, see hold_calls(). Without the lock. 0, or EINTR.
+/// Waits while calls of that name are held up, see block_calls(). Without the lock. 0, or EINTR.
 int wait_at_gate(const char* call);
 
-}  // namespace rdmawire::agent::standin
+}  // namespace rdmawire::agent::fake_verbs

@@ -56,7 +56,7 @@ void Connected::is_refused_by(const Seen& refusal) {
 }
 void Connected::ends() {
   finish();
-  static_cast<void>(bench_->is_told(cm, "disconnected"));
+  static_cast<void>(bench_->expect_event(cm, "disconnected"));
 }
 
 Stimulus response_to(const Seen& request, const std::string& payload, std::uint64_t offset, bool last) {
@@ -186,7 +186,7 @@ Connected& IwarpBench::connect(const ConnectOptions& options) {
     accepts(made);
     operates(made);
   }
-  is_told(made, "established");
+  expect_event(made, "established");
   return made;
 }
 
@@ -195,7 +195,7 @@ void IwarpBench::pass(std::int64_t nanoseconds) {
     end_case(Verdict::error, "the tester's TCP failed: " + passed.error().message);
 }
 
-void IwarpBench::hear_out(std::int64_t silence) {
+void IwarpBench::drain(std::int64_t silence) {
   constexpr std::size_t most = 65'536;
   for (Connected& one : connected_) {
     if (!one.connected()) continue;

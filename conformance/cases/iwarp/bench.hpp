@@ -54,7 +54,7 @@ inline constexpr std::uint32_t tester_stag = 0x4321;
 
 /// A queue pair of the device and the tester's end of its stream.
 struct Connected : DeviceQueuePair, Stream {
-  Connected(DeviceBench& bench, Story& story, replay::TcpHost& host, const ConnectOptions& how)
+  Connected(DeviceBench& bench, CaseRecorder& story, replay::TcpHost& host, const ConnectOptions& how)
       : DeviceQueuePair(bench, how.receive_bytes), Stream(story, host), options(how), bench_(&bench) {}
 
   ConnectOptions options;
@@ -95,10 +95,10 @@ struct Connected : DeviceQueuePair, Stream {
 /// What answers the device's RDMA Read Request: these bytes, to where it asked for them and `offset` on.
 Stimulus response_to(const Seen& request, const std::string& payload, std::uint64_t offset = 0, bool last = true);
 
-class IwarpBench : public Story, public DeviceBench {
+class IwarpBench : public CaseRecorder, public DeviceBench {
  public:
   IwarpBench(DeviceUnderTest& device, std::uint64_t seed)
-      : Story(device.patience), DeviceBench(*this, device, seed), host_(*device.tcp) {}
+      : CaseRecorder(device.patience), DeviceBench(*this, device, seed), host_(*device.tcp) {}
   ~IwarpBench() override;
   IwarpBench(const IwarpBench&) = delete;
   IwarpBench& operator=(const IwarpBench&) = delete;
@@ -125,7 +125,7 @@ class IwarpBench : public Story, public DeviceBench {
   /// Waits for the device's frame, takes it over, and goes to Full Operation Phase by what both frames say.
   void operates(Connected& of);
   /// The device's consumer is told.
-  peer::CmEvent is_told(Connected& of, const std::string& type) { return DeviceBench::is_told(of.cm, type); }
+  peer::CmEvent expect_event(Connected& of, const std::string& type) { return DeviceBench::expect_event(of.cm, type); }
 
   /// Streams of queue pairs that are made from now on are set up so, where that can be chosen; else the case ends.
   void wish(const MpaWishes& wishes);
@@ -135,7 +135,7 @@ class IwarpBench : public Story, public DeviceBench {
   [[nodiscard]] std::int64_t now() const override { return host_.now(); }
   void pass(std::int64_t nanoseconds) override;
   /// What still comes at the end of a case, until there is silence for so long: it belongs to what happened.
-  void hear_out(std::int64_t silence);
+  void drain(std::int64_t silence);
 
  private:
   replay::TcpHost& host_;

@@ -89,7 +89,7 @@ void between_messages(IwarpBench& bench) {
   qp.completes(0);
   qp.finish();
   qp << a_fin();
-  static_cast<void>(bench.is_told(qp, "disconnected"));
+  static_cast<void>(bench.expect_event(qp, "disconnected"));
   qp.fail_or_are_flushed(1, 1);
 }
 
@@ -98,14 +98,14 @@ void between_messages(IwarpBench& bench) {
 void data_behind_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp) {
   qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
   qp.finish();
-  qp.behind_the_end(late);
+  qp.send_after_close(late);
   for (;;) {
     const auto seen = qp.next();
     if (seen && seen->kind == Seen::Kind::reset) break;
     const bool answers = seen && (seen->is(RdmapOperation::read_response) || seen->kind == Seen::Kind::torn);
     if (!answers) bench.deviate(Verdict::fail, "a reset of TCP", seen ? seen->text() : "nothing");
   }
-  static_cast<void>(bench.is_told(qp, "disconnected"));
+  static_cast<void>(bench.expect_event(qp, "disconnected"));
   qp.holds(0, untouched());
   qp.fail_or_are_flushed(0, 0);
 }

@@ -149,7 +149,7 @@ void across_the_base(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to() - 1, pattern_bytes(8)), a_terminate(1, 1, 0x01));
 }
-void behind_the_end(IwarpBench& bench) {
+void send_after_close(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to(end), pattern_bytes(8)), a_terminate(1, 1, 0x01), end - 64);
 }
@@ -228,7 +228,7 @@ std::span<const Case> ddp_tagged_cases() {
        .run = another_streams_window},
       {.rule = "ddp.data-sink.access.bounds", .variant = "below the base", .run = below_the_base},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across the base", .run = across_the_base},
-      {.rule = "ddp.data-sink.access.bounds", .variant = "behind the end", .run = behind_the_end},
+      {.rule = "ddp.data-sink.access.bounds", .variant = "behind the end", .run = send_after_close},
       {.rule = "ddp.data-sink.access.bounds", .variant = "far behind the end", .run = far_behind_the_end},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across the end by one", .run = across_the_end_by_one},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across an odd end", .run = across_an_odd_end},

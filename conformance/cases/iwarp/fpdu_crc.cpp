@@ -179,7 +179,7 @@ void a_later_segment_of_a_write(IwarpBench& bench) {
 void a_write_in_two_segments(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.fill(0, pattern_bytes(512, 0x11));
-  qp.say_in_pieces(qp.fpdu(flipped_crc(write(qp.stag(), qp.to(), pattern_bytes(200, 0x77)))), 120,
+  qp.send_in_segments(qp.fpdu(flipped_crc(write(qp.stag(), qp.to(), pattern_bytes(200, 0x77)))), 120,
                    "an RDMA Write, a bit flipped in the CRC");
   ends_with_an_error(qp);
   qp.holds(0, pattern_bytes(512, 0x11));

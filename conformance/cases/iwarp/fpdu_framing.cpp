@@ -86,7 +86,7 @@ void a_stream_in_pieces(IwarpBench& bench, std::uint32_t count, std::uint32_t pa
   ByteVector stream;
   for (std::uint32_t msn = 1; msn <= count; ++msn)
     append(stream, qp.fpdu(send(msn, pattern_bytes(payload, static_cast<std::uint8_t>(msn)))));
-  qp.say_in_pieces(stream, each, fmt::format("{} Sends of {} bytes", count, payload));
+  qp.send_in_segments(stream, each, fmt::format("{} Sends of {} bytes", count, payload));
   for (std::uint32_t i = 0; i < count; ++i) {
     qp.completes(i);
     qp.received(i, pattern_bytes(payload, static_cast<std::uint8_t>(i + 1)));
@@ -114,7 +114,7 @@ void a_write_in_pieces(IwarpBench& bench) {
   append(stream, qp.fpdu(write_part(qp.stag(), qp.to(1400), whole.substr(1400, 1400), false)));
   append(stream, qp.fpdu(write_part(qp.stag(), qp.to(2800), whole.substr(2800), true)));
   append(stream, qp.fpdu(send(1)));
-  qp.say_in_pieces(stream, 13, "an RDMA Write of three segments, and a Send");
+  qp.send_in_segments(stream, 13, "an RDMA Write of three segments, and a Send");
   qp.completes(0);
   qp.holds(0, whole);
 }
@@ -125,7 +125,7 @@ void markers_in_pieces(IwarpBench& bench, std::size_t each) {
   with_markers(*qp.setup);
   ByteVector stream;
   for (std::uint32_t msn = 1; msn <= 3; ++msn) append(stream, qp.fpdu(send(msn, pattern_bytes(700, msn & 0xffU))));
-  qp.say_in_pieces(stream, each, "three Sends with markers");
+  qp.send_in_segments(stream, each, "three Sends with markers");
   for (std::uint32_t i = 0; i < 3; ++i) {
     qp.completes(i);
     qp.received(i, pattern_bytes(700, (i + 1) & 0xffU));

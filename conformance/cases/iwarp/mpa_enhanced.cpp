@@ -23,7 +23,7 @@ View<MpaEnhanced> agreed(IwarpBench& bench, Connected& qp) {
 void an_enhanced_request(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.enhanced = Enhanced{}, .receives = 1});
   agreed(bench, qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 void with_private_data_of_both(IwarpBench& bench) {
@@ -35,7 +35,7 @@ void with_private_data_of_both(IwarpBench& bench) {
                 "the consumer told of its five bytes of private data", fmt::format("{} bytes", told.size()));
   bench.require(private_data_in(*qp.setup).substr(4) == "welcome",
                 "the consumer's private data behind the four bytes of enhanced data", "others");
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 void a_rejected_enhanced_request(IwarpBench& bench) {
@@ -49,7 +49,7 @@ void an_unenhanced_request_of_revision_2(IwarpBench& bench) {
   agree(bench, qp);
   bench.require(frame_in(*qp.setup).get<"enhanced">() == 0 && private_data_in(*qp.setup) == "welcome",
                 "a reply with S 0 and the consumer's private data alone", qp.setup->text());
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 void an_unenhanced_request_of_revision_1(IwarpBench& bench) {
@@ -72,7 +72,7 @@ void enhanced_data_of(IwarpBench& bench) {
                                  return ends || rejects ? Match::yes : Match::no;
                                }});
   if (answer.kind == Seen::Kind::setup) bench.note("it rejects");
-  nobody_is_asked(bench, qp);
+  expect_no_connect_request(bench, qp);
 }
 
 // 10: a device without RFC 6581 takes an enhanced frame for an improper one. One of which that is not known answers.
@@ -88,7 +88,7 @@ void an_enhanced_request_to_one_of_revision_1(IwarpBench& bench) {
     bench.require(false, "the end of TCP", reply.text());
   }
   qp << the_end();
-  nobody_is_asked(bench, qp);
+  expect_no_connect_request(bench, qp);
 }
 
 // 9.1: depths. The device's consumer wants four of each.
@@ -106,7 +106,7 @@ void depths_of(IwarpBench& bench, std::uint16_t ird, std::uint16_t ord) {
   bench.require(data.get<"ird">() >= ord, fmt::format("an IRD of at least {}", ord),
                 fmt::format("IRD {}", data.get<"ird">()));
   bench.operates(qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 template <std::uint16_t ird, std::uint16_t ord>
@@ -199,7 +199,7 @@ void indicate(IwarpBench& bench, Connected& qp, Rtr kind) {
     qp >> read_request(1, {.size = 0});
     qp << an(RdmapOperation::read_response).carrying({});
   }
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
 }
 // One that the reply names, so that the set-up comes to its end: what becomes of one that does not is another rule's.
 void indicate_as_named(IwarpBench& bench, Connected& qp, const View<MpaEnhanced>& data) {
@@ -293,7 +293,7 @@ void indicates(IwarpBench& bench, Enhanced options) {
   if (!offers(qp, options)) end_case(Verdict::unsupported, "the device does not offer this indication");
   answer(bench, qp, options);
   const Seen indication = qp.wait(an_indication(options));
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   if (const auto sink = indication.get<RdmapReadRequest, "sink_stag">();
       sink && indication.is(RdmapOperation::read_request))
     qp >> read_response(static_cast<std::uint32_t>(*sink), *indication.get<RdmapReadRequest, "sink_to">(), {});
@@ -332,7 +332,7 @@ void the_queue_pair_is_given_up(IwarpBench& bench) {
   const Enhanced options{.a = true, .b = true, .c = true, .d = true};
   answer(bench, qp, options);
   qp << an_indication(options);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   bench.take(qp.qp.modify({{"state", "err"}}), "the queue pair to ERR");
   qp << a_terminate(2, 0, 0x05) << the_end();
 }
@@ -388,7 +388,7 @@ std::span<const Case> mpa_enhanced_cases() {
        .variant = "no bytes, in the reply",
        .role = Role::requester,
        .run = a_reply_without_enhanced_data,
-       .caution = Caution::dangerous},
+       .caution = RunPolicy::dangerous},
       {.rule = "mpa.responder.enhanced.unsupported", .run = an_enhanced_request_to_one_of_revision_1},
       {.rule = "mpa.responder.depth.within-request", .variant = "4 and 4", .run = depths_of<4, 4>},
       {.rule = "mpa.responder.depth.within-request",
@@ -462,11 +462,11 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.responder.close.before-rtr",
        .variant = "FIN",
        .run = a_fin_before_the_indication,
-       .caution = Caution::dangerous},
+       .caution = RunPolicy::dangerous},
       {.rule = "mpa.responder.close.before-rtr",
        .variant = "reset",
        .run = a_reset_before_the_indication,
-       .caution = Caution::dangerous},
+       .caution = RunPolicy::dangerous},
   };
   return cases;
 }

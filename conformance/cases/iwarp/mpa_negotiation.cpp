@@ -85,7 +85,7 @@ Connected& connect_for_markers(IwarpBench& bench, const ConnectOptions& options)
   Connected& qp = dialled(bench, options);
   if (const auto reply = markers_refused(bench, qp)) bench.require(false, "a reply that accepts", reply->text());
   bench.operates(qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   return qp;
 }
 void markers_are_inserted(IwarpBench& bench, bool device_initiates) {
@@ -125,7 +125,7 @@ void revision_1_is_answered(IwarpBench& bench, const ConnectOptions& options) {
            private_data_in(seen) == options.device_private_data;
   }));
   bench.operates(qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 void revision_1(IwarpBench& bench) { revision_1_is_answered(bench, {.receives = 1}); }
@@ -157,7 +157,7 @@ void a_request_of_revision_0(IwarpBench& bench) {
                                 const bool ends = seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset;
                                 return ends || seen.kind == Seen::Kind::setup ? Match::yes : Match::no;
                               }});
-  nobody_is_asked(bench, qp);
+  expect_no_connect_request(bench, qp);
   if (first.kind != Seen::Kind::setup) end_case(Verdict::may, "it closes, without a reply");
   bench.require(frame_in(first).get<"revision">() == 1, "a reply of revision 1", first.text());
   qp << a_fin();
@@ -172,7 +172,7 @@ void a_request_of_revision_0_to_a_permissive_one(IwarpBench& bench) {
     return frame.get<"revision">() == 0 && frame.get<"markers">() == 1 && frame.get<"crc">() == 1 &&
            frame.get<"reject">() == 0;
   });
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   exchanges_version_0(qp);
 }
 // C.2.2.
@@ -190,7 +190,7 @@ void a_reply_of_revision_0_to_a_permissive_one(IwarpBench& bench) {
   Connected& qp = asking(bench, {.receives = 1});
   qp.setup = qp.wait(a_request());
   qp.say(mpa_reply(rdmac_flags, 0), "MPA Reply Frame of revision 0");
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   exchanges_version_0(qp);
 }
 

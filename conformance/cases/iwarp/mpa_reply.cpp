@@ -144,14 +144,14 @@ void reserved_bits_of_a_reply(IwarpBench& bench) {
   qp.setup = qp.wait(a_request());
   qp.say(reply_to(*qp.setup, mpa_flag::crc | 0x0f, 0, ""), "a reply with every reserved bit");
   bench.operates(qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 void a_reply_with_private_data(IwarpBench& bench, std::size_t count) {
   Connected& qp = asking(bench, {.private_data = pattern_bytes(count), .receives = 1});
   bench.answers(qp);
   bench.operates(qp);
-  const peer::CmEvent told = bench.is_told(qp, "established");
+  const peer::CmEvent told = bench.expect_event(qp, "established");
   bench.require(std::string(told.private_data.begin(), told.private_data.end()) == pattern_bytes(count),
                 fmt::format("a consumer that is told the {} bytes", count),
                 fmt::format("told of {} bytes", told.private_data.size()));
@@ -167,7 +167,7 @@ void is_told_of_a_rejection(IwarpBench& bench, const std::string& private_data) 
   Connected& qp = asking(bench, {.receives = 1});
   qp.setup = qp.wait(a_request());
   qp.say(reply_to(*qp.setup, mpa_flag::crc | mpa_flag::reject, 0, private_data), "a reply with R = 1");
-  const peer::CmEvent told = bench.is_told(qp, "rejected");
+  const peer::CmEvent told = bench.expect_event(qp, "rejected");
   const std::string found(told.private_data.begin(), told.private_data.end());
   bench.require(found == private_data, "the private data of the rejection", fmt::format("\"{}\"", found));
   qp.operate({}, {});
@@ -190,7 +190,7 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
   }
   qp.say(together, fmt::format("MPA Reply Frame, and {} FPDUs in its TCP segment", sends));
   // Rule 4 lets no responder speak so early: it may be given up for that, and its FPDUs are not lost unseen.
-  const peer::CmEvent told = becomes_of(bench, qp);
+  const peer::CmEvent told = outcome_of(bench, qp);
   if (told.type != "established") {
     is_given_up(qp);
     end_case(Verdict::may, "it gives the stream up: by rule 4 no responder sends FPDUs so early");
@@ -264,12 +264,12 @@ std::span<const Case> mpa_reply_cases() {
        .variant = "508 bytes, in the reply",
        .role = Role::requester,
        .run = a_reply_with_private_data<508>,
-       .caution = Caution::dangerous},
+       .caution = RunPolicy::dangerous},
       {.rule = "mpa.receiver.private-data.too-long",
        .variant = "in the reply",
        .role = Role::requester,
        .run = private_data_of_513_bytes,
-       .caution = Caution::dangerous},
+       .caution = RunPolicy::dangerous},
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "fewer bytes, then a FIN, in the reply",
        .role = Role::requester,

@@ -52,7 +52,7 @@ void is_closed_on(IwarpBench& bench, const ByteVector& bytes, const std::string&
   Connected& qp = dialled(bench);
   qp.say(bytes, text);
   qp << the_end();
-  nobody_is_asked(bench, qp);
+  expect_no_connect_request(bench, qp);
 }
 void another_key(IwarpBench& bench) {
   is_closed_on(bench, mpa_frame("GET / HTTP/1.0\r\n", mpa_flag::crc, 1), "a frame of another protocol");
@@ -85,7 +85,7 @@ void less_private_data_than_told(IwarpBench& bench, bool at_once) {
   if (!at_once) qp << silence();
   qp.finish();
   qp << the_end();
-  nobody_is_asked(bench, qp);
+  expect_no_connect_request(bench, qp);
 }
 void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_told(bench, false); }
 // Before the device may have looked at its new TCP connection.
@@ -101,13 +101,13 @@ void more_private_data_than_told(IwarpBench& bench) {
 void silence_in_place_of_the_request(IwarpBench& bench) {
   Connected& qp = dialled(bench);
   static_cast<void>(qp.wait(the_end(), reasonable));
-  nobody_is_asked(bench, qp);
+  expect_no_connect_request(bench, qp);
 }
 void stops_behind(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench);
   qp.say(bytes, text);
   static_cast<void>(qp.wait(the_end(), reasonable));
-  nobody_is_asked(bench, qp);
+  expect_no_connect_request(bench, qp);
 }
 void half_a_key(IwarpBench& bench) { stops_behind(bench, {'M', 'P', 'A', ' ', 'I', 'D', ' '}, "7 bytes of the key"); }
 void private_data_that_does_not_come(IwarpBench& bench) {
@@ -120,7 +120,7 @@ void private_data_that_does_not_come(IwarpBench& bench) {
 void accepted(IwarpBench& bench, Connected& qp) {
   bench.accepts(qp);
   bench.operates(qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 void is_accepted(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
@@ -132,7 +132,7 @@ void in_pieces(IwarpBench& bench, const ConnectOptions& options, std::size_t eac
   ConnectOptions with_receive = options;
   with_receive.receives = 1;
   Connected& qp = dialled(bench, with_receive);
-  qp.say_in_pieces(IwarpBench::frame_of(options), each, "MPA Request Frame");
+  qp.send_in_segments(IwarpBench::frame_of(options), each, "MPA Request Frame");
   accepted(bench, qp);
 }
 void byte_by_byte(IwarpBench& bench) { in_pieces(bench, {}, 1); }
@@ -168,7 +168,7 @@ void a_request_with_private_data(IwarpBench& bench, std::size_t count) {
                 fmt::format("a consumer that is told the {} bytes", count),
                 fmt::format("told of {} bytes", told.size()));
   bench.operates(qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 template <std::size_t count>
@@ -237,7 +237,7 @@ std::span<const Case> mpa_request_cases() {
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "fewer bytes, with a FIN",
        .run = less_and_a_fin_at_once,
-       .caution = Caution::dangerous},
+       .caution = RunPolicy::dangerous},
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "more bytes",
        .run = more_private_data_than_told},

@@ -97,7 +97,7 @@ void behind_a_write(IwarpBench& bench) {
   ByteVector both = qp.fpdu(write(qp.stag(), qp.to(100), pattern_bytes(700, 0x30)));
   const ByteVector second = qp.fpdu(immediate(1, 9));
   both.insert(both.end(), second.begin(), second.end());
-  qp.say_in_pieces(both, 100, "an RDMA Write of 700 bytes, then Immediate Data");
+  qp.send_in_segments(both, 100, "an RDMA Write of 700 bytes, then Immediate Data");
   qp.completes(0);
   qp.holds(100, pattern_bytes(700, 0x30));
 }

@@ -113,7 +113,7 @@ void across_the_end(IwarpBench& bench) {
   refused(
       bench, [](const Connected& qp) { return of(qp, 8, end - 7); }, 0x01);
 }
-void behind_the_end(IwarpBench& bench) {
+void send_after_close(IwarpBench& bench) {
   refused(
       bench, [](const Connected& qp) { return of(qp, 8, end); }, 0x01);
 }
@@ -431,7 +431,7 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.responder.read.access", .variant = "lowest bit of the STag", .run = another_key_of_the_stag},
       {.rule = "rdmap.responder.read.access", .variant = "deregistered", .run = a_stag_that_is_gone},
       {.rule = "rdmap.responder.read.access", .variant = "across the end by one", .run = across_the_end},
-      {.rule = "rdmap.responder.read.access", .variant = "behind the end", .run = behind_the_end},
+      {.rule = "rdmap.responder.read.access", .variant = "behind the end", .run = send_after_close},
       {.rule = "rdmap.responder.read.access", .variant = "below the base", .run = below_the_base},
       {.rule = "rdmap.responder.read.access", .variant = "2^32 - 1 bytes", .run = longer_than_the_region},
       {.rule = "rdmap.responder.read.access", .variant = "without the right", .run = without_the_right},

@@ -37,7 +37,7 @@ void a_long_write_then_a_send(IwarpBench& bench) {
   for (std::size_t at = 0; at < all.size(); at += 1200)
     add(write_part(qp.stag(), qp.to(at), all.substr(at, 1200), at + 1200 == all.size()));
   add(send(1));
-  qp.say_in_pieces(stream, 700, "an RDMA Write of 6000 bytes, and a Send");
+  qp.send_in_segments(stream, 700, "an RDMA Write of 6000 bytes, and a Send");
   qp.completes(0);
   qp.holds(0, all);
 }

@@ -43,7 +43,7 @@ Connected& asking(IwarpBench& bench, const ConnectOptions& options) {
   return qp;
 }
 
-void nobody_is_asked(IwarpBench& bench, const Connected& qp) {
+void expect_no_connect_request(IwarpBench& bench, const Connected& qp) {
   const auto of_the_listener = [handle = qp.listener.handle()](const peer::Event& event) {
     return event.name == "cm" && event.body.value("listener", std::uint64_t{0}) == handle;
   };
@@ -51,7 +51,7 @@ void nobody_is_asked(IwarpBench& bench, const Connected& qp) {
   bench.require(!asked, "a consumer that is told of no request", "it was asked");
 }
 
-peer::CmEvent becomes_of(IwarpBench& bench, const Connected& qp) {
+peer::CmEvent outcome_of(IwarpBench& bench, const Connected& qp) {
   constexpr std::array progress{"addr_resolved", "route_resolved"};
   for (;;) {
     peer::CmEvent event = bench.wait_for("what became of the connection", bench.patience().answer,
@@ -62,7 +62,7 @@ peer::CmEvent becomes_of(IwarpBench& bench, const Connected& qp) {
 
 peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp) {
   constexpr std::array failures{"rejected", "unreachable", "connect_error", "failed"};
-  peer::CmEvent event = becomes_of(bench, qp);
+  peer::CmEvent event = outcome_of(bench, qp);
   bench.require(std::ranges::count(failures, event.type) != 0, "the consumer told that the connection failed",
                 event.body.dump());
   return event;
@@ -102,7 +102,7 @@ Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options) {
     Connected& qp = asking(bench, options);
     bench.answers(qp);
     bench.operates(qp);
-    const std::string becomes = becomes_of(bench, qp).type;
+    const std::string becomes = outcome_of(bench, qp).type;
     if (becomes != "established")
       end_case(Verdict::unsupported, "a reply that asks for markers ends the device's attempt: " + becomes);
     return qp;
@@ -113,7 +113,7 @@ Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options) {
   if (frame_in(*qp.setup).get<"reject">() != 0)
     end_case(Verdict::unsupported, "the device rejects a request for markers");
   bench.operates(qp);
-  bench.is_told(qp, "established");
+  bench.expect_event(qp, "established");
   return qp;
 }
 

@@ -23,9 +23,9 @@ void agree(IwarpBench& bench, Connected& qp);
 Connected& asking(IwarpBench& bench, const ConnectOptions& options = {});
 
 /// The device's consumer hears of no request.
-void nobody_is_asked(IwarpBench& bench, const Connected& qp);
+void expect_no_connect_request(IwarpBench& bench, const Connected& qp);
 /// What the device's consumer is told of the stream that it asked for.
-peer::CmEvent becomes_of(IwarpBench& bench, const Connected& qp);
+peer::CmEvent outcome_of(IwarpBench& bench, const Connected& qp);
 /// It is told that it came to nothing.
 peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp);
 /// The stream works: a Send with that MSN, which is the tester's next, arrives in the receive request of that number.

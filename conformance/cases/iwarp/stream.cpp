@@ -99,7 +99,7 @@ void Stream::say(const ByteVector& bytes, const std::string& text) {
   sent(connection_->send(bytes));
 }
 
-void Stream::say_in_pieces(const ByteVector& bytes, std::size_t each, const std::string& text) {
+void Stream::send_in_segments(const ByteVector& bytes, std::size_t each, const std::string& text) {
   story_.record(Step::Kind::sent, fmt::format("{}, in TCP segments of {} bytes", text, each));
   for (Bytes left = bytes; !left.empty(); left = left.subspan(std::min(left.size(), each)))
     sent(connection_->send(left.first(std::min(left.size(), each))));
@@ -110,7 +110,7 @@ void Stream::finish() {
   sent(connection_->close_half());
 }
 
-void Stream::behind_the_end(const Stimulus& segment) {
+void Stream::send_after_close(const Stimulus& segment) {
   const ByteVector bytes = fpdu(segment);
   story_.record(Step::Kind::sent, segment.text() + ", behind the FIN");
   sent(connection_->send_behind_fin(bytes));

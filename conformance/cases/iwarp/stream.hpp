@@ -51,7 +51,7 @@ std::string enhanced_data(const Enhanced& data);
 class Stream {
  public:
   /// Both must outlive it.
-  Stream(Story& story, replay::TcpHost& host) : story_(story), host_(host) {}
+  Stream(CaseRecorder& story, replay::TcpHost& host) : story_(story), host_(host) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -74,11 +74,11 @@ class Stream {
   /// Says these bytes, whatever they are, as one TCP segment where they fit one.
   void say(const ByteVector& bytes, const std::string& text);
   /// In TCP segments of so many bytes each.
-  void say_in_pieces(const ByteVector& bytes, std::size_t each, const std::string& text);
+  void send_in_segments(const ByteVector& bytes, std::size_t each, const std::string& text);
   /// Our FIN.
   void finish();
   /// Says an FPDU behind our FIN, where the tester's TCP can; else the case ends.
-  void behind_the_end(const Stimulus& segment);
+  void send_after_close(const Stimulus& segment);
   void reset();
 
   /// Waits for what comes next; another thing than expected ends the case.
@@ -124,7 +124,7 @@ class Stream {
   bool read_fpdu();
   void sent(const replay::WireResult<void>& result);
 
-  Story& story_;
+  CaseRecorder& story_;
   replay::TcpHost& host_;
   std::unique_ptr<replay::TcpConnection> connection_;
   bool operating_ = false, over_ = false;

@@ -350,7 +350,7 @@ void terminate_without_a_receive(IwarpBench& bench) {
   qp.opens();
   qp >> terminate(0, 2, 0x07);
   ends_with_an_error(qp);
-  bench.is_told(qp, "disconnected");
+  bench.expect_event(qp, "disconnected");
 }
 void outstanding_work_fails(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
@@ -362,7 +362,7 @@ void consumer_is_told(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.opens();
   qp >> terminate(0, 2, 0x05);
-  const peer::CmEvent event = bench.is_told(qp, "disconnected");
+  const peer::CmEvent event = bench.expect_event(qp, "disconnected");
   const auto told = event.body.find("stream_error");
   if (told == event.body.end())
     end_case(Verdict::unsupported, "its verbs have no place where layer, type and code could be told");

@@ -45,7 +45,7 @@ void Adapter::forget_everything() {
   for (auto& [id, stream] : streams_) abandon(id);
   qps_.clear();
   cm_ids_.clear();
-  for (const Wanted& wanted : wanted_) forgotten(wanted.stream);
+  for (const PendingRequest& wanted : wanted_) forgotten(wanted.stream);
   wanted_.clear();
   events_.clear();
   why_.clear();
@@ -103,10 +103,10 @@ Result<const device::Region*> Adapter::reg_mr(std::uint32_t pd, std::uint64_t ad
   });
 }
 
-Result<const device::Region*> Adapter::alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) {
+Result<const device::Region*> Adapter::alloc_mr(std::uint32_t pd, std::uint64_t max_bytes) {
   if (!pds_.contains(pd)) return no_such("alloc_mr", "pd", pd);
   return new_object("alloc_mr").and_then([&](std::uint32_t handle) -> Result<const device::Region*> {
-    return *rnic_.memory().allocate_region(handle, pd, most_bytes);
+    return *rnic_.memory().allocate_region(handle, pd, max_bytes);
   });
 }
 

@@ -60,7 +60,7 @@ class Adapter final : public device::Verbs, public TcpUser {
   device::Result<void> dealloc_pd(std::uint32_t pd) override;
   device::Result<const device::Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                                std::uint32_t rights, std::optional<std::uint64_t> iova) override;
-  device::Result<const device::Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) override;
+  device::Result<const device::Region*> alloc_mr(std::uint32_t pd, std::uint64_t max_bytes) override;
   device::Result<void> dereg_mr(std::uint32_t mr) override;
   device::Result<const device::Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) override;
   device::Result<void> dealloc_mw(std::uint32_t mw) override;
@@ -112,7 +112,7 @@ class Adapter final : public device::Verbs, public TcpUser {
   void passed(std::int64_t now) override { now_ = std::max(now_, now); }
   [[nodiscard]] bool listens(std::uint16_t port) const override { return listener_at(port) != 0; }
   std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) override;
-  std::optional<Wanted> next_wanted() override;
+  std::optional<PendingRequest> next_wanted() override;
   void answered(std::uint32_t stream, int error, std::uint32_t emss) override;
   void received(std::uint32_t stream, Bytes bytes) override;
   void peer_closed(std::uint32_t stream) override;
@@ -181,7 +181,7 @@ class Adapter final : public device::Verbs, public TcpUser {
   std::map<std::uint32_t, device::StreamError> why_;  ///< by stream: what its end will be told with
   std::uint32_t last_stream_ = 0;
   std::uint16_t next_port_ = 49'152;
-  std::deque<Wanted> wanted_;
+  std::deque<PendingRequest> wanted_;
   std::deque<device::CmEvent> events_;
 };
 

@@ -174,7 +174,7 @@ Result<void> Adapter::cm_destroy(std::uint32_t cm_id) {
   cm_ids_.erase(found);
   --objects_;
   // TCP has not heard of it yet.
-  if (std::erase_if(wanted_, [&](const Wanted& wanted) { return wanted.stream == cm.stream; }) != 0) {
+  if (std::erase_if(wanted_, [&](const PendingRequest& wanted) { return wanted.stream == cm.stream; }) != 0) {
     if (QueuePair* qp = find_qp(cm.with.qp)) qp->cm_id = 0;
     forgotten(cm.stream);
   }
@@ -337,9 +337,9 @@ std::uint32_t Adapter::connected(std::uint16_t port, const replay::TcpAddress& f
   return id;
 }
 
-std::optional<TcpUser::Wanted> Adapter::next_wanted() {
+std::optional<TcpUser::PendingRequest> Adapter::next_wanted() {
   if (wanted_.empty()) return std::nullopt;
-  const Wanted wanted = wanted_.front();
+  const PendingRequest wanted = wanted_.front();
   wanted_.pop_front();
   return wanted;
 }

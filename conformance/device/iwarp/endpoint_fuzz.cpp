@@ -18,8 +18,8 @@ void require(bool holds) {
 }
 
 /// An endpoint, and what is known of its peer.
-struct World {
-  World(const machines::MpaSettings& mpa, std::span<const Fault> faults, RnicOptions rnic)
+struct FuzzFixture {
+  FuzzFixture(const machines::MpaSettings& mpa, std::span<const Fault> faults, RnicOptions rnic)
       : dut(mpa, rnic, 1460, faults.empty() ? std::nullopt : std::optional(faults[0])) {
     for (const Fault fault : faults) dut.rnic.set_fault(fault);
   }
@@ -59,7 +59,7 @@ struct World {
 testing::ByteVector bytes_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// A segment near to what is expected.
-testing::ByteVector segment(World& world, Input& input) {
+testing::ByteVector segment(FuzzFixture& world, Input& input) {
   const std::uint8_t opcode = input.byte() & 15, how = input.byte();
   const std::uint32_t msn = input.byte();
   const std::uint64_t at = world.dut.buffer + input.number();
@@ -82,7 +82,7 @@ testing::ByteVector segment(World& world, Input& input) {
   return made;
 }
 
-void post(World& world, Input& input) {
+void post(FuzzFixture& world, Input& input) {
   if (input.byte() % 3 == 0) {
     world.dut.receive(1, input.number() % 60'000, input.number() % 4096);
     return;
@@ -111,7 +111,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   mpa.crc = (how & 4) != 0;
   mpa.peer_to_peer = (how & 8) != 0;
   mpa.rdmac = (how & 16) != 0;
-  World world(mpa, faults, {.seed = 1, .extensions = (how & 32) != 0});
+  FuzzFixture world(mpa, faults, {.seed = 1, .extensions = (how & 32) != 0});
   const bool initiates = (how & 64) != 0;
   if (initiates)
     (void)world.dut.end->connect({}, 0);

@@ -252,7 +252,7 @@ TEST(EndpointMonitors, EachFaultIsAccusedOfWhatItBreaks) {
     const conformance::Rule* rule = conformance::find_rule(row.check);
     ASSERT_NE(rule, nullptr) << row.check;
     const auto id = conformance::RuleId::at(static_cast<std::size_t>(rule - conformance::rules.data()));
-    const bool accuses = conformance::is_monitored(id) && !conformance::is_only_seen_kept(id);
+    const bool accuses = conformance::is_monitored(id) && !conformance::only_positive(id);
     const bool found = faulty.accused.contains(std::string(row.check));
     const bool shows = row.shows == FaultShows::bytes && accuses;
     const bool has_reason = !unseen_because(row.fault).empty();

@@ -12,13 +12,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   AdapterOptions options;
   options.most_objects = 64;
   Adapter adapter(options);
-  adapter.rnic().memory().most_bytes = 1U << 20;
+  adapter.rnic().memory().max_bytes = 1U << 20;
   // Without CRCs any bytes can be an FPDU.
   machines::MpaSettings mpa = adapter.wished();
   mpa.crc = false;
   adapter.wish(mpa);
   VirtualTcp tcp(adapter);
-  Face face(adapter, [&](std::int64_t until) { return tcp.step(until); });
+  RpcHandler face(adapter, [&](std::int64_t until) { return tcp.step(until); });
   const auto ask = [&](std::string_view line) {
     const std::lock_guard lock(tcp.mutex());
     (void)face.ask(line);

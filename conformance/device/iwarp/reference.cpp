@@ -9,7 +9,7 @@ ReferenceEndpoint::ReferenceEndpoint(AdapterOptions options)
 
 peer::PeerResult<std::unique_ptr<ReferenceEndpoint>> ReferenceEndpoint::start(AdapterOptions options) {
   std::unique_ptr<ReferenceEndpoint> made(new ReferenceEndpoint(std::move(options)));
-  auto server = device::FaceServer::start(made->tcp_.mutex(), [&own = *made](std::string_view line) {
+  auto server = device::RpcServer::start(made->tcp_.mutex(), [&own = *made](std::string_view line) {
     auto lines = own.face_.ask(line);
     own.tcp_.settle();
     // What was told of while that left.

@@ -43,8 +43,8 @@ class ReferenceEndpoint {
 
   Adapter adapter_;
   VirtualTcp tcp_;
-  Face face_;
-  std::unique_ptr<device::FaceServer> server_;
+  RpcHandler face_;
+  std::unique_ptr<device::RpcServer> server_;
 };
 
 }  // namespace rdmawire::endpoint

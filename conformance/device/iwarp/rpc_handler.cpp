@@ -17,19 +17,19 @@ Result<void> has_none(const char* what) {
 
 }  // namespace
 
-Face::Face(Adapter& adapter, Step step)
-    : VerbsFace(adapter, std::move(step), "reference", "rdmawire reference endpoint"), adapter_(adapter) {
+RpcHandler::RpcHandler(Adapter& adapter, Step step)
+    : VerbsRpcHandler(adapter, std::move(step), "reference", "rdmawire reference endpoint"), adapter_(adapter) {
   add_commands({
-      {"create_qp", by(this, &Face::create_qp)},
-      {"modify_qp", by(this, &Face::modify_qp)},
-      {"query_qp", by(this, &Face::query_qp)},
+      {"create_qp", by(this, &RpcHandler::create_qp)},
+      {"modify_qp", by(this, &RpcHandler::modify_qp)},
+      {"query_qp", by(this, &RpcHandler::query_qp)},
   });
 }
 
-Result<void> Face::release_other(Kind, std::uint32_t) { return has_none("object"); }
-Result<void> Face::post_srq_recv(std::uint32_t, device::ReceiveRequest) { return has_none("srq"); }
+Result<void> RpcHandler::release_other(Kind, std::uint32_t) { return has_none("object"); }
+Result<void> RpcHandler::post_srq_recv(std::uint32_t, device::ReceiveRequest) { return has_none("srq"); }
 
-void Face::read_more(Given& given, std::uint32_t, device::SendRequest& into) {
+void RpcHandler::read_more(ArgumentReader& given, std::uint32_t, device::SendRequest& into) {
   if (into.opcode == device::WorkOpcode::compare_swap) {
     into.swap_add_mask = given.number_or<std::uint64_t>("swap_mask", ~0ULL);
     into.compare_mask = given.number_or<std::uint64_t>("compare_mask", ~0ULL);
@@ -37,7 +37,7 @@ void Face::read_more(Given& given, std::uint32_t, device::SendRequest& into) {
   if (into.opcode == device::WorkOpcode::fetch_add) into.swap_add_mask = given.number_or<std::uint64_t>("add_mask", 0);
 }
 
-Json Face::own_port() {
+Json RpcHandler::own_port() {
   // As siw has it: the GID is the network interface's MAC address.
   return {{"max_mtu", 1024},
           {"active_mtu", 1024},
@@ -51,7 +51,7 @@ Json Face::own_port() {
           {"pkeys", Json::array({0xffff})}};
 }
 
-Json Face::description() {
+Json RpcHandler::description() {
   const AdapterOptions& o = adapter_.options();
   const Json limits = {{"max_mr_size", 256ULL << 20},
                        {"max_qp", o.most_objects},
@@ -74,7 +74,7 @@ Json Face::description() {
           {"rfc7306", extensions}};
 }
 
-Json Face::counters_json() {
+Json RpcHandler::counters_json() {
   const Adapter::Counters& c = adapter_.counters();
   return {{"connections", c.connections},
           {"terminates_received", c.terminates_heard},
@@ -83,10 +83,10 @@ Json Face::counters_json() {
           {"sent_bytes", c.bytes_sent}};
 }
 
-Result<Json> Face::create_qp(Given& given) {
+Result<Json> RpcHandler::create_qp(ArgumentReader& given) {
   device::QueuePairOptions options;
   const auto type = given.maybe_choice("type", names::qp_type);
-  if (!type) given.complain("type", EINVAL, "is needed");
+  if (!type) given.report_error("type", EINVAL, "is needed");
   options.type = static_cast<device::QpType>(type.value_or(0));
   const std::pair<const char*, std::uint32_t*> handles[] = {
       {"pd", &options.pd}, {"send_cq", &options.send_cq}, {"recv_cq", &options.recv_cq}};
@@ -113,7 +113,7 @@ Result<Json> Face::create_qp(Given& given) {
   return made;
 }
 
-Result<Json> Face::modify_qp(Given& given) {
+Result<Json> RpcHandler::modify_qp(ArgumentReader& given) {
   const auto handle = given.number<std::uint32_t>("qp");
   const auto state = given.maybe_choice("state", names::qp_state);
   const auto rights = given.maybe_bits("access", names::access);
@@ -133,7 +133,7 @@ Result<Json> Face::modify_qp(Given& given) {
   return Json{{"state", names::name_of(names::qp_state, static_cast<unsigned>(qp->state()))}};
 }
 
-Result<Json> Face::query_qp(Given& given) {
+Result<Json> RpcHandler::query_qp(ArgumentReader& given) {
   const auto handle = given.number<std::uint32_t>("qp");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const Adapter::QueuePair* qp = adapter_.qp(handle);

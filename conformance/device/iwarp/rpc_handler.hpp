@@ -1,5 +1,5 @@
 #pragma once
-/// The device of iWARP as an agent's controller sees it: what it has beside VerbsFace. docs/agent.md.
+/// The device of iWARP as an agent's controller sees it: what it has beside VerbsRpcHandler. docs/agent.md.
 ///
 /// Beyond what a real agent has: 64 bits of `imm`, told as `imm64` of completions; `swap_mask` and `compare_mask` of
 /// compare_swap, `add_mask` of fetch_add (RFC 7306, 5.1); `stream_error` of the event disconnected, with the layer,
@@ -10,22 +10,22 @@
 
 namespace rdmawire::endpoint {
 
-class Face final : public device::VerbsFace {
+class RpcHandler final : public device::VerbsRpcHandler {
  public:
   /// `adapter` must outlive it.
-  Face(Adapter& adapter, Step step);
+  RpcHandler(Adapter& adapter, Step step);
 
  private:
-  using Given = device::Given;
+  using ArgumentReader = device::ArgumentReader;
   using Json = device::Json;
 
-  device::Result<Json> create_qp(Given& given);
-  device::Result<Json> modify_qp(Given& given);
-  device::Result<Json> query_qp(Given& given);
+  device::Result<Json> create_qp(ArgumentReader& given);
+  device::Result<Json> modify_qp(ArgumentReader& given);
+  device::Result<Json> query_qp(ArgumentReader& given);
 
   device::Result<void> release_other(Kind kind, std::uint32_t handle) override;
   device::Result<void> post_srq_recv(std::uint32_t srq, device::ReceiveRequest request) override;
-  void read_more(Given& given, std::uint32_t qp, device::SendRequest& into) override;
+  void read_more(ArgumentReader& given, std::uint32_t qp, device::SendRequest& into) override;
   [[nodiscard]] std::uint64_t most_immediate() const override { return ~0ULL; }
   Json own_port() override;
   Json description() override;

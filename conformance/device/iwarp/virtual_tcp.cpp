@@ -194,7 +194,7 @@ void VirtualTcp::send(Link& link, bool to_tester, What what, Bytes bytes) {
   (to_tester ? link.device_next : link.tester_next) += frame.length();
   if (what == What::fin) (to_tester ? link.device_fin : link.tester_fin) = true;
   if (to_tester) link.unread += bytes.size();
-  flying_.emplace(now_ + options_.delay, Flying{link.id, to_tester, what, {bytes.begin(), bytes.end()}});
+  flying_.emplace(now_ + options_.delay, InFlightFrame{link.id, to_tester, what, {bytes.begin(), bytes.end()}});
 }
 
 void VirtualTcp::acknowledge(Link& link, bool to_tester) { keep(to_tester, frame_of(link, to_tester)); }
@@ -225,7 +225,7 @@ bool VirtualTcp::step(std::int64_t until) {
   }
   go_to(next);
   if (arrival <= now_) {
-    const Flying flying = std::move(flying_.begin()->second);
+    const InFlightFrame flying = std::move(flying_.begin()->second);
     flying_.erase(flying_.begin());
     happen(flying);
   } else {
@@ -241,7 +241,7 @@ void VirtualTcp::let_arrive() {
   }
 }
 
-void VirtualTcp::happen(const Flying& flying) {
+void VirtualTcp::happen(const InFlightFrame& flying) {
   Link* link = find(flying.link);
   if (!link) return;
   if (flying.to_tester)
@@ -251,7 +251,7 @@ void VirtualTcp::happen(const Flying& flying) {
   forget_if_done(flying.link);
 }
 
-void VirtualTcp::arrive_at_tester(Link& link, const Flying& flying) {
+void VirtualTcp::arrive_at_tester(Link& link, const InFlightFrame& flying) {
   if (link.tester_over) return;
   switch (flying.what) {
     case What::syn: {
@@ -265,7 +265,7 @@ void VirtualTcp::arrive_at_tester(Link& link, const Flying& flying) {
       link.tester_heard = link.device_next;
       link.open = true;
       acknowledge(link, false);
-      flying_.emplace(now_ + options_.delay, Flying{link.id, false, What::established, {}});
+      flying_.emplace(now_ + options_.delay, InFlightFrame{link.id, false, What::established, {}});
       return;
     case What::established: {
       link.open = true;
@@ -293,7 +293,7 @@ void VirtualTcp::arrive_at_tester(Link& link, const Flying& flying) {
   }
 }
 
-void VirtualTcp::arrive_at_device(Link& link, const Flying& flying) {
+void VirtualTcp::arrive_at_device(Link& link, const InFlightFrame& flying) {
   if (link.device_over) return;
   switch (flying.what) {
     case What::syn:
@@ -303,7 +303,7 @@ void VirtualTcp::arrive_at_device(Link& link, const Flying& flying) {
     case What::syn_ack:
       link.device_heard = link.tester_next;
       acknowledge(link, true);
-      flying_.emplace(now_ + options_.delay, Flying{link.id, true, What::established, {}});
+      flying_.emplace(now_ + options_.delay, InFlightFrame{link.id, true, What::established, {}});
       link.device_open = true;
       return device_.answered(*link.stream, 0, link.mss);
     case What::established:

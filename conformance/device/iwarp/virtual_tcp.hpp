@@ -34,13 +34,13 @@ class TcpUser {
   [[nodiscard]] virtual bool listens(std::uint16_t port) const = 0;
   /// Somebody has connected to a port. `emss`: bytes that each of its segments may have.
   virtual std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) = 0;
-  struct Wanted {
+  struct PendingRequest {
     std::uint32_t stream = 0;
     std::uint16_t port = 0;  ///< its own
     replay::TcpAddress to{};
   };
   /// A connection that it wants, once.
-  virtual std::optional<Wanted> next_wanted() = 0;
+  virtual std::optional<PendingRequest> next_wanted() = 0;
   /// What became of it: `error` is one of Linux's numbers, or 0.
   virtual void answered(std::uint32_t stream, int error, std::uint32_t emss) = 0;
   virtual void received(std::uint32_t stream, Bytes bytes) = 0;
@@ -115,7 +115,7 @@ class VirtualTcp final : public replay::TcpHost {
     std::size_t unread = 0;  ///< bytes on their way to the tester, or in its inbox
   };
   enum class What : std::uint8_t { syn, syn_ack, established, bytes, fin, reset };
-  struct Flying {
+  struct InFlightFrame {
     std::uint32_t link = 0;
     bool to_tester = false;
     What what = What::bytes;
@@ -132,9 +132,9 @@ class VirtualTcp final : public replay::TcpHost {
   void acknowledge(Link& link, bool to_tester);
   void keep(bool to_tester, const replay::TcpFrame& frame);
   [[nodiscard]] replay::TcpFrame frame_of(const Link& link, bool to_tester) const;
-  void happen(const Flying& flying);
-  void arrive_at_tester(Link& link, const Flying& flying);
-  void arrive_at_device(Link& link, const Flying& flying);
+  void happen(const InFlightFrame& flying);
+  void arrive_at_tester(Link& link, const InFlightFrame& flying);
+  void arrive_at_device(Link& link, const InFlightFrame& flying);
   void reset_by_device(Link& link);
   void reset_by_tester(Link& link);
   void forget_if_done(std::uint32_t id);
@@ -157,7 +157,7 @@ class VirtualTcp final : public replay::TcpHost {
   std::uint16_t next_port_ = 40'000, identification_ = 0;
   std::map<std::uint32_t, Link> links_;
   std::map<std::uint16_t, Listener> listeners_;
-  std::multimap<std::int64_t, Flying> flying_;
+  std::multimap<std::int64_t, InFlightFrame> flying_;
   std::multimap<std::int64_t, replay::PassedFrame> passed_;
 };
 

@@ -26,10 +26,10 @@ struct NamedNumber {
 };
 using NamedNumbers = std::span<const NamedNumber>;
 
-class Given {
+class ArgumentReader {
  public:
   /// `object` must outlive this. `path` stands before names in messages: "requests[2].".
-  explicit Given(const Json& object, std::string path = {}) : object_(&object), path_(std::move(path)) {}
+  explicit ArgumentReader(const Json& object, std::string path = {}) : object_(&object), path_(std::move(path)) {}
 
   [[nodiscard]] bool has(const std::string& name) const { return object_->contains(name); }
 
@@ -39,15 +39,15 @@ class Given {
     const Json* found = take(name);
     if (!found) return std::nullopt;
     const bool unsigned_number = found->is_number_unsigned() || (found->is_number_integer() && *found >= 0);
-    if (!unsigned_number) return complain(name, EINVAL, "must be a number, not negative"), std::nullopt;
+    if (!unsigned_number) return report_error(name, EINVAL, "must be a number, not negative"), std::nullopt;
     const auto value = found->get<std::uint64_t>();
     if (value < least || value > most)
-      return complain(name, ERANGE, fmt::format("must be {} to {}, not {}", least, most, value)), std::nullopt;
+      return report_error(name, ERANGE, fmt::format("must be {} to {}, not {}", least, most, value)), std::nullopt;
     return static_cast<T>(value);
   }
   template <class T = std::uint64_t>
   T number(const std::string& name, std::uint64_t least = 0, std::uint64_t most = std::numeric_limits<T>::max()) {
-    if (!has(name)) complain(name, EINVAL, "is needed, and was not given");
+    if (!has(name)) report_error(name, EINVAL, "is needed, and was not given");
     return maybe<T>(name, least, most).value_or(static_cast<T>(least));
   }
   template <class T = std::uint64_t>
@@ -58,12 +58,12 @@ class Given {
   bool boolean_or(const std::string& name, bool fallback) {
     const Json* found = take(name);
     if (!found) return fallback;
-    if (!found->is_boolean()) complain(name, EINVAL, "must be true or false");
+    if (!found->is_boolean()) report_error(name, EINVAL, "must be true or false");
     return found->is_boolean() ? found->get<bool>() : fallback;
   }
   std::string text(const std::string& name) {
     const Json* found = take(name);
-    if (!found || !found->is_string()) return complain(name, EINVAL, "is needed, and is a text"), std::string();
+    if (!found || !found->is_string()) return report_error(name, EINVAL, "is needed, and is a text"), std::string();
     return found->get<std::string>();
   }
   std::optional<std::uint64_t> maybe_choice(const std::string& name, NamedNumbers names) {
@@ -72,18 +72,18 @@ class Given {
     if (found->is_string())
       for (const NamedNumber& one : names)
         if (one.name == found->get_ref<const std::string&>()) return one.value;
-    return complain(name, EINVAL, "is not one of the names"), std::nullopt;
+    return report_error(name, EINVAL, "is not one of the names"), std::nullopt;
   }
   std::optional<std::uint64_t> maybe_bits(const std::string& name, NamedNumbers names) {
     const Json* found = take(name);
     if (!found) return std::nullopt;
-    if (!found->is_array()) return complain(name, EINVAL, "must be a list of names"), std::nullopt;
+    if (!found->is_array()) return report_error(name, EINVAL, "must be a list of names"), std::nullopt;
     std::uint64_t bits = 0;
     for (const Json& entry : *found) {
       const NamedNumber* known = nullptr;
       for (const NamedNumber& one : names)
         if (entry.is_string() && one.name == entry.get_ref<const std::string&>()) known = &one;
-      if (!known) return complain(name, EINVAL, "holds something that is not one of the names"), std::nullopt;
+      if (!known) return report_error(name, EINVAL, "holds something that is not one of the names"), std::nullopt;
       bits |= known->value;
     }
     return bits;
@@ -97,8 +97,8 @@ class Given {
   void inner(const std::string& name, const Read& read) {
     const Json* found = take(name);
     if (!found) return;
-    if (!found->is_object()) return complain(name, EINVAL, "must be an object");
-    Given part(*found, path_ + name + ".");
+    if (!found->is_object()) return report_error(name, EINVAL, "must be an object");
+    ArgumentReader part(*found, path_ + name + ".");
     read(part);
     adopt(part);
   }
@@ -107,23 +107,23 @@ class Given {
     const Json* found = take(name);
     if (!found) return;
     if (!found->is_array() || found->size() > most)
-      return complain(name, EINVAL, fmt::format("must be a list of at most {}", most));
+      return report_error(name, EINVAL, fmt::format("must be a list of at most {}", most));
     std::size_t index = 0;
     for (const Json& entry : *found) {
-      if (!entry.is_object()) return complain(name, EINVAL, "must hold objects");
-      Given part(entry, fmt::format("{}{}[{}].", path_, name, index++));
+      if (!entry.is_object()) return report_error(name, EINVAL, "must hold objects");
+      ArgumentReader part(entry, fmt::format("{}{}[{}].", path_, name, index++));
       read(part);
       adopt(part);
     }
   }
 
-  void complain(const std::string& name, int number, const std::string& what) {
+  void report_error(const std::string& name, int number, const std::string& what) {
     if (!wrong_) wrong_ = Error{number, fmt::format("{}{}: {}", path_, name, what)};
   }
   /// What was wrong first.
   std::optional<Error> finish() {
     for (const auto& [key, value] : object_->items())
-      if (key != "id" && key != "do" && !asked_.contains(key)) complain(key, EINVAL, "is no argument here");
+      if (key != "id" && key != "do" && !asked_.contains(key)) report_error(key, EINVAL, "is no argument here");
     return wrong_;
   }
 
@@ -133,7 +133,7 @@ class Given {
     const auto found = object_->find(name);
     return found == object_->end() ? nullptr : &*found;
   }
-  void adopt(Given& part) {
+  void adopt(ArgumentReader& part) {
     auto wrong = part.finish();
     if (!wrong_ && wrong) wrong_ = std::move(wrong);
   }

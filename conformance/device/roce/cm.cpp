@@ -17,7 +17,7 @@ namespace {
 
 using machines::CmMessage;
 using machines::CmStep;
-using machines::CmTold;
+using machines::CmNotification;
 
 constexpr std::size_t most_request_data = 56, most_reply_data = 196, most_rejection_data = 148;
 
@@ -161,16 +161,16 @@ CmEvent event_of(const CmConnection& at, CmEventType type) {
 }
 
 /// Tells the consumer, and does what it wants to be done of itself.
-void follow(Core& core, CmConnection& at, CmTold told, std::uint16_t reason = 0) {
+void follow(Core& core, CmConnection& at, CmNotification told, std::uint16_t reason = 0) {
   switch (told) {
-    case CmTold::nothing: break;
-    case CmTold::request: {
+    case CmNotification::nothing: break;
+    case CmNotification::request: {
       CmEvent event = event_of(at, CmEventType::connect_request);
       event.listener = at.listener;
       tell(core, at, std::move(event));
       break;
     }
-    case CmTold::response: {
+    case CmNotification::response: {
       CmEvent event = event_of(at, CmEventType::connect_response);
       const auto done = at.own.establishes ? establish(core, at) : Result<void>();
       if (at.own.establishes && done) event.type = CmEventType::established;
@@ -182,28 +182,28 @@ void follow(Core& core, CmConnection& at, CmTold told, std::uint16_t reason = 0)
       tell(core, at, std::move(failed));
       break;
     }
-    case CmTold::established: tell(core, at, CmEvent{CmEventType::established}); break;
-    case CmTold::rejected: {
+    case CmNotification::established: tell(core, at, CmEvent{CmEventType::established}); break;
+    case CmNotification::rejected: {
       stop(core, at);
       CmEvent event = event_of(at, CmEventType::rejected);
       event.reason = reason;
       tell(core, at, std::move(event));
       break;
     }
-    case CmTold::unreachable: {
+    case CmNotification::unreachable: {
       stop(core, at);
       CmEvent event{CmEventType::unreachable};
       event.error = ETIMEDOUT;
       tell(core, at, std::move(event));
       break;
     }
-    case CmTold::disconnected:
+    case CmNotification::disconnected:
       tell(core, at, CmEvent{CmEventType::disconnected});
       if (at.machine.state != machines::CmState::dreq_received) stop(core, at);
       if (at.machine.state == machines::CmState::dreq_received && (at.own.says_goodbye || at.forgotten))
         (void)disconnect(core, at);
       break;
-    case CmTold::timewait_exit: tell(core, at, CmEvent{CmEventType::timewait_exit}); break;
+    case CmNotification::timewait_exit: tell(core, at, CmEvent{CmEventType::timewait_exit}); break;
   }
 }
 

@@ -60,7 +60,7 @@ struct CmPeer {
 };
 
 /// Where CM messages go, and how.
-struct CmWay {
+struct CmPath {
   AddressVector path;
   std::uint16_t pkey = 0xffff;
   std::uint32_t qpn = 1;
@@ -116,7 +116,7 @@ struct CmConnection {
   bool active = false;          ///< this end asked for it
   bool forgotten = false;       ///< its consumer let go of it: it ends without a word to anybody
   machines::Cm machine;
-  CmWay way;
+  CmPath way;
   CmEndpoint local, remote;
   AddressVector data_path;      ///< of the queue pair's packets
   std::uint16_t pkey = 0xffff;  ///< likewise

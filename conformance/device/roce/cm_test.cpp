@@ -259,7 +259,7 @@ struct General : ::testing::Test {
       packet.payload.push_back(static_cast<std::uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
     packet.payload.resize(bytes);
     static const Faults none;
-    replay::StationOutput output;
+    replay::SimulatedHostOutput output;
     now += 1'000'000;
     device.arrived(*make_frame(packet, tester, none), now, output);
     constexpr std::size_t mad_at = 14 + 20 + 8 + 12 + 8;

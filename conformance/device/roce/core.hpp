@@ -138,8 +138,8 @@ void receive_frame(Core& core, Bytes frame);
 /// A datagram to queue pair 1, which no consumer has.
 void receive_management(Core& core, const Packet& packet);
 /// To where a management datagram came from.
-CmWay way_back(const Core& core, const Packet& packet);
-void send_mad(Core& core, const CmWay& way, std::vector<std::uint8_t> mad);
+CmPath way_back(const Core& core, const Packet& packet);
+void send_mad(Core& core, const CmPath& way, std::vector<std::uint8_t> mad);
 
 // cm.cpp
 /// A message of the communication manager, of 256 bytes.

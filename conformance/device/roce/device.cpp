@@ -24,13 +24,13 @@ Device::Device(DeviceOptions options) : core_(std::move(options)) {
       core_.port.gids.push_back({Gid::link_local(core_.port.mac), type});
 }
 
-void Device::send_out(replay::StationOutput& output) {
+void Device::send_out(replay::SimulatedHostOutput& output) {
   std::vector<std::vector<std::uint8_t>> frames;
   transmit(core_, frames);
   for (auto& frame : frames) output.send(std::move(frame), core_.now);
 }
 
-void Device::arrived(Bytes frame, std::int64_t time, replay::StationOutput& output) {
+void Device::arrived(Bytes frame, std::int64_t time, replay::SimulatedHostOutput& output) {
   core_.now = std::max(core_.now, time);
   receive_frame(core_, frame);
   send_out(output);
@@ -38,7 +38,7 @@ void Device::arrived(Bytes frame, std::int64_t time, replay::StationOutput& outp
 
 std::int64_t Device::wakes() const { return core_.poked ? core_.now : next_wake(core_); }
 
-void Device::woken(std::int64_t time, replay::StationOutput& output) {
+void Device::woken(std::int64_t time, replay::SimulatedHostOutput& output) {
   core_.now = std::max(core_.now, time);
   core_.poked = false;
   send_out(output);

@@ -21,14 +21,14 @@ namespace rdmawire::device {
 
 /// Objects have numbers, all of one sequence, none used twice. Calls with a number that is not there give ENOENT; those
 /// that the specification refuses EINVAL; ENOMEM where the device's limits end; EBUSY for what others still use.
-class Device final : public replay::Station, public Verbs {
+class Device final : public replay::SimulatedHost, public Verbs {
  public:
   explicit Device(DeviceOptions options = {});
 
   // The wire's side.
-  void arrived(Bytes frame, std::int64_t time, replay::StationOutput& output) override;
+  void arrived(Bytes frame, std::int64_t time, replay::SimulatedHostOutput& output) override;
   [[nodiscard]] std::int64_t wakes() const override;
-  void woken(std::int64_t time, replay::StationOutput& output) override;
+  void woken(std::int64_t time, replay::SimulatedHostOutput& output) override;
 
   /// Faults take effect with the next thing that happens.
   Faults& faults() { return core_.faults; }
@@ -55,7 +55,7 @@ class Device final : public replay::Station, public Verbs {
   Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes, std::uint32_t rights,
                                std::optional<std::uint64_t> iova = {}) override;
   /// For fast registration by a work request.
-  Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) override;
+  Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t max_bytes) override;
   Result<void> dereg_mr(std::uint32_t mr) override;
   Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) override;
   Result<void> dealloc_mw(std::uint32_t mw) override;
@@ -122,7 +122,7 @@ class Device final : public replay::Station, public Verbs {
   Result<CmParameters> with_queue_pair(CmParameters with, const char* call);
   Result<QueuePair*> find_qp(std::uint32_t qp, const char* call);
   std::uint32_t new_qpn();
-  void send_out(replay::StationOutput& output);
+  void send_out(replay::SimulatedHostOutput& output);
 
   Core core_;
   std::map<std::uint32_t, std::uint32_t> qpns_;  ///< handle to number

@@ -15,8 +15,8 @@ using testing::Input;
 namespace {
 
 /// A device with a queue pair of each service, connected to a tester.
-struct World {
-  World() : device(reference_options()) {
+struct FuzzFixture {
+  FuzzFixture() : device(reference_options()) {
     tester.mac = {2, 0, 0, 0, 0, 9};
     tester.gids = {{Gid::ipv4(0x0a000009), GidType::roce_v2}};
     device.port().learn(tester.gids[0].gid, tester.mac);
@@ -81,13 +81,13 @@ struct World {
     const std::int64_t until = now + duration;
     for (int i = 0; i < 64 && device.wakes() <= until; ++i) {
       now = std::max(now, device.wakes());
-      replay::StationOutput output;
+      replay::SimulatedHostOutput output;
       device.woken(now, output);
     }
     now = std::max(now, until);
   }
   void arrives(Bytes frame) {
-    replay::StationOutput output;
+    replay::SimulatedHostOutput output;
     device.arrived(frame, now, output);
   }
 
@@ -102,7 +102,7 @@ struct World {
   std::int64_t now = 0;
 };
 
-void packet(World& world, Input& input) {
+void packet(FuzzFixture& world, Input& input) {
   const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
   const QueuePair* to = world.device.qp(qp);
   OutgoingPacket out;
@@ -135,7 +135,7 @@ void packet(World& world, Input& input) {
   if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
 }
 
-void work(World& world, Input& input) {
+void work(FuzzFixture& world, Input& input) {
   const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
   const Sge sge{world.buffer + input.number(), input.number(), world.region->key};
   if (input.byte() % 3 == 0) {
@@ -153,7 +153,7 @@ void work(World& world, Input& input) {
 }
 
 /// A connection as the tester knows it, from what the device told.
-CmConnection tester_end(const World& world, Input& input) {
+CmConnection tester_end(const FuzzFixture& world, Input& input) {
   CmConnection end;
   end.id = 1 + input.byte() % 4U;
   if (!world.told.empty()) end.remote_id = world.told[input.byte() % world.told.size()].connection;
@@ -167,7 +167,7 @@ CmConnection tester_end(const World& world, Input& input) {
 }
 
 /// A management datagram to queue pair 1: a message of the CM with some bytes changed.
-void management(World& world, Input& input) {
+void management(FuzzFixture& world, Input& input) {
   static const Faults none;
   const CmSettings settings;
   const CmConnection end = tester_end(world, input);
@@ -190,7 +190,7 @@ void management(World& world, Input& input) {
   if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
 }
 
-void connections(World& world, Input& input) {
+void connections(FuzzFixture& world, Input& input) {
   while (const auto event = world.device.get_cm_event())
     if (world.told.size() < 64) world.told.push_back(*event);
   const std::uint32_t id = world.told.empty() ? 0 : world.told[input.byte() % world.told.size()].cm_id;
@@ -207,7 +207,7 @@ void connections(World& world, Input& input) {
   }
 }
 
-void verbs(World& world, Input& input) {
+void verbs(FuzzFixture& world, Input& input) {
   const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
   switch (input.byte() % 4) {
     case 0: world.advance(qp, static_cast<QpState>(input.byte() % 7)); break;
@@ -225,7 +225,7 @@ void verbs(World& world, Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rdmawire::device;
   Input input({data, std::min<std::size_t>(size, 4096)});
-  World world;
+  FuzzFixture world;
   if (const std::uint8_t fault = input.byte(); fault < fault_count)
     world.device.faults().set(static_cast<Fault>(fault));
   while (!input.empty()) {

@@ -54,11 +54,11 @@ Result<const Region*> Device::reg_mr(std::uint32_t pd, std::uint64_t address, st
   return *region;
 }
 
-Result<const Region*> Device::alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) {
+Result<const Region*> Device::alloc_mr(std::uint32_t pd, std::uint64_t max_bytes) {
   if (!core_.pds.contains(pd)) return no_such("alloc_mr", "pd", pd);
   const auto handle = new_object("alloc_mr");
   if (!handle) return tl::unexpected(handle.error());
-  return *core_.memory.allocate_region(*handle, pd, most_bytes);
+  return *core_.memory.allocate_region(*handle, pd, max_bytes);
 }
 
 Result<void> Device::dereg_mr(std::uint32_t mr) {

@@ -235,7 +235,7 @@ void datagrams(Script& s) {
   s.send(qp, 0x64, 2, 8, [](PacketFields& f) { f.qkey = 0x12; });
   auto first = s.frame(s.packet(qp, 0x64, 3, 8));
   first[42] = 0x60;
-  s.send_bytes(mended(first));
+  s.send_bytes(recomputed(first));
   OutgoingPacket old = s.packet(qp, 0x64, 4, 8);
   old.path.sgid_index = 2;
   s.send(old);
@@ -422,7 +422,7 @@ void counters(Script& s) {
 }
 
 void tables(Script& s) {
-  Face face(s.device, [](std::int64_t) { return false; });
+  RpcHandler face(s.device, [](std::int64_t) { return false; });
   (void)face.run("hello", {{"protocol", 1}});
   const auto port = face.run("port", {{"device", 1}});
   s.saw("port", port ? port->dump() : port.error().message);

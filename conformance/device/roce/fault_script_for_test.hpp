@@ -56,7 +56,7 @@ class Script {
       const std::int64_t next = device.wakes();
       if (next == never || std::max(next, now) > until) break;
       now = std::max(now, next);
-      replay::StationOutput output;
+      replay::SimulatedHostOutput output;
       device.woken(now, output);
       take(output);
     }
@@ -64,7 +64,7 @@ class Script {
     note();
   }
   void send_bytes(const std::vector<std::uint8_t>& frame) {
-    replay::StationOutput output;
+    replay::SimulatedHostOutput output;
     device.arrived(frame, now, output);
     take(output);
     note();
@@ -183,7 +183,7 @@ class Script {
   std::uint64_t last_id = 0;
 
  private:
-  void take(replay::StationOutput& output) {
+  void take(replay::SimulatedHostOutput& output) {
     for (const auto& sent : output.frames) wire += fmt::format("{} {}\n", now, to_hex(sent.bytes));
   }
   void note() {

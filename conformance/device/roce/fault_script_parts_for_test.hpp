@@ -11,7 +11,7 @@ using How = Script::How;
 inline constexpr std::int64_t us = 1000, ms = 1'000'000;
 
 /// The frame with an ICRC, and an IPv4 checksum, that are right for what it holds now.
-inline std::vector<std::uint8_t> mended(std::vector<std::uint8_t> frame) {
+inline std::vector<std::uint8_t> recomputed(std::vector<std::uint8_t> frame) {
   constexpr std::size_t ip = 14;
   const std::size_t end = frame.size() - 4;
   store_be(frame.data() + ip + 10, 2, 0);

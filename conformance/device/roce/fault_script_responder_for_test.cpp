@@ -30,7 +30,7 @@ void headers_received(Script& s) {
   with([](auto& f) { f[14 + 20 + 8 + 4] = 0x3f; });  // reserved, masked
   with([](auto& f) { f.back() ^= 1; });
   with([](auto& f) { f[12] = 0x86, f[13] = 0xdd; });
-  with([](auto& f) { f[14] = 0x65, f = mended(f); });
+  with([](auto& f) { f[14] = 0x65, f = recomputed(f); });
   // Those that the ICRC covers, with a good one: made by faults of a sender.
   for (const Fault fault : {Fault::allows_fragments, Fault::sends_ip_options, Fault::short_udp_length,
                             Fault::short_total_length, Fault::flush_icrc_twice}) {
@@ -67,7 +67,7 @@ void headers_received(Script& s) {
     auto frame = s.frame(s.packet(qp, 0x04, psn, 0));
     if (byte == 43) frame[byte] |= 1;  // TVer
     if (byte == 42) frame[byte] = 0x0a;
-    s.send_bytes(mended(frame));
+    s.send_bytes(recomputed(frame));
     s.run(20 * us);
   }
   s.send(qp, 0x18, psn, 0);  // reserved

@@ -45,7 +45,7 @@ class Line {
         return;
       }
       now = next;
-      replay::StationOutput output;
+      replay::SimulatedHostOutput output;
       if (who >= 0) {
         ends_[who]->woken(now, output);
         take(who, output);
@@ -59,7 +59,7 @@ class Line {
   }
 
  private:
-  void take(int from, replay::StationOutput& output) {
+  void take(int from, replay::SimulatedHostOutput& output) {
     for (auto& frame : output.frames) {
       const Seen sent{from, std::max(frame.time, now), frame.bytes};
       seen.push_back(sent);

@@ -24,8 +24,8 @@ void answer(Core& core, const Packet& packet, std::vector<std::uint8_t> mad) {
 
 }  // namespace
 
-CmWay way_back(const Core& core, const Packet& packet) {
-  CmWay way;
+CmPath way_back(const Core& core, const Packet& packet) {
+  CmPath way;
   way.path.dgid = packet.sgid;
   way.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
   way.path.sl = packet.sl;
@@ -50,7 +50,7 @@ void go_over_ipv4(const Core& core, AddressVector& path) {
 
 }  // namespace
 
-void send_mad(Core& core, const CmWay& way, std::vector<std::uint8_t> mad) {
+void send_mad(Core& core, const CmPath& way, std::vector<std::uint8_t> mad) {
   constexpr std::uint8_t ud_send_only = 0x64;
   if (core.control.size() >= Core::most_control) return;
   OutgoingPacket packet;

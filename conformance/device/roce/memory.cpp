@@ -38,9 +38,9 @@ tl::unexpected<Error> refuse(int number, std::string message) {
 
 Result<std::uint64_t> Memory::allocate(std::uint64_t bytes) {
   if (bytes == 0) return refuse(EINVAL, "alloc: no bytes are asked for");
-  if (bytes > most_bytes - allocated_)
+  if (bytes > max_bytes - allocated_)
     return refuse(ENOMEM,
-                  fmt::format("alloc: {} bytes beside {} in use; {} are the most", bytes, allocated_, most_bytes));
+                  fmt::format("alloc: {} bytes beside {} in use; {} are the most", bytes, allocated_, max_bytes));
   const std::uint64_t address = next_address_;
   next_address_ += (bytes + page - 1) / page * page + page;
   pieces_[address].bytes.resize(bytes);

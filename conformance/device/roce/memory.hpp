@@ -109,7 +109,7 @@ class Memory {
   void unbind_windows_of(std::uint32_t qpn);
 
   static constexpr std::uint64_t page = 4096;
-  std::uint64_t most_bytes = 256ULL << 20;  ///< of all pieces together
+  std::uint64_t max_bytes = 256ULL << 20;  ///< of all pieces together
   bool predictable_keys = false;             ///< a fault: each key is the next one
 
  private:

@@ -34,8 +34,8 @@ class Reference {
 
   Device device_;
   VirtualWire wire_;
-  Face face_;
-  std::unique_ptr<FaceServer> server_;
+  RpcHandler face_;
+  std::unique_ptr<RpcServer> server_;
 };
 
 }  // namespace rdmawire::device

@@ -46,7 +46,7 @@ Status prepare(Core& core, QueuePair& qp, SendWork& work) {
 }
 
 /// 9.7.7.2: beyond the credits that the responder told, one message that needs a receive may be tried.
-bool has_credit(const Core& core, const Requester& at, const Wording& words) {
+bool has_credit(const Core& core, const Requester& at, const WireOperation& words) {
   if (!at.credits_known || core.faults[Fault::ignores_credits]) return true;
   if (words.operation != Operation::send && !words.immediate) return true;
   return Msn(static_cast<std::uint32_t>(at.messages + 1)) - at.limit <= 1;
@@ -78,7 +78,7 @@ Position position_of(std::uint32_t packet, std::uint32_t packets) {
 }
 
 /// What the request's own headers say, in packet number `index`.
-void describe(const Core& core, const QueuePair& qp, const SendWork& work, const Wording& words, std::uint32_t index,
+void describe(const Core& core, const QueuePair& qp, const SendWork& work, const WireOperation& words, std::uint32_t index,
               PacketFields& to) {
   const SendRequest& request = work.request;
   to.va = request.remote_address;
@@ -120,7 +120,7 @@ void advance(Core& core, QueuePair& qp, SendWork& work, Psn psn, std::uint32_t t
 std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
   Requester& at = qp.requester;
   SendWork& work = at.queue[at.at];
-  const Wording words = *wording(work.request.opcode);
+  const WireOperation words = *wording(work.request.opcode);
   const bool read = words.operation == Operation::rdma_read_request;
   const Position position = is_segmented(words.operation) ? position_of(at.packet, work.psns) : Position::only;
   const bool ends = position == Position::last || position == Position::only;
@@ -168,18 +168,18 @@ bool begin(Core& core, QueuePair& qp) {
 
 }  // namespace
 
-std::optional<Wording> wording(WorkOpcode opcode) {
+std::optional<WireOperation> wording(WorkOpcode opcode) {
   switch (opcode) {
-    case WorkOpcode::send: return Wording{Operation::send};
-    case WorkOpcode::send_imm: return Wording{Operation::send, true};
-    case WorkOpcode::send_inv: return Wording{Operation::send, false, true};
-    case WorkOpcode::write: return Wording{Operation::rdma_write};
-    case WorkOpcode::write_imm: return Wording{Operation::rdma_write, true};
-    case WorkOpcode::read: return Wording{Operation::rdma_read_request};
-    case WorkOpcode::compare_swap: return Wording{Operation::compare_swap};
-    case WorkOpcode::fetch_add: return Wording{Operation::fetch_add};
-    case WorkOpcode::flush: return Wording{Operation::flush};
-    case WorkOpcode::atomic_write: return Wording{Operation::atomic_write};
+    case WorkOpcode::send: return WireOperation{Operation::send};
+    case WorkOpcode::send_imm: return WireOperation{Operation::send, true};
+    case WorkOpcode::send_inv: return WireOperation{Operation::send, false, true};
+    case WorkOpcode::write: return WireOperation{Operation::rdma_write};
+    case WorkOpcode::write_imm: return WireOperation{Operation::rdma_write, true};
+    case WorkOpcode::read: return WireOperation{Operation::rdma_read_request};
+    case WorkOpcode::compare_swap: return WireOperation{Operation::compare_swap};
+    case WorkOpcode::fetch_add: return WireOperation{Operation::fetch_add};
+    case WorkOpcode::flush: return WireOperation{Operation::flush};
+    case WorkOpcode::atomic_write: return WireOperation{Operation::atomic_write};
     default: return std::nullopt;
   }
 }

@@ -8,12 +8,12 @@
 namespace rdmawire::device {
 
 /// How an operation of the wire is asked for.
-struct Wording {
+struct WireOperation {
   Operation operation = Operation::send;
   bool immediate = false, invalidate = false;
 };
 /// Nothing: a local operation, or none that there is.
-std::optional<Wording> wording(WorkOpcode opcode);
+std::optional<WireOperation> wording(WorkOpcode opcode);
 bool is_local(WorkOpcode opcode);
 
 machines::RcOutstanding outstanding_of(const SendWork& work);

@@ -33,15 +33,15 @@ std::string address_text(const Gid& gid) {
   return text;
 }
 
-Gid read_address(Given& given, const std::string& name) {
+Gid read_address(ArgumentReader& given, const std::string& name) {
   if (!given.has(name)) return {};
   const auto address = parse_address(given.text(name));
-  if (!address) given.complain(name, EINVAL, "is no address of IPv4 or IPv6");
+  if (!address) given.report_error(name, EINVAL, "is no address of IPv4 or IPv6");
   return address.value_or(Gid{});
 }
 
 /// tcp alone: connections; datagrams find each other by SIDR, which the device does not serve.
-bool connects(Given& given) {
+bool connects(ArgumentReader& given) {
   return !given.has("port_space") || given.maybe_choice("port_space", names::port_space).value_or(0) == 0;
 }
 
@@ -49,7 +49,7 @@ tl::unexpected<Error> no_datagrams() {
   return tl::unexpected(Error{EOPNOTSUPP, "port_space: the reference device's CM serves tcp alone"});
 }
 
-CmParameters read_parameters(Given& given, bool asks) {
+CmParameters read_parameters(ArgumentReader& given, bool asks) {
   CmParameters with;
   if (given.has("private_data")) with.private_data = given.bytes("private_data", most_private_data);
   with.responder_resources = given.maybe<std::uint8_t>("responder_resources");
@@ -60,8 +60,8 @@ CmParameters read_parameters(Given& given, bool asks) {
   with.srq = given.boolean_or("srq", false);
   const auto qp = given.maybe<std::uint32_t>("qp", 1);
   const auto number = given.maybe<std::uint32_t>("qp_num", 0, 0xffffff);
-  if (qp && number) given.complain("qp_num", EINVAL, "goes with no qp: that has its own number");
-  if (!qp && !number) given.complain("qp", EINVAL, "is missing, and so is qp_num");
+  if (qp && number) given.report_error("qp_num", EINVAL, "goes with no qp: that has its own number");
+  if (!qp && !number) given.report_error("qp", EINVAL, "is missing, and so is qp_num");
   with.qp = qp.value_or(0);
   with.qpn = number.value_or(0);
   with.says_goodbye = given.boolean_or("answer_disconnect", true);
@@ -96,7 +96,7 @@ Result<Json> nothing(const Result<void>& done) {
 
 }  // namespace
 
-Json VerbsFace::cm_json(const CmEvent& event) const {
+Json VerbsRpcHandler::cm_json(const CmEvent& event) const {
   Json json = {{"event", "cm"},
                {"cm_id", event.cm_id},
                {"type", names::name_of(names::cm_event, static_cast<unsigned>(event.type))}};
@@ -133,7 +133,7 @@ Json VerbsFace::cm_json(const CmEvent& event) const {
   return json;
 }
 
-Result<Json> VerbsFace::cm_listen(Given& given) {
+Result<Json> VerbsRpcHandler::cm_listen(ArgumentReader& given) {
   CmEndpoint at;
   at.address = read_address(given, "address");
   at.port = given.number_or<std::uint16_t>("port", 0);
@@ -146,9 +146,9 @@ Result<Json> VerbsFace::cm_listen(Given& given) {
   return Json{{"cm_id", add(Kind::cm_id, listening->cm_id)}, {"port", listening->port}};
 }
 
-Result<Json> VerbsFace::cm_connect(Given& given) {
+Result<Json> VerbsRpcHandler::cm_connect(ArgumentReader& given) {
   CmEndpoint to;
-  if (!given.has("address")) given.complain("address", EINVAL, "is needed, and was not given");
+  if (!given.has("address")) given.report_error("address", EINVAL, "is needed, and was not given");
   to.address = read_address(given, "address");
   to.port = given.number<std::uint16_t>("port");
   const Gid source = read_address(given, "source");
@@ -165,20 +165,20 @@ Result<Json> VerbsFace::cm_connect(Given& given) {
   return Json{{"cm_id", add(Kind::cm_id, *made)}};
 }
 
-Result<Json> VerbsFace::cm_accept(Given& given) {
+Result<Json> VerbsRpcHandler::cm_accept(ArgumentReader& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   CmParameters with = read_parameters(given, false);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_accept(id, std::move(with)));
 }
 
-Result<Json> VerbsFace::cm_establish(Given& given) {
+Result<Json> VerbsRpcHandler::cm_establish(ArgumentReader& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_establish(id));
 }
 
-Result<Json> VerbsFace::cm_reject(Given& given) {
+Result<Json> VerbsRpcHandler::cm_reject(ArgumentReader& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   const auto data =
       given.has("private_data") ? given.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
@@ -186,7 +186,7 @@ Result<Json> VerbsFace::cm_reject(Given& given) {
   return nothing(verbs_.cm_reject(id, data));
 }
 
-Result<Json> VerbsFace::cm_disconnect(Given& given) {
+Result<Json> VerbsRpcHandler::cm_disconnect(ArgumentReader& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_disconnect(id));

@@ -36,7 +36,7 @@ Json completion_json(const Completion& c) {
 
 }  // namespace
 
-Result<Json> VerbsFace::create_channel(Given& given) {
+Result<Json> VerbsRpcHandler::create_channel(ArgumentReader& given) {
   given.number<std::uint32_t>("device");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto channel = verbs_.create_channel();
@@ -44,7 +44,7 @@ Result<Json> VerbsFace::create_channel(Given& given) {
   return Json{{"channel", add(Kind::channel, *channel)}};
 }
 
-Result<Json> VerbsFace::create_cq(Given& given) {
+Result<Json> VerbsRpcHandler::create_cq(ArgumentReader& given) {
   given.number<std::uint32_t>("device");
   const auto entries = given.number<std::uint32_t>("cqe");
   const auto channel = given.number_or<std::uint32_t>("channel", 0);
@@ -55,7 +55,7 @@ Result<Json> VerbsFace::create_cq(Given& given) {
   return Json{{"cq", add(Kind::cq, *cq)}, {"cqe", entries}};
 }
 
-Result<Json> VerbsFace::notify(Given& given) {
+Result<Json> VerbsRpcHandler::notify(ArgumentReader& given) {
   const auto cq = given.number<std::uint32_t>("cq");
   const bool solicited = given.boolean_or("solicited_only", false);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
@@ -63,7 +63,7 @@ Result<Json> VerbsFace::notify(Given& given) {
   return Json::object();
 }
 
-Result<Json> VerbsFace::poll(Given& given) {
+Result<Json> VerbsRpcHandler::poll(ArgumentReader& given) {
   const auto cq = given.number<std::uint32_t>("cq");
   const auto most = given.number_or<std::uint32_t>("max", 16, 1, 4096);
   const auto least = given.number_or<std::uint32_t>("min", 1, 1, most);

@@ -4,32 +4,32 @@
 
 namespace rdmawire::device {
 
-Face::Face(Device& device, Step step)
-    : VerbsFace(device, std::move(step), "reference", "rdmawire reference device"), device_(device) {
+RpcHandler::RpcHandler(Device& device, Step step)
+    : VerbsRpcHandler(device, std::move(step), "reference", "rdmawire reference device"), device_(device) {
   add_commands({
-      {"open_xrcd", by(this, &Face::open_xrcd)},
-      {"create_srq", by(this, &Face::create_srq)},
-      {"modify_srq", by(this, &Face::modify_srq)},
-      {"query_srq", by(this, &Face::query_srq)},
-      {"create_ah", by(this, &Face::create_ah)},
-      {"create_qp", by(this, &Face::create_qp)},
-      {"modify_qp", by(this, &Face::modify_qp)},
-      {"query_qp", by(this, &Face::query_qp)},
-      {"attach_multicast", by(this, &Face::attach_multicast)},
-      {"detach_multicast", by(this, &Face::detach_multicast)},
+      {"open_xrcd", by(this, &RpcHandler::open_xrcd)},
+      {"create_srq", by(this, &RpcHandler::create_srq)},
+      {"modify_srq", by(this, &RpcHandler::modify_srq)},
+      {"query_srq", by(this, &RpcHandler::query_srq)},
+      {"create_ah", by(this, &RpcHandler::create_ah)},
+      {"create_qp", by(this, &RpcHandler::create_qp)},
+      {"modify_qp", by(this, &RpcHandler::modify_qp)},
+      {"query_qp", by(this, &RpcHandler::query_qp)},
+      {"attach_multicast", by(this, &RpcHandler::attach_multicast)},
+      {"detach_multicast", by(this, &RpcHandler::detach_multicast)},
   });
 }
 
-Result<void> Face::release_other(Kind kind, std::uint32_t handle) {
+Result<void> RpcHandler::release_other(Kind kind, std::uint32_t handle) {
   if (kind == Kind::xrcd) return device_.close_xrcd(handle);
   return kind == Kind::srq ? device_.destroy_srq(handle) : device_.destroy_ah(handle);
 }
 
-Result<void> Face::post_srq_recv(std::uint32_t srq, ReceiveRequest request) {
+Result<void> RpcHandler::post_srq_recv(std::uint32_t srq, ReceiveRequest request) {
   return device_.post_srq_recv(srq, std::move(request));
 }
 
-void Face::read_more(Given& given, std::uint32_t handle, SendRequest& into) {
+void RpcHandler::read_more(ArgumentReader& given, std::uint32_t handle, SendRequest& into) {
   const QueuePair* qp = device_.qp(handle);
   if (qp && qp->options.type == QpType::ud) {
     into.ah = given.number<std::uint32_t>("ah");
@@ -39,7 +39,7 @@ void Face::read_more(Given& given, std::uint32_t handle, SendRequest& into) {
   if (qp && qp->options.type == QpType::xrc_initiator) into.xrc_srq = given.number<std::uint32_t>("remote_srqn");
 }
 
-Json Face::own_port() {
+Json RpcHandler::own_port() {
   const Port& at = device_.port();
   const Faults& faults = device_.faults();
   Json gids = Json::array(), pkeys = Json::array();
@@ -64,7 +64,7 @@ Json Face::own_port() {
           {"pkeys", std::move(pkeys)}};
 }
 
-Json Face::description() {
+Json RpcHandler::description() {
   const DeviceOptions& o = device_.options();
   const Json limits = {{"max_mr_size", 256ULL << 20},
                        {"max_qp", o.most_objects},
@@ -97,7 +97,7 @@ Json Face::description() {
           {"congestion", {{"pacing", "queue_pair"}, {"interval_ns", o.cnp_interval}, {"on_loss", false}}}};
 }
 
-Json Face::counters_json() {
+Json RpcHandler::counters_json() {
   Json own = Json::object();
   for (const CounterName& counter : counter_names) own[std::string(counter.name)] = device_.counters().*counter.value;
   return own;

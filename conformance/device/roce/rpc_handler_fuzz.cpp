@@ -13,9 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Device device(options);
   device.port().learn(Gid::ipv4(0x0a000009), {2, 0, 0, 0, 0, 9});
   // Time goes on, and whatever is sent gets lost.
-  Face face(device, [&](std::int64_t until) {
+  RpcHandler face(device, [&](std::int64_t until) {
     if (device.wakes() > until) return false;
-    rdmawire::replay::StationOutput output;
+    rdmawire::replay::SimulatedHostOutput output;
     device.woken(device.wakes(), output);
     return true;
   });

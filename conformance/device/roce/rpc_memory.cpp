@@ -12,7 +12,7 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::uint64_t most_bytes = 1'900'000;
+constexpr std::uint64_t max_bytes = 1'900'000;
 
 void fill_with(MutableBytes to, std::uint64_t pattern, std::uint64_t value) {
   Random random(value);
@@ -53,46 +53,46 @@ std::string gid_text(const Gid& gid) {
   return text;
 }
 
-std::vector<std::uint8_t> Given::bytes(const std::string& name, std::size_t most) {
+std::vector<std::uint8_t> ArgumentReader::bytes(const std::string& name, std::size_t most) {
   const std::string written = text(name);
   std::vector<std::uint8_t> read;
   if (written.size() % 2 != 0 || written.size() / 2 > most)
-    return complain(name, EINVAL, fmt::format("must be at most {} bytes, two digits each", most)), read;
+    return report_error(name, EINVAL, fmt::format("must be at most {} bytes, two digits each", most)), read;
   for (std::size_t i = 0; i < written.size(); i += 2) {
     const int high = digit(written[i]), low = digit(written[i + 1]);
-    if (high < 0 || low < 0) return complain(name, EINVAL, "must be hexadecimal digits"), read;
+    if (high < 0 || low < 0) return report_error(name, EINVAL, "must be hexadecimal digits"), read;
     read.push_back(static_cast<std::uint8_t>(high << 4 | low));
   }
   return read;
 }
 
-Gid Given::gid(const std::string& name) {
+Gid ArgumentReader::gid(const std::string& name) {
   Gid read;
   const std::string written = text(name);
   if (inet_pton(AF_INET6, written.c_str(), read.bytes.data()) != 1)
-    complain(name, EINVAL, "must be a GID, written as an address of IPv6");
+    report_error(name, EINVAL, "must be a GID, written as an address of IPv6");
   return read;
 }
 
-VerbsFace::Part VerbsFace::read_part(Given& given, std::optional<std::uint64_t> length) {
+VerbsRpcHandler::Part VerbsRpcHandler::read_part(ArgumentReader& given, std::optional<std::uint64_t> length) {
   Part part;
   const auto handle = given.number<std::uint32_t>("mr");
   part.region = verbs_.region(handle);
   const auto piece = pieces_.find(handle);
   if (!part.region || piece == pieces_.end()) {
-    given.complain("mr", ENOENT, fmt::format("there is no region {}", handle));
+    given.report_error("mr", ENOENT, fmt::format("there is no region {}", handle));
     return part;
   }
   // A region without memory yet (of fast registration) has its piece all the same.
   const std::uint64_t has = std::max(part.region->length, part.region->most);
   part.offset = given.number_or<std::uint64_t>("offset", 0, 0, has);
   part.length = length ? *length : given.number_or<std::uint64_t>("length", has - part.offset, 0, has - part.offset);
-  if (part.length > has - part.offset) given.complain("bytes", ERANGE, "end beyond the region");
+  if (part.length > has - part.offset) given.report_error("bytes", ERANGE, "end beyond the region");
   part.address = piece->second + part.offset;
   return part;
 }
 
-Result<Json> VerbsFace::alloc_pd(Given& given) {
+Result<Json> VerbsRpcHandler::alloc_pd(ArgumentReader& given) {
   given.number<std::uint32_t>("device");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto pd = verbs_.alloc_pd();
@@ -100,14 +100,14 @@ Result<Json> VerbsFace::alloc_pd(Given& given) {
   return Json{{"pd", add(Kind::pd, *pd)}};
 }
 
-Result<Json> VerbsFace::register_memory(Given& given) {
+Result<Json> VerbsRpcHandler::register_memory(ArgumentReader& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const auto length = given.number<std::uint64_t>("length", 1);
   const auto rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
   const auto iova = given.maybe<std::uint64_t>("iova");
   std::optional<std::uint64_t> pattern;
   std::uint64_t value = 0;
-  given.inner("fill", [&](Given& fill) {
+  given.inner("fill", [&](ArgumentReader& fill) {
     pattern = fill.maybe_choice("pattern", names::pattern);
     value = fill.number_or<std::uint64_t>("value", 0);
   });
@@ -129,7 +129,7 @@ Result<Json> VerbsFace::register_memory(Given& given) {
 }
 
 /// Beyond what a real agent has: memory for fast registration, which `reg_mr` of post_send registers.
-Result<Json> VerbsFace::alloc_mr(Given& given) {
+Result<Json> VerbsRpcHandler::alloc_mr(ArgumentReader& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const auto length = given.number<std::uint64_t>("length", 1);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
@@ -144,8 +144,8 @@ Result<Json> VerbsFace::alloc_mr(Given& given) {
   return Json{{"mr", add(Kind::mr, (*region)->handle)}, {"addr", *address}, {"rkey", (*region)->key}};
 }
 
-Result<Json> VerbsFace::write(Given& given) {
-  const auto bytes = given.bytes("bytes", most_bytes);
+Result<Json> VerbsRpcHandler::write(ArgumentReader& given) {
+  const auto bytes = given.bytes("bytes", max_bytes);
   const Part part = read_part(given, bytes.size());
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const MutableBytes to = verbs_.memory(part.address, bytes.size());
@@ -153,31 +153,31 @@ Result<Json> VerbsFace::write(Given& given) {
   return Json{{"length", bytes.size()}};
 }
 
-Result<Json> VerbsFace::read(Given& given) {
+Result<Json> VerbsRpcHandler::read(ArgumentReader& given) {
   const Part part = read_part(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  if (part.length > most_bytes)
-    return tl::unexpected(Error{EMSGSIZE, fmt::format("length: an answer carries at most {} bytes", most_bytes)});
+  if (part.length > max_bytes)
+    return tl::unexpected(Error{EMSGSIZE, fmt::format("length: an answer carries at most {} bytes", max_bytes)});
   return Json{{"bytes", to_hex(verbs_.memory(part.address, part.length))}};
 }
 
-Result<Json> VerbsFace::fill(Given& given) {
+Result<Json> VerbsRpcHandler::fill(ArgumentReader& given) {
   const Part part = read_part(given);
   const auto pattern = given.maybe_choice("pattern", names::pattern);
   const auto value = given.number_or<std::uint64_t>("value", 0);
-  if (!pattern) given.complain("pattern", EINVAL, "is needed");
+  if (!pattern) given.report_error("pattern", EINVAL, "is needed");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   fill_with(verbs_.memory(part.address, part.length), *pattern, value);
   return Json{{"length", part.length}};
 }
 
-Result<Json> VerbsFace::checksum(Given& given) {
+Result<Json> VerbsRpcHandler::checksum(ArgumentReader& given) {
   const Part part = read_part(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   return Json{{"crc32", crc32(verbs_.memory(part.address, part.length))}, {"length", part.length}};
 }
 
-Result<Json> VerbsFace::alloc_mw(Given& given) {
+Result<Json> VerbsRpcHandler::alloc_mw(ArgumentReader& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const auto type = given.number_or<std::uint8_t>("type", 1, 1, 2);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
@@ -186,7 +186,7 @@ Result<Json> VerbsFace::alloc_mw(Given& given) {
   return Json{{"mw", add(Kind::mw, (*window)->handle)}, {"rkey", (*window)->key}};
 }
 
-Result<Json> VerbsFace::bind_mw(Given& given) {
+Result<Json> VerbsRpcHandler::bind_mw(ArgumentReader& given) {
   const auto qp = given.number<std::uint32_t>("qp");
   SendRequest request;
   request.opcode = WorkOpcode::bind_mw;
@@ -201,8 +201,8 @@ Result<Json> VerbsFace::bind_mw(Given& given) {
   request.bytes_bound = given.number_or<std::uint64_t>("length", region ? region->length : 0);
   request.rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
   const Window* window = verbs_.window(request.window);
-  if (!window) given.complain("mw", ENOENT, "there is no such window");
-  if (window && window->type != 1) given.complain("mw", EINVAL, "is of type 2: post_send binds it");
+  if (!window) given.report_error("mw", ENOENT, "there is no such window");
+  if (window && window->type != 1) given.report_error("mw", EINVAL, "is of type 2: post_send binds it");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto key = verbs_.bind_mw(qp, request);
   if (!key) return tl::unexpected(key.error());

@@ -23,7 +23,7 @@ Json path_json(const AddressVector& path) {
 
 }  // namespace
 
-Result<Json> Face::open_xrcd(Given& given) {
+Result<Json> RpcHandler::open_xrcd(ArgumentReader& given) {
   given.number<std::uint32_t>("device");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto xrcd = device_.open_xrcd();
@@ -31,15 +31,15 @@ Result<Json> Face::open_xrcd(Given& given) {
   return Json{{"xrcd", add(Kind::xrcd, *xrcd)}};
 }
 
-AddressVector Face::read_path(Given& given) {
+AddressVector RpcHandler::read_path(ArgumentReader& given) {
   AddressVector path;
   given.maybe<std::uint16_t>("dlid");
   given.maybe<std::uint8_t>("src_path_bits");
   given.maybe<std::uint8_t>("static_rate");
   given.maybe<std::uint8_t>("port", 1, 1);
   path.sl = given.number_or<std::uint8_t>("sl", 0, 0, 15);
-  if (!given.has("grh")) given.complain("grh", EINVAL, "is needed on Ethernet");
-  given.inner("grh", [&](Given& grh) {
+  if (!given.has("grh")) given.report_error("grh", EINVAL, "is needed on Ethernet");
+  given.inner("grh", [&](ArgumentReader& grh) {
     path.dgid = grh.gid("dgid");
     path.sgid_index = grh.number<std::uint8_t>("sgid_index");
     path.hop_limit = grh.number_or<std::uint8_t>("hop_limit", 64);
@@ -49,7 +49,7 @@ AddressVector Face::read_path(Given& given) {
   return path;
 }
 
-Result<Json> Face::create_srq(Given& given) {
+Result<Json> RpcHandler::create_srq(ArgumentReader& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const auto most = given.number<std::uint32_t>("max_wr");
   const auto sges = given.number_or<std::uint32_t>("max_sge", 1);
@@ -65,7 +65,7 @@ Result<Json> Face::create_srq(Given& given) {
   return result;
 }
 
-Result<Json> Face::modify_srq(Given& given) {
+Result<Json> RpcHandler::modify_srq(ArgumentReader& given) {
   const auto srq = given.number<std::uint32_t>("srq");
   const auto limit = given.maybe<std::uint32_t>("limit");
   const bool resizes = given.maybe<std::uint32_t>("max_wr").has_value();
@@ -75,7 +75,7 @@ Result<Json> Face::modify_srq(Given& given) {
   return Json::object();
 }
 
-Result<Json> Face::query_srq(Given& given) {
+Result<Json> RpcHandler::query_srq(ArgumentReader& given) {
   const auto handle = given.number<std::uint32_t>("srq");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const SharedReceiveQueue* srq = device_.srq(handle);
@@ -83,7 +83,7 @@ Result<Json> Face::query_srq(Given& given) {
   return Json{{"max_wr", srq->capacity}, {"max_sge", srq->most_sges}, {"limit", srq->limit}};
 }
 
-Result<Json> Face::create_ah(Given& given) {
+Result<Json> RpcHandler::create_ah(ArgumentReader& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const AddressVector path = read_path(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
@@ -92,10 +92,10 @@ Result<Json> Face::create_ah(Given& given) {
   return Json{{"ah", add(Kind::ah, *ah)}};
 }
 
-Result<Json> Face::create_qp(Given& given) {
+Result<Json> RpcHandler::create_qp(ArgumentReader& given) {
   QueuePairOptions options;
   const auto type = given.maybe_choice("type", names::qp_type);
-  if (!type) given.complain("type", EINVAL, "is needed");
+  if (!type) given.report_error("type", EINVAL, "is needed");
   options.type = static_cast<QpType>(type.value_or(0));
   const bool target = options.type == QpType::xrc_target, initiator = options.type == QpType::xrc_initiator;
   if (target) options.xrcd = given.number<std::uint32_t>("xrcd");
@@ -124,7 +124,7 @@ Result<Json> Face::create_qp(Given& given) {
               {"max_inline_data", options.max_inline}};
 }
 
-Result<Json> Face::modify_qp(Given& given) {
+Result<Json> RpcHandler::modify_qp(ArgumentReader& given) {
   const auto handle = given.number<std::uint32_t>("qp");
   QueuePairChange change;
   const auto state = [&](const char* name) -> std::optional<QpState> {
@@ -150,13 +150,13 @@ Result<Json> Face::modify_qp(Given& given) {
   if (given.has("sqd_async_notify")) change.sqd_notify = given.boolean_or("sqd_async_notify", false);
   if (const auto rights = given.maybe_bits("access", names::access))
     change.access = static_cast<std::uint32_t>(*rights);
-  given.inner("ah_attr", [&](Given& part) { change.path = read_path(part); });
+  given.inner("ah_attr", [&](ArgumentReader& part) { change.path = read_path(part); });
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   if (auto done = device_.modify_qp(handle, change); !done) return tl::unexpected(done.error());
   return Json{{"state", names::name_of(names::qp_state, static_cast<unsigned>(device_.qp(handle)->state))}};
 }
 
-Result<Json> Face::query_qp(Given& given) {
+Result<Json> RpcHandler::query_qp(ArgumentReader& given) {
   const auto handle = given.number<std::uint32_t>("qp");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const QueuePair* qp = device_.qp(handle);
@@ -194,7 +194,7 @@ Result<Json> Face::query_qp(Given& given) {
               {"sq_sig_all", qp->options.all_signaled}};
 }
 
-Result<Json> Face::attach_multicast(Given& given) {
+Result<Json> RpcHandler::attach_multicast(ArgumentReader& given) {
   const auto qp = given.number<std::uint32_t>("qp");
   const Gid gid = given.gid("gid");
   given.maybe<std::uint16_t>("lid");
@@ -203,7 +203,7 @@ Result<Json> Face::attach_multicast(Given& given) {
   return Json::object();
 }
 
-Result<Json> Face::detach_multicast(Given& given) {
+Result<Json> RpcHandler::detach_multicast(ArgumentReader& given) {
   const auto qp = given.number<std::uint32_t>("qp");
   const Gid gid = given.gid("gid");
   given.maybe<std::uint16_t>("lid");

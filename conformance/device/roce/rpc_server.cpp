@@ -7,17 +7,17 @@
 
 namespace rdmawire::device {
 
-FaceServer::FaceServer(std::mutex& mutex, Ask ask, int descriptor)
+RpcServer::RpcServer(std::mutex& mutex, Ask ask, int descriptor)
     : mutex_(mutex), ask_(std::move(ask)), descriptor_(descriptor) {
   thread_ = std::thread([this] { serve(); });
 }
 
-peer::PeerResult<std::unique_ptr<FaceServer>> FaceServer::start(std::mutex& mutex, Ask ask) {
+peer::PeerResult<std::unique_ptr<RpcServer>> RpcServer::start(std::mutex& mutex, Ask ask) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return tl::unexpected(
         peer::peer_error(peer::PeerError::Kind::lost, errno, "reference device: a pair of sockets cannot be made"));
-  std::unique_ptr<FaceServer> server(new FaceServer(mutex, std::move(ask), ends[0]));
+  std::unique_ptr<RpcServer> server(new RpcServer(mutex, std::move(ask), ends[0]));
   peer::Options client;
   client.heartbeat = std::chrono::milliseconds(0);
   auto peer = peer::Peer::over(peer::Descriptor(ends[1]), client);
@@ -26,14 +26,14 @@ peer::PeerResult<std::unique_ptr<FaceServer>> FaceServer::start(std::mutex& mute
   return server;
 }
 
-FaceServer::~FaceServer() {
+RpcServer::~RpcServer() {
   peer_.reset();
   shutdown(descriptor_, SHUT_RDWR);
   if (thread_.joinable()) thread_.join();
   close(descriptor_);
 }
 
-void FaceServer::serve() {
+void RpcServer::serve() {
   constexpr std::size_t most_line = 4U << 20;
   std::string input;
   char bytes[65'536];
@@ -50,7 +50,7 @@ void FaceServer::serve() {
   }
 }
 
-void FaceServer::tell(const std::vector<std::string>& lines) const {
+void RpcServer::tell(const std::vector<std::string>& lines) const {
   std::string output;
   for (const std::string& line : lines) output += line + '\n';
   for (std::string_view left = output; !left.empty();) {

@@ -13,23 +13,23 @@
 
 namespace rdmawire::device {
 
-class FaceServer {
+class RpcServer {
  public:
   /// One line; the lines that answer it.
   using Ask = std::function<std::vector<std::string>(std::string_view line)>;
 
   /// Both must outlive it. `ask` is called with the mutex held, by a thread of the server's.
-  static peer::PeerResult<std::unique_ptr<FaceServer>> start(std::mutex& mutex, Ask ask);
-  ~FaceServer();
-  FaceServer(const FaceServer&) = delete;
-  FaceServer& operator=(const FaceServer&) = delete;
+  static peer::PeerResult<std::unique_ptr<RpcServer>> start(std::mutex& mutex, Ask ask);
+  ~RpcServer();
+  RpcServer(const RpcServer&) = delete;
+  RpcServer& operator=(const RpcServer&) = delete;
 
   peer::Peer& peer() { return *peer_; }
   /// Says these lines, with the mutex held: they stand in the order of what happened.
   void tell(const std::vector<std::string>& lines) const;
 
  private:
-  FaceServer(std::mutex& mutex, Ask ask, int descriptor);
+  RpcServer(std::mutex& mutex, Ask ask, int descriptor);
   void serve();
 
   std::mutex& mutex_;

@@ -15,7 +15,7 @@ Error at_request(std::size_t index, const Error& error) {
   return {error.number, fmt::format("requests[{}]: {}; those before it were posted", index, error.message)};
 }
 
-void read_remote(Given& given, SendRequest& into) {
+void read_remote(ArgumentReader& given, SendRequest& into) {
   switch (into.opcode) {
     case WorkOpcode::write:
     case WorkOpcode::write_imm:
@@ -38,9 +38,9 @@ void read_remote(Given& given, SendRequest& into) {
 
 }  // namespace
 
-std::vector<Sge> VerbsFace::read_sges(Given& given, std::vector<std::uint8_t>* inline_bytes) {
+std::vector<Sge> VerbsRpcHandler::read_sges(ArgumentReader& given, std::vector<std::uint8_t>* inline_bytes) {
   std::vector<Sge> sges;
-  given.each("sges", most_sges, [&](Given& entry) {
+  given.each("sges", most_sges, [&](ArgumentReader& entry) {
     Sge sge;
     if (entry.has("mr")) {
       const Part part = read_part(entry);
@@ -54,18 +54,18 @@ std::vector<Sge> VerbsFace::read_sges(Given& given, std::vector<std::uint8_t>* i
       sge.address = entry.number<std::uint64_t>("addr");
       sge.length = entry.number<std::uint32_t>("length");
       sge.lkey = entry.number<std::uint32_t>("lkey");
-      if (inline_bytes) entry.complain("mr", EINVAL, "inline takes this form alone");
+      if (inline_bytes) entry.report_error("mr", EINVAL, "inline takes this form alone");
     }
     sges.push_back(sge);
   });
   return sges;
 }
 
-SendRequest VerbsFace::read_send(Given& given, std::uint32_t qp) {
+SendRequest VerbsRpcHandler::read_send(ArgumentReader& given, std::uint32_t qp) {
   SendRequest into;
   into.id = given.number_or<std::uint64_t>("wr_id", 0);
   const auto opcode = given.maybe_choice("opcode", names::opcode);
-  if (!opcode) given.complain("opcode", EINVAL, "is needed");
+  if (!opcode) given.report_error("opcode", EINVAL, "is needed");
   into.opcode = static_cast<WorkOpcode>(opcode.value_or(2));
   const auto flags = given.maybe_bits("flags", names::send_flags).value_or(0);
   into.fence = (flags & 1) != 0;
@@ -97,7 +97,7 @@ SendRequest VerbsFace::read_send(Given& given, std::uint32_t qp) {
   if (into.opcode == WorkOpcode::atomic_write) {
     into.bytes = given.bytes("bytes", 8);
     into.is_inline = true;
-    if (into.bytes.size() != 8) given.complain("bytes", EINVAL, "must be eight bytes");
+    if (into.bytes.size() != 8) given.report_error("bytes", EINVAL, "must be eight bytes");
   }
   if (into.opcode == WorkOpcode::flush) {
     into.length = given.number<std::uint32_t>("length");
@@ -109,11 +109,11 @@ SendRequest VerbsFace::read_send(Given& given, std::uint32_t qp) {
   return into;
 }
 
-Result<Json> VerbsFace::post_send(Given& given) {
+Result<Json> VerbsRpcHandler::post_send(ArgumentReader& given) {
   const auto handle = given.number<std::uint32_t>("qp");
   std::vector<SendRequest> requests;
-  given.each("requests", most_requests, [&](Given& entry) { requests.push_back(read_send(entry, handle)); });
-  if (requests.empty()) given.complain("requests", EINVAL, "is needed, and has at least one entry");
+  given.each("requests", most_requests, [&](ArgumentReader& entry) { requests.push_back(read_send(entry, handle)); });
+  if (requests.empty()) given.report_error("requests", EINVAL, "is needed, and has at least one entry");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   for (std::size_t i = 0; i < requests.size(); ++i)
     if (auto posted = verbs_.post_send(handle, std::move(requests[i])); !posted)
@@ -121,18 +121,18 @@ Result<Json> VerbsFace::post_send(Given& given) {
   return Json{{"posted", requests.size()}};
 }
 
-Result<Json> VerbsFace::post_recv(Given& given) {
+Result<Json> VerbsRpcHandler::post_recv(ArgumentReader& given) {
   const auto qp = given.maybe<std::uint32_t>("qp");
   const auto srq = given.maybe<std::uint32_t>("srq");
-  if (qp.has_value() == srq.has_value()) given.complain("qp", EINVAL, "either this or srq is needed");
+  if (qp.has_value() == srq.has_value()) given.report_error("qp", EINVAL, "either this or srq is needed");
   std::vector<ReceiveRequest> requests;
-  given.each("requests", most_requests, [&](Given& entry) {
+  given.each("requests", most_requests, [&](ArgumentReader& entry) {
     ReceiveRequest request;
     request.id = entry.number_or<std::uint64_t>("wr_id", 0);
     request.sges = read_sges(entry);
     requests.push_back(std::move(request));
   });
-  if (requests.empty()) given.complain("requests", EINVAL, "is needed, and has at least one entry");
+  if (requests.empty()) given.report_error("requests", EINVAL, "is needed, and has at least one entry");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto posted =

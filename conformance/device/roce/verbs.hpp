@@ -43,7 +43,7 @@ class Verbs {
   virtual Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                        std::uint32_t rights, std::optional<std::uint64_t> iova) = 0;
   /// For fast registration by a work request.
-  virtual Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) = 0;
+  virtual Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t max_bytes) = 0;
   virtual Result<void> dereg_mr(std::uint32_t mr) = 0;
   virtual Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) = 0;
   virtual Result<void> dealloc_mw(std::uint32_t mw) = 0;

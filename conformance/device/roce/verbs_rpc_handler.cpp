@@ -28,59 +28,59 @@ std::string errno_name(int number) {
   return name ? name : "E?";
 }
 
-VerbsFace::VerbsFace(Verbs& verbs, Step step, std::string own_name, std::string greeting)
+VerbsRpcHandler::VerbsRpcHandler(Verbs& verbs, Step step, std::string own_name, std::string greeting)
     : verbs_(verbs), step_(std::move(step)), name_(std::move(own_name)), greeting_(std::move(greeting)) {
   commands_ = {
-      {"hello", by(this, &VerbsFace::hello)},
-      {"ping", by(this, &VerbsFace::ping)},
-      {"reset", by(this, &VerbsFace::reset)},
-      {"bye", by(this, &VerbsFace::reset)},
-      {"objects", by(this, &VerbsFace::objects)},
-      {"destroy", by(this, &VerbsFace::destroy)},
-      {"devices", by(this, &VerbsFace::devices)},
-      {"open", by(this, &VerbsFace::open)},
-      {"describe", by(this, &VerbsFace::describe)},
-      {"port", by(this, &VerbsFace::port)},
-      {"counters", by(this, &VerbsFace::counters)},
-      {"alloc_pd", by(this, &VerbsFace::alloc_pd)},
-      {"register", by(this, &VerbsFace::register_memory)},
-      {"alloc_mr", by(this, &VerbsFace::alloc_mr)},
-      {"write", by(this, &VerbsFace::write)},
-      {"read", by(this, &VerbsFace::read)},
-      {"fill", by(this, &VerbsFace::fill)},
-      {"checksum", by(this, &VerbsFace::checksum)},
-      {"alloc_mw", by(this, &VerbsFace::alloc_mw)},
-      {"bind_mw", by(this, &VerbsFace::bind_mw)},
-      {"create_channel", by(this, &VerbsFace::create_channel)},
-      {"create_cq", by(this, &VerbsFace::create_cq)},
-      {"notify", by(this, &VerbsFace::notify)},
-      {"poll", by(this, &VerbsFace::poll)},
-      {"post_send", by(this, &VerbsFace::post_send)},
-      {"post_recv", by(this, &VerbsFace::post_recv)},
-      {"cm_listen", by(this, &VerbsFace::cm_listen)},
-      {"cm_connect", by(this, &VerbsFace::cm_connect)},
-      {"cm_accept", by(this, &VerbsFace::cm_accept)},
-      {"cm_establish", by(this, &VerbsFace::cm_establish)},
-      {"cm_reject", by(this, &VerbsFace::cm_reject)},
-      {"cm_disconnect", by(this, &VerbsFace::cm_disconnect)},
+      {"hello", by(this, &VerbsRpcHandler::hello)},
+      {"ping", by(this, &VerbsRpcHandler::ping)},
+      {"reset", by(this, &VerbsRpcHandler::reset)},
+      {"bye", by(this, &VerbsRpcHandler::reset)},
+      {"objects", by(this, &VerbsRpcHandler::objects)},
+      {"destroy", by(this, &VerbsRpcHandler::destroy)},
+      {"devices", by(this, &VerbsRpcHandler::devices)},
+      {"open", by(this, &VerbsRpcHandler::open)},
+      {"describe", by(this, &VerbsRpcHandler::describe)},
+      {"port", by(this, &VerbsRpcHandler::port)},
+      {"counters", by(this, &VerbsRpcHandler::counters)},
+      {"alloc_pd", by(this, &VerbsRpcHandler::alloc_pd)},
+      {"register", by(this, &VerbsRpcHandler::register_memory)},
+      {"alloc_mr", by(this, &VerbsRpcHandler::alloc_mr)},
+      {"write", by(this, &VerbsRpcHandler::write)},
+      {"read", by(this, &VerbsRpcHandler::read)},
+      {"fill", by(this, &VerbsRpcHandler::fill)},
+      {"checksum", by(this, &VerbsRpcHandler::checksum)},
+      {"alloc_mw", by(this, &VerbsRpcHandler::alloc_mw)},
+      {"bind_mw", by(this, &VerbsRpcHandler::bind_mw)},
+      {"create_channel", by(this, &VerbsRpcHandler::create_channel)},
+      {"create_cq", by(this, &VerbsRpcHandler::create_cq)},
+      {"notify", by(this, &VerbsRpcHandler::notify)},
+      {"poll", by(this, &VerbsRpcHandler::poll)},
+      {"post_send", by(this, &VerbsRpcHandler::post_send)},
+      {"post_recv", by(this, &VerbsRpcHandler::post_recv)},
+      {"cm_listen", by(this, &VerbsRpcHandler::cm_listen)},
+      {"cm_connect", by(this, &VerbsRpcHandler::cm_connect)},
+      {"cm_accept", by(this, &VerbsRpcHandler::cm_accept)},
+      {"cm_establish", by(this, &VerbsRpcHandler::cm_establish)},
+      {"cm_reject", by(this, &VerbsRpcHandler::cm_reject)},
+      {"cm_disconnect", by(this, &VerbsRpcHandler::cm_disconnect)},
   };
 }
 
-void VerbsFace::add_commands(Commands own) { commands_.merge(std::move(own)); }
+void VerbsRpcHandler::add_commands(Commands own) { commands_.merge(std::move(own)); }
 
-Result<Json> VerbsFace::run(const std::string& command, const Json& arguments) {
+Result<Json> VerbsRpcHandler::run(const std::string& command, const Json& arguments) {
   const auto found = commands_.find(command);
   if (found == commands_.end())
     return tl::unexpected(Error{ENOSYS, fmt::format("{}: the reference device has no such command", command)});
   if (!begun_ && command != "hello") return tl::unexpected(Error{EPROTO, "hello comes first"});
-  Given given(arguments);
+  ArgumentReader given(arguments);
   auto result = found->second(given);
   if (!result && !result.error().message.starts_with(command))
     result.error().message = fmt::format("{}: {}", command, result.error().message);
   return result;
 }
 
-std::vector<std::string> VerbsFace::ask(std::string_view line) {
+std::vector<std::string> VerbsRpcHandler::ask(std::string_view line) {
   const Json asked = Json::parse(line, nullptr, false);
   std::vector<std::string> lines;
   if (!asked.is_object()) {
@@ -97,7 +97,7 @@ std::vector<std::string> VerbsFace::ask(std::string_view line) {
   return lines;
 }
 
-std::vector<Json> VerbsFace::events() {
+std::vector<Json> VerbsRpcHandler::events() {
   std::vector<Json> told;
   while (const auto event = verbs_.get_async_event()) {
     Json json = {{"event", "async"},
@@ -120,12 +120,12 @@ std::vector<Json> VerbsFace::events() {
   return told;
 }
 
-Json VerbsFace::add(Kind kind, std::uint32_t handle) {
+Json VerbsRpcHandler::add(Kind kind, std::uint32_t handle) {
   kinds_[handle] = kind;
   return handle;
 }
 
-Result<void> VerbsFace::release(Kind kind, std::uint32_t handle) {
+Result<void> VerbsRpcHandler::release(Kind kind, std::uint32_t handle) {
   switch (kind) {
     case Kind::device: return {};
     case Kind::pd: return verbs_.dealloc_pd(handle);
@@ -150,7 +150,7 @@ Result<void> VerbsFace::release(Kind kind, std::uint32_t handle) {
   return {};
 }
 
-void VerbsFace::release_all() {
+void VerbsRpcHandler::release_all() {
   // Newest first, and again as long as that frees any: what is used goes after what uses it.
   for (bool any = true; any && !kinds_.empty();) {
     any = false;
@@ -167,7 +167,7 @@ void VerbsFace::release_all() {
   opened_ = 0;
 }
 
-Result<Json> VerbsFace::hello(Given& given) {
+Result<Json> VerbsRpcHandler::hello(ArgumentReader& given) {
   const auto version = given.number<std::uint32_t>("protocol");
   if (given.has("controller")) given.text("controller");
   given.maybe<std::uint32_t>("heartbeat_ms");
@@ -180,19 +180,19 @@ Result<Json> VerbsFace::hello(Given& given) {
               {"kernel", "none"},     {"privileged", false}, {"authentication", "none"}};
 }
 
-Result<Json> VerbsFace::ping(Given& given) {
+Result<Json> VerbsRpcHandler::ping(ArgumentReader& given) {
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   return Json{{"objects", kinds_.size()}, {"time_ns", verbs_.now()}};
 }
 
-Result<Json> VerbsFace::reset(Given& given) {
+Result<Json> VerbsRpcHandler::reset(ArgumentReader& given) {
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const std::size_t released = kinds_.size();
   release_all();
   return Json{{"released", released}};
 }
 
-Result<Json> VerbsFace::objects(Given& given) {
+Result<Json> VerbsRpcHandler::objects(ArgumentReader& given) {
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   static constexpr const char* words[] = {"device", "pd",  "xrcd", "mr", "mw",   "channel",
                                           "cq",     "srq", "ah",   "qp", "cm_id"};
@@ -202,7 +202,7 @@ Result<Json> VerbsFace::objects(Given& given) {
   return Json{{"objects", std::move(all)}};
 }
 
-Result<Json> VerbsFace::destroy(Given& given) {
+Result<Json> VerbsRpcHandler::destroy(ArgumentReader& given) {
   const auto handle = given.number<std::uint32_t>("object");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto found = kinds_.find(handle);
@@ -214,7 +214,7 @@ Result<Json> VerbsFace::destroy(Given& given) {
   return Json::object();
 }
 
-Json VerbsFace::port_json() {
+Json VerbsRpcHandler::port_json() {
   Json whole = {{"port", 1},
                 {"state", "active"},
                 {"phys_state", "link_up"},
@@ -232,7 +232,7 @@ Json VerbsFace::port_json() {
   return whole;
 }
 
-Result<Json> VerbsFace::devices(Given& given) {
+Result<Json> VerbsRpcHandler::devices(ArgumentReader& given) {
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto [node_type, transport, guid] = identity();
   return Json{{"devices", Json::array({{{"name", name_},
@@ -242,7 +242,7 @@ Result<Json> VerbsFace::devices(Given& given) {
                                         {"ports", Json::array({port_json()})}}})}};
 }
 
-Result<Json> VerbsFace::open(Given& given) {
+Result<Json> VerbsRpcHandler::open(ArgumentReader& given) {
   const std::string asked = given.text("name");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   if (asked != name_) return tl::unexpected(Error{ENODEV, "name: there is no such device; there are " + name_});
@@ -251,7 +251,7 @@ Result<Json> VerbsFace::open(Given& given) {
   return Json{{"device", opened_}, {"comp_vectors", 1}};
 }
 
-Result<Json> VerbsFace::describe(Given& given) {
+Result<Json> VerbsRpcHandler::describe(ArgumentReader& given) {
   given.number<std::uint32_t>("device");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto [node_type, transport, guid] = identity();
@@ -264,14 +264,14 @@ Result<Json> VerbsFace::describe(Given& given) {
   return whole;
 }
 
-Result<Json> VerbsFace::port(Given& given) {
+Result<Json> VerbsRpcHandler::port(ArgumentReader& given) {
   given.number<std::uint32_t>("device");
   given.maybe<std::uint8_t>("port", 1, 1);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   return port_json();
 }
 
-Result<Json> VerbsFace::counters(Given& given) {
+Result<Json> VerbsRpcHandler::counters(ArgumentReader& given) {
   given.number<std::uint32_t>("device");
   given.maybe<std::uint8_t>("port", 1, 1);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);

@@ -13,15 +13,15 @@
 
 namespace rdmawire::device {
 
-class VerbsFace {
+class VerbsRpcHandler {
  public:
   /// Does the next thing that happens up to a time, and lets the clock go there; false: nothing was left to do until
   /// then, and the clock stands at that time.
   using Step = std::function<bool(std::int64_t until)>;
 
-  VerbsFace(const VerbsFace&) = delete;
-  VerbsFace& operator=(const VerbsFace&) = delete;
-  virtual ~VerbsFace() = default;
+  VerbsRpcHandler(const VerbsRpcHandler&) = delete;
+  VerbsRpcHandler& operator=(const VerbsRpcHandler&) = delete;
+  virtual ~VerbsRpcHandler() = default;
 
   /// One line of the protocol; gives the lines that answer it, events first.
   std::vector<std::string> ask(std::string_view line);
@@ -32,16 +32,16 @@ class VerbsFace {
 
  protected:
   /// `verbs` must outlive it. `own`: the name of the device, and what it says when it is greeted.
-  VerbsFace(Verbs& verbs, Step step, std::string own_name, std::string greeting);
+  VerbsRpcHandler(Verbs& verbs, Step step, std::string own_name, std::string greeting);
 
-  using Command = std::function<Result<Json>(Given&)>;
+  using Command = std::function<Result<Json>(ArgumentReader&)>;
   using Commands = std::map<std::string, Command, std::less<>>;
   /// What this transport has beside the others, or instead.
   void add_commands(Commands own);
   /// A member function as a command.
   template <class Of>
-  [[nodiscard]] static Command by(Of* self, Result<Json> (Of::*function)(Given&)) {
-    return [self, function](Given& given) { return (self->*function)(given); };
+  [[nodiscard]] static Command by(Of* self, Result<Json> (Of::*function)(ArgumentReader&)) {
+    return [self, function](ArgumentReader& given) { return (self->*function)(given); };
   }
 
   enum class Kind : std::uint8_t { device, pd, xrcd, mr, mw, channel, cq, srq, ah, qp, cm_id };
@@ -52,7 +52,7 @@ class VerbsFace {
   virtual Result<void> release_other(Kind kind, std::uint32_t handle) = 0;
   virtual Result<void> post_srq_recv(std::uint32_t srq, ReceiveRequest request) = 0;
   /// What a send request has beyond the members that all know.
-  virtual void read_more(Given& given, std::uint32_t qp, SendRequest& into) = 0;
+  virtual void read_more(ArgumentReader& given, std::uint32_t qp, SendRequest& into) = 0;
   /// The highest immediate data.
   [[nodiscard]] virtual std::uint64_t most_immediate() const { return 0xffff'ffff; }
   /// What the transport tells of the port.
@@ -68,50 +68,50 @@ class VerbsFace {
 
  private:
   // verbs_face.cpp
-  Result<Json> hello(Given& given);
-  Result<Json> ping(Given& given);
-  Result<Json> reset(Given& given);
-  Result<Json> objects(Given& given);
-  Result<Json> destroy(Given& given);
-  Result<Json> devices(Given& given);
-  Result<Json> open(Given& given);
-  Result<Json> describe(Given& given);
-  Result<Json> port(Given& given);
-  Result<Json> counters(Given& given);
+  Result<Json> hello(ArgumentReader& given);
+  Result<Json> ping(ArgumentReader& given);
+  Result<Json> reset(ArgumentReader& given);
+  Result<Json> objects(ArgumentReader& given);
+  Result<Json> destroy(ArgumentReader& given);
+  Result<Json> devices(ArgumentReader& given);
+  Result<Json> open(ArgumentReader& given);
+  Result<Json> describe(ArgumentReader& given);
+  Result<Json> port(ArgumentReader& given);
+  Result<Json> counters(ArgumentReader& given);
   // face_memory.cpp
-  Result<Json> alloc_pd(Given& given);
-  Result<Json> register_memory(Given& given);
-  Result<Json> alloc_mr(Given& given);
-  Result<Json> write(Given& given);
-  Result<Json> read(Given& given);
-  Result<Json> fill(Given& given);
-  Result<Json> checksum(Given& given);
-  Result<Json> alloc_mw(Given& given);
-  Result<Json> bind_mw(Given& given);
+  Result<Json> alloc_pd(ArgumentReader& given);
+  Result<Json> register_memory(ArgumentReader& given);
+  Result<Json> alloc_mr(ArgumentReader& given);
+  Result<Json> write(ArgumentReader& given);
+  Result<Json> read(ArgumentReader& given);
+  Result<Json> fill(ArgumentReader& given);
+  Result<Json> checksum(ArgumentReader& given);
+  Result<Json> alloc_mw(ArgumentReader& given);
+  Result<Json> bind_mw(ArgumentReader& given);
   // face_completions.cpp
-  Result<Json> create_channel(Given& given);
-  Result<Json> create_cq(Given& given);
-  Result<Json> notify(Given& given);
-  Result<Json> poll(Given& given);
+  Result<Json> create_channel(ArgumentReader& given);
+  Result<Json> create_cq(ArgumentReader& given);
+  Result<Json> notify(ArgumentReader& given);
+  Result<Json> poll(ArgumentReader& given);
   // face_cm.cpp
-  Result<Json> cm_listen(Given& given);
-  Result<Json> cm_connect(Given& given);
-  Result<Json> cm_accept(Given& given);
-  Result<Json> cm_establish(Given& given);
-  Result<Json> cm_reject(Given& given);
-  Result<Json> cm_disconnect(Given& given);
+  Result<Json> cm_listen(ArgumentReader& given);
+  Result<Json> cm_connect(ArgumentReader& given);
+  Result<Json> cm_accept(ArgumentReader& given);
+  Result<Json> cm_establish(ArgumentReader& given);
+  Result<Json> cm_reject(ArgumentReader& given);
+  Result<Json> cm_disconnect(ArgumentReader& given);
   [[nodiscard]] Json cm_json(const CmEvent& event) const;
   // face_work.cpp
-  Result<Json> post_send(Given& given);
-  Result<Json> post_recv(Given& given);
+  Result<Json> post_send(ArgumentReader& given);
+  Result<Json> post_recv(ArgumentReader& given);
 
   struct Part {
     const Region* region = nullptr;
     std::uint64_t address = 0, offset = 0, length = 0;  ///< `address`: in the consumer's memory
   };
-  Part read_part(Given& given, std::optional<std::uint64_t> length = {});
-  std::vector<Sge> read_sges(Given& given, std::vector<std::uint8_t>* inline_bytes = nullptr);
-  SendRequest read_send(Given& given, std::uint32_t qp);
+  Part read_part(ArgumentReader& given, std::optional<std::uint64_t> length = {});
+  std::vector<Sge> read_sges(ArgumentReader& given, std::vector<std::uint8_t>* inline_bytes = nullptr);
+  SendRequest read_send(ArgumentReader& given, std::uint32_t qp);
   Json port_json();
   void release_all();
   Result<void> release(Kind kind, std::uint32_t handle);

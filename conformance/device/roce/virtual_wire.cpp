@@ -4,12 +4,12 @@
 
 namespace rdmawire::device {
 
-using replay::Station;
+using replay::SimulatedHost;
 using replay::WireError;
 
-VirtualWire::VirtualWire(Station& station, std::int64_t delay) : station_(station), delay_(delay) {
-  capabilities_.most_bytes = most_bytes;
-  capabilities_.least_bytes = 14;
+VirtualWire::VirtualWire(SimulatedHost& station, std::int64_t delay) : station_(station), delay_(delay) {
+  capabilities_.max_bytes = max_bytes;
+  capabilities_.min_bytes = 14;
   capabilities_.batch = 64;
   capabilities_.paces = true;
   capabilities_.virtual_time = true;
@@ -31,7 +31,7 @@ replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoi
   std::size_t sent = 0;
   for (const replay::Outgoing& frame : frames) {
     if (to_station_.size() >= most_frames) break;
-    if (frame.frame.size() < capabilities_.least_bytes || frame.frame.size() > most_bytes) {
+    if (frame.frame.size() < capabilities_.min_bytes || frame.frame.size() > max_bytes) {
       if (sent > 0) break;
       return tl::unexpected(
           WireError{WireError::Kind::frame, 0,
@@ -49,23 +49,23 @@ replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoi
 }
 
 std::int64_t VirtualWire::next_there() const {
-  const std::int64_t frame = to_station_.empty() ? Station::never : to_station_.front().time;
+  const std::int64_t frame = to_station_.empty() ? SimulatedHost::never : to_station_.front().time;
   const std::int64_t alarm = station_.wakes();
-  return std::min(frame, alarm == Station::never ? alarm : std::max(now_, alarm));
+  return std::min(frame, alarm == SimulatedHost::never ? alarm : std::max(now_, alarm));
 }
 
 void VirtualWire::happen(std::int64_t time) {
   now_ = std::max(now_, time);
-  replay::StationOutput output;
+  replay::SimulatedHostOutput output;
   if (!to_station_.empty() && to_station_.front().time <= now_) {
-    const Flying frame = std::move(to_station_.front());
+    const InFlightFrame frame = std::move(to_station_.front());
     to_station_.pop_front();
     station_.arrived(frame.bytes, now_, output);
   } else {
     station_.woken(now_, output);
   }
   for (auto& frame : output.frames) {
-    if (here_.size() >= most_frames || frame.bytes.size() > most_bytes)
+    if (here_.size() >= most_frames || frame.bytes.size() > max_bytes)
       ++counters_.dropped;
     else
       here_.emplace(std::max(frame.time, now_) + delay_, std::move(frame.bytes));
@@ -74,7 +74,7 @@ void VirtualWire::happen(std::int64_t time) {
 
 bool VirtualWire::step(std::int64_t until) {
   const std::int64_t next = next_there();
-  if (next == Station::never || next > until) {
+  if (next == SimulatedHost::never || next > until) {
     now_ = std::max(now_, until);
     return false;
   }
@@ -87,8 +87,8 @@ replay::WireResult<std::optional<replay::Received>> VirtualWire::receive(std::in
   if (closed_) return tl::unexpected(WireError{WireError::Kind::closed, 0, name_ + ": it was closed"});
   deadline = std::max(deadline, now_);
   for (;;) {
-    const std::int64_t here = here_.empty() ? Station::never : here_.begin()->first, there = next_there();
-    if (here <= there && here != Station::never && here <= deadline) {
+    const std::int64_t here = here_.empty() ? SimulatedHost::never : here_.begin()->first, there = next_there();
+    if (here <= there && here != SimulatedHost::never && here <= deadline) {
       now_ = std::max(now_, here);
       current_ = std::move(here_.begin()->second);
       here_.erase(here_.begin());
@@ -96,7 +96,7 @@ replay::WireResult<std::optional<replay::Received>> VirtualWire::receive(std::in
       counters_.received_bytes += current_.size();
       return replay::Received{current_, here, static_cast<std::uint32_t>(current_.size()), false};
     }
-    if (there == Station::never || there > deadline) {
+    if (there == SimulatedHost::never || there > deadline) {
       if (deadline != forever) now_ = deadline;
       return std::nullopt;
     }

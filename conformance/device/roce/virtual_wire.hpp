@@ -16,10 +16,10 @@ namespace rdmawire::device {
 class VirtualWire final : public replay::Wire {
  public:
   static constexpr std::size_t most_frames = 65'536;  ///< that wait in each direction
-  static constexpr std::uint32_t most_bytes = 65'536;
+  static constexpr std::uint32_t max_bytes = 65'536;
 
   /// `station` must outlive the wire. `delay`: nanoseconds on the way, in each direction.
-  explicit VirtualWire(replay::Station& station, std::int64_t delay = 1000);
+  explicit VirtualWire(replay::SimulatedHost& station, std::int64_t delay = 1000);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const replay::WireCapabilities& capabilities() const override { return capabilities_; }
@@ -39,21 +39,21 @@ class VirtualWire final : public replay::Wire {
   bool step(std::int64_t until);
 
  private:
-  struct Flying {
+  struct InFlightFrame {
     std::int64_t time;
     std::vector<std::uint8_t> bytes;
   };
   [[nodiscard]] std::int64_t next_there() const;
   void happen(std::int64_t time);
 
-  replay::Station& station_;
+  replay::SimulatedHost& station_;
   std::int64_t delay_;
   std::string name_ = "reference";
   replay::WireCapabilities capabilities_;
   mutable std::mutex mutex_;
   replay::WireCounters counters_;
   std::int64_t now_ = 0, last_sent_ = -1;
-  std::deque<Flying> to_station_;  ///< by time
+  std::deque<InFlightFrame> to_station_;  ///< by time
   std::multimap<std::int64_t, std::vector<std::uint8_t>> here_;
   std::vector<std::uint8_t> current_;
   bool closed_ = false;

@@ -4930,7 +4930,7 @@ class _StreamPair(_QueuePairPart):
     def answers(self) -> None:
         ...
 
-    def behind_the_end(self, what: Any) -> None:
+    def send_after_close(self, what: Any) -> None:
         ...
 
     def device_dials(self) -> None:
@@ -4951,7 +4951,7 @@ class _StreamPair(_QueuePairPart):
     def in_pieces(self, what: Any, each: int, words: str=...) -> None:
         ...
 
-    def is_told(self, event: str) -> None:
+    def expect_event(self, event: str) -> None:
         ...
 
     def listens(self) -> None:
@@ -5131,7 +5131,7 @@ def _rules() -> list[Any]:
 def _save_recorded(path: str, wires: dict[Any, Any], comments: list[str]) -> int:
     ...
 
-def _wire_pair(name: str, frames: int, most_bytes: int) -> tuple[Any, ...]:
+def _wire_pair(name: str, frames: int, max_bytes: int) -> tuple[Any, ...]:
     ...
 
 def a_fetch_add(psn: int) -> Expectation:

@@ -22,7 +22,7 @@ class CaseStream:
     def answers(self) -> None:
         ...
 
-    def behind_the_end(self, what: Any) -> None:
+    def send_after_close(self, what: Any) -> None:
         ...
 
     def completes(self, wr_id: int, status: str=...) -> None:
@@ -82,7 +82,7 @@ class CaseStream:
     def is_refused_by(self, refusal: Heard) -> None:
         ...
 
-    def is_told(self, event: str) -> None:
+    def expect_event(self, event: str) -> None:
         ...
 
     def listens(self) -> None:

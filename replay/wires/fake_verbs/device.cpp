@@ -15,7 +15,7 @@
 
 #include "replay/wires/fake_verbs/fake_verbs_state.hpp"
 
-namespace stand_in {
+namespace fake_verbs {
 namespace {
 
 // A device's address stays the same for as long as the process lives.
@@ -155,9 +155,9 @@ bool port_is_up(Context& context) {
   return up;
 }
 
-}  // namespace stand_in
+}  // namespace fake_verbs
 
-using namespace stand_in;
+using namespace fake_verbs;
 
 extern "C" {
 

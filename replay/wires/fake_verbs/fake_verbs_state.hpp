@@ -32,7 +32,7 @@
 #include <string>
 #include <vector>
 
-namespace stand_in {
+namespace fake_verbs {
 
 // What the environment says.
 std::string variable(const char* name);
@@ -161,4 +161,4 @@ void no_operations(Context& context);
 void no_requests(QueuePair& pair);
 std::int64_t realtime();
 
-}  // namespace stand_in
+}  // namespace fake_verbs

@@ -9,7 +9,7 @@
 
 #include "replay/wires/fake_verbs/fake_verbs_state.hpp"
 
-namespace stand_in {
+namespace fake_verbs {
 namespace {
 
 struct Form {
@@ -165,4 +165,4 @@ int destroy_flow(ibv_flow* base) {
   return 0;
 }
 
-}  // namespace stand_in
+}  // namespace fake_verbs

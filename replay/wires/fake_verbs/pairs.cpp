@@ -13,7 +13,7 @@
 
 #include "replay/wires/fake_verbs/fake_verbs_state.hpp"
 
-namespace stand_in {
+namespace fake_verbs {
 namespace {
 
 constexpr int masks(ibv_qp_state from, ibv_qp_state to) {
@@ -123,7 +123,7 @@ int check_memory(QueuePair& pair, const ibv_sge& piece, bool written) {
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  QueuePair& pair = stand_in::pair_of(qp);
+  QueuePair& pair = fake_verbs::pair_of(qp);
   Context& context = context_of(qp->context);
   const std::lock_guard lock(context.mutex);
   int number = scripted("ibv_post_send");
@@ -157,7 +157,7 @@ void send_held(QueuePair& pair) {
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  QueuePair& pair = stand_in::pair_of(qp);
+  QueuePair& pair = fake_verbs::pair_of(qp);
   const std::lock_guard lock(context_of(qp->context).mutex);
   int number = scripted("ibv_post_recv");
   if (!number && qp->state == IBV_QPS_RESET) number = refuse(EINVAL, "a request to receive in RESET");
@@ -343,7 +343,7 @@ void offer_requests(QueuePair& pair) {
 void no_operations(Context& context) {
   context.noop = true;
   context.verbs.context.ops.post_send = [](ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr**) {
-    for (; wr; wr = wr->next) no_frames(stand_in::pair_of(qp), wr->wr_id, wr->send_flags & IBV_SEND_SIGNALED);
+    for (; wr; wr = wr->next) no_frames(fake_verbs::pair_of(qp), wr->wr_id, wr->send_flags & IBV_SEND_SIGNALED);
     return 0;
   };
   context.verbs.context.ops.poll_cq = [](ibv_cq* cq, int, ibv_wc* wc) {
@@ -371,13 +371,13 @@ int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
   unsigned least = 0, most = 0;
   if (std::sscanf(variable("STAND_IN_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
   if (attr->comp_mask || (attr->rate_limit && (attr->rate_limit < least || attr->rate_limit > most))) return EINVAL;
-  stand_in::pair_of(qp).rate = attr->rate_limit;
+  fake_verbs::pair_of(qp).rate = attr->rate_limit;
   return 0;
 }
 
-}  // namespace stand_in
+}  // namespace fake_verbs
 
-using namespace stand_in;
+using namespace fake_verbs;
 
 extern "C" {
 
@@ -398,7 +398,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
-  QueuePair& pair = stand_in::pair_of(qp);
+  QueuePair& pair = fake_verbs::pair_of(qp);
   return pair.comp_mask ? &pair : nullptr;
 }
 
@@ -419,11 +419,11 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     if (std::sscanf(variable("STAND_IN_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
     if (attr->rate_limit && (attr->rate_limit < least || attr->rate_limit > most))
       return refuse(EINVAL, "a rate of %u kbit/s", attr->rate_limit);
-    stand_in::pair_of(qp).rate = attr->rate_limit;
+    fake_verbs::pair_of(qp).rate = attr->rate_limit;
   }
   qp->state = to;
   if (to == IBV_QPS_RESET) {
-    QueuePair& pair = stand_in::pair_of(qp);
+    QueuePair& pair = fake_verbs::pair_of(qp);
     pair.buffers.clear();
     pair.held.clear();
     pair.posted = pair.released = 0;
@@ -432,7 +432,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 }
 
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
-  QueuePair& pair = stand_in::pair_of(qp);
+  QueuePair& pair = fake_verbs::pair_of(qp);
   *attr = {};
   attr->qp_state = attr->cur_qp_state = qp->state;
   attr->port_num = 1;
@@ -443,7 +443,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
 }
 
 int ibv_destroy_qp(ibv_qp* qp) {
-  QueuePair& pair = stand_in::pair_of(qp);
+  QueuePair& pair = fake_verbs::pair_of(qp);
   Context& context = context_of(qp->context);
   const std::lock_guard lock(context.mutex);
   if (!pair.flows.empty()) return refuse(EBUSY, "a queue pair of %zu flows is destroyed", pair.flows.size());

@@ -10,7 +10,7 @@
 
 #include "replay/wires/fake_verbs/fake_verbs_state.hpp"
 
-namespace stand_in {
+namespace fake_verbs {
 namespace {
 
 void watch(int epoll, int descriptor, std::uint32_t events, void* whose) {
@@ -86,7 +86,7 @@ void complete(Queue& queue, Completion completion) {
 }
 
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
-  Queue& queue = stand_in::queue_of(cq);
+  Queue& queue = fake_verbs::queue_of(cq);
   Context& context = context_of(cq->context);
   if (const int number = scripted("ibv_poll_cq")) return -number;
   const std::lock_guard lock(context.mutex);
@@ -98,7 +98,7 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
 }
 
 int req_notify_cq(ibv_cq* cq, int) {
-  Queue& queue = stand_in::queue_of(cq);
+  Queue& queue = fake_verbs::queue_of(cq);
   Context& context = context_of(cq->context);
   const std::lock_guard lock(context.mutex);
   if (!cq->channel) return refuse(EINVAL, "events asked of a completion queue without channel");
@@ -161,9 +161,9 @@ ibv_cq_ex* create_cq_ex(ibv_context* base, ibv_cq_init_attr_ex* attr) {
   return queue;
 }
 
-}  // namespace stand_in
+}  // namespace fake_verbs
 
-using namespace stand_in;
+using namespace fake_verbs;
 
 extern "C" {
 
@@ -200,7 +200,7 @@ ibv_cq* ibv_create_cq(ibv_context* base, int cqe, void* own, ibv_comp_channel* c
   return queue ? ibv_cq_ex_to_cq(queue) : nullptr;
 }
 int ibv_destroy_cq(ibv_cq* cq) {
-  Queue& queue = stand_in::queue_of(cq);
+  Queue& queue = fake_verbs::queue_of(cq);
   if (!queue.pairs.empty())
     return refuse(EBUSY, "a completion queue of %zu queue pairs is destroyed", queue.pairs.size());
   if (queue.unacknowledged) return refuse(EBUSY, "%u events were not acknowledged", queue.unacknowledged);
@@ -226,7 +226,7 @@ int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** own) {
     const std::lock_guard lock(context.mutex);
     if (event.data.ptr) pump(*static_cast<QueuePair*>(event.data.ptr));
     for (ibv_cq* candidate : channel->waiting) {
-      Queue& queue = stand_in::queue_of(candidate);
+      Queue& queue = fake_verbs::queue_of(candidate);
       eventfd_t count = 0;
       if (eventfd_read(queue.event, &count) != 0) continue;
       ++queue.unacknowledged;
@@ -237,10 +237,10 @@ int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** own) {
     // Frames that no flow wants: the queue waits on.
     if (event.data.ptr) {
       auto* pair = static_cast<QueuePair*>(event.data.ptr);
-      if (stand_in::queue_of(pair->qp_base.recv_cq).armed) req_notify_cq(pair->qp_base.recv_cq, 0);
+      if (fake_verbs::queue_of(pair->qp_base.recv_cq).armed) req_notify_cq(pair->qp_base.recv_cq, 0);
     }
   }
 }
-void ibv_ack_cq_events(ibv_cq* cq, unsigned count) { stand_in::queue_of(cq).unacknowledged -= count; }
+void ibv_ack_cq_events(ibv_cq* cq, unsigned count) { fake_verbs::queue_of(cq).unacknowledged -= count; }
 
 }  // extern "C"

@@ -5,7 +5,7 @@
 
 #include "replay/wires/fake_verbs/fake_verbs_state.hpp"
 
-namespace stand_in {
+namespace fake_verbs {
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -58,4 +58,4 @@ int refuse(int number, const char* format, ...) {
   return number;
 }
 
-}  // namespace stand_in
+}  // namespace fake_verbs

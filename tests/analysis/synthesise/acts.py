@@ -632,7 +632,7 @@ def notified(c, falls):
     for i in range(before + after):
         wait = pace * i if i < before or not falls else pace * before + (i - before) * pace * falls
         c.clock.after(wait, e.post, [Message("write", size, address=8 * i, key=7)])
-    c.clock.after(pace * before - pace // 2, _notify, c, end, ["rate_fell" if falls else "rate_kept"])
+    c.clock.after(pace * before - pace // 2, _notify, c, end, ["rate_fell" if falls else "rate_unchanged"])
     c.clock.run(c.clock.now + pace * before + after * pace * max(1, falls))
     finish(c)
     e.manners.window = window

@@ -62,7 +62,7 @@ RECOVERING = {
 # Acts that take seconds, or hundreds of packets: alone, and not too many of them.
 LONG = {
     "rate_falls": lambda c: acts.notified(c, c.random.choice((2, 3, 4))),
-    "rate_kept": lambda c: acts.notified(c, 0),
+    "rate_unchanged": lambda c: acts.notified(c, 0),
     "stalls_with_nothing_outstanding": lambda c: acts.stalls(c, "nothing_outstanding"),
     "stalls_for_peer": lambda c: acts.stalls(c, "peer"),
     "stalls_for_credit": lambda c: acts.stalls(c, "credit"),

@@ -45,7 +45,7 @@ class Sent:
     responses: int = 0
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_bytes: int = 0
-    packets_again: int = 0  # seen before, or of a round that fills what was lost on its first way to the capture
+    retransmitted_packets: int = 0  # seen before, or of a round that fills what was lost on its first way to the capture
     rounds: int = 0
     acks: int = 0
     rnr_naks: int = 0
@@ -63,7 +63,7 @@ class Connection:
     service: str
     a: tuple  # (address, queue pair or None)
     b: tuple
-    joined_by: str
+    paired_by: str
     first_frame: int
     sent: dict  # "a", "b": Sent
     messages: dict  # "a", "b": [Message], as requester
@@ -193,7 +193,7 @@ def count(packets, mtu, service):
     rounds = []
     if service in ("rc", "xrc"):
         rounds, again, sent.filled, sent.missing = rounds_and_again(packets, mtu)
-        sent.packets_again, sent.rounds = len(again) + sent.filled, len(rounds)
+        sent.retransmitted_packets, sent.rounds = len(again) + sent.filled, len(rounds)
         reads = {packet.frame for packet in packets if packet.operation == "read"}
         sent.read_requests_again = len(reads & set(again))
     return sent, messages, rounds

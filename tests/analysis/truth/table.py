@@ -8,12 +8,12 @@ from . import infiniband, iwarp, packets
 def lines(path):
     frames = packets.rows(path)
     for c in infiniband.connections(frames, packets.infiniband_packets(frames)):
-        yield f"{c.first_frame}: {c.service} {c.a} {c.b} {c.joined_by}"
+        yield f"{c.first_frame}: {c.service} {c.a} {c.b} {c.paired_by}"
         for end in "ab":
             s = c.sent[end]
             yield (
                 f"    {end} packets {s.packets} payload {s.payload_bytes} requests {s.requests} responses {s.responses} "
-                f"messages {dict(s.messages)} {s.message_bytes} again {s.packets_again} rounds {s.rounds} "
+                f"messages {dict(s.messages)} {s.message_bytes} again {s.retransmitted_packets} rounds {s.rounds} "
                 f"filled {s.filled} missing {s.missing} acks {s.acks} naks {dict(s.naks)} rnr {s.rnr_naks} "
                 f"cnp {s.cnps} ce {s.ecn_marked}/{s.ecn_capable} unwhole {sum(not m.whole for m in c.messages[end])}"
             )
