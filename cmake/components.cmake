@@ -1,15 +1,15 @@
-# A room is one static library, with its tests, benchmarks and fuzz targets beside its sources.
+# A component is one static library, with its tests, benchmarks and fuzz targets beside its sources.
 #
 #   rdmawire_component(NAME
 #     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
-#     USES target...            rooms above it and packages, public
-#     TESTS file_test.cpp...    one GoogleTest program for the room: NAME_test
+#     USES target...            components above it and packages, public
+#     TESTS file_test.cpp...    one GoogleTest program for the component: NAME_test
 #     TEST_USES target...       what only the tests link
 #     BENCHMARKS file_bench.cpp...  one Google Benchmark program: NAME_bench
 #     BENCHMARK_USES target...  what only the benchmarks link (peers to compare with)
 #     FUZZERS file_fuzz.cpp...) one libFuzzer program a file
 #
-# scripts/check-layering holds the arrows between rooms by their #include lines.
+# scripts/check-layering holds the arrows between components by their #include lines.
 
 add_library(rdmawire_flags INTERFACE)
 target_compile_options(rdmawire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
@@ -52,31 +52,31 @@ file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 function(rdmawire_component name)
   cmake_parse_arguments(COMPONENT "" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
   set(target rdmawire_${name})
-  add_library(${target} STATIC ${ROOM_SOURCES})
+  add_library(${target} STATIC ${COMPONENT_SOURCES})
   add_library(rdmawire::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rdmawire>)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_link_libraries(${target} PUBLIC ${ROOM_USES} PRIVATE $<BUILD_INTERFACE:rdmawire_flags>)
+  target_link_libraries(${target} PUBLIC ${COMPONENT_USES} PRIVATE $<BUILD_INTERFACE:rdmawire_flags>)
   set_property(GLOBAL APPEND PROPERTY RDMAWIRE_COMPONENTS ${target})
 
-  if(RDMAWIRE_TESTS AND ROOM_TESTS)
-    add_executable(${name}_test ${ROOM_TESTS})
+  if(RDMAWIRE_TESTS AND COMPONENT_TESTS)
+    add_executable(${name}_test ${COMPONENT_TESTS})
     target_link_libraries(${name}_test PRIVATE ${target} rdmawire_flags GTest::gtest GTest::gmock GTest::gtest_main
-                                               ${ROOM_TEST_USES})
+                                               ${COMPONENT_TEST_USES})
     target_include_directories(${name}_test PRIVATE ${RDMAWIRE_TEST_INCLUDE})
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST)
   endif()
 
-  if(RDMAWIRE_BENCHMARKS AND ROOM_BENCHMARKS)
-    add_executable(${name}_bench ${ROOM_BENCHMARKS})
+  if(RDMAWIRE_BENCHMARKS AND COMPONENT_BENCHMARKS)
+    add_executable(${name}_bench ${COMPONENT_BENCHMARKS})
     target_link_libraries(${name}_bench PRIVATE ${target} rdmawire_flags benchmark::benchmark
-                                                benchmark::benchmark_main ${ROOM_BENCHMARK_USES})
+                                                benchmark::benchmark_main ${COMPONENT_BENCHMARK_USES})
   endif()
 
   if(RDMAWIRE_FUZZ)
-    foreach(source IN LISTS ROOM_FUZZERS)
+    foreach(source IN LISTS COMPONENT_FUZZERS)
       get_filename_component(fuzzer ${source} NAME_WE)
       add_executable(${fuzzer} ${source})
       target_link_libraries(${fuzzer} PRIVATE ${target} rdmawire_flags)
@@ -88,8 +88,8 @@ function(rdmawire_component name)
   endif()
 endfunction()
 
-# Called once, after the last room: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
-# each one's program and room.
+# Called once, after the last component: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
+# each one's program and component.
 function(rdmawire_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY RDMAWIRE_FUZZERS)
   get_property(list GLOBAL PROPERTY RDMAWIRE_FUZZERS_LIST)

@@ -2,20 +2,20 @@
 # that the sources use, and a CMake package:
 #
 #   find_package(rdmawire CONFIG REQUIRED)
-#   target_link_libraries(program PRIVATE rdmawire::protocol)    # one room
+#   target_link_libraries(program PRIVATE rdmawire::protocol)    # one component
 #   target_link_libraries(program PRIVATE rdmawire::rdmawire)    # all of them
 
 include(CMakePackageConfigHelpers)
 
-get_property(rooms GLOBAL PROPERTY RDMAWIRE_COMPONENTS)
-list(REMOVE_ITEM rooms rdmawire_cli rdmawire_agent)  # serve one program alone
+get_property(components GLOBAL PROPERTY RDMAWIRE_COMPONENTS)
+list(REMOVE_ITEM components rdmawire_cli rdmawire_agent)  # serve one program alone
 
 add_library(rdmawire_rdmawire INTERFACE)
 add_library(rdmawire::rdmawire ALIAS rdmawire_rdmawire)
 set_target_properties(rdmawire_rdmawire PROPERTIES EXPORT_NAME rdmawire)
-target_link_libraries(rdmawire_rdmawire INTERFACE ${rooms})
+target_link_libraries(rdmawire_rdmawire INTERFACE ${components})
 
-install(TARGETS ${rooms} rdmawire_rdmawire EXPORT rdmawire
+install(TARGETS ${components} rdmawire_rdmawire EXPORT rdmawire
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 
 # rdmawire is what the command's target is called, once there is one.

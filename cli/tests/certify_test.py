@@ -187,7 +187,7 @@ def test_preflight_of_the_reference_device():
 
 
 @pytest.fixture
-def stand_in(tmp_path):
+def fake_agent(tmp_path):
     """The path of an agent that knows one device at 10.0.0.2, and nothing else."""
     port = {"port": 1, "state": "active", "link_layer": "ethernet", "netdev": "eth0", "active_mtu": 1024, "max_mtu": 4096, "lid": 0,
             "pkeys": [65535], "gids": [{"index": 1, "gid": "::ffff:10.0.0.2", "type": "roce_v2", "netdev": "eth0"}]}  # fmt: skip
@@ -221,9 +221,9 @@ def stand_in(tmp_path):
     server.close()
 
 
-def test_a_real_device_has_to_be_allowed_by_its_address(tmp_path, stand_in):
-    refused = certify("--device", f"agent:unix:{stand_in}", "--wire", "unix:/nowhere/port", status=2).stderr
+def test_a_real_device_has_to_be_allowed_by_its_address(tmp_path, fake_agent):
+    refused = certify("--device", f"agent:unix:{fake_agent}", "--wire", "unix:/nowhere/port", status=2).stderr
     assert "was not allowed" in refused and "--allow 10.0.0.2" in refused
     # Allowed, it goes on to the wire.
-    assert "/nowhere/port" in certify("--device", f"agent:unix:{stand_in}", "--wire", "unix:/nowhere/port", "--allow", "10.0.0.2", status=3).stderr
-    assert "one device on the bench" in certify("--device", f"agent:unix:{stand_in}", "--wire", "unix:/x", "--jobs", 2, status=2).stderr
+    assert "/nowhere/port" in certify("--device", f"agent:unix:{fake_agent}", "--wire", "unix:/nowhere/port", "--allow", "10.0.0.2", status=3).stderr
+    assert "one device on the bench" in certify("--device", f"agent:unix:{fake_agent}", "--wire", "unix:/x", "--jobs", 2, status=2).stderr

@@ -1,4 +1,4 @@
-"""rdmawire devices, from outside: on this machine, and in a network namespace with devices of the stand-in."""
+"""rdmawire devices, from outside: on this machine, and in a network namespace with devices of the fake verbs library."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
-STAND_IN = COMMAND.parents[1] / "replay" / "wires" / "librdma_stand_in.so"
+FAKE_VERBS = COMMAND.parents[1] / "replay" / "wires" / "librdma_fake_verbs.so"
 
 pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason=f"needs the command: {COMMAND} is not built")
 
@@ -59,21 +59,21 @@ until ip -o link show dev near | grep -q "state UP"; do :; done"""
     assert "no: other: the interface is down; set it up: ip link set dev other up" in text
 
 
-@pytest.mark.skipif(not STAND_IN.exists(), reason=f"needs the stand-in: {STAND_IN} is not built")
+@pytest.mark.skipif(not FAKE_VERBS.exists(), reason=f"needs the fake verbs library: {FAKE_VERBS} is not built")
 def test_rdma_devices():
-    script = "ip link set lo up; export LD_PRELOAD=" + str(STAND_IN)
-    listed = json.loads(in_namespace(script, "--json", STAND_IN_DEVICES="lo", STAND_IN_RATE="1000-100000000"))
+    script = "ip link set lo up; export LD_PRELOAD=" + str(FAKE_VERBS)
+    listed = json.loads(in_namespace(script, "--json", FAKE_VERBS_DEVICES="lo", FAKE_VERBS_RATE="1000-100000000"))
     assert listed["verbs"]["why_not"] is None
     port, = listed["verbs"]["ports"]
     assert port == {"wire": "verbs:lo/1", "able": True, "why_not": None, "state": "active", "link_layer": "Ethernet",
                     "interface": "lo", "raw_packets": True, "ibv_wr": True, "hardware_times": True,
                     "pacing": {"least_bits_per_second": 1_000_000, "most_bits_per_second": 100_000_000_000}}
-    text = in_namespace(script, STAND_IN_DEVICES="lo", STAND_IN_RATE="1000-100000000")
+    text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_RATE="1000-100000000")
     assert ("  verbs:lo/1  active  Ethernet  lo  raw packets, ibv_wr_*, hardware times, pacing 1 Mbit/s to 100 Gbit/s\n"
             in text)
-    text = in_namespace(script, STAND_IN_DEVICES="lo", STAND_IN_WITHOUT="raw")
+    text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_WITHOUT="raw")
     assert "no: verbs:lo/1: the driver of lo makes no raw-packet queue pairs" in text
-    text = in_namespace(script, STAND_IN_DEVICES="lo", STAND_IN_LINK_LAYER="infiniband")
+    text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_LINK_LAYER="infiniband")
     assert "link layer is InfiniBand; raw packets need Ethernet" in text
     text = in_namespace(script)
     assert "none: verbs: this kernel has no RDMA" in text

@@ -1,4 +1,4 @@
-/// The protocol of the agent under libFuzzer, over the stand-in for libibverbs: bytes as they come, cut at any place.
+/// The protocol of the agent under libFuzzer, over the fake verbs library for libibverbs: bytes as they come, cut at any place.
 /// The first byte says how they are cut, and which call of verbs fails. At the end no object may be left.
 
 #include <cstdint>
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Conversation conversation(loop, settings, [&](const std::string& line) { said += line.size(); });
     if ((how & 0x40) != 0 && !settings.secret) {
       conversation.receive(
-          "{\"id\":0,\"do\":\"hello\",\"protocol\":1}\n{\"id\":0,\"do\":\"open\",\"name\":\"standin0\"}\n");
+          "{\"id\":0,\"do\":\"hello\",\"protocol\":1}\n{\"id\":0,\"do\":\"open\",\"name\":\"fake0\"}\n");
     }
     const std::size_t step = (how & 0x3F) == 0 ? bytes.size() : how & 0x3F;
     while (!bytes.empty()) {

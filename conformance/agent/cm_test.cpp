@@ -45,7 +45,7 @@ TEST_F(Connecting, ConnectsQueuePairsOfTheSession) {
   EXPECT_EQ(state(asking), "init");
   const Json request = told("connect_request");
   EXPECT_EQ(request["listener"], listener);
-  EXPECT_EQ(request["device"], "standin0");
+  EXPECT_EQ(request["device"], "fake0");
   EXPECT_EQ(request["private_data"], "6869");
   EXPECT_EQ(request["qp_num"], asking["qp_num"]);
   EXPECT_EQ(request["local_port"], 7471);

@@ -1,4 +1,4 @@
-/// Every command, over the stand-in for libibverbs.
+/// Every command, over the fake verbs library for libibverbs.
 
 #include "conformance/agent/commands.hpp"
 
@@ -70,7 +70,7 @@ std::vector<Json> story(Controller& controller) {
   const auto handle = [](const Json& result, const std::string& name) { return result.value(name, Json(999'999)); };
   controller.ask("hello", {{"protocol", 1}});
   ask("devices", Json::object());
-  const Json device = handle(ask("open", {{"name", "standin0"}}), "device");
+  const Json device = handle(ask("open", {{"name", "fake0"}}), "device");
   ask("describe", {{"device", device}});
   ask("port", {{"device", device}});
   const Json pd = handle(ask("alloc_pd", {{"device", device}}), "pd");
@@ -198,7 +198,7 @@ TEST_F(Commands, DevicesTellTheirPortsAndGids) {
   controller.hello();
   const Json devices = controller.result("devices")["devices"];
   ASSERT_EQ(devices.size(), 1U);
-  EXPECT_EQ(devices[0]["name"], "standin0");
+  EXPECT_EQ(devices[0]["name"], "fake0");
   EXPECT_EQ(devices[0]["transport"], "ib");
   EXPECT_EQ(devices[0]["guid"], "0200:0000:0000:0001");
   const Json port = devices[0]["ports"][0];
@@ -218,7 +218,7 @@ TEST_F(Commands, AMachineWithoutADeviceSaysWhy) {
   EXPECT_GT(controller.result("devices")["reason"].get<std::string>().size(), 20U);
   fake_verbs::fail_call(1, ENOSYS);  // what libibverbs says where the kernel has no verbs
   EXPECT_EQ(controller.result("devices")["devices"].size(), 0U);
-  EXPECT_EQ(controller.error("open", {{"name", "standin0"}}).find("ENODEV: open: name: there is no such device; "), 0U);
+  EXPECT_EQ(controller.error("open", {{"name", "fake0"}}).find("ENODEV: open: name: there is no such device; "), 0U);
 }
 
 TEST_F(Commands, ADeviceThatCannotBeOpenedIsListedWithItsProblem) {
@@ -227,7 +227,7 @@ TEST_F(Commands, ADeviceThatCannotBeOpenedIsListedWithItsProblem) {
   const Json devices = controller.result("devices")["devices"];
   EXPECT_EQ(devices[0]["problem"], "ibv_open_device said EACCES: Permission denied");
   EXPECT_EQ(controller.error("open", {{"name", "mlx"}}),
-            "ENODEV: open: name: there is no such device; there are standin0");
+            "ENODEV: open: name: there is no such device; there are fake0");
 }
 
 TEST_F(Commands, DescribeNamesCapabilities) {

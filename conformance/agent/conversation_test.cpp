@@ -127,7 +127,7 @@ TEST_F(Conversing, HandlesAreNotUsedTwice) {
   controller.result("destroy", {{"object", first["mr"]}});
   EXPECT_GT(region()["mr"].get<int>(), first["mr"].get<int>());
   controller.result("reset");
-  EXPECT_GT(controller.result("open", {{"name", "standin0"}})["device"].get<int>(), first["mr"].get<int>());
+  EXPECT_GT(controller.result("open", {{"name", "fake0"}})["device"].get<int>(), first["mr"].get<int>());
 }
 
 TEST_F(Conversing, ASessionSeesOnlyItsOwn) {
@@ -135,7 +135,7 @@ TEST_F(Conversing, ASessionSeesOnlyItsOwn) {
   other.hello();
   begin();
   EXPECT_EQ(other.error("alloc_pd", {{"device", device}}), "ENOENT: alloc_pd: device: there is no object 1");
-  const Json own = other.result("open", {{"name", "standin0"}});
+  const Json own = other.result("open", {{"name", "fake0"}});
   EXPECT_EQ(own["device"], 1);
   EXPECT_EQ(other.result("objects")["objects"].size(), 1U);
   EXPECT_EQ(controller.result("objects")["objects"].size(), 3U);
@@ -145,7 +145,7 @@ TEST_F(Conversing, ASessionSeesOnlyItsOwn) {
 
 TEST_F(Conversing, WithoutAHeartbeatTheSessionEnds) {
   controller.result("hello", {{"protocol", 1}, {"heartbeat_ms", 100}});
-  controller.result("open", {{"name", "standin0"}});
+  controller.result("open", {{"name", "fake0"}});
   for (int i = 0; i < 5; ++i) {
     bench.time += 60 * Loop::millisecond;
     bench.step();
@@ -185,11 +185,11 @@ TEST_F(Authenticating, TheSecretIsProven) {
   const Json hello = controller.result("hello", {{"protocol", 1}});
   EXPECT_EQ(hello["authentication"], "hmac-sha256");
   ASSERT_EQ(hello["challenge"].get<std::string>().size(), 64U);
-  EXPECT_EQ(controller.error("open", {{"name", "standin0"}}), "EACCES: open: authenticate comes first");
+  EXPECT_EQ(controller.error("open", {{"name", "fake0"}}), "EACCES: open: authenticate comes first");
   // A challenge with a known answer: test case 2 of RFC 4231.
   controller.conversation().session()->challenge = "what do ya want for nothing?";
   controller.result("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}});
-  controller.result("open", {{"name", "standin0"}});
+  controller.result("open", {{"name", "fake0"}});
   EXPECT_EQ(controller.error("authenticate", {{"response", ""}}),
             "EISCONN: authenticate: the session needs no authentication, or has it");
 }

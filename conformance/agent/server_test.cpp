@@ -102,7 +102,7 @@ class Serving : public testing::Test {
     });
   }
   static constexpr const char* hello = "{\"id\":1,\"do\":\"hello\",\"protocol\":1}\n";
-  static constexpr const char* open = "{\"id\":2,\"do\":\"open\",\"name\":\"standin0\"}\n";
+  static constexpr const char* open = "{\"id\":2,\"do\":\"open\",\"name\":\"fake0\"}\n";
 
   Loop loop;
   Settings settings;

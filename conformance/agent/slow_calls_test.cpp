@@ -70,7 +70,7 @@ TEST_F(Held, NobodyElseWaits) {
   region();  // of the same PD
   Controller other(bench);
   other.hello();
-  const Json theirs = other.result("open", {{"name", "standin0"}})["device"];
+  const Json theirs = other.result("open", {{"name", "fake0"}})["device"];
   other.result("alloc_pd", {{"device", theirs}});
   EXPECT_FALSE(answer(900));
   fake_verbs::release_calls();

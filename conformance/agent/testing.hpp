@@ -111,7 +111,7 @@ class AgentTest : public testing::Test {
   /// A session with a device, a PD and a CQ.
   void begin() {
     controller.hello();
-    device = controller.result("open", {{"name", "standin0"}})["device"];
+    device = controller.result("open", {{"name", "fake0"}})["device"];
     pd = controller.result("alloc_pd", {{"device", device}})["pd"];
     cq = controller.result("create_cq", {{"device", device}, {"cqe", 64}})["cq"];
   }

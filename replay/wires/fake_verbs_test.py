@@ -24,7 +24,7 @@ ip link add near type veth peer name far
 for i in near far; do sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done
 ip link set near address 02:00:00:00:00:01; ip link set far address 02:00:00:00:00:02
 until ip -o link show dev near | grep -q "state UP" && ip -o link show dev far | grep -q "state UP"; do :; done
-export LD_PRELOAD="$STAND_IN"
+export LD_PRELOAD="$FAKE_VERBS"
 """
 
 LIBRARY = ""
@@ -32,7 +32,7 @@ LIBRARY = ""
 
 def in_namespace(script, **variables):
     """Runs a shell script with the devices near and far, both ends of one veth pair."""
-    environment = os.environ | {"STAND_IN": LIBRARY, "STAND_IN_DEVICES": "near far"} | variables
+    environment = os.environ | {"FAKE_VERBS": LIBRARY, "FAKE_VERBS_DEVICES": "near far"} | variables
     return subprocess.run(["unshare", "-n", "bash", "-c", LINKS + script], env=environment, timeout=120, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -44,7 +44,7 @@ def needs(program, package):
 class Peers(unittest.TestCase):
     @needs("ibv_devinfo", "ibverbs-utils")
     def test_devinfo_prints_the_device(self):
-        done = in_namespace("ibv_devinfo -v", STAND_IN_RATE="1000-100000000")
+        done = in_namespace("ibv_devinfo -v", FAKE_VERBS_RATE="1000-100000000")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(re.findall(r"hca_id:\s+(\w+)", done.stdout), ["near", "far"])
         self.assertRegex(done.stdout, r"state:\s+PORT_ACTIVE")
@@ -53,7 +53,7 @@ class Peers(unittest.TestCase):
 
     @needs("ibv_devinfo", "ibverbs-utils")
     def test_devinfo_without_rdma_in_the_kernel(self):
-        done = in_namespace("unset STAND_IN_DEVICES; ibv_devinfo")
+        done = in_namespace("unset FAKE_VERBS_DEVICES; ibv_devinfo")
         self.assertIn("Function not implemented", done.stdout)
 
     @needs("raw_ethernet_bw", "perftest")
@@ -84,7 +84,7 @@ wait $server""")
                 (tests / (file.stem if packed else file.name)).write_bytes(data)
             chosen = " ".join(f"-k {name}" for name in which)
             done = in_namespace(f"cd {folder} && {PYTHON} tests/run_tests.py --dev near -v {chosen}",
-                                STAND_IN_LOOPBACK="1")
+                                FAKE_VERBS_LOOPBACK="1")
         self.assertEqual(done.returncode, 0, done.stdout)
         return set(re.findall(r"^(test_\w+) \(\S+\)(?:\n.*)? \.\.\. ok$", done.stdout, re.M))
 

@@ -1,4 +1,4 @@
-// What the verbs: wire costs above a null wire, frame by frame: the stand-in's posting and polling do nothing but
+// What the verbs: wire costs above a null wire, frame by frame: the fake verbs library's posting and polling do nothing but
 // count. Frames of 1082 bytes, as a RoCEv2 packet of 1024 bytes of payload has, and of 64. Needs root.
 
 #include <benchmark/benchmark.h>
@@ -33,8 +33,8 @@ void null(benchmark::State& state) { run(state, *make_null_wire()); }
 BENCHMARK(null)->Arg(64)->Arg(1082);
 
 void verbs(benchmark::State& state, bool requests, std::uint32_t inline_bytes) {
-  setenv("STAND_IN_DEVICES", "lo", 1);
-  setenv("STAND_IN_NOOP", "1", 1);
+  setenv("FAKE_VERBS_DEVICES", "lo", 1);
+  setenv("FAKE_VERBS_NOOP", "1", 1);
   VerbsWireOptions options;
   options.device = "lo";
   options.receive = VerbsWireOptions::Receive::nothing;

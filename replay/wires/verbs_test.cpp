@@ -1,4 +1,4 @@
-// On the stand-in for libibverbs: over AF_PACKET, as strict as devices are, and it fails when it is told to.
+// On the fake verbs library for libibverbs: over AF_PACKET, as strict as devices are, and it fails when it is told to.
 
 #include "replay/wires/verbs.hpp"
 
@@ -162,7 +162,7 @@ TEST_F(VerbsWireTest, WhatIsNotThere) {
   EXPECT_THAT(error_of("verbs:near/2").message, HasSubstr("there is no port 2; near has 1 to 1"));
   set("DEVICES", "");
   EXPECT_THAT(error_of("verbs:near").message, HasSubstr("there is none at all"));
-  unsetenv("STAND_IN_DEVICES");
+  unsetenv("FAKE_VERBS_DEVICES");
   const WireError kernel = error_of("verbs:near");
   EXPECT_EQ(kernel.kind, WireError::Kind::unsupported);
   EXPECT_EQ(kernel.number, ENOSYS);
@@ -171,7 +171,7 @@ TEST_F(VerbsWireTest, WhatIsNotThere) {
   set("LINK_LAYER", "infiniband");
   EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::unsupported);
   EXPECT_THAT(error_of("verbs:near").message, HasSubstr("link layer is InfiniBand; raw packets need Ethernet"));
-  unsetenv("STAND_IN_LINK_LAYER");
+  unsetenv("FAKE_VERBS_LINK_LAYER");
   set("WITHOUT", "raw");
   EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::unsupported);
   EXPECT_THAT(error_of("verbs:near").message, HasSubstr("makes no raw-packet queue pairs"));
@@ -209,8 +209,8 @@ TEST_F(VerbsWireTest, EveryStepThatFailsIsNamed) {
     EXPECT_EQ(error.number, step.number) << step.call;
     EXPECT_THAT(error.message, AllOf(HasSubstr("verbs:near"), HasSubstr(step.says)));
   }
-  // Everything was given back: the stand-in closes no device otherwise, and says so on standard error.
-  unsetenv("STAND_IN_FAIL");
+  // Everything was given back: the fake verbs library closes no device otherwise, and says so on standard error.
+  unsetenv("FAKE_VERBS_FAIL");
   ::testing::internal::CaptureStderr();
   open("verbs:near")->close();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
@@ -252,7 +252,7 @@ TEST_F(VerbsWireTest, ENOMEMOfTheDeviceIsAFullQueue) {
     const auto sent = near->send(frame_of(60, 1));
     ASSERT_FALSE(sent);
     EXPECT_EQ(sent.error().kind, WireError::Kind::full);
-    unsetenv("STAND_IN_FAIL");
+    unsetenv("FAKE_VERBS_FAIL");
     EXPECT_TRUE(near->send(frame_of(60, 1)));
   }
 }
@@ -273,7 +273,7 @@ TEST_F(VerbsWireTest, ACompletionWithErrorEndsTheWireAndOnlyWhatLeftIsCounted) {
     EXPECT_EQ(near->counters().sent_bytes, 3600U);
     EXPECT_EQ(near->send(frames).error().message, flushed.error().message);
     EXPECT_EQ(near->writable(0).value_or(true), true);
-    unsetenv("STAND_IN_COMPLETION");
+    unsetenv("FAKE_VERBS_COMPLETION");
   }
 }
 
@@ -349,7 +349,7 @@ TEST_F(VerbsWireTest, WhatPortsThereAre) {
   ports = verbs_ports();
   EXPECT_FALSE(ports->front().raw_packets);
   EXPECT_THAT(ports->front().why_not, HasSubstr("CAP_NET_RAW"));
-  unsetenv("STAND_IN_DEVICES");
+  unsetenv("FAKE_VERBS_DEVICES");
   EXPECT_EQ(verbs_ports().error().number, ENOSYS);
 }
 

@@ -12,7 +12,7 @@
 
 namespace rdmawire::agent::fake_verbs {
 
-inline constexpr const char* device_name = "standin0";
+inline constexpr const char* device_name = "fake0";
 
 /// How many objects of verbs there are: opened devices and lists of devices too.
 std::size_t alive();
@@ -28,7 +28,7 @@ std::string failed_call();
 
 /// Whether there is a device at all, from the next list on.
 void plug(bool present);
-/// The directory that stands for /sys/class/infiniband/standin0.
+/// The directory that stands for /sys/class/infiniband/fake0.
 void set_sysfs(const std::string& path);
 
 /// An event of port 1 on every opened device.

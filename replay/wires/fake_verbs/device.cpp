@@ -84,7 +84,7 @@ int query_port(ibv_context* base, std::uint8_t port, ibv_port_attr* attr, std::s
   full.active_width = 2;
   full.active_speed = 4;
   full.link_layer =
-      variable("STAND_IN_LINK_LAYER") == "infiniband" ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+      variable("FAKE_VERBS_LINK_LAYER") == "infiniband" ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
   std::memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;
 }
@@ -122,7 +122,7 @@ int query_device_ex(ibv_context* base, const ibv_query_device_ex_input* input, i
     full.hca_core_clock = 1'000'000;  // kHz: its ticks are nanoseconds
   }
   unsigned least = 0, most = 0;
-  if (std::sscanf(variable("STAND_IN_RATE").c_str(), "%u-%u", &least, &most) == 2) {
+  if (std::sscanf(variable("FAKE_VERBS_RATE").c_str(), "%u-%u", &least, &most) == 2) {
     full.packet_pacing_caps.qp_rate_limit_min = least;
     full.packet_pacing_caps.qp_rate_limit_max = most;
     full.packet_pacing_caps.supported_qpts = 1U << IBV_QPT_RAW_PACKET;
@@ -146,7 +146,7 @@ void happens(Context& context, ibv_event_type type) {
 
 bool port_is_up(Context& context) {
   ifreq request{};
-  const bool up = variable("STAND_IN_PORT") != "down" && ask(context, SIOCGIFFLAGS, request) &&
+  const bool up = variable("FAKE_VERBS_PORT") != "down" && ask(context, SIOCGIFFLAGS, request) &&
                   (request.ifr_flags & IFF_UP) && (request.ifr_flags & IFF_RUNNING);
   if (up == context.port_error) {
     context.port_error = !up;
@@ -166,7 +166,7 @@ ibv_device** ibv_get_device_list(int* count) {
     errno = number;
     return nullptr;
   }
-  const char* interfaces = std::getenv("STAND_IN_DEVICES");
+  const char* interfaces = std::getenv("FAKE_VERBS_DEVICES");
   if (!interfaces) {
     errno = ENOSYS;
     return nullptr;
@@ -222,7 +222,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   verbs.context.ops.post_recv = post_recv;
   verbs.context.ops.poll_cq = poll_cq;
   verbs.context.ops.req_notify_cq = req_notify_cq;
-  if (variable("STAND_IN_NOOP") == "1") no_operations(*context);
+  if (variable("FAKE_VERBS_NOOP") == "1") no_operations(*context);
   return &verbs.context;
 }
 

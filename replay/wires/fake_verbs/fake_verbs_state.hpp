@@ -5,17 +5,17 @@
 ///
 /// What it does is said by environment variables, which are read anew at each use:
 ///
-///     STAND_IN_DEVICES       interfaces, separated by blanks: each is a device of that name with one port; unset:
+///     FAKE_VERBS_DEVICES       interfaces, separated by blanks: each is a device of that name with one port; unset:
 ///                            no RDMA in the kernel (ENOSYS)
-///     STAND_IN_FAIL          CALL=NUMBER[@N],…: that call gives that errno; with @N only the Nth from then on
-///     STAND_IN_COMPLETION    N=STATUS: the Nth frame sent completes with that status, and its queue pair fails
-///     STAND_IN_LINK_LAYER    infiniband: the ports are not Ethernet
-///     STAND_IN_PORT          down: the ports are, whatever the interface is
-///     STAND_IN_WITHOUT       words of: wr (ibv_wr_*), times, wallclock, sniffer, raw
-///     STAND_IN_RATE          LEAST-MOST: packet pacing, kbit/s
-///     STAND_IN_L2_INLINE     bytes of a frame that must be inline or in the first scatter entry
-///     STAND_IN_LOOPBACK      1: what one queue pair sends arrives at the other ones of this device, too
-///     STAND_IN_NOOP          1: posting and polling do nothing but count, so that the costs of their caller show
+///     FAKE_VERBS_FAIL          CALL=NUMBER[@N],…: that call gives that errno; with @N only the Nth from then on
+///     FAKE_VERBS_COMPLETION    N=STATUS: the Nth frame sent completes with that status, and its queue pair fails
+///     FAKE_VERBS_LINK_LAYER    infiniband: the ports are not Ethernet
+///     FAKE_VERBS_PORT          down: the ports are, whatever the interface is
+///     FAKE_VERBS_WITHOUT       words of: wr (ibv_wr_*), times, wallclock, sniffer, raw
+///     FAKE_VERBS_RATE          LEAST-MOST: packet pacing, kbit/s
+///     FAKE_VERBS_L2_INLINE     bytes of a frame that must be inline or in the first scatter entry
+///     FAKE_VERBS_LOOPBACK      1: what one queue pair sends arrives at the other ones of this device, too
+///     FAKE_VERBS_NOOP          1: posting and polling do nothing but count, so that the costs of their caller show
 
 #include <infiniband/verbs.h>
 

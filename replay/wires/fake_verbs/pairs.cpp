@@ -70,7 +70,7 @@ int accept(QueuePair& pair, const ibv_send_wr& wr, Request& request) {
   if (wr.num_sge < 1 || static_cast<std::uint32_t>(wr.num_sge) > pair.cap.max_send_sge)
     return refuse(EINVAL, "a request of %d pieces; there may be %u", wr.num_sge, pair.cap.max_send_sge);
   const bool in_line = wr.send_flags & IBV_SEND_INLINE;
-  const std::string demanded = variable("STAND_IN_L2_INLINE");
+  const std::string demanded = variable("FAKE_VERBS_L2_INLINE");
   if (!demanded.empty() && !in_line && wr.sg_list[0].length < static_cast<std::uint32_t>(std::atoi(demanded.c_str())))
     return refuse(EINVAL, "the first %s bytes of a frame are demanded in line, or in one piece", demanded.c_str());
   request.id = wr.wr_id;
@@ -183,7 +183,7 @@ void pump(QueuePair& pair) {
     msghdr message{&from, sizeof from, &piece, 1, control, sizeof control, 0};
     const ssize_t got = recvmsg(pair.socket, &message, MSG_DONTWAIT);
     if (got < 0) return;
-    if (from.sll_pkttype == PACKET_OUTGOING && variable("STAND_IN_LOOPBACK") != "1") continue;
+    if (from.sll_pkttype == PACKET_OUTGOING && variable("FAKE_VERBS_LOOPBACK") != "1") continue;
     std::size_t begin = 4, bytes = static_cast<std::size_t>(got);
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA) continue;
@@ -369,7 +369,7 @@ int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
   if (const int number = scripted("ibv_modify_qp_rate_limit")) return number;
   if (qp->state != IBV_QPS_RTS) return refuse(EINVAL, "a rate limit in state %d", qp->state);
   unsigned least = 0, most = 0;
-  if (std::sscanf(variable("STAND_IN_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
+  if (std::sscanf(variable("FAKE_VERBS_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
   if (attr->comp_mask || (attr->rate_limit && (attr->rate_limit < least || attr->rate_limit > most))) return EINVAL;
   fake_verbs::pair_of(qp).rate = attr->rate_limit;
   return 0;
@@ -416,7 +416,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if ((mask & IBV_QP_PORT) && attr->port_num != 1) return refuse(EINVAL, "port %d of 1", attr->port_num);
   if (mask & IBV_QP_RATE_LIMIT) {
     unsigned least = 0, most = 0;
-    if (std::sscanf(variable("STAND_IN_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
+    if (std::sscanf(variable("FAKE_VERBS_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
     if (attr->rate_limit && (attr->rate_limit < least || attr->rate_limit > most))
       return refuse(EINVAL, "a rate of %u kbit/s", attr->rate_limit);
     fake_verbs::pair_of(qp).rate = attr->rate_limit;

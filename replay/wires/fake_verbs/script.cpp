@@ -13,7 +13,7 @@ std::string variable(const char* name) {
 }
 
 bool without(const char* what) {
-  std::istringstream words(variable("STAND_IN_WITHOUT"));
+  std::istringstream words(variable("FAKE_VERBS_WITHOUT"));
   for (std::string word; words >> word;)
     if (word == what) return true;
   return false;
@@ -24,7 +24,7 @@ int scripted(const char* call) {
   static std::string last;
   static std::map<std::string, std::uint64_t> uses;
   const std::lock_guard lock(mutex);
-  const std::string script = variable("STAND_IN_FAIL");
+  const std::string script = variable("FAKE_VERBS_FAIL");
   if (script != last) {
     uses.clear();
     last = script;
@@ -42,7 +42,7 @@ int scripted(const char* call) {
 }
 
 ibv_wc_status completion_of(std::uint64_t frame) {
-  const std::string script = variable("STAND_IN_COMPLETION");
+  const std::string script = variable("FAKE_VERBS_COMPLETION");
   const std::size_t equals = script.find('=');
   if (equals == std::string::npos || std::strtoull(script.c_str(), nullptr, 10) != frame) return IBV_WC_SUCCESS;
   return static_cast<ibv_wc_status>(std::atoi(script.c_str() + equals + 1));
