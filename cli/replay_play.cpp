@@ -22,7 +22,7 @@
 namespace rdmawire::cli {
 namespace {
 
-using replay::End;
+using replay::Side;
 using replay::FlowMap;
 using replay::Learnt;
 using replay::MappedConnection;
@@ -61,7 +61,7 @@ std::string not_known(const MappedConnection& c) {
   auto note = [&](std::string_view end, std::string_view field, const auto& pair) {
     if (pair.captured && !pair.live) text += fmt::format("{}{}.{}", text.empty() ? "" : ", ", end, field);
   };
-  for (const auto& [name, end] : {std::pair("a", End::a), std::pair("b", End::b)}) {
+  for (const auto& [name, end] : {std::pair("a", Side::a), std::pair("b", Side::b)}) {
     note(name, "address", c.at(end).address);
     note(name, "mac", c.at(end).mac);
     note(name, c.service == tracking::Service::iwarp ? "port" : "qp", c.at(end).qp);

@@ -59,7 +59,7 @@ Exit complained(const std::string& message, bool usage) {
 Exit show_steps(const reactive::Exchange& exchange) {
   Output output;
   output.text() += reactive::describe(exchange.connection, exchange.number) +
-                   fmt::format(", end {} is played\n", exchange.side == tracking::End::a ? "a" : "b");
+                   fmt::format(", end {} is played\n", exchange.side == tracking::Side::a ? "a" : "b");
   for (const std::string& step : reactive::steps_of(exchange)) output.text() += step + "\n";
   for (const std::string& note : exchange.notes) output.text() += "note: " + note + "\n";
   return output.finish() ? Exit::fine : Exit::trouble;
@@ -117,7 +117,7 @@ void check_reactive_options(const CLI::App& command) {
 
 Exit replay_reactive(ReactiveOptions options) {
   reactive::ExchangeOptions which{.connection = options.connection};
-  if (!options.side.empty()) which.side = options.side == "a" ? tracking::End::a : tracking::End::b;
+  if (!options.side.empty()) which.side = options.side == "a" ? tracking::Side::a : tracking::Side::b;
   if (options.captures.size() != 1) return complained("--reactive plays one capture", true);
   auto exchange = reactive::read_exchange(options.captures.front(), which);
   if (!exchange) return complained(exchange.error().message, exchange.error().usage);

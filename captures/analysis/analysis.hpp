@@ -24,7 +24,7 @@ namespace rdmawire::captures::analysis {
 
 using tracking::Cause;
 using tracking::Connection;
-using tracking::End;
+using tracking::Side;
 using tracking::Event;
 using tracking::EventKind;
 using tracking::FlowKey;
@@ -105,7 +105,7 @@ struct Group {
   static constexpr std::size_t most_frames = 10;
   EventKind kind = EventKind::retransmission;
   Cause cause = Cause::none;
-  End end = End::a;
+  Side end = Side::a;
   std::uint64_t count = 0, packets = 0, bytes = 0;
   std::int64_t cost_ns = 0;
   std::uint64_t first_frame = UINT64_MAX, last_frame = 0;

@@ -198,7 +198,7 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
       for (unsigned i = random() % 20; i-- > 0;) {
         Message m;
         m.connection = c.id;
-        m.end = random() % 2 ? End::a : End::b;
+        m.end = random() % 2 ? Side::a : Side::b;
         m.kind = static_cast<MessageKind>(random() % tracking::message_kinds);
         m.outcome = static_cast<Outcome>(random() % 5);
         m.size = random() >> random() % 64;
@@ -215,7 +215,7 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
         const auto kind = static_cast<EventKind>(random() % tracking::event_kinds);
         const auto causes = tracking::event_rows[static_cast<std::size_t>(kind)].causes;
         Event e = event_of(kind, causes.empty() ? Cause::none : causes[random() % causes.size()], c.id, frame++);
-        e.end = random() % 2 ? End::a : End::b;
+        e.end = random() % 2 ? Side::a : Side::b;
         e.duration = static_cast<std::int64_t>(random() % 5000);
         e.packets = random() % 9;
         all.push_back({pair, [c, e](Analysis& analysis) { analysis.event(&c, e); }});

@@ -149,7 +149,7 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
   Json connection = connection_json({});
   connection["formerly"] = Json();
   header(state->connections, connection);
-  header(state->flows, flow_json({}, End::a));
+  header(state->flows, flow_json({}, Side::a));
   header(state->messages, message_json({}));
   header(state->events, event_json({}));
   if (packets)
@@ -186,7 +186,7 @@ void CsvTables::event(const tracking::Connection* /*connection*/, const tracking
 
 void CsvTables::connection(const tracking::Connection& connection, tracking::CloseReason /*farewell*/) {
   Json row = connection_json(connection);
-  const Json a = flow_json(connection, End::a), b = flow_json(connection, End::b);
+  const Json a = flow_json(connection, Side::a), b = flow_json(connection, Side::b);
   const std::scoped_lock lock(state_->mutex);
   const auto half = state_->formerly.find(connection.id);
   row["formerly"] = half == state_->formerly.end() ? Json() : Json(half->second);
@@ -211,7 +211,7 @@ void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t
   const bool known = seen.frame == frame;
   out += fmt::format("{},", frame);
   if (known) output::append_seconds(out, seen.time);
-  out += fmt::format(",{},{},", note.connection, note.end == End::a ? 'a' : 'b');
+  out += fmt::format(",{},{},", note.connection, note.end == Side::a ? 'a' : 'b');
   if (known && seen.bth && opcode(seen.opcode).known) append_cell(out, opcode(seen.opcode).name);
   out += ',';
   if (known && seen.bth) out += fmt::format("{}", seen.psn);
@@ -219,7 +219,7 @@ void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t
   if (known) out += fmt::format("{}", seen.bytes);
   out += fmt::format(",{},", note.relative_psn);
   if (note.message)
-    out += fmt::format("{},{}", note.message, note.requester == End::a ? 'a' : 'b');
+    out += fmt::format("{},{}", note.message, note.requester == Side::a ? 'a' : 'b');
   else
     out += ',';
   out += ',';

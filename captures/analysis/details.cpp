@@ -20,8 +20,8 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-std::size_t index(End end) { return static_cast<std::size_t>(end); }
-std::string_view name(End end) { return end == End::a ? "a" : "b"; }
+std::size_t index(Side end) { return static_cast<std::size_t>(end); }
+std::string_view name(Side end) { return end == Side::a ? "a" : "b"; }
 
 /// What a point is; the page's script has the same order.
 enum class PointKind : std::uint8_t { request, again, acknowledgement, response, nak, rnr_nak, cnp, marked };
@@ -85,7 +85,7 @@ struct Point {
   std::uint64_t frame = 0;
   std::uint32_t bytes = 0;
   PointKind kind = PointKind::request;
-  End end = End::a;
+  Side end = Side::a;
 };
 
 /// Points up to a bound, evenly: when it is full, every other one goes, and of those to come every other one.
@@ -115,7 +115,7 @@ class Sample {
 struct SequenceEntry {
   Seen seen;
   std::uint64_t ordinal = 0;  ///< among the connection's packets
-  End end = End::a;
+  Side end = Side::a;
   std::optional<std::int64_t> sequence;  ///< relative: of its PSN, or of its first byte in the stream
   std::optional<std::int64_t> acknowledged;
   bool again = false;

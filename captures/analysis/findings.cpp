@@ -386,7 +386,7 @@ void remark(Finding& finding, const Analysis& analysis) {
 
 /// Packets that were sent by who sent the group's again: of a read, its responses are.
 std::uint64_t sent_by_sender(const Case& of) {
-  const End sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
+  const Side sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
   return of.troubled->packets[static_cast<std::size_t>(sender)];
 }
 
@@ -575,7 +575,7 @@ std::string to_text(const PortAddress& address) {
   return out;
 }
 
-std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, End from) {
+std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, Side from) {
   const tracking::ConnectionEnd& mine = ends[static_cast<std::size_t>(from)];
   const tracking::ConnectionEnd& theirs = ends[static_cast<std::size_t>(tracking::other(from))];
   if (service == tracking::Service::iwarp)

@@ -29,7 +29,7 @@ struct Finding {
   std::string_view kind, cause;   ///< of events; or a kind of its own for what concerns the capture as a whole
   std::uint64_t connection = 0;   ///< 0: several connections, or the capture
   std::uint64_t connections = 1;  ///< how many share it
-  End end = End::a;
+  Side end = Side::a;
   std::string who;    ///< "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"
   std::string title;  ///< "31 retransmission rounds, 287 packets again (7.2 %), 1.9 s lost"
   std::uint64_t count = 0, packets = 0, bytes = 0;
@@ -55,7 +55,7 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
 /// "10.0.0.2", "fe80::1", "LID 5"
 std::string to_text(const PortAddress& address);
 /// "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"; iWARP: "10.0.0.2:4321 → 10.0.0.3:18515"
-std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, End from);
+std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, Side from);
 
 /// "1 packet", "12 packets"
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many);

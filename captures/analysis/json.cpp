@@ -20,7 +20,7 @@ std::string seconds(std::int64_t ns) {
 Json time_or_null(std::int64_t ns) { return ns == 0 ? Json() : Json(seconds(ns)); }
 Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
 std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
-std::string_view text(End end) { return end == End::a ? "a" : "b"; }
+std::string_view text(Side end) { return end == Side::a ? "a" : "b"; }
 
 std::string_view wire_name(Wire wire) {
   switch (wire) {
@@ -443,8 +443,8 @@ Json connection_json(const Connection& connection) {
               {"sent", {{"a", sent_json(connection.sent[0])}, {"b", sent_json(connection.sent[1])}}}};
 }
 
-Json flow_json(const Connection& connection, End from) {
-  const End to = tracking::other(from);
+Json flow_json(const Connection& connection, Side from) {
+  const Side to = tracking::other(from);
   const tracking::Sent& mine = connection.by(from);
   const tracking::Sent& theirs = connection.by(to);
   const auto naks = [](const tracking::Sent& sent) {
@@ -547,7 +547,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
       continue;
     }
     connections.push_back(connection_json(connection));
-    for (const End end : {End::a, End::b}) flows.push_back(flow_json(connection, end));
+    for (const Side end : {Side::a, Side::b}) flows.push_back(flow_json(connection, end));
   }
   report["connections"] = std::move(connections);
   report["flows"] = std::move(flows);

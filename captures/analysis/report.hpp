@@ -40,7 +40,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
 
 /// A connection as it stands in `connections`, and one direction of it as it stands in `flows`.
 Json connection_json(const Connection& connection);
-Json flow_json(const Connection& connection, End from);
+Json flow_json(const Connection& connection, Side from);
 Json message_json(const Message& message);
 Json event_json(const Event& event);
 

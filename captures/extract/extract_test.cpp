@@ -95,8 +95,8 @@ void collect(const HeaderInfo& header, Bytes bytes, std::vector<Address>& out) {
     const bool address = f.display == Display::mac || f.display == Display::ipv4 || f.display == Display::ipv6 ||
                          f.display == Display::guid;
     if (!address || !f.present_in(bytes.data())) continue;
-    const Bytes bytes = f.bytes(bytes.data());
-    out.push_back({f.display, {bytes.begin(), bytes.end()}});
+    const Bytes raw = f.bytes(bytes.data());
+    out.push_back({f.display, {raw.begin(), raw.end()}});
   }
   if (!header.parts || bytes.size() <= header.size) return;
   const Parts parts = header.parts(bytes);
@@ -196,12 +196,12 @@ TEST(Pseudonyms, KnownAddressesAreFoundWhereNoTableReads) {
   Pseudonyms pseudonyms(key);
   const std::uint32_t replaced = pseudonyms.ipv4(0x0a000003);
   const std::uint64_t mac = pseudonyms.mac(0x525400000003);
-  const ByteVector bytes =
+  const ByteVector raw =
       hex("ff 00000000000000000000ffff0a000003 0a000003 525400000003 525400000004"
           "00000000000000000000ffff0a000004 525400");
-  ByteVector copy = bytes;
-  EXPECT_EQ(pseudonyms.replace_known(bytes, copy), 2U);
-  ByteVector expected = bytes;
+  ByteVector copy = raw;
+  EXPECT_EQ(pseudonyms.replace_known(raw, copy), 2U);
+  ByteVector expected = raw;
   store_be(expected.data() + 13, 4, replaced);
   store_be(expected.data() + 21, 6, mac);
   EXPECT_EQ(copy, expected) << "four bytes alone and unknown addresses stay";
@@ -258,9 +258,9 @@ TEST(Extract, KeepsCommentsInterfacesAndStatistics) {
 
 TEST(Extract, WritesWhatCouldBeReadOfACutFile) {
   const TemporaryDirectory directory;
-  ByteVector bytes = read_file(samples + "rping.pcap");
-  bytes.resize(3000);
-  write_file(directory.file("cut.pcap"), bytes);
+  ByteVector raw = read_file(samples + "rping.pcap");
+  raw.resize(3000);
+  write_file(directory.file("cut.pcap"), raw);
   const Extracted extracted = run(directory.file("cut.pcap"), directory.file("x.pcapng"), everything());
   ASSERT_TRUE(extracted.input);
   EXPECT_EQ(extracted.input->kind, CaptureError::Kind::truncated);
@@ -456,9 +456,9 @@ TEST(Anonymize, TellsTheOriginalStatusOfCrcs) {
   EXPECT_EQ(result.packet.icrc.status, CrcCheck::Status::good);
 
   const Frame native = Frame(Value<Lrh>() / Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(5)) / Value<Deth>();
-  ByteVector bytes = native.encode();
-  bytes.back() ^= 1;
-  const Result recomputed = anonymise(bytes, LinkType::infiniband);
+  ByteVector raw = native.encode();
+  raw.back() ^= 1;
+  const Result recomputed = anonymise(raw, LinkType::infiniband);
   EXPECT_EQ(recomputed.remark, "original ICRC: good; original VCRC: bad");
   EXPECT_EQ(recomputed.packet.vcrc.status, CrcCheck::Status::good);
 }
@@ -543,10 +543,10 @@ TEST(Anonymize, AnyBytesAreTaken) {
                     .bytes.size(),
                 length);
     for (int i = 0; i < 3000; ++i) {
-      ByteVector bytes = whole;
+      ByteVector raw = whole;
       for (int flips = 0; flips < 4; ++flips)
-        bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random() >> 24);
-      EXPECT_EQ(anonymise(bytes, link).bytes.size(), bytes.size());
+        raw[random() % raw.size()] = static_cast<std::uint8_t>(random() >> 24);
+      EXPECT_EQ(anonymise(raw, link).bytes.size(), raw.size());
     }
   }
 }

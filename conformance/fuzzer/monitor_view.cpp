@@ -10,7 +10,7 @@
 namespace rdmawire::fuzzer {
 
 using tracking::Connection;
-using tracking::End;
+using tracking::Side;
 
 /// Ports that frames of the device came from, in all lives: the device alone is judged, the tester lies on purpose. The
 /// first is nobody's: without any, everybody would be judged.
@@ -67,13 +67,13 @@ class MonitorView::Life final : public tracking::Sink {
     }
   }
 
-  void transport(const Connection& connection, End from, const tracking::TransportPacket& t,
-                 const tracking::Agreement* agreement) override {
+  void transport(const Connection& connection, Side from, const tracking::TransportPacket& t,
+                 const tracking::NegotiatedParameters* agreement) override {
     monitors_.transport(connection, from, t, agreement);
     monitors_.states_of(connection.id, states_);
     reached(connection.id, std::uint64_t{t.op->value} << 8 | static_cast<std::uint64_t>(from));
   }
-  void stream(const Connection& connection, End from, const tracking::Packet& packet) override {
+  void stream(const Connection& connection, Side from, const tracking::Packet& packet) override {
     monitors_.stream(connection, from, packet);
     monitors_.states_of(connection.id, states_);
     reached(connection.id, static_cast<std::uint64_t>(from));

@@ -41,7 +41,7 @@ void CmMonitor::say(const Message& m, RuleId rule, RuleResult ruling, const Tell
   place.frame = m.packet.number;
   place.time = m.packet.time_ns;
   // The REQ's sender is end a.
-  place.end = m.cm.local_id == m.exchange.active_id ? End::a : End::b;
+  place.end = m.cm.local_id == m.exchange.active_id ? Side::a : Side::b;
   Violation* violation = judge_.judge(rule, ruling.unless(m.damaged, Reason::damaged), place, tell);
   if (violation) violation->ladder = m.exchange.rungs;
 }
@@ -68,7 +68,7 @@ void CmMonitor::add(const tracking::Packet& packet) {
     rung.frame = packet.number;
     rung.time = packet.time_ns;
     rung.label = cm.kind->title;
-    rung.from = cm.local_id == exchange.active_id ? End::a : End::b;
+    rung.from = cm.local_id == exchange.active_id ? Side::a : Side::b;
     rung.repeated = copy;
     exchange.rungs.push_back(rung);
   }

@@ -70,7 +70,7 @@ TEST_F(Cm, AReplyNamesTheRequestsId) {
   ASSERT_EQ(judge.violations().size(), 1U);
   const Violation& v = judge.violations().front();
   EXPECT_EQ(v.of().alias, "QPS-024");
-  EXPECT_EQ(v.place.end, End::b);
+  EXPECT_EQ(v.place.end, Side::b);
   EXPECT_EQ(v.statement.related, std::vector<std::uint64_t>{1});
   EXPECT_EQ(v.ladder.size(), 2U);
 }

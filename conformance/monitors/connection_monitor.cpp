@@ -19,7 +19,7 @@ bool CaptureAssumptions::judges(const tracking::PortAddress& address) const {
   return judged.empty() || std::find(judged.begin(), judged.end(), address) != judged.end();
 }
 
-Place MonitoredPacket::place(End judged) const {
+Place MonitoredPacket::place(Side judged) const {
   return {connection.id, judged, false, {}, t.frame, t.time, monitor.relative_psn(from, t, agreement)};
 }
 
@@ -27,7 +27,7 @@ void MonitoredPacket::draw(Violation* violation) const {
   if (violation) monitor.draw(violation);
 }
 
-std::uint32_t ConnectionMonitor::relative_psn(End from, const TransportPacket& t,
+std::uint32_t ConnectionMonitor::relative_psn(Side from, const TransportPacket& t,
                                               const tracking::NegotiatedParameters* agreement) const {
   const auto requester = static_cast<std::size_t>(t.is_response() ? tracking::other(from) : from);
   Psn first = t.psn;
@@ -41,7 +41,7 @@ std::uint32_t ConnectionMonitor::relative_psn(End from, const TransportPacket& t
 }
 
 // The same packet once more: the network's or the capture's doing, not the sender's.
-bool ConnectionMonitor::is_copy(End from, const TransportPacket& t) const {
+bool ConnectionMonitor::is_copy(Side from, const TransportPacket& t) const {
   if (t.icrc == 0) return false;
   for (std::size_t i = 0; i < last_.size() && i < noted_; ++i) {
     const Last& l = last_[i];
@@ -52,7 +52,7 @@ bool ConnectionMonitor::is_copy(End from, const TransportPacket& t) const {
   return false;
 }
 
-void ConnectionMonitor::note(End from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy) {
+void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy) {
   SequenceEntry& rung = rungs_[noted_ % kept];
   rung = {t.frame,       t.time,        relative_psn(from, t, agreement),
           t.payload,     t.msn.value(), t.op->value,
@@ -74,19 +74,19 @@ void ConnectionMonitor::draw(Violation* violation) {
   drawings_.push_back({violation, drawn_behind});
 }
 
-void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from,
+void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
                                const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool alternate_path) {
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
   // Where nothing is unseen nobody makes copies.
   const bool copy = !trust.covers(connection.at(from).address) && is_copy(from, t);
-  judged_ = {trust.judges(connection.at(End::a).address), trust.judges(connection.at(End::b).address)};
+  judged_ = {trust.judges(connection.at(Side::a).address), trust.judges(connection.at(Side::b).address)};
   judge.hear({judged_, from, t.is_response()});
   MonitoredPacket watch{judge, connection,
               t,     agreement,
               *this, from,
-              sure,  {trust.covers(connection.at(End::a).address), trust.covers(connection.at(End::b).address)},
+              sure,  {trust.covers(connection.at(Side::a).address), trust.covers(connection.at(Side::b).address)},
               copy,  trust.everywhere};
   note(from, t, agreement, copy);
   for (Violation* violation : judge.of_frame(t.frame)) {
@@ -110,7 +110,7 @@ void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust
   switch (connection.service) {
     case Service::rc:
     case Service::xrc: {
-      const End requester = t.is_response() ? tracking::other(from) : from;
+      const Side requester = t.is_response() ? tracking::other(from) : from;
       RcExchange& exchange = exchanges_[static_cast<std::size_t>(requester)];
       if (t.is_response())
         exchange.response(watch);
@@ -221,7 +221,7 @@ void ConnectionMonitor::judge_life(const MonitoredPacket& watch) {
   }
   if (closed_ && !notification) {
     // Who answered the DREQ has said that the connection is over; who asked may not have got the answer.
-    const End answered = tracking::other(closed_->by);
+    const Side answered = tracking::other(closed_->by);
     const bool later = t.time - closed_->time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     const bool sure = later && watch.from == answered;
     watch.say("cm.endpoint.disconnect.nothing-accepted",
@@ -233,7 +233,7 @@ void ConnectionMonitor::judge_life(const MonitoredPacket& watch) {
   }
 }
 
-void ConnectionMonitor::closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by) {
+void ConnectionMonitor::closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, Side by) {
   closed_ = Closed{reply_frame, reply_time, by};
   judge.hear({judged_, tracking::other(by), true});
   judge.judge("cm.endpoint.disconnect.nothing-accepted", RuleResult::holds());
@@ -259,7 +259,7 @@ void ConnectionMonitor::states(std::vector<std::uint64_t>& states) const {
 }
 
 void ConnectionMonitor::finish(Evaluator& judge) {
-  for (const End requester : {End::a, End::b}) {
+  for (const Side requester : {Side::a, Side::b}) {
     judge.hear({judged_, requester, false});
     exchanges_[static_cast<std::size_t>(requester)].finish(judge);
   }

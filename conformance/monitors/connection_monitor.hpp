@@ -57,24 +57,24 @@ struct MonitoredPacket {
   const TransportPacket& t;
   const tracking::NegotiatedParameters* agreement;
   ConnectionMonitor& monitor;
-  End from;       ///< its sender
+  Side from;       ///< its sender
   bool joined;    ///< both directions are known to belong together, certainly enough to blame somebody for it
   bool whole[2];  ///< by end: everything that it sent and received is seen
   bool copy;      ///< the packet was captured before
   bool bench;     ///< programs leave their buffers alone, and no time is lost but by the devices
 
-  [[nodiscard]] bool sees_all_of(End end) const { return whole[static_cast<std::size_t>(end)]; }
-  [[nodiscard]] Place place(End judged) const;
+  [[nodiscard]] bool sees_all_of(Side end) const { return whole[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] Place place(Side judged) const;
   void holds(RuleId rule) const { judge.judge(rule, RuleResult::holds()); }
   void open(RuleId rule, Reason why) const { judge.judge(rule, RuleResult::open(why)); }
   /// A ruling on `judged`, by this packet. `tell` gives a Statement.
   template <class Tell>
-  void say(RuleId rule, RuleResult ruling, End judged, const Tell& tell) const {
+  void say(RuleId rule, RuleResult ruling, Side judged, const Tell& tell) const {
     draw(judge.judge(rule, ruling, place(judged), tell));
   }
   /// Of what needs both directions: inconclusive while it is not sure that they belong together.
   template <class Tell>
-  void say_of_both(RuleId rule, RuleResult ruling, End judged, const Tell& tell) const {
+  void say_of_both(RuleId rule, RuleResult ruling, Side judged, const Tell& tell) const {
     say(rule, ruling.unless(!joined, Reason::paired_by_inference).unless(t.damaged, Reason::damaged), judged, tell);
   }
 
@@ -84,10 +84,10 @@ struct MonitoredPacket {
 
 class ConnectionMonitor {
  public:
-  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from, const TransportPacket& t,
+  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from, const TransportPacket& t,
               const tracking::NegotiatedParameters* agreement, bool alternate_path);
   /// The CM's DREP, or whatever ended it; `by`: who sent the DREQ.
-  void closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by);
+  void closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, Side by);
   /// The other half, which had been followed by itself: its end a is this one's b.
   void adopt(ConnectionMonitor&& other);
   /// Nothing more will come.
@@ -98,11 +98,11 @@ class ConnectionMonitor {
   [[nodiscard]] bool is_new() const { return noted_ == 0; }
   /// Which ends' queue pairs were used before, by a connection that is over.
   void reuses(std::array<bool, 2> ends) { reused_ = ends; }
-  [[nodiscard]] bool is_reused(End end) const { return reused_[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] bool is_reused(Side end) const { return reused_[static_cast<std::size_t>(end)]; }
 
   /// The first frames around the violation, now and with the next packets.
   void draw(Violation* violation);
-  [[nodiscard]] std::uint32_t relative_psn(End from, const TransportPacket& t,
+  [[nodiscard]] std::uint32_t relative_psn(Side from, const TransportPacket& t,
                                            const tracking::NegotiatedParameters* agreement) const;
 
  private:
@@ -111,8 +111,8 @@ class ConnectionMonitor {
     Violation* violation;
     std::size_t left;
   };
-  void note(End from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy);
-  [[nodiscard]] bool is_copy(End from, const TransportPacket& t) const;
+  void note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy);
+  [[nodiscard]] bool is_copy(Side from, const TransportPacket& t) const;
   void judge_migration(const MonitoredPacket& watch, bool alternate_path);
   void judge_ecn(const MonitoredPacket& watch);
   void judge_source_port(const MonitoredPacket& watch);
@@ -127,7 +127,7 @@ class ConnectionMonitor {
     std::uint16_t identification = 0;
     std::uint32_t psn = 0;
     std::uint8_t opcode = 0;
-    End from = End::a;
+    Side from = Side::a;
     std::int64_t time = 0;
   };
   std::array<Last, 8> last_{};  // to know copies
@@ -149,7 +149,7 @@ class ConnectionMonitor {
   struct Closed {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    End by = End::a;
+    Side by = Side::a;
   };
   std::optional<Closed> closed_;
 };

@@ -17,7 +17,7 @@
 
 namespace rdmawire::conformance {
 
-using tracking::End;
+using tracking::Side;
 
 /// One frame of a ladder.
 struct SequenceEntry {
@@ -28,7 +28,7 @@ struct SequenceEntry {
   std::uint32_t msn = 0;
   std::uint8_t opcode = 0;
   std::uint8_t syndrome = 0;
-  End from = End::a;
+  Side from = Side::a;
   bool has_aeth = false, ack_request = false, repeated = false;
   std::string_view label{};  ///< what it is, where that is not its opcode: a CM message
 };
@@ -36,7 +36,7 @@ struct SequenceEntry {
 /// Which packet is judged.
 struct Place {
   std::uint64_t connection = 0;  ///< Connection::id; 0: known later by `flow`, or there is none
-  End end = End::a;              ///< the end that is judged
+  Side end = Side::a;              ///< the end that is judged
   bool by_flow = false;          ///< what is told as one: of this flow, whatever connection it turns out to be
   tracking::FlowKey flow;        ///< of the judged packet; set where `by_flow` is
   std::uint64_t frame = 0;
@@ -85,7 +85,7 @@ class RuleSet {
 /// Whose packet is being judged, and who of its connection is to be judged at all.
 struct EvaluatedPacket {
   std::array<bool, 2> judged{true, true};  ///< by end
-  End from = End::a;                       ///< the packet's sender
+  Side from = Side::a;                       ///< the packet's sender
   bool response = false;
 
   /// Whether the rule's subject is judged: of responders the end that answers, or is asked; of requesters the other
@@ -110,7 +110,7 @@ class Evaluator {
     if (hears_all_ || hearing_.concerns(rule)) count(rule, ruling);
   }
   /// The same where it is known which end is judged.
-  void judge(RuleId rule, RuleResult ruling, End judged) {
+  void judge(RuleId rule, RuleResult ruling, Side judged) {
     if (hears_all_ || hearing_.judged[static_cast<std::size_t>(judged)]) count(rule, ruling);
   }
   /// Counts a ruling; `tell`, a function that gives a Statement, is called for the first violation of its kind, which

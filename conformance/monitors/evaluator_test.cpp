@@ -22,7 +22,7 @@ TEST(Evaluator, CountsEveryVerdict) {
   judge.judge(rule, RuleResult::holds());
   judge.judge(rule, RuleResult::open(Reason::cut));
   judge.judge(rule, RuleResult::open(Reason::cut));
-  judge.judge(rule, RuleResult::violated(), Place{7, End::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
+  judge.judge(rule, RuleResult::violated(), Place{7, Side::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
   const ResultCounters& tally = judge.tallies()[rule.index()];
   EXPECT_EQ(tally.holds, 1U);
   EXPECT_EQ(tally.violated, 1U);
@@ -39,9 +39,9 @@ TEST(Evaluator, TellsOneRuleOfOneEndOfOneConnectionOnce) {
     return Statement{"x", "y", {}};
   };
   for (const std::uint64_t frame : {12U, 15U, 19U})
-    judge.judge(rule, RuleResult::violated(), Place{7, End::b, false, {}, frame, 0, 0}, tell);
-  judge.judge(rule, RuleResult::violated(), Place{7, End::a, false, {}, 20, 0, 0}, tell);
-  judge.judge(rule, RuleResult::violated(), Place{8, End::b, false, {}, 21, 0, 0}, tell);
+    judge.judge(rule, RuleResult::violated(), Place{7, Side::b, false, {}, frame, 0, 0}, tell);
+  judge.judge(rule, RuleResult::violated(), Place{7, Side::a, false, {}, 20, 0, 0}, tell);
+  judge.judge(rule, RuleResult::violated(), Place{8, Side::b, false, {}, 21, 0, 0}, tell);
   EXPECT_EQ(told, 3);
   ASSERT_EQ(judge.violations().size(), 3U);
   EXPECT_EQ(judge.violations()[0].count, 3U);

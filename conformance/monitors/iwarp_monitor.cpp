@@ -7,7 +7,7 @@
 
 namespace rdmawire::conformance {
 
-void IwarpMonitor::note(End from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes,
+void IwarpMonitor::note(Side from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes,
                         std::uint32_t msn, std::string_view label) {
   SequenceEntry rung;
   rung.frame = packet.number;
@@ -37,7 +37,7 @@ void IwarpMonitor::draw(std::vector<Violation*>& made) {
 
 // Whether who sent this packet acknowledges bytes of the other end of which no PDU has come out: what it knows is more
 // than what we saw. A FIN counts as one byte.
-bool IwarpMonitor::unseen_before(End sender, const tracking::Packet& packet) {
+bool IwarpMonitor::unseen_before(Side sender, const tracking::Packet& packet) {
   const IwarpHalf& other = half(tracking::other(sender));
   if (!packet.tcp.has_acknowledged || !carried_) return true;
   return !other.parsed || packet.tcp.acknowledged > other.parsed_to + (other.fin ? 1 : 0);
@@ -56,9 +56,9 @@ void IwarpMonitor::gap(IwarpHalf& mine, IwarpHalf& peer) {
     for (IwarpHalf::Asked& asked : each->asked) asked.stale = true;
 }
 
-void IwarpMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from,
+void IwarpMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
                           const tracking::Packet& packet) {
-  judge.hear({{trust.judges(connection.at(End::a).address), trust.judges(connection.at(End::b).address)}, from, false});
+  judge.hear({{trust.judges(connection.at(Side::a).address), trust.judges(connection.at(Side::b).address)}, from, false});
   everywhere_ = trust.everywhere;
   IwarpHalf &mine = half(from), &peer = half(tracking::other(from));
   const tracking::TcpSegment& tcp = packet.tcp;
@@ -154,7 +154,7 @@ void IwarpMonitor::states(std::vector<std::uint64_t>& states) const {
 
 void IwarpMonitor::finish(Evaluator& judge) {
   // An end that sent bytes of which nothing could be made.
-  for (const End end : {End::a, End::b}) {
+  for (const Side end : {Side::a, Side::b}) {
     if (half(end).parsed || !half(end).data) continue;
     judge.judge("fpdu.tester.stream.begins-in-the-middle", RuleResult::open(Reason::start_not_seen), end);
   }

@@ -105,7 +105,7 @@ struct IwarpHalf {
 class IwarpMonitor {
  public:
   /// A packet, with the PDUs that end in it.
-  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, End from, const tracking::Packet& packet);
+  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from, const tracking::Packet& packet);
   /// Monitors::states_of, appended.
   void states(std::vector<std::uint64_t>& states) const;
   /// Nothing more will come.
@@ -153,11 +153,11 @@ class IwarpMonitor {
     bool cut = false;
   };
 
-  [[nodiscard]] IwarpHalf& half(End end) { return halves_[static_cast<std::size_t>(end)]; }
-  void note(End from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes, std::uint32_t msn,
+  [[nodiscard]] IwarpHalf& half(Side end) { return halves_[static_cast<std::size_t>(end)]; }
+  void note(Side from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes, std::uint32_t msn,
             std::string_view label);
   void draw(std::vector<Violation*>& made);
-  [[nodiscard]] bool unseen_before(End sender, const tracking::Packet& packet);
+  [[nodiscard]] bool unseen_before(Side sender, const tracking::Packet& packet);
   void gap(IwarpHalf& mine, IwarpHalf& peer);
 
   // iwarp_setup.cpp

@@ -77,14 +77,14 @@ struct Talk : Streamed {
     for (int end : {0, 1}) sender[end] = MpaSender({.markers = flag(end == 0 ? answers : asks, 0x80), .crc = crc});
     a(asks);
     b(answers);
-    if (first) say(End::a, untagged(3, 0, 1, 0, some(5)));
+    if (first) say(Side::a, untagged(3, 0, 1, 0, some(5)));
   }
-  ByteVector fpdu(End end, const ByteVector& ulpdu) {
+  ByteVector fpdu(Side end, const ByteVector& ulpdu) {
     ByteVector bytes;
     EXPECT_TRUE(sender[static_cast<int>(end)].send(bytes, ulpdu));
     return bytes;
   }
-  std::uint64_t say(End end, const ByteVector& ulpdu) { return sends(end, fpdu(end, ulpdu)); }
+  std::uint64_t say(Side end, const ByteVector& ulpdu) { return sends(end, fpdu(end, ulpdu)); }
   MpaSender sender[2] = {MpaSender({}), MpaSender({})};
 };
 
@@ -104,7 +104,7 @@ TEST_P(IwarpSegments, AreJudged) {
       SCOPED_TRACE(std::string(crc ? "CRCs" : "no CRCs") + (markers ? ", markers" : ""));
       const auto flags = static_cast<std::uint8_t>((crc ? 0x40 : 0) | (markers ? 0x80 : 0));
       Talk talk(request(flags), reply(flags));
-      for (const ByteVector& segment : GetParam().segments) talk.say(End::a, segment);
+      for (const ByteVector& segment : GetParam().segments) talk.say(Side::a, segment);
       std::set<std::string> aliases;
       for (const std::string& line : talk.violated()) aliases.insert(line.substr(0, 7));
       const auto& expected = GetParam().violated;
@@ -197,10 +197,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(IwarpMonitor, ResponsesAreHeldAgainstTheirRequests) {
   const auto answers = [](const std::vector<ByteVector>& segments) {
     Talk talk;
-    talk.say(End::a, untagged(1, 1, 1, 0, reads(8, 7, 0x1000)));
-    talk.say(End::a, untagged(1, 1, 2, 0, reads(4, 8, 0x3000)));
-    for (const ByteVector& segment : segments) talk.say(End::b, segment);
-    talk.fin(End::b);
+    talk.say(Side::a, untagged(1, 1, 1, 0, reads(8, 7, 0x1000)));
+    talk.say(Side::a, untagged(1, 1, 2, 0, reads(4, 8, 0x3000)));
+    for (const ByteVector& segment : segments) talk.say(Side::b, segment);
+    talk.fin(Side::b);
     return talk.violated();
   };
   const ByteVector first = tagged(2, 7, 0x1000, some(8)), second = tagged(2, 8, 0x3000, some(4));
@@ -231,9 +231,9 @@ TEST(IwarpMonitor, AtomicsAreHeldAgainstTheirRequests) {
   };
   const auto answers = [&](const std::vector<ByteVector>& segments) {
     Talk talk;
-    talk.say(End::a, untagged(10, 1, 1, 0, atomic(5)));
-    talk.say(End::a, untagged(10, 1, 2, 0, atomic(6)));
-    for (const ByteVector& segment : segments) talk.say(End::b, segment);
+    talk.say(Side::a, untagged(10, 1, 1, 0, atomic(5)));
+    talk.say(Side::a, untagged(10, 1, 2, 0, atomic(6)));
+    for (const ByteVector& segment : segments) talk.say(Side::b, segment);
     return talk.violated();
   };
   EXPECT_THAT(answers({response(1, 5), response(2, 6)}), IsEmpty());
@@ -245,24 +245,24 @@ TEST(IwarpMonitor, ReadsStayWithinTheirDepth) {
   // The reply has room for two.
   const ByteVector asks = request(0x50, 2, {0, 2, 0, 4}), gives = reply(0x50, 2, {0, 2, 0, 2});
   Talk talk(asks, gives);
-  for (std::uint32_t msn = 1; msn <= 2; ++msn) talk.say(End::a, untagged(1, 1, msn, 0, reads(4)));
-  talk.say(End::b, tagged(2, 7, 0x1000, some(4)));
-  talk.say(End::a, untagged(1, 1, 3, 0, reads(4)));
+  for (std::uint32_t msn = 1; msn <= 2; ++msn) talk.say(Side::a, untagged(1, 1, msn, 0, reads(4)));
+  talk.say(Side::b, tagged(2, 7, 0x1000, some(4)));
+  talk.say(Side::a, untagged(1, 1, 3, 0, reads(4)));
   EXPECT_THAT(talk.violated(), IsEmpty());
   EXPECT_EQ(talk.tally("RDM-018").holds, 3U);
   Talk more(asks, gives);
-  for (std::uint32_t msn = 1; msn <= 3; ++msn) more.say(End::a, untagged(1, 1, msn, 0, reads(4)));
+  for (std::uint32_t msn = 1; msn <= 3; ++msn) more.say(Side::a, untagged(1, 1, msn, 0, reads(4)));
   EXPECT_THAT(more.violated(), ElementsAre("RDM-018 a 9"));
   // The response to the first was lost to the capture: the acknowledgement tells.
   Talk lossy(asks, gives);
-  for (std::uint32_t msn = 1; msn <= 2; ++msn) lossy.say(End::a, untagged(1, 1, msn, 0, reads(4)));
-  lossy.lost(End::b, 24);
-  lossy.say(End::a, untagged(1, 1, 3, 0, reads(4)));
+  for (std::uint32_t msn = 1; msn <= 2; ++msn) lossy.say(Side::a, untagged(1, 1, msn, 0, reads(4)));
+  lossy.lost(Side::b, 24);
+  lossy.say(Side::a, untagged(1, 1, 3, 0, reads(4)));
   EXPECT_THAT(lossy.violated(), IsEmpty());
   EXPECT_EQ(lossy.tally("RDM-018").open[static_cast<std::size_t>(Reason::capture_lost)], 1U);
   // Nothing was agreed on.
   Talk plain;
-  for (std::uint32_t msn = 1; msn <= 9; ++msn) plain.say(End::a, untagged(1, 1, msn, 0, reads(4)));
+  for (std::uint32_t msn = 1; msn <= 9; ++msn) plain.say(Side::a, untagged(1, 1, msn, 0, reads(4)));
   EXPECT_THAT(plain.violated(), IsEmpty());
   EXPECT_EQ(plain.tally("RDM-018").open[static_cast<std::size_t>(Reason::negotiation_not_seen)], 9U);
 }
@@ -279,7 +279,7 @@ TEST(IwarpMonitor, SetUpFramesAreJudged) {
   const ByteVector gives = reply(0x50, 2, {0x80, 4, 0x40, 4});
   EXPECT_THAT(Talk(asks, gives).violated(), ElementsAre("MPA-033 a 6"));
   Talk reads_first(asks, gives, {}, false);
-  reads_first.say(End::a, untagged(1, 1, 1, 0, reads(0)));
+  reads_first.say(Side::a, untagged(1, 1, 1, 0, reads(0)));
   EXPECT_THAT(reads_first.violated(), IsEmpty());
   EXPECT_EQ(reads_first.tally("MPA-033").holds, 1U);
   Talk no_crc(request(0), reply(0));
@@ -288,11 +288,11 @@ TEST(IwarpMonitor, SetUpFramesAreJudged) {
 
 TEST(IwarpMonitor, AResponderWaits) {
   Talk talk(request(), reply(), {}, false);
-  talk.say(End::b, untagged(3, 0, 1, 0, some(4)));
+  talk.say(Side::b, untagged(3, 0, 1, 0, some(4)));
   EXPECT_THAT(talk.violated(), ElementsAre("MPA-022 b 6"));
   Talk lossy(request(), reply(), {}, false);
-  lossy.lost(End::a, lossy.fpdu(End::a, untagged(3, 0, 1, 0, some(4))).size());
-  lossy.say(End::b, untagged(3, 0, 1, 0, some(4)));
+  lossy.lost(Side::a, lossy.fpdu(Side::a, untagged(3, 0, 1, 0, some(4))).size());
+  lossy.say(Side::b, untagged(3, 0, 1, 0, some(4)));
   EXPECT_THAT(lossy.violated(), IsEmpty()) << "what it acknowledges the capture lacks";
   EXPECT_EQ(lossy.tally("MPA-022").inconclusive(), 1U);
 }
@@ -301,7 +301,7 @@ TEST(IwarpMonitor, ABadCrcIsTheSendersWhereTcpSaysSo) {
   const auto with_bad_crc = [](bool checksum, int times, std::uint8_t value) {
     Talk talk;
     for (int i = 0; i < times; ++i) {
-      ByteVector bytes = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(4)));
+      ByteVector bytes = talk.fpdu(Side::a, untagged(3, 0, 2, 0, some(4)));
       bytes.back() ^= 0x10;
       if (value == 0) std::fill(bytes.end() - 4, bytes.end(), std::uint8_t{0});
       talk.bad_checksum = !checksum;
@@ -315,7 +315,7 @@ TEST(IwarpMonitor, ABadCrcIsTheSendersWhereTcpSaysSo) {
   Talk never(request(), reply(), {}, false);
   never.bad_checksum = true;
   for (int i = 0; i < 3; ++i) {
-    ByteVector bytes = never.fpdu(End::a, untagged(3, 0, 1, 0, some(4)));
+    ByteVector bytes = never.fpdu(Side::a, untagged(3, 0, 1, 0, some(4)));
     bytes.back() ^= 0x10;
     never.a(bytes);
   }
@@ -324,7 +324,7 @@ TEST(IwarpMonitor, ABadCrcIsTheSendersWhereTcpSaysSo) {
 
 TEST(IwarpMonitor, PadAndMarkersAreJudged) {
   Talk pad;
-  ByteVector bytes = pad.fpdu(End::a, untagged(3, 0, 2, 0, some(1)));
+  ByteVector bytes = pad.fpdu(Side::a, untagged(3, 0, 2, 0, some(1)));
   bytes[bytes.size() - 5] = 1;
   store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4)));
   pad.a(bytes);
@@ -332,7 +332,7 @@ TEST(IwarpMonitor, PadAndMarkersAreJudged) {
 
   const auto marked = [](const std::function<void(ByteVector&)>& change, std::size_t payload) {
     Talk talk(request(), reply(0xc0), {}, false);
-    ByteVector fpdu = talk.fpdu(End::a, untagged(3, 0, 1, 0, some(payload)));
+    ByteVector fpdu = talk.fpdu(Side::a, untagged(3, 0, 1, 0, some(payload)));
     change(fpdu);
     store_be(fpdu.data() + fpdu.size() - 4, 4, compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - 4)));
     talk.a(fpdu);
@@ -345,18 +345,18 @@ TEST(IwarpMonitor, PadAndMarkersAreJudged) {
   EXPECT_THAT(marked([](ByteVector& o) { o[1027] += 4; }, 1200), ElementsAre("FPD-016 a 6"));
   // An FPDU that begins with a marker, its CRC without it.
   Talk uncovered(request(), reply(0xc0), {}, false);
-  bytes = uncovered.fpdu(End::a, untagged(3, 0, 1, 0, some(16)));
+  bytes = uncovered.fpdu(Side::a, untagged(3, 0, 1, 0, some(16)));
   store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4).subspan(4)));
   uncovered.a(bytes);
   EXPECT_THAT(uncovered.violated(), ElementsAre("FPD-017 a 6"));
   // What was agreed on is not done.
   Talk unmarked(request(), reply(0xc0), {}, false);
   unmarked.sender[0] = MpaSender({.markers = false});
-  for (std::uint32_t msn = 1; msn < 4; ++msn) unmarked.say(End::a, untagged(3, 0, msn, 0, some(16)));
+  for (std::uint32_t msn = 1; msn < 4; ++msn) unmarked.say(Side::a, untagged(3, 0, msn, 0, some(16)));
   EXPECT_THAT(unmarked.violated(), ElementsAre("FPD-014 a 6"));
   Talk unasked(request(), reply(), {}, false);
   unasked.sender[0] = MpaSender({.markers = true});
-  for (std::uint32_t msn = 1; msn < 4; ++msn) unasked.say(End::a, untagged(3, 0, msn, 0, some(900)));
+  for (std::uint32_t msn = 1; msn < 4; ++msn) unasked.say(Side::a, untagged(3, 0, msn, 0, some(900)));
   EXPECT_THAT(unasked.violated(), ElementsAre("MPA-021 a 6"));
 }
 
@@ -366,7 +366,7 @@ TEST(IwarpMonitor, MarkersKeepTheirPlacesAcrossTheWrap) {
     options.sequence[0] = 0xffffff00;
     Talk talk(request(), reply(0xc0), options, false);
     for (std::uint32_t msn = 1; msn < 8; ++msn) {
-      ByteVector bytes = talk.fpdu(End::a, untagged(3, 0, msn, 0, some(600)));
+      ByteVector bytes = talk.fpdu(Side::a, untagged(3, 0, msn, 0, some(600)));
       if (shifts && msn > 3)
         for (std::size_t at = MarkerGrid::to_next(talk.sender[0].position() - bytes.size()); at + 4 < bytes.size();
              at += 512)
@@ -383,10 +383,10 @@ TEST(IwarpMonitor, MarkersKeepTheirPlacesAcrossTheWrap) {
 TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
   const auto quoting = [](const ByteVector& quoted, std::uint16_t length, ByteVector control) {
     Talk talk;
-    talk.say(End::a, tagged(0, 7, 0x1000, some(10)));
+    talk.say(Side::a, tagged(0, 7, 0x1000, some(10)));
     number(control, length, 2);
     control.insert(control.end(), quoted.begin(), quoted.end());
-    talk.say(End::b, untagged(7, 2, 1, 0, control));
+    talk.say(Side::b, untagged(7, 2, 1, 0, control));
     return talk.violated();
   };
   const ByteVector header = tagged(0, 7, 0x1000, {});
@@ -397,13 +397,13 @@ TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
   // A read that was answered in part.
   const auto in_part = [](std::uint32_t advanced) {
     Talk talk;
-    talk.say(End::a, untagged(1, 1, 1, 0, reads(100)));
-    talk.say(End::b, tagged(2, 7, 0x1000, some(40), {.last = false}));
+    talk.say(Side::a, untagged(1, 1, 1, 0, reads(100)));
+    talk.say(Side::b, tagged(2, 7, 0x1000, some(40), {.last = false}));
     ByteVector message{0x01, 0x00, 0xe0, 0, 0, 46};
     for (const ByteVector& part : {untagged(1, 1, 1, 0), reads(100 - advanced, 7, 0x1000 + advanced)})
       message.insert(message.end(), part.begin(), part.end());
     store_be(message.data() + message.size() - 8, 8, 0x2000 + advanced);
-    talk.say(End::b, untagged(7, 2, 1, 0, message));
+    talk.say(Side::b, untagged(7, 2, 1, 0, message));
     return talk.violated();
   };
   EXPECT_THAT(in_part(40), IsEmpty());
@@ -413,39 +413,39 @@ TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
 TEST(IwarpMonitor, TcpIsClosedGracefullyBehindATerminate) {
   const ByteVector terminate = untagged(7, 2, 1, 0, {0x20, 0x02, 0, 0});
   Talk graceful;
-  graceful.say(End::b, terminate);
-  graceful.fin(End::b);
-  graceful.reset(End::b);
+  graceful.say(Side::b, terminate);
+  graceful.fin(Side::b);
+  graceful.reset(Side::b);
   EXPECT_THAT(graceful.violated(), IsEmpty());
   EXPECT_EQ(graceful.tally("TRM-016").holds, 1U);
   Talk abrupt;
-  abrupt.say(End::b, terminate);
-  abrupt.reset(End::b);
+  abrupt.say(Side::b, terminate);
+  abrupt.reset(Side::b);
   EXPECT_THAT(abrupt.violated(), ElementsAre("TRM-016 b 8"));
   Talk unseen;
-  unseen.say(End::b, terminate);
-  unseen.lost(End::b, 1);
-  unseen.reset(End::b);
+  unseen.say(Side::b, terminate);
+  unseen.lost(Side::b, 1);
+  unseen.reset(Side::b);
   EXPECT_THAT(unseen.violated(), IsEmpty()) << "its number says that a FIN was before it";
 }
 
 TEST(IwarpMonitor, WhatTcpSendsAgainIsNoViolation) {
   Talk talk;
-  const ByteVector bytes = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(30)));
+  const ByteVector bytes = talk.fpdu(Side::a, untagged(3, 0, 2, 0, some(30)));
   talk.a(bytes);
-  talk.again(End::a, bytes);
-  talk.again(End::a, bytes);
-  talk.say(End::a, untagged(3, 0, 3, 0, some(30)));
+  talk.again(Side::a, bytes);
+  talk.again(Side::a, bytes);
+  talk.say(Side::a, untagged(3, 0, 3, 0, some(30)));
   EXPECT_THAT(talk.violated(), IsEmpty());
   EXPECT_EQ(talk.tally("DDP-009").holds, 3U);
 }
 
 TEST(IwarpMonitor, BehindAGapNothingIsKnown) {
   Talk talk;
-  talk.lost(End::a, talk.fpdu(End::a, untagged(3, 0, 2, 0, some(30))).size());
-  talk.again(End::b, {});  // acknowledges what is missing
-  talk.say(End::a, untagged(3, 0, 3, 0, some(30)));
-  talk.say(End::a, untagged(3, 0, 4, 0, some(30)));
+  talk.lost(Side::a, talk.fpdu(Side::a, untagged(3, 0, 2, 0, some(30))).size());
+  talk.again(Side::b, {});  // acknowledges what is missing
+  talk.say(Side::a, untagged(3, 0, 3, 0, some(30)));
+  talk.say(Side::a, untagged(3, 0, 4, 0, some(30)));
   EXPECT_THAT(talk.violated(), IsEmpty());
   EXPECT_GE(talk.tally("DDP-009").open[static_cast<std::size_t>(Reason::capture_lost)], 1U);
   EXPECT_EQ(talk.tally("DDP-009").holds, 2U) << "the first, and what follows one that was seen";
@@ -455,7 +455,7 @@ TEST(IwarpMonitor, AStreamWithoutItsBeginning) {
   Talk whole(request(), reply(), {}, false);
   ByteVector stream;
   for (std::uint32_t msn = 1; msn < 20; ++msn) {
-    const ByteVector bytes = whole.fpdu(End::a, untagged(3, 0, msn, 0, some(700)));
+    const ByteVector bytes = whole.fpdu(Side::a, untagged(3, 0, msn, 0, some(700)));
     stream.insert(stream.end(), bytes.begin(), bytes.end());
   }
   Streamed::Options options;
@@ -472,7 +472,7 @@ TEST(IwarpMonitor, TheTestersOwnWrongsAreNotJudged) {
   Streamed::Options options;
   options.judges[0] = false;
   Talk talk(request(0x41), reply(), options);
-  talk.say(End::a, untagged(3, 0, 9, 4, some(4), {.ddp = 0x05}));
+  talk.say(Side::a, untagged(3, 0, 9, 4, some(4), {.ddp = 0x05}));
   EXPECT_THAT(talk.violated(), IsEmpty());
   EXPECT_EQ(talk.tally("DDP-009").evaluated(), 0U);
   EXPECT_GT(talk.tally("MPA-002").holds, 0U);

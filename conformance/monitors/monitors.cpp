@@ -13,7 +13,7 @@ void Monitors::take(const tracking::Packet& packet) {
   if (!options_.trust.judged.empty()) {
     const auto ports = tracking::ports_of(packet.stack);
     const bool judged = ports && options_.trust.judges(ports->from);
-    judge_.hear({{judged, judged}, End::a, false});
+    judge_.hear({{judged, judged}, Side::a, false});
   }
   headers_.add(packet);
   cm_.add(packet);
@@ -28,18 +28,18 @@ ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
   return *last_;
 }
 
-void Monitors::transport(const Connection& connection, End from, const TransportPacket& t,
+void Monitors::transport(const Connection& connection, Side from, const TransportPacket& t,
                          const tracking::NegotiatedParameters* agreement) {
   if (!wants(connection.id)) return;
-  const bool alternate = cm_.has_alternate_path({connection.at(End::a).address, connection.at(End::b).address, 0});
+  const bool alternate = cm_.has_alternate_path({connection.at(Side::a).address, connection.at(Side::b).address, 0});
   ConnectionMonitor& monitor = monitor_of(connection.id);
   if (monitor.is_new() && !used_.empty())
-    monitor.reuses({used_.contains(queue_pair_hash(connection.at(End::a))),
-                    used_.contains(queue_pair_hash(connection.at(End::b)))});
+    monitor.reuses({used_.contains(queue_pair_hash(connection.at(Side::a))),
+                    used_.contains(queue_pair_hash(connection.at(Side::b)))});
   monitor.packet(judge_, options_.trust, connection, from, t, agreement, alternate);
 }
 
-void Monitors::stream(const Connection& connection, End from, const tracking::Packet& packet) {
+void Monitors::stream(const Connection& connection, Side from, const tracking::Packet& packet) {
   if (!wants(connection.id)) return;
   if (!last_iwarp_ || last_iwarp_id_ != connection.id) {
     auto& monitor = iwarp_[connection.id];
@@ -68,7 +68,7 @@ void Monitors::connection(const Connection& connection, tracking::CloseReason) {
     iwarp_.erase(monitor);
   }
   if (connection.service == tracking::Service::rc && used_.size() < most_connections)
-    for (const End end : {End::a, End::b})
+    for (const Side end : {Side::a, Side::b})
       if (connection.at(end).qp_known) used_.insert(queue_pair_hash(connection.at(end)));
   if (wants(connection.id) && connections_.size() < most_connections) connections_[connection.id] = connection;
 }

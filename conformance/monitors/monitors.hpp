@@ -36,9 +36,9 @@ class Monitors final : public tracking::Sink {
   /// A packet by itself.
   void take(const tracking::Packet& packet);
 
-  void transport(const Connection& connection, End from, const TransportPacket& t,
+  void transport(const Connection& connection, Side from, const TransportPacket& t,
                  const tracking::NegotiatedParameters* agreement) override;
-  void stream(const Connection& connection, End from, const tracking::Packet& packet) override;
+  void stream(const Connection& connection, Side from, const tracking::Packet& packet) override;
   void event(const Connection* connection, const tracking::Event& event) override;
   void connection(const Connection& connection, tracking::CloseReason farewell) override;
   void merged(const Connection& connection, std::uint64_t id) override;

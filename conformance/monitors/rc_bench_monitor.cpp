@@ -40,7 +40,7 @@ std::int32_t RcExchange::Bench::most_ahead() const {
 // A request that reaches the responder. Called before it is remembered.
 void RcExchange::judge_received(const MonitoredPacket& watch) {
   const auto& t = watch.t;
-  const End responder = tracking::other(watch.from);
+  const Side responder = tracking::other(watch.from);
   if (!watch.sees_all_of(responder) || !watch.joined || watch.copy || t.damaged || bench_.failed) return;
   if (!bench_.active) {
     bench_.active = true;

@@ -8,7 +8,7 @@ const std::vector requesters_port{tracking::PortAddress::of_ipv4(host_a)};
 
 const auto examples = std::vector<Example>{
     {"REQ-001",
-     End::a,
+     Side::a,
      {.bench = true},
      [](Watched& w) {
        w.sends(0);
@@ -23,7 +23,7 @@ const auto examples = std::vector<Example>{
        w.sends(2);
      }},
     {"REQ-002",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.reads(0, 4096);
@@ -38,7 +38,7 @@ const auto examples = std::vector<Example>{
        w.sends(6);
      }},
     {"REQ-005",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
@@ -54,13 +54,13 @@ const auto examples = std::vector<Example>{
        w.sends(2);
      }},
     {"REQ-006",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) { w.a({.opcode = rc::send_first, .psn = 100, .payload = 512}); },
      [](Watched& w) { w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024}); },
      [](Watched& w) { w.a({.opcode = rc::send_middle, .psn = 103, .payload = 1024}); }},
     {"REQ-008",
-     End::a,
+     Side::a,
      {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
@@ -78,7 +78,7 @@ const auto examples = std::vector<Example>{
        w.sends(0);
      }},
     {"REQ-021",
-     End::a,
+     Side::a,
      {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
@@ -104,7 +104,7 @@ const auto examples = std::vector<Example>{
        w.sends(1);
      }},
     {"REQ-022",
-     End::a,
+     Side::a,
      {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
@@ -132,7 +132,7 @@ const auto examples = std::vector<Example>{
        w.sends(2);
      }},
     {"REQ-023",
-     End::a,
+     Side::a,
      {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
@@ -155,7 +155,7 @@ const auto examples = std::vector<Example>{
        w.sends(0);
      }},
     {"REQ-024",
-     End::a,
+     Side::a,
      {.at = requesters_port},
      [](Watched& w) {
        w.step = millisecond;
@@ -173,7 +173,7 @@ const auto examples = std::vector<Example>{
        w.sends(0);
      }},
     {"REQ-025",
-     End::a,
+     Side::a,
      {.at = requesters_port},
      [](Watched& w) {
        for (int i = 0; i < 5; ++i) w.sends(0);
@@ -186,7 +186,7 @@ const auto examples = std::vector<Example>{
      }},
     // 14: 1.28 ms; 28: 163.84 ms.
     {"REQ-028",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.sends(0);
@@ -207,7 +207,7 @@ const auto examples = std::vector<Example>{
        w.sends(0);
      }},
     {"REQ-029",
-     End::a,
+     Side::a,
      {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
@@ -231,7 +231,7 @@ const auto examples = std::vector<Example>{
        }
      }},
     {"REQ-032",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        for (std::uint32_t i = 0; i < 3; ++i) w.reads(i, 8);
@@ -247,7 +247,7 @@ const auto examples = std::vector<Example>{
        w.responds(rc::response_only, 1, 8, 2);
      }},
     {"REQ-035",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.reads(0, 4096);
@@ -261,7 +261,7 @@ const auto examples = std::vector<Example>{
      },
      [](Watched& w) { w.reads(1, 3072, 0x1400); }},
     {"REQ-037",
-     End::a,
+     Side::a,
      {},
      nullptr,
      [](Watched& w) {
@@ -277,7 +277,7 @@ const auto examples = std::vector<Example>{
        w.sends(4);
      }},
     {"REQ-041",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.sends(0, 64);
@@ -293,7 +293,7 @@ const auto examples = std::vector<Example>{
        w.sends(0, 64);
      }},
     {"REQ-042",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.a({.opcode = rc::fetch_add, .psn = 100, .swap = 1});
@@ -305,7 +305,7 @@ const auto examples = std::vector<Example>{
      },
      nullptr},
     {"HDR-010",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.sends(0);
@@ -317,7 +317,7 @@ const auto examples = std::vector<Example>{
      },
      nullptr},
     {"HDR-039",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) {
        w.migrated = false;
@@ -326,7 +326,7 @@ const auto examples = std::vector<Example>{
      [](Watched& w) { w.sends(0); },
      nullptr},
     {"QPS-025",
-     End::a,
+     Side::a,
      {},
      [](Watched& w) { w.a({.opcode = rc::send, .psn = 99, .payload = 4}); },
      [](Watched& w) { w.sends(0); },

@@ -11,7 +11,7 @@ void write_of_two(Watched& w, std::uint32_t last) {
 
 const auto examples = std::vector<Example>{
     {"RSP-003",
-     End::b,
+     Side::b,
      {.bench = true},
      [](Watched& w) {
        w.sends(0);
@@ -30,7 +30,7 @@ const auto examples = std::vector<Example>{
        w.acks(0, 1);
      }},
     {"RSP-005",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        write_of_two(w, 76);
@@ -50,7 +50,7 @@ const auto examples = std::vector<Example>{
        w.sends(3);
      }},
     {"RSP-006",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.sends(0);
@@ -66,7 +66,7 @@ const auto examples = std::vector<Example>{
      },
      nullptr},
     {"RSP-009",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.sends(0);
@@ -91,7 +91,7 @@ const auto examples = std::vector<Example>{
        w.acks(1, 1, nak(0));
      }},
     {"RSP-014",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.sends(0);
@@ -116,7 +116,7 @@ const auto examples = std::vector<Example>{
        w.acks(0, 1);
      }},
     {"RSP-019",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.a({.opcode = rc::fetch_add, .psn = 100});
@@ -132,7 +132,7 @@ const auto examples = std::vector<Example>{
      },
      nullptr},
     {"RSP-022",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.sends(0);
@@ -146,7 +146,7 @@ const auto examples = std::vector<Example>{
        w.acks(2, 2);
      }},
     {"RSP-023",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
@@ -160,7 +160,7 @@ const auto examples = std::vector<Example>{
        w.acks(2, 2);
      }},
     {"RSP-024",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
@@ -174,7 +174,7 @@ const auto examples = std::vector<Example>{
        w.acks(2, 1);
      }},
     {"RSP-025",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.writes(rc::write_first, 0, 1024, 2048);
@@ -188,7 +188,7 @@ const auto examples = std::vector<Example>{
        w.responds(rc::response_only, 2, 8, 2);
      }},
     {"RSP-026",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 512});
@@ -197,7 +197,7 @@ const auto examples = std::vector<Example>{
      nullptr,
      nullptr},
     {"RSP-027",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.sends(0, 1025);
@@ -206,7 +206,7 @@ const auto examples = std::vector<Example>{
      nullptr,
      nullptr},
     {"RSP-028",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
@@ -216,7 +216,7 @@ const auto examples = std::vector<Example>{
      nullptr,
      nullptr},
     {"RSP-029",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        write_of_two(w, 75);
@@ -228,7 +228,7 @@ const auto examples = std::vector<Example>{
        w.acks(1, 1);
      }},
     {"RSP-042",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.sends(0);
@@ -243,7 +243,7 @@ const auto examples = std::vector<Example>{
        w.b({.opcode = rc::atomic_acknowledge, .psn = 101, .msn = 2});
      }},
     {"RSP-053",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.reads(0, 2048);
@@ -260,7 +260,7 @@ const auto examples = std::vector<Example>{
        w.responds(rc::response_only, 1, 1024, 1);
      }},
     {"RSP-054",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.reads(0, 2048);
@@ -273,7 +273,7 @@ const auto examples = std::vector<Example>{
      },
      [](Watched& w) { w.responds(rc::response_middle, 1, 512); }},
     {"RSP-055",
-     End::b,
+     Side::b,
      {.bench = true},
      [](Watched& w) {
        w.reads(0, 8);
@@ -294,7 +294,7 @@ const auto examples = std::vector<Example>{
        w.responds(rc::response_only, 0, 8, 2);
      }},
     {"RSP-057",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.reads(0, 8);
@@ -306,7 +306,7 @@ const auto examples = std::vector<Example>{
      },
      nullptr},
     {"RSP-061",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.a({.opcode = 0x1d, .psn = 100, .payload = 8, .length = 8});
@@ -318,7 +318,7 @@ const auto examples = std::vector<Example>{
      },
      nullptr},
     {"RSP-065",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.a({.opcode = 0x1c, .psn = 100});
@@ -330,7 +330,7 @@ const auto examples = std::vector<Example>{
      },
      nullptr},
     {"QPS-009",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.reads(0, 8);
@@ -348,26 +348,26 @@ const auto examples = std::vector<Example>{
        w.responds(rc::response_only, 0, 8, 1);
      }},
     {"QPS-026",
-     End::b,
+     Side::b,
      {},
      [](Watched& w) {
        w.sends(0);
-       w.closes(End::a);
+       w.closes(Side::a);
        w.acks(0, 1);
      },
      [](Watched& w) {
        w.sends(0);
        w.acks(0, 1);
-       w.closes(End::a);
+       w.closes(Side::a);
      },
      [](Watched& w) {
        w.sends(0);
-       w.closes(End::a);
+       w.closes(Side::a);
        w.step = millisecond;
        w.acks(0, 1);
      }},
     {"XRC-006",
-     End::b,
+     Side::b,
      {.service = tracking::Service::xrc},
      nullptr,
      [](Watched& w) {

@@ -22,7 +22,7 @@ std::string seconds(std::int64_t ns) {
   return text;
 }
 Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
-std::string_view text(End end) { return end == End::a ? "a" : "b"; }
+std::string_view text(Side end) { return end == Side::a ? "a" : "b"; }
 
 Json rule_head(const Rule& rule) {
   return Json{{"rule", rule.id},

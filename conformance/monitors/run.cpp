@@ -124,7 +124,7 @@ CheckResult check(const CheckOptions& options) {
     const Connection& c = wanted->second;
     const bool datagram = c.service == tracking::Service::ud;
     only.emplace();
-    for (const End end : {End::a, End::b}) {
+    for (const Side end : {Side::a, Side::b}) {
       const auto &from = c.at(end), &to = c.at(tracking::other(end));
       only->keys[static_cast<std::size_t>(end)] =
           flow_of_packet({from.address, to.address, 0}, datagram, from.qp, to.qp);

@@ -53,15 +53,15 @@ class Streamed {
   }
 
   /// A segment that brings the next bytes; its frame.
-  std::uint64_t sends(End end, Bytes bytes) { return packet(static_cast<int>(end), bytes); }
-  std::uint64_t a(Bytes bytes) { return sends(End::a, bytes); }
-  std::uint64_t b(Bytes bytes) { return sends(End::b, bytes); }
-  std::uint64_t fin(End end) { return packet(static_cast<int>(end), {}, finish_flag); }
-  std::uint64_t reset(End end) { return packet(static_cast<int>(end), {}, reset_flag); }
+  std::uint64_t sends(Side end, Bytes bytes) { return packet(static_cast<int>(end), bytes); }
+  std::uint64_t a(Bytes bytes) { return sends(Side::a, bytes); }
+  std::uint64_t b(Bytes bytes) { return sends(Side::b, bytes); }
+  std::uint64_t fin(Side end) { return packet(static_cast<int>(end), {}, finish_flag); }
+  std::uint64_t reset(Side end) { return packet(static_cast<int>(end), {}, reset_flag); }
   /// Bytes that were sent, and that the capture does not have.
-  void lost(End end, std::size_t bytes) { next[static_cast<int>(end)] += static_cast<std::uint32_t>(bytes); }
+  void lost(Side end, std::size_t bytes) { next[static_cast<int>(end)] += static_cast<std::uint32_t>(bytes); }
   /// A segment again, from so many bytes back.
-  std::uint64_t again(End end, Bytes bytes) {
+  std::uint64_t again(Side end, Bytes bytes) {
     const int from = static_cast<int>(end);
     const std::uint32_t kept = next[from];
     next[from] -= static_cast<std::uint32_t>(bytes.size());
@@ -70,7 +70,7 @@ class Streamed {
     return frame;
   }
   /// The next packet does not know of what the other end sent since now.
-  void forget(End end) { known_[static_cast<int>(end)] = next[1 - static_cast<int>(end)]; }
+  void forget(Side end) { known_[static_cast<int>(end)] = next[1 - static_cast<int>(end)]; }
 
   const ResultCounters& tally(std::string_view rule) {
     finish();
@@ -87,7 +87,7 @@ class Streamed {
       EXPECT_NE(v.statement.expected, v.statement.actual) << v.of().id;
       EXPECT_TRUE(std::ranges::any_of(v.ladder, [&](const SequenceEntry& rung) { return rung.frame == v.place.frame; }))
           << v.of().id << ": the ladder lacks the frame itself";
-      lines.push_back(std::string(v.of().alias) + (v.place.end == End::a ? " a " : " b ") +
+      lines.push_back(std::string(v.of().alias) + (v.place.end == Side::a ? " a " : " b ") +
                       std::to_string(v.place.frame));
     }
     return lines;

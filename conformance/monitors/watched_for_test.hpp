@@ -123,7 +123,7 @@ class Watched {
   }
   void wait(std::int64_t nanoseconds) { now += nanoseconds; }
   /// The CM ends it: DREQ of `by`, and the DREP.
-  void closes(End by) {
+  void closes(Side by) {
     tracking::Event event;
     event.kind = tracking::EventKind::closed;
     event.end = by;
@@ -147,7 +147,7 @@ class Watched {
     finish();
     std::vector<std::string> lines;
     for (const Violation& v : monitors.judge().violations())
-      lines.push_back(std::string(v.of().alias) + (v.place.end == End::a ? " a " : " b ") +
+      lines.push_back(std::string(v.of().alias) + (v.place.end == Side::a ? " a " : " b ") +
                       std::to_string(v.place.frame));
     return lines;
   }
@@ -184,7 +184,7 @@ class Watched {
 /// What a rule says of three traces: one that breaks it, one that keeps it, one in which packets are missing.
 struct Example {
   const char* alias;
-  End end;  ///< who breaks it
+  Side end;  ///< who breaks it
   Watched::NegotiatedParameters agreed;
   std::function<void(Watched&)> broken, kept, lossy;
 };

@@ -11,11 +11,11 @@
 namespace rdmawire::conformance {
 namespace {
 
-tracking::PortAddress address_of(const Pairing::End& end) { return tracking::PortAddress::of_gid(end.address.data()); }
+tracking::PortAddress address_of(const Pairing::Side& end) { return tracking::PortAddress::of_gid(end.address.data()); }
 
 tracking::PortAddress address_of(const replay::IpAddress& address) {
-  if (address.v6) return tracking::PortAddress::of_gid(address.bytes.data());
-  return tracking::PortAddress::of_ipv4(static_cast<std::uint32_t>(load_be<4>(address.bytes.data())));
+  if (address.v6) return tracking::PortAddress::of_gid(address.storage.data());
+  return tracking::PortAddress::of_ipv4(static_cast<std::uint32_t>(load_be<4>(address.storage.data())));
 }
 
 tracking::PairEvidence evidence_of(const Pairing& pairing) {

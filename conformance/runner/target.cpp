@@ -37,10 +37,10 @@ std::array<std::uint8_t, 6> bytes_of(replay::MacAddress mac) {
 std::array<std::uint8_t, 16> gid_bytes(const replay::IpAddress& address) {
   std::array<std::uint8_t, 16> bytes{};
   if (address.v6) {
-    bytes = address.bytes;
+    bytes = address.storage;
   } else {
     bytes[10] = bytes[11] = 0xff;
-    std::copy_n(address.bytes.begin(), 4, bytes.begin() + 12);
+    std::copy_n(address.storage.begin(), 4, bytes.begin() + 12);
   }
   return bytes;
 }
@@ -54,8 +54,8 @@ replay::IpAddress address_of(const std::array<std::uint8_t, 16>& gid) {
 
 /// Which address the tester takes beside the device's: of the same subnet, as nobody else has it there.
 replay::IpAddress beside(replay::IpAddress address) {
-  if (address.v6 && address.bytes[0] == 0xfe) return replay::link_local(tester_mac);
-  address.bytes[address.v6 ? 15 : 3] = 200;
+  if (address.v6 && address.storage[0] == 0xfe) return replay::link_local(tester_mac);
+  address.storage[address.v6 ? 15 : 3] = 200;
   return address;
 }
 

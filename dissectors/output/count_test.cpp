@@ -26,10 +26,10 @@ TEST(Count, TreeSumsAndOperations) {
   Count count;
   tracking::Dissector dissector;
   tracking::Packet packet;
-  std::uint64_t bytes = 0;
+  std::uint64_t total_bytes = 0;
   auto add = [&](std::vector<std::uint8_t> bytes, std::int64_t time) {
     packet.time_ns = time;
-    bytes += bytes.size();
+    total_bytes += bytes.size();
     dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
     count.add(packet);
   };
@@ -42,7 +42,7 @@ TEST(Count, TreeSumsAndOperations) {
 
   const auto json = nlohmann::json::parse(count.json());
   EXPECT_EQ(json["packets"], 6);
-  EXPECT_EQ(json["bytes"], bytes);
+  EXPECT_EQ(json["bytes"], total_bytes);
   EXPECT_EQ(json["first"], "1.000000000");
   EXPECT_EQ(json["last"], "3.000000000");
   EXPECT_EQ(json["icrc"]["good"], 4);

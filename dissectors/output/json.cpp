@@ -84,14 +84,14 @@ struct FieldPlan {
       out += found->second;
     } else if (field->display == Display::text) {
       std::uint8_t scratch[8];
-      Bytes bytes = field->bytes(header);
+      Bytes raw = field->bytes(header);
       if (field->bit % 8 != 0 || field->width % 8 != 0) {
         store_be(scratch, 8, field->load(header));
-        bytes = scratch;
+        raw = scratch;
       }
-      const auto end = std::find(bytes.begin(), bytes.end(), std::uint8_t{0});
+      const auto end = std::find(raw.begin(), raw.end(), std::uint8_t{0});
       append_json_string(
-          out, {reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(end - bytes.begin())});
+          out, {reinterpret_cast<const char*>(raw.data()), static_cast<std::size_t>(end - raw.begin())});
     } else {
       out += '"';
       append_value(out, *field, header);
@@ -356,8 +356,8 @@ void append_json_string(std::string& out, std::string_view text) {
       out += digits[c & 15];
     } else if (static_cast<unsigned char>(c) < 0x80) {
       out += c;
-    } else if (const std::size_t bytes = utf8_length(text); bytes != 0) {
-      length = bytes;
+    } else if (const std::size_t raw = utf8_length(text); raw != 0) {
+      length = raw;
       out += text.substr(0, length);
     } else {
       out += "\\ufffd";

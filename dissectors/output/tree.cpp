@@ -283,18 +283,18 @@ struct Marked {
 };
 
 void dump(Page& page, Bytes bytes, Marked marked) {
-  constexpr std::size_t bytes = 16;
+  constexpr std::size_t byte_count = 16;
   std::stable_sort(marked.begins.begin(), marked.begins.end(),
                    [](const auto& a, const auto& b) { return a.offset < b.offset; });
   std::string scratch;
   std::size_t begin = 0;
-  for (std::size_t at = 0; at < bytes.size(); at += bytes) {
+  for (std::size_t at = 0; at < bytes.size(); at += byte_count) {
     scratch.clear();
     append_hex(scratch, at, 4);
     page.put(TextStyle::dim, std::string_view(scratch).substr(2)).put(" ");
-    const std::size_t count = std::min(bytes, bytes.size() - at);
-    for (std::size_t i = 0; i < bytes; ++i) {
-      if (i == bytes / 2) page.put(" ");
+    const std::size_t count = std::min(byte_count, bytes.size() - at);
+    for (std::size_t i = 0; i < byte_count; ++i) {
+      if (i == byte_count / 2) page.put(" ");
       if (i >= count) {
         page.put("   ");
         continue;
@@ -312,9 +312,9 @@ void dump(Page& page, Bytes bytes, Marked marked) {
       page.put(marked.ink[at + i], c >= 0x20 && c < 0x7f ? std::string_view(&c, 1) : std::string_view("."));
     }
     bool first = true;
-    while (begin < marked.begins.size() && marked.begins[begin].offset < at + bytes) {
+    while (begin < marked.begins.size() && marked.begins[begin].offset < at + byte_count) {
       const Marked::Begin& one = marked.begins[begin++];
-      if (first) page.to(5 + 1 + bytes * 3 + 2 + bytes + 2);
+      if (first) page.to(5 + 1 + byte_count * 3 + 2 + byte_count + 2);
       if (!first) page.put(" ");
       first = false;
       page.put(marked.ink[one.offset], one.name);

@@ -128,8 +128,8 @@ TEST(Icrc, AChangeOfHeadersIsWorthWhatComputingTwiceSays) {
 
 TEST(Icrc, AChangeInFrontOfAPayloadLongerThanAnyTableIsRight) {
   Frame frame = Value<Ethernet>() / Value<Ipv4>() / Value<Udp>() / Value<Bth>().set<"opcode">(0x04);
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{4096}, std::size_t{9000}, std::size_t{60'000}}) {
-    frame.payload.assign(bytes, 0x5a);
+  for (const std::size_t byte_count : {std::size_t{0}, std::size_t{4096}, std::size_t{9000}, std::size_t{60'000}}) {
+    frame.payload.assign(byte_count, 0x5a);
     const auto bytes = frame.encode();
     const HeaderStack stack = decode(bytes);
     auto after = bytes;
@@ -138,7 +138,7 @@ TEST(Icrc, AChangeInFrontOfAPayloadLongerThanAnyTableIsRight) {
     after[end - 1] ^= 0x01;  // the PSN's last byte
     const std::uint32_t twice = plain::icrc_of_change(stack, after, end);
     EXPECT_NE(twice, 0U);
-    EXPECT_EQ(icrc_of_change(stack, after, end), twice) << bytes;
+    EXPECT_EQ(icrc_of_change(stack, after, end), twice) << byte_count;
   }
 }
 

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto all = all_headers();
   const std::uint8_t options = next();
   Frame frame;
-  std::size_t bytes = 0;
+  std::size_t byte_count = 0;
   for (unsigned layers = next() % 40; layers > 0; --layers) {
     const HeaderInfo& header = *all[(next() << 8 | next()) % all.size()];
     HeaderValue value(header);
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const Field& field = header.fields[next() % header.fields.size()];
       if (field.is_number()) value.set(field, static_cast<std::uint64_t>(next()) << (next() % 57) | next());
     }
-    bytes += value.bytes().size();
+    byte_count += value.bytes().size();
     frame /= value;
   }
   if (options & 1) frame.pad.emplace(next() % 8);
@@ -41,9 +41,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   frame.with_vcrc = options & 16;
   frame.with_mpa_crc = options & 32;
   frame.payload.assign(data + std::min(at, size), data + size);
-  bytes += frame.payload.size() + (frame.pad ? frame.pad->size() : 0);
+  byte_count += frame.payload.size() + (frame.pad ? frame.pad->size() : 0);
   const auto bytes = frame.encode();
-  require(bytes.size() >= bytes && bytes.size() <= bytes + 512);
+  require(bytes.size() >= byte_count && bytes.size() <= byte_count + 512);
   for (const Frame& packet : segment(frame, 256)) require(!packet.encode().empty());
   for (const Frame& packet : segment_ddp(frame, 128)) require(!packet.encode().empty());
   return 0;

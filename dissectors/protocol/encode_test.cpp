@@ -23,9 +23,9 @@ using ::testing::ElementsAre;
 HeaderValue ipv4() { return Value<Ipv4>().set<"src">(0x0a000002).set<"dst">(0x0a000003); }
 HeaderValue bth(std::uint8_t value) { return Value<Bth>().set<"opcode">(value).set<"dest_qp">(0x11).set<"psn">(7); }
 
-std::vector<std::uint8_t> counting(std::size_t bytes) {
-  std::vector<std::uint8_t> bytes(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
+std::vector<std::uint8_t> counting(std::size_t byte_count) {
+  std::vector<std::uint8_t> bytes(byte_count);
+  for (std::size_t i = 0; i < byte_count; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
   return bytes;
 }
 
@@ -54,16 +54,16 @@ TEST(Encode, ATunnelsChecksumCoversTheIcrcInside) {
 
 // Options longer than IPv4 can say: what is given is kept, and nothing is read or written beside it.
 TEST(Encode, OptionsBeyondWhatTheHeaderLengthCanSay) {
-  for (const std::size_t bytes : {41U, 200U, 4000U}) {
+  for (const std::size_t byte_count : {41U, 200U, 4000U}) {
     HeaderValue ip = ipv4();
-    ip.set_tail(counting(bytes));
+    ip.set_tail(counting(byte_count));
     ip.set(*info<Ipv4>.find("header_length"), 15);
     Frame frame = Value<Ethernet>() / ip / Value<Udp>() / bth(0x04);
     frame.payload = {1, 2, 3, 4};
     const auto bytes = frame.encode();
-    ASSERT_EQ(bytes.size(), 14 + 20 + bytes + 8 + 12 + 4 + 4);
-    EXPECT_EQ(Bytes(bytes).subspan(34, bytes).back(), counting(bytes).back());
-    ip.set_tail(std::vector<std::uint8_t>(bytes, 1));
+    ASSERT_EQ(bytes.size(), 14 + 20 + byte_count + 8 + 12 + 4 + 4);
+    EXPECT_EQ(Bytes(bytes).subspan(34, byte_count).back(), counting(byte_count).back());
+    ip.set_tail(std::vector<std::uint8_t>(byte_count, 1));
     EXPECT_EQ(Ipv4::parts(ip.bytes()).count, Parts::capacity);
   }
 }
@@ -235,10 +235,10 @@ TEST(Segment, FromNothingToAMessageOfOnePacket) {
 }
 
 TEST(Segment, EveryKindOfMessage) {
-  auto names = [](std::uint8_t value, std::size_t bytes) {
+  auto names = [](std::uint8_t value, std::size_t byte_count) {
     Frame whole = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(value);
     for (const HeaderInfo* header : opcode(value).extension_headers()) whole /= HeaderValue(*header);
-    whole.payload = counting(bytes);
+    whole.payload = counting(byte_count);
     std::vector<std::string> all;
     for (const Sent& s : sent(segment(whole, 256))) all.push_back(s.name);
     return all;

@@ -61,13 +61,13 @@ CrcCheck check_mpa_crc(const HeaderStack& stack) {
   return {value == computed ? CrcCheck::Status::good : CrcCheck::Status::bad, value, computed};
 }
 
-std::uint64_t MarkerGrid::span(std::uint64_t position, std::uint64_t bytes) {
-  if (bytes == 0) return 0;
+std::uint64_t MarkerGrid::span(std::uint64_t position, std::uint64_t byte_count) {
+  if (byte_count == 0) return 0;
   // Before the byte that is the n-th of the interval's 508 there stand whole intervals and the marker itself.
   constexpr std::uint64_t room = mpa::marker_interval - mpa::marker_bytes;
   const std::uint64_t in_interval = position & (mpa::marker_interval - 1);
   const std::uint64_t before = in_interval < mpa::marker_bytes ? 0 : in_interval - mpa::marker_bytes;
-  const std::uint64_t last = before + bytes - 1;
+  const std::uint64_t last = before + byte_count - 1;
   return (last / room) * mpa::marker_interval + mpa::marker_bytes + last % room + 1 - in_interval;
 }
 
@@ -79,10 +79,10 @@ std::size_t remove_markers(Bytes bytes, std::uint64_t position, std::uint8_t* ou
       at += std::min<std::size_t>(mpa::marker_bytes - in_interval, bytes.size() - at);
       continue;
     }
-    const std::size_t bytes = std::min<std::size_t>(mpa::marker_interval - in_interval, bytes.size() - at);
-    std::memmove(out + left, bytes.data() + at, bytes);
-    left += bytes;
-    at += bytes;
+    const std::size_t byte_count = std::min<std::size_t>(mpa::marker_interval - in_interval, bytes.size() - at);
+    std::memmove(out + left, bytes.data() + at, byte_count);
+    left += byte_count;
+    at += byte_count;
   }
   return left;
 }
@@ -97,14 +97,14 @@ void MpaSender::append(std::vector<std::uint8_t>& stream, Bytes covered, Check c
     stream.insert(stream.end(), {0, 0, static_cast<std::uint8_t>(back >> 8), static_cast<std::uint8_t>(back)});
     position_ += mpa::marker_bytes;
   };
-  auto put = [&](Bytes bytes) {
-    while (!bytes.empty()) {
+  auto put = [&](Bytes rest) {
+    while (!rest.empty()) {
       marker();
-      const std::size_t room = modes_.markers ? MarkerGrid::to_next(position_) : bytes.size();
-      const Bytes piece = bytes.first(std::min(bytes.size(), room));
+      const std::size_t room = modes_.markers ? MarkerGrid::to_next(position_) : rest.size();
+      const Bytes piece = rest.first(std::min(rest.size(), room));
       stream.insert(stream.end(), piece.begin(), piece.end());
       position_ += piece.size();
-      bytes = bytes.subspan(piece.size());
+      rest = rest.subspan(piece.size());
     }
   };
   put(covered);

@@ -302,8 +302,8 @@ TEST(IserTest, ControlPduAndIscsi) {
 }
 
 TEST(SrpTest, InformationUnitsByTheirType) {
-  const auto unit = [](std::uint8_t type, std::size_t bytes) {
-    std::vector<std::uint8_t> bytes(bytes);
+  const auto unit = [](std::uint8_t type, std::size_t byte_count) {
+    std::vector<std::uint8_t> bytes(byte_count);
     bytes[0] = type;
     return Read(bytes, context_of(Upper::srp)).layers();
   };

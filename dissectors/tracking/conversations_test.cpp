@@ -245,9 +245,9 @@ class Wires {
     frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
     frame /= Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000);
     frame /= Value<Mad>();
-    const std::size_t bytes = Mad::size + message.bytes().size();
+    const std::size_t byte_count = Mad::size + message.bytes().size();
     frame /= message;
-    frame.payload.resize(Mad::whole - bytes);
+    frame.payload.resize(Mad::whole - byte_count);
     see(std::move(frame));
   }
   void connect() {

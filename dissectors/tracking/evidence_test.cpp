@@ -69,12 +69,12 @@ Frame mad(Frame frame, const std::vector<HeaderValue>& headers, ByteVector rest 
   frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
   frame /= Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000);
   frame /= Value<Mad>();
-  std::size_t bytes = Mad::size;
+  std::size_t byte_count = Mad::size;
   for (const HeaderValue& header : headers) {
-    bytes += header.bytes().size();
+    byte_count += header.bytes().size();
     frame /= header;
   }
-  rest.resize(Mad::whole - bytes);
+  rest.resize(Mad::whole - byte_count);
   frame.payload = std::move(rest);
   return frame;
 }
@@ -427,8 +427,8 @@ TEST(Memory, StaysBoundedUnderAMillionConnections) {
   Packet packet;
   std::mt19937_64 random(20260103);
   ByteVector asked = connect_request(4420).encode(), answered = connect_reply().encode();
-  const auto put = [](ByteVector& bytes, std::size_t at, unsigned bytes, std::uint64_t value) {
-    store_be(bytes.data() + at, bytes, value);
+  const auto put = [](ByteVector& bytes, std::size_t at, unsigned byte_count, std::uint64_t value) {
+    store_be(bytes.data() + at, byte_count, value);
   };
   const auto offset = [](const ByteVector& bytes, const HeaderInfo& header, std::string_view field) {
     const HeaderStack stack = decode(bytes);

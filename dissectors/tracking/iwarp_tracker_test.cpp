@@ -1203,7 +1203,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
   for (int round = 0; round < 20; ++round) {
     std::vector<Kept> some;
     std::vector<std::pair<std::size_t, Kept>> pending;
-    std::uint64_t injected = 0, bytes = 0;
+    std::uint64_t injected = 0, resent_bytes = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       some.push_back(all[i]);
       std::erase_if(pending, [&](auto& p) {
@@ -1224,7 +1224,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
       again.bytes[19] ^= 0x01;
       pending.emplace_back(i + 1 + random() % 8, again);
       ++injected;
-      bytes += bytes.size() - ethernet - ip - tcp;
+      resent_bytes += bytes.size() - ethernet - ip - tcp;
     }
     const Told told = told_of(some);
     std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0, in_rounds = 0;
@@ -1240,7 +1240,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
     }
     ASSERT_GT(injected, 0U);
     ASSERT_EQ(retransmitted_packets, injected) << round;
-    ASSERT_EQ(retransmitted_bytes, bytes) << round;
+    ASSERT_EQ(retransmitted_bytes, resent_bytes) << round;
     ASSERT_EQ(in_rounds, injected) << round;
     auto trouble = told.trouble();
     for (const char* expected : {"stall", "tcp_retransmission", "lost_in_network"}) trouble.erase(expected);

@@ -51,17 +51,17 @@ bool strictly_plausible(const std::uint8_t* fpdu) {
 
 }  // namespace
 
-std::uint8_t* Scratch::take(std::size_t bytes) {
-  while (used_block_ < blocks_.size() && blocks_[used_block_].size - used_bytes_ < bytes) {
+std::uint8_t* Scratch::take(std::size_t byte_count) {
+  while (used_block_ < blocks_.size() && blocks_[used_block_].size - used_bytes_ < byte_count) {
     ++used_block_;
     used_bytes_ = 0;
   }
   if (used_block_ == blocks_.size()) {
-    const std::size_t size = std::max(bytes, block_bytes);
+    const std::size_t size = std::max(byte_count, block_bytes);
     blocks_.push_back({std::make_unique_for_overwrite<std::uint8_t[]>(size), size});
   }
   std::uint8_t* bytes = blocks_[used_block_].bytes.get() + used_bytes_;
-  used_bytes_ += bytes;
+  used_bytes_ += byte_count;
   return bytes;
 }
 
@@ -77,21 +77,21 @@ struct MpaStream::Context {
 };
 
 // The first `bytes` of an FPDU, markers left out; false when they are not all there.
-bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t bytes, std::uint8_t* out) const {
-  const std::uint64_t raw = span(at, bytes);
+bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t byte_count, std::uint8_t* out) const {
+  const std::uint64_t raw = span(at, byte_count);
   if (bytes.size() < raw) return false;
   if (!markers) {
-    std::memcpy(out, bytes.data(), bytes);
+    std::memcpy(out, bytes.data(), byte_count);
     return true;
   }
   std::array<std::uint8_t, strict_bytes + 2 * mpa::marker_bytes> gathered;
   remove_markers(bytes.first(raw), at - origin, gathered.data());
-  std::memcpy(out, gathered.data(), bytes);
+  std::memcpy(out, gathered.data(), byte_count);
   return true;
 }
 
-std::uint64_t MpaStream::Layout::span(std::uint64_t at, std::uint32_t bytes) const {
-  return markers ? MarkerGrid::span(at - origin, bytes) : bytes;
+std::uint64_t MpaStream::Layout::span(std::uint64_t at, std::uint32_t byte_count) const {
+  return markers ? MarkerGrid::span(at - origin, byte_count) : byte_count;
 }
 
 void MpaStream::start(bool known_start) {
@@ -206,14 +206,14 @@ std::size_t MpaStream::begin(Context& c, std::uint64_t at, Bytes bytes, bool sta
   }
   const std::uint32_t private_data = View<MpaFrame>(bytes.data()).get<"private_data_length">();
   const bool whole = private_data <= mpa::max_private_data;
-  const std::uint32_t bytes = MpaFrame::size + (whole ? private_data : 0);
-  if (bytes.size() < bytes) {
-    want_ = at + bytes;
+  const std::uint32_t byte_count = MpaFrame::size + (whole ? private_data : 0);
+  if (bytes.size() < byte_count) {
+    want_ = at + byte_count;
     return 0;
   }
-  begin_fpdus(c, at, bytes.first(bytes), at + bytes, stable);
+  begin_fpdus(c, at, bytes.first(byte_count), at + byte_count, stable);
   if (!whole) end();
-  return bytes;
+  return byte_count;
 }
 
 void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint64_t end_at, bool stable) {
@@ -236,9 +236,9 @@ void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint
 MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, const Layout& layout) {
   FramingResult verdict;
   verdict.layout = layout;
-  const auto more = [&](std::uint64_t bytes) {
+  const auto more = [&](std::uint64_t byte_count) {
     verdict.kind = FramingResult::Kind::more;
-    verdict.end = at + bytes;
+    verdict.end = at + byte_count;
     return verdict;
   };
   std::uint8_t header[strict_bytes];
@@ -308,9 +308,9 @@ MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   const Bytes behind = bytes.subspan(first.end - at);
   if (!first.proven) {
     // Without CRCs: the header behind it has to look right too.
-    const std::uint64_t bytes = first.layout.span(first.end, strict_bytes);
+    const std::uint64_t byte_count = first.layout.span(first.end, strict_bytes);
     FramingResult second = one(first.end, behind, first.layout);
-    if (behind.size() < bytes && second.kind == FramingResult::Kind::more) return second;
+    if (behind.size() < byte_count && second.kind == FramingResult::Kind::more) return second;
     return second.kind == FramingResult::Kind::no ? second : first;
   }
   const FramingResult second = one(first.end, behind, known_use || first.layout.markers, first.layout);
@@ -455,17 +455,17 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
     want_ = at + raw;
     return 0;
   }
-  const Bytes bytes = bytes.first(raw);
+  const Bytes byte_count = bytes.first(raw);
   const bool judge = c.verify && modes.crc != Use::off;
-  const std::uint32_t computed = judge ? compute_mpa_crc(bytes.first(raw - mpa::crc_bytes)) : 0;
-  const bool bad = judge && modes.crc == Use::on && load_be<4>(bytes.data() + raw - mpa::crc_bytes) != computed;
+  const std::uint32_t computed = judge ? compute_mpa_crc(byte_count.first(raw - mpa::crc_bytes)) : 0;
+  const bool bad = judge && modes.crc == Use::on && load_be<4>(byte_count.data() + raw - mpa::crc_bytes) != computed;
   const std::uint64_t next_head = at + raw + layout.span(at + raw, plausible_bytes);
   const bool next_here = layout.head(at + raw, bytes.subspan(raw), plausible_bytes, header);
   if (bad && !next_here && next_head <= segment_to_) {
     want_ = next_head;  // it has come, but is not in `bytes` yet
     return 0;
   }
-  emit(c, at, bytes, whole, layout, stable, computed);
+  emit(c, at, byte_count, whole, layout, stable, computed);
   // A length that was changed on the way leads astray: FPDUs may lie inside of what it claims.
   if (bad && next_here && !plausible(header)) {
     c.events.note("MPA framing lost: no FPDU begins where one should");

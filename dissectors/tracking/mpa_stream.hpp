@@ -16,7 +16,7 @@ class Scratch {
  public:
   void reset();
   /// `bytes` that stay where they are until reset().
-  std::uint8_t* take(std::size_t bytes);
+  std::uint8_t* take(std::size_t byte_count);
 
  private:
   static constexpr std::size_t block_bytes = 128 << 10;  // an FPDU has less than 66,000
@@ -89,8 +89,8 @@ class MpaStream {
     bool markers = false;
     std::uint64_t origin = 0;  // an offset at which a marker begins
     /// Bytes of the stream that the first `bytes` of an FPDU at `at` take.
-    [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t bytes) const;
-    bool head(std::uint64_t at, Bytes bytes, std::uint32_t bytes, std::uint8_t* out) const;
+    [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t byte_count) const;
+    bool head(std::uint64_t at, Bytes bytes, std::uint32_t byte_count, std::uint8_t* out) const;
   };
   struct FramingResult {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;

@@ -34,12 +34,12 @@ class Wires {
     frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
     frame /= Value<Deth>().set<"src_qp">(1);
     frame /= Value<Mad>().set<"method">(method).set<"transaction_id">(transaction).set<"status">(status);
-    std::size_t bytes = Mad::size;
+    std::size_t total_bytes = Mad::size;
     for (const HeaderValue& header : headers) {
-      bytes += header.bytes().size();
+      total_bytes += header.bytes().size();
       frame /= header;
     }
-    frame.payload.resize(Mad::whole - bytes);
+    frame.payload.resize(Mad::whole - total_bytes);
     const auto bytes = frame.encode();
     packet_.number = ++frames_;
     packet_.time_ns = static_cast<std::int64_t>(frames_) * 1000;

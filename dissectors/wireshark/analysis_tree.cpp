@@ -10,7 +10,7 @@
 namespace rdmawire::wireshark {
 namespace {
 
-constexpr const char* name(End end) { return end == End::a ? "a" : "b"; }
+constexpr const char* name(Side end) { return end == Side::a ? "a" : "b"; }
 constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
 
 /// A subtree of generated items, which have no bytes of the frame.
@@ -208,7 +208,7 @@ void add_typed(const Branch& tree, const Event& event) {
 void add_notification(const Branch& tree, packet_info* pinfo, const FrameFacts& facts) {
   const NotificationFacts& found = *facts.notification;
   if (facts.connection) {
-    const End slowed = tracking::other(facts.note->end);
+    const Side slowed = tracking::other(facts.note->end);
     tree.text(Own::cnp_flow, wmem_strdup_printf(pinfo->pool, "%s to %s", end_text(pinfo, *facts.connection, slowed),
                                                 end_text(pinfo, *facts.connection, facts.note->end)));
   }
@@ -260,7 +260,7 @@ void append_summary(proto_item* item, const FrameFacts& facts) {
                          name(facts.note->end), name(tracking::other(facts.note->end)));
 }
 
-const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, End end) {
+const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, Side end) {
   const tracking::ConnectionEnd& one = connection.ends[index(end)];
   static std::string text;
   text.clear();

@@ -34,7 +34,7 @@ class EventCollector final : public tracking::Sink {
     if (of != frame) return;
     char text[200];
     std::snprintf(text, sizeof text, " %llu %c %u %u %d %llu %u %u %s %u %u ",
-                  static_cast<unsigned long long>(n.connection), n.end == tracking::End::a ? 'a' : 'b', n.relative_psn,
+                  static_cast<unsigned long long>(n.connection), n.end == tracking::Side::a ? 'a' : 'b', n.relative_psn,
                   n.outstanding, n.again ? 1 : 0, static_cast<unsigned long long>(n.related_frame),
                   n.outstanding_bytes, n.acknowledged, to_string(n.answered).data(), n.reads,
                   static_cast<unsigned>(n.read_limit));

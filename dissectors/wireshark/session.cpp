@@ -15,11 +15,11 @@ namespace {
 /// Of one requester, where nothing is asked for again.
 constexpr std::size_t remembered_messages = std::size_t{1} << 16;
 
-constexpr std::uint64_t key_of(std::uint64_t connection, End requester) {
+constexpr std::uint64_t key_of(std::uint64_t connection, Side requester) {
   return connection * 2 + static_cast<unsigned>(requester);
 }
 
-constexpr End other_if(End end, bool swap) { return swap ? tracking::other(end) : end; }
+constexpr Side other_if(Side end, bool swap) { return swap ? tracking::other(end) : end; }
 
 tracking::TrackerOptions tracker_options(const SessionOptions& options) {
   tracking::TrackerOptions result;
@@ -299,7 +299,7 @@ void Session::keep_stream_segments() {
   }
 }
 
-Session::Requests& Session::requests_of(std::uint64_t connection, End requester) {
+Session::Requests& Session::requests_of(std::uint64_t connection, Side requester) {
   const std::uint64_t key = key_of(connection, requester);
   if (!last_requests_ || last_requests_key_ != key) {
     last_requests_ = &requests_[key];
@@ -308,7 +308,7 @@ Session::Requests& Session::requests_of(std::uint64_t connection, End requester)
   return *last_requests_;
 }
 
-const Session::Requests* Session::find_requests(std::uint64_t connection, End requester) const {
+const Session::Requests* Session::find_requests(std::uint64_t connection, Side requester) const {
   const auto found = requests_.find(key_of(connection, requester));
   return found == requests_.end() ? nullptr : &found->second;
 }
@@ -550,7 +550,7 @@ void Session::round_of(std::uint64_t frame, const Row& row, FrameFacts& facts) c
 void Session::congestion_of(std::uint64_t frame, const Row& row, FrameFacts& facts) const {
   const auto before = [](const auto& one, std::uint64_t other) { return one.first < other; };
   // Who notifies speaks to the sender of what was marked.
-  const End sender = row.notifies ? tracking::other(facts.note->end) : facts.note->end;
+  const Side sender = row.notifies ? tracking::other(facts.note->end) : facts.note->end;
   const Requests* requests = find_requests(facts.note->connection, sender);
   if (!requests) return;
   const auto &marks = requests->marks, &notifications = requests->notifications;
@@ -620,7 +620,7 @@ void Session::merged(const Connection& connection, std::uint64_t id) {
   note_connection(connection);
   // The half that had given up is the connection's second one: tracking joins it to the first.
   renamed_[id] = {connection.id, true};
-  for (const End end : {End::a, End::b}) {
+  for (const Side end : {Side::a, Side::b}) {
     const auto half = requests_.find(key_of(id, end));
     if (half == requests_.end()) continue;
     Requests &from = half->second, &into = requests_of(connection.id, tracking::other(end));
@@ -668,12 +668,12 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   newest[note.message - 1] = static_cast<std::uint32_t>(frame);
 }
 
-void Session::transport(const Connection& connection, End from, const tracking::TransportPacket& t,
+void Session::transport(const Connection& connection, Side from, const tracking::TransportPacket& t,
                         const tracking::NegotiatedParameters* agreement) {
   if (monitors_) monitors_->transport(connection, from, t, agreement);
 }
 
-void Session::stream(const Connection& connection, End from, const Packet& packet) {
+void Session::stream(const Connection& connection, Side from, const Packet& packet) {
   if (monitors_) monitors_->stream(connection, from, packet);
 }
 

@@ -22,7 +22,7 @@
 namespace rdmawire::wireshark {
 
 using tracking::Connection;
-using tracking::End;
+using tracking::Side;
 using tracking::Event;
 using tracking::Message;
 using tracking::Packet;
@@ -89,7 +89,7 @@ struct MessageFacts {
   std::uint64_t size = 0, remote_address = 0;
   std::uint32_t connection = 0, number = 0, key = 0, first_psn = 0, last_psn = 0, packets = 0, repeated_packets = 0;
   std::uint32_t first_frame = 0, last_frame = 0, first_response_frame = 0, answer_frame = 0;
-  End end = End::a;
+  Side end = Side::a;
   tracking::MessageKind kind = tracking::MessageKind::send;
   tracking::Outcome outcome = tracking::Outcome::completed;
   bool has_remote = false;
@@ -190,9 +190,9 @@ class Session final : public tracking::Sink {
   void connection(const Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const Connection& connection, std::uint64_t id) override;
   void packet(const Connection& connection, std::uint64_t frame, const PacketNote& note) override;
-  void transport(const Connection& connection, End from, const tracking::TransportPacket& t,
+  void transport(const Connection& connection, Side from, const tracking::TransportPacket& t,
                  const tracking::NegotiatedParameters* agreement) override;
-  void stream(const Connection& connection, End from, const Packet& packet) override;
+  void stream(const Connection& connection, Side from, const Packet& packet) override;
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
@@ -212,7 +212,7 @@ class Session final : public tracking::Sink {
     bool has_note : 1 = false, has_credits : 1 = false, again : 1 = false, iwarp : 1 = false, happened : 1 = false,
                     notifies : 1 = false, marked : 1 = false;
     tracking::Answered answered = tracking::Answered::nothing;
-    End end = End::a, requester = End::a;
+    Side end = Side::a, requester = Side::a;
   };
   /// A packet's part of a message that has several.
   struct Segment {
@@ -224,7 +224,7 @@ class Session final : public tracking::Sink {
   /// How its segments make a message.
   struct Arrangement {
     std::uint64_t connection = 0, message = 0;
-    End requester = End::a;
+    Side requester = Side::a;
     std::uint32_t newest = 0;          ///< the segment that came last when this was found
     std::vector<std::uint32_t> order;  ///< one frame for each PSN, in the message's order
     std::uint32_t whole_in = 0;        ///< the frame that made it whole; 0: it is not
@@ -298,8 +298,8 @@ class Session final : public tracking::Sink {
   void keep_stream_segments();
   void forget();
   [[nodiscard]] const Arrangement* arranged(std::uint64_t frame) const;
-  Requests& requests_of(std::uint64_t connection, End requester);
-  [[nodiscard]] const Requests* find_requests(std::uint64_t connection, End requester) const;
+  Requests& requests_of(std::uint64_t connection, Side requester);
+  [[nodiscard]] const Requests* find_requests(std::uint64_t connection, Side requester) const;
   void note_connection(const Connection& connection);
   void link_violations();
   void clear_packet(Packet& packet, const Frame& frame) const;

@@ -32,7 +32,7 @@ std::optional<Between> between(const FrameFacts& facts) {
 // ------------------------------------------------------------------------------------- conversations and endpoints
 
 /// An end of a connection as an address that is a text: tshark's tables leave out ports that are not TCP's or UDP's.
-address end_of(packet_info* pinfo, const FrameFacts& facts, End end) {
+address end_of(packet_info* pinfo, const FrameFacts& facts, Side end) {
   address result;
   const char* text = end_text(pinfo, *facts.connection, end);
   set_address(&result, AT_STRINGZ, static_cast<int>(std::strlen(text)) + 1, text);

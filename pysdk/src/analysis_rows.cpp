@@ -18,11 +18,11 @@ namespace rdmawire::python {
 namespace {
 
 using tracking::Connection;
-using tracking::End;
+using tracking::Side;
 using tracking::Event;
 using tracking::Message;
 
-std::string_view name_of(End end) { return end == End::a ? "a" : "b"; }
+std::string_view name_of(Side end) { return end == Side::a ? "a" : "b"; }
 /// The cause of an event that has this NAK's code is called as the NAK is.
 std::string_view name_of_nak(std::size_t code) {
   return to_string(static_cast<tracking::Cause>(static_cast<std::size_t>(tracking::Cause::psn_sequence_error) + code));
@@ -49,7 +49,7 @@ std::shared_ptr<const Words> words_of_enumeration(std::size_t most = 256) {
 
 /// What the columns of text can be, where that is a closed set.
 struct Vocabulary {
-  std::shared_ptr<const Words> ends = words_of([](std::size_t i) { return name_of(static_cast<End>(i)); }, 2);
+  std::shared_ptr<const Words> ends = words_of([](std::size_t i) { return name_of(static_cast<Side>(i)); }, 2);
   std::shared_ptr<const Words> wires = words_of([](std::size_t i) { return name_of(static_cast<Wire>(i)); });
   std::shared_ptr<const Words> naks = words_of(name_of_nak, nak_codes);
   std::shared_ptr<const Words> messages = words_of_enumeration<tracking::MessageKind>();
@@ -218,7 +218,7 @@ void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
   to.count("connection", c.id);
   to.word("service", v.services, to_string(c.service));
   to.word("wire", v.wires, name_of(c.wire));
-  for (const End end : {End::a, End::b}) {
+  for (const Side end : {Side::a, Side::b}) {
     const std::string prefix = std::string(name_of(end)) + "_";
     to.address(prefix + "address", c.at(end).address);
     to.number_if(prefix + "qp", u32, c.at(end).qp_known, c.at(end).qp);
@@ -237,8 +237,8 @@ void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
   to.frame_if("closed_frame", c.closed_frame);
   to.nanoseconds_if("open_ns", c.opened_frame != 0, c.open_duration);
   to.flag("replaced", c.replaced);
-  sent_cells(to, "sent_a_", c.by(End::a));
-  sent_cells(to, "sent_b_", c.by(End::b));
+  sent_cells(to, "sent_a_", c.by(Side::a));
+  sent_cells(to, "sent_b_", c.by(Side::b));
   to.frame_if("formerly", formerly);
 }
 

@@ -21,9 +21,9 @@ bool is_regular(const std::string& path) {
 }
 
 /// Bytes of a Python object, which are let go wherever the last reader goes.
-std::shared_ptr<void> hold(const py::object& object, Bytes& bytes) {
+std::shared_ptr<void> hold(const py::object& object, Bytes& raw) {
   auto* const held = new ByteVector(object);
-  bytes = held->bytes();
+  raw = held->bytes();
   return {held, [](ByteVector* gone) {
             if (Py_IsInitialized() == 0) return;
             const py::gil_scoped_acquire lock;
@@ -42,12 +42,12 @@ class PacketRows final : public Rows {
         reader_(std::move(reader)),
         dissector_(options.dissector) {}
 
-  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t bytes) override {
+  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t raw) override {
     const std::size_t begin = batch.rows(), memory = batch.memory();
     for (std::size_t looked = 1; !over_ && batch.rows() - begin < most; ++looked) {
       if (looked % 1024 == 1) {
         if (source_->closed()) return stop(source_->closed_sentence());
-        if (batch.memory() - memory > bytes) break;
+        if (batch.memory() - memory > raw) break;
         if (looked % 65536 == 1 && keep_going && !keep_going()) over_ = true;
       }
       const captures::Next next = reader_.next(record_);
@@ -105,13 +105,13 @@ class PacketTable final : public TableSource {
 
 }  // namespace
 
-std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, const py::object& bytes) {
+std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, const py::object& raw) {
   std::shared_ptr<CaptureSource> source;
-  if (bytes.is_none()) {
+  if (raw.is_none()) {
     source = std::make_shared<CaptureSource>(path, nullptr, Bytes{});
   } else {
     Bytes bytes;
-    auto memory = hold(bytes, bytes);
+    auto memory = hold(raw, bytes);
     source = std::make_shared<CaptureSource>(path, std::move(memory), bytes);
   }
   // What is no capture says so at once.
@@ -128,8 +128,8 @@ std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, cons
   return source;
 }
 
-CaptureSource::CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes bytes)
-    : path_(std::move(path)), memory_(std::move(memory)), bytes_(bytes), again_(memory_ || is_regular(path_)) {
+CaptureSource::CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes raw)
+    : path_(std::move(path)), memory_(std::move(memory)), bytes_(raw), again_(memory_ || is_regular(path_)) {
   name_ = path_ == "-" ? "standard input" : path_;
 }
 

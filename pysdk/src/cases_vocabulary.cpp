@@ -36,17 +36,17 @@ auto with(const std::shared_ptr<BenchHandle>& handle, const Work& work) {
 
 /// A frame as it stands.
 Stimulus raw(const py::object& frame, const std::string& words) {
-  const ByteVector bytes(frame);
+  const ByteVector raw(frame);
   Frame made;
-  made.payload.assign(bytes.bytes().begin(), bytes.bytes().end());
+  made.payload.assign(raw.bytes().begin(), raw.bytes().end());
   made.pad.emplace();
   if (!words.empty()) return {std::move(made), words};
-  const HeaderStack stack = decode(bytes.bytes());
+  const HeaderStack stack = decode(raw.bytes());
   const auto bth = stack.get<Bth>();
   const Opcode* op = bth ? &rdmawire::opcode(bth->get<"opcode">()) : nullptr;
   return {std::move(made), op && op->known ? fmt::format("{}, PSN {} as it stands, {} bytes", op->name,
-                                                         bth->get<"psn">(), bytes.bytes().size())
-                                           : fmt::format("a frame of {} bytes", bytes.bytes().size())};
+                                                         bth->get<"psn">(), raw.bytes().size())
+                                           : fmt::format("a frame of {} bytes", raw.bytes().size())};
 }
 
 /// What the device sent, for Python.
@@ -181,9 +181,9 @@ void bind_stimulus(py::module_& module) {
       .def(
           "damaged",
           [](const Stimulus& self, const py::function& change, const std::string& words) {
-            const py::bytearray bytes(reinterpret_cast<const char*>(self.bytes().data()), self.bytes().size());
-            const py::object given = change(bytes);
-            const std::string made = bytes_of(given.is_none() ? py::object(bytes) : given);
+            const py::bytearray raw(reinterpret_cast<const char*>(self.bytes().data()), self.bytes().size());
+            const py::object given = change(raw);
+            const std::string made = bytes_of(given.is_none() ? py::object(raw) : given);
             return self.damaged([made](std::vector<std::uint8_t>& bytes) { bytes.assign(made.begin(), made.end()); },
                                 words);
           },
@@ -328,9 +328,9 @@ void bind_pair(py::module_& module) {
         name,
         [operation, at_position = position_from(position)](const Pair& self, std::int32_t at,
                                                            const py::object& payload) {
-          const std::string bytes = payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
+          const std::string raw = payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
           return self.with([&](Connected& qp, Bench&) {
-            return qp.request(operation, at_position, psn(at), Operands{.payload = bytes});
+            return qp.request(operation, at_position, psn(at), Operands{.payload = raw});
           });
         },
         py::arg("psn"), py::arg("payload") = py::none(), doc);
@@ -378,8 +378,8 @@ void bind_pair(py::module_& module) {
   c.def(
       "datagram",
       [](const Pair& self, std::int32_t at, std::uint32_t qkey, const py::object& payload) {
-        const std::string bytes = payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
-        return self.with([&](Connected& qp, Bench&) { return qp.datagram(psn(at), qkey, bytes); });
+        const std::string raw = payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
+        return self.with([&](Connected& qp, Bench&) { return qp.datagram(psn(at), qkey, raw); });
       },
       py::arg("psn"), py::arg("qkey"), py::arg("payload") = py::none(), "A datagram to the device's queue pair.");
   c.def(
@@ -406,9 +406,9 @@ void bind_pair(py::module_& module) {
   c.def(
       "read_response",
       [](const Pair& self, const std::string& position, std::int32_t at, std::uint32_t msn, const py::object& payload) {
-        const std::string bytes = bytes_of(payload);
+        const std::string raw = bytes_of(payload);
         const Position where = position_from(position);
-        return self.with([&](Connected& qp, Bench&) { return qp.read_response(where, psn(at), msn, bytes); });
+        return self.with([&](Connected& qp, Bench&) { return qp.read_response(where, psn(at), msn, raw); });
       },
       py::arg("position"), py::arg("psn"), py::arg("msn"), py::arg("payload"), "The tester's RDMA READ Response.");
   c.def(

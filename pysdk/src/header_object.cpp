@@ -53,9 +53,9 @@ void destroy(PyObject* self) {
 std::vector<std::uint8_t> encoded(const HeaderValue& value) {
   Frame alone;
   alone /= value;
-  std::vector<std::uint8_t> bytes = alone.encode();
-  bytes.resize(bytes_in_packet(value));
-  return bytes;
+  std::vector<std::uint8_t> raw = alone.encode();
+  raw.resize(bytes_in_packet(value));
+  return raw;
 }
 
 PyObject* get_field(PyObject* self, void* closure) {
@@ -207,9 +207,9 @@ PyObject* restore(PyObject* type, PyObject* state) {
   return guard([&] {
     const HeaderInfo& header = *class_of(reinterpret_cast<PyTypeObject*>(type)).attributes.front().header;
     const auto parts = py::reinterpret_borrow<py::tuple>(state);
-    const ByteVector bytes(parts[0]);
+    const ByteVector raw(parts[0]);
     const auto given = parts[1].cast<std::string>();
-    const Bytes bytes = bytes.bytes();
+    const Bytes bytes = raw.bytes();
     if (bytes.size() < header.size || given.size() != header.fields.size())
       raise(ErrorClass::usage, fmt::format("no {} was pickled as {} bytes", type_name(header), bytes.size()));
     HeaderValue value(header);
@@ -357,8 +357,8 @@ HeaderValue value_of(HeaderObject* header) {
 
 std::vector<std::uint8_t> bytes_of(HeaderObject* header) {
   if (!header->frame) return encoded(*header->value);
-  const Bytes bytes = header->frame->data.layer(header->index);
-  return {bytes.begin(), bytes.end()};
+  const Bytes raw = header->frame->data.layer(header->index);
+  return {raw.begin(), raw.end()};
 }
 
 }  // namespace rdmawire::python

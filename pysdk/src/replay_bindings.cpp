@@ -368,7 +368,7 @@ py::dict play_reactively(const std::string& capture, const std::shared_ptr<Share
                          std::uint64_t seed, const std::string& output, double retry_after, double step_timeout) {
   namespace reactive = replay::reactive;
   reactive::ExchangeOptions which{.connection = connection};
-  if (!side.empty()) which.side = side == "a" ? tracking::End::a : tracking::End::b;
+  if (!side.empty()) which.side = side == "a" ? tracking::Side::a : tracking::Side::b;
   auto program = replay::FaultProgram::compile(faults);
   if (!program) raise(ErrorClass::usage, "faults: " + replay::to_string(program.error(), faults));
   const auto target = device->use();

@@ -439,10 +439,10 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
         const auto size = static_cast<std::uint32_t>(frame.size());  // an earlier rule may have cut it
         region.length = region.offset >= size ? 0 : std::min(region.length, size - region.offset);
         if (action.bits > 0 && region.length > 0) {
-          std::vector<std::uint8_t>& bytes = change();
+          std::vector<std::uint8_t>& raw = change();
           const auto chosen = choose(action.bits, std::uint64_t{region.length} * 8, s.randoms[i]);
           for (const std::uint64_t bit : chosen)
-            bytes[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
+            raw[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
           what = fmt::format("{} random bits of the {} turned over", chosen.size(), name_of(action.region));
         } else if (action.bits == 0 && action.byte < region.length) {
           change()[region.offset + action.byte] ^= action.mask;

@@ -22,21 +22,21 @@ constexpr std::uint8_t on_link = 255;
 
 bool is_group(MacAddress mac) { return mac >> 40 & 1; }
 bool is_unspecified(const IpAddress& address) {
-  return std::all_of(address.bytes.begin(), address.bytes.end(), [](std::uint8_t byte) { return byte == 0; });
+  return std::all_of(address.storage.begin(), address.storage.end(), [](std::uint8_t byte) { return byte == 0; });
 }
-std::uint32_t number_of(const IpAddress& v4) { return static_cast<std::uint32_t>(load_be<4>(v4.bytes.data())); }
+std::uint32_t number_of(const IpAddress& v4) { return static_cast<std::uint32_t>(load_be<4>(v4.storage.data())); }
 
 // RFC 4291, 2.7.1
 IpAddress solicited_node(const IpAddress& target) {
   IpAddress group{true, {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0xff}};
-  std::copy(target.bytes.begin() + 13, target.bytes.end(), group.bytes.begin() + 13);
+  std::copy(target.storage.begin() + 13, target.storage.end(), group.storage.begin() + 13);
   return group;
 }
 const IpAddress all_nodes{true, {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01}};
 // RFC 2464, 7
-MacAddress mac_of_group(const IpAddress& group) { return 0x333300000000 | load_be<4>(group.bytes.data() + 12); }
-bool is_group(const IpAddress& v6) { return v6.bytes[0] == 0xff; }
-bool is_link_local(const IpAddress& v6) { return v6.bytes[0] == 0xfe && (v6.bytes[1] & 0xc0) == 0x80; }
+MacAddress mac_of_group(const IpAddress& group) { return 0x333300000000 | load_be<4>(group.storage.data() + 12); }
+bool is_group(const IpAddress& v6) { return v6.storage[0] == 0xff; }
+bool is_link_local(const IpAddress& v6) { return v6.storage[0] == 0xfe && (v6.storage[1] & 0xc0) == 0x80; }
 
 // An answer goes the way that the question came: with its VLAN tags.
 Frame link_header(MacAddress to, MacAddress from, const HeaderStack* question) {
@@ -119,24 +119,24 @@ bool checksum_holds(const HeaderStack& stack, const Layer& message, bool v6) {
 
 IpAddress IpAddress::v4(std::uint32_t address) {
   IpAddress made;
-  store_be(made.bytes.data(), 4, address);
+  store_be(made.storage.data(), 4, address);
   return made;
 }
 IpAddress IpAddress::of_v6(Bytes sixteen) {
   IpAddress made{true, {}};
-  std::copy_n(sixteen.begin(), 16, made.bytes.begin());
+  std::copy_n(sixteen.begin(), 16, made.storage.begin());
   return made;
 }
 std::optional<IpAddress> IpAddress::parse(const std::string& text) {
   IpAddress made;
-  if (inet_pton(AF_INET, text.c_str(), made.bytes.data()) == 1) return made;
+  if (inet_pton(AF_INET, text.c_str(), made.storage.data()) == 1) return made;
   made.v6 = true;
-  if (inet_pton(AF_INET6, text.c_str(), made.bytes.data()) == 1) return made;
+  if (inet_pton(AF_INET6, text.c_str(), made.storage.data()) == 1) return made;
   return std::nullopt;
 }
 std::string to_string(const IpAddress& address) {
   char text[INET6_ADDRSTRLEN];
-  return inet_ntop(address.v6 ? AF_INET6 : AF_INET, address.bytes.data(), text, sizeof text);
+  return inet_ntop(address.v6 ? AF_INET6 : AF_INET, address.storage.data(), text, sizeof text);
 }
 std::string mac_text(MacAddress mac) {
   std::string text;
@@ -146,9 +146,9 @@ std::string mac_text(MacAddress mac) {
 }
 IpAddress link_local(MacAddress mac) {
   IpAddress address{true, {0xfe, 0x80}};
-  store_be(address.bytes.data() + 8, 3, mac >> 24 ^ 0x020000);
-  store_be(address.bytes.data() + 11, 2, 0xfffe);
-  store_be(address.bytes.data() + 13, 3, mac & 0xffffff);
+  store_be(address.storage.data() + 8, 3, mac >> 24 ^ 0x020000);
+  store_be(address.storage.data() + 11, 2, 0xfffe);
+  store_be(address.storage.data() + 13, 3, mac & 0xffffff);
   return address;
 }
 

@@ -21,13 +21,13 @@ using MacAddress = std::uint64_t;  ///< 48 bits, the first byte highest
 /// An IPv4 or IPv6 address.
 struct IpAddress {
   bool v6 = false;
-  std::array<std::uint8_t, 16> bytes{};  ///< IPv4: the first four
+  std::array<std::uint8_t, 16> storage{};  ///< IPv4: the first four
 
   static IpAddress v4(std::uint32_t address);
   static IpAddress of_v6(Bytes sixteen);
   /// Of "10.0.0.2", "fd00::2"; nothing when it is neither.
   static std::optional<IpAddress> parse(const std::string& text);
-  [[nodiscard]] Bytes bytes() const { return Bytes(bytes).first(v6 ? 16 : 4); }
+  [[nodiscard]] Bytes bytes() const { return Bytes(storage).first(v6 ? 16 : 4); }
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
 };
 std::string to_string(const IpAddress& address);

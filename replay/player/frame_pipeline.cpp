@@ -16,13 +16,13 @@ namespace rdmawire::replay {
 
 Sides::Sides(const FlowMap& map) {
   for (const MappedConnection& c : map.connections)
-    for (const End end : {End::a, End::b}) {
+    for (const Side end : {Side::a, Side::b}) {
       if (c.at(end).mac.captured) macs_.try_emplace(*c.at(end).mac.captured, end);
       if (c.at(end).address.captured) addresses_.try_emplace(*c.at(end).address.captured, end);
     }
 }
 
-std::optional<End> Sides::of(const HeaderStack& stack) const {
+std::optional<Side> Sides::of(const HeaderStack& stack) const {
   if (const auto ports = tracking::ports_of(stack))
     if (const auto found = addresses_.find(ports->from); found != addresses_.end()) return found->second;
   if (const auto ethernet = stack.get<Ethernet>())
@@ -299,10 +299,10 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   slot.bytes.resize(rewritten.frame.size());
   slot.connection = rewritten.connection;
   slot.from = rewritten.from;
-  const std::optional<End> side = rewritten.connection != Rewritten::none ? std::optional(rewritten.from)
+  const std::optional<Side> side = rewritten.connection != Rewritten::none ? std::optional(rewritten.from)
                                   : needs_sides()                         ? sides_.of(packet_.stack)
                                                                           : std::nullopt;
-  slot.from = side.value_or(End::a);
+  slot.from = side.value_or(Side::a);
   slot.lane = 0;
   if (wires_.size() > 1 && options_.lanes == PlayerOptions::Lanes::by_end) {
     if (!side) return skip(Skip::lane, who_sent()), false;
@@ -349,7 +349,7 @@ void FramePipeline::take(const FaultOutcome& outcome) {
     slot->lane =
         wires_.size() > 1 ? std::min<std::uint32_t>(leaving.side, static_cast<std::uint32_t>(wires_.size()) - 1) : 0;
     slot->connection = known == engine_slots_.end() ? Rewritten::none : known->second.connection;
-    slot->from = known == engine_slots_.end() ? End::a : known->second.from;
+    slot->from = known == engine_slots_.end() ? Side::a : known->second.from;
     slot->number = known == engine_slots_.end() ? 0 : known->second.number;
     delayed_.push(std::move(slot));
   }

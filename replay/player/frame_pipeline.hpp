@@ -22,7 +22,7 @@ struct Slot {
   std::uint64_t number = 0;
   std::uint32_t lane = 0;
   std::uint32_t connection = Rewritten::none;
-  End from = End::a;
+  Side from = Side::a;
 };
 
 /// What a feeder has counted so far.
@@ -38,11 +38,11 @@ struct FrameCounters {
 class Sides {
  public:
   explicit Sides(const FlowMap& map);
-  [[nodiscard]] std::optional<End> of(const HeaderStack& stack) const;
+  [[nodiscard]] std::optional<Side> of(const HeaderStack& stack) const;
 
  private:
-  std::unordered_map<std::uint64_t, End> macs_;
-  std::unordered_map<PortAddress, End, HashFlow> addresses_;
+  std::unordered_map<std::uint64_t, Side> macs_;
+  std::unordered_map<PortAddress, Side, HashFlow> addresses_;
 };
 
 /// What goes on before the wire: captures in, frames with their times out, in the order of these. Asks the wires for
@@ -111,7 +111,7 @@ class FramePipeline {
   };
   struct Origin {
     std::uint32_t lane, connection;
-    End from;
+    Side from;
     std::uint64_t number;
   };
   static constexpr std::size_t most_engine_slots = 8192;  // more than the engine can hold back

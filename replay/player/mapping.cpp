@@ -21,8 +21,8 @@ bool same_captured(const MappedConnection& a, const MappedConnection& b) {
     return x.address.captured == y.address.captured &&
            (!x.qp.captured || !y.qp.captured || x.qp.captured == y.qp.captured);
   };
-  return (same(a.at(End::a), b.at(End::a)) && same(a.at(End::b), b.at(End::b))) ||
-         (same(a.at(End::a), b.at(End::b)) && same(a.at(End::b), b.at(End::a)));
+  return (same(a.at(Side::a), b.at(Side::a)) && same(a.at(Side::b), b.at(Side::b))) ||
+         (same(a.at(Side::a), b.at(Side::b)) && same(a.at(Side::b), b.at(Side::a)));
 }
 
 bool knows(const FlowMap& map, const MappedConnection& connection) {

@@ -115,11 +115,11 @@ class PlayerTest : public ::testing::Test {
   static FlowMap map_of_frames() {
     MappedConnection c;
     c.name = "connection 1";
-    c.at(End::a).address.captured = PortAddress::of_ipv4(0x0a000002);
-    c.at(End::b).address.captured = PortAddress::of_ipv4(0x0a000003);
-    c.at(End::a).qp.captured = 0x12;
-    c.at(End::b).qp = {0x11, 0x888};
-    c.at(End::a).psn = {100, 7};
+    c.at(Side::a).address.captured = PortAddress::of_ipv4(0x0a000002);
+    c.at(Side::b).address.captured = PortAddress::of_ipv4(0x0a000003);
+    c.at(Side::a).qp.captured = 0x12;
+    c.at(Side::b).qp = {0x11, 0x888};
+    c.at(Side::a).psn = {100, 7};
     return {{c}, {}};
   }
   static constexpr std::int64_t begin = 1'000'000'000'000;
@@ -295,7 +295,7 @@ TEST_F(PlayerTest, AnotherPathMtuCutsMessagesAnew) {
   options.files = {sample("rping.pcap")};
   options.map = testing::learn(options.files[0]).map;
   options.map.connections[0].mtu.live = 256;
-  options.map.connections[0].at(End::a).psn.live = 1;
+  options.map.connections[0].at(Side::a).psn.live = 1;
   options.rewrite.others = Unmapped::keep;
   Recorder wire;
   const ReplayReport report = run(options, wire);
@@ -686,9 +686,9 @@ TEST_P(SamplePlayer, FromFileToFileRewrittenTheAnalysisFindsTheSameConnectionsLi
   std::size_t found = 0;
   for (const MappedConnection& wanted : options.map.connections)
     for (const MappedConnection& c : live.map.connections)
-      found += c.at(End::a).qp.captured == wanted.at(End::a).qp.live &&
-               c.at(End::b).qp.captured == wanted.at(End::b).qp.live &&
-               c.at(End::a).address.captured == wanted.at(End::a).address.live;
+      found += c.at(Side::a).qp.captured == wanted.at(Side::a).qp.live &&
+               c.at(Side::b).qp.captured == wanted.at(Side::b).qp.live &&
+               c.at(Side::a).address.captured == wanted.at(Side::a).address.live;
   EXPECT_EQ(found, GetParam() == "linlinw5-uc-pingpong.pcap" || GetParam() == "two-interfaces.pcapng"
                        ? found
                        : options.map.connections.size());

@@ -17,7 +17,7 @@ namespace rdmawire::replay::reactive {
 namespace {
 
 using tracking::Connection;
-using tracking::End;
+using tracking::Side;
 using tracking::MessageKind;
 using tracking::Service;
 using tracking::TransportPacket;
@@ -47,7 +47,7 @@ bool can_be_played(const Connection& connection) {
 constexpr std::uint32_t most_psns = Psn::half - 1;
 
 /// What an end sent, reads as what they asked for.
-std::uint64_t weight(const Connection& connection, End end) {
+std::uint64_t weight(const Connection& connection, Side end) {
   return connection.by(end).message_bytes + connection.by(end).requests;
 }
 
@@ -105,7 +105,7 @@ class Builder {
       return wrong(fmt::format("the connection's packets are more than {} bytes; play a part of the capture",
                                options_.max_bytes));
     if (!resegmenter_) return take(*from, packet, t);
-    const End end = *from == 0 ? exchange_.side : tracking::other(exchange_.side);
+    const Side end = *from == 0 ? exchange_.side : tracking::other(exchange_.side);
     Resegmenter::Result cut = resegmenter_->take(packet.stack, {0, end});
     if (cut.outcome == Resegmenter::Result::Outcome::untouched) return take(*from, packet, t);
     tracking::Packet made;
@@ -366,14 +366,14 @@ class Builder {
 }  // namespace
 
 std::string describe(const Connection& connection, std::uint32_t number) {
-  const auto sent = [&](End end) {
+  const auto sent = [&](Side end) {
     std::uint64_t messages = 0;
     for (const std::uint32_t count : connection.by(end).messages) messages += count;
     return fmt::format("{} from {}", captures::analysis::counted(messages, "message", "messages"),
-                       end == End::a ? "a" : "b");
+                       end == Side::a ? "a" : "b");
   };
   return fmt::format("connection {}: {} {}, {}, {}, frames {} to {}", number, to_string(connection.service),
-                     captures::analysis::who(connection.ends, connection.service, End::a), sent(End::a), sent(End::b),
+                     captures::analysis::who(connection.ends, connection.service, Side::a), sent(Side::a), sent(Side::b),
                      connection.first_frame, connection.last_frame);
 }
 
@@ -409,7 +409,7 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
     std::uint64_t most = 0;
     for (std::size_t i = 0; i < connections->size(); ++i) {
       const Connection& one = (*connections)[i];
-      const std::uint64_t bytes = weight(one, End::a) + weight(one, End::b);
+      const std::uint64_t bytes = weight(one, Side::a) + weight(one, Side::b);
       if (!can_be_played(one) || (chosen != 0 && bytes <= most)) continue;
       most = bytes;
       chosen = i + 1;
@@ -425,7 +425,7 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
     return wrong_choice(fmt::format("{}: only RC, UC and iWARP are played against a live peer; this is {}", file,
                                     describe(exchange.connection, exchange.number)));
   exchange.side = options.side.value_or(
-      weight(exchange.connection, End::b) > weight(exchange.connection, End::a) ? End::b : End::a);
+      weight(exchange.connection, Side::b) > weight(exchange.connection, Side::a) ? Side::b : Side::a);
   if (exchange.is_iwarp()) {
     if (auto read = detail::read_streams(file, options.max_bytes, exchange); !read)
       return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});

@@ -91,7 +91,7 @@ struct MpaSetup {
 struct Exchange {
   tracking::Connection connection;
   std::uint32_t number = 0;  ///< the capture's n-th connection, from 1
-  tracking::End side = tracking::End::a;
+  tracking::Side side = tracking::Side::a;
   std::uint32_t mtu = 0;                ///< bytes of payload a packet
   Requests ours, theirs;                ///< requests of the captured side that is played; of its peer
   std::vector<std::string> notes;       ///< what of the capture cannot be played, and was left out
@@ -105,7 +105,7 @@ struct Exchange {
 
 struct ExchangeOptions {
   std::uint32_t connection = 0;         ///< the capture's n-th, from 1; 0: the one with most bytes
-  std::optional<tracking::End> side{};  ///< which end is played; nothing: the one that asked for or sent more
+  std::optional<tracking::Side> side{};  ///< which end is played; nothing: the one that asked for or sent more
   std::uint32_t mtu = 0;                ///< path MTU that messages of RC are cut anew for; 0: the capture's
   std::size_t max_bytes = std::size_t{1} << 30;  ///< of packets that are kept
 };

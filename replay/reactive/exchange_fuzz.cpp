@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (file < 0) return 0;
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   if (::write(file, data, size) == static_cast<ssize_t>(size)) {
-    for (const auto side : {rdmawire::tracking::End::a, rdmawire::tracking::End::b}) {
+    for (const auto side : {rdmawire::tracking::Side::a, rdmawire::tracking::Side::b}) {
       const auto exchange = read_exchange(path, {.side = side, .max_bytes = 1 << 20});
       if (!exchange && exchange.error().message.empty()) std::abort();
       if (exchange) check(*exchange);

@@ -54,7 +54,7 @@ class Lab : public ::testing::Test {
   }
 };
 
-using enum tracking::End;
+using enum tracking::Side;
 
 TEST_F(Lab, AnswersRcPingpongOfOtherMachinesAsThey) {
   for (const auto side : {a, b}) is_as_captured(played("lab:rxe", "rc-pingpong.pcap.gz", {.side = side}));

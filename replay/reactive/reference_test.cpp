@@ -44,10 +44,10 @@ Report played(const std::string& name, const ExchangeOptions& which = {}, const 
 
 struct Sample {
   const char* name;
-  tracking::End side;
+  tracking::Side side;
 };
 std::ostream& operator<<(std::ostream& out, const Sample& one) {
-  return out << one.name << " " << (one.side == tracking::End::a ? "a" : "b");
+  return out << one.name << " " << (one.side == tracking::Side::a ? "a" : "b");
 }
 
 class Captured : public ::testing::TestWithParam<Sample> {};
@@ -63,7 +63,7 @@ TEST_P(Captured, IsPlayedAndAnsweredAsThere) {
   EXPECT_THAT(report.error_counters(), testing::IsEmpty());
 }
 
-using enum tracking::End;
+using enum tracking::Side;
 INSTANTIATE_TEST_SUITE_P(Samples, Captured,
                          ::testing::Values(Sample{"rc-pingpong.pcap.gz", a}, Sample{"rc-pingpong.pcap.gz", b},
                                            Sample{"rping.pcap", a}, Sample{"rping.pcap", b},

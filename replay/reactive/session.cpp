@@ -12,7 +12,7 @@ Session::Session(const Exchange& of, const LiveDevice& with, const RunOptions& h
     : exchange(of), device(with), options(how) {
   report.connection = describe(of.connection, of.number);
   report.device = with.name;
-  report.side = of.side == tracking::End::a ? "a" : "b";
+  report.side = of.side == tracking::Side::a ? "a" : "b";
   report.notes = of.notes;
   report.ours.all = of.ours.messages.size();
   report.theirs.all = of.theirs.messages.size();

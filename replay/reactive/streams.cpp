@@ -12,7 +12,7 @@
 namespace rdmawire::replay::reactive::detail {
 namespace {
 
-using tracking::End;
+using tracking::Side;
 using tracking::MessageKind;
 
 bool is_end(const tracking::ConnectionEnd& end, const tracking::Endpoint& endpoint) {

@@ -13,7 +13,7 @@
 
 namespace rdmawire::replay {
 
-using tracking::End;
+using tracking::Side;
 using tracking::PortAddress;
 
 /// An IPv4 address, which stands in a PortAddress mapped into IPv6. RFC 4291, 2.5.5.2.
@@ -100,8 +100,8 @@ struct MappedConnection {
   /// numbers one after the other, the one that began last before a frame is meant.
   std::uint64_t first_frame = 0, last_frame = 0;
 
-  [[nodiscard]] const MappedEnd& at(End end) const { return ends[static_cast<std::size_t>(end)]; }
-  [[nodiscard]] MappedEnd& at(End end) { return ends[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] const MappedEnd& at(Side end) const { return ends[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] MappedEnd& at(Side end) { return ends[static_cast<std::size_t>(end)]; }
   friend bool operator==(const MappedConnection&, const MappedConnection&) = default;
 };
 

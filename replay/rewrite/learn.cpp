@@ -64,7 +64,7 @@ struct SeenEnd {
 };
 struct Seen {
   std::array<SeenEnd, 2> ends;
-  SeenEnd& at(End end) { return ends[static_cast<std::size_t>(end)]; }
+  SeenEnd& at(Side end) { return ends[static_cast<std::size_t>(end)]; }
 };
 
 std::string end_text(const MappedEnd& end, bool iwarp) {
@@ -78,7 +78,7 @@ std::string end_text(const MappedEnd& end, bool iwarp) {
 
 std::string who(const MappedConnection& connection) {
   const bool iwarp = connection.service == tracking::Service::iwarp;
-  return end_text(connection.at(End::a), iwarp) + " ↔ " + end_text(connection.at(End::b), iwarp);
+  return end_text(connection.at(Side::a), iwarp) + " ↔ " + end_text(connection.at(Side::b), iwarp);
 }
 
 struct FlowLearner::State final : tracking::Sink {
@@ -150,12 +150,12 @@ struct FlowLearner::State final : tracking::Sink {
     if (cm.kind == &info<CmReq> || cm.kind == &info<CmRep>) comm_ids[ports->with(cm.qp)] = cm.local_id;
   }
 
-  void transport(const tracking::Connection& c, End from, const tracking::TransportPacket& t,
-                 const tracking::Agreement* agreement) override {
+  void transport(const tracking::Connection& c, Side from, const tracking::TransportPacket& t,
+                 const tracking::NegotiatedParameters* agreement) override {
     Seen& s = seen[c.id];
     SeenEnd &sender = s.at(from), &receiver = s.at(tracking::other(from));
     if (agreement)
-      for (const End end : {End::a, End::b})
+      for (const Side end : {Side::a, Side::b})
         if (const auto& told = agreement->ends[static_cast<std::size_t>(end)].first_psn) s.at(end).told_psn = told;
     if (t.op->operation == Operation::congestion_notification) return;
     if (!sender.source_port && t.source_port) sender.source_port = t.source_port;
@@ -166,7 +166,7 @@ struct FlowLearner::State final : tracking::Sink {
     if (t.has_atomic) receiver.region(t.key, t.address, 8);
   }
 
-  void stream(const tracking::Connection& c, End from, const tracking::Packet& packet) override {
+  void stream(const tracking::Connection& c, Side from, const tracking::Packet& packet) override {
     Seen& s = seen[c.id];
     for (const tracking::Pdu& pdu : packet.pdus) {
       if (const auto tagged = pdu.stack.get<DdpTagged>())
@@ -187,7 +187,7 @@ struct FlowLearner::State final : tracking::Sink {
     const Seen old = std::move(half->second);
     seen.erase(half);
     Seen& now = seen[c.id];
-    for (const End end : {End::a, End::b}) {
+    for (const Side end : {Side::a, Side::b}) {
       const auto i = static_cast<std::size_t>(end);
       if (!now.ends[i].psn.begun) now.ends[i].psn = old.ends[i].psn;
       for (const auto& [key, region] : old.ends[i].regions)
@@ -213,7 +213,7 @@ struct FlowLearner::State final : tracking::Sink {
     m.last_frame = c.last_frame;
     if (c.mtu) m.mtu.captured = c.mtu;
     if (c.service != tracking::Service::iwarp) m.pkey.captured = c.pkey;
-    for (const End end : {End::a, End::b}) {
+    for (const Side end : {Side::a, Side::b}) {
       const tracking::ConnectionEnd &own = c.at(end), &peer = c.at(tracking::other(end));
       const SeenEnd& s = f.seen.ends[static_cast<std::size_t>(end)];
       MappedEnd& to = m.at(end);
@@ -235,7 +235,7 @@ struct FlowLearner::State final : tracking::Sink {
       for (const auto& [key, region] : s.regions)
         to.regions.push_back({{key, {}}, {region.from, {}}, region.end - region.from});
     }
-    if (const auto vlan = vlans.find(c.at(End::a).address); vlan != vlans.end()) m.vlan.id.captured = vlan->second;
+    if (const auto vlan = vlans.find(c.at(Side::a).address); vlan != vlans.end()) m.vlan.id.captured = vlan->second;
     return m;
   }
 

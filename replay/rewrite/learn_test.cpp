@@ -23,7 +23,7 @@ TEST(FlowLearner, KnowsAConnectionOfTheConnectionManager) {
   EXPECT_EQ(c.mtu.captured, 1024U);
   EXPECT_EQ(c.pkey.captured, 0xffff);
   EXPECT_EQ(c.vlan.id.captured, MappedVlan::untagged);
-  const MappedEnd &client = c.at(End::a), &server = c.at(End::b);
+  const MappedEnd &client = c.at(Side::a), &server = c.at(Side::b);
   EXPECT_EQ(client.address.captured, ipv4(0x0a000003));
   EXPECT_EQ(client.mac.captured, 0x525400000003U);
   // The REP's starting PSN (frame 16) is what the requester begins with, the REQ's (frame 15) the responder.
@@ -53,10 +53,10 @@ TEST(FlowLearner, KnowsStagsAndTheTcpSequenceOfIwarp) {
   const MappedConnection& c = learnt.map.connections[0];
   EXPECT_EQ(c.service, tracking::Service::iwarp);
   EXPECT_EQ(who(c), "10.0.0.3 port 32770 ↔ 10.0.0.2 port 7174");
-  EXPECT_EQ(c.at(End::a).psn.captured, 0xd75226f3U);
-  ASSERT_EQ(c.at(End::a).regions.size(), 2U);
-  EXPECT_EQ(c.at(End::a).regions[0].key.captured, 0x55ebfd00U);
-  ASSERT_EQ(c.at(End::b).regions.size(), 1U) << "where the server's reads go";
+  EXPECT_EQ(c.at(Side::a).psn.captured, 0xd75226f3U);
+  ASSERT_EQ(c.at(Side::a).regions.size(), 2U);
+  EXPECT_EQ(c.at(Side::a).regions[0].key.captured, 0x55ebfd00U);
+  ASSERT_EQ(c.at(Side::b).regions.size(), 1U) << "where the server's reads go";
 }
 
 TEST(FlowLearner, CountsThePsnsThatEachEndUses) {

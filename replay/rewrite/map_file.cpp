@@ -214,11 +214,11 @@ class MapReader {
                     fmt::format("one of rc, uc, ud, xrc, rd, iwarp belongs here, not {}", shown(object["service"]))};
       c.service = found->second;
     }
-    for (const auto& [name, which] : {std::pair("a", End::a), std::pair("b", End::b)}) {
+    for (const auto& [name, which] : {std::pair("a", Side::a), std::pair("b", Side::b)}) {
       if (!object.contains(name)) throw Wrong{fmt::format("{}/{}", at, name), "this end of the connection is missing"};
       c.at(which) = end(object[name], fmt::format("{}/{}", at, name), c.service == Service::iwarp);
     }
-    if (!c.at(End::a).qp.captured && !c.at(End::b).qp.captured)
+    if (!c.at(Side::a).qp.captured && !c.at(Side::b).qp.captured)
       throw Wrong{at, "neither end has a captured queue pair (port, of iWARP): no frame could be found by it"};
     mapped(object, at, "vlan", c.vlan.id, &MapReader::vlan);
     mapped(object, at, "pkey", c.pkey, as<std::uint16_t>(pkey_number));
@@ -312,7 +312,7 @@ class MapWriter {
       member("frames");
       out_ += fmt::format("[{}, {}]", c.first_frame, c.last_frame);
     }
-    for (const auto& [name, which] : {std::pair("a", End::a), std::pair("b", End::b)}) {
+    for (const auto& [name, which] : {std::pair("a", Side::a), std::pair("b", Side::b)}) {
       member(name);
       out_ += "{";
       end(c.at(which), iwarp);

@@ -16,12 +16,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     map.emplace();
     MappedConnection c;
     c.name = "c";
-    c.at(End::a).address.captured = PortAddress::of_ipv4(0x0a000002);
-    c.at(End::b).address.captured = PortAddress::of_ipv4(0x0a000003);
-    c.at(End::a).qp.captured = 0x12;
-    c.at(End::a).psn.captured = 5;
-    c.at(End::b).qp.captured = 0x11;
-    c.at(End::b).regions = {{{1, {}}, {4096, {}}, 100}};
+    c.at(Side::a).address.captured = PortAddress::of_ipv4(0x0a000002);
+    c.at(Side::b).address.captured = PortAddress::of_ipv4(0x0a000003);
+    c.at(Side::a).qp.captured = 0x12;
+    c.at(Side::a).psn.captured = 5;
+    c.at(Side::b).qp.captured = 0x11;
+    c.at(Side::b).regions = {{{1, {}}, {4096, {}}, 100}};
     map->connections = {c};
   }
   for (std::size_t at = zero; at < size;) {

@@ -36,14 +36,14 @@ TEST(MapFile, SaysWhatTakesThePlaceOfWhat) {
   ASSERT_EQ(map->connections.size(), 1U);
   const MappedConnection& c = map->connections[0];
   EXPECT_EQ(c.name, "the one");
-  EXPECT_EQ(c.at(End::a).address.live, PortAddress::of_ipv4(0xc0a80102));
-  EXPECT_EQ(c.at(End::a).mac.live, 0x0200000000aaU);
-  EXPECT_FALSE(c.at(End::a).mac.captured) << "a value by itself is the live one";
-  EXPECT_EQ(c.at(End::a).qp.live, 1911U);
-  EXPECT_EQ(c.at(End::a).psn.offset(), 5U - 1000U);
-  EXPECT_FALSE(c.at(End::b).qp.live);
-  ASSERT_EQ(c.at(End::b).regions.size(), 1U);
-  EXPECT_EQ(c.at(End::b).regions[0].base.live, 8192U);
+  EXPECT_EQ(c.at(Side::a).address.live, PortAddress::of_ipv4(0xc0a80102));
+  EXPECT_EQ(c.at(Side::a).mac.live, 0x0200000000aaU);
+  EXPECT_FALSE(c.at(Side::a).mac.captured) << "a value by itself is the live one";
+  EXPECT_EQ(c.at(Side::a).qp.live, 1911U);
+  EXPECT_EQ(c.at(Side::a).psn.offset(), 5U - 1000U);
+  EXPECT_FALSE(c.at(Side::b).qp.live);
+  ASSERT_EQ(c.at(Side::b).regions.size(), 1U);
+  EXPECT_EQ(c.at(Side::b).regions[0].base.live, 8192U);
   EXPECT_EQ(c.vlan.id.captured, MappedVlan::untagged);
   EXPECT_EQ(c.vlan.id.live, 7);
 }
@@ -98,17 +98,17 @@ TEST(MapAssignment, SetsWhatTheCaptureHas) {
     EXPECT_TRUE(done) << done.error();
   }
   const MappedConnection& c = map.connections[0];
-  EXPECT_EQ(c.at(End::a).address.live, PortAddress::of_ipv4(0xc0a80103));
-  EXPECT_EQ(c.at(End::a).mac.live, 0x020000000003U);
-  EXPECT_FALSE(c.at(End::a).qp.live);
-  EXPECT_EQ(c.at(End::b).qp.live, 0x777U);
-  EXPECT_EQ(c.at(End::a).psn.live, 77U);
-  EXPECT_EQ(c.at(End::a).regions[0].key.live, 0x999U);
-  EXPECT_EQ(c.at(End::a).regions[0].base.live, 0x1000U);
+  EXPECT_EQ(c.at(Side::a).address.live, PortAddress::of_ipv4(0xc0a80103));
+  EXPECT_EQ(c.at(Side::a).mac.live, 0x020000000003U);
+  EXPECT_FALSE(c.at(Side::a).qp.live);
+  EXPECT_EQ(c.at(Side::b).qp.live, 0x777U);
+  EXPECT_EQ(c.at(Side::a).psn.live, 77U);
+  EXPECT_EQ(c.at(Side::a).regions[0].key.live, 0x999U);
+  EXPECT_EQ(c.at(Side::a).regions[0].base.live, 0x1000U);
   EXPECT_EQ(c.pkey.live, 0x8001);
   EXPECT_EQ(c.vlan.id.live, 7);
   EXPECT_EQ(c.mtu.live, 4096U);
-  EXPECT_EQ(c.at(End::a).source_port.live, 50'000);
+  EXPECT_EQ(c.at(Side::a).source_port.live, 50'000);
   ASSERT_EQ(map.hosts.size(), 1U) << "ARP and ping of the host as well";
 }
 

@@ -17,10 +17,10 @@ using namespace rdmawire::replay::testing;
 
 FlowMap map_of(std::uint32_t captured, std::uint32_t live) {
   MappedConnection c;
-  c.at(End::a).address.captured = PortAddress::of_ipv4(0x0a000002);
-  c.at(End::b).address.captured = PortAddress::of_ipv4(0x0a000003);
-  c.at(End::a).qp.captured = 0x12;
-  c.at(End::b).qp.captured = 0x11;
+  c.at(Side::a).address.captured = PortAddress::of_ipv4(0x0a000002);
+  c.at(Side::b).address.captured = PortAddress::of_ipv4(0x0a000003);
+  c.at(Side::a).qp.captured = 0x12;
+  c.at(Side::b).qp.captured = 0x11;
   c.mtu = {captured, live};
   return {{c}, {}};
 }
@@ -41,7 +41,7 @@ struct Cut {
   std::vector<std::string> dropped;
 
   explicit Cut(std::uint32_t captured, std::uint32_t live) : resegmenter(map_of(captured, live)) {}
-  void take(const std::vector<std::uint8_t>& frame, End from) {
+  void take(const std::vector<std::uint8_t>& frame, Side from) {
     auto result = resegmenter.take(decode(frame), {0, from});
     EXPECT_NE(result.outcome, Resegmenter::Result::Outcome::untouched);
     if (!result.why.empty()) dropped.emplace_back(result.why);
@@ -67,7 +67,7 @@ class AnyMtu : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::ui
 TEST_P(AnyMtu, AMessageIsWhatWouldHaveBeenSentAtThatMtu) {
   const auto [captured, live, bytes] = GetParam();
   Cut cut(captured, live);
-  for (const auto& frame : send(bytes, captured, 0xfffffe)) cut.take(frame, End::a);
+  for (const auto& frame : send(bytes, captured, 0xfffffe)) cut.take(frame, Side::a);
   const auto wanted = send(bytes, live, 0xfffffe);
   ASSERT_EQ(cut.frames.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(cut.frames[i], wanted[i]) << "packet " << i;
@@ -81,8 +81,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, AnyMtu,
 
 TEST(Resegmenter, TheNextMessageGoesOnBehindTheLast) {
   Cut cut(1024, 256);
-  for (const auto& frame : send(2048, 1024, 100)) cut.take(frame, End::a);
-  for (const auto& frame : send(10, 1024, 102)) cut.take(frame, End::a);
+  for (const auto& frame : send(2048, 1024, 100)) cut.take(frame, Side::a);
+  for (const auto& frame : send(10, 1024, 102)) cut.take(frame, Side::a);
   EXPECT_THAT(cut.psns(), ElementsAre(100, 101, 102, 103, 104, 105, 106, 107, 108));
   EXPECT_THAT(cut.opcodes(),
               ElementsAre("RC SEND First", "RC SEND Middle", "RC SEND Middle", "RC SEND Middle", "RC SEND Middle",
@@ -91,23 +91,23 @@ TEST(Resegmenter, TheNextMessageGoesOnBehindTheLast) {
 
 TEST(Resegmenter, AnAcknowledgementCoversWhatItCovered) {
   Cut cut(1024, 256);
-  for (const auto& frame : send(3000, 1024, 100)) cut.take(frame, End::a);  // 3 packets become 12
+  for (const auto& frame : send(3000, 1024, 100)) cut.take(frame, Side::a);  // 3 packets become 12
   cut.frames.clear();
-  cut.take(answer(100), End::b);
-  cut.take(answer(102), End::b);
+  cut.take(answer(100), Side::b);
+  cut.take(answer(102), Side::b);
   auto nak = answer(101);
   const HeaderStack stack = decode(nak);
   nak[stack.find(info<Aeth>)->offset] = 0x60;
-  cut.take(nak, End::b);
+  cut.take(nak, Side::b);
   EXPECT_THAT(cut.psns(), ElementsAre(103, 111, 104)) << "1024 bytes are 4 packets; the NAK asks for byte 1024";
 }
 
 TEST(Resegmenter, WithALargerMtuAnAcknowledgementOfHalfAPacketAcknowledgesTheOneBefore) {
   Cut cut(256, 1024);
-  for (const auto& frame : send(2048, 256, 100)) cut.take(frame, End::a);
+  for (const auto& frame : send(2048, 256, 100)) cut.take(frame, Side::a);
   cut.frames.clear();
-  cut.take(answer(104), End::b);  // 1280 bytes: one packet of 1024 is covered
-  cut.take(answer(101), End::b);
+  cut.take(answer(104), Side::b);  // 1280 bytes: one packet of 1024 is covered
+  cut.take(answer(101), Side::b);
   EXPECT_THAT(cut.psns(), ElementsAre(100, 99));
 }
 
@@ -119,13 +119,13 @@ TEST(Resegmenter, AReadTakesAsManyPsnsAsItsAnswerHasPackets) {
             Value<Reth>().set<"length">(length))
         .encode();
   };
-  cut.take(read(100, 2048), End::a);  // 2 packets, now 4
-  cut.take(read(102, 100), End::a);
+  cut.take(read(100, 2048), Side::a);  // 2 packets, now 4
+  cut.take(read(102, 100), Side::a);
   Frame response = between(false) / Value<Udp>() /
                    Value<Bth>().set<"opcode">(op::read_only).set<"psn">(100).set<"dest_qp">(0x12) /
                    Value<Aeth>().set<"msn">(1);
   response.payload.assign(2048, 0x5a);
-  for (const Frame& packet : segment(response, 1024)) cut.take(packet.encode(), End::b);
+  for (const Frame& packet : segment(response, 1024)) cut.take(packet.encode(), Side::b);
   EXPECT_THAT(cut.psns(), ElementsAre(100, 104, 100, 101, 102, 103));
   EXPECT_THAT(cut.opcodes(), ElementsAre("RC RDMA READ Request", "RC RDMA READ Request", "RC RDMA READ Response First",
                                          "RC RDMA READ Response Middle", "RC RDMA READ Response Middle",
@@ -135,9 +135,9 @@ TEST(Resegmenter, AReadTakesAsManyPsnsAsItsAnswerHasPackets) {
 TEST(Resegmenter, WhatWasSentAgainIsDroppedAndSaysSo) {
   Cut cut(1024, 256);
   const auto message = send(2048, 1024, 100);
-  cut.take(message[0], End::a);
-  cut.take(message[0], End::a);
-  cut.take(message[1], End::a);
+  cut.take(message[0], Side::a);
+  cut.take(message[0], Side::a);
+  cut.take(message[1], Side::a);
   EXPECT_EQ(cut.frames.size(), 8U);
   ASSERT_EQ(cut.dropped.size(), 1U);
   EXPECT_THAT(cut.dropped[0], ::testing::HasSubstr("sent again"));
@@ -145,7 +145,7 @@ TEST(Resegmenter, WhatWasSentAgainIsDroppedAndSaysSo) {
 
 TEST(Resegmenter, AMessageWithoutItsBeginningIsDropped) {
   Cut cut(1024, 256);
-  cut.take(send(2048, 1024, 100)[1], End::a);
+  cut.take(send(2048, 1024, 100)[1], Side::a);
   ASSERT_EQ(cut.dropped.size(), 1U);
   EXPECT_TRUE(cut.frames.empty());
 }
@@ -154,7 +154,7 @@ TEST(Resegmenter, OtherConnectionsAreLeftAlone) {
   EXPECT_FALSE(Resegmenter(map_of(1024, 1024)).needed());
   Resegmenter resegmenter(map_of(1024, 256));
   EXPECT_TRUE(resegmenter.needed());
-  EXPECT_EQ(resegmenter.take(decode(request(5)), {7, End::a}).outcome, Resegmenter::Result::Outcome::untouched);
+  EXPECT_EQ(resegmenter.take(decode(request(5)), {7, Side::a}).outcome, Resegmenter::Result::Outcome::untouched);
 }
 
 // Real traffic at another MTU: the tracker sees the same messages, all answered.

@@ -115,7 +115,7 @@ void map_key(Patch& patch, const Layer& layer, const MappedEnd& owner) {
     if (region.key.captured == key && region.key.live) return patch.store<H, Key>(layer, *region.key.live);
 }
 
-void map_extension(Patch& patch, const Layer& layer, const MappedConnection& c, End from) {
+void map_extension(Patch& patch, const Layer& layer, const MappedConnection& c, Side from) {
   const MappedEnd &sender = c.at(from), &receiver = c.at(other(from));
   if (layer.header == &info<Reth>) {
     map_access<Reth, "rkey", "va">(patch, layer, receiver);
@@ -135,7 +135,7 @@ void map_extension(Patch& patch, const Layer& layer, const MappedConnection& c, 
 
 /// Memory that a DDP segment names. What is tagged, and what a Read Request or an Atomic Request reads, is the
 /// receiver's; where the response to a Read Request goes is the sender's own. RFC 5040, 4.4; RFC 5041, 4.2.
-void map_ddp(Patch& patch, const Layer& layer, const MappedConnection& c, End from) {
+void map_ddp(Patch& patch, const Layer& layer, const MappedConnection& c, Side from) {
   const MappedEnd &sender = c.at(from), &receiver = c.at(other(from));
   if (layer.header == &info<DdpTagged>) {
     map_access<DdpTagged, "stag", "to">(patch, layer, receiver);
@@ -178,11 +178,11 @@ bool has_pseudo_header(const Layer& network) { return network.header == &info<Ip
 struct Rewriter::Index {
   struct Entry {
     std::uint32_t connection;
-    End from;
+    Side from;
   };
   struct Host {
     std::uint32_t index;
-    std::optional<End> end;  ///< of connection `index`; else FlowMap::hosts has it
+    std::optional<Side> end;  ///< of connection `index`; else FlowMap::hosts has it
   };
   FlowMap map;
   Options options;
@@ -194,7 +194,7 @@ struct Rewriter::Index {
       if (map.hosts[i].address.captured) hosts.try_emplace(*map.hosts[i].address.captured, Host{i, std::nullopt});
     for (std::uint32_t i = 0; i < map.connections.size(); ++i) {
       const MappedConnection& c = map.connections[i];
-      for (const End from : {End::a, End::b}) {
+      for (const Side from : {Side::a, Side::b}) {
         const MappedEnd &sender = c.at(from), &receiver = c.at(other(from));
         if (sender.address.captured) hosts.try_emplace(*sender.address.captured, Host{i, from});
         if (!sender.address.captured || !receiver.address.captured) continue;
@@ -656,7 +656,7 @@ Rewritten Rewriter::rewrite(const tracking::Packet& packet, MutableBytes room) c
   return index_->rewrite(packet.stack, room, packet.number, packet.pdus);
 }
 
-void Rewriter::rewrite_ulpdu(MutableBytes ulpdu, std::uint32_t connection, End from) const {
+void Rewriter::rewrite_ulpdu(MutableBytes ulpdu, std::uint32_t connection, Side from) const {
   HeaderStack stack;
   decode_ulpdu(stack, ulpdu, static_cast<std::uint32_t>(ulpdu.size()));
   Patch patch(ulpdu);

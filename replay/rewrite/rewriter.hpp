@@ -46,7 +46,7 @@ struct Rewritten {
   Outcome outcome = Outcome::rewritten;
   Bytes frame;                      ///< rewritten, kept: in the caller's room
   std::uint32_t connection = none;  ///< index into FlowMap::connections
-  End from = End::a;                ///< its sender, where a connection is known
+  Side from = Side::a;                ///< its sender, where a connection is known
   std::string why;                  ///< refused, dropped: a sentence without the frame's number
 };
 
@@ -69,12 +69,12 @@ class Rewriter {
   Rewritten rewrite(const tracking::Packet& packet, MutableBytes room) const;
 
   /// Rewrites in place one DDP segment (a ULPDU of MPA) that `from` sends: STags and tagged offsets.
-  void rewrite_ulpdu(MutableBytes ulpdu, std::uint32_t connection, End from) const;
+  void rewrite_ulpdu(MutableBytes ulpdu, std::uint32_t connection, Side from) const;
 
   /// Which connection a frame belongs to and who of it sent it; nothing: none.
   struct Place {
     std::uint32_t connection = 0;
-    End from = End::a;
+    Side from = Side::a;
   };
   [[nodiscard]] std::optional<Place> find(const HeaderStack& stack, std::uint64_t number = 1) const;
 

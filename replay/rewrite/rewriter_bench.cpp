@@ -24,14 +24,14 @@ std::vector<std::uint8_t> write_frame(std::size_t payload) {
 
 FlowMap map() {
   MappedConnection c;
-  c.at(End::a).address = {PortAddress::of_ipv4(0x0a000002), PortAddress::of_ipv4(0xc0a80102)};
-  c.at(End::b).address = {PortAddress::of_ipv4(0x0a000003), PortAddress::of_ipv4(0xc0a80103)};
-  c.at(End::a).mac.live = 0x020000000001;
-  c.at(End::b).mac.live = 0x020000000002;
-  c.at(End::a).qp = {0x12, 0x777};
-  c.at(End::b).qp = {0x11, 0x888};
-  c.at(End::a).psn = {1000, 5};
-  c.at(End::b).regions = {{{0x1234, 0xabcd}, {0x7f0000001000, 0x1000}, 0x10000}};
+  c.at(Side::a).address = {PortAddress::of_ipv4(0x0a000002), PortAddress::of_ipv4(0xc0a80102)};
+  c.at(Side::b).address = {PortAddress::of_ipv4(0x0a000003), PortAddress::of_ipv4(0xc0a80103)};
+  c.at(Side::a).mac.live = 0x020000000001;
+  c.at(Side::b).mac.live = 0x020000000002;
+  c.at(Side::a).qp = {0x12, 0x777};
+  c.at(Side::b).qp = {0x11, 0x888};
+  c.at(Side::a).psn = {1000, 5};
+  c.at(Side::b).regions = {{{0x1234, 0xabcd}, {0x7f0000001000, 0x1000}, 0x10000}};
   return {{c}, {}};
 }
 

@@ -22,13 +22,13 @@ constexpr auto ipv4 = &PortAddress::of_ipv4;
 MappedConnection connection() {
   MappedConnection c;
   c.name = "connection 1";
-  MappedEnd& a = c.at(End::a);
+  MappedEnd& a = c.at(Side::a);
   a.address = {ipv4(0x0a000002), ipv4(0xc0a80102)};
   a.mac = {std::nullopt, 0x0200000000aa};
   a.qp = {0x12, 0x777};
   a.psn = {1000, 5};
   a.source_port = {std::nullopt, 50'000};
-  MappedEnd& b = c.at(End::b);
+  MappedEnd& b = c.at(Side::b);
   b.address = {ipv4(0x0a000003), ipv4(0xc0a80103)};
   b.mac = {std::nullopt, 0x0200000000bb};
   b.qp = {0x11, 0x888};
@@ -64,7 +64,7 @@ TEST(Rewriter, ARequestGetsItsSendersPsnsAndItsReceiversQueuePair) {
   const Result r = rewrite(rewriter, request(1003));
   EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
   EXPECT_EQ(r.rewritten.connection, 0U);
-  EXPECT_EQ(r.rewritten.from, End::a);
+  EXPECT_EQ(r.rewritten.from, Side::a);
   const HeaderStack stack = r.stack();
   EXPECT_EQ(stack.get<Bth>()->get<"psn">(), 8U);
   EXPECT_EQ(stack.get<Bth>()->get<"dest_qp">(), 0x888U);
@@ -80,7 +80,7 @@ TEST(Rewriter, ARequestGetsItsSendersPsnsAndItsReceiversQueuePair) {
 TEST(Rewriter, AnAnswerCarriesTheRequestersPsnsAndItsOwnMsn) {
   const Rewriter rewriter(map_of(connection()));
   const Result r = rewrite(rewriter, answer(1003));
-  EXPECT_EQ(r.rewritten.from, End::b);
+  EXPECT_EQ(r.rewritten.from, Side::b);
   EXPECT_EQ(r.stack().get<Bth>()->get<"psn">(), 8U) << "1003 - 1000 + 5: a's requests are answered";
   EXPECT_EQ(r.stack().get<Bth>()->get<"dest_qp">(), 0x777U);
   EXPECT_EQ(r.stack().get<Aeth>()->get<"msn">(), 7U);
@@ -117,7 +117,7 @@ TEST(Rewriter, AnAccessMovesToTheLiveRegion) {
 
 TEST(Rewriter, OfTwoRegionsOfOneKeyItIsTheOneThatHoldsTheAddress) {
   MappedConnection c = connection();
-  c.at(End::b).regions.push_back({{0x1234, 0xbbbb}, {0x7f0000009000, 0x5000}, 0x100});
+  c.at(Side::b).regions.push_back({{0x1234, 0xbbbb}, {0x7f0000009000, 0x5000}, 0x100});
   const Rewriter rewriter(map_of(c));
   EXPECT_EQ(rewrite(rewriter, write_request(0x1234, 0x7f0000009008)).stack().get<Reth>()->get<"va">(), 0x5008U);
   EXPECT_EQ(rewrite(rewriter, write_request(0x1234, 0x7f0000009008)).stack().get<Reth>()->get<"rkey">(), 0xbbbbU);
@@ -125,11 +125,11 @@ TEST(Rewriter, OfTwoRegionsOfOneKeyItIsTheOneThatHoldsTheAddress) {
 
 TEST(Rewriter, WhatIsNotKnownLiveStays) {
   MappedConnection c;
-  c.at(End::a).address.captured = ipv4(0x0a000002);
-  c.at(End::b).address.captured = ipv4(0x0a000003);
-  c.at(End::a).qp.captured = 0x12;
-  c.at(End::b).qp.captured = 0x11;
-  c.at(End::a).psn.captured = 1000;
+  c.at(Side::a).address.captured = ipv4(0x0a000002);
+  c.at(Side::b).address.captured = ipv4(0x0a000003);
+  c.at(Side::a).qp.captured = 0x12;
+  c.at(Side::b).qp.captured = 0x11;
+  c.at(Side::a).psn.captured = 1000;
   const Result r = rewrite(Rewriter(map_of(c)), request(1003));
   EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
   EXPECT_EQ(r.frame, request(1003));
@@ -138,8 +138,8 @@ TEST(Rewriter, WhatIsNotKnownLiveStays) {
 
 TEST(Rewriter, TheDifferencesNameEachFieldAsPeopleWriteIt) {
   MappedConnection c = connection();
-  c.at(End::a).mac.live.reset();
-  c.at(End::b).mac.live.reset();
+  c.at(Side::a).mac.live.reset();
+  c.at(Side::b).mac.live.reset();
   const Result r = rewrite(Rewriter(map_of(c)), request(1003));
   const auto changes = r.changes();
   ASSERT_EQ(changes.size(), 7U);
@@ -175,7 +175,7 @@ TEST(Rewriter, QueuePairsThatWereUsedAgainAreToldApartByTheFrame) {
   MappedConnection first = connection(), second = connection();
   first.last_frame = 100;
   second.first_frame = 101;
-  second.at(End::b).qp.live = 0x999;
+  second.at(Side::b).qp.live = 0x999;
   const Rewriter rewriter(FlowMap{{first, second}, {}});
   EXPECT_EQ(rewrite(rewriter, request(1000), 100).stack().get<Bth>()->get<"dest_qp">(), 0x888U);
   EXPECT_EQ(rewrite(rewriter, request(1000), 101).stack().get<Bth>()->get<"dest_qp">(), 0x999U);
@@ -207,8 +207,8 @@ TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
   Frame frame =
       between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(op::send_only).set<"psn">(1000).set<"dest_qp">(0x11);
   frame.payload = {1, 2, 3, 4};
-  auto bytes = frame.encode();
-  EXPECT_EQ(rewrite(Rewriter(map_of(connection())), bytes).stack().get<Udp>()->get<"checksum">(), 0U);
+  auto raw = frame.encode();
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection())), raw).stack().get<Udp>()->get<"checksum">(), 0U);
 
   // A right checksum, then one that is wrong by one: RFC 768.
   constexpr std::size_t udp = 34, checksum = udp + 6;
@@ -217,15 +217,15 @@ TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
     for (std::size_t i = 26; i < 34; i += 2) sum += static_cast<std::uint32_t>(load_be<2>(bytes.data() + i));
     return internet_checksum(bytes.subspan(udp), sum) == 0;
   };
-  for (std::uint32_t value = 1; value < 0x10000 && !right(bytes); ++value)
-    store_be(bytes.data() + checksum, 2, value);
-  ASSERT_TRUE(right(bytes));
-  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection())), bytes).frame));
-  store_be(bytes.data() + checksum, 2, load_be<2>(bytes.data() + checksum) ^ 1);
-  EXPECT_FALSE(right(rewrite(Rewriter(map_of(connection())), bytes).frame));
+  for (std::uint32_t value = 1; value < 0x10000 && !right(raw); ++value)
+    store_be(raw.data() + checksum, 2, value);
+  ASSERT_TRUE(right(raw));
+  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection())), raw).frame));
+  store_be(raw.data() + checksum, 2, load_be<2>(raw.data() + checksum) ^ 1);
+  EXPECT_FALSE(right(rewrite(Rewriter(map_of(connection())), raw).frame));
   RewriteOptions options;
   options.crc = CrcPolicy::recompute;
-  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection()), options), bytes).frame));
+  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection()), options), raw).frame));
 }
 
 TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
@@ -239,9 +239,9 @@ TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
 
   MappedConnection back;
   back.ends = {};
-  back.at(End::a).address.captured = ipv4(0xc0a80102);
-  back.at(End::b).address.captured = ipv4(0xc0a80103);
-  back.at(End::b).qp.captured = 0x888;
+  back.at(Side::a).address.captured = ipv4(0xc0a80102);
+  back.at(Side::b).address.captured = ipv4(0xc0a80103);
+  back.at(Side::b).qp.captured = 0x888;
   back.vlan.id = {7, 9};
   const Result changed = rewrite(Rewriter(map_of(back)), put_in.frame);
   EXPECT_EQ(changed.stack().get<Vlan>()->get<"id">(), 9U);
@@ -256,7 +256,7 @@ TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
 
 TEST(Rewriter, TheLiveAddressMustBeOfTheFramesKind) {
   MappedConnection c = connection();
-  c.at(End::b).address.live = PortAddress{0xfe80000000000000, 1};
+  c.at(Side::b).address.live = PortAddress{0xfe80000000000000, 1};
   const Rewritten refused = rewrite(Rewriter(map_of(c)), request(1000)).rewritten;
   EXPECT_EQ(refused.outcome, Rewritten::Outcome::refused);
   EXPECT_EQ(refused.why, "it is an IPv4 packet, and the live address is not one of IPv4");
@@ -274,8 +274,8 @@ TEST(Rewriter, AConnectionRequestNamesTheLiveQueuePairPsnAndAddresses) {
                     .set<"primary_remote_gid.ipv4">(0x0a000003);
   MappedConnection c = connection();
   c.mtu = {1024, 2048};
-  const auto bytes = frame.encode();
-  const Result r = rewrite(Rewriter(map_of(c)), bytes);
+  const auto raw = frame.encode();
+  const Result r = rewrite(Rewriter(map_of(c)), raw);
   ASSERT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
   const auto req = *r.stack().get<CmReq>();
   EXPECT_EQ(req.get<"local_qpn">(), 0x777U);

@@ -144,7 +144,7 @@ TEST_P(Samples, RewrittenOnlyMappedFieldsAndChecksumsChangeAndTheWayBackIsExact)
   const Learnt relearnt = learner.finish();
   ASSERT_EQ(relearnt.map.connections.size(), learnt.map.connections.size());
   for (std::size_t i = 0; i < relearnt.map.connections.size(); ++i)
-    for (const End end : {End::a, End::b}) {
+    for (const Side end : {Side::a, Side::b}) {
       const MappedEnd &live = learnt.map.connections[i].at(end), &now = relearnt.map.connections[i].at(end);
       EXPECT_EQ(now.address.captured, live.address.live) << i;
       EXPECT_EQ(now.qp.captured, live.qp.live) << i;

@@ -22,7 +22,7 @@ namespace {
 tl::unexpected<Error> refuse(int number, std::string message) { return tl::unexpected(Error{number, message}); }
 
 Gid gid_of(const replay::IpAddress& address) {
-  return Gid::ipv4(static_cast<std::uint32_t>(load_be<4>(address.bytes.data())));
+  return Gid::ipv4(static_cast<std::uint32_t>(load_be<4>(address.storage.data())));
 }
 device::CmEndpoint end_of(const replay::TcpAddress& address) { return {gid_of(address.address), address.port}; }
 

@@ -21,7 +21,7 @@ namespace {
 
 using conformance::Violation;
 using conformance::testing::Streamed;
-using tracking::End;
+using tracking::Side;
 
 /// Each connection of a script as a capture of its own. Who sends first has connected.
 class Captured final : public testing::Wire {
@@ -67,7 +67,7 @@ class Captured final : public testing::Wire {
     options.judges[1] = !dut || judges_both;
     stream_ = std::make_unique<Streamed>(options);
   }
-  [[nodiscard]] End of(bool dut) const { return dut == dut_first_ ? End::a : End::b; }
+  [[nodiscard]] Side of(bool dut) const { return dut == dut_first_ ? Side::a : Side::b; }
   std::unique_ptr<Streamed> stream_;
   bool dut_first_ = true;
 };
