@@ -64,7 +64,7 @@ struct Options {
   std::uint16_t roce_port = 0;
   bool json = false, csv_packets = false, no_crc = false, follow = false, vantage = false, synchronized = false;
   double every = 0, window = 0;
-  Colours colours = Colours::automatic;
+  Colors colors = Colors::automatic;
 };
 
 // What a signal handler may touch.
@@ -178,7 +178,7 @@ class Analyze {
     } else {
       output.text() += analysis::text_of(
           report,
-          {.width = terminal_width(), .colours = use_colours(options_.colours, STDOUT_FILENO), .rows = options_.rows});
+          {.width = terminal_width(), .colors = use_colors(options_.colors, STDOUT_FILENO), .rows = options_.rows});
     }
     if (!output.finish() || !whole) return Exit::trouble;
     return fails(report) ? Exit::found : Exit::fine;
@@ -232,7 +232,7 @@ class Analyze {
   bool show(const analysis::Json& report, bool terminal) const {
     std::string text = terminal ? "\033[H\033[2J" : "";
     text += analysis::text_of(report, {.width = terminal_width(),
-                                       .colours = use_colours(options_.colours, STDOUT_FILENO),
+                                       .colors = use_colors(options_.colors, STDOUT_FILENO),
                                        .rows = options_.rows,
                                        .tables = false});
     text += terminal ? "\nCtrl-C ends it and shows the whole report.\n" : "\n";
@@ -333,7 +333,7 @@ VantageOptions vantage_options(const Options& options) {
           .synchronized = options.synchronized,
           .json = options.json,
           .no_crc = options.no_crc,
-          .colours = use_colours(options.colours, STDOUT_FILENO)};
+          .colors = use_colors(options.colors, STDOUT_FILENO)};
 }
 
 }  // namespace
@@ -413,7 +413,7 @@ void add_analyze(CLI::App& app, Work& work) {
       ->check(CLI::Range(1e-6, 3600.0))
       ->needs(vantage)
       ->type_name("SECONDS");
-  add_colour_option(*sub, options->colours);
+  add_color_option(*sub, options->colors);
   sub->callback([options, &work] {
     if (options->vantage)
       for (const auto& [given, option] :

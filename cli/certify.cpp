@@ -144,7 +144,7 @@ class Teller final : public conformance::AssessmentListener {
   }
   void took(const CaseResult& result, bool earlier) override {
     texts_[result.of] = text_of(result);
-    ++counts_[result.judgement.verdict];
+    ++counts_[result.judgment.verdict];
     ++(earlier ? earlier_ : done_);
     while (next_ < chosen_.size() && texts_.contains(chosen_[next_])) print(texts_[chosen_[next_++]]);
     progress_.tell(line());
@@ -161,7 +161,7 @@ class Teller final : public conformance::AssessmentListener {
   [[nodiscard]] std::string text_of(const CaseResult& result) const {
     if (json_) return {};
     const bool news = !report_->expected->expects(result, report_->date, report_->strict);
-    if (!news && !verbose_ && result.judgement.verdict == Verdict::pass && !result.flaky() &&
+    if (!news && !verbose_ && result.judgment.verdict == Verdict::pass && !result.flaky() &&
         result.complaints.empty() && result.observed.violations.empty())
       return {};
     return conformance::text_of(result, verbose_) + comment_on(result, *report_);

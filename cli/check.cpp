@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* description =
     "Holds what devices said on the wire against the rules of the specification, clause by clause.\n"
-    "A deviation is reported only if no behaviour of a conforming device explains the packets; where the capture may\n"
-    "have missed something that does, the judgement is inconclusive, with the reason. What it says is how we read the\n"
+    "A deviation is reported only if no behavior of a conforming device explains the packets; where the capture may\n"
+    "have missed something that does, the judgment is inconclusive, with the reason. What it says is how we read the\n"
     "specification, of these packets; it is no certification, by the IBTA, the UNH-IOL or anybody.\n"
     "Several files are read as one capture, in the order of their first packets.";
 constexpr const char* examples = R"(Examples:
@@ -44,7 +44,7 @@ struct Options {
   std::size_t rows = 50;
   std::uint16_t roce_port = 0;
   bool json = false, coverage = false, quiet = false, complete = false;
-  Colours colours = Colours::automatic;
+  Colors colors = Colors::automatic;
 };
 
 std::optional<tracking::PortAddress> read_address(std::string_view text) {
@@ -91,7 +91,7 @@ Exit run(const Options& options) {
     output.text() += report.dump(2, ' ', false, conformance::Json::error_handler_t::replace) + "\n";
   else
     output.text() += conformance::text_of(report, {.width = terminal_width(),
-                                                   .colours = use_colours(options.colours, STDOUT_FILENO),
+                                                   .colors = use_colors(options.colors, STDOUT_FILENO),
                                                    .coverage = options.coverage,
                                                    .quiet = options.quiet,
                                                    .most_violations = options.rows});
@@ -144,7 +144,7 @@ void add_check(CLI::App& app, Work& work) {
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
-  add_colour_option(*sub, options->colours);
+  add_color_option(*sub, options->colors);
   sub->callback([options, &work] { work = [options] { return run(*options); }; });
 }
 

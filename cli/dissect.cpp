@@ -38,7 +38,7 @@ struct Options {
   std::vector<std::string> frames;
   std::string filter;
   output::TimeStyle time = output::TimeStyle::relative;
-  Colours colours = Colours::automatic;
+  Colors colors = Colors::automatic;
   bool tree = false;
   bool hexdump = false;
   bool json = false;
@@ -54,7 +54,7 @@ class Dissect {
     dissector_options_.verify_crcs = !options.no_crc;
     dissector_options_.decode.extra_roce_v2_port = options.roce_port;
     line_options_.time = options.time;
-    line_options_.colours = use_colours(options.colours, STDOUT_FILENO);
+    line_options_.colors = use_colors(options.colors, STDOUT_FILENO);
   }
 
   Exit run() {
@@ -121,7 +121,7 @@ class Dissect {
     }
     progress_.clear();
     tell_lost(*reader, count);
-    if (options_.count) output_.text() += options_.json ? count.json() : count.text(line_options_.colours);
+    if (options_.count) output_.text() += options_.json ? count.json() : count.text(line_options_.colors);
     if (next != captures::Next::error) return true;
     output_.settle(true);
     report_error(captures::to_string(reader->error()));
@@ -151,12 +151,12 @@ class Dissect {
     if (options_.files.size() > 1) context.file = file;
     std::string& out = output_.text();
     if (options_.json) return json_.append(out, packet, context);
-    const bool colours = line_options_.colours;
+    const bool colors = line_options_.colors;
     if (options_.tree)
-      output::append_tree(out, packet, context, {.colours = colours});
+      output::append_tree(out, packet, context, {.colors = colors});
     else
       lines.append(out, packet);
-    if (options_.hexdump) output::append_hexdump(out, packet, colours);
+    if (options_.hexdump) output::append_hexdump(out, packet, colors);
     if (options_.tree || options_.hexdump) out += '\n';
   }
 
@@ -199,7 +199,7 @@ void add_dissect(CLI::App& app, Work& work) {
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");
   sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets");
-  add_colour_option(*sub, options->colours);
+  add_color_option(*sub, options->colors);
   sub->callback([options, &work] {
     // Said here and not by excludes(), which the help would repeat beside each option.
     for (const auto& [given, name] : {std::pair(options->tree, "-V"), std::pair(options->hexdump, "-x")}) {

@@ -33,7 +33,7 @@ Exit status: 0 fine, 2 nothing is called so (the nearest names are shown).)";
 
 struct Options {
   std::vector<std::string> words;
-  Colours colours = Colours::automatic;
+  Colors colors = Colors::automatic;
   bool json = false;
   bool reference = false;
   bool rules = false;
@@ -42,17 +42,17 @@ struct Options {
 Exit run(const Options& options) {
   Output output;
   std::string& out = output.text();
-  const bool colours = use_colours(options.colours, STDOUT_FILENO);
+  const bool colors = use_colors(options.colors, STDOUT_FILENO);
   if (options.reference) {
     out = output::reference_page();
   } else if (options.rules) {
     out = conformance::rules_page();
   } else if (options.words.empty()) {
     out = options.json ? output::list_topics_json() + "\n"
-                       : output::list_topics(colours) + "\nConformance rules: rdmawire explain rules\n";
+                       : output::list_topics(colors) + "\nConformance rules: rdmawire explain rules\n";
   } else {
     const std::string query = fmt::format("{}", fmt::join(options.words, " "));
-    out = conformance::explanation(query, options.json, colours);
+    out = conformance::explanation(query, options.json, colors);
     if (out.empty()) {
       std::string message = fmt::format("explain: nothing is called \"{}\"", query);
       const std::vector<std::string> names = conformance::nearest_explained(query);
@@ -74,7 +74,7 @@ void add_explain(CLI::App& app, Work& work) {
   sub->add_flag("--json", options->json, "one JSON object a meaning (NDJSON)");
   sub->add_flag("--reference", options->reference, "the page docs/reference.md")->group("");
   sub->add_flag("--rules", options->rules, "the page docs/rules.md")->group("");
-  add_colour_option(*sub, options->colours);
+  add_color_option(*sub, options->colors);
   sub->callback([options, &work] { work = [options] { return run(*options); }; });
 }
 

@@ -1,4 +1,4 @@
-/// rdmawire extract: a part of a capture as a capture of its own, anonymised when asked.
+/// rdmawire extract: a part of a capture as a capture of its own, anonymized when asked.
 
 #include "captures/extract/extract.hpp"
 
@@ -27,7 +27,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire extract x.pcap --filter 'aeth.syndrome.kind == nak' --around 5 -o naks.pcapng
   rdmawire extract x.pcap --frame 1- --anonymize --key-text 'ticket 4711' -o ticket.pcapng
 
-Anonymising replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs wherever the tables know them, the same one by the
+Anonymizing replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs wherever the tables know them, the same one by the
 same one, subnets by subnets; blanks names of hosts and what is not RDMA; and makes checksums and CRCs good again. The
 comment of each packet says what they were. Queue pairs, PSNs, keys, LIDs, ports and times stay. So does the payload of
 RDMA, but for addresses that were met before: payload can hold anything, so think of --blank-payload. Without --key the

@@ -66,7 +66,7 @@ def main(directory):
     assert pcap.returncode == 0 and "no comments" in pcap.stderr, pcap
     assert run("extract", RPING, "--frame", "15-40", "--anonymize", "-o", out).returncode == 0
     comment = run("dissect", out, "-V", "--frame", "20", "--color", "never").stdout
-    assert "frame 34 of the original capture, anonymised; original ICRC: good" in comment, comment
+    assert "frame 34 of the original capture, anonymized; original ICRC: good" in comment, comment
 
 
 with tempfile.TemporaryDirectory() as temporary:

@@ -24,14 +24,14 @@ std::string check_positive(const std::string& text) {
 
 void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
 
-void add_colour_option(CLI::App& app, Colours& colours) {
-  add_choice<Colours>(app, "--color", colours,
-                      {{"auto", Colours::automatic}, {"always", Colours::always}, {"never", Colours::never}},
-                      "colours; auto: on a terminal, unless NO_COLOR is set");
+void add_color_option(CLI::App& app, Colors& colors) {
+  add_choice<Colors>(app, "--color", colors,
+                      {{"auto", Colors::automatic}, {"always", Colors::always}, {"never", Colors::never}},
+                      "colors; auto: on a terminal, unless NO_COLOR is set");
 }
 
-bool use_colours(Colours colours, int fd) {
-  if (colours != Colours::automatic) return colours == Colours::always;
+bool use_colors(Colors colors, int fd) {
+  if (colors != Colors::automatic) return colors == Colors::always;
   const char* no = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   return ::isatty(fd) == 1 && !(no && *no) && !(term && std::strcmp(term, "dumb") == 0);

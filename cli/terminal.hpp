@@ -8,12 +8,12 @@
 
 namespace rdmawire::cli {
 
-enum class Colours : std::uint8_t { automatic, always, never };
+enum class Colors : std::uint8_t { automatic, always, never };
 /// Adds --color to a subcommand.
-void add_colour_option(CLI::App& app, Colours& colours);
-/// Whether to colour what goes to file descriptor `fd`. Automatic: on a terminal that is not dumb, unless NO_COLOR is
+void add_color_option(CLI::App& app, Colors& colors);
+/// Whether to color what goes to file descriptor `fd`. Automatic: on a terminal that is not dumb, unless NO_COLOR is
 /// set (no-color.org).
-bool use_colours(Colours colours, int fd);
+bool use_colors(Colors colors, int fd);
 
 /// Columns of the terminal, or of COLUMNS: from 80 to 200; 120 where nothing tells.
 std::size_t terminal_width();

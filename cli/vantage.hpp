@@ -19,7 +19,7 @@ struct VantageOptions {
   unsigned threads = 1;
   std::size_t rows = 10, width = 100;
   std::uint16_t roce_port = 0;
-  bool synchronized = false, json = false, no_crc = false, colours = false;
+  bool synchronized = false, json = false, no_crc = false, colors = false;
 };
 
 /// Whether `word` is a kind of finding that a comparison of vantage points can have.

@@ -27,7 +27,7 @@ function(rdmawire_traced_copy name)
     add_library(${name}_${lower} OBJECT ${COPY_${part}})
     target_link_libraries(${name}_${lower} PRIVATE ${COPY_USES} rdmawire_flags)
     target_compile_definitions(${name}_${lower} PRIVATE RDMAWIRE_TRACED_COPY)
-    # What a loop over two arrays does depends on where they lie once it is vectorised; and a function stays in one piece.
+    # What a loop over two arrays does depends on where they lie once it is vectorized; and a function stays in one piece.
     target_compile_options(${name}_${lower} PRIVATE -fno-lto -fno-tree-vectorize
                            $<$<CXX_COMPILER_ID:GNU>:-fno-reorder-blocks-and-partition>)
   endforeach()

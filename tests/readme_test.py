@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 
 
 def output_of(command):
-    """What a person sees who types `command` in the repository: both streams, no colours."""
+    """What a person sees who types `command` in the repository: both streams, no colors."""
     result = subprocess.run(["bash", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True, timeout=60, check=False,
                             env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1",

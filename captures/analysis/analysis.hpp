@@ -170,7 +170,7 @@ class Incast {
     std::int64_t window = INT64_MIN;
     std::uint64_t bytes = 0;
     std::uint32_t senders = 0;
-    std::array<std::uint64_t, most_senders> seen;  // hashes; not initialised beyond `senders`
+    std::array<std::uint64_t, most_senders> seen;  // hashes; not initialized beyond `senders`
     void merge(const Receiver& other) { static_cast<void>(other); }
   };
   struct Address {
@@ -188,7 +188,7 @@ class Incast {
   TopN<IncastRow, IncastOrder> rows_;
 };
 
-/// Takes packets as they were dissected, and what the tracker says of them. Analyses of disjoint sets of endpoint pairs
+/// Takes packets as they were dissected, and what the tracker says of them. Analyzes of disjoint sets of endpoint pairs
 /// merge to exactly what one analysis of them all is, as long as nothing overflowed; memory is bounded by the options.
 /// Frame numbers must be those of the whole capture in every part.
 class Analysis final : public tracking::Sink {

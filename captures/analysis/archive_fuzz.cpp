@@ -1,4 +1,4 @@
-/// What travels between processes, broken: parcels of frames, and saved analyses.
+/// What travels between processes, broken: parcels of frames, and saved analyzes.
 
 #include "captures/analysis/archive.hpp"
 #include "captures/analysis/partition.hpp"

@@ -17,7 +17,7 @@ struct Done {
   Json report, details;
 };
 
-Done analyse(const std::string& sample, const DetailsOptions& options = {}) {
+Done analyze(const std::string& sample, const DetailsOptions& options = {}) {
   RunOptions run_options;
   run_options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/" + sample};
   const RunResult result = run(run_options);
@@ -34,11 +34,11 @@ std::size_t count(const Json& points, int kind) {
 }
 
 TEST(Details, SampleIsEvenAndKeepsWhatWasSentAgain) {
-  const Done whole = analyse("rc-pingpong-loss.pcap.gz");
+  const Done whole = analyze("rc-pingpong-loss.pcap.gz");
   const Json& all = whole.details["connections"][0]["points"];
   EXPECT_FALSE(whole.details["connections"][0]["sampled"].get<bool>());
   ASSERT_GT(all.size(), 900U);
-  const Done few = analyse("rc-pingpong-loss.pcap.gz", {.points = 480});
+  const Done few = analyze("rc-pingpong-loss.pcap.gz", {.points = 480});
   const Json& points = few.details["connections"][0]["points"];
   EXPECT_TRUE(few.details["connections"][0]["sampled"].get<bool>());
   EXPECT_LE(points.size(), 480U);
@@ -60,14 +60,14 @@ TEST(Details, SampleIsEvenAndKeepsWhatWasSentAgain) {
 }
 
 TEST(Details, BoundsHoldForConnectionsAndLadders) {
-  const Done done = analyse("rc-pingpong-loss.pcap.gz", {.connections = 0, .findings = 2});
+  const Done done = analyze("rc-pingpong-loss.pcap.gz", {.connections = 0, .findings = 2});
   EXPECT_TRUE(done.details["connections"].empty());
   ASSERT_EQ(done.details["ladders"].size(), 2U);
   EXPECT_EQ(done.details["ladders"][0]["finding"], 1);
 }
 
 TEST(Details, LadderSaysWhatWasLeftOut) {
-  const Done done = analyse("siw-write-loss.pcap.gz");
+  const Done done = analyze("siw-write-loss.pcap.gz");
   ASSERT_FALSE(done.details["ladders"].empty());
   std::uint64_t before = 0;
   bool skips = false;

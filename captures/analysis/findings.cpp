@@ -123,7 +123,7 @@ constexpr Advice advices[] = {
     {crc_bad, Cause::source_port, "packet with a bad ICRC: source port changed",
      "packets with a bad ICRC: source port changed",
      "the ICRC fits another UDP source port than the packet has: a device on the way rewrote it, or the capture was "
-     "anonymised after the fact",
+     "anonymized after the fact",
      "look for address translation, load balancers and tools that edited this capture; receivers drop such packets and "
      "count rx_icrc_encapsulated"},
     {crc_bad, Cause::address, "packet with a bad ICRC: address changed", "packets with a bad ICRC: address changed",
@@ -188,7 +188,7 @@ constexpr Advice advices[] = {
      "see whether the senders' rates fell afterwards (congestion below), and which receiver is the hot spot (incast, "
      "talkers); hosts count np_ecn_marked_roce_packets, np_cnp_sent and rp_cnp_handled"},
     {pause, Cause::none, "pause frame", "pause frames",
-     "a port told its neighbour to stop sending: flow control works, or a slow receiver holds up the network",
+     "a port told its neighbor to stop sending: flow control works, or a slow receiver holds up the network",
      "see which port sends them and whether they persist: a receiver that pauses for long spreads congestion (ethtool "
      "-S: tx_pause_ctrl_phy, rx_prio3_pause, rx_prio3_pause_duration); look for a slow host or PCIe bottleneck"},
     {stall, Cause::credit, "stall for want of credits", "stalls for want of credits",

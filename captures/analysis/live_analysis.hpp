@@ -1,5 +1,5 @@
 #pragma once
-/// A capture that is analysed while it grows: a file that somebody still writes, or a device.
+/// A capture that is analyzed while it grows: a file that somebody still writes, or a device.
 
 #include <sys/types.h>
 

@@ -168,7 +168,7 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
   if (number < portion.to && portion.to != UINT64_MAX)
     return tl::unexpected(
         fmt::format("{}: it had {} packets or more when it was surveyed, and now ends after {}: do "
-                    "not change captures while they are analysed",
+                    "not change captures while they are analyzed",
                     portion.file, portion.to, number));
   return result;
 }

@@ -17,7 +17,7 @@ namespace rdmawire::captures::analysis {
 
 using Json = nlohmann::ordered_json;
 
-/// What was analysed.
+/// What was analyzed.
 struct Input {
   struct File {
     std::string name;
@@ -46,7 +46,7 @@ Json event_json(const Event& event);
 
 struct TextOptions {
   std::size_t width = 100;  ///< columns; what is less than 80 counts as 80
-  bool colours = false;
+  bool colors = false;
   std::size_t rows = 10;  ///< of each table at most
   bool tables = true;     ///< false: summary and findings only
 };

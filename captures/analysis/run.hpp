@@ -36,7 +36,7 @@ struct RunResult {
   std::uint64_t tracker_memory = 0;   ///< bytes
 };
 
-/// Analyses the files as one capture: frames are numbered on over all of them.
+/// Analyzes the files as one capture: frames are numbered on over all of them.
 RunResult run(const RunOptions& options);
 
 /// One thread's share of the work, packet by packet; also what a live capture is fed to.

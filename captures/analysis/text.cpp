@@ -85,7 +85,7 @@ class Printer : TextPage {
     for (const auto& [wire, count] : s.at("wires").items())
       wires += fmt::format("{}{} {}", wires.empty() ? "" : ", ", wire_text(wire), number(count));
     if (!wires.empty()) traffic += ": " + wires;
-    labelled("traffic", traffic);
+    labeled("traffic", traffic);
     if (s.at("first_time").is_string()) {
       const auto dot = word(s.at("first_time"));
       std::int64_t ns = 0;
@@ -94,7 +94,7 @@ class Printer : TextPage {
       if (dot[0] != '-') {
         std::string date;
         output::append_date(date, ns);
-        labelled("began", date.substr(0, 23) + " UTC");
+        labeled("began", date.substr(0, 23) + " UTC");
       }
     }
     std::string connections = fmt::format("{}", number(s.at("connections")));
@@ -104,7 +104,7 @@ class Printer : TextPage {
     for (const auto& [service, count] : services)
       kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, service);
     if (!kinds.empty()) connections += fmt::format(" ({})", kinds);
-    labelled("connections", connections);
+    labeled("connections", connections);
 
     std::string messages = fmt::format("{}", number(s.at("messages")));
     if (number(s.at("messages"))) {
@@ -121,24 +121,24 @@ class Printer : TextPage {
             bytes_text(static_cast<std::uint64_t>(static_cast<double>(number(s.at("message_bytes"))) / seconds)));
       }
     }
-    labelled("messages", messages);
+    labeled("messages", messages);
     std::uint64_t rounds = 0;
     for (const auto& [cause, row] : report_.at("retransmissions").items()) rounds += number(row.at("rounds"));
     const Json& events = s.at("events");
     const std::uint64_t tcp = events.contains("tcp_retransmission") ? number(events.at("tcp_retransmission")) : 0;
     if (rounds == 0 && tcp)
-      labelled("sent again", counted(tcp, "TCP retransmission", "TCP retransmissions"));
+      labeled("sent again", counted(tcp, "TCP retransmission", "TCP retransmissions"));
     else
-      labelled("sent again",
+      labeled("sent again",
                rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
                                     counted(rounds, "round", "rounds"))
                       : std::string("nothing"));
     std::string naks;
     for (const auto& [code, count] : report_.at("naks").items())
       naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", spoken(code), number(count));
-    labelled("NAKs", naks.empty() ? "none" : naks);
+    labeled("NAKs", naks.empty() ? "none" : naks);
     const Json& congestion = report_.at("congestion");
-    labelled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0
+    labeled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0
                                ? std::string("no marks, no CNPs")
                                : fmt::format("{} marked of {} that can be, {}", number(congestion.at("ecn_marked")),
                                              number(congestion.at("ecn_capable")),
@@ -149,18 +149,18 @@ class Printer : TextPage {
                            : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good");
     if (const std::uint64_t cut = number(s.at("truncated_packets")); cut && rdma())
       crcs += fmt::format("; {} in part only (snap length)", counted(cut, "packet", "packets"));
-    labelled("CRCs", crcs, 14, bad ? TextStyle::bad : TextStyle::plain);
+    labeled("CRCs", crcs, 14, bad ? TextStyle::bad : TextStyle::plain);
     const Json& counts = s.at("findings");
     const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
                         infos = number(counts.at("info"));
     if (!rdma() && number(s.at("packets")) == 0) {
-      labelled("findings", "there is no packet");
+      labeled("findings", "there is no packet");
     } else if (!rdma()) {
-      labelled("findings", "no RDMA was found");
+      labeled("findings", "no RDMA was found");
     } else if (errors + warnings == 0) {
       std::string text = "nothing wrong was found";
       if (infos) text += fmt::format(" ({} worth knowing)", infos);
-      labelled("findings", text, 14, TextStyle::good);
+      labeled("findings", text, 14, TextStyle::good);
     } else {
       std::string text;
       const auto add = [&](std::uint64_t count, std::string_view one, std::string_view many) {
@@ -169,12 +169,12 @@ class Printer : TextPage {
       add(errors, "error", "errors");
       add(warnings, "warning", "warnings");
       if (infos) text += fmt::format("{}{} worth knowing", text.empty() ? "" : ", ", infos);
-      labelled("findings", text, 14, errors ? TextStyle::bad : TextStyle::notice);
+      labeled("findings", text, 14, errors ? TextStyle::bad : TextStyle::notice);
     }
     if (!input.at("exact").get<bool>())
-      labelled("inexact", "some things found no room and are not counted", 14, TextStyle::notice);
+      labeled("inexact", "some things found no room and are not counted", 14, TextStyle::notice);
     for (const Json& file : files)
-      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, TextStyle::bad);
+      if (file.contains("trouble")) labeled("unread", word(file.at("trouble")), 14, TextStyle::bad);
   }
 
   void finding(const Json& f) {
@@ -196,20 +196,20 @@ class Printer : TextPage {
                              : fmt::format("; first at frame {}, last at {}", first, last);
     }
     const std::string cause = word(f.at("cause"));
-    labelled("means", word(f.at("meaning")) + frames, 10);
+    labeled("means", word(f.at("meaning")) + frames, 10);
     std::string evidence;
     for (const Json& part : f.at("evidence"))
       evidence += fmt::format("{}{} {}×", evidence.empty() ? "" : ", ",
                               spoken(word(part.at("kind"))) +
                                   (word(part.at("cause")) == "none" ? "" : " (" + spoken(word(part.at("cause"))) + ")"),
                               number(part.at("count")));
-    if (!evidence.empty()) labelled("shown by", evidence, 12);
+    if (!evidence.empty()) labeled("shown by", evidence, 12);
     for (const Json& one : f.at("worst"))
-      labelled("worst",
+      labeled("worst",
                fmt::format("{}   {}×{}", word(one.at("who")), number(one.at("count")),
                            number(one.at("cost_ns")) ? ", " + duration(one.at("cost_ns")) : ""),
                10);
-    labelled("next", word(f.at("next")), 10);
+    labeled("next", word(f.at("next")), 10);
   }
 
   /// Whether there is anything to judge.
@@ -225,12 +225,12 @@ class Printer : TextPage {
     std::uint64_t packets = 0;
     for (const Json& file : input.at("files")) packets += number(file.at("packets"));
     heading("There is no packet");
-    if (packets == 0) return labelled("", "The capture has none.", 2);
+    if (packets == 0) return labeled("", "The capture has none.", 2);
     std::string by;
     for (const char* option : {"from", "to", "filter"})
       if (input.at(option).is_string())
         by += fmt::format("{}--{} {}", by.empty() ? "" : ", ", option, word(input.at(option)));
-    labelled("",
+    labeled("",
              fmt::format("The capture has {}; {} left none of them.", counted(packets, "packet", "packets"),
                          by.empty() ? std::string("what was asked for") : by),
              2);
@@ -244,14 +244,14 @@ class Printer : TextPage {
       nothing_to_read();
     } else if (!rdma() && list.empty()) {
       heading("No RDMA was found");
-      labelled(
+      labeled(
           "",
           "Neither InfiniBand, nor RoCE (UDP port 4791, or EtherType 0x8915), nor iWARP is in this capture. RoCE on "
           "another port is read with --roce-port. A network device that does RDMA itself may hide it from a "
           "capture on its host: capture at a mirror port of the switch, or as the device's maker says.",
           2);
       if (const std::uint64_t cut = number(report_.at("summary").at("truncated_packets")))
-        labelled("",
+        labeled("",
                  fmt::format("The capture has {} in part only (snap length): iWARP is known by what is inside of TCP, "
                              "and needs whole packets.",
                              counted(cut, "packet", "packets")),
@@ -259,7 +259,7 @@ class Printer : TextPage {
     } else if (wrong == 0) {
       heading("Nothing wrong was found");
       const Json& s = report_.at("summary");
-      labelled("",
+      labeled("",
                fmt::format("Looked for: loss, retransmissions and NAKs in {}; {}; order, MTU and keys of {}; "
                            "congestion marks; pauses; stalls.",
                            counted(number(s.at("connections")), "connection", "connections"),

@@ -57,7 +57,7 @@ std::string cut(const std::string& text, std::size_t width) {
 
 void TextPage::heading(std::string_view title) { page_.line().put(TextStyle::strong, title).line(); }
 
-void TextPage::labelled(std::string_view label, std::string_view text, std::size_t column, TextStyle ink) {
+void TextPage::labeled(std::string_view label, std::string_view text, std::size_t column, TextStyle ink) {
   page_.put("  ").put(TextStyle::dim, label).to(column);
   std::size_t at = 0;
   bool first = true;

@@ -1,5 +1,5 @@
 #pragma once
-/// What all reports in a terminal are made of: headings, labelled sentences that wrap, tables that fit. Internal to the
+/// What all reports in a terminal are made of: headings, labeled sentences that wrap, tables that fit. Internal to the
 /// report rooms.
 
 #include <algorithm>
@@ -36,12 +36,12 @@ struct Column {
 class TextPage {
  public:
   TextPage(std::string& out, const TextOptions& options)
-      : width_(std::max<std::size_t>(options.width, 80)), page_(out, options.colours) {}
+      : width_(std::max<std::size_t>(options.width, 80)), page_(out, options.colors) {}
 
  protected:
   void heading(std::string_view title);
   /// "  label       text", the text wrapped.
-  void labelled(std::string_view label, std::string_view text, std::size_t column = 14,
+  void labeled(std::string_view label, std::string_view text, std::size_t column = 14,
                 output::TextStyle ink = output::TextStyle::plain);
   /// Nothing when there are no rows. `all_rows`: how many there are beside those shown; `note`: a line behind.
   void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,

@@ -116,7 +116,7 @@ void Anonymizer::replace_addresses(const HeaderInfo& header, Bytes original, Mut
   }
 }
 
-// Route options of IPv4, routing headers of IPv6 and options of neighbour discovery hold addresses that have no fields.
+// Route options of IPv4, routing headers of IPv6 and options of neighbor discovery hold addresses that have no fields.
 void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t index, MutableBytes copy) {
   const Layer& layer = stack.layers()[index];
   const Bytes original = stack.bytes_of(layer);

@@ -76,7 +76,7 @@ class Extraction {
     if (anonymizer_) {
       std::string remark;
       anonymizer_->anonymize(packet_, held.bytes, remark);
-      held.comment += ", anonymised";
+      held.comment += ", anonymized";
       if (!remark.empty()) held.comment += "; " + remark;
     } else {
       held.bytes.assign(record.bytes.begin(), record.bytes.end());

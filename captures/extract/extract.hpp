@@ -16,7 +16,7 @@ namespace rdmawire::captures {
 
 struct ExtractOptions {
   /// Which packets; called once for each, in order. The packet is dissected when `dissect` is set or the result is
-  /// anonymised; else only its number, time and link are known.
+  /// anonymized; else only its number, time and link are known.
   std::function<bool(const tracking::Packet&)> select;
   bool dissect = true;
   /// No packet behind this one is selected.
@@ -37,7 +37,7 @@ struct Extracted {
 };
 
 /// Copies the selected packets with their times, comments and interfaces, and with the last statistics of these. Each
-/// gets a comment that says which frame it was, and what anonymising found and could not mend. Of an anonymised capture
+/// gets a comment that says which frame it was, and what anonymizing found and could not mend. Of an anonymized capture
 /// the comments of others, the capture filters and the descriptions of interfaces and machines are left out: they can
 /// name hosts. An error: the output could not be written.
 tl::expected<Extracted, CaptureError> extract(Reader& reader, Writer& writer, const ExtractOptions& options);

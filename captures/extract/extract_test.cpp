@@ -62,7 +62,7 @@ ExtractOptions everything() {
   options.select = [](const tracking::Packet&) { return true; };
   return options;
 }
-ExtractOptions anonymised(bool blank_payload = false) {
+ExtractOptions anonymized(bool blank_payload = false) {
   ExtractOptions options = everything();
   options.anonymize = AnonymizeOptions{key, blank_payload};
   return options;
@@ -282,7 +282,7 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
         if (!is_kept(address) && address.bytes.size() >= 6) secrets.insert(address.bytes);
     });
     // Blanked, because payload that an application sent can hold anything.
-    run(file, out, anonymised(true));
+    run(file, out, anonymized(true));
     const ByteVector written = read_file(out);
     const std::string_view text(reinterpret_cast<const char*>(written.data()), written.size());
     for (const ByteVector& secret : secrets)
@@ -338,7 +338,7 @@ TEST(Anonymize, GidsThatProgramsTellEachOtherGo) {
       return packets;
     };
     EXPECT_GE(times(everything()), 2U);
-    EXPECT_EQ(times(anonymised()), 0U);
+    EXPECT_EQ(times(anonymized()), 0U);
   }
 }
 
@@ -352,9 +352,9 @@ TEST(Anonymize, NamesOfHostsAndServicesGo) {
            std::string_view::npos;
   };
   EXPECT_TRUE(holds(everything(), "nqn.2014-08.org.nvmexpress"));
-  EXPECT_FALSE(holds(anonymised(true), "nqn.2014-08.org.nvmexpress"));
+  EXPECT_FALSE(holds(anonymized(true), "nqn.2014-08.org.nvmexpress"));
   // MPA's key is a text, too, and stays: without it nobody would see that the connection is iWARP.
-  run(samples + "siw-rping.pcap", out, anonymised(true));
+  run(samples + "siw-rping.pcap", out, anonymized(true));
   std::size_t keys = 0;
   each_packet(out, [&](const tracking::Packet& packet, const Record&) {
     for (const tracking::Pdu& pdu : packet.pdus) keys += pdu.stack.find(info<MpaFrame>) != nullptr;
@@ -371,7 +371,7 @@ TEST(Anonymize, EverythingElseStaysAndEveryChecksumIsGood) {
   const std::string out = directory.file("x.pcapng");
   for (const std::string& file : all_captures()) {
     SCOPED_TRACE(file);
-    run(file, out, anonymised());
+    run(file, out, anonymized());
     std::vector<std::string> shapes;
     auto shape = [](const tracking::Packet& packet) {
       std::string text;
@@ -406,7 +406,7 @@ TEST(Anonymize, TsharkFindsNoBadChecksum) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   for (const char* name : {"rping.pcap", "rc-pingpong-loss.pcap.gz", "rc-write-ipv6.pcap", "siw-rping.pcap"}) {
-    run(samples + name, out, anonymised());
+    run(samples + name, out, anonymized());
     const std::string bad = output_of(
         "tshark -r " + quoted(out) +
         " -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE -Y 'ip.checksum.status == "
@@ -416,16 +416,16 @@ TEST(Anonymize, TsharkFindsNoBadChecksum) {
   }
   const std::string comment =
       output_of("tshark -r " + quoted(out) + " -Y 'frame.number == 1' -T fields -e frame.comment 2>/dev/null");
-  EXPECT_THAT(comment, HasSubstr("frame 1 of the original capture, anonymised"));
+  EXPECT_THAT(comment, HasSubstr("frame 1 of the original capture, anonymized"));
 }
 
-/// One packet, dissected and anonymised.
+/// One packet, dissected and anonymized.
 struct Result {
   ByteVector bytes;
   std::string remark;
   tracking::Packet packet;  ///< of the new bytes
 };
-Result anonymise(const ByteVector& original, LinkType link = LinkType::ethernet, std::uint32_t wire_length = 0,
+Result anonymize(const ByteVector& original, LinkType link = LinkType::ethernet, std::uint32_t wire_length = 0,
                  bool blank_payload = false) {
   Result result;
   tracking::Dissector dissector;
@@ -447,18 +447,18 @@ Frame send_only() {
 }
 
 TEST(Anonymize, TellsTheOriginalStatusOfCrcs) {
-  EXPECT_EQ(anonymise(send_only().encode()).remark, "original ICRC: good");
+  EXPECT_EQ(anonymize(send_only().encode()).remark, "original ICRC: good");
   Frame bad = send_only();
   bad.icrc = 0x12345678;
   bad.layers[1].set(*info<Ipv4>.find("checksum"), 1);
-  const Result result = anonymise(bad.encode());
+  const Result result = anonymize(bad.encode());
   EXPECT_EQ(result.remark, "original ICRC: bad; original IP checksum: bad");
   EXPECT_EQ(result.packet.icrc.status, CrcCheck::Status::good);
 
   const Frame native = Frame(Value<Lrh>() / Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(5)) / Value<Deth>();
   ByteVector raw = native.encode();
   raw.back() ^= 1;
-  const Result recomputed = anonymise(raw, LinkType::infiniband);
+  const Result recomputed = anonymize(raw, LinkType::infiniband);
   EXPECT_EQ(recomputed.remark, "original ICRC: good; original VCRC: bad");
   EXPECT_EQ(recomputed.packet.vcrc.status, CrcCheck::Status::good);
 }
@@ -468,21 +468,21 @@ TEST(Anonymize, PayloadStaysUnlessItIsToBeBlanked) {
     const Bytes bytes = r.packet.stack.bytes_of(r.packet.stack.payload);
     return std::string(bytes.begin(), bytes.end());
   };
-  EXPECT_EQ(payload(anonymise(send_only().encode())), "hello");
-  const Result blanked = anonymise(send_only().encode(), LinkType::ethernet, 0, true);
+  EXPECT_EQ(payload(anonymize(send_only().encode())), "hello");
+  const Result blanked = anonymize(send_only().encode(), LinkType::ethernet, 0, true);
   EXPECT_EQ(payload(blanked), std::string(5, '\0'));
   EXPECT_EQ(blanked.packet.icrc.status, CrcCheck::Status::good);
   // What is not RDMA can hold addresses that no table knows.
   Frame other = Frame(Value<Ethernet>() / ip(0x0a000003, 0x0a000002)) / Value<Udp>().set<"dst_port">(53);
   other.payload = {10, 0, 0, 3};
-  EXPECT_EQ(payload(anonymise(other.encode())), std::string(4, '\0'));
+  EXPECT_EQ(payload(anonymize(other.encode())), std::string(4, '\0'));
 }
 
 TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
   // A mirrored packet: both address pairs go, the inner ICRC and the outer UDP checksum are made good.
   Frame mirrored = Value<Ethernet>() / ip(0xc0a80001, 0xc0a80002) / Value<Udp>().set<"dst_port">(4789) / Value<Vxlan>();
   for (const HeaderValue& layer : send_only().layers) mirrored /= layer;
-  const Result tunnel = anonymise(mirrored.encode());
+  const Result tunnel = anonymize(mirrored.encode());
   EXPECT_EQ(tunnel.packet.icrc.status, CrcCheck::Status::good);
   for (const Address& address : addresses_of(tunnel.packet)) {
     EXPECT_NE(address.bytes, hex("0a000002"));
@@ -495,26 +495,26 @@ TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
   HeaderValue routed = ip(0x0a000003, 0x0a000002).set<"header_length">(8);
   routed.set_tail(hex("07 0b 0c 0a000002 0a000003 00"));
   Frame option = Frame(Value<Ethernet>() / routed) / Value<Udp>().set<"dst_port">(53);
-  const Result route = anonymise(option.encode());
+  const Result route = anonymize(option.encode());
   EXPECT_EQ(load_be<4>(route.bytes.data() + 14 + 23), load_be<4>(route.bytes.data() + 14 + 16)) << "as the destination";
   EXPECT_NE(load_be<4>(route.bytes.data() + 14 + 23), 0x0a000002U);
 
   // Ethernet's padding can hold what was in the buffer before.
   ByteVector padded = send_only().encode() + hex("0a000002 0a000003");
-  const Result trailer = anonymise(padded);
+  const Result trailer = anonymize(padded);
   EXPECT_EQ(ByteVector(trailer.bytes.end() - 8, trailer.bytes.end()), ByteVector(8, 0));
   // A frame check sequence is not padding.
   ByteVector checked = send_only().encode();
   const std::uint32_t fcs = __builtin_bswap32(crc32(checked));
   checked.resize(checked.size() + 4);
   store_be(checked.data() + checked.size() - 4, 4, fcs);
-  const Result again = anonymise(checked);
+  const Result again = anonymize(checked);
   const Bytes covered = Bytes(again.bytes).first(again.bytes.size() - 4);
   EXPECT_EQ(load_be<4>(again.bytes.data() + covered.size()), __builtin_bswap32(crc32(covered)));
 
   // A header that the capture cut in two has no fields, and would hold half an address.
   ByteVector whole = send_only().encode();
-  const Result cut = anonymise(ByteVector(whole.begin(), whole.begin() + 32), LinkType::ethernet,
+  const Result cut = anonymize(ByteVector(whole.begin(), whole.begin() + 32), LinkType::ethernet,
                                static_cast<std::uint32_t>(whole.size()));
   EXPECT_EQ(ByteVector(cut.bytes.begin() + 14, cut.bytes.end()), ByteVector(18, 0));
 }
@@ -525,7 +525,7 @@ TEST(Anonymize, ChecksumsOfCutPacketsFollowTheChange) {
   tcp.payload.assign(100, 0);
   ByteVector whole = tcp.encode();
   const ByteVector cut(whole.begin(), whole.begin() + 14 + 20 + 20 + 60);
-  Result result = anonymise(cut, LinkType::ethernet, static_cast<std::uint32_t>(whole.size()));
+  Result result = anonymize(cut, LinkType::ethernet, static_cast<std::uint32_t>(whole.size()));
   result.bytes.resize(whole.size());  // the zeros that were cut
   tracking::Packet packet;
   tracking::Dissector().dissect(packet, result.bytes, static_cast<std::uint32_t>(result.bytes.size()));
@@ -539,14 +539,14 @@ TEST(Anonymize, AnyBytesAreTaken) {
   for (LinkType link :
        {LinkType::ethernet, LinkType::infiniband, LinkType::raw_ip, LinkType::erf, LinkType::linux_sll}) {
     for (std::size_t length = 0; length <= whole.size(); ++length)
-      EXPECT_EQ(anonymise(ByteVector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), link, 2000)
+      EXPECT_EQ(anonymize(ByteVector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), link, 2000)
                     .bytes.size(),
                 length);
     for (int i = 0; i < 3000; ++i) {
       ByteVector raw = whole;
       for (int flips = 0; flips < 4; ++flips)
         raw[random() % raw.size()] = static_cast<std::uint8_t>(random() >> 24);
-      EXPECT_EQ(anonymise(raw, link).bytes.size(), raw.size());
+      EXPECT_EQ(anonymize(raw, link).bytes.size(), raw.size());
     }
   }
 }

@@ -1,6 +1,6 @@
 # Puts the page's template together, with everything it needs inside, and writes it as C++.
 #
-#   cmake -D PAGE=<page.html> -D STYLES=<files> -D LICENCES=<file or nothing> -D LIBRARIES=<files> -D SCRIPTS=<files>
+#   cmake -D PAGE=<page.html> -D STYLES=<files> -D LICENSES=<file or nothing> -D LIBRARIES=<files> -D SCRIPTS=<files>
 #         -D HEADER=<template.hpp> -D NAMESPACE=<of page_template()> -D OUT=<template.cpp> -P embed.cmake
 #
 # In the page, @name@ on a line of its own stands for what is put in here; {{name}} for what fill_page() puts in.
@@ -52,9 +52,9 @@ foreach(file IN LISTS STYLES)
   file(READ ${file} text)
   string(APPEND style "${text}")
 endforeach()
-set(licences "")
-if(LICENCES)
-  file(READ ${LICENCES} licences)
+set(licenses "")
+if(LICENSES)
+  file(READ ${LICENSES} licenses)
 endif()
 add_scripts(library_script ${LIBRARIES})
 add_scripts(own_script ${SCRIPTS})
@@ -62,7 +62,7 @@ set(script "\n${library_script}\"use strict\";(() => {\n${own_script}})();\n")
 string(SHA256 hash "${script}")
 base64_of_hex(hash "${hash}")
 
-string(REPLACE "@licences@" "${licences}" page "${page}")
+string(REPLACE "@licenses@" "${licenses}" page "${page}")
 string(REPLACE "@hash@" "${hash}" page "${page}")
 string(REPLACE "@style@" "${style}" page "${page}")
 string(REPLACE "@script@" "${script}" page "${page}")

@@ -1,4 +1,4 @@
-// The colours of a page: as the system has them, light, or dark; its button goes through them.
+// The colors of a page: as the system has them, light, or dark; its button goes through them.
 
 const themes = {auto: "Auto", light: "Light", dark: "Dark"};
 
@@ -21,7 +21,7 @@ function remembered_theme() {
   }
 }
 
-/** `redraw` is called when the colours have changed. */
+/** `redraw` is called when the colors have changed. */
 function begin_theme(redraw = () => {}) {
   set_theme(remembered_theme());
   document.getElementById("theme").addEventListener("click", () => {

@@ -222,7 +222,7 @@ def test_tables_are_cut_and_say_how_much_is_left():
     assert "  and " in page and " more\n" in page
 
 
-def test_colours_only_when_asked_for():
+def test_colors_only_when_asked_for():
     assert "\033[" not in text(LOSS)
     assert "\033[" in text(LOSS, "--color", "always")
 

@@ -371,7 +371,7 @@ def on_a_terminal(arguments, **environment):
     return written
 
 
-def test_colours_on_a_terminal_only():
+def test_colors_on_a_terminal_only():
     one = ["dissect", LOSS, "--frame", NAK]
     assert b"\033" in on_a_terminal(one)
     assert b"\033" not in on_a_terminal(one, NO_COLOR="1")

@@ -22,8 +22,8 @@ TEST_F(Commands, NoneTakesAnArgumentThatItsTableLacks) {
   for (const Family& family : families()) {
     for (const Command& command : family.commands) {
       if (command.name == "hello") continue;
-      const std::string error = controller.error(std::string(command.name), {{"colour", "red"}});
-      EXPECT_EQ(error.find(fmt::format("EINVAL: {}: \"colour\": is no argument here", command.name)), 0U) << error;
+      const std::string error = controller.error(std::string(command.name), {{"color", "red"}});
+      EXPECT_EQ(error.find(fmt::format("EINVAL: {}: \"color\": is no argument here", command.name)), 0U) << error;
     }
   }
 }
@@ -347,8 +347,8 @@ TEST_F(Commands, RegionsHaveTheAddressThatIsWanted) {
   EXPECT_EQ(controller.result("read", {{"mr", filled["mr"]}})["bytes"], "abababab");
   EXPECT_EQ(controller.error("register", {{"pd", pd}, {"length", 4}, {"fill", {{"pattern", "byte"}, {"value", 256}}}}),
             "ERANGE: register: fill: value: must be from 0 to 255, not 256");
-  EXPECT_EQ(controller.error("register", {{"pd", pd}, {"length", 4}, {"fill", {{"pattern", "byte"}, {"colour", 1}}}}),
-            "EINVAL: register: fill: \"colour\": is no argument here");
+  EXPECT_EQ(controller.error("register", {{"pd", pd}, {"length", 4}, {"fill", {{"pattern", "byte"}, {"color", 1}}}}),
+            "EINVAL: register: fill: \"color\": is no argument here");
   EXPECT_EQ(controller.error("register", {{"pd", pd}, {"length", 8}, {"access", {"remote_write"}}}),
             "EINVAL: register: ibv_reg_mr said EINVAL: Invalid argument");
   EXPECT_EQ(controller.error("register", {{"pd", pd}, {"length", 8}, {"access", {"everything"}}})

@@ -138,7 +138,7 @@ void create_ah(Session& session, Arguments& arguments, Answer answer) {  // NOLI
   ibv_ah_attr address = read_address(arguments, 0);
   if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
   const auto made = std::make_shared<ibv_ah*>(nullptr);
-  // The kernel, or the driver, looks for the neighbour's MAC.
+  // The kernel, or the driver, looks for the neighbor's MAC.
   const auto make = [made, verbs = pd->verbs(), address]() mutable {
     errno = 0;
     *made = ibv_create_ah(verbs, &address);
@@ -318,7 +318,7 @@ void modify_qp(Session& session, Arguments& arguments, Answer answer) {  // NOLI
     if (number != 0) return answer(tl::unexpected(verbs_failed("ibv_modify_qp", number)));
     answer(Json{{"state", name_of(names::qp_state, qp->verbs()->state)}});
   };
-  // With an address the kernel looks for the neighbour's MAC.
+  // With an address the kernel looks for the neighbor's MAC.
   if ((mask & (IBV_QP_AV | IBV_QP_ALT_PATH)) != 0) {
     session.make_slow_call({make, then, {qp->handle()}, qp->handle()});
   } else {

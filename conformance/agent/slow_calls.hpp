@@ -1,5 +1,5 @@
 #pragma once
-/// Calls that the kernel may hold for seconds: a TCP handshake with a host that is silent, the search for a neighbour
+/// Calls that the kernel may hold for seconds: a TCP handshake with a host that is silent, the search for a neighbor
 /// that is not there. Each is made on a thread of its own, while the loop goes on.
 
 #include <atomic>

@@ -53,7 +53,7 @@ TEST_F(OnTheWire, a_write_by_hand_is_acknowledged_and_in_the_memory) {
   ASSERT_TRUE(qp.connect({.qp_num = 0x11, .address = "10.77.1.200", .psn = 100, .own_psn = 200}));
   Frame frame =
       Value<Ethernet>().set<"dst">(its_mac).set<"src">(our_mac) /
-      Value<Ipv4>().set<"src">(load_be<4>(us.bytes.data())).set<"dst">(load_be<4>(it.bytes.data())) / Value<Udp>() /
+      Value<Ipv4>().set<"src">(load_be<4>(us.storage.data())).set<"dst">(load_be<4>(it.storage.data())) / Value<Udp>() /
       Value<Bth>().set<"opcode">(rdma_write_only).set<"dest_qp">(qp.qp_num()).set<"ack_request">(1).set<"psn">(100) /
       Value<Reth>().set<"va">(memory.addr() + 64).set<"rkey">(memory.rkey());
   frame.payload = {'b', 'y', ' ', 'h', 'a', 'n', 'd', '!'};

@@ -23,7 +23,7 @@ void CaseRecorder::deviate(Verdict verdict, const std::string& expected, const s
 
 void CaseRecorder::deviates(Verdict verdict, const std::string& expected, const std::string& actual) {
   record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
-  if (!deviation_) deviation_ = Judgement{verdict, expected, actual};
+  if (!deviation_) deviation_ = Judgment{verdict, expected, actual};
 }
 
 void CaseRecorder::require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise) {

@@ -45,7 +45,7 @@ class CaseRecorder {
   /// The same, but the case goes on: what follows is judged, too. The first such deviation is the verdict unless the
   /// case ends otherwise.
   void deviates(Verdict verdict, const std::string& expected, const std::string& actual);
-  [[nodiscard]] const std::optional<Judgement>& deviation() const { return deviation_; }
+  [[nodiscard]] const std::optional<Judgment>& deviation() const { return deviation_; }
 
   [[nodiscard]] const Timeouts& patience() const { return patience_; }
   [[nodiscard]] const Transcript& transcript() const { return transcript_; }
@@ -55,7 +55,7 @@ class CaseRecorder {
  private:
   Timeouts patience_;
   Transcript transcript_;
-  std::optional<Judgement> deviation_;
+  std::optional<Judgment> deviation_;
 };
 
 /// Ends the case with that verdict and reason.

@@ -48,7 +48,7 @@ enum class Match : std::uint8_t {
   skip,  ///< allowed before what is waited for
 };
 
-/// What is waited for of things of type S, in words and as a judgement; `Self` is the class that adds to it what can be
+/// What is waited for of things of type S, in words and as a judgment; `Self` is the class that adds to it what can be
 /// asked of an S.
 template <class Self, class S>
 class ExpectationOf {

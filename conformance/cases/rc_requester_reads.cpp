@@ -58,7 +58,7 @@ void a_lost_atomic_response(Bench& bench) {
   bench << a_fetch_add(psn(+0));
 }
 
-// Good behaviour first: a response of three packets.
+// Good behavior first: a response of three packets.
 void a_whole_response(Bench& bench) {
   Connected& qp = three_packets_asked(bench, patient);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>

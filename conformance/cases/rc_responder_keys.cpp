@@ -70,7 +70,7 @@ void read_with_a_stale_key(Bench& bench) {
   qp.refuses(nak_remote_access(psn(+0)));
 }
 // The right region, with another number in the key's lowest byte.
-void read_with_a_neighbours_key(Bench& bench) {
+void read_with_a_neighbors_key(Bench& bench) {
   Connected& qp = bench.rc();
   Operands operands = qp.at(0, 8);
   operands.rkey ^= 1;
@@ -267,7 +267,7 @@ std::span<const Case> rc_responder_keys_cases() {
        .needs = Need::atomics,
        .run = atomic_with_nobodys_key},
       {.rule = "rc.responder.access.unknown-rkey", .variant = "region that is gone", .run = read_with_a_stale_key},
-      {.rule = "rc.responder.access.unknown-rkey", .variant = "lowest byte other", .run = read_with_a_neighbours_key},
+      {.rule = "rc.responder.access.unknown-rkey", .variant = "lowest byte other", .run = read_with_a_neighbors_key},
       {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE, one byte", .run = write_beyond_the_end},
       {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE up to the end", .run = write_to_the_end},
       {.rule = "rc.responder.access.out-of-bounds",

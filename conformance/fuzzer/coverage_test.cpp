@@ -97,8 +97,8 @@ TEST_P(Coverage, IsTheSameForTheSameSeedInAnyThread) {
 
 TEST_P(Coverage, AddsNothingWhileAFindingIsCutDown) {
   if (!traced_subjects()) GTEST_SKIP() << no_code;
-  const auto run = [&](bool minimise) {
-    const SessionOptions options{.seed = 1, .minimise = minimise, .stop_at_first = true};
+  const auto run = [&](bool minimize) {
+    const SessionOptions options{.seed = 1, .minimize = minimize, .stop_at_first = true};
     device::Faults device;
     device.set(device::find_fault("bounds-off-by-one")->fault);
     endpoint::Faults endpoint;

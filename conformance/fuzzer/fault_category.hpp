@@ -13,7 +13,7 @@ namespace rdmawire::fuzzer {
 
 enum class FaultCategory : std::uint8_t {
   memory_safety,  ///< bytes land where they must not, or that must not, or twice
-  authorisation,  ///< somebody does what keys, rights, partitions or addresses do not allow
+  authorization,  ///< somebody does what keys, rights, partitions or addresses do not allow
   state,          ///< a packet or a call has an effect that the state does not allow, or none where it does
 };
 std::string_view to_string(FaultCategory concern);

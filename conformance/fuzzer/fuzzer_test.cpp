@@ -136,7 +136,7 @@ Script deadly() {
 
 TEST(Fuzzer, WhatEndsTheDeviceIsCutDownByFewRestarts) {
   Mortal device(12);
-  const Minimised cut = minimise(deadly(), "device gone", device);
+  const Minimized cut = minimize(deadly(), "device gone", device);
   ASSERT_EQ(cut.script.steps.size(), 2U);
   EXPECT_EQ(cut.script.steps[0].kind, StepKind::connect);
   EXPECT_EQ(cut.script.steps[1].flags, 0);
@@ -166,8 +166,8 @@ TEST(Fuzzer, WhatEndsTheDeviceIsToldApartByItsCause) {
   ASSERT_TRUE(ended.alarm);
   EXPECT_EQ(ended.alarm->signature, "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000104");
   (void)device.revive();
-  const Minimised other =
-      minimise(deadly(), "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000138", device);
+  const Minimized other =
+      minimize(deadly(), "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000138", device);
   EXPECT_FALSE(other.shown.alarm);
 }
 
@@ -180,18 +180,18 @@ TEST(Fuzzer, AWarningOfTheKernelIsCutDownThoughItIsSaidOnce) {
   ASSERT_TRUE(warned.alarm);
   EXPECT_EQ(warned.alarm->signature, "kernel message: WARNING at drivers/x.c:75 complete");
   EXPECT_FALSE(replay(warns, device).alarm);
-  const Minimised cut = minimise(warns, warned.alarm->signature, device);
+  const Minimized cut = minimize(warns, warned.alarm->signature, device);
   EXPECT_TRUE(cut.shown.alarm);
   EXPECT_LE(cut.script.steps.size(), 2U);
 }
 
 TEST(Fuzzer, CuttingDownEndsWhereItsBudgetDoes) {
   Mortal device(1);
-  const Minimised few = minimise(deadly(), "device gone", device);
+  const Minimized few = minimize(deadly(), "device gone", device);
   EXPECT_EQ(few.restarts, 1U);
   EXPECT_EQ(few.script.steps.size(), 2U);  // the first thing that is tried
   EXPECT_FALSE(few.whole);
-  const Minimised none = minimise(deadly(), "device gone", device, {}, 0);
+  const Minimized none = minimize(deadly(), "device gone", device, {}, 0);
   EXPECT_EQ(none.trials, 0U);
   EXPECT_FALSE(none.whole);
   EXPECT_FALSE(none.shown.alarm);
@@ -561,7 +561,7 @@ TEST(Fuzzer, FaultsOfConcernAreMostOfTheTable) {
   const auto all = faults_of_concern();
   EXPECT_GT(all.size(), 100U);
   EXPECT_EQ(concern_of(*device::find_fault("bounds-off-by-one")), FaultCategory::memory_safety);
-  EXPECT_EQ(concern_of(*device::find_fault("ignores-pkey")), FaultCategory::authorisation);
+  EXPECT_EQ(concern_of(*device::find_fault("ignores-pkey")), FaultCategory::authorization);
   EXPECT_EQ(concern_of(*device::find_fault("answers-in-error")), FaultCategory::state);
   EXPECT_EQ(concern_of(*device::find_fault("ignores-dscp")), std::nullopt);
   for (const OutOfReach& one : out_of_reach()) EXPECT_NE(device::find_fault(one.fault), nullptr) << one.fault;

@@ -105,7 +105,7 @@ TEST(FuzzerOfIwarp, FindsTheFaultsOfConcern) {
     std::size_t late = 0;
     for (std::uint64_t seed = 1; seed <= (full ? 10U : 1U); ++seed) {
       Session session(reference_endpoint_target(only(row->name)),
-                      {.seed = seed, .minimise = false, .stop_at_first = true});
+                      {.seed = seed, .minimize = false, .stop_at_first = true});
       ASSERT_EQ(session.run({.executions = limit}), std::nullopt);
       if (session.findings().empty()) ++late;
     }
@@ -304,7 +304,7 @@ TEST(FuzzerOfIwarp, ACorpusOfTheOtherFamilyIsRefused) {
 TEST(FuzzerOfIwarp, FaultsOfConcernAreMostOfTheTable) {
   EXPECT_GT(endpoint_faults_of_concern().size(), 60U);
   EXPECT_EQ(concern_of(*endpoint::find_fault("bounds-off-by-one")), FaultCategory::memory_safety);
-  EXPECT_EQ(concern_of(*endpoint::find_fault("ignores-rights")), FaultCategory::authorisation);
+  EXPECT_EQ(concern_of(*endpoint::find_fault("ignores-rights")), FaultCategory::authorization);
   EXPECT_EQ(concern_of(*endpoint::find_fault("accepts-any-msn")), FaultCategory::state);
   EXPECT_EQ(concern_of(*endpoint::find_fault("nonzero-pad")), std::nullopt);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What the families of devices have apart. A session, its corpus, its minimising and its reports know steps, outcomes
+/// What the families of devices have apart. A session, its corpus, its minimizing and its reports know steps, outcomes
 /// and alarms alone; what a step says on the wire, what may come next, and what two devices of a family may do
 /// differently, its shadow knows: a sound device of that family, and the tester beside it.
 

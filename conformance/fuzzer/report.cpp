@@ -183,7 +183,7 @@ nlohmann::ordered_json to_json(const Session& session, const std::string& target
     one["execution"] = finding.execution;
     one["times"] = finding.times;
     one["reproduced"] = finding.reproduced;
-    one["minimised"] = {{"trials", finding.trials}, {"restarts", finding.restarts}, {"whole", finding.whole}};
+    one["minimized"] = {{"trials", finding.trials}, {"restarts", finding.restarts}, {"whole", finding.whole}};
     one["directory"] = directory_of(finding, i);
     one["steps"] = Json::array();
     for (const Step& step : finding.minimal.steps) one["steps"].push_back(text_of(step));

@@ -12,7 +12,7 @@ namespace rdmawire::fuzzer {
 
 /// {"format": 1, "program": …, "target": …, "seed": …, "statistics": {…}, "findings": [{"oracle": …, "signature": …,
 /// "expected": …, "actual": …, "rules": […], "shown": […], "like": […], "execution": …, "times": …, "reproduced": …,
-/// "minimised": {"trials": …, "restarts": …, "whole": …}, "directory": …, "steps": [text], "script": {…}}]}
+/// "minimized": {"trials": …, "restarts": …, "whole": …}, "directory": …, "steps": [text], "script": {…}}]}
 nlohmann::ordered_json to_json(const Session& session, const std::string& target);
 /// For the terminal.
 std::string to_text(const Session& session, const std::string& target);

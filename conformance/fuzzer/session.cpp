@@ -290,9 +290,9 @@ void Session::found(Alarm alarm) {
   Finding finding{.alarm = std::move(alarm), .script = script_, .minimal = script_};
   finding.seed = options_.seed;
   finding.execution = statistics_.executions;
-  if (options_.minimise) {
+  if (options_.minimize) {
     target_->trace(nullptr);
-    Minimised cut = minimise(script_, finding.alarm.signature, *target_, options_.oracle, left() / 2);
+    Minimized cut = minimize(script_, finding.alarm.signature, *target_, options_.oracle, left() / 2);
     finding.minimal = std::move(cut.script);
     finding.reproduced = cut.shown.alarm.has_value();
     finding.trials = cut.trials;
@@ -356,7 +356,7 @@ std::optional<std::string> Session::revived_and_found(Alarm alarm) {
   if (ends_the_device(alarm) && !goes_on(alarm)) {
     ++statistics_.restarts;
     if (auto lost = target_->revive()) {
-      options_.minimise = false;
+      options_.minimize = false;
       found(std::move(alarm));
       return lost;
     }
@@ -444,7 +444,7 @@ class Cutting {
     warns_ = deadly_ && signature_.find(warning) != std::string::npos;
   }
 
-  Minimised run() {
+  Minimized run() {
     if (warns_) {  // it may have said so once, and for all
       ++cut_.restarts;
       lost_ = target_.revive().has_value();
@@ -558,12 +558,12 @@ class Cutting {
   bool deadly_ = false;  ///< the alarm is one that ends the device
   bool warns_ = false;   ///< or one that its kernel warns of, perhaps once
   bool lost_ = false;    ///< it did not come back
-  Minimised cut_;
+  Minimized cut_;
 };
 
 }  // namespace
 
-Minimised minimise(Script script, const std::string& signature, Target& target,
+Minimized minimize(Script script, const std::string& signature, Target& target,
                    const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle,
                    double seconds) {
   return Cutting(std::move(script), signature, target, oracle, seconds).run();

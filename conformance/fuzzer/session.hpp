@@ -32,7 +32,7 @@ struct Replayed {
 };
 
 /// How a script was cut down.
-struct Minimised {
+struct Minimized {
   Script script;               ///< the shortest that alarmed in the same way
   Replayed shown{};            ///< the last run in which it did, with its frames; without alarm: no run did
   std::uint64_t trials = 0;    ///< scripts that were run
@@ -73,7 +73,7 @@ struct SessionOptions {
   bool plain = false;  ///< random bytes in frames that fit the beginning of a connection: what to compare with
   Feedback feedback{};
   bool count_all = false;  ///< edges of kinds that are no feedback are counted too: to compare
-  bool minimise = true;
+  bool minimize = true;
   std::size_t most_findings = 64;  ///< that are kept; further ones are counted
   std::size_t most_corpus = 4096;  ///< scripts; when there are so many, a new one takes the place of the oldest
   bool stop_at_first = false;
@@ -177,7 +177,7 @@ Replayed replay(const Script& script, Target& target, bool with_frames = false,
 /// ends the device is tried with its last connection and its last steps first, since each success costs a restart; that
 /// it is told of as gone once, and by its kernel's message the next time, is the same to it. Stays within what the
 /// target allows, and within `seconds`.
-Minimised minimise(Script script, const std::string& signature, Target& target,
+Minimized minimize(Script script, const std::string& signature, Target& target,
                    const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle = {},
                    double seconds = std::numeric_limits<double>::infinity());
 

@@ -302,7 +302,7 @@ class Recorder::Impl {
                        : "rdma link add rxe0 type rxe netdev eth0\n";
     if (const std::string netem = netem_of(plan, side); !netem.empty())
       script += fmt::format("modprobe sch_netem\ntc qdisc add dev eth0 root netem {}\n", netem);
-    script += "ip neighbour flush all\n";
+    script += "ip neighbor flush all\n";
     // GIDs follow addresses a moment later.
     if (!plan.siw)
       script += fmt::format(

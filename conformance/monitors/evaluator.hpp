@@ -1,5 +1,5 @@
 #pragma once
-/// Where every judgement goes: counts by rule, and violations, those of one rule on one connection as one.
+/// Where every judgment goes: counts by rule, and violations, those of one rule on one connection as one.
 
 #include <array>
 #include <cstddef>

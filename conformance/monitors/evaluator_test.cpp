@@ -114,7 +114,7 @@ TEST(Monitored, SaysWhichRulesNoCaptureCanShowBroken) {
   EXPECT_EQ(found, listed);
 }
 
-/// The rows of the catalogue that a capture can show, and that no monitor judges, each for a reason.
+/// The rows of the catalog that a capture can show, and that no monitor judges, each for a reason.
 TEST(Monitored, HasEveryRuleThatCapturesShow) {
   std::vector<std::string> left;
   for (std::size_t i = 0; i < rules.size(); ++i)

@@ -89,7 +89,7 @@ class RcExchange {
   void insert(const MonitoredPacket& watch, std::size_t at);
   void forget(const MonitoredPacket& watch);
 
-  // Judgements on the requester, rc_requester_monitor.cpp
+  // Judgments on the requester, rc_requester_monitor.cpp
   void judge_order(const MonitoredPacket& watch, std::int32_t gap) const;
   void judge_chain(const MonitoredPacket& watch, std::size_t at);
   void judge_ack_request(const MonitoredPacket& watch) const;
@@ -100,7 +100,7 @@ class RcExchange {
   void judge_round_begin(const MonitoredPacket& watch, const SeenRequest* known);
   void end_round(const MonitoredPacket& watch);
 
-  // Judgements on the responder, rc_responder_monitor.cpp
+  // Judgments on the responder, rc_responder_monitor.cpp
   void judge_acknowledgement(const MonitoredPacket& watch, SeenRequest* request);
   void judge_sequence_nak(const MonitoredPacket& watch);
   void judge_rnr_nak(const MonitoredPacket& watch, const SeenRequest* request);

@@ -1,4 +1,4 @@
-/// Judgements on the requester of a reliable connection.
+/// Judgments on the requester of a reliable connection.
 
 #include <fmt/format.h>
 

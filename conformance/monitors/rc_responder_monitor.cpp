@@ -1,4 +1,4 @@
-/// Judgements on the responder of a reliable connection.
+/// Judgments on the responder of a reliable connection.
 
 #include <fmt/format.h>
 

@@ -16,7 +16,7 @@ Json report_of(const CheckResult& result);
 
 struct CheckTextOptions {
   std::size_t width = 100;
-  bool colours = false;
+  bool colors = false;
   bool coverage = false;             ///< every rule that was exercised, with its counts
   bool quiet = false;                ///< violations alone, one line each
   std::size_t most_violations = 50;  ///< shown whole

@@ -128,11 +128,11 @@ class Streamed {
                       .set<"dst">(0x0a000002U - static_cast<unsigned>(end)) /
                   header;
     frame.payload.assign(bytes.begin(), bytes.end());
-    ByteVector bytes = frame.encode();
-    if (bad_checksum) bytes[36] ^= 0x55;
-    frames.push_back(bytes);
-    const auto wire = static_cast<std::uint32_t>(bytes.size());
-    if (captured) bytes.resize(std::min<std::size_t>(bytes.size(), *captured));
+    ByteVector packet = frame.encode();
+    if (bad_checksum) packet[36] ^= 0x55;
+    frames.push_back(packet);
+    const auto wire = static_cast<std::uint32_t>(packet.size());
+    if (captured) packet.resize(std::min<std::size_t>(packet.size(), *captured));
     ++packet_.number;
     packet_.time_ns += 1'000'000;
     dissector_.dissect(packet_, bytes, wire);

@@ -68,7 +68,7 @@ class Printer : analysis::TextPage {
   static analysis::TextOptions page_options(const CheckTextOptions& options) {
     analysis::TextOptions result;
     result.width = options.width;
-    result.colours = options.colours;
+    result.colors = options.colors;
     return result;
   }
 
@@ -85,28 +85,28 @@ class Printer : analysis::TextPage {
     std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
     if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
     page_.put(TextStyle::strong, name).line();
-    labelled("traffic", fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"),
+    labeled("traffic", fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"),
                                     counted(number(s.at("connections")), "connection", "connections")));
     const Json& states = s.at("rules");
-    labelled("rules", fmt::format("{} held, {} violated, {} inconclusive, {} not exercised", number(states.at("held")),
+    labeled("rules", fmt::format("{} held, {} violated, {} inconclusive, {} not exercised", number(states.at("held")),
                                   number(states.at("violated")), number(states.at("inconclusive")),
                                   number(states.at("not exercised"))));
     const Json& evaluations = s.at("evaluations");
-    labelled("evaluations", fmt::format("{} held, {} violated, {} inconclusive", number(evaluations.at("held")),
+    labeled("evaluations", fmt::format("{} held, {} violated, {} inconclusive", number(evaluations.at("held")),
                                        number(evaluations.at("violated")), number(evaluations.at("inconclusive"))));
     const std::uint64_t shall = number(s.at("violated_by_level").at("shall"));
     if (number(s.at("violations")) == 0)
-      labelled("result", "no deviation seen", 14, TextStyle::good);
+      labeled("result", "no deviation seen", 14, TextStyle::good);
     else
-      labelled("result",
+      labeled("result",
                fmt::format("{}, of {}, {} of them what a device shall do",
                            counted(number(s.at("violations")), "deviation", "deviations"),
                            counted(number(states.at("violated")), "rule", "rules"), shall),
                14, shall ? TextStyle::bad : TextStyle::notice);
     if (number(report_.at("input").at("evicted_packets")) != 0)
-      labelled("inexact", "some connections found no room and were not judged to their end", 14, TextStyle::notice);
+      labeled("inexact", "some connections found no room and were not judged to their end", 14, TextStyle::notice);
     for (const Json& file : files)
-      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, TextStyle::bad);
+      if (file.contains("trouble")) labeled("unread", word(file.at("trouble")), 14, TextStyle::bad);
   }
 
   void whole(const Json& violation) {
@@ -115,12 +115,12 @@ class Printer : analysis::TextPage {
         .put(TextStyle::strong, word(violation.at("rule")))
         .put(TextStyle::dim, fmt::format("  {}  {}", word(violation.at("alias")), word(violation.at("level"))))
         .line();
-    labelled("who", who(violation));
-    labelled("when", when(violation));
-    labelled("deviates",
+    labeled("who", who(violation));
+    labeled("when", when(violation));
+    labeled("deviates",
              fmt::format("from {}, as we read it: {}", word(violation.at("clause")), word(violation.at("sentence"))));
-    labelled("expected", word(violation.at("expected")));
-    labelled("actual", word(violation.at("actual")));
+    labeled("expected", word(violation.at("expected")));
+    labeled("actual", word(violation.at("actual")));
     ladder(violation);
   }
 

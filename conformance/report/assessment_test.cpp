@@ -23,7 +23,7 @@ class Hears final : public AssessmentListener {
   }
   void took(const CaseResult& result, bool earlier) override {
     said.push_back((earlier ? "earlier " : "now ") + std::string(result.of->rule->alias) + " " +
-                   std::string(to_string(result.judgement.verdict)));
+                   std::string(to_string(result.judgment.verdict)));
   }
   void ended() override { said.emplace_back("ended"); }
   std::vector<std::string> said;

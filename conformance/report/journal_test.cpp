@@ -23,7 +23,7 @@ class JournalTest : public testing::Test {
   static CaseResult a_result(std::size_t index) {
     CaseResult result;
     result.of = &cases()[index];
-    result.judgement = {Verdict::fail_wrong_code, "one \"thing\"", "another\nthing"};
+    result.judgment = {Verdict::fail_wrong_code, "one \"thing\"", "another\nthing"};
     result.transcript = {{Step::Kind::sent, 7, "a frame", {1, 2, 255}}, {Step::Kind::deviation, 9, "wrong", {}}};
     result.seed = 0xfedcba9876543210;
     result.nanoseconds = 12;

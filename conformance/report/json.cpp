@@ -82,9 +82,9 @@ Json to_json(const CaseResult& result) {
             {"level", conformance::to_string(rule.level)},
             {"clauses", clauses_of(rule)},
             {"sentence", rule.sentence},
-            {"verdict", to_string(result.judgement.verdict)}};
-  if (!result.judgement.expected.empty()) json["expected"] = result.judgement.expected;
-  if (!result.judgement.actual.empty()) json["actual"] = result.judgement.actual;
+            {"verdict", to_string(result.judgment.verdict)}};
+  if (!result.judgment.expected.empty()) json["expected"] = result.judgment.expected;
+  if (!result.judgment.actual.empty()) json["actual"] = result.judgment.actual;
   json["seed"] = result.seed;
   json["duration_ns"] = result.nanoseconds;
   if (!result.attempts.empty()) {
@@ -115,7 +115,7 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
     if (!which || !verdict) return std::nullopt;
     CaseResult result;
     result.of = which;
-    result.judgement = {*verdict, json.value("expected", ""), json.value("actual", "")};
+    result.judgment = {*verdict, json.value("expected", ""), json.value("actual", "")};
     result.seed = json.value("seed", std::uint64_t{0});
     result.nanoseconds = json.value("duration_ns", std::int64_t{0});
     for (const nlohmann::json& one : json.value("attempts", nlohmann::json::array())) {

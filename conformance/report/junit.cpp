@@ -13,7 +13,7 @@ std::string_view group_of(const Rule& rule) { return rule.id.substr(0, rule.id.f
 std::string seconds(std::int64_t nanoseconds) { return fmt::format("{:.6f}", static_cast<double>(nanoseconds) / 1e9); }
 
 void add_outcome(pugi::xml_node test, const CaseResult& result) {
-  const Judgement& judgement = result.judgement;
+  const Judgment& judgment = result.judgment;
   const auto add = [&](const char* element, const std::string& message) {
     pugi::xml_node node = test.append_child(element);
     node.append_attribute("message") = message.c_str();
@@ -22,18 +22,18 @@ void add_outcome(pugi::xml_node test, const CaseResult& result) {
   for (const Violation& violation : result.observed.violations)
     add("failure", fmt::format("observed {}: expected {}; got {}", violation.of().alias, violation.statement.expected,
                                violation.statement.actual));
-  switch (judgement.verdict) {
+  switch (judgment.verdict) {
     case Verdict::pass:
     case Verdict::may: break;
     case Verdict::fail:
     case Verdict::fail_wrong_code:
-      add("failure", fmt::format("expected {}; got {}", judgement.expected, judgement.actual));
+      add("failure", fmt::format("expected {}; got {}", judgment.expected, judgment.actual));
       break;
-    case Verdict::error: add("error", judgement.actual); break;
+    case Verdict::error: add("error", judgment.actual); break;
     case Verdict::unsupported:
     case Verdict::inconclusive:
       test.append_child("skipped").append_attribute("message") =
-          fmt::format("{}: {}", to_string(judgement.verdict), judgement.actual).c_str();
+          fmt::format("{}: {}", to_string(judgment.verdict), judgment.actual).c_str();
       break;
   }
 }
@@ -51,14 +51,14 @@ std::string to_junit(const Report& report) {
     pugi::xml_node suite = suites.append_child("testsuite");
     const auto count = [&results = results](auto... verdicts) {
       return static_cast<unsigned>(std::count_if(results.begin(), results.end(), [&](const CaseResult* result) {
-        return ((result->judgement.verdict == verdicts) || ...);
+        return ((result->judgment.verdict == verdicts) || ...);
       }));
     };
     suite.append_attribute("name") = std::string(name).c_str();
     suite.append_attribute("tests") = static_cast<unsigned>(results.size());
     suite.append_attribute(
         "failures") = static_cast<unsigned>(std::count_if(results.begin(), results.end(), [](const CaseResult* result) {
-      const Verdict verdict = result->judgement.verdict;
+      const Verdict verdict = result->judgment.verdict;
       return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || !result->observed.violations.empty();
     }));
     suite.append_attribute("errors") = count(Verdict::error);

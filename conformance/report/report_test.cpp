@@ -22,7 +22,7 @@ Report a_report() {
   const std::vector<std::uint8_t> ours(60, 0x11), theirs(62, 0x22);
   CaseResult failed;
   failed.of = &gap;
-  failed.judgement = {Verdict::fail_wrong_code, "NAK PSN sequence error, PSN +0", "NAK invalid request, PSN +0"};
+  failed.judgment = {Verdict::fail_wrong_code, "NAK PSN sequence error, PSN +0", "NAK invalid request, PSN +0"};
   failed.seed = 7;
   failed.nanoseconds = 1'500'000;
   failed.observed.tallies[RuleId("rc.responder.ack.in-order").index()].holds = 2;
@@ -32,7 +32,7 @@ Report a_report() {
                        {Step::Kind::deviation, 3500, "expected NAK PSN sequence error", {}}};
   CaseResult lacking;
   lacking.of = &wrap;
-  lacking.judgement = {Verdict::unsupported, "", "the device has no queue pairs"};
+  lacking.judgment = {Verdict::unsupported, "", "the device has no queue pairs"};
   return {.device = "a <device>",
           .details = "of a test",
           .seed = 7,

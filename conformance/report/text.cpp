@@ -25,7 +25,7 @@ const char* mark(Step::Kind kind) {
 
 std::map<Verdict, std::size_t> Report::counts() const {
   std::map<Verdict, std::size_t> counts;
-  for (const CaseResult& result : results) ++counts[result.judgement.verdict];
+  for (const CaseResult& result : results) ++counts[result.judgment.verdict];
   return counts;
 }
 
@@ -59,13 +59,13 @@ std::vector<RuleId> Report::watched() const {
 
 std::string text_of(const CaseResult& result, bool steps) {
   const Rule& rule = *result.of->rule;
-  const Judgement& judgement = result.judgement;
-  std::string text = fmt::format("{:<16} {:<9} {}\n", to_string(judgement.verdict), rule.alias, result.of->id());
-  const bool deviates = judgement.verdict == Verdict::fail || judgement.verdict == Verdict::fail_wrong_code;
+  const Judgment& judgment = result.judgment;
+  std::string text = fmt::format("{:<16} {:<9} {}\n", to_string(judgment.verdict), rule.alias, result.of->id());
+  const bool deviates = judgment.verdict == Verdict::fail || judgment.verdict == Verdict::fail_wrong_code;
   if (deviates) text += fmt::format("    deviates from {} as we read it\n", clauses_of(rule));
-  if (!judgement.expected.empty()) text += fmt::format("    expected  {}\n", judgement.expected);
-  if (!judgement.actual.empty())
-    text += fmt::format("    {}  {}\n", deviates ? "actual  " : "because ", judgement.actual);
+  if (!judgment.expected.empty()) text += fmt::format("    expected  {}\n", judgment.expected);
+  if (!judgment.actual.empty())
+    text += fmt::format("    {}  {}\n", deviates ? "actual  " : "because ", judgment.actual);
   for (const Violation& violation : result.observed.violations)
     text += fmt::format("    observed  {} {}: deviates from {} as we read it\n    expected  {}\n    actual    {}\n",
                         violation.of().alias, violation.of().id, clauses_of(violation.of()),

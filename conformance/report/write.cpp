@@ -54,7 +54,7 @@ tl::expected<void, std::string> write_capture(const CaseResult& result, const fs
   options.section.application = "rdmawire certify";
   options.section.comments = {
       fmt::format("{} {}: {} [{}]", rule.alias, result.of->id(), rule.sentence, clauses_of(rule)),
-      fmt::format("verdict: {}, seed {}", to_string(result.judgement.verdict), result.seed)};
+      fmt::format("verdict: {}, seed {}", to_string(result.judgment.verdict), result.seed)};
   auto writer = captures::Writer::create(path.string(), options);
   const auto failed = [](const captures::CaptureError& what) { return tl::unexpected(to_string(what)); };
   if (!writer) return failed(writer.error());

@@ -67,9 +67,9 @@ std::string table_cell(std::string_view text) {
   return out;
 }
 
-std::string explain_rule(const Rule& rule, bool colours) {
+std::string explain_rule(const Rule& rule, bool colors) {
   std::string out;
-  Page page(out, colours);
+  Page page(out, colors);
   constexpr std::size_t column = 10;
   page.put(TextStyle::strong, rule.id);
   if (!rule.alias.empty()) page.put("  ").put(TextStyle::dim, rule.alias);
@@ -91,9 +91,9 @@ std::string explain_rule(const Rule& rule, bool colours) {
   return out;
 }
 
-std::string list_rules(std::span<const Rule* const> chosen, bool colours) {
+std::string list_rules(std::span<const Rule* const> chosen, bool colors) {
   std::string out;
-  Page page(out, colours);
+  Page page(out, colors);
   for (const Rule* rule : chosen) {
     page.put(TextStyle::dim, rule->alias).to(9);
     page.put(ink_of(rule->level), to_string(rule->level)).to(17);
@@ -147,7 +147,7 @@ std::string rules_page() {
       "What a device has to do, as we read the specifications, in our words; {} rules. `rdmawire explain "
       "RULE` says one.\n\n"
       "An id is `SUBJECT.ROLE.TOPIC.STATEMENT`: what the rule is of, who has to keep it, which field or "
-      "behaviour, and the\n"
+      "behavior, and the\n"
       "situation or what holds in it. The level says how strongly the specification asks: `shall`, "
       "`should`, `may` (reported,\n"
       "never judged), `tool` (ours: what our verdicts may claim, or whether what a device tells of itself is "

@@ -10,9 +10,9 @@
 namespace rdmawire::conformance {
 
 /// One rule: id, alias, level, what must hold, when, how it is judged, its clauses. Several lines.
-std::string explain_rule(const Rule& rule, bool colours = false);
+std::string explain_rule(const Rule& rule, bool colors = false);
 /// A line each: alias, level, how it is judged, id, and what must hold below.
-std::string list_rules(std::span<const Rule* const> chosen, bool colours = false);
+std::string list_rules(std::span<const Rule* const> chosen, bool colors = false);
 /// One JSON object, without line end: {"kind":"rule","id","alias","level","mode","services","clauses","sentence",
 /// "stimulus","applies"}. Each of `clauses` has "document", "number", "title", "verified".
 std::string rule_json(const Rule& rule);

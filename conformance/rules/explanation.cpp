@@ -17,20 +17,20 @@ std::vector<const Rule*> find_rules(const std::string& query) {
   return {};
 }
 
-std::string rules_text(const std::vector<const Rule*>& rules, bool json, bool colours) {
+std::string rules_text(const std::vector<const Rule*>& rules, bool json, bool colors) {
   if (rules.empty()) return {};
-  if (!json) return rules.size() == 1 ? explain_rule(*rules.front(), colours) : list_rules(rules, colours);
+  if (!json) return rules.size() == 1 ? explain_rule(*rules.front(), colors) : list_rules(rules, colors);
   std::string out;
   for (const Rule* rule : rules) out += rule_json(*rule) + "\n";
   return out;
 }
 
 /// Headers, fields, values and events called so; empty: none.
-std::string meanings(const std::string& query, bool json, bool colours) {
+std::string meanings(const std::string& query, bool json, bool colors) {
   std::string out;
   const bool all_events = query == "events";
   const std::string_view event = all_events ? std::string_view() : std::string_view(query);
-  const std::string events = json ? output::explain_events_json(event) : output::explain_events(event, colours);
+  const std::string events = json ? output::explain_events_json(event) : output::explain_events(event, colors);
   const std::vector<output::Topic> topics = all_events ? std::vector<output::Topic>() : output::find_topics(query);
   for (std::size_t i = 0; i < topics.size(); ++i) {
     if (json) {
@@ -38,7 +38,7 @@ std::string meanings(const std::string& query, bool json, bool colours) {
       continue;
     }
     if (i) out += '\n';
-    out += output::explain(topics[i], colours);
+    out += output::explain(topics[i], colors);
   }
   if (!events.empty() && !topics.empty() && !json) out += '\n';
   return out + events;
@@ -46,11 +46,11 @@ std::string meanings(const std::string& query, bool json, bool colours) {
 
 }  // namespace
 
-std::string explanation(const std::string& query, bool json, bool colours) {
-  std::string out = rules_text(find_rules(query), json, colours);
-  if (out.empty()) out = meanings(query, json, colours);
+std::string explanation(const std::string& query, bool json, bool colors) {
+  std::string out = rules_text(find_rules(query), json, colors);
+  if (out.empty()) out = meanings(query, json, colors);
   // "rc.responder" and "C9-148" may be parts of rules where they are nothing else.
-  if (out.empty()) out = rules_text(select_rules(query), json, colours);
+  if (out.empty()) out = rules_text(select_rules(query), json, colors);
   return out;
 }
 

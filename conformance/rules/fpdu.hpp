@@ -157,7 +157,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .alias = "FPD-020",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "7.1.1", "M")},
-     .sentence = "Where one end alone asks for markers only the half connection towards it has them.",
+     .sentence = "Where one end alone asks for markers only the half connection toward it has them.",
      .stimulus = "M = 1 in one of the frames"},
     {.id = "fpdu.receiver.error.one-more-message",
      .alias = "FPD-021",

@@ -298,7 +298,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::reliable,
      .clauses = {ib_unverified("unsupported or reserved opcode, class C", "9.7.4.1"),
-                 ib_unverified("responder error behaviour", "Table 63")},
+                 ib_unverified("responder error behavior", "Table 63")},
      .sentence = "An expected request with a reserved opcode draws a NAK for an invalid request, and the queue pair "
                  "goes to the error state.",
      .stimulus = "a reserved opcode with the expected PSN and AckReq set"},
@@ -335,7 +335,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .sentence = "A capture that cuts the ICRC off makes our verdict on it inconclusive, never a pass.",
      .stimulus = "a snapped capture"},
 
-    // Beyond the catalogue: from the text of annex A17.
+    // Beyond the catalog: from the text of annex A17.
     {.id = "roce.endpoint.ip.both-versions",
      .mode = Mode::active,
      .services = Services::infiniband,

@@ -246,7 +246,7 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
          "A queue pair may be in INIT with receives posted before the REQ is sent, and accepts no packet before RTR.",
      .stimulus = "receives in INIT, packets before RTR"},
 
-    // Beyond the catalogue: google/rdma-unit-test quotes it.
+    // Beyond the catalog: google/rdma-unit-test quotes it.
     {.id = "memory.verbs.window.queue-pair-destroyed",
      .mode = Mode::active,
      .services = Services::connected,
@@ -254,7 +254,7 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
      .sentence = "A queue pair that type 2B windows are bound to can be destroyed.",
      .stimulus = "destroying it",
      .applies = "the device supports type 2B windows"},
-    // Beyond the catalogue: from the text of annex A17.
+    // Beyond the catalog: from the text of annex A17.
     {.id = "port.verbs.tables.gid-type",
      .mode = Mode::active,
      .services = Services::infiniband,

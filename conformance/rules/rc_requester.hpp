@@ -314,7 +314,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
                  "error, and the queue pair goes to the error state.",
      .stimulus = "READ response First, then the NAK"},
 
-    // Beyond the catalogue: Linux's drivers of ipath, qib and hfi1 do so (limit of the send sequence number).
+    // Beyond the catalog: Linux's drivers of ipath, qib and hfi1 do so (limit of the send sequence number).
     {.id = "rc.requester.credits.kept",
      .services = Services::reliable,
      .clauses = {ib_unverified("end-to-end credits", "9.7.7.2"), practice("Linux, drivers of ipath, qib and hfi1")},

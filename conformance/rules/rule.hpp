@@ -11,8 +11,8 @@
 /// - ROLE: who has to keep it. `requester` and `responder` of a service; `sender` and `receiver` of any packet;
 ///   `endpoint` in both; `notification-point` and `reaction-point` of congestion management; `active-side` of the CM;
 ///   `initiator` and `responder` of MPA's set-up; `data-source` and `data-sink` of DDP; of RDMAP's operations with an
-///   answer `requester` and `responder`; `verbs` the device towards its own consumer; `tester` we ourselves.
-/// - TOPIC: the field, object or behaviour, in the specification's word: `psn`, `msn`, `ack`, `nak`, `rnr`, `length`,
+///   answer `requester` and `responder`; `verbs` the device toward its own consumer; `tester` we ourselves.
+/// - TOPIC: the field, object or behavior, in the specification's word: `psn`, `msn`, `ack`, `nak`, `rnr`, `length`,
 ///   `access`, `duplicate`, `read`, `retry`, `timeout`.
 /// - STATEMENT: the situation (`out-of-bounds`, `no-receive`) where the topic or the service says what it draws, else
 ///   what holds (`starts-at-zero`). Silent drops by a receiver end in `-dropped`.
@@ -31,7 +31,7 @@ namespace rdmawire::conformance {
 enum class Level : std::uint8_t {
   shall,
   should,
-  may,   ///< optional behaviour, or the device's own choice: reported, never judged
+  may,   ///< optional behavior, or the device's own choice: reported, never judged
   tool,  ///< no specification's: what our own verdicts may claim, or whether what a device tells of itself is true
 };
 
@@ -94,7 +94,7 @@ consteval Clause our_own(std::string_view title) { return {"rdmawire", {}, title
 /// One rule.
 struct Rule {
   std::string_view id;       ///< "rc.responder.psn.sequence-error"
-  std::string_view alias{};  ///< the catalogue's number, "RSP-009"; empty for a rule that the catalogue does not have
+  std::string_view alias{};  ///< the catalog's number, "RSP-009"; empty for a rule that the catalog does not have
   Level level = Level::shall;
   Mode mode = Mode::both;
   Services services = Services::none;

@@ -14,20 +14,20 @@ namespace rdmawire::conformance {
 // Where one of these fails, rules_test says which rule and what is wrong with it.
 static_assert(first_fault(rules) == rules.size(), "a rule is not well-formed; its place in `rules` is on the left");
 static_assert(are_unique(rules), "two rules have the same id or alias");
-static_assert(follows_catalogue(header_rules, "HDR", 42));
-static_assert(follows_catalogue(rc_responder_rules, "RSP", 72));
-static_assert(follows_catalogue(rc_requester_rules, "REQ", 44));
-static_assert(follows_catalogue(uc_rules, "UC", 13));
-static_assert(follows_catalogue(ud_rules, "UD", 20));
-static_assert(follows_catalogue(xrc_rules, "XRC", 9));
-static_assert(follows_catalogue(congestion_rules, "CNP", 13));
-static_assert(follows_catalogue(queue_pair_rules, "QPS", 31));
-static_assert(follows_catalogue(mpa_rules, "MPA", 37));
-static_assert(follows_catalogue(fpdu_rules, "FPD", 22));
-static_assert(follows_catalogue(ddp_rules, "DDP", 29));
-static_assert(follows_catalogue(rdmap_rules, "RDM", 35));
-static_assert(follows_catalogue(terminate_rules, "TRM", 18));
-static_assert(follows_catalogue(rdmap_extension_rules, "EXT", 19));
+static_assert(follows_catalog(header_rules, "HDR", 42));
+static_assert(follows_catalog(rc_responder_rules, "RSP", 72));
+static_assert(follows_catalog(rc_requester_rules, "REQ", 44));
+static_assert(follows_catalog(uc_rules, "UC", 13));
+static_assert(follows_catalog(ud_rules, "UD", 20));
+static_assert(follows_catalog(xrc_rules, "XRC", 9));
+static_assert(follows_catalog(congestion_rules, "CNP", 13));
+static_assert(follows_catalog(queue_pair_rules, "QPS", 31));
+static_assert(follows_catalog(mpa_rules, "MPA", 37));
+static_assert(follows_catalog(fpdu_rules, "FPD", 22));
+static_assert(follows_catalog(ddp_rules, "DDP", 29));
+static_assert(follows_catalog(rdmap_rules, "RDM", 35));
+static_assert(follows_catalog(terminate_rules, "TRM", 18));
+static_assert(follows_catalog(rdmap_extension_rules, "EXT", 19));
 
 namespace {
 

@@ -39,7 +39,7 @@ consteval auto join(const std::array<Rule, Sizes>&... groups) {
 }
 }  // namespace detail
 
-/// Every rule, by group, in the catalogue's order.
+/// Every rule, by group, in the catalog's order.
 inline constexpr auto rules = detail::join(header_rules, rc_responder_rules, rc_requester_rules, uc_rules, ud_rules,
                                            xrc_rules, congestion_rules, queue_pair_rules, mpa_rules, fpdu_rules,
                                            ddp_rules, rdmap_rules, terminate_rules, rdmap_extension_rules);

@@ -42,7 +42,7 @@ TEST(Rules, AFaultIsFound) {
     EXPECT_THAT(with([&](Rule& rule) { rule.id = id; }), HasSubstr("SUBJECT")) << id;
   for (const std::string_view alias : {"RSP-9", "rsp-009", "RSPX-009", "R-009", "RSP009", "RSP-0x9"})
     EXPECT_THAT(with([&](Rule& rule) { rule.alias = alias; }), HasSubstr("alias")) << alias;
-  EXPECT_EQ(with([](Rule& rule) { rule.alias = ""; }), "") << "a rule that the catalogue does not have";
+  EXPECT_EQ(with([](Rule& rule) { rule.alias = ""; }), "") << "a rule that the catalog does not have";
   EXPECT_THAT(with([](Rule& rule) { rule.clauses = {}; }), HasSubstr("no clause"));
   EXPECT_THAT(with([](Rule& rule) { rule.clauses[0].number = {}; }), HasSubstr("clause"));
   for (const std::string_view sentence : {"A gap draws a NAK", "A gap. A NAK.", "a gap draws a NAK.", ""})
@@ -59,15 +59,15 @@ TEST(Rules, AFaultIsFound) {
   twice[1].sentence = "";
   EXPECT_EQ(first_fault(twice), 1U);
 
-  EXPECT_TRUE(follows_catalogue(xrc_rules, "XRC", 9));
-  EXPECT_FALSE(follows_catalogue(xrc_rules, "XRC", 10)) << "one is missing";
-  EXPECT_FALSE(follows_catalogue(xrc_rules, "XRC", 8)) << "one has a number that the catalogue does not";
-  EXPECT_FALSE(follows_catalogue(xrc_rules, "UC", 9));
-  EXPECT_FALSE(follows_catalogue(std::span(xrc_rules).subspan(1), "XRC", 8)) << "not from 001 on";
+  EXPECT_TRUE(follows_catalog(xrc_rules, "XRC", 9));
+  EXPECT_FALSE(follows_catalog(xrc_rules, "XRC", 10)) << "one is missing";
+  EXPECT_FALSE(follows_catalog(xrc_rules, "XRC", 8)) << "one has a number that the catalog does not";
+  EXPECT_FALSE(follows_catalog(xrc_rules, "UC", 9));
+  EXPECT_FALSE(follows_catalog(std::span(xrc_rules).subspan(1), "XRC", 8)) << "not from 001 on";
 }
 
-// The catalogue's counts of these groups.
-TEST(Rules, AreAllOfTheCatalogue) {
+// The catalog's counts of these groups.
+TEST(Rules, AreAllOfTheCatalog) {
   const std::size_t with_alias = std::ranges::count_if(rules, [](const Rule& rule) { return !rule.alias.empty(); });
   EXPECT_EQ(with_alias, 404U);
   struct Row {

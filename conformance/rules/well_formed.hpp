@@ -82,7 +82,7 @@ constexpr bool are_unique(const std::array<Rule, Size>& table) {
 }
 
 /// Whether a group has the aliases PREFIX-001 to PREFIX-`count` in this order, and behind them none.
-constexpr bool follows_catalogue(std::span<const Rule> group, std::string_view prefix, std::size_t count) {
+constexpr bool follows_catalog(std::span<const Rule> group, std::string_view prefix, std::size_t count) {
   if (group.size() < count) return false;
   for (std::size_t i = 0; i < group.size(); ++i) {
     const std::string_view alias = group[i].alias;

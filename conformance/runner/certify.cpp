@@ -82,14 +82,14 @@ struct Run {
     if (!lost) {
       const auto trouble = [&](std::string what) {
         broken = true;
-        if (is_deviation(made.judgement.verdict))
-          made.judgement.actual += "; after the case " + what;
+        if (is_deviation(made.judgment.verdict))
+          made.judgment.actual += "; after the case " + what;
         else
-          made.judgement = {Verdict::error, {}, "after the case " + what};
+          made.judgment = {Verdict::error, {}, "after the case " + what};
       };
       if (std::string left = left_behind(device, objects); !left.empty()) {
         trouble(std::move(left));
-      } else if (Judgement works = sanity(device, seed_of_run); works.verdict != Verdict::pass) {
+      } else if (Judgment works = sanity(device, seed_of_run); works.verdict != Verdict::pass) {
         if (works = sanity(device, seed_of_run + 1); works.verdict == Verdict::pass) {
           // It needed time: said, and nothing to open it anew for.
           trouble("one transfer failed, and the next did not");
@@ -162,12 +162,12 @@ class Work {
       end(trouble);
       return false;
     }
-    const Judgement works = sanity(tried->device(), options_.seed);
+    const Judgment works = sanity(tried->device(), options_.seed);
     if (works.verdict == Verdict::pass) return true;
     for (std::size_t i = 0; i < which_.size(); ++i) {
       CaseResult result;
       result.of = which_[i];
-      result.judgement = works;
+      result.judgment = works;
       keep(i, std::move(result));
     }
     return false;
@@ -192,7 +192,7 @@ class Work {
       std::shared_ptr<Target> target = opened(family, trouble);
       if (target && options_.fresh) return target;
       if (target) {
-        const Judgement works = sanity(target->device(), options_.seed);
+        const Judgment works = sanity(target->device(), options_.seed);
         if (works.verdict == Verdict::pass) return target;
         trouble = works.actual;
       }
@@ -228,8 +228,8 @@ class Work {
         std::optional<CaseResult> result = once(*which_[*index], options_.seed + attempt, target);
         if (!result) return;  // it was ended from outside
         std::vector<Attempt> attempts = std::move(told.attempts);
-        if (options_.repeat > 1) attempts.push_back({result->judgement.verdict, options_.seed + attempt});
-        if (attempt == 0 || is_worse(result->judgement.verdict, told.judgement.verdict)) told = std::move(*result);
+        if (options_.repeat > 1) attempts.push_back({result->judgment.verdict, options_.seed + attempt});
+        if (attempt == 0 || is_worse(result->judgment.verdict, told.judgment.verdict)) told = std::move(*result);
         told.attempts = std::move(attempts);
       }
       keep(*index, std::move(told));
@@ -250,7 +250,7 @@ class Work {
       CaseResult result;
       result.of = &which;
       result.seed = seed_of(which, seed);
-      result.judgement = {Verdict::error, {}, fmt::format("no thread can be made for the case: {}", error.what())};
+      result.judgment = {Verdict::error, {}, fmt::format("no thread can be made for the case: {}", error.what())};
       return result;
     }
     const auto until = Clock::now() + options_.case_timeout;
@@ -322,7 +322,7 @@ class Work {
     result.of = run.which;
     result.seed = seed_of(*run.which, run.seed_of_run);
     if (late) {
-      result.judgement = {Verdict::error,
+      result.judgment = {Verdict::error,
                           {},
                           fmt::format("the case took longer than {:.1f} s{}",
                                       std::chrono::duration<double>(options_.case_timeout).count(),
@@ -330,10 +330,10 @@ class Work {
     } else if (gone) {
       std::string how = "the device went away: " + gone->why;
       lost(how);
-      if (is_deviation(result.judgement.verdict))
-        result.judgement.actual += "; after the case " + how;
+      if (is_deviation(result.judgment.verdict))
+        result.judgment.actual += "; after the case " + how;
       else
-        result.judgement = {gone->device ? Verdict::fail : Verdict::error, gone->device ? "the device goes on" : "",
+        result.judgment = {gone->device ? Verdict::fail : Verdict::error, gone->device ? "the device goes on" : "",
                             how};
     } else {
       const std::lock_guard lock(mutex_);

@@ -31,8 +31,8 @@ constexpr Case good{.rule = rule, .variant = "good", .run = passes};
 std::vector<std::string> told(const Certification& all) {
   std::vector<std::string> lines;
   for (const CaseResult& result : all.results) {
-    std::string line = result.of->id() + ": " + std::string(to_string(result.judgement.verdict)) + " " +
-                       result.judgement.actual + " " + std::to_string(result.seed);
+    std::string line = result.of->id() + ": " + std::string(to_string(result.judgment.verdict)) + " " +
+                       result.judgment.actual + " " + std::to_string(result.seed);
     for (const Step& step : result.transcript) line += "\n" + std::to_string(step.time) + " " + step.text;
     lines.push_back(std::move(line));
   }
@@ -81,11 +81,11 @@ TEST(Certify, WithoutThreadsForItACaseIsAnError) {
   ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
   ASSERT_EQ(errors.results.size(), 2U);
   for (const CaseResult& result : errors.results) {
-    EXPECT_EQ(result.judgement.verdict, Verdict::error);
-    EXPECT_THAT(result.judgement.actual, HasSubstr("no thread can be made for the case"));
+    EXPECT_EQ(result.judgment.verdict, Verdict::error);
+    EXPECT_THAT(result.judgment.actual, HasSubstr("no thread can be made for the case"));
   }
   options.open = open;
-  EXPECT_EQ(certify(both, options).results[1].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(certify(both, options).results[1].judgment.verdict, Verdict::pass);
 }
 
 void waits_for_ever(Bench& bench) {
@@ -99,9 +99,9 @@ TEST(Certify, ACaseThatHangsIsAnErrorAndTheOthersRun) {
   const std::vector<const Case*> both{&good, &endless, &good};
   const Certification all = certify(both, options);
   ASSERT_EQ(all.results.size(), 3U);
-  EXPECT_EQ(all.results[0].judgement.verdict, Verdict::pass);
-  EXPECT_EQ(all.results[1].judgement, (Judgement{Verdict::error, "", "the case took longer than 0.2 s"}));
-  EXPECT_EQ(all.results[2].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.results[0].judgment.verdict, Verdict::pass);
+  EXPECT_EQ(all.results[1].judgment, (Judgment{Verdict::error, "", "the case took longer than 0.2 s"}));
+  EXPECT_EQ(all.results[2].judgment.verdict, Verdict::pass);
   EXPECT_EQ(all.abandoned, 0U);
 }
 
@@ -126,7 +126,7 @@ TEST(Certify, AProgramsOwnCasesRunLikeTheOthers) {
   const Certification all = certify(both, options_for());
   ASSERT_EQ(all.results.size(), 2U);
   EXPECT_EQ(all.results[1].of, added);
-  EXPECT_EQ(all.results[1].judgement, (Judgement{Verdict::fail, "this", "that"}));
+  EXPECT_EQ(all.results[1].judgment, (Judgment{Verdict::fail, "this", "that"}));
   EXPECT_EQ(all.results[1].transcript.front().text, "from a script");
 }
 
@@ -141,9 +141,9 @@ TEST(Certify, ACaseThatCannotBeInterruptedIsLeftBehind) {
   options.case_timeout = 100ms;
   const Certification all = certify(std::vector<const Case*>{&stuck, &good}, options);
   ASSERT_EQ(all.results.size(), 2U);
-  EXPECT_THAT(all.results[0].judgement.actual, HasSubstr("could not be interrupted"));
+  EXPECT_THAT(all.results[0].judgment.actual, HasSubstr("could not be interrupted"));
   EXPECT_EQ(all.results[0].of, &stuck);
-  EXPECT_EQ(all.results[1].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.results[1].judgment.verdict, Verdict::pass);
   EXPECT_EQ(all.abandoned, 1U);
   released = true;
   std::this_thread::sleep_for(100ms);  // it has nothing left to do, but its device
@@ -162,7 +162,7 @@ TEST(Certify, RepeatsShowWhatIsFlaky) {
   const CaseResult& flaky = all.results[0];
   EXPECT_TRUE(flaky.flaky());
   EXPECT_EQ(flaky.attempts, (std::vector<Attempt>{{Verdict::pass, 11}, {Verdict::fail, 12}, {Verdict::pass, 13}}));
-  EXPECT_EQ(flaky.judgement.verdict, Verdict::fail) << "the worst is told";
+  EXPECT_EQ(flaky.judgment.verdict, Verdict::fail) << "the worst is told";
   EXPECT_EQ(flaky.seed, seed_of(moody, 12));
   EXPECT_FALSE(all.results[1].flaky());
   EXPECT_EQ(all.results[1].attempts.size(), 3U);
@@ -183,9 +183,9 @@ TEST(Certify, WhatACaseLeavesBehindIsAnErrorAndTheDeviceIsOpenedAnew) {
   };
   const Certification all = certify(std::vector<const Case*>{&leaving, &good, &good}, options);
   ASSERT_EQ(all.results.size(), 3U);
-  EXPECT_EQ(all.results[0].judgement,
-            (Judgement{Verdict::error, "", "after the case 1 of the case's objects could not be released"}));
-  EXPECT_EQ(all.results[2].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.results[0].judgment,
+            (Judgment{Verdict::error, "", "after the case 1 of the case's objects could not be released"}));
+  EXPECT_EQ(all.results[2].judgment.verdict, Verdict::pass);
   EXPECT_EQ(opened, 2);
 }
 
@@ -197,9 +197,9 @@ TEST(Certify, ALostDeviceIsOpenedAnew) {
   options.fresh = false;
   const Certification all = certify(std::vector<const Case*>{&good, &fatal, &good}, options);
   ASSERT_EQ(all.results.size(), 3U);
-  EXPECT_EQ(all.results[1].judgement.verdict, Verdict::error);
-  EXPECT_THAT(all.results[1].judgement.actual, HasSubstr("the device went away"));
-  EXPECT_EQ(all.results[2].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.results[1].judgment.verdict, Verdict::error);
+  EXPECT_THAT(all.results[1].judgment.actual, HasSubstr("the device went away"));
+  EXPECT_EQ(all.results[2].judgment.verdict, Verdict::pass);
   EXPECT_EQ(all.partial, "");
 }
 
@@ -251,8 +251,8 @@ TEST(Certify, WithoutATransferNothingIsJudged) {
   const Certification all = certify(std::vector<const Case*>{&good, &good}, options);
   ASSERT_EQ(all.results.size(), 2U);
   for (const CaseResult& result : all.results) {
-    EXPECT_EQ(result.judgement.verdict, Verdict::error);
-    EXPECT_THAT(result.judgement.actual, HasSubstr("the transfer that shows that everything works failed"));
+    EXPECT_EQ(result.judgment.verdict, Verdict::error);
+    EXPECT_THAT(result.judgment.actual, HasSubstr("the transfer that shows that everything works failed"));
   }
 }
 

@@ -157,7 +157,7 @@ std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const Case
 }
 
 bool ExpectedResults::expects(const CaseResult& result, const std::string& today, bool strict) const {
-  const Verdict verdict = result.judgement.verdict;
+  const Verdict verdict = result.judgment.verdict;
   const Known* known = find(*result.of, today);
   const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
   const bool as_known = known ? known->verdict == verdict || known->instead == verdict
@@ -187,21 +187,21 @@ tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::pa
     if (one.is_object()) earlier[text_member(one, "id")] = {text_member(one, "verdict"), text_member(one, "actual")};
   std::vector<Change> changes;
   for (const CaseResult& result : after) {
-    const std::string id = result.of->id(), now{to_string(result.judgement.verdict)};
+    const std::string id = result.of->id(), now{to_string(result.judgment.verdict)};
     const auto was = earlier.find(id);
     if (was == earlier.end()) {
       changes.push_back({id, "", now, Change::Kind::appeared});
       continue;
     }
     const auto old = verdict_of(was->second.verdict);
-    const bool bad_before = old && deviates(*old), bad_now = deviates(result.judgement.verdict);
+    const bool bad_before = old && deviates(*old), bad_now = deviates(result.judgment.verdict);
     if (was->second.verdict != now)
       changes.push_back({id, was->second.verdict, now,
                          bad_now == bad_before ? Change::Kind::other_reason
                          : bad_now             ? Change::Kind::worse
                                                : Change::Kind::better});
-    else if (bad_now && was->second.actual != result.judgement.actual)
-      changes.push_back({id, now, now, Change::Kind::other_reason, was->second.actual, result.judgement.actual});
+    else if (bad_now && was->second.actual != result.judgment.actual)
+      changes.push_back({id, now, now, Change::Kind::other_reason, was->second.actual, result.judgment.actual});
     earlier.erase(was);
   }
   for (const auto& [id, was] : earlier) changes.push_back({id, was.verdict, "", Change::Kind::gone});

@@ -15,7 +15,7 @@ constexpr const char* today = "2026-11-21";
 CaseResult ended(Verdict verdict, std::string actual = {}) {
   CaseResult result;
   result.of = &gap;
-  result.judgement = {verdict, {}, std::move(actual)};
+  result.judgment = {verdict, {}, std::move(actual)};
   return result;
 }
 
@@ -93,7 +93,7 @@ TEST(ExpectedResults, WhatADeviceOnlyShouldDoIsStrict) {
   const ExpectedResults none;
   EXPECT_TRUE(none.expects(result, today));
   EXPECT_FALSE(none.expects(result, today, true));
-  result.judgement.verdict = Verdict::error;
+  result.judgment.verdict = Verdict::error;
   EXPECT_FALSE(none.expects(result, today)) << "of the tester's troubles none is free";
 }
 

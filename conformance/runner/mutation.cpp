@@ -80,7 +80,7 @@ CleanRun clean_run(std::uint64_t seed) {
   CleanRun clean;
   for (const Case& which : cases()) {
     const auto target = Target::open({.family = which.family(), .seed = seed});
-    if (target) clean[which.id()] = run_case(which, (*target)->device(), seed).judgement.verdict;
+    if (target) clean[which.id()] = run_case(which, (*target)->device(), seed).judgment.verdict;
   }
   return clean;
 }
@@ -105,7 +105,7 @@ Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, c
     const auto target = Target::open({.family = fault.family, .seed = seed, .faults = {std::string(fault.name)}});
     if (!target) continue;
     const CaseResult result = run_case(which, (*target)->device(), seed);
-    const Verdict verdict = result.judgement.verdict;
+    const Verdict verdict = result.judgment.verdict;
     const bool reports = which.rule->level == Level::may && verdict == Verdict::may && without->second == Verdict::pass;
     if (deviates(verdict) || reports) (meant ? mutation.caught : mutation.noticed).push_back(which.id());
     for (const Violation& violation : result.observed.violations)

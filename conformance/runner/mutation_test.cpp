@@ -37,10 +37,10 @@ TEST(ReferenceDevice, PassesEverything) {
     const auto target = Target::open({.family = which.family(), .seed = seed});
     ASSERT_TRUE(target);
     const CaseResult result = run_case(which, (*target)->device(), seed);
-    EXPECT_TRUE(result.judgement.verdict == Verdict::pass || result.judgement.verdict == Verdict::may ||
-                result.judgement.verdict == Verdict::unsupported)
-        << which.id() << ": " << to_string(result.judgement.verdict) << ": expected " << result.judgement.expected
-        << "; got " << result.judgement.actual;
+    EXPECT_TRUE(result.judgment.verdict == Verdict::pass || result.judgment.verdict == Verdict::may ||
+                result.judgment.verdict == Verdict::unsupported)
+        << which.id() << ": " << to_string(result.judgment.verdict) << ": expected " << result.judgment.expected
+        << "; got " << result.judgment.actual;
   }
 }
 

@@ -208,7 +208,7 @@ class Look {
   }
 
   void transfer() {
-    const Judgement works = sanity(device_, options_.seed);
+    const Judgment works = sanity(device_, options_.seed);
     holds(works.verdict == Verdict::pass, Status::fail, "transfer",
           works.verdict == Verdict::pass
               ? device_.is_iwarp() ? "a Send was executed" : "a SEND was executed and acknowledged"

@@ -29,9 +29,9 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
       end_case(Verdict::inconclusive, reason);
     }
     which.run(bench);
-    if (bench.deviation()) result.judgement = *bench.deviation();
+    if (bench.deviation()) result.judgment = *bench.deviation();
   } catch (const CaseEnd& end) {
-    result.judgement = end.judgement;
+    result.judgment = end.judgment;
   }
   bench.drain(a_moment);
   result.transcript = bench.transcript();
@@ -70,7 +70,7 @@ std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run) {
   return seed_of_run ^ hash;
 }
 
-Judgement sanity(DeviceUnderTest& device, std::uint64_t seed) {
+Judgment sanity(DeviceUnderTest& device, std::uint64_t seed) {
   try {
     if (device.is_iwarp())
       transfer_of_iwarp(device, seed);
@@ -78,10 +78,10 @@ Judgement sanity(DeviceUnderTest& device, std::uint64_t seed) {
       transfer_of_infiniband(device, seed);
     return {};
   } catch (const CaseEnd& end) {
-    Judgement judgement = end.judgement;
-    judgement.verdict = Verdict::error;
-    judgement.actual = "the transfer that shows that everything works failed: " + judgement.actual;
-    return judgement;
+    Judgment judgment = end.judgment;
+    judgment.verdict = Verdict::error;
+    judgment.actual = "the transfer that shows that everything works failed: " + judgment.actual;
+    return judgment;
   }
 }
 

@@ -21,7 +21,7 @@ struct Attempt {
 
 struct CaseResult {
   const Case* of = nullptr;  ///< not nullptr
-  Judgement judgement;
+  Judgment judgment;
   Transcript transcript;
   Observation observed;  ///< what the monitors say of the device in it
   std::uint64_t seed = 0;
@@ -41,6 +41,6 @@ std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run);
 CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed);
 
 /// A SEND and its acknowledgement: whether device, agent and wire work.
-Judgement sanity(DeviceUnderTest& device, std::uint64_t seed);
+Judgment sanity(DeviceUnderTest& device, std::uint64_t seed);
 
 }  // namespace rdmawire::conformance

@@ -345,10 +345,10 @@ TEST(LabsKernel, ThatPanicsInACaseIsItsFailureAndTheNextCaseRuns) {
   options.open = [](auto&&...) { return Target::open({.device = "lab:rxe", .agent = RDMAWIRE_AGENT}); };
   const Certification all = certify(std::vector<const Case*>{&fatal, &good}, options);
   ASSERT_EQ(all.results.size(), 2U);
-  EXPECT_EQ(all.results[0].judgement.verdict, Verdict::fail);
-  EXPECT_EQ(all.results[0].judgement.expected, "the device goes on");
-  EXPECT_THAT(all.results[0].judgement.actual, StartsWith("the device went away: the guest's kernel panicked: "));
-  EXPECT_EQ(all.results[1].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.results[0].judgment.verdict, Verdict::fail);
+  EXPECT_EQ(all.results[0].judgment.expected, "the device goes on");
+  EXPECT_THAT(all.results[0].judgment.actual, StartsWith("the device went away: the guest's kernel panicked: "));
+  EXPECT_EQ(all.results[1].judgment.verdict, Verdict::pass);
 }
 
 /// The last one of this program: the guest is lost.

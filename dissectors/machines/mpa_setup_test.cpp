@@ -128,7 +128,7 @@ TEST(MpaSetup, MeetsTheConsortiumsAsAppendixCHasIt) {
   EXPECT_TRUE(verdict.agreement.send_markers && verdict.agreement.receive_markers && verdict.agreement.crc);
 }
 
-// RFC 5044, 7.1.1: M holds for the half connection towards its sender, C of either for both.
+// RFC 5044, 7.1.1: M holds for the half connection toward its sender, C of either for both.
 TEST(MpaSetup, NegotiatesMarkersByDirectionAndCrcTogether) {
   for (const bool markers_here : {false, true})
     for (const bool markers_there : {false, true})

@@ -12,7 +12,7 @@ namespace rdmawire::machines {
 
 enum class QueuePairState : std::uint8_t {
   reset,
-  init,  ///< initialised
+  init,  ///< initialized
   rtr,   ///< ready to receive
   rts,   ///< ready to send
   sqd,   ///< send queue drain

@@ -138,9 +138,9 @@ Node Count::Stacks::tree() const {
 Node Count::packets_by_protocol() const { return stacks_.tree(); }
 Node Count::units_by_protocol() const { return units_.tree(); }
 
-std::string Count::text(bool colours) const {
+std::string Count::text(bool colors) const {
   std::string out;
-  Page page(out, colours);
+  Page page(out, colors);
   page.put(TextStyle::strong, fmt::format("{} packets, {} bytes", packets_, bytes_));
   if (first_ && last_ > *first_) {
     page.put(" in ").with([&](std::string& s) { append_duration(s, static_cast<std::uint64_t>(last_ - *first_)); });

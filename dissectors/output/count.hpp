@@ -32,8 +32,8 @@ class Count {
   /// Units of iWARP streams: MPA requests and replies, FPDUs by operation. Bytes are those of the units.
   [[nodiscard]] Node units_by_protocol() const;
 
-  /// A table for people. `colours` as a terminal takes them.
-  [[nodiscard]] std::string text(bool colours) const;
+  /// A table for people. `colors` as a terminal takes them.
+  [[nodiscard]] std::string text(bool colors) const;
   /// {"packets":…,"bytes":…,"first":…,"last":…,"protocols":[{"name","packets","bytes","children"}],"units":[…],
   /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"cut":…,
   /// "lost":…}; "lost" is null when the capture does not say.

@@ -11,7 +11,7 @@ namespace {
 TEST(EditDistance, StepsAreCounted) {
   EXPECT_EQ(edit_distance("", ""), 0U);
   EXPECT_EQ(edit_distance("bth", "bth"), 0U);
-  EXPECT_EQ(edit_distance("bht", "bth"), 1U) << "turned neighbours";
+  EXPECT_EQ(edit_distance("bht", "bth"), 1U) << "turned neighbors";
   EXPECT_EQ(edit_distance("psn", "psns"), 1U);
   EXPECT_EQ(edit_distance("psn", "pan"), 1U);
   EXPECT_EQ(edit_distance("", "psn"), 3U);

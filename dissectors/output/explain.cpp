@@ -385,7 +385,7 @@ std::string_view display_name(Display display) {
 
 class Writer {
  public:
-  explicit Writer(std::string& out, bool colours) : page_(out, colours), colours_(colours) {}
+  explicit Writer(std::string& out, bool colors) : page_(out, colors), colors_(colors) {}
 
   void topic(const Topic& topic) {
     switch (topic.kind) {
@@ -410,7 +410,7 @@ class Writer {
   }
   void figure(const HeaderInfo& header, const Field* field = nullptr) {
     page_.line();
-    page_.raw(draw_header(header, field, colours_));
+    page_.raw(draw_header(header, field, colors_));
   }
 
   /// The opcodes whose packets carry `header`.
@@ -599,7 +599,7 @@ class Writer {
   }
 
   Page page_;
-  bool colours_;
+  bool colors_;
 };
 
 nlohmann::ordered_json field_json(const HeaderInfo& header, const Field& field) {
@@ -633,9 +633,9 @@ nlohmann::ordered_json opcode_json(const Opcode& op) {
 
 }  // namespace
 
-std::string explain(const Topic& topic, bool colours) {
+std::string explain(const Topic& topic, bool colors) {
   std::string out;
-  Writer(out, colours).topic(topic);
+  Writer(out, colors).topic(topic);
   return out;
 }
 
@@ -704,9 +704,9 @@ std::string explain_json(const Topic& topic) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-std::string list_topics(bool colours) {
+std::string list_topics(bool colors) {
   std::string out;
-  Page page(out, colours);
+  Page page(out, colors);
   page.put(TextStyle::strong, "Headers").put(": rdmawire explain bth; a field of one: rdmawire explain bth.psn").line();
   std::size_t width = 0;
   for (const HeaderInfo* header : all_headers()) width = std::max(width, header->name.size());

@@ -39,16 +39,16 @@ std::vector<Topic> find_topics(std::string_view query);
 std::vector<std::string> nearest_topics(std::string_view query, std::size_t count = 5);
 
 /// The text of an explanation; several lines.
-std::string explain(const Topic& topic, bool colours = false);
+std::string explain(const Topic& topic, bool colors = false);
 /// The same as one JSON object, without line end.
 std::string explain_json(const Topic& topic);
 /// All that can be explained: headers by family, enumerations, and how to ask for fields and values.
-std::string list_topics(bool colours = false);
+std::string list_topics(bool colors = false);
 std::string list_topics_json();
 
 /// The header as the specifications draw it: 32 bits a row. Fields too narrow for their name show a letter, which a
 /// legend below explains. Rows that one field fills are drawn as one, with the number of rows.
-std::string draw_header(const HeaderInfo& header, const Field* highlighted = nullptr, bool colours = false);
+std::string draw_header(const HeaderInfo& header, const Field* highlighted = nullptr, bool colors = false);
 
 /// The reference of all headers, fields, opcodes and codes, in Markdown: docs/reference.md.
 std::string reference_page();

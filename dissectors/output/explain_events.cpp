@@ -26,9 +26,9 @@ TextStyle ink_of(tracking::Severity severity) {
 
 }  // namespace
 
-std::string explain_events(std::string_view name, bool colours) {
+std::string explain_events(std::string_view name, bool colors) {
   std::string out;
-  Page page(out, colours);
+  Page page(out, colors);
   constexpr std::size_t severity_column = 24, meaning_column = 33;
   for (const tracking::EventRow& row : tracking::event_rows) {
     if (!is_called(row, name)) continue;

@@ -44,7 +44,7 @@ std::vector<Row> rows_of(const HeaderInfo& header) {
   return merged;
 }
 
-std::string centred(std::string_view text, std::size_t width) {
+std::string centerd(std::string_view text, std::size_t width) {
   const std::size_t left = (width - text.size()) / 2;
   return std::string(left, ' ') + std::string(text) + std::string(width - text.size() - left, ' ');
 }
@@ -78,9 +78,9 @@ std::string border(const Row* above, const Row* below) {
 
 }  // namespace
 
-std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool colours) {
+std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool colors) {
   std::string out;
-  Page page(out, colours);
+  Page page(out, colors);
   const std::vector<Row> rows = rows_of(header);
   // A part is shown where its whole stands.
   std::string_view lit = highlighted ? highlighted->name.substr(0, highlighted->name.find('.')) : std::string_view();
@@ -127,7 +127,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
       }
       page.put(TextStyle::dim, "│");
       // UTF-8 takes more bytes than columns.
-      const std::string padded = centred(text, room + (text.size() - columns(text)));
+      const std::string padded = centerd(text, room + (text.size() - columns(text)));
       page.put(cell.field->name == lit ? TextStyle::request : TextStyle::plain, padded);
     }
     page.put(TextStyle::dim, "│").line();

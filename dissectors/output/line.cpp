@@ -30,7 +30,7 @@ constexpr EndpointFields endpoint_fields[] = {
     endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
 };
 
-/// The colour of what a header says: of an operation by its direction, and by whether it is good news.
+/// The color of what a header says: of an operation by its direction, and by whether it is good news.
 TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
   if (&which == &info<Bth>) {
     const Opcode& op = opcode(View<Bth>(header).get<"opcode">());
@@ -181,7 +181,7 @@ Endpoints endpoints_of(const HeaderStack& stack) {
 }
 
 void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
-  Page page(out, options_.colours);
+  Page page(out, options_.colors);
   const HeaderStack& stack = packet.stack;
   if (!origin_) origin_ = packet.time_ns;
   if (!previous_) previous_ = packet.time_ns;
@@ -208,7 +208,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   page.put(TextStyle::dim, scratch).put("  ");
 
   const Endpoints ends = endpoints_of(stack);
-  // What carries no transport (ARP, neighbour discovery) does not push the columns of what does.
+  // What carries no transport (ARP, neighbor discovery) does not push the columns of what does.
   if (stack.transport != HeaderStack::none) {
     source_width_ = std::max(source_width_, columns(ends.source));
     destination_width_ = std::max(destination_width_, columns(ends.destination));

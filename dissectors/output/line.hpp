@@ -13,7 +13,7 @@ namespace rdmawire::output {
 
 struct LineOptions {
   TimeStyle time = TimeStyle::relative;
-  bool colours = false;
+  bool colors = false;
 };
 
 /// Writes packets as lines in columns: number, time, source → destination, what the packet does, its CRC, what is

@@ -86,15 +86,15 @@ TEST(Line, CongestionMarksStandOut) {
       << essence(OnePacket(frame).packet);
 }
 
-TEST(Line, ColoursOnlyWhenAsked) {
+TEST(Line, ColorsOnlyWhenAsked) {
   const OnePacket one(nak_frame);
   EXPECT_EQ(one_line(one.packet).find('\033'), std::string::npos);
-  std::string coloured = one_line(one.packet, {.colours = true});
-  EXPECT_NE(coloured.find(std::string(escape_of(TextStyle::bad)) + "RC Acknowledge"), std::string::npos) << coloured;
+  std::string colored = one_line(one.packet, {.colors = true});
+  EXPECT_NE(colored.find(std::string(escape_of(TextStyle::bad)) + "RC Acknowledge"), std::string::npos) << colored;
   // Without its escape sequences it is the same line.
-  for (std::size_t at; (at = coloured.find('\033')) != std::string::npos;)
-    coloured.erase(at, coloured.find('m', at) - at + 1);
-  EXPECT_EQ(coloured, one_line(one.packet));
+  for (std::size_t at; (at = colored.find('\033')) != std::string::npos;)
+    colored.erase(at, colored.find('m', at) - at + 1);
+  EXPECT_EQ(colored, one_line(one.packet));
 }
 
 TEST(Line, ColumnsFitTheLongestAddressSoFar) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Text with colours and columns. Colours are escape sequences of a terminal (ECMA-48) and cost nothing when off.
+/// Text with colors and columns. Colors are escape sequences of a terminal (ECMA-48) and cost nothing when off.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rdmawire::output {
 
-/// What a piece of text is, from which its colour follows.
+/// What a piece of text is, from which its color follows.
 enum class TextStyle : std::uint8_t {
   plain,
   dim,
@@ -30,11 +30,11 @@ enum class TextStyle : std::uint8_t {
 /// The escape sequence that begins `ink`; empty when it is written plainly.
 std::string_view escape_of(TextStyle ink);
 
-/// Writes into a string. Knows the column, so that escape sequences do not disturb alignment, and the colour, so that
+/// Writes into a string. Knows the column, so that escape sequences do not disturb alignment, and the color, so that
 /// it is changed only where it changes.
 class Page {
  public:
-  Page(std::string& out, bool colours) : out_(out), colours_(colours) {}
+  Page(std::string& out, bool colors) : out_(out), colors_(colors) {}
 
   Page& put(std::string_view text) { return put(base_, text); }
   Page& put(TextStyle ink, std::string_view text) {
@@ -52,7 +52,7 @@ class Page {
     column_ += columns(std::string_view(out_).substr(from));
     return *this;
   }
-  /// What has no colour of its own is written in `ink` from here on, until the line ends.
+  /// What has no color of its own is written in `ink` from here on, until the line ends.
   Page& base(TextStyle ink) {
     base_ = ink;
     return *this;
@@ -95,12 +95,12 @@ class Page {
   /// What was written since.
   [[nodiscard]] std::string_view since(const Mark& mark) const { return std::string_view(out_).substr(mark.size); }
   [[nodiscard]] std::size_t column() const { return column_; }
-  [[nodiscard]] bool colours() const { return colours_; }
+  [[nodiscard]] bool colors() const { return colors_; }
 
  private:
   void change(TextStyle ink) {
     if (escape_of(ink).empty()) ink = TextStyle::plain;
-    if (!colours_ || ink == current_) return;
+    if (!colors_ || ink == current_) return;
     if (current_ != TextStyle::plain) out_.append(escape_of(TextStyle::plain));
     if (ink != TextStyle::plain) out_.append(escape_of(ink));
     current_ = ink;
@@ -109,7 +109,7 @@ class Page {
   std::size_t column_ = 0;
   TextStyle base_ = TextStyle::plain;
   TextStyle current_ = TextStyle::plain;
-  bool colours_;
+  bool colors_;
 };
 
 }  // namespace rdmawire::faces

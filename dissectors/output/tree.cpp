@@ -46,7 +46,7 @@ void append_some_bytes(std::string& out, Bytes bytes) {
 
 class Tree {
  public:
-  Tree(std::string& out, const TreeOptions& options) : page_(out, options.colours), options_(options) {}
+  Tree(std::string& out, const TreeOptions& options) : page_(out, options.colors), options_(options) {}
 
   void packet(const tracking::Packet& packet, const PacketContext& context) {
     const HeaderStack& stack = packet.stack;
@@ -256,12 +256,12 @@ struct Marked {
 
   explicit Marked(std::size_t size) : boundary(size, none), ink(size, TextStyle::payload) {}
 
-  void piece(std::uint32_t offset, std::uint32_t length, std::string_view name, TextStyle colour) {
+  void piece(std::uint32_t offset, std::uint32_t length, std::string_view name, TextStyle color) {
     if (length == 0 || offset >= ink.size()) return;
     boundary[offset] = layer;
     begins.push_back({offset, name});
     const std::size_t end = std::min<std::size_t>(ink.size(), std::size_t{offset} + length);
-    std::fill(ink.begin() + offset, ink.begin() + static_cast<std::ptrdiff_t>(end), colour);
+    std::fill(ink.begin() + offset, ink.begin() + static_cast<std::ptrdiff_t>(end), color);
   }
 
   void stack(const HeaderStack& stack, std::uint32_t base) {
@@ -330,8 +330,8 @@ void append_tree(std::string& out, const tracking::Packet& packet, const PacketC
   Tree(out, options).packet(packet, context);
 }
 
-void append_hexdump(std::string& out, const tracking::Packet& packet, bool colours) {
-  Page page(out, colours);
+void append_hexdump(std::string& out, const tracking::Packet& packet, bool colors) {
+  Page page(out, colors);
   const HeaderStack& stack = packet.stack;
   Marked marked(stack.bytes.size());
   marked.stack(stack, 0);

@@ -10,7 +10,7 @@
 namespace rdmawire::output {
 
 struct TreeOptions {
-  bool colours = false;
+  bool colors = false;
   bool meanings = true;  ///< what each field means, beside its value
 };
 
@@ -22,9 +22,9 @@ void append_tree(std::string& out, const tracking::Packet& packet, const PacketC
 
 /// Appends the packet's bytes, 16 a line: a bar where a layer begins, a dot where a field begins, and in the margin the
 /// layers that begin in that line. Reassembled PDUs follow, each as a dump of its own.
-void append_hexdump(std::string& out, const tracking::Packet& packet, bool colours = false);
+void append_hexdump(std::string& out, const tracking::Packet& packet, bool colors = false);
 
-/// The colour of a header's family.
+/// The color of a header's family.
 enum class TextStyle : std::uint8_t;
 TextStyle ink_of(const HeaderInfo& header);
 

@@ -116,7 +116,7 @@ struct Erf {
       field("flags.varying_length", 77, 1, "records have the length of their packets").alias("erf.flags.vlen"),
       field("flags.interface", 78, 2, "capture port").alias("erf.flags.cap"),
       field("record_length", 80, 16, "bytes of the whole record").alias("erf.rlen"),
-      field("loss", 96, 16, "packets lost before this one, or colour").alias("erf.lctr"),
+      field("loss", 96, 16, "packets lost before this one, or color").alias("erf.lctr"),
       field("wire_length", 112, 16, "bytes on the wire").alias("erf.wlen"),
   };
 };

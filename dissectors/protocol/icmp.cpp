@@ -54,8 +54,8 @@ Step decode_icmpv6(Cursor& c) {
     case icmpv6_type::echo_reply: body = &info<Icmpv6Echo>; break;
     case icmpv6_type::router_solicitation: body = &info<RouterSolicitation>; break;
     case icmpv6_type::router_advertisement: body = &info<RouterAdvertisement>; break;
-    case icmpv6_type::neighbour_solicitation: body = &info<NeighbourSolicitation>; break;
-    case icmpv6_type::neighbour_advertisement: body = &info<NeighbourAdvertisement>; break;
+    case icmpv6_type::neighbor_solicitation: body = &info<NeighborSolicitation>; break;
+    case icmpv6_type::neighbor_advertisement: body = &info<NeighborAdvertisement>; break;
     case icmpv6_type::redirect: body = &info<NdRedirect>; break;
     default: break;
   }

@@ -1,5 +1,5 @@
 #pragma once
-/// ICMP, ICMPv6 and IPv6's neighbour discovery.
+/// ICMP, ICMPv6 and IPv6's neighbor discovery.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/header.hpp"
@@ -43,7 +43,7 @@ namespace icmpv6_type {
 inline constexpr std::uint8_t unreachable = 1, too_big = 2, time_exceeded = 3, parameter_problem = 4,
                               echo_request = 128, echo_reply = 129, listener_query = 130, listener_report = 131,
                               listener_done = 132, router_solicitation = 133, router_advertisement = 134,
-                              neighbour_solicitation = 135, neighbour_advertisement = 136, redirect = 137,
+                              neighbor_solicitation = 135, neighbor_advertisement = 136, redirect = 137,
                               listener_report_2 = 143;
 }
 inline constexpr Name icmpv6_type_entries[] = {
@@ -58,8 +58,8 @@ inline constexpr Name icmpv6_type_entries[] = {
     {icmpv6_type::listener_done, "multicast listener done", ""},
     {icmpv6_type::router_solicitation, "router solicitation", "is there a router?"},
     {icmpv6_type::router_advertisement, "router advertisement", ""},
-    {icmpv6_type::neighbour_solicitation, "neighbour solicitation", "who has the target address?"},
-    {icmpv6_type::neighbour_advertisement, "neighbour advertisement", "the sender has it"},
+    {icmpv6_type::neighbor_solicitation, "neighbor solicitation", "who has the target address?"},
+    {icmpv6_type::neighbor_advertisement, "neighbor advertisement", "the sender has it"},
     {icmpv6_type::redirect, "redirect", "there is a better next hop"},
     {icmpv6_type::listener_report_2, "multicast listener report, version 2", ""},
 };
@@ -106,8 +106,8 @@ struct RouterAdvertisement {
   };
 };
 
-struct NeighbourSolicitation {
-  static constexpr std::string_view name = "nd_ns", title = "Neighbour solicitation", section = "RFC 4861, 4.3";
+struct NeighborSolicitation {
+  static constexpr std::string_view name = "nd_ns", title = "Neighbor solicitation", section = "RFC 4861, 4.3";
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
       reserved("reserved", 0, 32),
@@ -117,8 +117,8 @@ struct NeighbourSolicitation {
   };
 };
 
-struct NeighbourAdvertisement {
-  static constexpr std::string_view name = "nd_na", title = "Neighbour advertisement", section = "RFC 4861, 4.4";
+struct NeighborAdvertisement {
+  static constexpr std::string_view name = "nd_na", title = "Neighbor advertisement", section = "RFC 4861, 4.4";
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
       field("router", 0, 1, "the sender is a router").alias("icmpv6.nd.na.flag.r"),
@@ -150,12 +150,12 @@ inline constexpr Name nd_option_entries[] = {
     {nd_option::mtu, "MTU", ""},
     {nd_option::nonce, "nonce", "tells a host's own solicitations apart"},
 };
-inline constexpr Names nd_option_names{"neighbour discovery option", nd_option_entries,
+inline constexpr Names nd_option_names{"neighbor discovery option", nd_option_entries,
                                        "RFC 4861, 4.6; IANA ICMPv6 parameters"};
 
-/// An option of neighbour discovery that has no table of its own.
+/// An option of neighbor discovery that has no table of its own.
 struct NdOption {
-  static constexpr std::string_view name = "nd_option", title = "Neighbour discovery option", section = "RFC 4861, 4.6";
+  static constexpr std::string_view name = "nd_option", title = "Neighbor discovery option", section = "RFC 4861, 4.6";
   static constexpr std::size_t size = 2;
   static constexpr std::string_view tail = "data";
   static constexpr std::string_view counted_by = "length";
@@ -169,7 +169,7 @@ struct NdOption {
 
 /// The source's or the target's address on Ethernet.
 struct NdLinkAddress {
-  static constexpr std::string_view name = "nd_link_address", title = "Neighbour discovery link address",
+  static constexpr std::string_view name = "nd_link_address", title = "Neighbor discovery link address",
                                     section = "RFC 4861, 4.6.1";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
@@ -182,7 +182,7 @@ struct NdLinkAddress {
 
 /// The same on InfiniBand: the hardware address of RFC 4391 is longer, and two bytes keep it aligned.
 struct NdIpoibLinkAddress {
-  static constexpr std::string_view name = "nd_ipoib_link_address", title = "Neighbour discovery link address (IPoIB)",
+  static constexpr std::string_view name = "nd_ipoib_link_address", title = "Neighbor discovery link address (IPoIB)",
                                     section = "RFC 4861, 4.6.1; RFC 4391, 9.1.1";
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{

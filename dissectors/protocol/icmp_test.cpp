@@ -41,12 +41,12 @@ TEST(Icmp, APing) {
   EXPECT_EQ(stack.transport, HeaderStack::none);
 }
 
-TEST(Icmp, ANeighbourSolicitation) {
+TEST(Icmp, ANeighborSolicitation) {
   const auto bytes = from_hex(solicitation);
   const HeaderStack stack = decode(bytes);
   EXPECT_TRUE(stack.findings().empty());
   EXPECT_THAT(names_of(stack), ElementsAre("eth", "ipv6", "icmpv6", "nd_ns", "nd_link_address"));
-  EXPECT_EQ(stack.get<NeighbourSolicitation>()->get<"target">()[15], 3);
+  EXPECT_EQ(stack.get<NeighborSolicitation>()->get<"target">()[15], 3);
   EXPECT_EQ(stack.get<NdLinkAddress>()->get<"address">(), 0x525400000002U);
   EXPECT_EQ(stack.payload.length, 0U);
 }

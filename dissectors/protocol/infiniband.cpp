@@ -80,7 +80,7 @@ Step decode_bth(Cursor& c) {
   const Opcode& op = opcode(bth.get<"opcode">());
   auto headers = op.extension_headers();
   bool datagram = op.transport == Transport::ud;
-  if (op.transport == Transport::rd && c.left() >= DcEth::size && DcEth::recognises(c.here())) {
+  if (op.transport == Transport::rd && c.left() >= DcEth::size && DcEth::recognizes(c.here())) {
     if (!c.take(info<DcEth>, DcEth::size)) return done;
     while (!headers.empty() && (headers.front() == &info<Rdeth> || headers.front() == &info<Deth>))
       headers = headers.subspan(1);

@@ -116,7 +116,7 @@ struct Deth {
   static constexpr std::string_view name = "deth", title = "Datagram ETH", section = "IBTA vol 1, 9.3.2";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("qkey", 0, 32, "what authorises access to the receive queue").hex().alias("infiniband.deth.q_key"),
+      field("qkey", 0, 32, "what authorizes access to the receive queue").hex().alias("infiniband.deth.q_key"),
       reserved("reserved", 32, 8),
       field("src_qp", 40, 24, "source queue pair").hex().alias("infiniband.deth.srcqp"),
   };
@@ -264,7 +264,7 @@ struct DcEth {
       field("opaque", 32, 128, "not published").as(Display::bytes),
   };
   /// RDETH's first byte is reserved, so zero in the specification's RD; DC has a kind there.
-  static constexpr bool recognises(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
+  static constexpr bool recognizes(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
 };
 
 Step decode_lrh(Cursor& c);

@@ -10,8 +10,8 @@ namespace mac_control_opcode {
 inline constexpr std::uint16_t pause = 0x0001, priority_pause = 0x0101;
 }
 inline constexpr Name mac_control_opcode_entries[] = {
-    {mac_control_opcode::pause, "PAUSE", "the neighbour shall stop sending"},
-    {mac_control_opcode::priority_pause, "PFC", "the neighbour shall stop sending in some traffic classes"},
+    {mac_control_opcode::pause, "PAUSE", "the neighbor shall stop sending"},
+    {mac_control_opcode::priority_pause, "PFC", "the neighbor shall stop sending in some traffic classes"},
 };
 inline constexpr Names mac_control_opcode_names{"MAC control opcode", mac_control_opcode_entries,
                                                 "IEEE 802.3, table 31A-1"};

@@ -83,7 +83,7 @@ inline constexpr Name trap_entries[] = {
     {128, "link state change", "of a port of a switch"},
     {129, "local link integrity", "the threshold of local link integrity errors was reached"},
     {130, "excessive buffer overrun", "the threshold of buffer overruns was reached"},
-    {131, "flow control watchdog", "the neighbour sent no flow control packets in time"},
+    {131, "flow control watchdog", "the neighbor sent no flow control packets in time"},
     {144, "port changed", "capability mask, link width, link speed or node description"},
     {145, "system image GUID changed", ""},
     {256, "bad M_Key", "a subnet management packet had the wrong key"},
@@ -289,16 +289,16 @@ inline constexpr std::array port_info_rows{
         .alias("infiniband.portinfo.linkspeedactive"),
     field("link_speed_enabled", 284, 4, "bits: SDR, DDR, QDR").hex().alias("infiniband.portinfo.linkspeedenabled"),
     field("neighbor_mtu", 288, 4, "MTU of this link").of(mtu_names).alias("infiniband.portinfo.neighbormtu"),
-    field("master_sm_sl", 292, 4, "service level towards the subnet manager").alias("infiniband.portinfo.mastersmsl"),
+    field("master_sm_sl", 292, 4, "service level toward the subnet manager").alias("infiniband.portinfo.mastersmsl"),
     field("vl_cap", 296, 4, "data lanes that the port has").of(vl_count_names).alias("infiniband.portinfo.vlcap"),
-    field("init_type", 300, 4, "bits: how to initialise").hex().alias("infiniband.portinfo.inittype"),
+    field("init_type", 300, 4, "bits: how to initialize").hex().alias("infiniband.portinfo.inittype"),
     field("vl_high_limit", 304, 8, "data of high priority before low gets a turn")
         .alias("infiniband.portinfo.vlhighlimit"),
     field("vl_arbitration_high_cap", 312, 8, "entries of the arbitration table for high priority")
         .alias("infiniband.portinfo.vlarbitrationhighcap"),
     field("vl_arbitration_low_cap", 320, 8, "entries of the arbitration table for low priority")
         .alias("infiniband.portinfo.vlarbitrationlowcap"),
-    field("init_type_reply", 328, 4, "bits: how it was initialised").hex().alias("infiniband.portinfo.inittypereply"),
+    field("init_type_reply", 328, 4, "bits: how it was initialized").hex().alias("infiniband.portinfo.inittypereply"),
     field("mtu_cap", 332, 4, "largest MTU of the port").of(mtu_names).alias("infiniband.portinfo.mtucap"),
     field("vl_stall_count", 336, 3, "packets dropped in a row before a lane counts as stalled")
         .alias("infiniband.portinfo.vlstallcount"),

@@ -121,7 +121,7 @@ class HeaderStack {
  private:
   std::uint32_t layer_count_ = 0;
   std::uint32_t finding_count_ = 0;
-  // Not initialised: a packet writes only what it has.
+  // Not initialized: a packet writes only what it has.
   std::array<Layer, max_layers> layers_;
   std::array<ParseError, max_findings> findings_;
 };

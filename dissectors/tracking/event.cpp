@@ -83,7 +83,7 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
     {read_limit, "read_limit", warning, "more reads and atomics outstanding than were negotiated", {}},
     {ecn_marked, "ecn_marked", info, "a switch on the way marked the packet: congestion experienced", {}},
     {cnp, "cnp", info, "the receiver told the sender of congestion", cnp_causes},
-    {pause, "pause", info, "a pause frame: the port's neighbour shall stop sending", {}},
+    {pause, "pause", info, "a pause frame: the port's neighbor shall stop sending", {}},
     {stall, "stall", info, "the connection was silent for long", stall_causes},
     {opened, "opened", note, "the connection was set up", {}},
     {rejected, "rejected", error, "the connection was refused", {}},

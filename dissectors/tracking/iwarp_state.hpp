@@ -222,7 +222,7 @@ class IwarpTracker::State {
   void answered(Tracked& t, Message& message, std::uint64_t frame, std::int64_t time);
 
   void silence(Tracked& t, bool again);
-  TcpLossTracker::Judgement segment(Tracked& t, Side end, const LowerLayerState& below);
+  TcpLossTracker::Judgment segment(Tracked& t, Side end, const LowerLayerState& below);
   void on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to);
   void acknowledge(Tracked& t, Side end, const LowerLayerState& below);
   void window(Tracked& t, Side end);

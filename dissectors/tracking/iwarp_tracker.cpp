@@ -166,11 +166,11 @@ void IwarpTracker::State::add(const Packet& packet) {
   if (packet.upper.protocol != Upper::unknown) c.upper = packet.upper;
 
   if (packet.tcp.anew) restart(t, end);
-  TcpLossTracker::Judgement judgement;
+  TcpLossTracker::Judgment judgment;
   // A byte into a closed window only asks whether it is still closed. RFC 9293, 3.8.6.1
   const bool probe = packet.tcp.keep_alive || (packet.tcp.length == 1 && t.of(other(end)).closed_window_frame);
-  if (packet.tcp.length && packet.tcp.sender_known && !probe) judgement = segment(t, end, low);
-  silence(t, judgement.kind == TcpLossTracker::Kind::again);
+  if (packet.tcp.length && packet.tcp.sender_known && !probe) judgment = segment(t, end, low);
+  silence(t, judgment.kind == TcpLossTracker::Kind::again);
   if (packet.tcp.has_acknowledged) acknowledge(t, end, low);
   c.last_frame = packet.number;
   c.last_time = packet.time_ns;
@@ -185,10 +185,10 @@ void IwarpTracker::State::add(const Packet& packet) {
     note.relative_psn = static_cast<std::uint32_t>(t.of(end).tcp.relative(packet.tcp.offset));
     note.message = note_message_;
     note.requester = note_requester_;
-    note.again = judgement.kind == TcpLossTracker::Kind::again;
-    note.related_frame = note.again ? judgement.origin_frame : note_related_;
+    note.again = judgment.kind == TcpLossTracker::Kind::again;
+    note.related_frame = note.again ? judgment.origin_frame : note_related_;
     note.related_delay =
-        note.again ? (judgement.origin_frame ? packet.time_ns - judgement.origin_time : 0) : note_delay_;
+        note.again ? (judgment.origin_frame ? packet.time_ns - judgment.origin_time : 0) : note_delay_;
     note.outstanding = static_cast<std::uint32_t>(std::min<std::size_t>(t.of(end).requests.size(), UINT32_MAX));
     sink_.packet(c, packet.number, note);
   }
@@ -210,7 +210,7 @@ void IwarpTracker::State::tell_tcp(Tracked& t, Side end) {
   events_.clear();
 }
 
-TcpLossTracker::Judgement IwarpTracker::State::segment(Tracked& t, Side end, const LowerLayerState& low) {
+TcpLossTracker::Judgment IwarpTracker::State::segment(Tracked& t, Side end, const LowerLayerState& low) {
   const TcpSegment& tcp = packet_->tcp;
   TcpLossTracker::Segment s;
   s.from = tcp.offset;
@@ -221,15 +221,15 @@ TcpLossTracker::Judgement IwarpTracker::State::segment(Tracked& t, Side end, con
   s.has_timestamp = low.has_timestamp;
   s.identification = low.identification;
   s.checksum = low.checksum;
-  const TcpLossTracker::Judgement judgement = t.of(end).tcp.segment(s, events_);
-  if (judgement.kind == TcpLossTracker::Kind::again) {
+  const TcpLossTracker::Judgment judgment = t.of(end).tcp.segment(s, events_);
+  if (judgment.kind == TcpLossTracker::Kind::again) {
     Sent& sent = t.record.by(end);
     ++sent.retransmitted_packets;
-    sent.retransmitted_bytes += judgement.bytes;
+    sent.retransmitted_bytes += judgment.bytes;
     on_retransmission(t, end, s.from, s.to);
   }
   tell_tcp(t, end);
-  return judgement;
+  return judgment;
 }
 
 // Which messages these bytes belong to: of those that were seen before, now; of the others, when their PDUs come.

@@ -1139,7 +1139,7 @@ TEST_P(RealStreams, LossOfTheCaptureIsCalledSo) {
   }
 }
 
-TEST_P(RealStreams, NeighboursThatChangePlacesWereNotSentAgain) {
+TEST_P(RealStreams, NeighborsThatChangePlacesWereNotSentAgain) {
   const std::vector<Kept> all = sample(GetParam());
   std::mt19937 random(2);
   std::uint64_t out_of_order = 0;

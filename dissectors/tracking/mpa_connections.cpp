@@ -138,7 +138,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     // A request that answers a request: both want to be initiators, or one does not know the key of replies.
     const bool answers =
         request && before && before->request_seen && !before->reply_seen && before->responder == sender;
-    MpaConnection& known = recognise(request && before && before->request_seen && !answers);
+    MpaConnection& known = recognize(request && before && before->request_seen && !answers);
     if (!answers) {
       known.initiator = request ? sender : receiver;
       known.responder = request ? receiver : sender;
@@ -185,7 +185,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     return pdu;
   }
   void found() override {
-    recognise(false);
+    recognize(false);
     other().mpa.expect();
     if (direction().mpa.modes.crc == Use::on) connection_.info->crc = other().mpa.modes.crc = Use::on;
   }
@@ -215,11 +215,11 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     tcp.accept(seq, length, captured, plain, *this);
     return arrival;
   }
-  MpaConnection& recognise(bool anew) {
+  MpaConnection& recognize(bool anew) {
     if (!connection_.info || anew) {
       connection_.info = std::make_unique<MpaConnection>();
       MpaConnection& known = *connection_.info;
-      known.id = ++all_.recognised_;
+      known.id = ++all_.recognized_;
       known.frame = packet_.number;
       known.roles_known = connection_.syn_seen;
       const bool initiator_high = connection_.syn_seen && connection_.syn_from_high;

@@ -1,5 +1,5 @@
 #pragma once
-/// TCP connections that are iWARP, or may be: recognised by their MPA Request and Reply Frames, or, where those were
+/// TCP connections that are iWARP, or may be: recognized by their MPA Request and Reply Frames, or, where those were
 /// not captured, by FPDUs with good CRCs. No port number is asked. RFC 5044, 7.
 
 #include <list>
@@ -29,7 +29,7 @@ struct Endpoint {
 /// What is known of an iWARP connection.
 struct MpaConnection {
   std::uint64_t id = 0;      ///< the capture's n-th, from 1
-  std::uint64_t frame = 0;   ///< where it was recognised
+  std::uint64_t frame = 0;   ///< where it was recognized
   Endpoint initiator;        ///< sent the MPA request, or else the SYN, or else just one of the two
   Endpoint responder;        ///< the other one
   Endpoint listener;         ///< where the SYN went to; the responder where no SYN was captured
@@ -99,7 +99,7 @@ class MpaConnections {
   std::unordered_map<Key, Order::iterator, KeyHash> connections_;
   Scratch scratch_;
   std::uint64_t evicted_ = 0;
-  std::uint64_t recognised_ = 0;
+  std::uint64_t recognized_ = 0;
   std::size_t buffered_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What is told of a requester: one behaviour a test, each on a connection that the CM joined, end a sending from PSN
+// What is told of a requester: one behavior a test, each on a connection that the CM joined, end a sending from PSN
 // 100 with an MTU of 1024. The first frame is number 2.
 
 #include "dissectors/tracking/requester.hpp"

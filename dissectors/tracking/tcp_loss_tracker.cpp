@@ -45,10 +45,10 @@ bool TcpLossTracker::overtaken(const Segment& segment, const Hole& hole) const {
   return duplicate_acknowledgements_ < 3 && segment.time - hole.behind.time < short_time;
 }
 
-TcpLossTracker::Judgement TcpLossTracker::segment(const Segment& s, std::vector<Event>& events) {
-  Judgement judgement;
-  judgement.bytes = s.to - s.from;
-  if (s.to <= s.from) return judgement;
+TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<Event>& events) {
+  Judgment judgment;
+  judgment.bytes = s.to - s.from;
+  if (s.to <= s.from) return judgment;
   if (!started_) {
     started_ = true;
     first_ = highest_ = s.from;
@@ -67,10 +67,10 @@ TcpLossTracker::Judgement TcpLossTracker::segment(const Segment& s, std::vector<
       break;
     }
     if (filled) {
-      judgement.origin_frame = filled->before_frame;
-      judgement.origin_time = filled->behind.time;
+      judgment.origin_frame = filled->before_frame;
+      judgment.origin_time = filled->behind.time;
       if (overtaken(s, *filled)) {
-        judgement.kind = Kind::late;
+        judgment.kind = Kind::late;
         Event event;
         event.kind = EventKind::out_of_order;
         event.frame = event.last_frame = s.frame;
@@ -78,12 +78,12 @@ TcpLossTracker::Judgement TcpLossTracker::segment(const Segment& s, std::vector<
         event.cause_frame = filled->behind.frame;
         event.time = s.time;
         event.duration = s.time - filled->behind.time;
-        event.bytes = judgement.bytes;
+        event.bytes = judgment.bytes;
         event.psn = static_cast<std::uint32_t>(s.from);
         events.push_back(event);
       } else {
-        judgement.bytes = old_to - s.from;
-        repeat(s, judgement, false, events);
+        judgment.bytes = old_to - s.from;
+        repeat(s, judgment, false, events);
       }
       for (std::size_t i = 0; i < holes_.size();) {
         Hole& hole = holes_[i];
@@ -112,27 +112,27 @@ TcpLossTracker::Judgement TcpLossTracker::segment(const Segment& s, std::vector<
     } else {
       const Segment* first = carrier(s.from);
       if (first) {
-        judgement.origin_frame = first->frame;
-        judgement.origin_time = first->time;
+        judgment.origin_frame = first->frame;
+        judgment.origin_time = first->time;
       }
       // TCP gives each sending its own IP identification, and its timestamps move on.
       const bool same = first && first->from == s.from && first->to == s.to && first->checksum == s.checksum &&
                         first->identification == s.identification && first->timestamp == s.timestamp &&
                         s.time - first->time < sure_timeout && (s.identification || s.has_timestamp);
       if (same) {
-        judgement.kind = Kind::duplicate;
+        judgment.kind = Kind::duplicate;
         Event event;
         event.kind = EventKind::duplicate;
         event.frame = event.last_frame = s.frame;
         event.origin_frame = first->frame;
         event.time = s.time;
         event.duration = s.time - first->time;
-        event.bytes = judgement.bytes;
+        event.bytes = judgment.bytes;
         event.psn = static_cast<std::uint32_t>(s.from);
         events.push_back(event);
       } else {
-        judgement.bytes = old_to - s.from;
-        repeat(s, judgement, true, events);
+        judgment.bytes = old_to - s.from;
+        repeat(s, judgment, true, events);
       }
     }
   }
@@ -141,12 +141,12 @@ TcpLossTracker::Judgement TcpLossTracker::segment(const Segment& s, std::vector<
     highest_frame_ = s.frame;
   }
   last_time_ = s.time;
-  if (judgement.kind != Kind::duplicate) remember(s);
-  return judgement;
+  if (judgment.kind != Kind::duplicate) remember(s);
+  return judgment;
 }
 
-void TcpLossTracker::repeat(const Segment& s, Judgement& judgement, bool seen, std::vector<Event>& events) {
-  judgement.kind = Kind::again;
+void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std::vector<Event>& events) {
+  judgment.kind = Kind::again;
   // It was lost once more, or it lies behind what the round is about.
   if (round_.open && (s.from < round_.again_to || s.from >= round_.recover)) close_round(events);
   const bool asked = duplicate_acknowledgements_ > 0;
@@ -160,7 +160,7 @@ void TcpLossTracker::repeat(const Segment& s, Judgement& judgement, bool seen, s
     event.kind = EventKind::tcp_retransmission;
     event.frame = s.frame;
     event.time = s.time;
-    event.origin_frame = judgement.origin_frame;
+    event.origin_frame = judgment.origin_frame;
     event.packets = 0;
     event.psn = static_cast<std::uint32_t>(s.from);
     const bool silent = s.time - last_time_ >= sure_timeout;
@@ -176,18 +176,18 @@ void TcpLossTracker::repeat(const Segment& s, Judgement& judgement, bool seen, s
     ++rounds_;
   }
   Event& event = round_.event;
-  if (judgement.origin_frame) event.duration = std::max(event.duration, s.time - judgement.origin_time);
+  if (judgment.origin_frame) event.duration = std::max(event.duration, s.time - judgment.origin_time);
   event.last_frame = s.frame;
   ++event.packets;
-  event.bytes += judgement.bytes;
+  event.bytes += judgment.bytes;
   round_.again_to = std::max(round_.again_to, std::min(s.to, highest_));
   if (!seen) {
     ++round_.lost_before_packets;
-    round_.lost_before_bytes += judgement.bytes;
+    round_.lost_before_bytes += judgment.bytes;
   } else if (asked && !needless && acknowledged_ <= s.from) {
     // The receiver says that later ones arrived without it.
     ++round_.lost_after_packets;
-    round_.lost_after_bytes += judgement.bytes;
+    round_.lost_after_bytes += judgment.bytes;
   }
 }
 

@@ -47,7 +47,7 @@ class TcpLossTracker {
     late,       ///< bytes that others overtook
     duplicate,  ///< the same packet once more
   };
-  struct Judgement {
+  struct Judgment {
     Kind kind = Kind::fresh;
     std::uint64_t bytes = 0;        ///< again: of these; else of all
     std::uint64_t origin_frame = 0;  ///< of the first sending, where that is known
@@ -55,7 +55,7 @@ class TcpLossTracker {
   };
 
   /// Requires rising frames. Events have no connection nor end set, and psn is the sequence number.
-  Judgement segment(const Segment& segment, std::vector<Event>& events);
+  Judgment segment(const Segment& segment, std::vector<Event>& events);
   void acknowledge(const Acknowledgement& acknowledgement, std::vector<Event>& events);
   /// The direction is over.
   void finish(std::vector<Event>& events);
@@ -99,7 +99,7 @@ class TcpLossTracker {
   };
   void remember(const Segment& segment);
   [[nodiscard]] bool overtaken(const Segment& segment, const Hole& hole) const;
-  void repeat(const Segment& segment, Judgement& judgement, bool seen, std::vector<Event>& events);
+  void repeat(const Segment& segment, Judgment& judgment, bool seen, std::vector<Event>& events);
   void close_round(std::vector<Event>& events);
   void give_up_holes(std::int64_t now, std::vector<Event>& events);
 

@@ -327,7 +327,7 @@ std::vector<OwnRow> own_rows() {
       {violation, "violation", "Deviation from the specification", text,
        "as we read it, and as far as these packets show"},
       {violation_rule, "violation.rule", "Rule", text, nullptr},
-      {violation_alias, "violation.alias", "Catalogue number", text, nullptr},
+      {violation_alias, "violation.alias", "Catalog number", text, nullptr},
       {violation_level, "violation.level", "Level", text, "shall, should or may"},
       {violation_clause, "violation.clause", "Clause", text, nullptr},
       {violation_expected, "violation.expected", "Expected", text, nullptr},

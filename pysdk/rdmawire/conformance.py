@@ -149,10 +149,10 @@ def needs_mask(names: Iterable[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One rule of the catalogue (docs/rules.md)."""
+    """One rule of the catalog (docs/rules.md)."""
 
     id: str
-    alias: str  #: "RSP-009"; empty where the catalogue gives none
+    alias: str  #: "RSP-009"; empty where the catalog gives none
     level: str  #: "shall", "should" or "may"
     sentence: str
     clauses: str
@@ -375,7 +375,7 @@ def cases(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | 
 
 
 def rules() -> list[Rule]:
-    """All rules of the catalogue."""
+    """All rules of the catalog."""
     return [Rule(**one) for one in _core._rules()]
 
 
@@ -468,7 +468,7 @@ def _id_of(function: Callable[..., Any]) -> str:
 # What a case's exceptions mean.
 
 
-def _judgement(
+def _judgment(
     kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
 ) -> tuple[str, str, str]:
     """Verdict, expected and actual of what a case raised."""

@@ -16,7 +16,7 @@ __all__ = ["Following", "follow"]
 
 
 class Following(Closes):
-    """A capture that is analysed while it grows; made by :func:`follow`.
+    """A capture that is analyzed while it grows; made by :func:`follow`.
 
     An iterator of reports: each is of all packets so far. The last one, which comes when the following ends, is of
     connections that are over. One thread reads; :meth:`stop` and :meth:`close` may be called from any.
@@ -104,7 +104,7 @@ def follow(
     roce_port: int = 0,
     verify_crcs: bool = True,
 ) -> Following:
-    """Analyses a file that somebody still writes, or what comes to an `interface`, while it comes.
+    """Analyzes a file that somebody still writes, or what comes to an `interface`, while it comes.
 
         with rdmawire.follow("ring.pcapng", every=5) as following:
             for report in following:

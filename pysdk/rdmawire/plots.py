@@ -25,9 +25,9 @@ class Plots:
         seconds = series.step_ns / 1e9
         times = [i * seconds for i in range(len(series.payload_bytes))]
         axes.step(times, [8 * data / seconds / 1e9 for data in series.payload_bytes], where="post", label="payload")
-        for name, label, colour in (("retransmitted", "sent again", "tab:red"), ("ecn_marked", "ECN marked", "tab:orange")):
+        for name, label, color in (("retransmitted", "sent again", "tab:red"), ("ecn_marked", "ECN marked", "tab:orange")):
             marks = [time for time, count in zip(times, series[name]) if count]
-            axes.plot(marks, [0] * len(marks), "|", color=colour, markersize=12, label=label if marks else None)
+            axes.plot(marks, [0] * len(marks), "|", color=color, markersize=12, label=label if marks else None)
         axes.set(xlabel="seconds since the capture began", ylabel="Gbit/s", title="Payload")
         axes.legend()
         return axes

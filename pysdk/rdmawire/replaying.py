@@ -222,7 +222,7 @@ async def areplay(
     allow_target: str | Iterable[str] = (),
     **options: Any,
 ) -> ReplayReport:
-    """As :func:`replay`, while other tasks go on. Cancelling the task ends the replay. Functions are called in a thread."""
+    """As :func:`replay`, while other tasks go on. Canceling the task ends the replay. Functions are called in a thread."""
     prepared = _Prepared(capture, wire, map, faults, on_frame, on_progress, dry_run, allow_target, options)
     running = asyncio.get_running_loop().run_in_executor(None, prepared.run)
     try:

@@ -175,9 +175,9 @@ class Report(_JsonReport):
 
         return Plots(self)
 
-    def text(self, *, width: int = 100, colours: bool = False, rows: int = 10, tables: bool = True) -> str:
+    def text(self, *, width: int = 100, colors: bool = False, rows: int = 10, tables: bool = True) -> str:
         """What ``rdmawire analyze`` prints: summary, findings, and tables of so many rows at most."""
-        return _core.analysis_text(self._text, width, colours, rows, tables)
+        return _core.analysis_text(self._text, width, colors, rows, tables)
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
         """The page of ``rdmawire analyze --html``: one file with plots, ladders and tables that needs nothing else.
@@ -262,10 +262,10 @@ class CheckReport(_JsonReport):
         return [Row(rule) for rule in self._dict["rules"]]
 
     def text(
-        self, *, width: int = 100, colours: bool = False, coverage: bool = False, quiet: bool = False, rows: int = 50
+        self, *, width: int = 100, colors: bool = False, coverage: bool = False, quiet: bool = False, rows: int = 50
     ) -> str:
         """What ``rdmawire check`` prints. `coverage`: how often each rule was judged, too; `quiet`: a line each."""
-        return _core.check_text(self._text, width, colours, coverage, quiet, rows)
+        return _core.check_text(self._text, width, colors, coverage, quiet, rows)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """One page with the violations; written to `path` where one is given."""
@@ -320,9 +320,9 @@ class Comparison(_JsonReport):
         """What is wrong on which hop, worst first."""
         return [Row(finding) for finding in self._dict["findings"]]
 
-    def text(self, *, width: int = 100, colours: bool = False, rows: int = 10) -> str:
+    def text(self, *, width: int = 100, colors: bool = False, rows: int = 10) -> str:
         """What ``rdmawire analyze --vantage`` prints."""
-        return _core.compare_text(self._text, width, colours, rows)
+        return _core.compare_text(self._text, width, colors, rows)
 
     def __str__(self) -> str:
         return self.text()
@@ -441,13 +441,13 @@ def compare(
     return Comparison(text, troubles, _title(names))
 
 
-def explain(what: object, *, colours: bool = False) -> str:
+def explain(what: object, *, colors: bool = False) -> str:
     """What a header, field, opcode, syndrome, code, event or rule means: as ``rdmawire explain`` prints it.
 
     ``explain("bth.psn")``, ``explain("syndrome 0x60")``, ``explain("RSP-009")``. Raises UsageError, with the nearest
     names, where nothing is called so.
     """
-    return _core.explain(str(what), False, colours)
+    return _core.explain(str(what), False, colors)
 
 
 def _texts(given: str | Sequence[str]) -> list[str]:
@@ -465,7 +465,7 @@ def _title(names: Sequence[str]) -> str:
     return Path(names[0]).name + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
-_COLOURS = {"error": "#c0392b", "shall": "#c0392b", "warning": "#b9770e", "should": "#b9770e"}
+_COLORS = {"error": "#c0392b", "shall": "#c0392b", "warning": "#b9770e", "should": "#b9770e"}
 
 
 def _html(
@@ -473,8 +473,8 @@ def _html(
 ) -> str:
     def cell(value: object) -> str:
         text = "" if value is None else str(value)
-        colour = _COLOURS.get(text)
-        style = f' style="color:{colour};font-weight:bold"' if colour else ""
+        color = _COLORS.get(text)
+        style = f' style="color:{color};font-weight:bold"' if color else ""
         return f"<td{style}>{html.escape(text)}</td>"
 
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)

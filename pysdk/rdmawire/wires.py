@@ -72,7 +72,7 @@ class Wire(Closes):
 
     def __init__(self, core: _core._Wire) -> None:
         self._core: _core._Wire = core
-        self._back: collections.deque[Frame] = collections.deque()  # what a cancelled areceive() had taken already
+        self._back: collections.deque[Frame] = collections.deque()  # what a canceled areceive() had taken already
 
     # How it is named, what it is able to do.
 

@@ -30,7 +30,7 @@ std::string dumped(const analysis::Json& report) {
 }
 py::str text(const std::string& utf8) { return py::bytes(utf8).attr("decode")("utf-8", "replace"); }
 
-/// What is to be analysed, and what came out.
+/// What is to be analyzed, and what came out.
 class AnalysisRun {
  public:
   AnalysisRun(const std::vector<std::string>& files, const std::string& filter, const std::string& begin,
@@ -75,7 +75,7 @@ class AnalysisRun {
     const std::string& name = request_->run.files.front();
     if (const auto stream = request_->stream())
       raise(ErrorClass::usage, fmt::format("a page reads its input twice, so it takes files: {} is a stream", *stream));
-    if (!result_) raise(ErrorClass::usage, name + " was not analysed yet");
+    if (!result_) raise(ErrorClass::usage, name + " was not analyzed yet");
     std::string page;
     {
       const py::gil_scoped_release unlocked;
@@ -138,7 +138,7 @@ class AnalysisRun {
 }  // namespace
 
 void bind_analysis(py::module_& module) {
-  py::class_<AnalysisRun>(module, "AnalysisRun", "The C++ side of rdmawire.Report: what is analysed, and how.")
+  py::class_<AnalysisRun>(module, "AnalysisRun", "The C++ side of rdmawire.Report: what is analyzed, and how.")
       .def(py::init<const std::vector<std::string>&, const std::string&, const std::string&, const std::string&,
                     std::uint64_t, unsigned, const std::vector<std::string>&, const std::vector<std::string>&,
                     std::uint16_t, bool>(),
@@ -153,12 +153,12 @@ void bind_analysis(py::module_& module) {
            "'messages', 'events', 'connections' or 'packets' as a table; the files are read anew.");
   module.def(
       "analysis_text",
-      [](const std::string& report, std::size_t width, bool colours, std::size_t rows, bool tables) {
+      [](const std::string& report, std::size_t width, bool colors, std::size_t rows, bool tables) {
         const py::gil_scoped_release unlocked;
         return analysis::text_of(analysis::Json::parse(report),
-                                 {.width = width, .colours = colours, .rows = rows, .tables = tables});
+                                 {.width = width, .colors = colors, .rows = rows, .tables = tables});
       },
-      py::arg("report"), py::arg("width"), py::arg("colours"), py::arg("rows"), py::arg("tables"),
+      py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("rows"), py::arg("tables"),
       "What `analyze` prints of a report that is given as JSON.");
   module.def(
       "analysis_page",

@@ -174,11 +174,11 @@ void bind_more_analysis(py::module_& module) {
              py::arg("progress"), "Compares captures of the same traffic: JSON, and sentences about files.");
   module.def(
       "compare_text",
-      [](const std::string& report, std::size_t width, bool colours, std::size_t rows) {
+      [](const std::string& report, std::size_t width, bool colors, std::size_t rows) {
         const py::gil_scoped_release unlocked;
-        return vantage::text_of(analysis::Json::parse(report), {.width = width, .colours = colours, .rows = rows});
+        return vantage::text_of(analysis::Json::parse(report), {.width = width, .colors = colors, .rows = rows});
       },
-      py::arg("report"), py::arg("width"), py::arg("colours"), py::arg("rows"),
+      py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("rows"),
       "What `analyze --vantage` prints of a comparison that is given as JSON.");
 }
 

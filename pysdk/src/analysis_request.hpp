@@ -13,7 +13,7 @@
 
 namespace rdmawire::python {
 
-/// What is analysed; tables read it anew.
+/// What is analyzed; tables read it anew.
 struct AnalysisRequest {
   captures::analysis::RunOptions run;
   std::shared_ptr<const output::Filter> filter;  ///< what run.filter points to

@@ -352,8 +352,8 @@ class RowSink : public tracking::Sink {
   std::vector<Seen> seen_;  ///< a ring, by frame
 };
 
-/// One thread analyses; each row goes straight into the batch of who reads, and waits until somebody does. So what was
-/// analysed and not read is one row.
+/// One thread analyzes; each row goes straight into the batch of who reads, and waits until somebody does. So what was
+/// analyzed and not read is one row.
 class AnalysisRows final : public Rows {
  public:
   AnalysisRows(std::shared_ptr<const AnalysisRequest> request, Kind kind)
@@ -447,7 +447,7 @@ class AnalysisRows final : public Rows {
     std::shared_ptr<const AnalysisRequest> request;
     std::atomic<bool> stop{false};
     std::mutex mutex;
-    std::unique_lock<std::mutex> writing;  ///< the analysing thread's, while it writes a row
+    std::unique_lock<std::mutex> writing;  ///< the analyzing thread's, while it writes a row
     std::condition_variable changed;
     Batch* batch = nullptr;  ///< where rows go; null: nobody reads
     std::size_t until_rows = 0, until_bytes = 0;

@@ -47,7 +47,7 @@ auto with_streams(const std::shared_ptr<BenchHandle>& handle, const Work& work) 
 std::optional<conformance::CaseEnd> case_end_of(const py::error_already_set& error);
 
 /// What a Python case threw, as how it ends. Needs the interpreter's lock.
-conformance::Judgement judgement_of(const py::error_already_set& error);
+conformance::Judgment judgment_of(const py::error_already_set& error);
 
 /// Ends what Python does for cases on that device: an exception comes to it as soon as it goes on. Takes the
 /// interpreter's lock.

@@ -26,7 +26,7 @@ using conformance::Case;
 using conformance::CaseEnd;
 using conformance::CaseResult;
 using conformance::DeviceUnderTest;
-using conformance::Judgement;
+using conformance::Judgment;
 using conformance::Target;
 using conformance::Verdict;
 
@@ -117,17 +117,17 @@ class PythonScript final : public conformance::Script {
         end = end_of(function(object_of(handle)));
       } catch (py::error_already_set& error) {
         end = case_end_of(error);
-        if (!end) end = CaseEnd{judgement_of(error)};
+        if (!end) end = CaseEnd{judgment_of(error)};
       } catch (const std::exception& error) {
         end = CaseEnd{{Verdict::error, {}, error.what()}};
       }
       *handle = {};
     }
     if (!end) return;
-    const Judgement& judgement = end->judgement;
+    const Judgment& judgment = end->judgment;
     const auto& steps = bench.transcript();
     const bool told = !steps.empty() && steps.back().kind == conformance::Step::Kind::deviation;
-    if (!judgement.expected.empty() && !told) bench.deviate(judgement.verdict, judgement.expected, judgement.actual);
+    if (!judgment.expected.empty() && !told) bench.deviate(judgment.verdict, judgment.expected, judgment.actual);
     throw CaseEnd(*end);
   }
 
@@ -387,11 +387,11 @@ std::vector<const Case*> find_cases(const std::vector<std::string>& ids) {
 
 }  // namespace
 
-Judgement judgement_of(const py::error_already_set& error) {
+Judgment judgment_of(const py::error_already_set& error) {
   try {
     const py::tuple told =
         py::module_::import("rdmawire.conformance")
-            .attr("_judgement")(error.type(), error.value(), error.trace() ? error.trace() : py::object(py::none()));
+            .attr("_judgment")(error.type(), error.value(), error.trace() ? error.trace() : py::object(py::none()));
     const auto text = [&](int index) { return py::cast<std::string>(told[index]); };
     return {text(0) == "fail" ? Verdict::fail : Verdict::error, text(1), text(2)};
   } catch (const std::exception& worse) {

@@ -576,14 +576,14 @@ conformance::Verdict verdict_from(const std::string& text) {
 py::object bench_object(std::shared_ptr<BenchHandle> handle) { return py::cast(BenchObject{std::move(handle)}); }
 
 void raise_case_end(const conformance::CaseEnd& end) {
-  const conformance::Judgement& judgement = end.judgement;
+  const conformance::Judgment& judgment = end.judgment;
   const py::handle type(case_end_class);
   py::object error =
-      type(judgement.expected.empty() ? judgement.actual
-                                      : fmt::format("expected {}; got {}", judgement.expected, judgement.actual));
-  error.attr("verdict") = std::string(to_string(judgement.verdict));
-  error.attr("expected") = judgement.expected;
-  error.attr("actual") = judgement.actual;
+      type(judgment.expected.empty() ? judgment.actual
+                                      : fmt::format("expected {}; got {}", judgment.expected, judgment.actual));
+  error.attr("verdict") = std::string(to_string(judgment.verdict));
+  error.attr("expected") = judgment.expected;
+  error.attr("actual") = judgment.actual;
   PyErr_SetObject(type.ptr(), error.ptr());
   throw py::error_already_set();
 }

@@ -74,8 +74,8 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   return py::make_tuple(text(report), troubles, violated);
 }
 
-py::str explain(const std::string& query, bool json, bool colours) {
-  const std::string said = conformance::explanation(query, json, colours);
+py::str explain(const std::string& query, bool json, bool colors) {
+  const std::string said = conformance::explanation(query, json, colors);
   if (!said.empty()) return text(said);
   const std::vector<std::string> near = conformance::nearest_explained(query);
   raise(ErrorClass::usage,
@@ -93,15 +93,15 @@ void bind_check(py::module_& module) {
              "something that a device shall do was not done.");
   module.def(
       "check_text",
-      [](const std::string& report, std::size_t width, bool colours, bool coverage, bool quiet, std::size_t rows) {
+      [](const std::string& report, std::size_t width, bool colors, bool coverage, bool quiet, std::size_t rows) {
         const py::gil_scoped_release unlocked;
         return conformance::text_of(
             conformance::Json::parse(report),
-            {.width = width, .colours = colours, .coverage = coverage, .quiet = quiet, .most_violations = rows});
+            {.width = width, .colors = colors, .coverage = coverage, .quiet = quiet, .most_violations = rows});
       },
-      py::arg("report"), py::arg("width"), py::arg("colours"), py::arg("coverage"), py::arg("quiet"), py::arg("rows"),
+      py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("coverage"), py::arg("quiet"), py::arg("rows"),
       "What `check` prints of a report that is given as JSON.");
-  module.def("explain", &explain, py::arg("query"), py::arg("json"), py::arg("colours"),
+  module.def("explain", &explain, py::arg("query"), py::arg("json"), py::arg("colors"),
              "What `explain` prints of a header, field, value, event or rule.");
 }
 

@@ -29,11 +29,11 @@ void raise(const conformance::TargetError& error) {
 }
 
 void raise(const conformance::CaseEnd& end) {
-  const conformance::Judgement& judgement = end.judgement;
+  const conformance::Judgment& judgment = end.judgment;
   py::dict attributes;
-  attributes["kind"] = judgement.verdict == conformance::Verdict::unsupported ? "unsupported" : "failed";
+  attributes["kind"] = judgment.verdict == conformance::Verdict::unsupported ? "unsupported" : "failed";
   raise(ErrorClass::device,
-        judgement.expected.empty() ? judgement.actual : "expected " + judgement.expected + "; got " + judgement.actual,
+        judgment.expected.empty() ? judgment.actual : "expected " + judgment.expected + "; got " + judgment.actual,
         attributes);
 }
 

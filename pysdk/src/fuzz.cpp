@@ -106,7 +106,7 @@ py::dict dict_of(const fuzzer::Finding& finding, std::size_t index) {
 /// A session, and what callbacks of Python raised in it.
 class FuzzSession {
  public:
-  FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimise, std::size_t most_findings,
+  FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimize, std::size_t most_findings,
               bool stop_at_first, const std::string& corpus, bool resume, const std::vector<std::string>& feedback,
               bool count_all, py::object mutator, py::object oracle, const std::string& wire, const std::string& kernel,
               const std::string& agent, const std::vector<std::string>& allow, const std::string& secret_file)
@@ -115,7 +115,7 @@ class FuzzSession {
                                    .plain = plain,
                                    .feedback = feedback_of(feedback),
                                    .count_all = count_all,
-                                   .minimise = minimise,
+                                   .minimize = minimize,
                                    .most_findings = most_findings,
                                    .stop_at_first = stop_at_first,
                                    .corpus = corpus,
@@ -315,7 +315,7 @@ void bind_fuzz(py::module_& module) {
       .def(py::init<const std::string&, std::uint64_t, bool, bool, std::size_t, bool, const std::string&, bool,
                     const std::vector<std::string>&, bool, py::object, py::object, const std::string&,
                     const std::string&, const std::string&, const std::vector<std::string>&, const std::string&>(),
-           py::arg("target"), py::kw_only(), py::arg("seed"), py::arg("plain"), py::arg("minimise"),
+           py::arg("target"), py::kw_only(), py::arg("seed"), py::arg("plain"), py::arg("minimize"),
            py::arg("most_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"),
            py::arg("feedback"), py::arg("count_all"), py::arg("mutator"), py::arg("oracle"), py::arg("wire"),
            py::arg("kernel"), py::arg("agent"), py::arg("allow"), py::arg("secret_file"))

@@ -35,7 +35,7 @@ def qp():
         (lambda qp: conformance.nak("x", 1), TypeError, "code is an int, not 'x'"),
         (lambda qp: qp.device.completion_queue(qp), TypeError, "entries is an int, not a QueuePair"),
         (lambda qp: parse(), TypeError, "bytes is missing"),
-        (lambda qp: parse(b"x", colour=5), TypeError, "no argument colour; there are bytes, link, strict"),
+        (lambda qp: parse(b"x", color=5), TypeError, "no argument color; there are bytes, link, strict"),
         (lambda qp: parse(b"x", "ethernet", 5), TypeError, "1 too many: it takes bytes, link"),
         (lambda qp: analyze(RPING).text(rows=-1), UsageError, "rows=-1: too small"),
     ],

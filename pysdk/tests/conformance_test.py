@@ -283,7 +283,7 @@ def test_what_makes_no_sense():
         lambda: conformance.certify(only="no.such.rule"),
         lambda: conformance.certify("toaster", only=RULE),
         lambda: conformance.certify(only=RULE, faults="no-such-fault"),
-        lambda: conformance.certify(only=RULE, colour="red"),
+        lambda: conformance.certify(only=RULE, color="red"),
         lambda: conformance.certify(only=RULE, seed="one"),
         lambda: conformance.certify(only=RULE, expected="/no/such/file"),
         lambda: conformance.certify(only=test_what_makes_no_sense),
@@ -303,8 +303,8 @@ def test_wrong_words_in_a_case_are_errors_of_the_case():
     def wrong(bench):
         qp = bench.rc()
         for bad in (
-            lambda: bench.rc(colour="red"),
-            lambda: qp.write_only(0, colour="red"),
+            lambda: bench.rc(color="red"),
+            lambda: qp.write_only(0, color="red"),
             lambda: qp.write_only(0, rkey=-1),
             lambda: conformance.read_response("sideways", 0),
             lambda: bench.end("splendid", ""),

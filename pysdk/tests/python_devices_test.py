@@ -283,9 +283,9 @@ def test_names_and_values_that_are_none(device):
         lambda: rdmawire.reference(faults="no-such-fault"),
         lambda: rdmawire.reference(family="token ring"),
         lambda: rdmawire.lab("toaster"),
-        lambda: rdmawire.open_device("reference", colour="red"),
+        lambda: rdmawire.open_device("reference", color="red"),
         lambda: rdmawire.open_device("reference", seed="one"),
-        lambda: device.rc_qp(colour="red"),
+        lambda: device.rc_qp(color="red"),
         lambda: device.rc_qp(mtu="wide"),
         lambda: device.rc_qp(mtu=-1),
         lambda: device.rc_qp(state="asleep"),
@@ -295,7 +295,7 @@ def test_names_and_values_that_are_none(device):
         with pytest.raises((UsageError, DeviceError)):
             wrong()
     with pytest.raises(UsageError, match="mtu"):
-        device.rc_qp(colour="red")  # the names that there are
+        device.rc_qp(color="red")  # the names that there are
 
 
 def test_what_the_device_refuses_is_a_device_error(device):

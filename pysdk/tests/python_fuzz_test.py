@@ -27,7 +27,7 @@ def command(*arguments, **options):
 
 def first_found(fault, seed, executions, plain=False):
     """The execution that found it; None when none did."""
-    with fuzz.Session(fault.target, seed=seed, plain=plain, stop_at_first=True, minimise=False) as session:
+    with fuzz.Session(fault.target, seed=seed, plain=plain, stop_at_first=True, minimize=False) as session:
         session.run(executions)
         return session.findings[0].execution if session.findings else None
 
@@ -56,7 +56,7 @@ def test_a_finding_says_what_was_wrong_and_reproduces():
 
 
 @pytest.mark.parametrize("family", ["roce", "iwarp"])
-@pytest.mark.parametrize("concern", ["memory safety", "authorisation", "state"])
+@pytest.mark.parametrize("concern", ["memory safety", "authorization", "state"])
 def test_most_faults_are_found_soon_and_cut_down(concern, family):
     """The quick form, one seed; RDMAWIRE_FULL runs all that is claimed."""
     faults = [fault for fault in CONCERNS if (fault.concern, fault.family) == (concern, family)]
@@ -139,7 +139,7 @@ def test_steps_of_iwarp_are_changed_and_judged_in_python():
     assert finding.actual == "msn 77"
     assert finding.script.family == "iwarp"
     assert fuzz.replay(finding.script).alarm is None  # the oracle was ours
-    with fuzz.Session("reference:iwarp", mutator=lambda step: {"do": "request"}, minimise=False) as session:
+    with fuzz.Session("reference:iwarp", mutator=lambda step: {"do": "request"}, minimize=False) as session:
         with pytest.raises(rdmawire.UsageError, match="a script of iwarp has no request"):
             session.run(executions=1_000)
 
@@ -159,15 +159,15 @@ def test_what_a_callback_raises_comes_out_of_run():
     def oracle(step, frames, states):
         raise ZeroDivisionError("mine")
 
-    with fuzz.Session(seed=1, oracle=oracle, minimise=False) as session, pytest.raises(ZeroDivisionError, match="mine"):
+    with fuzz.Session(seed=1, oracle=oracle, minimize=False) as session, pytest.raises(ZeroDivisionError, match="mine"):
         session.run(executions=100_000)
-    with fuzz.Session(seed=1, mutator=lambda step: 3, minimise=False) as session, pytest.raises(rdmawire.UsageError):
+    with fuzz.Session(seed=1, mutator=lambda step: 3, minimize=False) as session, pytest.raises(rdmawire.UsageError):
         session.run(executions=100_000)
 
 
 @pytest.mark.parametrize("said", [True, 5, b"wrong"])
 def test_an_oracle_that_gives_no_text_is_refused_in_words(said):
-    with fuzz.Session(seed=1, oracle=lambda *_: said, minimise=False) as session:
+    with fuzz.Session(seed=1, oracle=lambda *_: said, minimize=False) as session:
         with pytest.raises(rdmawire.UsageError, match="an oracle says what is wrong as a str, or gives None, not"):
             session.run(executions=500)
 
@@ -194,8 +194,8 @@ def test_a_session_that_its_callback_knows_is_freed():
 def test_one_kind_of_feedback_needs_no_list():
     with fuzz.Session(seed=1, feedback="answers") as session:
         assert session.run(executions=50).code_edges is None
-    with pytest.raises(rdmawire.UsageError, match='feedback "colour"'):
-        fuzz.Session(feedback="colour")
+    with pytest.raises(rdmawire.UsageError, match='feedback "color"'):
+        fuzz.Session(feedback="color")
 
 
 def test_a_session_is_not_used_from_its_own_callback():

@@ -127,7 +127,7 @@ def test_other_threads_go_on_and_ctrl_c_ends_it():
     assert done.stdout == "interrupted True\n", done.stderr
 
 
-def test_in_asyncio_other_tasks_go_on_and_cancelling_ends_it():
+def test_in_asyncio_other_tasks_go_on_and_canceling_ends_it():
     async def story():
         a, b = wire_pair(frames=1_000_000)
         async with a, b:
@@ -150,7 +150,7 @@ def test_what_makes_no_sense(tmp_path):
     with a, b:
         for wrong in (
             lambda: replay(RPING),
-            lambda: replay(RPING, a, colour="red"),
+            lambda: replay(RPING, a, color="red"),
             lambda: replay(RPING, a, speed=0),
             lambda: replay(RPING, a, speed="fast"),
             lambda: replay(RPING, a, crc="perhaps"),

@@ -297,7 +297,7 @@ def test_async_for_and_a_timeout():
     assert asyncio.run(story()) == [0, 1, 2, 3]
 
 
-def test_a_cancelled_task_takes_no_frame_along():
+def test_a_canceled_task_takes_no_frame_along():
     async def story():
         a, b = wire_pair()
         async with a, b:

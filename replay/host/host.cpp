@@ -17,7 +17,7 @@ namespace {
 
 constexpr MacAddress broadcast = 0xffffffffffff;
 constexpr std::uint16_t arp_request = 1, arp_reply = 2;
-// Neighbour discovery from beyond the link has fewer hops left. RFC 4861, 7.1
+// Neighbor discovery from beyond the link has fewer hops left. RFC 4861, 7.1
 constexpr std::uint8_t on_link = 255;
 
 bool is_group(MacAddress mac) { return mac >> 40 & 1; }
@@ -84,9 +84,9 @@ Frame arp(Frame frame, std::uint16_t operation, MacAddress sender, const IpAddre
 
 Frame advertisement(Frame link, const IpAddress& target, const IpAddress& to, bool solicited, MacAddress mac) {
   Frame frame = ip_header(std::move(link), target, to, on_link);
-  frame /= Value<Icmpv6>().set<"type">(icmpv6_type::neighbour_advertisement);
-  HeaderValue body = Value<NeighbourAdvertisement>().set<"solicited">(solicited).set<"override">(1);
-  body.set(*info<NeighbourAdvertisement>.find("target"), target.bytes());
+  frame /= Value<Icmpv6>().set<"type">(icmpv6_type::neighbor_advertisement);
+  HeaderValue body = Value<NeighborAdvertisement>().set<"solicited">(solicited).set<"override">(1);
+  body.set(*info<NeighborAdvertisement>.find("target"), target.bytes());
   frame /= std::move(body);
   frame /= Value<NdLinkAddress>().set<"type">(nd_option::target).set<"address">(mac);
   return frame;
@@ -173,16 +173,16 @@ std::optional<IpAddress> Host::own_for(const IpAddress& other) const {
 
 void Host::learn(const IpAddress& address, MacAddress mac, bool anew) {
   if (is_unspecified(address) || is_group(mac) || mac == 0 || owns(address)) return;
-  const auto known = neighbours_.find(address);
+  const auto known = neighbors_.find(address);
   const bool asked = questions_.contains(address);
-  if (known != neighbours_.end()) {
+  if (known != neighbors_.end()) {
     known->second = mac;
   } else if (anew || asked) {
-    if (neighbours_.size() >= options_.neighbours) {
-      neighbours_.erase(learnt_order_.front());
+    if (neighbors_.size() >= options_.neighbors) {
+      neighbors_.erase(learnt_order_.front());
       learnt_order_.pop_front();
     }
-    neighbours_[address] = mac;
+    neighbors_[address] = mac;
     learnt_order_.push_back(address);
   } else {
     return;
@@ -238,7 +238,7 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output
   const IpAddress source = IpAddress::of_v6(source_bytes), destination = IpAddress::of_v6(destination_bytes);
   const View<Icmpv6> message(bytes.data() + icmp->offset);
 
-  if (const auto solicitation = stack.get<NeighbourSolicitation>()) {
+  if (const auto solicitation = stack.get<NeighborSolicitation>()) {
     const auto target_bytes = solicitation->get<"target">();
     const IpAddress target = IpAddress::of_v6(target_bytes);
     if (ip.get<"hop_limit">() != on_link || message.get<"code">() != 0 || is_group(target)) return true;
@@ -254,7 +254,7 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output
         advertisement(link_header(answer_mac, options_.mac, &stack), target, answer_to, !probe, options_.mac).encode());
     return true;
   }
-  if (const auto told = stack.get<NeighbourAdvertisement>()) {
+  if (const auto told = stack.get<NeighborAdvertisement>()) {
     const auto target_bytes = told->get<"target">();
     if (ip.get<"hop_limit">() != on_link || message.get<"code">() != 0) return true;
     if (const auto mac = link_address(stack, nd_option::target))
@@ -300,28 +300,28 @@ void Host::ask(const IpAddress& address, SimulatedHostOutput& output) const {
   }
   const IpAddress group = solicited_node(address);
   Frame frame = ip_header(link_header(mac_of_group(group), options_.mac, nullptr), *own, group, on_link);
-  frame /= Value<Icmpv6>().set<"type">(icmpv6_type::neighbour_solicitation);
-  HeaderValue body = Value<NeighbourSolicitation>();
-  body.set(*info<NeighbourSolicitation>.find("target"), address.bytes());
+  frame /= Value<Icmpv6>().set<"type">(icmpv6_type::neighbor_solicitation);
+  HeaderValue body = Value<NeighborSolicitation>();
+  body.set(*info<NeighborSolicitation>.find("target"), address.bytes());
   frame /= std::move(body);
   frame /= Value<NdLinkAddress>().set<"type">(nd_option::source).set<"address">(options_.mac);
   output.send(frame.encode());
 }
 
 void Host::resolve(const IpAddress& address, std::int64_t time, SimulatedHostOutput& output) {
-  if (neighbour(address) || questions_.contains(address)) return;
+  if (neighbor(address) || questions_.contains(address)) return;
   silent_.erase(address);
-  if (questions_.size() >= options_.neighbours || !own_for(address) || options_.tries == 0) {
-    if (silent_.size() < options_.neighbours) silent_[address] = true;
+  if (questions_.size() >= options_.neighbors || !own_for(address) || options_.tries == 0) {
+    if (silent_.size() < options_.neighbors) silent_[address] = true;
     return;
   }
   questions_[address] = {options_.tries - 1, time + options_.retry};
   ask(address, output);
 }
 
-std::optional<MacAddress> Host::neighbour(const IpAddress& address) const {
-  const auto known = neighbours_.find(address);
-  if (known == neighbours_.end()) return std::nullopt;
+std::optional<MacAddress> Host::neighbor(const IpAddress& address) const {
+  const auto known = neighbors_.find(address);
+  if (known == neighbors_.end()) return std::nullopt;
   return known->second;
 }
 
@@ -338,7 +338,7 @@ void Host::woken(std::int64_t time, SimulatedHostOutput& output) {
     const auto here = question++;
     if (here->second.next > time) continue;
     if (here->second.left == 0) {
-      if (silent_.size() >= options_.neighbours) silent_.clear();
+      if (silent_.size() >= options_.neighbors) silent_.clear();
       silent_[here->first] = true;
       questions_.erase(here);
       continue;

@@ -42,11 +42,11 @@ struct HostOptions {
   bool answers_ping = true;
   std::int64_t retry = 250'000'000;  ///< nanoseconds between questions for a MAC, 1 s in RFC 4861
   unsigned tries = 3;                ///< questions for a MAC
-  std::size_t neighbours = 1024;     ///< whose MACs are known at most
+  std::size_t neighbors = 1024;     ///< whose MACs are known at most
 };
 
-/// Answers ARP (RFC 826), neighbour discovery (RFC 4861; duplicate address detection is met with a defence, RFC 4862,
-/// 5.4.4) and ping (RFC 792, RFC 4443) for its addresses, and learns its neighbours' MACs. Pure.
+/// Answers ARP (RFC 826), neighbor discovery (RFC 4861; duplicate address detection is met with a defense, RFC 4862,
+/// 5.4.4) and ping (RFC 792, RFC 4443) for its addresses, and learns its neighbors' MACs. Pure.
 class Host final : public SimulatedHost {
  public:
   explicit Host(HostOptions options);
@@ -56,7 +56,7 @@ class Host final : public SimulatedHost {
   [[nodiscard]] std::int64_t wakes() const override;
   void woken(std::int64_t time, SimulatedHostOutput& output) override;
 
-  /// The same as arrived(); true when the frame was for the host alone: ARP, neighbour discovery, or a ping that it
+  /// The same as arrived(); true when the frame was for the host alone: ARP, neighbor discovery, or a ping that it
   /// answered.
   bool takes(Bytes frame, std::int64_t time, SimulatedHostOutput& output);
 
@@ -66,7 +66,7 @@ class Host final : public SimulatedHost {
   /// Asks for the MAC of `address` unless it is known; asks again by woken() until `tries` questions were asked.
   void resolve(const IpAddress& address, std::int64_t time, SimulatedHostOutput& output);
   /// Its MAC, when it is known.
-  [[nodiscard]] std::optional<MacAddress> neighbour(const IpAddress& address) const;
+  [[nodiscard]] std::optional<MacAddress> neighbor(const IpAddress& address) const;
   /// Whether the last resolve() of it ended without an answer.
   [[nodiscard]] bool unreachable(const IpAddress& address) const;
 
@@ -86,7 +86,7 @@ class Host final : public SimulatedHost {
   [[nodiscard]] std::optional<IpAddress> own_for(const IpAddress& other) const;
 
   HostOptions options_;
-  std::map<IpAddress, MacAddress> neighbours_;
+  std::map<IpAddress, MacAddress> neighbors_;
   std::deque<IpAddress> learnt_order_;
   std::map<IpAddress, Question> questions_;
   std::map<IpAddress, bool> silent_;

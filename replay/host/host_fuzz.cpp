@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rdmawire::replay;
   Host host(
-      {.mac = 0x020000000001, .addresses = {IpAddress::v4(0x0a000001), *IpAddress::parse("fd00::1")}, .neighbours = 4});
+      {.mac = 0x020000000001, .addresses = {IpAddress::v4(0x0a000001), *IpAddress::parse("fd00::1")}, .neighbors = 4});
   std::int64_t now = 0;
   for (std::size_t at = 0; at < size;) {
     const std::size_t bytes = std::min<std::size_t>(data[at], size - at - 1);

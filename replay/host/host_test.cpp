@@ -51,7 +51,7 @@ TEST(Host, AnswersArp) {
   EXPECT_THAT(answers(host, arp_question),
               ElementsAre(from_hex("525400000002 020000000001 0806 0001 0800 06 04 0002 020000000001 0a000001"
                                    "525400000002 0a000002")));
-  EXPECT_EQ(host.neighbour(IpAddress::v4(0x0a000002)), 0x525400000002U) << "who asks is known";
+  EXPECT_EQ(host.neighbor(IpAddress::v4(0x0a000002)), 0x525400000002U) << "who asks is known";
   // A probe, of one who has no address yet, is met as well. RFC 5227, 2.1.1
   EXPECT_EQ(answers(host,
                     "ffffffffffff 525400000004 0806 0001 0800 06 04 0001 525400000004 00000000 000000000000 "
@@ -68,13 +68,13 @@ TEST(Host, AnswersPing) {
                                    "0000 2902 1234 0003 61626364")));
 }
 
-TEST(Host, AnswersNeighbourSolicitation) {
+TEST(Host, AnswersNeighborSolicitation) {
   Host host(options());
   const auto frames = answers(host, solicitation);
   ASSERT_EQ(frames.size(), 1U);
   const HeaderStack stack = decode(frames[0]);
   EXPECT_TRUE(stack.findings().empty());
-  const auto told = stack.get<NeighbourAdvertisement>();
+  const auto told = stack.get<NeighborAdvertisement>();
   ASSERT_TRUE(told);
   EXPECT_EQ(told->get<"solicited">(), 1);
   EXPECT_EQ(told->get<"override">(), 1);
@@ -84,7 +84,7 @@ TEST(Host, AnswersNeighbourSolicitation) {
   EXPECT_EQ(stack.get<NdLinkAddress>()->get<"address">(), 0x020000000001U);
   EXPECT_EQ(stack.get<Ipv6>()->get<"hop_limit">(), 255);
   EXPECT_EQ(load_be(frames[0].data(), 6), 0x525400000002U);
-  EXPECT_EQ(host.neighbour(*IpAddress::parse("fd00::2")), 0x525400000002U);
+  EXPECT_EQ(host.neighbor(*IpAddress::parse("fd00::2")), 0x525400000002U);
 }
 
 // Somebody wants our address: he, and everybody, is told that it is taken. RFC 4862, 5.4.3
@@ -97,8 +97,8 @@ TEST(Host, DefendsItsAddress) {
   const HeaderStack stack = decode(frames[0]);
   EXPECT_EQ(load_be(frames[0].data(), 6), 0x333300000001U);
   EXPECT_EQ(stack.get<Ipv6>()->get<"dst">()[0], 0xff);
-  EXPECT_EQ(stack.get<NeighbourAdvertisement>()->get<"solicited">(), 0);
-  EXPECT_EQ(stack.get<NeighbourAdvertisement>()->get<"override">(), 1);
+  EXPECT_EQ(stack.get<NeighborAdvertisement>()->get<"solicited">(), 0);
+  EXPECT_EQ(stack.get<NeighborAdvertisement>()->get<"override">(), 1);
 }
 
 TEST(Host, AnswersPing6AlsoAtItsLinkLocalAddress) {
@@ -157,11 +157,11 @@ TEST(Host, ResolvesWithRetriesAndGivesUp) {
   host.resolve(other, 2'000'000'000, output);
   EXPECT_EQ(output.frames.size(), 4U);
   answers(host, "020000000001 525400000002 0806 0001 0800 06 04 0002 525400000002 0a000002 020000000001 0a000001");
-  EXPECT_EQ(host.neighbour(other), 0x525400000002U);
+  EXPECT_EQ(host.neighbor(other), 0x525400000002U);
   EXPECT_EQ(host.wakes(), SimulatedHost::never);
 }
 
-TEST(Host, AsksForAnIpv6NeighbourFromAnAddressOfItsKind) {
+TEST(Host, AsksForAnIpv6NeighborFromAnAddressOfItsKind) {
   Host host(options());
   SimulatedHostOutput output;
   host.resolve(*IpAddress::parse("fe80::5054:ff:fe00:2"), 0, output);
@@ -171,19 +171,19 @@ TEST(Host, AsksForAnIpv6NeighbourFromAnAddressOfItsKind) {
   EXPECT_EQ(local.get<Ipv6>()->get<"src">()[0], 0xfe);
   EXPECT_EQ(global.get<Ipv6>()->get<"src">()[0], 0xfd);
   EXPECT_EQ(load_be(output.frames[0].bytes.data(), 6), 0x3333ff000002U);
-  EXPECT_EQ(global.get<NeighbourSolicitation>()->get<"target">()[15], 2);
+  EXPECT_EQ(global.get<NeighborSolicitation>()->get<"target">()[15], 2);
   EXPECT_EQ(global.get<NdLinkAddress>()->get<"address">(), 0x020000000001U);
 }
 
-TEST(Host, NeighboursAreBoundedAndNobodyTakesOurAddress) {
+TEST(Host, NeighborsAreBoundedAndNobodyTakesOurAddress) {
   HostOptions small = options();
-  small.neighbours = 3;
+  small.neighbors = 3;
   Host host(small);
   for (int i = 2; i < 9; ++i) answers(host, changed(arp_question, 31, static_cast<std::uint8_t>(i)));
-  EXPECT_FALSE(host.neighbour(IpAddress::v4(0x0a000002)));
-  EXPECT_TRUE(host.neighbour(IpAddress::v4(0x0a000008)));
+  EXPECT_FALSE(host.neighbor(IpAddress::v4(0x0a000002)));
+  EXPECT_TRUE(host.neighbor(IpAddress::v4(0x0a000008)));
   answers(host, changed(arp_question, 31, 1));
-  EXPECT_FALSE(host.neighbour(IpAddress::v4(0x0a000001)));
+  EXPECT_FALSE(host.neighbor(IpAddress::v4(0x0a000001)));
 }
 
 TEST(Host, Announces) {
@@ -193,7 +193,7 @@ TEST(Host, Announces) {
   ASSERT_EQ(output.frames.size(), 3U);
   EXPECT_EQ(output.frames[0].bytes, from_hex("ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 0a000001"
                                              "000000000000 0a000001"));
-  EXPECT_EQ(decode(output.frames[1].bytes).get<NeighbourAdvertisement>()->get<"target">()[0], 0xfd);
+  EXPECT_EQ(decode(output.frames[1].bytes).get<NeighborAdvertisement>()->get<"target">()[0], 0xfd);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ WireResult<std::optional<Received>> HostedWire::from_wire(std::int64_t deadline,
       if (auto said = say(output); !said && said.error().kind != WireError::Kind::down)
         return tl::unexpected(said.error());
     }
-    if (until_resolved && (host_.neighbour(*wanted) || host_.unreachable(*wanted))) return std::nullopt;
+    if (until_resolved && (host_.neighbor(*wanted) || host_.unreachable(*wanted))) return std::nullopt;
     auto received = wire_->receive(std::min(deadline, host_.wakes()));
     if (!received) return received;
     if (!*received) {
@@ -120,7 +120,7 @@ WireResult<MacAddress> HostedWire::resolve(const IpAddress& address) {
   host_.resolve(address, wire_->now(), output);
   if (auto said = say(output); !said) return tl::unexpected(said.error());
   for (;;) {
-    if (const auto mac = host_.neighbour(address)) return *mac;
+    if (const auto mac = host_.neighbor(address)) return *mac;
     if (host_.unreachable(address))
       return tl::unexpected(
           WireError{WireError::Kind::missing, 0,

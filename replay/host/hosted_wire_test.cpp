@@ -104,7 +104,7 @@ TEST_F(KernelHost, PingsOurHostAndIsResolvedByIt) {
 
 TEST_F(KernelHost, AnAddressThatIsTakenIsSeenAsTakenByTheKernel) {
   auto wire = HostedWire::make(open_wire("packet:here").value(), host_of(1)).value();
-  // The kernel wants ours: duplicate address detection, with our host's defence.
+  // The kernel wants ours: duplicate address detection, with our host's defense.
   ASSERT_TRUE(
       spaces_->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=1 net.ipv6.conf.there.dad_transmits=1; "
                          "ip addr add fd09::1/64 dev there"));

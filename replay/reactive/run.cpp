@@ -238,8 +238,8 @@ peer::PeerResult<void> connect(const peer::QueuePair& qp, const peer::Connection
 std::uint64_t mac_of(Bytes frame, std::size_t at) { return load_be<6>(frame.data() + at); }
 
 tracking::PortAddress port_of(const IpAddress& address) {
-  if (address.v6) return tracking::PortAddress::of_gid(address.bytes.data());
-  return tracking::PortAddress::of_ipv4(static_cast<std::uint32_t>(load_be<4>(address.bytes.data())));
+  if (address.v6) return tracking::PortAddress::of_gid(address.storage.data());
+  return tracking::PortAddress::of_ipv4(static_cast<std::uint32_t>(load_be<4>(address.storage.data())));
 }
 
 bool is_v6(const tracking::PortAddress& address) {

@@ -14,7 +14,7 @@ using End = TcpPacket::End;
 
 constexpr std::int64_t glance = 50'000'000;    // between two looks at whether to end, nanoseconds
 constexpr std::int64_t patience = 20'000'000;  // for a wire that is full
-constexpr std::size_t most_unaccepted = 128, most_connections = 4096, most_time_waits = 256, most_neighbours = 1024;
+constexpr std::size_t most_unaccepted = 128, most_connections = 4096, most_time_waits = 256, most_neighbors = 1024;
 
 /// All hosts of the process. lwIP would tell those apart that have the same address neither by their listening ports
 /// nor when it resets what it does not know: inside, each host has an address that is its own alone.
@@ -48,14 +48,14 @@ class Stacks {
   /// Whose packet this is, which has the inside address as its source.
   [[nodiscard]] Stack* sender(const IpAddress& source) const {
     const auto found =
-        stacks_.find(static_cast<std::uint16_t>(load_be<2>(source.bytes.data() + (source.v6 ? 14 : 2))));
+        stacks_.find(static_cast<std::uint16_t>(load_be<2>(source.storage.data() + (source.v6 ? 14 : 2))));
     return found == stacks_.end() ? nullptr : found->second;
   }
   /// In 240.0.0.0/4, which nobody has (RFC 1112, 4), and in the addresses of documentation (RFC 3849).
   static IpAddress inside(std::uint16_t number, bool v6) {
     if (!v6) return IpAddress::v4(0xf0000000U | number);
     IpAddress address{true, {0x20, 0x01, 0x0d, 0xb8}};
-    store_be(address.bytes.data() + 14, 2, number);
+    store_be(address.storage.data() + 14, 2, number);
     return address;
   }
   /// Up, with an inside address; packets to it are taken, and what comes from it goes by sender().
@@ -121,10 +121,10 @@ ip_addr_t to_lwip(const IpAddress& address) {
   ip_addr_t made{};
   if (address.v6) {
     made.type = IPADDR_TYPE_V6;
-    std::copy_n(address.bytes.begin(), 16, reinterpret_cast<std::uint8_t*>(made.u_addr.ip6.addr));
+    std::copy_n(address.storage.begin(), 16, reinterpret_cast<std::uint8_t*>(made.u_addr.ip6.addr));
   } else {
     made.type = IPADDR_TYPE_V4;
-    std::copy_n(address.bytes.begin(), 4, reinterpret_cast<std::uint8_t*>(&made.u_addr.ip4.addr));
+    std::copy_n(address.storage.begin(), 4, reinterpret_cast<std::uint8_t*>(&made.u_addr.ip4.addr));
   }
   return made;
 }
@@ -308,7 +308,7 @@ tcp_pcb* Stack::oldest_of(tcp_pcb* list) const {
 }
 
 std::optional<MacAddress> Stack::mac_of(const IpAddress& address) const {
-  if (const auto known = host_.neighbour(address)) return known;
+  if (const auto known = host_.neighbor(address)) return known;
   const auto heard = heard_.find(address);
   return heard == heard_.end() ? std::nullopt : std::optional(heard->second);
 }
@@ -363,7 +363,7 @@ void Stack::arrived(const Received& received) {
   const Bytes packet = frame.subspan(Ethernet::size, tcp->bytes);
   if (tcp->address(packet, End::destination) != options_.address) return;
   const IpAddress from = tcp->address(packet, End::source);
-  if (heard_.size() >= most_neighbours) heard_.clear();
+  if (heard_.size() >= most_neighbors) heard_.clear();
   heard_[from] = link.get<"src">();
   keep({received.time, false, {frame.begin(), frame.end()}});
   if ((tcp->flags(packet) & (TcpPacket::syn | TcpPacket::ack)) == TcpPacket::syn && too_many()) return;

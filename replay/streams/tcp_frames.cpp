@@ -28,8 +28,8 @@ std::vector<std::uint8_t> TcpFrame::encode() const {
                     .set<"df">(1)
                     .set<"identification">(identification)
                     .set<"ttl">(64)
-                    .set<"src">(load_be<4>(from.address.bytes.data()))
-                    .set<"dst">(load_be<4>(to.address.bytes.data())) /
+                    .set<"src">(load_be<4>(from.address.storage.data()))
+                    .set<"dst">(load_be<4>(to.address.storage.data())) /
                 std::move(tcp);
   frame.payload.assign(payload.begin(), payload.end());
   return frame.encode();

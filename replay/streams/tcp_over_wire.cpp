@@ -154,7 +154,7 @@ class HostOverWire final : public TcpOverWire {
     }
     std::optional<MacAddress> mac;
     const auto waited = stack_.wait(deadline, [&] {
-      mac = stack_.host().neighbour(address);
+      mac = stack_.host().neighbor(address);
       return mac || stack_.host().unreachable(address);
     });
     if (!waited) return tl::unexpected(waited.error());
@@ -291,7 +291,7 @@ class HostOverWire final : public TcpOverWire {
                                                 options.mss, least_mss, most_mss)});
   }
   static bool is_link_local(const IpAddress& address) {
-    return address.v6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80;
+    return address.v6 && address.storage[0] == 0xfe && (address.storage[1] & 0xc0) == 0x80;
   }
   /// With the core.
   [[nodiscard]] std::string with_trouble_held(std::string text) const {

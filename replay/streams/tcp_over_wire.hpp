@@ -19,7 +19,7 @@ struct TcpOverWireOptions {
   std::size_t passed_bytes = 64 << 20;  ///< that take_passed() keeps at most; beyond that the oldest frames go
 };
 
-/// It answers ARP, neighbour discovery and ping for its address, and speaks to whoever is on the same link. What lwIP
+/// It answers ARP, neighbor discovery and ping for its address, and speaks to whoever is on the same link. What lwIP
 /// would decide for itself is not left to it: segments are never joined, no congestion window holds them back (the
 /// other end's window does), everything that arrives is acknowledged at once. It sends no TCP options but MSS and
 /// window scale; its window is 65535 bytes a connection, and what receive() has not been asked for fills it. send()
@@ -38,7 +38,7 @@ class TcpOverWire : public TcpHost {
 
   /// The MAC of an address on the link. WireError::Kind::missing when nobody answers for it until `deadline`.
   virtual WireResult<MacAddress> resolve(const IpAddress& address, std::int64_t deadline) = 0;
-  /// From now on frames of TCP keep to that; answers to ARP, neighbour discovery and ping are not held to it.
+  /// From now on frames of TCP keep to that; answers to ARP, neighbor discovery and ping are not held to it.
   virtual void restrain(SendLimits restraint) = 0;
   /// Frames that take_passed() could not keep, since the host began.
   [[nodiscard]] virtual std::uint64_t passed_lost() const = 0;

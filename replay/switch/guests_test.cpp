@@ -102,7 +102,7 @@ struct Seen final : tracking::Sink {
   std::multiset<std::uint64_t> lost;
   std::set<std::string> causes;
 };
-Seen analysed(const fs::path& capture) {
+Seen analyzed(const fs::path& capture) {
   Seen seen;
   captures::analysis::RunOptions options;
   options.files = {capture.string()};
@@ -160,7 +160,7 @@ TEST_F(Guests, WhatTheSwitchDropsIsWhatAnalyzeMisses) {
   while (reader.next(record) == captures::Next::record)
     if (frames.contains(record.number)) dropped.insert(decode(record.bytes).get<Bth>().value().get<"psn">());
 
-  const Seen sent = analysed(directory_ / "arrived.pcapng"), got = analysed(directory_ / "left.pcapng");
+  const Seen sent = analyzed(directory_ / "arrived.pcapng"), got = analyzed(directory_ / "left.pcapng");
   EXPECT_EQ(got.lost, dropped);
   EXPECT_EQ(got.causes, std::set<std::string>{"before_capture"});
   // From the sender's side a NAK tells of the first packet that is missing, and what followed it is sent again anyway:

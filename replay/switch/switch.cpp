@@ -234,7 +234,7 @@ class Switch::Fabric {
         const auto sent = port.wire->send(outgoing_);
         std::size_t gone = sent.value_or(1);
         if (!sent) {
-          // The frame cannot be sent, now or ever; a switch's port does not wait for a neighbour.
+          // The frame cannot be sent, now or ever; a switch's port does not wait for a neighbor.
           ++port.counters.down;
           port.counters.trouble = sent.error().message;
         } else {

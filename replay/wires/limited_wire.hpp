@@ -1,6 +1,6 @@
 #pragma once
 /// A wire that sends no faster than it was told, and to nobody but those it was told: for whatever sends crafted frames
-/// towards real devices.
+/// toward real devices.
 
 #include <vector>
 

@@ -49,7 +49,7 @@ WireResult<DeviceList> DeviceList::get(const std::string& name) {
 std::string_view state_name(ibv_port_state state) {
   switch (state) {
     case IBV_PORT_DOWN: return "down";
-    case IBV_PORT_INIT: return "initialising";
+    case IBV_PORT_INIT: return "initializing";
     case IBV_PORT_ARMED: return "armed";
     case IBV_PORT_ACTIVE: return "active";
     case IBV_PORT_ACTIVE_DEFER: return "active, deferring";

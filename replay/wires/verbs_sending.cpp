@@ -87,7 +87,7 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
   const std::size_t most = std::min({frames.size(), room, batch});
   std::size_t count = 0;
   const std::uint32_t lkey = send_region_->lkey;
-  std::uint32_t unsignalled = unsignalled_;
+  std::uint32_t unsignaled = unsignaled_;
   for (; count < most; ++count) {
     const Bytes frame = frames[count].frame;
     if (frame.size() < capabilities_.min_bytes || frame.size() > capabilities_.max_bytes) {
@@ -108,9 +108,9 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
     post.num_sge = 1;
     post.opcode = IBV_WR_SEND;
     post.send_flags = bytes <= inline_bytes_ ? static_cast<unsigned>(IBV_SEND_INLINE) : 0U;
-    if (++unsignalled >= signal_every_) {
+    if (++unsignaled >= signal_every_) {
       post.send_flags |= IBV_SEND_SIGNALED;
-      unsignalled = 0;
+      unsignaled = 0;
     }
   }
   if (count == 0) return 0;
@@ -119,8 +119,8 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
   std::size_t taken = 0;
   const int number = requests_ ? post_requests(count, taken) : post_list(count, taken);
   posted_ += taken;
-  unsignalled_ = 0;
-  for (std::size_t i = taken; i > 0 && !(posts_[i - 1].send_flags & IBV_SEND_SIGNALED); --i) ++unsignalled_;
+  unsignaled_ = 0;
+  for (std::size_t i = taken; i > 0 && !(posts_[i - 1].send_flags & IBV_SEND_SIGNALED); --i) ++unsignaled_;
   if (number == 0 || number == ENOMEM || taken > 0) return taken;
   if (number == EINVAL)
     return tl::unexpected(wire_error(WireError::Kind::frame, number,

@@ -328,7 +328,7 @@ TEST_F(VerbsWireTest, APortThatIsDownIsNotOpened) {
 
 TEST_F(VerbsWireTest, OptionsThatCannotBe) {
   for (const char* options : {"/x", "/256", "/", ",depth=1", ",mac=02:00", ",mac=02:00:00:00:00:01x", ",ip=10.0.0",
-                              ",udp=65536", ",burst=100", ",rest,udp=1", ",rate=5", ",colour=red"})
+                              ",udp=65536", ",burst=100", ",rest,udp=1", ",rate=5", ",color=red"})
     EXPECT_EQ(error_of(std::string("verbs:near") + options).kind, WireError::Kind::specification) << options;
 }
 

@@ -76,7 +76,7 @@ class VerbsWire final : public Wire {
   ibv_cq_ex* stamped_ = nullptr;
 
   // Sending. A request's number is how many were posted before it.
-  std::uint32_t send_depth_ = 0, signal_every_ = 0, inline_bytes_ = 0, unsignalled_ = 0;
+  std::uint32_t send_depth_ = 0, signal_every_ = 0, inline_bytes_ = 0, unsignaled_ = 0;
   std::uint64_t posted_ = 0, done_ = 0;
   std::vector<std::uint32_t> lengths_;  // of the frame in each slot
   std::array<ibv_send_wr, batch> posts_{};

@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from synthesise import cases, joining, running, scoring
-from synthesise.capture import HEADER, records, save
-from synthesise.running import FULL, RDMAWIRE, SEED
+from synthesize import cases, joining, running, scoring
+from synthesize.capture import HEADER, records, save
+from synthesize.running import FULL, RDMAWIRE, SEED
 
 pytestmark = pytest.mark.skipif(bool(running.no_analyze()), reason=running.no_analyze() or "")
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from synthesise import cases, joining, scoring
-from synthesise.running import SEED
+from synthesize import cases, joining, scoring
+from synthesize.running import SEED
 
 COLUMNS = ("kind", "cause", "severity", "connection", "end", "frame", "last_frame", "origin_frame", "cause_frame", "time",
            "duration_ns", "packets", "bytes", "psn", "value", "found")

@@ -4,7 +4,7 @@ expected.json holds every deviation that is known of each capture (docs/deviatio
 is found fails, and so does one that is no longer found. `python3 tests/conformance/check_test.py` writes it anew: read
 the difference before it is committed.
 
-Captures without end come from tests/analysis/synthesise, whose devices behave as the specification says but where a case
+Captures without end come from tests/analysis/synthesize, whose devices behave as the specification says but where a case
 makes them not: then the violations must be those of that fault, on that connection, and no others.
 """
 
@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "differential"), str(ROOT / "tests" / "analysis")]
 
 from captures import all_captures  # noqa: E402
-from synthesise import cases  # noqa: E402
-from synthesise.capture import save  # noqa: E402
-from synthesise.connection import ReliableEnd  # noqa: E402
-from synthesise.running import FULL, RDMAWIRE, SEED, no_rdmawire  # noqa: E402
+from synthesize import cases  # noqa: E402
+from synthesize.capture import save  # noqa: E402
+from synthesize.connection import ReliableEnd  # noqa: E402
+from synthesize.running import FULL, RDMAWIRE, SEED, no_rdmawire  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(no_rdmawire()), reason=no_rdmawire() or "")
 

@@ -91,13 +91,13 @@ class Page:
         self.script("arguments[0].click()", self.find(css))
 
     def ink(self, name):
-        """How many different colours a canvas shows."""
+        """How many different colors a canvas shows."""
         return self.script("""
             const canvas = document.getElementById("canvas-" + arguments[0]);
             if (!canvas) return 0;
             const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-            const colours = new Set(new Uint32Array(data.buffer));
-            return colours.size;""", name)
+            const colors = new Set(new Uint32Array(data.buffer));
+            return colors.size;""", name)
 
     def rows(self, name):
         return self.script("""return [...document.querySelectorAll("#table-" + arguments[0] + " tbody tr")]

@@ -121,8 +121,8 @@ def test_the_page_fits(browser, broken, width):
 
 def test_light_and_dark_differ(browser, broken):
     page = Page(browser, broken[0] / "index.html")
-    colours = set()
+    colors = set()
     for _ in range(3):
         page.click("#theme")
-        colours.add(page.script("return getComputedStyle(document.body).backgroundColor"))
-    assert len(colours) == 2
+        colors.add(page.script("return getComputedStyle(document.body).backgroundColor"))
+    assert len(colors) == 2

@@ -35,7 +35,7 @@ KINDS = [
      "Nothing was sent for longer than is usual here, while the last acknowledgement offered no credits.",
      "what the receiving program does in this time"),
     ("info", "ecn_marked", "none", "Packets are marked by ECN", "A switch's queue was longer than its threshold.",
-     "incast towards this receiver, and the switch's ECN thresholds"),
+     "incast toward this receiver, and the switch's ECN thresholds"),
 ]  # fmt: skip
 EVENTS = ["retransmission", "nak", "rnr_nak", "lost_in_network", "out_of_order", "duplicate", "ecn_marked", "cnp", "stall",
           "opened", "closed", "crc_bad"]

@@ -1,5 +1,5 @@
 """The fields of the exchange between two ends, which no table of `analyze` has: windows, acknowledgements, waits, and
-congestion. Held against frames made for them, and against captures whose truth is known (tests/analysis/synthesise)."""
+congestion. Held against frames made for them, and against captures whose truth is known (tests/analysis/synthesize)."""
 
 import json
 import struct
@@ -95,7 +95,7 @@ class Made:
     def __init__(self):
         self.home = with_plugin()
         stem = self.home.path / "made"
-        subprocess.run([sys.executable, "-m", "synthesise", stem, "--cases", "300", "--seed", "7"], check=True,
+        subprocess.run([sys.executable, "-m", "synthesize", stem, "--cases", "300", "--seed", "7"], check=True,
                        timeout=120, capture_output=True, cwd=ROOT / "tests/analysis")
         self.capture = stem.with_suffix(".pcap")
         self.capture.chmod(0o644)
@@ -181,7 +181,7 @@ def test_reactions_to_naks(made):
 def test_reading_once_says_the_same(made):
     """What is forgotten of old frames is not missed by new ones: more frames than are remembered."""
     stem = made.home.path / "long"
-    subprocess.run([sys.executable, "-m", "synthesise", stem, "--cases", "1100", "--seed", "9"], check=True,
+    subprocess.run([sys.executable, "-m", "synthesize", stem, "--cases", "1100", "--seed", "9"], check=True,
                    timeout=180, capture_output=True, cwd=ROOT / "tests/analysis")
     stem.with_suffix(".pcap").chmod(0o644)
     arguments = ("-n", "-r", stem.with_suffix(".pcap"), "-T", "fields", "-e", "frame.number", "-e",

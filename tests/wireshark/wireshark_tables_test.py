@@ -288,7 +288,7 @@ def test_without_a_component_named_nothing_of_it_is_installed():
 
 
 def test_profile_is_understood():
-    """Its colouring rules and columns name fields that there are."""
+    """Its coloring rules and columns name fields that there are."""
     home = with_plugin()
     known = {line.split("\t")[2] for line in home.tshark("-G", "fields").stdout.decode().splitlines()
              if line.startswith("F\t")}

@@ -1,6 +1,6 @@
-// Plots by Chart.js, in the page's colours, and the traffic of the whole capture over time.
+// Plots by Chart.js, in the page's colors, and the traffic of the whole capture over time.
 
-const live = new Map();  // of a canvas' name: how its chart is made again when the colours change, and the chart
+const live = new Map();  // of a canvas' name: how its chart is made again when the colors change, and the chart
 
 function chart_defaults() {
   Chart.defaults.font.family = style("--font");
@@ -78,9 +78,9 @@ function line_configuration({sets, from, to, unit, title, bars = false, x_title 
   return {
     type: bars ? "bar" : "line",
     data: {datasets: sets.map(set => ({
-      label: set.label, data: set.data, borderColor: style(set.colour), hidden: set.hidden,
-      backgroundColor: bars ? style(set.colour) : `${style(set.colour)}26`, fill: !bars && (set.fill || false), borderWidth: bars ? 0 : 1.5,
-      pointRadius: set.data.length < 3 ? 3 : 0, pointHitRadius: 6, pointStyle: "circle", pointBackgroundColor: style(set.colour),
+      label: set.label, data: set.data, borderColor: style(set.color), hidden: set.hidden,
+      backgroundColor: bars ? style(set.color) : `${style(set.color)}26`, fill: !bars && (set.fill || false), borderWidth: bars ? 0 : 1.5,
+      pointRadius: set.data.length < 3 ? 3 : 0, pointHitRadius: 6, pointStyle: "circle", pointBackgroundColor: style(set.color),
       stepped: false, barThickness: 3, minBarLength: 2,
       borderDash: set.dash || [],
     }))},
@@ -130,12 +130,12 @@ function show_traffic() {
               ["retransmitted", "ecn_marked", "cnps"].some(has) &&
                   plot_place("trouble", "Packets sent again, marked by ECN, and CNPs over time", 160, "Sent again, ECN marks, CNPs")));
   draw("throughput", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "bit/s", x_title: false,
-    sets: [{label: "payload", colour: "--accent", fill: "origin", data: steps(series.payload_bytes, start, step, value => per_second(value * 8))}]})}), linked);
+    sets: [{label: "payload", color: "--accent", fill: "origin", data: steps(series.payload_bytes, start, step, value => per_second(value * 8))}]})}), linked);
   draw("rates", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "/s", x_title: !document.getElementById("canvas-trouble"),
-    sets: [{label: "packets", colour: "--accent", data: steps(series.packets, start, step, per_second)},
-           {label: "messages", colour: "--second", data: steps(series.messages, start, step, per_second)}]})}), linked);
+    sets: [{label: "packets", color: "--accent", data: steps(series.packets, start, step, per_second)},
+           {label: "messages", color: "--second", data: steps(series.messages, start, step, per_second)}]})}), linked);
   draw("trouble", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "", title: "packets", bars: true,
-    sets: [{label: "sent again", colour: "--error", data: steps(series.retransmitted, start, step)},
-           {label: "ECN marked", colour: "--warning", data: steps(series.ecn_marked, start, step)},
-           {label: "CNP", colour: "--cnp", data: steps(series.cnps, start, step)}].map(set => ({...set, data: set.data.filter(point => point.y > 0)})).filter(set => set.data.length)})}), linked);
+    sets: [{label: "sent again", color: "--error", data: steps(series.retransmitted, start, step)},
+           {label: "ECN marked", color: "--warning", data: steps(series.ecn_marked, start, step)},
+           {label: "CNP", color: "--cnp", data: steps(series.cnps, start, step)}].map(set => ({...set, data: set.data.filter(point => point.y > 0)})).filter(set => set.data.length)})}), linked);
 }

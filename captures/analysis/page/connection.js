@@ -1,14 +1,14 @@
 // One connection: who it is, what each end sent, its rate, and its PSNs over time.
 
 const point_kinds = [
-  {label: "request", colour: "--accent", point: "circle", radius: 2},
-  {label: "request sent again", colour: "--error", point: "triangle", radius: 5},
-  {label: "acknowledgement", colour: "--ok", point: "circle", radius: 1.5, line: true},
-  {label: "read or atomic response", colour: "--second", point: "circle", radius: 2},
-  {label: "NAK", colour: "--error", point: "crossRot", radius: 6},
-  {label: "RNR NAK", colour: "--warning", point: "crossRot", radius: 6},
-  {label: "CNP", colour: "--cnp", point: "star", radius: 6},
-  {label: "request marked by ECN", colour: "--warning", point: "rectRot", radius: 3.5},
+  {label: "request", color: "--accent", point: "circle", radius: 2},
+  {label: "request sent again", color: "--error", point: "triangle", radius: 5},
+  {label: "acknowledgement", color: "--ok", point: "circle", radius: 1.5, line: true},
+  {label: "read or atomic response", color: "--second", point: "circle", radius: 2},
+  {label: "NAK", color: "--error", point: "crossRot", radius: 6},
+  {label: "RNR NAK", color: "--warning", point: "crossRot", radius: 6},
+  {label: "CNP", color: "--cnp", point: "star", radius: 6},
+  {label: "request marked by ECN", color: "--warning", point: "rectRot", radius: 3.5},
 ];
 // Of iWARP, the places in the stream of TCP are shown.
 const segment_labels = {0: "segment", 1: "segment sent again", 2: "TCP acknowledgement"};
@@ -58,10 +58,10 @@ function psn_plot(row, requester) {
   // What is rare and matters is drawn above what is plenty.
   const order = [4, 5, 1, 6, 7, 3, 0, 2];
   const datasets = order.filter(kind => sets[kind].length).map(kind => {
-    const {colour, point, radius, line} = point_kinds[kind];
+    const {color, point, radius, line} = point_kinds[kind];
     return {label: `${label_of(kind)} (${integer.format(sets[kind].length)})`, kind, data: sets[kind], type: "scatter", showLine: Boolean(line), stepped: line ? "before" : false,
-            borderColor: style(colour), backgroundColor: style(colour), borderWidth: line ? 1.2 : 0, pointBorderWidth: point === "crossRot" || point === "star" ? 2 : 0,
-            pointBorderColor: style(colour), pointStyle: point, pointRadius: radius, pointHoverRadius: radius + 2, pointHitRadius: 5};
+            borderColor: style(color), backgroundColor: style(color), borderWidth: line ? 1.2 : 0, pointBorderWidth: point === "crossRot" || point === "star" ? 2 : 0,
+            pointBorderColor: style(color), pointStyle: point, pointRadius: radius, pointHoverRadius: radius + 2, pointHitRadius: 5};
   });
   return {zoom_bounds, configuration: {
     type: "scatter", data: {datasets},
@@ -108,7 +108,7 @@ function connection_rate(row) {
   const series = object(row.series);
   const {start, step} = series_window(series);
   const sets = [["bytes_a", "sent by a", "--accent"], ["bytes_b", "sent by b", "--second"]].filter(([name]) => list(series[name]).some(Boolean)).map(
-      ([name, label, colour]) => ({label, colour, data: steps(series[name], start, step, value => value * 8e9 / step)}));
+      ([name, label, color]) => ({label, color, data: steps(series[name], start, step, value => value * 8e9 / step)}));
   const count = Math.max(1, ...sets.map(set => set.data.length));
   const range = [start / 1e9, (start + Math.max(1, count - 1) * step) / 1e9];
   return {zoom_bounds: {x: range}, configuration: line_configuration({from: range[0], to: range[1], unit: "bit/s", sets, x_title: false})};
@@ -117,7 +117,7 @@ function connection_messages(row) {
   const series = object(row.series);
   const {start, step} = series_window(series);
   const sets = [["messages_a", "of a", "--accent"], ["messages_b", "of b", "--second"]].filter(([name]) => list(series[name]).some(Boolean)).map(
-      ([name, label, colour]) => ({label, colour, data: steps(series[name], start, step, value => value * 1e9 / step)}));
+      ([name, label, color]) => ({label, color, data: steps(series[name], start, step, value => value * 1e9 / step)}));
   const count = Math.max(1, ...sets.map(set => set.data.length));
   const range = [start / 1e9, (start + Math.max(1, count - 1) * step) / 1e9];
   return {zoom_bounds: {x: range}, configuration: line_configuration({from: range[0], to: range[1], unit: "/s", sets})};

@@ -1,7 +1,7 @@
 // How long operations took: a histogram, and percentiles of each kind.
 
 const phases = {request_to_acknowledgement: "request to acknowledgement", request_to_first_response: "request to first response", request_to_last_response: "request to last response"};
-const phase_colours = ["--accent", "--second", "--cnp", "--warning"];
+const phase_colors = ["--accent", "--second", "--cnp", "--warning"];
 const percentiles = [["p50_ns", "p50"], ["p90_ns", "p90"], ["p99_ns", "p99"], ["p999_ns", "p99.9"], ["max_ns", "max"]];
 
 const log_axis = (from, to) => ({
@@ -24,8 +24,8 @@ function histogram(rows) {
       last = to;
     }
     if (last !== null) points.push({x: Math.max(1, last), y: 0});
-    const colour = style(phase_colours[at % phase_colours.length]);
-    return {label: phases[row.phase] || words(row.phase), data: points, borderColor: colour, backgroundColor: `${colour}33`, fill: "origin", borderWidth: 1.5, pointRadius: 0, pointHitRadius: 8};
+    const color = style(phase_colors[at % phase_colors.length]);
+    return {label: phases[row.phase] || words(row.phase), data: points, borderColor: color, backgroundColor: `${color}33`, fill: "origin", borderWidth: 1.5, pointRadius: 0, pointHitRadius: 8};
   });
   return {configuration: {type: "line", data: {datasets}, options: {
     parsing: false, normalized: true, interaction: {mode: "nearest", axis: "x", intersect: false},
@@ -59,12 +59,12 @@ function percentile_plot(rows) {
   const values = rows.flatMap(row => percentiles.map(([key]) => row[key])).filter(value => value > 0);
   const low = Math.min(...values), high = Math.max(...values);
   const phase_names = [...new Set(rows.map(row => row.phase))];
-  const colour_of = row => style(phase_colours[phase_names.indexOf(row.phase) % phase_colours.length]);
+  const color_of = row => style(phase_colors[phase_names.indexOf(row.phase) % phase_colors.length]);
   const datasets = percentiles.map(([key, label], at) => ({
     label, data: rows.map((row, y) => ({x: row[key], y})).filter(point => point.x > 0), pointRadius: 5 - at * 0.4, pointStyle: ["circle", "rect", "rectRot", "triangle", "line"][at], pointHoverRadius: 7,
-    borderColor: rows.map(colour_of), backgroundColor: rows.map(row => `${colour_of(row)}${alphas[at]}`), pointBorderWidth: at === 4 ? 2 : 1,
+    borderColor: rows.map(color_of), backgroundColor: rows.map(row => `${color_of(row)}${alphas[at]}`), pointBorderWidth: at === 4 ? 2 : 1,
   }));
-  datasets.push(...rows.map((row, y) => ({label: "", data: [{x: row.min_ns || row.p50_ns, y}, {x: row.max_ns, y}].filter(point => point.x > 0), showLine: true, pointRadius: 0, pointHitRadius: 0, borderWidth: 6, borderColor: `${colour_of(row)}2e`, borderCapStyle: "round"})));
+  datasets.push(...rows.map((row, y) => ({label: "", data: [{x: row.min_ns || row.p50_ns, y}, {x: row.max_ns, y}].filter(point => point.x > 0), showLine: true, pointRadius: 0, pointHitRadius: 0, borderWidth: 6, borderColor: `${color_of(row)}2e`, borderCapStyle: "round"})));
   return {configuration: {type: "scatter", data: {datasets}, options: {
     parsing: false, normalized: true, interaction: {mode: "nearest", intersect: true},
     scales: {x: {...log_axis(decade(low, Math.floor), decade(high, Math.ceil)), title: {display: true, text: "latency"}},

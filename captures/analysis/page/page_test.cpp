@@ -83,7 +83,7 @@ TEST(Page, AsksForNothingFromOutside) {
   for (const char* library : {"Chart.js v", "jQuery v", "DataTables", "Permission is hereby granted"}) {
     EXPECT_THAT(page, HasSubstr(library));
   }
-  for (const char* place : {"@script@", "@style@", "@hash@", "@licences@"}) EXPECT_THAT(page, Not(HasSubstr(place)));
+  for (const char* place : {"@script@", "@style@", "@hash@", "@licenses@"}) EXPECT_THAT(page, Not(HasSubstr(place)));
 }
 
 }  // namespace

@@ -36,11 +36,11 @@ function ranges_of(chart) {
   return ranges;
 }
 
-/** factor < 1: closer. centre: pixels in the canvas, or the middle. */
-function zoom(chart, factor, centre) {
+/** factor < 1: closer. center: pixels in the canvas, or the middle. */
+function zoom(chart, factor, center) {
   const ranges = ranges_of(chart);
   for (const [axis, [from, to]] of Object.entries(ranges)) {
-    const at = centre ? chart.scales[axis].getValueForPixel(centre[axis]) : (from + to) / 2;
+    const at = center ? chart.scales[axis].getValueForPixel(center[axis]) : (from + to) / 2;
     ranges[axis] = [at - (at - from) * factor, at + (to - at) * factor];
   }
   show(chart, ranges);
@@ -128,8 +128,8 @@ function make_zoomable(chart) {
     wheel(event) {
       if (!event.ctrlKey && document.activeElement !== canvas) return;
       event.preventDefault();
-      const centre = place(event);
-      zoom(chart, event.deltaY > 0 ? 1.25 : 0.8, {x: centre.x, y: centre.y});
+      const center = place(event);
+      zoom(chart, event.deltaY > 0 ? 1.25 : 0.8, {x: center.x, y: center.y});
     },
     keydown(event) {
       const actions = {

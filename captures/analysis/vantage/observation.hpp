@@ -1,5 +1,5 @@
 #pragma once
-/// A packet as one vantage point saw it: what makes it recognisable at the others, and what the way can change.
+/// A packet as one vantage point saw it: what makes it recognizable at the others, and what the way can change.
 
 #include <algorithm>
 #include <cstdint>

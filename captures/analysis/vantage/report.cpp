@@ -516,7 +516,7 @@ class Report {
       f.kind = "unidentified";
       f.who = "this comparison";
       f.packets = c_.unidentified;
-      f.title = fmt::format("{} cut too short to be recognised", counted(c_.unidentified, "packet", "packets"));
+      f.title = fmt::format("{} cut too short to be recognized", counted(c_.unidentified, "packet", "packets"));
       f.meaning = "the captures keep too few bytes of these packets: neither headers nor ICRC are whole";
       f.next = "capture at least 128 bytes of each packet";
       findings_.push_back(std::move(f));
@@ -534,7 +534,7 @@ class Report {
         f.severity = Severity::warning;
         f.kind = "not_synchronized";
         const std::int64_t least = *e.low > 0 ? *e.low : -*e.high;
-        f.title = fmt::format("the clocks are {} apart at least, though declared synchronised", duration_text(least));
+        f.title = fmt::format("the clocks are {} apart at least, though declared synchronized", duration_text(least));
         f.meaning = "packets arrive before they are sent, by these clocks: one-way delays are wrong by as much";
         f.next = "leave --clocks away, so that the offset is found from the packets; look at PTP on the two machines";
         f.weight = static_cast<double>(least);

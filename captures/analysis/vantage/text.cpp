@@ -76,7 +76,7 @@ class Printer : analysis::TextPage {
       if (word(point.at("file")) != word(point.at("name"))) text += "; " + word(point.at("file"));
       if (point.at("lost_by_capture").is_number() && number(point.at("lost_by_capture")))
         text += fmt::format("; the capture lost {}", number(point.at("lost_by_capture")));
-      labelled(analysis::cut(word(point.at("name")), widest), text, widest + 4,
+      labeled(analysis::cut(word(point.at("name")), widest), text, widest + 4,
                point.at("compared").get<bool>() ? TextStyle::plain : TextStyle::bad);
     }
     std::map<std::string, std::uint64_t> sums;
@@ -88,24 +88,24 @@ class Printer : analysis::TextPage {
     }
     const std::size_t column = widest + 4;
     page_.line();
-    labelled("followed",
+    labeled("followed",
              fmt::format("{} over {}", counted(number(v_.at("packets")), "RDMA packet", "RDMA packets"),
                          counted(hops, "hop", "hops")),
              column);
-    labelled("lost",
+    labeled("lost",
              sums["lost"] + sums["missing"] == 0
                  ? std::string("nothing")
                  : fmt::format("{} in the network{}", sums["lost"],
                                sums["missing"] ? fmt::format(", {} in the network or a capture", sums["missing"]) : ""),
              column, sums["lost"] ? TextStyle::notice : TextStyle::plain);
     const std::uint64_t missed = sums["missed_downstream"] + sums["missed_upstream"];
-    labelled("missed", missed ? fmt::format("{} by a capture, not by the receiver", missed) : std::string("nothing"),
+    labeled("missed", missed ? fmt::format("{} by a capture, not by the receiver", missed) : std::string("nothing"),
              column);
-    labelled("marked", sums["marked"] ? fmt::format("{} by ECN", sums["marked"]) : std::string("nothing"), column);
+    labeled("marked", sums["marked"] ? fmt::format("{} by ECN", sums["marked"]) : std::string("nothing"), column);
     if (!v_.at("exact").get<bool>())
-      labelled("inexact", "some packets found no room or could not be recognised", column, TextStyle::notice);
+      labeled("inexact", "some packets found no room or could not be recognized", column, TextStyle::notice);
     for (const Json& point : points)
-      if (point.at("trouble").is_string()) labelled("unread", word(point.at("trouble")), column, TextStyle::bad);
+      if (point.at("trouble").is_string()) labeled("unread", word(point.at("trouble")), column, TextStyle::bad);
   }
 
   void findings() {
@@ -113,7 +113,7 @@ class Printer : analysis::TextPage {
     const bool wrong = std::any_of(list.begin(), list.end(), [](const Json& f) { return f.at("severity") != "info"; });
     heading(wrong ? "Findings, worst first" : "Nothing wrong was found");
     if (!wrong) {
-      labelled("", "Looked for: packets lost, marked, delayed, reordered, duplicated, rewritten or damaged on a hop.",
+      labeled("", "Looked for: packets lost, marked, delayed, reordered, duplicated, rewritten or damaged on a hop.",
                2);
       if (!list.empty()) page_.line().put(TextStyle::dim, "Worth knowing").line();
     }
@@ -138,7 +138,7 @@ class Printer : analysis::TextPage {
     else
       page_.put("   ");
     page_.put(ink, title).line();
-    labelled("means", word(f.at("meaning")), 10);
+    labeled("means", word(f.at("meaning")), 10);
     std::string frames;
     std::size_t count = 0;
     for (const Json& pair : f.at("frames")) {
@@ -150,14 +150,14 @@ class Printer : analysis::TextPage {
         if (end == std::string_view("before") && pair.at(other).is_number()) frames += " → ";
       }
     }
-    if (!frames.empty()) labelled("frames", frames + (f.at("frames").size() > 4 ? " …" : ""), 10);
+    if (!frames.empty()) labeled("frames", frames + (f.at("frames").size() > 4 ? " …" : ""), 10);
     std::string worst;
     for (const Json& row : f.at("worst"))
       worst += word(f.at("kind")) == "delayed" ? fmt::format("{}{}", worst.empty() ? "" : "; ", word(row.at("flow")))
                                                : fmt::format("{}{} {}×", worst.empty() ? "" : ", ",
                                                              word(row.at("flow")), number(row.at("packets")));
-    if (!worst.empty()) labelled(word(f.at("kind")) == "delayed" ? "also" : "flows", worst, 10);
-    labelled("next", word(f.at("next")), 10);
+    if (!worst.empty()) labeled(word(f.at("kind")) == "delayed" ? "also" : "flows", worst, 10);
+    labeled("next", word(f.at("next")), 10);
   }
 
   /// The hops of RDMA traffic, as rows.
@@ -291,7 +291,7 @@ class Printer : analysis::TextPage {
                       fmt::format("{}", number(c.at("shared")))});
     }
     table("Clocks", {{"clock", Column::left}, {"offset lies in", Column::left}, {"drift", Column::left}, {"samples"}},
-          rows, list.size(), declared ? "declared synchronised: times are compared as they stand" : "");
+          rows, list.size(), declared ? "declared synchronized: times are compared as they stand" : "");
   }
 
   void ways() {

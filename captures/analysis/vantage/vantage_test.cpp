@@ -41,7 +41,7 @@ struct PointSetting {
   double drift = 0;         ///< ppm
   double miss = 0;          ///< share of packets that its capture loses
 };
-/// Between two neighbours; the first is the left host's link, the last is the right host's.
+/// Between two neighbors; the first is the left host's link, the last is the right host's.
 struct HopSetting {
   std::int64_t delay = 2'000;
   double loss = 0, mark = 0, double_up = 0, reorder = 0, corrupt = 0;

@@ -64,7 +64,7 @@ Connected& ready_with_markers(IwarpBench& bench, ConnectOptions options = {}) {
   try {
     return ready(bench, options);
   } catch (const CaseEnd& end) {
-    end_case(Verdict::unsupported, "no stream with markers could be set up: " + end.judgement.actual);
+    end_case(Verdict::unsupported, "no stream with markers could be set up: " + end.judgment.actual);
   }
 }
 /// A message of several segments.

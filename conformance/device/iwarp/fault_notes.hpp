@@ -11,7 +11,7 @@ namespace rdmawire::endpoint {
 /// Why the bytes alone do not show the fault to the monitors of its rule; empty: they do, or there is none.
 std::string_view unseen_because(Fault fault);
 
-/// Other rules whose cases or monitors a fault touches, since they look at the same behaviour or need it: aliases, with
+/// Other rules whose cases or monitors a fault touches, since they look at the same behavior or need it: aliases, with
 /// blanks between them; "*": every stream needs it.
 std::string_view related_to(Fault fault);
 

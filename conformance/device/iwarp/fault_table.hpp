@@ -17,7 +17,7 @@ enum class FaultShows : std::uint8_t {
 struct FaultRow {
   Fault fault;
   std::string_view name;   ///< by which it is chosen: "ignores-crc"
-  std::string_view check;  ///< the catalogue's: "FPD-004"
+  std::string_view check;  ///< the catalog's: "FPD-004"
   FaultShows shows = FaultShows::bytes;
   std::string_view sentence;  ///< what the endpoint does
 };

@@ -1,12 +1,12 @@
 #pragma once
 /// Ways to break the specifications on purpose: what proves that the cases and the monitors see it. Which check of the
-/// catalogue each one breaks stands in fault_table.hpp.
+/// catalog each one breaks stands in fault_table.hpp.
 
 #include "conformance/device/roce/fault_set.hpp"
 
 namespace rdmawire::endpoint {
 
-/// Each is consulted where the behaviour is decided.
+/// Each is consulted where the behavior is decided.
 enum class Fault : std::uint16_t {
   // MPA set-up
   sends_reserved_setup_bits,

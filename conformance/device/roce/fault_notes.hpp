@@ -11,7 +11,7 @@ namespace rdmawire::device {
 /// Why the frames alone do not show the fault to the monitors of its rules; empty: they do, or there is none.
 std::string_view unseen_because(Fault fault);
 
-/// Other rules whose cases or monitors a fault touches, since they look at the same behaviour or need it: aliases or
+/// Other rules whose cases or monitors a fault touches, since they look at the same behavior or need it: aliases or
 /// ids, with blanks between them; "*": every exchange needs it.
 std::string_view related_to(Fault fault);
 

@@ -6,7 +6,7 @@
 
 namespace rdmawire::device {
 
-/// Each is consulted where the behaviour is decided.
+/// Each is consulted where the behavior is decided.
 enum class Fault : std::uint16_t {
   // Headers, as they are sent
   sends_ip_options,

@@ -36,11 +36,11 @@ CmPath way_back(const Core& core, const Packet& packet) {
 
 namespace {
 
-/// What only a fault does: over IPv4 to a neighbour that has an address of it.
+/// What only a fault does: over IPv4 to a neighbor that has an address of it.
 void go_over_ipv4(const Core& core, AddressVector& path) {
   const auto mac = core.port.mac_of(path.dgid);
   if (path.dgid.is_ipv4() || !mac) return;
-  for (const auto& [gid, of] : core.port.neighbours)
+  for (const auto& [gid, of] : core.port.neighbors)
     if (gid.is_ipv4() && of == *mac) {
       path.dgid = gid;
       path.sgid_index = core.port.source_for(gid, {}).value_or(path.sgid_index);

@@ -36,18 +36,18 @@ std::optional<Mac> Port::mac_of(const Gid& gid) const {
   if (gid.is_multicast()) return multicast_mac(gid);
   for (const GidEntry& entry : gids)
     if (entry.gid == gid) return mac;
-  const auto found = neighbours.find(gid);
-  if (found != neighbours.end()) return found->second;
+  const auto found = neighbors.find(gid);
+  if (found != neighbors.end()) return found->second;
   return std::nullopt;
 }
 
 void Port::learn(const Gid& gid, const Mac& of) {
   if (gid.is_zero() || gid.is_multicast()) return;
-  const auto found = neighbours.find(gid);
-  if (found != neighbours.end())
+  const auto found = neighbors.find(gid);
+  if (found != neighbors.end())
     found->second = of;
-  else if (neighbours.size() < most_neighbours)
-    neighbours.emplace(gid, of);
+  else if (neighbors.size() < most_neighbors)
+    neighbors.emplace(gid, of);
 }
 
 }  // namespace rdmawire::device

@@ -1,5 +1,5 @@
 #pragma once
-/// The port: its addresses and tables, and who its neighbours are.
+/// The port: its addresses and tables, and who its neighbors are.
 
 #include <cstdint>
 #include <map>
@@ -16,9 +16,9 @@ struct Port {
   std::vector<GidEntry> gids;
   std::vector<std::uint16_t> pkeys{0xffff};
   std::uint64_t bits_per_second = 100'000'000'000;
-  std::map<Gid, Mac> neighbours;
+  std::map<Gid, Mac> neighbors;
 
-  static constexpr std::size_t most_neighbours = 1024;
+  static constexpr std::size_t most_neighbors = 1024;
 
   /// The index of a GID of that type and VLAN, or nothing. A17.4.4, CA17-41.
   [[nodiscard]] std::optional<std::uint8_t> find(const Gid& gid, GidType type, std::uint16_t vlan) const;

@@ -1,4 +1,4 @@
-/// What the responder of a reliable connection makes of a request: the machine's judgement, and what faults make of
+/// What the responder of a reliable connection makes of a request: the machine's judgment, and what faults make of
 /// that.
 
 #include <algorithm>

@@ -124,7 +124,7 @@ bool is_in_order(const machines::UcResponder& at, const machines::RcRequest& req
          machines::well_formed(at, request, mtu);
 }
 
-/// What a fault makes of a packet's judgement.
+/// What a fault makes of a packet's judgment.
 void mistake(Core& core, QueuePair& qp, const machines::RcRequest& request, machines::UcDecision& decision) {
   const machines::UcResponder& at = qp.responder.uc;
   const Opcode& op = *request.op;

@@ -45,7 +45,7 @@ function show_findings(report) {
     fact("execution", integer.format(one.execution));
     fact("seen", `${integer.format(one.times)} ×`);
     fact("reproduced", one.reproduced ? "yes, by the script below" : "no: it needs more than its script");
-    const cut = object(one.minimised);
+    const cut = object(one.minimized);
     if (cut.trials > 0)
       fact("cut down", `by ${integer.format(cut.trials)} trials${cut.restarts > 0 ? `, ${integer.format(cut.restarts)} of which ended the device` : ""}${cut.whole || !one.reproduced ? "" : "; more could be left out, but what it may cost was spent"}`);
     fact("files", one.directory);

@@ -45,8 +45,8 @@ __all__ = [
     "ICMPv6Echo",
     "RouterSolicitation",
     "RouterAdvertisement",
-    "NeighbourSolicitation",
-    "NeighbourAdvertisement",
+    "NeighborSolicitation",
+    "NeighborAdvertisement",
     "NDRedirect",
     "NDOption",
     "NDLinkAddress",
@@ -189,7 +189,7 @@ __all__ = [
     "ARPOperation",
     "ICMPType",
     "ICMPv6Type",
-    "NeighbourDiscoveryOption",
+    "NeighborDiscoveryOption",
     "TCPOptionCode",
     "LRHLNH",
     "Opcode",
@@ -476,7 +476,7 @@ _NVMeSGLDescriptorSubtypeAny = _Field[NVMeSGLDescriptorSubtype | Any, SupportsIn
 _NVMeSGLDescriptorTypeAnyNone = _Field[NVMeSGLDescriptorType | Any | None, SupportsIndex]
 _NVMeSGLDescriptorTypeAny = _Field[NVMeSGLDescriptorType | Any, SupportsIndex]
 _NVMeStatusCodeTypeAny = _Field[NVMeStatusCodeType | Any, SupportsIndex]
-_NeighbourDiscoveryOptionAny = _Field[NeighbourDiscoveryOption | Any, SupportsIndex]
+_NeighborDiscoveryOptionAny = _Field[NeighborDiscoveryOption | Any, SupportsIndex]
 _NodeTypeAny = _Field[NodeType | Any, SupportsIndex]
 _NoticeTypeAny = _Field[NoticeType | Any, SupportsIndex]
 _OpcodeAny = _Field[Opcode | Any, SupportsIndex]
@@ -818,16 +818,16 @@ class RouterAdvertisement(Header):
     def __new__(cls, *, hop_limit: SupportsIndex = ..., managed: SupportsIndex = ..., other: SupportsIndex = ..., flags: SupportsIndex = ..., lifetime: SupportsIndex = ..., reachable_time: SupportsIndex = ..., retransmit_timer: SupportsIndex = ...) -> Self: ...
 
 @final
-class NeighbourSolicitation(Header):
-    """Neighbour solicitation. RFC 4861, 4.3."""
+class NeighborSolicitation(Header):
+    """Neighbor solicitation. RFC 4861, 4.3."""
 
     reserved: _int
     target: _strstrBufferintIPv6Address
     def __new__(cls, *, reserved: SupportsIndex = ..., target: str | Buffer | int | IPv6Address = ...) -> Self: ...
 
 @final
-class NeighbourAdvertisement(Header):
-    """Neighbour advertisement. RFC 4861, 4.4."""
+class NeighborAdvertisement(Header):
+    """Neighbor advertisement. RFC 4861, 4.4."""
 
     router: _int
     solicited: _int
@@ -847,27 +847,27 @@ class NDRedirect(Header):
 
 @final
 class NDOption(Header):
-    """Neighbour discovery option. RFC 4861, 4.6."""
+    """Neighbor discovery option. RFC 4861, 4.6."""
 
-    type: _NeighbourDiscoveryOptionAny
+    type: _NeighborDiscoveryOptionAny
     length: _int
     data: _bytesBuffer
     def __new__(cls, *, type: SupportsIndex = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
 
 @final
 class NDLinkAddress(Header):
-    """Neighbour discovery link address. RFC 4861, 4.6.1."""
+    """Neighbor discovery link address. RFC 4861, 4.6.1."""
 
-    type: _NeighbourDiscoveryOptionAny
+    type: _NeighborDiscoveryOptionAny
     length: _int
     address: _strstrBufferint
     def __new__(cls, *, type: SupportsIndex = ..., length: SupportsIndex = ..., address: str | Buffer | int = ...) -> Self: ...
 
 @final
 class NDIPoIBLinkAddress(Header):
-    """Neighbour discovery link address (IPoIB). RFC 4861, 4.6.1; RFC 4391, 9.1.1."""
+    """Neighbor discovery link address (IPoIB). RFC 4861, 4.6.1; RFC 4391, 9.1.1."""
 
-    type: _NeighbourDiscoveryOptionAny
+    type: _NeighborDiscoveryOptionAny
     length: _int
     reserved: _int
     flags: _int
@@ -3030,12 +3030,12 @@ class ICMPv6Type(IntEnum):
     MULTICAST_LISTENER_DONE = 132
     ROUTER_SOLICITATION = 133
     ROUTER_ADVERTISEMENT = 134
-    NEIGHBOUR_SOLICITATION = 135
-    NEIGHBOUR_ADVERTISEMENT = 136
+    NEIGHBOR_SOLICITATION = 135
+    NEIGHBOR_ADVERTISEMENT = 136
     REDIRECT = 137
     MULTICAST_LISTENER_REPORT_VERSION_2 = 143
 
-class NeighbourDiscoveryOption(IntEnum):
+class NeighborDiscoveryOption(IntEnum):
     SOURCE_LINK_ADDRESS = 1
     TARGET_LINK_ADDRESS = 2
     PREFIX_INFORMATION = 3
@@ -5155,7 +5155,7 @@ def acknowledged(psn: int) -> Expectation:
 def analysis_page(report: str, title: str) -> str:
     ...
 
-def analysis_text(report: str, width: int, colours: bool, rows: int, tables: bool) -> str:
+def analysis_text(report: str, width: int, colors: bool, rows: int, tables: bool) -> str:
     ...
 
 def arrow_unreleased() -> int:
@@ -5173,7 +5173,7 @@ def captured_packets(source: CaptureSource, filter: str=..., roce_port: int=...,
 def check(files: list[str], rules: list[str], level: str, filter: str, connection: int, at: list[str], complete: bool, threads: int, roce_port: int, progress: Any) -> tuple[Any, ...]:
     ...
 
-def check_text(report: str, width: int, colours: bool, coverage: bool, quiet: bool, rows: int) -> str:
+def check_text(report: str, width: int, colors: bool, coverage: bool, quiet: bool, rows: int) -> str:
     ...
 
 def cnp() -> Expectation:
@@ -5182,13 +5182,13 @@ def cnp() -> Expectation:
 def compare_captures(files: list[str], order: list[str], synchronized: bool, window: float, filter: str, threads: int, roce_port: int, verify_crcs: bool, progress: Any) -> tuple[Any, ...]:
     ...
 
-def compare_text(report: str, width: int, colours: bool, rows: int) -> str:
+def compare_text(report: str, width: int, colors: bool, rows: int) -> str:
     ...
 
 def expect(words: str, judge: function) -> Expectation:
     ...
 
-def explain(query: str, json: bool, colours: bool) -> str:
+def explain(query: str, json: bool, colors: bool) -> str:
     ...
 
 def header_table(header: type[Header]) -> HeaderTable:

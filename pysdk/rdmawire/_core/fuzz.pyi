@@ -7,7 +7,7 @@ from rdmawire._core import ColumnTable, Frame, Silence, Stimulus
 
 class Session:
 
-    def __init__(self, target: str, *, seed: int, plain: bool, minimise: bool, most_findings: int, stop_at_first: bool, corpus: str, resume: bool, feedback: list[str], count_all: bool, mutator: Any, oracle: Any, wire: str, kernel: str, agent: str, allow: list[str], secret_file: str) -> None:
+    def __init__(self, target: str, *, seed: int, plain: bool, minimize: bool, most_findings: int, stop_at_first: bool, corpus: str, resume: bool, feedback: list[str], count_all: bool, mutator: Any, oracle: Any, wire: str, kernel: str, agent: str, allow: list[str], secret_file: str) -> None:
         ...
 
     def findings(self) -> list[Any]:

@@ -181,7 +181,7 @@ class Fault:
     """``roce`` or ``iwarp``."""
     rules: Sequence[str]
     concern: str | None
-    """``memory safety``, ``authorisation`` or ``state``; None: it is about none of these."""
+    """``memory safety``, ``authorization`` or ``state``; None: it is about none of these."""
     out_of_reach: str | None
     """Why the fuzzer has no way to it; None: it has one."""
 
@@ -238,7 +238,7 @@ class Session:
         *,
         seed: int = 1,
         plain: bool = False,
-        minimise: bool = True,
+        minimize: bool = True,
         most_findings: int = 64,
         stop_at_first: bool = False,
         corpus: str | os.PathLike[str] | None = None,
@@ -277,7 +277,7 @@ class Session:
             target,
             seed=seed,
             plain=plain,
-            minimise=minimise,
+            minimize=minimize,
             most_findings=most_findings,
             stop_at_first=stop_at_first,
             corpus=os.fspath(corpus) if corpus is not None else "",

@@ -103,7 +103,7 @@ inline ibv_cq* base_of(Queue& queue) { return ibv_cq_ex_to_cq(&queue); }
 
 struct Request {
   std::uint64_t id = 0;
-  bool signalled = false;
+  bool signaled = false;
   std::vector<std::uint8_t> bytes;
 };
 struct Buffer {
@@ -119,7 +119,7 @@ struct Flow : ibv_flow {
 
 struct QueuePair : ibv_qp_ex {
   ibv_qp_cap cap{};
-  bool all_signalled = false;
+  bool all_signaled = false;
   int socket = -1;
   std::uint64_t posted = 0, released = 0, frames = 0;
   std::deque<Request> held;  ///< posted while the port was down

@@ -51,7 +51,7 @@ void transmit(QueuePair& pair, const Request& request, std::uint64_t sequence) {
     }
     return fail(pair, errno == EMSGSIZE ? IBV_WC_LOC_LEN_ERR : IBV_WC_FATAL_ERR, request.id, sequence);
   }
-  if (!request.signalled) return;
+  if (!request.signaled) return;
   Completion completion;
   completion.wc.wr_id = request.id;
   completion.wc.opcode = IBV_WC_SEND;
@@ -74,7 +74,7 @@ int accept(QueuePair& pair, const ibv_send_wr& wr, Request& request) {
   if (!demanded.empty() && !in_line && wr.sg_list[0].length < static_cast<std::uint32_t>(std::atoi(demanded.c_str())))
     return refuse(EINVAL, "the first %s bytes of a frame are demanded in line, or in one piece", demanded.c_str());
   request.id = wr.wr_id;
-  request.signalled = pair.all_signalled || (wr.send_flags & IBV_SEND_SIGNALED);
+  request.signaled = pair.all_signaled || (wr.send_flags & IBV_SEND_SIGNALED);
   request.bytes.clear();
   for (int i = 0; i < wr.num_sge; ++i) {
     const ibv_sge& piece = wr.sg_list[i];
@@ -89,9 +89,9 @@ int accept(QueuePair& pair, const ibv_send_wr& wr, Request& request) {
   return 0;
 }
 
-void no_frames(QueuePair& pair, std::uint64_t id, bool signalled) {
+void no_frames(QueuePair& pair, std::uint64_t id, bool signaled) {
   ++pair.posted;
-  if (!signalled) return;
+  if (!signaled) return;
   Queue& queue = queue_of(pair.qp_base.send_cq);
   queue.noop_id = id;
   queue.noop_waiting = 1;
@@ -264,7 +264,7 @@ ibv_qp* create_qp_ex(ibv_context* base, ibv_qp_init_attr_ex* attr) {
   auto* pair = new QueuePair();
   pair->socket = socket;
   pair->cap = attr->cap;
-  pair->all_signalled = attr->sq_sig_all;
+  pair->all_signaled = attr->sq_sig_all;
   ibv_qp& qp = pair->qp_base;
   qp.context = base;
   qp.qp_context = attr->qp_context;
@@ -438,7 +438,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   attr->port_num = 1;
   attr->cap = pair.cap;
   attr->rate_limit = pair.rate;
-  *init = {qp->qp_context, qp->send_cq, qp->recv_cq, nullptr, pair.cap, qp->qp_type, pair.all_signalled};
+  *init = {qp->qp_context, qp->send_cq, qp->recv_cq, nullptr, pair.cap, qp->qp_type, pair.all_signaled};
   return 0;
 }
 

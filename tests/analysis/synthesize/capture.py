@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import truth
 
-SCHEMA = "rdmawire.synthesised/1"
+SCHEMA = "rdmawire.synthesized/1"
 
 
 class Frames:

@@ -1,4 +1,4 @@
-"""The synthesiser by itself: its bytes against real captures and tshark, its story against what the frames show."""
+"""The synthesizer by itself: its bytes against real captures and tshark, its story against what the frames show."""
 
 import collections
 import gzip
@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from synthesise import cases, joining, running, truth, wire
-from synthesise.capture import save
-from synthesise.running import ROOT, SEED
+from synthesize import cases, joining, running, truth, wire
+from synthesize.capture import save
+from synthesize.running import ROOT, SEED
 
 needs_tshark = pytest.mark.skipif(bool(running.no_tshark()), reason=running.no_tshark() or "")
 needs_rdmawire = pytest.mark.skipif(bool(running.no_rdmawire()), reason=running.no_rdmawire() or "")
@@ -321,7 +321,7 @@ def test_tshark_reads_every_frame(mixed, seen):
 
 @needs_tshark
 def test_the_frames_show_what_the_manifest_says(mixed, seen):
-    """By tshark's fields, never by the synthesiser's own: each event's frame is what its kind says."""
+    """By tshark's fields, never by the synthesizer's own: each event's frame is what its kind says."""
     _, manifest = mixed
     flows = collections.defaultdict(list)
     for number, frame in enumerate(seen, 1):

@@ -498,7 +498,7 @@ class ReliableEnd:
         """Acknowledges what has come when it is sent: several requests at once where they come fast."""
         if self.waiting_ack:
             return
-        self.waiting_ack = {"fixed": None, "cancelled": False}
+        self.waiting_ack = {"fixed": None, "canceled": False}
         self.answer_at = max(self.clock.now + self.manners.turn + self.answer_slowly + self.manners.gathers,
                              self.answer_at)
         self.clock.at(self.answer_at, self._ack_due, self.waiting_ack)
@@ -508,7 +508,7 @@ class ReliableEnd:
         it."""
         if self.waiting_ack:
             if self.manners.drops_gathered and not self.withholds:
-                self.waiting_ack["cancelled"] = True
+                self.waiting_ack["canceled"] = True
             else:
                 self.waiting_ack["fixed"] = self._acknowledgement()
             self.waiting_ack = None
@@ -516,7 +516,7 @@ class ReliableEnd:
     def _ack_due(self, waiting):
         if waiting is self.waiting_ack:
             self.waiting_ack = None
-        if not waiting["cancelled"]:
+        if not waiting["canceled"]:
             self._queue(waiting["fixed"] or self._acknowledgement())
 
     def answer_unasked(self, transmission):

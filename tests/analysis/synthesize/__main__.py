@@ -1,4 +1,4 @@
-"""python -m synthesise: writes a capture and its manifest."""
+"""python -m synthesize: writes a capture and its manifest."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from .capture import save
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m synthesise", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m synthesize", description=__doc__)
     parser.add_argument("output", type=Path, help="OUTPUT.pcap and OUTPUT.json are written")
     parser.add_argument("--seed", type=int, default=1)
     what = parser.add_mutually_exclusive_group()
