@@ -188,7 +188,7 @@ class Incast {
   TopN<IncastRow, IncastOrder> rows_;
 };
 
-/// Takes packets as they were dissected, and what the tracker says of them. Analyzes of disjoint sets of endpoint pairs
+/// Takes packets as they were dissected, and what the tracker says of them. Analyses of disjoint sets of endpoint pairs
 /// merge to exactly what one analysis of them all is, as long as nothing overflowed; memory is bounded by the options.
 /// Frame numbers must be those of the whole capture in every part.
 class Analysis final : public tracking::Sink {

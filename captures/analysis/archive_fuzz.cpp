@@ -1,4 +1,4 @@
-/// What travels between processes, broken: parcels of frames, and saved analyzes.
+/// What travels between processes, broken: parcels of frames, and saved analyses.
 
 #include "captures/analysis/archive.hpp"
 #include "captures/analysis/partition.hpp"

@@ -1,7 +1,7 @@
 """Analysis of captures on many machines, by Dask.
 
 Files are read once for what everybody has to know, then divided by endpoint pair; each share is tracked in the
-capture's order, wherever that happens, and the shares' analyzes are merged. What comes out is what
+capture's order, wherever that happens, and the shares' analyses are merged. What comes out is what
 ``rdmawire.analyze`` gives on one machine, exactly, as long as nothing had to be evicted there or here.
 
     from dask.distributed import Client

@@ -1,4 +1,4 @@
-/// What rdmawire.distributed sends through a cluster: surveys, parcels of frames, analyzes, and the report they make.
+/// What rdmawire.distributed sends through a cluster: surveys, parcels of frames, analyses, and the report they make.
 
 #include <pybind11/stl.h>
 
