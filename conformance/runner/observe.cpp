@@ -11,7 +11,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-tracking::PortAddress address_of(const Pairing::Side& end) { return tracking::PortAddress::of_gid(end.address.data()); }
+tracking::PortAddress address_of(const Pairing::End& end) { return tracking::PortAddress::of_gid(end.address.data()); }
 
 tracking::PortAddress address_of(const replay::IpAddress& address) {
   if (address.v6) return tracking::PortAddress::of_gid(address.storage.data());

@@ -40,7 +40,7 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
 void transfer_of_infiniband(DeviceUnderTest& device, std::uint64_t seed) {
   Bench bench(device, seed);
   Connected& qp = bench.rc({.receives = 1});
-  const std::string payload = bytes(16);
+  const std::string payload = pattern_bytes(16);
   bench >> qp.send_only(psn(+0), payload);
   bench << acknowledged(psn(+0));
   qp.completes(0);
@@ -50,7 +50,7 @@ void transfer_of_infiniband(DeviceUnderTest& device, std::uint64_t seed) {
 void transfer_of_iwarp(DeviceUnderTest& device, std::uint64_t seed) {
   iwarp::IwarpBench bench(device, seed);
   iwarp::Connected& qp = bench.connect({.receives = 1});
-  const std::string payload = bytes(16);
+  const std::string payload = pattern_bytes(16);
   qp >> iwarp::send(1, payload);
   qp.completes(0);
   qp.received(0, payload);

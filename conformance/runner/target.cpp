@@ -80,7 +80,7 @@ void find_other_ways(DeviceUnderTest& device, const peer::Port& port) {
   for (const peer::Gid& gid : port.gids) {
     const auto address = replay::IpAddress::parse(gid.text);
     if (!address) continue;
-    const replay::IpAddress plain = address_of(address->bytes);
+    const replay::IpAddress plain = address_of(address->storage);
     const std::uint16_t vlan = vlan_of(gid.netdev);
     const Way way{path_to(plain), gid.index};
     if (gid.type == "roce_v1" && vlan == 0 && !plain.v6 && !device.roce_v1) {
