@@ -2,7 +2,7 @@
 
 namespace rdmawire::python {
 
-ByteVector::ByteVector(py::handle object) {
+BytesView::BytesView(py::handle object) {
   if (PyObject_CheckBuffer(object.ptr())) {
     if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
     return;
@@ -15,6 +15,6 @@ ByteVector::ByteVector(py::handle object) {
   if (PyObject_GetBuffer(bytes.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
 }
 
-ByteVector::~ByteVector() { PyBuffer_Release(&view_); }
+BytesView::~BytesView() { PyBuffer_Release(&view_); }
 
 }  // namespace rdmawire::python

@@ -12,20 +12,20 @@ namespace py = pybind11;
 
 /// Somebody's bytes, held as long as this lives: nobody can resize or free them meanwhile. Needs the interpreter's
 /// lock to be made and to go, not to be read.
-class ByteVector {
+class BytesView {
  public:
   /// Raises TypeError where `object` has no bytes.
-  explicit ByteVector(py::handle object);
-  ~ByteVector();
-  ByteVector(const ByteVector&) = delete;
-  ByteVector& operator=(const ByteVector&) = delete;
-  ByteVector(ByteVector&&) = delete;
-  ByteVector& operator=(ByteVector&&) = delete;
+  explicit BytesView(py::handle object);
+  ~BytesView();
+  BytesView(const BytesView&) = delete;
+  BytesView& operator=(const BytesView&) = delete;
+  BytesView(BytesView&&) = delete;
+  BytesView& operator=(BytesView&&) = delete;
 
-  [[nodiscard]] Bytes bytes() const { return {static_cast<const std::uint8_t*>(view_.buf), bytes()}; }
+  [[nodiscard]] Bytes bytes() const { return {static_cast<const std::uint8_t*>(view_.buf), length()}; }
 
  private:
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(view_.len); }
+  [[nodiscard]] std::size_t length() const { return static_cast<std::size_t>(view_.len); }
   Py_buffer view_{};
 };
 

@@ -22,9 +22,9 @@ bool is_regular(const std::string& path) {
 
 /// Bytes of a Python object, which are let go wherever the last reader goes.
 std::shared_ptr<void> hold(const py::object& object, Bytes& raw) {
-  auto* const held = new ByteVector(object);
+  auto* const held = new BytesView(object);
   raw = held->bytes();
-  return {held, [](ByteVector* gone) {
+  return {held, [](BytesView* gone) {
             if (Py_IsInitialized() == 0) return;
             const py::gil_scoped_acquire lock;
             delete gone;

@@ -98,7 +98,7 @@ class CaptureWriter {
 
   void write(const py::object& frame, const std::optional<std::int64_t>& time, std::optional<std::uint32_t> interface,
              const py::object& link, std::uint32_t wire_length, const std::vector<std::string>& comments) {
-    const ByteVector bytes(frame);
+    const BytesView bytes(frame);
     captures::Record record;
     record.bytes = bytes.bytes();
     record.wire_length = std::max(wire_length, static_cast<std::uint32_t>(bytes.bytes().size()));

@@ -143,7 +143,7 @@ class InterruptingTarget final : public Target {
   [[nodiscard]] std::string details() const override { return inner_->details(); }
   [[nodiscard]] std::string known_as() const override { return inner_->known_as(); }
   std::vector<std::string> complaints() override { return inner_->complaints(); }
-  [[nodiscard]] std::optional<conformance::Gone> gone() const override { return inner_->gone(); }
+  [[nodiscard]] std::optional<conformance::DeviceLost> gone() const override { return inner_->gone(); }
   void interrupt() override {
     inner_->interrupt();
     interrupt_cases_on(inner_->device());

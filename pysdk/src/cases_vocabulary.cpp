@@ -36,7 +36,7 @@ auto with(const std::shared_ptr<BenchHandle>& handle, const Work& work) {
 
 /// A frame as it stands.
 Stimulus raw(const py::object& frame, const std::string& words) {
-  const ByteVector raw(frame);
+  const BytesView raw(frame);
   Frame made;
   made.payload.assign(raw.bytes().begin(), raw.bytes().end());
   made.pad.emplace();

@@ -383,7 +383,7 @@ void bind_device_parts(py::module_& module) {
       .def(
           "write",
           [](const Region& self, std::uint64_t offset, const py::object& bytes) {
-            const ByteVector given(bytes);
+            const BytesView given(bytes);
             self.ask([&](auto& r) { return r.write(offset, given.bytes()); });
           },
           py::arg("offset"), py::arg("data"))

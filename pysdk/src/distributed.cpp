@@ -76,7 +76,7 @@ class Sifter {
   Sifter(std::shared_ptr<Asked> asked, unsigned share, unsigned shares)
       : asked_(std::move(asked)), sifter_(asked_->request.run, share, shares) {}
   void add(const py::object& parcel) {
-    const ByteVector bytes(parcel);
+    const BytesView bytes(parcel);
     const auto added = [&] {
       const py::gil_scoped_release released;
       return sifter_.add(bytes.bytes());
@@ -113,7 +113,7 @@ class Tracker {
   void hear(const py::list& sifted) {
     std::vector<Bytes> views;
     for (const py::handle parcel : sifted) {
-      heard_.push_back(std::make_unique<ByteVector>(py::reinterpret_borrow<py::object>(parcel)));
+      heard_.push_back(std::make_unique<BytesView>(py::reinterpret_borrow<py::object>(parcel)));
       views.push_back(heard_.back()->bytes());
     }
     open().hear(views);
@@ -124,7 +124,7 @@ class Tracker {
   }
   void add(const py::object& parcel) {
     analysis::ShareTracker& tracker = open();
-    const ByteVector bytes(parcel);
+    const BytesView bytes(parcel);
     const auto added = [&] {
       const py::gil_scoped_release released;
       return tracker.add(bytes.bytes());
@@ -160,7 +160,7 @@ class Tracker {
     return *tracker_;
   }
   std::shared_ptr<Asked> asked_;
-  std::vector<std::unique_ptr<ByteVector>> heard_;
+  std::vector<std::unique_ptr<BytesView>> heard_;
   std::optional<analysis::ShareTracker> own_;
   std::unique_ptr<ShareRows> rows_;
   analysis::ShareTracker* tracker_ = nullptr;
@@ -191,7 +191,7 @@ std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares
   std::optional<analysis::Analysis> whole;
   for (const auto& [saved, evicted] : shares) {
     input.evicted_packets += evicted;
-    const ByteVector bytes(saved);
+    const BytesView bytes(saved);
     auto part = analysis::load(bytes.bytes());
     if (!part) raise(ErrorClass::parse, part.error());
     if (whole)

@@ -71,7 +71,7 @@ void set_number(HeaderValue& value, const Field& f, PyObject* from) {
     PyErr_Clear();
     does_not_fit(value, f, from);
   }
-  value.set(f, ByteVector(bytes).bytes());
+  value.set(f, BytesView(bytes).bytes());
 }
 
 void set_bytes(HeaderValue& value, const Field& f, Bytes bytes) {
@@ -107,7 +107,7 @@ void set_text(HeaderValue& value, const Field& f, PyObject* from) {
   if (form == Form::text) {
     const py::object encoded =
         py::reinterpret_steal<py::object>(checked(PyUnicode_AsEncodedString(from, "utf-8", "surrogateescape")));
-    return set_bytes(value, f, ByteVector(encoded).bytes());
+    return set_bytes(value, f, BytesView(encoded).bytes());
   }
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(from, &size);
@@ -179,11 +179,11 @@ void set_from_python(HeaderValue& value, const Field& f, PyObject* from) {
     if (form == Form::bytes) wrong_type(value, f, from);
     return set_text(value, f, from);
   }
-  if (PyObject_CheckBuffer(from)) return set_bytes(value, f, ByteVector(from).bytes());
+  if (PyObject_CheckBuffer(from)) return set_bytes(value, f, BytesView(from).bytes());
   // ipaddress.IPv4Address, ipaddress.IPv6Address
   if (form == Form::ipv4 || form == Form::ipv6)
     if (const py::object packed = py::reinterpret_steal<py::object>(PyObject_GetAttrString(from, "packed")))
-      return set_bytes(value, f, ByteVector(packed).bytes());
+      return set_bytes(value, f, BytesView(packed).bytes());
   PyErr_Clear();
   wrong_type(value, f, from);
 }

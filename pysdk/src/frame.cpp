@@ -73,7 +73,7 @@ bool append(Frame& frame, PyObject* part) {
   } else if (is_frame(part)) {
     append(frame, data_of(part).values());
   } else if (PyObject_CheckBuffer(part)) {
-    const ByteVector bytes(part);
+    const BytesView bytes(part);
     frame.payload.insert(frame.payload.end(), bytes.bytes().begin(), bytes.bytes().end());
   } else {
     return false;
@@ -184,7 +184,7 @@ PyObject* read_trailer(FrameData& data) { return bytes_at(data, places_of(data).
 std::vector<std::uint8_t> vector_of(PyObject* from, std::string_view what) {
   if (PyLong_Check(from) || PyUnicode_Check(from))
     throw py::type_error(fmt::format("a frame's {} is bytes, not {}", what, Py_TYPE(from)->tp_name));
-  const ByteVector bytes(from);
+  const BytesView bytes(from);
   return {bytes.bytes().begin(), bytes.bytes().end()};
 }
 
@@ -704,7 +704,7 @@ py::object parse(const py::object& from, const py::object& link_word, bool stric
                  std::optional<std::int64_t> time_ns, std::uint64_t number) {
   const LinkType link = link_from(link_word);
   py::bytes bytes =
-      PyBytes_CheckExact(from.ptr()) ? py::reinterpret_borrow<py::bytes>(from) : to_bytes(ByteVector(from).bytes());
+      PyBytes_CheckExact(from.ptr()) ? py::reinterpret_borrow<py::bytes>(from) : to_bytes(BytesView(from).bytes());
   FrameData data(std::move(bytes), link, wire_length);
   data.time_ns = time_ns;
   data.number = number;

@@ -78,7 +78,7 @@ void set_tail(HeaderValue& value, const Attribute& attribute, PyObject* from) {
   if (PyLong_Check(from) || PyUnicode_Check(from))
     throw py::type_error(fmt::format("{}.{} takes bytes, not {}", attribute.header->name, attribute.header->tail,
                                      Py_TYPE(from)->tp_name));
-  value.set_tail(ByteVector(from).bytes());
+  value.set_tail(BytesView(from).bytes());
 }
 
 void set(HeaderValue& value, const Attribute& attribute, PyObject* from) {
@@ -207,7 +207,7 @@ PyObject* restore(PyObject* type, PyObject* state) {
   return guard([&] {
     const HeaderInfo& header = *class_of(reinterpret_cast<PyTypeObject*>(type)).attributes.front().header;
     const auto parts = py::reinterpret_borrow<py::tuple>(state);
-    const ByteVector raw(parts[0]);
+    const BytesView raw(parts[0]);
     const auto given = parts[1].cast<std::string>();
     const Bytes bytes = raw.bytes();
     if (bytes.size() < header.size || given.size() != header.fields.size())

@@ -318,7 +318,7 @@ class Player {
         const py::object answer = on_frame_(played(frame, link()));
         if (answer.is_none() || answer.is(py::bool_(true))) return;
         if (answer.is(py::bool_(false))) return leaves.reset();
-        const ByteVector bytes(answer);
+        const BytesView bytes(answer);
         leaves->assign(bytes.bytes().begin(), bytes.bytes().end());
       });
       if (!done) leaves.reset();

@@ -553,7 +553,7 @@ Said said_of(const py::object& what, const std::string& words) {
     std::string text = words.empty() ? as_seen.text() : words;
     return {.fpdu = Stimulus(frame_values(what), text), .words = std::move(text)};
   }
-  const ByteVector bytes(what);
+  const BytesView bytes(what);
   return {.bytes = {bytes.bytes().begin(), bytes.bytes().end()},
           .words = words.empty() ? fmt::format("{} bytes as they stand", bytes.bytes().size()) : words};
 }

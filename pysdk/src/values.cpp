@@ -53,7 +53,7 @@ nlohmann::json to_json(const py::object& value) {
 }
 
 std::string bytes_of(py::handle object) {
-  const ByteVector bytes(object);
+  const BytesView bytes(object);
   return {reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size()};
 }
 

@@ -78,10 +78,10 @@ struct WireObject {
   }
 
   [[nodiscard]] std::size_t send(const py::list& frames, std::int64_t at, const py::object& timeout) const {
-    std::vector<std::unique_ptr<ByteVector>> bytes;
+    std::vector<std::unique_ptr<BytesView>> bytes;
     std::vector<replay::Outgoing> outgoing;
     for (const py::handle frame : frames) {
-      bytes.push_back(std::make_unique<ByteVector>(frame));
+      bytes.push_back(std::make_unique<BytesView>(frame));
       outgoing.push_back({bytes.back()->bytes(), at});
     }
     const std::int64_t deadline = deadline_of(now(), timeout);
@@ -158,7 +158,7 @@ class FrameFilter {
  public:
   FrameFilter(const std::string& text, LinkType link) : filter_(compile(text)), link_(link) {}
   bool matches(const py::object& frame) {
-    const ByteVector bytes(frame);
+    const BytesView bytes(frame);
     packet_.number = ++number_;
     packet_.link = link_;
     dissector_.dissect(packet_, bytes.bytes(), static_cast<std::uint32_t>(bytes.bytes().size()));
