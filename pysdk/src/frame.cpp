@@ -381,7 +381,7 @@ int buffer(PyObject* self, Py_buffer* view, int flags) {
 
 // --- methods --------------------------------------------------------------------------------------------------------
 
-PyObject* to_bytes(PyObject* self, PyObject*) {
+PyObject* dunder_bytes(PyObject* self, PyObject*) {
   return guard([&] { return Py_NewRef(data_of(self).bytes().ptr()); });
 }
 
@@ -649,7 +649,7 @@ PyCFunction method(Function function) {
 }
 
 PyMethodDef methods[] = {
-    {"__bytes__", to_bytes, METH_NOARGS, "The frame as it goes out."},
+    {"__bytes__", dunder_bytes, METH_NOARGS, "The frame as it goes out."},
     {"__copy__", copy, METH_NOARGS, "The same frame again."},
     {"__deepcopy__", copy, METH_O, "The same frame again."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},

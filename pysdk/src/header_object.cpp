@@ -178,7 +178,7 @@ PyObject* represent(PyObject* self) {
   return guard([&] { return py::str(expression_of(value_of(as_header(self)))).release().ptr(); });
 }
 
-PyObject* to_bytes(PyObject* self, PyObject*) {
+PyObject* dunder_bytes(PyObject* self, PyObject*) {
   return guard([&] { return to_bytes(bytes_of(as_header(self))).release().ptr(); });
 }
 
@@ -233,7 +233,7 @@ PyObject* restore(PyObject* type, PyObject* state) {
 }
 
 PyMethodDef header_methods[] = {
-    {"__bytes__", to_bytes, METH_NOARGS, "The header's bytes, as they go out."},
+    {"__bytes__", dunder_bytes, METH_NOARGS, "The header's bytes, as they go out."},
     {"__copy__", copy, METH_NOARGS, "A header by itself with the same fields."},
     {"__deepcopy__", copy, METH_O, "A header by itself with the same fields."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},

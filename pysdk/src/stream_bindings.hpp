@@ -29,11 +29,11 @@ std::int64_t nanoseconds_of(double seconds);
 /// What Python gives to be said on a stream: an FPDU to be framed as the stream is, or bytes as they stand.
 struct Said {
   std::optional<conformance::Stimulus> fpdu{};
-  conformance::iwarp::BytesView bytes{};
+  conformance::iwarp::ByteVector bytes{};
   std::string words;
 
   /// The bytes that come next in the stream.
-  [[nodiscard]] conformance::iwarp::BytesView next_of(StreamConnected& qp) const { return fpdu ? qp.fpdu(*fpdu) : bytes; }
+  [[nodiscard]] conformance::iwarp::ByteVector next_of(StreamConnected& qp) const { return fpdu ? qp.fpdu(*fpdu) : bytes; }
 };
 /// A Stimulus, a Frame that begins with an FPDU, or bytes. `words`: how a report calls it, in place of our own.
 Said said_of(const py::object& what, const std::string& words = {});
@@ -162,9 +162,9 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
     static_cast<void>(on_stream(
         self,
         [&](StreamConnected& qp, StreamBench&) {
-          conformance::iwarp::BytesView bytes;
+          conformance::iwarp::ByteVector bytes;
           for (const Said& one : all) {
-            const conformance::iwarp::BytesView next = one.next_of(qp);
+            const conformance::iwarp::ByteVector next = one.next_of(qp);
             bytes.insert(bytes.end(), next.begin(), next.end());
           }
           return qp.say(bytes, words), true;
