@@ -103,10 +103,10 @@ TEST(Monitored, SaysWhichRulesNoCaptureCanShowBroken) {
   const std::string text = sources();
   const auto all = matches_of(text, an_id);
   auto harmless = matches_of(text, R"re(\bholds\()re" + an_id + R"re(\))re");
-  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*Ruling::holds\(\)\))re"));
+  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*RuleResult::holds\(\)\))re"));
   harmless.merge(
-      matches_of(text, R"re(\b(?:judge|rule)\()re" + an_id + R"re(,[^;]*\? Ruling::holds\(\) : Ruling::open\()re"));
-  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*Ruling::open\()re"));
+      matches_of(text, R"re(\b(?:judge|rule)\()re" + an_id + R"re(,[^;]*\? RuleResult::holds\(\) : RuleResult::open\()re"));
+  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*RuleResult::open\()re"));
   std::set<std::string> found, listed;
   for (const std::string& id : harmless)
     if (harmless.count(id) == all.count(id)) found.insert(id);

@@ -135,7 +135,7 @@ class Streamed {
     if (captured) packet.resize(std::min<std::size_t>(packet.size(), *captured));
     ++packet_.number;
     packet_.time_ns += 1'000'000;
-    dissector_.dissect(packet_, bytes, wire);
+    dissector_.dissect(packet_, packet, wire);
     monitors.take(packet_);
     tracker_.add(packet_);
     next[end] += static_cast<std::uint32_t>(bytes.size()) + (flags & finish_flag ? 1 : 0);
