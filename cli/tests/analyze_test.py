@@ -200,7 +200,7 @@ def test_packets_that_the_capture_cut_are_counted_and_may_hide_iwarp(tmp_path):
     assert report(SEND)["summary"]["truncated_packets"] == 0
 
 
-@pytest.mark.parametrize("bytes", [70, 80, 128])
+@pytest.mark.parametrize("content", [70, 80, 128])
 def test_a_snap_length_changes_no_count(content, tmp_path):
     for sample in ["rc-send.pcap.gz", "rc-read.pcap.gz", "rc-pingpong-loss.pcap.gz", "rping.pcap", "srq-pingpong.pcap.gz"]:
         whole, cut = report(SAMPLES / sample), report(snapped(SAMPLES / sample, content, tmp_path / "cut.pcap"))

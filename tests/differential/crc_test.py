@@ -8,7 +8,7 @@ import pytest
 
 import programs
 from captures import SAMPLES, SHARED, WITHOUT_SHARED, Frame, all_captures, capture_named, read_pcap, write_pcap
-from data import ipv4, mac_header, tcp
+from frame_bytes import ipv4, mac_header, tcp
 from programs import dissect
 
 # Middleboxes have overwritten its UDP source ports: see facts_test.py.

@@ -8,7 +8,7 @@ import pytest
 import differences
 import programs
 from captures import SAMPLES, Capture, Frame, read_pcap, write_pcap
-from data import ipv4, ipv6, mac_header, tcp, udp
+from frame_bytes import ipv4, ipv6, mac_header, tcp, udp
 
 ETHERNET, SLL, SLL2 = 1, 113, 276
 OPCODES = [*range(0x00, 0x15), 0x16, 0x17, *range(0x20, 0x2C), 0x64, 0x65]  # of RC, UC and UD
