@@ -136,7 +136,7 @@ class Analyze {
         if (std::error_code error;
             file == "-" || (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))) {
           report_error(fmt::format("--html reads its input twice, so it takes files: {} is a stream. Save it first",
-                               file == "-" ? "standard input" : file));
+                                   file == "-" ? "standard input" : file));
           return Exit::usage;
         }
     run.progress = [&progress](std::uint64_t packets, std::uint64_t done, std::uint64_t all, const std::string& name) {
@@ -202,7 +202,8 @@ class Analyze {
     const int error = errno;
     if (file && std::fclose(file) != 0) written = false;
     if (!written)
-      report_error(fmt::format("--html: {} could not be written: {}", options_.html, std::strerror(error ? error : errno)));
+      report_error(
+          fmt::format("--html: {} could not be written: {}", options_.html, std::strerror(error ? error : errno)));
     return written;
   }
 

@@ -120,22 +120,22 @@ class Teller final : public conformance::AssessmentListener {
         cap_(conformance::is_on_bench(options.run.target.device) ? options.run.target.frames_per_second : 0) {}
 
   void known(const std::string& device, bool found) override {
-    report_error(found
-                 ? fmt::format("certify: results of {} that are known and examined are no news; --no-expected forgets "
-                               "them",
-                               device)
-                 : fmt::format("certify: nothing is known of {}; of {} it is", device,
-                               fmt::join(conformance::ExpectedResults::devices(), ", ")));
+    report_error(
+        found ? fmt::format("certify: results of {} that are known and examined are no news; --no-expected forgets "
+                            "them",
+                            device)
+              : fmt::format("certify: nothing is known of {}; of {} it is", device,
+                            fmt::join(conformance::ExpectedResults::devices(), ", ")));
   }
   void opened(conformance::Target& target) override {
     report_error(fmt::format("certify: crafted frames go over {} to {}{}", target.wire(), target.destinations(),
-                         cap_ ? fmt::format("; at most {} a second", cap_) : ""));
+                             cap_ ? fmt::format("; at most {} a second", cap_) : ""));
   }
   void looked(const std::vector<conformance::Finding>& findings) override {
     for (const conformance::Finding& finding : findings)
       if (finding.status != conformance::Finding::Status::pass)
         report_error(fmt::format("certify: {}: {}: {}; {}", to_string(finding.status), finding.what, finding.found,
-                             finding.advice));
+                                 finding.advice));
   }
   void begins(std::span<const Case* const> cases, const conformance::Report& report) override {
     chosen_ = cases;
@@ -210,8 +210,8 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
   if (!output.finish() || !troubles.empty()) return Exit::trouble;
   if (!report.partial.empty()) return status_of_signal();
   for (const conformance::Rule* rule : made.unlike_them)
-    report_error(fmt::format("certify: UNEXPECTED: {} {}: monitors saw it held, and it is known to be broken", rule->alias,
-                         rule->id));
+    report_error(fmt::format("certify: UNEXPECTED: {} {}: monitors saw it held, and it is known to be broken",
+                             rule->alias, rule->id));
   return made.is_news() ? Exit::found : Exit::fine;
 }
 
@@ -229,7 +229,7 @@ Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) 
       [&](const auto&) {
         if (const std::size_t count = ++done; count % 25 == 0)
           report_error(fmt::format("{} of {} faults", count,
-                               faults.empty() ? conformance::seeded_faults().size() : faults.size()));
+                                   faults.empty() ? conformance::seeded_faults().size() : faults.size()));
       },
       faults);
   Output output;

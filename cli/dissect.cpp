@@ -189,11 +189,11 @@ void add_dissect(CLI::App& app, Work& work) {
       ->check(check_positive)
       ->type_name("N");
   add_choice<output::TimeStyle>(*sub, "--time", options->time,
-                               {{"relative", output::TimeStyle::relative},
-                                {"absolute", output::TimeStyle::absolute},
-                                {"epoch", output::TimeStyle::epoch},
-                                {"delta", output::TimeStyle::delta}},
-                               "a line's time, since the first packet or the previous one shown, or UTC");
+                                {{"relative", output::TimeStyle::relative},
+                                 {"absolute", output::TimeStyle::absolute},
+                                 {"epoch", output::TimeStyle::epoch},
+                                 {"delta", output::TimeStyle::delta}},
+                                "a line's time, since the first packet or the previous one shown, or UTC");
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->check(CLI::Range(1, 65535))
       ->type_name("PORT");

@@ -128,10 +128,11 @@ Exit run(const Options& options) {
   }
   if (extracted->input) report_error(captures::to_string(*extracted->input));
   if (extracted->selected == 0)
-    report_error(fmt::format("{}: none of {} packets matched; {} is empty", options.file, extracted->read, options.output));
+    report_error(
+        fmt::format("{}: none of {} packets matched; {} is empty", options.file, extracted->read, options.output));
   else if (options.anonymize && writer->format() == captures::Format::pcap)
     report_error(fmt::format("{}: pcap has no comments, so the original status of the CRCs is lost; pcapng keeps it",
-                         options.output));
+                             options.output));
   return extracted->input ? Exit::trouble : Exit::fine;
 }
 

@@ -207,8 +207,8 @@ Exit record(const Options& options) {
     for (const std::string& complaint : recording->complaints)
       report_error(fmt::format("lab: {}: a guest's kernel complains: {}", name, complaint));
     if (!options.quiet && !options.json)
-      report_error(fmt::format("lab: {}: {} frames, {} faults done, {:.1f} s", file == "-" ? name : file, recording->frames,
-                           recording->faults.size(), recording->seconds));
+      report_error(fmt::format("lab: {}: {} frames, {} faults done, {:.1f} s", file == "-" ? name : file,
+                               recording->frames, recording->faults.size(), recording->seconds));
     if (options.json)
       told.push_back({{"scenario", plan.scenario->name},
                       {"name", name},
@@ -259,9 +259,7 @@ void add_lab_record(CLI::App& lab, Work& work) {
   sub->add_option("--iterations", options->plan.iterations, "of the programs")
       ->check(CLI::Range(1, 100'000))
       ->type_name("N");
-  sub->add_option("--size", options->plan.size, "of their messages")
-      ->check(CLI::Range(1, 1 << 20))
-      ->type_name("BYTES");
+  sub->add_option("--size", options->plan.size, "of their messages")->check(CLI::Range(1, 1 << 20))->type_name("BYTES");
   sub->add_option("--fault", options->faults, "a rule of the fault language for the switch (may be repeated)")
       ->allow_extra_args(false)
       ->type_name("RULE");

@@ -22,11 +22,11 @@
 namespace rdmawire::cli {
 namespace {
 
-using replay::Side;
 using replay::FlowMap;
 using replay::Learnt;
 using replay::MappedConnection;
 using replay::PlayerOptions;
+using replay::Side;
 using replay::Wire;
 
 // What a signal ends.
@@ -147,7 +147,7 @@ class Play {
     out.close();
     if (!out) refuse(Exit::trouble, options_.write_map + ": it cannot be written");
     report_error(fmt::format("{}: {} connection{}; fill in what is live, and give it to --map", options_.write_map,
-                         map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
+                             map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
 
   static std::optional<output::Filter> filter(const char* option, const std::string& text) {
@@ -273,7 +273,7 @@ class Play {
     std::string text;
     for (const std::string& end : ends) text += (text.empty() ? "" : ", ") + end;
     report_error(fmt::format("{} connection{}, between {}", map_.connections.size(),
-                         map_.connections.size() == 1 ? "" : "s", text));
+                             map_.connections.size() == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
     for (const MappedConnection& c : map_.connections)
       if (const std::string unknown = not_known(c); !unknown.empty())
@@ -308,8 +308,8 @@ class Play {
   void tell_dry(const replay::ReplayReport& report) {
     std::uint64_t skipped = 0;
     for (const auto& skip : report.skipped) skipped += skip.frames;
-    report_error(fmt::format("{} frames read, {} would be rewritten, {} would not be sent", report.read, report.rewritten,
-                         skipped));
+    report_error(fmt::format("{} frames read, {} would be rewritten, {} would not be sent", report.read,
+                             report.rewritten, skipped));
   }
 
   const PlayOptions& options_;
@@ -397,8 +397,8 @@ void add_play_options(CLI::App& app, PlayOptions& o) {
   auto* limit =
       app.add_option("-L,--limit", o.limit, "stop after so many frames")->check(check_positive)->type_name("N");
   auto* bytes = app.add_option("--bytes", o.bytes, "stop before more bytes than these: 10M")
-                     ->transform(CLI::AsSizeValue(false))
-                     ->type_name("SIZE");
+                    ->transform(CLI::AsSizeValue(false))
+                    ->type_name("SIZE");
   auto* seconds = app.add_option("--seconds", o.seconds, "stop after so long")->check(check_positive)->type_name("S");
   auto* include = app.add_option("--include", o.include, "only these frames (docs/filters.md)")->type_name("FILTER");
   auto* exclude = app.add_option("--exclude", o.exclude, "not these")->type_name("FILTER");

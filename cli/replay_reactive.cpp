@@ -147,9 +147,9 @@ Exit replay_reactive(ReactiveOptions options) {
   if (!target) return complained(target.error().message, target.error().usage);
   if (!conformance::is_cheap(options.target.device))
     report_error(fmt::format("replay: frames go over {} to {}{}", (*target)->wire(), (*target)->destinations(),
-                         conformance::is_on_bench(options.target.device) && options.target.frames_per_second
-                             ? fmt::format("; at most {} a second", options.target.frames_per_second)
-                             : ""));
+                             conformance::is_on_bench(options.target.device) && options.target.frames_per_second
+                                 ? fmt::format("; at most {} a second", options.target.frames_per_second)
+                                 : ""));
 
   if (const std::uint32_t mtu = (*target)->device().device->port().active_mtu;
       !iwarp && mtu != 0 && mtu < exchange->mtu) {

@@ -26,8 +26,8 @@ void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n
 
 void add_color_option(CLI::App& app, Colors& colors) {
   add_choice<Colors>(app, "--color", colors,
-                      {{"auto", Colors::automatic}, {"always", Colors::always}, {"never", Colors::never}},
-                      "colors; auto: on a terminal, unless NO_COLOR is set");
+                     {{"auto", Colors::automatic}, {"always", Colors::always}, {"never", Colors::never}},
+                     "colors; auto: on a terminal, unless NO_COLOR is set");
 }
 
 bool use_colors(Colors colors, int fd) {

@@ -83,8 +83,7 @@ Exit compare_vantage_points(const VantageOptions& options) {
   if (options.json)
     output.text() += report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   else
-    output.text() +=
-        vantage::text_of(report, {.width = options.width, .colors = options.colors, .rows = options.rows});
+    output.text() += vantage::text_of(report, {.width = options.width, .colors = options.colors, .rows = options.rows});
   if (!output.finish() || !comparison.troubles.empty()) return Exit::trouble;
   return fails(report, options.fail_on) ? Exit::found : Exit::fine;
 }

@@ -24,7 +24,6 @@ namespace rdmawire::captures::analysis {
 
 using tracking::Cause;
 using tracking::Connection;
-using tracking::Side;
 using tracking::Event;
 using tracking::EventKind;
 using tracking::FlowKey;
@@ -32,6 +31,7 @@ using tracking::Message;
 using tracking::MessageKind;
 using tracking::PortAddress;
 using tracking::Severity;
+using tracking::Side;
 
 /// From asking to what was waited for.
 enum class Phase : std::uint8_t { request_to_acknowledgement, request_to_first_response, request_to_last_response };
@@ -243,12 +243,12 @@ class Analysis final : public tracking::Sink {
 
   std::uint64_t connections = 0, evicted_connections = 0;
   ConnectionCount opened_before;  ///< reliable connections whose opening the capture does not have
-  ConnectionCount one_way;      ///< reliable ones of which one direction is there, with three packets or more, and not only for a
-                      ///< moment
-  ConnectionCount two_way;      ///< reliable ones of which both are there
-  ConnectionCount other_class;  ///< whose responses travel in another traffic class than the requests
+  ConnectionCount one_way;  ///< reliable ones of which one direction is there, with three packets or more, and not only
+                            ///< for a moment
+  ConnectionCount two_way;                 ///< reliable ones of which both are there
+  ConnectionCount other_class;             ///< whose responses travel in another traffic class than the requests
   std::uint64_t copyable = 0, copies = 0;  ///< packets of which copies are told (requests, TCP segments); told ones
-  ConnectionCount guessed;                           ///< whose halves were joined at low confidence
+  ConnectionCount guessed;                 ///< whose halves were joined at low confidence
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;

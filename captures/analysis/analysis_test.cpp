@@ -28,8 +28,8 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using tracking::Confidence;
 using tracking::CloseReason;
+using tracking::Confidence;
 using tracking::Outcome;
 using tracking::Service;
 

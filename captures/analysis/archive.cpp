@@ -12,8 +12,9 @@ constexpr std::string_view magic = "rdmawire analysis " RDMAWIRE_VERSION " ";
 /// What tells builds apart that lay things out differently.
 std::string layout() {
   std::string text(magic);
-  for (const std::size_t size : {sizeof(Analysis), sizeof(Connection), sizeof(Event), sizeof(ConnectionEvents), sizeof(Group),
-                                 sizeof(TalkerRow), sizeof(RegionRow), sizeof(Series::Step), sizeof(PauseRow)})
+  for (const std::size_t size :
+       {sizeof(Analysis), sizeof(Connection), sizeof(Event), sizeof(ConnectionEvents), sizeof(Group), sizeof(TalkerRow),
+        sizeof(RegionRow), sizeof(Series::Step), sizeof(PauseRow)})
     text += std::to_string(size) + " ";
   return text += "\n";
 }

@@ -31,7 +31,7 @@ struct Seen {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
   const Opcode* op = nullptr;  ///< nullptr: no BTH
-  std::uint32_t bytes = 0;    ///< on the wire
+  std::uint32_t bytes = 0;     ///< on the wire
   std::uint32_t payload = 0;   ///< of RDMA; of a TCP segment what the FPDUs carry that end in it
   std::uint8_t syndrome = 0;
   bool marked = false;  ///< ECN: congestion experienced
@@ -263,7 +263,7 @@ class Collector final : public tracking::Sink {
   struct Kept {
     std::optional<Plot> plotted;
     std::vector<std::size_t> ladders;  ///< indices
-    std::deque<SequenceEntry> before;           ///< the last ones
+    std::deque<SequenceEntry> before;  ///< the last ones
     std::uint64_t packets = 0;
     // Of each end's sequence: the last place in it, unwrapped, and for iWARP the offset that is 0 in it.
     std::array<std::int64_t, 2> last{};
@@ -464,12 +464,8 @@ class Collector final : public tracking::Sink {
     }
     std::string start;
     output::append_seconds(start, plot.start);
-    const Json series{{"start", start},
-                      {"step_ns", plot.step},
-                      {"bytes_a", plot.bytes[0]},
-                      {"bytes_b", plot.bytes[1]},
-                      {"messages_a", plot.messages[0]},
-                      {"messages_b", plot.messages[1]}};
+    const Json series{{"start", start},           {"step_ns", plot.step},           {"bytes_a", plot.bytes[0]},
+                      {"bytes_b", plot.bytes[1]}, {"messages_a", plot.messages[0]}, {"messages_b", plot.messages[1]}};
     fmt::format_to(to, R"(],"series":{}}})", series.dump());
   }
 

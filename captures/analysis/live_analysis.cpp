@@ -12,7 +12,7 @@ LiveAnalysis::LiveAnalysis(std::string name, const RunOptions& options)
     : options_(options), pipeline_(options_), facts_{std::move(name), 0, 0, 0, std::nullopt, {}} {}
 
 tl::expected<std::unique_ptr<LiveAnalysis>, std::string> LiveAnalysis::file(const std::string& name,
-                                                                      const RunOptions& options) {
+                                                                            const RunOptions& options) {
   struct stat status {};
   if (::stat(name.c_str(), &status) != 0) return tl::unexpected(fmt::format("{}: it is not there", name));
   if (!S_ISREG(status.st_mode)) return tl::unexpected(fmt::format("{}: only a file can be followed", name));
@@ -20,8 +20,8 @@ tl::expected<std::unique_ptr<LiveAnalysis>, std::string> LiveAnalysis::file(cons
 }
 
 tl::expected<std::unique_ptr<LiveAnalysis>, std::string> LiveAnalysis::device(const std::string& name,
-                                                                        const LiveCapture::Options& live,
-                                                                        const RunOptions& options) {
+                                                                              const LiveCapture::Options& live,
+                                                                              const RunOptions& options) {
   auto capture = LiveCapture::open(name, live);
   if (!capture) return tl::unexpected(to_string(capture.error()));
   auto made = std::unique_ptr<LiveAnalysis>(new LiveAnalysis(name, options));

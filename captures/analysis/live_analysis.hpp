@@ -22,11 +22,12 @@ class LiveAnalysis {
   using Clock = std::chrono::steady_clock;
   /// A file, pcap or pcapng. It must be there; what of it is not whole yet is waited for. `options`: files, boundaries,
   /// connection and threads mean nothing; what they point to must outlive this.
-  static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> file(const std::string& name, const RunOptions& options);
+  static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> file(const std::string& name,
+                                                                       const RunOptions& options);
   /// A device of libpcap's.
   static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> device(const std::string& name,
-                                                                      const LiveCapture::Options& live,
-                                                                      const RunOptions& options);
+                                                                         const LiveCapture::Options& live,
+                                                                         const RunOptions& options);
   LiveAnalysis(const LiveAnalysis&) = delete;
   LiveAnalysis& operator=(const LiveAnalysis&) = delete;
 

@@ -124,7 +124,7 @@ tl::expected<Survey, std::string> survey(const std::string& file) {
 }
 
 tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port,
-                                          bool sifted) {
+                                            bool sifted) {
   auto reader = Reader::open(portion.file);
   if (!reader) return tl::unexpected(to_string(reader.error()));
   ShardPlan result{std::vector<std::string>(std::max(shares, 1U)), {}};

@@ -42,7 +42,7 @@ struct ShardPlan {
 /// An error: the file cannot be opened, or is not what it was when it was surveyed. `sifted`: shares are sifted, so
 /// that no frame goes to another share than its own.
 tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port = 0,
-                                          bool sifted = false);
+                                            bool sifted = false);
 
 /// Finds what one share has for the others where there is a filter.
 class ShareSifter {

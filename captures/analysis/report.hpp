@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 struct Input {
   struct File {
     std::string name;
-    std::uint64_t packets = 0, bytes = 0;         ///< bytes of packets, as captured
+    std::uint64_t packets = 0, bytes = 0;          ///< bytes of packets, as captured
     std::uint64_t first_frame = 0;                 ///< 0: the file has no packet
     std::optional<std::uint64_t> lost_by_capture;  ///< packets; absent: the file does not say
     std::string trouble;                           ///< why it could not be read to its end; empty: it was

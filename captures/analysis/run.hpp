@@ -18,8 +18,8 @@ namespace rdmawire::captures::analysis {
 
 struct RunOptions : WalkOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
-  std::uint64_t connection = 0;           ///< only this one; 0: all
-  unsigned threads = 1;                   ///< at most; streams and filters take one
+  std::uint64_t connection = 0;            ///< only this one; 0: all
+  unsigned threads = 1;                    ///< at most; streams and filters take one
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   AnalysisOptions analysis;

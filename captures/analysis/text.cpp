@@ -130,19 +130,19 @@ class Printer : TextPage {
       labeled("sent again", counted(tcp, "TCP retransmission", "TCP retransmissions"));
     else
       labeled("sent again",
-               rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
-                                    counted(rounds, "round", "rounds"))
-                      : std::string("nothing"));
+              rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
+                                   counted(rounds, "round", "rounds"))
+                     : std::string("nothing"));
     std::string naks;
     for (const auto& [code, count] : report_.at("naks").items())
       naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", spoken(code), number(count));
     labeled("NAKs", naks.empty() ? "none" : naks);
     const Json& congestion = report_.at("congestion");
     labeled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0
-                               ? std::string("no marks, no CNPs")
-                               : fmt::format("{} marked of {} that can be, {}", number(congestion.at("ecn_marked")),
-                                             number(congestion.at("ecn_capable")),
-                                             counted(number(congestion.at("cnps")), "CNP", "CNPs")));
+                              ? std::string("no marks, no CNPs")
+                              : fmt::format("{} marked of {} that can be, {}", number(congestion.at("ecn_marked")),
+                                            number(congestion.at("ecn_capable")),
+                                            counted(number(congestion.at("cnps")), "CNP", "CNPs")));
     const std::uint64_t checked = number(s.at("crcs_checked")), bad = number(s.at("crcs_bad"));
     std::string crcs = checked == 0
                            ? std::string("none verified")
@@ -179,7 +179,9 @@ class Printer : TextPage {
 
   void finding(const Json& f) {
     const std::string severity = word(f.at("severity"));
-    const TextStyle ink = severity == "error" ? TextStyle::bad : severity == "warning" ? TextStyle::notice : TextStyle::plain;
+    const TextStyle ink = severity == "error"     ? TextStyle::bad
+                          : severity == "warning" ? TextStyle::notice
+                                                  : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
     const std::string who = word(f.at("who")), title = word(f.at("title"));
@@ -206,9 +208,9 @@ class Printer : TextPage {
     if (!evidence.empty()) labeled("shown by", evidence, 12);
     for (const Json& one : f.at("worst"))
       labeled("worst",
-               fmt::format("{}   {}×{}", word(one.at("who")), number(one.at("count")),
-                           number(one.at("cost_ns")) ? ", " + duration(one.at("cost_ns")) : ""),
-               10);
+              fmt::format("{}   {}×{}", word(one.at("who")), number(one.at("count")),
+                          number(one.at("cost_ns")) ? ", " + duration(one.at("cost_ns")) : ""),
+              10);
     labeled("next", word(f.at("next")), 10);
   }
 
@@ -231,9 +233,9 @@ class Printer : TextPage {
       if (input.at(option).is_string())
         by += fmt::format("{}--{} {}", by.empty() ? "" : ", ", option, word(input.at(option)));
     labeled("",
-             fmt::format("The capture has {}; {} left none of them.", counted(packets, "packet", "packets"),
-                         by.empty() ? std::string("what was asked for") : by),
-             2);
+            fmt::format("The capture has {}; {} left none of them.", counted(packets, "packet", "packets"),
+                        by.empty() ? std::string("what was asked for") : by),
+            2);
   }
 
   void findings() {
@@ -252,21 +254,21 @@ class Printer : TextPage {
           2);
       if (const std::uint64_t cut = number(report_.at("summary").at("truncated_packets")))
         labeled("",
-                 fmt::format("The capture has {} in part only (snap length): iWARP is known by what is inside of TCP, "
-                             "and needs whole packets.",
-                             counted(cut, "packet", "packets")),
-                 2);
+                fmt::format("The capture has {} in part only (snap length): iWARP is known by what is inside of TCP, "
+                            "and needs whole packets.",
+                            counted(cut, "packet", "packets")),
+                2);
     } else if (wrong == 0) {
       heading("Nothing wrong was found");
       const Json& s = report_.at("summary");
       labeled("",
-               fmt::format("Looked for: loss, retransmissions and NAKs in {}; {}; order, MTU and keys of {}; "
-                           "congestion marks; pauses; stalls.",
-                           counted(number(s.at("connections")), "connection", "connections"),
-                           number(s.at("crcs_checked")) ? counted(number(s.at("crcs_checked")), "CRC", "CRCs")
-                                                        : "no CRC, for none was verified",
-                           counted(number(s.at("packets")), "packet", "packets")),
-               2);
+              fmt::format("Looked for: loss, retransmissions and NAKs in {}; {}; order, MTU and keys of {}; "
+                          "congestion marks; pauses; stalls.",
+                          counted(number(s.at("connections")), "connection", "connections"),
+                          number(s.at("crcs_checked")) ? counted(number(s.at("crcs_checked")), "CRC", "CRCs")
+                                                       : "no CRC, for none was verified",
+                          counted(number(s.at("packets")), "packet", "packets")),
+              2);
       if (!list.empty()) page_.line().put(TextStyle::dim, "Worth knowing").line();
     } else {
       heading("Findings, worst first");
@@ -443,8 +445,8 @@ class Printer : TextPage {
     if (number(c.at("ecn_marked")) + number(c.at("cnps")) == 0 && classes.size() <= 2) return;
     std::string note;
     if (number(c.at("cnps")))
-      note =
-          fmt::format("after CNPs the rate fell {}×, kept {}×", number(c.at("rate_fell")), number(c.at("rate_unchanged")));
+      note = fmt::format("after CNPs the rate fell {}×, kept {}×", number(c.at("rate_fell")),
+                         number(c.at("rate_unchanged")));
     if (c.at("ce_to_cnp_ns").is_object())
       note += fmt::format("; from mark to CNP {} (p50), {} (p99)", duration(c.at("ce_to_cnp_ns").at("p50")),
                           duration(c.at("ce_to_cnp_ns").at("p99")));

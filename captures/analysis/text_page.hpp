@@ -42,7 +42,7 @@ class TextPage {
   void heading(std::string_view title);
   /// "  label       text", the text wrapped.
   void labeled(std::string_view label, std::string_view text, std::size_t column = 14,
-                output::TextStyle ink = output::TextStyle::plain);
+               output::TextStyle ink = output::TextStyle::plain);
   /// Nothing when there are no rows. `all_rows`: how many there are beside those shown; `note`: a line behind.
   void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
              std::size_t all_rows, std::string_view note = {});

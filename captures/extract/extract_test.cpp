@@ -544,8 +544,7 @@ TEST(Anonymize, AnyBytesAreTaken) {
                 length);
     for (int i = 0; i < 3000; ++i) {
       ByteVector raw = whole;
-      for (int flips = 0; flips < 4; ++flips)
-        raw[random() % raw.size()] = static_cast<std::uint8_t>(random() >> 24);
+      for (int flips = 0; flips < 4; ++flips) raw[random() % raw.size()] = static_cast<std::uint8_t>(random() >> 24);
       EXPECT_EQ(anonymize(raw, link).bytes.size(), raw.size());
     }
   }

@@ -58,9 +58,9 @@ class Sender {
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
   void send(const ByteVector& bytes) const {
-    EXPECT_EQ(::sendto(socket_, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&address_),
-                       sizeof address_),
-              static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(
+        ::sendto(socket_, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&address_), sizeof address_),
+        static_cast<ssize_t>(bytes.size()));
   }
 
  private:

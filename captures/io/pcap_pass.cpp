@@ -25,6 +25,5 @@ int main(int argc, char** argv) {
     bytes += bytes[0] + header->len;
   }
   pcap_close(capture);
-  std::printf("%llu packets, %llu\n", static_cast<unsigned long long>(packets),
-              static_cast<unsigned long long>(bytes));
+  std::printf("%llu packets, %llu\n", static_cast<unsigned long long>(packets), static_cast<unsigned long long>(bytes));
 }

@@ -218,7 +218,7 @@ TEST(Pcapng, BothByteOrders) {
 }
 TEST(Pcapng, SectionsHaveTheirOwnByteOrderAndInterfaces) {
   const ByteVector file = big.section() + big.interface(1) + big.interface(197) + big.packet(1, 5, hex("01")) +
-                      little.section() + little.interface(113) + little.packet(0, 6, hex("02"));
+                          little.section() + little.interface(113) + little.packet(0, 6, hex("02"));
   auto reader = Reader::from_memory(file);
   ASSERT_TRUE(reader);
   const Whole whole = read_all(*reader);
@@ -276,9 +276,9 @@ TEST(Pcapng, ObsoletePacketBlock) {
 }
 TEST(Pcapng, OtherBlocksAreSkippedAndCounted) {
   const ByteVector file = little.section() + little.interface(1) + little.block(4, ByteVector(40, 1)) +
-                      little.block(0x0a, ByteVector(4000, 2)) + little.block(0xbad, hex("00007ed9 01020304")) +
-                      little.block(0x40000bad, hex("00007ed9")) + little.block(0x80000001, ByteVector(8, 3)) +
-                      little.block(9, {}) + little.packet(0, 1, hex("01"));
+                          little.block(0x0a, ByteVector(4000, 2)) + little.block(0xbad, hex("00007ed9 01020304")) +
+                          little.block(0x40000bad, hex("00007ed9")) + little.block(0x80000001, ByteVector(8, 3)) +
+                          little.block(9, {}) + little.packet(0, 1, hex("01"));
   auto reader = Reader::from_memory(file);
   const Whole whole = read_all(*reader);
   EXPECT_EQ(whole.error, "");
@@ -294,8 +294,9 @@ TEST(Pcapng, SkippedBlockMayBeLongerThanARecordMay) {
 }
 TEST(Pcapng, LongestOptionsAndUnknownOnesAreRead) {
   ByteVector options = little.u16(0x8123) + little.u16(3) + hex("01020300") + little.u16(1) + little.u16(1) +
-                   hex("61000000") + little.u16(1) + little.u16(2) + hex("62620000");
-  const ByteVector body = little.u32(0) + little.u32(0) + little.u32(0) + little.u32(4) + little.u32(4) + hex("01020304");
+                       hex("61000000") + little.u16(1) + little.u16(2) + hex("62620000");
+  const ByteVector body =
+      little.u32(0) + little.u32(0) + little.u32(0) + little.u32(4) + little.u32(4) + hex("01020304");
   const Whole whole = whole_of(little.section() + little.interface(1) + little.block(6, body + options));
   EXPECT_THAT(whole.packets.at(0).comments, ElementsAre("a", "bb"));
   // An option longer than its block ends the options, and the record stands.
@@ -311,16 +312,14 @@ TEST(Pcapng, ErrorsNameTheBlockAndTheOffset) {
             "x: record 2 at byte 84: interface 3 in a section that describes 1 so far; stopped after 1 packet");
   ByteVector lying = little.packet(0, 1, hex("01"));
   lying[20] = 0x99;
-  EXPECT_EQ(
-      error(lying),
-      "x: record 2 at byte 84: length 153 exceeds the 4 bytes that the block has for it; stopped after 1 packet");
+  EXPECT_EQ(error(lying),
+            "x: record 2 at byte 84: length 153 exceeds the 4 bytes that the block has for it; stopped after 1 packet");
   EXPECT_EQ(
       error(little.u32(6) + little.u32(13) + ByteVector(64)),
       "x: record 2 at byte 84: total length 13 is not a multiple of 4 that is at least 12; stopped after 1 packet");
-  EXPECT_EQ(
-      error(little.u32(5) + little.u32(0xfffffff0) + ByteVector(64)),
-      "x: Interface Statistics Block at byte 84: total length 4294967280 exceeds the 16777216 bytes that a block "
-      "may have; stopped after 1 packet");
+  EXPECT_EQ(error(little.u32(5) + little.u32(0xfffffff0) + ByteVector(64)),
+            "x: Interface Statistics Block at byte 84: total length 4294967280 exceeds the 16777216 bytes that a block "
+            "may have; stopped after 1 packet");
   EXPECT_EQ(
       error(little.u32(0xbad) + little.u32(0xfffffff0) + ByteVector(64)),
       "x: Custom Block at byte 84: the file ends after 72 of the block's 4294967280 bytes; stopped after 1 packet");
@@ -349,12 +348,12 @@ TEST(Pcapng, InterfacesWithoutEndAreLimited) {
 
 TEST(Cut, EveryPrefixOfEveryFormatGivesTheRecordsBeforeAndOneClearError) {
   const ByteVector ng_of_many = big.section() + big.interface(1) + big.packet(0, 1, hex("010203")) +
-                            big.block(0xbad, ByteVector(20)) + little.section() + little.interface(1) +
-                            little.block(3, little.u32(4) + hex("01020304")) +
-                            little.block(2, ByteVector(16) + little.u32(0)) + little.packet(0, 1, hex("01"));
+                                big.block(0xbad, ByteVector(20)) + little.section() + little.interface(1) +
+                                little.block(3, little.u32(4) + hex("01020304")) +
+                                little.block(2, ByteVector(16) + little.u32(0)) + little.packet(0, 1, hex("01"));
   const TemporaryDirectory directory;
-  for (const ByteVector& file : {pcap_le + ByteVector(pcap_le.begin() + 24, pcap_le.end()), pcap_be, pcap_ns_le, pcap_ns_be,
-                             pcap_modified, ng_le, ng_of_many}) {
+  for (const ByteVector& file : {pcap_le + ByteVector(pcap_le.begin() + 24, pcap_le.end()), pcap_be, pcap_ns_le,
+                                 pcap_ns_be, pcap_modified, ng_le, ng_of_many}) {
     const Whole all = whole_of(file);
     ASSERT_EQ(all.error, "");
     for (std::size_t length = 0; length < file.size(); ++length) {
@@ -528,7 +527,7 @@ TEST(Open, AFileCutWhileMappedIsAnErrorAndNoCrash) {
       const std::string path = directory.file("cut.pcap");
       ByteVector file = ng ? little.section() + little.interface(1) : ByteVector(pcap_le.begin(), pcap_le.begin() + 24);
       const ByteVector record = ng ? little.packet(0, 1, ByteVector(1000, 0x5a))
-                               : hex("c8aa3e67 40e20100 e8030000 e8030000") + ByteVector(1000, 0x5a);
+                                   : hex("c8aa3e67 40e20100 e8030000 e8030000") + ByteVector(1000, 0x5a);
       while (file.size() < 24'000'000) file.insert(file.end(), record.begin(), record.end());
       write_file(path, file);
       auto reader = Reader::open(path);

@@ -24,7 +24,7 @@ class RingWriter {
  public:
   using Result = Writer::Result;
   struct Options {
-    std::uint64_t max_bytes = 0;      ///< begin a new file when this one would grow beyond; 0: no limit
+    std::uint64_t max_bytes = 0;       ///< begin a new file when this one would grow beyond; 0: no limit
     std::int64_t max_nanoseconds = 0;  ///< begin a new file when this one is so old; 0: no limit
     std::uint32_t keep = 0;            ///< files on disk at most; 0: all
     Writer::Options writer = {};

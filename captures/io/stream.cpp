@@ -75,12 +75,12 @@ class Decompressor : public Stream {
   }
   void broken(const char* format, const std::string& why) {
     trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is broken near byte " +
-                                              std::to_string(consumed_) + " of the compressed file: " + why};
+                                                std::to_string(consumed_) + " of the compressed file: " + why};
   }
   void cut(const char* format) {
     if (!trouble_)
       trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is cut at byte " +
-                                                std::to_string(consumed_) + " of the compressed file"};
+                                                  std::to_string(consumed_) + " of the compressed file"};
   }
 
  private:

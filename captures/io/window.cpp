@@ -149,8 +149,8 @@ class MappedWindow final : public Window {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) >= size_) return std::nullopt;
     return Stream::ReadError{CaptureError::Kind::changed, "the file was cut from " + std::to_string(size_) + " to " +
-                                                            std::to_string(status.st_size) +
-                                                            " bytes while it was read"};
+                                                              std::to_string(status.st_size) +
+                                                              " bytes while it was read"};
   }
 
   [[nodiscard]] bool grown() const override {

@@ -37,7 +37,7 @@ struct Writer::State {
   std::uint64_t records = 0;
   std::vector<LinkType> interfaces;
   std::uint32_t max_bytes = default_snap_length;  // of a record in a pcap file: what readers take
-  bool header_written = false;                      // pcap's waits for the link type
+  bool header_written = false;                    // pcap's waits for the link type
   bool closed = false;
   std::optional<CaptureError> error;
 

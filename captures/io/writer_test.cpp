@@ -15,7 +15,8 @@ using namespace testing_support;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Record record_of(const ByteVector& bytes, std::int64_t time, std::uint32_t interface = 0, std::uint32_t wire_length = 0) {
+Record record_of(const ByteVector& bytes, std::int64_t time, std::uint32_t interface = 0,
+                 std::uint32_t wire_length = 0) {
   Record record;
   record.bytes = bytes;
   record.time = time;

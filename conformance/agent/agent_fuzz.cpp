@@ -1,13 +1,13 @@
-/// The protocol of the agent under libFuzzer, over the fake verbs library for libibverbs: bytes as they come, cut at any place.
-/// The first byte says how they are cut, and which call of verbs fails. At the end no object may be left.
+/// The protocol of the agent under libFuzzer, over the fake verbs library for libibverbs: bytes as they come, cut at
+/// any place. The first byte says how they are cut, and which call of verbs fails. At the end no object may be left.
 
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "conformance/agent/conversation.hpp"
-#include "conformance/agent/fake_verbs/rdmacm.hpp"
 #include "conformance/agent/fake_verbs/fake_verbs.hpp"
+#include "conformance/agent/fake_verbs/rdmacm.hpp"
 
 using namespace rdmawire::agent;
 

@@ -97,7 +97,7 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
   }
   if (qp != nullptr && into.sges.size() > qp->granted.max_send_sge) {
     request.report_error("sges", EINVAL,
-                     fmt::format("are {}; the queue pair takes {}", into.sges.size(), qp->granted.max_send_sge));
+                         fmt::format("are {}; the queue pair takes {}", into.sges.size(), qp->granted.max_send_sge));
   }
   wr.sg_list = into.sges.data();
   wr.num_sge = static_cast<int>(into.sges.size());

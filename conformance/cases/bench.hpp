@@ -26,7 +26,7 @@ enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 struct ConnectOptions {
   Transport transport = Transport::rc;
   std::uint32_t mtu = 1024;
-  std::uint32_t receives = 0;           ///< receive requests that are posted
+  std::uint32_t receives = 0;          ///< receive requests that are posted
   std::uint32_t receive_bytes = 1024;  ///< each of them holds
   std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};

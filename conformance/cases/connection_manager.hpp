@@ -28,7 +28,8 @@ class TesterCm {
   /// The device waits for the tester's REQ.
   [[nodiscard]] peer::Listener device_listens();
   [[nodiscard]] peer::CmConnection requested(const peer::Listener& listener) { return bench_.requested(listener); }
-  peer::CmEvent expect_event(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0) {
+  peer::CmEvent expect_event(const peer::CmConnection& connection, const std::string& type,
+                             std::int64_t within_ns = 0) {
     return bench_.expect_event(connection, type, within_ns);
   }
 

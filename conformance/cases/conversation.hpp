@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "conformance/cases/case_recorder.hpp"
 #include "conformance/cases/expectation.hpp"
 #include "conformance/cases/queue_pair.hpp"
-#include "conformance/cases/case_recorder.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::conformance {

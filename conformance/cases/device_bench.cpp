@@ -114,7 +114,7 @@ peer::CmConnection DeviceBench::requested(const peer::Listener& listener) {
 }
 
 peer::CmEvent DeviceBench::expect_event(const peer::CmConnection& connection, const std::string& type,
-                                   std::int64_t within_ns) {
+                                        std::int64_t within_ns) {
   for (;;) {
     peer::CmEvent event = wait_for(type, within_ns ? within_ns : story_.patience().answer,
                                    [&] { return connection.next_event(std::chrono::milliseconds(0)); });

@@ -11,8 +11,8 @@
 #include <random>
 #include <string>
 
-#include "conformance/cases/device_under_test.hpp"
 #include "conformance/cases/case_recorder.hpp"
+#include "conformance/cases/device_under_test.hpp"
 #include "replay/peer/connection_manager.hpp"
 
 namespace rdmawire::conformance {

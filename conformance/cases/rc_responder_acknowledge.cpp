@@ -83,7 +83,8 @@ void msn_of_a_long_write(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   bench >> qp.write_first(psn(+0), qp.at(0, 1024, pattern_bytes(256))).without_ack_request();
   bench >> qp.write_middle(psn(+1), pattern_bytes(256)).without_ack_request();
-  bench >> qp.write_middle(psn(+2), pattern_bytes(256)).without_ack_request() >> qp.write_last(psn(+3), pattern_bytes(256));
+  bench >> qp.write_middle(psn(+2), pattern_bytes(256)).without_ack_request() >>
+      qp.write_last(psn(+3), pattern_bytes(256));
   bench << acknowledged(psn(+3)).msn(1);
   bench >> qp.write_only(psn(+4), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+4)).msn(2);

@@ -10,13 +10,14 @@ constexpr std::uint32_t mtu = 256;
 // A First or Middle is of the path MTU, no word less or more.
 void first_of(Bench& bench, std::uint32_t length, bool write) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >>
-      (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, pattern_bytes(length))) : qp.send_first(psn(+0), pattern_bytes(length)));
+  bench >> (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, pattern_bytes(length)))
+                  : qp.send_first(psn(+0), pattern_bytes(length)));
   qp.refuses(nak_invalid_request(psn(+0)));
 }
 void middle_of(Bench& bench, std::uint32_t length, bool write) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >> (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, pattern_bytes(mtu))) : qp.send_first(psn(+0), pattern_bytes(mtu)));
+  bench >> (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, pattern_bytes(mtu)))
+                  : qp.send_first(psn(+0), pattern_bytes(mtu)));
   bench << ack(psn(+0));
   bench >> (write ? qp.write_middle(psn(+1), pattern_bytes(length)) : qp.send_middle(psn(+1), pattern_bytes(length)));
   qp.refuses(nak_invalid_request(psn(+1)));

@@ -48,7 +48,8 @@ void a_last_is_lost(Bench& bench) {
 }
 void a_write_loses_its_middle(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 1});
-  bench >> qp.write_first(psn(+0), qp.at(0, 768, pattern_bytes(256, 0x20))) >> qp.write_last(psn(+2), pattern_bytes(256, 0x20));
+  bench >> qp.write_first(psn(+0), qp.at(0, 768, pattern_bytes(256, 0x20))) >>
+      qp.write_last(psn(+2), pattern_bytes(256, 0x20));
   bench << silence();
   qp.holds(512, std::string(256, '\0'));
   receives(bench, qp, psn(+3), 0);

@@ -131,9 +131,9 @@ std::string coverage_page() {
       const std::string unit = one.unit ? fmt::format("unit check {} ({})", one.unit->test, one.unit->file) : "";
       fmt::format_to(to, "| {}{}`{}` | {} | {} | {} | {} | {}{}{} | {} |\n", rule.alias, rule.alias.empty() ? "" : " ",
                      rule.id, to_string(rule.level), to_string(rule.mode), table_cell(clauses_of(rule)),
-                     !one.monitor                                                                    ? ""
+                     !one.monitor                                                                ? ""
                      : only_positive(RuleId::at(static_cast<std::size_t>(&rule - rules.data()))) ? "kept"
-                                                                                                     : "yes",
+                                                                                                 : "yes",
                      one.cases.empty() ? unit : fmt::to_string(one.cases.size()), table_cell(names),
                      one.cases.empty() || unit.empty() ? "" : "; " + unit, fmt::join(one.faults, ", "));
     }

@@ -1,9 +1,9 @@
 #include "conformance/coverage/seeded_fault.hpp"
 
-#include "conformance/device/roce/fault_notes.hpp"
-#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/device/iwarp/fault_notes.hpp"
 #include "conformance/device/iwarp/fault_table.hpp"
+#include "conformance/device/roce/fault_notes.hpp"
+#include "conformance/device/roce/fault_table.hpp"
 
 namespace rdmawire::conformance {
 

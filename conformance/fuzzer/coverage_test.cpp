@@ -7,8 +7,8 @@
 #include <fstream>
 #include <thread>
 
-#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/device/iwarp/fault_table.hpp"
+#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
 #include "conformance/fuzzer/monitor_view.hpp"
 #include "conformance/fuzzer/report.hpp"

@@ -10,12 +10,12 @@
 
 #include "conformance/device/roce/device.hpp"
 #include "conformance/fuzzer/connections.hpp"
+#include "conformance/fuzzer/fixture_memory.hpp"
 #include "conformance/fuzzer/frames.hpp"
 #include "conformance/fuzzer/known_objects.hpp"
 #include "conformance/fuzzer/layout.hpp"
 #include "conformance/fuzzer/outcome.hpp"
 #include "conformance/fuzzer/script.hpp"
-#include "conformance/fuzzer/fixture_memory.hpp"
 
 namespace rdmawire::fuzzer {
 

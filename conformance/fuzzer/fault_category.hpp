@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/device/iwarp/fault_table.hpp"
+#include "conformance/device/roce/fault_table.hpp"
 
 namespace rdmawire::fuzzer {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <memory>
 
-#include "conformance/fuzzer/iwarp_step_generator.hpp"
 #include "conformance/fuzzer/iwarp_device_fixture.hpp"
+#include "conformance/fuzzer/iwarp_step_generator.hpp"
 #include "conformance/fuzzer/reference_model.hpp"
 #include "conformance/fuzzer/stream_frames.hpp"
 #include "conformance/fuzzer/target.hpp"

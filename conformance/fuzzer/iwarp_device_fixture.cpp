@@ -78,7 +78,8 @@ machines::MpaSettings settings_of(const Step& step, std::int64_t service) {
 
 }  // namespace
 
-IwarpDeviceFixture::IwarpDeviceFixture(std::uint64_t seed, const endpoint::Faults& faults, std::optional<std::int64_t> settings)
+IwarpDeviceFixture::IwarpDeviceFixture(std::uint64_t seed, const endpoint::Faults& faults,
+                                       std::optional<std::int64_t> settings)
     : rnic_({.seed = seed}), settings_(settings) {
   if (faults.any())
     for (std::size_t i = 0; i < endpoint::fault_count; ++i)
@@ -135,7 +136,8 @@ void IwarpDeviceFixture::receive(std::int64_t at, std::int64_t bytes, Outcome& o
   tell(outcome, endpoint->post_receive(std::move(request)));
 }
 
-void IwarpDeviceFixture::connect(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome) {
+void IwarpDeviceFixture::connect(const Step& step, std::span<const std::vector<std::uint8_t>> segments,
+                                 Outcome& outcome) {
   const auto at = static_cast<std::size_t>(step.at);
   if (endpoints_[at]) {
     endpoints_[at]->lost(now_);
@@ -232,7 +234,8 @@ void IwarpDeviceFixture::drain(Outcome& outcome) {
   }
 }
 
-void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome) {
+void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<std::uint8_t>> segments,
+                                 Outcome& outcome) {
   outcome.clear();
   streams_.clear();
   const auto at = static_cast<std::size_t>(step.at);

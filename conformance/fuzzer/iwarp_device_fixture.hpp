@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "conformance/device/iwarp/endpoint.hpp"
+#include "conformance/fuzzer/fixture_memory.hpp"
 #include "conformance/fuzzer/known_objects.hpp"
 #include "conformance/fuzzer/layout.hpp"
 #include "conformance/fuzzer/outcome.hpp"
 #include "conformance/fuzzer/stream_tester.hpp"
-#include "conformance/fuzzer/fixture_memory.hpp"
 
 namespace rdmawire::fuzzer {
 
@@ -20,7 +20,7 @@ class IwarpDeviceFixture {
  public:
   /// `settings`: stream_settings that all streams have, whatever steps say; nothing: as the steps say.
   explicit IwarpDeviceFixture(std::uint64_t seed, const endpoint::Faults& faults = {},
-                      std::optional<std::int64_t> settings = std::nullopt);
+                              std::optional<std::int64_t> settings = std::nullopt);
   IwarpDeviceFixture(const IwarpDeviceFixture&) = delete;
   IwarpDeviceFixture& operator=(const IwarpDeviceFixture&) = delete;
 

@@ -385,8 +385,8 @@ void IwarpStepGenerator::lie(Step& step) {
   const bool names_memory = op.tagged || operation_of(step) == RdmapOperation::read_request ||
                             operation_of(step) == RdmapOperation::atomic_request;
   const std::int64_t bytes = operation_of(step) == RdmapOperation::read_request ? step.length
-                              : op.tagged                                        ? step.payload
-                                                                                 : 8;
+                             : op.tagged                                        ? step.payload
+                                                                                : 8;
   switch (chance_.below(14)) {
     case 0:
     case 1:

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <deque>
 
-#include "conformance/fuzzer/rng.hpp"
 #include "conformance/fuzzer/iwarp_device_fixture.hpp"
+#include "conformance/fuzzer/rng.hpp"
 #include "conformance/fuzzer/script.hpp"
 #include "conformance/fuzzer/stream_tester.hpp"
 

@@ -39,7 +39,8 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
   return {ids.begin(), ids.end()};
 }
 
-std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::deque<Script>& quiet, const Target& target) {
+std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::deque<Script>& quiet,
+                                             const Target& target) {
   const Oracle oracle = finding.alarm.oracle;
   if (!finding.reproduced || oracle == Oracle::gone || oracle == Oracle::kernel || oracle == Oracle::custom) return {};
   const bool exact = target.tolerance().exact;

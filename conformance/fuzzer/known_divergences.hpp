@@ -19,6 +19,7 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames);
 /// shortest script ends in the same alarm, with the same frames where both are the same program; so does the script as
 /// it was found, and not sooner; and nothing is wrong in `quiet`, scripts in which nothing was wrong with the device.
 /// Empty: there is none, or the finding's oracle is not about that.
-std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::deque<Script>& quiet, const Target& target);
+std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::deque<Script>& quiet,
+                                             const Target& target);
 
 }  // namespace rdmawire::fuzzer

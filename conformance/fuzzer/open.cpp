@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/device/iwarp/fault_table.hpp"
+#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
 
 namespace rdmawire::fuzzer {

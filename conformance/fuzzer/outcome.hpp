@@ -13,9 +13,8 @@ namespace rdmawire::fuzzer {
 
 /// What came of one step.
 struct Outcome {
-  std::vector<std::vector<std::uint8_t>>
-      frames;                ///< that the device sent, in order; of iWARP: its TCP segments' bytes
-  std::vector<int> results;  ///< of verbs: 0, or the error's number
+  std::vector<std::vector<std::uint8_t>> frames;  ///< that the device sent, in order; of iWARP: its TCP segments' bytes
+  std::vector<int> results;                       ///< of verbs: 0, or the error's number
   std::vector<device::Completion> completions;
   std::vector<device::AsyncEvent> events;
   std::vector<std::string> told;  ///< what became of connections: events of the CM; of iWARP of streams

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "conformance/fuzzer/rng.hpp"
 #include "conformance/fuzzer/oracle.hpp"
 #include "conformance/fuzzer/outcome.hpp"
+#include "conformance/fuzzer/rng.hpp"
 #include "conformance/fuzzer/script.hpp"
 
 namespace rdmawire::fuzzer {

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "conformance/fuzzer/frames.hpp"
-#include "conformance/fuzzer/requests.hpp"
-#include "conformance/fuzzer/reference_model.hpp"
-#include "conformance/fuzzer/step_generator.hpp"
 #include "conformance/fuzzer/device_fixture.hpp"
+#include "conformance/fuzzer/frames.hpp"
+#include "conformance/fuzzer/reference_model.hpp"
+#include "conformance/fuzzer/requests.hpp"
+#include "conformance/fuzzer/step_generator.hpp"
 
 namespace rdmawire::fuzzer {
 

@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "conformance/fuzzer/rng.hpp"
-#include "conformance/fuzzer/frames.hpp"
-#include "conformance/fuzzer/script.hpp"
 #include "conformance/fuzzer/device_fixture.hpp"
+#include "conformance/fuzzer/frames.hpp"
+#include "conformance/fuzzer/rng.hpp"
+#include "conformance/fuzzer/script.hpp"
 
 namespace rdmawire::fuzzer {
 

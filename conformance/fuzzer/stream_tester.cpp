@@ -133,57 +133,56 @@ ByteVector StreamTester::ulpdu(const Step& step, const KnownObjects& objects, co
   bytes.reserve(128 + static_cast<std::size_t>(step.payload));
   append(bytes,
          Value<Ddp>().set<"tagged">(tagged).set<"last">(!has(segment_flags::more)).set<"dv">(bases.version).bytes());
-  append(bytes,
-         Value<Rdmap>().set<"rv">(bases.version).set<"opcode">(static_cast<unsigned>(step.opcode & 15)).bytes());
+  append(bytes, Value<Rdmap>().set<"rv">(bases.version).set<"opcode">(static_cast<unsigned>(step.opcode & 15)).bytes());
   const Request none{}, &oldest = requests_.empty() ? none : requests_.front();
   if (tagged) {
     const bool response = operation == RdmapOperation::read_response;
     append(bytes, Value<DdpTagged>()
-                       .set<"stag">(response ? oldest.stag ^ (has(segment_flags::other_stag) ? 0x100U : 0U) : stag)
-                       .set<"to">(response ? oldest.to + oldest.received + static_cast<std::uint64_t>(step.offset) : to)
-                       .bytes());
+                      .set<"stag">(response ? oldest.stag ^ (has(segment_flags::other_stag) ? 0x100U : 0U) : stag)
+                      .set<"to">(response ? oldest.to + oldest.received + static_cast<std::uint64_t>(step.offset) : to)
+                      .bytes());
   } else {
     append(bytes, Value<DdpUntagged>()
-                       .set<"invalidate_stag">(op.invalidate ? stag : 0)
-                       .set<"qn">(queue)
-                       .set<"msn">(bases.msn[queue & 3] + low(step.msn))
-                       .set<"mo">(bases.mo[queue & 3] + low(step.mo))
-                       .bytes());
+                      .set<"invalidate_stag">(op.invalidate ? stag : 0)
+                      .set<"qn">(queue)
+                      .set<"msn">(bases.msn[queue & 3] + low(step.msn))
+                      .set<"mo">(bases.mo[queue & 3] + low(step.mo))
+                      .bytes());
   }
   switch (operation) {
     case RdmapOperation::read_request:
       append(bytes, Value<RdmapReadRequest>()
-                         .set<"sink_stag">(sink_stag)
-                         .set<"sink_to">(sink_to)
-                         .set<"size">(low(step.length))
-                         .set<"src_stag">(stag)
-                         .set<"src_to">(to)
-                         .bytes());
+                        .set<"sink_stag">(sink_stag)
+                        .set<"sink_to">(sink_to)
+                        .set<"size">(low(step.length))
+                        .set<"src_stag">(stag)
+                        .set<"src_to">(to)
+                        .bytes());
       break;
     case RdmapOperation::atomic_request:
       append(bytes, Value<RdmapAtomicRequest>()
-                         .set<"operation">(low(step.number) & 15U)
-                         .set<"request_id">(0x77 + bases.msn[1])
-                         .set<"stag">(stag)
-                         .set<"to">(to)
-                         .set<"add_swap_data">(static_cast<std::uint64_t>(step.value))
-                         .set<"add_swap_mask">(static_cast<std::uint64_t>(step.mask))
-                         .set<"compare_data">(static_cast<std::uint64_t>(step.compare))
-                         .set<"compare_mask">(static_cast<std::uint64_t>(step.compare_mask))
-                         .bytes());
+                        .set<"operation">(low(step.number) & 15U)
+                        .set<"request_id">(0x77 + bases.msn[1])
+                        .set<"stag">(stag)
+                        .set<"to">(to)
+                        .set<"add_swap_data">(static_cast<std::uint64_t>(step.value))
+                        .set<"add_swap_mask">(static_cast<std::uint64_t>(step.mask))
+                        .set<"compare_data">(static_cast<std::uint64_t>(step.compare))
+                        .set<"compare_mask">(static_cast<std::uint64_t>(step.compare_mask))
+                        .bytes());
       break;
     case RdmapOperation::atomic_response:
       append(bytes, Value<RdmapAtomicResponse>()
-                         .set<"request_id">(oldest.id ^ (has(segment_flags::other_id) ? 1U : 0U))
-                         .set<"original">(static_cast<std::uint64_t>(step.value))
-                         .bytes());
+                        .set<"request_id">(oldest.id ^ (has(segment_flags::other_id) ? 1U : 0U))
+                        .set<"original">(static_cast<std::uint64_t>(step.value))
+                        .bytes());
       break;
     case RdmapOperation::terminate:
       append(bytes, Value<Terminate>()
-                         .set<"layer">(low(step.value) >> 12 & 15U)
-                         .set<"etype">(low(step.value) >> 8 & 15U)
-                         .set<"error_code">(low(step.value) & 255U)
-                         .bytes());
+                        .set<"layer">(low(step.value) >> 12 & 15U)
+                        .set<"etype">(low(step.value) >> 8 & 15U)
+                        .set<"error_code">(low(step.value) & 255U)
+                        .bytes());
       break;
     case RdmapOperation::immediate_data:
     case RdmapOperation::immediate_data_se:
@@ -257,8 +256,7 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
       changed = true;
     }
     if (changed && bases.crc) store_be(said.data() + crc_at, 4, compute_mpa_crc(Bytes(said).first(crc_at)));
-    if (!unchanged.empty())
-      std::copy_n(unchanged.end() - mpa::crc_bytes, mpa::crc_bytes, said.end() - mpa::crc_bytes);
+    if (!unchanged.empty()) std::copy_n(unchanged.end() - mpa::crc_bytes, mpa::crc_bytes, said.end() - mpa::crc_bytes);
     if (const Mutation* bad = find(step, Kind::bad_crc))
       store_be(said.data() + crc_at, 4, load_be<4>(said.data() + crc_at) ^ (bad->value == 0 ? 1 : low(bad->value)));
     before_ = std::move(content);
@@ -335,8 +333,7 @@ void StreamTester::heard_ulpdu(Bytes ulpdu) {
   const auto operation = machines::operation_of(segment->control);
   if (operation == RdmapOperation::read_request && payload.size() >= RdmapReadRequest::size) {
     const View<RdmapReadRequest> asked(payload.data());
-    requests_.push_back(
-        {.stag = asked.get<"sink_stag">(), .to = asked.get<"sink_to">(), .bytes = asked.get<"size">()});
+    requests_.push_back({.stag = asked.get<"sink_stag">(), .to = asked.get<"sink_to">(), .bytes = asked.get<"size">()});
   } else if (operation == RdmapOperation::atomic_request && payload.size() >= RdmapAtomicRequest::size) {
     requests_.push_back({.atomic = true, .id = View<RdmapAtomicRequest>(payload.data()).get<"request_id">()});
   }

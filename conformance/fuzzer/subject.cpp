@@ -2,8 +2,8 @@
 
 #include "conformance/fuzzer/subject.hpp"
 
-#include "conformance/fuzzer/iwarp_device_fixture.hpp"
 #include "conformance/fuzzer/device_fixture.hpp"
+#include "conformance/fuzzer/iwarp_device_fixture.hpp"
 
 #ifdef RDMAWIRE_TRACED_COPY
 #include "conformance/fuzzer/trace.hpp"

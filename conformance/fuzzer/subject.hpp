@@ -1,15 +1,15 @@
 #pragma once
-/// The devices of World and IwarpDeviceFixture that are fuzzed, from one of two copies of their code: the one that everybody
-/// uses, and one that reports which edges of its code it runs through (cmake/traced.cmake). The shadow beside them is
-/// of the first, so that what it runs is not counted.
+/// The devices of World and IwarpDeviceFixture that are fuzzed, from one of two copies of their code: the one that
+/// everybody uses, and one that reports which edges of its code it runs through (cmake/traced.cmake). The shadow beside
+/// them is of the first, so that what it runs is not counted.
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "conformance/device/iwarp/faults.hpp"
 #include "conformance/device/roce/faults.hpp"
 #include "conformance/device/roce/port.hpp"
-#include "conformance/device/iwarp/faults.hpp"
 #include "conformance/fuzzer/edge_map.hpp"
 #include "conformance/fuzzer/known_objects.hpp"
 #include "conformance/fuzzer/outcome.hpp"

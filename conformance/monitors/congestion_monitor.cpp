@@ -26,14 +26,14 @@ void CongestionMonitor::packet(const MonitoredPacket& watch, std::array<Congesti
     return;
   }
   watch.holds("congestion.notification-point.cnp.answers-mark");
-  watch.say(
-      "congestion.notification-point.pacing.interval",
-      RuleResult::of(notifications_ <= marks.marked_).unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream),
-      watch.from, [&] {
-        return Statement{fmt::format("at most {} CNPs, one a marked packet", marks.marked_),
-                         fmt::format("{} CNPs", notifications_),
-                         {marks.marked_frame_}};
-      });
+  watch.say("congestion.notification-point.pacing.interval",
+            RuleResult::of(notifications_ <= marks.marked_)
+                .unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream),
+            watch.from, [&] {
+              return Statement{fmt::format("at most {} CNPs, one a marked packet", marks.marked_),
+                               fmt::format("{} CNPs", notifications_),
+                               {marks.marked_frame_}};
+            });
   constexpr std::uint16_t base = 0x7fff;  // membership may differ
   watch.say("congestion.notification-point.cnp.format", RuleResult::of(((t.pkey ^ marks.marked_pkey_) & base) == 0),
             watch.from, [&] {

@@ -52,7 +52,8 @@ bool ConnectionMonitor::is_copy(Side from, const TransportPacket& t) const {
   return false;
 }
 
-void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy) {
+void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement,
+                             bool copy) {
   SequenceEntry& rung = rungs_[noted_ % kept];
   rung = {t.frame,       t.time,        relative_psn(from, t, agreement),
           t.payload,     t.msn.value(), t.op->value,
@@ -74,8 +75,9 @@ void ConnectionMonitor::draw(Violation* violation) {
   drawings_.push_back({violation, drawn_behind});
 }
 
-void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
-                               const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool alternate_path) {
+void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection,
+                               Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement,
+                               bool alternate_path) {
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
@@ -83,11 +85,12 @@ void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust
   const bool copy = !trust.covers(connection.at(from).address) && is_copy(from, t);
   judged_ = {trust.judges(connection.at(Side::a).address), trust.judges(connection.at(Side::b).address)};
   judge.hear({judged_, from, t.is_response()});
-  MonitoredPacket watch{judge, connection,
-              t,     agreement,
-              *this, from,
-              sure,  {trust.covers(connection.at(Side::a).address), trust.covers(connection.at(Side::b).address)},
-              copy,  trust.everywhere};
+  MonitoredPacket watch{
+      judge, connection,
+      t,     agreement,
+      *this, from,
+      sure,  {trust.covers(connection.at(Side::a).address), trust.covers(connection.at(Side::b).address)},
+      copy,  trust.everywhere};
   note(from, t, agreement, copy);
   for (Violation* violation : judge.of_frame(t.frame)) {
     violation->place.connection = connection.id;
@@ -136,13 +139,14 @@ void ConnectionMonitor::judge_migration(const MonitoredPacket& watch, bool alter
   if (before == t.migrated) return;
   before = t.migrated;
   const bool seen = watch.agreement && watch.agreement->by != tracking::JoinedBy::text;
-  watch.say("bth.sender.migration.state-constant",
-            RuleResult::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_internal),
-            watch.from, [&] {
-              return Statement{"MigReq 1: no alternate path was loaded, so the queue pair counts as migrated",
-                               fmt::format("MigReq 0 in {}", t.op->name),
-                               {watch.agreement ? watch.agreement->request_frame : 0}};
-            });
+  watch.say(
+      "bth.sender.migration.state-constant",
+      RuleResult::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_internal),
+      watch.from, [&] {
+        return Statement{"MigReq 1: no alternate path was loaded, so the queue pair counts as migrated",
+                         fmt::format("MigReq 0 in {}", t.op->name),
+                         {watch.agreement ? watch.agreement->request_frame : 0}};
+      });
 }
 
 // Whether the device has congestion management only it knows: then the field may say so. Told once, and when it
@@ -157,7 +161,8 @@ void ConnectionMonitor::judge_ecn(const MonitoredPacket& watch) {
     marked = ecn == congestion_experienced;
     // A switch between the sender and the capture may have marked it.
     watch.say("roce.sender.ip.ecn-never-marked",
-              RuleResult::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::modified_in_transit), watch.from, [&] {
+              RuleResult::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::modified_in_transit), watch.from,
+              [&] {
                 return Statement{"an ECN field of 00, 01 or 10", "11, congestion experienced", {}};
               });
   }
@@ -195,8 +200,8 @@ void ConnectionMonitor::judge_life(const MonitoredPacket& watch) {
   const bool notification = t.op->operation == Operation::congestion_notification;
   if (failed_[side].frame != 0 && !notification) {
     const bool sure = t.time - failed_[side].time >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say("qp.sender.state.quiet-after-error", RuleResult::violated().unless(!sure, Reason::order_unknown), watch.from,
-              [&] {
+    watch.say("qp.sender.state.quiet-after-error", RuleResult::violated().unless(!sure, Reason::order_unknown),
+              watch.from, [&] {
                 return Statement{fmt::format("silence after the NAK of frame {}, which puts the queue pair into the "
                                              "error state",
                                              failed_[side].frame),
@@ -213,7 +218,8 @@ void ConnectionMonitor::judge_life(const MonitoredPacket& watch) {
   } else if (refused_[side].frame != 0 && !t.is_response() && !notification) {
     // The requester's queue pair fails when the NAK arrives.
     watch.say("qp.sender.state.quiet-after-error",
-              RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream), watch.from, [&] {
+              RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream), watch.from,
+              [&] {
                 return Statement{fmt::format("no request after the NAK of frame {}", refused_[side].frame),
                                  std::string(t.op->name),
                                  {refused_[side].frame}};

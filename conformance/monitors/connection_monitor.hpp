@@ -57,7 +57,7 @@ struct MonitoredPacket {
   const TransportPacket& t;
   const tracking::NegotiatedParameters* agreement;
   ConnectionMonitor& monitor;
-  Side from;       ///< its sender
+  Side from;      ///< its sender
   bool joined;    ///< both directions are known to belong together, certainly enough to blame somebody for it
   bool whole[2];  ///< by end: everything that it sent and received is seen
   bool copy;      ///< the packet was captured before
@@ -84,8 +84,8 @@ struct MonitoredPacket {
 
 class ConnectionMonitor {
  public:
-  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from, const TransportPacket& t,
-              const tracking::NegotiatedParameters* agreement, bool alternate_path);
+  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
+              const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool alternate_path);
   /// The CM's DREP, or whatever ended it; `by`: who sent the DREQ.
   void closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, Side by);
   /// The other half, which had been followed by itself: its end a is this one's b.

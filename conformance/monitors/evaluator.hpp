@@ -36,7 +36,7 @@ struct SequenceEntry {
 /// Which packet is judged.
 struct Place {
   std::uint64_t connection = 0;  ///< Connection::id; 0: known later by `flow`, or there is none
-  Side end = Side::a;              ///< the end that is judged
+  Side end = Side::a;            ///< the end that is judged
   bool by_flow = false;          ///< what is told as one: of this flow, whatever connection it turns out to be
   tracking::FlowKey flow;        ///< of the judged packet; set where `by_flow` is
   std::uint64_t frame = 0;
@@ -85,7 +85,7 @@ class RuleSet {
 /// Whose packet is being judged, and who of its connection is to be judged at all.
 struct EvaluatedPacket {
   std::array<bool, 2> judged{true, true};  ///< by end
-  Side from = Side::a;                       ///< the packet's sender
+  Side from = Side::a;                     ///< the packet's sender
   bool response = false;
 
   /// Whether the rule's subject is judged: of responders the end that answers, or is asked; of requesters the other

@@ -22,7 +22,9 @@ TEST(Evaluator, CountsEveryVerdict) {
   judge.judge(rule, RuleResult::holds());
   judge.judge(rule, RuleResult::open(Reason::cut));
   judge.judge(rule, RuleResult::open(Reason::cut));
-  judge.judge(rule, RuleResult::violated(), Place{7, Side::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
+  judge.judge(rule, RuleResult::violated(), Place{7, Side::b, false, {}, 12, 0, 0}, [] {
+    return Statement{"x", "y", {}};
+  });
   const ResultCounters& tally = judge.tallies()[rule.index()];
   EXPECT_EQ(tally.holds, 1U);
   EXPECT_EQ(tally.violated, 1U);
@@ -104,8 +106,8 @@ TEST(Monitored, SaysWhichRulesNoCaptureCanShowBroken) {
   const auto all = matches_of(text, an_id);
   auto harmless = matches_of(text, R"re(\bholds\()re" + an_id + R"re(\))re");
   harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*RuleResult::holds\(\)\))re"));
-  harmless.merge(
-      matches_of(text, R"re(\b(?:judge|rule)\()re" + an_id + R"re(,[^;]*\? RuleResult::holds\(\) : RuleResult::open\()re"));
+  harmless.merge(matches_of(
+      text, R"re(\b(?:judge|rule)\()re" + an_id + R"re(,[^;]*\? RuleResult::holds\(\) : RuleResult::open\()re"));
   harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*RuleResult::open\()re"));
   std::set<std::string> found, listed;
   for (const std::string& id : harmless)

@@ -22,7 +22,8 @@ class HeaderMonitor {
   static constexpr std::uint32_t explained = 1U << 14;
 
   struct HeaderPacketContext;
-  void judge_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length, std::uint32_t counted_from);
+  void judge_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length,
+                   std::uint32_t counted_from);
   void judge_ipv4(const HeaderPacketContext& here);
   void judge_ipv6(const HeaderPacketContext& here);
   void judge_udp(const HeaderPacketContext& here);

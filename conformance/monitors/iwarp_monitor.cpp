@@ -58,7 +58,8 @@ void IwarpMonitor::gap(IwarpHalf& mine, IwarpHalf& peer) {
 
 void IwarpMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
                           const tracking::Packet& packet) {
-  judge.hear({{trust.judges(connection.at(Side::a).address), trust.judges(connection.at(Side::b).address)}, from, false});
+  judge.hear(
+      {{trust.judges(connection.at(Side::a).address), trust.judges(connection.at(Side::b).address)}, from, false});
   everywhere_ = trust.everywhere;
   IwarpHalf &mine = half(from), &peer = half(tracking::other(from));
   const tracking::TcpSegment& tcp = packet.tcp;

@@ -105,7 +105,8 @@ struct IwarpHalf {
 class IwarpMonitor {
  public:
   /// A packet, with the PDUs that end in it.
-  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from, const tracking::Packet& packet);
+  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
+              const tracking::Packet& packet);
   /// Monitors::states_of, appended.
   void states(std::vector<std::uint64_t>& states) const;
   /// Nothing more will come.

@@ -13,9 +13,9 @@
 namespace rdmawire::conformance {
 namespace {
 
+using testing::ByteVector;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::ByteVector;
 using testing::Streamed;
 
 void number(ByteVector& to, std::uint64_t value, unsigned bytes) {
@@ -41,16 +41,17 @@ struct Control {
   std::uint8_t ddp = 0x01, rdmap = 0x40;  ///< DV 1, RV 1
 };
 ByteVector untagged(std::uint8_t opcode, std::uint32_t queue, std::uint32_t msn, std::uint32_t mo,
-                const ByteVector& payload = {}, Control control = {}, std::uint32_t invalidate = 0) {
+                    const ByteVector& payload = {}, Control control = {}, std::uint32_t invalidate = 0) {
   ByteVector segment{static_cast<std::uint8_t>(control.ddp | (control.last ? 0x40 : 0)),
-                 static_cast<std::uint8_t>(control.rdmap | opcode)};
+                     static_cast<std::uint8_t>(control.rdmap | opcode)};
   for (const std::uint32_t word : {invalidate, queue, msn, mo}) number(segment, word, 4);
   segment.insert(segment.end(), payload.begin(), payload.end());
   return segment;
 }
-ByteVector tagged(std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const ByteVector& payload, Control control = {}) {
+ByteVector tagged(std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const ByteVector& payload,
+                  Control control = {}) {
   ByteVector segment{static_cast<std::uint8_t>(0x80 | control.ddp | (control.last ? 0x40 : 0)),
-                 static_cast<std::uint8_t>(control.rdmap | opcode)};
+                     static_cast<std::uint8_t>(control.rdmap | opcode)};
   number(segment, stag, 4);
   number(segment, to, 8);
   segment.insert(segment.end(), payload.begin(), payload.end());

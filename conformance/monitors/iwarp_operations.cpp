@@ -15,8 +15,8 @@ void IwarpMonitor::judge_version(const IwarpPacketContext& here, const Segment& 
   const bool frames = mine.setup && peer.setup;
   const bool rdmac = (mine.setup && mine.setup->frame.revision == 0) || (peer.setup && peer.setup->frame.revision == 0);
   const auto tell = [&] { return Statement{"RDMAP version 1", fmt::format("version {}", version), {}}; };
-  const RuleResult ruling =
-      RuleResult::of(version == 1 || (version == 0 && rdmac)).unless(version == 0 && !frames, Reason::negotiation_not_seen);
+  const RuleResult ruling = RuleResult::of(version == 1 || (version == 0 && rdmac))
+                                .unless(version == 0 && !frames, Reason::negotiation_not_seen);
   const bool extension = s.opcode->known && machines::is_extension(s.operation);
   if (!extension) {
     mine.old_rdmap |= version != 1;
@@ -24,8 +24,8 @@ void IwarpMonitor::judge_version(const IwarpPacketContext& here, const Segment& 
     return;
   }
   if (version != 1 && mine.old_rdmap) return;  // as all that it sends
-  here.say("rdmap.endpoint.extension.version", s.ddp.invalidate_stag == 0 || s.ddp.tagged ? ruling : RuleResult::violated(),
-           [&] {
+  here.say("rdmap.endpoint.extension.version",
+           s.ddp.invalidate_stag == 0 || s.ddp.tagged ? ruling : RuleResult::violated(), [&] {
              return Statement{"RDMAP version 1 and an Invalidate STag of 0",
                               fmt::format("version {}, {:#x}", version, s.ddp.invalidate_stag),
                               {}};
@@ -127,8 +127,9 @@ void IwarpMonitor::judge_depth(const IwarpPacketContext& here) {
   if (agreed) most = mine.setup->answers ? mine.setup->frame.data.ord : peer.setup->frame.data.ird;
   const bool known = agreed && most != mpa::no_negotiation;
   const RuleResult ruling =
-      known ? RuleResult::of(outstanding <= most).unless(unseen_before(here.place.end, here.packet), Reason::capture_lost)
-            : RuleResult::open(Reason::negotiation_not_seen);
+      known
+          ? RuleResult::of(outstanding <= most).unless(unseen_before(here.place.end, here.packet), Reason::capture_lost)
+          : RuleResult::open(Reason::negotiation_not_seen);
   const auto tell = [&] {
     return Statement{fmt::format("at most {} requests without their responses", most),
                      fmt::format("{}", outstanding),
@@ -175,11 +176,13 @@ void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bo
       if (exact != asked.end()) found = exact;
     }
     if (asked.empty()) {
-      here.say("rdmap.responder.read-response.format", RuleResult::violated().unless(unseen, Reason::capture_lost), [&] {
-        return Statement{"the response to an RDMA Read Request",
-                         fmt::format("a response to STag {:#x}, TO {:#x}, that nobody waits for", s.ddp.stag, s.ddp.to),
-                         {}};
-      });
+      here.say("rdmap.responder.read-response.format", RuleResult::violated().unless(unseen, Reason::capture_lost),
+               [&] {
+                 return Statement{
+                     "the response to an RDMA Read Request",
+                     fmt::format("a response to STag {:#x}, TO {:#x}, that nobody waits for", s.ddp.stag, s.ddp.to),
+                     {}};
+               });
       return;
     }
     // Where some may have been answered unseen, which one is meant is known if no other would do.
@@ -254,11 +257,12 @@ void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bo
 
 void IwarpMonitor::announced_short_length(const IwarpPacketContext& here, const IwarpHalf::Asked& asked) {
   if (asked.misanswered) return;
-  here.say("rdmap.responder.read-response.format", RuleResult::violated().unless(asked.stale, Reason::capture_lost), [&] {
-    return Statement{fmt::format("{} bytes, as were asked for", asked.size),
-                     fmt::format("{} bytes", asked.received),
-                     {asked.frame}};
-  });
+  here.say("rdmap.responder.read-response.format", RuleResult::violated().unless(asked.stale, Reason::capture_lost),
+           [&] {
+             return Statement{fmt::format("{} bytes, as were asked for", asked.size),
+                              fmt::format("{} bytes", asked.received),
+                              {asked.frame}};
+           });
 }
 
 void IwarpMonitor::atomic_answered(const IwarpPacketContext& here, const Segment& s) {
@@ -284,7 +288,8 @@ void IwarpMonitor::atomic_answered(const IwarpPacketContext& here, const Segment
   }
   here.holds("rdmap.responder.atomic.identifier-returned");
   here.say("rdmap.endpoint.atomic.shares-read-depth",
-           RuleResult::of(found == asked.begin()).unless(asked.front().stale || mine.gaps != 0, Reason::capture_lost), [&] {
+           RuleResult::of(found == asked.begin()).unless(asked.front().stale || mine.gaps != 0, Reason::capture_lost),
+           [&] {
              return Statement{"responses in the order of their requests",
                               fmt::format("a response to a later request than MSN {}", asked.front().msn),
                               {asked.front().frame, found->frame}};

@@ -153,8 +153,7 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
     queue.ended = true;
     if (!queue.unsure && queue.bytes == 0)
       here.keeps("ddp.data-source.length.zero-one-segment", queue.segments == 1, [&] {
-        return Statement{
-            "one segment for a message of no bytes", fmt::format("{} segments", queue.segments), {before}};
+        return Statement{"one segment for a message of no bytes", fmt::format("{} segments", queue.segments), {before}};
       });
     queue.empty_before = queue.bytes == 0 && machines::is_send(s.operation);
     queue.next = s.ddp.msn + 1;

@@ -62,7 +62,8 @@ void IwarpMonitor::setup(const IwarpPacketContext& here, const tracking::Pdu& pd
 
   if (frame.revision >= 1)
     here.rule("mpa.endpoint.crc.asked-by-default",
-              frame.crc ? RuleResult::holds() : RuleResult::open(Reason::device_internal));  // an administrator may have said so
+              frame.crc ? RuleResult::holds()
+                        : RuleResult::open(Reason::device_internal));  // an administrator may have said so
   if (made.request && !made.answers) {
     const bool s_reserved = s_bit && frame.revision < 2;
     const bool fine =
@@ -96,7 +97,8 @@ void IwarpMonitor::setup(const IwarpPacketContext& here, const tracking::Pdu& pd
   judge_reply(here, *peer.setup, made);
 }
 
-void IwarpMonitor::judge_reply(const IwarpPacketContext& here, const IwarpHalf::Setup& request, const IwarpHalf::Setup& reply) {
+void IwarpMonitor::judge_reply(const IwarpPacketContext& here, const IwarpHalf::Setup& request,
+                               const IwarpHalf::Setup& reply) {
   if (reply.frame.reject) here.holds("mpa.responder.reject.reply");
   if (!request.frame.enhanced) return;
   const machines::MpaEnhancedData &asked = request.frame.data, &given = reply.frame.data;
@@ -153,8 +155,8 @@ void IwarpMonitor::first_fpdu(const IwarpPacketContext& here, const tracking::Pd
   here.keeps("mpa.initiator.rtr.sent-first", ready, [&] {
     return Statement{agreed.any() ? fmt::format("{} of no bytes as the first FPDU", spoken(agreed))
                                   : "a Terminate: no indication was agreed on",
-                     fmt::format("{} of {} bytes",
-                                 s->opcode->known ? s->opcode->name : "an opcode that does not exist", s->ddp.bytes),
+                     fmt::format("{} of {} bytes", s->opcode->known ? s->opcode->name : "an opcode that does not exist",
+                                 s->ddp.bytes),
                      {mine.setup->number, peer.setup->number}};
   });
 }

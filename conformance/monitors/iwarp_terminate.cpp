@@ -106,8 +106,7 @@ void IwarpMonitor::judge_quotation(const IwarpPacketContext& here, Bytes message
     if (part.header == &info<RdmapReadRequest>) request = at;
   }
   const auto quoted = header && header_bytes ? machines::read_segment({header, header_bytes}) : std::nullopt;
-  const bool zeros =
-      quoted && std::all_of(header, header + header_bytes, [](std::uint8_t byte) { return byte == 0; });
+  const bool zeros = quoted && std::all_of(header, header + header_bytes, [](std::uint8_t byte) { return byte == 0; });
   const auto operation = quoted ? std::optional(machines::operation_of(quoted->control)) : std::nullopt;
   const auto is_of = [&](RdmapOperation which) { return operation == which && !zeros; };
 

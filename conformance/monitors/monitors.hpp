@@ -9,9 +9,9 @@
 
 #include "conformance/monitors/cm_monitor.hpp"
 #include "conformance/monitors/connection_monitor.hpp"
+#include "conformance/monitors/evaluator.hpp"
 #include "conformance/monitors/header_monitor.hpp"
 #include "conformance/monitors/iwarp_monitor.hpp"
-#include "conformance/monitors/evaluator.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::conformance {

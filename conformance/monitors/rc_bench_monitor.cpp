@@ -104,7 +104,8 @@ void RcExchange::judge_sent(const MonitoredPacket& watch) {
   const bool acknowledge = t.op->operation == Operation::acknowledge;
   if (acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error) {
     watch.say("rc.responder.psn.sequence-error",
-              RuleResult::of(bench_.gap && t.psn == bench_.next).unless(bench_.most_ahead() > 0, Reason::negotiation_not_seen),
+              RuleResult::of(bench_.gap && t.psn == bench_.next)
+                  .unless(bench_.most_ahead() > 0, Reason::negotiation_not_seen),
               watch.from, [&] {
                 return Statement{bench_.gap ? fmt::format("a NAK with relative PSN {}", bench_.next - first_)
                                             : std::string("no NAK: no PSN is missing"),
@@ -149,8 +150,8 @@ void RcExchange::judge_credits(const MonitoredPacket& watch) {
   }
   ++credits_.beyond;
   watch.say("rc.requester.credits.kept",
-            RuleResult::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
-            [&] {
+            RuleResult::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
+            watch.from, [&] {
               return Statement{fmt::format("one message beyond the credits of frame {}", credits_.frame),
                                fmt::format("{} messages", credits_.beyond),
                                {credits_.frame}};

@@ -35,7 +35,7 @@ struct SeenRequest {
 
   // Its message, through it
   bool sequence_known = false;  ///< `after` is
-  bool bytes_known = false;    ///< the message's first packet was seen, and all since
+  bool bytes_known = false;     ///< the message's first packet was seen, and all since
   machines::MessageSequence after;
   std::uint32_t done = 0, announced = 0;  ///< bytes so far; RETH's length of a WRITE
   std::optional<machines::InvalidRequest> invalid;

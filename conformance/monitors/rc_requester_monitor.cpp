@@ -18,8 +18,9 @@ std::string name_of(std::uint8_t opcode_value) { return std::string(opcode(opcod
 }  // namespace
 
 void RcExchange::judge_order(const MonitoredPacket& watch, std::int32_t gap) const {
-  const RuleResult ruling =
-      gap == 0 ? RuleResult::holds() : RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost);
+  const RuleResult ruling = gap == 0
+                                ? RuleResult::holds()
+                                : RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost);
   const auto tell = [&] {
     return Statement{fmt::format("the PSN behind the last one's, {} further back", gap),
                      fmt::format("{} PSNs are left out", gap),
@@ -89,8 +90,8 @@ void RcExchange::judge_chain(const MonitoredPacket& watch, std::size_t at) {
   const bool full = op.position == Position::first || op.position == Position::middle;
   const bool certain = watch.connection.mtu_negotiated || r.invalid != InvalidRequest::payload ||
                        (full && !machines::is_path_mtu(r.payload));
-  watch.say("rc.requester.length.packets-filled", RuleResult::of(!r.invalid).unless(!certain, Reason::negotiation_not_seen),
-            watch.from, [&] {
+  watch.say("rc.requester.length.packets-filled",
+            RuleResult::of(!r.invalid).unless(!certain, Reason::negotiation_not_seen), watch.from, [&] {
               if (r.invalid == InvalidRequest::message_length)
                 return Statement{fmt::format("{} bytes in all, as the RETH says", r.announced),
                                  fmt::format("{} bytes with this {}", r.done, name_of(r.opcode)),
@@ -130,10 +131,10 @@ void RcExchange::judge_again(const MonitoredPacket& watch, SeenRequest& known) {
   const bool comparable = now.payload_known && known.payload_known;
   // A program that does not leave its buffer alone changes what is sent again, and the device is not to blame.
   const bool other_bytes = other.empty() && comparable && now.payload_crc != known.payload_crc;
-  const RuleResult same = !other.empty()  ? RuleResult::violated()
-                      : !comparable   ? RuleResult::open(Reason::cut)
-                      : !other_bytes ? RuleResult::holds()
-                                      : RuleResult::violated().unless(!watch.bench, Reason::device_internal);
+  const RuleResult same = !other.empty() ? RuleResult::violated()
+                          : !comparable  ? RuleResult::open(Reason::cut)
+                          : !other_bytes ? RuleResult::holds()
+                                         : RuleResult::violated().unless(!watch.bench, Reason::device_internal);
   const auto tell = [&](const std::string& what) {
     return Statement{fmt::format("the packet of frame {} again", known.frame), what, {known.frame}};
   };
@@ -174,22 +175,24 @@ void RcExchange::judge_again(const MonitoredPacket& watch, SeenRequest& known) {
 void RcExchange::judge_part_of_read(const MonitoredPacket& watch, SeenRequest& known) {
   const auto& t = watch.t;
   if (t.op->operation != Operation::rdma_read_request) {
-    watch.say("rc.requester.psn.read-takes-responses",
-              RuleResult::violated().unless(!watch.connection.mtu_negotiated || known.vague, Reason::negotiation_not_seen),
-              watch.from, [&] {
-                return Statement{fmt::format("PSNs from {} on: the READ of frame {} takes {}", (known.end() - first_),
-                                             known.frame, known.psns),
-                                 fmt::format("{} inside the READ's PSNs", t.op->name),
-                                 {known.frame}};
-              });
+    watch.say(
+        "rc.requester.psn.read-takes-responses",
+        RuleResult::violated().unless(!watch.connection.mtu_negotiated || known.vague, Reason::negotiation_not_seen),
+        watch.from, [&] {
+          return Statement{fmt::format("PSNs from {} on: the READ of frame {} takes {}", (known.end() - first_),
+                                       known.frame, known.psns),
+                           fmt::format("{} inside the READ's PSNs", t.op->name),
+                           {known.frame}};
+        });
     return;
   }
   const auto into = static_cast<std::uint32_t>(t.psn - known.psn);
   const std::uint64_t bytes = std::uint64_t{into} * watch.connection.mtu;
-  const bool rest = t.key == known.key && t.address == known.va + bytes && bytes <= known.length &&
-                    t.length == known.length - bytes;
+  const bool rest =
+      t.key == known.key && t.address == known.va + bytes && bytes <= known.length && t.length == known.length - bytes;
   watch.say("rc.requester.read.rest-asked-again",
-            RuleResult::of(rest).unless(!watch.connection.mtu_negotiated, Reason::negotiation_not_seen), watch.from, [&] {
+            RuleResult::of(rest).unless(!watch.connection.mtu_negotiated, Reason::negotiation_not_seen), watch.from,
+            [&] {
               return Statement{
                   fmt::format("address {:#x}, key {:#x}, length {}: what is missing behind {} packets of the response",
                               known.va + bytes, known.key, known.length - bytes, into),
@@ -226,11 +229,12 @@ void RcExchange::judge_round(const MonitoredPacket& watch, const SeenRequest* kn
     if (skips) {
       const RuleId rule = t.psn.value() < round_.start.value() ? RuleId("rc.requester.retry.psn-wraps")
                                                                : RuleId("rc.requester.retry.go-back-n");
-      watch.say(rule, RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
-        return Statement{fmt::format("relative PSN {} next", round_.next - first_),
-                         fmt::format("{} PSNs are left out of the round", t.psn - round_.next),
-                         {round_.frame}};
-      });
+      watch.say(rule, RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
+                [&] {
+                  return Statement{fmt::format("relative PSN {} next", round_.next - first_),
+                                   fmt::format("{} PSNs are left out of the round", t.psn - round_.next),
+                                   {round_.frame}};
+                });
     } else {
       judge_completed(watch, known);
       judge_round_begin(watch, known);
@@ -295,14 +299,14 @@ void RcExchange::judge_round_begin(const MonitoredPacket& watch, const SeenReque
     const std::int64_t waited = t.time - rnr_.time;
     // What was under way when the NAK came is no answer to it.
     const bool maybe_under_way = waited < limits::in_flight_ns && !whole;
-    watch.say(
-        "rc.requester.rnr.timer-kept",
-        RuleResult::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer)).unless(maybe_under_way, Reason::in_flight),
-        watch.from, [&] {
-          return Statement{fmt::format("nothing for {:.3f} ms", static_cast<double>(rnr_.timer) / 1e6),
-                           fmt::format("sent again after {:.3f} ms", static_cast<double>(waited) / 1e6),
-                           {rnr_.frame}};
-        });
+    watch.say("rc.requester.rnr.timer-kept",
+              RuleResult::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer))
+                  .unless(maybe_under_way, Reason::in_flight),
+              watch.from, [&] {
+                return Statement{fmt::format("nothing for {:.3f} ms", static_cast<double>(rnr_.timer) / 1e6),
+                                 fmt::format("sent again after {:.3f} ms", static_cast<double>(waited) / 1e6),
+                                 {rnr_.frame}};
+              });
     if (agreed && agreed->rnr_retries && *agreed->rnr_retries < machines::RcRetries::without_limit) {
       const std::uint32_t limit = *agreed->rnr_retries;
       watch.say("rc.requester.rnr.retry-count",

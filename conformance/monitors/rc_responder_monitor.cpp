@@ -73,11 +73,12 @@ void RcExchange::response(const MonitoredPacket& watch) {
     default: return;
   }
   if (t.op->operation != Operation::acknowledge && t.has_aeth) {
-    watch.say_of_both("rc.responder.nak.opcode-acknowledge", RuleResult::of(kind == syndrome_kind::ack), watch.from, [&] {
-      return Statement{"a NAK in a packet with opcode Acknowledge",
-                       fmt::format("syndrome {:#04x} in {}", t.syndrome, t.op->name),
-                       {}};
-    });
+    watch.say_of_both("rc.responder.nak.opcode-acknowledge", RuleResult::of(kind == syndrome_kind::ack), watch.from,
+                      [&] {
+                        return Statement{"a NAK in a packet with opcode Acknowledge",
+                                         fmt::format("syndrome {:#04x} in {}", t.syndrome, t.op->name),
+                                         {}};
+                      });
   }
   if (t.has_aeth && kind == syndrome_kind::ack) {
     // Which of its queue pairs use flow control only the device knows; every code of an ACK is legal.
@@ -147,8 +148,8 @@ void RcExchange::judge_order_of(const MonitoredPacket& watch) {
   // A duplicate request, seen or not, draws a response with a PSN from before.
   const SeenRequest* request = covering(t.psn);
   if ((request && request->times > 1) || again_frame_ > ack_frame_) return;
-  watch.say_of_both(rule, RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::order_unknown), watch.from,
-                    [&] {
+  watch.say_of_both(rule, RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::order_unknown),
+                    watch.from, [&] {
                       return Statement{fmt::format("nothing before relative PSN {}", *last_response_ - first_),
                                        fmt::format("{} with relative PSN {}", t.op->name, t.psn - first_),
                                        {}};
@@ -183,7 +184,7 @@ void RcExchange::judge_acknowledgement(const MonitoredPacket& watch, SeenRequest
     watch.say_of_both(
         "rc.responder.duplicate.newest-psn-acknowledged",
         RuleResult::violated().unless(request->vague || (!watch.connection.mtu_negotiated && t.psn - request->psn > 0),
-                                  Reason::negotiation_not_seen),
+                                      Reason::negotiation_not_seen),
         watch.from, [&] {
           return Statement{"the PSN of a SEND or RDMA WRITE",
                            fmt::format("an ACK with a PSN of the {} of frame {}", request->op().name, request->frame),
@@ -207,8 +208,8 @@ void RcExchange::judge_acknowledgement(const MonitoredPacket& watch, SeenRequest
         watch.holds("rc.responder.duplicate.newest-psn-acknowledged");
       } else {
         watch.say_of_both("rc.responder.ack.asked-for-once",
-                          RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
-                          [&] {
+                          RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
+                          watch.from, [&] {
                             return Statement{"one acknowledgement of a request that came once",
                                              fmt::format("a second one; the first in frame {}", proven_frame_),
                                              {proven_frame_}};
@@ -276,7 +277,8 @@ void RcExchange::judge_rnr_nak(const MonitoredPacket& watch, const SeenRequest* 
   const auto& t = watch.t;
   // Adapters answer page faults of other requests with an RNR NAK too.
   const bool takes = request && machines::takes_receive(request->op());
-  watch.judge.judge("rc.responder.rnr.no-receive", takes ? RuleResult::holds() : RuleResult::open(Reason::device_internal));
+  watch.judge.judge("rc.responder.rnr.no-receive",
+                    takes ? RuleResult::holds() : RuleResult::open(Reason::device_internal));
   prove(watch, t.psn);
   rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(rnr_timer_ns(t.syndrome & 31)), rnr_.times + 1};
   not_ready_ = t.psn;

@@ -31,7 +31,9 @@ constexpr std::array<Row, reasons> rows{{
 std::string_view to_string(Reason reason) { return rows[static_cast<std::size_t>(reason)].name; }
 std::string_view sentence_of(Reason reason) { return rows[static_cast<std::size_t>(reason)].sentence; }
 
-std::uint64_t ResultCounters::inconclusive() const { return std::accumulate(open.begin(), open.end(), std::uint64_t{0}); }
+std::uint64_t ResultCounters::inconclusive() const {
+  return std::accumulate(open.begin(), open.end(), std::uint64_t{0});
+}
 std::string_view ResultCounters::state() const {
   if (violated != 0) return "violated";
   if (holds != 0) return "held";

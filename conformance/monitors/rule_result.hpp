@@ -10,21 +10,21 @@ namespace rdmawire::conformance {
 
 /// Why nothing can be said.
 enum class Reason : std::uint8_t {
-  start_not_seen,       ///< the connection's beginning is not in the capture
-  capture_lost,         ///< packets are missing that only the capture may have missed
-  maybe_lost_downstream,    ///< a packet that was seen may have been lost behind the capturing point
-  cut,                  ///< the capture holds the packet's beginning alone
-  direction_not_seen,   ///< the other direction is not in the capture, or not known to belong to it
-  paired_by_inference,  ///< that the two directions are one connection's is likely, and not said by anybody
-  damaged,              ///< the packet's CRC is bad: what it says is not sure to be what was sent
-  modified_in_transit,   ///< something between the sender and the capture explains it
-  order_unknown,       ///< the network or the capture may have changed the order of two packets
-  negotiation_not_seen,           ///< what was agreed on for the connection was not seen: path MTU, timers, limits
-  capability_unknown,   ///< whether the device has the optional feature is not known
-  in_flight,            ///< it may have been sent before what forbids it arrived
-  out_of_window,         ///< what it refers to is no longer remembered
-  peer_violation,   ///< what the other end sent breaks the protocol, and what becomes of it is not laid down
-  device_internal,         ///< only the device knows: memory, receive queues, other queue pairs
+  start_not_seen,         ///< the connection's beginning is not in the capture
+  capture_lost,           ///< packets are missing that only the capture may have missed
+  maybe_lost_downstream,  ///< a packet that was seen may have been lost behind the capturing point
+  cut,                    ///< the capture holds the packet's beginning alone
+  direction_not_seen,     ///< the other direction is not in the capture, or not known to belong to it
+  paired_by_inference,    ///< that the two directions are one connection's is likely, and not said by anybody
+  damaged,                ///< the packet's CRC is bad: what it says is not sure to be what was sent
+  modified_in_transit,    ///< something between the sender and the capture explains it
+  order_unknown,          ///< the network or the capture may have changed the order of two packets
+  negotiation_not_seen,   ///< what was agreed on for the connection was not seen: path MTU, timers, limits
+  capability_unknown,     ///< whether the device has the optional feature is not known
+  in_flight,              ///< it may have been sent before what forbids it arrived
+  out_of_window,          ///< what it refers to is no longer remembered
+  peer_violation,         ///< what the other end sent breaks the protocol, and what becomes of it is not laid down
+  device_internal,        ///< only the device knows: memory, receive queues, other queue pairs
 };
 inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::device_internal) + 1;
 

@@ -133,7 +133,8 @@ CheckResult check(const CheckOptions& options) {
     only->last_frame = c.last_frame;
   }
 
-  const unsigned shares = walk.seekable() && !options.filter && !only ? analysis::CaptureScan::shares(options.threads) : 1;
+  const unsigned shares =
+      walk.seekable() && !options.filter && !only ? analysis::CaptureScan::shares(options.threads) : 1;
   std::vector<std::unique_ptr<Share>> all;
   for (unsigned share = 0; share < shares; ++share)
     all.push_back(std::make_unique<Share>(options, share, shares, only));

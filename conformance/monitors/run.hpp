@@ -17,7 +17,7 @@ namespace rdmawire::conformance {
 
 struct CheckOptions : captures::analysis::WalkOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
-  unsigned threads = 1;                   ///< at most; streams, filters and a chosen connection take one
+  unsigned threads = 1;                    ///< at most; streams, filters and a chosen connection take one
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   MonitorOptions monitors;
@@ -26,8 +26,8 @@ struct CheckOptions : captures::analysis::WalkOptions {
 /// What was found. The same for any number of threads.
 struct CheckResult {
   std::array<ResultCounters, rules.size()> tallies{};  ///< by rule
-  std::vector<Violation> violations;          ///< in the order of their first frames
-  std::uint64_t untold = 0;                   ///< violations that were counted alone
+  std::vector<Violation> violations;                   ///< in the order of their first frames
+  std::uint64_t untold = 0;                            ///< violations that were counted alone
   std::unordered_map<std::uint64_t, Connection> connections;
   std::uint64_t evicted_packets = 0;  ///< that found no room in the tracker
   captures::analysis::Input input;

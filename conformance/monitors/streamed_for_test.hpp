@@ -101,7 +101,7 @@ class Streamed {
   std::uint32_t next[2];                  ///< sequence number, by end
   std::optional<std::uint32_t> captured;  ///< bytes of the next packets that the capture has
   bool bad_checksum = false;              ///< of the next packets: it was left to the network card
-  std::vector<ByteVector> frames{};           ///< all of them, uncut
+  std::vector<ByteVector> frames{};       ///< all of them, uncut
 
  private:
   enum : unsigned { plain = 0, syn = 1, finish_flag = 2, reset_flag = 4 };

@@ -58,7 +58,8 @@ class Printer : analysis::TextPage {
     }
     if (violations.size() > options_.most_violations)
       page_.line()
-          .put(TextStyle::dim, fmt::format("  and {} more; --json has all", violations.size() - options_.most_violations))
+          .put(TextStyle::dim,
+               fmt::format("  and {} more; --json has all", violations.size() - options_.most_violations))
           .line();
     if (options_.coverage) coverage();
     page_.line().put(TextStyle::dim, word(report_.at("notice"))).line();
@@ -86,11 +87,11 @@ class Printer : analysis::TextPage {
     if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
     page_.put(TextStyle::strong, name).line();
     labeled("traffic", fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"),
-                                    counted(number(s.at("connections")), "connection", "connections")));
+                                   counted(number(s.at("connections")), "connection", "connections")));
     const Json& states = s.at("rules");
     labeled("rules", fmt::format("{} held, {} violated, {} inconclusive, {} not exercised", number(states.at("held")),
-                                  number(states.at("violated")), number(states.at("inconclusive")),
-                                  number(states.at("not exercised"))));
+                                 number(states.at("violated")), number(states.at("inconclusive")),
+                                 number(states.at("not exercised"))));
     const Json& evaluations = s.at("evaluations");
     labeled("evaluations", fmt::format("{} held, {} violated, {} inconclusive", number(evaluations.at("held")),
                                        number(evaluations.at("violated")), number(evaluations.at("inconclusive"))));
@@ -99,10 +100,10 @@ class Printer : analysis::TextPage {
       labeled("result", "no deviation seen", 14, TextStyle::good);
     else
       labeled("result",
-               fmt::format("{}, of {}, {} of them what a device shall do",
-                           counted(number(s.at("violations")), "deviation", "deviations"),
-                           counted(number(states.at("violated")), "rule", "rules"), shall),
-               14, shall ? TextStyle::bad : TextStyle::notice);
+              fmt::format("{}, of {}, {} of them what a device shall do",
+                          counted(number(s.at("violations")), "deviation", "deviations"),
+                          counted(number(states.at("violated")), "rule", "rules"), shall),
+              14, shall ? TextStyle::bad : TextStyle::notice);
     if (number(report_.at("input").at("evicted_packets")) != 0)
       labeled("inexact", "some connections found no room and were not judged to their end", 14, TextStyle::notice);
     for (const Json& file : files)
@@ -118,7 +119,7 @@ class Printer : analysis::TextPage {
     labeled("who", who(violation));
     labeled("when", when(violation));
     labeled("deviates",
-             fmt::format("from {}, as we read it: {}", word(violation.at("clause")), word(violation.at("sentence"))));
+            fmt::format("from {}, as we read it: {}", word(violation.at("clause")), word(violation.at("sentence"))));
     labeled("expected", word(violation.at("expected")));
     labeled("actual", word(violation.at("actual")));
     ladder(violation);
@@ -142,7 +143,7 @@ class Printer : analysis::TextPage {
                                     : TextStyle::plain,
                 note == "violation" ? "  ▸ " : "    ");
       page_.put(TextStyle::dim, fmt::format("{:>8} {:>12.3f} ms  ", number(rung.at("frame")),
-                                      static_cast<double>(ns(rung) - origin) / 1e6));
+                                            static_cast<double>(ns(rung) - origin) / 1e6));
       page_.put(a ? TextStyle::request : TextStyle::response, a ? "a ──▶ b  " : "a ◀── b  ");
       std::string text = fmt::format("{:<26} {} {:<6}", word(rung.at("opcode_name")),
                                      is_stream(violation) ? "byte" : "PSN", number(rung.at("psn")));

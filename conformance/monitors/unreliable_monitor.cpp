@@ -48,8 +48,8 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
   }
   if (ahead > 0) {
     watch.say(
-        "uc.requester.psn.increments", RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
-        watch.from, [&] {
+        "uc.requester.psn.increments",
+        RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
           return Statement{"the PSN behind the last one's", fmt::format("{} PSNs are left out", ahead), {last_frame_}};
         });
     sequence_known_ = false;
@@ -67,12 +67,13 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
 }
 
 void judge_unreliable_response(const MonitoredPacket& watch) {
-  watch.say(
-      "uc.responder.response.none",
-      RuleResult::violated().unless(watch.t.damaged, Reason::damaged).unless(!watch.joined, Reason::paired_by_inference),
-      watch.from, [&] {
-        return Statement{"no response of any kind", std::string(watch.t.op->name), {}};
-      });
+  watch.say("uc.responder.response.none",
+            RuleResult::violated()
+                .unless(watch.t.damaged, Reason::damaged)
+                .unless(!watch.joined, Reason::paired_by_inference),
+            watch.from, [&] {
+              return Statement{"no response of any kind", std::string(watch.t.op->name), {}};
+            });
 }
 
 }  // namespace rdmawire::conformance

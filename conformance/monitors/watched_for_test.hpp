@@ -46,7 +46,8 @@ class Watched {
   static constexpr std::uint32_t qp_a = 0x11, qp_b = 0x12, first_a = 100, first_b = 500;
 
   Watched() : Watched(NegotiatedParameters{}) {}
-  explicit Watched(const NegotiatedParameters& agreed) : monitors(monitor_options(agreed)), pairs_(monitors, options()) {
+  explicit Watched(const NegotiatedParameters& agreed)
+      : monitors(monitor_options(agreed)), pairs_(monitors, options()) {
     packet_.link = LinkType::raw_ip;
     packet_.number = 1;
     if (!agreed.joined) return;

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 // So that a report of any device opens at once; the captures and report.json have the rest.
 constexpr std::size_t first_steps = 300, last_steps = 100;  // of a case
-constexpr std::size_t max_bytes = 256;                    // of a frame
+constexpr std::size_t max_bytes = 256;                      // of a frame
 constexpr std::size_t most_frames = 20'000;
 
 /// Frames with their headers, each frame once.

@@ -11,8 +11,8 @@
 namespace rdmawire::conformance {
 namespace {
 
-using output::TextStyle;
 using output::Page;
+using output::TextStyle;
 
 /// The widest line that text is broken into.
 constexpr std::size_t width = 110;

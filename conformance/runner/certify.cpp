@@ -323,10 +323,10 @@ class Work {
     result.seed = seed_of(*run.which, run.seed_of_run);
     if (late) {
       result.judgment = {Verdict::error,
-                          {},
-                          fmt::format("the case took longer than {:.1f} s{}",
-                                      std::chrono::duration<double>(options_.case_timeout).count(),
-                                      done ? "" : ", and could not be interrupted")};
+                         {},
+                         fmt::format("the case took longer than {:.1f} s{}",
+                                     std::chrono::duration<double>(options_.case_timeout).count(),
+                                     done ? "" : ", and could not be interrupted")};
     } else if (gone) {
       std::string how = "the device went away: " + gone->why;
       lost(how);
@@ -334,7 +334,7 @@ class Work {
         result.judgment.actual += "; after the case " + how;
       else
         result.judgment = {gone->device ? Verdict::fail : Verdict::error, gone->device ? "the device goes on" : "",
-                            how};
+                           how};
     } else {
       const std::lock_guard lock(mutex_);
       losses_ = 0;

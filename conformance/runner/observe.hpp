@@ -14,7 +14,7 @@ namespace rdmawire::conformance {
 
 struct Observation {
   std::map<std::size_t, ResultCounters> tallies{};  ///< of the rules that were judged, by index of `rules`
-  std::vector<Violation> violations{};     ///< in the order of their first frames, which count the transcript's from 1
+  std::vector<Violation> violations{};  ///< in the order of their first frames, which count the transcript's from 1
 
   /// Of several cases: counts only.
   void add(const Observation& other);

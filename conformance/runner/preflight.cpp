@@ -116,8 +116,7 @@ class Look {
           fmt::format("cases use {}: set the interface's MTU to {} or more", mtu_of_cases,
                       mtu_of_cases + room_for_headers));
     const std::uint32_t wire = device_.wire->capabilities().max_bytes;
-    holds(wire >= mtu_of_cases + room_for_headers, Status::fail, "tester's frames",
-          fmt::format("up to {} bytes", wire),
+    holds(wire >= mtu_of_cases + room_for_headers, Status::fail, "tester's frames", fmt::format("up to {} bytes", wire),
           fmt::format("set the MTU of the tester's port to {} or more", mtu_of_cases + room_for_headers));
   }
 

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <charconv>
 
+#include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/device/roce/fault_table.hpp"
 #include "conformance/device/roce/reference.hpp"
-#include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "conformance/runner/target_iwarp.hpp"
@@ -228,8 +228,8 @@ class AgentTarget : public Target {
     if (is_on_bench(name)) {
       device_.multicast = options.multicast;
       restrained_.emplace(*wire_, replay::SendLimits{.frames_per_second = options.frames_per_second,
-                                                    .destinations = {*mac},
-                                                    .groups = options.multicast});
+                                                     .destinations = {*mac},
+                                                     .groups = options.multicast});
       device_.wire = &*restrained_;
     }
     guard();
@@ -303,7 +303,7 @@ class AgentTarget : public Target {
   std::optional<peer::Device> verbs_;
   std::unique_ptr<replay::HostedWire> wire_;
   std::optional<replay::LimitedWire> restrained_;  ///< in front of it
-  std::unique_ptr<replay::TcpOverWire> streams_;      ///< of iWARP, in the wire's place
+  std::unique_ptr<replay::TcpOverWire> streams_;   ///< of iWARP, in the wire's place
 };
 
 class LabTarget final : public AgentTarget {
@@ -362,7 +362,8 @@ class LabTarget final : public AgentTarget {
     }
     // The lines of its console behind the first one are in the lab's log, what the kernel complained of in
     // complaints().
-    if (const auto ended = guest_->ended()) return DeviceLost{true, ended->message.substr(0, ended->message.find('\n'))};
+    if (const auto ended = guest_->ended())
+      return DeviceLost{true, ended->message.substr(0, ended->message.find('\n'))};
     return Target::gone();
   }
   std::vector<std::string> complaints() override {

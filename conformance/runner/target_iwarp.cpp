@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/device/iwarp/reference.hpp"
+#include "conformance/device/roce/fault_table.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -173,7 +173,8 @@ constexpr CmStep received(const Cm& at, const CmReceived& message, std::int64_t 
       if (at.state == CmState::established) return detail::repeat(at, CmMessage::rtu);
       return detail::stay(at);
     case CmMessage::rtu:
-      if (at.waits_for_ready()) return {detail::in(at, CmState::established), {}, false, 0, CmNotification::established};
+      if (at.waits_for_ready())
+        return {detail::in(at, CmState::established), {}, false, 0, CmNotification::established};
       return detail::stay(at);
     case CmMessage::dreq: return detail::received_dreq(at, now);
     case CmMessage::drep:

@@ -72,8 +72,6 @@ constexpr std::uint32_t psns_of_read(std::uint32_t length, std::uint32_t mtu) {
 }
 
 /// Path MTUs: 256, 512, 1024, 2048, 4096 bytes of payload.
-constexpr bool is_path_mtu(std::uint32_t bytes) {
-  return bytes >= 256 && bytes <= 4096 && (bytes & (bytes - 1)) == 0;
-}
+constexpr bool is_path_mtu(std::uint32_t bytes) { return bytes >= 256 && bytes <= 4096 && (bytes & (bytes - 1)) == 0; }
 
 }  // namespace rdmawire::machines

@@ -222,9 +222,9 @@ constexpr RcDecision judge_duplicate(const RcResponder& at, const RcRequest& req
 
 /// What only the device knows of an expected request that is well formed.
 struct RcKnowledge {
-  bool receive = true;                   ///< a receive request is there (asked only where one is taken)
+  bool receive = true;                  ///< a receive request is there (asked only where one is taken)
   std::uint64_t receive_bytes = ~0ULL;  ///< that it holds, from the message's first byte on
-  Access access = Access::granted;       ///< what memory says (asked where a key is used, or an open WRITE goes on)
+  Access access = Access::granted;      ///< what memory says (asked where a key is used, or an open WRITE goes on)
 };
 
 /// Which of these things have to be known for the request: what costs is not looked up in vain.

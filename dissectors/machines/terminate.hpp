@@ -83,9 +83,9 @@ inline std::optional<TerminateContents> read_terminate(Bytes message) {
   const View<Terminate> view(message.data());
   if (Terminate::parts(message).error) return std::nullopt;
   return TerminateContents{.error = {view.get<"layer">(), view.get<"etype">(), view.get<"error_code">()},
-                       .length_valid = view.get<"segment_length_valid">() != 0,
-                       .ddp_header = view.get<"ddp_header_included">() != 0,
-                       .rdma_header = view.get<"rdma_header_included">() != 0};
+                           .length_valid = view.get<"segment_length_valid">() != 0,
+                           .ddp_header = view.get<"ddp_header_included">() != 0,
+                           .rdma_header = view.get<"rdma_header_included">() != 0};
 }
 
 }  // namespace rdmawire::machines

@@ -170,9 +170,9 @@ std::string Count::text(bool colors) const {
     for (const CrcCheck::Status status : judged) {
       const std::uint64_t n = counts[index(status)];
       const TextStyle ink = n == 0                             ? TextStyle::dim
-                      : status == CrcCheck::Status::good ? TextStyle::good
-                      : status == CrcCheck::Status::bad  ? TextStyle::bad
-                                                         : TextStyle::notice;
+                            : status == CrcCheck::Status::good ? TextStyle::good
+                            : status == CrcCheck::Status::bad  ? TextStyle::bad
+                                                               : TextStyle::notice;
       page.put("  ").put(ink, fmt::format("{} {}", n, to_string(status)));
     }
     page.line();
@@ -223,4 +223,4 @@ std::string Count::json() const {
   return root.dump() + "\n";
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -107,4 +107,4 @@ class Count {
   std::vector<Lost> lost_;
 };
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -113,4 +113,4 @@ TEST(Count, HostileStacksDoNotGrowTheTable) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -28,4 +28,4 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
   return row[b.size()];
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

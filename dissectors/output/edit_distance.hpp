@@ -11,4 +11,4 @@ namespace rdmawire::output {
 /// are more than `limit`, some number above `limit`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit = SIZE_MAX);
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

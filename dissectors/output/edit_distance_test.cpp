@@ -38,4 +38,4 @@ TEST(EditDistance, ALimitChangesNothingWithinIt) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -445,7 +445,8 @@ class Writer {
       if (field.is_reserved()) continue;
       const auto depth = static_cast<std::size_t>(std::count(field.name.begin(), field.name.end(), '.'));
       page_.to(2 + 2 * depth).put(TextStyle::strong, field.name.substr(depth ? field.name.rfind('.') + 1 : 0));
-      page_.to(2 + width + 2).put(TextStyle::dim, fmt::format("{:>3} bit{}", field.width, field.width == 1 ? " " : "s"));
+      page_.to(2 + width + 2)
+          .put(TextStyle::dim, fmt::format("{:>3} bit{}", field.width, field.width == 1 ? " " : "s"));
       page_.to(2 + width + 12).put(field.meaning).line();
     }
   }
@@ -558,7 +559,9 @@ class Writer {
     page_.to(2).put(TextStyle::strong, name).to(27).put(" ").put(text).to(37).put("  ");
     const Name* entry = field.names && field.is_number() ? field.names->find(field.value(bytes)) : nullptr;
     if (entry)
-      page_.put(entry->name).put(TextStyle::dim, entry->meaning.empty() ? "" : ": ").put(TextStyle::dim, entry->meaning);
+      page_.put(entry->name)
+          .put(TextStyle::dim, entry->meaning.empty() ? "" : ": ")
+          .put(TextStyle::dim, entry->meaning);
     else
       page_.put(TextStyle::dim, field.meaning);
     page_.line();
@@ -742,4 +745,4 @@ std::string list_topics_json() {
   return json.dump();
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

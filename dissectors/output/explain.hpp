@@ -53,4 +53,4 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted = nul
 /// The reference of all headers, fields, opcodes and codes, in Markdown: docs/reference.md.
 std::string reference_page();
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -61,4 +61,4 @@ std::string explain_events_json(std::string_view name) {
   return out;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -12,4 +12,4 @@ std::string explain_events(std::string_view name = {}, bool colors = false);
 /// The same as JSON objects, one a line: {"kind":"event","id","severity","meaning","causes"}.
 std::string explain_events_json(std::string_view name = {});
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -135,4 +135,4 @@ TEST(Reference, ThePageIsThatOfTheTables) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

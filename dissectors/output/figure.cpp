@@ -145,4 +145,4 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
   return out;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

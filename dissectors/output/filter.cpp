@@ -687,9 +687,8 @@ class FilterCompiler {
 
 tl::expected<Filter, FilterError> Filter::compile(std::string_view expression) {
   if (expression.size() > max_length)
-    return tl::unexpected(
-        FilterError{max_length, 0,
-                    fmt::format("the expression has {} bytes; at most {} are read", expression.size(), max_length)});
+    return tl::unexpected(FilterError{
+        max_length, 0, fmt::format("the expression has {} bytes; at most {} are read", expression.size(), max_length)});
   return FilterCompiler(expression).compile();
 }
 
@@ -712,4 +711,4 @@ std::string to_string(const FilterError& error, std::string_view expression) {
   return fmt::format("{}\n{}\n{}", line, carets, error.message);
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

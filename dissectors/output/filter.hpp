@@ -97,4 +97,4 @@ class Filter {
   bool uses_crcs_ = false;
 };
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

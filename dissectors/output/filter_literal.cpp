@@ -148,4 +148,4 @@ std::optional<std::string> parse_bytes(std::string_view text) {
   return bytes;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

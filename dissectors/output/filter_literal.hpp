@@ -26,4 +26,4 @@ std::optional<std::uint64_t> parse_guid(std::string_view text);
 /// Pairs of hexadecimal digits, nothing, `:` or `-` between, `0x` before or not.
 std::optional<std::string> parse_bytes(std::string_view text);
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -292,4 +292,4 @@ TEST(FilterDifferential, WiresharkNamesMatchWhatTsharkMatches) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -106,4 +106,4 @@ bool Filter::matches(const Packet& packet) const {
   return at == accept;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -431,4 +431,4 @@ std::string plain_name(std::string_view name) {
   return plain;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

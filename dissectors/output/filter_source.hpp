@@ -69,4 +69,4 @@ std::vector<std::string> nearest_entries(std::string_view name, const Names& nam
 /// Letters and digits only, in lower case: how names of values are compared.
 std::string plain_name(std::string_view name);
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -232,4 +232,4 @@ TEST(Filter, PrintsItself) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -34,4 +34,4 @@ struct OnePacket {
   OnePacket& operator=(const OnePacket&) = delete;
 };
 
-}  // namespace rdmawire::faces::testing
+}  // namespace rdmawire::output::testing

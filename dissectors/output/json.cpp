@@ -90,8 +90,7 @@ struct FieldPlan {
         raw = scratch;
       }
       const auto end = std::find(raw.begin(), raw.end(), std::uint8_t{0});
-      append_json_string(
-          out, {reinterpret_cast<const char*>(raw.data()), static_cast<std::size_t>(end - raw.begin())});
+      append_json_string(out, {reinterpret_cast<const char*>(raw.data()), static_cast<std::size_t>(end - raw.begin())});
     } else {
       out += '"';
       append_value(out, *field, header);
@@ -405,4 +404,4 @@ std::string_view wire_name(Wire wire) {
   return {};
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -45,4 +45,4 @@ Wire wire_of(const tracking::Packet& packet);
 /// "infiniband", "roce_v1", "roce_v2", "iwarp"; empty for none.
 std::string_view wire_name(Wire wire);
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -95,8 +95,7 @@ TEST(Faces, EveryHeaderWithRandomBytes) {
           header->size + (header->tail.empty() ? 0 : static_cast<std::uint32_t>(random() % 60));
       std::vector<std::uint8_t> bytes(length + 8);
       // All zeros and all ones first: the ends of every enumeration and condition.
-      for (std::uint8_t& byte : bytes)
-        byte = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
+      for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
       tracking::Packet packet;
       packet.stack.reset(bytes, static_cast<std::uint32_t>(bytes.size()));
       ASSERT_TRUE(packet.stack.push(*header, 4, length));
@@ -172,4 +171,4 @@ TEST(Json, EveryPacketOfTheSamples) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

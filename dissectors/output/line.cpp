@@ -84,7 +84,8 @@ struct LinePrinter::Plans {
   }
   const SummaryPlan& of(const HeaderInfo& header) {
     const auto found = summary_format.find(&header);
-    return found != summary_format.end() ? found->second : summary_format.emplace(&header, SummaryPlan(header)).first->second;
+    return found != summary_format.end() ? found->second
+                                         : summary_format.emplace(&header, SummaryPlan(header)).first->second;
   }
   static bool write(Page& page, const Map& from, const HeaderStack& stack, const Layer& layer) {
     const auto plan = from.find(layer.header);
@@ -96,8 +97,8 @@ struct LinePrinter::Plans {
   void crc(Page& page, const char* name, const CrcCheck& check) {
     if (check.status == CrcCheck::Status::absent) return;
     const TextStyle ink = check.status == CrcCheck::Status::good  ? TextStyle::good
-                    : check.status == CrcCheck::Status::bad ? TextStyle::bad
-                                                            : TextStyle::dim;
+                          : check.status == CrcCheck::Status::bad ? TextStyle::bad
+                                                                  : TextStyle::dim;
     page.put("  ").put(ink, crc_name(name, check.status, scratch));
   }
   /// Where the size of a payload ends, from where the header begins that says what the packet does: the columns of its
@@ -265,4 +266,4 @@ std::string one_line(const tracking::Packet& packet, const LineOptions& options)
   return out;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -53,4 +53,4 @@ Endpoints endpoints_of(const HeaderStack& stack);
 /// One line for one packet, whose time counts from itself.
 std::string one_line(const tracking::Packet& packet, const LineOptions& options = {});
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -136,4 +136,4 @@ TEST(SummaryFormat, ConditionsGroupsAndWidths) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -55,4 +55,4 @@ bool each_occurrence(const tracking::Packet& packet, const HeaderInfo* header, V
   return false;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

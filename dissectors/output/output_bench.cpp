@@ -56,4 +56,4 @@ BENCHMARK(Tree);
 BENCHMARK(Hexdump);
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

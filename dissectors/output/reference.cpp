@@ -89,4 +89,4 @@ std::string reference_page() {
   return out;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

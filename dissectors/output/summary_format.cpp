@@ -98,4 +98,4 @@ void append_named(std::string& out, const Field& field, std::uint64_t value) {
   append_number(out, field, value);
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

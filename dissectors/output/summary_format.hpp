@@ -75,4 +75,4 @@ class SummaryPlan {
 /// The name of `value` in the field's enumeration; when it has none there, "title value".
 void append_named(std::string& out, const Field& field, std::uint64_t value);
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

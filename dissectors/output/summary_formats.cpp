@@ -42,7 +42,8 @@ constexpr SummaryFormat own_rows[] = {
     summary_format<Xrceth>("srq {xrcsrq}"),
     summary_format<Reth>("va {va}  rkey {rkey}  len {length}"),
     summary_format<AtomicEth>("va {va}  rkey {rkey}  swap/add {swap_add}  compare {compare}"),
-    summary_format<Aeth>("{syndrome.kind}[ {syndrome.nak_code}][ wait {syndrome.wait}]  msn {msn}[  credits {syndrome.credits}]"),
+    summary_format<Aeth>(
+        "{syndrome.kind}[ {syndrome.nak_code}][ wait {syndrome.wait}]  msn {msn}[  credits {syndrome.credits}]"),
     summary_format<AtomicAckEth>("original {original}"),
     summary_format<ImmDt>("imm {data}"),
     summary_format<Ieth>("invalidates {rkey}"),
@@ -50,24 +51,26 @@ constexpr SummaryFormat own_rows[] = {
     summary_format<Cnp>(""),
     summary_format<DcEth>("DC (vendor transport)  from qp {src_qp}"),
     summary_format<Mad>("[CM {attribute_id.cm:9}][SM {method} {attribute_id.sm}][SA {method} {attribute_id.sa}]"
-              "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
-              "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"
-              "[?attribute_modifier:  modifier {attribute_modifier}]  tid {transaction_id}"
-              "[?status.sa:  {status.sa}][?status.invalid:  {status.invalid}]{status.busy?  busy}"),
+                        "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
+                        "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"
+                        "[?attribute_modifier:  modifier {attribute_modifier}]  tid {transaction_id}"
+                        "[?status.sa:  {status.sa}][?status.invalid:  {status.invalid}]{status.busy?  busy}"),
     summary_format<Rmpp>("[?type:RMPP {type}][ segment {data1.segment_number}][?status:  status {status}]"),
-    summary_format<CmReq>("comm {local_comm_id}  qp {local_qpn}  psn {starting_psn}  {transport_service_type}  mtu {path_mtu}"
-                "[  service {service_id.protocol} {service_id.port}][!service_id.port:  service {service_id}]"),
-    summary_format<CmMra>("comm {local_comm_id} → {remote_comm_id}  of {message}[  answers within {service_timeout.limit}]"),
+    summary_format<CmReq>(
+        "comm {local_comm_id}  qp {local_qpn}  psn {starting_psn}  {transport_service_type}  mtu {path_mtu}"
+        "[  service {service_id.protocol} {service_id.port}][!service_id.port:  service {service_id}]"),
+    summary_format<CmMra>(
+        "comm {local_comm_id} → {remote_comm_id}  of {message}[  answers within {service_timeout.limit}]"),
     summary_format<CmRej>("comm {local_comm_id} → {remote_comm_id}  of {message}: {reason}"),
     summary_format<CmRep>("comm {local_comm_id} → {remote_comm_id}  qp {local_qpn}  psn {starting_psn}"),
     summary_format<CmRtu>("comm {local_comm_id} → {remote_comm_id}"),
     summary_format<CmDreq>("comm {local_comm_id} → {remote_comm_id}  qp {remote_qpn}"),
     summary_format<CmDrep>("comm {local_comm_id} → {remote_comm_id}"),
     summary_format<CmLap>("comm {local_comm_id} → {remote_comm_id}  qp {remote_qpn}  LIDs {alternate_local_lid} → "
-                "{alternate_remote_lid}"),
+                          "{alternate_remote_lid}"),
     summary_format<CmApr>("comm {local_comm_id} → {remote_comm_id}  {status}"),
     summary_format<CmSidrReq>("request {request_id}[  service {service_id.protocol} {service_id.port}]"
-                    "[!service_id.port:  service {service_id}]"),
+                              "[!service_id.port:  service {service_id}]"),
     summary_format<CmSidrRep>("request {request_id}  {status}  qp {qpn}  qkey {qkey}"),
     summary_format<RdmaCm>("[{src.ipv4}:{src_port} → {dst.ipv4}][{src.ipv6} port {src_port} → {dst.ipv6}]"),
     summary_format<SmpLid>(""),
@@ -84,10 +87,12 @@ constexpr SummaryFormat own_rows[] = {
     summary_format<PortInfoRecord>("LID {end_port_lid} port {port_num}"),
     summary_format<ServiceRecord>("{service_name}"),
     summary_format<Pm>(""),
-    summary_format<PortCounters>("port {port_select}  rcv errors {rcv_errors}  discards {xmit_discards}  wait {xmit_wait}"),
+    summary_format<PortCounters>(
+        "port {port_select}  rcv errors {rcv_errors}  discards {xmit_discards}  wait {xmit_wait}"),
     summary_format<PortCountersExtended>("port {port_select}  sent {xmit_pkts}  received {rcv_pkts}"),
     summary_format<MpaFrame>("{key}  revision {revision}{crc?  CRC}{markers?  markers}{reject?  reject}"),
-    summary_format<MpaEnhanced>("ird {ird}  ord {ord}{rtr_send?  RTR by Send}{rtr_write?  RTR by Write}{rtr_read?  RTR by Read}"),
+    summary_format<MpaEnhanced>(
+        "ird {ird}  ord {ord}{rtr_send?  RTR by Send}{rtr_write?  RTR by Write}{rtr_read?  RTR by Read}"),
     summary_format<Fpdu>(""),
     summary_format<Ddp>(""),
     summary_format<Rdmap>("{opcode:22}"),
@@ -95,15 +100,17 @@ constexpr SummaryFormat own_rows[] = {
     summary_format<DdpUntagged>("msn {msn}[?mo:  at {mo}][?invalidate_stag:  invalidates {invalidate_stag}]"),
     summary_format<RdmapReadRequest>("{size} B of stag {src_stag} to {src_to}  into stag {sink_stag} to {sink_to}"),
     summary_format<Terminate>("{layer}:[ {etype.rdma}][ {etype.ddp}][ {etype.llp}][: {error_code.protection}]"
-                    "[: {error_code.operation}][: {error_code.ddp_local}][: {error_code.ddp_tagged}]"
-                    "[: {error_code.ddp_untagged}][: {error_code.mpa}]"),
+                              "[: {error_code.operation}][: {error_code.ddp_local}][: {error_code.ddp_tagged}]"
+                              "[: {error_code.ddp_untagged}][: {error_code.mpa}]"),
     summary_format<DdpSegmentLength>(""),
     summary_format<RdmapAtomicRequest>("{operation}  stag {stag}  to {to}  id {request_id}"),
     summary_format<RdmapAtomicResponse>("id {request_id}  original {original}"),
     summary_format<RdmapImmediateData>("imm {data}"),
-    summary_format<NvmeAdmin>("NVMe {opcode}  cid {command_id}[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}]"),
-    summary_format<NvmeIo>("NVMe {opcode}  cid {command_id}  nsid {namespace_id}"
-                 "[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}][  {sgl1.length} B in the capsule]"),
+    summary_format<NvmeAdmin>(
+        "NVMe {opcode}  cid {command_id}[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}]"),
+    summary_format<NvmeIo>(
+        "NVMe {opcode}  cid {command_id}  nsid {namespace_id}"
+        "[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}][  {sgl1.length} B in the capsule]"),
     summary_format<NvmeFabrics>("NVMe {type}  cid {command_id}"),
     summary_format<NvmeDwords>(""),
     summary_format<NvmeRange>("from block {start}"),
@@ -112,7 +119,7 @@ constexpr SummaryFormat own_rows[] = {
     summary_format<NvmePropertySet>("{offset} = {value}"),
     summary_format<NvmePropertyGet>("{offset}"),
     summary_format<NvmeCqe>("NVMe response  cid {command_id}  [{status.generic}][{status.specific}]"
-                  "[!status.generic:{status}]  result {result}"),
+                            "[!status.generic:{status}]  result {result}"),
     summary_format<RpcRdma>("RPC-over-RDMA {procedure}  xid {xid}  credits {credits}"),
     summary_format<RpcRdmaRead>("reads {length} B handle {handle}"),
     summary_format<RpcRdmaChunk>("chunk of {segments}"),
@@ -156,8 +163,9 @@ constexpr SummaryFormat carrier_rows[] = {
     summary_format<Ipv6Fragment>("{next_header}"),
     summary_format<Ipv6Authentication>("{next_header}"),
     summary_format<Udp>("UDP {src_port} → {dst_port}"),
-    summary_format<Tcp>("TCP {src_port} → {dst_port} {syn? SYN}{fin? FIN}{rst? RST}{psh? PSH}{ack? ACK}{urg? URG}{ece? ECE}"
-              "{cwr? CWR}  seq {seq}  ack {ack_number}  win {window}"),
+    summary_format<Tcp>(
+        "TCP {src_port} → {dst_port} {syn? SYN}{fin? FIN}{rst? RST}{psh? PSH}{ack? ACK}{urg? URG}{ece? ECE}"
+        "{cwr? CWR}  seq {seq}  ack {ack_number}  win {window}"),
     summary_format<Gre>("GRE {protocol}"),
     summary_format<Lrh>("LRH {lnh}"),
     summary_format<Grh>("{next_header}"),
@@ -188,4 +196,4 @@ constinit const std::span<const SummaryFormat> carriers = carrier_rows;
 constinit const std::span<const SummaryFormat> beneath = beneath_rows;
 constinit const std::span<const SummaryFormat> marks = mark_rows;
 
-}  // namespace rdmawire::faces::gists
+}  // namespace rdmawire::output::summary_formats

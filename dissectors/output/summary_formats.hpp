@@ -19,4 +19,4 @@ extern const std::span<const SummaryFormat> marks;
 /// Of a TCP header, which connection it is: all that is wanted beside the PDUs in it.
 extern const SummaryFormat stream;
 
-}  // namespace rdmawire::faces::gists
+}  // namespace rdmawire::output::summary_formats

@@ -22,4 +22,4 @@ std::string_view escape_of(TextStyle ink) {
   return {};
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

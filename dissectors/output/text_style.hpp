@@ -112,4 +112,4 @@ class Page {
   bool colors_;
 };
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -153,7 +153,8 @@ class Tree {
     const Name* name = field.names && field.is_number() ? field.names->find(field.value(header)) : nullptr;
     if (name) {
       page_.to(column + value_width - 1).put(" ").put(name->name);
-      if (options_.meanings && !name->meaning.empty()) page_.put(TextStyle::dim, ": ").put(TextStyle::dim, name->meaning);
+      if (options_.meanings && !name->meaning.empty())
+        page_.put(TextStyle::dim, ": ").put(TextStyle::dim, name->meaning);
     } else if (options_.meanings && field.meaning != value) {
       page_.to(column + value_width - 1).put(" ").put(TextStyle::dim, field.meaning);
     }
@@ -185,7 +186,10 @@ class Tree {
       page_.with([&](std::string& out) { append_hex(out, check.value, digits); });
       page_.to(indent_ + value_column + value_width);
     }
-    page_.put(check.status == good ? TextStyle::good : check.status == bad ? TextStyle::bad : TextStyle::dim, to_string(check.status));
+    page_.put(check.status == good  ? TextStyle::good
+              : check.status == bad ? TextStyle::bad
+                                    : TextStyle::dim,
+              to_string(check.status));
     if (check.status == bad) {
       page_.put(": the packet's bytes give ").with([&](std::string& out) { append_hex(out, check.computed, digits); });
     } else if (check.status == unverifiable) {
@@ -367,4 +371,4 @@ TextStyle ink_of(const HeaderInfo& header) {
   return TextStyle::upper;
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -28,4 +28,4 @@ void append_hexdump(std::string& out, const tracking::Packet& packet, bool color
 enum class TextStyle : std::uint8_t;
 TextStyle ink_of(const HeaderInfo& header);
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -184,4 +184,4 @@ TEST(Fpdu, ItsCrcIsShownAndItsLinkNamed) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

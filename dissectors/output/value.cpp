@@ -171,4 +171,4 @@ void append_date(std::string& out, std::int64_t nanoseconds_since_1970) {
   append_padded(out, since_midnight % 1'000'000'000, 9);
 }
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -53,4 +53,4 @@ void append_seconds(std::string& out, std::int64_t nanoseconds);
 /// "2026-11-21 07:53:37.123456789", UTC; any time since the year 1678 and until 2262.
 void append_date(std::string& out, std::int64_t nanoseconds_since_1970);
 
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

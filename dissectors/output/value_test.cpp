@@ -68,4 +68,4 @@ TEST(Value, ColumnsCountCharactersNotBytes) {
 }
 
 }  // namespace
-}  // namespace rdmawire::faces
+}  // namespace rdmawire::output

@@ -164,8 +164,8 @@ std::vector<std::uint8_t> Frame::encode() const {
   // Transport headers are multiples of four bytes; upper layers' headers count as payload.
   const std::size_t padded_from = has_bth ? bth : fpdu;
   layout.pad_bytes = pad                   ? static_cast<std::uint32_t>(pad->size())
-                      : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_bytes) & 3U
-                                            : 0;
+                     : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_bytes) & 3U
+                                           : 0;
   const std::uint32_t icrc_at = at + layout.payload_bytes + layout.pad_bytes;
   layout.end = icrc_at + (write_icrc || write_mpa_crc ? 4 : 0);
   layout.transport = bth;

@@ -28,7 +28,7 @@ struct IcrcCause {
     none,               ///< the ICRC is not bad
     unknown,            ///< no single change that is looked for explains it
     zero,               ///< the ICRC's field is zero: it was not computed, or the capture was taken before it was
-    byte_order,        ///< the right value, its bytes in the other order
+    byte_order,         ///< the right value, its bytes in the other order
     not_masked,         ///< the sender computed it with fields as they stood that must count as ones
     source_port,        ///< the UDP source port was changed
     address,            ///< the source or the destination address was changed, or both

@@ -68,7 +68,8 @@ void expect_restored(ByteVector frame, const IcrcCause& cause) {
 }
 
 TEST(IcrcCause, AGoodOneNeedsNoExplanation) {
-  for (const ByteVector& frame : {send, padded, atomic, over_ipv6, over_grh}) EXPECT_EQ(explain(frame).kind, Kind::none);
+  for (const ByteVector& frame : {send, padded, atomic, over_ipv6, over_grh})
+    EXPECT_EQ(explain(frame).kind, Kind::none);
 }
 
 TEST(IcrcCause, ZeroAndTheOtherOrder) {

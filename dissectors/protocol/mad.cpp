@@ -42,9 +42,9 @@ Step decode_performance_management(Cursor& c, const HeaderInfo* attribute, const
 void check_info_length(Cursor& c, const HeaderInfo& header, std::uint32_t at) {
   const std::uint8_t* message = c.stack.bytes.data() + at;
   const std::uint32_t bytes = &header == &info<CmRej>       ? View<CmRej>(message).get<"info_length">()
-                               : &header == &info<CmApr>     ? View<CmApr>(message).get<"info_length">()
-                               : &header == &info<CmSidrRep> ? View<CmSidrRep>(message).get<"info_length">()
-                                                             : 0;
+                              : &header == &info<CmApr>     ? View<CmApr>(message).get<"info_length">()
+                              : &header == &info<CmSidrRep> ? View<CmSidrRep>(message).get<"info_length">()
+                                                            : 0;
   if (bytes > CmRej::ari_bytes)
     c.stack.report(
         {ParseError::Kind::malformed, &header, at, 0, 0, "the additional information's length exceeds its 72 bytes"});
@@ -66,7 +66,7 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
 // What RMPP's header says of the bytes behind it.
 struct RmppSegment {
   enum class Kind : std::uint8_t { none, alone, data, control } kind = Kind::none;
-  std::uint32_t number = 1;                     // from 1
+  std::uint32_t number = 1;                   // from 1
   std::uint32_t bytes = Rmpp::segment_bytes;  // of data, the class's header among them
 };
 

@@ -90,8 +90,7 @@ struct Marker {
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("reserved", 0, 16, "sent as zero").as(Display::reserved).alias("iwarp_mpa.marker_res"),
-      field("fpduptr", 16, 16,
-            "bytes of the stream back to the FPDU's beginning; 0: the FPDU begins behind the marker")
+      field("fpduptr", 16, 16, "bytes of the stream back to the FPDU's beginning; 0: the FPDU begins behind the marker")
           .alias("iwarp_mpa.marker_fpduptr"),
   };
 };

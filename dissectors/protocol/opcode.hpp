@@ -47,7 +47,7 @@ struct Opcode {
   bool immediate = false;   ///< ImmDt follows
   bool invalidate = false;  ///< IETH follows
   std::uint8_t header_count = 0;
-  std::uint8_t header_bytes = 0;              ///< of all extension headers together
+  std::uint8_t header_bytes = 0;               ///< of all extension headers together
   std::array<const HeaderInfo*, 4> headers{};  ///< extension headers, in order after the BTH
   std::string_view name;                       ///< "RC SEND First"
 

@@ -55,9 +55,9 @@ struct Sent {
   std::uint64_t packets = 0, wire_bytes = 0, payload_bytes = 0;
   std::uint64_t requests = 0, responses = 0;            ///< packets
   std::array<std::uint32_t, message_kinds> messages{};  ///< finished or not, as requester
-  std::uint64_t message_bytes = 0;                     ///< of these; reads count what they ask for
+  std::uint64_t message_bytes = 0;                      ///< of these; reads count what they ask for
   std::uint64_t messages_completed = 0, messages_refused = 0;
-  std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0;                                         ///< requests sent again
+  std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0;                          ///< requests sent again
   std::uint32_t rounds = 0;                                                                  ///< of retransmission
   std::uint32_t lost_in_network = 0, lost_in_capture = 0, out_of_order = 0, duplicates = 0;  ///< packets of this end
   std::uint32_t acks = 0, rnr_naks = 0;           ///< sent by this end as responder
@@ -113,10 +113,10 @@ std::string_view to_string(Answered answered);
 /// What a packet was to its connection.
 struct PacketNote {
   std::uint64_t connection = 0;     ///< Connection::id
-  Side end = Side::a;                 ///< its sender
+  Side end = Side::a;               ///< its sender
   std::uint32_t relative_psn = 0;   ///< from the first PSN of its direction's requests
   std::uint64_t message = 0;        ///< Message::number of the message it belongs to, or that it answers; 0: none
-  Side requester = Side::a;           ///< whose message that is
+  Side requester = Side::a;         ///< whose message that is
   std::uint64_t related_frame = 0;  ///< a response: the request it answers; sent again: the first sending
   std::int64_t related_delay = 0;   ///< nanoseconds since that frame
   std::uint32_t outstanding = 0;    ///< packets of the requester that are not acknowledged after this one
@@ -124,15 +124,15 @@ struct PacketNote {
   // InfiniBand's reliable services alone:
   Answered answered = Answered::nothing;  ///< a response
   std::uint32_t acknowledged = 0;         ///< a response: packets of the requester that it acknowledged first
-  std::uint32_t outstanding_bytes = 0;   ///< of payload, of the outstanding packets whose first sending was seen
+  std::uint32_t outstanding_bytes = 0;    ///< of payload, of the outstanding packets whose first sending was seen
   std::uint32_t reads = 0;                ///< READs, atomics and the like that wait for their answers after this packet
   std::uint8_t read_limit = 0;            ///< so many may, as the CM said; 0: not known
   std::optional<std::uint32_t> credits;   ///< messages that the responder will take, beyond those that were sent; only
                                           ///< where it gives credits. IBTA vol 1, 9.7.7.2
 };
 
-struct TransportPacket;  // transport_packet.hpp
-struct NegotiatedParameters;        // pair_evidence.hpp
+struct TransportPacket;       // transport_packet.hpp
+struct NegotiatedParameters;  // pair_evidence.hpp
 
 /// Where connections, messages and events go, as they become known: roughly in the capture's order, each once.
 /// References are valid during the call.
@@ -152,7 +152,8 @@ class Sink {
   /// The same packets, themselves; only when TrackerOptions::transport is set. Both ends' packets of one connection
   /// come in the capture's order once their directions are joined. `from`: its sender. `agreement`: what the CM or the
   /// programs said of the two queue pairs; nullptr: nothing was seen.
-  virtual void transport(const Connection&, Side /*from*/, const TransportPacket&, const NegotiatedParameters* /*agreement*/) {}
+  virtual void transport(const Connection&, Side /*from*/, const TransportPacket&,
+                         const NegotiatedParameters* /*agreement*/) {}
   /// The packets of iWARP connections, themselves, with the PDUs that end in them; only when TrackerOptions::transport
   /// is set. In the capture's order, before what is told of them. `from`: the sender.
   virtual void stream(const Connection&, Side /*from*/, const Packet&) {}

@@ -135,7 +135,7 @@ struct Event {
   std::int64_t time = 0;           ///< of `frame`
   std::int64_t duration = 0;       ///< what it cost: from the first sending to the one that repeats it, the time waited
   std::uint64_t packets = 1;       ///< how many: sent again, missing, marked
-  std::uint64_t bytes = 0;        ///< RDMA payload of these packets, as far as known
+  std::uint64_t bytes = 0;         ///< RDMA payload of these packets, as far as known
   std::uint32_t psn = 0;           ///< first PSN concerned; iWARP: the MSN; TCP: the sequence number
   std::uint64_t value = 0;  ///< what the kind calls for: RNR timer in ns, expected MSN, MTU, restored source port
   std::uint64_t found = 0;  ///< and what was there instead, or happened: time waited in ns, the MSN, bytes

@@ -106,7 +106,9 @@ HeaderValue rdma_cm() { return Value<RdmaCm>().set<"ip_version">(4); }
 Frame connect_request(std::uint16_t port, ByteVector private_data = {}) {
   return mad(roce(host, target), {request(ip_service(port)), rdma_cm()}, std::move(private_data));
 }
-Frame connect_reply(ByteVector private_data = {}) { return mad(roce(target, host), {reply()}, std::move(private_data)); }
+Frame connect_reply(ByteVector private_data = {}) {
+  return mad(roce(target, host), {reply()}, std::move(private_data));
+}
 
 Frame send(std::uint32_t from, std::uint32_t to, std::uint32_t qp, ByteVector payload, std::uint32_t psn = 0,
            std::uint8_t opcode = 0x04) {

@@ -25,7 +25,7 @@ struct Segment {
   std::uint64_t position;  // TO or MO
   std::uint32_t queue, msn;
   std::uint64_t bytes;  // behind the DDP header
-  const Layer* header;   // of RDMAP, or nullptr
+  const Layer* header;  // of RDMAP, or nullptr
 };
 
 // When something was on the wire.
@@ -92,7 +92,7 @@ struct IwarpDirection {
   bool lost = false;        // bytes are missing since the last segment
   std::uint64_t parsed_to = 0;
   bool parsed = false;
-  std::uint32_t gaps = 0;         // places where bytes are missing
+  std::uint32_t gaps = 0;        // places where bytes are missing
   std::uint64_t lost_bytes = 0;  // since the last read response
   struct {
     std::uint32_t next = 1;
@@ -185,7 +185,8 @@ class IwarpTracker::State {
     for (const Tracked& t : order_) {
       bytes += sizeof(Tracked) + node + 4 * deque;
       for (const IwarpDirection& half : t.halves)
-        bytes += half.tcp.memory() + half.seen.capacity() * sizeof(Seen) + half.again.capacity() * sizeof(RetransmittedRange);
+        bytes += half.tcp.memory() + half.seen.capacity() * sizeof(Seen) +
+                 half.again.capacity() * sizeof(RetransmittedRange);
     }
     return bytes;
   }

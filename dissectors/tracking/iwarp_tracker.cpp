@@ -187,8 +187,7 @@ void IwarpTracker::State::add(const Packet& packet) {
     note.requester = note_requester_;
     note.again = judgment.kind == TcpLossTracker::Kind::again;
     note.related_frame = note.again ? judgment.origin_frame : note_related_;
-    note.related_delay =
-        note.again ? (judgment.origin_frame ? packet.time_ns - judgment.origin_time : 0) : note_delay_;
+    note.related_delay = note.again ? (judgment.origin_frame ? packet.time_ns - judgment.origin_time : 0) : note_delay_;
     note.outstanding = static_cast<std::uint32_t>(std::min<std::size_t>(t.of(end).requests.size(), UINT32_MAX));
     sink_.packet(c, packet.number, note);
   }

@@ -11,8 +11,8 @@
 ///   is the Terminate's error code.
 /// - A read's answer is the last segment of its response; key and remote_address name the source, not the sink.
 /// - Immediate Data is a send of no bytes with an immediate (64 bits). RFC 7306, 6
-/// - Sent::requests and responses count FPDUs; retransmitted_packets and retransmitted_bytes TCP segments and bytes; acks TCP
-/// segments
+/// - Sent::requests and responses count FPDUs; retransmitted_packets and retransmitted_bytes TCP segments and bytes;
+/// acks TCP segments
 ///   without data.
 /// - PacketNote::relative_psn counts bytes of the sender's stream from the first that was seen.
 /// - Event::psn is the MSN, or the TCP sequence number where the event is TCP's. Further:

@@ -341,13 +341,13 @@ auto control(RdmapOperation operation, bool last = true) {
          Value<Rdmap>().set<"opcode">(static_cast<std::uint8_t>(operation));
 }
 ByteVector send(std::uint32_t msn, std::size_t bytes, std::uint32_t mo = 0, bool last = true,
-            RdmapOperation operation = RdmapOperation::send, std::uint32_t invalidate = 0) {
+                RdmapOperation operation = RdmapOperation::send, std::uint32_t invalidate = 0) {
   return fpdu(control(operation, last) /
                   Value<DdpUntagged>().set<"invalidate_stag">(invalidate).set<"qn">(0).set<"msn">(msn).set<"mo">(mo),
               bytes);
 }
 ByteVector write(std::uint32_t stag, std::uint64_t to, std::size_t bytes, bool last = true,
-             RdmapOperation operation = RdmapOperation::rdma_write) {
+                 RdmapOperation operation = RdmapOperation::rdma_write) {
   return fpdu(control(operation, last) / Value<DdpTagged>().set<"stag">(stag).set<"to">(to), bytes);
 }
 ByteVector read(std::uint32_t msn, std::uint32_t sink, std::uint64_t sink_to, std::uint32_t size) {
@@ -426,7 +426,7 @@ TEST(IwarpTracker, SendsWithWhatTheyCanCarry) {
   talk.say(Side::a, send(4, 8, 0, true, RdmapOperation::send_invalidate, 0x1234));
   talk.say(Side::a, send(5, 8, 0, true, RdmapOperation::send_se_invalidate, 0x5678));
   talk.say(Side::a, fpdu(control(RdmapOperation::immediate_data) / Value<DdpUntagged>().set<"msn">(6) /
-                        Value<RdmapImmediateData>().set<"data">(0x1122334455667788)));
+                         Value<RdmapImmediateData>().set<"data">(0x1122334455667788)));
   const auto& m = talk.finish().messages;
   EXPECT_THAT(talk.told.trouble(), IsEmpty());
   ASSERT_THAT(m, SizeIs(6));
@@ -475,7 +475,8 @@ TEST(IwarpTracker, ReadsAreAnsweredInTheirOrder) {
   Talk talk;
   talk.establish();
   // Into the same buffer: what tells the responses apart is their order.
-  const std::uint64_t asked = talk.say(Side::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
+  const std::uint64_t asked =
+      talk.say(Side::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
   const std::uint64_t begins = talk.say(Side::b, response(5, 0x100, 120, false));
   const std::uint64_t ends = talk.say(Side::b, response(5, 0x100 + 120, 80));
   const std::uint64_t rest = talk.say(Side::b, join({response(5, 0x100, 50), response(0, 0, 0)}));

@@ -36,7 +36,7 @@ std::string_view to_string(Outcome outcome);
 struct Message {
   std::uint64_t connection = 0;  ///< Connection::id
   std::uint64_t number = 0;      ///< of its requester's messages, from 1
-  Side end = Side::a;              ///< the requester
+  Side end = Side::a;            ///< the requester
   MessageKind kind = MessageKind::send;
   Outcome outcome = Outcome::completed;
   bool has_immediate = false, has_invalidate = false, solicited = false;

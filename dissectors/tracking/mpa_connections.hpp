@@ -47,7 +47,7 @@ class MpaConnections {
  public:
   struct Limits {
     std::size_t connections = 32768;  ///< TCP connections, iWARP or not
-    std::size_t bytes = 64U << 20;   ///< of all buffers together
+    std::size_t bytes = 64U << 20;    ///< of all buffers together
   };
   MpaConnections();
   explicit MpaConnections(Limits limits) : limits_(limits) {}

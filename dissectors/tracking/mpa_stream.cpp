@@ -124,7 +124,7 @@ void MpaStream::lose_framing() {
 }
 
 void MpaStream::bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
-                       Events& events) {
+                      Events& events) {
   Context c{verify, scratch, events};
   // A connection may talk otherwise before it becomes iWARP (RFC 5044, 7.1), and a new one may take the place of an
   // old one that was not seen to end.
@@ -269,7 +269,8 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, const Lay
   return verdict;
 }
 
-MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout) {
+MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use_known,
+                                        const Layout& known_layout) {
   if (marker_use_known) return one(at, bytes, known_layout);
   FramingResult best = one(at, bytes, Layout{});
   if (best.kind == FramingResult::Kind::yes && best.proven) return best;

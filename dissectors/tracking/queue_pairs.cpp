@@ -25,8 +25,8 @@ std::size_t QueuePairs::memory() const {
     for (const auto& jump : f->jump) bytes += jump ? sizeof(*jump) : 0;
     if (const Search* search = f->search.get())
       bytes += sizeof(Search) + search->held.capacity() * sizeof(TransportPacket) +
-                search->events.capacity() * sizeof(Event) + search->candidates.capacity() * sizeof(Candidate) +
-                search->stretches.capacity() * sizeof(std::uint64_t);
+               search->events.capacity() * sizeof(Event) + search->candidates.capacity() * sizeof(Candidate) +
+               search->stretches.capacity() * sizeof(std::uint64_t);
   }
   return bytes;
 }

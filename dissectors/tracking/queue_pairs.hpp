@@ -151,7 +151,7 @@ class QueuePairs final : public PairSink {
   std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;
   std::size_t bytes_ = 0;  // of all requesters
-  std::size_t hand_ = 0;    // of the clock that chooses who goes
+  std::size_t hand_ = 0;   // of the clock that chooses who goes
   std::unordered_map<PortPair, UnpairedDirections, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets held back
   /// Requests that are held back, by port pair, direction and PSN; and how many directions are in each stretch of PSNs.

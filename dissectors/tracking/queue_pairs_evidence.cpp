@@ -57,8 +57,8 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   c.service_port = evidence.service_port;
   f.evidence_frame = evidence.frame;
   if (options_.transport)
-    f.agreement =
-        std::make_unique<NegotiatedParameters>(NegotiatedParameters{evidence.sides, evidence.by, evidence.request_frame, evidence.frame});
+    f.agreement = std::make_unique<NegotiatedParameters>(
+        NegotiatedParameters{evidence.sides, evidence.by, evidence.request_frame, evidence.frame});
   for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
     const PairEvidence::Side& s = evidence.sides[side];
     c.ends[side] = {s.address, s.qp, true};

@@ -67,7 +67,7 @@ struct QueuePairs::Followed {
   std::uint64_t evidence_frame = 0;
   std::unique_ptr<Event> odd_pkey, second_pkey;  // the first two packets, while their P_Keys are not judged
   std::unique_ptr<Search> search;
-  std::unique_ptr<NegotiatedParameters> agreement;      // TrackerOptions::transport only
+  std::unique_ptr<NegotiatedParameters> agreement;  // TrackerOptions::transport only
   std::unique_ptr<TransportPacket> jump[2];  // a request far from all before: another connection's first, or a stray
 
   [[nodiscard]] bool joined() const { return info.paired_by != JoinedBy::nothing; }

@@ -21,7 +21,7 @@ namespace rdmawire::tracking {
 struct Reporter {
   Connection& connection;
   Sink& sink;
-  Side end = Side::a;     ///< the requester
+  Side end = Side::a;   ///< the requester
   bool joined = false;  ///< the other end's packets are seen, and known to be its
   PacketNote* note = nullptr;
 

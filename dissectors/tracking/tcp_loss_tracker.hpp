@@ -49,7 +49,7 @@ class TcpLossTracker {
   };
   struct Judgment {
     Kind kind = Kind::fresh;
-    std::uint64_t bytes = 0;        ///< again: of these; else of all
+    std::uint64_t bytes = 0;         ///< again: of these; else of all
     std::uint64_t origin_frame = 0;  ///< of the first sending, where that is known
     std::int64_t origin_time = 0;
   };

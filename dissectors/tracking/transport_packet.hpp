@@ -20,7 +20,7 @@ struct TransportPacket {
   std::uint32_t dest_qp = 0;
   Psn psn;
   std::uint32_t payload = 0;      ///< bytes on the wire, without pad
-  std::uint32_t wire_bytes = 0;  ///< of the whole packet
+  std::uint32_t wire_bytes = 0;   ///< of the whole packet
   std::uint32_t icrc = 0;         ///< as the packet holds it; 0 when it was cut off
   std::uint16_t source_port = 0;  ///< UDP's; 0: none
   std::uint16_t pkey = 0;

@@ -17,7 +17,8 @@ using namespace testing;
 using ByteVector = std::vector<std::uint8_t>;
 
 /// What is read of `bytes`, of which the wire had `extra` more.
-std::optional<TransportPacket> read(const ByteVector& bytes, LinkType link = LinkType::raw_ip, std::uint32_t extra = 0) {
+std::optional<TransportPacket> read(const ByteVector& bytes, LinkType link = LinkType::raw_ip,
+                                    std::uint32_t extra = 0) {
   Packet packet;
   packet.number = 7;
   packet.time_ns = 99;

@@ -35,9 +35,8 @@ class EventCollector final : public tracking::Sink {
     char text[200];
     std::snprintf(text, sizeof text, " %llu %c %u %u %d %llu %u %u %s %u %u ",
                   static_cast<unsigned long long>(n.connection), n.end == tracking::Side::a ? 'a' : 'b', n.relative_psn,
-                  n.outstanding, n.again ? 1 : 0, static_cast<unsigned long long>(n.related_frame),
-                  n.outstanding_bytes, n.acknowledged, to_string(n.answered).data(), n.reads,
-                  static_cast<unsigned>(n.read_limit));
+                  n.outstanding, n.again ? 1 : 0, static_cast<unsigned long long>(n.related_frame), n.outstanding_bytes,
+                  n.acknowledged, to_string(n.answered).data(), n.reads, static_cast<unsigned>(n.read_limit));
     note = text + (n.credits ? std::to_string(*n.credits) : "-");
   }
   void event(const tracking::Connection*, const tracking::Event& event) override {

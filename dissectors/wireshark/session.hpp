@@ -22,15 +22,15 @@
 namespace rdmawire::wireshark {
 
 using tracking::Connection;
-using tracking::Side;
 using tracking::Event;
 using tracking::Message;
 using tracking::Packet;
 using tracking::PacketNote;
+using tracking::Side;
 
 struct SessionOptions {
   tracking::DissectorOptions dissector;
-  bool monitors = true;                             ///< judge the rules of conformance, too
+  bool monitors = true;                            ///< judge the rules of conformance, too
   std::size_t kept_bytes = std::size_t{64} << 20;  ///< of PDUs and messages that lie in several frames, in all
 };
 
@@ -259,7 +259,7 @@ class Session final : public tracking::Sink {
   struct SavedPdu {
     SavedStack stack;
     const std::uint8_t* bytes = nullptr;  ///< of one that lies in several frames; nullptr: it lies in its frame
-    std::uint32_t offset = 0;              ///< in its frame
+    std::uint32_t offset = 0;             ///< in its frame
     std::uint32_t length = 0, wire_length = 0;
     Range in_frame;
     CrcCheck crc;
@@ -323,7 +323,7 @@ class Session final : public tracking::Sink {
   Kept<std::string_view> notes_;
   Kept<Segment> segments_;
   Kept<std::vector<std::uint8_t>> bytes_;  ///< of segments and PDUs, in large pieces
-  mutable Arrangement arrangement_;         ///< the one that was asked for last
+  mutable Arrangement arrangement_;        ///< the one that was asked for last
   std::size_t violations_seen_ = 0;
   std::vector<const conformance::Violation*> violations_;
   std::unordered_map<std::uint64_t, OpenMessage> open_messages_;  ///< by TCP connection, model and sender

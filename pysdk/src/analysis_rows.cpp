@@ -18,9 +18,9 @@ namespace rdmawire::python {
 namespace {
 
 using tracking::Connection;
-using tracking::Side;
 using tracking::Event;
 using tracking::Message;
+using tracking::Side;
 
 std::string_view name_of(Side end) { return end == Side::a ? "a" : "b"; }
 /// The cause of an event that has this NAK's code is called as the NAK is.

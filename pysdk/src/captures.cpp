@@ -8,9 +8,9 @@
 
 #include "dissectors/output/json.hpp"
 #include "pysdk/src/bindings.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/columns_packets.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {

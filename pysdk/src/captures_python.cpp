@@ -9,12 +9,12 @@
 #include "captures/io/writer.hpp"
 #include "dissectors/output/count.hpp"
 #include "pysdk/src/bindings.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/captures_origin.hpp"
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {

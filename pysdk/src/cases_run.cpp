@@ -12,11 +12,11 @@
 #include "conformance/cases/iwarp/bench.hpp"
 #include "conformance/report/assessment.hpp"
 #include "conformance/report/report.hpp"
-#include "pysdk/src/interruptible.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/devices.hpp"
 #include "pysdk/src/errors.hpp"
+#include "pysdk/src/interruptible.hpp"
 #include "pysdk/src/values.hpp"
 #include "replay/wires/descriptor.hpp"
 
@@ -239,8 +239,9 @@ std::string add(const std::string& rule_name, const std::string& variant, const 
       role,
       {conformance::Role::responder, conformance::Role::requester, conformance::Role::verbs, conformance::Role::wire},
       "role");
-  const auto careful = chosen(
-      caution, {conformance::RunPolicy::none, conformance::RunPolicy::slow, conformance::RunPolicy::dangerous}, "caution");
+  const auto careful =
+      chosen(caution, {conformance::RunPolicy::none, conformance::RunPolicy::slow, conformance::RunPolicy::dangerous},
+             "caution");
   // For ever, as cases are. One thread at a time has the interpreter, and nothing below lets go of it.
   static std::deque<PythonScript> scripts;
   static std::map<const Case*, PythonScript*> script_of;

@@ -8,10 +8,10 @@
 
 #include "dissectors/protocol/decode.hpp"
 #include "pysdk/src/bindings.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/pair_bindings.hpp"
 #include "pysdk/src/values.hpp"
 
@@ -314,7 +314,8 @@ void bind_expectation(py::module_& module) {
       "silence", [](double seconds) { return conformance::silence(nanoseconds_of(seconds)); }, py::arg("seconds") = 0.0,
       "Nothing for so long; 0: as long as the device is usually given.");
   module.def(
-      "pattern_bytes", [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::pattern_bytes(count, seed)); },
+      "pattern_bytes",
+      [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::pattern_bytes(count, seed)); },
       py::arg("count"), py::arg("seed") = 1, "Bytes of payload that can be told apart, counting up from `seed`.");
 }
 
@@ -580,7 +581,7 @@ void raise_case_end(const conformance::CaseEnd& end) {
   const py::handle type(case_end_class);
   py::object error =
       type(judgment.expected.empty() ? judgment.actual
-                                      : fmt::format("expected {}; got {}", judgment.expected, judgment.actual));
+                                     : fmt::format("expected {}; got {}", judgment.expected, judgment.actual));
   error.attr("verdict") = std::string(to_string(judgment.verdict));
   error.attr("expected") = judgment.expected;
   error.attr("actual") = judgment.actual;

@@ -39,7 +39,7 @@ class PacketColumns {
     there,    ///< whether there is one at all
     name,     ///< the word of the enumeration
     text,     ///< as people read it
-    bytes,   ///< of a header's field
+    bytes,    ///< of a header's field
     derived,  ///< bytes or text of something derived
   };
   struct Source {

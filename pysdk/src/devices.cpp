@@ -124,8 +124,9 @@ std::shared_ptr<Target> SharedDevice::target() const {
 std::shared_ptr<Target> SharedDevice::use() const {
   auto target = this->target();
   if (!target)
-    raise(ErrorClass::closed, owned_by_parent_process() ? "the device was opened before the fork; open it anew in this process"
-                                                 : "the device was closed");
+    raise(ErrorClass::closed, owned_by_parent_process()
+                                  ? "the device was opened before the fork; open it anew in this process"
+                                  : "the device was closed");
   return target;
 }
 

@@ -9,9 +9,9 @@
 #include "captures/analysis/report.hpp"
 #include "pysdk/src/analysis_rows.hpp"
 #include "pysdk/src/bindings.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -29,7 +29,7 @@ SurveyTuple survey(const std::string& file) {
   }();
   if (!result) raise(ErrorClass::capture, result.error());
   const analysis::Input::File& facts = result->facts;
-  return {facts.name,    facts.packets,  facts.bytes,       facts.lost_by_capture,
+  return {facts.name,    facts.packets,  facts.bytes,        facts.lost_by_capture,
           facts.trouble, result->begins, result->first_time, result->last_time};
 }
 

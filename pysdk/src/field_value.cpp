@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dissectors/output/value.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/guard.hpp"
-#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {

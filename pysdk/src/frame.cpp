@@ -14,10 +14,10 @@
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "pysdk/src/bindings.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/guard.hpp"
 #include "pysdk/src/objects.hpp"
-#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/registry.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/field_value.hpp"
 #include "pysdk/src/guard.hpp"
 #include "pysdk/src/objects.hpp"
-#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {

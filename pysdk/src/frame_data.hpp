@@ -97,8 +97,8 @@ class FrameData {
   void build();
   void refuse_misfit() const;
 
-  py::bytes bytes_;                      // null: to be encoded
-  std::optional<FieldOverflow> misfit_;          // of bytes_
+  py::bytes bytes_;                       // null: to be encoded
+  std::optional<FieldOverflow> misfit_;   // of bytes_
   std::unique_ptr<HeaderStack> stack_;    // of bytes_
   std::unique_ptr<Frame> values_;         // null: as captured
   std::unique_ptr<Frame> captured_view_;  // of a captured frame, only read

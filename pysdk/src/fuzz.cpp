@@ -10,8 +10,8 @@
 #include "conformance/fuzzer/open.hpp"
 #include "conformance/fuzzer/report.hpp"
 #include "pysdk/src/bindings.hpp"
-#include "pysdk/src/errors.hpp"
 #include "pysdk/src/bytes.hpp"
+#include "pysdk/src/errors.hpp"
 
 namespace rdmawire::python {
 

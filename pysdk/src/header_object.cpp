@@ -5,11 +5,11 @@
 
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/registry.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/field_value.hpp"
 #include "pysdk/src/guard.hpp"
 #include "pysdk/src/objects.hpp"
-#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -168,8 +168,8 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
 PyObject* compare(PyObject* left, PyObject* right, int operation) {
   return guard([&]() -> PyObject* {
     if ((operation != Py_EQ && operation != Py_NE) || !is_header(right)) Py_RETURN_NOTIMPLEMENTED;
-    const bool same = as_header(left)->header == as_header(right)->header &&
-                      bytes_of(as_header(left)) == bytes_of(as_header(right));
+    const bool same =
+        as_header(left)->header == as_header(right)->header && bytes_of(as_header(left)) == bytes_of(as_header(right));
     return PyBool_FromLong(same == (operation == Py_EQ));
   });
 }

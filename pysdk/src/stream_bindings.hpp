@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "conformance/cases/iwarp/bench.hpp"
-#include "pysdk/src/errors.hpp"
 #include "pysdk/src/bytes.hpp"
+#include "pysdk/src/errors.hpp"
 
 namespace rdmawire::python {
 
@@ -33,7 +33,9 @@ struct Said {
   std::string words;
 
   /// The bytes that come next in the stream.
-  [[nodiscard]] conformance::iwarp::ByteVector next_of(StreamConnected& qp) const { return fpdu ? qp.fpdu(*fpdu) : bytes; }
+  [[nodiscard]] conformance::iwarp::ByteVector next_of(StreamConnected& qp) const {
+    return fpdu ? qp.fpdu(*fpdu) : bytes;
+  }
 };
 /// A Stimulus, a Frame that begins with an FPDU, or bytes. `words`: how a report calls it, in place of our own.
 Said said_of(const py::object& what, const std::string& words = {});

@@ -6,8 +6,8 @@
 #include <functional>
 #include <map>
 
-#include "pysdk/src/errors.hpp"
 #include "pysdk/src/bytes.hpp"
+#include "pysdk/src/errors.hpp"
 
 namespace rdmawire::python {
 

@@ -47,7 +47,7 @@ std::shared_ptr<Wire> SharedWire::lease() const {
 WireError SharedWire::closed_error() const {
   return {WireError::Kind::closed, 0,
           owned_by_parent_process() ? name_ + ": it was opened before the fork; open it anew in this process"
-                             : name_ + ": it was closed"};
+                                    : name_ + ": it was closed"};
 }
 
 bool SharedWire::closed() const { return lease() == nullptr; }

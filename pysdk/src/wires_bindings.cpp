@@ -9,9 +9,9 @@
 #include "dissectors/output/json.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "pysdk/src/bindings.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/bytes.hpp"
 #include "replay/wires/pair.hpp"
 
 namespace rdmawire::python {

@@ -256,8 +256,8 @@ std::string to_string(const FrameCoordinates& at) {
                          at.message, at.packet);
     case FrameCoordinates::Kind::tcp:
       return at.bytes == 0 ? fmt::format("connection {}, TCP seq {:+} without data", at.connection, at.sequence)
-                            : fmt::format("connection {}, TCP segment {} seq {:+}, {} bytes, try {}", at.connection,
-                                          at.segment, at.sequence, at.bytes, at.transmission);
+                           : fmt::format("connection {}, TCP segment {} seq {:+}, {} bytes, try {}", at.connection,
+                                         at.segment, at.sequence, at.bytes, at.transmission);
   }
   return {};
 }

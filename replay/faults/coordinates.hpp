@@ -30,7 +30,7 @@ struct FrameCoordinates {
   std::uint32_t segment =
       0;  ///< TCP: of its direction's segments with data, as they appeared, from 1; one sent again keeps its number
   std::int64_t sequence = 0;  ///< TCP: of its first byte of data, less that of the stream
-  std::uint32_t bytes = 0;   ///< TCP: of data
+  std::uint32_t bytes = 0;    ///< TCP: of data
 
   friend bool operator==(const FrameCoordinates&, const FrameCoordinates&) = default;
 };

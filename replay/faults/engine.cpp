@@ -240,8 +240,8 @@ struct FaultEngine::State {
   std::int64_t first_time = 0;
   std::int64_t now = 0;
   std::list<HeldFrame> held;           // oldest first
-  std::list<HeldFrame> release_calls;         // of this call: their bytes are being used
-  std::vector<std::uint8_t> own;  // a changed frame
+  std::list<HeldFrame> release_calls;  // of this call: their bytes are being used
+  std::vector<std::uint8_t> own;       // a changed frame
   std::deque<FaultLogEntry> log;
   std::uint64_t log_forgotten = 0;
   FaultOutcome outcome;
@@ -302,8 +302,7 @@ bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, 
   if (rule.packet && !rule.packet->holds(at.packet)) return false;
   if (rule.segment && !rule.segment->holds(at.segment)) return false;
   // A segment is meant when one of its bytes is.
-  if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.bytes <= rule.sequence->from))
-    return false;
+  if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.bytes <= rule.sequence->from)) return false;
   if (rule.after && time - first_time < *rule.after) return false;
   if (rule.before && time - first_time >= *rule.before) return false;
   return !rule.where || rule.where->matches(packet);
@@ -446,8 +445,8 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
           what = fmt::format("{} random bits of the {} turned over", chosen.size(), name_of(action.region));
         } else if (action.bits == 0 && action.byte < region.length) {
           change()[region.offset + action.byte] ^= action.mask;
-          what = fmt::format("byte {} of the {} turned over by {:#04x}", action.byte, name_of(action.region),
-                             action.mask);
+          what =
+              fmt::format("byte {} of the {} turned over by {:#04x}", action.byte, name_of(action.region), action.mask);
         } else {
           done = false;
           what = fmt::format("not corrupted: its {} has {} bytes", name_of(action.region), region.length);

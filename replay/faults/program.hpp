@@ -50,7 +50,7 @@ struct FaultAction {
   std::int64_t time = 0;    ///< delay: how long; hold: how long at most; nanoseconds
   std::uint32_t count = 0;  ///< hold: frames that pass; duplicate: further copies; truncate: bytes that stay
   Region region = Region::frame;
-  std::uint32_t byte = 0;   ///< corrupt: of the region
+  std::uint32_t byte = 0;    ///< corrupt: of the region
   std::uint8_t mask = 0x01;  ///< corrupt: what is turned over in it
   std::uint32_t bits = 0;    ///< corrupt: so many random bits of the region, instead; 0: byte and mask
   FieldRef field{};          ///< corrupt: region field, the innermost header's

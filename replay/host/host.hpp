@@ -42,7 +42,7 @@ struct HostOptions {
   bool answers_ping = true;
   std::int64_t retry = 250'000'000;  ///< nanoseconds between questions for a MAC, 1 s in RFC 4861
   unsigned tries = 3;                ///< questions for a MAC
-  std::size_t neighbors = 1024;     ///< whose MACs are known at most
+  std::size_t neighbors = 1024;      ///< whose MACs are known at most
 };
 
 /// Answers ARP (RFC 826), neighbor discovery (RFC 4861; duplicate address detection is met with a defense, RFC 4862,
@@ -52,7 +52,9 @@ class Host final : public SimulatedHost {
   explicit Host(HostOptions options);
 
   /// What the host answered, or asks; everything that is not its own to answer is left to the others.
-  void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) override { (void)takes(frame, time, output); }
+  void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) override {
+    (void)takes(frame, time, output);
+  }
   [[nodiscard]] std::int64_t wakes() const override;
   void woken(std::int64_t time, SimulatedHostOutput& output) override;
 

@@ -28,9 +28,9 @@ struct CmParameters {
 struct CmEvent {
   std::string type = {};
   ByteVector private_data = {};  ///< padded with zeros to the length of its field
-  int number = 0;            ///< errno, when something failed on this side or on the way
-  std::string name = {};     ///< its symbol
-  int reason = 0;            ///< of "rejected", of the other end; IBTA vol 1, 12.6.7.2
+  int number = 0;                ///< errno, when something failed on this side or on the way
+  std::string name = {};         ///< its symbol
+  int reason = 0;                ///< of "rejected", of the other end; IBTA vol 1, 12.6.7.2
   std::optional<std::uint32_t> qp_num = {};
   nlohmann::json body = {};  ///< all of it, as docs/agent.md has it
 };

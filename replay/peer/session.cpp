@@ -435,8 +435,7 @@ bool Session::read_some() {
     if (!line) break;
     hear(*line);
   }
-  if (state == LineBuffer::State::overlong)
-    lose(broken(fmt::format("a line of more than {} bytes", most_line_bytes)));
+  if (state == LineBuffer::State::overlong) lose(broken(fmt::format("a line of more than {} bytes", most_line_bytes)));
   return !lost_;
 }
 

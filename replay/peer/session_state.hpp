@@ -90,7 +90,7 @@ class Session {
   Questions questions_;
   std::uint64_t last_number_ = 0;
   std::deque<HeldEvent> events_;
-  std::size_t held_bytes_ = 0;    // of answers and events that nobody took yet
+  std::size_t held_bytes_ = 0;     // of answers and events that nobody took yet
   std::uint64_t last_serial_ = 0;  // of events
   std::uint64_t dropped_events_ = 0;
   std::uint64_t collectable_ = 0;  // answers that wait for collect()

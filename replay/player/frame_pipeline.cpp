@@ -199,8 +199,7 @@ void FramePipeline::process() {
   if (dissects_)
     dissector_->dissect(packet_, bytes, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
   else
-    decode(packet_.stack, bytes, record_.link,
-           padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
+    decode(packet_.stack, bytes, record_.link, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
 
   // What was not chosen takes part in nothing, not even in the schedule.
   if ((options_.include && !options_.include->matches(packet_)) ||
@@ -215,8 +214,7 @@ void FramePipeline::process() {
     if (options_.pace.kind == Pace::Kind::top) nominal_.emplace(Pace{}, anchor);
   }
   const std::int64_t time = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
-  const std::int64_t nominal =
-      nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size())) : time;
+  const std::int64_t nominal = nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size())) : time;
   coming_ = nominal;
   emit(bytes, snapped && !padded, padded, nominal);
   more_ = advance();
@@ -300,8 +298,8 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   slot.connection = rewritten.connection;
   slot.from = rewritten.from;
   const std::optional<Side> side = rewritten.connection != Rewritten::none ? std::optional(rewritten.from)
-                                  : needs_sides()                         ? sides_.of(packet_.stack)
-                                                                          : std::nullopt;
+                                   : needs_sides()                         ? sides_.of(packet_.stack)
+                                                                           : std::nullopt;
   slot.from = side.value_or(Side::a);
   slot.lane = 0;
   if (wires_.size() > 1 && options_.lanes == PlayerOptions::Lanes::by_end) {
@@ -319,8 +317,7 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
            false;
   if (wire.max_bytes && slot.bytes.size() > wire.max_bytes) {
     if (!options_.truncate)
-      return skip(Skip::too_long,
-                  fmt::format("{} bytes, and the wire takes {}", slot.bytes.size(), wire.max_bytes)),
+      return skip(Skip::too_long, fmt::format("{} bytes, and the wire takes {}", slot.bytes.size(), wire.max_bytes)),
              false;
     slot.bytes.resize(wire.max_bytes);
     ++tally_.truncated;

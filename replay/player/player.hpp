@@ -65,7 +65,7 @@ struct PlayerOptions {
   LoopChanges changes;
   std::optional<output::Filter> include, exclude;
   std::uint64_t most_frames = 0, max_bytes = 0;  ///< to be sent; 0: no limit
-  std::int64_t most_time = 0;                      ///< nanoseconds since the first frame; 0: no limit
+  std::int64_t most_time = 0;                    ///< nanoseconds since the first frame; 0: no limit
 
   enum class Snapped : std::uint8_t { refuse, pad, send } snapped = Snapped::refuse;
   bool truncate = false;     ///< frames that are too long for the wire are cut

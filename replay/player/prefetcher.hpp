@@ -40,10 +40,10 @@ class Prefetcher {
  private:
   static constexpr std::uint64_t batches = 8;
   static constexpr std::size_t most_frames = 128, max_bytes = 256 << 10;  // of a batch
-  static constexpr std::int64_t most_age = 100'000;                         // of one that the sender waits for
+  static constexpr std::int64_t most_age = 100'000;                       // of one that the sender waits for
   struct Batch {
     std::vector<std::unique_ptr<Slot>> slots;
-    std::vector<FrameCounters> tallies;                 // as of each slot, and of the end
+    std::vector<FrameCounters> tallies;         // as of each slot, and of the end
     std::size_t count = 0;                      // of slots
     std::vector<std::unique_ptr<Slot>> spares;  // on their way back to the feeder
     bool last = false;

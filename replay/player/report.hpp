@@ -41,7 +41,7 @@ struct ReplayReport {
   struct Lane {
     std::string wire;
     std::uint64_t frames = 0, bytes = 0;  ///< handed over to it
-    std::uint64_t left = 0;                ///< of these, what it says has left
+    std::uint64_t left = 0;               ///< of these, what it says has left
   };
   struct Rule {
     std::string text;
@@ -49,7 +49,7 @@ struct ReplayReport {
   };
 
   std::uint64_t read = 0;                  ///< frames taken from the captures, over all loops
-  std::uint64_t sent = 0, bytes = 0;      ///< handed over, and said to have left
+  std::uint64_t sent = 0, bytes = 0;       ///< handed over, and said to have left
   std::uint64_t loops = 0;                 ///< that were begun
   std::int64_t requested = 0;              ///< from the first frame's time to the last one's, as scheduled; nanoseconds
   std::int64_t achieved = 0;               ///< likewise, as handed over

@@ -17,9 +17,9 @@ namespace rdmawire::replay::reactive {
 namespace {
 
 using tracking::Connection;
-using tracking::Side;
 using tracking::MessageKind;
 using tracking::Service;
+using tracking::Side;
 using tracking::TransportPacket;
 
 using detail::dissect_file;
@@ -373,8 +373,8 @@ std::string describe(const Connection& connection, std::uint32_t number) {
                        end == Side::a ? "a" : "b");
   };
   return fmt::format("connection {}: {} {}, {}, {}, frames {} to {}", number, to_string(connection.service),
-                     captures::analysis::who(connection.ends, connection.service, Side::a), sent(Side::a), sent(Side::b),
-                     connection.first_frame, connection.last_frame);
+                     captures::analysis::who(connection.ends, connection.service, Side::a), sent(Side::a),
+                     sent(Side::b), connection.first_frame, connection.last_frame);
 }
 
 Result<std::vector<Connection>> connections_of(const std::string& file) {

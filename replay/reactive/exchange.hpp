@@ -19,7 +19,7 @@ using ByteVector = std::vector<std::uint8_t>;
 
 /// A packet of the capture, whole; of iWARP a DDP segment (a ULPDU of MPA), and of `t` the frame in which it ends.
 struct CapturedPacket {
-  ByteVector bytes;                ///< from Ethernet on
+  ByteVector bytes;             ///< from Ethernet on
   tracking::TransportPacket t;  ///< what it says; `t.frame` is its number in the capture
   [[nodiscard]] Bytes payload() const { return Bytes(bytes).subspan(t.payload_at, t.payload); }
 };
@@ -76,9 +76,9 @@ struct CapturedAnswer {
 struct Requests {
   Psn first;  ///< of the requests
   std::vector<Message> messages;
-  std::vector<CapturedAnswer> answers;  ///< in the capture's order
-  std::uint32_t psns = 0;               ///< that all messages take
-  std::uint32_t retransmitted_packets = 0;      ///< captured request packets that were sent again, and are not replayed
+  std::vector<CapturedAnswer> answers;      ///< in the capture's order
+  std::uint32_t psns = 0;                   ///< that all messages take
+  std::uint32_t retransmitted_packets = 0;  ///< captured request packets that were sent again, and are not replayed
 };
 
 /// How a stream of iWARP was set up: the MPA frames, whole. RFC 5044, 7.1.1.
@@ -104,9 +104,9 @@ struct Exchange {
 };
 
 struct ExchangeOptions {
-  std::uint32_t connection = 0;         ///< the capture's n-th, from 1; 0: the one with most bytes
-  std::optional<tracking::Side> side{};  ///< which end is played; nothing: the one that asked for or sent more
-  std::uint32_t mtu = 0;                ///< path MTU that messages of RC are cut anew for; 0: the capture's
+  std::uint32_t connection = 0;                  ///< the capture's n-th, from 1; 0: the one with most bytes
+  std::optional<tracking::Side> side{};          ///< which end is played; nothing: the one that asked for or sent more
+  std::uint32_t mtu = 0;                         ///< path MTU that messages of RC are cut anew for; 0: the capture's
   std::size_t max_bytes = std::size_t{1} << 30;  ///< of packets that are kept
 };
 

@@ -368,14 +368,15 @@ void RoceMachine::respond(std::size_t index, std::uint32_t skip, bool again, Act
   const Message& message = exchange_.theirs.messages[index];
   const auto msn = static_cast<std::uint32_t>(index + 1);
   for (std::uint32_t i = skip; i < message.answers.size(); ++i)
-    actions.sayings.push_back({.kind = message.is_read() ? OutgoingPacket::Kind::read_response : OutgoingPacket::Kind::atomic_answer,
-                               .message = index,
-                               .packet = i,
-                               .psn = message.first + i,
-                               .skip = skip,
-                               .msn = msn,
-                               .captured_frame = skip == 0 ? message.answers[i].t.frame : 0,
-                               .again = again});
+    actions.sayings.push_back(
+        {.kind = message.is_read() ? OutgoingPacket::Kind::read_response : OutgoingPacket::Kind::atomic_answer,
+         .message = index,
+         .packet = i,
+         .psn = message.first + i,
+         .skip = skip,
+         .msn = msn,
+         .captured_frame = skip == 0 ? message.answers[i].t.frame : 0,
+         .again = again});
   acknowledged_ = std::max(acknowledged_, message.end());
 }
 

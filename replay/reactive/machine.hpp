@@ -53,9 +53,9 @@ struct OutgoingPacket {
 };
 
 struct Actions {
-  std::vector<std::size_t> pokes;  ///< of the plan; to be done first
-  std::vector<OutgoingPacket> sayings;     ///< in this order
-  std::vector<std::size_t> posts;  ///< messages of theirs that the peer's consumer is to post, in this order
+  std::vector<std::size_t> pokes;       ///< of the plan; to be done first
+  std::vector<OutgoingPacket> sayings;  ///< in this order
+  std::vector<std::size_t> posts;       ///< messages of theirs that the peer's consumer is to post, in this order
   std::int64_t wake = std::numeric_limits<std::int64_t>::max();
 };
 

@@ -17,8 +17,8 @@ namespace rdmawire::replay::reactive {
 struct PlannedRegion {
   std::uint32_t key = 0;    ///< captured rkey or STag
   std::uint64_t base = 0;   ///< captured address of its first byte; a multiple of 4096
-  ByteVector initial;           ///< what it holds before: what READs find that nobody wrote before them
-  ByteVector expected;          ///< what it holds when all was played
+  ByteVector initial;       ///< what it holds before: what READs find that nobody wrote before them
+  ByteVector expected;      ///< what it holds when all was played
   std::vector<bool> known;  ///< bytes of `expected` that the capture tells
 };
 

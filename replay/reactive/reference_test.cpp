@@ -166,9 +166,8 @@ TEST(Divergence, OfWhatAnAtomicFindsAndLeaves) {
 TEST(Divergence, OfThePeersOwnRequests) {
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, {}, {"half-filled-packets"});
   EXPECT_FALSE(report.good());
-  EXPECT_THAT(
-      texts(report.divergences),
-      testing::HasSubstr("RC SEND First PSN +0, 1024 bytes; live: frame 10: RC SEND First PSN +0, 512 bytes"));
+  EXPECT_THAT(texts(report.divergences),
+              testing::HasSubstr("RC SEND First PSN +0, 1024 bytes; live: frame 10: RC SEND First PSN +0, 512 bytes"));
 }
 
 /// A wire that dies after so many frames were sent: it says so, or swallows what it gets.

@@ -12,8 +12,8 @@
 namespace rdmawire::replay::reactive::detail {
 namespace {
 
-using tracking::Side;
 using tracking::MessageKind;
+using tracking::Side;
 
 bool is_end(const tracking::ConnectionEnd& end, const tracking::Endpoint& endpoint) {
   return end.address.high == endpoint.first && end.address.low == endpoint.last && end.qp == endpoint.port;

@@ -13,8 +13,8 @@
 
 namespace rdmawire::replay {
 
-using tracking::Side;
 using tracking::PortAddress;
+using tracking::Side;
 
 /// An IPv4 address, which stands in a PortAddress mapped into IPv6. RFC 4291, 2.5.5.2.
 constexpr bool is_ipv4(const PortAddress& address) { return address.high == 0 && address.low >> 32 == 0xffff; }

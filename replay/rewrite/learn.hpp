@@ -16,7 +16,7 @@ namespace rdmawire::replay {
 struct Learnt {
   FlowMap map;  ///< connections in the order of their first frames, named "connection 1" and so on; live is not known
   std::uint64_t frames = 0, bytes = 0;  ///< whole frames, as on the wire
-  std::uint64_t snapped = 0;             ///< shorter in the capture than they were
+  std::uint64_t snapped = 0;            ///< shorter in the capture than they were
   std::uint64_t bad_icrcs = 0;
   std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs that several frames carry together
   std::uint64_t forgotten = 0;     ///< connections that found no room

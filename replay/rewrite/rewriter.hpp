@@ -46,7 +46,7 @@ struct Rewritten {
   Outcome outcome = Outcome::rewritten;
   Bytes frame;                      ///< rewritten, kept: in the caller's room
   std::uint32_t connection = none;  ///< index into FlowMap::connections
-  Side from = Side::a;                ///< its sender, where a connection is known
+  Side from = Side::a;              ///< its sender, where a connection is known
   std::string why;                  ///< refused, dropped: a sentence without the frame's number
 };
 

@@ -217,8 +217,7 @@ TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
     for (std::size_t i = 26; i < 34; i += 2) sum += static_cast<std::uint32_t>(load_be<2>(bytes.data() + i));
     return internet_checksum(bytes.subspan(udp), sum) == 0;
   };
-  for (std::uint32_t value = 1; value < 0x10000 && !right(raw); ++value)
-    store_be(raw.data() + checksum, 2, value);
+  for (std::uint32_t value = 1; value < 0x10000 && !right(raw); ++value) store_be(raw.data() + checksum, 2, value);
   ASSERT_TRUE(right(raw));
   EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection())), raw).frame));
   store_be(raw.data() + checksum, 2, load_be<2>(raw.data() + checksum) ^ 1);

@@ -29,8 +29,8 @@ struct TcpAddress {
 struct TcpArrival {
   enum class Kind : std::uint8_t {
     bytes,  ///< as a segment brought them; what TCP had to wait for, or was told twice, is put right
-    fin,     ///< the other end sends no more
-    reset,   ///< the connection is over: reset, or lost
+    fin,    ///< the other end sends no more
+    reset,  ///< the connection is over: reset, or lost
   };
   Kind kind = Kind::bytes;
   std::int64_t time = 0;  ///< of the host's clock

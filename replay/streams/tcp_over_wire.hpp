@@ -14,8 +14,8 @@
 namespace rdmawire::replay {
 
 struct TcpOverWireOptions {
-  MacAddress mac = 0x020000000001;       ///< our own; not of a group
-  IpAddress address{};                   ///< our own, which nobody else has on that link; not link-local
+  MacAddress mac = 0x020000000001;      ///< our own; not of a group
+  IpAddress address{};                  ///< our own, which nobody else has on that link; not link-local
   std::size_t passed_bytes = 64 << 20;  ///< that take_passed() keeps at most; beyond that the oldest frames go
 };
 

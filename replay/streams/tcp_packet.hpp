@@ -13,7 +13,7 @@ namespace rdmawire::replay {
 /// Where things are in a packet, which is at least `bytes` long.
 struct TcpPacket {
   bool v6 = false;
-  std::size_t bytes = 0;     ///< as its own length says, without what Ethernet padded
+  std::size_t bytes = 0;      ///< as its own length says, without what Ethernet padded
   std::size_t transport = 0;  ///< where what IP carries begins
   bool first = true;          ///< no later fragment: TCP's header begins at `transport`, and its checksum is there
 

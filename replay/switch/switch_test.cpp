@@ -41,8 +41,7 @@ struct Net {
   explicit Net(std::size_t hosts_count, SwitchOptions options = {}, std::size_t host_queue = 1024) {
     std::vector<std::unique_ptr<Wire>> ports;
     for (std::size_t i = 0; i < hosts_count; ++i) {
-      auto [port, host] =
-          make_wire_pair({.name = "p" + std::to_string(i), .frames = host_queue, .max_bytes = 65'536});
+      auto [port, host] = make_wire_pair({.name = "p" + std::to_string(i), .frames = host_queue, .max_bytes = 65'536});
       ports.push_back(std::move(port));
       hosts.push_back(std::move(host));
     }

@@ -12,9 +12,9 @@ namespace rdmawire::replay {
 
 struct EmbeddedWireOptions {
   std::string name = "embedded";
-  std::int64_t delay = 0;              ///< nanoseconds on the way, in each direction
+  std::int64_t delay = 0;            ///< nanoseconds on the way, in each direction
   std::uint32_t max_bytes = 65'536;  ///< of a frame; a station's longer ones are lost
-  std::size_t frames = 65'536;         ///< that wait in each direction at most
+  std::size_t frames = 65'536;       ///< that wait in each direction at most
   /// How often the station may be woken without that time goes on: more is an error of the station.
   std::size_t wakes_at_once = 100'000;
 };
@@ -45,7 +45,7 @@ class EmbeddedWire final : public Wire {
   WireCounters counters_;
   std::int64_t now_ = 0;
   std::int64_t last_sent_ = 0;
-  std::deque<SimulatedHostOutput::Frame> to_station_;                          ///< by time: they leave in their order
+  std::deque<SimulatedHostOutput::Frame> to_station_;                    ///< by time: they leave in their order
   std::multimap<std::int64_t, std::vector<std::uint8_t>> from_station_;  ///< by time of arrival
   std::vector<std::uint8_t> current_;
   bool closed_ = false;

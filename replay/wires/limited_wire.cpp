@@ -12,8 +12,7 @@ constexpr std::uint64_t group_bit = 1ULL << 40;
 
 }  // namespace
 
-LimitedWire::LimitedWire(Wire& next, SendLimits restraint)
-    : ForwardingWire(next), restraint_(std::move(restraint)) {
+LimitedWire::LimitedWire(Wire& next, SendLimits restraint) : ForwardingWire(next), restraint_(std::move(restraint)) {
   constexpr std::int64_t second = 1'000'000'000;
   if (restraint_.frames_per_second != 0) interval_ = std::max<std::int64_t>(1, second / restraint_.frames_per_second);
 }

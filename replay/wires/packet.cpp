@@ -194,8 +194,8 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
     const std::size_t most = Interface::max_bytes(frame, capabilities_.max_bytes);
     if (frame.size() < capabilities_.min_bytes || frame.size() > most) {
       if (count > 0) break;
-      return tl::unexpected(interface_.wrong_length(frame, capabilities_.min_bytes, most,
-                                                    "the interface's MTU and the Ethernet header"));
+      return tl::unexpected(
+          interface_.wrong_length(frame, capabilities_.min_bytes, most, "the interface's MTU and the Ethernet header"));
     }
     pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},
                      iovec{const_cast<std::uint8_t*>(frame.data()), frame.size()}};

@@ -113,9 +113,8 @@ class PairEnd final : public Wire {
       if (out_->queue.size() >= most_frames_) break;
       if (outgoing.frame.size() < capabilities_.min_bytes || outgoing.frame.size() > capabilities_.max_bytes) {
         if (sent > 0) break;
-        return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}",
-                                         name_, outgoing.frame.size(), capabilities_.min_bytes,
-                                         capabilities_.max_bytes));
+        return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}", name_,
+                                         outgoing.frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
       }
       // Frames leave in their order: one waits for those before it.
       last_ = std::max({outgoing.time, now, last_});

@@ -11,8 +11,8 @@
 namespace rdmawire::replay {
 
 struct WirePairOptions {
-  std::string name = "pair";           ///< the ends are called "pair:a" and "pair:b"
-  std::size_t frames = 1024;           ///< that wait in each direction at most
+  std::string name = "pair";         ///< the ends are called "pair:a" and "pair:b"
+  std::size_t frames = 1024;         ///< that wait in each direction at most
   std::uint32_t max_bytes = 65'536;  ///< of a frame
 };
 

@@ -213,8 +213,8 @@ WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
       return tl::unexpected(gone(number));
     }
     return tl::unexpected(wire_error(number == EMSGSIZE ? WireError::Kind::frame : WireError::Kind::system, number,
-                                     "{}: sending {} bytes to {}: {}", name_, frames.front().frame.size(),
-                                     remote_path_, errno_text(number)));
+                                     "{}: sending {} bytes to {}: {}", name_, frames.front().frame.size(), remote_path_,
+                                     errno_text(number)));
   }
 }
 
@@ -270,8 +270,8 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
     }
   }
   const Waiting& frame = waiting_[next_];
-  return Received{Bytes(room_).subspan(next_++ * capabilities_.max_bytes, frame.bytes), frame.time,
-                  frame.wire_bytes, false};
+  return Received{Bytes(room_).subspan(next_++ * capabilities_.max_bytes, frame.bytes), frame.time, frame.wire_bytes,
+                  false};
 }
 
 void UnixWire::close() {

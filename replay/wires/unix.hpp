@@ -10,11 +10,11 @@
 namespace rdmawire::replay {
 
 struct UnixWireOptions {
-  std::string path;                    ///< where the other end listens
-  std::string local = {};              ///< where we listen; empty: path + ".peer"
-  unsigned mode = 0600;                ///< of our socket file
+  std::string path;                  ///< where the other end listens
+  std::string local = {};            ///< where we listen; empty: path + ".peer"
+  unsigned mode = 0600;              ///< of our socket file
   std::uint32_t max_bytes = 65'536;  ///< of a frame; a longer one that arrives is cut
-  std::string name = {};               ///< of the wire; empty: "unix:" + path
+  std::string name = {};             ///< of the wire; empty: "unix:" + path
 };
 
 /// Listens at `local`. A socket file that nobody listens at any more is replaced; one in use is an error. The other end

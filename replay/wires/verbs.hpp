@@ -34,11 +34,11 @@ struct VerbsWireOptions {
   std::uint32_t send_depth = 512;     ///< frames that may be on their way
   std::uint32_t receive_depth = 512;  ///< buffers for what arrives
   std::uint32_t signal_every = 64;    ///< of how many frames one is completed aloud; at most half of send_depth
-  std::uint32_t inline_bytes = 0;    ///< frames up to this length are posted in line, for devices that demand it
-  std::uint32_t max_bytes = 0;      ///< of a frame; 0: the MTU of the port's interface and a tagged Ethernet header
+  std::uint32_t inline_bytes = 0;     ///< frames up to this length are posted in line, for devices that demand it
+  std::uint32_t max_bytes = 0;        ///< of a frame; 0: the MTU of the port's interface and a tagged Ethernet header
   std::uint64_t rate = 0;             ///< bits a second that the device holds this queue pair to; 0: no limit
-  std::uint32_t burst_bytes = 0;     ///< that may leave at once under `rate`; 0: the device's choice
-  std::uint16_t typical_bytes = 0;   ///< of a frame, for the device's calculation; 0: the device's choice
+  std::uint32_t burst_bytes = 0;      ///< that may leave at once under `rate`; 0: the device's choice
+  std::uint16_t typical_bytes = 0;    ///< of a frame, for the device's calculation; 0: the device's choice
   bool requests = true;               ///< ibv_wr_* where offered; false: ibv_post_send
   bool hardware_time = false;         ///< the device stamps what arrives
   std::string name = {};              ///< of the wire; empty: "verbs:" + device + "/" + port

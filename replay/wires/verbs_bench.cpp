@@ -1,5 +1,5 @@
-// What the verbs: wire costs above a null wire, frame by frame: the fake verbs library's posting and polling do nothing but
-// count. Frames of 1082 bytes, as a RoCEv2 packet of 1024 bytes of payload has, and of 64. Needs root.
+// What the verbs: wire costs above a null wire, frame by frame: the fake verbs library's posting and polling do nothing
+// but count. Frames of 1082 bytes, as a RoCEv2 packet of 1024 bytes of payload has, and of 64. Needs root.
 
 #include <benchmark/benchmark.h>
 

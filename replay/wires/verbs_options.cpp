@@ -19,8 +19,8 @@ WireResult<VerbsSteering> steering_of(const WireSpec& spec) {
   if (const auto mac = spec.value("mac")) {
     std::array<unsigned, 6> bytes{};
     int end = 0;
-    if (std::sscanf(mac->c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2], &bytes[3],
-                    &bytes[4], &bytes[5], &end) != 6 ||
+    if (std::sscanf(mac->c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2], &bytes[3], &bytes[4],
+                    &bytes[5], &end) != 6 ||
         static_cast<std::size_t>(end) != mac->size())
       return wrong(fmt::format("mac={}: a MAC address is written 02:00:00:00:00:01", *mac));
     steering.mac.emplace();

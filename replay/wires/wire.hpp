@@ -40,9 +40,9 @@ using WireResult = tl::expected<T, WireError>;
 /// What a wire is able to do.
 struct WireCapabilities {
   LinkType link = LinkType::ethernet;
-  std::uint32_t max_bytes = 0;   ///< of a frame, its link header included, a frame check sequence not
+  std::uint32_t max_bytes = 0;  ///< of a frame, its link header included, a frame check sequence not
   std::uint32_t min_bytes = 0;  ///< shorter ones are refused; 14 on Ethernet
-  std::uint32_t batch = 1;         ///< frames that one call of send() hands over best
+  std::uint32_t batch = 1;      ///< frames that one call of send() hands over best
   bool sends = true;
   bool receives = true;
   bool sees_own = false;        ///< receive() gives what was sent here, too
@@ -61,10 +61,10 @@ struct Outgoing {
 
 /// A frame that arrived.
 struct Received {
-  Bytes frame;                    ///< until the next call of receive() or close()
-  std::int64_t time = 0;          ///< of the wire's clock
+  Bytes frame;                   ///< until the next call of receive() or close()
+  std::int64_t time = 0;         ///< of the wire's clock
   std::uint32_t wire_bytes = 0;  ///< as long it was; more than frame.size() when it had to be cut
-  bool own = false;               ///< it was sent by this machine
+  bool own = false;              ///< it was sent by this machine
 };
 
 /// What a wire counted since it was opened.

@@ -22,9 +22,9 @@ std::int64_t ahead(Role role, std::uint32_t a, std::uint32_t b) {
 
 std::string_view to_string(HopOutcome fate) {
   constexpr std::string_view names[] = {
-      "lost",        "missing",        "missed_downstream",      "missed_upstream",  "elsewhere",
-      "marked",      "dscp_rewritten", "priority_rewritten", "port_rewritten", "address_rewritten",
-      "icrc_corrupted", "damaged",        "reordered",          "duplicated",     "captured_twice"};
+      "lost",           "missing",        "missed_downstream",  "missed_upstream", "elsewhere",
+      "marked",         "dscp_rewritten", "priority_rewritten", "port_rewritten",  "address_rewritten",
+      "icrc_corrupted", "damaged",        "reordered",          "duplicated",      "captured_twice"};
   static_assert(std::size(names) == fates);
   return names[static_cast<std::size_t>(fate)];
 }
@@ -341,8 +341,8 @@ void Ledger::take(const Transmission& transmission) {
       Hop* h = hop(row, way[k], copy.capture, k + 1 == place);
       if (!h) continue;
       const HopOutcome fate = transmission.doubled                 ? HopOutcome::duplicated
-                        : copy.icrc == CrcCheck::Status::bad ? HopOutcome::damaged
-                                                             : HopOutcome::missed_upstream;
+                              : copy.icrc == CrcCheck::Status::bad ? HopOutcome::damaged
+                                                                   : HopOutcome::missed_upstream;
       h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.bytes);
       if (fate != HopOutcome::missed_upstream) break;
     }

@@ -16,17 +16,17 @@ namespace rdmawire::captures::vantage {
 
 /// What can become of a packet between a point and the next one of its way.
 enum class HopOutcome : std::uint8_t {
-  lost,           ///< seen before, not behind, and the receiver missed it too: it was asked for or sent again
-  missing,        ///< seen before, not behind, and nothing tells whether the network or the capture lost it
+  lost,               ///< seen before, not behind, and the receiver missed it too: it was asked for or sent again
+  missing,            ///< seen before, not behind, and nothing tells whether the network or the capture lost it
   missed_downstream,  ///< seen before, not behind, though it arrived: the capture behind lost it
-  missed_upstream,  ///< seen behind, not before: the capture before lost it
-  elsewhere,      ///< seen before; no packet of its flow was ever seen behind
-  marked,         ///< ECN: capable before, CE behind
+  missed_upstream,    ///< seen behind, not before: the capture before lost it
+  elsewhere,          ///< seen before; no packet of its flow was ever seen behind
+  marked,             ///< ECN: capable before, CE behind
   dscp_rewritten,
   priority_rewritten,
   port_rewritten,  ///< the UDP source port
   address_rewritten,
-  icrc_corrupted,     ///< good before, bad behind
+  icrc_corrupted,  ///< good before, bad behind
   damaged,         ///< seen behind only, with a bad ICRC: what it was before cannot be told
   reordered,       ///< overtaken on the hop by a later packet of the same flow
   duplicated,      ///< once before, twice behind
@@ -58,7 +58,7 @@ struct Hop {
   std::size_t before = 0, behind = 0;  ///< captures
   bool plain_tcp = false;              ///< TCP that no capture showed to be iWARP
   bool adjacent = true;                ///< false: some point between the two missed these packets
-  std::uint64_t seen = 0, bytes = 0;  ///< packets at both ends, and their payload
+  std::uint64_t seen = 0, bytes = 0;   ///< packets at both ends, and their payload
   std::uint64_t capable = 0;           ///< of these, ECN-capable and not marked before the hop
   std::array<ResultCounters, fates> tallies;
   /// Delays less the shortest one, nanoseconds. What the samples of the first reading said to be shortest is `base`;

@@ -48,7 +48,7 @@ struct Observation {
   FlowKey flow;                    ///< number: the destination queue pair, or TcpFlow::number()
   std::uint32_t psn = 0;           ///< TCP: the sequence number
   std::uint32_t acknowledged = 0;  ///< TCP with `acknowledges`
-  std::uint32_t bytes = 0;        ///< of payload
+  std::uint32_t bytes = 0;         ///< of payload
   CrcCheck::Status icrc = CrcCheck::Status::absent;
   Role role = Role::datagram;
   Wire wire = Wire::none;               ///< Wire::none: TCP that nothing showed to be iWARP yet

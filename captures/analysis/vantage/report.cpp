@@ -304,10 +304,10 @@ class Report {
       const ResultCounters& tally = h.tallies[i];
       if (tally.packets == 0) continue;
       fates_of_packets[std::string(to_string(static_cast<HopOutcome>(i)))] = {{"packets", tally.packets},
-                                                                        {"bytes", tally.bytes},
-                                                                        {"first_time", seconds(tally.first_time)},
-                                                                        {"last_time", seconds(tally.last_time)},
-                                                                        {"frames", frames_of(tally)}};
+                                                                              {"bytes", tally.bytes},
+                                                                              {"first_time", seconds(tally.first_time)},
+                                                                              {"last_time", seconds(tally.last_time)},
+                                                                              {"frames", frames_of(tally)}};
     }
     const auto [low, high] = shortest(h);
     Json delays;
@@ -378,7 +378,8 @@ class Report {
 
   void find(const Hop& h) {
     std::uint64_t offered = h.seen;
-    for (const HopOutcome fate : {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_downstream, HopOutcome::missed_upstream})
+    for (const HopOutcome fate :
+         {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_downstream, HopOutcome::missed_upstream})
       offered += h.of(fate).packets;
     for (const Advice& advice : advices) {
       const ResultCounters& tally = h.of(advice.fate);
@@ -391,8 +392,10 @@ class Report {
       if (all && tally.packets <= all) f.share = static_cast<double>(tally.packets) / static_cast<double>(all);
       f.title = fmt::format("{} {}", counted(tally.packets, "packet", "packets"), advice.what);
       if (f.share >= 0)
-        f.title += fmt::format(" ({}{})", percent(f.share), advice.fate == HopOutcome::marked ? " of those that can be" : "");
-      if (advice.fate == HopOutcome::lost && tally.named) f.title += fmt::format(", {} of them named in NAKs", tally.named);
+        f.title +=
+            fmt::format(" ({}{})", percent(f.share), advice.fate == HopOutcome::marked ? " of those that can be" : "");
+      if (advice.fate == HopOutcome::lost && tally.named)
+        f.title += fmt::format(", {} of them named in NAKs", tally.named);
       f.first_time = seconds(tally.first_time);
       f.last_time = seconds(tally.last_time);
       f.frames = frames_of(tally);

@@ -28,8 +28,8 @@ struct Comparison {
   std::unique_ptr<Layout> layout;
   std::unique_ptr<Ledger> ledger;
   IdentityBy identity = IdentityBy::icrc;
-  std::uint64_t unidentified = 0;  ///< packets that were cut before what their identity needs
-  std::uint64_t evaluated_early = 0;       ///< packets that had to be judged before the window was over
+  std::uint64_t unidentified = 0;     ///< packets that were cut before what their identity needs
+  std::uint64_t evaluated_early = 0;  ///< packets that had to be judged before the window was over
   LayoutOptions layout_options;
   MatcherOptions matcher_options;
   std::vector<std::string> troubles;  ///< files that could not be read (to their end), one sentence each

@@ -67,7 +67,7 @@ struct Survey {
 
   std::string name;
   std::uint64_t packets = 0, rdma = 0, tcp = 0;                         ///< tcp: not known to be iWARP
-  std::uint64_t bytes = 0;                                             ///< of packets, as captured
+  std::uint64_t bytes = 0;                                              ///< of packets, as captured
   std::int64_t first_time = 0, last_time = 0;                           ///< nanoseconds, by its clock
   bool nanoseconds = false;                                             ///< times are finer than microseconds
   std::uint64_t cut = 0;                                                ///< RDMA packets without their ICRC

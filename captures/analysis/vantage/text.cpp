@@ -12,13 +12,13 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
+using analysis::bytes_text;
 using analysis::Column;
 using analysis::counted;
 using analysis::duration;
 using analysis::duration_text;
 using analysis::Json;
 using analysis::number;
-using analysis::bytes_text;
 using analysis::word;
 using output::TextStyle;
 
@@ -77,7 +77,7 @@ class Printer : analysis::TextPage {
       if (point.at("lost_by_capture").is_number() && number(point.at("lost_by_capture")))
         text += fmt::format("; the capture lost {}", number(point.at("lost_by_capture")));
       labeled(analysis::cut(word(point.at("name")), widest), text, widest + 4,
-               point.at("compared").get<bool>() ? TextStyle::plain : TextStyle::bad);
+              point.at("compared").get<bool>() ? TextStyle::plain : TextStyle::bad);
     }
     std::map<std::string, std::uint64_t> sums;
     std::uint64_t hops = 0;
@@ -89,18 +89,18 @@ class Printer : analysis::TextPage {
     const std::size_t column = widest + 4;
     page_.line();
     labeled("followed",
-             fmt::format("{} over {}", counted(number(v_.at("packets")), "RDMA packet", "RDMA packets"),
-                         counted(hops, "hop", "hops")),
-             column);
+            fmt::format("{} over {}", counted(number(v_.at("packets")), "RDMA packet", "RDMA packets"),
+                        counted(hops, "hop", "hops")),
+            column);
     labeled("lost",
-             sums["lost"] + sums["missing"] == 0
-                 ? std::string("nothing")
-                 : fmt::format("{} in the network{}", sums["lost"],
-                               sums["missing"] ? fmt::format(", {} in the network or a capture", sums["missing"]) : ""),
-             column, sums["lost"] ? TextStyle::notice : TextStyle::plain);
+            sums["lost"] + sums["missing"] == 0
+                ? std::string("nothing")
+                : fmt::format("{} in the network{}", sums["lost"],
+                              sums["missing"] ? fmt::format(", {} in the network or a capture", sums["missing"]) : ""),
+            column, sums["lost"] ? TextStyle::notice : TextStyle::plain);
     const std::uint64_t missed = sums["missed_downstream"] + sums["missed_upstream"];
     labeled("missed", missed ? fmt::format("{} by a capture, not by the receiver", missed) : std::string("nothing"),
-             column);
+            column);
     labeled("marked", sums["marked"] ? fmt::format("{} by ECN", sums["marked"]) : std::string("nothing"), column);
     if (!v_.at("exact").get<bool>())
       labeled("inexact", "some packets found no room or could not be recognized", column, TextStyle::notice);
@@ -114,7 +114,7 @@ class Printer : analysis::TextPage {
     heading(wrong ? "Findings, worst first" : "Nothing wrong was found");
     if (!wrong) {
       labeled("", "Looked for: packets lost, marked, delayed, reordered, duplicated, rewritten or damaged on a hop.",
-               2);
+              2);
       if (!list.empty()) page_.line().put(TextStyle::dim, "Worth knowing").line();
     }
     std::size_t shown = 0;
@@ -128,7 +128,9 @@ class Printer : analysis::TextPage {
 
   void finding(const Json& f) {
     const std::string severity = word(f.at("severity"));
-    const TextStyle ink = severity == "error" ? TextStyle::bad : severity == "warning" ? TextStyle::notice : TextStyle::plain;
+    const TextStyle ink = severity == "error"     ? TextStyle::bad
+                          : severity == "warning" ? TextStyle::notice
+                                                  : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
     const std::string who = word(f.at("who")), title = word(f.at("title"));

@@ -443,8 +443,9 @@ TEST_F(Vantage, EveryLossIsPutOnItsHop) {
       EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost) << "seed " << seed << " " << identifies;
       EXPECT_EQ(only(found(c, HopOutcome::missing), true), Table()) << "seed " << seed << " " << identifies;
       EXPECT_TRUE(c.ledger->edges().empty());
-      for (const HopOutcome fate : {HopOutcome::missed_upstream, HopOutcome::missed_downstream, HopOutcome::reordered, HopOutcome::duplicated, HopOutcome::marked,
-                              HopOutcome::icrc_corrupted, HopOutcome::captured_twice, HopOutcome::elsewhere, HopOutcome::damaged})
+      for (const HopOutcome fate : {HopOutcome::missed_upstream, HopOutcome::missed_downstream, HopOutcome::reordered,
+                                    HopOutcome::duplicated, HopOutcome::marked, HopOutcome::icrc_corrupted,
+                                    HopOutcome::captured_twice, HopOutcome::elsewhere, HopOutcome::damaged})
         EXPECT_EQ(found(c, fate), Table()) << "seed " << seed << " " << to_string(fate);
       // Nothing tells for certain what became of an acknowledgement, but where it was seen last.
       Table answers = only(found(c, HopOutcome::lost), false);
@@ -763,7 +764,8 @@ TEST(VantageOfRealCaptures, ThreeMachinesOfARing) {
     EXPECT_GE(*at(0, 1).high + *at(1, 2).high, *at(0, 2).low);
     for (const Hop& h : c.ledger->hops()) {
       if (h.plain_tcp) continue;
-      for (const HopOutcome fate : {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_upstream, HopOutcome::missed_downstream, HopOutcome::reordered})
+      for (const HopOutcome fate : {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_upstream,
+                                    HopOutcome::missed_downstream, HopOutcome::reordered})
         EXPECT_EQ(h.of(fate).packets, 0U);
     }
   }

@@ -36,8 +36,8 @@ void raise_port_event(ibv_event_type type);
 /// An event of a queue pair.
 void raise_qp_event(std::uint32_t qp_num, ibv_event_type type);
 
-/// From now on calls of that name (ibv_create_ah, ibv_modify_qp, rdma_connect) do not begin until release_calls(). A signal
-/// makes those that can be interrupted fail with EINTR, as it does with what the kernel waits for.
+/// From now on calls of that name (ibv_create_ah, ibv_modify_qp, rdma_connect) do not begin until release_calls(). A
+/// signal makes those that can be interrupted fail with EINTR, as it does with what the kernel waits for.
 void block_calls(const std::string& name, bool can_be_interrupted);
 /// How many are held up.
 unsigned held_calls();

@@ -1,7 +1,7 @@
 #pragma once
-/// Stands in for librdmacm in tests: ids of one process reach each other over the fake verbs library's device. Like the library
-/// it tells of everything by its channels; what no caller may do (use after destruction, an event that was never
-/// acknowledged when its id goes, a channel that is still used) aborts.
+/// Stands in for librdmacm in tests: ids of one process reach each other over the fake verbs library's device. Like the
+/// library it tells of everything by its channels; what no caller may do (use after destruction, an event that was
+/// never acknowledged when its id goes, a channel that is still used) aborts.
 
 #include <cstddef>
 

@@ -32,7 +32,7 @@ struct ConnectOptions {
   std::uint8_t own_reads = 4;         ///< that the device may have outstanding: its ORD
   std::optional<MpaWishes> wishes{};  ///< of the device's set-up; where it cannot be chosen, the case is unsupported
   // The queue pair
-  std::uint32_t receives = 0;           ///< receive requests that are posted before the stream is there
+  std::uint32_t receives = 0;          ///< receive requests that are posted before the stream is there
   std::uint32_t receive_bytes = 1024;  ///< each of them holds
   std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};

@@ -261,7 +261,8 @@ void sends_and_writes_in_order(IwarpBench& bench) {
   qp.device_writes(2, 16);
   qp.device_sends(3, 3000);
   qp.opens();
-  bench.require(payload_of(qp.message(rdma_write)) == pattern_bytes(4000), "the RDMA Write that was posted first", "others");
+  bench.require(payload_of(qp.message(rdma_write)) == pattern_bytes(4000), "the RDMA Write that was posted first",
+                "others");
   qp << a_send(1).carrying(pattern_bytes(8)) << a_write(tester_stag, tester_memory).carrying(pattern_bytes(16));
   bench.require(payload_of(qp.message(RdmapOperation::send)) == pattern_bytes(3000), "the Send that was posted last",
                 "others");
@@ -269,8 +270,9 @@ void sends_and_writes_in_order(IwarpBench& bench) {
 // 5.4: delivered in it, each once.
 void delivered_in_order(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 5});
-  qp.together({iwarp::send(1, pattern_bytes(8)), send_part(2, 0, pattern_bytes(16), false), send_part(2, 16, pattern_bytes(8, 0x11), true),
-               iwarp::send(3, ""), iwarp::send(4, pattern_bytes(12, 0x50))});
+  qp.together({iwarp::send(1, pattern_bytes(8)), send_part(2, 0, pattern_bytes(16), false),
+               send_part(2, 16, pattern_bytes(8, 0x11), true), iwarp::send(3, ""),
+               iwarp::send(4, pattern_bytes(12, 0x50))});
   for (const std::uint64_t wr_id : {0U, 1U, 2U, 3U}) qp.completes(wr_id);
   qp.received(0, pattern_bytes(8));
   qp.received(1, pattern_bytes(24));

@@ -48,7 +48,8 @@ void reserved_bits_of_writes(IwarpBench& bench) {
   }
   qp >> send(1);
   qp.completes(0);
-  qp.holds(0, pattern_bytes(8, 1) + pattern_bytes(8, 2) + pattern_bytes(8, 4) + pattern_bytes(8, 8) + pattern_bytes(8, 15));
+  qp.holds(
+      0, pattern_bytes(8, 1) + pattern_bytes(8, 2) + pattern_bytes(8, 4) + pattern_bytes(8, 8) + pattern_bytes(8, 15));
   qp << silence();
 }
 void reserved_bits_of_a_read_request(IwarpBench& bench) {
@@ -123,7 +124,8 @@ void an_msn_again(IwarpBench& bench) {
   qp.received(1, untouched());
 }
 void another_msn_inside_a_message(IwarpBench& bench) {
-  refused(bench, {send_part(1, 0, pattern_bytes(16), false), send_part(3, 16, pattern_bytes(16), true)}, a_terminate(1, 2, 0x03));
+  refused(bench, {send_part(1, 0, pattern_bytes(16), false), send_part(3, 16, pattern_bytes(16), true)},
+          a_terminate(1, 2, 0x03));
 }
 void a_read_request_too_far(IwarpBench& bench) {
   Connected& qp = bench.connect();
@@ -184,7 +186,8 @@ void too_long_in_a_middle_segment(IwarpBench& bench) {
 }
 void as_long_as_the_buffer(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2, .receive_bytes = 128});
-  qp >> send(1, pattern_bytes(128)) >> send_part(2, 0, pattern_bytes(64), false) >> send_part(2, 64, pattern_bytes(64), true);
+  qp >> send(1, pattern_bytes(128)) >> send_part(2, 0, pattern_bytes(64), false) >>
+      send_part(2, 64, pattern_bytes(64), true);
   qp.completes(0);
   qp.completes(1);
   qp.received(0, pattern_bytes(128));
@@ -256,7 +259,8 @@ void the_middle_comes_late(IwarpBench& bench) {
 void a_write_inside_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send_part(1, 0, pattern_bytes(16), false) >> write_part(qp.stag(), qp.to(), pattern_bytes(16, 0x40), false);
-  qp >> send_part(1, 16, pattern_bytes(16, 0x11), false) >> write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x50), true);
+  qp >> send_part(1, 16, pattern_bytes(16, 0x11), false) >>
+      write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x50), true);
   qp >> send_part(1, 32, pattern_bytes(16, 0x21), true);
   qp.completes(0);
   qp.received(0, pattern_bytes(48));

@@ -29,7 +29,7 @@ Stimulus flipped_crc(const Stimulus& of) {
 constexpr std::uint8_t send_of_zeros[] = {0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
 
 void require_bytes(IwarpBench& bench, const Connected& qp, std::size_t from, const ByteVector& expected,
-                    const std::string& what) {
+                   const std::string& what) {
   const ByteVector& heard = qp.heard_bytes();
   bench.require(heard.size() >= from + expected.size() &&
                     std::equal(expected.begin(), expected.end(), heard.begin() + static_cast<std::ptrdiff_t>(from)),
@@ -81,8 +81,8 @@ void a_crc_behind_a_pad(IwarpBench& bench) {
   qp.device_sends(1, 5);
   qp << a_send(1);
   require_bytes(bench, qp, 0, {0x00, 0x17, 0x41, 0x43, 0,   0,   0,   0,   0,   0, 0, 0, 0,    0,    0,    1,
-                                0,    0,    0,    0,    'h', 'e', 'l', 'l', 'o', 0, 0, 0, 0xb9, 0x90, 0xb1, 0x0c},
-                 "a Send of \"hello\", with the CRC b9 90 b1 0c");
+                               0,    0,    0,    0,    'h', 'e', 'l', 'l', 'o', 0, 0, 0, 0xb9, 0x90, 0xb1, 0x0c},
+                "a Send of \"hello\", with the CRC b9 90 b1 0c");
 }
 
 // What the device is sent
@@ -113,7 +113,9 @@ void in_the_control_field(IwarpBench& bench) {
   is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 2, "the control field"));
 }
 // 16 bytes less: the FPDU seems to end earlier.
-void in_the_length(IwarpBench& bench) { is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 1, "the length")); }
+void in_the_length(IwarpBench& bench) {
+  is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 1, "the length"));
+}
 void in_the_pad(IwarpBench& bench) {
   is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(41)), 2 + 18 + 41, "the pad"));
 }
@@ -180,7 +182,7 @@ void a_write_in_two_segments(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.fill(0, pattern_bytes(512, 0x11));
   qp.send_in_segments(qp.fpdu(flipped_crc(write(qp.stag(), qp.to(), pattern_bytes(200, 0x77)))), 120,
-                   "an RDMA Write, a bit flipped in the CRC");
+                      "an RDMA Write, a bit flipped in the CRC");
   ends_with_an_error(qp);
   qp.holds(0, pattern_bytes(512, 0x11));
 }
@@ -193,7 +195,8 @@ void any_crc_is_taken(IwarpBench& bench, bool device_initiates) {
   wish_if_possible(bench, {.crc = false});
   Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = false, .receives = 3});
   without_crc(*qp.setup);
-  qp >> with_crc(send(1, pattern_bytes(21)), 0xdeadbeef) >> with_crc(write(qp.stag(), qp.to(), pattern_bytes(99)), 0x01020304) >>
+  qp >> with_crc(send(1, pattern_bytes(21)), 0xdeadbeef) >>
+      with_crc(write(qp.stag(), qp.to(), pattern_bytes(99)), 0x01020304) >>
       with_crc(send(2, pattern_bytes(22)), 0xffffffff) >> with_crc(send(3, pattern_bytes(23)), 0);
   for (const std::uint64_t receive : {0, 1, 2}) qp.completes(receive);
   qp.received(0, pattern_bytes(21));
@@ -211,7 +214,8 @@ void any_pad_is_taken(IwarpBench& bench, bool crc) {
   if (!crc) without_crc(*qp.setup);
   for (std::uint32_t msn = 1; msn <= 3; ++msn) {
     const std::uint32_t pad = 4 - msn;
-    qp >> send(msn, pattern_bytes(msn)).changed([pad](Frame& frame) { frame.pad = ByteVector(pad, 0xff); }, "with a pad of ones");
+    qp >> send(msn, pattern_bytes(msn))
+              .changed([pad](Frame& frame) { frame.pad = ByteVector(pad, 0xff); }, "with a pad of ones");
   }
   for (const std::uint64_t receive : {0, 1, 2}) {
     const peer::Completion completion = qp.completes(receive);

@@ -25,7 +25,7 @@ constexpr Format writes[] = {{1, 15, 24}, {2, 16, 24}, {3, 17, 24}, {4, 18, 24},
 
 void has_the_format(IwarpBench& bench, const Connected& qp, const Seen& seen, const Format& expected) {
   const ByteVector whole(qp.heard_bytes().begin() + static_cast<std::ptrdiff_t>(seen.position),
-                     qp.heard_bytes().begin() + static_cast<std::ptrdiff_t>(seen.end));
+                         qp.heard_bytes().begin() + static_cast<std::ptrdiff_t>(seen.end));
   const std::uint32_t length = whole[0] * 256U + whole[1];
   bench.require(length == expected.ulpdu_length && whole.size() == expected.whole,
                 fmt::format("ULPDU_Length {}, {} bytes with pad and CRC", expected.ulpdu_length, expected.whole),
@@ -152,7 +152,8 @@ void ends_the_stream(IwarpBench& bench, bool tagged, std::size_t count) {
   // Their bytes alone: nothing of these is sent.
   MpaSender apart({});
   ByteVector whole;
-  const Stimulus segment = tagged ? write(qp.stag(), qp.to(), pattern_bytes(64, 0x99)) : send(1, pattern_bytes(64, 0x99));
+  const Stimulus segment =
+      tagged ? write(qp.stag(), qp.to(), pattern_bytes(64, 0x99)) : send(1, pattern_bytes(64, 0x99));
   apart.send(whole, segment.frame());
   qp >> ulpdu(ulpdu_of(whole, count), tagged ? "an RDMA Write, cut" : "a Send, cut");
   ends_with_an_error(qp);
@@ -311,9 +312,7 @@ std::span<const Case> fpdu_framing_cases() {
       {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 1 byte", .run = a_header_of<true, 1>},
       {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 2 bytes", .run = a_header_of<true, 2>},
       {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 6 bytes", .run = a_header_of<true, 6>},
-      {.rule = "fpdu.receiver.length.shorter-than-header",
-       .variant = "tagged, 13 bytes",
-       .run = a_header_of<true, 13>},
+      {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 13 bytes", .run = a_header_of<true, 13>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
        .variant = "untagged, 2 bytes",
        .run = a_header_of<false, 2>},

@@ -31,8 +31,8 @@ void with_private_data_of_both(IwarpBench& bench) {
       bench, {.enhanced = Enhanced{}, .private_data = "hello", .device_private_data = "welcome", .receives = 1});
   agreed(bench, qp);
   const peer::ByteVector& told = qp.cm.request().private_data;
-  bench.require(std::string(told.begin(), told.end()) == "hello",
-                "the consumer told of its five bytes of private data", fmt::format("{} bytes", told.size()));
+  bench.require(std::string(told.begin(), told.end()) == "hello", "the consumer told of its five bytes of private data",
+                fmt::format("{} bytes", told.size()));
   bench.require(private_data_in(*qp.setup).substr(4) == "welcome",
                 "the consumer's private data behind the four bytes of enhanced data", "others");
   bench.expect_event(qp, "established");

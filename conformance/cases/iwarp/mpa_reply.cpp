@@ -66,7 +66,7 @@ void an_enhanced_rejection(IwarpBench& bench) { is_rejected(bench, {.enhanced = 
 
 // The frame of the kind that was asked for, changed.
 ByteVector frame_to(const Seen& request, std::string_view key, std::uint8_t flags, int revision,
-                const std::string& private_data, int told = -1) {
+                    const std::string& private_data, int told = -1) {
   const bool enhanced = frame_in(request).get<"enhanced">() != 0;
   const std::string data = (enhanced ? enhanced_data({}) : "") + private_data;
   const auto kind = static_cast<std::uint8_t>(flags | (enhanced ? mpa_flag::enhanced : 0));
@@ -76,7 +76,8 @@ ByteVector frame_to(const Seen& request, std::string_view key, std::uint8_t flag
                                                            : 1),
                    data, told < 0 ? -1 : told + (enhanced ? 4 : 0));
 }
-ByteVector reply_to(const Seen& request, std::uint8_t flags, int revision, const std::string& private_data, int told = -1) {
+ByteVector reply_to(const Seen& request, std::uint8_t flags, int revision, const std::string& private_data,
+                    int told = -1) {
   return frame_to(request, mpa::reply_key, flags, revision, private_data, told);
 }
 

@@ -44,7 +44,8 @@ void is_good(Connected& qp, const Revocable& at, std::uint32_t read_msn) {
 // 5.3: it is invalid when the Send is delivered, and the consumer is told which.
 void invalidates(IwarpBench& bench, Connected& qp, const Revocable& at, bool solicited) {
   is_good(qp, at, 1);
-  qp >> (solicited ? send_solicited_invalidate(1, at.stag, pattern_bytes(8)) : send_invalidate(1, at.stag, pattern_bytes(8)));
+  qp >> (solicited ? send_solicited_invalidate(1, at.stag, pattern_bytes(8))
+                   : send_invalidate(1, at.stag, pattern_bytes(8)));
   const peer::Completion completion = qp.completes(0);
   bench.require(completion.invalidated_rkey == at.stag, fmt::format("the consumer told of STag {:#x}", at.stag),
                 completion.invalidated_rkey ? fmt::format("{:#x}", *completion.invalidated_rkey) : "of none");

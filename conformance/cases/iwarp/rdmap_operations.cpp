@@ -54,7 +54,8 @@ void format_of_a_write(IwarpBench& bench) {
 }
 void writes_are_not_delivered(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write(qp.stag(), qp.to(), pattern_bytes(16)) >> write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x11), false) >>
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(16)) >>
+      write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x11), false) >>
       write_part(qp.stag(), qp.to(32), pattern_bytes(16, 0x21), true);
   qp.completes_nothing();
   qp << silence();
@@ -229,7 +230,8 @@ void wrong_model(IwarpBench& bench, const std::function<Stimulus(const Connected
   refused(bench, bad, any_terminate());
 }
 void a_tagged_send(IwarpBench& bench) {
-  wrong_model(bench, [](const Connected& qp) { return tagged(RdmapOperation::send, qp.stag(), qp.to(), pattern_bytes(16)); });
+  wrong_model(bench,
+              [](const Connected& qp) { return tagged(RdmapOperation::send, qp.stag(), qp.to(), pattern_bytes(16)); });
 }
 void a_tagged_read_request(IwarpBench& bench) {
   wrong_model(bench, [](const Connected& qp) {

@@ -257,7 +257,8 @@ void a_write_is_read_back(IwarpBench& bench) {
 void the_last_write_is_read_back(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(32, 0x80));
-  qp.together({write(qp.stag(), qp.to(), pattern_bytes(32)), write_part(qp.stag(), qp.to(), pattern_bytes(16, 0x50), false),
+  qp.together({write(qp.stag(), qp.to(), pattern_bytes(32)),
+               write_part(qp.stag(), qp.to(), pattern_bytes(16, 0x50), false),
                write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x60), true), read_request(1, of(qp, 32))});
   qp << an(RdmapOperation::read_response).carrying(pattern_bytes(32, 0x50));
 }
@@ -424,9 +425,7 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.responder.read.zero-length",
        .variant = "another protection domain",
        .run = nothing_of_another_domain},
-      {.rule = "rdmap.responder.read.zero-length",
-       .variant = "behind one of 8 bytes",
-       .run = nothing_behind_something},
+      {.rule = "rdmap.responder.read.zero-length", .variant = "behind one of 8 bytes", .run = nothing_behind_something},
       {.rule = "rdmap.responder.read.access", .variant = "unknown STag", .run = an_unknown_stag},
       {.rule = "rdmap.responder.read.access", .variant = "lowest bit of the STag", .run = another_key_of_the_stag},
       {.rule = "rdmap.responder.read.access", .variant = "deregistered", .run = a_stag_that_is_gone},

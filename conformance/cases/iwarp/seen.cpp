@@ -24,10 +24,10 @@ std::string setup_text(const Seen& seen) {
   const View<MpaFrame> frame(seen.bytes.data());
   const std::string_view what = MpaFrame::is_request(seen.bytes.data()) ? "MPA Request Frame"
                                 : MpaFrame::is_reply(seen.bytes.data()) ? "MPA Reply Frame"
-                                                                         : "a frame with neither key of MPA";
-  return fmt::format("{}, revision {}, M {}, C {}, R {}, S {}, {} bytes of private data", what,
-                     frame.get<"revision">(), frame.get<"markers">(), frame.get<"crc">(), frame.get<"reject">(),
-                     frame.get<"enhanced">(), frame.get<"private_data_length">());
+                                                                        : "a frame with neither key of MPA";
+  return fmt::format("{}, revision {}, M {}, C {}, R {}, S {}, {} bytes of private data", what, frame.get<"revision">(),
+                     frame.get<"markers">(), frame.get<"crc">(), frame.get<"reject">(), frame.get<"enhanced">(),
+                     frame.get<"private_data_length">());
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ struct Seen {
     std::uint32_t value = 0;
   };
   std::vector<MarkerSeen> markers{};
-  bool crc_good = true;              ///< its CRC is that of its bytes, markers counted
-  std::uint64_t segment_at = 0;      ///< of the stream, where the TCP segment began that brought its first byte
+  bool crc_good = true;             ///< its CRC is that of its bytes, markers counted
+  std::uint64_t segment_at = 0;     ///< of the stream, where the TCP segment began that brought its first byte
   std::uint32_t segment_bytes = 0;  ///< of that segment
 
   /// Decoded anew, of bytes: as long as this stands where it is.

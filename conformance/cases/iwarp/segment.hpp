@@ -29,7 +29,8 @@ Stimulus send_part(std::uint32_t msn, std::uint32_t mo, const std::string& paylo
 Stimulus send_nowhere(std::uint32_t msn);
 Stimulus send_solicited(std::uint32_t msn, const std::string& payload = pattern_bytes(8));
 Stimulus send_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = pattern_bytes(8));
-Stimulus send_solicited_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = pattern_bytes(8));
+Stimulus send_solicited_invalidate(std::uint32_t msn, std::uint32_t stag,
+                                   const std::string& payload = pattern_bytes(8));
 Stimulus write(std::uint32_t stag, std::uint64_t to, const std::string& payload);
 Stimulus write_part(std::uint32_t stag, std::uint64_t to, const std::string& payload, bool last);
 

@@ -30,7 +30,7 @@ std::string tcp_text(Bytes frame) {
 }  // namespace
 
 ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision, const std::string& private_data,
-                 int told) {
+                     int told) {
   ByteVector frame(key.begin(), key.end());
   const std::size_t length = told < 0 ? private_data.size() : static_cast<std::size_t>(told);
   frame.insert(frame.end(),

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "conformance/cases/case_recorder.hpp"
 #include "conformance/cases/iwarp/seen.hpp"
 #include "conformance/cases/iwarp/segment.hpp"
-#include "conformance/cases/case_recorder.hpp"
 #include "replay/streams/tcp.hpp"
 
 namespace rdmawire::conformance::iwarp {
@@ -28,14 +28,14 @@ struct Framing {
 };
 
 /// An MPA frame of literal flags and revision. `told`: its PD_Length, where that is not what follows. RFC 5044, 7.1.1.
-ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
-                 int told = -1);
+ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision,
+                     const std::string& private_data = {}, int told = -1);
 inline ByteVector mpa_request(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
-                          int told = -1) {
+                              int told = -1) {
   return mpa_frame(mpa::request_key, flags, revision, private_data, told);
 }
 inline ByteVector mpa_reply(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
-                        int told = -1) {
+                            int told = -1) {
   return mpa_frame(mpa::reply_key, flags, revision, private_data, told);
 }
 namespace mpa_flag {
@@ -130,7 +130,7 @@ class Stream {
   bool operating_ = false, over_ = false;
   std::optional<MpaSender> sender_;
   Framing from_device_;
-  ByteVector pending_;              // of the device, not read yet
+  ByteVector pending_;          // of the device, not read yet
   std::uint64_t position_ = 0;  // of pending_'s first byte in Full Operation Phase
   ByteVector heard_;
   struct Arrived {

@@ -13,11 +13,11 @@
 #include <set>
 #include <string>
 
-#include "conformance/device/roce/queue_pair.hpp"
-#include "conformance/device/roce/verbs.hpp"
 #include "conformance/device/iwarp/endpoint.hpp"
 #include "conformance/device/iwarp/rnic.hpp"
 #include "conformance/device/iwarp/virtual_tcp.hpp"
+#include "conformance/device/roce/queue_pair.hpp"
+#include "conformance/device/roce/verbs.hpp"
 
 namespace rdmawire::endpoint {
 

@@ -61,8 +61,7 @@ device::Result<void> Endpoint::connect(Bytes private_data, std::int64_t now) {
   if (started_) return refuse(EINVAL, "connect: the endpoint has been used");
   const auto request = machines::request_of(options_.mpa);
   if (const auto most = machines::most_private_data(request.enhanced); private_data.size() > most)
-    return refuse(EINVAL,
-                  fmt::format("connect: {} bytes of private data: {} are the most", private_data.size(), most));
+    return refuse(EINVAL, fmt::format("connect: {} bytes of private data: {} are the most", private_data.size(), most));
   started_ = true;
   now_ = now;
   role_ = MpaRole::initiator;

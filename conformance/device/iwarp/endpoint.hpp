@@ -17,8 +17,8 @@
 #include <optional>
 #include <vector>
 
-#include "conformance/device/roce/work_request.hpp"
 #include "conformance/device/iwarp/rnic.hpp"
+#include "conformance/device/roce/work_request.hpp"
 #include "dissectors/machines/ddp.hpp"
 #include "dissectors/machines/mpa_setup.hpp"
 #include "dissectors/machines/rdmap.hpp"

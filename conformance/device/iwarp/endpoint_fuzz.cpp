@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "conformance/device/roce/input_for_test.hpp"
 #include "conformance/device/iwarp/script_parts_for_test.hpp"
+#include "conformance/device/roce/input_for_test.hpp"
 
 namespace rdmawire::endpoint {
 
@@ -75,9 +75,9 @@ testing::ByteVector segment(FuzzFixture& world, Input& input) {
   const bool last = (how & 4) == 0;
   const RdmapOpcode& op = rdmap_opcode(opcode);
   testing::ByteVector made = op.tagged != ((how & 8) != 0)
-                             ? testing::tagged(opcode, key, at, payload, last)
-                             : testing::untagged(opcode, (how & 16) != 0 ? input.byte() : op.queue, msn,
-                                                 (how & 32) != 0 ? input.number() : 0, payload, last, key);
+                                 ? testing::tagged(opcode, key, at, payload, last)
+                                 : testing::untagged(opcode, (how & 16) != 0 ? input.byte() : op.queue, msn,
+                                                     (how & 32) != 0 ? input.number() : 0, payload, last, key);
   if ((how & 64) != 0 && !made.empty()) made[input.byte() % made.size()] ^= input.byte();
   return made;
 }

@@ -53,7 +53,7 @@ class Captured final : public testing::Wire {
     stream_.reset();
   }
   std::vector<std::vector<conformance::testing::ByteVector>> recorded;  ///< frames, by connection
-  std::map<std::string, std::string> accused;                       ///< by alias: what is said
+  std::map<std::string, std::string> accused;                           ///< by alias: what is said
   std::set<std::string> held;
   bool judges_both = false;
 

@@ -23,7 +23,7 @@ class Wire {
 /// What a script saw.
 struct Trace {
   Wire* wire = nullptr;
-  std::string bytes;  ///< that the endpoint sent, with its FINs and resets
+  std::string bytes;   ///< that the endpoint sent, with its FINs and resets
   std::string timing;  ///< when
   std::string verbs;   ///< completions, events, memory
 };

@@ -99,7 +99,8 @@ void play_setup(std::optional<Fault> fault, Trace& trace) {
   asks("is answered in revision 3", plain, reply_frame(0x40, 3));
   asks("asks for depths", enhanced, reply_frame(0x50, 2, {0x00, 0x02, 0x00, 0x02}));
   asks("has no such depth", enhanced, reply_frame(0x50, 2, {0x00, 0x02, 0x00, 0x09}));
-  for (const ByteVector& kinds : {ByteVector{0xc0, 2, 0, 2}, ByteVector{0x80, 2, 0x80, 2}, ByteVector{0x80, 2, 0x40, 2}})
+  for (const ByteVector& kinds :
+       {ByteVector{0xc0, 2, 0, 2}, ByteVector{0x80, 2, 0x80, 2}, ByteVector{0x80, 2, 0x40, 2}})
     asks("peer to peer", peers, reply_frame(0x50, 2, kinds));
   auto writers = peers;
   writers.rtr = {.write = true};

@@ -9,7 +9,7 @@
 namespace rdmawire::endpoint {
 
 enum class FaultShows : std::uint8_t {
-  bytes,  ///< in what the endpoint sends
+  bytes,   ///< in what the endpoint sends
   timing,  ///< in when it sends, or that it does not
   verbs,   ///< in memory, completions or events alone
 };

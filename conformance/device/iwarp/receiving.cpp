@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "conformance/device/roce/local_memory.hpp"
 #include "conformance/device/iwarp/endpoint.hpp"
+#include "conformance/device/roce/local_memory.hpp"
 #include "dissectors/machines/mpa_framing.hpp"
 
 namespace rdmawire::endpoint {
@@ -366,8 +366,7 @@ void Endpoint::take_tagged(const DdpSegment& segment, Bytes ulpdu, Bytes payload
   if (!place(segment, ulpdu, payload) || !segment.last || !has(delivers_writes) || receives_.empty()) return;
   const std::uint64_t id = receives_.front().id;
   receives_.pop_front();
-  complete(options_.receive_cq, {.id = id, .opcode = device::CompletionOpcode::receive, .bytes = segment.bytes},
-           false);
+  complete(options_.receive_cq, {.id = id, .opcode = device::CompletionOpcode::receive, .bytes = segment.bytes}, false);
 }
 
 void Endpoint::take_response(const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
@@ -384,8 +383,8 @@ void Endpoint::take_response(const DdpSegment& segment, Bytes ulpdu, Bytes paylo
       const MutableBytes memory = rnic_.memory().at(*address, payload.size());
       std::copy_n(payload.begin(), std::min(memory.size(), payload.size()), memory.begin());
     }
-  } else if (segment.bytes != 0 && scatter(rnic_.memory(), options_.pd, oldest->sges, oldest->sink.received,
-                                            payload) != device::Status::success) {
+  } else if (segment.bytes != 0 && scatter(rnic_.memory(), options_.pd, oldest->sges, oldest->sink.received, payload) !=
+                                       device::Status::success) {
     return fail(errors::local_catastrophic);
   }
   oldest->sink.received += segment.bytes;

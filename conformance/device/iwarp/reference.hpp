@@ -5,10 +5,10 @@
 #include <memory>
 #include <span>
 
-#include "conformance/device/roce/rpc_server.hpp"
 #include "conformance/device/iwarp/adapter.hpp"
 #include "conformance/device/iwarp/rpc_handler.hpp"
 #include "conformance/device/iwarp/virtual_tcp.hpp"
+#include "conformance/device/roce/rpc_server.hpp"
 
 namespace rdmawire::endpoint {
 

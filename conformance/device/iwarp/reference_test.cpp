@@ -20,9 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 using testing::append_number;
 using testing::atomic_header;
+using testing::ByteVector;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::ByteVector;
 using testing::read_header;
 using testing::reply_frame;
 using testing::request_frame;

@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
+#include "conformance/device/iwarp/faults.hpp"
 #include "conformance/device/roce/completion_queue.hpp"
 #include "conformance/device/roce/memory.hpp"
-#include "conformance/device/iwarp/faults.hpp"
 
 namespace rdmawire::endpoint {
 

@@ -5,8 +5,8 @@
 /// compare_swap, `add_mask` of fetch_add (RFC 7306, 5.1); `stream_error` of the event disconnected, with the layer,
 /// type and code that a Terminate has.
 
-#include "conformance/device/roce/verbs_rpc_handler.hpp"
 #include "conformance/device/iwarp/adapter.hpp"
+#include "conformance/device/roce/verbs_rpc_handler.hpp"
 
 namespace rdmawire::endpoint {
 

@@ -23,7 +23,7 @@ inline machines::MpaSettings script_settings(int revision = 2) {
 
 /// An MPA frame of literal flags and revision; `told`: its PD_Length, of the private data's own where negative.
 inline ByteVector setup_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision,
-                          const ByteVector& private_data = {}, int told = -1) {
+                              const ByteVector& private_data = {}, int told = -1) {
   ByteVector frame(key.begin(), key.end());
   const std::size_t length = told < 0 ? private_data.size() : static_cast<std::size_t>(told);
   frame.insert(frame.end(),
@@ -44,14 +44,14 @@ inline void append_number(ByteVector& to, std::uint64_t value, unsigned bytes) {
 }
 /// A segment with DV and RV 1.
 inline ByteVector untagged(std::uint8_t opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo,
-                       const ByteVector& payload = {}, bool last = true, std::uint32_t invalidate = 0) {
+                           const ByteVector& payload = {}, bool last = true, std::uint32_t invalidate = 0) {
   ByteVector segment{static_cast<std::uint8_t>(last ? 0x41 : 0x01), static_cast<std::uint8_t>(0x40 | opcode)};
   for (const std::uint32_t word : {invalidate, qn, msn, mo}) append_number(segment, word, 4);
   segment.insert(segment.end(), payload.begin(), payload.end());
   return segment;
 }
 inline ByteVector tagged(std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const ByteVector& payload,
-                     bool last = true) {
+                         bool last = true) {
   ByteVector segment{static_cast<std::uint8_t>(last ? 0xc1 : 0x81), static_cast<std::uint8_t>(0x40 | opcode)};
   append_number(segment, stag, 4);
   append_number(segment, to, 8);
@@ -187,8 +187,7 @@ class ByHand {
   ByteVector changed_fpdu(const ByteVector& ulpdu, bool keeps_crc, const Change& change) {
     ByteVector bytes = fpdu(ulpdu);
     change(bytes);
-    if (!keeps_crc)
-      store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4)));
+    if (!keeps_crc) store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4)));
     return bytes;
   }
   void says(const ByteVector& ulpdu) { say(fpdu(ulpdu)); }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "conformance/device/roce/local_memory.hpp"
 #include "conformance/device/iwarp/endpoint.hpp"
+#include "conformance/device/roce/local_memory.hpp"
 #include "dissectors/machines/mpa_framing.hpp"
 
 namespace rdmawire::endpoint {

@@ -16,8 +16,8 @@ namespace rdmawire::device {
 namespace {
 
 using machines::CmMessage;
-using machines::CmStep;
 using machines::CmNotification;
+using machines::CmStep;
 
 constexpr std::size_t most_request_data = 56, most_reply_data = 196, most_rejection_data = 148;
 

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "conformance/device/roce/argument_reader.hpp"
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/ends_for_test.hpp"
-#include "conformance/device/roce/argument_reader.hpp"
 #include "dissectors/protocol/decode.hpp"
 
 namespace rdmawire::device {

@@ -158,8 +158,7 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   if (qp.requester.queue.size() >= qp.options.max_send_wr)
     return refuse(ENOMEM, fmt::format("post_send: the send queue holds {} requests, its most", qp.options.max_send_wr));
   if (request.sges.size() > qp.options.max_send_sge ||
-      (request.is_inline && request.opcode != WorkOpcode::atomic_write &&
-       request.bytes.size() > qp.options.max_inline))
+      (request.is_inline && request.opcode != WorkOpcode::atomic_write && request.bytes.size() > qp.options.max_inline))
     return refuse(EINVAL,
                   fmt::format("post_send: {} elements, {} inline bytes: {} and {} are the most", request.sges.size(),
                               request.bytes.size(), qp.options.max_send_sge, qp.options.max_inline));

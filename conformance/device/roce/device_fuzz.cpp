@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "conformance/device/roce/cm_messages.hpp"
-#include "conformance/device/roce/rpc_handler.hpp"
 #include "conformance/device/roce/input_for_test.hpp"
 #include "conformance/device/roce/reference.hpp"
+#include "conformance/device/roce/rpc_handler.hpp"
 
 namespace rdmawire::device {
 

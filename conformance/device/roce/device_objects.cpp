@@ -40,8 +40,8 @@ Result<void> Device::dealloc_pd(std::uint32_t pd) {
   return {};
 }
 
-Result<const Region*> Device::reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
-                                     std::uint32_t rights, std::optional<std::uint64_t> iova) {
+Result<const Region*> Device::reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes, std::uint32_t rights,
+                                     std::optional<std::uint64_t> iova) {
   if (!core_.pds.contains(pd)) return no_such("reg_mr", "pd", pd);
   if ((rights & ~access::all) != 0) return refuse(EINVAL, fmt::format("reg_mr: access: 0x{:x}", rights));
   const auto handle = new_object("reg_mr");

@@ -1,7 +1,7 @@
 /// What the tester does to a requester, to datagrams, and by verbs; and everything together.
 
-#include "conformance/device/roce/rpc_handler.hpp"
 #include "conformance/device/roce/fault_script_parts_for_test.hpp"
+#include "conformance/device/roce/rpc_handler.hpp"
 
 namespace rdmawire::device::testing {
 

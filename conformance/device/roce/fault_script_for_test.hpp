@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "conformance/device/roce/device.hpp"
 #include "conformance/device/roce/argument_reader.hpp"
+#include "conformance/device/roce/device.hpp"
 #include "conformance/device/roce/reference.hpp"
 
 namespace rdmawire::device::testing {

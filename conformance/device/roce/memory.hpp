@@ -110,7 +110,7 @@ class Memory {
 
   static constexpr std::uint64_t page = 4096;
   std::uint64_t max_bytes = 256ULL << 20;  ///< of all pieces together
-  bool predictable_keys = false;             ///< a fault: each key is the next one
+  bool predictable_keys = false;           ///< a fault: each key is the next one
 
  private:
   struct Piece {

@@ -24,7 +24,7 @@ Reference::Reference(DeviceOptions options)
 peer::PeerResult<std::unique_ptr<Reference>> Reference::start(DeviceOptions options) {
   std::unique_ptr<Reference> reference(new Reference(std::move(options)));
   auto server = RpcServer::start(reference->wire_.mutex(),
-                                  [&face = reference->face_](std::string_view line) { return face.ask(line); });
+                                 [&face = reference->face_](std::string_view line) { return face.ask(line); });
   if (!server) return tl::unexpected(server.error());
   reference->server_ = std::move(*server);
   return reference;

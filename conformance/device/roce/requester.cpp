@@ -78,8 +78,8 @@ Position position_of(std::uint32_t packet, std::uint32_t packets) {
 }
 
 /// What the request's own headers say, in packet number `index`.
-void describe(const Core& core, const QueuePair& qp, const SendWork& work, const WireOperation& words, std::uint32_t index,
-              PacketFields& to) {
+void describe(const Core& core, const QueuePair& qp, const SendWork& work, const WireOperation& words,
+              std::uint32_t index, PacketFields& to) {
   const SendRequest& request = work.request;
   to.va = request.remote_address;
   to.rkey = request.rkey;

@@ -23,7 +23,7 @@ OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, O
 
 /// What a packet of a READ response holds; nothing: the key is not good any more. 9.7.5.1.3.
 std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
-                                                        std::uint32_t count) {
+                                                       std::uint32_t count) {
   if (count == 0) return std::vector<std::uint8_t>{};
   const auto host = core.memory.remote({response.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
   Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "conformance/device/roce/rpc_handler.hpp"
 #include "conformance/device/roce/reference.hpp"
+#include "conformance/device/roce/rpc_handler.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rdmawire::device;

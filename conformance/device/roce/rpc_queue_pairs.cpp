@@ -1,7 +1,7 @@
 /// Queue pairs, shared receive queues and address handles, as the agent's protocol has them.
 
-#include "conformance/device/roce/rpc_handler.hpp"
 #include "conformance/device/roce/names.hpp"
+#include "conformance/device/roce/rpc_handler.hpp"
 
 namespace rdmawire::device {
 

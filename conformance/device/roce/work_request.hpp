@@ -61,7 +61,7 @@ struct SendRequest {
   WorkOpcode opcode = WorkOpcode::send;
   bool signaled = true, fence = false, solicited = false;
   bool is_inline = false;                         ///< `bytes` is the message; `sges` is not looked at
-  std::vector<std::uint8_t> bytes{};             ///< of an inline message
+  std::vector<std::uint8_t> bytes{};              ///< of an inline message
   std::vector<Sge> sges{};                        ///< gathered from; of READs and atomics: where the answer goes
   std::uint64_t remote_address = 0;               ///< of what reaches remote memory
   std::uint32_t rkey = 0;                         ///< likewise; of local_inv: the key
@@ -79,7 +79,7 @@ struct SendRequest {
   std::uint32_t xrc_srq = 0;                      ///< of XRC: the number of the target's shared receive queue
   std::uint32_t window = 0, region = 0;           ///< of bind_mw and reg_mr: handles
   std::uint32_t new_key = 0;                      ///< of bind_mw of type 2, and reg_mr: the key, whose low byte counts
-  std::uint64_t address = 0, bytes_bound = 0;    ///< of bind_mw and reg_mr: the range
+  std::uint64_t address = 0, bytes_bound = 0;     ///< of bind_mw and reg_mr: the range
   std::uint64_t iova = 0;    ///< of reg_mr: the address that the range begins at for who uses the key
   std::uint32_t rights = 0;  ///< of bind_mw and reg_mr
 };

@@ -13,7 +13,7 @@ namespace fake_verbs {
 namespace {
 
 struct Form {
-  std::size_t bytes;  ///< of the specification
+  std::size_t bytes;   ///< of the specification
   std::size_t value;   ///< where its value begins
   std::size_t filter;  ///< of its value, and of its mask
   int layer;
