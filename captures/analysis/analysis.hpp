@@ -245,7 +245,7 @@ class Analysis final : public tracking::Sink {
   ConnectionCount opened_before;  ///< reliable connections whose opening the capture does not have
   ConnectionCount one_way;  ///< reliable ones of which one direction is there, with three packets or more, and not only
                             ///< for a moment
-  ConnectionCount two_way;                 ///< reliable ones of which both are there
+  ConnectionCount two_way;  ///< reliable ones of which both are there
   ConnectionCount other_class;             ///< whose responses travel in another traffic class than the requests
   std::uint64_t copyable = 0, copies = 0;  ///< packets of which copies are told (requests, TCP segments); told ones
   ConnectionCount guessed;                 ///< whose halves were joined at low confidence
