@@ -138,11 +138,11 @@ int fuzz_streams(const std::uint8_t* data, std::size_t size, const conformance::
     if (!syn) frame.payload = bytes;
     if (!again) end.next += syn ? 1 : static_cast<std::uint32_t>(bytes.size());
     if (d[0] & 32) continue;  // not captured
-    const std::vector<std::uint8_t> bytes = frame.encode();
+    const std::vector<std::uint8_t> encoded = frame.encode();
     ++packet.number;
     packet.time_ns += 1000;
-    const std::size_t kept = d[0] & 64 ? std::min<std::size_t>(bytes.size(), 40U + d[11]) : bytes.size();
-    dissector.dissect(packet, Bytes(bytes).first(kept), static_cast<std::uint32_t>(bytes.size()));
+    const std::size_t kept = d[0] & 64 ? std::min<std::size_t>(encoded.size(), 40U + d[11]) : encoded.size();
+    dissector.dissect(packet, Bytes(encoded).first(kept), static_cast<std::uint32_t>(encoded.size()));
     monitors.take(packet);
     tracker.add(packet);
   }

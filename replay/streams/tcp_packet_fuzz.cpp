@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto end : {TcpPacket::End::source, TcpPacket::End::destination}) {
     const replay::IpAddress before = tcp->address(packet, end);
     replay::IpAddress other = before;
-    other.bytes[3] ^= 0x55;
+    other.storage[3] ^= 0x55;
     tcp->set_address(packet, end, other);
     if (tcp->address(packet, end) != other) std::abort();
     tcp->set_address(packet, end, before);
