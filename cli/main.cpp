@@ -41,15 +41,17 @@ int main(int argc, char** argv) {
 
   Work work;
   add_analyze(app, work);
+  add_dissect(app, work);
+#ifndef RDMAWIRE_ONLY_CAPTURES
   add_check(app, work);
   add_devices(app, work);
-  add_dissect(app, work);
   add_capture(app, work);
   add_certify(app, work);
   add_explain(app, work);
   add_extract(app, work);
   add_lab(app, work);
   add_replay(app, work);
+#endif
 
   try {
     app.parse(argc, argv);
