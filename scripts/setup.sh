@@ -142,7 +142,7 @@ install_packages() {
   fi
 
   as_root=()
-  if ((EUID != 0)); then
+  if (($(id -u) != 0)); then
     command -v sudo >/dev/null ||
       die "packages are missing and there is no sudo: as root, run 'apt-get install ${required[*]}', then $this_command again"
     as_root=(sudo)
@@ -315,10 +315,10 @@ build_preset() {
   }
   # Ninja estimates the remaining time since version 1.12.
   at_least "$(ninja --version)" 1.12 && remaining=%W
-  NINJA_STATUS="@ %f %t $remaining " cmake --build --preset "$preset" --parallel "$(job_count)" "$@" 2>&1 |
-    tee -a "$log" | build_progress
   # The first status of the pipeline is that of the build.
-  local status=${PIPESTATUS[0]}
+  local status=0
+  NINJA_STATUS="@ %f %t $remaining " cmake --build --preset "$preset" --parallel "$(job_count)" "$@" 2>&1 |
+    tee -a "$log" | build_progress || status=${PIPESTATUS[0]}
   ((status == 0)) || build_errors "$log" >&2
   return "$status"
 }
