@@ -34,7 +34,7 @@ demo_rows=(
 packages_demo=("${demo_rows[@]%% *}")
 
 # "test" is what ./test adds, "window" what scripts/wireshark-pictures needs for a Wireshark window without a screen, and
-# "bench" what the preset release needs for scripts/bench. "name?": omitted where apt does not know the package.
+# "bench" what the preset bench needs. "name?": omitted where apt does not know the package.
 # shellcheck disable=SC2034 # read by install_lists
 packages_test=(
   libgtest-dev libgmock-dev
