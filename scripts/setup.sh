@@ -192,12 +192,14 @@ follow_apt() {
       / upgraded, [0-9]+ newly installed/ { total = $3 }
       /^Need to get / { size = $4 " " $5; sub(/\/.*/, "", size) }
       /^Get:/ { ++fetched }
+      /^Unpacking / { ++unpacked }
       /^Setting up / { ++ready }
       !/^$/ { locked = /^Waiting for cache lock/ }
       locked { lock = $0; sub(/^.*held by/, "waiting for", lock); sub(/\.\.\..*/, "", lock) }
       END {
         if (locked) print lock " to release the package database"
-        else if (ready) print "set up " ready " of " total " packages"
+        else if (unpacked >= total && ready) print "set up " ready " of " total " packages"
+        else if (unpacked) print "unpacked " unpacked " of " total " packages"
         else if (total && fetched) print "downloaded " fetched " files (" size " in all)"
       }')
     [[ ! $line ]] || printf '  %s\n' "$line"
