@@ -338,7 +338,8 @@ build_errors() {
 }
 
 # build_progress: reads the output of ninja, whose status lines start with "@ FINISHED TOTAL REMAINING". Rewrites one line on
-# a terminal; otherwise prints a line after 5 % or 10 seconds, whichever is later.
+# a terminal; otherwise prints a line after $progress_percent or 10 seconds, whichever is later.
+progress_percent=5
 build_progress() {
   local line finished total remaining step percent elapsed text terminal='' began=$SECONDS last_percent=0 last_second=0 width
   [[ -t 1 ]] && terminal=yes
@@ -356,7 +357,7 @@ build_progress() {
     text=$(printf '%3d %%  %d of %d  %s%s' "$percent" "$finished" "$total" "${remaining:+$remaining left  }" "$step")
     if [[ $terminal ]]; then
       printf '\r%s\e[K' "${text:0:width - 1}"
-    elif ((percent >= last_percent + 5 && elapsed >= last_second + 10)); then
+    elif ((percent >= last_percent + progress_percent && elapsed >= last_second + 10)); then
       printf '  %s\n' "$text"
       last_percent=$percent last_second=$elapsed
     fi
