@@ -182,12 +182,12 @@ run_apt() {
   return "$status"
 }
 
-# follow_apt PROCESS: reports every 10 seconds until it ends.
+# follow_apt PROCESS: reports every 15 seconds until it ends.
 follow_apt() {
   local ticks=0 line
   while kill -0 "$1" 2>/dev/null; do
     sleep 0.2
-    ((++ticks % 50 == 0)) || continue
+    ((++ticks % 75 == 0)) || continue
     line=$(tr '\r' '\n' <build/apt.log | awk '
       / upgraded, [0-9]+ newly installed/ { total = $3 }
       /^Need to get / { size = $4 " " $5; sub(/\/.*/, "", size) }
