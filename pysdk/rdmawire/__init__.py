@@ -3,15 +3,9 @@
 Native InfiniBand, RoCEv1, RoCEv2 and iWARP, by the same tables as the command ``rdmawire`` and at the same speed.
 """
 
-try:
-    from rdmawire import _core
-except ImportError as _error:
-    if "cannot open shared object file" not in str(_error):
-        raise
-    raise ImportError(
-        f"{_error}: rdmawire's module needs this library of the system; on Debian 12: apt install libfmt9 "
-        "libibverbs1 libisal2 liblwip0 libpcap0.8 libpugixml1v5 libsodium23 libzstd1 zlib1g"
-    ) from None
+from rdmawire._loading import load_core
+
+load_core()
 
 from rdmawire import conformance, iwarp
 from rdmawire._core import *

@@ -893,9 +893,9 @@ def _names(names: str | Iterable[str]) -> list[str]:
 
 
 def _agent_program() -> str:
-    """The agent's program for the lab: RDMAWIRE_AGENT, else beside the package, else beside the command on the path."""
+    """Find the agent's program for the lab: RDMAWIRE_AGENT, else in the package, else on the path."""
     given = os.environ.get("RDMAWIRE_AGENT")
-    candidates = [Path(given)] if given else [Path(_core.__file__).resolve().parent / "rdmawire-agent"]
+    candidates = [Path(given)] if given else [Path(_core.__file__).resolve().parent / "bin" / "rdmawire-agent"]
     if not given:
         folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.dirname(sys.executable)]
         candidates += [Path(folder or ".") / "rdmawire-agent" for folder in folders]

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmawire import CaptureError, UsageError
 from rdmawire._core import distributed as _core
+from rdmawire._loading import optional
 from rdmawire.report import Report
 from rdmawire.tables import Table
 
@@ -355,26 +356,16 @@ class _Run:
 
 
 def _current_client() -> Client:
+    distributed = optional("clusters", "distributed", "distributed")
     try:
-        from distributed import get_client
-    except ImportError as error:
-        raise UsageError(
-            "rdmawire.distributed needs dask.distributed: pip install 'rdmawire[distributed]'"
-        ) from error
-    try:
-        return get_client()
+        client: Client = distributed.get_client()
+        return client
     except ValueError as error:
         raise UsageError("analyze: there is no current client; give one: dask.distributed.Client(…)") from error
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError as error:
-        raise UsageError("tables need the package pyarrow: pip install pyarrow") from error
-    return pyarrow
+    return optional("tables", "parquet", "pyarrow", "pyarrow.compute", "pyarrow.parquet")
 
 
 def _kinds(kinds: str | Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rdmawire._core import UsageError
+from rdmawire._loading import optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,9 +123,6 @@ def _spoken(phase: str) -> str:
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise UsageError("plots need the package matplotlib: pip install matplotlib") from error
+    pyplot = optional("plots", "plots", "matplotlib.pyplot")
     axes: Axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")[1]
     return axes

@@ -22,9 +22,12 @@ def to_scapy(frame: _core.Frame) -> Packet:
     """
     if not isinstance(frame, _core.Frame):
         raise TypeError(f"to_scapy() takes a Frame, not {type(frame).__name__}")
-    import scapy.all  # noqa: F401  (registers the layers)
-    import scapy.contrib.roce
-    from scapy.config import conf
+    try:
+        import scapy.all  # noqa: F401  (registers the layers)
+        import scapy.contrib.roce
+        from scapy.config import conf
+    except ImportError as error:
+        raise ImportError("to_scapy() needs the package scapy: pip install 'rdmawire[scapy]'") from error
 
     if frame.link == "bth":
         outermost = scapy.contrib.roce.BTH
@@ -45,8 +48,11 @@ def from_scapy(packet: Packet) -> _core.Frame:
 
     Raises TypeError for anything but a packet of scapy's, ImportError where scapy is not installed.
     """
-    from scapy.config import conf
-    from scapy.packet import Packet
+    try:
+        from scapy.config import conf
+        from scapy.packet import Packet
+    except ImportError as error:
+        raise ImportError("from_scapy() needs the package scapy: pip install 'rdmawire[scapy]'") from error
 
     if not isinstance(packet, Packet):
         raise TypeError(f"from_scapy() takes a packet of scapy's, not {type(packet).__name__}")

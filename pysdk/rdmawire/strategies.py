@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hypothesis import strategies as st
+try:
+    from hypothesis import strategies as st
+except ImportError as _error:
+    raise ImportError(
+        "rdmawire.strategies needs the package hypothesis: pip install 'rdmawire[hypothesis]'"
+    ) from _error
 
 from rdmawire import _core
 from rdmawire._core import (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmawire import _core
 from rdmawire._core import CaptureError, ClosedError, UsageError
+from rdmawire._loading import optional
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,14 +30,6 @@ class ColumnInfo(NamedTuple):
     """One sentence from the header tables; may be empty."""
     words: tuple[str, ...] | None = None
     """Of text that is a word of an enumeration: all of its words, in their order. None: any text."""
-
-
-def _numpy() -> Any:
-    try:
-        import numpy
-    except ImportError as error:
-        raise UsageError("arrays need the package numpy: pip install numpy") from error
-    return numpy
 
 
 class Table:
@@ -99,7 +92,7 @@ class Table:
         A capture that cannot be read to its end raises CaptureError; with `partial` what could be read is given
         nevertheless.
         """
-        np = _numpy()
+        np = optional("arrays", "arrays", "numpy")
         columns, trouble = self._core.read()
         if trouble is not None and not partial:
             raise CaptureError(trouble)
@@ -112,11 +105,7 @@ class Table:
         large the capture. Where the capture cannot be read to its end, the file is whole and has the rows before, and
         CaptureError is raised.
         """
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError as error:
-            raise UsageError("Parquet files need the package pyarrow: pip install pyarrow") from error
+        pyarrow = optional("Parquet files", "parquet", "pyarrow", "pyarrow.parquet")
         reader = pyarrow.RecordBatchReader.from_stream(self)
         rows = 0
         with pyarrow.parquet.ParquetWriter(os.fspath(path), reader.schema, compression=compression, **options) as file:

@@ -188,4 +188,4 @@ def test_columns_without_numpy_name_the_package():
     )
     python_path = str(rdmawire.__path__[0]).rsplit("/", 1)[0]
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": python_path})
-    assert run.stdout == "1\narrays need the package numpy: pip install numpy\n", run.stderr
+    assert run.stdout == "1\narrays need the package numpy: pip install 'rdmawire[arrays]'\n", run.stderr

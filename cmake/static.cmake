@@ -1,0 +1,38 @@
+# Static linking, for programs that run on machines without this machine's libraries:
+#
+#   RDMAWIRE_STATIC        the command and the Python module link a static library wherever the system has one
+#   RDMAWIRE_STATIC_AGENT  rdmawire-agent is one static program, glibc included
+#
+# include this file before the first find_library.
+
+option(RDMAWIRE_STATIC "link static libraries where the system has them" OFF)
+option(RDMAWIRE_STATIC_AGENT "link rdmawire-agent as a static program" OFF)
+
+if(RDMAWIRE_STATIC)
+  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+
+# rdmawire_link_static_verbs(TARGET): links libibverbs.a with the drivers of all devices.
+# A static libibverbs loads no driver at run time.
+function(rdmawire_link_static_verbs target)
+  pkg_check_modules(VERBS_STATIC REQUIRED QUIET libibverbs)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  set(archives "")
+  list(REMOVE_DUPLICATES VERBS_STATIC_STATIC_LIBRARIES)
+  foreach(name IN LISTS VERBS_STATIC_STATIC_LIBRARIES)
+    find_library(RDMAWIRE_ARCHIVE_${name} NAMES ${name} HINTS ${VERBS_STATIC_LIBDIR} REQUIRED)
+    list(APPEND archives ${RDMAWIRE_ARCHIVE_${name}})
+  endforeach()
+  list(JOIN archives "," archives)
+  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/static/verbs.cpp)
+  # The linker loads the registration of the drivers only if it needs a symbol of its object file.
+  target_link_options(${target} INTERFACE LINKER:-u,rdmawire_static_verbs)
+  target_link_libraries(${target} PRIVATE "$<LINK_GROUP:RESCAN,${archives}>")
+endfunction()
+
+# rdmawire_link_static_pcap(TARGET): libpcap.a without its D-Bus monitor, which would need libdbus and libsystemd.
+function(rdmawire_link_static_pcap target)
+  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/static/pcap.cpp)
+  # Loads these functions before the linker reaches those of libpcap.a.
+  target_link_options(${target} INTERFACE LINKER:-u,dbus_create)
+endfunction()

@@ -1,0 +1,15 @@
+// Registers the drivers of all devices with a static libibverbs, before main().
+
+#include <infiniband/verbs.h>
+
+struct verbs_device_ops;
+extern "C" const verbs_device_ops verbs_provider_all;
+
+extern "C" {
+/// The linker option -u names this symbol; its value has no meaning.
+extern const int rdmawire_static_verbs;
+const int rdmawire_static_verbs = [] {
+  ibv_static_providers(nullptr, &verbs_provider_all, nullptr);
+  return 1;
+}();
+}

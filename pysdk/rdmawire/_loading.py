@@ -1,0 +1,46 @@
+"""Import of the extension module and of optional packages, with errors that state what to install."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def load_core() -> None:
+    """Import ``rdmawire._core``. Raises ImportError with one sentence that states what to do."""
+    try:
+        from rdmawire import _core
+    except ImportError as error:
+        if "cannot open shared object file" not in str(error):
+            raise
+        library = str(error).split(":")[0]
+        raise ImportError(
+            f"rdmawire needs the shared library {library}, which this machine lacks: install it, or install the wheel, "
+            "which contains it"
+        ) from None
+    # Without a module for this Python, the folder of the type stubs is imported as an empty package.
+    if getattr(_core, "__file__", None) is None:
+        folder = Path(__file__).parent
+        built = sorted(path.name.split(".")[1] for path in folder.glob("_core.*.so"))
+        running = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
+        found = f"has a module only for {', '.join(built)}" if built else "has no module"
+        raise ImportError(
+            f"rdmawire in {folder} {found} and cannot be imported by {running}: install rdmawire again with this Python's pip"
+        )
+
+
+def optional(what: str, extra: str, *modules: str) -> Any:
+    """Import modules of an optional package and return the first one.
+
+    `what` needs the package (plural, for the message); `extra` is the name in ``[project.optional-dependencies]``.
+    Raises UsageError that names both.
+    """
+    try:
+        return [importlib.import_module(module) for module in modules][0]
+    except ImportError as error:
+        from rdmawire._core import UsageError
+
+        package = modules[0].split(".")[0]
+        raise UsageError(f"{what} need the package {package}: pip install 'rdmawire[{extra}]'") from error
