@@ -82,6 +82,7 @@ rdmawire_package(library libs librdmawire${soversion} librdmawire${soversion} "R
 "Decodes, encodes and analyzes RDMA packets: native InfiniBand, RoCEv1, RoCEv2
 and iWARP.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/library/triggers)
 
 rdmawire_package(development libdevel librdmawire-dev librdmawire-devel "RDMA protocol analyzer: development files"
 "Contains the headers, the static libraries, the CMake package and the
@@ -101,6 +102,9 @@ if(TARGET rdmawire_python)
   set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
     "python3 (>= 3.${Python_VERSION_MINOR}~), python3 (<< 3.${next})")
 endif()
+# They compile the package for Python, and remove what was compiled.
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+  ${PROJECT_SOURCE_DIR}/packaging/debian/python/postinst ${PROJECT_SOURCE_DIR}/packaging/debian/python/prerm)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "rdmawire, python3-numpy")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-hypothesis, python3-matplotlib, python3-pytest, python3-scapy")
 
