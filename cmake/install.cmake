@@ -38,7 +38,7 @@ if(RDMAWIRE_SHARED)
   # Before version 1.0, a minor version may change the ABI.
   set_target_properties(rdmawire_shared PROPERTIES OUTPUT_NAME rdmawire EXPORT_NAME shared VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  # All objects of the static libraries, then what these libraries need.
+  # All objects of the static libraries, then the libraries that they use.
   target_link_libraries(rdmawire_shared PRIVATE "$<BUILD_INTERFACE:-Wl,--whole-archive,${archives},--no-whole-archive>")
   foreach(room IN LISTS rooms)
     target_link_libraries(rdmawire_shared PRIVATE $<BUILD_INTERFACE:${room}>)

@@ -11,7 +11,7 @@ set(CPACK_PACKAGE_NAME rdmawire)
 set(CPACK_PACKAGE_VENDOR "rdmawire")
 set(CPACK_PACKAGE_CONTACT "${RDMAWIRE_MAINTAINER}")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "RDMA protocol analyzer, conformance tester and fuzzer")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
@@ -21,7 +21,7 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish.cmake)
 set(CPACK_RDMAWIRE_SOURCE ${PROJECT_SOURCE_DIR})
 set(CPACK_RDMAWIRE_STATIC ${RDMAWIRE_STATIC})
 
-# The components. Plugin, Python module and libraries match one release of a distribution; the portable build has only
+# The components. Plugin, Python module and libraries match one release of a distribution. The portable build has only
 # the programs.
 set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_COMPONENTS_ALL runtime agent)
@@ -47,7 +47,7 @@ foreach(component agent development library wireshark python)
   set(CPACK_COMPONENT_${upper}_GROUP ${component})
 endforeach()
 
-# package(COMPONENT SECTION NAME RPM-NAME SUMMARY DESCRIPTION [DEB-VARIABLE VALUE]...)
+# rdmawire_package(COMPONENT SECTION DEBIAN-NAME RPM-NAME SUMMARY DESCRIPTION)
 macro(rdmawire_package component section name rpm summary description)
   string(TOUPPER ${component} upper)
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name})
@@ -70,8 +70,8 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "rdmawire-wireshark, python3-rdmawire,
 
 rdmawire_package(agent net rdmawire-agent rdmawire-agent "RDMA verbs by remote control, for rdmawire"
 "Runs next to an RDMA device under test and performs verbs operations for a
-controller such as \"rdmawire certify\". It is one static program, drivers
-included, and needs no other package.")
+controller such as the command certify of rdmawire. It is one static program,
+drivers included, and needs no other package.")
 
 rdmawire_package(wireshark net rdmawire-wireshark rdmawire-wireshark "RDMA analysis plugin for Wireshark and tshark"
 "Adds the analysis of rdmawire to Wireshark: verified CRCs, paired queue pairs,
@@ -81,8 +81,9 @@ specification. Contains a profile with columns for RDMA.")
 rdmawire_package(library libs librdmawire${soversion} librdmawire${soversion} "RDMA protocol analyzer: shared library"
 "Decodes, encodes and analyzes RDMA packets: native InfiniBand, RoCEv1, RoCEv2
 and iWARP.")
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/library/triggers)
+file(WRITE ${CMAKE_BINARY_DIR}/shlibs "librdmawire ${soversion} librdmawire${soversion} (>= ${PROJECT_VERSION})\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA
+  ${PROJECT_SOURCE_DIR}/packaging/debian/library/triggers ${CMAKE_BINARY_DIR}/shlibs)
 
 rdmawire_package(development libdevel librdmawire-dev librdmawire-devel "RDMA protocol analyzer: development files"
 "Contains the headers, the static libraries, the CMake package and the
@@ -98,11 +99,11 @@ rdmawire_package(python python python3-rdmawire python3-rdmawire "RDMA protocol 
 Captures become NumPy arrays and Arrow tables; devices are tested with pytest.")
 if(TARGET rdmawire_python)
   # The extension module is for one minor version of Python.
-  math(EXPR next "${Python_VERSION_MINOR} + 1")
-  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
-    "python3 (>= 3.${Python_VERSION_MINOR}~), python3 (<< 3.${next})")
+  get_target_property(minor rdmawire_python PYTHON_MINOR)
+  math(EXPR next "${minor} + 1")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.${minor}~), python3 (<< 3.${next})")
 endif()
-# They compile the package for Python, and remove what was compiled.
+# The scripts compile the package for Python, and remove the compiled files.
 set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
   ${PROJECT_SOURCE_DIR}/packaging/debian/python/postinst ${PROJECT_SOURCE_DIR}/packaging/debian/python/prerm)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "rdmawire, python3-numpy")

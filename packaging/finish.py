@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 import sys
-import tomllib
+import textwrap
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,7 +46,8 @@ def debian_changelog(package, version, maintainer, epoch):
         if name in (version, "Unreleased"):
             items = re.findall(r"^- ((?:.+\n?)(?:  .+\n?)*)", text, re.M)
             lines += [re.sub(r"\s+", " ", item).strip() for item in items]
-    body = "".join(f"  * {line}\n" for line in lines or ["New version."])
+    body = "".join(textwrap.fill(line, 78, initial_indent="  * ", subsequent_indent="    ") + "\n"
+                   for line in lines or ["New version."])
     return (f"{package} ({version}) unstable; urgency=medium\n\n{body}\n -- {maintainer}  "
             f"{email.utils.formatdate(epoch, usegmt=False, localtime=False).replace('-0000', '+0000')}\n")
 
@@ -121,7 +122,7 @@ def main():
     parser.add_argument("--static", action="store_true")
     options = parser.parse_args()
     if not os.environ.get("SOURCE_DATE_EPOCH", "").isdigit():
-        sys.exit("finish.py: SOURCE_DATE_EPOCH is not set to a number of seconds; scripts/package sets it")
+        sys.exit("finish.py: SOURCE_DATE_EPOCH is not set to a number of seconds: run scripts/package")
     try:
         finish(options)
     except licenses.LicenseError as error:

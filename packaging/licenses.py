@@ -37,7 +37,7 @@ def installed():
 
 @cache
 def library_of_package(package):
-    """The name in the table of a Debian package; None if there is none."""
+    """The name that the table has for a Debian package, or None."""
     for name, library in TABLE["library"].items():
         if re.fullmatch(library["debian"], package):
             return name
@@ -46,7 +46,7 @@ def library_of_package(package):
 
 @cache
 def package_of_file(path):
-    """The Debian package that contains a file; None if no package contains it."""
+    """The Debian package that contains a file, or None."""
     real = str(Path(path).resolve())
     for candidate in (real, "/usr" + real, real.removeprefix("/usr"), str(path)):
         found = output_of("dpkg-query", "--search", candidate)

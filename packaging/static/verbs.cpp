@@ -6,7 +6,7 @@ struct verbs_device_ops;
 extern "C" const verbs_device_ops verbs_provider_all;
 
 extern "C" {
-/// The linker option -u names this symbol; its value has no meaning.
+/// A symbol for the linker option -u. The value is unused.
 extern const int rdmawire_static_verbs;
 const int rdmawire_static_verbs = [] {
   ibv_static_providers(nullptr, &verbs_provider_all, nullptr);

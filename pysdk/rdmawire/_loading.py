@@ -1,4 +1,4 @@
-"""Import of the extension module and of optional packages, with errors that state what to install."""
+"""Import of the extension module and of optional packages, with errors that state the package to install."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def load_core() -> None:
-    """Import ``rdmawire._core``. Raises ImportError with one sentence that states what to do."""
+    """Import ``rdmawire._core``. Raises ImportError with one sentence that states the remedy."""
     try:
         from rdmawire import _core
     except ImportError as error:
@@ -31,11 +31,11 @@ def load_core() -> None:
         )
 
 
-def optional(what: str, extra: str, *modules: str) -> Any:
+def optional(use: str, extra: str, *modules: str) -> Any:
     """Import modules of an optional package and return the first one.
 
-    `what` needs the package (plural, for the message); `extra` is the name in ``[project.optional-dependencies]``.
-    Raises UsageError that names both.
+    `use` is the feature that needs the package, in the plural. `extra` is the name in
+    ``[project.optional-dependencies]``. Raises UsageError that names both.
     """
     try:
         return [importlib.import_module(module) for module in modules][0]
@@ -43,4 +43,4 @@ def optional(what: str, extra: str, *modules: str) -> Any:
         from rdmawire._core import UsageError
 
         package = modules[0].split(".")[0]
-        raise UsageError(f"{what} need the package {package}: pip install 'rdmawire[{extra}]'") from error
+        raise UsageError(f"{use} need the package {package}: pip install 'rdmawire[{extra}]'") from error
