@@ -131,12 +131,14 @@ set(CPACK_RPM_PACKAGE_AUTOPROV ON)
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/bash-completion
   /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/zsh/vendor-completions
   /usr/share/fish /usr/share/fish/vendor_completions.d /usr/lib64 /usr/share/doc)
-# The same commit gives the same package on every machine.
+# The same commit gives the same package on every machine. The libraries in /usr/lib64/rdmawire are private.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define source_date_epoch_from_changelog 0
-%define _build_id_links none")
+%define _build_id_links none
+%define __provides_exclude_from ^/usr/lib64/rdmawire/.*$
+%define __requires_exclude ^lib(fmt|isal|lwip)[.]so.*$")
 set(CPACK_RPM_RUNTIME_PACKAGE_SUGGESTS rdmawire-agent)
 
 include(CPack)
