@@ -7,7 +7,7 @@
 FROM debian:bookworm-slim AS build
 WORKDIR /rdmawire
 COPY scripts/setup.sh scripts/
-RUN bash -euc 'source scripts/setup.sh; install_packages "${packages_demo[@]}" dpkg-dev fakeroot file python3'
+RUN bash scripts/setup.sh demo package
 COPY . .
 RUN scripts/package --programs --output /packages deb
 

@@ -54,6 +54,12 @@ packages_window=(
   wireshark xvfb xdotool imagemagick
 )
 # shellcheck disable=SC2034 # read by install_lists
+packages_package=(
+  dpkg-dev fakeroot file lintian rpm rpm2cpio cpio
+  python3 python3-venv ca-certificates
+  libwireshark-dev libwiretap-dev libwsutil-dev libglib2.0-dev
+)
+# shellcheck disable=SC2034 # read by install_lists
 packages_bench=(
   libbenchmark-dev libtins-dev
 )
@@ -400,14 +406,14 @@ make_venv() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# install_lists LIST...: the lists by name: demo, test, window, bench.
+# install_lists LIST...: the lists by name: demo, test, window, package, bench.
 install_lists() {
   local list names=()
   for list in "$@"; do
     case $list in
-      demo | test | window | bench) ;;
+      demo | test | window | package | bench) ;;
       *)
-        printf 'usage: bash scripts/setup.sh demo|test|window|bench...    (installs these package lists)\n' >&2
+        printf 'usage: bash scripts/setup.sh demo|test|window|package|bench...    (installs these package lists)\n' >&2
         exit 2
         ;;
     esac
