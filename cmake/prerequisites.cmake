@@ -1,7 +1,11 @@
 # `pip install` of the source shows only the end of a failed build. Before the first find_package, this file names all
 # missing Debian packages at once. scripts/setup.sh has the list.
 
-option(RDMAWIRE_CHECK_PACKAGES "stop if Debian packages of the libraries are missing" ${SKBUILD})
+set(default OFF)
+if(SKBUILD)
+  set(default ON)
+endif()
+option(RDMAWIRE_CHECK_PACKAGES "stop if Debian packages of the libraries are missing" ${default})
 
 find_program(RDMAWIRE_DPKG_QUERY dpkg-query)
 if(RDMAWIRE_CHECK_PACKAGES AND RDMAWIRE_DPKG_QUERY)

@@ -123,12 +123,12 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends python3 python3-venv g++ cmake pkg-config >/dev/null
 python3 -m venv /tmp/venv
-/tmp/venv/bin/pip install --verbose ~/files/*.tar.gz
+/tmp/venv/bin/pip install --verbose ~/files/*.tar.gz || true
 """
 
 
 @needs_full
 def test_source_distribution_names_the_missing_debian_packages():
-    done = fresh_machine(SDIST + "|| true", find("rdmawire-[0-9]*.tar.gz"))
+    done = fresh_machine(SDIST, find("rdmawire-[0-9]*.tar.gz"))
     output = done.stdout + done.stderr
     assert re.search(r"Debian packages are missing.*apt-get install .*libfmt-dev.*libisal-dev", output, re.S), output
