@@ -1,12 +1,22 @@
 # Static linking, for programs that run on machines without this machine's libraries:
 #
-#   RDMAWIRE_STATIC        the command and the Python module link a static library wherever the system has one
+#   RDMAWIRE_STATIC        the command links a static library wherever the system has one. A shared object cannot: these
+#                          libraries of Debian are not position-independent
 #   RDMAWIRE_STATIC_AGENT  rdmawire-agent is one static program, glibc included
 #
 # include this file before the first find_library.
 
 option(RDMAWIRE_STATIC "link static libraries where the system has them" OFF)
 option(RDMAWIRE_STATIC_AGENT "link rdmawire-agent as a static program" OFF)
+
+if(SKBUILD)  # pip builds on every distribution, also on those without static libraries
+  find_library(RDMAWIRE_ARCHIVE_IBVERBS NAMES libibverbs.a)
+  find_library(RDMAWIRE_ARCHIVE_LIBC NAMES libc.a)
+  if(RDMAWIRE_STATIC_AGENT AND NOT (RDMAWIRE_ARCHIVE_IBVERBS AND RDMAWIRE_ARCHIVE_LIBC))
+    message(STATUS "rdmawire-agent is no static program: this system has no static libibverbs or no static C library")
+    set(RDMAWIRE_STATIC_AGENT OFF)
+  endif()
+endif()
 
 if(RDMAWIRE_STATIC)
   list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)

@@ -98,7 +98,7 @@ def parts_of(package, static=False, bundled=(), files=()):
     entry = TABLE["package"][package]
     ways = {}
     for key, way in (("headers", "compiled in"), ("data", "embedded"), ("static", "linked statically"),
-                     ("static-portable", "linked statically")):
+                     ("static-portable", "linked statically"), ("contained", "contained as a shared library")):
         if key == "static-portable" and not static:
             continue
         for name in entry.get(key, ()):

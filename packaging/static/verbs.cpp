@@ -1,9 +1,7 @@
 // Registers the drivers of all devices with a static libibverbs, before main().
 
+#define RDMA_STATIC_PROVIDERS all
 #include <infiniband/verbs.h>
-
-struct verbs_device_ops;
-extern "C" const verbs_device_ops verbs_provider_all;
 
 extern "C" {
 /// A symbol for the linker option -u. The value is unused.
