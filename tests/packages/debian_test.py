@@ -57,7 +57,7 @@ def test_agent_is_static_and_needs_no_package(tmp_path):
     dynamic = run("readelf", "--dynamic", program).stdout
     assert "NEEDED" not in dynamic
     assert "INTERP" not in run("readelf", "--program-headers", program).stdout
-    # The oldest kernel that this C library supports; every distribution since 2014 is newer.
+    # The oldest kernel that this C library supports; every distribution since 2014 has a newer one.
     assert "for GNU/Linux 3.2.0" in run("file", program).stdout
     assert run(program, "--version").stdout.startswith("rdmawire-agent ")
 
@@ -157,7 +157,7 @@ def test_development_package_builds_programs_in_a_fresh_root():
     assert len([line for line in lines if line.startswith("consumer: RC SEND Only")]) == 4, lines
 
 
-def test_the_command_package_suggests_what_it_can_use():
+def test_packages_depend_on_python_and_recommend_the_agent():
     assert field(deb("rdmawire"), "Recommends") == "rdmawire-agent"
     depends = field(deb("python3-rdmawire"), "Depends")
     assert re.search(r"python3 \(>= 3\.(\d+)~\), python3 \(<< 3\.\d+\)", depends), depends

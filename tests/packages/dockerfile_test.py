@@ -27,7 +27,7 @@ def stages():
 
 
 def script_of(stage, directory, earlier):
-    """The stage as a script that runs in the root `directory`; `earlier` has the roots of the stages before."""
+    """The stage as a script that runs in the root `directory`. `earlier` has the roots of earlier stages."""
     lines, at = [], "/"
     inside = f"chroot {directory} env HOME=/root PATH=$PATH DEBIAN_FRONTEND=noninteractive"
     for name, arguments in stage["steps"]:

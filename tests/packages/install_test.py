@@ -27,7 +27,7 @@ def installed(tmp_path):
     return tmp_path, before, environment
 
 
-def test_uninstall_removes_what_was_installed_and_nothing_else(installed):
+def test_uninstall_removes_exactly_the_installed_files(installed):
     root, before, environment = installed
     assert "opt/rdmawire/bin/rdmawire" in files_of(root)
     done = run("cmake", "--build", BUILD, "--target", "uninstall", env=environment)

@@ -15,7 +15,7 @@ RPM_NAMES = ("rdmawire", "rdmawire-agent")
 
 
 def run(*command, check=True, **options):
-    """Run a command and return the finished process; its output is text."""
+    """Run a command and return the finished process with its output as text."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=1800,
                           **options)
     if check:
@@ -24,7 +24,7 @@ def run(*command, check=True, **options):
 
 
 def find(pattern):
-    """The only package that matches a pattern; skips the test if there is none."""
+    """The only package that matches a pattern. Skips the test if no package matches."""
     found = sorted(DIRECTORY.glob(pattern))
     if not found:
         pytest.skip(f"needs {pattern} in {DIRECTORY}: scripts/package builds it")
@@ -67,4 +67,4 @@ def needs(*programs):
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
 
 
-needs_full = pytest.mark.skipif(not os.environ.get("RDMAWIRE_FULL"), reason="takes minutes; RDMAWIRE_FULL=1 runs it")
+needs_full = pytest.mark.skipif(not os.environ.get("RDMAWIRE_FULL"), reason="takes minutes: RDMAWIRE_FULL=1 runs it")

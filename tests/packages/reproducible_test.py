@@ -8,7 +8,7 @@ from packages import ROOT, needs, needs_full, run
 
 
 def build(directory, kind, environment):
-    """Build packages in a clone of HEAD; return the digest of each file."""
+    """Build packages in a clone of HEAD and return the digest of each file."""
     run("git", "clone", "--quiet", ROOT, directory)
     run("bash", "-c", f"umask {environment.pop('umask')}; exec scripts/package --output packages {kind}", cwd=directory,
         env={**os.environ, **environment})
