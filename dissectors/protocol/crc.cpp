@@ -1,32 +1,14 @@
 #include "dissectors/protocol/crc.hpp"
 
-#include <isa-l.h>
-
 #include <bit>
 #include <vector>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
+#include "dissectors/protocol/crc_kernels.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire {
-
-std::uint32_t crc32(Bytes bytes, std::uint32_t crc) { return crc32_gzip_refl(crc, bytes.data(), bytes.size()); }
-
-std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
-  // The kernel takes an int for the length, and no inversion is done for us.
-  constexpr std::size_t chunk = 1U << 30;
-  crc = ~crc;
-  while (!bytes.empty()) {
-    const std::size_t n = std::min(bytes.size(), chunk);
-    crc = crc32_iscsi(const_cast<std::uint8_t*>(bytes.data()), static_cast<int>(n), crc);  // it only reads
-    bytes = bytes.subspan(n);
-  }
-  return ~crc;
-}
 
 namespace {
 
@@ -202,31 +184,7 @@ constexpr auto shift = [] {
   return t;
 }();
 
-#if defined(__x86_64__)
-bool has_multiplier() {
-  static const bool yes = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-  return yes;
-}
-// A carry-less product of two numbers of 32 bits, or a sum of such, modulo the polynomial, after Barrett.
-__attribute__((target("pclmul,sse4.1"))) inline std::uint32_t reduce(__m128i product) {
-  const auto reflected = static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)) << 1;
-  auto low = [](__m128i v) { return _mm_cvtsi32_si128(_mm_cvtsi128_si32(v)); };
-  const __m128i quotient =
-      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(reflected)), _mm_set_epi64x(0, 0x1f7011641), 0);
-  const __m128i multiple = _mm_clmulepi64_si128(low(quotient), _mm_set_epi64x(0, 0x1db710641), 0);
-  return static_cast<std::uint32_t>(reflected >> 32) ^
-         static_cast<std::uint32_t>(static_cast<std::uint64_t>(_mm_cvtsi128_si64(multiple)) >> 32);
-}
-// a times b modulo the polynomial.
-__attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  return reduce(
-      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0));
-}
-#else
-constexpr bool has_multiplier() { return false; }
-constexpr std::uint32_t multiply(std::uint32_t, std::uint32_t) { return 0; }
-#endif
-// The same, bit by bit.
+// a times b modulo the polynomial, bit by bit.
 constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (std::uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
@@ -235,10 +193,10 @@ constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// `crc` when so many bytes of zero follow.
-std::uint32_t shifted(std::uint32_t crc, std::uint64_t bytes) {
-  for (; bytes >= shift_reach; bytes -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
-  return has_multiplier() ? multiply(crc, shift[bytes]) : multiply_slowly(crc, shift[bytes]);
+// `crc` when so many octets of zero follow.
+std::uint32_t shifted(std::uint32_t crc, std::uint64_t octets) {
+  for (; octets >= shift_reach; octets -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
+  return carryless::available() ? carryless::multiply(crc, shift[octets]) : multiply_slowly(crc, shift[octets]);
 }
 
 const std::uint32_t after_eight_ones = [] {
@@ -252,7 +210,7 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   if (end == 0) end = stack.icrc.offset;
   const auto layers = stack.layers();
   const std::uint32_t bth_end = layers[stack.transport].offset + Bth::size;
-  if (end - bth_end >= shift_reach || !has_multiplier()) return plain::compute_icrc(stack, end);
+  if (end - bth_end >= shift_reach || !carryless::available()) return plain::compute_icrc(stack, end);
 
   const std::uint8_t* past = stack.bytes.data() + bth_end;  // masked bytes count back from here
   std::uint32_t flips = 0;
@@ -292,16 +250,18 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   } else {
     return plain::compute_icrc(stack, end);
   }
-  return crc32(stack.bytes.subspan(from, end - from), after_eight_ones) ^ multiply(flips, shift[end - bth_end]);
+  return crc32(stack.bytes.subspan(from, end - from), after_eight_ones) ^
+         carryless::multiply(flips, shift[end - bth_end]);
 }
 
 namespace {
 
-// Words that differ between two packets, one xor the other, and how many bytes stand from each to where the CRC ends.
+// Words that differ between two packets, one xor the other, and for each word the factor of the bytes from it to the
+// end of the CRC.
 struct ChangedWords {
   static constexpr std::size_t most = 96;
   std::size_t count = 0;
-  std::uint32_t word[most], behind[most];
+  std::uint32_t word[most], factor[most];
 
   // What the ICRC masks is left out. Headers have whole words, so the masked bytes always lie in the same places of
   // theirs. False: there are too many.
@@ -325,24 +285,11 @@ struct ChangedWords {
       if (at == bth + 4) x &= 0xffffff00;
       if (count == most) return false;
       word[count] = x;
-      behind[count++] = crc_end - at;
+      factor[count++] = shift[crc_end - at];
     }
     return true;
   }
 };
-
-#if defined(__x86_64__)
-// A product for each word, one reduction for all.
-__attribute__((target("pclmul,sse4.1"))) std::uint32_t sum_of(const ChangedWords& words) {
-  __m128i sum = _mm_setzero_si128();
-  for (std::size_t i = 0; i < words.count; ++i)
-    sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(words.word[i])),
-                                                  _mm_cvtsi32_si128(static_cast<int>(shift[words.behind[i]])), 0));
-  return reduce(sum);
-}
-#else
-std::uint32_t sum_of(const ChangedWords&) { return 0; }
-#endif
 
 }  // namespace
 
@@ -356,10 +303,10 @@ std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_
   if ((end - from) % 4 != 0 || crc_end - from >= shift_reach || !words.find(stack, after, end, crc_end))
     return plain::icrc_of_change(stack, after, end);
   std::uint32_t crc = 0;
-  if (has_multiplier())
-    crc = sum_of(words);
+  if (carryless::available())
+    crc = carryless::sum_of_products(words.word, words.factor, words.count);
   else
-    for (std::size_t i = 0; i < words.count; ++i) crc ^= multiply_slowly(words.word[i], shift[words.behind[i]]);
+    for (std::size_t i = 0; i < words.count; ++i) crc ^= multiply_slowly(words.word[i], words.factor[i]);
   return near ? crc : shifted(crc, icrc - end);
 }
 

@@ -5,6 +5,7 @@
 #include <isa-l.h>
 #include <tins/tins.h>
 
+#include <string>
 #include <vector>
 
 #include "dissectors/protocol/crc.hpp"
@@ -70,5 +71,15 @@ void mpa_crc32c(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(mpa_crc32c)->Arg(64)->Arg(1024)->Arg(4096);
+
+// For scripts/bench, in the output's "context".
+[[maybe_unused]] const bool context = [] {
+  const CrcKernels kernels = crc_kernels();
+  benchmark::AddCustomContext("crc32", std::string(kernels.crc32));
+  benchmark::AddCustomContext("crc32c", std::string(kernels.crc32c));
+  benchmark::AddCustomContext("vcrc", std::string(kernels.vcrc));
+  benchmark::AddCustomContext("icrc_mask", std::string(kernels.icrc_mask));
+  return true;
+}();
 
 }  // namespace
