@@ -35,7 +35,7 @@ void clean_registers() {
 
 #elif defined(__aarch64__)
 
-// What getauxval(AT_HWCAP) of Linux and elf_aux_info(AT_HWCAP) of FreeBSD report.
+// Bits of AT_HWCAP, which getauxval() of Linux and elf_aux_info() of FreeBSD return.
 constexpr unsigned long hwcap_pmull = 1UL << 4, hwcap_crc32 = 1UL << 7;
 unsigned long hwcap() {
   static const unsigned long bits = [] {
