@@ -3,12 +3,12 @@
 #include "captures/extract/extract.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <random>
 
 #include "cli/command.hpp"
 #include "cli/frames.hpp"
@@ -56,12 +56,13 @@ bool same_file(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// The content of a file, or a text; without either, chance.
+// The key of a file's content or of a text. Without either, a random key.
 std::optional<captures::SipKey> key_from(const std::string& path, const std::string& text) {
   if (path.empty() && text.empty()) {
-    std::uint8_t chance[16];
-    if (::getrandom(chance, sizeof chance, 0) != static_cast<ssize_t>(sizeof chance)) return std::nullopt;
-    return captures::Pseudonyms::key_of(chance);
+    std::random_device device;
+    std::uint8_t random[16];
+    for (auto& byte : random) byte = static_cast<std::uint8_t>(device());
+    return captures::Pseudonyms::key_of(random);
   }
   std::string secret = text;
   if (!path.empty()) {

@@ -44,11 +44,17 @@ int main(int argc, char** argv) {
   add_dissect(app, work);
 #ifndef RDMAWIRE_ONLY_CAPTURES
   add_check(app, work);
+#ifdef RDMAWIRE_LINUX
   add_devices(app, work);
+#endif
+  add_dissect(app, work);
   add_capture(app, work);
+#ifdef RDMAWIRE_LINUX
   add_certify(app, work);
+#endif
   add_explain(app, work);
   add_extract(app, work);
+#ifdef RDMAWIRE_LINUX
   add_lab(app, work);
   add_replay(app, work);
 #endif

@@ -199,15 +199,16 @@ Next LiveCapture::next(Record& record) {
     }
     if (waited) return Next::timeout;
     waited = true;
-    timespec patience{state.patience / 1'000'000'000, state.patience % 1'000'000'000};
+    std::int64_t patience = state.patience;
     // Some devices (USB, rdmasniff on old kernels) cannot be polled, or must be asked again after a while.
     if (const timeval* often = pcap_get_required_select_timeout(handle)) {
       const std::int64_t required = std::int64_t{often->tv_sec} * 1'000'000'000 + std::int64_t{often->tv_usec} * 1000;
-      if (required < state.patience) patience = {required / 1'000'000'000, required % 1'000'000'000};
+      patience = std::min(patience, required);
     }
     pollfd wait{state.descriptor, POLLIN, 0};
     // An interrupted wait is a timeout: the caller looks at what its signal handler has set.
-    (void)::ppoll(state.descriptor < 0 ? nullptr : &wait, state.descriptor < 0 ? 0 : 1, &patience, nullptr);
+    const std::int64_t milliseconds = std::min<std::int64_t>((patience + 999'999) / 1'000'000, 1 << 30);
+    (void)::poll(state.descriptor < 0 ? nullptr : &wait, state.descriptor < 0 ? 0 : 1, static_cast<int>(milliseconds));
   }
 }
 

@@ -75,7 +75,9 @@ class Pool {
     const std::size_t bytes = ((stride() << bits) + huge - 1) / huge * huge;
     auto* piece = static_cast<std::byte*>(std::aligned_alloc(huge, bytes));
     if (!piece) throw std::bad_alloc();
-    ::madvise(piece, bytes, MADV_HUGEPAGE);
+#ifdef MADV_HUGEPAGE
+    ::madvise(piece, octets, MADV_HUGEPAGE);
+#endif
     return Piece(piece);
   }
   [[nodiscard]] T* place(std::size_t at) const {

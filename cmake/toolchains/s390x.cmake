@@ -1,0 +1,4 @@
+set(RDMAWIRE_CROSS s390x-linux-gnu)
+set(RDMAWIRE_DEBIAN_ARCH s390x)
+set(CMAKE_SYSTEM_PROCESSOR s390x)
+include(${CMAKE_CURRENT_LIST_DIR}/debian-cross.cmake)
