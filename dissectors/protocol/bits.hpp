@@ -45,7 +45,7 @@ inline std::uint64_t load_be(const std::uint8_t* p) {
   if constexpr (std::has_single_bit(Count)) {
     uint_for<Count * 8> raw;
     std::memcpy(&raw, p, Count);
-    if constexpr (Count == 1) return raw;
+    if constexpr (Count == 1 || std::endian::native == std::endian::big) return raw;
     if constexpr (Count == 2) return __builtin_bswap16(static_cast<std::uint16_t>(raw));
     if constexpr (Count == 4) return __builtin_bswap32(static_cast<std::uint32_t>(raw));
     return __builtin_bswap64(raw);
