@@ -88,8 +88,21 @@ function(rdmawire_component name)
   endif()
 endfunction()
 
-# Called once, after the last component: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
-# each one's program and component.
+# rdmawire_runnable(TARGET VARIABLE): the path by which a test starts a program of the build. If the build is a
+# cross-compilation with an emulator, this is a script that starts the program in the emulator.
+function(rdmawire_runnable target variable)
+  set(path $<TARGET_FILE:${target}>)
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    set(path ${CMAKE_BINARY_DIR}/emulated/${target})
+    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+    file(GENERATE OUTPUT ${path} CONTENT "#!/bin/sh\nexec ${emulator} $<TARGET_FILE:${target}> \"$@\"\n"
+         FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  endif()
+  set(${variable} ${path} PARENT_SCOPE)
+endfunction()
+
+# Called once, after the last room: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
+# each one's program and room.
 function(rdmawire_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY RDMAWIRE_FUZZERS)
   get_property(list GLOBAL PROPERTY RDMAWIRE_FUZZERS_LIST)
