@@ -17,7 +17,7 @@ function(rdmawire_traced_copy name)
   if(RDMAWIRE_SANITIZE OR RDMAWIRE_COVERAGE OR RDMAWIRE_FUZZ)
     return()
   endif()
-  # With a cross compiler, the linker of the same target.
+  # A cross compiler has a linker of its own.
   find_program(RDMAWIRE_LD NAMES ${CMAKE_LIBRARY_ARCHITECTURE}-ld.bfd ld.bfd)
   if(NOT RDMAWIRE_LD OR NOT CMAKE_OBJCOPY)
     message(STATUS "no ld.bfd or no objcopy: the fuzzer has no coverage of the reference device's code")
