@@ -36,7 +36,7 @@ void clean_registers() {
 #elif defined(__aarch64__)
 
 // Bits of AT_HWCAP, which getauxval() of Linux and elf_aux_info() of FreeBSD return.
-constexpr unsigned long hwcap_pmull = 1UL << 4, hwcap_crc32 = 1UL << 7;
+constexpr unsigned long hwcap_pmull = 1UL << 4, hwcap_crc32 = 1UL << 7, hwcap_cpuid = 1UL << 11;
 unsigned long hwcap() {
   static const unsigned long bits = [] {
 #if defined(__linux__)
@@ -51,6 +51,18 @@ unsigned long hwcap() {
 #endif
   }();
   return bits;
+}
+// Cortex-A57, Cortex-A72 and Neoverse N1: ISA-L does not use their PMULL.
+bool isal_avoids_pmull() {
+#if defined(__linux__)
+  if (!(hwcap() & hwcap_cpuid)) return false;
+  std::uint64_t midr = 0;
+  asm("mrs %0, midr_el1" : "=r"(midr));
+  const std::uint64_t part = midr >> 4 & 0xfff;
+  return midr >> 24 == 0x41 && (part == 0xd07 || part == 0xd08 || part == 0xd0c);
+#else
+  return false;
+#endif
 }
 void clean_registers() {}
 
@@ -186,12 +198,12 @@ CrcKernels crc_kernels() {
       __builtin_cpu_supports("gfni") && __builtin_cpu_supports("vpclmulqdq"))
     kernels.crc32 = kernels.crc32c = "ISA-L, VPCLMULQDQ, 512-bit registers";
 #elif defined(__aarch64__)
-  // Neoverse N1, Cortex-A57 and Cortex-A72 have both, and there ISA-L uses the CRC32 instructions only.
   if (hwcap() & hwcap_pmull) kernels.crc32 = kernels.crc32c = "ISA-L, PMULL";
   if (carryless::available()) {
     kernels.crc32 = kernels.crc32c = "ISA-L, CRC32 instructions and PMULL";
     kernels.icrc_mask = "PMULL and CRC32 instructions";
   }
+  if ((hwcap() & hwcap_crc32) && isal_avoids_pmull()) kernels.crc32 = kernels.crc32c = "ISA-L, CRC32 instructions";
 #endif
   return kernels;
 }
