@@ -101,8 +101,8 @@ function(rdmawire_runnable target variable)
   set(${variable} ${path} PARENT_SCOPE)
 endfunction()
 
-# Called once, after the last room: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
-# each one's program and room.
+# Called once, after the last component: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
+# each one's program and component.
 function(rdmawire_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY RDMAWIRE_FUZZERS)
   get_property(list GLOBAL PROPERTY RDMAWIRE_FUZZERS_LIST)

@@ -21,17 +21,17 @@
 include(CMakePackageConfigHelpers)
 option(RDMAWIRE_SHARED "build the shared library" OFF)
 
-get_property(rooms GLOBAL PROPERTY RDMAWIRE_ROOMS)
-list(REMOVE_ITEM rooms rdmawire_cli rdmawire_agent)  # each serves only its own program
+get_property(components GLOBAL PROPERTY RDMAWIRE_COMPONENTS)
+list(REMOVE_ITEM components rdmawire_cli rdmawire_agent)  # each serves only its own program
 
 add_library(rdmawire_rdmawire INTERFACE)
 add_library(rdmawire::rdmawire ALIAS rdmawire_rdmawire)
 set_target_properties(rdmawire_rdmawire PROPERTIES EXPORT_NAME rdmawire)
 target_link_libraries(rdmawire_rdmawire INTERFACE ${components})
 
-set(development "${rooms}" rdmawire_rdmawire)
+set(development "${components}" rdmawire_rdmawire)
 if(RDMAWIRE_SHARED)
-  list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
+  list(TRANSFORM components REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
   list(JOIN archives "," archives)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/shared.cpp CONTENT "// A shared library needs a source.\n")
   add_library(rdmawire_shared SHARED ${CMAKE_BINARY_DIR}/shared.cpp)
@@ -40,8 +40,8 @@ if(RDMAWIRE_SHARED)
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   # All objects of the static libraries, then the libraries that they use.
   target_link_libraries(rdmawire_shared PRIVATE "$<BUILD_INTERFACE:-Wl,--whole-archive,${archives},--no-whole-archive>")
-  foreach(room IN LISTS rooms)
-    target_link_libraries(rdmawire_shared PRIVATE $<BUILD_INTERFACE:${room}>)
+  foreach(component IN LISTS components)
+    target_link_libraries(rdmawire_shared PRIVATE $<BUILD_INTERFACE:${component}>)
   endforeach()
   target_include_directories(rdmawire_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rdmawire>)
   target_compile_features(rdmawire_shared INTERFACE cxx_std_20)

@@ -193,10 +193,10 @@ constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// `crc` when so many octets of zero follow.
-std::uint32_t shifted(std::uint32_t crc, std::uint64_t octets) {
-  for (; octets >= shift_reach; octets -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
-  return carryless::available() ? carryless::multiply(crc, shift[octets]) : multiply_slowly(crc, shift[octets]);
+// `crc` when so many bytes of zero follow.
+std::uint32_t shifted(std::uint32_t crc, std::uint64_t bytes) {
+  for (; bytes >= shift_reach; bytes -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
+  return carryless::available() ? carryless::multiply(crc, shift[bytes]) : multiply_slowly(crc, shift[bytes]);
 }
 
 const std::uint32_t after_eight_ones = [] {

@@ -106,7 +106,7 @@ TEST(Crc, KernelsLeaveTheUpperHalvesOfTheVectorRegistersClean) {
 }
 #endif
 
-// The sample packet of IBTA vol 1, 7.8: local, already masked (its first octet is 0xf0), so the VCRC is not in it.
+// The sample packet of IBTA vol 1, 7.8: local, already masked (its first byte is 0xf0), so the VCRC is not in it.
 TEST(Icrc, SpecificationsSamplePacket) {
   auto packet = from_hex(
       "f012375c000e17d20a202487ff87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed4"
