@@ -1,70 +1,65 @@
-/// The command: its subcommands, each in a file of its own.
+/// rdmawire: the program.
 
 #include <csignal>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/command.hpp"
+#include "cli/options/version.hpp"
+#include "dissectors/protocol/crc.hpp"
 
 namespace {
 
-/// What is asked for is missing: the subcommand, or an argument of one.
-rdmawire::cli::Exit complain_about_command(CLI::App& app, const CLI::RequiredError& error, int argc, char** argv) {
-  if (app.get_subcommands().empty()) {
-    std::string names;
-    for (const CLI::App* sub : app.get_subcommands({})) names += (names.empty() ? "" : ", ") + sub->get_name();
-    std::string what = "which command?";
-    if (argc > 1) what = std::string("there is no command \"") + argv[1] + "\";";
-    rdmawire::cli::report_error(what + " there are " + names);
-  } else {
-    static_cast<void>(app.exit(error));
-  }
-  return rdmawire::cli::Exit::usage;
+std::string features() {
+  std::vector<std::string> names;
+#if __has_include(<linux/if_xdp.h>)
+  names.emplace_back("AF_XDP");
+#endif
+#if __has_include(<infiniband/verbs.h>)
+  names.emplace_back("ibverbs");
+#endif
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
+std::string version() {
+  std::vector<std::pair<std::string, std::string>> lines{{"features", features()}};
+#if __has_include("dissectors/protocol/crc_kernels.hpp")
+  const rdmawire::CrcKernels kernels = rdmawire::crc_kernels();
+  lines.emplace_back("CRC-32", kernels.crc32);
+  lines.emplace_back("CRC-32C", kernels.crc32c);
+  lines.emplace_back("VCRC", kernels.vcrc);
+  lines.emplace_back("ICRC mask", kernels.icrc_mask);
+#endif
+  return rdmawire::cli::version_text("rdmawire", RDMAWIRE_VERSION, lines);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace rdmawire::cli;
-  // A reader that goes away shows as an error of writing, which ends the work quietly.
+  // A closed pipe is reported by write() instead.
   std::signal(SIGPIPE, SIG_IGN);
 
-  CLI::App app("RDMA on the wire: native InfiniBand, RoCEv1, RoCEv2 and iWARP, decoded and explained.", "rdmawire");
-  app.set_version_flag("--version", "rdmawire " RDMAWIRE_VERSION);
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(28);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string("rdmawire: ") + error.what() + "\nrdmawire --help and rdmawire COMMAND --help tell more.\n";
-  });
-  app.footer(
-      "rdmawire COMMAND --help tells more, with examples.\n"
-      "Exit status: 0 fine, 1 found what was looked for, 2 wrong usage, 3 trouble with input or device.");
-
-  Work work;
-  add_analyze(app, work);
-  add_dissect(app, work);
-#ifndef RDMAWIRE_ONLY_CAPTURES
-  add_check(app, work);
-#ifdef RDMAWIRE_LINUX
-  add_devices(app, work);
-#endif
-  add_dissect(app, work);
-  add_capture(app, work);
-#ifdef RDMAWIRE_LINUX
-  add_certify(app, work);
-#endif
-  add_explain(app, work);
-  add_extract(app, work);
-#ifdef RDMAWIRE_LINUX
-  add_lab(app, work);
-  add_replay(app, work);
-#endif
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::RequiredError& error) {
-    return static_cast<int>(complain_about_command(app, error, argc, argv));
-  } catch (const CLI::ParseError& error) {
-    return static_cast<int>(app.exit(error) == 0 ? Exit::fine : Exit::usage);
-  }
-  return static_cast<int>(work());
+  Command root;
+  root.name = "rdmawire";
+  root.summary = "Capture, decode, analyze, replay and conformance-test RDMA traffic.";
+  root.description = "Supports native InfiniBand, RoCEv1, RoCEv2 and iWARP.";
+  root.subcommands = {analyze_command(), capture_command(), certify_command(), check_command(),
+                      devices_command(), dissect_command(), explain_command(), extract_command(),
+                      lab_command(),     replay_command()};
+  root.examples = {{"rdmawire analyze trace.pcap", "Find out why a transfer was slow."},
+                   {"rdmawire check trace.pcap", "Check captured traffic against the specifications."},
+                   {"rdmawire dissect trace.pcap -V --frame 214", "Show every field of one packet."}};
+  root.statuses = {{"0", "success"},
+                   {"1", "findings, violations or unexpected results"},
+                   {"2", "usage error"},
+                   {"3", "input, output or device error"}};
+  root.sections = {{"Environment",
+                    "NO_COLOR disables colors. COLUMNS sets the width of the output if standard output is not a terminal."}};
+  root.version = version;
+  root.date = commit_date();
+  return run(std::move(root), argc, argv);
 }

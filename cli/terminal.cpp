@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,19 +14,18 @@
 
 namespace rdmawire::cli {
 
-std::string check_positive(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_positive = error == std::errc() && end == text.data() + text.size() && value > 0;
-  return is_positive ? std::string() : text + " is not a number above 0";
-}
-
 void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
 
-void add_color_option(CLI::App& app, Colors& colors) {
-  add_choice<Colors>(app, "--color", colors,
-                     {{"auto", Colors::automatic}, {"always", Colors::always}, {"never", Colors::never}},
-                     "colors; auto: on a terminal, unless NO_COLOR is set");
+void add_color_option(Command& command, Colors& colors) {
+  command.choice<Colors>("--color", "WHEN", colors,
+                         {{"auto", Colors::automatic, "on a terminal, unless NO_COLOR is set"},
+                          {"always", Colors::always},
+                          {"never", Colors::never}},
+                         "Set when to use colors.");
+}
+
+void add_roce_port_option(Command& command, std::uint16_t& port) {
+  command.option("--roce-port", "PORT", port, "Decode this UDP port as RoCEv2, in addition to 4791.").range(1, 65535);
 }
 
 bool use_colors(Colors colors, int fd) {
@@ -73,8 +71,8 @@ bool Output::finish() {
   return false;
 }
 
-Progress::Progress(bool beside_output)
-    : on_(::isatty(STDERR_FILENO) == 1 && (beside_output || ::isatty(STDOUT_FILENO) != 1)),
+Progress::Progress(bool with_output)
+    : on_(::isatty(STDERR_FILENO) == 1 && (with_output || ::isatty(STDOUT_FILENO) != 1)),
       next_(std::chrono::steady_clock::now() + std::chrono::seconds(1)) {}
 
 Progress::~Progress() { clear(); }
@@ -86,7 +84,7 @@ bool Progress::time_to_show() {
   return shown_ = true;
 }
 
-void Progress::tell(const std::string& line) {
+void Progress::show_line(const std::string& line) {
   if (!time_to_show()) return;
   fmt::print(stderr, "\r{}\033[K", line);
   std::fflush(stderr);

@@ -1,25 +1,25 @@
 #pragma once
-/// Standard output and standard error as the subcommands use them.
+/// Standard output and standard error.
 
-#include <CLI/App.hpp>
 #include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "cli/options/command.hpp"
+
 namespace rdmawire::cli {
 
 enum class Colors : std::uint8_t { automatic, always, never };
-/// Adds --color to a subcommand.
-void add_color_option(CLI::App& app, Colors& colors);
-/// Whether to color what goes to file descriptor `fd`. Automatic: on a terminal that is not dumb, unless NO_COLOR is
-/// set (no-color.org).
+/// Adds --color.
+void add_color_option(Command& command, Colors& colors);
+/// Whether to color output to file descriptor `fd`. Colors::automatic: yes on a terminal other than TERM=dumb, unless
+/// NO_COLOR is set (no-color.org).
 bool use_colors(Colors colors, int fd);
 
-/// Columns of the terminal, or of COLUMNS: from 80 to 200; 120 where nothing tells.
+/// Columns of the terminal, or of COLUMNS, limited to 80 to 200. Default: 120.
 std::size_t terminal_width();
 
-/// Standard output: text is gathered and written in large pieces. A reader that goes away (`| head`) is no error: it
-/// has seen enough.
+/// Buffered standard output. A closed pipe (`| head`) is not an error.
 class Output {
  public:
   Output();
@@ -27,11 +27,12 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  /// Append here; then call settle().
+  /// The buffer: append to it, then call settle().
   [[nodiscard]] std::string& text() { return text_; }
-  /// Writes what has gathered, when it is much or `now`. False: go no further, nobody reads or nothing can be written.
+  /// Writes the buffer if it is large or `now` is set. Returns false if further output is useless: the pipe is closed or
+  /// writing failed.
   bool settle(bool now = false) { return text_.size() < piece && !now ? open_ : flush(); }
-  /// Writes what is left. False, after a complaint, when output was lost (a full disk).
+  /// Writes the rest of the buffer. If output was lost (full disk), reports an error and returns false.
   bool finish();
 
  private:
@@ -42,25 +43,25 @@ class Output {
   int error_ = 0;
 };
 
-/// One line on standard error that tells how far long work is. Shown from the second second on, when standard error is
-/// a terminal and standard output is not (there the output itself is seen).
+/// One progress line on standard error. Shown after one second, if standard error is a terminal and standard output is
+/// not.
 class Progress {
  public:
-  /// `beside_output`: also where standard output is a terminal; then clear() comes before each of its lines.
-  explicit Progress(bool beside_output = false);
+  /// `with_output`: also if standard output is a terminal. Then call clear() before each line of output.
+  explicit Progress(bool with_output = false);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Whether at() would look at the clock after so many packets: cheap enough for every packet.
+  /// Whether at() would check the clock for this number of packets. Cheap enough to call for each packet.
   [[nodiscard]] bool due(std::uint64_t packets) const { return on_ && (packets & 0xfff) == 0; }
-  /// `total` 0: not known.
+  /// `total`: bytes of the file; 0 if unknown.
   void at(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
     if (due(packets)) show(packets, done, total, name);
   }
-  /// Any line; not more often than can be read.
-  void tell(const std::string& line);
-  /// Takes the line away.
+  /// Shows `line`, at most five times a second.
+  void show_line(const std::string& line);
+  /// Removes the line.
   void clear();
 
  private:

@@ -1,0 +1,227 @@
+/// Translates command tables to CLI11. The only file that includes CLI11.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "cli/options/command.hpp"
+#include "cli/options/layout.hpp"
+
+namespace rdmawire::cli {
+namespace {
+
+/// A command and its CLI11 objects.
+struct Node {
+  Command* command = nullptr;
+  CLI::App* app = nullptr;
+  std::string path;
+  std::vector<CLI::Option*> options;  // in the order of command->options
+  std::vector<std::unique_ptr<Node>> children;
+
+  Node& deepest() {
+    for (const auto& child : children)
+      if (child->app->parsed()) return child->deepest();
+    return *this;
+  }
+};
+
+void translate(Node& node) {
+  for (const Option& option : node.command->options) {
+    CLI::Option* added = nullptr;
+    if (option.is_flag()) {
+      added = node.app->add_flag(option.names);
+    } else {
+      added = node.app->add_option(option.names, [](const CLI::results_t&) { return true; });
+      added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      if (option.is_positional() && option.repeatable) added->expected(0, CLI::detail::expected_max_vector_size);
+    }
+    node.options.push_back(added);
+  }
+  for (Command& sub : node.command->subcommands) {
+    auto child = std::make_unique<Node>();
+    child->command = &sub;
+    child->path = node.path + " " + sub.name;
+    child->app = node.app->add_subcommand(sub.name);
+    translate(*child);
+    node.children.push_back(std::move(child));
+  }
+}
+
+std::string names_of_subcommands(const Command& command) {
+  std::string names;
+  for (const Command& sub : command.subcommands) names += (names.empty() ? "" : ", ") + sub.name;
+  return names;
+}
+
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row.back();
+}
+
+/// "; did you mean --json?", or nothing.
+std::string suggestion(const std::string& text, const std::vector<std::string>& names) {
+  std::string best;
+  std::size_t least = text.size() / 3 + 1;
+  for (const std::string& name : names)
+    if (const std::size_t d = distance(text, name); d < least) {
+      least = d;
+      best = name;
+    }
+  return best.empty() ? std::string() : "; did you mean " + best + "?";
+}
+
+/// The error for arguments that CLI11 could not match.
+std::string unknown_argument(const Node& node, const std::string& text) {
+  const Command& command = *node.command;
+  std::vector<std::string> names;
+  if (text.front() == '-' && text.size() > 1) {
+    for (const Option& option : command.options)
+      if (!option.hidden && !option.is_positional())
+        for (const std::string& name : option.all_names()) names.push_back(name);
+    const std::string word = text.substr(0, text.find('='));
+    return "unknown option " + word + suggestion(word, names);
+  }
+  if (command.subcommands.empty()) return "unexpected argument \"" + text + "\"";
+  for (const Command& sub : command.subcommands) names.push_back(sub.name);
+  return "unknown subcommand \"" + text + "\"; expected one of: " + names_of_subcommands(command);
+}
+
+/// Stores the values of one command. Throws UsageError.
+void store(const Node& node, std::set<std::string>& given) {
+  const Command& command = *node.command;
+  for (std::size_t i = 0; i < command.options.size(); ++i)
+    if (!node.options[i]->empty()) given.insert(command.options[i].long_name());
+  for (std::size_t i = 0; i < command.options.size(); ++i) {
+    const Option& option = command.options[i];
+    const std::string name = option.long_name();
+    if (node.options[i]->empty()) {
+      if (option.required) throw UsageError("missing " + (option.is_positional() ? "argument " : "option ") + name);
+      continue;
+    }
+    for (const std::string& other : option.needed)
+      if (given.count(other) == 0) throw UsageError(name + " requires " + other);
+    for (const std::string& other : option.excluded)
+      if (given.count(other) != 0) throw UsageError(name + " cannot be used with " + other);
+    if (option.is_flag()) {
+      option.read(option, {});
+      continue;
+    }
+    std::vector<std::string> values;
+    for (const std::string& text : node.options[i]->results()) {
+      if (option.separator == '\0') {
+        values.push_back(text);
+        continue;
+      }
+      for (std::size_t from = 0; from <= text.size();) {
+        const std::size_t end = std::min(text.find(option.separator, from), text.size());
+        values.push_back(text.substr(from, end - from));
+        from = end + 1;
+      }
+    }
+    if (!option.repeatable && values.size() > 1) throw UsageError(name + " may be specified only once");
+    for (const std::string& value : values)
+      if (const std::string error = option.read(option, value); !error.empty()) throw UsageError(name + ": " + error);
+  }
+}
+
+/// Options that every program has for its build and its shell completion.
+struct Hidden {
+  std::string directory, completed;
+  bool reference = false;
+};
+
+Exit complete(const Command& root, const std::string& words) {
+  const std::size_t space = words.rfind(' ');
+  const std::string path = root.name + (space == std::string::npos ? "" : " " + words.substr(0, space));
+  const std::string name = space == std::string::npos ? words : words.substr(space + 1);
+  for_each_command(root, [&](const Command& command, const std::string& where) {
+    if (where != path) return;
+    for (const Option& option : command.options)
+      if (option.long_name() == name && option.candidates)
+        for (const std::string& word : option.candidates()) std::printf("%s\n", word.c_str());
+  });
+  return Exit::success;
+}
+
+void print_error(const Command& root, const std::string& message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s\n", root.name.c_str(), message.c_str());
+}
+
+int usage_error(const Command& root, const Node& node, const std::string& message) {
+  const std::string prefix = node.path == root.name ? std::string() : node.path.substr(root.name.size() + 1) + ": ";
+  print_error(root, prefix + message + "\nUse " + node.path + " --help for help.");
+  return static_cast<int>(Exit::usage);
+}
+
+int success(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return static_cast<int>(Exit::success);
+}
+
+}  // namespace
+
+int run(Command root, int argc, char** argv) {
+  Hidden hidden;
+  const bool takes_subcommand = !root.subcommands.empty();
+  root.option("--generate", "DIR", hidden.directory, "Write man pages and shell completions below DIR.").hide();
+  root.flag("--reference", hidden.reference, "Print the reference page.").hide();
+  root.option("--complete", "WORDS", hidden.completed, "Print values for shell completion.").hide();
+
+  CLI::App app("", root.name);
+  app.set_help_flag("-h,--help");
+  if (root.version) app.set_version_flag("--version");
+  Node top{&root, &app, root.name, {}, {}};
+  translate(top);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const Node& node = top.deepest();
+    return success(help_of(*node.command, node.path, layout::help_width()));
+  } catch (const CLI::CallForVersion&) {
+    return success(root.version());
+  } catch (const CLI::ExtrasError&) {
+    const std::vector<std::string> extra = app.remaining(true);
+    return usage_error(root, top.deepest(), unknown_argument(top.deepest(), extra.empty() ? "" : extra.front()));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    return usage_error(root, top.deepest(), "missing value of " + text.substr(0, text.find(':')));
+  } catch (const CLI::ParseError& error) {
+    return usage_error(root, top.deepest(), error.what());
+  }
+  const Node& node = top.deepest();
+  std::set<std::string> given;
+  try {
+    store(top, given);
+    if (!hidden.directory.empty()) {
+      generate(root, hidden.directory);
+      return static_cast<int>(Exit::success);
+    }
+    if (hidden.reference) return success(reference_page(root));
+    if (!hidden.completed.empty()) return static_cast<int>(complete(root, hidden.completed));
+    if (takes_subcommand && !node.command->subcommands.empty())
+      throw UsageError("missing subcommand; expected one of: " + names_of_subcommands(*node.command));
+    if (&node != &top) store(node, given);
+    return static_cast<int>(node.command->run(Given(given)));
+  } catch (const UsageError& error) {
+    return usage_error(root, node, error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    print_error(root, error.what());
+    return static_cast<int>(Exit::error);
+  }
+}
+
+}  // namespace rdmawire::cli
