@@ -1,4 +1,4 @@
-/// rdmawire analyze: what happened in a capture, to whom, why, since which frame.
+/// rdmawire analyze: reports affected connections, causes and first frames of problems in captures.
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <thread>
 
 #include "captures/analysis/csv.hpp"
@@ -24,35 +25,14 @@
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
 #include "captures/io/live.hpp"
+#include "cli/capture_points.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
-#include "cli/vantage.hpp"
 
 namespace rdmawire::cli {
-namespace {
+namespace analyze {
 
 namespace analysis = captures::analysis;
-
-constexpr const char* description =
-    "Reports what a capture shows: which connection suffers, why, and since which frame.\n"
-    "Several files are read as one capture, in the order of their first packets; with --vantage as captures of one "
-    "job\n"
-    "at several places, which are compared: on which hop a packet was lost, marked or delayed.";
-constexpr const char* examples = R"(Examples:
-  rdmawire analyze x.pcap                       summary, findings worst first, tables
-  rdmawire analyze ring-*.pcapng --threads 4    the files of a rotating capture, as one
-  rdmawire analyze x.pcap --json | jq '.findings[0]'
-  rdmawire analyze x.pcap --html x.html         one page to look at and pass on: plots, ladders, tables
-  rdmawire analyze x.pcap --csv tables          connections, flows, messages, events as CSV
-  rdmawire analyze x.pcap --connection 214      one connection (named by its first frame)
-  rdmawire analyze x.pcap --from 12.5 --to 13   half a second of it
-  rdmawire analyze x.pcap --counters before.txt --counters after.txt
-  rdmawire analyze --interface eth0             as it happens, until Ctrl-C
-  rdmawire analyze --vantage leaf1.pcap spine.pcap leaf2.pcap      the same packets at several places: which hop?
-  rdmawire analyze x.pcap --fail-on warning     for scripts: exit status 1 when something is wrong
-
-Exit status: 0 fine, 1 found what --fail-on names, 2 wrong usage, 3 a file could not be read to its end (the report is of
-what could be read).)";
 
 struct Options {
   std::vector<std::string> files;
@@ -62,32 +42,32 @@ struct Options {
   unsigned threads = 0;
   std::size_t rows = 10;
   std::uint16_t roce_port = 0;
-  bool json = false, csv_packets = false, no_crc = false, follow = false, vantage = false, synchronized = false;
+  bool json = false, csv_packets = false, no_crc = false, follow = false, capture_points = false, synchronized = false;
   double every = 0, window = 0;
   Colors colors = Colors::automatic;
 };
 
-// What a signal handler may touch.
+// Written by the signal handler.
 std::atomic<bool> interrupted{false};
 std::atomic<std::int64_t> interrupted_at{0};  ///< nanoseconds of the monotonic clock
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
-/// timeout(1) sends its signal to the program and to the program's group, and so twice at once.
+/// Ignores a second signal within half a second, because timeout(1) signals the program and its process group.
 void on_interruption(int signal) {
-  constexpr std::int64_t at_once = 500'000'000;
+  constexpr std::int64_t grace_period = 500'000'000;
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   const std::int64_t ns = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
   std::int64_t first = 0;
   if (interrupted_at.compare_exchange_strong(first, ns)) {
     interrupted = true;
-  } else if (ns - first > at_once) {
+  } else if (ns - first > grace_period) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);
   }
 }
 
-/// Ctrl-C and SIGTERM end the following, not the program, as long as this lives. A second one, later, ends the program.
+/// While an object exists, the first SIGINT or SIGTERM stops the live analysis. A later one terminates the program.
 class Interruption {
  public:
   Interruption() {
@@ -115,13 +95,13 @@ class Analyze {
   Exit run() {
     analysis::RunOptions run;
     std::optional<output::Filter> filter;
-    if (const Exit exit = prepare(run, filter); exit != Exit::fine) return exit;
+    if (const Exit exit = prepare(run, filter); exit != Exit::success) return exit;
     std::unique_ptr<analysis::CsvTables> csv;
     if (!options_.csv.empty()) {
       auto made = analysis::CsvTables::create(options_.csv, options_.csv_packets);
       if (!made) {
         report_error("--csv: " + made.error());
-        return Exit::trouble;
+        return Exit::error;
       }
       csv = std::move(*made);
       run.also = csv.get();
@@ -135,9 +115,8 @@ class Analyze {
       for (const std::string& file : options_.files)
         if (std::error_code error;
             file == "-" || (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))) {
-          report_error(fmt::format("--html reads its input twice, so it takes files: {} is a stream. Save it first",
-                                   file == "-" ? "standard input" : file));
-          return Exit::usage;
+          throw UsageError(fmt::format("--html reads its input twice and requires regular files; {} is a stream",
+                                       file == "-" ? "standard input" : file));
         }
     run.progress = [&progress](std::uint64_t packets, std::uint64_t done, std::uint64_t all, const std::string& name) {
       progress.at(packets, done, all, name);
@@ -145,14 +124,14 @@ class Analyze {
     const bool follows = options_.follow || !options_.interface.empty();
     const analysis::RunResult result = follows ? follow(run) : analysis::run(run);
     progress.clear();
-    bool whole = result.troubles.empty();
-    for (const std::string& trouble : result.troubles) report_error(trouble);
+    bool complete = result.troubles.empty();
+    for (const std::string& message : result.troubles) report_error(message);
     if (csv)
       if (const auto finished = csv->finish(); !finished) {
         report_error("--csv: " + finished.error());
-        whole = false;
+        complete = false;
       }
-    if (!result.troubles.empty() && result.input.files.empty()) return Exit::trouble;
+    if (!result.troubles.empty() && result.input.files.empty()) return Exit::error;
     analysis::Input input = result.input;
     input.from = options_.from;
     input.to = options_.to;
@@ -169,10 +148,10 @@ class Analyze {
       if (page_only)
         output.text() += page;
       else
-        whole &= write_page(page);
+        complete &= write_page(page);
     }
     if (page_only) {
-      // Standard output has it.
+      // The page is the only output.
     } else if (options_.json) {
       output.text() += report.dump(2, ' ', false, analysis::Json::error_handler_t::replace) + "\n";
     } else {
@@ -180,12 +159,12 @@ class Analyze {
           report,
           {.width = terminal_width(), .colors = use_colors(options_.colors, STDOUT_FILENO), .rows = options_.rows});
     }
-    if (!output.finish() || !whole) return Exit::trouble;
-    return fails(report) ? Exit::found : Exit::fine;
+    if (!output.finish() || !complete) return Exit::error;
+    return fails(report) ? Exit::findings : Exit::success;
   }
 
  private:
-  /// The files are read once more, for what the page shows of packets.
+  /// Reads the files a second time for packet details.
   [[nodiscard]] std::string page_of(const analysis::RunOptions& run, const analysis::RunResult& result,
                                     const analysis::Json& report) const {
     const std::string details = analysis::details_of(run, result.analysis, report);
@@ -194,7 +173,7 @@ class Analyze {
     return captures::html_page(report.dump(-1, ' ', false, analysis::Json::error_handler_t::replace), details, title);
   }
 
-  /// False, after a complaint, when it could not be written whole.
+  /// Reports an error and returns false if the page could not be written completely.
   [[nodiscard]] bool write_page(const std::string& page) const {
     errno = 0;
     std::FILE* file = std::fopen(options_.html.c_str(), "wb");
@@ -202,12 +181,11 @@ class Analyze {
     const int error = errno;
     if (file && std::fclose(file) != 0) written = false;
     if (!written)
-      report_error(
-          fmt::format("--html: {} could not be written: {}", options_.html, std::strerror(error ? error : errno)));
+      report_error(fmt::format("--html: cannot write {}: {}", options_.html, std::strerror(error ? error : errno)));
     return written;
   }
 
-  /// Shows how it stands while packets come, until interrupted.
+  /// Shows the current report periodically until interrupted.
   analysis::RunResult follow(const analysis::RunOptions& run) {
     using Clock = analysis::LiveAnalysis::Clock;
     const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options_.json;
@@ -229,14 +207,14 @@ class Analyze {
     return it.finish();
   }
 
-  /// False: nobody reads.
+  /// Returns false if the output pipe is closed.
   bool show(const analysis::Json& report, bool terminal) const {
     std::string text = terminal ? "\033[H\033[2J" : "";
     text += analysis::text_of(report, {.width = terminal_width(),
                                        .colors = use_colors(options_.colors, STDOUT_FILENO),
                                        .rows = options_.rows,
                                        .tables = false});
-    text += terminal ? "\nCtrl-C ends it and shows the whole report.\n" : "\n";
+    text += terminal ? "\nPress Ctrl-C to stop and print the full report.\n" : "\n";
     return show_text(text);
   }
   static bool show_text(std::string_view text) {
@@ -258,39 +236,31 @@ class Analyze {
     }
     if (!options_.filter.empty()) {
       auto compiled = output::Filter::compile(options_.filter);
-      if (!compiled) {
-        report_error("--filter:\n" + output::to_string(compiled.error(), options_.filter));
-        return Exit::usage;
-      }
+      if (!compiled) throw UsageError("--filter:\n" + output::to_string(compiled.error(), options_.filter));
       filter = std::move(*compiled);
       run.filter = &*filter;
-      if (options_.no_crc && filter->uses_crcs()) {
-        report_error("--filter asks for CRCs, which --no-crc leaves unverified");
-        return Exit::usage;
-      }
+      if (options_.no_crc && filter->uses_crcs())
+        throw UsageError("--filter uses CRC fields, which requires CRC verification; remove --no-crc");
     }
-    // Their form was checked with the command line.
+    // add_boundary() checked the texts.
     if (!options_.from.empty()) run.from = *analysis::Boundary::parse(options_.from);
     if (!options_.to.empty()) run.to = *analysis::Boundary::parse(options_.to);
-    if (options_.counters.size() > 2) {
-      report_error("--counters is given at most twice: before and after");
-      return Exit::usage;
-    }
+    if (options_.counters.size() > 2) throw UsageError("--counters accepts at most two files (before and after)");
     for (std::size_t i = 0; i < options_.counters.size(); ++i) {
       std::ifstream file(options_.counters[i], std::ios::binary);
       const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
       if (!file.is_open() || file.bad()) {
-        report_error(fmt::format("--counters: {} cannot be read", options_.counters[i]));
-        return Exit::trouble;
+        report_error(fmt::format("--counters: cannot read {}", options_.counters[i]));
+        return Exit::error;
       }
       auto counters = analysis::parse_counters(text);
       if (!counters) {
-        report_error(fmt::format("--counters: {} {}", options_.counters[i], counters.error()));
-        return Exit::trouble;
+        report_error(fmt::format("--counters: {}: {}", options_.counters[i], counters.error()));
+        return Exit::error;
       }
       (i + 1 == options_.counters.size() ? after_ : before_) = std::move(*counters);
     }
-    return Exit::fine;
+    return Exit::success;
   }
 
   [[nodiscard]] bool fails(const analysis::Json& report) const {
@@ -311,17 +281,17 @@ class Analyze {
   analysis::Counters before_, after_;
 };
 
-std::string check_fail_on(const std::string& word) {
-  for (const char* known : {"error", "warning", "info", "capture_lost", "captured_twice", "files_overlap", "one_way",
-                            "begins_in_the_middle", "traffic_class", "inexact"})
-    if (word == known) return {};
-  for (const tracking::EventRow& row : tracking::event_rows)
-    if (row.name == word) return {};
-  if (is_vantage_finding(word)) return {};
-  return word + " is neither a severity (error, warning, info) nor a kind of event (rdmawire explain events)";
+/// Severities and the kinds of findings.
+std::vector<std::string> fail_on_words() {
+  std::vector<std::string> words{"error",         "warning", "info",                 "capture_lost",  "captured_twice",
+                                 "files_overlap", "one_way", "begins_in_the_middle", "traffic_class", "inexact"};
+  for (const tracking::EventRow& row : tracking::event_rows) words.emplace_back(row.name);
+  const std::vector<std::string> more = capture_point_findings();
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
-VantageOptions vantage_options(const Options& options) {
+CapturePointOptions capture_point_options(const Options& options) {
   return {.files = options.files,
           .filter = options.filter,
           .fail_on = options.fail_on,
@@ -337,113 +307,143 @@ VantageOptions vantage_options(const Options& options) {
           .colors = use_colors(options.colors, STDOUT_FILENO)};
 }
 
-}  // namespace
+void add_boundary(Command& command, const std::string& name, std::string& value, std::string help) {
+  command.parsed(
+      name, "TIME",
+      [&value](const std::string& text) {
+        value = text;
+        return analysis::Boundary::parse(text)
+                   ? std::string()
+                   : "expected seconds since the first packet, a UTC date such as 2026-11-21T07:53:37, or frame:N, got \"" +
+                         text + "\"";
+      },
+      std::move(help));
+}
 
-void add_analyze(CLI::App& app, Work& work) {
-  const auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("analyze", description);
-  sub->footer(examples);
-  sub->add_option("FILE", options->files, "captures; - is standard input")->type_name("");
-  sub->add_flag("--json", options->json, "one JSON object (docs/analyze.md names the keys)");
-  sub->add_option("--html", options->html,
-                  "write one page with plots, ladders and tables into this file (- is standard output)")
-      ->type_name("OUT");
-  sub->add_option("--csv", options->csv, "write connections, flows, messages and events as CSV into this directory")
-      ->type_name("DIR");
-  sub->add_flag("--csv-packets", options->csv_packets, "with --csv: every packet too");
-  const auto boundary = [](const std::string& text) {
-    return analysis::Boundary::parse(text)
-               ? std::string()
-               : text + " is no time: seconds since the first packet, a date like 2026-11-21T07:53:37, or frame:214";
+/// Throws UsageError for options that cannot be combined.
+void check(const Options& options, const Given& given) {
+  const auto refuse = [&given](const char* option, std::initializer_list<const char*> others) {
+    for (const char* other : others)
+      if (given(other)) throw UsageError(fmt::format("{} cannot be used with {}", other, option));
   };
-  sub->add_option("--from", options->from, "begin here: seconds since the first packet, a date (UTC), or frame:N")
-      ->check(boundary)
-      ->type_name("TIME");
-  sub->add_option("--to", options->to, "end here, inclusive")->check(boundary)->type_name("TIME");
-  sub->add_option("--filter", options->filter, "only packets that match (docs/filters.md)")->type_name("EXPR");
-  sub->add_option("--connection", options->connection, "only the connection that begins with this frame")
-      ->check(check_positive)
-      ->type_name("FRAME");
-  sub->add_option("--threads", options->threads, "so many at most (default: one a core)")
-      ->check(CLI::Range(1, 256))
-      ->type_name("N");
-  sub->add_option("--counters", options->counters,
-                  "host counters beside the capture: rdma statistic, ethtool -S; twice: before and after")
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  sub->add_option("--fail-on", options->fail_on, "exit status 1 when there is such a finding: a severity or a kind")
-      ->check(check_fail_on)
-      ->type_name("WORD");
-  sub->add_option("--ignore", options->ignore, "evidence for joining not to be used: cm, text, source-port")
-      ->allow_extra_args(false)
-      ->delimiter(',')
-      ->check(CLI::IsMember({"cm", "text", "source-port"}, CLI::ignore_case))
-      ->type_name("WORD");
-  sub->add_option("--rows", options->rows, "of each table at most")->check(check_positive)->type_name("N");
-  sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
-      ->check(CLI::Range(1, 65535))
-      ->type_name("PORT");
-  sub->add_flag("--no-crc", options->no_crc, "do not verify CRCs");
-  sub->add_flag("--follow", options->follow,
-                "a file that still grows: show how it stands until Ctrl-C, then the report");
-  sub->add_option("--interface", options->interface, "capture live from this device, and follow that")
-      ->type_name("DEVICE");
-  sub->add_option("--capture-filter", options->capture_filter,
-                  "with --interface: what to capture, in libpcap's language")
-      ->type_name("EXPR");
-  sub->add_option("--every", options->every, "with --follow: seconds between reports (1 on a terminal, else 10)")
-      ->check(check_positive)
-      ->type_name("SECONDS");
-  CLI::Option* const vantage = sub->add_flag(
-      "--vantage", options->vantage,
-      "the files are captures of one job at several places: find the same packets in them, and which hop is to blame");
-  sub->add_option_function<std::string>(
-         "--clocks", [options](const std::string& word) { options->synchronized = word == "synchronized"; },
-         "with --vantage: synchronized, when the clocks are known to agree; else (found) packets tell")
-      ->check(CLI::IsMember({"found", "synchronized"}))
-      ->needs(vantage)
-      ->type_name("WORD");
-  sub->add_option("--order", options->order,
-                  "with --vantage: the files in their order along the way, with commas between; else packets tell")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(vantage)
-      ->type_name("FILES");
-  sub->add_option("--window", options->window,
-                  "with --vantage: seconds that copies of a packet may lie apart (0.1), the measure of memory")
-      ->check(CLI::Range(1e-6, 3600.0))
-      ->needs(vantage)
-      ->type_name("SECONDS");
-  add_color_option(*sub, options->colors);
-  sub->callback([options, &work] {
-    if (options->vantage)
-      for (const auto& [given, option] :
-           {std::pair(!options->html.empty(), "--html"), std::pair(!options->csv.empty(), "--csv"),
-            std::pair(!options->counters.empty(), "--counters"), std::pair(options->connection != 0, "--connection"),
-            std::pair(!options->from.empty(), "--from"), std::pair(!options->to.empty(), "--to"),
-            std::pair(!options->ignore.empty(), "--ignore"), std::pair(options->follow, "--follow"),
-            std::pair(!options->interface.empty(), "--interface")})
-        if (given) throw CLI::ExcludesError("--vantage", option);
-    if (options->files.empty() && options->interface.empty()) throw CLI::RequiredError("FILE");
-    if (!options->files.empty() && !options->interface.empty()) throw CLI::ExcludesError("FILE", "--interface");
-    if (options->follow && options->interface.empty() && (options->files.size() != 1 || options->files[0] == "-"))
-      throw CLI::ValidationError("--follow", "takes one file, or --interface");
-    for (const auto& [given, option] :
-         {std::pair(options->connection != 0, "--connection"), std::pair(!options->from.empty(), "--from"),
-          std::pair(!options->to.empty(), "--to")})
-      if (given && (options->follow || !options->interface.empty())) throw CLI::ExcludesError("--follow", option);
-    if (!options->html.empty() && (options->follow || !options->interface.empty()))
-      throw CLI::ValidationError("--html", "takes files, which it reads twice; capture first (rdmawire capture)");
-    if (options->html == "-" && options->json) throw CLI::ExcludesError("--html -", "--json");
-    if (options->csv_packets && options->csv.empty()) throw CLI::RequiresError("--csv-packets", "--csv");
-    if (!options->capture_filter.empty() && options->interface.empty())
-      throw CLI::RequiresError("--capture-filter", "--interface");
-    if (options->every != 0 && !options->follow && options->interface.empty())
-      throw CLI::RequiresError("--every", "--follow");
-    work = [options] {
-      return options->vantage ? compare_vantage_points(vantage_options(*options)) : Analyze(*options).run();
-    };
-  });
+  const bool live = given("--follow") || given("--interface");
+  if (given("--capture-points"))
+    refuse("--capture-points", {"--html", "--csv", "--counters", "--connection", "--from", "--to", "--ignore", "--follow",
+                                "--interface"});
+  if (!given("FILE") && !given("--interface")) throw UsageError("missing argument FILE or option --interface");
+  if (given("--interface")) refuse("--interface", {"FILE", "--connection", "--from", "--to"});
+  if (given("--follow")) refuse("--follow", {"--connection", "--from", "--to"});
+  if (given("--follow") && !given("--interface") && (options.files.size() != 1 || options.files[0] == "-"))
+    throw UsageError("--follow requires exactly one file, or --interface");
+  if (given("--html") && live)
+    throw UsageError("--html reads its input twice and requires files; record them with rdmawire capture");
+  if (options.html == "-" && options.json) throw UsageError("--html - cannot be used with --json");
+  if (given("--every") && !live) throw UsageError("--every requires --follow or --interface");
+}
+
+}  // namespace analyze
+
+Command analyze_command() {
+  const auto options = std::make_shared<analyze::Options>();
+  Command command;
+  command.name = "analyze";
+  command.summary =
+      "Analyze RDMA captures: detect loss, retransmissions, NAKs, congestion and errors, and report the likely causes.";
+  command.usage = {"[OPTIONS] FILE...", "--interface DEVICE [OPTIONS]", "--capture-points [OPTIONS] FILE FILE..."};
+  command
+      .argument("FILE", options->files,
+                "Capture files (pcap or pcapng, also compressed with gzip or zstd). \"-\" reads standard input. Multiple "
+                "files are read as one capture, in the order of their first packets.")
+      .repeats();
+  command.group("Output");
+  command.flag("--json", options->json, "Print the report as one JSON object (see docs/analyze.md).");
+  command.option("--html", "FILE", options->html,
+                 "Write an HTML report with plots and sequence diagrams. \"-\" writes to standard output.");
+  command.option("--csv", "DIR", options->csv, "Write connections, flows, messages and events as CSV files to DIR.");
+  command.flag("--csv-packets", options->csv_packets, "Also write packets.csv.").needs("--csv");
+  command.option("--rows", "N", options->rows, "Limit each table to N rows.")
+      .positive()
+      .by_default("10; unlimited with --json or --html");
+  add_color_option(command, options->colors);
+  command.option("--fail-on", "KIND", options->fail_on,
+                 "Exit with status 1 if a finding has this severity (error, warning, info) or kind. \"rdmawire explain "
+                 "events\" lists the kinds.")
+      .completes(analyze::fail_on_words);
+  command.group("Selection");
+  analyze::add_boundary(command, "--from", options->from,
+                        "Ignore packets before TIME: seconds since the first packet, a UTC date, or frame:N.");
+  analyze::add_boundary(command, "--to", options->to, "Ignore packets after TIME.");
+  command.option("--filter", "EXPR", options->filter, "Analyze only packets that match EXPR (see docs/filters.md).");
+  command.option("--connection", "FRAME", options->connection,
+                 "Analyze only the connection that starts at frame number FRAME.")
+      .positive();
+  command.group("Analysis");
+  command.option("--counters", "FILE", options->counters,
+                 "Compare with host counters (output of \"rdma statistic\" or \"ethtool -S\"). Use twice for the counters "
+                 "before and after the capture.");
+  command
+      .parsed(
+          "--ignore", "SOURCE",
+          [options](const std::string& text) {
+            options->ignore.push_back(text);
+            return text == "cm" || text == "text" || text == "source-port"
+                       ? std::string()
+                       : "expected cm, text or source-port, got \"" + text + "\"";
+          },
+          "Do not use this information to pair the two directions of a connection: cm, text, source-port.")
+      .completes([] { return std::vector<std::string>{"cm", "text", "source-port"}; })
+      .separated_by(',')
+      .repeats();
+  add_roce_port_option(command, options->roce_port);
+  command.flag("--no-crc", options->no_crc, "Do not verify CRCs.");
+  command.option("--threads", "N", options->threads, "Use at most N worker threads.")
+      .range(1, 256)
+      .by_default("one per CPU core");
+  command.group("Live capture");
+  command.option("--interface", "DEVICE", options->interface, "Capture from DEVICE and refresh the report.");
+  command.option("--capture-filter", "EXPR", options->capture_filter, "Capture only packets that match a libpcap expression.")
+      .needs("--interface");
+  command.flag("--follow", options->follow, "Follow a growing file until Ctrl-C, then print the full report.");
+  command.option("--every", "SECONDS", options->every, "Refresh the report every SECONDS seconds.")
+      .positive()
+      .by_default("1 on a terminal, else 10");
+  command.group("Multiple capture points");
+  command.flag("--capture-points", options->capture_points,
+               "Treat each file as a capture point on the same path. Reports on which hop packets were lost, ECN-marked or "
+               "delayed.");
+  command
+      .choice<bool>("--clocks", "MODE", options->synchronized,
+                    {{"estimated", false, "from the packets"}, {"synchronized", true}},
+                    "Set the relation of the capture points' clocks.")
+      .needs("--capture-points");
+  command.option("--order", "FILES", options->order, "List the capture files in path order, separated by commas.")
+      .by_default("inferred from the packets")
+      .separated_by(',')
+      .needs("--capture-points");
+  command.option("--window", "SECONDS", options->window,
+                 "Set the maximum time between two sightings of a packet. Larger values use more memory.")
+      .range(1e-6, 3600)
+      .by_default("0.1")
+      .needs("--capture-points");
+  command.examples = {
+      {"rdmawire analyze trace.pcap --html report.html", "Print the report, and write it as a page with plots."},
+      {"rdmawire analyze trace.pcap --connection 214 --from 12.5 --to 13", "Analyze half a second of one connection."},
+      {"rdmawire analyze --capture-points leaf1.pcap spine.pcap leaf2.pcap", "Find the hop that loses packets."}};
+  command.statuses = {{"0", "success"},
+                      {"1", "a finding matched --fail-on"},
+                      {"2", "usage error"},
+                      {"3", "a file could not be read completely (the report covers the readable part)"}};
+  command.run = [options](const Given& given) {
+    analyze::check(*options, given);
+    const std::vector<std::string> words = analyze::fail_on_words();
+    if (given("--fail-on") && std::find(words.begin(), words.end(), options->fail_on) == words.end())
+      throw UsageError(fmt::format(
+          "--fail-on: expected a severity (error, warning, info) or a kind of \"rdmawire explain events\", got \"{}\"",
+          options->fail_on));
+    return options->capture_points ? compare_capture_points(analyze::capture_point_options(*options))
+                                   : analyze::Analyze(*options).run();
+  };
+  return command;
 }
 
 }  // namespace rdmawire::cli

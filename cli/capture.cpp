@@ -1,4 +1,4 @@
-/// rdmawire capture: packets from a live interface into files.
+/// rdmawire capture: writes packets of a live interface to files.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,22 +14,7 @@
 #include "cli/terminal.hpp"
 
 namespace rdmawire::cli {
-namespace {
-
-constexpr const char* description =
-    "Captures packets from an interface: any that libpcap knows, its RDMA devices (rdmasniff) included.\n"
-    "Writes pcapng with nanoseconds, or pcap when the name ends so; .gz and .zst compress; - is standard output.\n"
-    "Ends with ctrl-C, or after --count packets or --seconds.";
-constexpr const char* examples = R"(Examples:
-  rdmawire capture --list                                   what can be captured from
-  rdmawire capture -i mlx5_0 -o x.pcapng                    until ctrl-C
-  rdmawire capture -i eth0 --filter 'udp port 4791' -s 128 -o x.pcapng.zst
-  rdmawire capture -i eth0 -o ring.pcapng --ring-size 100M --ring-files 20
-  rdmawire capture -i eth0 -o - | rdmawire dissect -
-
-Each file ends with the interface's statistics; packets that were lost while capturing are counted there and below.
-
-Exit status: 0 fine, 2 wrong usage, 3 no such interface, not permitted, or the output could not be written.)";
+namespace capture {
 
 struct Options {
   bool list = false;
@@ -56,7 +41,7 @@ Exit list() {
   const auto devices = captures::LiveCapture::devices();
   if (!devices) {
     report_error(captures::to_string(devices.error()));
-    return Exit::trouble;
+    return Exit::error;
   }
   Output output;
   for (const captures::Device& device : *devices) {
@@ -67,11 +52,11 @@ Exit list() {
     while (out.back() == ' ') out.pop_back();
     out += '\n';
   }
-  if (devices->empty()) report_error("no interface can be seen; capturing may need root or CAP_NET_RAW");
-  return output.finish() ? Exit::fine : Exit::trouble;
+  if (devices->empty()) report_error("no interfaces found; capturing may require root or CAP_NET_RAW");
+  return output.finish() ? Exit::success : Exit::error;
 }
 
-// What a signal ends.
+// The capture that signals stop.
 captures::LiveCapture* running = nullptr;
 void stop_running(int) {
   if (running) running->stop();
@@ -87,12 +72,12 @@ class Capture {
     how.promiscuous = !options_.no_promiscuous;
     how.filter = options_.filter;
     how.buffer_size = static_cast<std::uint32_t>(options_.buffer);
-    // A reader at the other end of a pipe wants packets as they come.
+    // A pipe's reader expects packets without delay.
     how.immediate = options_.output == "-";
     auto live = captures::LiveCapture::open(options_.interface, how);
     if (!live) {
       report_error(captures::to_string(live.error()));
-      return live.error().kind == captures::CaptureError::Kind::filter ? Exit::usage : Exit::trouble;
+      return live.error().kind == captures::CaptureError::Kind::filter ? Exit::usage : Exit::error;
     }
     live_.emplace(std::move(*live));
 
@@ -122,14 +107,14 @@ class Capture {
   }
 
   Exit capture(captures::RingWriter& writer) {
-    const std::int64_t begun = now();
-    const std::int64_t end = options_.seconds > 0 ? begun + nanoseconds_of(options_.seconds) : 0;
+    const std::int64_t start = now();
+    const std::int64_t end = options_.seconds > 0 ? start + nanoseconds_of(options_.seconds) : 0;
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
-    std::int64_t shown = begun;
+    std::int64_t shown = start;
     captures::Record record;
     captures::Next next = captures::Next::record;
-    // The first file is there from the beginning, and a bad path shows before anything was captured.
-    captures::Writer::Result written = writer.tick(begun);
+    // Creates the first file, so that an invalid path is reported before packets arrive.
+    captures::Writer::Result written = writer.tick(start);
     while (written) {
       next = live_->next(record);
       const std::int64_t time = now();
@@ -146,25 +131,25 @@ class Capture {
       if (end && time >= end) break;
       if (terminal && time - shown >= 500'000'000) {
         shown = time;
-        show(writer, begun, time);
+        show(writer, start, time);
       }
     }
-    if (terminal && shown != begun) fmt::print(stderr, "\r\033[K");
+    if (terminal && shown != start) fmt::print(stderr, "\r\033[K");
     const auto closed = writer.close(now());
     summarize(writer);
     if (next == captures::Next::error) report_error(captures::to_string(live_->error()));
-    // A reader that goes away has seen enough.
+    // A closed pipe is not an error.
     if (!written && options_.output != "-") report_error(captures::to_string(written.error()));
     if (written && !closed) report_error(captures::to_string(closed.error()));
-    return next == captures::Next::error || (!written && options_.output != "-") || (written && !closed) ? Exit::trouble
-                                                                                                         : Exit::fine;
+    return next == captures::Next::error || (!written && options_.output != "-") || (written && !closed) ? Exit::error
+                                                                                                         : Exit::success;
   }
 
-  void show(const captures::RingWriter& writer, std::int64_t begun, std::int64_t time) {
+  void show(const captures::RingWriter& writer, std::int64_t start, std::int64_t time) {
     const auto statistics = live_->statistics();
     const std::uint64_t drops = statistics ? statistics->drops().value_or(0) : 0;
-    fmt::print(stderr, "\r{}: {} packets, {} lost, {} s\033[K", options_.interface, writer.records(), drops,
-               (time - begun) / 1'000'000'000);
+    fmt::print(stderr, "\r{}: {} packets, {} dropped, {} s\033[K", options_.interface, writer.records(), drops,
+               (time - start) / 1'000'000'000);
     std::fflush(stderr);
   }
 
@@ -172,9 +157,9 @@ class Capture {
     const auto statistics = live_->statistics();
     std::string text = fmt::format("{}: {} packets", options_.interface, writer.records());
     if (statistics) {
-      text += fmt::format(", {} lost", statistics->drops().value_or(0));
+      text += fmt::format(", {} dropped", statistics->drops().value_or(0));
       if (statistics->drops().value_or(0) != 0)
-        text += fmt::format(" ({} for lack of buffer, {} by the interface)", statistics->system_drops.value_or(0),
+        text += fmt::format(" ({} because the buffer was full, {} by the interface)", statistics->system_drops.value_or(0),
                             statistics->interface_drops.value_or(0));
     }
     if (writer.files_begun() > 1)
@@ -186,48 +171,63 @@ class Capture {
   std::optional<captures::LiveCapture> live_;
 };
 
-}  // namespace
+std::vector<std::string> interface_names() {
+  std::vector<std::string> names;
+  if (const auto devices = captures::LiveCapture::devices())
+    for (const captures::Device& device : *devices) names.push_back(device.name);
+  return names;
+}
 
-void add_capture(CLI::App& app, Work& work) {
-  const auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("capture", description);
-  sub->footer(examples);
-  CLI::Option* list_them = sub->add_flag("-D,--list", options->list, "the interfaces there are");
-  CLI::Option* interface =
-      sub->add_option("-i,--interface", options->interface, "where to capture")->type_name("IFACE");
-  sub->add_option("--filter", options->filter, "only these, in libpcap's language: 'udp port 4791'")->type_name("BPF");
-  sub->add_option("-s,--snaplen", options->snap_length, "bytes to keep of each packet")
-      ->check(CLI::Range(1, 262144))
-      ->type_name("BYTES");
-  CLI::Option* output =
-      sub->add_option("-o,--output", options->output, "the capture; - is standard output")->type_name("OUT");
-  sub->add_option("-c,--count", options->count, "stop after so many packets")->check(check_positive)->type_name("N");
-  sub->add_option("--seconds", options->seconds, "stop after so long")->check(check_positive)->type_name("S");
-  sub->add_option("--ring-size", options->ring_size, "a new file when one would exceed this: 100M")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("SIZE");
-  sub->add_option("--ring-seconds", options->ring_seconds, "a new file when one is so old")
-      ->check(check_positive)
-      ->type_name("S");
-  sub->add_option("--ring-files", options->ring_files, "keep so many files, delete the oldest")->type_name("N");
-  sub->add_flag("--no-promiscuous", options->no_promiscuous, "only packets for this machine");
-  sub->add_option("--buffer", options->buffer, "what the kernel may hold for us: 64M; larger ones lose fewer packets")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{1} << 12, std::uint64_t{1} << 31))
-      ->type_name("SIZE");
-  sub->callback([=, &work] {
-    if (!list_them->empty()) {
-      work = [] { return list(); };
-      return;
-    }
-    if (interface->empty()) throw CLI::RequiredError("--interface");
-    if (output->empty()) throw CLI::RequiredError("--output");
-    const bool rings = options->ring_size != 0 || options->ring_seconds > 0;
-    if (options->ring_files != 0 && !rings)
-      throw CLI::ValidationError("--ring-files needs --ring-size or --ring-seconds");
-    if (rings && options->output == "-") throw CLI::ValidationError("standard output is one file, not a ring");
-    work = [options] { return Capture(*options).run(); };
-  });
+}  // namespace capture
+
+Command capture_command() {
+  const auto options = std::make_shared<capture::Options>();
+  Command command;
+  command.name = "capture";
+  command.summary = "Capture packets of an interface.";
+  command.description =
+      "Captures from any interface that libpcap supports, including RDMA devices (rdmasniff). Stops at Ctrl-C, or after "
+      "--count packets or --seconds. Each file ends with the interface's statistics, which count dropped packets.";
+  command.usage = {"--interface IFACE --output FILE [OPTIONS]", "--list"};
+  command.group("Input");
+  command.option("-i,--interface", "IFACE", options->interface, "Capture from the interface IFACE.")
+      .completes(capture::interface_names);
+  command.flag("-D,--list", options->list, "List the interfaces.");
+  command.option("--filter", "BPF", options->filter,
+                 "Capture only packets that match a libpcap expression such as 'udp port 4791'.");
+  command.option("-s,--snaplen", "BYTES", options->snap_length, "Capture at most BYTES bytes of each packet.")
+      .range(1, 262144);
+  command.flag("--no-promiscuous", options->no_promiscuous, "Capture only packets addressed to this host.");
+  command.size("--buffer", options->buffer, "Set the size of the kernel's capture buffer. Larger buffers drop fewer packets.")
+      .range(1 << 12, 1U << 31U);
+  command.group("Output");
+  command.option("-o,--output", "FILE", options->output,
+                 "Write the packets to FILE. The name selects the format: pcap if it ends in .pcap, else pcapng with "
+                 "nanosecond times. .gz and .zst compress. \"-\" writes to standard output.");
+  command.size("--ring-size", options->ring_size, "Start a new file before a file exceeds SIZE.");
+  command.option("--ring-seconds", "SECONDS", options->ring_seconds, "Start a new file after SECONDS seconds.").positive();
+  command.option("--ring-files", "N", options->ring_files, "Keep the newest N files and delete older ones.");
+  command.group("Stop conditions");
+  command.option("-c,--count", "N", options->count, "Stop after N packets.").positive();
+  command.option("--seconds", "SECONDS", options->seconds, "Stop after SECONDS seconds.").positive();
+  command.examples = {
+      {"rdmawire capture -i mlx5_0 -o trace.pcapng", "Capture until Ctrl-C."},
+      {"rdmawire capture -i eth0 -o ring.pcapng --ring-size 100M --ring-files 20",
+       "Keep the newest 20 files of 100 MiB each."},
+      {"rdmawire capture -i eth0 -o - | rdmawire dissect -", "Show packets while they are captured."}};
+  command.statuses = {{"0", "success"},
+                      {"2", "usage error"},
+                      {"3", "unknown interface, missing permission, or the output could not be written"}};
+  command.run = [options](const Given& given) {
+    if (options->list) return capture::list();
+    if (!given("--interface")) throw UsageError("missing option --interface; use --list to show the interfaces");
+    if (!given("--output")) throw UsageError("missing option --output");
+    const bool ring = options->ring_size != 0 || options->ring_seconds > 0;
+    if (options->ring_files != 0 && !ring) throw UsageError("--ring-files requires --ring-size or --ring-seconds");
+    if (ring && options->output == "-") throw UsageError("--ring-size and --ring-seconds require --output FILE");
+    return capture::Capture(*options).run();
+  };
+  return command;
 }
 
 }  // namespace rdmawire::cli

@@ -1,7 +1,10 @@
 #pragma once
 /// The subcommands. Each has a file of its own with its option table and its work.
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/options/command.hpp"
 
@@ -20,6 +23,9 @@ Command replay_command();
 
 /// Prints "rdmawire: MESSAGE" to standard error.
 void report_error(std::string_view message);
+
+/// The IDs and aliases of all conformance rules, for shell completion.
+std::vector<std::string> rule_names();
 
 /// Adds --roce-port.
 void add_roce_port_option(Command& command, std::uint16_t& port);

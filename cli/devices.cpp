@@ -1,4 +1,4 @@
-/// rdmawire devices: the wires that are here, and what each can do.
+/// rdmawire devices: available wires and their capabilities.
 
 #include "replay/wires/devices.hpp"
 
@@ -6,28 +6,18 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.hpp"
+#include "cli/device_options.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/lab/run_directory.hpp"
 
 namespace rdmawire::cli {
-namespace {
+namespace devices {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* description =
-    "Lists what frames can be sent from and received on here: network interfaces, RDMA devices, labs that are up; "
-    "what\n"
-    "each can do, and why not.";
-constexpr const char* examples = R"(Examples:
-  rdmawire devices
-  rdmawire devices --json | jq -r '.verbs.ports[] | select(.raw_packets).wire'
-
-Besides there are always null, file:PATH and unix:PATH. docs/wires.md tells of all options.
-
-Exit status: 0 fine, 2 wrong usage, 3 the output could not be written.)";
 
 // "10 Gbit/s"
 std::string rate(std::uint64_t bits_per_second) {
@@ -78,7 +68,7 @@ Json verbs() {
   return {{"why_not", nullptr}, {"ports", list}};
 }
 
-// The wires of the labs that are up, as their own descriptions say.
+// Wires of the running labs, from their lab.json files.
 Json labs() {
   Json list = Json::array();
   const auto living = lab::RunDirectory::living();
@@ -113,9 +103,9 @@ std::string abilities(const Json& port) {
 std::string text_of(const Json& all) {
   const Json& first = all["first_namespace"];
   std::string out =
-      fmt::format("interfaces of this network namespace{}\n", first.is_null() ? ""
-                                                              : first == true ? ", the machine's first"
-                                                                              : ", not the machine's first");
+      fmt::format("interfaces{}\n", first.is_null() ? ""
+                                                              : first == true ? " (initial network namespace)"
+                                                                              : " (not the initial network namespace)");
   std::size_t width = 4;
   for (const Json& device : all["interfaces"])
     width = std::max(width, device["name"].get_ref<const std::string&>().size());
@@ -132,7 +122,7 @@ std::string text_of(const Json& all) {
     out += '\n';
     for (const Json* wire : {&packet, &xdp})
       if ((*wire)["able"] == false && (wire == &packet || packet["able"] == true))
-        out += fmt::format("    no: {}\n", (*wire)["why_not"].get<std::string>());
+        out += fmt::format("    unavailable: {}\n", (*wire)["why_not"].get<std::string>());
   }
   out += "RDMA devices\n";
   if (!all["verbs"]["why_not"].is_null())
@@ -142,7 +132,7 @@ std::string text_of(const Json& all) {
                        port["link_layer"].get<std::string>(),
                        port["interface"].is_null() ? "-" : port["interface"].get<std::string>(),
                        port["raw_packets"] == true ? "  " + abilities(port) : "");
-    if (!port["why_not"].is_null()) out += fmt::format("    no: {}\n", port["why_not"].get<std::string>());
+    if (!port["why_not"].is_null()) out += fmt::format("    unavailable: {}\n", port["why_not"].get<std::string>());
   }
   if (all["verbs"]["why_not"].is_null() && all["verbs"]["ports"].empty()) out += "  none\n";
   out += "labs\n";
@@ -151,8 +141,8 @@ std::string text_of(const Json& all) {
     for (const Json& wire : lab["wires"]) out += "  " + wire.get<std::string>();
     out += '\n';
   }
-  if (all["labs"].empty()) out += "  none is up; rdmawire lab boot brings one\n";
-  out += "always: null, file:PATH, unix:PATH\n";
+  if (all["labs"].empty()) out += "  none; start one with rdmawire lab boot\n";
+  out += "always available: null, file:PATH, unix:PATH\n";
   return out;
 }
 
@@ -164,17 +154,39 @@ Exit list(bool json) {
                  {"labs", labs()}};
   Output output;
   output.text() = json ? all.dump(2) + "\n" : text_of(all);
-  return output.finish() ? Exit::fine : Exit::trouble;
+  return output.finish() ? Exit::success : Exit::error;
 }
 
-}  // namespace
+}  // namespace devices
 
-void add_devices(CLI::App& app, Work& work) {
+std::vector<std::string> wire_names() {
+  std::vector<std::string> names{"null", "file:", "unix:"};
+  for (const replay::InterfaceDevice& device : replay::interface_devices()) {
+    if (device.packet_why_not.empty()) names.push_back("packet:" + device.name);
+    if (device.xdp_why_not.empty()) names.push_back("xdp:" + device.name);
+  }
+  if (const auto ports = replay::verbs_ports())
+    for (const replay::VerbsPort& port : *ports)
+      if (port.why_not.empty()) names.push_back(fmt::format("verbs:{}/{}", port.device, port.port));
+  return names;
+}
+
+Command devices_command() {
   const auto json = std::make_shared<bool>(false);
-  CLI::App* sub = app.add_subcommand("devices", description);
-  sub->footer(examples);
-  sub->add_flag("--json", *json, "as one JSON object");
-  sub->callback([=, &work] { work = [json] { return list(*json); }; });
+  Command command;
+  command.name = "devices";
+  command.summary = "List network interfaces, RDMA devices and running labs that can send and receive frames.";
+  command.description =
+      "Shows the wire name of each, its capabilities, and why it is unavailable. The wires null, file:PATH and "
+      "unix:PATH are always available (see docs/wires.md).";
+  command.flag("--json", *json, "Print one JSON object.");
+  command.examples = {{"rdmawire devices", "List the wires of this host."},
+                      {"rdmawire devices --json", "Print the list for a script."},
+                      {"rdmawire devices --json | jq -r '.verbs.ports[] | select(.raw_packets).wire'",
+                       "Print the wires of RDMA ports that support raw packets."}};
+  command.statuses = {{"0", "success"}, {"2", "usage error"}, {"3", "the output could not be written"}};
+  command.run = [json](const Given&) { return devices::list(*json); };
+  return command;
 }
 
 }  // namespace rdmawire::cli

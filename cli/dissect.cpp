@@ -1,9 +1,10 @@
-/// rdmawire dissect: packets as lines, trees, bytes or JSON.
+/// rdmawire dissect: prints packets as lines, trees, hex dumps or JSON.
 
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <memory>
 #include <optional>
 
 #include "captures/io/reader.hpp"
@@ -18,24 +19,11 @@
 #include "dissectors/tracking/dissector.hpp"
 
 namespace rdmawire::cli {
-namespace {
-
-constexpr const char* description =
-    "Shows the packets of captures, one line each.\n"
-    "Reads pcap and pcapng, plain or compressed with gzip or zstd; - is standard input.";
-constexpr const char* examples = R"(Examples:
-  rdmawire dissect x.pcap                     one line a packet
-  rdmawire dissect x.pcap -V --frame 214      one packet, every field
-  rdmawire dissect x.pcap --filter 'aeth.syndrome.kind == nak and ip.src == 10.0.0.2'
-  rdmawire dissect x.pcap --count             what the capture consists of
-  rdmawire dissect x.pcap.zst --json | jq .   one JSON object a packet
-  tcpdump -i eth0 -w - | rdmawire dissect -   as it happens
-
-Exit status: 0 fine, 2 wrong usage, 3 a file could not be read to its end (what could be read is shown).)";
+namespace dissect {
 
 struct Options {
   std::vector<std::string> files;
-  std::vector<std::string> frames;
+  FrameSet frames;
   std::string filter;
   output::TimeStyle time = output::TimeStyle::relative;
   Colors colors = Colors::automatic;
@@ -50,7 +38,7 @@ struct Options {
 
 class Dissect {
  public:
-  explicit Dissect(const Options& options) : options_(options), frames_(options.frames) {
+  explicit Dissect(const Options& options) : options_(options), frames_(options.frames), last_frame_(options.frames.last()) {
     dissector_options_.verify_crcs = !options.no_crc;
     dissector_options_.decode.extra_roce_v2_port = options.roce_port;
     line_options_.time = options.time;
@@ -61,27 +49,24 @@ class Dissect {
     if (!options_.filter.empty()) {
       auto filter = output::Filter::compile(options_.filter);
       if (!filter) {
-        report_error("--filter:\n" + output::to_string(filter.error(), options_.filter));
-        return Exit::usage;
+        throw UsageError("--filter:\n" + output::to_string(filter.error(), options_.filter));
       }
       filter_ = std::move(*filter);
-      if (options_.no_crc && filter_->uses_crcs()) {
-        report_error("--filter asks for CRCs, which --no-crc leaves unverified");
-        return Exit::usage;
-      }
+      if (options_.no_crc && filter_->uses_crcs())
+        throw UsageError("--filter uses CRC fields, which requires CRC verification; remove --no-crc");
     }
-    bool whole = true;
+    bool complete = true;
     for (const std::string& file : options_.files) {
       if (options_.files.size() > 1 && !options_.json) output_.text() += fmt::format("==> {} <==\n", file);
-      whole &= show(file);
+      complete &= show(file);
       if (stopped_) break;
     }
-    return output_.finish() && whole ? Exit::fine : Exit::trouble;
+    return output_.finish() && complete ? Exit::success : Exit::error;
   }
 
  private:
-  // Standard input gives packets as they happen: show what there is before waiting for more.
-  static bool more_is_there() {
+  // Output is flushed before waiting for more input.
+  static bool has_input() {
     pollfd input{STDIN_FILENO, POLLIN, 0};
     return ::poll(&input, 1, 0) > 0;
   }
@@ -116,11 +101,11 @@ class Dissect {
         else
           append(lines, packet, record, file);
       }
-      stopped_ = !output_.settle(live && !more_is_there());
-      if ((options_.limit && shown == options_.limit) || record.number >= frames_.last()) break;
+      stopped_ = !output_.settle(live && !has_input());
+      if ((options_.limit && shown == options_.limit) || record.number >= last_frame_) break;
     }
     progress_.clear();
-    tell_lost(*reader, count);
+    report_drops(*reader, count);
     if (options_.count) output_.text() += options_.json ? count.json() : count.text(line_options_.colors);
     if (next != captures::Next::error) return true;
     output_.settle(true);
@@ -128,8 +113,8 @@ class Dissect {
     return false;
   }
 
-  // What is missing for the capture's own sake must not be taken for trouble on the wire.
-  void tell_lost(const captures::Reader& reader, output::Count& count) {
+  // Reports packets dropped by the capturing host, so that they are not mistaken for network loss.
+  void report_drops(const captures::Reader& reader, output::Count& count) {
     std::uint64_t lost = 0;
     for (const captures::Interface& interface : reader.interfaces())
       if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt) {
@@ -138,7 +123,7 @@ class Dissect {
       }
     if (lost == 0 || options_.count) return;
     output_.settle(true);
-    report_error(fmt::format("{}: the capture itself lost {} packets, as it says", reader.name(), lost));
+    report_error(fmt::format("{}: {} packets were dropped while capturing", reader.name(), lost));
   }
 
   void append(output::LinePrinter& lines, const tracking::Packet& packet, const captures::Record& record,
@@ -164,7 +149,8 @@ class Dissect {
   tracking::DissectorOptions dissector_options_;
   output::LineOptions line_options_;
   std::optional<output::Filter> filter_;
-  FrameSet frames_;
+  const FrameSet& frames_;
+  const std::uint64_t last_frame_;
   output::JsonWriter json_;
   std::vector<std::string_view> comments_;
   Output output_;
@@ -172,42 +158,48 @@ class Dissect {
   bool stopped_ = false;
 };
 
-}  // namespace
+}  // namespace dissect
 
-void add_dissect(CLI::App& app, Work& work) {
-  const auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("dissect", description);
-  sub->footer(examples);
-  sub->add_option("FILE", options->files, "captures; - is standard input")->required()->type_name("");
-  sub->add_flag("-V", options->tree, "every field of every layer, with what it means");
-  sub->add_flag("-x", options->hexdump, "the bytes too, with layers and fields marked");
-  sub->add_flag("--json", options->json, "one JSON object a packet (NDJSON; docs/json.md names the keys)");
-  sub->add_option("--filter", options->filter, "only packets that match (docs/filters.md); Wireshark's names work too")
-      ->type_name("EXPR");
-  add_frame_option(*sub, options->frames);
-  sub->add_option("--limit", options->limit, "of each capture, show so many packets at most")
-      ->check(check_positive)
-      ->type_name("N");
-  add_choice<output::TimeStyle>(*sub, "--time", options->time,
-                                {{"relative", output::TimeStyle::relative},
-                                 {"absolute", output::TimeStyle::absolute},
-                                 {"epoch", output::TimeStyle::epoch},
-                                 {"delta", output::TimeStyle::delta}},
-                                "a line's time, since the first packet or the previous one shown, or UTC");
-  sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
-      ->check(CLI::Range(1, 65535))
-      ->type_name("PORT");
-  sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");
-  sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets");
-  add_color_option(*sub, options->colors);
-  sub->callback([options, &work] {
-    // Said here and not by excludes(), which the help would repeat beside each option.
-    for (const auto& [given, name] : {std::pair(options->tree, "-V"), std::pair(options->hexdump, "-x")}) {
-      if (given && options->json) throw CLI::ExcludesError(name, "--json");
-      if (given && options->count) throw CLI::ExcludesError(name, "--count");
-    }
-    work = [options] { return Dissect(*options).run(); };
-  });
+Command dissect_command() {
+  const auto options = std::make_shared<dissect::Options>();
+  Command command;
+  command.name = "dissect";
+  command.summary = "Show the packets of captures, one line each.";
+  command.description = "Reads pcap and pcapng files, also compressed with gzip or zstd.";
+  command.argument("FILE", options->files, "Capture files. \"-\" reads standard input.").repeats().must_be_given();
+  command.group("Output");
+  command.flag("-V", options->tree, "Show every field of every layer with its meaning.")
+      .excludes({"--json", "--count"});
+  command.flag("-x", options->hexdump, "Show the bytes with layers and fields marked.").excludes({"--json", "--count"});
+  command.flag("--json", options->json, "Print one JSON object per packet (NDJSON; see docs/json.md).");
+  command.flag("--count", options->count,
+               "Print a table of protocols, operations, CRC results and findings instead of packets.");
+  command.choice<output::TimeStyle>(
+      "--time", "STYLE", options->time,
+      {{"relative", output::TimeStyle::relative, "seconds since the first packet"},
+       {"absolute", output::TimeStyle::absolute, "date and time, UTC"},
+       {"epoch", output::TimeStyle::epoch, "seconds since 1970"},
+       {"delta", output::TimeStyle::delta, "seconds since the previous packet shown"}},
+      "Set the format of the time column.");
+  add_color_option(command, options->colors);
+  command.group("Selection");
+  command.option("--filter", "EXPR", options->filter,
+                 "Show only packets that match EXPR (see docs/filters.md). Wireshark's field names are accepted.");
+  add_frame_option(command, options->frames);
+  command.option("--limit", "N", options->limit, "Show at most N packets of each file.").positive();
+  command.group("Decoding");
+  add_roce_port_option(command, options->roce_port);
+  command.flag("--no-crc", options->no_crc, "Do not verify the ICRC, VCRC and MPA CRC.");
+  command.examples = {
+      {"rdmawire dissect trace.pcap --filter 'aeth.syndrome.kind == nak and ip.src == 10.0.0.2'",
+       "Show the NAKs of one host."},
+      {"rdmawire dissect trace.pcap -V --frame 214", "Show every field of one packet."},
+      {"tcpdump -i eth0 -w - | rdmawire dissect -", "Show packets while they are captured."}};
+  command.statuses = {{"0", "success"},
+                      {"2", "usage error"},
+                      {"3", "a file could not be read completely (the readable part is shown)"}};
+  command.run = [options](const Given&) { return dissect::Dissect(*options).run(); };
+  return command;
 }
 
 }  // namespace rdmawire::cli

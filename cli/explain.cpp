@@ -1,4 +1,4 @@
-/// rdmawire explain: what a header, field, opcode, syndrome, code or rule means.
+/// rdmawire explain: the meaning of headers, fields, codes and conformance rules.
 
 #include "dissectors/output/explain.hpp"
 
@@ -13,23 +13,7 @@
 #include "conformance/rules/explanation.hpp"
 
 namespace rdmawire::cli {
-namespace {
-
-constexpr const char* description =
-    "Says what a header, field, opcode, syndrome, reason, code or conformance rule means, and where it is specified.\n"
-    "Without ID: what can be explained.";
-constexpr const char* examples = R"(Examples:
-  rdmawire explain bth                  a header, drawn
-  rdmawire explain bth.psn              a field; Wireshark's names work too
-  rdmawire explain RC RDMA WRITE Only   an opcode; also: 0x0a, opcode 10
-  rdmawire explain syndrome 0x60        what all of an AETH's syndrome says
-  rdmawire explain rnr 14               an RNR NAK's timer
-  rdmawire explain nak.sequence-error   a value by its name
-  rdmawire explain events               the kinds of events that analyze tells of
-  rdmawire explain RSP-009              a rule, by its number or its id
-  rdmawire explain rules                all rules; rc.responder, '*.psn.*' or 'UC-*' some of them
-
-Exit status: 0 fine, 2 nothing is called so (the nearest names are shown).)";
+namespace explain {
 
 struct Options {
   std::vector<std::string> words;
@@ -54,28 +38,51 @@ Exit run(const Options& options) {
     const std::string query = fmt::format("{}", fmt::join(options.words, " "));
     out = conformance::explanation(query, options.json, colors);
     if (out.empty()) {
-      std::string message = fmt::format("explain: nothing is called \"{}\"", query);
+      std::string message = fmt::format("unknown name \"{}\"", query);
       const std::vector<std::string> names = conformance::nearest_explained(query);
-      if (!names.empty()) message += fmt::format("; nearest: {}", fmt::join(names, ", "));
-      report_error(message);
-      return Exit::usage;
+      if (!names.empty()) message += fmt::format("; did you mean: {}?", fmt::join(names, ", "));
+      throw UsageError(message);
     }
   }
-  return output.finish() ? Exit::fine : Exit::trouble;
+  return output.finish() ? Exit::success : Exit::error;
 }
 
-}  // namespace
+}  // namespace explain
 
-void add_explain(CLI::App& app, Work& work) {
-  const auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("explain", description);
-  sub->footer(examples);
-  sub->add_option("ID", options->words, "what to explain")->type_name("");
-  sub->add_flag("--json", options->json, "one JSON object a meaning (NDJSON)");
-  sub->add_flag("--reference", options->reference, "the page docs/reference.md")->group("");
-  sub->add_flag("--rules", options->rules, "the page docs/rules.md")->group("");
-  add_color_option(*sub, options->colors);
-  sub->callback([options, &work] { work = [options] { return run(*options); }; });
+std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
+  for (const conformance::Rule& rule : conformance::rules) {
+    names.emplace_back(rule.alias);
+    names.emplace_back(rule.id);
+  }
+  return names;
+}
+
+Command explain_command() {
+  const auto options = std::make_shared<explain::Options>();
+  Command command;
+  command.name = "explain";
+  command.summary = "Explain a header, field, opcode, syndrome, code, event or conformance rule.";
+  command.description =
+      "Prints the meaning and the section of the specification. Without ID, lists the names that can be explained. "
+      "Names of Wireshark's fields are accepted.";
+  command.argument("ID", options->words,
+                   "Name or value to explain: bth.psn, RC RDMA WRITE Only, syndrome 0x60, rnr 14, events, RSP-009, a "
+                   "rule pattern such as 'UC-*'.")
+      .repeats()
+      .completes(rule_names);
+  command.flag("--json", options->json, "Print one JSON object per meaning (NDJSON).");
+  command.flag("--reference", options->reference, "Print the page docs/reference.md.").hide();
+  command.flag("--rules", options->rules, "Print the page docs/rules.md.").hide();
+  add_color_option(command, options->colors);
+  command.examples = {{"rdmawire explain bth", "Draw a header."},
+                      {"rdmawire explain syndrome 0x60", "Explain an AETH syndrome."},
+                      {"rdmawire explain RSP-009", "Explain a conformance rule."}};
+  command.statuses = {{"0", "success"},
+                      {"2", "usage error, or an unknown name (similar names are shown)"},
+                      {"3", "the output could not be written"}};
+  command.run = [options](const Given&) { return explain::run(*options); };
+  return command;
 }
 
 }  // namespace rdmawire::cli

@@ -1,4 +1,4 @@
-/// rdmawire extract: a part of a capture as a capture of its own, anonymized when asked.
+/// rdmawire extract: copies selected packets into a new capture, optionally anonymized.
 
 #include "captures/extract/extract.hpp"
 
@@ -16,29 +16,11 @@
 #include "dissectors/output/filter.hpp"
 
 namespace rdmawire::cli {
-namespace {
-
-constexpr const char* description =
-    "Copies packets of a capture into a capture of their own, with their times, comments and interfaces.\n"
-    "Each gets a comment that says which frame it was. The output's name says the format: .pcap, else pcapng;\n"
-    ".gz and .zst compress; - is standard output.";
-constexpr const char* examples = R"(Examples:
-  rdmawire extract x.pcap --frame 214 --around 50 -o part.pcapng
-  rdmawire extract x.pcap --filter 'aeth.syndrome.kind == nak' --around 5 -o naks.pcapng
-  rdmawire extract x.pcap --frame 1- --anonymize --key-text 'ticket 4711' -o ticket.pcapng
-
-Anonymizing replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs wherever the tables know them, the same one by the
-same one, subnets by subnets; blanks names of hosts and what is not RDMA; and makes checksums and CRCs good again. The
-comment of each packet says what they were. Queue pairs, PSNs, keys, LIDs, ports and times stay. So does the payload of
-RDMA, but for addresses that were met before: payload can hold anything, so think of --blank-payload. Without --key the
-pseudonyms are different each time.
-
-Exit status: 0 fine, 2 wrong usage, 3 the input could not be read to its end (what could be read is written) or the
-output could not be written.)";
+namespace extract {
 
 struct Options {
   std::string file;
-  std::vector<std::string> frames;
+  FrameSet frames;
   std::string filter;
   std::uint32_t around = 0;
   bool anonymize = false;
@@ -56,13 +38,12 @@ bool same_file(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// The key of a file's content or of a text. Without either, a random key.
+// A key derived from the file, from the text, or from random bytes if both are empty.
 std::optional<captures::SipKey> key_from(const std::string& path, const std::string& text) {
   if (path.empty() && text.empty()) {
-    std::random_device device;
-    std::uint8_t random[16];
-    for (auto& byte : random) byte = static_cast<std::uint8_t>(device());
-    return captures::Pseudonyms::key_of(random);
+    std::uint8_t random_bytes[16];
+    if (::getrandom(random_bytes, sizeof random_bytes, 0) != static_cast<ssize_t>(sizeof random_bytes)) return std::nullopt;
+    return captures::Pseudonyms::key_of(random_bytes);
   }
   std::string secret = text;
   if (!path.empty()) {
@@ -79,12 +60,11 @@ Exit run(const Options& options) {
   if (!options.filter.empty()) {
     auto compiled = output::Filter::compile(options.filter);
     if (!compiled) {
-      report_error(fmt::format("--filter\n{}", output::to_string(compiled.error(), options.filter)));
-      return Exit::usage;
+      throw UsageError("--filter:\n" + output::to_string(compiled.error(), options.filter));
     }
     filter = std::move(*compiled);
   }
-  const FrameSet frames(options.frames);
+  const FrameSet& frames = options.frames;
   how.select = [&](const tracking::Packet& packet) {
     return frames.has(packet.number) && (!filter || filter->matches(packet));
   };
@@ -95,27 +75,25 @@ Exit run(const Options& options) {
   if (options.anonymize) {
     const auto key = key_from(options.key, options.key_text);
     if (!key) {
-      report_error(fmt::format("--key {}: is empty or cannot be read", options.key));
-      return Exit::trouble;
+      report_error(fmt::format("--key: {} is empty or cannot be read", options.key));
+      return Exit::error;
     }
     how.anonymize = captures::AnonymizeOptions{*key, options.blank_payload};
   }
-  if (same_file(options.file, options.output)) {
-    report_error(fmt::format("{}: is the input; write to another file", options.output));
-    return Exit::usage;
-  }
+  if (same_file(options.file, options.output))
+    throw UsageError(fmt::format("--output: {} is the input file; choose another file", options.output));
 
   auto reader = captures::Reader::open(options.file);
   if (!reader) {
     report_error(captures::to_string(reader.error()));
-    return Exit::trouble;
+    return Exit::error;
   }
   captures::Writer::Options written;
   written.section.application = "rdmawire " RDMAWIRE_VERSION;
   auto writer = captures::Writer::create(options.output, written);
   if (!writer) {
     report_error(captures::to_string(writer.error()));
-    return Exit::trouble;
+    return Exit::error;
   }
   Progress progress;
   how.progress = [&](const captures::Reader& r) { progress.at(r.records(), r.position(), r.file_size(), r.name()); };
@@ -125,53 +103,69 @@ Exit run(const Options& options) {
     if (auto closed = writer->close(); !closed) extracted = tl::unexpected(closed.error());
   if (!extracted) {
     report_error(captures::to_string(extracted.error()));
-    return Exit::trouble;
+    return Exit::error;
   }
   if (extracted->input) report_error(captures::to_string(*extracted->input));
   if (extracted->selected == 0)
-    report_error(
-        fmt::format("{}: none of {} packets matched; {} is empty", options.file, extracted->read, options.output));
+    report_error(fmt::format("{}: no packet matched ({} read); {} is empty", options.file, extracted->read, options.output));
   else if (options.anonymize && writer->format() == captures::Format::pcap)
-    report_error(fmt::format("{}: pcap has no comments, so the original status of the CRCs is lost; pcapng keeps it",
-                             options.output));
-  return extracted->input ? Exit::trouble : Exit::fine;
+    report_error(fmt::format("{}: the pcap format cannot store comments with the original CRC status; use pcapng to keep it",
+                         options.output));
+  return extracted->input ? Exit::error : Exit::success;
 }
 
-}  // namespace
+}  // namespace extract
 
-void add_extract(CLI::App& app, Work& work) {
-  const auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("extract", description);
-  sub->footer(examples);
-  sub->add_option("FILE", options->file, "a capture; - is standard input")->required()->type_name("");
-  CLI::Option* frames = add_frame_option(*sub, options->frames);
-  CLI::Option* filter = sub->add_option("--filter", options->filter,
-                                        "only packets that match: 'aeth.syndrome.kind == nak' (docs/filters.md)")
-                            ->type_name("EXPR");
-  sub->add_option("--around", options->around, "so many packets before and after each, too")
-      ->check(CLI::Range(0, 100000))
-      ->type_name("K");
-  CLI::Option* anonymize =
-      sub->add_flag("--anonymize", options->anonymize, "replace addresses, make checksums good again");
-  CLI::Option* key =
-      sub->add_option("--key", options->key, "a file: the same content gives the same pseudonyms, another others")
-          ->needs(anonymize)
-          ->type_name("FILE");
-  sub->add_option("--key-text", options->key_text, "the same with a text; one that can be guessed protects nothing")
-      ->needs(anonymize)
-      ->excludes(key)
-      ->type_name("TEXT");
-  sub->add_flag("--blank-payload", options->blank_payload, "RDMA payload becomes zeros")->needs(anonymize);
-  sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
-      ->check(CLI::Range(1, 65535))
-      ->type_name("PORT");
-  sub->add_option("-o,--output", options->output, "the new capture; - is standard output")
-      ->required()
-      ->type_name("OUT");
-  sub->callback([=, &work] {
-    if (frames->empty() && filter->empty()) throw CLI::ValidationError("one of --frame and --filter is required");
-    work = [options] { return run(*options); };
-  });
+Command extract_command() {
+  const auto options = std::make_shared<extract::Options>();
+  Command command;
+  command.name = "extract";
+  command.summary = "Copy selected packets of a capture into a new capture, optionally anonymized.";
+  command.description =
+      "Keeps times, comments and interfaces. Each packet gets a comment with its original frame number.";
+  command.argument("FILE", options->file, "Capture file. \"-\" reads standard input.").must_be_given();
+  command.option("-o,--output", "FILE", options->output,
+                 "Write the packets to FILE. The name selects the format: pcap if it ends in .pcap, else pcapng. .gz "
+                 "and .zst compress. \"-\" writes to standard output.")
+      .must_be_given();
+  command.group("Selection");
+  add_frame_option(command, options->frames);
+  command.option("--filter", "EXPR", options->filter, "Select only packets that match EXPR (see docs/filters.md).");
+  command.option("--around", "N", options->around, "Also copy N packets before and after each selected packet.")
+      .range(0, 100000);
+  add_roce_port_option(command, options->roce_port);
+  command.group("Anonymization");
+  command.flag("--anonymize", options->anonymize, "Replace addresses and recompute checksums and CRCs.");
+  command.option("--key", "FILE", options->key,
+                 "Derive the pseudonyms from the contents of FILE. The same key gives the same pseudonyms.")
+      .by_default("a random key")
+      .needs("--anonymize");
+  command.option("--key-text", "TEXT", options->key_text,
+                 "Derive the pseudonyms from TEXT. Choose a text that is hard to guess.")
+      .needs("--anonymize")
+      .excludes({"--key"});
+  command.flag("--blank-payload", options->blank_payload, "Replace RDMA payload with zeros.").needs("--anonymize");
+  command.sections = {
+      {"Anonymization",
+       "Replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs in all known fields. Equal addresses get equal pseudonyms, "
+       "and subnets are preserved. Host names and packets other than RDMA are blanked. Each packet's comment keeps the "
+       "original status of its checksums and CRCs. QP numbers, PSNs, keys, LIDs, ports and times are unchanged. In RDMA "
+       "payload, only known addresses are replaced. Use --blank-payload if payload is confidential."}};
+  command.examples = {
+      {"rdmawire extract trace.pcap --frame 214 --around 50 -o part.pcapng", "Copy the packets around frame 214."},
+      {"rdmawire extract trace.pcap --filter 'aeth.syndrome.kind == nak' --around 5 -o naks.pcapng",
+       "Copy each NAK with five packets before and after it."},
+      {"rdmawire extract trace.pcap --frame 1- --anonymize --key-text 'ticket 4711' -o ticket.pcapng",
+       "Anonymize a capture for a support ticket."}};
+  command.statuses = {{"0", "success"},
+                      {"2", "usage error"},
+                      {"3", "the input could not be read completely (the readable part is written), or the output could "
+                            "not be written"}};
+  command.run = [options](const Given& given) {
+    if (!given("--frame") && !given("--filter")) throw UsageError("one of --frame and --filter is required");
+    return extract::run(*options);
+  };
+  return command;
 }
 
 }  // namespace rdmawire::cli
