@@ -1,4 +1,4 @@
-/// rdmawire lab: real Linux RDMA devices in virtual machines.
+/// rdmawire lab: Linux RDMA devices in virtual machines.
 
 #include "cli/lab.hpp"
 
@@ -29,30 +29,11 @@
 #include "replay/switch/switch.hpp"
 
 namespace rdmawire::cli {
-namespace {
+namespace guests {
 
 namespace fs = std::filesystem;
 using lab::LabError;
 using Json = nlohmann::ordered_json;
-
-constexpr const char* description =
-    "A real Linux RDMA device on any machine: rxe (RoCEv2) and siw (iWARP) in a virtual machine under emulation, in\n"
-    "seconds, without root and without hardware. Its Ethernet ports are wires for the other commands.";
-constexpr const char* examples = R"(Examples:
-  rdmawire lab run -- ibv_devinfo                     boots, runs one program there, ends
-  rdmawire lab run --device siw -- rdma link
-  rdmawire lab boot                                   stays until ctrl-C; prints wires, agents, TCP ports
-  rdmawire lab boot --device both --guests 2 --name bench
-  rdmawire lab run --in bench/2 -- rping -s -C 1      in the second guest of that lab
-  rdmawire lab boot --guests 2 --faults 'drop psn +3 try 1 from a' -o lossy.pcapng
-  rdmawire lab record rping -o rping.pcapng           real programs between two guests, recorded
-  rdmawire lab shell                                  a shell in a guest that is up, or in a new one
-  rdmawire lab status
-  rdmawire lab clean --cache
-
-The first use fetches Debian packages and takes up to a minute; they stay in ~/.cache/rdmawire/lab.
-
-Exit status: 0 fine (run: the program's own), 2 wrong usage, 3 the lab could not do it.)";
 
 enum class Device { rxe, siw, both };
 
@@ -84,7 +65,7 @@ struct Options {
   std::string capture;
 };
 
-// What ctrl-C makes readable.
+// The eventfd that signals make readable.
 int stop_event = -1;
 volatile std::sig_atomic_t stop_signal = 0;
 void request_stop(int signal) {
@@ -95,28 +76,30 @@ void request_stop(int signal) {
   errno = number;
 }
 
-}  // namespace
+}  // namespace guests
 
 lab::StopDescriptor catch_signals() {
-  stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  guests::stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct sigaction action {};
-  action.sa_handler = request_stop;
+  action.sa_handler = guests::request_stop;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
-  return stop_event;
+  return guests::stop_event;
 }
 
-Exit trouble(const LabError& error, bool briefly) {
+Exit report_lab_error(const lab::LabError& error, bool briefly) {
   const std::string& message = error.message;
-  if (error.kind != LabError::Kind::stopped)
+  if (error.kind != lab::LabError::Kind::stopped)
     report_error("lab: " + (briefly ? message.substr(0, message.find('\n')) : message));
-  return error.kind == LabError::Kind::usage ? Exit::usage : Exit::trouble;
+  return error.kind == lab::LabError::Kind::usage ? Exit::usage : Exit::error;
 }
 
-Exit status_of_signal() { return stop_signal ? static_cast<Exit>(128 + stop_signal) : Exit::trouble; }
+Exit status_of_signal() {
+  return guests::stop_signal ? static_cast<Exit>(128 + guests::stop_signal) : Exit::error;
+}
 
-namespace {
+namespace guests {
 
-// What is being done: a line each on standard error, from the second second on.
+/// Prints progress messages to standard error.
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(bool quiet) : quiet_(quiet) {}
@@ -128,17 +111,17 @@ class ProgressPrinter {
   bool quiet_;
 };
 
-// Beside the running program, where both are installed and where both are built.
+// The agent is next to the running program, both in an installation and in a build directory.
 fs::path find_agent(const std::string& given) {
   if (!given.empty()) return given;
   std::error_code error;
-  const fs::path beside = fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent";
-  return fs::exists(beside, error) ? beside : fs::path();
+  const fs::path neighbor = fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent";
+  return fs::exists(neighbor, error) ? neighbor : fs::path();
 }
 
 class Lab {
  public:
-  explicit Lab(const Options& options) : options_(options), story_(options.quiet) {}
+  explicit Lab(const Options& options) : options_(options), progress_(options.quiet) {}
 
   lab::Result<void> boot() {
     auto faults = replay::FaultProgram::compile(options_.fault_text);
@@ -146,7 +129,7 @@ class Lab {
       return lab::failure(LabError::Kind::usage, "--faults: " + replay::to_string(faults.error(), options_.fault_text));
     if (options_.guests < 2 && (!options_.fault_text.empty() || !options_.capture.empty()))
       return lab::failure(LabError::Kind::usage,
-                          "--faults and --output are the switch's, which joins --guests 2 or more");
+                          "--faults and --output require --guests 2 or more, which are connected by a switch");
     faults_ = std::move(*faults);
     auto directory = lab::RunDirectory::create(options_.name);
     if (!directory) return tl::unexpected(directory.error());
@@ -157,7 +140,7 @@ class Lab {
     image_options.siw = options_.device != Device::rxe;
     image_options.update = options_.update;
     image_options.stop = stop_event;
-    image_options.progress = story_;
+    image_options.progress = progress_;
     auto image = lab::provide_image(image_options);
     if (!image) return tl::unexpected(image.error());
     image_ = std::move(*image);
@@ -177,43 +160,43 @@ class Lab {
     }
     if (failed) return tl::unexpected(*failed);
     if (guests_.size() > 1)
-      if (auto joined = join(); !joined) return joined;
+      if (auto connected = connect_guests(); !connected) return connected;
     const double seconds =
         image_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    story_(fmt::format("{} with {} is up: {} {:.1f} s", image_.release, device_words(),
-                       image_.built ? "from nothing" : "cached,", seconds));
-    // Whoever looks finds all of it or nothing.
+    progress_(fmt::format("{} with {} is running: {} {:.1f} s", image_.release, device_words(),
+                       image_.built ? "new image," : "cached image,", seconds));
+    // The rename makes the complete file visible atomically.
     const fs::path unfinished = directory_.path() / "lab.json.new";
     std::error_code error;
     if (!(std::ofstream(unfinished) << describe().dump(2) << '\n' << std::flush))
-      return lab::failure(LabError::Kind::space, "writing " + unfinished.string() + " failed; is the disk full?");
+      return lab::failure(LabError::Kind::space, "cannot write " + unfinished.string() + "; check the free disk space");
     fs::rename(unfinished, directory_.path() / "lab.json", error);
     return {};
   }
 
-  /// Joins the guests' first ports, and a wire for us, with a switch.
-  lab::Result<void> join() {
-    const auto trouble_of = [](const std::string& message) { return lab::failure(LabError::Kind::system, message); };
+  /// Connects the guests' first ports and a local wire with a switch.
+  lab::Result<void> connect_guests() {
+    const auto system_error = [](const std::string& message) { return lab::failure(LabError::Kind::system, message); };
     replay::SwitchOptions how;
     how.faults = faults_;
     if (!options_.capture.empty()) {
       auto writer = captures::Writer::create(options_.capture);
-      if (!writer) return trouble_of(captures::to_string(writer.error()));
+      if (!writer) return system_error(captures::to_string(writer.error()));
       how.left = std::move(*writer);
     }
     std::vector<std::unique_ptr<replay::Wire>> wires;
     for (const lab::Guest& guest : guests_) {
       auto wire = replay::open_wire(guest.ports().front().wire);
-      if (!wire) return trouble_of(wire.error().message);
+      if (!wire) return system_error(wire.error().message);
       wires.push_back(std::move(*wire));
     }
-    // The other end of the wire that is ours: whoever opens it listens at its .peer.
+    // The other end of the local wire: a process that opens it binds the path with the suffix .peer.
     const std::string path = (directory_.path() / "wire").string();
-    auto ours = replay::open_wire(fmt::format("unix:{}.peer,local={}", path, path));
-    if (!ours) return trouble_of(ours.error().message);
-    wires.push_back(std::move(*ours));
+    auto local = replay::open_wire(fmt::format("unix:{}.peer,local={}", path, path));
+    if (!local) return system_error(local.error().message);
+    wires.push_back(std::move(*local));
     auto joined = replay::Switch::start(std::move(wires), std::move(how));
-    if (!joined) return trouble_of(joined.error().message);
+    if (!joined) return system_error(joined.error().message);
     switch_ = std::move(*joined);
     wire_ = "unix:" + path;
     return {};
@@ -248,17 +231,17 @@ class Lab {
   [[nodiscard]] std::vector<lab::Guest>& guests() { return guests_; }
   [[nodiscard]] const std::string& name() const { return directory_.name(); }
 
-  /// Tells what the guests' kernels complained of and was not told yet; whether there was anything.
-  bool tell_complaints() {
+  /// Reports new kernel messages of the guests. Returns whether there were any.
+  bool report_kernel_messages() {
     bool any = false;
-    told_.resize(guests_.size());
+    reported_.resize(guests_.size());
     for (std::size_t i = 0; i < guests_.size(); ++i) {
-      const auto complaints = guests_[i].complaints();
-      for (; told_[i] < complaints.size(); ++told_[i]) {
-        const lab::KernelReport& complaint = complaints[told_[i]];
-        std::string text = fmt::format("lab: {}: the kernel complains ({}): {}", guests_[i].name(),
-                                       lab::to_string(complaint.kind), complaint.what);
-        for (const std::string& line : complaint.lines) text += "\n  " + line;
+      const auto messages = guests_[i].complaints();
+      for (; reported_[i] < messages.size(); ++reported_[i]) {
+        const lab::KernelReport& message = messages[reported_[i]];
+        std::string text = fmt::format("lab: {}: kernel message ({}): {}", guests_[i].name(),
+                                       lab::to_string(message.kind), message.what);
+        for (const std::string& line : message.lines) text += "\n  " + line;
         report_error(text);
         any = true;
       }
@@ -296,26 +279,26 @@ class Lab {
     guest.accelerator = options_.accelerator;
     guest.timeout = std::chrono::seconds(static_cast<std::int64_t>(options_.timeout));
     guest.stop = stop_event;
-    guest.progress = story_;
+    guest.progress = progress_;
     return guest;
   }
 
   const Options& options_;
-  ProgressPrinter story_;
+  ProgressPrinter progress_;
   lab::RunDirectory directory_;
   lab::Image image_;
-  std::vector<lab::Guest> guests_;  // they end before the directory that they are in goes away
+  std::vector<lab::Guest> guests_;  // destroyed before their directory
   std::unique_ptr<replay::Switch> switch_;
-  std::string wire_;  // ours, at the switch
+  std::string wire_;  // the local wire at the switch
   replay::FaultProgram faults_;
-  std::vector<std::size_t> told_;
+  std::vector<std::size_t> reported_;
 };
 
 std::string describe_text(const Json& described) {
   std::string text = fmt::format("{}  kernel {}  process {}\n", described.at("name").get<std::string>(),
                                  described.at("kernel").get<std::string>(), described.at("process").get<int>());
   if (described.at("wire").is_string())
-    text += fmt::format("  switch  joins the first ports and {}\n", described.at("wire").get<std::string>());
+    text += fmt::format("  switch  connects the first ports and {}\n", described.at("wire").get<std::string>());
   for (const Json& guest : described.at("guests")) {
     text += fmt::format("  {}\n", guest.at("name").get<std::string>());
     for (const Json& port : guest.at("ports"))
@@ -337,28 +320,28 @@ Exit boot(const Options& options) {
   catch_signals();
   Lab the_lab(options);
   if (auto booted = the_lab.boot(); !booted)
-    return booted.error().kind == LabError::Kind::stopped ? status_of_signal() : trouble(booted.error());
+    return booted.error().kind == LabError::Kind::stopped ? status_of_signal() : report_lab_error(booted.error());
   {
     Output output;
     output.text() =
-        options.json ? the_lab.describe().dump(2) + "\n" : describe_text(the_lab.describe()) + "ctrl-C ends it\n";
-    if (!output.finish()) return Exit::trouble;
+        options.json ? the_lab.describe().dump(2) + "\n" : describe_text(the_lab.describe()) + "Press Ctrl-C to stop the lab.\n";
+    if (!output.finish()) return Exit::error;
   }
   while (true) {
     std::vector<pollfd> waiting = {{stop_event, POLLIN, 0}};
     for (const lab::Guest& guest : the_lab.guests()) waiting.push_back({guest.ended_descriptor(), POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), 1000);
-    the_lab.tell_complaints();
-    if (waiting[0].revents != 0) return Exit::fine;
+    the_lab.report_kernel_messages();
+    if (waiting[0].revents != 0) return Exit::success;
     for (const lab::Guest& guest : the_lab.guests())
       if (const auto ended = guest.ended()) {
-        the_lab.tell_complaints();
-        return trouble({ended->kind, guest.name() + ": " + ended->message}, !guest.complaints().empty());
+        the_lab.report_kernel_messages();
+        return report_lab_error({ended->kind, guest.name() + ": " + ended->message}, !guest.complaints().empty());
       }
   }
 }
 
-// The directory of a guest that is up: NAME, or NAME/2 for its second guest; "": the only lab there is.
+// The directory of a running guest: NAME, or NAME/2 for its second guest. "" selects the only running lab.
 lab::Result<fs::path> find_guest(const std::string& in) {
   auto living = lab::RunDirectory::living();
   if (!living) return tl::unexpected(living.error());
@@ -373,8 +356,8 @@ lab::Result<fs::path> find_guest(const std::string& in) {
         fs::is_directory(found.path / number, error))
       return found.path / number;
   }
-  return lab::failure(LabError::Kind::usage, "there is no guest " + (in.empty() ? "to choose" : in) +
-                                                 "; labs that are up: " + (names.empty() ? "none" : names));
+  return lab::failure(LabError::Kind::usage, (in.empty() ? "more than one lab is running; use --in" : "no guest " + in) +
+                                                 "; running labs: " + (names.empty() ? "none" : names));
 }
 
 Exit run(const Options& options) {
@@ -389,24 +372,24 @@ Exit run(const Options& options) {
   if (options.in.empty()) {
     own.emplace(options);
     if (auto booted = own->boot(); !booted)
-      return booted.error().kind == LabError::Kind::stopped ? status_of_signal() : trouble(booted.error());
+      return booted.error().kind == LabError::Kind::stopped ? status_of_signal() : report_lab_error(booted.error());
     guest = own->guests().front().directory();
   } else {
     auto found = find_guest(options.in);
-    if (!found) return trouble(found.error());
+    if (!found) return report_lab_error(found.error());
     guest = *found;
   }
   const auto result =
       own ? own->guests().front().run(options.command, how) : lab::run_in_guest(guest, options.command, how);
-  const bool told = own && own->tell_complaints();
+  const bool reported = own && own->report_kernel_messages();
   if (!result) {
     if (result.error().kind == LabError::Kind::stopped) return status_of_signal();
-    return trouble(result.error(), told);
+    return report_lab_error(result.error(), reported);
   }
   return static_cast<Exit>(result->status);
 }
 
-// The terminal, handed through byte by byte while this lives.
+// Sets the terminal to raw mode and restores it.
 class RawTerminal {
  public:
   RawTerminal() {
@@ -428,7 +411,7 @@ class RawTerminal {
 
 Exit talk(const fs::path& guest) {
   auto connected = lab::connect_to_guest(guest / "shell");
-  if (!connected) return trouble(connected.error());
+  if (!connected) return report_lab_error(connected.error());
   const lab::Descriptor socket = std::move(*connected);
   const auto send = [&](std::string_view text) {
     while (!text.empty()) {
@@ -440,33 +423,33 @@ Exit talk(const fs::path& guest) {
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   std::optional<RawTerminal> raw;
   if (terminal) {
-    report_error("lab: a shell in the guest; exit or ctrl-] leaves it");
+    report_error("lab: shell in the guest; type exit or Ctrl-] to leave");
     winsize size{};
     if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col)
       send(fmt::format("stty rows {} cols {}; clear\n", size.ws_row, size.ws_col));
     raw.emplace();
   }
-  constexpr std::string_view left = "\033]rdmawire;left\007";  // what the guest prints when its shell has ended
+  constexpr std::string_view left = "\033]rdmawire;left\007";  // printed by the guest when its shell exits
   constexpr char escape = 0x1d;
   std::string seen;
   bool reading = true;
   while (true) {
     pollfd waiting[] = {{socket.get(), POLLIN, 0}, {reading ? STDIN_FILENO : -1, POLLIN, 0}, {stop_event, POLLIN, 0}};
-    if (::poll(waiting, 3, -1) < 0 && errno != EINTR) return Exit::trouble;
+    if (::poll(waiting, 3, -1) < 0 && errno != EINTR) return Exit::error;
     if (waiting[2].revents != 0) return status_of_signal();
     char buffer[4096];
     if (waiting[0].revents != 0) {
       const ssize_t got = ::read(socket.get(), buffer, sizeof buffer);
       if (got <= 0) {
         raw.reset();
-        report_error("lab: the guest has ended");
-        return Exit::trouble;
+        report_error("lab: the guest stopped");
+        return Exit::error;
       }
       seen.append(buffer, static_cast<std::size_t>(got));
       const std::size_t end = seen.find(left);
       std::size_t show = end;
       if (end == std::string::npos) {
-        // What might be the mark's beginning waits.
+        // Holds back bytes that may be the start of the mark.
         show = seen.size();
         for (std::size_t length = std::min(left.size() - 1, seen.size()); length > 0; --length)
           if (seen.compare(seen.size() - length, length, left.substr(0, length)) == 0) {
@@ -476,10 +459,10 @@ Exit talk(const fs::path& guest) {
       }
       for (std::size_t at = 0; at < show;) {
         const ssize_t written = ::write(STDOUT_FILENO, seen.data() + at, show - at);
-        if (written < 0 && errno != EINTR) return Exit::trouble;
+        if (written < 0 && errno != EINTR) return Exit::error;
         if (written > 0) at += static_cast<std::size_t>(written);
       }
-      if (end != std::string::npos) return Exit::fine;
+      if (end != std::string::npos) return Exit::success;
       seen.erase(0, show);
     }
     if (waiting[1].revents != 0) {
@@ -490,7 +473,7 @@ Exit talk(const fs::path& guest) {
         continue;
       }
       const std::string_view typed(buffer, static_cast<std::size_t>(got));
-      if (terminal && typed.find(escape) != std::string_view::npos) return Exit::fine;
+      if (terminal && typed.find(escape) != std::string_view::npos) return Exit::success;
       send(typed);
     }
   }
@@ -502,36 +485,36 @@ Exit shell(const Options& options) {
   fs::path guest;
   if (options.in.empty()) {
     auto living = lab::RunDirectory::living();
-    if (!living) return trouble(living.error());
+    if (!living) return report_lab_error(living.error());
     if (!living->empty()) {
       auto found = find_guest({});
-      if (!found) return trouble(found.error());
+      if (!found) return report_lab_error(found.error());
       guest = *found;
     }
   } else {
     auto found = find_guest(options.in);
-    if (!found) return trouble(found.error());
+    if (!found) return report_lab_error(found.error());
     guest = *found;
   }
   if (guest.empty()) {
     own.emplace(options);
     if (auto booted = own->boot(); !booted)
-      return booted.error().kind == LabError::Kind::stopped ? status_of_signal() : trouble(booted.error());
+      return booted.error().kind == LabError::Kind::stopped ? status_of_signal() : report_lab_error(booted.error());
     guest = own->guests().front().directory();
   }
   const Exit exit = talk(guest);
-  if (own) own->tell_complaints();
+  if (own) own->report_kernel_messages();
   return exit;
 }
 
 Exit status(const Options& options) {
   auto living = lab::RunDirectory::living();
-  if (!living) return trouble(living.error());
+  if (!living) return report_lab_error(living.error());
   Json labs = Json::array();
   for (const auto& found : *living) {
     std::ifstream in(found.path / "lab.json");
     Json described = Json::parse(in, nullptr, false);
-    // It says what it has only once it is up.
+    // The file exists only after the boot.
     if (!described.is_object()) described = Json{{"name", found.name}, {"booting", true}};
     labs.push_back(std::move(described));
   }
@@ -550,12 +533,12 @@ Exit status(const Options& options) {
         "\n";
   } else {
     std::string& out = output.text();
-    if (labs.empty()) out += "no lab is up\n";
+    if (labs.empty()) out += "no lab is running\n";
     for (const Json& described : labs) {
       try {
         out += describe_text(described);
-      } catch (const Json::exception&) {  // it boots, or is of another version
-        out += described.value("name", "?") + (described.contains("booting") ? "  booting\n" : "  up\n");
+      } catch (const Json::exception&) {  // booting, or of another version
+        out += described.value("name", "?") + (described.contains("booting") ? "  booting\n" : "  running\n");
       }
     }
     out += fmt::format("cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(bytes) / 1e6);
@@ -569,103 +552,183 @@ Exit status(const Options& options) {
       out += '\n';
     }
   }
-  return output.finish() ? Exit::fine : Exit::trouble;
+  return output.finish() ? Exit::success : Exit::error;
 }
 
 Exit clean(const Options& options) {
   catch_signals();
   auto living = lab::RunDirectory::living();
-  if (!living) return trouble(living.error());
-  fmt::print("swept; {} up\n", living->size() == 1 ? "1 lab is" : fmt::format("{} labs are", living->size()));
-  if (!options.cache) return Exit::fine;
+  if (!living) return report_lab_error(living.error());
+  fmt::print("removed leftovers; {} running\n",
+             living->size() == 1 ? "1 lab is" : fmt::format("{} labs are", living->size()));
+  if (!options.cache) return Exit::success;
   const fs::path cache = lab::default_cache();
   auto bytes = lab::clean_cache(cache, stop_event, ProgressPrinter(false));
-  if (!bytes) return trouble(bytes.error());
-  fmt::print("emptied {}: {:.1f} MB\n", cache.string(), static_cast<double>(*bytes) / 1e6);
-  return Exit::fine;
+  if (!bytes) return report_lab_error(bytes.error());
+  fmt::print("removed the cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(*bytes) / 1e6);
+  return Exit::success;
 }
 
-void add_guest_options(CLI::App& app, Options& options) {
-  add_choice<Device>(app, "--device", options.device,
-                     {{"rxe", Device::rxe}, {"siw", Device::siw}, {"both", Device::both}}, "RoCEv2, iWARP");
-  app.add_option("--kernel", options.kernel, "debian (the default), newest (Debian's newest), or a bzImage of yours")
-      ->type_name("KERNEL");
-  app.add_option("--modules", options.modules, "with a kernel of yours: its lib/modules/RELEASE")->type_name("DIR");
-  app.add_flag("--update", options.update, "build the image anew, from the packages that there are now");
-  app.add_option("--name", options.name, "of the lab; several can be up at once")->type_name("NAME");
-  app.add_option("--guests", options.guests, "so many guests")->check(CLI::Range(1, 8))->type_name("N");
-  app.add_option("--faults", options.fault_text, "what the switch between guests does to frames, as a program")
-      ->type_name("PROGRAM");
-  app.add_option("-o,--output", options.capture, "a capture of what the switch forwarded")->type_name("OUT");
-  app.add_option("--ports", options.ports, "Ethernet ports of a guest, each a wire")
-      ->check(CLI::Range(1, 4))
-      ->type_name("N");
-  app.add_option("--mtu", options.mtu, "of the ports")->check(CLI::Range(576, 9000))->type_name("BYTES");
-  app.add_option("--vlan", options.vlan, "eth0.ID is there, too; siw sits on it, rxe has its addresses among its GIDs")
-      ->check(CLI::Range(1, 4094))
-      ->type_name("ID");
-  app.add_option("--address", options.addresses, "of the first guest's first port: 192.0.2.1/24 (may be repeated)")
-      ->allow_extra_args(false)
-      ->type_name("IP/N");
-  app.add_option("--mac", options.mac, "of the first guest's first port")->type_name("MAC");
-  app.add_option("--tcp", options.tcp_ports, "a TCP port of the guest to forward from 127.0.0.1 (may be repeated)")
-      ->allow_extra_args(false)
-      ->type_name("PORT");
-  app.add_option("--load", options.load, "a kernel module to load besides (may be repeated)")
-      ->allow_extra_args(false)
-      ->type_name("MODULE");
-  app.add_option("--memory", options.memory, "of a guest, in MiB")->check(CLI::Range(256, 65536))->type_name("MIB");
-  app.add_option("--share", options.share, "a directory that the guest sees at /share, read-only")
-      ->check(CLI::ExistingDirectory)
-      ->type_name("DIR");
-  app.add_option("--agent", options.agent, "the agent's program, when it is not beside this one")
-      ->check(CLI::ExistingFile)
-      ->type_name("FILE");
-  app.add_option("--accel", options.accelerator, "qemu's accelerator: tcg (anywhere), kvm (where /dev/kvm is usable)")
-      ->type_name("NAME");
-  app.add_option("--timeout", options.timeout, "for one boot; it is tried twice")
-      ->check(check_positive)
-      ->type_name("S");
-  app.add_flag("-q,--quiet", options.quiet, "say nothing of what is being done");
+void add_guest_options(Command& command, Options& options) {
+  command.group("Devices");
+  command.choice<Device>("--device", "DEVICE", options.device,
+                         {{"rxe", Device::rxe, "RoCEv2"}, {"siw", Device::siw, "iWARP"}, {"both", Device::both}},
+                         "Set the RDMA device of the guests.");
+  command.option("--guests", "N", options.guests, "Boot N guests. A switch connects their first ports.").range(1, 8);
+  command.option("--ports", "N", options.ports, "Set the number of Ethernet ports of each guest. Each port is a wire.")
+      .range(1, 4);
+  command.option("--mtu", "BYTES", options.mtu, "Set the MTU of the guest ports in bytes.").range(576, 9000);
+  command.option("--vlan", "ID", options.vlan,
+                 "Add the VLAN interface eth0.ID. siw uses it; rxe adds its addresses to the GID table.")
+      .range(1, 4094);
+  command.option("--address", "IP/N", options.addresses,
+                 "Set an address of the first guest's first port, for example 192.0.2.1/24.");
+  command.option("--mac", "MAC", options.mac, "Set the MAC address of the first guest's first port.");
+  command.option("--tcp", "PORT", options.tcp_ports, "Forward a port of 127.0.0.1 to this TCP port of the guest.");
+  command.group("Switch");
+  command.option("--faults", "PROGRAM", options.fault_text, "Inject faults between guests (see docs/faults.md).");
+  command.option("-o,--output", "FILE", options.capture, "Write a capture of the frames that the switch forwarded.");
+  command.group("Guest system");
+  command.option("--kernel", "KERNEL", options.kernel, "Boot this kernel: debian, newest (Debian's newest), or a bzImage file.")
+      .completes([] { return std::vector<std::string>{"debian", "newest"}; });
+  command.option("--modules", "DIR", options.modules, "Use the kernel modules in DIR (lib/modules/RELEASE).");
+  command.option("--load", "MODULE", options.load, "Also load this kernel module.");
+  command.flag("--update", options.update, "Rebuild the image with the current packages.");
+  command.option("--memory", "MIB", options.memory, "Set the memory of each guest in MiB.").range(256, 65536);
+  command.option("--share", "DIR", options.share, "Mount DIR read-only at /share in the guests.");
+  command.option("--agent", "FILE", options.agent, "Run this agent program in the guests.")
+      .by_default("rdmawire-agent next to rdmawire");
+  command.option("--accel", "NAME", options.accelerator,
+                 "Set the QEMU accelerator: tcg (works everywhere) or kvm (requires /dev/kvm).")
+      .completes([] { return std::vector<std::string>{"tcg", "kvm"}; });
+  command.group("Run");
+  command.option("--name", "NAME", options.name, "Set the name of the lab. Multiple labs can run in parallel.");
+  command.option("--timeout", "SECONDS", options.timeout, "Set the boot timeout in seconds. A failed boot is retried once.")
+      .positive();
+  command.flag("-q,--quiet", options.quiet, "Suppress progress messages.");
 }
 
-}  // namespace
+std::vector<std::string> running_labs() {
+  std::vector<std::string> names;
+  if (const auto living = lab::RunDirectory::living())
+    for (const auto& found : *living) names.push_back(found.name);
+  return names;
+}
 
-void add_lab(CLI::App& app, Work& work) {
-  CLI::App* sub = app.add_subcommand("lab", description);
-  sub->footer(examples);
-  sub->require_subcommand(1);
-  const auto options = std::make_shared<Options>();
+void add_in_option(Command& command, Options& options) {
+  command.option("--in", "NAME", options.in, "Use a running guest: NAME, or NAME/2 for the second guest of the lab.")
+      .completes(running_labs);
+}
 
-  CLI::App* boot_it = sub->add_subcommand("boot", "Boots guests and stays until ctrl-C.");
-  add_guest_options(*boot_it, *options);
-  boot_it->add_flag("--json", options->json, "what there is as JSON");
-  boot_it->callback([=, &work] { work = [options] { return boot(*options); }; });
+/// The path of an existing file or directory; empty values are allowed.
+void require_existing(const char* option, const std::string& path) {
+  std::error_code error;
+  if (!path.empty() && !fs::exists(path, error))
+    throw UsageError(fmt::format("{}: {} does not exist", option, path));
+}
 
-  CLI::App* run_it = sub->add_subcommand("run", "Runs a program in a guest; its exit status is this command's.");
-  add_guest_options(*run_it, *options);
-  run_it->add_option("--in", options->in, "in a guest that is up: NAME, or NAME/2 for its second one")
-      ->type_name("NAME");
-  run_it->add_option("command", options->command, "after --: the program and its arguments")
-      ->required()
-      ->type_name("COMMAND");
-  run_it->callback([=, &work] { work = [options] { return run(*options); }; });
+void check(const Options& options) {
+  require_existing("--share", options.share);
+  require_existing("--agent", options.agent);
+}
 
-  add_lab_record(*sub, work);
+const std::vector<Status> statuses{{"0", "success"}, {"2", "usage error"}, {"3", "the lab failed"}};
 
-  CLI::App* shell_it = sub->add_subcommand("shell", "A shell in a guest that is up, or in a new one.");
-  add_guest_options(*shell_it, *options);
-  shell_it->add_option("--in", options->in, "in a guest that is up: NAME, or NAME/2 for its second one")
-      ->type_name("NAME");
-  shell_it->callback([=, &work] { work = [options] { return shell(*options); }; });
+Command subcommand(const char* name, const char* summary) {
+  Command command;
+  command.name = name;
+  command.summary = summary;
+  command.statuses = statuses;
+  return command;
+}
 
-  CLI::App* status_it = sub->add_subcommand("status", "The labs that are up, and what the cache holds.");
-  status_it->add_flag("--json", options->json, "as one JSON object");
-  status_it->callback([=, &work] { work = [options] { return status(*options); }; });
+Command boot_command(const std::shared_ptr<Options>& options) {
+  Command command = subcommand("boot", "Boot guests and keep them running until Ctrl-C.");
+  command.description = "Prints the wires, agents and TCP ports of the guests.";
+  command.group("Output");
+  command.flag("--json", options->json, "Print one JSON object.");
+  add_guest_options(command, *options);
+  command.examples = {
+      {"rdmawire lab boot", "Boot one guest with an rxe device."},
+      {"rdmawire lab boot --device both --guests 2 --name bench", "Boot two guests with rxe and siw."},
+      {"rdmawire lab boot --guests 2 --faults 'drop psn +3 try 1 from a' -o lossy.pcapng",
+       "Drop a packet between two guests, and record the traffic."}};
+  command.run = [options](const Given&) {
+    check(*options);
+    return boot(*options);
+  };
+  return command;
+}
 
-  CLI::App* clean_it = sub->add_subcommand("clean", "Sweeps what labs left that were killed.");
-  clean_it->add_flag("--cache", options->cache, "and empties the cache");
-  clean_it->callback([=, &work] { work = [options] { return clean(*options); }; });
+Command run_command(const std::shared_ptr<Options>& options) {
+  Command command = subcommand("run", "Run a program in a guest.");
+  command.description = "Boots a guest, runs the program and stops the guest. Use --in for a running guest.";
+  command.usage = {"[OPTIONS] -- COMMAND..."};
+  command.argument("COMMAND", options->command, "Program and its arguments, after \"--\".").repeats().must_be_given();
+  add_in_option(command, *options);
+  add_guest_options(command, *options);
+  command.examples = {{"rdmawire lab run -- ibv_devinfo", "Show the device of a new guest."},
+                      {"rdmawire lab run --device siw -- rdma link", "Use an iWARP device."},
+                      {"rdmawire lab run --in bench/2 -- rping -s -C 1", "Use the second guest of a running lab."}};
+  command.statuses = {{"status of the program", "the program ran"}, {"2", "usage error"}, {"3", "the lab failed"}};
+  command.run = [options](const Given&) {
+    check(*options);
+    return run(*options);
+  };
+  return command;
+}
+
+Command shell_command(const std::shared_ptr<Options>& options) {
+  Command command = subcommand("shell", "Open a shell in a running guest, or in a new one.");
+  add_in_option(command, *options);
+  add_guest_options(command, *options);
+  command.examples = {{"rdmawire lab shell", "Use the running guest, or boot one."},
+                      {"rdmawire lab shell --in bench/2", "Use the second guest of a running lab."},
+                      {"rdmawire lab shell --kernel newest", "Boot Debian's newest kernel."}};
+  command.run = [options](const Given&) {
+    check(*options);
+    return shell(*options);
+  };
+  return command;
+}
+
+Command status_command(const std::shared_ptr<Options>& options) {
+  Command command = subcommand("status", "Show the running labs and the cache.");
+  command.flag("--json", options->json, "Print one JSON object.");
+  command.examples = {{"rdmawire lab status", "Show wires, agents and consoles."},
+                      {"rdmawire lab status --json", "Print the same for a script."},
+                      {"rdmawire lab status --json | jq -r '.labs[].guests[].agents[]'", "List the agents."}};
+  command.run = [options](const Given&) { return status(*options); };
+  return command;
+}
+
+Command clean_command(const std::shared_ptr<Options>& options) {
+  Command command = subcommand("clean", "Remove leftovers of labs that did not shut down cleanly.");
+  command.flag("--cache", options->cache, "Also remove the cached images and packages.");
+  command.examples = {{"rdmawire lab clean", "Remove leftovers."},
+                      {"rdmawire lab clean --cache", "Also free the disk space of the cache."},
+                      {"rdmawire lab clean && rdmawire lab status", "Remove leftovers and show what is running."}};
+  command.run = [options](const Given&) { return clean(*options); };
+  return command;
+}
+
+}  // namespace guests
+
+Command lab_command() {
+  const auto options = std::make_shared<guests::Options>();
+  Command command;
+  command.name = "lab";
+  command.summary = "Run Linux RDMA devices (rxe and siw) in virtual machines.";
+  command.description =
+      "Requires neither root nor RDMA hardware. The guests' Ethernet ports are wires for the other commands. The first use "
+      "downloads Debian packages, which takes up to one minute. They are cached in ~/.cache/rdmawire/lab.";
+  command.subcommands = {guests::boot_command(options),  guests::run_command(options),    lab_record_command(),
+                         guests::shell_command(options), guests::status_command(options), guests::clean_command(options)};
+  command.examples = {{"rdmawire lab run -- ibv_devinfo", "Boot a guest, run a program and stop the guest."},
+                      {"rdmawire lab boot --guests 2", "Boot two guests that a switch connects."},
+                      {"rdmawire lab record rping -o rping.pcapng", "Record rping between two guests."}};
+  command.statuses = guests::statuses;
+  return command;
 }
 
 }  // namespace rdmawire::cli

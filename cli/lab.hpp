@@ -1,5 +1,5 @@
 #pragma once
-/// What the parts of `rdmawire lab` share.
+/// Shared by rdmawire lab and its subcommand record.
 
 #include <string_view>
 
@@ -8,14 +8,13 @@
 
 namespace rdmawire::cli {
 
-/// ctrl-C, SIGTERM and SIGHUP make this readable from now on, instead of ending us.
+/// Installs handlers for SIGINT, SIGTERM and SIGHUP that make the returned descriptor readable.
 lab::StopDescriptor catch_signals();
-/// The status of a command that such a signal ended, as shells say it.
+/// The exit status after such a signal: 128 plus its number.
 Exit status_of_signal();
-/// Says what went wrong; `briefly`: its first line, because the console's lines behind it were told already.
-Exit trouble(const lab::LabError& error, bool briefly = false);
+/// Reports an error. `briefly`: only its first line, if the console messages were already reported.
+Exit report_lab_error(const lab::LabError& error, bool briefly = false);
 
-/// `rdmawire lab record`
-void add_lab_record(CLI::App& lab, Work& work);
+Command lab_record_command();
 
 }  // namespace rdmawire::cli

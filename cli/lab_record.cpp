@@ -1,4 +1,4 @@
-/// rdmawire lab record: what real programs say to each other, as captures.
+/// rdmawire lab record: records the traffic of RDMA programs between two guests.
 
 #include <fmt/format.h>
 
@@ -15,30 +15,11 @@
 #include "conformance/lab/run_directory.hpp"
 
 namespace rdmawire::cli {
-namespace {
+namespace recording {
 
 namespace fs = std::filesystem;
 using lab::LabError;
 using Json = nlohmann::ordered_json;
-
-constexpr const char* description =
-    "Records what real programs say to each other between two guests: pcapng, with comments. The switch between the\n"
-    "guests writes every frame down once: as it left, or as it arrived when the faults dropped it; a comment says "
-    "what\n"
-    "was done to it. The section's comments hold the commands, versions, fault rules and their seed.";
-constexpr const char* examples = R"(Examples:
-  rdmawire lab record --list
-  rdmawire lab record rping -o rping.pcapng
-  rdmawire lab record write --vlan 7 --mtu 9000 -o write.pcapng
-  rdmawire lab record write-cm,siw nvme,siw rping,siw,ipv6 -o captures   several, in one boot, into a directory
-  rdmawire lab record send --fault 'drop psn +3 try 1' --fault 'mark ce every 10' -o faults.pcapng
-  rdmawire lab record read --netem 'loss 3%' -o loss.pcapng
-  rdmawire lab record all -o captures
-
-What an option says holds for all scenarios that do not say it themselves: write,siw,ipv6,vlan=7,mtu=9000,
-iterations=5,size=100,netem=loss 3%,fault=drop nth 9. In the fault language a is the server and b the client.
-
-Exit status: 0 all were recorded, 2 wrong usage, 3 one was not: its program failed, or the lab did.)";
 
 struct Options {
   std::vector<std::string> scenarios;
@@ -90,7 +71,7 @@ Exit list(const Options& options) {
           fmt::format("{:<13} {:<8} {:>6} {:>6}  {}\n", scenario.name, devices_of(scenario), scenario.iterations,
                       scenario.size ? std::to_string(scenario.size) : "", scenario.what);
   }
-  return output.finish() ? Exit::fine : Exit::trouble;
+  return output.finish() ? Exit::success : Exit::error;
 }
 
 lab::Result<std::vector<lab::RecordingPlan>> plans_of(const Options& options) {
@@ -100,7 +81,7 @@ lab::Result<std::vector<lab::RecordingPlan>> plans_of(const Options& options) {
     std::ifstream in(options.fault_file);
     std::stringstream text;
     text << in.rdbuf();
-    if (!in) return lab::failure(LabError::Kind::usage, options.fault_file + ": it cannot be read");
+    if (!in) return lab::failure(LabError::Kind::usage, "cannot read " + options.fault_file);
     plan.faults = text.str() + "\n";
   }
   for (const std::string& rule : options.faults) plan.faults += rule + "\n";
@@ -113,7 +94,7 @@ lab::Result<std::vector<lab::RecordingPlan>> plans_of(const Options& options) {
   return plans;
 }
 
-// The lab, booted anew when a guest has ended.
+// A lab that is rebooted once if a guest stops.
 class Bench {
  public:
   Bench(const Options& options, lab::StopDescriptor stop, bool siw) : siw_(siw), name_(options.name) {
@@ -131,18 +112,17 @@ class Bench {
   }
 
   lab::Result<lab::Recording> record(const lab::RecordingPlan& plan, const std::string& file) {
-    for (bool again = false;; again = true) {
+    for (bool retried = false;; retried = true) {
       if (auto up = boot(); !up) return tl::unexpected(up.error());
       auto recording = recorder_->record(plan, file);
       if (recording || !recorder_->ended()) return recording;
-      // Neither the program's fault nor ours that a guest has ended.
       recorder_.reset();
       LabError error = recording.error();
-      if (again) {
-        error.message = "the lab's own trouble, twice: " + error.message;
+      if (retried) {
+        error.message = "lab failure (retried once): " + error.message;
         return tl::unexpected(std::move(error));
       }
-      if (how_.progress) how_.progress("the lab's own trouble, trying once more: " + error.message);
+      if (how_.progress) how_.progress("lab failure, retrying: " + error.message);
     }
   }
 
@@ -157,7 +137,7 @@ class Bench {
     auto recorder = lab::Recorder::boot(directory_.path(), how_, siw_);
     if (!recorder) return tl::unexpected(recorder.error());
     recorder_ = std::move(*recorder);
-    if (how_.progress) how_.progress(fmt::format("two guests are up: {:.1f} s", recorder_->boot_seconds()));
+    if (how_.progress) how_.progress(fmt::format("two guests are running: {:.1f} s", recorder_->boot_seconds()));
     return {};
   }
 
@@ -165,29 +145,27 @@ class Bench {
   bool siw_;
   std::string name_;
   lab::RunDirectory directory_;
-  std::optional<lab::Recorder> recorder_;  // before the directory, which it is in
+  std::optional<lab::Recorder> recorder_;  // destroyed before its directory
 };
 
 Exit record(const Options& options) {
   if (options.list) return list(options);
-  if (options.scenarios.empty() || options.output.empty()) {
-    report_error("lab record: it takes a scenario and -o FILE; --list prints the scenarios");
-    return Exit::usage;
-  }
+  if (options.scenarios.empty()) throw UsageError("missing argument SCENARIO; --list prints the scenarios");
+  if (options.output.empty()) throw UsageError("missing option --output");
   const auto plans = plans_of(options);
-  if (!plans) return trouble(plans.error());
+  if (!plans) return report_lab_error(plans.error());
   std::error_code error;
   const bool many = plans->size() > 1 || fs::is_directory(options.output, error) || options.output.ends_with('/');
   if (many && !fs::create_directories(options.output, error) && error) {
-    report_error(fmt::format("lab record: making the directory {}: {}", options.output, error.message()));
-    return Exit::trouble;
+    report_error(fmt::format("lab record: cannot create the directory {}: {}", options.output, error.message()));
+    return Exit::error;
   }
   bool siw = false;
   for (const lab::RecordingPlan& plan : *plans) siw |= plan.siw;
   const lab::StopDescriptor stop = catch_signals();
   Bench bench(options, stop, siw);
-  Exit exit = Exit::fine;
-  Json told = Json::array();
+  Exit exit = Exit::success;
+  Json recorded = Json::array();
   std::map<std::string, unsigned> used;
   for (const lab::RecordingPlan& plan : *plans) {
     std::string name = name_of(plan);
@@ -196,21 +174,21 @@ Exit record(const Options& options) {
     const auto recording = bench.record(plan, file);
     if (!recording) {
       if (recording.error().kind == LabError::Kind::stopped) return status_of_signal();
-      exit = trouble(recording.error());
+      exit = report_lab_error(recording.error());
       if (recording.error().kind == LabError::Kind::program || recording.error().kind == LabError::Kind::timeout)
-        report_error("lab: what was recorded is in " + file);
-      // Without a lab nothing more can be recorded.
+        report_error("lab: the recorded part is in " + file);
+      // Other errors also affect the remaining scenarios.
       if (recording.error().kind != LabError::Kind::program && recording.error().kind != LabError::Kind::timeout)
         return exit;
       continue;
     }
-    for (const std::string& complaint : recording->complaints)
-      report_error(fmt::format("lab: {}: a guest's kernel complains: {}", name, complaint));
+    for (const std::string& message : recording->complaints)
+      report_error(fmt::format("lab: {}: kernel message of a guest: {}", name, message));
     if (!options.quiet && !options.json)
-      report_error(fmt::format("lab: {}: {} frames, {} faults done, {:.1f} s", file == "-" ? name : file,
-                               recording->frames, recording->faults.size(), recording->seconds));
+      report_error(fmt::format("lab: {}: {} frames, {} faults injected, {:.1f} s", file == "-" ? name : file, recording->frames,
+                           recording->faults.size(), recording->seconds));
     if (options.json)
-      told.push_back({{"scenario", plan.scenario->name},
+      recorded.push_back({{"scenario", plan.scenario->name},
                       {"name", name},
                       {"file", file},
                       {"frames", recording->frames},
@@ -228,62 +206,82 @@ Exit record(const Options& options) {
   }
   if (options.json) {
     Output output;
-    output.text() = told.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (!output.finish()) return Exit::trouble;
+    output.text() = recorded.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    if (!output.finish()) return Exit::error;
   }
   return exit;
 }
 
-}  // namespace
+std::vector<std::string> scenario_names() {
+  std::vector<std::string> names{"all"};
+  for (const lab::Scenario& scenario : lab::scenarios()) names.emplace_back(scenario.name);
+  return names;
+}
 
-void add_lab_record(CLI::App& lab, Work& work) {
-  CLI::App* sub = lab.add_subcommand("record", description);
-  sub->footer(examples);
-  const auto options = std::make_shared<Options>();
-  sub->add_option("scenario", options->scenarios, "NAME[,OPTION]…; all: every one, over every device that it can")
-      ->type_name("SCENARIO");
-  sub->add_option("-o,--output", options->output, "the capture; of several scenarios the directory; -: standard output")
-      ->type_name("FILE");
-  sub->add_flag("--list", options->list, "print the scenarios");
-  sub->add_flag("--json", options->json, "what was recorded, with the programs' output; with --list the table");
-  sub->add_option_function<std::string>(
-         "--device", [options](const std::string& word) { options->siw = word == "siw"; },
-         "rxe (RoCEv2) or siw (iWARP)")
-      ->check(CLI::IsMember({"rxe", "siw"}))
-      ->type_name("WORD");
-  sub->add_flag("--ipv6", options->plan.ipv6, "the programs speak over IPv6");
-  sub->add_option("--vlan", options->vlan, "they speak on this VLAN")->check(CLI::Range(1, 4094))->type_name("ID");
-  sub->add_option("--mtu", options->plan.mtu, "of the ports; 9000: jumbo frames")
-      ->check(CLI::Range(576, 9000))
-      ->type_name("BYTES");
-  sub->add_option("--iterations", options->plan.iterations, "of the programs")
-      ->check(CLI::Range(1, 100'000))
-      ->type_name("N");
-  sub->add_option("--size", options->plan.size, "of their messages")->check(CLI::Range(1, 1 << 20))->type_name("BYTES");
-  sub->add_option("--fault", options->faults, "a rule of the fault language for the switch (may be repeated)")
-      ->allow_extra_args(false)
-      ->type_name("RULE");
-  sub->add_option("--faults", options->fault_file, "a file with such rules")
-      ->check(CLI::ExistingFile)
-      ->type_name("FILE");
-  sub->add_option("--seed", options->plan.seed, "for what the rules leave to chance")->type_name("N");
-  sub->add_option("--netem", options->plan.netem,
-                  "what tc's netem does to what leaves the guests: \"loss 3%\"; only one of them with server: or "
-                  "client: before it")
-      ->type_name("WORDS");
-  sub->add_option("--kernel", options->kernel, "debian (the default), newest, or a bzImage of yours")
-      ->type_name("KERNEL");
-  sub->add_option("--modules", options->modules, "with a kernel of yours: its lib/modules/RELEASE")->type_name("DIR");
-  sub->add_option("--name", options->name, "of the lab; several can be up at once")->type_name("NAME");
-  sub->add_option("--memory", options->memory, "of a guest, in MiB")->check(CLI::Range(256, 65536))->type_name("MIB");
-  sub->add_option("--accel", options->accelerator, "qemu's accelerator: tcg (anywhere), kvm (where /dev/kvm is usable)")
-      ->type_name("NAME");
-  sub->add_option("--boot-timeout", options->boot_timeout, "for one boot; it is tried twice")
-      ->check(check_positive)
-      ->type_name("S");
-  sub->add_option("--timeout", options->timeout, "for each program")->check(check_positive)->type_name("S");
-  sub->add_flag("-q,--quiet", options->quiet, "say nothing of what is being done");
-  sub->callback([=, &work] { work = [options] { return record(*options); }; });
+}  // namespace recording
+
+Command lab_record_command() {
+  const auto options = std::make_shared<recording::Options>();
+  Command command;
+  command.name = "record";
+  command.summary = "Record the traffic of RDMA programs between two guests.";
+  command.description =
+      "Writes pcapng files with comments. The switch between the guests records each frame once: as sent, or as received "
+      "if a fault dropped it. A comment describes each injected fault. The comments of the file contain the commands, "
+      "versions, fault rules and seed.";
+  command.usage = {"--output FILE [OPTIONS] SCENARIO...", "--list"};
+  command
+      .argument("SCENARIO", options->scenarios,
+                "Scenario with optional settings, for example write,siw,ipv6,vlan=7,mtu=9000,iterations=5,size=100. \"all\" "
+                "records every scenario with every device. Settings override the options.")
+      .repeats()
+      .completes(recording::scenario_names);
+  command.group("Output");
+  command.option("-o,--output", "FILE", options->output,
+                 "Write the capture to FILE. Multiple scenarios require a directory. \"-\" writes to standard output.");
+  command.flag("--list", options->list, "List the scenarios.");
+  command.flag("--json", options->json, "Print the results and the programs' output as JSON. With --list, print the list.");
+  command.flag("-q,--quiet", options->quiet, "Suppress progress messages.");
+  command.group("Traffic");
+  command.choice<bool>("--device", "DEVICE", options->siw, {{"rxe", false, "RoCEv2"}, {"siw", true, "iWARP"}},
+                       "Set the RDMA device of the guests.")
+      .by_default("rxe if the scenario supports it");
+  command.flag("--ipv6", options->plan.ipv6, "Use IPv6.");
+  command.option("--vlan", "ID", options->vlan, "Use this VLAN.").range(1, 4094);
+  command.option("--mtu", "BYTES", options->plan.mtu, "Set the MTU of the guest ports in bytes. 9000 enables jumbo frames.")
+      .range(576, 9000);
+  command.option("--iterations", "N", options->plan.iterations, "Set the number of iterations of the programs.")
+      .range(1, 100'000);
+  command.option("--size", "BYTES", options->plan.size, "Set the message size of the programs in bytes.").range(1, 1 << 20);
+  command.group("Faults");
+  command.option("--fault", "RULE", options->faults,
+                 "Inject faults in the switch (see docs/faults.md). Endpoint a is the server and b the client.");
+  command.option("--faults", "FILE", options->fault_file, "Read fault rules from FILE.");
+  command.option("--seed", "N", options->plan.seed, "Set the random seed of the faults.");
+  command.option("--netem", "SPEC", options->plan.netem,
+                 "Apply a tc-netem impairment to guest egress, for example \"loss 3%\". Prefix with server: or client: to "
+                 "apply it to one guest.");
+  command.group("Guest system");
+  command.option("--kernel", "KERNEL", options->kernel, "Boot this kernel: debian, newest (Debian's newest), or a bzImage file.")
+      .completes([] { return std::vector<std::string>{"debian", "newest"}; });
+  command.option("--modules", "DIR", options->modules, "Use the kernel modules in DIR (lib/modules/RELEASE).");
+  command.option("--memory", "MIB", options->memory, "Set the memory of each guest in MiB.").range(256, 65536);
+  command.option("--accel", "NAME", options->accelerator,
+                 "Set the QEMU accelerator: tcg (works everywhere) or kvm (requires /dev/kvm).")
+      .completes([] { return std::vector<std::string>{"tcg", "kvm"}; });
+  command.option("--name", "NAME", options->name, "Set the name of the lab. Multiple labs can run in parallel.");
+  command.option("--boot-timeout", "SECONDS", options->boot_timeout,
+                 "Set the boot timeout in seconds. A failed boot is retried once.")
+      .positive();
+  command.option("--timeout", "SECONDS", options->timeout, "Set the timeout of each program in seconds.").positive();
+  command.examples = {
+      {"rdmawire lab record write --vlan 7 --mtu 9000 -o write.pcapng", "Record RDMA WRITEs on a VLAN with jumbo frames."},
+      {"rdmawire lab record write-cm,siw nvme,siw rping,siw,ipv6 -o captures", "Record three scenarios in one boot."},
+      {"rdmawire lab record send --fault 'drop psn +3 try 1' --fault 'mark ce every 10' -o faults.pcapng",
+       "Record SENDs with injected faults."}};
+  command.statuses = {{"0", "all scenarios were recorded"}, {"2", "usage error"}, {"3", "a program or the lab failed"}};
+  command.run = [options](const Given&) { return recording::record(*options); };
+  return command;
 }
 
 }  // namespace rdmawire::cli

@@ -1,62 +1,59 @@
-/// rdmawire replay: captured traffic, aimed at a live device.
+/// rdmawire replay: sends captured traffic to wires or to a live device.
 
 #include <memory>
 
+#include "cli/device_options.hpp"
 #include "cli/replay_play.hpp"
 #include "cli/replay_reactive.hpp"
 #include "replay/rewrite/map_file.hpp"
 
 namespace rdmawire::cli {
-namespace {
 
-constexpr const char* description =
-    "Plays captured traffic: as it was, or rewritten for a live peer, with faults if wished.\n"
-    "Reads pcap and pcapng, plain or compressed; several captures are played in order of time.";
-constexpr const char* examples = R"(Examples:
-  rdmawire replay x.pcap --wire packet:veth0                    as captured
-  rdmawire replay x.pcap --wire file:y.pcapng --speed 10        to a file, ten times as fast
-  rdmawire replay x.pcap --wire packet:veth0 --top --loops 0    until ctrl-C
-  rdmawire replay x.pcap --write-map x.json                     a mapping file, to be filled in
-  rdmawire replay x.pcap --map x.json --dry-run                 each rewrite as a difference
-  rdmawire replay x.pcap --map x.json --wire packet:veth0
-  rdmawire replay x.pcap -m ip:10.0.0.2=192.168.1.2 -m qp:0x11=0x777 --dry-run
-  rdmawire replay x.pcap --wire packet:veth0 --fault 'drop psn +5 try 1'
-  rdmawire replay x.pcap --split --wire packet:client --wire packet:server
-  rdmawire replay x.pcap --reactive --device lab:rxe            one side of a connection, against a live rxe
-  rdmawire replay x.pcap --reactive --dry-run                   the steps that it would take
-
-Interfaces and devices outside a network namespace of their own need --allow-target.
-
-Exit status: 0 fine, 1 --reactive: the live peer did otherwise than captured, 2 wrong usage, 3 a capture, a mapping, a
-wire or a device gave trouble, or frames could not be sent.
-
-Assignments of --map:
-)";
-
-}  // namespace
-
-void add_replay(CLI::App& app, Work& work) {
-  auto options = std::make_shared<PlayOptions>();
-  CLI::App* sub = app.add_subcommand("replay", description);
-  sub->footer(examples + replay::assignments_help());
-  sub->add_option("files", options->files, "captures; - is standard input")->required()->type_name("FILE…");
-  CLI::Option* wires =
-      sub->add_option("-w,--wire", options->wires, "where to: packet:veth0, file:x.pcapng, null (docs/wires.md)")
-          ->allow_extra_args(false)
-          ->type_name("WIRE");
-  auto* fault = sub->add_option("--fault", options->faults, "what is to happen to frames (docs/faults.md)")
-                    ->allow_extra_args(false)
-                    ->type_name("RULE");
-  sub->add_option("--faults", options->faults_file, "the same, from a file")->excludes(fault)->type_name("FILE");
-  sub->add_option("--seed", options->seed, "of faults by chance; printed when it was not given")->type_name("N");
-  CLI::Option* dry = sub->add_flag("-n,--dry-run", options->dry_run, "send nothing; show each rewrite as a difference");
-  sub->add_flag("--json", options->json, "the report as JSON (docs/replay.schema.json)");
-  add_play_options(*sub, *options);
-  auto live = std::make_shared<ReactiveOptions>();
-  CLI::Option* reactive = add_reactive_options(*sub, *live);
-  sub->callback([=, &work] {
-    if (!reactive->empty()) {
-      check_reactive_options(*sub);
+Command replay_command() {
+  const auto options = std::make_shared<PlayOptions>();
+  const auto live = std::make_shared<ReactiveOptions>();
+  Command command;
+  command.name = "replay";
+  command.summary = "Replay captures unchanged, rewritten for a live peer, or with injected faults.";
+  command.description =
+      "Reads pcap and pcapng files, also compressed. Multiple captures are replayed in timestamp order. With --reactive, "
+      "emulates one side of a connection against a live peer.";
+  command.usage = {"--wire WIRE [OPTIONS] FILE...", "--write-map FILE [OPTIONS] FILE...",
+                   "--reactive [OPTIONS] FILE"};
+  command.argument("FILE", options->files, "Capture files. \"-\" reads standard input.").repeats().must_be_given();
+  command.group("General");
+  command.option("-w,--wire", "WIRE", options->wires,
+                 "Send to this wire: packet:IFACE, file:PATH, null or another one (see docs/wires.md).")
+      .completes(wire_names);
+  command.flag("-n,--dry-run", options->dry_run, "Send no frames; print the changes to each frame.");
+  command.flag("--json", options->json, "Print the report as JSON (see docs/replay.schema.json).");
+  command.group("Faults");
+  command.option("--fault", "RULE", options->faults, "Inject faults, for example 'drop psn +5 try 1' (see docs/faults.md).");
+  command.option("--faults", "FILE", options->faults_file, "Read fault rules from FILE.").excludes({"--fault"});
+  command.option("--seed", "N", options->seed, "Set the random seed of the faults.")
+      .by_default("random; shown in the report");
+  add_play_options(command, *options);
+  add_reactive_options(command, *live);
+  std::string assignments = replay::assignments_help();
+  for (std::size_t at = 0; at < assignments.size(); ++at) {
+    assignments.insert(at, "  ");
+    at = std::min(assignments.find('\n', at), assignments.size());
+  }
+  while (assignments.ends_with('\n')) assignments.pop_back();
+  command.sections = {{"Assignments of --map", assignments}};
+  command.examples = {
+      {"rdmawire replay trace.pcap --wire packet:veth0", "Send the frames as captured."},
+      {"rdmawire replay trace.pcap -m ip:10.0.0.2=192.168.1.2 -m qp:0x11=0x777 --dry-run",
+       "Show how frames would be rewritten."},
+      {"rdmawire replay trace.pcap --reactive --device lab:rxe",
+       "Emulate one side of a connection against a live rxe device."}};
+  command.statuses = {{"0", "success"},
+                      {"1", "the live peer did not behave as captured (--reactive)"},
+                      {"2", "usage error"},
+                      {"3", "error of a capture, mapping, wire or device, or frames could not be sent"}};
+  command.run = [options, live](const Given& given) {
+    if (given("--reactive")) {
+      check_reactive_options(given);
       live->captures = options->files;
       if (!options->wires.empty()) live->target.wire = options->wires.front();
       live->faults = options->faults;
@@ -64,12 +61,13 @@ void add_replay(CLI::App& app, Work& work) {
       live->seed = options->seed.value_or(live->seed);
       live->dry_run = options->dry_run;
       live->json = options->json;
-      work = [live] { return replay_reactive(*live); };
-      return;
+      return replay_reactive(*live);
     }
-    if (wires->empty() && dry->empty() && options->write_map.empty()) throw CLI::RequiredError("--wire");
-    work = [options] { return play(*options); };
-  });
+    if (!given("--wire") && !given("--dry-run") && !given("--write-map"))
+      throw UsageError("one of --wire, --dry-run and --write-map is required");
+    return play(*options);
+  };
+  return command;
 }
 
 }  // namespace rdmawire::cli

@@ -20,7 +20,7 @@
 #include "replay/wires/null.hpp"
 
 namespace rdmawire::cli {
-namespace {
+namespace replay_play {
 
 using replay::FlowMap;
 using replay::Learnt;
@@ -29,18 +29,18 @@ using replay::PlayerOptions;
 using replay::Side;
 using replay::Wire;
 
-// What a signal ends.
+// Set by the signal handler; stops the replay.
 std::atomic<bool> stop = false;
 void stop_running(int) { stop = true; }
 
-/// An error of the command line or of what it names: nothing was sent.
+/// An error before the first frame is sent.
 struct Refusal {
   Exit exit;
   std::string why;
 };
 [[noreturn]] void refuse(Exit exit, std::string why) { throw Refusal{exit, std::move(why)}; }
 
-constexpr std::uint64_t usual_cap = 1'000'000'000;
+constexpr std::uint64_t default_cap = 1'000'000'000;  ///< bits per second
 
 std::string file_text(const std::string& path, std::size_t most) {
   std::ifstream in(path, std::ios::binary);
@@ -50,13 +50,13 @@ std::string file_text(const std::string& path, std::size_t most) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
-  if (!in.is_open() || in.bad()) refuse(Exit::trouble, path + ": it cannot be read");
-  if (text.size() > most) refuse(Exit::trouble, fmt::format("{}: it has more than {} bytes", path, most));
+  if (!in.is_open() || in.bad()) refuse(Exit::error, "cannot read " + path);
+  if (text.size() > most) refuse(Exit::error, fmt::format("{} exceeds {} bytes", path, most));
   return text;
 }
 
-/// What of a connection is mapped without a live value, in words.
-std::string not_known(const MappedConnection& c) {
+/// The mapped values of a connection that lack a live value: "a.address, b.qp".
+std::string missing_values(const MappedConnection& c) {
   std::string text;
   auto note = [&](std::string_view end, std::string_view field, const auto& pair) {
     if (pair.captured && !pair.live) text += fmt::format("{}{}.{}", text.empty() ? "" : ", ", end, field);
@@ -89,9 +89,9 @@ class Play {
 
  private:
   Exit go() {
-    learn();
+    infer_mapping();
     if (!options_.write_map.empty()) write_map();
-    if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::fine : Exit::trouble;
+    if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::success : Exit::error;
     prepare();
     open_wires();
     announce();
@@ -110,14 +110,14 @@ class Play {
     if (!options_.dry_run || options_.json)
       output_.text() += options_.json ? replay::to_json(report) : replay::to_text(report);
     else
-      tell_dry(report);
-    const bool whole = output_.finish();
+      report_dry_run(report);
+    const bool complete = output_.finish();
     if (!report.trouble.empty()) report_error(report.trouble);
-    return whole && report.trouble.empty() && report.unable() == 0 ? Exit::fine : Exit::trouble;
+    return complete && report.trouble.empty() && report.unable() == 0 ? Exit::success : Exit::error;
   }
 
-  /// The captures are read once before anything is sent where what they hold decides something.
-  void learn() {
+  /// Reads the captures before sending, if an option depends on their connections.
+  void infer_mapping() {
     const bool needed = !options_.map.empty() || !options_.write_map.empty() || options_.split ||
                         options_.continue_psns || options_.ip_step || options_.qp_step;
     if (!needed) return;
@@ -127,8 +127,8 @@ class Play {
       const auto& [kind, message] = mapping.error();
       if (kind == Kind::capture) refuse(Exit::usage, message);
       if (kind == Kind::assignment) refuse(Exit::usage, "--map " + message);
-      refuse(Exit::trouble,
-             message + (kind == Kind::incomplete ? "; --unmapped keep or --unmapped drop says what to do" : ""));
+      refuse(Exit::error,
+             message + (kind == Kind::incomplete ? "; use --unmapped keep or --unmapped drop" : ""));
     }
     learnt_ = std::move(mapping->learnt);
     map_ = std::move(mapping->map);
@@ -145,9 +145,9 @@ class Play {
     std::ofstream out(options_.write_map, std::ios::binary);
     out << text;
     out.close();
-    if (!out) refuse(Exit::trouble, options_.write_map + ": it cannot be written");
-    report_error(fmt::format("{}: {} connection{}; fill in what is live, and give it to --map", options_.write_map,
-                             map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
+    if (!out) refuse(Exit::error, "cannot write " + options_.write_map);
+    report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map", options_.write_map,
+                         map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
 
   static std::optional<output::Filter> filter(const char* option, const std::string& text) {
@@ -176,14 +176,14 @@ class Play {
     player_.map = map_;
     player_.rewrite = options_.rewrite;
     if (options_.map.empty() && surveyed_) {
-      // Only sides or loops are asked for: nothing is in the way of what has no connection.
+      // Without a map, only --split and the loop options need the connections. Other frames are sent unchanged.
       player_.rewrite.unmapped = player_.rewrite.others = replay::Unmapped::keep;
     }
     replay::Pace& pace = player_.pace;
     if (options_.speed > 0) pace.rate = options_.speed;
     if (options_.packets > 0) pace = {replay::Pace::Kind::packets, options_.packets};
     if (options_.bits > 0) pace = {replay::Pace::Kind::bits, options_.bits};
-    if (options_.top || options_.one_at_a_time) pace = {replay::Pace::Kind::top};
+    if (options_.topspeed || options_.one_at_a_time) pace = {replay::Pace::Kind::top};
     pace.burst = options_.burst;
     if (options_.max_gap > 0) pace.most_gap = options_.max_gap;
     player_.spin = options_.spin;
@@ -193,7 +193,7 @@ class Play {
     player_.changes.ip_step = options_.ip_step;
     player_.changes.qp_step = options_.qp_step;
     player_.most_frames = options_.limit;
-    player_.max_bytes = options_.bytes;
+    player_.max_bytes = options_.max_bytes;
     player_.most_time = static_cast<std::int64_t>(options_.seconds * 1e9);
     player_.include = filter("--include", options_.include);
     player_.exclude = filter("--exclude", options_.exclude);
@@ -208,7 +208,7 @@ class Play {
       player_.on_frame = [this](const replay::PlayedFrame& frame) { show(frame); };
     player_.progress_every = 500'000'000;
     player_.progress = [this](const replay::PlayProgress& p) {
-      progress_.tell(fmt::format("{} frames sent, loop {}, {:.0f} frames/s, {:.1f} Mbit/s{}", p.sent, p.loop,
+      progress_.show_line(fmt::format("{} frames sent, loop {}, {:.0f} frames/s, {:.1f} Mbit/s{}", p.sent, p.loop,
                                  p.frames_per_second, p.bits_per_second / 1e6,
                                  p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
@@ -226,42 +226,42 @@ class Play {
         const bool allowed =
             std::find(options_.allowed.begin(), options_.allowed.end(), target.name) != options_.allowed.end();
         if (!options_.dry_run && target.missing)
-          if (const auto wire = replay::open_wire(*spec); !wire) refuse(Exit::trouble, wire.error().message);
+          if (const auto wire = replay::open_wire(*spec); !wire) refuse(Exit::error, wire.error().message);
         if (!options_.dry_run && !target.safe && !allowed)
-          refuse(Exit::usage, fmt::format("{} ({}): frames that others made are sent there only with --allow-target {}",
-                                          name, target.about, target.name));
+          refuse(Exit::usage, fmt::format("refusing to send captured frames to {} ({}); use --allow-target {} to permit it", name,
+                                          target.about, target.name));
         all_safe_ &= target.safe;
-        report_error(fmt::format("{}{} ({})", options_.dry_run ? "would send to " : "to ", name, target.about));
+        report_error(fmt::format("{}{} ({})", options_.dry_run ? "would send to " : "sending to ", name, target.about));
         auto wire = options_.dry_run ? replay::WireResult<std::unique_ptr<Wire>>(replay::make_null_wire())
                                      : replay::open_wire(*spec);
         if (!wire)
-          refuse(wire.error().kind == replay::WireError::Kind::specification ? Exit::usage : Exit::trouble,
+          refuse(wire.error().kind == replay::WireError::Kind::specification ? Exit::usage : Exit::error,
                  wire.error().message);
-        if (!(*wire)->capabilities().sends) refuse(Exit::usage, name + ": this wire sends nothing");
+        if (!(*wire)->capabilities().sends) refuse(Exit::usage, name + ": this wire cannot send");
         wires_.push_back(std::move(*wire));
       }
     }
     for (auto& wire : wires_) wire_pointers_.push_back(wire.get());
-    player_.allow_groups = options_.allow_multicast || all_safe_to_groups();
-    player_.rate_cap = options_.rate_cap.value_or(all_safe_ ? 0 : usual_cap);
+    player_.allow_groups = options_.allow_multicast || all_wires_are_files();
+    player_.rate_cap = options_.rate_cap.value_or(all_safe_ ? 0 : default_cap);
     if (wires_.size() > 1)
       player_.lanes =
           options_.split || options_.files.size() == 1 ? PlayerOptions::Lanes::by_end : PlayerOptions::Lanes::by_file;
     if (wires_.size() > 1 && player_.lanes == PlayerOptions::Lanes::by_file && wires_.size() != options_.files.size())
-      refuse(Exit::usage, fmt::format("{} captures and {} wires: as many of each, or --split over two",
+      refuse(Exit::usage, fmt::format("{} captures and {} wires; specify one wire per capture, or --split and two wires",
                                       options_.files.size(), wires_.size()));
     if (player_.lanes == PlayerOptions::Lanes::by_end && wires_.size() != 2)
-      refuse(Exit::usage, "the two sides of connections need two wires");
+      refuse(Exit::usage, "--split requires two wires");
     if (player_.lanes == PlayerOptions::Lanes::by_end && !surveyed_)
-      refuse(Exit::usage, "two wires for one capture: --split sends each side to its own");
+      refuse(Exit::usage, "two wires for one capture require --split");
   }
-  /// A file has no group that could hear it.
-  [[nodiscard]] bool all_safe_to_groups() const {
+  /// Multicast frames are harmless in files.
+  [[nodiscard]] bool all_wires_are_files() const {
     return std::all_of(wires_.begin(), wires_.end(),
                        [](const auto& wire) { return wire->capabilities().virtual_time || wire->name() == "null"; });
   }
 
-  /// Who will be sent frames, before the first one is.
+  /// Reports the destinations before the first frame is sent.
   void announce() const {
     if (options_.map.empty()) return;
     std::set<std::string> ends;
@@ -272,16 +272,16 @@ class Play {
       }
     std::string text;
     for (const std::string& end : ends) text += (text.empty() ? "" : ", ") + end;
-    report_error(fmt::format("{} connection{}, between {}", map_.connections.size(),
-                             map_.connections.size() == 1 ? "" : "s", text));
+    report_error(fmt::format("{} connection{} between {}", map_.connections.size(),
+                         map_.connections.size() == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
     for (const MappedConnection& c : map_.connections)
-      if (const std::string unknown = not_known(c); !unknown.empty())
-        report_error(fmt::format("{}: not known live, and so as captured: {}", c.name, unknown));
+      if (const std::string unknown = missing_values(c); !unknown.empty())
+        report_error(fmt::format("{}: no mapping for {}; keeping captured values", c.name, unknown));
   }
 
   bool step() {
-    fmt::print(stderr, "frame {}: Enter sends it, q and Enter ends ", ++asked_);
+    fmt::print(stderr, "frame {}: press Enter to send, q and Enter to quit ", ++asked_);
     std::fflush(stderr);
     char line[64];
     if (!std::fgets(line, sizeof line, stdin) || stop) return false;
@@ -298,14 +298,14 @@ class Play {
       out += '\n';
     } else {
       const auto changes = replay::differences(frame.captured, decode(frame.frame));
-      if (frame.rewritten.outcome == replay::Rewritten::Outcome::kept) out += "  in no mapping";
+      if (frame.rewritten.outcome == replay::Rewritten::Outcome::kept) out += "  no mapping";
       out += changes.empty() ? "  as captured\n" : "\n";
       for (const replay::FieldChange& change : changes) out += "  " + replay::to_string(change) + "\n";
     }
     if (!output_.settle()) stop = true;
   }
 
-  void tell_dry(const replay::ReplayReport& report) {
+  void report_dry_run(const replay::ReplayReport& report) {
     std::uint64_t skipped = 0;
     for (const auto& skip : report.skipped) skipped += skip.frames;
     report_error(fmt::format("{} frames read, {} would be rewritten, {} would not be sent", report.read,
@@ -324,138 +324,140 @@ class Play {
   std::uint64_t asked_ = 0;
 };
 
-/// An option whose value is a number with a unit that multiplies it: 10G, 2.5M, 100k.
-void add_rate(CLI::App& app, const std::string& option, const std::string& description,
-              std::function<void(double)> set) {
-  app.add_option_function<std::string>(
-         option,
-         [set](const std::string& text) {
-           std::size_t end = 0;
-           double value = 0;
-           try {
-             value = std::stod(text, &end);
-           } catch (const std::exception&) {
-             end = 0;
-           }
-           const std::string unit = end ? text.substr(end) : "x";
-           const double scale = unit.empty() ? 1 : unit == "k" ? 1e3 : unit == "M" ? 1e6 : unit == "G" ? 1e9 : 0;
-           if (end == 0 || scale == 0 || !(value >= 0) || value * scale > 1e15)
-             throw CLI::ValidationError(text + " is no rate: a number, k, M or G behind it: 2.5G");
-           set(value * scale);
-         },
-         description)
-      ->type_name("RATE");
-}
-void add_duration(CLI::App& app, const std::string& option, std::int64_t& value, const std::string& description) {
-  app.add_option_function<std::string>(
-         option,
-         [&value](const std::string& text) {
-           const auto nanoseconds = output::parse_duration(text);
-           if (!nanoseconds || *nanoseconds > std::uint64_t{1} << 62)
-             throw CLI::ValidationError(text + " is no duration: 10ms, 1.5s, 200us");
-           value = static_cast<std::int64_t>(*nanoseconds);
-         },
-         description)
-      ->type_name("TIME");
+/// Parses a number with an optional unit k, M or G. Returns nullopt if `text` is invalid.
+std::optional<double> parse_rate(const std::string& text) {
+  std::size_t end = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &end);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  const std::string unit = text.substr(end);
+  const double scale = unit.empty() ? 1 : unit == "k" ? 1e3 : unit == "M" ? 1e6 : unit == "G" ? 1e9 : 0;
+  if (scale == 0 || !(value >= 0) || value * scale > 1e15) return std::nullopt;
+  return value * scale;
 }
 
-}  // namespace
+Option& add_rate(Command& command, const std::string& names, std::function<void(double)> set, std::string help) {
+  return command.parsed(
+      names, "RATE",
+      [set = std::move(set)](const std::string& text) {
+        const auto rate = parse_rate(text);
+        if (!rate) return "expected a rate such as 1000, 100k, 10M or 2.5G, got \"" + text + "\"";
+        set(*rate);
+        return std::string();
+      },
+      std::move(help));
+}
 
-void add_play_options(CLI::App& app, PlayOptions& o) {
+Option& add_duration(Command& command, const std::string& names, std::int64_t& value, std::string help) {
+  return command.parsed(
+      names, "TIME",
+      [&value](const std::string& text) {
+        const auto nanoseconds = output::parse_duration(text);
+        if (!nanoseconds || *nanoseconds > std::uint64_t{1} << 62)
+          return "expected a duration such as 10ms, 1.5s or 200us, got \"" + text + "\"";
+        value = static_cast<std::int64_t>(*nanoseconds);
+        return std::string();
+      },
+      std::move(help));
+}
+
+}  // namespace replay_play
+
+void add_play_options(Command& command, PlayOptions& o) {
+  using namespace replay_play;
   using replay::CrcPolicy;
   using replay::Unmapped;
-  const char* timing = "Timing (as captured unless said otherwise)";
-  auto group = [](const char* name, auto... option) { (option->group(name), ...); };
-  std::vector<CLI::Option*> paces;
-  auto* speed = app.add_option("-x,--speed", o.speed, "so many times as fast")->check(check_positive)->type_name("N");
-  add_rate(app, "-p,--pps", "frames a second", [&o](double v) { o.packets = v; });
-  add_rate(app, "--bps", "bits a second, of frames: 2.5G", [&o](double v) { o.bits = v; });
-  auto* top = app.add_flag("-t,--top", o.top, "as fast as the wire takes them");
-  auto* one = app.add_flag("-o,--one-at-a-time", o.one_at_a_time, "each frame when Enter is pressed");
-  auto* pps = app.get_option("--pps");
-  auto* bps = app.get_option("--bps");
-  paces = {speed, pps, bps, top, one};
-  for (CLI::Option* a : paces)
-    for (CLI::Option* b : paces)
-      if (a != b) a->excludes(b);
-  auto* burst = app.add_option("--burst", o.burst, "with --pps: so many leave together")
-                    ->check(CLI::Range(1, 1 << 20))
-                    ->needs(pps)
-                    ->type_name("N");
-  add_duration(app, "--max-gap", o.max_gap, "wait no longer than this between two frames");
-  add_duration(app, "--spin", o.spin, "stay awake so long before a frame's time: more exact, and busy (100us)");
-  auto* preload = app.add_flag("-K,--preload", o.preload, "read and rewrite everything before the first frame leaves");
-  group(timing, speed, pps, bps, top, one, burst, app.get_option("--max-gap"), app.get_option("--spin"), preload);
+  const std::vector<std::string> paces{"--speed", "--pps", "--bps", "--topspeed", "--one-at-a-time"};
+  const auto other_paces = [&paces](const std::string& own) {
+    std::vector<std::string> others;
+    for (const std::string& name : paces)
+      if (name != own) others.push_back(name);
+    return others;
+  };
+  command.group("Timing");
+  command.option("-x,--speed", "N", o.speed, "Replay N times as fast as captured.")
+      .positive()
+      .by_default("1")
+      .excludes(other_paces("--speed"));
+  add_rate(command, "-p,--pps", [&o](double v) { o.packets = v; }, "Send RATE frames per second.")
+      .excludes(other_paces("--pps"));
+  add_rate(command, "--bps", [&o](double v) { o.bits = v; }, "Send RATE bits per second, for example 2.5G.")
+      .excludes(other_paces("--bps"));
+  command.flag("-t,--topspeed", o.topspeed, "Send as fast as the wire accepts frames.").excludes(other_paces("--topspeed"));
+  command.flag("-o,--one-at-a-time", o.one_at_a_time, "Send each frame when Enter is pressed.")
+      .excludes(other_paces("--one-at-a-time"));
+  command.option("--burst", "N", o.burst, "Send N frames together.").range(1, 1 << 20).needs("--pps");
+  add_duration(command, "--max-gap", o.max_gap, "Limit the time between two frames to TIME.");
+  add_duration(command, "--spin", o.spin,
+               "Busy-wait for the last TIME before a frame is due. Longer times are more exact and use more CPU.")
+      .by_default("100us");
+  command.flag("-K,--preload", o.preload, "Read and rewrite all frames before sending the first one.");
 
-  auto* loops = app.add_option("-l,--loops", o.loops, "play so often; 0: until stopped")->type_name("N");
-  add_duration(app, "--pause", o.pause, "between loops");
-  auto* psns = app.add_flag("--continue-psns", o.continue_psns, "each loop's PSNs go on where the last one's ended");
-  auto* ip_step = app.add_option("--ip-step", o.ip_step, "each loop's addresses are higher by so much")->type_name("N");
-  auto* qp_step = app.add_option("--qp-step", o.qp_step, "each loop's queue pair numbers, likewise")->type_name("N");
-  group("Loops", loops, app.get_option("--pause"), psns, ip_step, qp_step);
+  command.group("Loops");
+  command.option("-l,--loops", "N", o.loops, "Replay the captures N times. 0 repeats until Ctrl-C.");
+  add_duration(command, "--pause", o.pause, "Wait TIME between loops.");
+  command.flag("--continue-psns", o.continue_psns, "Continue the PSNs of the previous loop.");
+  command.option("--ip-step", "N", o.ip_step, "Add N to all IP addresses in each loop.");
+  command.option("--qp-step", "N", o.qp_step, "Add N to all QP numbers in each loop.");
 
-  auto* limit =
-      app.add_option("-L,--limit", o.limit, "stop after so many frames")->check(check_positive)->type_name("N");
-  auto* bytes = app.add_option("--bytes", o.bytes, "stop before more bytes than these: 10M")
-                    ->transform(CLI::AsSizeValue(false))
-                    ->type_name("SIZE");
-  auto* seconds = app.add_option("--seconds", o.seconds, "stop after so long")->check(check_positive)->type_name("S");
-  auto* include = app.add_option("--include", o.include, "only these frames (docs/filters.md)")->type_name("FILTER");
-  auto* exclude = app.add_option("--exclude", o.exclude, "not these")->type_name("FILTER");
-  auto* split = app.add_flag("--split", o.split, "what clients sent to the first wire, servers to the second");
-  group("Which frames", limit, bytes, seconds, include, exclude, split);
+  command.group("Selection");
+  command.option("--include", "EXPR", o.include, "Send only frames that match EXPR (see docs/filters.md).");
+  command.option("--exclude", "EXPR", o.exclude, "Do not send frames that match EXPR.");
+  command.flag("--split", o.split, "Send the clients' frames to the first wire and the servers' to the second.");
+  command.option("-L,--limit", "N", o.limit, "Stop after N frames.").positive();
+  command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.");
+  command.option("--seconds", "SECONDS", o.seconds, "Stop after SECONDS seconds.").positive();
 
-  auto* map = app.add_option("-m,--map", o.map,
-                             "what takes the place of what: a mapping file, or assignments such as qp:0x11=0x777")
-                  ->allow_extra_args(false)
-                  ->type_name("MAP");
-  auto* write = app.add_option("--write-map", o.write_map,
-                               "write a mapping file to fill in, from the capture (- is standard output)")
-                    ->type_name("OUT");
-  auto* unmapped = add_choice(app, "--unmapped", o.rewrite.unmapped,
-                              {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}},
-                              "frames of RDMA connections that are in no mapping");
-  auto* others = add_choice(app, "--others", o.rewrite.others,
-                            {{"drop", Unmapped::drop}, {"keep", Unmapped::keep}, {"refuse", Unmapped::refuse}},
-                            "with a mapping, frames of other protocols between hosts that are not in it");
-  auto* crc =
-      add_choice(app, "--crc", o.rewrite.crc,
-                 {{"follow", CrcPolicy::follow}, {"recompute", CrcPolicy::recompute}, {"keep", CrcPolicy::keep}},
-                 "checksums: right ones stay right and wrong ones wrong, all right, as captured");
-  auto* mask = app.add_option_function<std::string>(
-                      "--icrc-mask",
-                      [&o](const std::string& text) {
-                        const auto value = output::parse_number(text);
-                        if (!value || *value > 0xffffffff)
-                          throw CLI::ValidationError(text + " is no number of 32 bits");
-                        o.rewrite.icrc_mask = static_cast<std::uint32_t>(*value);
-                      },
-                      "make ICRCs and MPA CRCs wrong by these bits: 0x1")
-                   ->type_name("BITS");
-  auto* hop = app.add_option("--hop-limit", o.rewrite.hop_limit, "TTL or hop limit of all frames")->type_name("N");
-  auto* dscp = app.add_option("--dscp", o.rewrite.dscp, "DSCP of all frames")->check(CLI::Range(0, 63))->type_name("N");
-  auto* label = app.add_option("--flow-label", o.rewrite.flow_label, "flow label of all frames of IPv6 and RoCEv1")
-                    ->check(CLI::Range(0, 0xfffff))
-                    ->type_name("N");
-  group("Rewriting", map, write, unmapped, others, crc, mask, hop, dscp, label);
+  command.group("Rewriting");
+  command
+      .option("-m,--map", "MAP", o.map,
+              "Rewrite addresses, QP numbers, PSNs and keys: a mapping file, or assignments such as qp:0x11=0x777.")
+      .completes(Completion::file);
+  command.option("--write-map", "FILE", o.write_map,
+                 "Write a mapping file of the capture, to be completed with live values. \"-\" writes to standard output.");
+  command.choice<Unmapped>("--unmapped", "ACTION", o.rewrite.unmapped,
+                           {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}},
+                           "Handle frames of RDMA connections without a mapping.");
+  command.choice<Unmapped>("--others", "ACTION", o.rewrite.others,
+                           {{"drop", Unmapped::drop}, {"keep", Unmapped::keep}, {"refuse", Unmapped::refuse}},
+                           "Handle frames of other protocols between hosts without a mapping.");
+  command.choice<CrcPolicy>("--crc", "MODE", o.rewrite.crc,
+                            {{"follow", CrcPolicy::follow, "keep valid valid and invalid invalid"},
+                             {"recompute", CrcPolicy::recompute, "make all valid"},
+                             {"keep", CrcPolicy::keep, "as captured"}},
+                            "Set how checksums and CRCs are handled.");
+  command.parsed(
+      "--icrc-mask", "BITS",
+      [&o](const std::string& text) {
+        const auto value = output::parse_number(text);
+        if (!value || *value > 0xffffffff) return "expected a 32-bit number, got \"" + text + "\"";
+        o.rewrite.icrc_mask = static_cast<std::uint32_t>(*value);
+        return std::string();
+      },
+      "Invert these bits of all ICRCs and MPA CRCs, for example 0x1.");
+  command.option("--hop-limit", "N", o.rewrite.hop_limit, "Set the TTL or hop limit of all frames.");
+  command.option("--dscp", "N", o.rewrite.dscp, "Set the DSCP of all frames.").range(0, 63);
+  command.option("--flow-label", "N", o.rewrite.flow_label, "Set the flow label of all IPv6 and RoCEv1 frames.")
+      .range(0, 0xfffff);
 
-  auto* snapped = add_choice(app, "--snapped", o.snapped,
-                             {{"refuse", PlayerOptions::Snapped::refuse},
-                              {"pad", PlayerOptions::Snapped::pad},
-                              {"send", PlayerOptions::Snapped::send}},
-                             "frames that the capture cut");
-  auto* too_long = add_choice(app, "--too-long", o.truncate, {{"refuse", false}, {"truncate", true}},
-                              "frames longer than the wire takes");
-  auto* groups =
-      app.add_flag("--allow-multicast", o.allow_multicast, "send frames to broadcast and multicast addresses");
-  auto* targets = app.add_option("--allow-target", o.allowed, "an interface or device that may be sent frames, by name")
-                      ->allow_extra_args(false)
-                      ->type_name("NAME");
-  add_rate(app, "--rate-cap", "never more bits a second than this; 0: no cap (1G where --allow-target was needed)",
-           [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); });
-  group("Safety", snapped, too_long, groups, targets, app.get_option("--rate-cap"));
+  command.group("Safety");
+  command.choice<PlayerOptions::Snapped>("--truncated", "ACTION", o.snapped,
+                                         {{"refuse", PlayerOptions::Snapped::refuse},
+                                          {"pad", PlayerOptions::Snapped::pad, "with zeros and a valid ICRC"},
+                                          {"send", PlayerOptions::Snapped::send, "the captured bytes"}},
+                                         "Handle frames truncated by the capture.");
+  command.choice<bool>("--too-long", "ACTION", o.truncate, {{"refuse", false}, {"truncate", true}},
+                       "Handle frames that exceed the wire's maximum length.");
+  command.flag("--allow-multicast", o.allow_multicast, "Send frames to broadcast and multicast addresses.");
+  command.option("--allow-target", "NAME", o.allowed, "Allow sending to the interface or device NAME.");
+  add_rate(command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); },
+           "Limit the rate to RATE bits per second. 0 removes the limit.")
+      .by_default("1G if --allow-target is required, else no limit");
 }
 
-Exit play(const PlayOptions& options) { return Play(options).run(); }
+Exit play(const PlayOptions& options) { return replay_play::Play(options).run(); }
 
 }  // namespace rdmawire::cli

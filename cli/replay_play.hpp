@@ -1,7 +1,6 @@
 #pragma once
-/// rdmawire replay without a live peer's say: frames onto wires, as they were captured or rewritten.
+/// rdmawire replay without --reactive: sends captured frames to wires, unchanged or rewritten.
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,21 +18,20 @@ struct PlayOptions {
 
   double speed = 0, packets = 0, bits = 0;
   std::uint64_t burst = 1;
-  bool top = false, one_at_a_time = false;
+  bool topspeed = false, one_at_a_time = false;
   std::int64_t max_gap = 0, spin = 100'000;
   std::uint64_t loops = 1;
   std::int64_t pause = 0;
   bool continue_psns = false;
   std::uint32_t ip_step = 0, qp_step = 0;
 
-  std::uint64_t limit = 0, bytes = 0;
+  std::uint64_t limit = 0, max_bytes = 0;
   double seconds = 0;
   std::string include, exclude;
 
   std::vector<std::string> map;
   std::string write_map;
   replay::RewriteOptions rewrite;
-  bool unmapped_given = false;
 
   std::vector<std::string> faults;
   std::string faults_file;
@@ -46,9 +44,9 @@ struct PlayOptions {
   bool dry_run = false, json = false, all_fields = false;
 };
 
-/// Adds what is asked of a replay that only sends; FILE, --wire, --fault, --faults, --seed, --dry-run and --json are
-/// the caller's to add.
-void add_play_options(CLI::App& app, PlayOptions& options);
+/// Adds the options of a replay without --reactive. The caller adds FILE, --wire, --fault, --faults, --seed, --dry-run
+/// and --json.
+void add_play_options(Command& command, PlayOptions& options);
 
 Exit play(const PlayOptions& options);
 

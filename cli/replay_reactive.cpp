@@ -3,28 +3,28 @@
 #include <fmt/format.h>
 #include <poll.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <thread>
 
+#include "cli/device_options.hpp"
 #include "cli/lab.hpp"
+#include "cli/replay_play.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/runner/live_target.hpp"
 #include "replay/reactive/run.hpp"
 
 namespace rdmawire::cli {
-namespace {
+namespace replay_live {
 
 namespace fs = std::filesystem;
 namespace reactive = replay::reactive;
 
 std::int64_t nanoseconds_of(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
-/// Watches the descriptor that ctrl-C makes readable: whoever waits for the device or its wire comes back.
+/// Sets `stop` when the descriptor becomes readable (Ctrl-C).
 class Watcher {
  public:
   Watcher(int descriptor, std::atomic<bool>& stop) {
@@ -51,86 +51,72 @@ class Watcher {
   std::thread thread_;
 };
 
-Exit complained(const std::string& message, bool usage) {
+Exit failed(const std::string& message, bool usage) {
+  if (usage) throw UsageError(message);
   report_error("replay: " + message);
-  return usage ? Exit::usage : Exit::trouble;
+  return Exit::error;
 }
 
 Exit show_steps(const reactive::Exchange& exchange) {
   Output output;
   output.text() += reactive::describe(exchange.connection, exchange.number) +
-                   fmt::format(", end {} is played\n", exchange.side == tracking::Side::a ? "a" : "b");
+                   fmt::format(", emulating endpoint {}\n", exchange.side == tracking::Side::a ? "a" : "b");
   for (const std::string& step : reactive::steps_of(exchange)) output.text() += step + "\n";
   for (const std::string& note : exchange.notes) output.text() += "note: " + note + "\n";
-  return output.finish() ? Exit::fine : Exit::trouble;
+  return output.finish() ? Exit::success : Exit::error;
 }
 
-}  // namespace
+}  // namespace replay_live
 
-CLI::Option* add_reactive_options(CLI::App& command, ReactiveOptions& options) {
+void add_reactive_options(Command& command, ReactiveOptions& options) {
   conformance::TargetOptions& target = options.target;
-  std::vector<CLI::Option*> own{
-      command.add_flag("--reactive", options.reactive,
-                       "play one side of a connection, and wait for what the live peer says"),
-      command.add_option("--device", target.device, "reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire")
-          ->capture_default_str(),
-      command.add_option("--connection", options.connection, "the capture's n-th; else the one with most bytes")
-          ->check(CLI::PositiveNumber),
-      command.add_option("--side", options.side, "the end that is played: a, b; else the one that sent more")
-          ->check(CLI::IsMember({"a", "b"}))
-          ->type_name("END"),
-      command.add_option("-O,--output", options.output, "record what was sent and received there: pcap, pcapng")
-          ->type_name("FILE"),
-      command.add_option("--retry-after", options.retry_after, "seconds without an answer, then it is sent again")
-          ->capture_default_str()
-          ->check(CLI::PositiveNumber),
-      command.add_option("--step-timeout", options.step_timeout, "seconds without any progress, then it is given up")
-          ->capture_default_str()
-          ->check(CLI::PositiveNumber),
-      command.add_option("--allow", target.allowed, "the address of a real device that may be sent frames; several")
-          ->allow_extra_args(false)
-          ->type_name("ADDRESS"),
-      command.add_option("--rate", target.frames_per_second, "frames a second to a real device, at most; 0: no cap")
-          ->capture_default_str()
-          ->type_name("PPS"),
-      command.add_option("--secret-file", target.secret_file, "that the agent was started with"),
-      command.add_option("--agent", options.agent, "the agent's program, for the lab"),
-      command.add_option("--kernel", target.kernel, "of the lab: debian, newest")->capture_default_str(),
-      command.add_option("--device-fault", target.faults, "break the reference device on purpose; several")
-          ->allow_extra_args(false)
-          ->type_name("NAME")};
-  for (CLI::Option* option : own) option->group("A live peer");
-  for (CLI::Option* option : own)
-    if (option != own.front()) option->needs(own.front());
-  return own.front();
+  command.group("Live peer");
+  command.flag("--reactive", options.reactive,
+               "Emulate one side of a captured connection and react to the live peer's responses.");
+  const std::size_t first = command.options.size();
+  add_device_options(command, target);
+  command.option("--connection", "N", options.connection, "Replay the capture's Nth connection.")
+      .positive()
+      .by_default("the one with most bytes");
+  command.choice<std::string>("--side", "SIDE", options.side, {{"a", "a"}, {"b", "b"}}, "Emulate this endpoint.")
+      .by_default("the one that sent more bytes");
+  command.option("-O,--output", "FILE", options.output, "Record sent and received packets (pcap or pcapng).");
+  command.option("--retry-after", "SECONDS", options.retry_after, "Retransmit after SECONDS seconds without a response.")
+      .positive();
+  command.option("--step-timeout", "SECONDS", options.step_timeout, "Give up after SECONDS seconds without progress.")
+      .positive();
+  command.option("--agent", "FILE", options.agent, "Run this agent program in the lab.")
+      .by_default("rdmawire-agent next to rdmawire");
+  command.option("--device-fault", "NAME", target.faults, "Inject a fault into the reference device.")
+      .completes(fault_names);
+  for (std::size_t i = first; i < command.options.size(); ++i) command.options[i].needs("--reactive");
 }
 
-void check_reactive_options(const CLI::App& command) {
-  constexpr std::array shared{"files", "wire", "fault", "faults", "seed", "dry-run", "json", "help"};
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->empty() || option->get_group() == "A live peer") continue;
-    const std::string name = option->get_lnames().empty() ? option->get_name() : option->get_lnames().front();
-    if (std::find(shared.begin(), shared.end(), name) == shared.end())
-      throw CLI::ValidationError("--reactive", option->get_name() + " has no meaning with it");
-  }
+void check_reactive_options(const Given& given) {
+  Command others;
+  PlayOptions unused;
+  add_play_options(others, unused);
+  for (const Option& option : others.options)
+    if (given(option.long_name())) throw UsageError(option.long_name() + " cannot be used with --reactive");
 }
 
 Exit replay_reactive(ReactiveOptions options) {
+  using namespace replay_live;
   reactive::ExchangeOptions which{.connection = options.connection};
   if (!options.side.empty()) which.side = options.side == "a" ? tracking::Side::a : tracking::Side::b;
-  if (options.captures.size() != 1) return complained("--reactive plays one capture", true);
+  if (options.captures.size() != 1) return failed("--reactive requires exactly one capture", true);
   auto exchange = reactive::read_exchange(options.captures.front(), which);
-  if (!exchange) return complained(exchange.error().message, exchange.error().usage);
+  if (!exchange) return failed(exchange.error().message, exchange.error().usage);
   reactive::RunOptions how;
   std::string text;
   for (const std::string& line : options.faults) text += line + "\n";
   if (!options.faults_file.empty()) {
     std::ifstream in(options.faults_file);
     text.assign(std::istreambuf_iterator<char>(in), {});
-    if (!in.is_open() || in.bad()) return complained(options.faults_file + ": it cannot be read", false);
+    if (!in.is_open() || in.bad()) return failed("cannot read " + options.faults_file, false);
   }
   auto faults = replay::FaultProgram::compile(text);
-  if (!faults) return complained(to_string(faults.error(), text), true);
+  if (!faults) return failed(to_string(faults.error(), text), true);
   how.faults = std::move(*faults);
   if (options.dry_run) return show_steps(*exchange);
 
@@ -144,18 +130,18 @@ Exit replay_reactive(ReactiveOptions options) {
   options.target.progress = [](std::string_view line) { report_error(line); };
   options.target.stop = catch_signals();
   auto target = conformance::Target::open(options.target);
-  if (!target) return complained(target.error().message, target.error().usage);
+  if (!target) return failed(target.error().message, target.error().usage);
   if (!conformance::is_cheap(options.target.device))
-    report_error(fmt::format("replay: frames go over {} to {}{}", (*target)->wire(), (*target)->destinations(),
-                             conformance::is_on_bench(options.target.device) && options.target.frames_per_second
-                                 ? fmt::format("; at most {} a second", options.target.frames_per_second)
-                                 : ""));
+    report_error(fmt::format("replay: sending frames through {} to {}{}", (*target)->wire(), (*target)->destinations(),
+                         conformance::is_on_bench(options.target.device) && options.target.frames_per_second
+                             ? fmt::format("; at most {} per second", options.target.frames_per_second)
+                             : ""));
 
   if (const std::uint32_t mtu = (*target)->device().device->port().active_mtu;
       !iwarp && mtu != 0 && mtu < exchange->mtu) {
     which.mtu = mtu;
     exchange = reactive::read_exchange(options.captures.front(), which);
-    if (!exchange) return complained(exchange.error().message, exchange.error().usage);
+    if (!exchange) return failed(exchange.error().message, exchange.error().usage);
   }
   std::atomic<bool> stop = false;
   how.machine.retry_after = nanoseconds_of(options.retry_after);
@@ -169,15 +155,15 @@ Exit replay_reactive(ReactiveOptions options) {
     report = reactive::play(*exchange, conformance::live_device(**target), how);
   }
   if (!report.failure.empty())
-    if (const auto gone = (*target)->gone(); gone && gone->device) report.failure += "; the device ended: " + gone->why;
-  for (std::string& complaint : (*target)->complaints())
-    report.notes.push_back("the device's kernel: " + std::move(complaint));
+    if (const auto gone = (*target)->gone(); gone && gone->device) report.failure += "; the device stopped: " + gone->why;
+  for (std::string& message : (*target)->complaints())
+    report.notes.push_back("kernel of the device: " + std::move(message));
   Output output;
   output.text() += options.json ? json_of(report).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
                                 : text_of(report);
-  if (!output.finish()) return Exit::trouble;
-  if (!report.failure.empty()) return Exit::trouble;
-  return report.good() || report.interrupted ? Exit::fine : Exit::found;
+  if (!output.finish()) return Exit::error;
+  if (!report.failure.empty()) return Exit::error;
+  return report.good() || report.interrupted ? Exit::success : Exit::findings;
 }
 
 }  // namespace rdmawire::cli

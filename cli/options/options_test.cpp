@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include "cli/options/command.hpp"
+#include "cli/options/layout.hpp"
+
+namespace rdmawire::cli {
+namespace {
+
+struct Values {
+  std::vector<std::string> files, tags;
+  std::string output = "out.pcap";
+  std::uint64_t rows = 10, size = 64 << 20;
+  double seconds = 0;
+  std::optional<std::uint32_t> seed;
+  bool json = false, known = true, sync = false;
+};
+
+Command table(Values& v) {
+  Command command;
+  command.name = "tool";
+  command.summary = "Test the tables.";
+  command.argument("FILE", v.files, "Input files.").repeats().must_be_given();
+  command.flag("--json", v.json, "Print JSON.").excludes({"--rows"});
+  command.flag("--no-known", v.known, "Ignore known results.", false);
+  command.option("-o,--output", "FILE", v.output, "Write to FILE. The suffix selects the format.");
+  command.option("--rows", "N", v.rows, "Limit each table to N rows.").range(1, 100);
+  command.size("--buffer", v.size, "Set the buffer size.");
+  command.option("--seconds", "SECONDS", v.seconds, "Stop after SECONDS seconds.").positive();
+  command.option("--seed", "N", v.seed, "Set the seed.").needs("--tag");
+  command.option("--tag", "WORD", v.tags, "Add a tag.").separated_by(',');
+  command.choice<bool>("--clocks", "MODE", v.sync, {{"estimated", false, "from packets"}, {"synchronized", true}},
+                       "Set the clocks.");
+  command.run = [](const Given&) { return Exit::success; };
+  return command;
+}
+
+/// Exit status and standard error of a run.
+std::pair<int, std::string> run_with(Values& values, std::vector<std::string> arguments) {
+  std::vector<char*> argv{const_cast<char*>("tool")};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  testing::internal::CaptureStderr();
+  const int status = run(table(values), static_cast<int>(argv.size()) - 1, argv.data());
+  return {status, testing::internal::GetCapturedStderr()};
+}
+
+std::string error_of(std::vector<std::string> arguments) {
+  Values values;
+  const auto [status, text] = run_with(values, std::move(arguments));
+  EXPECT_EQ(status, 2) << text;
+  return text.substr(0, text.find('\n'));
+}
+
+TEST(Options, StoresValuesOfEachType) {
+  Values v;
+  const auto [status, text] = run_with(
+      v, {"a", "-o", "b", "--rows=7", "--buffer", "2G", "--seconds", "0.5", "--seed", "3", "--tag", "x,y", "--tag", "z",
+          "--no-known", "--clocks", "synchronized", "c"});
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_EQ(v.files, (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(v.output, "b");
+  EXPECT_EQ(v.rows, 7u);
+  EXPECT_EQ(v.size, std::uint64_t{2} << 30);
+  EXPECT_EQ(v.seconds, 0.5);
+  EXPECT_EQ(v.seed, 3u);
+  EXPECT_EQ(v.tags, (std::vector<std::string>{"x", "y", "z"}));
+  EXPECT_FALSE(v.known);
+  EXPECT_TRUE(v.sync);
+}
+
+TEST(Options, InvalidValuesAreUsageErrors) {
+  EXPECT_EQ(error_of({}), "tool: missing argument FILE");
+  EXPECT_EQ(error_of({"a", "--rows", "0"}), "tool: --rows: expected a whole number from 1 to 100, got \"0\"");
+  EXPECT_EQ(error_of({"a", "--rows", "-1"}), "tool: --rows: expected a whole number from 1 to 100, got \"-1\"");
+  EXPECT_EQ(error_of({"a", "--rows", "1x"}), "tool: --rows: expected a whole number from 1 to 100, got \"1x\"");
+  EXPECT_EQ(error_of({"a", "--seconds", "0"}), "tool: --seconds: expected a number greater than 0, got \"0\"");
+  EXPECT_EQ(error_of({"a", "--seconds", "nan"}), "tool: --seconds: expected a number greater than 0, got \"nan\"");
+  EXPECT_EQ(error_of({"a", "--buffer", "9X"}),
+            "tool: --buffer: expected a size such as 1000, 64K, 10M or 2G, got \"9X\"");
+  EXPECT_EQ(error_of({"a", "--clocks", "found"}), "tool: --clocks: expected one of estimated, synchronized, got \"found\"");
+  EXPECT_EQ(error_of({"a", "--tag", "x", "--seed", "4294967296"}),
+            "tool: --seed: expected a whole number, got \"4294967296\"");
+  EXPECT_EQ(error_of({"a", "--rows"}), "tool: missing value of --rows");
+}
+
+TEST(Options, CombinationsAreChecked) {
+  EXPECT_EQ(error_of({"a", "--json", "--rows", "2"}), "tool: --json cannot be used with --rows");
+  EXPECT_EQ(error_of({"a", "--seed", "2"}), "tool: --seed requires --tag");
+  EXPECT_EQ(error_of({"a", "--rows", "2", "--rows", "3"}), "tool: --rows may be specified only once");
+}
+
+TEST(Options, UnknownOptionSuggestsSimilarName) {
+  EXPECT_EQ(error_of({"a", "--jsn"}), "tool: unknown option --jsn; did you mean --json?");
+  EXPECT_EQ(error_of({"a", "--quite-different"}), "tool: unknown option --quite-different");
+}
+
+TEST(Options, TextContainsChoicesDefaultAndConditions) {
+  Values v;
+  Command command = table(v);
+  EXPECT_EQ(command.at("--output").text(), "Write to FILE [default: out.pcap]. The suffix selects the format.");
+  EXPECT_EQ(command.at("--rows").text(), "Limit each table to N rows [default: 10].");
+  EXPECT_EQ(command.at("--buffer").text(), "Set the buffer size [default: 64M].");
+  EXPECT_EQ(command.at("--seed").text(), "Set the seed. Requires --tag.");
+  EXPECT_EQ(command.at("--tag").text(), "Add a tag. May be repeated.");
+  EXPECT_EQ(command.at("--clocks").text(),
+            "Set the clocks: estimated (from packets), synchronized [default: estimated].");
+}
+
+TEST(Options, HelpAlignsAndWrapsText) {
+  Values v;
+  Command command = table(v);
+  command.examples = {{"tool a", "Read a file."}};
+  command.statuses = {{"0", "success"}, {"2", "usage error"}};
+  const std::string help = help_of(command, "tool", 80);
+  EXPECT_NE(help.find("Usage: tool [OPTIONS] FILE...\n"), std::string::npos) << help;
+  EXPECT_NE(help.find("  -o, --output FILE         Write to FILE [default: out.pcap]. The suffix selects\n"
+                      "                            the format.\n"),
+            std::string::npos)
+      << help;
+  EXPECT_NE(help.find("Exit status: 0 success; 2 usage error.\n"), std::string::npos) << help;
+  for (std::size_t from = 0; from < help.size();) {
+    const std::size_t end = help.find('\n', from);
+    EXPECT_LE(end - from, 80u) << help.substr(from, end - from);
+    from = end + 1;
+  }
+}
+
+TEST(Options, ManPageEscapesRoff) {
+  Values v;
+  Command command = table(v);
+  command.description = ".gz files are accepted.";
+  command.examples = {{"tool 'a' \\ b", "Read."}};
+  const std::string page = man_page(command, command, "tool", "2026-01-02");
+  EXPECT_NE(page.find(".TH TOOL 1 2026-01-02 \"tool\" \"User Commands\"\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("\n\\&.gz files are accepted.\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("\ntool \\(aqa\\(aq \\e b\n"), std::string::npos) << page;
+}
+
+}  // namespace
+}  // namespace rdmawire::cli
