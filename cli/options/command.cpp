@@ -202,10 +202,10 @@ Option& Command::parsed(std::string names, std::string placeholder,
   return added;
 }
 
-Option& Command::at(std::string_view name) {
+Option& Command::at(std::string_view long_name) {
   for (Option& option : options)
-    if (option.long_name() == name) return option;
-  throw std::out_of_range("no option " + std::string(name));
+    if (option.long_name() == long_name) return option;
+  throw std::out_of_range("no option " + std::string(long_name));
 }
 
 void for_each_command(const Command& root, const std::function<void(const Command&, const std::string& path)>& visit) {

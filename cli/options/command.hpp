@@ -104,9 +104,10 @@ struct Section {
 
 template <class Value>
 struct Choice {
+  Choice(std::string w, Value v, std::string n = {}) : word(std::move(w)), value(v), note(std::move(n)) {}
   std::string word;
   Value value;
-  std::string note = {};
+  std::string note;  ///< explanation in the help; empty: none
 };
 
 namespace reading {
@@ -189,8 +190,8 @@ struct Command {
   /// A positional argument.
   template <class T>
   Option& argument(std::string placeholder, T& value, std::string help) {
-    std::string name = placeholder;
-    Option& added = option(std::move(name), std::move(placeholder), value, std::move(help));
+    std::string names = placeholder;
+    Option& added = option(std::move(names), std::move(placeholder), value, std::move(help));
     added.default_value.clear();
     return added;
   }
@@ -220,7 +221,7 @@ struct Command {
   Option& parsed(std::string names, std::string placeholder, std::function<std::string(const std::string&)> parser,
                  std::string help);
   /// The option with this name (long name or placeholder).
-  Option& at(std::string_view name);
+  Option& at(std::string_view long_name);
 
  private:
   Option& add(std::string names, std::string placeholder, std::string help);

@@ -108,7 +108,7 @@ void store(const Node& node, std::set<std::string>& given) {
     const Option& option = command.options[i];
     const std::string name = option.long_name();
     if (node.options[i]->empty()) {
-      if (option.required) throw UsageError("missing " + (option.is_positional() ? "argument " : "option ") + name);
+      if (option.required) throw UsageError(std::string("missing ") + (option.is_positional() ? "argument " : "option ") + name);
       continue;
     }
     for (const std::string& other : option.needed)

@@ -99,7 +99,7 @@ Exit serve(Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.settings.version = RDMAWIRE_VERSION;
-  Command command;
+  rdmawire::cli::Command command;
   command.name = "rdmawire-agent";
   command.summary = "Execute verbs commands of a controller on the host of a device under test.";
   command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/agent.md.";
