@@ -1,10 +1,9 @@
 #!/usr/bin/python3
-"""rdmawire capture, from outside.
+"""rdmawire capture in a network namespace.
 
 usage: capture_test.py RDMAWIRE
 
-Frames are sent only inside a network namespace of its own, from one end of a veth pair to the other. Exit status 77:
-skipped, with the reason.
+Sends frames through a veth pair inside its own network namespace. Exit status 77: skipped, with the reason.
 """
 
 import os
@@ -39,7 +38,7 @@ def send(count):
 def usage():
     assert run("capture", "-i", "lo").returncode == 2, "no output"
     assert run("capture", "-o", "x").returncode == 2, "no interface"
-    assert run("capture", "-i", "lo", "-o", "-", "--ring-size", "1M").returncode == 2, "a ring of standard output"
+    assert run("capture", "-i", "lo", "-o", "-", "--ring-size", "1M").returncode == 2, "a ring on standard output"
     assert run("capture", "-i", "lo", "-o", "x", "--ring-files", "3").returncode == 2, "a ring without a limit"
     missing = run("capture", "-i", "no-such-interface", "-o", "x")
     assert missing.returncode == 3 and missing.stderr.count("\n") == 1 and "no-such-interface" in missing.stderr, missing
@@ -51,12 +50,12 @@ def usage():
 
 
 class Capture:
-    """A capture that runs on vb, ready for frames."""
+    """A running capture on vb."""
 
     def __init__(self, *arguments, **options):
         command = [RDMAWIRE, "capture", "-i", "vb", "--filter", "ether proto 0x88b5", *map(str, arguments)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
-        # The socket is bound when the kernel counts it.
+        # The kernel lists bound sockets in /proc.
         deadline = time.monotonic() + 10
         while "\n" not in Path(f"/proc/{self.process.pid}/net/packet").read_text().strip() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -70,8 +69,8 @@ class Capture:
 def count(directory):
     capture = Capture("-o", directory / "count.pcapng", "-c", 5)
     send(8)
-    status, said = capture.end()
-    assert status == 0 and "5 packets, 0 lost" in said, (status, said)
+    status, errors = capture.end()
+    assert status == 0 and "5 packets, 0 dropped" in errors, (status, errors)
     assert len(dissected(directory / "count.pcapng")) == 5
 
 
@@ -81,17 +80,17 @@ def interrupt(directory):
         send(3)
         time.sleep(0.5)
         capture.process.send_signal(sent)
-        status, said = capture.end()
-        assert status == 0 and "3 packets" in said, (status, said)
+        status, errors = capture.end()
+        assert status == 0 and "3 packets" in errors, (status, errors)
         assert len(dissected(directory / "int.pcap")) == 3
     cut = run("dissect", "--filter", "frame.cap_len == 60 and frame.len == 114", str(directory / "int.pcap"))
     assert len(cut.stdout.splitlines()) == 3, cut.stdout
 
 
 def seconds(directory):
-    begun = time.monotonic()
-    status, said = Capture("-o", directory / "empty.pcapng", "--seconds", 1).end()
-    assert status == 0 and "0 packets" in said and time.monotonic() - begun < 10
+    start = time.monotonic()
+    status, errors = Capture("-o", directory / "empty.pcapng", "--seconds", 1).end()
+    assert status == 0 and "0 packets" in errors and time.monotonic() - start < 10
     assert run("dissect", str(directory / "empty.pcapng")).returncode == 0
 
 
@@ -109,8 +108,8 @@ def pipe(directory):
 def ring(directory):
     capture = Capture("-o", directory / "ring.pcapng", "--ring-size", 2000, "--ring-files", 2, "-c", 60)
     send(60)
-    status, said = capture.end()
-    assert status == 0 and "2 kept" in said, (status, said)
+    status, errors = capture.end()
+    assert status == 0 and "2 kept" in errors, (status, errors)
     files = sorted(directory.glob("ring_*.pcapng"))
     assert len(files) == 2 and all(file.stat().st_size < 3000 for file in files)
     assert 0 < sum(len(dissected(file)) for file in files) < 60
@@ -120,7 +119,7 @@ def main():
     if os.environ.get("RDMAWIRE_INSIDE") != "1":
         available = subprocess.run(["unshare", "-n", "true"], capture_output=True)
         if available.returncode != 0:
-            print("skipped: needs to be permitted a network namespace (unshare -n)")
+            print("skipped: needs permission for network namespaces (unshare -n)")
             return 77
         command = ["unshare", "-n", sys.executable, __file__, RDMAWIRE]
         return subprocess.run(command, env={**os.environ, "RDMAWIRE_INSIDE": "1"}).returncode

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""rdmawire lab, from outside: what goes wrong, and that nothing is ever left behind.
+"""rdmawire lab: errors, and no leftovers after any of them.
 
 usage: lab_test.py RDMAWIRE [ROUNDS]
 
-ROUNDS is how often it is interrupted at a random moment (5). Exit status 77: skipped, with the reason.
+ROUNDS is the number of interruptions at random moments (5). Exit status 77: skipped, with the reason.
 """
 
 import json
@@ -46,8 +46,8 @@ def start(*arguments, **options):
     return process
 
 
-def ours():
-    """Processes that were started with this test's runtime directory, but for the test's own."""
+def own_processes():
+    """Other processes with the runtime directory of this test."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -60,11 +60,11 @@ def ours():
     return found
 
 
-def nothing_left():
+def expect_no_leftovers():
     deadline = time.monotonic() + 10
-    while ours() and time.monotonic() < deadline:
-        time.sleep(0.05)  # the kernel takes a moment to end what lost its parent
-    assert not ours(), ours()
+    while own_processes() and time.monotonic() < deadline:
+        time.sleep(0.05)  # the kernel terminates orphaned processes with a delay
+    assert not own_processes(), own_processes()
     left = list(LABS.iterdir()) if LABS.exists() else []
     assert not left, left
 
@@ -86,14 +86,14 @@ def usage():
     assert "Examples:" in lab("--help").stdout
 
 
-def run_passes_everything():
+def run_forwards_streams_and_status():
     done = lab("run", "--", "sh", "-c", "cat; echo err >&2; exit 42", input="in\n")
     assert done.returncode == 42 and done.stdout == "in\n" and done.stderr.endswith("err\n"), done
-    assert "is up:" in done.stderr, "it says how long that took"
-    nothing_left()
+    assert "is running:" in done.stderr, "the boot time is reported"
+    expect_no_leftovers()
 
 
-def boot_stays_until_told():
+def boot_runs_until_interrupted():
     first = start("boot", "--json", "--guests", "2", "--name", "pair", "-o", str(RUNTIME / "x.pcapng"))
     described = ""
     while not described.endswith("\n}\n"):
@@ -105,14 +105,14 @@ def boot_stays_until_told():
     status = json.loads(lab("status", "--json").stdout)
     assert status["labs"] == [described] and status["cache"]["bytes"] > 1e6, status
     assert "pair" in lab("status").stdout
-    again = lab("run", "--name", "pair", "--", "true")
-    assert again.returncode == 3 and "pair runs already" in again.stderr, again
-    # The two are joined, and what went between them is written down.
+    second = lab("run", "--name", "pair", "--", "true")
+    assert second.returncode == 3 and "pair runs already" in second.stderr, second
+    # A switch connects the guests and records their traffic.
     ping = lab("run", "--in", "pair/2", "--", "ping", "-c", "1", "-W", "10", "10.77.0.1")
     assert ping.returncode == 0, ping
     shell = lab("shell", "--in", "pair", input="echo $((6 * 7)); exit\n")
     assert shell.returncode == 0 and "42" in shell.stdout, shell
-    # Another one at once, which finds a name of its own.
+    # A second lab runs in parallel with another name.
     other = lab("run", "--", "hostname")
     assert other.returncode == 0, other
     first.send_signal(signal.SIGINT)
@@ -121,13 +121,13 @@ def boot_stays_until_told():
         [RDMAWIRE, "dissect", "--filter", "icmp or arp", str(RUNTIME / "x.pcapng")], capture_output=True, text=True
     )
     assert counted.returncode == 0 and counted.stdout.count("\n") >= 2, counted
-    nothing_left()
+    expect_no_leftovers()
 
 
-def a_panic_is_told():
+def kernel_panic_is_reported():
     done = lab("run", "--", "sh", "-c", "echo c >/proc/sysrq-trigger")
     assert done.returncode == 3 and "panicked" in done.stderr and "sysrq triggered crash" in done.stderr, done
-    nothing_left()
+    expect_no_leftovers()
 
 
 def without_qemu():
@@ -136,11 +136,11 @@ def without_qemu():
             os.symlink(shutil.which(program), Path(path) / program)
         done = lab("run", "--", "true", environment={"PATH": path})
     assert done.returncode == 3 and "install the package qemu-system-x86" in done.stderr, done
-    nothing_left()
+    expect_no_leftovers()
 
 
 def a_full_disk():
-    """A cache on a file system too small for it."""
+    """The cache is on a small file system."""
     small = RUNTIME / "small"
     small.mkdir()
     mounted = subprocess.run(
@@ -155,11 +155,11 @@ def a_full_disk():
         assert not list((small / "rdmawire" / "lab").iterdir())
     finally:
         subprocess.run(["umount", str(small)], check=True)
-    nothing_left()
+    expect_no_leftovers()
 
 
 def without_a_network():
-    """Packages cannot be fetched: an apt whose mirrors nobody can reach."""
+    """Packages cannot be downloaded because the mirrors are unreachable."""
     with tempfile.TemporaryDirectory() as path:
         configuration = Path(path) / "apt.conf"
         configuration.write_text(
@@ -169,7 +169,7 @@ def without_a_network():
         done = lab("run", "--", "true", environment={"XDG_CACHE_HOME": path, "APT_CONFIG": str(configuration)})
         assert done.returncode == 3 and "is there a network?" in done.stderr, done
         assert not list((Path(path) / "rdmawire" / "lab").iterdir())
-    nothing_left()
+    expect_no_leftovers()
 
 
 def interrupted_at_any_moment(seed):
@@ -183,9 +183,9 @@ def interrupted_at_any_moment(seed):
         status = process.wait(30)
         assert status in (-which, 128 + which), (status, which, wait, process.stderr.read())
         if which == signal.SIGKILL:
-            # What it could not clean up is swept by the next one.
-            assert "0 labs are up" in lab("clean").stdout
-        nothing_left()
+            # The next command removes the leftovers.
+            assert "0 labs are running" in lab("clean").stdout
+        expect_no_leftovers()
 
 
 def interrupted_while_building(seed):
@@ -202,7 +202,7 @@ def interrupted_while_building(seed):
             left = [entry.name for entry in (Path(path) / "rdmawire" / "lab").glob(".building-*")]
             assert not left, left
         assert lab("clean").returncode == 0
-        nothing_left()
+        expect_no_leftovers()
 
 
 def main():
@@ -218,9 +218,9 @@ def main():
     seed = int(os.environ.get("RDMAWIRE_SEED", random.randrange(1 << 32)))
     print(f"seed {seed}")
     for part in (
-        run_passes_everything,
-        boot_stays_until_told,
-        a_panic_is_told,
+        run_forwards_streams_and_status,
+        boot_runs_until_interrupted,
+        kernel_panic_is_reported,
         without_qemu,
         a_full_disk,
         without_a_network,
@@ -237,6 +237,6 @@ try:
     sys.exit(main())
 finally:
     for process in started:
-        process.kill()  # none is left when all went well
+        process.kill()  # no process remains after success
         process.wait()
     shutil.rmtree(RUNTIME, ignore_errors=True)

@@ -644,7 +644,7 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
                                counted(input.overlapping_files, "file was", "files were")),
                    "several files are read one after the other, as the pieces of one capture; these were recorded at "
                    "the same time. What both have is taken for sent again, and order and times between them are wrong",
-                   "captures of several places: --vantage compares them; of one place: mergecap makes one of them "
+                   "captures of several places: --capture-points compares them; of one place: mergecap makes one of them "
                    "first"));
   return findings;
 }

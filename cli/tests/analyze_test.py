@@ -1,4 +1,4 @@
-"""rdmawire analyze as its users meet it: the report as text, JSON and CSV, its options, exit statuses, bad input."""
+"""rdmawire analyze: reports as text, JSON and CSV, options, exit statuses, invalid input."""
 
 import csv
 import gzip
@@ -59,7 +59,7 @@ def records(data):
 # JSON
 
 
-def test_the_schema_is_one_and_describes_every_key():
+def test_schema_is_valid_and_describes_every_key():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
     def look(node, path):
@@ -77,11 +77,11 @@ def test_the_schema_is_one_and_describes_every_key():
 
 
 @pytest.mark.parametrize("capture", ALL, ids=lambda path: path.name)
-def test_json_of_every_sample_is_as_the_schema_says(capture):
+def test_json_of_samples_matches_schema(capture):
     VALIDATOR.validate(report(capture))
 
 
-def test_json_with_everything_in_it_is_as_the_schema_says(tmp_path):
+def test_json_of_all_samples_with_counters_matches_schema(tmp_path):
     counters = tmp_path / "after.txt"
     counters.write_text("out_of_sequence 14\nsome_other 3\n")
     whole = report(*ALL, "--counters", counters, "--from", "0")
@@ -91,7 +91,7 @@ def test_json_with_everything_in_it_is_as_the_schema_says(tmp_path):
     assert len(whole["input"]["files"]) == len(ALL)
 
 
-def test_frames_number_on_over_the_files():
+def test_frame_numbers_continue_across_files():
     whole = report(LOSS, SEND)
     frame = 1
     for file in whole["input"]["files"]:
@@ -101,11 +101,11 @@ def test_frames_number_on_over_the_files():
 
 
 @pytest.mark.parametrize("capture", [LOSS, SEND], ids=lambda path: path.name)
-def test_pieces_of_a_capture_are_the_capture(capture, tmp_path):
+def test_split_capture_gives_same_report(capture, tmp_path):
     data = plain(capture)
     packets = list(records(data))
     files = []
-    # Given in any order: they are read in the order of their first packets.
+    # The files are read in the order of their first packets.
     for number, part in enumerate((packets[:1], packets[1:300], packets[300:301], packets[301:])):
         file = tmp_path / f"{9 - number}.pcap"
         file.write_bytes(data[:24] + b"".join(part))
@@ -116,7 +116,7 @@ def test_pieces_of_a_capture_are_the_capture(capture, tmp_path):
     assert json.dumps(pieces) == json.dumps(whole)
 
 
-def test_files_that_were_recorded_at_the_same_time_are_not_pieces_of_one(tmp_path):
+def test_overlapping_files_are_a_finding(tmp_path):
     copy = tmp_path / "copy.pcap"
     copy.write_bytes(plain(LOSS))
     assert report(LOSS, copy)["findings"][0]["kind"] == "files_overlap"
@@ -124,11 +124,11 @@ def test_files_that_were_recorded_at_the_same_time_are_not_pieces_of_one(tmp_pat
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_threads_do_not_matter(threads):
+def test_report_is_independent_of_threads(threads):
     assert run(*ALL, "--json", "--threads", threads).stdout == run(*ALL, "--json", "--threads", 1).stdout
 
 
-def test_standard_input_is_a_capture_too():
+def test_standard_input_gives_same_report():
     piped = report("-", input=plain(LOSS))
     filed = report(LOSS)
     del piped["input"], filed["input"]
@@ -138,7 +138,7 @@ def test_standard_input_is_a_capture_too():
 # text
 
 
-def test_the_text_begins_with_a_summary_of_ten_lines():
+def test_text_starts_with_summary_of_ten_lines():
     summary, _, rest = text(LOSS).partition("\n\n")
     lines = summary.splitlines()
     assert len(lines) <= 11
@@ -149,7 +149,7 @@ def test_the_text_begins_with_a_summary_of_ten_lines():
     assert rest.startswith("Findings, worst first")
 
 
-def test_a_finding_says_who_what_where_and_what_next():
+def test_finding_shows_connection_evidence_and_next_steps():
     page = text(LOSS)
     assert "QP 0x11 → 0x11  10.0.0.3 → 10.0.0.2" in page
     for label in ("  means", "  shown by", "  next"):
@@ -159,19 +159,19 @@ def test_a_finding_says_who_what_where_and_what_next():
         assert f"\n{table}" in page
 
 
-def test_a_clean_capture_says_so():
+def test_clean_capture_reports_no_problems():
     page = text(SAMPLES / "rping.pcap")
     assert "nothing wrong was found" in page
     assert "Nothing wrong was found\n  Looked for" in page
 
 
-def test_a_capture_without_rdma_is_not_called_clean():
+def test_capture_without_rdma_is_reported():
     page = text(LOSS, "--filter", "not bth")
     assert "no RDMA was found" in page
     assert "othing wrong" not in page
 
 
-def test_no_packet_is_neither_clean_nor_without_rdma(tmp_path):
+def test_empty_selection_is_reported(tmp_path):
     capture = tmp_path / "empty.pcap"
     capture.write_bytes(plain(LOSS)[:24])
     for page, reason in [
@@ -183,7 +183,7 @@ def test_no_packet_is_neither_clean_nor_without_rdma(tmp_path):
 
 
 def snapped(path, content, out):
-    """The capture as a snap length would have left it."""
+    """Writes the capture with packets truncated to `content` bytes."""
     data = plain(path)
     parts = [data[:24]]
     for record in records(data):
@@ -193,7 +193,7 @@ def snapped(path, content, out):
     return out
 
 
-def test_packets_that_the_capture_cut_are_counted_and_may_hide_iwarp(tmp_path):
+def test_truncated_packets_are_counted(tmp_path):
     page = text(snapped(SAMPLES / "siw-read.pcap.gz", 80, tmp_path / "cut.pcap"))
     assert "no RDMA was found" in page
     assert "in part only (snap length)" in page
@@ -201,7 +201,7 @@ def test_packets_that_the_capture_cut_are_counted_and_may_hide_iwarp(tmp_path):
 
 
 @pytest.mark.parametrize("content", [70, 80, 128])
-def test_a_snap_length_changes_no_count(content, tmp_path):
+def test_truncation_changes_no_counts(content, tmp_path):
     for sample in ["rc-send.pcap.gz", "rc-read.pcap.gz", "rc-pingpong-loss.pcap.gz", "rping.pcap", "srq-pingpong.pcap.gz"]:
         whole, cut = report(SAMPLES / sample), report(snapped(SAMPLES / sample, content, tmp_path / "cut.pcap"))
         assert cut["operations"] == whole["operations"]
@@ -210,19 +210,19 @@ def test_a_snap_length_changes_no_count(content, tmp_path):
         assert [f["title"] for f in cut["findings"]] == [f["title"] for f in whole["findings"]]
 
 
-def test_a_snap_length_within_the_headers_is_no_trouble_of_the_network(tmp_path):
+def test_truncated_headers_cause_no_findings(tmp_path):
     for sample in ["rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rping.pcap", "rc-write-ipv6.pcap"]:
         cut = snapped(SAMPLES / sample, 64, tmp_path / "cut.pcap")
         assert report(cut)["findings"] == [], sample
         assert "in part only" in text(cut)
 
 
-def test_tables_are_cut_and_say_how_much_is_left():
+def test_limited_tables_show_number_of_omitted_rows():
     page = text(*ALL, "--rows", 3)
     assert "  and " in page and " more\n" in page
 
 
-def test_colors_only_when_asked_for():
+def test_color_option_enables_colors():
     assert "\033[" not in text(LOSS)
     assert "\033[" in text(LOSS, "--color", "always")
 
@@ -234,7 +234,7 @@ def tables(directory):
     return {path.stem: list(csv.DictReader(path.open(newline=""))) for path in sorted(directory.iterdir())}
 
 
-def test_csv_has_the_rows_that_json_counts(tmp_path):
+def test_csv_rows_match_json_counts(tmp_path):
     whole = report(LOSS, "--csv", tmp_path / "tables", "--csv-packets")
     rows = tables(tmp_path / "tables")
     assert set(rows) == {"connections", "flows", "messages", "events", "packets"}
@@ -256,17 +256,17 @@ def test_csv_has_the_rows_that_json_counts(tmp_path):
     assert sum(row["again"] == "1" for row in rows["packets"]) > 0
 
 
-def test_csv_of_a_capture_without_rdma_has_headers(tmp_path):
+def test_csv_of_empty_capture_has_headers(tmp_path):
     capture = tmp_path / "empty.pcap"
     capture.write_bytes(plain(LOSS)[:24])
     run(capture, "--csv", tmp_path / "tables")
     assert (tmp_path / "tables" / "messages.csv").read_text().startswith("connection,message,end,operation,")
 
 
-# narrowing
+# selection
 
 
-def test_from_and_to():
+def test_from_and_to_limit_the_packets():
     whole = report(LOSS)
     assert report(LOSS, "--from", "frame:100", "--to", "frame:199")["summary"]["packets"] == 100
     late = report(LOSS, "--from", "1.0")
@@ -276,12 +276,12 @@ def test_from_and_to():
     assert abs(same["summary"]["packets"] - late["summary"]["packets"]) <= 1
 
 
-def test_filter_and_connection():
+def test_filter_and_connection_limit_the_report():
     assert report(LOSS, "--filter", "ip.src == 10.0.0.2 and bth")["summary"]["wires"] == {"roce_v2": 509}
     whole = report(SAMPLES / "srq-pingpong.pcap.gz")
     first = whole["connections"][0]["connection"]
-    alone = report(SAMPLES / "srq-pingpong.pcap.gz", "--connection", first)
-    assert alone["connections"] == [whole["connections"][0]]
+    selected = report(SAMPLES / "srq-pingpong.pcap.gz", "--connection", first)
+    assert selected["connections"] == [whole["connections"][0]]
     assert "no connection 99999" in run(LOSS, "--connection", 99999, status=3).stderr.decode()
 
 
@@ -291,7 +291,7 @@ def test_filter_and_connection():
 @pytest.mark.parametrize(
     "word, status", [("warning", 1), ("info", 1), ("error", 0), ("retransmission", 1), ("nak", 1), ("rejected", 0)]
 )
-def test_fail_on(word, status):
+def test_fail_on_sets_exit_status(word, status):
     run(LOSS, "--fail-on", word, status=status)
     run(SAMPLES / "rping.pcap", "--fail-on", word, status=0)
 
@@ -300,21 +300,21 @@ def test_fail_on(word, status):
     "arguments, message",
     [
         (["--fail-on", "nonsense"], "rdmawire explain events"),
-        (["--from", "yesterday"], "is no time"),
+        (["--from", "yesterday"], "expected seconds since the first packet"),
         (["--filter", "bth.pns == 1"], "bth.psn"),
         (["--csv-packets"], "--csv"),
         (["--threads", "0"], "--threads"),
-        (["--rows", "0"], "0 is not a number above 0"),
-        (["--connection", "x"], "x is not a number above 0"),
+        (["--rows", "0"], "greater than 0, got \"0\""),
+        (["--connection", "x"], "greater than 0, got \"x\""),
         (["--every", "1"], "--every requires --follow"),
         (["--capture-filter", "udp"], "--capture-filter requires --interface"),
     ],
 )
-def test_wrong_usage(arguments, message):
+def test_invalid_usage_exits_with_status_2(arguments, message):
     assert message in run(LOSS, *arguments, status=2).stderr.decode()
 
 
-def test_a_capture_that_ends_early_is_reported_as_far_as_it_goes(tmp_path):
+def test_truncated_file_is_reported_up_to_its_end(tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(plain(LOSS)[:100_000])
     done = run(cut, "--json", status=3)
@@ -326,7 +326,7 @@ def test_a_capture_that_ends_early_is_reported_as_far_as_it_goes(tmp_path):
     assert b"missing.pcap" in run(tmp_path / "missing.pcap", status=3).stderr
 
 
-def test_following_a_file_that_grows_ends_with_the_whole_report(tmp_path):
+def test_follow_ends_with_full_report(tmp_path):
     data = plain(LOSS)
     growing = tmp_path / "growing.pcap"
     growing.write_bytes(data[:50_001])  # in the middle of a packet
@@ -346,7 +346,7 @@ def test_following_a_file_that_grows_ends_with_the_whole_report(tmp_path):
     assert out.decode().count("growing.pcap\n") >= 3
 
 
-def test_explain_events():
+def test_explain_lists_events():
     listed = subprocess.run([COMMAND, "explain", "events", "--json"], capture_output=True, timeout=60, check=True)
     kinds = [json.loads(line)["id"] for line in listed.stdout.splitlines()]
     assert "retransmission" in kinds and "terminate" in kinds
@@ -354,7 +354,7 @@ def test_explain_events():
     assert one.stdout.startswith(b"lost_in_network")
 
 
-def test_counters_are_set_beside_the_capture(tmp_path):
+def test_counters_are_compared_with_capture(tmp_path):
     before, after, wrong = tmp_path / "before", tmp_path / "after", tmp_path / "wrong"
     before.write_text("link rxe0/1 rcvd_seq_err 10 sent_pkts 4\n")
     after.write_text("link rxe0/1 rcvd_seq_err 24 sent_pkts 518\n")
@@ -363,19 +363,19 @@ def test_counters_are_set_beside_the_capture(tmp_path):
     assert rows[0]["difference"] == rows[0]["in_capture"] == 14
     assert rows[0]["says"].endswith("they agree")
     assert "they agree" in text("--counters", before, "--counters", after, LOSS)
-    # What is sent again after a loss is no duplicate to the responder.
+    # A retransmission after a loss is not a duplicate for the responder.
     after.write_text("link mlx5_0/1 duplicate_request 8\n")
     assert report(LOSS, "--counters", after)["counters"][0]["says"].endswith("they agree")
     assert "expected is" in run(LOSS, "--counters", wrong, status=3).stderr.decode()
 
 
-def test_management_of_a_native_subnet_is_told():
-    """One path record is asked for and given in the Wireshark wiki's infiniband.pcap, in frames 32 and 33, as
+def test_path_records_of_native_subnet_are_reported():
+    """The Wireshark wiki's infiniband.pcap contains one path record query in frames 32 and 33, as
     `tshark -Y 'infiniband.mad.attributeid == 0x35'` shows."""
     shared = os.environ.get("RDMAWIRE_SHARED")
     files = sorted(Path(shared or "/nowhere").glob("captures/public/*__infiniband.pcap"))
     if not files:
         pytest.skip("needs the shared captures: RDMAWIRE_SHARED")
     paths = report(files[0])["management"]["paths"]
-    told = [(p["request_frame"], p["frame"], p["from_lid"], p["to_lid"], p["mtu"]) for p in paths]
-    assert told == [(32, 33, 4, 2, 2048)]
+    found = [(p["request_frame"], p["frame"], p["from_lid"], p["to_lid"], p["mtu"]) for p in paths]
+    assert found == [(32, 33, 4, 2, 2048)]

@@ -1,4 +1,4 @@
-"""rdmawire analyze --vantage as its users meet it: two captures made of one real one, with packets taken away."""
+"""rdmawire analyze --capture-points: compares a capture with modified copies."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ IWARP = SAMPLES / "siw-write.pcap.gz"
 
 
 def run(*arguments, status=0):
-    done = subprocess.run([COMMAND, "analyze", "--vantage", *map(str, arguments)], timeout=60, capture_output=True)
+    done = subprocess.run([COMMAND, "analyze", "--capture-points", *map(str, arguments)], timeout=60, capture_output=True)
     assert done.returncode == status, done.stderr
     return done
 
@@ -54,8 +54,7 @@ def write(path, header, packets):
 
 
 def other_point(path, source, *, without=(), change=lambda content: content, later=1, snap=None):
-    """What a point behind the next router would have captured, nearer to 10.0.0.2: frames of `without` (from 1) are
-    not there."""
+    """Writes the capture as seen after the next router, closer to 10.0.0.2. `without`: frame numbers to omit."""
     header, packets = records(source)
     kept = []
     for number, (seconds, fraction, wire, content) in enumerate(packets, 1):
@@ -76,7 +75,7 @@ def rdma(report):
     return [hop for hop in report["hops"] if hop["traffic"] == "rdma"]
 
 
-def test_all_packets_are_found_and_clocks_aligned(tmp_path):
+def test_packets_are_matched_and_clocks_aligned(tmp_path):
     report = compare(PINGPONG, other_point(tmp_path / "further.pcap", PINGPONG))
     assert [point["name"] for point in report["points"]] == ["rc-pingpong", "further"]
     first, second = report["points"]
@@ -86,8 +85,8 @@ def test_all_packets_are_found_and_clocks_aligned(tmp_path):
     assert abs(clock["offset_ns"] - 1_000_000_000) <= 2000
 
 
-def test_a_lost_acknowledged_packet_is_the_captures_loss(tmp_path):
-    # Frame by frame, what is taken away here was acknowledged: the network did not lose it.
+def test_missing_acknowledged_packets_are_capture_loss(tmp_path):
+    # The omitted packets were acknowledged, so the network did not lose them.
     listed = subprocess.run([COMMAND, "dissect", PINGPONG, "--json"], capture_output=True, timeout=60, check=True)
     frames = [json.loads(line) for line in listed.stdout.splitlines()]
     sends = [
@@ -99,16 +98,16 @@ def test_a_lost_acknowledged_packet_is_the_captures_loss(tmp_path):
     ]
     gone = set(sends[20:200:17])
     report = compare(PINGPONG, other_point(tmp_path / "b.pcap", PINGPONG, without=gone))
-    # Times are the same at both but for the offset: which is nearer to the sender, the TTL alone tells.
+    # Times differ only by the offset, so only the TTL indicates the order.
     assert {by for way in report["ways"] for by in way["order_by"]} == {"ttl"}
     assert sum(fates(hop).get("missed_downstream", 0) for hop in rdma(report)) == len(gone)
     assert all(set(fates(hop)) <= {"missed_downstream"} for hop in rdma(report))
-    told = {pair["before"] for hop in rdma(report) for pair in hop["fates"].get("missed_downstream", {}).get("frames", [])}
-    assert told <= gone and told
+    reported = {pair["before"] for hop in rdma(report) for pair in hop["fates"].get("missed_downstream", {}).get("frames", [])}
+    assert reported <= gone and reported
     assert not [f for f in report["findings"] if f["severity"] != "info"]
 
 
-def test_marks_and_rewritten_dscp_are_told(tmp_path):
+def test_ecn_marks_and_rewritten_dscp_are_reported(tmp_path):
     def mark(content):
         content = bytearray(content)
         if content[12:14] == b"\x08\x00" and content[23] == 17:
@@ -123,14 +122,14 @@ def test_marks_and_rewritten_dscp_are_told(tmp_path):
     run(SEND, tmp_path / "b.pcap", "--fail-on", "error", status=0)
 
 
-def test_snapped_captures_are_compared_by_headers(tmp_path):
-    snapped = other_point(tmp_path / "b.pcap", SEND, snap=80)
-    report = compare(SEND, snapped)
+def test_truncated_captures_are_compared_by_headers(tmp_path):
+    truncated = other_point(tmp_path / "b.pcap", SEND, snap=80)
+    report = compare(SEND, truncated)
     assert report["identity"] == "headers"
     assert report["points"][0]["shared"] == report["points"][0]["rdma"] == report["packets"]
 
 
-def test_iwarp_segments_are_followed(tmp_path):
+def test_iwarp_segments_are_matched(tmp_path):
     _, packets = records(IWARP)
     data = [n for n, p in enumerate(packets, 1) if len(p[3]) > 1000]
     gone = {data[len(data) // 2]}
@@ -140,7 +139,7 @@ def test_iwarp_segments_are_followed(tmp_path):
     assert sum(fates(hop).get("missed_downstream", 0) for hop in hops) == 1
 
 
-def test_a_file_of_another_job_is_told(tmp_path):
+def test_unrelated_capture_is_a_finding(tmp_path):
     report = compare(SEND, PINGPONG)
     assert [f["kind"] for f in report["findings"]] == ["unrelated", "unrelated"]
     assert "shares no packet with the other captures" in run(SEND, PINGPONG).stdout.decode()
@@ -161,16 +160,16 @@ def test_a_file_of_another_job_is_told(tmp_path):
         ([SEND, PINGPONG, "--filter", "bth.pns == 1"], "bth.psn"),
     ],
 )
-def test_wrong_usage(arguments, message):
+def test_invalid_usage_exits_with_status_2(arguments, message):
     assert message in run(*arguments, status=2).stderr.decode()
 
 
-def test_options_of_it_need_it():
+def test_clocks_requires_capture_points():
     done = subprocess.run([COMMAND, "analyze", SEND, "--clocks", "synchronized"], timeout=60, capture_output=True)
-    assert done.returncode == 2 and b"--vantage" in done.stderr
+    assert done.returncode == 2 and b"--capture-points" in done.stderr
 
 
-def test_a_missing_file_is_told_and_the_others_are_compared(tmp_path):
+def test_missing_file_is_reported_and_others_are_compared(tmp_path):
     further = other_point(tmp_path / "b.pcap", SEND)
     done = run(SEND, further, tmp_path / "missing.pcap", "--json", status=3)
     assert b"missing.pcap" in done.stderr
@@ -178,7 +177,7 @@ def test_a_missing_file_is_told_and_the_others_are_compared(tmp_path):
     run(SEND, tmp_path / "missing.pcap", status=3)
 
 
-def test_a_cut_file_is_compared_as_far_as_it_goes(tmp_path):
+def test_truncated_file_is_compared_up_to_its_end(tmp_path):
     whole = other_point(tmp_path / "b.pcap", SEND)
     cut = tmp_path / "c.pcap"
     cut.write_bytes(whole.read_bytes()[:60_000])

@@ -1,4 +1,4 @@
-"""The command as its users meet it: options, output, exit statuses, bad input."""
+"""The command line of rdmawire: options, output, exit statuses, invalid input."""
 
 import gzip
 import json
@@ -62,14 +62,16 @@ def test_help_has_examples_and_exit_statuses(command):
 @pytest.mark.parametrize(
     "arguments, complaint",
     [
-        ([], "which command?"),
-        (["disect", RPING], 'no command "disect"; there are '),
-        (["dissect"], "FILE"),
-        (["dissect", RPING, "--frame", "0"], "0 is no frame number"),
-        (["dissect", RPING, "--frame", "9-5"], "9-5 is no frame number"),
-        (["dissect", RPING, "--time", "late"], "late is none of relative, absolute, epoch, delta"),
-        (["dissect", RPING, "--color", "blue"], "blue is none of auto, always, never"),
-        (["dissect", RPING, "--json", "-V"], "-V excludes --json"),
+        ([], "missing subcommand; expected one of: analyze, capture, "),
+        (["disect", RPING], 'unknown subcommand "disect"; expected one of: analyze, '),
+        (["lab", "bot"], 'lab: unknown subcommand "bot"; expected one of: boot, '),
+        (["dissect"], "missing argument FILE"),
+        (["dissect", RPING, "--fiter", "bth"], "dissect: unknown option --fiter; did you mean --filter?"),
+        (["dissect", RPING, "--frame", "0"], '--frame: expected a frame number or a range such as 5-9 or 5-, got "0"'),
+        (["dissect", RPING, "--frame", "9-5"], 'got "9-5"'),
+        (["dissect", RPING, "--time", "late"], 'expected one of relative, absolute, epoch, delta, got "late"'),
+        (["dissect", RPING, "--color", "blue"], 'expected one of auto, always, never, got "blue"'),
+        (["dissect", RPING, "--json", "-V"], "-V cannot be used with --json"),
         (["dissect", RPING, "--roce-port", "70000"], "70000"),
         (["dissect", RPING, "--limit", "0"], "--limit"),
         (["dissect", RPING, "--limit", "-1"], "--limit"),
@@ -80,7 +82,7 @@ def test_help_has_examples_and_exit_statuses(command):
         (["explain", "RSP-9"], "RSP-009"),
     ],
 )
-def test_wrong_usage_is_status_2_and_says_what(arguments, complaint):
+def test_invalid_usage_exits_with_status_2(arguments, complaint):
     done = run(*arguments, status=2)
     assert complaint in done.stderr.decode()
     assert done.stdout == b""
@@ -89,14 +91,14 @@ def test_wrong_usage_is_status_2_and_says_what(arguments, complaint):
 # dissect
 
 
-def test_one_line_a_packet():
+def test_dissect_prints_one_line_per_packet():
     shown = lines("dissect", LOSS, "--frame", NAK)
     assert len(shown) == 1
     assert re.match(r" +34 +5\.907694000  10\.0\.0\.2 → 10\.0\.0\.3  RC Acknowledge .*NAK PSN sequence error", shown[0])
     assert shown[0].endswith("ICRC good")
 
 
-def test_lines_say_what_each_packet_does():
+def test_lines_summarize_each_packet():
     def essence(capture, frame):
         (shown,) = lines("dissect", SAMPLES / capture, "--frame", frame)
         return shown.split("  ", 4)[-1] if shown.startswith("     ") else shown
@@ -116,13 +118,13 @@ def test_lines_say_what_each_packet_does():
     assert re.search(r"NVMe Connect  cid 0x0  queue 0  size 31", essence("nvme-over-rdma.pcap.zst", 18))
 
 
-def test_tree_of_a_stream_shows_its_pdus():
+def test_tree_of_stream_shows_pdus():
     tree = run("dissect", SAMPLES / "siw-rping.pcap", "--frame", 24, "-V").stdout.decode()
     assert "PDU 1 of 1  40 bytes of this frame" in tree
     assert re.search(r"\n      3  rdmap  RDMAP control  1 byte\n.*\n +opcode +3 +Send\n", tree)
 
 
-def test_frames_limits_and_filters():
+def test_frame_limit_and_filter_select_packets():
     def numbers(*arguments):
         return [int(line.split()[0]) for line in lines("dissect", LOSS, *arguments)]
 
@@ -134,7 +136,7 @@ def test_frames_limits_and_filters():
     assert numbers("--frame", f"{last}-") == [last]
 
 
-def test_times():
+def test_time_styles():
     def when(style):
         return lines("dissect", LOSS, "--frame", "34-35", "--time", style)
 
@@ -144,7 +146,7 @@ def test_times():
     assert "  0.007444000  " in when("delta")[1]
 
 
-def test_tree_and_bytes():
+def test_tree_and_hexdump():
     tree = run("dissect", LOSS, "--frame", NAK, "-V").stdout.decode()
     assert "nak_code             0                     PSN sequence error: " in tree
     dump = lines("dissect", LOSS, "--frame", NAK, "-x")
@@ -154,7 +156,7 @@ def test_tree_and_bytes():
     assert "\n   54  aeth" in both and "\n0030 " in both
 
 
-def test_json_is_one_object_a_packet():
+def test_json_is_one_object_per_packet():
     (packet,) = objects("dissect", LOSS, "--frame", NAK)
     assert packet["frame"] == NAK
     assert packet["time"] == "1795238507.825068000"
@@ -164,7 +166,7 @@ def test_json_is_one_object_a_packet():
     assert len(objects("dissect", LOSS)) == len(lines("dissect", LOSS))
 
 
-def test_json_of_a_stream():
+def test_json_of_stream_contains_pdus():
     (packet,) = objects("dissect", SAMPLES / "siw-rping.pcap", "--frame", 24)
     assert packet["wire"] == "iwarp"
     (unit,) = packet["pdus"]
@@ -185,12 +187,12 @@ def test_every_top_level_key_is_documented():
     assert seen <= documented, seen - documented
 
 
-def test_no_crc_leaves_crcs_out():
+def test_no_crc_omits_crc_results():
     assert "icrc" not in objects("dissect", LOSS, "--frame", NAK, "--no-crc")[0]
     assert "ICRC" not in lines("dissect", LOSS, "--frame", NAK, "--no-crc")[0]
 
 
-def test_a_further_roce_port(tmp_path):
+def test_roce_port_decodes_additional_udp_port(tmp_path):
     frame = (
         bytes.fromhex("525400000003525400000002080045000030739140004011b3270a0000020a000003c121")
         + (18515).to_bytes(2, "big")
@@ -208,7 +210,7 @@ def test_count_in_text_and_json():
     assert counted["packets"] == len(lines("dissect", LOSS))
 
 
-def test_several_files_are_told_apart():
+def test_output_names_each_of_several_files():
     shown = lines("dissect", RPING, LOSS, "--limit", 1)
     assert shown[0] == f"==> {RPING} <==" and shown[2] == f"==> {LOSS} <=="
     assert [packet["file"] for packet in objects("dissect", RPING, LOSS, "--limit", 1)] == [str(RPING), str(LOSS)]
@@ -224,19 +226,19 @@ def test_standard_input_and_compression(tmp_path):
     assert run("dissect", packed).stdout == plain
 
 
-def test_packets_of_a_pipe_are_shown_as_they_come():
+def test_packets_from_pipe_are_shown_immediately():
     data = RPING.read_bytes()
     with subprocess.Popen([COMMAND, "dissect", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        process.stdin.write(data[: 24 + 16 + 90 + 16 + 20])  # one packet, and a part of the next
+        process.stdin.write(data[: 24 + 16 + 90 + 16 + 20])  # one packet and part of the next
         process.stdin.flush()
         ready, _, _ = select.select([process.stdout], [], [], 30)
         assert ready and os.read(process.stdout.fileno(), 65536).count(b"\n") == 1
         process.stdin.close()
         process.stdout.read()
-        assert process.wait(30) == 3  # the rest never came
+        assert process.wait(30) == 3  # the second packet is truncated
 
 
-# bad input
+# invalid input
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_packets_of_a_pipe_are_shown_as_they_come():
         ("broken.pcap.gz", gzip.compress(pcap(bytes(60)) * 50)[:-20] + b"\0" * 9, "gzip"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_status_3_in_one_line(tmp_path, name, content, complaint):
+def test_unreadable_file_is_reported_in_one_line(tmp_path, name, content, complaint):
     capture = tmp_path / name
     if content is not None:
         capture.write_bytes(content)
@@ -257,11 +259,11 @@ def test_a_file_that_cannot_be_read_is_status_3_in_one_line(tmp_path, name, cont
     assert error.count("\n") == 1
 
 
-def test_a_directory_is_status_3(tmp_path):
+def test_directory_exits_with_status_3(tmp_path):
     assert "directory" in run("dissect", tmp_path, status=3).stderr.decode()
 
 
-def test_what_could_be_read_of_a_cut_file_is_shown(tmp_path):
+def test_readable_part_of_truncated_file_is_shown(tmp_path):
     capture = tmp_path / "cut.pcap"
     capture.write_bytes(RPING.read_bytes()[:5000])
     done = run("dissect", capture, status=3)
@@ -272,7 +274,7 @@ def test_what_could_be_read_of_a_cut_file_is_shown(tmp_path):
     assert f"after {len(shown)} packets" in error
 
 
-def test_the_other_files_are_still_read(tmp_path):
+def test_other_files_are_read_after_an_error(tmp_path):
     done = run("dissect", tmp_path / "missing.pcap", RPING, "--limit", 1, status=3)
     assert b"ICMPv6" in done.stdout and b"missing.pcap" in done.stderr
 
@@ -296,18 +298,18 @@ def pcapng_with_losses():
     )
 
 
-def test_what_the_capture_itself_lost_is_told(tmp_path):
+def test_packets_dropped_while_capturing_are_reported(tmp_path):
     capture = tmp_path / "lost.pcapng"
     capture.write_bytes(pcapng_with_losses())
     assert "the capture itself lost 9 packets: 7 at eth0" in lines("dissect", capture, "--count")
     assert objects("dissect", capture, "--count")[0]["lost"] == 9
     done = run("dissect", capture)
-    assert done.stderr.decode() == f"rdmawire: {capture}: the capture itself lost 9 packets, as it says\n"
+    assert done.stderr.decode() == f"rdmawire: {capture}: 9 packets were dropped while capturing\n"
     assert run("dissect", RPING).stderr == b""
     assert objects("dissect", RPING, "--count")[0]["lost"] is None
 
 
-def test_long_names_do_not_break_the_columns():
+def test_long_names_keep_columns_aligned():
     shown = lines("dissect", RPING, "--frame", 15, "-V")
     long_name = next(line for line in shown if "alternate_local_ack_timeout" in line)
     short_name = next(line for line in shown if "local_ca_guid" in line)
@@ -316,9 +318,9 @@ def test_long_names_do_not_break_the_columns():
     assert part.index("4.29") == short_name.index("5054:00ff")
 
 
-def test_a_lying_frame_is_a_finding_not_a_failure(tmp_path):
+def test_malformed_frames_are_findings(tmp_path):
     frame = bytearray.fromhex("525400000003525400000002080045000030739140004011b3270a0000020a000003c12112b7001c0000")
-    capture = tmp_path / "lies.pcap"
+    capture = tmp_path / "malformed.pcap"
     capture.write_bytes(pcap(bytes(frame), bytes(frame[:20]), b"\xff", bytes(range(256)) * 4))
     shown = lines("dissect", capture)
     assert len(shown) == 4
@@ -328,7 +330,7 @@ def test_a_lying_frame_is_a_finding_not_a_failure(tmp_path):
     assert run("dissect", capture, "-V", "-x").stdout
 
 
-def test_a_reader_that_goes_away_is_fine():
+def test_closed_pipe_is_not_an_error():
     with subprocess.Popen([COMMAND, "dissect", LOSS, "-V"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.read(100)
         process.stdout.close()
@@ -337,7 +339,7 @@ def test_a_reader_that_goes_away_is_fine():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_not_fine():
+def test_full_disk_is_an_error():
     with open("/dev/full", "wb") as full:
         done = run("dissect", RPING, status=3, stdout=full, stderr=subprocess.PIPE, capture_output=False)
     assert b"No space left" in done.stderr
@@ -347,7 +349,7 @@ def test_a_full_disk_is_not_fine():
 
 
 def on_a_terminal(arguments, **environment):
-    """What the command writes when standard output is a terminal."""
+    """The output of the command on a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [COMMAND, *map(str, arguments)],
@@ -371,7 +373,7 @@ def on_a_terminal(arguments, **environment):
     return written
 
 
-def test_colors_on_a_terminal_only():
+def test_colors_require_a_terminal():
     one = ["dissect", LOSS, "--frame", NAK]
     assert b"\033" in on_a_terminal(one)
     assert b"\033" not in on_a_terminal(one, NO_COLOR="1")
@@ -394,27 +396,27 @@ def test_explain_in_text_and_json():
     assert "bth" in [header["id"] for header in json.loads(run("explain", "--json").stdout)["headers"]]
 
 
-def test_the_pages_are_those_of_the_command():
+def test_generated_pages_are_current():
     assert run("explain", "--reference").stdout.decode() == (ROOT / "docs" / "reference.md").read_text()
     assert run("explain", "--rules").stdout.decode() == (ROOT / "docs" / "rules.md").read_text()
 
 
-def test_explain_rules():
-    said = run("explain", "rsp-009").stdout.decode()
-    assert said.startswith("rc.responder.psn.sequence-error  RSP-009  shall\n") and "number unverified" in said
-    assert run("explain", "rc.responder.psn.sequence-error").stdout.decode() == said
+def test_explain_prints_rules():
+    text = run("explain", "rsp-009").stdout.decode()
+    assert text.startswith("rc.responder.psn.sequence-error  RSP-009  shall\n") and "number unverified" in text
+    assert run("explain", "rc.responder.psn.sequence-error").stdout.decode() == text
     assert len(objects("explain", "rules")) >= 244
     some = [rule["alias"] for rule in objects("explain", "*.PSN.*")]
     assert "UC-013" in some and "RSP-001" not in some
     assert objects("explain", "rc.responder.psn") == objects("explain", "rc.responder.psn.*")
     assert "RSP-013" in [rule["alias"] for rule in objects("explain", "C9-105")]
-    # A name that is a header's or a value's stays that.
+    # Names of headers and values take precedence over rules.
     assert [topic["kind"] for topic in objects("explain", "bth")] == ["header"]
-    assert b"nothing is called" in run("explain", "rules", "no.such.*", status=2).stderr
+    assert b"unknown name" in run("explain", "rules", "no.such.*", status=2).stderr
 
 
 @pytest.mark.skipif(not shutil.which("jq"), reason="needs jq")
-def test_jq_reads_every_line():
+def test_jq_parses_json_lines():
     written = run("dissect", RPING, "--json").stdout
     done = subprocess.run(["jq", "-c", ".frame"], input=written, capture_output=True, timeout=60)
     assert done.returncode == 0 and len(done.stdout.split()) == len(written.splitlines())

@@ -1,4 +1,4 @@
-"""rdmawire devices, from outside: on this machine, and in a network namespace with devices of the fake verbs library."""
+"""rdmawire devices: on this host, and in network namespaces with devices of the fake verbs library."""
 
 import json
 import os
@@ -29,22 +29,22 @@ def in_namespace(script, *arguments, **variables):
     return done.stdout
 
 
-def test_what_is_always_there():
+def test_built_in_wires_are_listed():
     lines = run().splitlines()
-    assert lines[0].startswith("interfaces of this network namespace")
+    assert lines[0].startswith("interfaces")
     assert any(line.split()[:2] in (["lo", "up"], ["lo", "down"]) for line in lines)
-    assert lines[-1] == "always: null, file:PATH, unix:PATH"
+    assert lines[-1] == "always available: null, file:PATH, unix:PATH"
     listed = json.loads(run("--json"))
     assert list(listed) == ["first_namespace", "interfaces", "verbs", "labs"]
     assert "lo" in [device["name"] for device in listed["interfaces"]]
 
 
-def test_interfaces_say_what_they_can_do_and_why_not():
+def test_interfaces_show_capabilities_and_reasons():
     script = """ip link add near type veth peer name far; ip link set near up; ip link set far up; ip link set near mtu 4200
 ip link add alone type veth peer name other; ip link set alone up
 until ip -o link show dev near | grep -q "state UP"; do :; done"""
     listed = json.loads(in_namespace(script, "--json"))
-    assert listed["first_namespace"] is not True  # null where the first process hides its own
+    assert listed["first_namespace"] is not True  # null if the first process hides its namespace
     devices = {device["name"]: device for device in listed["interfaces"]}
     near, alone = devices["near"], devices["alone"]
     assert (near["state"], near["mtu"], near["driver"], near["bits_per_second"]) == ("up", 4200, "veth", 10_000_000_000)
@@ -54,13 +54,13 @@ until ip -o link show dev near | grep -q "state UP"; do :; done"""
     assert alone["packet"]["able"] is False
     assert "there is no carrier" in alone["packet"]["why_not"]
     text = in_namespace(script)
-    assert (", not the machine's first" in text) == (listed["first_namespace"] is False)
+    assert ("(not the initial network namespace)" in text) == (listed["first_namespace"] is False)
     assert "packet:near  xdp:near" in text
-    assert "no: other: the interface is down; set it up: ip link set dev other up" in text
+    assert "unavailable: other: the interface is down; set it up: ip link set dev other up" in text
 
 
 @pytest.mark.skipif(not FAKE_VERBS.exists(), reason=f"needs the fake verbs library: {FAKE_VERBS} is not built")
-def test_rdma_devices():
+def test_rdma_devices_show_capabilities_and_reasons():
     script = "ip link set lo up; export LD_PRELOAD=" + str(FAKE_VERBS)
     listed = json.loads(in_namespace(script, "--json", FAKE_VERBS_DEVICES="lo", FAKE_VERBS_RATE="1000-100000000"))
     assert listed["verbs"]["why_not"] is None
@@ -72,7 +72,7 @@ def test_rdma_devices():
     assert ("  verbs:lo/1  active  Ethernet  lo  raw packets, ibv_wr_*, hardware times, pacing 1 Mbit/s to 100 Gbit/s\n"
             in text)
     text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_WITHOUT="raw")
-    assert "no: verbs:lo/1: the driver of lo makes no raw-packet queue pairs" in text
+    assert "unavailable: verbs:lo/1: the driver of lo makes no raw-packet queue pairs" in text
     text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_LINK_LAYER="infiniband")
     assert "link layer is InfiniBand; raw packets need Ethernet" in text
     text = in_namespace(script)

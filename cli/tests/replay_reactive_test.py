@@ -1,4 +1,4 @@
-"""rdmawire replay --reactive, from outside: against the reference device, in this process."""
+"""rdmawire replay --reactive against the reference device."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def replay(capture, *arguments):
 
 @pytest.mark.parametrize("capture", [PINGPONG, RPING, STREAM])
 @pytest.mark.parametrize("side", ["a", "b"])
-def test_a_captured_side_is_answered_as_there(capture, side):
+def test_emulated_side_gets_captured_responses(capture, side):
     done = replay(capture, "--side", side, "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["good"], report["failure"]) == (0, True, ""), done
@@ -33,7 +33,7 @@ def test_a_captured_side_is_answered_as_there(capture, side):
     assert all(one["good"] for one in report["memory"])
 
 
-def test_a_loss_is_recovered_and_recorded(tmp_path):
+def test_loss_is_recovered_and_recorded(tmp_path):
     out = tmp_path / "out.pcapng"
     done = replay(PINGPONG, "--side", "a", "--fault", "drop connection 1 psn +5 try 1 from a", "-O", out)
     assert done.returncode == 0, done
@@ -43,13 +43,13 @@ def test_a_loss_is_recovered_and_recorded(tmp_path):
     assert "ICRC bad" not in checked.stdout and checked.stdout.count("\n") > 800
 
 
-def test_a_difference_is_told_frame_against_frame():
+def test_divergence_shows_captured_and_live_frames():
     done = replay(PINGPONG, "--side", "a", "--device-fault", "msn-starts-at-one")
     assert done.returncode == 1
     assert "captured: frame 34: ACK PSN +7 MSN 1; live: frame 9: ACK PSN +7 MSN 2" in done.stdout
 
 
-def test_a_dry_run_tells_the_steps():
+def test_dry_run_lists_steps():
     done = replay(RPING, "--dry-run", "--side", "b")
     assert done.returncode == 0
     steps = done.stdout.splitlines()
@@ -65,18 +65,18 @@ def test_a_dry_run_tells_the_steps():
     [
         (["--connection", "9"], 2, "there is no connection 9"),
         (["--device", "rxe0"], 2, 'there is no device "rxe0"'),
-        (["--speed", "2"], 2, "--speed has no meaning with it"),
+        (["--speed", "2"], 2, "--speed cannot be used with --reactive"),
         (["--fault", "dorp psn +5"], 2, "dorp"),
         (["--device-fault", "nothing"], 2, 'there is no fault "nothing"'),
         (["-O", "/no/such/directory/x.pcapng"], 3, "/no/such/directory"),
     ],
 )
-def test_what_is_wrong_is_said(arguments, status, words):
+def test_invalid_arguments_are_reported(arguments, status, words):
     done = replay(RPING, *arguments)
     assert done.returncode == status, done
     assert words in done.stderr + done.stdout
 
 
-def test_options_of_a_live_peer_need_it():
+def test_live_peer_options_require_reactive():
     done = subprocess.run([RDMAWIRE, "replay", RPING, "--wire", "null", "--side", "a"], capture_output=True, text=True)
     assert done.returncode == 2 and "--reactive" in done.stderr

@@ -1,4 +1,4 @@
-"""rdmawire replay as its users meet it: to files and to nothing; wires of this machine are the player's own tests."""
+"""rdmawire replay to files and to the null wire. The player's tests cover other wires."""
 
 import json
 import os
@@ -36,17 +36,17 @@ def fields(packet, protocol):
     return next((layer["fields"] for layer in packet["layers"] if layer["protocol"] == protocol), None)
 
 
-def test_from_file_to_file_it_is_the_same(tmp_path):
+def test_replay_to_file_preserves_packets(tmp_path):
     done = replay(RPING, "--wire", f"file:{tmp_path}/out.pcap")
     assert done.stdout.startswith("sent 379 frames, ")
-    assert done.stderr.startswith(f"rdmawire: to file:{tmp_path}/out.pcap (a file)")
+    assert done.stderr.startswith(f"rdmawire: sending to file:{tmp_path}/out.pcap (a file)")
     before, after = packets(RPING), packets(tmp_path / "out.pcap")
     assert [(p["time"], p["layers"]) for p in before] == [(p["time"], p["layers"]) for p in after]
 
 
-def test_a_mapping_file_is_made_filled_in_and_used(tmp_path):
+def test_mapping_file_is_written_completed_and_used(tmp_path):
     mapping, out = tmp_path / "map.json", tmp_path / "out.pcapng"
-    assert "1 connection; fill in" in replay(RPING, "--write-map", mapping).stderr
+    assert "1 connection; complete the live values" in replay(RPING, "--write-map", mapping).stderr
     text = mapping.read_text()
     for captured, live in ((8415281, 77), ('"10.0.0.2"', '"192.168.1.2"'), ('"0x4bc"', '"0x999"')):
         assert f'{{"captured": {captured}, "live": null}}' in text
@@ -64,21 +64,21 @@ def test_a_mapping_file_is_made_filled_in_and_used(tmp_path):
     assert 0x999 in {fields(p, "reth")["rkey"] for p in packets(out) if fields(p, "reth")}
 
 
-def test_the_report_keeps_to_its_schema(tmp_path):
+def test_report_matches_schema(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads((ROOT / "docs" / "replay.schema.json").read_text())
-    for more in ([], ["--top"], ["--fault", "drop every 7"], ["--exclude", "arp"], ["--limit", "5"]):
+    for more in ([], ["--topspeed"], ["--fault", "drop every 7"], ["--exclude", "arp"], ["--limit", "5"]):
         for wire in ("null", f"file:{tmp_path}/x.pcapng"):
-            report = json.loads(replay(RPING, "--wire", wire, "--speed" if "--top" not in more else "--loops",
-                                       "1000" if "--top" not in more else "2", "--json", *more).stdout)
+            report = json.loads(replay(RPING, "--wire", wire, "--speed" if "--topspeed" not in more else "--loops",
+                                       "1000" if "--topspeed" not in more else "2", "--json", *more).stdout)
             jsonschema.validate(report, schema)
 
 
-def test_a_dry_run_shows_each_rewrite():
+def test_dry_run_shows_each_rewrite():
     done = replay(RPING, "-m", "qp:10.0.0.2/0x11=0x777", "-m", "psn:10.0.0.3=77", "--dry-run")
     blocks = dict(block.split("\n", 1) for block in done.stdout.split("frame ")[1:])
     assert "  bth.dest_qp 0x11 → 0x777\n  bth.psn 8415281 → 77\n" in blocks["18"]
-    assert "not known live, and so as captured: a.address" in done.stderr
+    assert "no mapping for a.address" in done.stderr
     assert "379 frames read" in done.stderr
 
 
@@ -86,27 +86,27 @@ def test_a_dry_run_shows_each_rewrite():
     "arguments, status, complaint",
     [
         ([RPING], 2, "--wire"),
-        ([], 2, "files"),
+        ([], 2, "missing argument FILE"),
         (["/no/such.pcap", "--wire", "null"], 3, "/no/such.pcap"),
         ([RPING, "--wire", "nul"], 2, "nul"),
         ([RPING, "--wire", "null", "-m", "qp:0x99=1"], 2, "the capture has no such end of a connection"),
         ([RPING, "--wire", "null", "-m", "/no/such.json"], 3, "/no/such.json"),
         ([RPING, "--wire", "null", "--fault", "dorp"], 2, "did you mean drop?"),
         ([RPING, "--wire", "null", "--include", "bth.opcod == 4"], 2, "--include"),
-        ([RPING, "--wire", "null", "--pps", "5", "--top"], 2, "excludes"),
-        ([RPING, "--wire", "null", "--bps", "5X"], 2, "5X is no rate"),
-        ([RPING, "--wire", "null", "--pause", "5"], 2, "5 is no duration"),
+        ([RPING, "--wire", "null", "--pps", "5", "--topspeed"], 2, "--pps cannot be used with --topspeed"),
+        ([RPING, "--wire", "null", "--bps", "5X"], 2, 'expected a rate such as 1000, 100k, 10M or 2.5G, got "5X"'),
+        ([RPING, "--wire", "null", "--pause", "5"], 2, 'expected a duration such as 10ms, 1.5s or 200us, got "5"'),
         ([RPING, "--wire", "verbs:mlx5_7"], 2, "--allow-target mlx5_7"),
         ([RPING, "--wire", "null", "--wire", "null"], 2, "--split"),
         ([RPING, "--wire", "packet:no-such"], 3, "no-such"),
         ([RPING, "--wire", "packet:lo"], 2, "--allow-target lo"),
     ],
 )
-def test_what_is_wrong_is_said(arguments, status, complaint):
+def test_invalid_arguments_are_reported(arguments, status, complaint):
     assert complaint in replay(*arguments, status=status).stderr
 
 
-def test_a_mapping_of_another_capture_is_refused(tmp_path):
+def test_mapping_of_other_capture_is_refused(tmp_path):
     mapping = tmp_path / "map.json"
     replay(SAMPLES / "rc-write-ipv6.pcap", "--write-map", mapping)
     done = replay(RPING, "--map", mapping, "--wire", f"file:{tmp_path}/x.pcap", status=3)
@@ -114,46 +114,46 @@ def test_a_mapping_of_another_capture_is_refused(tmp_path):
     assert not (tmp_path / "x.pcap").exists()
 
 
-def test_a_mapping_error_has_its_place(tmp_path):
+def test_mapping_error_contains_position(tmp_path):
     mapping = tmp_path / "map.json"
     mapping.write_text('{"rdmawire": "flow map 1", "connections": [{"a": {}}]}')
     assert f"{mapping}: /connections/0/a/address: the captured address is missing" in replay(
         RPING, "--map", mapping, "--wire", "null", status=3).stderr
 
 
-def test_a_connection_in_no_mapping_is_refused_before_anything_is_sent(tmp_path):
+def test_unmapped_connection_is_refused_before_sending(tmp_path):
     mapping, out = tmp_path / "map.json", tmp_path / "x.pcapng"
     replay(SAMPLES / "srq-pingpong.pcap.gz", "--write-map", mapping)
-    whole = json.loads(mapping.read_text())
-    whole["connections"] = whole["connections"][:1]
-    mapping.write_text(json.dumps(whole))
+    content = json.loads(mapping.read_text())
+    content["connections"] = content["connections"][:1]
+    mapping.write_text(json.dumps(content))
     arguments = [SAMPLES / "srq-pingpong.pcap.gz", "--map", mapping, "--wire", f"file:{out}"]
-    assert "is in no mapping; --unmapped keep or --unmapped drop" in replay(*arguments, status=3).stderr
+    assert "is in no mapping; use --unmapped keep or --unmapped drop" in replay(*arguments, status=3).stderr
     assert not out.exists()
     assert "not sent" in replay(*arguments, "--unmapped", "drop").stdout
 
 
-def test_faults_have_a_seed_that_is_told(tmp_path):
+def test_faults_use_and_report_seed(tmp_path):
     rules = tmp_path / "faults"
     rules.write_text("drop probability 10%  # some\n")
-    reports = [json.loads(replay(RPING, "--wire", "null", "--top", "--faults", rules, "--seed", 5, "--json").stdout)
+    reports = [json.loads(replay(RPING, "--wire", "null", "--topspeed", "--faults", rules, "--seed", 5, "--json").stdout)
                for _ in range(2)]
     assert reports[0]["sent"] == reports[1]["sent"] and reports[0]["seed"] == 5
     assert 0 < reports[0]["faults"][0]["done"] < 379
-    assert json.loads(replay(RPING, "--wire", "null", "--top", "--faults", rules, "--json").stdout)["seed"] is not None
+    assert json.loads(replay(RPING, "--wire", "null", "--topspeed", "--faults", rules, "--json").stdout)["seed"] is not None
 
 
-def test_two_sides_have_a_wire_each(tmp_path):
+def test_split_sends_each_side_to_one_wire(tmp_path):
     replay(RPING, "--split", "--wire", f"file:{tmp_path}/client.pcapng", "--wire", f"file:{tmp_path}/server.pcapng")
     for name, address in (("client", "10.0.0.3"), ("server", "10.0.0.2")):
         sides = {fields(p, "ip")["src"] for p in packets(tmp_path / f"{name}.pcapng") if fields(p, "ip")}
         assert sides == {address}
 
 
-def test_interrupted_it_reports_what_was_sent():
+def test_interrupted_replay_reports_sent_frames():
     process = subprocess.Popen([COMMAND, "replay", RPING, "--wire", "null", "--pps", "200", "--loops", "0", "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    # The wire is named once everything is ready but the first frame.
+    # The wire is reported immediately before the first frame.
     assert "to null" in process.stderr.readline()
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -164,14 +164,14 @@ def test_interrupted_it_reports_what_was_sent():
     assert report["sent"]["frames"] == report["wires"][0]["left"]
 
 
-def test_a_capture_larger_than_memory_is_played(tmp_path):
+def test_capture_larger_than_memory_is_replayed(tmp_path):
     large, limit = tmp_path / "large.pcap", 128 << 20
     body = RPING.read_bytes()
     with large.open("wb") as out:
         out.write(body[:24])
         while out.tell() < 2 * limit:
             out.write(body[24:] * 64)
-    done = replay(large, "--wire", "null", "--top", "--hop-limit", "9", "--json",
+    done = replay(large, "--wire", "null", "--topspeed", "--hop-limit", "9", "--json",
                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     report = json.loads(done.stdout)
     assert report["sent"]["frames"] % 379 == 0 and report["sent"]["bytes"] > 1.9 * limit
@@ -180,7 +180,7 @@ def test_a_capture_larger_than_memory_is_played(tmp_path):
 def test_one_at_a_time_waits_for_enter():
     done = replay(RPING, "--wire", "null", "--one-at-a-time", "--json", input="\n\nq\n")
     assert json.loads(done.stdout)["sent"]["frames"] == 2
-    assert "frame 3: Enter sends it" in done.stderr
+    assert "frame 3: press Enter to send" in done.stderr
 
 
 def test_help_has_examples_and_assignments():

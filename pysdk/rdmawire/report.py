@@ -298,7 +298,7 @@ class CheckReport(_JsonReport):
 class Comparison(_JsonReport):
     """What :func:`compare` found: which packets were lost, marked, changed or delayed on which hop.
 
-    The keys below ``vantage`` of ``rdmawire analyze --vantage --json`` (docs/analyze.md) are attributes:
+    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/analyze.md) are attributes:
     ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints what the command
     prints.
     """
@@ -321,7 +321,7 @@ class Comparison(_JsonReport):
         return [Row(finding) for finding in self._dict["findings"]]
 
     def text(self, *, width: int = 100, colors: bool = False, rows: int = 10) -> str:
-        """What ``rdmawire analyze --vantage`` prints."""
+        """What ``rdmawire analyze --capture-points`` prints."""
         return _core.compare_text(self._text, width, colors, rows)
 
     def __str__(self) -> str:
@@ -425,7 +425,7 @@ def compare(
     verify_crcs: bool = True,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compares captures of the same traffic that were taken at several places, one file a place: ``analyze --vantage``.
+    """Compares captures of the same traffic that were taken at several places, one file a place: ``analyze --capture-points``.
 
     Each packet is followed through them, and what became of it on each hop is told. `order` names the files along the
     way (by the ends of their names), where it is not to be found out; `synchronized` says that their clocks agree;

@@ -179,7 +179,7 @@ void bind_more_analysis(py::module_& module) {
         return vantage::text_of(analysis::Json::parse(report), {.width = width, .colors = colors, .rows = rows});
       },
       py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("rows"),
-      "What `analyze --vantage` prints of a comparison that is given as JSON.");
+      "What `analyze --capture-points` prints of a comparison that is given as JSON.");
 }
 
 }  // namespace rdmawire::python

@@ -1,4 +1,4 @@
-"""Captures that grow, and captures of the same traffic at several places: as `analyze --follow` and `--vantage` have them."""
+"""Captures that grow, and captures of the same traffic at several places: as `analyze --follow` and `--capture-points` have them."""
 
 import gc
 import itertools
@@ -119,8 +119,8 @@ def test_places_are_compared_as_the_command_does(two_places):
         ({"filter": "bth", "window": 0.5, "verify_crcs": False}, ["--filter", "bth", "--window", "0.5", "--no-crc"]),
     ):  # fmt: skip
         comparison = rdmawire.compare(two_places, **options)
-        assert comparison.to_dict() == json.loads(said("analyze", "--vantage", "--json", *words, *two_places))
-        text = said("analyze", "--vantage", "--color", "never", *words, *two_places)
+        assert comparison.to_dict() == json.loads(said("analyze", "--capture-points", "--json", *words, *two_places))
+        text = said("analyze", "--capture-points", "--color", "never", *words, *two_places)
         assert comparison.text(width=120) == text and str(comparison)
     assert [point.name for point in comparison.points] == ["before", "behind"]
     assert comparison.findings and comparison.findings[0].title in comparison._repr_html_()

@@ -12,7 +12,7 @@ struct SkipWords {
 };
 constexpr SkipWords skip_words[skips] = {
     {"excluded", "the filters did not choose them"},
-    {"snapped", "the capture has only their beginning: --snapped pad fills them up with zeros, send sends the rest"},
+    {"snapped", "the capture has only their beginning: --truncated pad fills them up with zeros, send sends the rest"},
     {"too_long", "the wire takes no frames so long: --too-long truncate cuts them"},
     {"group", "they go to a group (broadcast, multicast): --allow-multicast sends them"},
     {"unmapped", "they are in no mapping"},
