@@ -283,8 +283,9 @@ class Analyze {
 
 /// Severities and the kinds of findings.
 std::vector<std::string> fail_on_words() {
-  std::vector<std::string> words{"error",         "warning", "info",                 "capture_lost",  "captured_twice",
-                                 "files_overlap", "one_way", "begins_in_the_middle", "traffic_class", "inexact"};
+  std::vector<std::string> words{"error",          "warning",       "info",    "capture_lost",
+                                 "captured_twice", "files_overlap", "one_way", "begins_in_the_middle",
+                                 "traffic_class",  "inexact"};
   for (const tracking::EventRow& row : tracking::event_rows) words.emplace_back(row.name);
   const std::vector<std::string> more = capture_point_findings();
   words.insert(words.end(), more.begin(), more.end());
@@ -312,10 +313,10 @@ void add_boundary(Command& command, const std::string& name, std::string& value,
       name, "TIME",
       [&value](const std::string& text) {
         value = text;
-        return analysis::Boundary::parse(text)
-                   ? std::string()
-                   : "expected seconds since the first packet, a UTC date such as 2026-11-21T07:53:37, or frame:N, got \"" +
-                         text + "\"";
+        return analysis::Boundary::parse(text) ? std::string()
+                                               : "expected seconds since the first packet, a UTC date such as "
+                                                 "2026-11-21T07:53:37, or frame:N, got \"" +
+                                                     text + "\"";
       },
       std::move(help));
 }
@@ -328,8 +329,8 @@ void check(const Options& options, const Given& given) {
   };
   const bool live = given("--follow") || given("--interface");
   if (given("--capture-points"))
-    refuse("--capture-points", {"--html", "--csv", "--counters", "--connection", "--from", "--to", "--ignore", "--follow",
-                                "--interface"});
+    refuse("--capture-points",
+           {"--html", "--csv", "--counters", "--connection", "--from", "--to", "--ignore", "--follow", "--interface"});
   if (!given("FILE") && !given("--interface")) throw UsageError("missing argument FILE or option --interface");
   if (given("--interface")) refuse("--interface", {"FILE", "--connection", "--from", "--to"});
   if (given("--follow")) refuse("--follow", {"--connection", "--from", "--to"});
@@ -351,9 +352,10 @@ Command analyze_command() {
       "Analyze RDMA captures: detect loss, retransmissions, NAKs, congestion and errors, and report the likely causes.";
   command.usage = {"[OPTIONS] FILE...", "--interface DEVICE [OPTIONS]", "--capture-points [OPTIONS] FILE FILE..."};
   command
-      .argument("FILE", options->files,
-                "Capture files (pcap or pcapng, also compressed with gzip or zstd). \"-\" reads standard input. Multiple "
-                "files are read as one capture, in the order of their first packets.")
+      .argument(
+          "FILE", options->files,
+          "Capture files (pcap or pcapng, also compressed with gzip or zstd). \"-\" reads standard input. Multiple "
+          "files are read as one capture, in the order of their first packets.")
       .repeats();
   command.group("Output");
   command.flag("--json", options->json, "Print the report as one JSON object (see docs/analyze.md).");
@@ -365,22 +367,25 @@ Command analyze_command() {
       .positive()
       .by_default("10; unlimited with --json or --html");
   add_color_option(command, options->colors);
-  command.option("--fail-on", "KIND", options->fail_on,
-                 "Exit with status 1 if a finding has this severity (error, warning, info) or kind. \"rdmawire explain "
-                 "events\" lists the kinds.")
+  command
+      .option("--fail-on", "KIND", options->fail_on,
+              "Exit with status 1 if a finding has this severity (error, warning, info) or kind. \"rdmawire explain "
+              "events\" lists the kinds.")
       .completes(analyze::fail_on_words);
   command.group("Selection");
   analyze::add_boundary(command, "--from", options->from,
                         "Ignore packets before TIME: seconds since the first packet, a UTC date, or frame:N.");
   analyze::add_boundary(command, "--to", options->to, "Ignore packets after TIME.");
   command.option("--filter", "EXPR", options->filter, "Analyze only packets that match EXPR (see docs/filters.md).");
-  command.option("--connection", "FRAME", options->connection,
-                 "Analyze only the connection that starts at frame number FRAME.")
+  command
+      .option("--connection", "FRAME", options->connection,
+              "Analyze only the connection that starts at frame number FRAME.")
       .positive();
   command.group("Analysis");
-  command.option("--counters", "FILE", options->counters,
-                 "Compare with host counters (output of \"rdma statistic\" or \"ethtool -S\"). Use twice for the counters "
-                 "before and after the capture.");
+  command.option(
+      "--counters", "FILE", options->counters,
+      "Compare with host counters (output of \"rdma statistic\" or \"ethtool -S\"). Two files contain the counters "
+      "before and after the capture.");
   command
       .parsed(
           "--ignore", "SOURCE",
@@ -391,7 +396,9 @@ Command analyze_command() {
                        : "expected cm, text or source-port, got \"" + text + "\"";
           },
           "Do not use this information to pair the two directions of a connection: cm, text, source-port.")
-      .completes([] { return std::vector<std::string>{"cm", "text", "source-port"}; })
+      .completes([] {
+        return std::vector<std::string>{"cm", "text", "source-port"};
+      })
       .separated_by(',')
       .repeats();
   add_roce_port_option(command, options->roce_port);
@@ -401,7 +408,9 @@ Command analyze_command() {
       .by_default("one per CPU core");
   command.group("Live capture");
   command.option("--interface", "DEVICE", options->interface, "Capture from DEVICE and refresh the report.");
-  command.option("--capture-filter", "EXPR", options->capture_filter, "Capture only packets that match a libpcap expression.")
+  command
+      .option("--capture-filter", "EXPR", options->capture_filter,
+              "Capture only packets that match a libpcap expression.")
       .needs("--interface");
   command.flag("--follow", options->follow, "Follow a growing file until Ctrl-C, then print the full report.");
   command.option("--every", "SECONDS", options->every, "Refresh the report every SECONDS seconds.")
@@ -409,7 +418,8 @@ Command analyze_command() {
       .by_default("1 on a terminal, else 10");
   command.group("Multiple capture points");
   command.flag("--capture-points", options->capture_points,
-               "Treat each file as a capture point on the same path. Reports on which hop packets were lost, ECN-marked or "
+               "Treat each file as a capture point on the same path. The report shows on which hop packets were lost, "
+               "ECN-marked or "
                "delayed.");
   command
       .choice<bool>("--clocks", "MODE", options->synchronized,
@@ -420,8 +430,9 @@ Command analyze_command() {
       .by_default("inferred from the packets")
       .separated_by(',')
       .needs("--capture-points");
-  command.option("--window", "SECONDS", options->window,
-                 "Set the maximum time between two sightings of a packet. Larger values use more memory.")
+  command
+      .option("--window", "SECONDS", options->window,
+              "Set the maximum time between two sightings of a packet. Larger values use more memory.")
       .range(1e-6, 3600)
       .by_default("0.1")
       .needs("--capture-points");

@@ -141,8 +141,9 @@ class Capture {
     // A closed pipe is not an error.
     if (!written && options_.output != "-") report_error(captures::to_string(written.error()));
     if (written && !closed) report_error(captures::to_string(closed.error()));
-    return next == captures::Next::error || (!written && options_.output != "-") || (written && !closed) ? Exit::error
-                                                                                                         : Exit::success;
+    return next == captures::Next::error || (!written && options_.output != "-") || (written && !closed)
+               ? Exit::error
+               : Exit::success;
   }
 
   void show(const captures::RingWriter& writer, std::int64_t start, std::int64_t time) {
@@ -159,8 +160,8 @@ class Capture {
     if (statistics) {
       text += fmt::format(", {} dropped", statistics->drops().value_or(0));
       if (statistics->drops().value_or(0) != 0)
-        text += fmt::format(" ({} because the buffer was full, {} by the interface)", statistics->system_drops.value_or(0),
-                            statistics->interface_drops.value_or(0));
+        text += fmt::format(" ({} because the buffer was full, {} by the interface)",
+                            statistics->system_drops.value_or(0), statistics->interface_drops.value_or(0));
     }
     if (writer.files_begun() > 1)
       text += fmt::format(", {} files, {} kept", writer.files_begun(), writer.files().size());
@@ -186,7 +187,8 @@ Command capture_command() {
   command.name = "capture";
   command.summary = "Capture packets of an interface.";
   command.description =
-      "Captures from any interface that libpcap supports, including RDMA devices (rdmasniff). Stops at Ctrl-C, or after "
+      "Captures from any interface that libpcap supports, including RDMA devices (rdmasniff). Stops at Ctrl-C, or "
+      "after "
       "--count packets or --seconds. Each file ends with the interface's statistics, which count dropped packets.";
   command.usage = {"--interface IFACE --output FILE [OPTIONS]", "--list"};
   command.group("Input");
@@ -198,23 +200,25 @@ Command capture_command() {
   command.option("-s,--snaplen", "BYTES", options->snap_length, "Capture at most BYTES bytes of each packet.")
       .range(1, 262144);
   command.flag("--no-promiscuous", options->no_promiscuous, "Capture only packets addressed to this host.");
-  command.size("--buffer", options->buffer, "Set the size of the kernel's capture buffer. Larger buffers drop fewer packets.")
+  command
+      .size("--buffer", options->buffer,
+            "Set the size of the kernel's capture buffer. Larger buffers drop fewer packets.")
       .range(1 << 12, 1U << 31U);
   command.group("Output");
   command.option("-o,--output", "FILE", options->output,
                  "Write the packets to FILE. The name selects the format: pcap if it ends in .pcap, else pcapng with "
                  "nanosecond times. .gz and .zst compress. \"-\" writes to standard output.");
   command.size("--ring-size", options->ring_size, "Start a new file before a file exceeds SIZE.");
-  command.option("--ring-seconds", "SECONDS", options->ring_seconds, "Start a new file after SECONDS seconds.").positive();
+  command.option("--ring-seconds", "SECONDS", options->ring_seconds, "Start a new file after SECONDS seconds.")
+      .positive();
   command.option("--ring-files", "N", options->ring_files, "Keep the newest N files and delete older ones.");
   command.group("Stop conditions");
   command.option("-c,--count", "N", options->count, "Stop after N packets.").positive();
   command.option("--seconds", "SECONDS", options->seconds, "Stop after SECONDS seconds.").positive();
-  command.examples = {
-      {"rdmawire capture -i mlx5_0 -o trace.pcapng", "Capture until Ctrl-C."},
-      {"rdmawire capture -i eth0 -o ring.pcapng --ring-size 100M --ring-files 20",
-       "Keep the newest 20 files of 100 MiB each."},
-      {"rdmawire capture -i eth0 -o - | rdmawire dissect -", "Show packets while they are captured."}};
+  command.examples = {{"rdmawire capture -i mlx5_0 -o trace.pcapng", "Capture until Ctrl-C."},
+                      {"rdmawire capture -i eth0 -o ring.pcapng --ring-size 100M --ring-files 20",
+                       "Keep the newest 20 files of 100 MiB each."},
+                      {"rdmawire capture -i eth0 -o - | rdmawire dissect -", "Show packets while they are captured."}};
   command.statuses = {{"0", "success"},
                       {"2", "usage error"},
                       {"3", "unknown interface, missing permission, or the output could not be written"}};

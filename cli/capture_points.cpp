@@ -74,8 +74,7 @@ Exit compare_capture_points(const CapturePointOptions& options) {
   if (options.json)
     output.text() += report.dump(2, ' ', false, captures::analysis::Json::error_handler_t::replace) + "\n";
   else
-    output.text() +=
-        vantage::text_of(report, {.width = options.width, .colors = options.colors, .rows = options.rows});
+    output.text() += vantage::text_of(report, {.width = options.width, .colors = options.colors, .rows = options.rows});
   if (!output.finish() || !comparison.troubles.empty()) return Exit::error;
   return capture_points::fails(report, options.fail_on) ? Exit::findings : Exit::success;
 }

@@ -57,9 +57,9 @@ std::string comment_on(const CaseResult& result, const conformance::Report& repo
     text = fmt::format("    waived until {}: {}\n", over->until, over->reason);
   if (report.expected->expects(result, report.date, report.strict))
     return known ? text + fmt::format("    known     {}\n", known->reason) : text;
-  return text + (known
-                     ? fmt::format("    UNEXPECTED: the known result is {}: {}\n", to_string(known->verdict), known->reason)
-                     : "    UNEXPECTED\n");
+  return text +
+         (known ? fmt::format("    UNEXPECTED: the known result is {}: {}\n", to_string(known->verdict), known->reason)
+                : "    UNEXPECTED\n");
 }
 
 std::string text_of_change(const conformance::Change& change) {
@@ -103,15 +103,16 @@ class ProgressPrinter final : public conformance::AssessmentListener {
         cap_(conformance::is_on_bench(options.run.target.device) ? options.run.target.frames_per_second : 0) {}
 
   void known(const std::string& device, bool found) override {
-    report_error(found ? fmt::format("certify: known results for {} are treated as expected; use --no-expected to report "
-                                     "them",
-                                     device)
-                       : fmt::format("certify: no known results for {}; available for {}", device,
-                                     fmt::join(conformance::ExpectedResults::devices(), ", ")));
+    report_error(found
+                     ? fmt::format("certify: known results for {} are treated as expected; use --no-expected to report "
+                                   "them",
+                                   device)
+                     : fmt::format("certify: no known results for {}; available for {}", device,
+                                   fmt::join(conformance::ExpectedResults::devices(), ", ")));
   }
   void opened(conformance::Target& target) override {
     report_error(fmt::format("certify: sending crafted frames through {} to {}{}", target.wire(), target.destinations(),
-                         cap_ ? fmt::format("; at most {} per second", cap_) : ""));
+                             cap_ ? fmt::format("; at most {} per second", cap_) : ""));
   }
   void looked(const std::vector<conformance::Finding>& findings) override {
     for (const conformance::Finding& finding : findings)
@@ -159,8 +160,8 @@ class ProgressPrinter final : public conformance::AssessmentListener {
     for (const auto& [verdict, count] : counts_) text += fmt::format(", {} {}", count, to_string(verdict));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
     const auto left = static_cast<double>(chosen_.size() - done_ - earlier_);
-    return text +
-           fmt::format("; {:.0f} s left", elapsed.count() / static_cast<double>(std::max<std::size_t>(1, done_)) * left);
+    return text + fmt::format("; {:.0f} s left",
+                              elapsed.count() / static_cast<double>(std::max<std::size_t>(1, done_)) * left);
   }
 
   const bool json_, verbose_;
@@ -192,8 +193,9 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
   if (!output.finish() || !errors.empty()) return Exit::error;
   if (!report.partial.empty()) return status_of_signal();
   for (const conformance::Rule* rule : made.unlike_them)
-    report_error(fmt::format("certify: UNEXPECTED: {} {}: a violation is known, but the monitors observed conforming behavior", rule->alias,
-                         rule->id));
+    report_error(
+        fmt::format("certify: UNEXPECTED: {} {}: a violation is known, but the monitors observed conforming behavior",
+                    rule->alias, rule->id));
   return made.is_news() ? Exit::findings : Exit::success;
 }
 
@@ -279,18 +281,19 @@ std::vector<std::string> fault_names() {
 }
 
 void add_device_options(Command& command, conformance::TargetOptions& target) {
-  command
-      .option("--device", "DEVICE", target.device, "Use this device: reference, lab:rxe, lab:siw, or agent:ADDRESS.")
-      .completes([] { return std::vector<std::string>{"reference", "lab:rxe", "lab:siw", "agent:tcp:"}; });
-  command
-      .option("--allow", "ADDRESS", target.allowed,
-              "Allow sending to this device address (required for physical devices).");
-  command
-      .option("--rate", "PPS", target.frames_per_second,
-              "Send at most PPS frames per second to a physical device. 0 removes the limit.");
-  command.option("--secret-file", "FILE", target.secret_file, "Authenticate to the agent with the shared secret in FILE.");
-  command.option("--kernel", "KERNEL", target.kernel, "Boot this kernel in the lab: debian or newest.")
-      .completes([] { return std::vector<std::string>{"debian", "newest"}; });
+  command.option("--device", "DEVICE", target.device, "Use this device: reference, lab:rxe, lab:siw, or agent:ADDRESS.")
+      .completes([] {
+        return std::vector<std::string>{"reference", "lab:rxe", "lab:siw", "agent:tcp:"};
+      });
+  command.option("--allow", "ADDRESS", target.allowed,
+                 "Allow sending to this device address (required for physical devices).");
+  command.option("--rate", "PPS", target.frames_per_second,
+                 "Send at most PPS frames per second to a physical device. 0 removes the limit.");
+  command.option("--secret-file", "FILE", target.secret_file,
+                 "Authenticate to the agent with the shared secret in FILE.");
+  command.option("--kernel", "KERNEL", target.kernel, "Boot this kernel in the lab: debian or newest.").completes([] {
+    return std::vector<std::string>{"debian", "newest"};
+  });
 }
 
 Command certify_command() {
@@ -312,12 +315,14 @@ Command certify_command() {
                        "State whether congestion management is enabled on the device, which verbs cannot query.");
   command.option("--agent", "FILE", options->agent, "Run this agent program in the lab.")
       .by_default("rdmawire-agent next to rdmawire");
-  command.option("--fault", "NAME", target.faults,
-                 "Inject a fault into the reference device. The name \"list\" prints all faults.")
+  command
+      .option("--fault", "NAME", target.faults,
+              "Inject a fault into the reference device. The name \"list\" prints all faults.")
       .completes(fault_names);
   command.group("Selection");
-  command.option("--only", "PATTERN", options->only,
-                 "Run only cases whose ID, or rule ID or alias, matches PATTERN (* and ? are wildcards).")
+  command
+      .option("--only", "PATTERN", options->only,
+              "Run only cases whose ID, or rule ID or alias, matches PATTERN (* and ? are wildcards).")
       .completes(rule_names);
   command.flag("--slow", target.slow, "Also run cases that take more than one minute on a physical device.");
   command.flag("--dangerous", target.dangerous, "Also run cases known to hang or crash devices.");
@@ -327,18 +332,21 @@ Command certify_command() {
   command.option("--jobs", "N", run_options.jobs, "Test N devices in parallel.")
       .range(1, 64)
       .by_default("one per CPU core for the reference device, else 1");
-  command.option("--repeat", "N", run_options.repeat,
-                 "Run each case N times. Cases with different results are reported as flaky.")
+  command
+      .option("--repeat", "N", run_options.repeat,
+              "Run each case N times. Cases with different results are reported as flaky.")
       .range(1, 1000);
   command.option("--case-timeout", "SECONDS", run_options.case_timeout, "Stop a case after SECONDS seconds.")
       .positive()
       .by_default("60; 600 with --slow");
-  command.option("--timeout", "SECONDS", run_options.timeout,
-                 "Stop the run after SECONDS seconds and report the finished cases.")
+  command
+      .option("--timeout", "SECONDS", run_options.timeout,
+              "Stop the run after SECONDS seconds and report the finished cases.")
       .range(0, 1e9)
       .by_default("no limit");
-  command.option("--max-device-losses", "N", run_options.most_losses,
-                 "Stop after the device becomes unreachable N times in a row.")
+  command
+      .option("--max-device-losses", "N", run_options.most_losses,
+              "Stop after the device becomes unreachable N times in a row.")
       .range(1, 1000);
   command.option("--resume", "DIR", run_options.resume, "Continue the run whose report directory is DIR.")
       .excludes({"--report"});
@@ -357,13 +365,15 @@ Command certify_command() {
   command.flag("-v,--verbose", options->verbose, "Print every step of each case.");
   command.group("Information");
   command.flag("--list", options->list, "List the cases with their rules and clauses.");
-  command.flag("--coverage", options->coverage, "Print the page docs/coverage.md: cases, monitors and faults of each rule.");
+  command.flag("--coverage", options->coverage,
+               "Print the page docs/coverage.md: cases, monitors and faults of each rule.");
   command.flag("--mutations", options->mutations,
                "Run every case against every fault of the reference device and print a page. This takes minutes.");
   command.examples = {
       {"rdmawire certify --device lab:rxe --report out", "Test Linux's rxe in a virtual machine."},
       {"rdmawire certify --only 'RSP-*' --only rc.requester.psn.wraps -v", "Run some cases and print every step."},
-      {"rdmawire certify --device agent:tcp:10.0.0.2:18515 --secret-file s --wire packet:eth1 --allow 192.0.2.2 --report new",
+      {"rdmawire certify --device agent:tcp:10.0.0.2:18515 --secret-file s --wire packet:eth1 --allow 192.0.2.2 "
+       "--report new",
        "Test a physical device through its agent."}};
   command.statuses = {{"0", "all results are as expected"},
                       {"1", "unexpected result, or failed check of --preflight"},

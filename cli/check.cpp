@@ -86,12 +86,14 @@ Command check_command() {
   command.name = "check";
   command.summary = "Check captured traffic against the RDMA specifications, clause by clause.";
   command.description =
-      "A violation is reported only if no conforming device could have produced these packets. If missing packets could "
+      "A violation is reported only if no conforming device could have produced these packets. If missing packets "
+      "could "
       "explain them, the result is \"inconclusive\", with the reason. Results reflect our reading of the specification "
       "and are not a certification by IBTA, UNH-IOL or anyone else.";
   command
       .argument("FILE", options->files,
-                "Capture files. \"-\" reads standard input. Multiple files are read as one capture, in the order of their first "
+                "Capture files. \"-\" reads standard input. Multiple files are read as one capture, in the order of "
+                "their first "
                 "packets.")
       .repeats()
       .must_be_given();
@@ -106,11 +108,12 @@ Command check_command() {
       .option("--rule", "GLOB", options->rules,
               "Check only rules whose ID or alias matches GLOB (* and ? are wildcards). A leading ! excludes rules.")
       .completes(rule_names);
-  command.choice<conformance::Level>("--level", "LEVEL", options->level,
-                                     {{"shall", conformance::Level::shall, "mandatory rules"},
-                                      {"should", conformance::Level::should, "also recommendations"},
-                                      {"may", conformance::Level::may, "all rules"}},
-                                     "Check only rules of at least this level.")
+  command
+      .choice<conformance::Level>("--level", "LEVEL", options->level,
+                                  {{"shall", conformance::Level::shall, "mandatory rules"},
+                                   {"should", conformance::Level::should, "also recommendations"},
+                                   {"may", conformance::Level::may, "all rules"}},
+                                  "Check only rules of at least this level.")
       .by_default("may");
   command.option("--filter", "EXPR", options->filter, "Check only packets that match EXPR (see docs/filters.md).");
   command

@@ -102,10 +102,9 @@ std::string abilities(const Json& port) {
 
 std::string text_of(const Json& all) {
   const Json& first = all["first_namespace"];
-  std::string out =
-      fmt::format("interfaces{}\n", first.is_null() ? ""
-                                                              : first == true ? " (initial network namespace)"
-                                                                              : " (not the initial network namespace)");
+  std::string out = fmt::format("interfaces{}\n", first.is_null() ? ""
+                                                  : first == true ? " (initial network namespace)"
+                                                                  : " (not the initial network namespace)");
   std::size_t width = 4;
   for (const Json& device : all["interfaces"])
     width = std::max(width, device["name"].get_ref<const std::string&>().size());

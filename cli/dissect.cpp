@@ -38,7 +38,8 @@ struct Options {
 
 class Dissect {
  public:
-  explicit Dissect(const Options& options) : options_(options), frames_(options.frames), last_frame_(options.frames.last()) {
+  explicit Dissect(const Options& options)
+      : options_(options), frames_(options.frames), last_frame_(options.frames.last()) {
     dissector_options_.verify_crcs = !options.no_crc;
     dissector_options_.decode.extra_roce_v2_port = options.roce_port;
     line_options_.time = options.time;
@@ -174,13 +175,12 @@ Command dissect_command() {
   command.flag("--json", options->json, "Print one JSON object per packet (NDJSON; see docs/json.md).");
   command.flag("--count", options->count,
                "Print a table of protocols, operations, CRC results and findings instead of packets.");
-  command.choice<output::TimeStyle>(
-      "--time", "STYLE", options->time,
-      {{"relative", output::TimeStyle::relative, "seconds since the first packet"},
-       {"absolute", output::TimeStyle::absolute, "date and time, UTC"},
-       {"epoch", output::TimeStyle::epoch, "seconds since 1970"},
-       {"delta", output::TimeStyle::delta, "seconds since the previous packet shown"}},
-      "Set the format of the time column.");
+  command.choice<output::TimeStyle>("--time", "STYLE", options->time,
+                                    {{"relative", output::TimeStyle::relative, "seconds since the first packet"},
+                                     {"absolute", output::TimeStyle::absolute, "date and time, UTC"},
+                                     {"epoch", output::TimeStyle::epoch, "seconds since 1970"},
+                                     {"delta", output::TimeStyle::delta, "seconds since the previous packet shown"}},
+                                    "Set the format of the time column.");
   add_color_option(command, options->colors);
   command.group("Selection");
   command.option("--filter", "EXPR", options->filter,
@@ -190,11 +190,10 @@ Command dissect_command() {
   command.group("Decoding");
   add_roce_port_option(command, options->roce_port);
   command.flag("--no-crc", options->no_crc, "Do not verify the ICRC, VCRC and MPA CRC.");
-  command.examples = {
-      {"rdmawire dissect trace.pcap --filter 'aeth.syndrome.kind == nak and ip.src == 10.0.0.2'",
-       "Show the NAKs of one host."},
-      {"rdmawire dissect trace.pcap -V --frame 214", "Show every field of one packet."},
-      {"tcpdump -i eth0 -w - | rdmawire dissect -", "Show packets while they are captured."}};
+  command.examples = {{"rdmawire dissect trace.pcap --filter 'aeth.syndrome.kind == nak and ip.src == 10.0.0.2'",
+                       "Show the NAKs of one host."},
+                      {"rdmawire dissect trace.pcap -V --frame 214", "Show every field of one packet."},
+                      {"tcpdump -i eth0 -w - | rdmawire dissect -", "Show packets while they are captured."}};
   command.statuses = {{"0", "success"},
                       {"2", "usage error"},
                       {"3", "a file could not be read completely (the readable part is shown)"}};

@@ -66,9 +66,10 @@ Command explain_command() {
   command.description =
       "Prints the meaning and the section of the specification. Without ID, lists the names that can be explained. "
       "Names of Wireshark's fields are accepted.";
-  command.argument("ID", options->words,
-                   "Name or value to explain: bth.psn, RC RDMA WRITE Only, syndrome 0x60, rnr 14, events, RSP-009, a "
-                   "rule pattern such as 'UC-*'.")
+  command
+      .argument("ID", options->words,
+                "Name or value to explain: bth.psn, RC RDMA WRITE Only, syndrome 0x60, rnr 14, events, RSP-009, a "
+                "rule pattern such as 'UC-*'.")
       .repeats()
       .completes(rule_names);
   command.flag("--json", options->json, "Print one JSON object per meaning (NDJSON).");

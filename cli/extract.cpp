@@ -42,7 +42,8 @@ bool same_file(const std::string& a, const std::string& b) {
 std::optional<captures::SipKey> key_from(const std::string& path, const std::string& text) {
   if (path.empty() && text.empty()) {
     std::uint8_t random_bytes[16];
-    if (::getrandom(random_bytes, sizeof random_bytes, 0) != static_cast<ssize_t>(sizeof random_bytes)) return std::nullopt;
+    if (::getrandom(random_bytes, sizeof random_bytes, 0) != static_cast<ssize_t>(sizeof random_bytes))
+      return std::nullopt;
     return captures::Pseudonyms::key_of(random_bytes);
   }
   std::string secret = text;
@@ -107,10 +108,12 @@ Exit run(const Options& options) {
   }
   if (extracted->input) report_error(captures::to_string(*extracted->input));
   if (extracted->selected == 0)
-    report_error(fmt::format("{}: no packet matched ({} read); {} is empty", options.file, extracted->read, options.output));
+    report_error(
+        fmt::format("{}: no packet matched ({} read); {} is empty", options.file, extracted->read, options.output));
   else if (options.anonymize && writer->format() == captures::Format::pcap)
-    report_error(fmt::format("{}: the pcap format cannot store comments with the original CRC status; use pcapng to keep it",
-                         options.output));
+    report_error(
+        fmt::format("{}: the pcap format cannot store comments with the original CRC status; use pcapng to keep it",
+                    options.output));
   return extracted->input ? Exit::error : Exit::success;
 }
 
@@ -124,9 +127,10 @@ Command extract_command() {
   command.description =
       "Keeps times, comments and interfaces. Each packet gets a comment with its original frame number.";
   command.argument("FILE", options->file, "Capture file. \"-\" reads standard input.").must_be_given();
-  command.option("-o,--output", "FILE", options->output,
-                 "Write the packets to FILE. The name selects the format: pcap if it ends in .pcap, else pcapng. .gz "
-                 "and .zst compress. \"-\" writes to standard output.")
+  command
+      .option("-o,--output", "FILE", options->output,
+              "Write the packets to FILE. The name selects the format: pcap if it ends in .pcap, else pcapng. .gz "
+              "and .zst compress. \"-\" writes to standard output.")
       .must_be_given();
   command.group("Selection");
   add_frame_option(command, options->frames);
@@ -136,20 +140,24 @@ Command extract_command() {
   add_roce_port_option(command, options->roce_port);
   command.group("Anonymization");
   command.flag("--anonymize", options->anonymize, "Replace addresses and recompute checksums and CRCs.");
-  command.option("--key", "FILE", options->key,
-                 "Derive the pseudonyms from the contents of FILE. The same key gives the same pseudonyms.")
+  command
+      .option("--key", "FILE", options->key,
+              "Derive the pseudonyms from the contents of FILE. The same key gives the same pseudonyms.")
       .by_default("a random key")
       .needs("--anonymize");
-  command.option("--key-text", "TEXT", options->key_text,
-                 "Derive the pseudonyms from TEXT. Choose a text that is hard to guess.")
+  command
+      .option("--key-text", "TEXT", options->key_text,
+              "Derive the pseudonyms from TEXT. Choose a text that is hard to guess.")
       .needs("--anonymize")
       .excludes({"--key"});
   command.flag("--blank-payload", options->blank_payload, "Replace RDMA payload with zeros.").needs("--anonymize");
   command.sections = {
       {"Anonymization",
-       "Replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs in all known fields. Equal addresses get equal pseudonyms, "
+       "Replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs in all known fields. Equal addresses get equal "
+       "pseudonyms, "
        "and subnets are preserved. Host names and packets other than RDMA are blanked. Each packet's comment keeps the "
-       "original status of its checksums and CRCs. QP numbers, PSNs, keys, LIDs, ports and times are unchanged. In RDMA "
+       "original status of its checksums and CRCs. QP numbers, PSNs, keys, LIDs, ports and times are unchanged. In "
+       "RDMA "
        "payload, only known addresses are replaced. Use --blank-payload if payload is confidential."}};
   command.examples = {
       {"rdmawire extract trace.pcap --frame 214 --around 50 -o part.pcapng", "Copy the packets around frame 214."},
@@ -159,8 +167,9 @@ Command extract_command() {
        "Anonymize a capture for a support ticket."}};
   command.statuses = {{"0", "success"},
                       {"2", "usage error"},
-                      {"3", "the input could not be read completely (the readable part is written), or the output could "
-                            "not be written"}};
+                      {"3",
+                       "the input could not be read completely (the readable part is written), or the output could "
+                       "not be written"}};
   command.run = [options](const Given& given) {
     if (!given("--frame") && !given("--filter")) throw UsageError("one of --frame and --filter is required");
     return extract::run(*options);

@@ -34,9 +34,9 @@ bool FrameSet::has(std::uint64_t frame) const {
 
 std::uint64_t FrameSet::last() const {
   if (ranges_.empty()) return std::numeric_limits<std::uint64_t>::max();
-  return std::max_element(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) {
-           return a.last < b.last;
-         })->last;
+  return std::max_element(ranges_.begin(), ranges_.end(),
+                          [](const Range& a, const Range& b) { return a.last < b.last; })
+      ->last;
 }
 
 Option& add_frame_option(Command& command, FrameSet& frames) {

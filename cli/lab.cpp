@@ -93,9 +93,7 @@ Exit report_lab_error(const lab::LabError& error, bool briefly) {
   return error.kind == lab::LabError::Kind::usage ? Exit::usage : Exit::error;
 }
 
-Exit status_of_signal() {
-  return guests::stop_signal ? static_cast<Exit>(128 + guests::stop_signal) : Exit::error;
-}
+Exit status_of_signal() { return guests::stop_signal ? static_cast<Exit>(128 + guests::stop_signal) : Exit::error; }
 
 namespace guests {
 
@@ -164,7 +162,7 @@ class Lab {
     const double seconds =
         image_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     progress_(fmt::format("{} with {} is running: {} {:.1f} s", image_.release, device_words(),
-                       image_.built ? "new image," : "cached image,", seconds));
+                          image_.built ? "new image," : "cached image,", seconds));
     // The rename makes the complete file visible atomically.
     const fs::path unfinished = directory_.path() / "lab.json.new";
     std::error_code error;
@@ -323,8 +321,8 @@ Exit boot(const Options& options) {
     return booted.error().kind == LabError::Kind::stopped ? status_of_signal() : report_lab_error(booted.error());
   {
     Output output;
-    output.text() =
-        options.json ? the_lab.describe().dump(2) + "\n" : describe_text(the_lab.describe()) + "Press Ctrl-C to stop the lab.\n";
+    output.text() = options.json ? the_lab.describe().dump(2) + "\n"
+                                 : describe_text(the_lab.describe()) + "Press Ctrl-C to stop the lab.\n";
     if (!output.finish()) return Exit::error;
   }
   while (true) {
@@ -356,8 +354,9 @@ lab::Result<fs::path> find_guest(const std::string& in) {
         fs::is_directory(found.path / number, error))
       return found.path / number;
   }
-  return lab::failure(LabError::Kind::usage, (in.empty() ? "more than one lab is running; use --in" : "no guest " + in) +
-                                                 "; running labs: " + (names.empty() ? "none" : names));
+  return lab::failure(LabError::Kind::usage,
+                      (in.empty() ? "more than one lab is running; use --in" : "no guest " + in) +
+                          "; running labs: " + (names.empty() ? "none" : names));
 }
 
 Exit run(const Options& options) {
@@ -578,8 +577,9 @@ void add_guest_options(Command& command, Options& options) {
   command.option("--ports", "N", options.ports, "Set the number of Ethernet ports of each guest. Each port is a wire.")
       .range(1, 4);
   command.option("--mtu", "BYTES", options.mtu, "Set the MTU of the guest ports in bytes.").range(576, 9000);
-  command.option("--vlan", "ID", options.vlan,
-                 "Add the VLAN interface eth0.ID. siw uses it; rxe adds its addresses to the GID table.")
+  command
+      .option("--vlan", "ID", options.vlan,
+              "Add the VLAN interface eth0.ID. siw uses it; rxe adds its addresses to the GID table.")
       .range(1, 4094);
   command.option("--address", "IP/N", options.addresses,
                  "Set an address of the first guest's first port, for example 192.0.2.1/24.");
@@ -589,8 +589,12 @@ void add_guest_options(Command& command, Options& options) {
   command.option("--faults", "PROGRAM", options.fault_text, "Inject faults between guests (see docs/faults.md).");
   command.option("-o,--output", "FILE", options.capture, "Write a capture of the frames that the switch forwarded.");
   command.group("Guest system");
-  command.option("--kernel", "KERNEL", options.kernel, "Boot this kernel: debian, newest (Debian's newest), or a bzImage file.")
-      .completes([] { return std::vector<std::string>{"debian", "newest"}; });
+  command
+      .option("--kernel", "KERNEL", options.kernel,
+              "Boot this kernel: debian, newest (Debian's newest), or a bzImage file.")
+      .completes([] {
+        return std::vector<std::string>{"debian", "newest"};
+      });
   command.option("--modules", "DIR", options.modules, "Use the kernel modules in DIR (lib/modules/RELEASE).");
   command.option("--load", "MODULE", options.load, "Also load this kernel module.");
   command.flag("--update", options.update, "Rebuild the image with the current packages.");
@@ -598,12 +602,17 @@ void add_guest_options(Command& command, Options& options) {
   command.option("--share", "DIR", options.share, "Mount DIR read-only at /share in the guests.");
   command.option("--agent", "FILE", options.agent, "Run this agent program in the guests.")
       .by_default("rdmawire-agent next to rdmawire");
-  command.option("--accel", "NAME", options.accelerator,
-                 "Set the QEMU accelerator: tcg (works everywhere) or kvm (requires /dev/kvm).")
-      .completes([] { return std::vector<std::string>{"tcg", "kvm"}; });
+  command
+      .option("--accel", "NAME", options.accelerator,
+              "Set the QEMU accelerator: tcg (works everywhere) or kvm (requires /dev/kvm).")
+      .completes([] {
+        return std::vector<std::string>{"tcg", "kvm"};
+      });
   command.group("Run");
   command.option("--name", "NAME", options.name, "Set the name of the lab. Multiple labs can run in parallel.");
-  command.option("--timeout", "SECONDS", options.timeout, "Set the boot timeout in seconds. A failed boot is retried once.")
+  command
+      .option("--timeout", "SECONDS", options.timeout,
+              "Set the boot timeout in seconds. A failed boot is retried once.")
       .positive();
   command.flag("-q,--quiet", options.quiet, "Suppress progress messages.");
 }
@@ -623,8 +632,7 @@ void add_in_option(Command& command, Options& options) {
 /// The path of an existing file or directory; empty values are allowed.
 void require_existing(const char* option, const std::string& path) {
   std::error_code error;
-  if (!path.empty() && !fs::exists(path, error))
-    throw UsageError(fmt::format("{}: {} does not exist", option, path));
+  if (!path.empty() && !fs::exists(path, error)) throw UsageError(fmt::format("{}: {} does not exist", option, path));
 }
 
 void check(const Options& options) {
@@ -648,11 +656,10 @@ Command boot_command(const std::shared_ptr<Options>& options) {
   command.group("Output");
   command.flag("--json", options->json, "Print one JSON object.");
   add_guest_options(command, *options);
-  command.examples = {
-      {"rdmawire lab boot", "Boot one guest with an rxe device."},
-      {"rdmawire lab boot --device both --guests 2 --name bench", "Boot two guests with rxe and siw."},
-      {"rdmawire lab boot --guests 2 --faults 'drop psn +3 try 1 from a' -o lossy.pcapng",
-       "Drop a packet between two guests, and record the traffic."}};
+  command.examples = {{"rdmawire lab boot", "Boot one guest with an rxe device."},
+                      {"rdmawire lab boot --device both --guests 2 --name bench", "Boot two guests with rxe and siw."},
+                      {"rdmawire lab boot --guests 2 --faults 'drop psn +3 try 1 from a' -o lossy.pcapng",
+                       "Drop a packet between two guests, and record the traffic."}};
   command.run = [options](const Given&) {
     check(*options);
     return boot(*options);
@@ -720,10 +727,12 @@ Command lab_command() {
   command.name = "lab";
   command.summary = "Run Linux RDMA devices (rxe and siw) in virtual machines.";
   command.description =
-      "Requires neither root nor RDMA hardware. The guests' Ethernet ports are wires for the other commands. The first use "
+      "Requires neither root nor RDMA hardware. The guests' Ethernet ports are wires for the other commands. The first "
+      "use "
       "downloads Debian packages, which takes up to one minute. They are cached in ~/.cache/rdmawire/lab.";
-  command.subcommands = {guests::boot_command(options),  guests::run_command(options),    lab_record_command(),
-                         guests::shell_command(options), guests::status_command(options), guests::clean_command(options)};
+  command.subcommands = {
+      guests::boot_command(options),  guests::run_command(options),    lab_record_command(),
+      guests::shell_command(options), guests::status_command(options), guests::clean_command(options)};
   command.examples = {{"rdmawire lab run -- ibv_devinfo", "Boot a guest, run a program and stop the guest."},
                       {"rdmawire lab boot --guests 2", "Boot two guests that a switch connects."},
                       {"rdmawire lab record rping -o rping.pcapng", "Record rping between two guests."}};

@@ -185,24 +185,24 @@ Exit record(const Options& options) {
     for (const std::string& message : recording->complaints)
       report_error(fmt::format("lab: {}: kernel message of a guest: {}", name, message));
     if (!options.quiet && !options.json)
-      report_error(fmt::format("lab: {}: {} frames, {} faults injected, {:.1f} s", file == "-" ? name : file, recording->frames,
-                           recording->faults.size(), recording->seconds));
+      report_error(fmt::format("lab: {}: {} frames, {} faults injected, {:.1f} s", file == "-" ? name : file,
+                               recording->frames, recording->faults.size(), recording->seconds));
     if (options.json)
       recorded.push_back({{"scenario", plan.scenario->name},
-                      {"name", name},
-                      {"file", file},
-                      {"frames", recording->frames},
-                      {"seconds", recording->seconds},
-                      {"server",
-                       {{"command", recording->server_command},
-                        {"output", recording->server_output},
-                        {"netem", recording->netem[0]}}},
-                      {"client",
-                       {{"command", recording->client_command},
-                        {"output", recording->client_output},
-                        {"netem", recording->netem[1]}}},
-                      {"faults", recording->faults},
-                      {"complaints", recording->complaints}});
+                          {"name", name},
+                          {"file", file},
+                          {"frames", recording->frames},
+                          {"seconds", recording->seconds},
+                          {"server",
+                           {{"command", recording->server_command},
+                            {"output", recording->server_output},
+                            {"netem", recording->netem[0]}}},
+                          {"client",
+                           {{"command", recording->client_command},
+                            {"output", recording->client_output},
+                            {"netem", recording->netem[1]}}},
+                          {"faults", recording->faults},
+                          {"complaints", recording->complaints}});
   }
   if (options.json) {
     Output output;
@@ -226,56 +226,73 @@ Command lab_record_command() {
   command.name = "record";
   command.summary = "Record the traffic of RDMA programs between two guests.";
   command.description =
-      "Writes pcapng files with comments. The switch between the guests records each frame once: as sent, or as received "
+      "Writes pcapng files with comments. The switch between the guests records each frame once: as sent, or as "
+      "received "
       "if a fault dropped it. A comment describes each injected fault. The comments of the file contain the commands, "
       "versions, fault rules and seed.";
   command.usage = {"--output FILE [OPTIONS] SCENARIO...", "--list"};
   command
-      .argument("SCENARIO", options->scenarios,
-                "Scenario with optional settings, for example write,siw,ipv6,vlan=7,mtu=9000,iterations=5,size=100. \"all\" "
-                "records every scenario with every device. Settings override the options.")
+      .argument(
+          "SCENARIO", options->scenarios,
+          "Scenario with optional settings, for example write,siw,ipv6,vlan=7,mtu=9000,iterations=5,size=100. \"all\" "
+          "records every scenario with every device. Settings override the options.")
       .repeats()
       .completes(recording::scenario_names);
   command.group("Output");
   command.option("-o,--output", "FILE", options->output,
                  "Write the capture to FILE. Multiple scenarios require a directory. \"-\" writes to standard output.");
   command.flag("--list", options->list, "List the scenarios.");
-  command.flag("--json", options->json, "Print the results and the programs' output as JSON. With --list, print the list.");
+  command.flag("--json", options->json,
+               "Print the results and the programs' output as JSON. With --list, print the list.");
   command.flag("-q,--quiet", options->quiet, "Suppress progress messages.");
   command.group("Traffic");
-  command.choice<bool>("--device", "DEVICE", options->siw, {{"rxe", false, "RoCEv2"}, {"siw", true, "iWARP"}},
-                       "Set the RDMA device of the guests.")
+  command
+      .choice<bool>("--device", "DEVICE", options->siw, {{"rxe", false, "RoCEv2"}, {"siw", true, "iWARP"}},
+                    "Set the RDMA device of the guests.")
       .by_default("rxe if the scenario supports it");
   command.flag("--ipv6", options->plan.ipv6, "Use IPv6.");
   command.option("--vlan", "ID", options->vlan, "Use this VLAN.").range(1, 4094);
-  command.option("--mtu", "BYTES", options->plan.mtu, "Set the MTU of the guest ports in bytes. 9000 enables jumbo frames.")
+  command
+      .option("--mtu", "BYTES", options->plan.mtu,
+              "Set the MTU of the guest ports in bytes. 9000 enables jumbo frames.")
       .range(576, 9000);
   command.option("--iterations", "N", options->plan.iterations, "Set the number of iterations of the programs.")
       .range(1, 100'000);
-  command.option("--size", "BYTES", options->plan.size, "Set the message size of the programs in bytes.").range(1, 1 << 20);
+  command.option("--size", "BYTES", options->plan.size, "Set the message size of the programs in bytes.")
+      .range(1, 1 << 20);
   command.group("Faults");
   command.option("--fault", "RULE", options->faults,
                  "Inject faults in the switch (see docs/faults.md). Endpoint a is the server and b the client.");
   command.option("--faults", "FILE", options->fault_file, "Read fault rules from FILE.");
   command.option("--seed", "N", options->plan.seed, "Set the random seed of the faults.");
-  command.option("--netem", "SPEC", options->plan.netem,
-                 "Apply a tc-netem impairment to guest egress, for example \"loss 3%\". Prefix with server: or client: to "
-                 "apply it to one guest.");
+  command.option(
+      "--netem", "SPEC", options->plan.netem,
+      "Apply a tc-netem impairment to guest egress, for example \"loss 3%\". Prefix with server: or client: to "
+      "apply it to one guest.");
   command.group("Guest system");
-  command.option("--kernel", "KERNEL", options->kernel, "Boot this kernel: debian, newest (Debian's newest), or a bzImage file.")
-      .completes([] { return std::vector<std::string>{"debian", "newest"}; });
+  command
+      .option("--kernel", "KERNEL", options->kernel,
+              "Boot this kernel: debian, newest (Debian's newest), or a bzImage file.")
+      .completes([] {
+        return std::vector<std::string>{"debian", "newest"};
+      });
   command.option("--modules", "DIR", options->modules, "Use the kernel modules in DIR (lib/modules/RELEASE).");
   command.option("--memory", "MIB", options->memory, "Set the memory of each guest in MiB.").range(256, 65536);
-  command.option("--accel", "NAME", options->accelerator,
-                 "Set the QEMU accelerator: tcg (works everywhere) or kvm (requires /dev/kvm).")
-      .completes([] { return std::vector<std::string>{"tcg", "kvm"}; });
+  command
+      .option("--accel", "NAME", options->accelerator,
+              "Set the QEMU accelerator: tcg (works everywhere) or kvm (requires /dev/kvm).")
+      .completes([] {
+        return std::vector<std::string>{"tcg", "kvm"};
+      });
   command.option("--name", "NAME", options->name, "Set the name of the lab. Multiple labs can run in parallel.");
-  command.option("--boot-timeout", "SECONDS", options->boot_timeout,
-                 "Set the boot timeout in seconds. A failed boot is retried once.")
+  command
+      .option("--boot-timeout", "SECONDS", options->boot_timeout,
+              "Set the boot timeout in seconds. A failed boot is retried once.")
       .positive();
   command.option("--timeout", "SECONDS", options->timeout, "Set the timeout of each program in seconds.").positive();
   command.examples = {
-      {"rdmawire lab record write --vlan 7 --mtu 9000 -o write.pcapng", "Record RDMA WRITEs on a VLAN with jumbo frames."},
+      {"rdmawire lab record write --vlan 7 --mtu 9000 -o write.pcapng",
+       "Record RDMA WRITEs on a VLAN with jumbo frames."},
       {"rdmawire lab record write-cm,siw nvme,siw rping,siw,ipv6 -o captures", "Record three scenarios in one boot."},
       {"rdmawire lab record send --fault 'drop psn +3 try 1' --fault 'mark ce every 10' -o faults.pcapng",
        "Record SENDs with injected faults."}};

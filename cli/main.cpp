@@ -47,9 +47,8 @@ int main(int argc, char** argv) {
   root.name = "rdmawire";
   root.summary = "Capture, decode, analyze, replay and conformance-test RDMA traffic.";
   root.description = "Supports native InfiniBand, RoCEv1, RoCEv2 and iWARP.";
-  root.subcommands = {analyze_command(), capture_command(), certify_command(), check_command(),
-                      devices_command(), dissect_command(), explain_command(), extract_command(),
-                      lab_command(),     replay_command()};
+  root.subcommands = {analyze_command(), capture_command(), certify_command(), check_command(), devices_command(),
+                      dissect_command(), explain_command(), extract_command(), lab_command(),   replay_command()};
   root.examples = {{"rdmawire analyze trace.pcap", "Find out why a transfer was slow."},
                    {"rdmawire check trace.pcap", "Check captured traffic against the specifications."},
                    {"rdmawire dissect trace.pcap -V --frame 214", "Show every field of one packet."}};
@@ -57,8 +56,9 @@ int main(int argc, char** argv) {
                    {"1", "findings, violations or unexpected results"},
                    {"2", "usage error"},
                    {"3", "input, output or device error"}};
-  root.sections = {{"Environment",
-                    "NO_COLOR disables colors. COLUMNS sets the width of the output if standard output is not a terminal."}};
+  root.sections = {
+      {"Environment",
+       "NO_COLOR disables colors. COLUMNS sets the width of the output if standard output is not a terminal."}};
   root.version = version;
   root.date = commit_date();
   return run(std::move(root), argc, argv);

@@ -16,19 +16,21 @@ Command replay_command() {
   command.name = "replay";
   command.summary = "Replay captures unchanged, rewritten for a live peer, or with injected faults.";
   command.description =
-      "Reads pcap and pcapng files, also compressed. Multiple captures are replayed in timestamp order. With --reactive, "
+      "Reads pcap and pcapng files, also compressed. Multiple captures are replayed in timestamp order. With "
+      "--reactive, "
       "emulates one side of a connection against a live peer.";
-  command.usage = {"--wire WIRE [OPTIONS] FILE...", "--write-map FILE [OPTIONS] FILE...",
-                   "--reactive [OPTIONS] FILE"};
+  command.usage = {"--wire WIRE [OPTIONS] FILE...", "--write-map FILE [OPTIONS] FILE...", "--reactive [OPTIONS] FILE"};
   command.argument("FILE", options->files, "Capture files. \"-\" reads standard input.").repeats().must_be_given();
-  command.group("General");
-  command.option("-w,--wire", "WIRE", options->wires,
-                 "Send to this wire: packet:IFACE, file:PATH, null or another one (see docs/wires.md).")
+  command.group("Sending");
+  command
+      .option("-w,--wire", "WIRE", options->wires,
+              "Send to this wire: packet:IFACE, file:PATH, null or another one (see docs/wires.md).")
       .completes(wire_names);
   command.flag("-n,--dry-run", options->dry_run, "Send no frames; print the changes to each frame.");
   command.flag("--json", options->json, "Print the report as JSON (see docs/replay.schema.json).");
   command.group("Faults");
-  command.option("--fault", "RULE", options->faults, "Inject faults, for example 'drop psn +5 try 1' (see docs/faults.md).");
+  command.option("--fault", "RULE", options->faults,
+                 "Inject faults, for example 'drop psn +5 try 1' (see docs/faults.md).");
   command.option("--faults", "FILE", options->faults_file, "Read fault rules from FILE.").excludes({"--fault"});
   command.option("--seed", "N", options->seed, "Set the random seed of the faults.")
       .by_default("random; shown in the report");
@@ -41,12 +43,11 @@ Command replay_command() {
   }
   while (assignments.ends_with('\n')) assignments.pop_back();
   command.sections = {{"Assignments of --map", assignments}};
-  command.examples = {
-      {"rdmawire replay trace.pcap --wire packet:veth0", "Send the frames as captured."},
-      {"rdmawire replay trace.pcap -m ip:10.0.0.2=192.168.1.2 -m qp:0x11=0x777 --dry-run",
-       "Show how frames would be rewritten."},
-      {"rdmawire replay trace.pcap --reactive --device lab:rxe",
-       "Emulate one side of a connection against a live rxe device."}};
+  command.examples = {{"rdmawire replay trace.pcap --wire packet:veth0", "Send the frames as captured."},
+                      {"rdmawire replay trace.pcap -m ip:10.0.0.2=192.168.1.2 -m qp:0x11=0x777 --dry-run",
+                       "Show how frames would be rewritten."},
+                      {"rdmawire replay trace.pcap --reactive --device lab:rxe",
+                       "Emulate one side of a connection against a live rxe device."}};
   command.statuses = {{"0", "success"},
                       {"1", "the live peer did not behave as captured (--reactive)"},
                       {"2", "usage error"},

@@ -127,8 +127,7 @@ class Play {
       const auto& [kind, message] = mapping.error();
       if (kind == Kind::capture) refuse(Exit::usage, message);
       if (kind == Kind::assignment) refuse(Exit::usage, "--map " + message);
-      refuse(Exit::error,
-             message + (kind == Kind::incomplete ? "; use --unmapped keep or --unmapped drop" : ""));
+      refuse(Exit::error, message + (kind == Kind::incomplete ? "; use --unmapped keep or --unmapped drop" : ""));
     }
     learnt_ = std::move(mapping->learnt);
     map_ = std::move(mapping->map);
@@ -146,8 +145,8 @@ class Play {
     out << text;
     out.close();
     if (!out) refuse(Exit::error, "cannot write " + options_.write_map);
-    report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map", options_.write_map,
-                         map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
+    report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map",
+                             options_.write_map, map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
 
   static std::optional<output::Filter> filter(const char* option, const std::string& text) {
@@ -209,8 +208,8 @@ class Play {
     player_.progress_every = 500'000'000;
     player_.progress = [this](const replay::PlayProgress& p) {
       progress_.show_line(fmt::format("{} frames sent, loop {}, {:.0f} frames/s, {:.1f} Mbit/s{}", p.sent, p.loop,
-                                 p.frames_per_second, p.bits_per_second / 1e6,
-                                 p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
+                                      p.frames_per_second, p.bits_per_second / 1e6,
+                                      p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
   }
 
@@ -228,8 +227,9 @@ class Play {
         if (!options_.dry_run && target.missing)
           if (const auto wire = replay::open_wire(*spec); !wire) refuse(Exit::error, wire.error().message);
         if (!options_.dry_run && !target.safe && !allowed)
-          refuse(Exit::usage, fmt::format("refusing to send captured frames to {} ({}); use --allow-target {} to permit it", name,
-                                          target.about, target.name));
+          refuse(Exit::usage,
+                 fmt::format("refusing to send captured frames to {} ({}); use --allow-target {} to permit it", name,
+                             target.about, target.name));
         all_safe_ &= target.safe;
         report_error(fmt::format("{}{} ({})", options_.dry_run ? "would send to " : "sending to ", name, target.about));
         auto wire = options_.dry_run ? replay::WireResult<std::unique_ptr<Wire>>(replay::make_null_wire())
@@ -248,8 +248,9 @@ class Play {
       player_.lanes =
           options_.split || options_.files.size() == 1 ? PlayerOptions::Lanes::by_end : PlayerOptions::Lanes::by_file;
     if (wires_.size() > 1 && player_.lanes == PlayerOptions::Lanes::by_file && wires_.size() != options_.files.size())
-      refuse(Exit::usage, fmt::format("{} captures and {} wires; specify one wire per capture, or --split and two wires",
-                                      options_.files.size(), wires_.size()));
+      refuse(Exit::usage,
+             fmt::format("{} captures and {} wires; specify one wire per capture, or --split and two wires",
+                         options_.files.size(), wires_.size()));
     if (player_.lanes == PlayerOptions::Lanes::by_end && wires_.size() != 2)
       refuse(Exit::usage, "--split requires two wires");
     if (player_.lanes == PlayerOptions::Lanes::by_end && !surveyed_)
@@ -273,7 +274,7 @@ class Play {
     std::string text;
     for (const std::string& end : ends) text += (text.empty() ? "" : ", ") + end;
     report_error(fmt::format("{} connection{} between {}", map_.connections.size(),
-                         map_.connections.size() == 1 ? "" : "s", text));
+                             map_.connections.size() == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
     for (const MappedConnection& c : map_.connections)
       if (const std::string unknown = missing_values(c); !unknown.empty())
@@ -382,11 +383,14 @@ void add_play_options(Command& command, PlayOptions& o) {
       .positive()
       .by_default("1")
       .excludes(other_paces("--speed"));
-  add_rate(command, "-p,--pps", [&o](double v) { o.packets = v; }, "Send RATE frames per second.")
+  add_rate(
+      command, "-p,--pps", [&o](double v) { o.packets = v; }, "Send RATE frames per second.")
       .excludes(other_paces("--pps"));
-  add_rate(command, "--bps", [&o](double v) { o.bits = v; }, "Send RATE bits per second, for example 2.5G.")
+  add_rate(
+      command, "--bps", [&o](double v) { o.bits = v; }, "Send RATE bits per second, for example 2.5G.")
       .excludes(other_paces("--bps"));
-  command.flag("-t,--topspeed", o.topspeed, "Send as fast as the wire accepts frames.").excludes(other_paces("--topspeed"));
+  command.flag("-t,--topspeed", o.topspeed, "Send as fast as the wire accepts frames.")
+      .excludes(other_paces("--topspeed"));
   command.flag("-o,--one-at-a-time", o.one_at_a_time, "Send each frame when Enter is pressed.")
       .excludes(other_paces("--one-at-a-time"));
   command.option("--burst", "N", o.burst, "Send N frames together.").range(1, 1 << 20).needs("--pps");
@@ -416,8 +420,9 @@ void add_play_options(Command& command, PlayOptions& o) {
       .option("-m,--map", "MAP", o.map,
               "Rewrite addresses, QP numbers, PSNs and keys: a mapping file, or assignments such as qp:0x11=0x777.")
       .completes(Completion::file);
-  command.option("--write-map", "FILE", o.write_map,
-                 "Write a mapping file of the capture, to be completed with live values. \"-\" writes to standard output.");
+  command.option(
+      "--write-map", "FILE", o.write_map,
+      "Write a mapping file of the capture, to be completed with live values. \"-\" writes to standard output.");
   command.choice<Unmapped>("--unmapped", "ACTION", o.rewrite.unmapped,
                            {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}},
                            "Handle frames of RDMA connections without a mapping.");
@@ -453,8 +458,9 @@ void add_play_options(Command& command, PlayOptions& o) {
                        "Handle frames that exceed the wire's maximum length.");
   command.flag("--allow-multicast", o.allow_multicast, "Send frames to broadcast and multicast addresses.");
   command.option("--allow-target", "NAME", o.allowed, "Allow sending to the interface or device NAME.");
-  add_rate(command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); },
-           "Limit the rate to RATE bits per second. 0 removes the limit.")
+  add_rate(
+      command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); },
+      "Limit the rate to RATE bits per second. 0 removes the limit.")
       .by_default("1G if --allow-target is required, else no limit");
 }
 

@@ -81,7 +81,8 @@ void add_reactive_options(Command& command, ReactiveOptions& options) {
   command.choice<std::string>("--side", "SIDE", options.side, {{"a", "a"}, {"b", "b"}}, "Emulate this endpoint.")
       .by_default("the one that sent more bytes");
   command.option("-O,--output", "FILE", options.output, "Record sent and received packets (pcap or pcapng).");
-  command.option("--retry-after", "SECONDS", options.retry_after, "Retransmit after SECONDS seconds without a response.")
+  command
+      .option("--retry-after", "SECONDS", options.retry_after, "Retransmit after SECONDS seconds without a response.")
       .positive();
   command.option("--step-timeout", "SECONDS", options.step_timeout, "Give up after SECONDS seconds without progress.")
       .positive();
@@ -133,9 +134,9 @@ Exit replay_reactive(ReactiveOptions options) {
   if (!target) return failed(target.error().message, target.error().usage);
   if (!conformance::is_cheap(options.target.device))
     report_error(fmt::format("replay: sending frames through {} to {}{}", (*target)->wire(), (*target)->destinations(),
-                         conformance::is_on_bench(options.target.device) && options.target.frames_per_second
-                             ? fmt::format("; at most {} per second", options.target.frames_per_second)
-                             : ""));
+                             conformance::is_on_bench(options.target.device) && options.target.frames_per_second
+                                 ? fmt::format("; at most {} per second", options.target.frames_per_second)
+                                 : ""));
 
   if (const std::uint32_t mtu = (*target)->device().device->port().active_mtu;
       !iwarp && mtu != 0 && mtu < exchange->mtu) {
@@ -155,7 +156,8 @@ Exit replay_reactive(ReactiveOptions options) {
     report = reactive::play(*exchange, conformance::live_device(**target), how);
   }
   if (!report.failure.empty())
-    if (const auto gone = (*target)->gone(); gone && gone->device) report.failure += "; the device stopped: " + gone->why;
+    if (const auto gone = (*target)->gone(); gone && gone->device)
+      report.failure += "; the device stopped: " + gone->why;
   for (std::string& message : (*target)->complaints())
     report.notes.push_back("kernel of the device: " + std::move(message));
   Output output;

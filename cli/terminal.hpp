@@ -29,8 +29,8 @@ class Output {
 
   /// The buffer: append to it, then call settle().
   [[nodiscard]] std::string& text() { return text_; }
-  /// Writes the buffer if it is large or `now` is set. Returns false if further output is useless: the pipe is closed or
-  /// writing failed.
+  /// Writes the buffer if it is large or `now` is set. Returns false if further output is useless: the pipe is closed
+  /// or writing failed.
   bool settle(bool now = false) { return text_.size() < piece && !now ? open_ : flush(); }
   /// Writes the rest of the buffer. If output was lost (full disk), reports an error and returns false.
   bool finish();

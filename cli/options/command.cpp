@@ -71,7 +71,8 @@ std::string size(const Option& option, const std::string& text, std::uint64_t& v
   unsigned shift = 0;
   bool known = unit.empty() || unit == "b";
   for (const auto& [letter, bits] : {std::pair('k', 10U), std::pair('m', 20U), std::pair('g', 30U)})
-    if (!unit.empty() && unit.front() == letter && (unit.size() == 1 || unit.substr(1) == "b" || unit.substr(1) == "ib"))
+    if (!unit.empty() && unit.front() == letter &&
+        (unit.size() == 1 || unit.substr(1) == "b" || unit.substr(1) == "ib"))
       known = true, shift = bits;
   const bool fits = known && (value << shift) >> shift == value;
   if (fits) value <<= shift;
@@ -210,7 +211,7 @@ Option& Command::at(std::string_view long_name) {
 
 void for_each_command(const Command& root, const std::function<void(const Command&, const std::string& path)>& visit) {
   const std::function<void(const Command&, const std::string&)> walk = [&](const Command& command,
-                                                                          const std::string& path) {
+                                                                           const std::string& path) {
     visit(command, path);
     for (const Command& sub : command.subcommands) walk(sub, path + " " + sub.name);
   };

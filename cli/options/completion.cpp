@@ -21,7 +21,8 @@ std::string fish_quoted(const std::string& text) {
 }
 
 std::string identifier(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
   return text;
 }
 
@@ -71,14 +72,14 @@ std::string bash_values(const Command& root, const std::string& path, const Opti
 
 std::string zsh_escaped(const std::string& text) {
   std::string out;
-  for (const char c : text) out += c == '[' || c == ']' || c == ':' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  for (const char c : text)
+    out += c == '[' || c == ']' || c == ':' || c == '\\' ? std::string("\\") + c : std::string(1, c);
   return out;
 }
 
 std::string zsh_action(const Command& root, const std::string& path, const Option& option) {
   if (!option.words.empty()) return "(" + zsh_escaped(words_of(option)) + ")";
-  if (option.candidates)
-    return "{_" + identifier(root.name) + "_values \"" + query_of(root, path, option) + "\"}";
+  if (option.candidates) return "{_" + identifier(root.name) + "_values \"" + query_of(root, path, option) + "\"}";
   if (option.completion == Completion::file) return "_files";
   if (option.completion == Completion::directory) return "_files -/";
   return " ";
@@ -100,7 +101,8 @@ std::string bash_completion(const Command& root) {
       }
       if (!option->is_flag()) values += "    " + patterns + ") " + bash_values(root, path, *option) + "; return ;;\n";
     }
-    options += "      \"" + path + "\") COMPREPLY=($(compgen -W '" + layout::join(names, " ") + "' -- \"$current\")) ;;\n";
+    options +=
+        "      \"" + path + "\") COMPREPLY=($(compgen -W '" + layout::join(names, " ") + "' -- \"$current\")) ;;\n";
     std::string action;
     if (!command.subcommands.empty()) {
       std::vector<std::string> list;
@@ -115,29 +117,36 @@ std::string bash_completion(const Command& root) {
   std::string out = "# bash completion for " + root.name + ", generated from its option tables\n\n" + function +
                     "() {\n"
                     "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-                    "  local path=" + root.name + " prefix='' i\n"
+                    "  local path=" +
+                    root.name +
+                    " prefix='' i\n"
                     "  COMPREPLY=()\n";
   if (!subcommands.empty())
-    out += "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-           "    case \"$path ${COMP_WORDS[i]}\" in\n"
-           "      " + subcommands + ") path+=\" ${COMP_WORDS[i]}\" ;;\n"
-           "    esac\n"
-           "  done\n";
-  out += "  # bash separates words at = and :\n"
-         "  i=$COMP_CWORD\n"
-         "  if [[ $current == : ]]; then\n"
-         "    prefix=$previous: i=$((i - 1)) current=$prefix\n"
-         "  elif [[ $previous == : ]]; then\n"
-         "    prefix=${COMP_WORDS[i - 2]}: i=$((i - 2)) current=$prefix$current\n"
-         "  elif [[ $current == = ]]; then\n"
-         "    current=''\n"
-         "  fi\n"
-         "  previous=${COMP_WORDS[i - 1]}\n"
-         "  if [[ $previous == = ]]; then previous=${COMP_WORDS[i - 2]}; fi\n";
+    out +=
+        "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+        "    case \"$path ${COMP_WORDS[i]}\" in\n"
+        "      " +
+        subcommands +
+        ") path+=\" ${COMP_WORDS[i]}\" ;;\n"
+        "    esac\n"
+        "  done\n";
+  out +=
+      "  # bash separates words at = and :\n"
+      "  i=$COMP_CWORD\n"
+      "  if [[ $current == : ]]; then\n"
+      "    prefix=$previous: i=$((i - 1)) current=$prefix\n"
+      "  elif [[ $previous == : ]]; then\n"
+      "    prefix=${COMP_WORDS[i - 2]}: i=$((i - 2)) current=$prefix$current\n"
+      "  elif [[ $current == = ]]; then\n"
+      "    current=''\n"
+      "  fi\n"
+      "  previous=${COMP_WORDS[i - 1]}\n"
+      "  if [[ $previous == = ]]; then previous=${COMP_WORDS[i - 2]}; fi\n";
   if (!values.empty()) {
     out += "  " + function + "_value\n";
-    out += "  if ((${#COMPREPLY[@]})) && [[ -n $prefix ]]; then COMPREPLY=(\"${COMPREPLY[@]#\"$prefix\"}\"); fi\n"
-           "  if [[ -n $is_value ]]; then return; fi\n";
+    out +=
+        "  if ((${#COMPREPLY[@]})) && [[ -n $prefix ]]; then COMPREPLY=(\"${COMPREPLY[@]#\"$prefix\"}\"); fi\n"
+        "  if [[ -n $is_value ]]; then return; fi\n";
   }
   out += "  if [[ $current == -* ]]; then\n    case $path in\n" + options + "    esac\n";
   if (!arguments.empty()) out += "  else\n    case $path in\n" + arguments + "    esac\n";
@@ -153,8 +162,7 @@ std::string bash_completion(const Command& root) {
 
 std::string zsh_completion(const Command& root) {
   std::string out = "#compdef " + root.name + "\n# generated from the option tables of " + root.name + "\n\n_" +
-                    identifier(root.name) +
-                    "_values() {\n  local -a list\n  list=(${(f)\"$(" + root.name +
+                    identifier(root.name) + "_values() {\n  local -a list\n  list=(${(f)\"$(" + root.name +
                     " --complete \"$1\" 2>/dev/null)\"})\n  compadd -a list\n}\n\n";
   for_each_command(root, [&](const Command& command, const std::string& path) {
     const std::string function = "_" + identifier(path);
@@ -170,14 +178,14 @@ std::string zsh_completion(const Command& root) {
         std::string spec = exclusion + name;
         if (!option->is_flag()) spec += is_long ? "=" : "+";
         spec += "[" + zsh_escaped(brief(option->help)) + "]";
-        if (!option->is_flag())
-          spec += ":" + zsh_escaped(option->placeholder) + ":" + zsh_action(root, path, *option);
+        if (!option->is_flag()) spec += ":" + zsh_escaped(option->placeholder) + ":" + zsh_action(root, path, *option);
         out += " \\\n    " + quoted(spec);
       }
     }
     if (has_subcommands) {
-      out += " \\\n    '1:command:->command' \\\n    '*::argument:->argument'\n  case $state in\n    command)\n"
-             "      local -a commands=(\n";
+      out +=
+          " \\\n    '1:command:->command' \\\n    '*::argument:->argument'\n  case $state in\n    command)\n"
+          "      local -a commands=(\n";
       for (const Command& sub : command.subcommands)
         out += "        " + quoted(sub.name + ":" + brief(sub.summary)) + "\n";
       out += "      )\n      _describe command commands\n      ;;\n    argument)\n      case $line[1] in\n";
@@ -187,8 +195,10 @@ std::string zsh_completion(const Command& root) {
     } else {
       for (const Option& option : command.options)
         if (option.is_positional() && !option.hidden)
-          out += " \\\n    " + quoted((option.repeatable ? "*:" : option.required ? "1:" : "1::") +
-                                       zsh_escaped(option.placeholder) + ":" + zsh_action(root, path, option));
+          out += " \\\n    " + quoted((option.repeatable ? "*:"
+                                       : option.required ? "1:"
+                                                         : "1::") +
+                                      zsh_escaped(option.placeholder) + ":" + zsh_action(root, path, option));
       out += "\n";
     }
     out += "}\n\n";
@@ -209,8 +219,8 @@ std::string fish_completion(const Command& root) {
     const auto values = [&](const Option& option) -> std::string {
       if (!option.words.empty()) return " -x -a " + fish_quoted(words_of(option));
       if (option.candidates)
-        return " -x -a " +
-               fish_quoted("(" + root.name + " --complete " + fish_quoted(query_of(root, path, option)) + " 2>/dev/null)");
+        return " -x -a " + fish_quoted("(" + root.name + " --complete " + fish_quoted(query_of(root, path, option)) +
+                                       " 2>/dev/null)");
       if (option.completion == Completion::file) return " -r -F";
       if (option.completion == Completion::directory) return " -x -a '(__fish_complete_directories)'";
       return " -x";
@@ -233,8 +243,8 @@ std::string fish_completion(const Command& root) {
   if (!root.subcommands.empty())
     out += "# Whether the subcommands before the cursor are those of the argument.\nfunction " + in +
            "\n    set -l path\n    set -l words (commandline -opc)\n    set -e words[1]\n    for word in $words\n"
-           "        if contains -- (string join ' ' -- $path $word)" + paths +
-           "\n            set -a path $word\n        end\n    end\n    test \"$path\" = \"$argv\"\nend\n\n";
+           "        if contains -- (string join ' ' -- $path $word)" +
+           paths + "\n            set -a path $word\n        end\n    end\n    test \"$path\" = \"$argv\"\nend\n\n";
   return out + "complete -c " + root.name + " -f\n" + body;
 }
 

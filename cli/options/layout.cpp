@@ -133,6 +133,13 @@ std::string paragraphs(const std::string& text, std::size_t width) {
   return layout::join(layout::wrap(text, width), "\n") + "\n";
 }
 
+std::string indented(const std::string& text, std::size_t width) {
+  std::string out;
+  for (const std::string& line : layout::wrap(text, width - 2))
+    out += (line.empty() || line.starts_with("  ") ? "" : "  ") + line + "\n";
+  return out;
+}
+
 }  // namespace
 
 std::string help_of(const Command& command, const std::string& path, std::size_t width) {
@@ -154,8 +161,7 @@ std::string help_of(const Command& command, const std::string& path, std::size_t
       out += entry((only_long ? "      " : "  ") + layout::heading_of(*option), option->text(), width);
     }
   }
-  for (const Section& section : command.sections)
-    out += "\n" + section.title + ":\n" + paragraphs(section.text, width);
+  for (const Section& section : command.sections) out += "\n" + section.title + ":\n" + indented(section.text, width);
   if (!command.examples.empty()) {
     out += "\nExamples:\n";
     for (const Example& example : command.examples) out += "  " + example.command + "\n      " + example.purpose + "\n";

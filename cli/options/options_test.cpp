@@ -53,9 +53,9 @@ std::string error_of(std::vector<std::string> arguments) {
 
 TEST(Options, StoresValuesOfEachType) {
   Values v;
-  const auto [status, text] = run_with(
-      v, {"a", "-o", "b", "--rows=7", "--buffer", "2G", "--seconds", "0.5", "--seed", "3", "--tag", "x,y", "--tag", "z",
-          "--no-known", "--clocks", "synchronized", "c"});
+  const auto [status, text] =
+      run_with(v, {"a", "-o", "b", "--rows=7", "--buffer", "2G", "--seconds", "0.5", "--seed", "3", "--tag", "x,y",
+                   "--tag", "z", "--no-known", "--clocks", "synchronized", "c"});
   EXPECT_EQ(status, 0) << text;
   EXPECT_EQ(v.files, (std::vector<std::string>{"a", "c"}));
   EXPECT_EQ(v.output, "b");
@@ -77,7 +77,8 @@ TEST(Options, InvalidValuesAreUsageErrors) {
   EXPECT_EQ(error_of({"a", "--seconds", "nan"}), "tool: --seconds: expected a number greater than 0, got \"nan\"");
   EXPECT_EQ(error_of({"a", "--buffer", "9X"}),
             "tool: --buffer: expected a size such as 1000, 64K, 10M or 2G, got \"9X\"");
-  EXPECT_EQ(error_of({"a", "--clocks", "found"}), "tool: --clocks: expected one of estimated, synchronized, got \"found\"");
+  EXPECT_EQ(error_of({"a", "--clocks", "found"}),
+            "tool: --clocks: expected one of estimated, synchronized, got \"found\"");
   EXPECT_EQ(error_of({"a", "--tag", "x", "--seed", "4294967296"}),
             "tool: --seed: expected a whole number, got \"4294967296\"");
   EXPECT_EQ(error_of({"a", "--rows"}), "tool: missing value of --rows");
@@ -113,8 +114,8 @@ TEST(Options, HelpAlignsAndWrapsText) {
   command.statuses = {{"0", "success"}, {"2", "usage error"}};
   const std::string help = help_of(command, "tool", 80);
   EXPECT_NE(help.find("Usage: tool [OPTIONS] FILE...\n"), std::string::npos) << help;
-  EXPECT_NE(help.find("  -o, --output FILE         Write to FILE [default: out.pcap]. The suffix selects\n"
-                      "                            the format.\n"),
+  EXPECT_NE(help.find("  -o, --output FILE         Write to FILE [default: out.pcap]. The suffix\n"
+                      "                            selects the format.\n"),
             std::string::npos)
       << help;
   EXPECT_NE(help.find("Exit status: 0 success; 2 usage error.\n"), std::string::npos) << help;

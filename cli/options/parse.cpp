@@ -36,7 +36,7 @@ void translate(Node& node) {
     } else {
       added = node.app->add_option(option.names, [](const CLI::results_t&) { return true; });
       added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-      if (option.is_positional() && option.repeatable) added->expected(0, CLI::detail::expected_max_vector_size);
+      if (option.is_positional() && option.repeatable) added->expected(CLI::detail::expected_max_vector_size);
     }
     node.options.push_back(added);
   }
@@ -108,7 +108,8 @@ void store(const Node& node, std::set<std::string>& given) {
     const Option& option = command.options[i];
     const std::string name = option.long_name();
     if (node.options[i]->empty()) {
-      if (option.required) throw UsageError(std::string("missing ") + (option.is_positional() ? "argument " : "option ") + name);
+      if (option.required)
+        throw UsageError(std::string("missing ") + (option.is_positional() ? "argument " : "option ") + name);
       continue;
     }
     for (const std::string& other : option.needed)

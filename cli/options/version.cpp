@@ -26,7 +26,8 @@ std::string version_text(const std::string& program, const std::string& version,
       {"compiler", compiler() + ", C++" + std::to_string(__cplusplus / 100 % 100)}};
   lines.insert(lines.end(), more.begin(), more.end());
   std::string text = program + " " + version + "\n";
-  for (const auto& [label, value] : lines) text += label + std::string(label.size() < 10 ? 10 - label.size() : 1, ' ') + value + "\n";
+  for (const auto& [label, value] : lines)
+    text += label + std::string(label.size() < 10 ? 10 - label.size() : 1, ' ') + value + "\n";
   return text;
 }
 

@@ -37,8 +37,7 @@ Result<std::string> read_secret(const std::string& path) {
   struct stat what {};
   if (::stat(path.c_str(), &what) != 0) return fail(errno, "{}: {}", path, errno_text(errno));
   if ((what.st_mode & 077) != 0) {
-    return fail(EPERM, "{}: other users can access this file (mode {:o}); use chmod 600", path,
-                what.st_mode & 0777U);
+    return fail(EPERM, "{}: other users can access this file (mode {:o}); use chmod 600", path, what.st_mode & 0777U);
   }
   std::ifstream file(path, std::ios::binary);
   std::string secret{std::istreambuf_iterator<char>(file), {}};
@@ -62,7 +61,6 @@ struct Options {
   std::uint64_t memory = 256;  ///< MiB
   Settings settings;
 };
-
 
 Exit serve(Options& options) {
   Settings& settings = options.settings;
@@ -105,21 +103,21 @@ int main(int argc, char** argv) {
   command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/agent.md.";
   command.usage = {"--listen ENDPOINT [OPTIONS]", "--commands"};
   command.option("--listen", "ENDPOINT", options.endpoints, "Listen at tcp:HOST:PORT, unix:PATH or serial:PATH.");
-  command.option("--secret-file", "FILE", options.secret_file,
-                 "Require controllers to authenticate with the shared secret in FILE. Mandatory for TCP addresses other "
-                 "than loopback.");
+  command.option(
+      "--secret-file", "FILE", options.secret_file,
+      "Require controllers to authenticate with the shared secret in FILE. Mandatory for TCP addresses other "
+      "than loopback.");
   command.flag("--allow-run", options.settings.allow_run, "Allow controllers to run programs on this host.");
   command.option("--memory", "MIB", options.memory, "Limit the memory regions of each session to MIB MiB.")
       .range(1, 1 << 20);
   command.flag("--commands", options.commands, "Print the commands of the protocol in Markdown.");
   command.examples = {
       {"rdmawire-agent --listen tcp:127.0.0.1:18515", "Serve controllers on this host."},
-      {"rdmawire-agent --listen tcp:0.0.0.0:18515 --secret-file /etc/rdmawire.secret", "Serve controllers on other hosts."},
+      {"rdmawire-agent --listen tcp:0.0.0.0:18515 --secret-file /etc/rdmawire.secret",
+       "Serve controllers on other hosts."},
       {"rdmawire-agent --listen serial:/dev/virtio-ports/rdmawire", "Serve the host of a virtual machine."}};
   command.statuses = {{"0", "stopped by a signal"}, {"2", "usage error"}, {"3", "error of an endpoint or a file"}};
-  command.version = [] {
-    return version_text("rdmawire-agent", RDMAWIRE_VERSION, {{"features", "ibverbs, rdmacm"}});
-  };
+  command.version = [] { return version_text("rdmawire-agent", RDMAWIRE_VERSION, {{"features", "ibverbs, rdmacm"}}); };
   command.date = commit_date();
   command.run = [&options](const Given&) {
     if (options.commands) {
