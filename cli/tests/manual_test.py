@@ -5,6 +5,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_each_option_has_a_sentence_without_parser_types(helps):
     for path, text in helps.items():
         for heading, description in options_of(text):
             count += 1
-            assert re.match(r"(-\w, )?(--[a-z-]+|-\w)( [A-Z][A-Z/\[\]-]*)?$", heading), (path, heading)
+            assert re.match(r"(-\w, )?(--[a-z0-9-]+|-\w)( [A-Z][A-Z/\[\]-]*)?$", heading), (path, heading)
             assert re.match(r"[A-Z][\w-]+ .*\.$", description, re.S), (path, description)
             assert not re.search(r"UINT|FLOAT|TEXT:|\{|\bREQUIRED\b", description), (path, description)
     assert count > 200
@@ -164,34 +165,38 @@ def fish(share, line, program="rdmawire"):
     return [entry.split("\t")[0] for entry in text.splitlines()]
 
 
-def zsh(share, line, program="rdmawire"):
-    """The text that zsh shows after TAB."""
-    functions = share / "zsh" / "site-functions"
+def typed(command, setup, text):
+    """The text that an interactive shell shows after `text`, of which the last character is TAB."""
     process, terminal = pty.fork()
     if process == 0:
-        os.execvpe("zsh", ["zsh", "-f", "-i"], {**environment(), "COLUMNS": "200", "LINES": "200"})
+        os.execvpe(command[0], command, environment())
     shown = ""
 
-    def wait_for(pattern, seconds=30):
+    def wait_for(pattern, seconds):
         nonlocal shown
         end = time.monotonic() + seconds
         while not re.search(pattern, shown) and time.monotonic() < end:
             if select.select([terminal], [], [], 0.2)[0]:
                 shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r|\x07", "", os.read(terminal, 65536).decode(errors="replace"))
-        return shown
 
     try:
-        os.write(terminal, f"stty cols 200 rows 200; fpath=({functions} $fpath); autoload -Uz compinit; compinit -u -D\n".encode())
-        os.write(terminal, b"unsetopt automenu; LISTMAX=1000; PS1=; echo rea''dy\n")
-        assert "ready" in wait_for(r"ready\n")
+        os.write(terminal, f"stty cols 200 rows 200; PS1=; {setup}; echo rea''dy\n".encode())
+        wait_for(r"ready\n", seconds=30)
+        assert "ready\n" in shown
         shown = ""
-        os.write(terminal, f"{program} {line}\t".encode())
+        os.write(terminal, text.encode())
         wait_for("(?!)", seconds=2)
         return shown
     finally:
-        os.kill(process, 9)
+        os.kill(process, signal.SIGKILL)
         os.close(terminal)
         os.waitpid(process, 0)
+
+
+def zsh(share, line, program="rdmawire"):
+    """The text that zsh shows after TAB."""
+    setup = f"fpath=({share}/zsh/site-functions $fpath); autoload -Uz compinit; compinit -u -D; unsetopt automenu; LISTMAX=1000"
+    return typed(["zsh", "-f", "-i"], setup, f"{program} {line}\t")
 
 
 def test_bash_completes_commands_options_and_values(share, tmp_path):
@@ -207,7 +212,8 @@ def test_bash_completes_commands_options_and_values(share, tmp_path):
     assert bash(share, ["certify", "--device", "lab", ":", "r"]) == ["rxe"]
     assert bash(share, ["certify", "--rate", ""]) == []
     (tmp_path / "a file.pcap").touch()
-    assert "a file.pcap" in " ".join(bash(share, ["dissect", str(tmp_path) + "/a"]))
+    shown = typed(["bash", "--norc", "-i"], f"source {share}/bash-completion/completions/rdmawire", f"rdmawire dissect {tmp_path}/a\t")
+    assert f"rdmawire dissect {tmp_path}/a\\ file.pcap " in shown
     assert bash(share, ["--all"], "rdmawire-agent") == ["--allow-run"]
 
 
