@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""rdmawire lab: errors, and no leftovers after any of them.
+"""rdmawire lab: errors, and no leftovers after each error.
 
 usage: lab_test.py RDMAWIRE [ROUNDS]
 

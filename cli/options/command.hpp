@@ -35,7 +35,7 @@ struct Word {
   std::string word, note;
 };
 
-/// What a shell completes for a value.
+/// The kind of values that shells complete.
 enum class Completion : std::uint8_t { none, file, directory };
 
 /// A flag, an option with a value, or a positional argument.

@@ -71,7 +71,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// "; did you mean --json?", or nothing.
+/// "; did you mean --json?", or an empty string.
 std::string suggestion(const std::string& text, const std::vector<std::string>& names) {
   std::string best;
   std::size_t least = text.size() / 3 + 1;
