@@ -46,8 +46,8 @@ packages_test=(
   iproute2 iputils-ping procps util-linux
   ibverbs-utils perftest python3-pyverbs rdma-core
   tcpreplay
-  "chromium?" "chromium-driver?"
-  shellcheck debootstrap
+  groff man-db mandoc zsh fish
+  chromium chromium-driver
 )
 # shellcheck disable=SC2034 # read by install_lists
 packages_window=(
