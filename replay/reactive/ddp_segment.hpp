@@ -1,5 +1,5 @@
 #pragma once
-/// A DDP segment with what RDMAP says in it, as the two ends of a stream exchange them.
+/// A DDP segment and its RDMAP header.
 
 #include <cstdint>
 #include <optional>
@@ -9,31 +9,31 @@
 
 namespace rdmawire::replay::reactive {
 
-/// Views into the ULPDU that it was read from.
+/// Refers to the bytes of the ULPDU.
 struct DdpSegment {
   RdmapOperation operation = RdmapOperation::send;
   bool tagged = false, last = false;
-  std::uint32_t stag = 0;                        ///< tagged: of the sink; untagged: to be invalidated
+  std::uint32_t stag = 0;                        ///< tagged: STag of the sink; untagged: STag to invalidate
   std::uint64_t to = 0;                          ///< tagged
   std::uint32_t queue = 0, msn = 0, offset = 0;  ///< untagged
-  Bytes payload{};                               ///< behind DDP's and RDMAP's headers
-  // Of a Read Request:
+  Bytes payload{};                               ///< after the DDP and RDMAP headers
+  // Read Request only:
   std::uint32_t sink_stag = 0, source_stag = 0, size = 0;
   std::uint64_t sink_to = 0, source_to = 0;
-  // Of a Terminate:
+  // Terminate only:
   std::uint8_t layer = 0, type = 0, code = 0;
 
-  /// Nothing: it is too short for its headers, or its opcode is unknown.
+  /// Returns nullopt if the segment is too short for its headers or has an unknown opcode.
   static std::optional<DdpSegment> of(Bytes ulpdu);
 };
 
 /// "RDMA Write, 1408 bytes to STag 0x1, TO 0x10", "Terminate, layer 1, type 2, code 0x3"
 std::string words_of(const DdpSegment& segment);
 
-/// Lets a tagged segment name another buffer, in place.
+/// Sets the STag and the tagged offset of a tagged segment, in place.
 void aim(MutableBytes ulpdu, std::uint32_t stag, std::uint64_t to);
 
-/// The kind of message that a segment is of; nothing: of a response.
+/// Message kind of a segment; nullopt for a response.
 std::optional<tracking::MessageKind> kind_of(const DdpSegment& segment);
 
 }  // namespace rdmawire::replay::reactive

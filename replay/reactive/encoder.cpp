@@ -29,7 +29,7 @@ Frame frame_of(const CapturedPacket& packet) {
   return frame;
 }
 
-/// Everything behind the BTH goes.
+/// Removes all layers after the BTH.
 void cut_behind_bth(Frame& frame) {
   while (!frame.layers.empty() && &frame.layers.back().header() != &info<Bth>) frame.layers.pop_back();
   frame.payload.clear();
@@ -45,15 +45,15 @@ HeaderValue aeth(std::uint8_t syndrome, std::uint32_t msn) {
 Encoder::Encoder(const Exchange& exchange, FlowMap map)
     : exchange_(exchange), rewriter_(std::move(map), {.crc = CrcPolicy::recompute}) {}
 
-ByteVector Encoder::captured_form(const OutgoingPacket& saying) const {
+ByteVector Encoder::captured_form(const OutgoingPacket& next_packet) const {
   const Requests &ours = exchange_.ours, &theirs = exchange_.theirs;
-  if (saying.kind == OutgoingPacket::Kind::request) {
-    const Message& message = ours.messages[saying.message];
-    const CapturedPacket& packet = message.packets[saying.packet];
-    if (saying.skip == 0 && !packet.t.op->invalidate) return packet.bytes;
+  if (next_packet.kind == OutgoingPacket::Kind::request) {
+    const Message& message = ours.messages[next_packet.message];
+    const CapturedPacket& packet = message.packets[next_packet.packet];
+    if (next_packet.skip == 0 && !packet.t.op->invalidate) return packet.bytes;
     if (packet.t.op->invalidate) {
-      // The device's region is no memory window, nor was it registered by a work request: nobody else can invalidate
-      // it.
+      // Only memory windows and fast-registered regions can be invalidated remotely, and the device's region is
+      // neither.
       Frame frame = frame_of(packet);
       const Bytes payload = packet.payload();
       cut_behind_bth(frame);
@@ -61,50 +61,50 @@ ByteVector Encoder::captured_form(const OutgoingPacket& saying) const {
       frame.payload.assign(payload.begin(), payload.end());
       return frame.encode();
     }
-    // The rest of a READ: a request of its own. IBTA vol 1, 9.7.5.1.
+    // The rest of a READ is a separate request. IBTA vol 1, 9.7.5.1.
     Frame frame = frame_of(packet);
-    const std::uint32_t bytes = saying.skip * exchange_.mtu;
-    set<Bth>(frame, "psn", (ours.first + saying.psn).value());
+    const std::uint32_t bytes = next_packet.skip * exchange_.mtu;
+    set<Bth>(frame, "psn", (ours.first + next_packet.psn).value());
     set<Reth>(frame, "va", message.remote_address + bytes);
     set<Reth>(frame, "length", message.length - bytes);
     return frame.encode();
   }
-  const std::uint32_t psn = (theirs.first + saying.psn).value();
-  if (saying.kind == OutgoingPacket::Kind::acknowledge) {
+  const std::uint32_t psn = (theirs.first + next_packet.psn).value();
+  if (next_packet.kind == OutgoingPacket::Kind::acknowledge) {
     Frame frame = frame_of(*exchange_.model);
     cut_behind_bth(frame);
     set<Bth>(frame, "opcode", find_opcode(Transport::rc, Operation::acknowledge)->value);
     for (const char* flag : {"se", "ack_request"}) set<Bth>(frame, flag, 0);
     set<Bth>(frame, "psn", psn);
-    frame /= aeth(saying.syndrome, saying.msn);
+    frame /= aeth(next_packet.syndrome, next_packet.msn);
     return frame.encode();
   }
-  const Message& message = theirs.messages[saying.message];
-  Frame frame = frame_of(message.answers[saying.packet]);
-  if (saying.kind == OutgoingPacket::Kind::read_response && saying.skip != 0) {
-    const bool begins = saying.packet == saying.skip, ends = saying.packet + 1 == message.answers.size();
+  const Message& message = theirs.messages[next_packet.message];
+  Frame frame = frame_of(message.answers[next_packet.packet]);
+  if (next_packet.kind == OutgoingPacket::Kind::read_response && next_packet.skip != 0) {
+    const bool begins = next_packet.packet == next_packet.skip, ends = next_packet.packet + 1 == message.answers.size();
     const Position position = begins ? ends ? Position::only : Position::first
                               : ends ? Position::last
                                      : Position::middle;
-    std::vector<std::uint8_t> payload(message.answers[saying.packet].payload().begin(),
-                                      message.answers[saying.packet].payload().end());
+    std::vector<std::uint8_t> payload(message.answers[next_packet.packet].payload().begin(),
+                                      message.answers[next_packet.packet].payload().end());
     cut_behind_bth(frame);
     set<Bth>(frame, "opcode", find_opcode(Transport::rc, Operation::rdma_read_response, position)->value);
     constexpr std::uint8_t plain_ack = 0x1f;
-    if (position != Position::middle) frame /= aeth(plain_ack, saying.msn);
+    if (position != Position::middle) frame /= aeth(plain_ack, next_packet.msn);
     frame.payload = std::move(payload);
   }
-  set<Aeth>(frame, "msn", saying.msn);
+  set<Aeth>(frame, "msn", next_packet.msn);
   return frame.encode();
 }
 
-tl::expected<ByteVector, std::string> Encoder::encode(const OutgoingPacket& saying) const {
-  const ByteVector captured = captured_form(saying);
+tl::expected<ByteVector, std::string> Encoder::encode(const OutgoingPacket& next_packet) const {
+  const ByteVector captured = captured_form(next_packet);
   ByteVector room(captured.size() + Rewriter::growth);
   const Rewritten rewritten = rewriter_.rewrite(decode(captured), room, exchange_.connection.first_frame);
   if (rewritten.outcome != Rewritten::Outcome::rewritten)
-    return tl::unexpected(fmt::format("frame {} of the capture cannot be rewritten: {}", saying.captured_frame,
-                                      rewritten.why.empty() ? "it is not in the mapping" : rewritten.why));
+    return tl::unexpected(fmt::format("frame {} of the capture cannot be rewritten: {}", next_packet.captured_frame,
+                                      rewritten.why.empty() ? "no mapping" : rewritten.why));
   return ByteVector(rewritten.frame.begin(), rewritten.frame.end());
 }
 

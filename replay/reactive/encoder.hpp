@@ -1,6 +1,5 @@
 #pragma once
-/// What is to be said, as frames: packets of the capture, changed by the flow map to what the live peer understands;
-/// and those that have to be made, in the capture's terms first.
+/// Builds frames to send: captured packets rewritten for the live peer, and packets that are not in the capture.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -13,14 +12,15 @@ namespace rdmawire::replay::reactive {
 
 class Encoder {
  public:
-  /// `exchange` must outlive it. Connection 0 of the map is the exchange's; MSNs are the machine's own affair.
+  /// `exchange` must outlive the object. Connection 0 of `map` is the connection of `exchange`. The flow map must not
+  /// contain MSNs, because the state machine sets them.
   Encoder(const Exchange& exchange, FlowMap map);
 
-  /// The frame, or why it cannot be made.
-  tl::expected<ByteVector, std::string> encode(const OutgoingPacket& saying) const;
+  /// Returns the frame, or the reason why it cannot be built.
+  tl::expected<ByteVector, std::string> encode(const OutgoingPacket& next_packet) const;
 
  private:
-  [[nodiscard]] ByteVector captured_form(const OutgoingPacket& saying) const;
+  [[nodiscard]] ByteVector captured_form(const OutgoingPacket& next_packet) const;
 
   const Exchange& exchange_;
   Rewriter rewriter_;

@@ -43,10 +43,10 @@ bool can_be_played(const Connection& connection) {
   return connection.service == Service::rc || connection.service == Service::uc || connection.service == Service::iwarp;
 }
 
-/// Within half of the ring of PSNs.
+/// At most half of the PSN space.
 constexpr std::uint32_t most_psns = Psn::half - 1;
 
-/// What an end sent, reads as what they asked for.
+/// Number of bytes an endpoint sent or requested.
 std::uint64_t weight(const Connection& connection, Side end) {
   return connection.by(end).message_bytes + connection.by(end).requests;
 }
@@ -62,18 +62,19 @@ std::optional<MessageKind> kind_of(Operation operation) {
   }
 }
 
-/// Packets of one direction, by PSN, as the capture has them.
+/// Captured packets of one direction, by relative PSN.
 struct Half {
   Half() {}  // NOLINT(modernize-use-equals-default): user-provided
   std::optional<Psn> first;
-  std::map<std::int64_t, CapturedPacket> requests, answers;  ///< by relative PSN; answers with data, to the other's
-  std::map<std::int64_t, std::uint64_t> seen;                ///< frame in which a request's PSN was first seen
-  std::map<std::int64_t, std::uint64_t> answered;            ///< likewise, of an answer with data
-  std::vector<CapturedAnswer> acknowledgements;              ///< to the other's requests
+  std::map<std::int64_t, CapturedPacket> requests,
+      answers;  ///< `answers`: responses with data to the requests of the other direction
+  std::map<std::int64_t, std::uint64_t> seen;      ///< first frame of each request PSN
+  std::map<std::int64_t, std::uint64_t> answered;  ///< first frame of each response PSN with data
+  std::vector<CapturedAnswer> acknowledgements;    ///< to the requests of the other direction
   std::uint32_t again = 0;
 };
 
-/// Builds an exchange out of its packets.
+/// Builds an exchange from captured packets.
 class Builder {
  public:
   Builder(Exchange& exchange, const ExchangeOptions& options) : exchange_(exchange), options_(options) {
@@ -84,8 +85,8 @@ class Builder {
     MappedConnection connection;
     connection.mtu = {exchange.connection.mtu, options.mtu};
     resegmenter_.emplace(FlowMap{{connection}, {}});
-    exchange.notes.push_back(fmt::format("messages are cut anew: the capture's packets hold {} bytes, these {}",
-                                         exchange.connection.mtu, options.mtu));
+    exchange.notes.push_back(
+        fmt::format("messages are resegmented from {} to {} bytes per packet", exchange.connection.mtu, options.mtu));
   }
 
   Result<void> add(const tracking::Packet& packet) {
@@ -95,14 +96,15 @@ class Builder {
     const auto from = sender(t);
     if (!from) return {};
     if (packet.link != LinkType::ethernet)
-      return wrong(fmt::format("frame {} is not of Ethernet; only such captures can be played", t.frame));
+      return wrong(fmt::format("frame {} is not an Ethernet frame; replay requires an Ethernet capture", t.frame));
     if (packet.stack.cut)
-      return wrong(fmt::format("frame {} was cut by the capture ({} of {} bytes); whole packets are needed", t.frame,
-                               packet.stack.bytes.size(), packet.stack.wire_length));
-    if (t.crc_bad || t.truncated) return {};  // the responder dropped it; it was sent again
+      return wrong(
+          fmt::format("frame {} was truncated by the capture ({} of {} bytes); replay requires complete packets",
+                      t.frame, packet.stack.bytes.size(), packet.stack.wire_length));
+    if (t.crc_bad || t.truncated) return {};  // the responder dropped it and the requester retransmitted it
     bytes_ += packet.stack.bytes.size();
     if (bytes_ > options_.max_bytes)
-      return wrong(fmt::format("the connection's packets are more than {} bytes; play a part of the capture",
+      return wrong(fmt::format("the packets of the connection exceed {} bytes; replay a part of the capture",
                                options_.max_bytes));
     if (!resegmenter_) return take(*from, packet, t);
     const Side end = *from == 0 ? exchange_.side : tracking::other(exchange_.side);
@@ -123,17 +125,18 @@ class Builder {
   Result<void> finish() {
     infer_mtu();
     if (!machines::is_path_mtu(exchange_.mtu))
-      return wrong(fmt::format("packets within messages hold {} bytes, which no path MTU allows", exchange_.mtu));
+      return wrong(
+          fmt::format("packets within messages contain {} bytes, which is not a valid path MTU", exchange_.mtu));
     Requests* const directions[] = {&exchange_.ours, &exchange_.theirs};
     for (std::size_t i = 0; i < 2; ++i)
       if (auto built = build(i, *directions[i]); !built) return built;
     if (exchange_.ours.messages.empty() && exchange_.theirs.messages.empty())
-      return wrong("no whole message of the connection is in the capture: there is nothing to be played");
+      return wrong("the capture contains no complete message of the connection");
     const auto& messages = exchange_.ours.messages;
     if (const auto count =
             std::count_if(messages.begin(), messages.end(), [](const auto& m) { return m.has_invalidate; }))
       exchange_.notes.push_back(
-          fmt::format("{} with Invalidate, which are played as plain ones: the device's memory is "
+          fmt::format("{} with Invalidate replayed without invalidation: the device's memory stays "
                       "registered for the whole replay",
                       captures::analysis::counted(static_cast<std::uint64_t>(count), "SEND", "SENDs")));
     order(exchange_.ours, exchange_.theirs);
@@ -174,14 +177,14 @@ class Builder {
   }
   void answer(std::size_t from, CapturedPacket captured) {
     Half &half = halves_[from], &other = halves_[1 - from];
-    if (!other.first) other.first = captured.t.psn;  // the capture begins with an answer
+    if (!other.first) other.first = captured.t.psn;  // the capture starts with a response
     const std::int64_t at = captured.t.psn - *other.first;
     const TransportPacket& t = captured.t;
     if (t.op->operation == Operation::acknowledge) {
       half.acknowledgements.push_back({t.frame, at, t.syndrome, t.msn.value(), false});
       return;
     }
-    // An answer with data acknowledges as well.
+    // A response with data is also an acknowledgement.
     half.answered.emplace(at, t.frame);
     half.answers.emplace(at, std::move(captured));
   }
@@ -209,8 +212,8 @@ class Builder {
   Result<void> build(std::size_t from, Requests& direction) {
     Half &half = halves_[from], &other = halves_[1 - from];
     direction.retransmitted_packets = half.again;
-    const char* const who = from == 0 ? "ours" : "the peer's";
-    // The capture may begin within a message: what can be played begins with a message.
+    const char* const who = from == 0 ? "the local side" : "the peer";
+    // Replay starts with the first packet of a message.
     auto at = half.requests.begin();
     while (at != half.requests.end() && !at->second.t.op->begins_message()) ++at;
     if (at == half.requests.end()) return {};
@@ -218,27 +221,27 @@ class Builder {
     direction.first = *half.first + base;
     if (at != half.requests.begin())
       exchange_.notes.push_back(
-          fmt::format("the capture begins within a message of {}; played is what begins at "
+          fmt::format("the capture starts within a message of {}; replay starts at "
                       "frame {}",
                       who, at->second.t.frame));
     std::int64_t next = base;
     while (at != half.requests.end()) {
-      if (at->first < next) {  // a part of a READ, asked for again
+      if (at->first < next) {  // retry of a part of a READ
         ++at;
         continue;
       }
       if (at->first > next || !at->second.t.op->begins_message())
         return wrong(
-            fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
-                        "message cannot be played",
+            fmt::format("the capture does not contain the request of {} with PSN {} (before frame {}), so its "
+                        "message cannot be replayed",
                         who, (*half.first + next).value(), at->second.t.frame));
       auto message = take(half, other, at, base, who);
       if (!message) return tl::unexpected(message.error());
       if (!*message) break;
       if (from == 1 && !(*message)->has_answer && ((*message)->is_read() || (*message)->is_atomic())) {
         exchange_.notes.push_back(
-            fmt::format("what our side answered to frame {} is not all in the capture; the peer's "
-                        "requests from there on are left out",
+            fmt::format("the local response to frame {} is incomplete in the capture; the peer's "
+                        "requests from there on are skipped",
                         (*message)->first_frame));
         break;
       }
@@ -247,8 +250,7 @@ class Builder {
     }
     direction.psns = direction.messages.empty() ? 0 : direction.messages.back().end();
     if (direction.psns > most_psns)
-      return wrong(
-          fmt::format("{} has {} packets; at most {} can be played in one go", who, direction.psns, most_psns));
+      return wrong(fmt::format("{}: {} packets exceed the limit of {}", who, direction.psns, most_psns));
     for (CapturedAnswer answered : other.acknowledgements) {
       answered.psn -= base;
       direction.answers.push_back(answered);
@@ -267,13 +269,14 @@ class Builder {
     return {};
   }
 
-  /// The message that begins at `at`, which is moved behind it; nothing: the capture ends before the message does.
+  /// Reads the message that starts at `at` and advances `at` to the next message. Returns nullopt if the capture ends
+  /// within the message.
   Result<std::optional<Message>> take(Half& half, Half& other, std::map<std::int64_t, CapturedPacket>::iterator& at,
                                       std::int64_t base, const char* who) {
     const TransportPacket& t = at->second.t;
     const auto kind = kind_of(t.op->operation);
     if (!kind || t.op->transport != (exchange_.is_unreliable() ? Transport::uc : Transport::rc))
-      return wrong(fmt::format("frame {}: {} cannot be played against a live peer", t.frame, t.op->name));
+      return wrong(fmt::format("frame {}: {} cannot be replayed against a live peer", t.frame, t.op->name));
     Message message;
     message.kind = *kind;
     message.first = static_cast<std::uint32_t>(at->first - base);
@@ -290,10 +293,10 @@ class Builder {
           (psn != base + message.first && !continues(at->second, operation))) {
         if (at != half.requests.end())
           return wrong(
-              fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
-                          "message cannot be played",
+              fmt::format("the capture does not contain the request of {} with PSN {} (before frame {}), so its "
+                          "message cannot be replayed",
                           who, (*half.first + psn).value(), at->second.t.frame));
-        exchange_.notes.push_back(fmt::format("the capture ends within a message of {} (frame {}), which is left out",
+        exchange_.notes.push_back(fmt::format("the capture ends within a message of {} (frame {}), which is skipped",
                                               who, message.first_frame));
         return std::nullopt;
       }
@@ -330,18 +333,18 @@ class Builder {
       message.original = answer.t.operand;
     }
     if (message.is_read() && message.has_answer && message.payload.size() != message.length)
-      return wrong(fmt::format("the READ of frame {} asks for {} bytes, and its responses in the capture hold {}",
+      return wrong(fmt::format("the READ of frame {} requests {} bytes, but its captured responses contain {}",
                                message.first_frame, message.length, message.payload.size()));
     return message;
   }
 
-  /// What had happened before each message of `direction`.
+  /// Determines the events that precede each message of `direction`.
   static void order(Requests& direction, const Requests& other) {
     std::size_t messages = 0, answer = 0;
     std::uint32_t acknowledged = 0;
     std::uint64_t last = 0;
     for (Message& message : direction.messages) {
-      // In the order of PSNs, so that nothing waits for what comes behind it.
+      // In PSN order, so that no message waits for a later one.
       last = std::max(last, message.first_frame);
       while (messages < other.messages.size() && other.messages[messages].last_frame < last) ++messages;
       for (; answer < direction.answers.size() && direction.answers[answer].frame < last; ++answer) {
@@ -392,10 +395,10 @@ Result<std::vector<Connection>> connections_of(const std::string& file) {
 }
 
 Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& options) {
-  if (file == "-") return wrong_choice("a capture from standard input cannot be read twice; give a file");
+  if (file == "-") return wrong_choice("replay reads the capture twice; standard input is not supported");
   const auto connections = connections_of(file);
   if (!connections) return tl::unexpected(connections.error());
-  if (connections->empty()) return wrong(file + ": no RDMA connection is in this capture");
+  if (connections->empty()) return wrong(file + ": the capture contains no RDMA connection");
   const auto list = [&] {
     std::string text;
     for (std::size_t i = 0; i < connections->size() && i < 10; ++i)
@@ -404,7 +407,7 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
   };
   std::size_t chosen = options.connection;
   if (chosen > connections->size())
-    return wrong_choice(fmt::format("{}: there is no connection {}; there are:{}", file, chosen, list()));
+    return wrong_choice(fmt::format("{}: no connection {}; available:{}", file, chosen, list()));
   if (chosen == 0) {
     std::uint64_t most = 0;
     for (std::size_t i = 0; i < connections->size(); ++i) {
@@ -415,15 +418,15 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
       chosen = i + 1;
     }
     if (chosen == 0)
-      return wrong(fmt::format(
-          "{}: no connection is of RC, UC or iWARP, and others are not played against a live peer:{}", file, list()));
+      return wrong(
+          fmt::format("{}: no RC, UC or iWARP connection to replay against a live peer; available:{}", file, list()));
   }
   Exchange exchange;
   exchange.connection = (*connections)[chosen - 1];
   exchange.number = static_cast<std::uint32_t>(chosen);
   if (!can_be_played(exchange.connection))
-    return wrong_choice(fmt::format("{}: only RC, UC and iWARP are played against a live peer; this is {}", file,
-                                    describe(exchange.connection, exchange.number)));
+    return wrong_choice(fmt::format("{}: only RC, UC and iWARP connections can be replayed against a live peer, not {}",
+                                    file, describe(exchange.connection, exchange.number)));
   exchange.side = options.side.value_or(
       weight(exchange.connection, Side::b) > weight(exchange.connection, Side::a) ? Side::b : Side::a);
   if (exchange.is_iwarp()) {
@@ -431,11 +434,11 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
       return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
     return exchange;
   }
-  // Who sends over UC may never be answered, and then its own number is in no packet.
+  // A UC sender may receive no packet, and then no packet contains its QP number.
   const bool ours_known = exchange.connection.ends[static_cast<std::size_t>(exchange.side)].qp_known;
   const bool theirs_known = exchange.connection.ends[static_cast<std::size_t>(tracking::other(exchange.side))].qp_known;
   if (!theirs_known || (!ours_known && !exchange.is_unreliable()))
-    return wrong(fmt::format("{}: only one direction is in the capture: {}", file,
+    return wrong(fmt::format("{}: the capture contains only one direction: {}", file,
                              describe(exchange.connection, exchange.number)));
   Builder builder(exchange, options);
   auto read = dissect_file(file, [&](const tracking::Packet& packet) { return builder.add(packet); });

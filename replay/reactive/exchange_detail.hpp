@@ -1,5 +1,5 @@
 #pragma once
-/// What reading an exchange of either family shares.
+/// Helpers shared by the RoCE and the iWARP reader of exchanges.
 
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ inline tl::unexpected<ExchangeError> wrong(std::string message) {
   return tl::unexpected(ExchangeError{false, std::move(message)});
 }
 
-/// Calls `see(packet)` for each packet of the capture, until that is an error.
+/// Calls `see(packet)` for each packet of the capture until it returns an error.
 template <class See>
 Result<void> dissect_file(const std::string& file, See see) {
   auto reader = captures::Reader::open(file);
@@ -33,12 +33,12 @@ Result<void> dissect_file(const std::string& file, See see) {
     dissector.dissect(packet, record.bytes, record.wire_length);
     if (auto seen = see(std::as_const(packet)); !seen) return seen;
   }
-  // Of a capture that is cut, what is whole can be played.
+  // The readable part of a truncated capture can be replayed.
   if (next == captures::Next::error && reader->records() == 0) return wrong(to_string(reader->error()));
   return {};
 }
 
-/// Fills in the messages of a connection of iWARP. `exchange` has its connection and side.
+/// Reads the messages of an iWARP connection. Requires `exchange.connection` and `exchange.side`.
 Result<void> read_streams(const std::string& file, std::size_t max_bytes, Exchange& exchange);
 
 }  // namespace rdmawire::replay::reactive::detail

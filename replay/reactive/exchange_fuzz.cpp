@@ -1,4 +1,4 @@
-// Any bytes as a capture: what is made of its connections, the memory they need and the steps; and DDP segments.
+// Fuzz target: reads exchanges from arbitrary captures, plans their memory and steps, and parses DDP segments.
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -36,7 +36,7 @@ IwarpMachine::IwarpMachine(const Exchange& exchange, const MemoryPlan& plan, con
 std::size_t IwarpMachine::sends_before(std::size_t messages) const { return sends_[messages]; }
 std::size_t IwarpMachine::reads_before(std::size_t messages) const { return reads_[messages]; }
 
-// A WRITE tells nobody that it has come; what is behind it on the stream does.
+// A WRITE creates no completion at the peer. A later message on the stream implies its arrival.
 bool IwarpMachine::arrived(std::size_t messages) const {
   return sent_ >= messages && received_ >= sends_before(messages) && answered_ >= reads_before(messages);
 }
@@ -52,7 +52,7 @@ std::string IwarpMachine::waiting_for() const {
   const auto also = [&](const std::string& what) { text += (text.empty() ? "" : "; and ") + what; };
   if (answered_ < reads_before(sent_)) {
     const Message& read = exchange_.ours.messages[read_indices_[answered_]];
-    also(fmt::format("the answer to our {}; captured: frame {}", words_of(read), read.answer_frame));
+    also(fmt::format("the response to the local {}; captured: frame {}", words_of(read), read.answer_frame));
   }
   if (counts_.theirs_done < counts_.theirs_asked) {
     const Message& message = exchange_.theirs.messages[counts_.theirs_done];
@@ -60,7 +60,7 @@ std::string IwarpMachine::waiting_for() const {
                      words_of(message), message.first_frame, message.last_frame));
   }
   if (received_ < sends_before(sent_))
-    also(fmt::format("the peer's consumer to be told of message {} that it receives", received_ + 1));
+    also(fmt::format("the completion of message {} received by the peer's application", received_ + 1));
   return text.empty() ? "nothing" : text;
 }
 
@@ -86,17 +86,18 @@ StreamActions IwarpMachine::ended(const std::string& how, std::int64_t now) {
   const bool terminated = !exchange_.ours.messages.empty() && sent_ == exchange_.ours.messages.size() &&
                           exchange_.ours.messages.back().kind == MessageKind::terminate;
   if (!done() && !terminated && failure_.empty())
-    failure_ = fmt::format("the peer ended the stream ({}); waited for {}", how, waiting_for());
+    failure_ = fmt::format("the peer closed the stream ({}) while waiting for {}", how, waiting_for());
   return finish({}, now);
 }
 
-StreamActions IwarpMachine::woken(std::int64_t now) {
+StreamActions IwarpMachine::on_timer(std::int64_t now) {
   if (failure_.empty() && !done() && now - progress_at_ >= options_.step_timeout)
-    failure_ = fmt::format("nothing moved for {} ms; waited for {}", options_.step_timeout / 1'000'000, waiting_for());
+    failure_ =
+        fmt::format("no progress for {} ms while waiting for {}", options_.step_timeout / 1'000'000, waiting_for());
   return finish({}, now);
 }
 
-StreamActions IwarpMachine::heard(const DdpSegment& segment, std::uint64_t frame, std::int64_t now) {
+StreamActions IwarpMachine::on_received(const DdpSegment& segment, std::uint64_t frame, std::int64_t now) {
   StreamActions actions;
   progress_at_ = now;
   if (segment.operation == RdmapOperation::read_response)
@@ -108,11 +109,11 @@ StreamActions IwarpMachine::heard(const DdpSegment& segment, std::uint64_t frame
 
 void IwarpMachine::answer(const DdpSegment& segment, std::uint64_t frame) {
   if (answered_ >= reads_before(sent_)) {
-    divergences_.push_back({false, 0, frame, "nothing", words_of(segment) + ", to what was never asked"});
+    divergences_.push_back({false, 0, frame, "nothing", words_of(segment) + ", without a request"});
     return;
   }
   const Message& read = exchange_.ours.messages[read_indices_[answered_]];
-  // The sink is ours, and stays as captured.
+  // The local sink keeps its captured STag and offset.
   if (const auto asked = DdpSegment::of(read.packets.front().bytes);
       asked && (segment.stag != asked->sink_stag || segment.to != asked->sink_to + answer_part_.size()))
     divergences_.push_back({false, read.answer_frame, frame,
@@ -124,9 +125,9 @@ void IwarpMachine::answer(const DdpSegment& segment, std::uint64_t frame) {
   if (read.has_answer && answer_part_ != read.payload) {
     const auto differs =
         std::mismatch(answer_part_.begin(), answer_part_.end(), read.payload.begin(), read.payload.end());
-    divergences_.push_back(
-        {false, read.answer_frame, frame, fmt::format("{} bytes are read", read.payload.size()),
-         fmt::format("{} bytes, others from byte {} on", answer_part_.size(), differs.first - answer_part_.begin())});
+    divergences_.push_back({false, read.answer_frame, frame, fmt::format("{} bytes read", read.payload.size()),
+                            fmt::format("{} bytes, different from byte {} on", answer_part_.size(),
+                                        differs.first - answer_part_.begin())});
   }
   answer_part_.clear();
   ++answered_;
@@ -147,7 +148,7 @@ void IwarpMachine::compare(const Message& message, const DdpSegment& segment, st
   if (message.kind == MessageKind::terminate || message.is_read() || part_ == message.payload) return;
   const auto differs = std::mismatch(part_.begin(), part_.end(), message.payload.begin(), message.payload.end());
   diverge(message, words_of(message), frame,
-          fmt::format("{} bytes, others from byte {} on", part_.size(), differs.first - part_.begin()));
+          fmt::format("{} bytes, different from byte {} on", part_.size(), differs.first - part_.begin()));
 }
 
 void IwarpMachine::request(const DdpSegment& segment, std::uint64_t frame, StreamActions& actions) {
@@ -173,10 +174,10 @@ void IwarpMachine::request(const DdpSegment& segment, std::uint64_t frame, Strea
   part_.clear();
   if (message.is_read()) {
     if (segment.operation != RdmapOperation::read_request) {
-      if (failure_.empty()) failure_ = fmt::format("the peer says {} where it is to read", words_of(segment));
+      if (failure_.empty()) failure_ = fmt::format("the peer sent {} instead of a Read Request", words_of(segment));
       return;
     }
-    actions.sayings.push_back({true, counts_.theirs_done, segment.sink_stag, segment.sink_to});
+    actions.outgoing.push_back({true, counts_.theirs_done, segment.sink_stag, segment.sink_to});
   }
   ++counts_.theirs_done;
 }
@@ -192,15 +193,15 @@ StreamActions IwarpMachine::finish(StreamActions actions, std::int64_t now) {
       const bool held = poke && !arrived(sent_);
       if (counts_.theirs_done >= next.after_messages && answered_ >= next.after_reads && !reads_full && !held) {
         if (poke) actions.pokes.push_back(*poke);
-        actions.sayings.push_back({.message = sent_++});
+        actions.outgoing.push_back({.message = sent_++});
         progress_at_ = now;
-        // What is poked must not overtake what was said before.
+        // A poke must not overtake preceding messages.
         if (poke) break;
       }
     }
     if (counts_.theirs_asked < theirs.size() && counts_.theirs_asked - counts_.theirs_done < options_.posts_at_once) {
       const Message& next = theirs[counts_.theirs_asked];
-      // A Terminate is not asked for: the peer says it by itself, or not.
+      // The peer generates a Terminate by itself, so it is not posted.
       if (arrived(next.after_messages)) {
         if (next.kind != MessageKind::terminate) actions.posts.push_back(counts_.theirs_asked);
         ++counts_.theirs_asked;

@@ -1,7 +1,8 @@
 #pragma once
-/// Plays one side of a stream of iWARP against a live peer, in Full Operation Phase. Pure: what was heard and the time
-/// come in; what is to be said, and what the peer's consumer is to be asked for, comes out. TCP sees to it that nothing
-/// is lost.
+/// State machine that emulates one side of a captured iWARP stream against a live peer, in Full Operation Phase.
+///
+/// Free of I/O: the caller passes received segments and the current time. It gets back the messages to send and the
+/// work requests that the peer's application must post. TCP handles loss.
 
 #include <cstdint>
 #include <limits>
@@ -15,37 +16,37 @@
 
 namespace rdmawire::replay::reactive {
 
-/// A message that is to be said: of ours, or the answer to a READ of theirs.
+/// A message to send: a local message, or the response to a READ of the peer.
 struct OutgoingMessage {
   bool answer = false;
-  std::size_t message = 0;      ///< of ours; else of theirs
-  std::uint32_t sink_stag = 0;  ///< of an answer: where the live peer wants it
+  std::size_t message = 0;      ///< index into the local messages; for a response, into the peer's
+  std::uint32_t sink_stag = 0;  ///< response only: sink of the live peer's READ
   std::uint64_t sink_to = 0;
 };
 
 struct StreamActions {
   std::vector<std::size_t> pokes;
-  std::vector<OutgoingMessage> sayings;  ///< in this order
+  std::vector<OutgoingMessage> outgoing;  ///< in transmission order
   std::vector<std::size_t> posts;
   std::int64_t wake = std::numeric_limits<std::int64_t>::max();
 };
 
 class IwarpMachine {
  public:
-  /// Both must outlive it.
+  /// `exchange` and `plan` must outlive the object.
   IwarpMachine(const Exchange& exchange, const MemoryPlan& plan, const MachineOptions& options);
 
   StreamActions start(std::int64_t now);
-  /// A segment came; `frame` is its number in what is recorded, 0: it is not known.
-  StreamActions heard(const DdpSegment& segment, std::uint64_t frame, std::int64_t now);
-  /// The peer's consumer has received so many messages of ours.
+  /// Handles a received segment. `frame` is its number in the recording; 0: unknown.
+  StreamActions on_received(const DdpSegment& segment, std::uint64_t frame, std::int64_t now);
+  /// Reports how many local messages the peer's application has received.
   StreamActions received(std::size_t messages, std::int64_t now);
-  /// The stream is over.
+  /// Reports the end of the stream.
   StreamActions ended(const std::string& how, std::int64_t now);
-  StreamActions woken(std::int64_t now);
+  StreamActions on_timer(std::int64_t now);
 
   [[nodiscard]] bool done() const;
-  /// What the peer's consumer has received is asked for: it decides whether something can go on.
+  /// True if progress depends on the number of messages that the peer's application has received.
   [[nodiscard]] bool wants_received() const { return !done() && received_ < sends_before(sent_); }
   [[nodiscard]] const std::string& failure() const { return failure_; }
   [[nodiscard]] std::string waiting_for() const;
@@ -65,10 +66,11 @@ class IwarpMachine {
   const Exchange& exchange_;
   const MemoryPlan& plan_;
   MachineOptions options_;
-  std::vector<std::size_t> sends_, reads_;  ///< of ours before a message, by its index; one more than there are
-  std::vector<std::size_t> read_indices_;   ///< READs of ours
+  std::vector<std::size_t> sends_,
+      reads_;  ///< SENDs and READs before each local message; one entry more than there are messages
+  std::vector<std::size_t> read_indices_;  ///< indices of local READs
   std::size_t sent_ = 0, received_ = 0, answered_ = 0;
-  ByteVector part_;  ///< of the message of theirs, or of the answer, that is coming
+  ByteVector part_;  ///< received part of the current peer message or READ response
   ByteVector answer_part_;
   bool over_ = false;
   std::int64_t progress_at_ = 0;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t a_while = 2'000'000;
 
-/// What an MPA frame says. RFC 5044, 7.1.1; RFC 6581, 9.
+/// Contents of an MPA request or reply. RFC 5044, 7.1.1; RFC 6581, 9.
 struct SetUp {
   bool markers = false, crc = false, reject = false, enhanced = false;
   ByteVector private_data;  ///< without the enhanced data
@@ -54,17 +54,18 @@ class StreamPlayer {
         rewriter_(map(session, end)),
         reads_at_once_(end.reads_at_once()) {}
 
-  /// Asks the agent until it answers something else than that it still waits.
+  /// Repeats the agent request until the result is final.
   template <class Attempt>
   auto wait(const Attempt& attempt, const char* what) {
     const std::int64_t until = patience();
     for (;;) {
-      // A device in virtual time tells of what has happened with its next answer.
+      // A device in virtual time reports events with its next response.
       static_cast<void>(session_.device.peer->call("ping"));
       auto result = attempt();
       if (result) return result;
       if (result.error().kind != peer::PeerError::Kind::timeout || host_.now() >= until || session_.stopped()) {
-        fail(fmt::format("the device's consumer was to be told of {}: {}", what, result.error().message));
+        fail(
+            fmt::format("waiting for the device's application to be notified of {}: {}", what, result.error().message));
         return result;
       }
       if (auto passed = host_.pass(host_.now() + a_while); !passed) fail(passed.error().message);
@@ -115,7 +116,7 @@ class StreamPlayer {
   }
   [[nodiscard]] std::int64_t patience() const { return host_.now() + session_.options.machine.step_timeout; }
 
-  /// Of the live end, as the captured one had them.
+  /// Connection parameters of the live endpoint, as captured.
   [[nodiscard]] peer::CmParameters parameters(const SetUp& captured) const {
     const auto depth = [&](std::uint16_t asked) {
       return static_cast<std::uint8_t>(std::min<std::uint16_t>(asked, end_.reads_at_once()));
@@ -128,13 +129,13 @@ class StreamPlayer {
   void initiate() {
     const MpaSetup& mpa = *session_.exchange.mpa;
     const auto reply = SetUp::of(mpa.reply), request = SetUp::of(mpa.request);
-    if (!reply || !request) return fail("the capture's MPA frames cannot be read");
+    if (!reply || !request) return fail("the captured MPA frames are malformed");
     auto listener = peer::Listener::listen(*session_.device.peer, {.address = to_string(session_.device.address)});
-    if (!listener) return fail("the device waits for a stream: " + listener.error().message);
+    if (!listener) return fail("listen on the device: " + listener.error().message);
     listener_ = std::move(*listener);
     auto connected = host_.connect({session_.device.address, listener_.port()}, {}, patience());
     if (!connected)
-      return fail(fmt::format("TCP to {} port {}: {}", to_string(session_.device.address), listener_.port(),
+      return fail(fmt::format("connect TCP to {} port {}: {}", to_string(session_.device.address), listener_.port(),
                               connected.error().message));
     connection_ = std::move(*connected);
     if (!say(mpa.request)) return;
@@ -142,11 +143,11 @@ class StreamPlayer {
     if (!asked) return;
     cm_ = std::move(*asked);
     if (auto accepted = cm_.accept(end_.queue_pair(), parameters(*reply)); !accepted)
-      return fail("the device's consumer accepts: " + accepted.error().message);
+      return fail("accept the stream on the device: " + accepted.error().message);
     const ByteVector live = setup_frame();
     if (!going()) return;
     const auto told = SetUp::of(live);
-    if (told->reject) return fail("the device rejects the stream");
+    if (told->reject) return fail("the device rejected the stream");
     compare_setup(*reply, *told);
     begin({.markers = told->markers, .crc = told->crc || request->crc}, request->markers, *told);
   }
@@ -154,19 +155,19 @@ class StreamPlayer {
   void respond() {
     const MpaSetup& mpa = *session_.exchange.mpa;
     const auto reply = SetUp::of(mpa.reply), request = SetUp::of(mpa.request);
-    if (!reply || !request) return fail("the capture's MPA frames cannot be read");
+    if (!reply || !request) return fail("the captured MPA frames are malformed");
     const auto port = host_.listen(0, {});
-    if (!port) return fail("wait for the device's TCP: " + port.error().message);
+    if (!port) return fail("listen for the device's TCP connection: " + port.error().message);
     auto connecting = peer::CmConnection::connect(
         *session_.device.peer, end_.queue_pair(),
         {.address = to_string(host_.address()), .port = *port, .source = to_string(session_.device.address)},
         parameters(*request));
-    if (!connecting) return fail("the device asks for a stream: " + connecting.error().message);
+    if (!connecting) return fail("connect from the device: " + connecting.error().message);
     cm_ = std::move(*connecting);
     auto accepted = host_.accept(*port, patience());
     host_.stop_listening(*port);
-    if (!accepted) return fail("the device's TCP: " + accepted.error().message);
-    if (!*accepted) return fail("the device does not connect TCP");
+    if (!accepted) return fail("accept the device's TCP connection: " + accepted.error().message);
+    if (!*accepted) return fail("the device did not connect");
     connection_ = std::move(*accepted);
     const ByteVector live = setup_frame();
     if (!going()) return;
@@ -174,8 +175,9 @@ class StreamPlayer {
     compare_setup(*request, *told);
     ByteVector answer = mpa.reply;
     if (told->enhanced != reply->enhanced) {
-      // An enhanced request wants an enhanced reply, and none else does. RFC 6581, 9.
-      session_.note("the device's MPA request is of another revision than the captured one; the reply follows it");
+      // An enhanced request requires an enhanced reply, and a basic request a basic reply. RFC 6581, 9.
+      session_.note(
+          "the MPA revision of the device's request differs from the capture; the reply uses the live revision");
       Frame frame;
       Value<MpaFrame> header;
       header.set<"key">(Bytes(mpa.reply).first(16)).set<"markers">(reply->markers).set<"crc">(reply->crc);
@@ -192,19 +194,19 @@ class StreamPlayer {
     begin({.markers = told->markers, .crc = told->crc || reply->crc}, reply->markers, *told);
   }
 
-  /// The private data is what programs see; how a stream is framed is each side's own choice.
+  /// Applications see the private data. Framing options are a local choice of each side.
   void compare_setup(const SetUp& was, const SetUp& is) {
     if (was.markers != is.markers || was.crc != is.crc || was.enhanced != is.enhanced)
       session_.note(fmt::format("MPA: captured markers {}, CRC {}, enhanced {}; live {}, {}, {}", was.markers, was.crc,
                                 was.enhanced, is.markers, is.crc, is.enhanced));
     if (was.private_data != is.private_data)
       session_.note(
-          fmt::format("MPA: the private data of the live frame has {} bytes, and is not the captured one's "
-                      "of {}",
+          fmt::format("MPA: the live private data ({} bytes) differs from the captured private data "
+                      "({} bytes)",
                       is.private_data.size(), was.private_data.size()));
   }
 
-  /// `theirs`: the frame that came.
+  /// `theirs`: the received frame.
   void begin(const MpaSender::Modes& to_device, bool markers_to_us, const SetUp& theirs) {
     if (theirs.enhanced && theirs.ird != mpa::no_negotiation)
       reads_at_once_ = std::clamp<std::uint32_t>(theirs.ird, 1, reads_at_once_);
@@ -228,7 +230,7 @@ class StreamPlayer {
     }
   }
 
-  /// What came next is in pending_; false: nothing more will.
+  /// Appends received data to pending_. Returns false at the end of the stream.
   bool receive(std::int64_t until) {
     auto arrival = connection_->receive(until);
     take_passed();
@@ -257,29 +259,29 @@ class StreamPlayer {
         }
       }
       if (!receive(std::min(until, host_.now() + a_while)) || host_.now() >= until || session_.stopped()) {
-        fail(ended_.empty() ? "no MPA frame came from the device"
-                            : fmt::format("the device ended TCP ({}) before its MPA frame", ended_));
+        fail(ended_.empty() ? "no MPA frame received from the device"
+                            : fmt::format("the device closed TCP ({}) before its MPA frame", ended_));
         return {};
       }
     }
   }
 
-  /// Takes the FPDUs that are whole.
+  /// Handles all complete FPDUs in pending_.
   void listen(IwarpMachine& machine) {
     for (;;) {
       const machines::FpduArrival arrival = machines::judge_fpdu(pending_, position_, from_device_);
       if (arrival.state == machines::FpduArrival::State::more) return;
       if (arrival.state == machines::FpduArrival::State::invalid)
         return fail(
-            fmt::format("an FPDU of the device at byte {} of its stream is not one: its CRC or its markers are "
+            fmt::format("invalid FPDU at byte {} of the device's stream: its CRC or its markers are "
                         "wrong",
                         position_));
       ByteVector room(arrival.bytes);
       const Bytes fpdu = Bytes(pending_).first(arrival.bytes);
       const Bytes ulpdu = machines::take_ulpdu(fpdu, position_, arrival, from_device_.markers, room);
       const auto segment = DdpSegment::of(ulpdu);
-      if (!segment) return fail(fmt::format("a DDP segment of the device of {} bytes cannot be read", ulpdu.size()));
-      const StreamActions actions = machine.heard(*segment, last_frame_, host_.now());
+      if (!segment) return fail(fmt::format("malformed DDP segment of {} bytes from the device", ulpdu.size()));
+      const StreamActions actions = machine.on_received(*segment, last_frame_, host_.now());
       pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(arrival.bytes));
       position_ += arrival.bytes;
       perform(actions);
@@ -291,23 +293,23 @@ class StreamPlayer {
     wake_ = actions.wake;
     for (const std::size_t poke : actions.pokes)
       if (auto done = end_.poke(session_.plan.pokes[poke]); !done) return fail(done.error());
-    for (const OutgoingMessage& saying : actions.sayings) {
-      const Requests& requests = saying.answer ? session_.exchange.theirs : session_.exchange.ours;
-      const Message& message = requests.messages[saying.message];
+    for (const OutgoingMessage& next_packet : actions.outgoing) {
+      const Requests& requests = next_packet.answer ? session_.exchange.theirs : session_.exchange.ours;
+      const Message& message = requests.messages[next_packet.message];
       std::uint64_t offset = 0;
-      for (const CapturedPacket& segment : saying.answer ? message.answers : message.packets) {
+      for (const CapturedPacket& segment : next_packet.answer ? message.answers : message.packets) {
         ByteVector ulpdu = segment.bytes;
-        if (saying.answer) {
-          aim(ulpdu, saying.sink_stag, saying.sink_to + offset);
+        if (next_packet.answer) {
+          aim(ulpdu, next_packet.sink_stag, next_packet.sink_to + offset);
           offset += DdpSegment::of(ulpdu)->payload.size();
         } else {
           rewriter_.rewrite_ulpdu(ulpdu, 0, session_.exchange.side);
         }
         ByteVector fpdu;
-        if (!sender_->send(fpdu, ulpdu)) return fail("a DDP segment is longer than an FPDU can be");
+        if (!sender_->send(fpdu, ulpdu)) return fail("a DDP segment exceeds the maximum FPDU length");
         if (!say(fpdu)) return;
       }
-      if (saying.answer) continue;
+      if (next_packet.answer) continue;
       if (auto kept = end_.keep_receiving(end_.received().size()); !kept) return fail(kept.error());
     }
     if (auto posted = end_.post(actions.posts); !posted) fail(posted.error());
@@ -331,13 +333,13 @@ class StreamPlayer {
         perform(machine.ended(ended_, host_.now()));
         break;
       }
-      if (host_.now() >= wake_) perform(machine.woken(host_.now()));
+      if (host_.now() >= wake_) perform(machine.on_timer(host_.now()));
     }
     if (!machine.failure().empty()) fail(machine.failure());
     if (going()) drain(machine);
   }
 
-  /// Message of ours up to which everything was received.
+  /// Exclusive end of the local messages that the peer has received.
   [[nodiscard]] std::size_t received_until() const {
     return end_.received().empty() ? 0 : static_cast<std::size_t>(end_.received().rbegin()->first) + 1;
   }
@@ -352,7 +354,7 @@ class StreamPlayer {
       if (session_.all_completed(end_, asked)) return;
       if (host_.now() >= until)
         return fail(
-            fmt::format("the peer's consumer was told of {} of {} messages that it sent, and of {} of {} that it "
+            fmt::format("the peer's application has completions for {} of {} sent messages and {} of {} "
                         "received",
                         end_.sent().size(), asked, end_.received().size(), session_.plan.inbox.size()));
       if (!receive(host_.now() + a_while) && !ended_.empty()) {
@@ -371,7 +373,7 @@ class StreamPlayer {
   std::optional<MpaSender> sender_;
   machines::FpduModes from_device_{};
   ByteVector pending_;
-  std::uint64_t position_ = 0;  ///< of pending_'s first byte, in Full Operation Phase
+  std::uint64_t position_ = 0;  ///< stream position of pending_[0], in Full Operation Phase
   std::uint64_t last_frame_ = 0;
   std::int64_t wake_ = Wire::forever;
   std::string ended_;
@@ -381,16 +383,16 @@ class StreamPlayer {
 }  // namespace
 
 Report play_stream(Session& session) {
-  if (!session.device.tcp) return session.failed("the capture's connection is of iWARP, and the device is not");
+  if (!session.device.tcp) return session.failed("the captured connection uses iWARP, but the device does not");
   if (!session.options.faults.rules().empty())
     return session.failed(
-        "faults are of frames, and the stream's TCP would send what is lost again: they have no "
-        "meaning here; use rdmawire lab's switch");
+        "faults cannot be injected into an iWARP replay, because TCP retransmits lost frames; "
+        "use the switch of rdmawire lab");
   auto end = LiveEnd::make(session.device, session.exchange, session.plan);
   if (!end) return session.failed(end.error());
   session.read_counters(false);
   if (auto made = session.record(); !made) return session.failed(made.error());
-  static_cast<void>(session.device.tcp->take_passed());  // of what was before
+  static_cast<void>(session.device.tcp->take_passed());  // discards data of earlier connections
   StreamPlayer player(session, *end);
   player.run();
   session.settle_memory(*end);

@@ -1,11 +1,11 @@
 #pragma once
-/// A stream of iWARP, played: TCP and MPA are set up, then the FPDUs of the captured side are said.
+/// Reactive replay of an iWARP stream.
 
 #include "replay/reactive/session.hpp"
 
 namespace rdmawire::replay::reactive {
 
-/// Plays session.exchange, whose memory is planned; whatever goes wrong is the report's failure.
+/// Sets up TCP and MPA, then replays session.exchange. Requires a memory plan. Errors are returned in Report::failure.
 Report play_stream(Session& session);
 
 }  // namespace rdmawire::replay::reactive

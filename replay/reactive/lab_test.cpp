@@ -1,4 +1,4 @@
-// The proofs of reactive replay: captures of two machines, played at a third one in the lab.
+// Replays captures of two hosts against a third host in the lab.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ constexpr std::int64_t second = 1'000'000'000;
 
 class Lab : public ::testing::Test {
  protected:
-  /// A guest that lives for all tests of a device.
+  /// A guest that is shared by all tests of a device.
   static conformance::Target* guest(const std::string& device) {
     static std::map<std::string, std::unique_ptr<conformance::Target>> guests;
     auto& one = guests[device];
@@ -40,7 +40,7 @@ class Lab : public ::testing::Test {
     conformance::Target* target = guest(device);
     if (!exchange || !target) return {};
     RunOptions how;
-    how.machine.retry_after = 5 * second;  // an emulated machine is slow
+    how.machine.retry_after = 5 * second;  // emulated hosts are slow
     how.machine.step_timeout = 60 * second;
     how.faults = FaultProgram::compile(faults).value();
     return play(*exchange, conformance::live_device(*target), how);
@@ -56,15 +56,15 @@ class Lab : public ::testing::Test {
 
 using enum tracking::Side;
 
-TEST_F(Lab, AnswersRcPingpongOfOtherMachinesAsThey) {
+TEST_F(Lab, RcPingpongMatchesCapturedPeer) {
   for (const auto side : {a, b}) is_as_captured(played("lab:rxe", "rc-pingpong.pcap.gz", {.side = side}));
 }
 
-TEST_F(Lab, AnswersRpingOfOtherMachinesAsThey) {
+TEST_F(Lab, RpingMatchesCapturedPeer) {
   for (const auto side : {a, b}) is_as_captured(played("lab:rxe", "rping.pcap", {.side = side}));
 }
 
-TEST_F(Lab, AnswersReadsAtomicsAndWritesAsOthersDid) {
+TEST_F(Lab, ReadsAtomicsAndWritesMatchCapturedPeer) {
   for (const auto side : {a, b}) {
     is_as_captured(played("lab:rxe", "rc-read.pcap.gz", {.side = side}));
     is_as_captured(played("lab:rxe", "rc-atomic.pcap", {.side = side}));
@@ -72,7 +72,7 @@ TEST_F(Lab, AnswersReadsAtomicsAndWritesAsOthersDid) {
   }
 }
 
-TEST_F(Lab, TakesOverUcWhatItIsSent) {
+TEST_F(Lab, UcMessagesAreReceived) {
   for (const char* name : {"rc-pingpong.pcap.gz", "rc-write-ipv6.pcap"}) {
     const std::string path = over_uc(std::string(RDMAWIRE_SOURCE_DIR "/captures/samples/") + name);
     is_as_captured(played_file("lab:rxe", path, {}));
@@ -80,7 +80,7 @@ TEST_F(Lab, TakesOverUcWhatItIsSent) {
   }
 }
 
-TEST_F(Lab, NaksALossAndIsSentAgain) {
+TEST_F(Lab, LostRequestCausesNakAndRetransmission) {
   const Report report = played("lab:rxe", "rc-pingpong.pcap.gz", {.side = a}, "drop connection 1 psn +5 try 1 from a");
   EXPECT_TRUE(report.good()) << text_of(report);
   EXPECT_EQ(report.ours.done, 50U);
@@ -91,7 +91,7 @@ TEST_F(Lab, NaksALossAndIsSentAgain) {
   EXPECT_THAT(report.counters, testing::Contains(testing::Pair("out_of_seq_request", 1)));
 }
 
-TEST_F(Lab, RecoversReadsWhoseResponsesAreLost) {
+TEST_F(Lab, LostReadResponsesAreRecovered) {
   for (const auto side : {a, b}) {
     const Report report = played("lab:rxe", "rc-read.pcap.gz", {.side = side}, "drop psn +3 try 1 answers");
     EXPECT_TRUE(report.good()) << text_of(report);
@@ -99,7 +99,7 @@ TEST_F(Lab, RecoversReadsWhoseResponsesAreLost) {
   }
 }
 
-TEST_F(Lab, AnswersSiwOverTcpAsOthersDid) {
+TEST_F(Lab, SiwStreamsMatchCapturedPeer) {
   for (const char* name : {"siw-rping.pcap", "siw-send.pcap.gz", "siw-write.pcap.gz", "siw-read.pcap.gz"})
     for (const auto side : {a, b}) is_as_captured(played("lab:siw", name, {.side = side}));
 }

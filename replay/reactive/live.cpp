@@ -39,11 +39,11 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
   end.plan_ = &plan;
   const peer::Device& verbs = *device.verbs;
   auto pd = verbs.protection_domain();
-  if (!pd) return refused("a protection domain at the device", pd.error());
+  if (!pd) return refused("create a protection domain", pd.error());
   end.pd_ = std::move(*pd);
   for (peer::CompletionQueue* queue : {&end.send_cq_, &end.recv_cq_}) {
     auto cq = verbs.completion_queue(completions);
-    if (!cq) return refused("a completion queue at the device", cq.error());
+    if (!cq) return refused("create a completion queue", cq.error());
     *queue = std::move(*cq);
   }
   const auto& messages = exchange.ours.messages;
@@ -53,15 +53,14 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
     access.push_back("remote_atomic");
   for (const PlannedRegion& planned : plan.regions) {
     auto region = end.pd_.region(planned.expected.size(), access);
-    if (!region)
-      return refused(fmt::format("memory of {} bytes at the device", planned.expected.size()), region.error());
+    if (!region) return refused(fmt::format("register {} bytes of memory", planned.expected.size()), region.error());
     end.regions_.push_back(std::move(*region));
   }
   for (const auto& [bytes, room] : {std::pair{plan.inbox_bytes, &end.inbox_}, {plan.outbox_bytes, &end.outbox_}}) {
     if (bytes == 0) continue;
-    // Where READs of the peer's go, iWARP wants its peer to be allowed to write.
+    // iWARP requires remote write access to the sink of a READ.
     auto region = end.pd_.region(bytes, {"local_write", "remote_write"});
-    if (!region) return refused(fmt::format("memory of {} bytes at the device", bytes), region.error());
+    if (!region) return refused(fmt::format("register {} bytes of memory", bytes), region.error());
     *room = std::move(*region);
   }
   constexpr std::uint64_t usual_reads = 16;
@@ -70,12 +69,12 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
   const std::uint64_t most_wr = verbs.limit("max_qp_wr");
   end.receive_depth_ = std::min(plan.inbox.size(), most_wr == 0 ? 16 : std::min<std::size_t>(most_receives, most_wr));
   if (exchange.is_unreliable()) {
-    // Nobody says when the device is through with one: all of them wait from the beginning.
+    // UC does not report when a receive work request was consumed, so all of them are posted at the start.
     const std::size_t most = std::min<std::size_t>(completions, most_wr == 0 ? 16 : most_wr);
     if (plan.inbox.size() > most)
       return tl::unexpected(
-          fmt::format("{} messages take receive requests, and over UC, where nobody says when one is free again, at "
-                      "most {} can be played; play a part of the capture",
+          fmt::format("{} messages consume receive work requests; over UC at "
+                      "most {} can be replayed; replay a part of the capture",
                       plan.inbox.size(), most));
     end.receive_depth_ = plan.inbox.size();
   }
@@ -85,9 +84,9 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
                           .recv_cq = &end.recv_cq_,
                           .max_send_wr = send_depth,
                           .max_recv_wr = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(end.receive_depth_))});
-  if (!qp) return refused("a queue pair at the device", qp.error());
+  if (!qp) return refused("create a queue pair", qp.error());
   end.qp_ = std::move(*qp);
-  if (auto ready = end.qp_.to_init(); !ready) return refused("the queue pair to INIT", ready.error());
+  if (auto ready = end.qp_.to_init(); !ready) return refused("change the queue pair to INIT", ready.error());
   if (auto filled = end.fill(); !filled) return tl::unexpected(filled.error());
   if (auto posted = end.post_receives(end.receive_depth_); !posted) return tl::unexpected(posted.error());
   return end;
@@ -96,14 +95,14 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
 LiveResult<void> LiveEnd::fill() const {
   const auto write = [](const peer::Region& region, std::uint64_t offset, Bytes bytes) -> LiveResult<void> {
     const bool zeros = std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte == 0; });
-    if (zeros) return {};  // as registered
+    if (zeros) return {};  // registered memory is zero
     if (auto written = region.write(offset, bytes); !written)
       return refused("write the device's memory", written.error());
     return {};
   };
   for (std::size_t i = 0; i < regions_.size(); ++i)
     if (auto written = write(regions_[i], 0, plan_->regions[i].initial); !written) return written;
-  // What its consumer sends; one write, because each of them asks the agent.
+  // One write for all messages, because each write is a request to the agent.
   ByteVector outbox(plan_->outbox_bytes);
   for (std::size_t i = 0; i < plan_->outbox.size(); ++i) {
     const Message& message = exchange_->theirs.messages[i];
@@ -124,7 +123,7 @@ LiveResult<void> LiveEnd::post_receives(std::size_t most) {
   if (requests.empty()) return {};
   receives_waiting_ += requests.size();
   if (auto posted = qp_.post_recv(requests); !posted)
-    return refused(fmt::format("{} receive requests", requests.size()), posted.error());
+    return refused(fmt::format("post {} receive work requests", requests.size()), posted.error());
   return {};
 }
 
@@ -132,7 +131,7 @@ LiveResult<void> LiveEnd::keep_receiving(std::size_t done) {
   for (auto one = plan_->inbox.lower_bound(receives_done_); one != plan_->inbox.end() && one->first < done; ++one)
     if (receives_waiting_ > 0) --receives_waiting_;
   receives_done_ = std::max(receives_done_, done);
-  // Several at a time: each call asks the agent.
+  // Posts in batches, because each call is a request to the agent.
   if (receives_waiting_ * 2 > receive_depth_) return {};
   return post_receives(receive_depth_ - receives_waiting_);
 }
@@ -161,7 +160,7 @@ LiveResult<void> LiveEnd::post(const std::vector<std::size_t>& messages) const {
   }
   if (requests.empty()) return {};
   if (auto posted = qp_.post_send(requests); !posted)
-    return refused(fmt::format("the peer's messages {} to {}", messages.front() + 1, messages.back() + 1),
+    return refused(fmt::format("post the peer's messages {} to {}", messages.front() + 1, messages.back() + 1),
                    posted.error());
   return {};
 }
@@ -197,15 +196,14 @@ LiveResult<std::vector<MemoryCheck>> LiveEnd::compare(std::size_t ours, std::siz
       checks.push_back(std::move(result));
     }
   }
-  // What was received and what was read lies in order: one question for all of it, then message by message where it
-  // differs.
+  // The inbox and the outbox are contiguous: one request reads all data, then the messages are compared.
   for (const bool sent_by_us : {true, false}) {
     const peer::Region& room = sent_by_us ? inbox_ : outbox_;
     const std::uint64_t bytes = sent_by_us ? plan_->inbox_bytes : plan_->outbox_bytes;
     if (bytes == 0) continue;
     auto there = room.read(0, bytes);
     if (!there) return refused("read the device's memory", there.error());
-    MemoryCheck result{.what = sent_by_us ? "what it received" : "what it sent or read", .good = true};
+    MemoryCheck result{.what = sent_by_us ? "received data" : "sent and read data", .good = true};
     const auto look = [&](std::size_t index, const Message& message, const Slot& slot) {
       ByteVector expected = message.payload;
       if (message.is_atomic()) expected = atomic_bytes(message.original);

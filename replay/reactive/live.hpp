@@ -1,5 +1,5 @@
 #pragma once
-/// The live end that a captured side talks to: a queue pair and memory that an agent makes for it.
+/// The live peer of a replay: a QP and memory that an agent creates.
 
 #include <cstdint>
 #include <map>
@@ -18,7 +18,7 @@
 
 namespace rdmawire::replay::reactive {
 
-/// A way to a device of RoCE: over one entry of its GID table.
+/// Addresses of a path to a RoCE device, for one entry of its GID table.
 struct LiveWay {
   MacAddress our_mac = 0, device_mac = 0;
   IpAddress our_address{}, device_address{};
@@ -26,54 +26,55 @@ struct LiveWay {
   std::uint32_t gid_index = 0;
 };
 
-/// A device that somebody has opened: its verbs through an agent, its port over a wire or, of iWARP, over TCP. What is
-/// pointed to must outlive its use.
+/// An open device: verbs through an agent, and its port over a wire or, for iWARP, over TCP. All pointers must stay
+/// valid while it is used.
 struct LiveDevice {
   std::string name;  ///< "lab:rxe"
   peer::Peer* peer = nullptr;
   const peer::Device* verbs = nullptr;
-  Wire* wire = nullptr;  ///< gives what is for us alone: address resolution is answered below it
+  Wire* wire =
+      nullptr;  ///< delivers only frames addressed to this side; ARP and neighbor discovery are handled below it
   LiveWay way{};
   std::optional<LiveWay> ipv6{};
-  TcpHost* tcp = nullptr;  ///< of iWARP: beside it, in the wire's place
-  IpAddress address{};     ///< of iWARP: its own
+  TcpHost* tcp = nullptr;  ///< iWARP only; used instead of `wire`
+  IpAddress address{};     ///< iWARP only: address of the device
 };
 
-/// A piece of the device's memory, compared with what the capture says of it.
+/// Comparison of one range of the device's memory with the capture.
 struct MemoryCheck {
   std::string what{};
-  std::uint64_t bytes = 0;  ///< that the capture tells
+  std::uint64_t bytes = 0;  ///< number of bytes that the capture determines
   bool good = false;
-  std::string difference{};  ///< where the first byte differs
+  std::string difference{};  ///< first byte that differs
 };
 
 template <class T>
 using LiveResult = tl::expected<T, std::string>;
 
-/// What is made at the device for one connection. Released when it goes.
+/// Objects at the device for one connection. Destroyed with the object.
 class LiveEnd {
  public:
-  /// Memory, completion queues and a queue pair in INIT, its first receive requests posted; the memory holds what
-  /// READs find. `exchange` and `plan` must outlive it.
+  /// Creates memory, completion queues and a QP in INIT, posts the first receive work requests and writes the initial
+  /// memory contents. `exchange` and `plan` must outlive the object.
   static LiveResult<LiveEnd> make(const LiveDevice& device, const Exchange& exchange, const MemoryPlan& plan);
 
   [[nodiscard]] const peer::QueuePair& queue_pair() const { return qp_; }
   [[nodiscard]] const peer::Region& region(std::size_t planned) const { return regions_[planned]; }
-  /// READs and atomics that the device answers at once, and may have under way.
+  /// Maximum number of incoming READs and atomics, and of outstanding ones.
   [[nodiscard]] std::uint8_t reads_at_once() const { return reads_; }
 
-  /// The peer's consumer writes its own memory.
+  /// Writes to the memory of the peer's application.
   [[nodiscard]] LiveResult<void> poke(const Poke& poke) const;
-  /// The peer's consumer asks for these messages of its own.
+  /// Posts these messages of the peer's application.
   [[nodiscard]] LiveResult<void> post(const std::vector<std::size_t>& messages) const;
-  /// Receive requests for what comes next: `done` messages of ours are through.
+  /// Posts receive work requests for the next local messages, given that `done` local messages are complete.
   LiveResult<void> keep_receiving(std::size_t done);
-  /// Takes the completions that are there.
+  /// Collects the available completions.
   LiveResult<void> poll();
   [[nodiscard]] const std::map<std::uint64_t, peer::Completion>& sent() const { return sent_; }          ///< by message
-  [[nodiscard]] const std::map<std::uint64_t, peer::Completion>& received() const { return received_; }  ///< likewise
+  [[nodiscard]] const std::map<std::uint64_t, peer::Completion>& received() const { return received_; }  ///< by message
 
-  /// Compares the device's memory with what the capture says. `ours`, `theirs`: messages that were played to their end.
+  /// Compares the device's memory with the capture. `ours`, `theirs`: numbers of completely replayed messages.
   [[nodiscard]] LiveResult<std::vector<MemoryCheck>> compare(std::size_t ours, std::size_t theirs) const;
 
  private:
@@ -89,7 +90,7 @@ class LiveEnd {
   peer::QueuePair qp_;
   std::uint8_t reads_ = 1;
   std::size_t receive_depth_ = 0, receives_waiting_ = 0;
-  std::size_t next_receive_ = 0;  ///< message of ours that the next receive request is for
+  std::size_t next_receive_ = 0;  ///< local message that the next receive work request is for
   std::size_t receives_done_ = 0;
   std::map<std::uint64_t, peer::Completion> sent_, received_;
 };

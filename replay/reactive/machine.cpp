@@ -15,7 +15,7 @@ constexpr std::size_t most_divergences = 1000;
 
 Operation operation_of(const Message& message) { return message.packets.front().t.op->operation; }
 
-/// An ACK that gives no credits: nothing is said of receive requests. IBTA vol 1, 9.7.7.2.
+/// ACK syndrome with an invalid credit count. IBTA vol 1, 9.7.7.2.
 constexpr std::uint8_t plain_ack = 0x1f;
 
 }  // namespace
@@ -79,7 +79,7 @@ std::string RoceMachine::waiting_for() const {
   if (window_.outstanding() != 0) {
     const std::size_t index = message_at(exchange_.ours.messages, window_.oldest.value());
     const CapturedAnswer* captured = captured_answer(window_.oldest.value());
-    text = fmt::format("the answer to our message {} ({}, PSN +{})", index + 1,
+    text = fmt::format("the response to local message {} ({}, PSN +{})", index + 1,
                        words_of(exchange_.ours.messages[index]), window_.oldest.value());
     if (captured) text += fmt::format("; captured: frame {}: {}", captured->frame, words_of(*captured));
   }
@@ -104,10 +104,10 @@ Actions RoceMachine::start(std::int64_t now) {
   return finish({}, now);
 }
 
-Actions RoceMachine::woken(std::int64_t now) {
+Actions RoceMachine::on_timer(std::int64_t now) {
   const bool waits = window_.outstanding() != 0 || counts_.theirs_done < counts_.theirs_asked;
   if (failure_.empty() && !done() && now - progress_at_ >= options_.step_timeout) {
-    fail(fmt::format("nothing moved for {} ms; waited for {}", options_.step_timeout / 1'000'000, waiting_for()));
+    fail(fmt::format("no progress for {} ms while waiting for {}", options_.step_timeout / 1'000'000, waiting_for()));
     const CapturedAnswer* captured = window_.outstanding() != 0 ? captured_answer(window_.oldest.value()) : nullptr;
     if (captured) diverge({false, captured->frame, 0, words_of(*captured), "silence"});
   } else if (waits && window_.outstanding() != 0 && resume_ <= now && cursor_ == window_.next.value() && !done() &&
@@ -115,17 +115,17 @@ Actions RoceMachine::woken(std::int64_t now) {
     if (retries_.again()) {
       const CapturedAnswer* captured = captured_answer(window_.oldest.value());
       diverge({true, captured ? captured->frame : 0, 0, captured ? words_of(*captured) : "nothing",
-               fmt::format("silence for {} ms", options_.retry_after / 1'000'000)});
+               fmt::format("no response for {} ms", options_.retry_after / 1'000'000)});
       gone_back_to_.reset();
       go_back(window_.oldest.value(), now);
     } else {
-      fail(fmt::format("no answer after {} tries; waited for {}", options_.retries + 1, waiting_for()));
+      fail(fmt::format("no response after {} tries while waiting for {}", options_.retries + 1, waiting_for()));
     }
   }
   return finish({}, now);
 }
 
-Actions RoceMachine::heard(const ReceivedPacket& packet, std::int64_t now) {
+Actions RoceMachine::on_received(const ReceivedPacket& packet, std::int64_t now) {
   Actions actions;
   const Opcode& op = *packet.t->op;
   if (op.operation == Operation::congestion_notification) {
@@ -144,7 +144,7 @@ Actions RoceMachine::heard(const ReceivedPacket& packet, std::int64_t now) {
 Actions RoceMachine::finish(Actions actions, std::int64_t now) {
   if (failure_.empty() && !refused_) {
     post(actions, now);
-    say_requests(actions, now);
+    send_requests(actions, now);
     if (exchange_.is_unreliable()) {
       settle(cursor_, now);
       post(actions, now);
@@ -156,14 +156,12 @@ Actions RoceMachine::finish(Actions actions, std::int64_t now) {
     if (window_.outstanding() != 0 && !done()) actions.wake = std::min(actions.wake, asked_at_ + options_.retry_after);
     if (resume_ > now) actions.wake = std::min(actions.wake, resume_);
   }
-  for (const OutgoingPacket& saying : actions.sayings) {
-    counts_.again += saying.again;
-    counts_.made += saying.captured_frame == 0;
+  for (const OutgoingPacket& next_packet : actions.outgoing) {
+    counts_.again += next_packet.again;
+    counts_.made += next_packet.captured_frame == 0;
   }
   return actions;
 }
-
-// ---- as requester
 
 void RoceMachine::settle(std::uint32_t through, std::int64_t now) {
   if (through <= window_.oldest.value()) return;
@@ -240,7 +238,7 @@ void RoceMachine::compare_answer(const ReceivedPacket& packet, const machines::R
     return;
   }
   if (t.op->operation != Operation::acknowledge || t.syndrome >> 5 != syndrome_kind::ack) return;
-  // The MSN counts messages that are complete; a fresh queue pair's begins at 0. IBTA vol 1, 9.7.7.1.
+  // The MSN counts completed messages, starting at 0. IBTA vol 1, 9.7.7.1.
   const std::size_t complete = message_at(exchange_.ours.messages, psn + 1);
   if (t.msn.value() != complete) told(false);
 }
@@ -255,7 +253,7 @@ void RoceMachine::answered(const ReceivedPacket& packet, std::int64_t now) {
   if (progress.step == RcStep::ignore) {
     if (window_.place(packet.psn) == machines::ResponsePlace::unsent)
       diverge({false, 0, packet.frame, "nothing",
-               words_of(t, static_cast<std::uint32_t>(packet.psn.value())) + ", to what was never sent"});
+               words_of(t, static_cast<std::uint32_t>(packet.psn.value())) + ", for a request that was not sent"});
     return;
   }
   compare_answer(packet, progress);
@@ -263,7 +261,7 @@ void RoceMachine::answered(const ReceivedPacket& packet, std::int64_t now) {
     take_payload(packet, progress.message);
     progress_at_ = asked_at_ = now;
   }
-  // A READ's or an atomic's answer that is whole ends it; a part of one acknowledges what is before.
+  // Only a complete READ or atomic response completes the request; a partial one acknowledges the PSNs before it.
   std::uint32_t through = progress.through.value();
   if (progress.takes_payload && outstanding_[progress.message].answered >= outstanding_[progress.message].answers())
     through = outstanding_[progress.message].last().value() + 1;
@@ -274,7 +272,7 @@ void RoceMachine::answered(const ReceivedPacket& packet, std::int64_t now) {
     case RcStep::go_back: {
       const std::uint32_t restart = progress.restart.value();
       if (gone_back_to_ == restart) return;
-      if (!retries_.again()) return fail(fmt::format("sequence errors at PSN +{} without end", restart));
+      if (!retries_.again()) return fail(fmt::format("too many sequence errors at PSN +{}", restart));
       return go_back(restart, now);
     }
     case RcStep::wait:
@@ -303,7 +301,7 @@ bool RoceMachine::may_begin(const Message& message) const {
   return !(message.is_read() || message.is_atomic()) || reads < options_.reads_at_once;
 }
 
-void RoceMachine::say_requests(Actions& actions, std::int64_t now) {
+void RoceMachine::send_requests(Actions& actions, std::int64_t now) {
   const std::vector<Message>& messages = exchange_.ours.messages;
   while (cursor_ < exchange_.ours.psns && now >= resume_) {
     const std::size_t index = message_at(messages, cursor_);
@@ -316,7 +314,7 @@ void RoceMachine::say_requests(Actions& actions, std::int64_t now) {
       if (skip == 0) {
         if (!may_begin(message)) break;
         if (const auto poke = plan_.poke_of(index)) {
-          // What the peer's memory is to hold has to come behind what was sent before.
+          // The peer's memory may change only after it has received all preceding packets.
           if (window_.oldest.value() < insisted(cursor_)) break;
           actions.pokes.push_back(*poke);
         }
@@ -329,19 +327,17 @@ void RoceMachine::say_requests(Actions& actions, std::int64_t now) {
       if (waits == 0) asked_at_ = now;
       progress_at_ = now;
     }
-    OutgoingPacket saying{.kind = OutgoingPacket::Kind::request, .message = index, .psn = cursor_, .again = !fresh};
+    OutgoingPacket next_packet{.kind = OutgoingPacket::Kind::request, .message = index, .psn = cursor_, .again = !fresh};
     if (message.is_read())
-      saying.skip = skip;
+      next_packet.skip = skip;
     else
-      saying.packet = skip;
-    if (saying.skip == 0) saying.captured_frame = message.packets[saying.packet].t.frame;
-    actions.sayings.push_back(saying);
+      next_packet.packet = skip;
+    if (next_packet.skip == 0) next_packet.captured_frame = message.packets[next_packet.packet].t.frame;
+    actions.outgoing.push_back(next_packet);
     cursor_ = message.is_read() ? message.end() : cursor_ + 1;
     if (fresh) window_.next = Psn(cursor_);
   }
 }
-
-// ---- as responder
 
 void RoceMachine::post(Actions& actions, std::int64_t now) {
   while (counts_.theirs_asked < exchange_.theirs.messages.size() &&
@@ -356,7 +352,7 @@ void RoceMachine::post(Actions& actions, std::int64_t now) {
 }
 
 void RoceMachine::acknowledge(std::uint32_t psn, std::uint8_t syndrome, std::uint64_t captured, Actions& actions) {
-  actions.sayings.push_back({.kind = OutgoingPacket::Kind::acknowledge,
+  actions.outgoing.push_back({.kind = OutgoingPacket::Kind::acknowledge,
                              .psn = psn,
                              .syndrome = syndrome,
                              .msn = static_cast<std::uint32_t>(counts_.theirs_done),
@@ -368,7 +364,7 @@ void RoceMachine::respond(std::size_t index, std::uint32_t skip, bool again, Act
   const Message& message = exchange_.theirs.messages[index];
   const auto msn = static_cast<std::uint32_t>(index + 1);
   for (std::uint32_t i = skip; i < message.answers.size(); ++i)
-    actions.sayings.push_back(
+    actions.outgoing.push_back(
         {.kind = message.is_read() ? OutgoingPacket::Kind::read_response : OutgoingPacket::Kind::atomic_answer,
          .message = index,
          .packet = i,
@@ -380,7 +376,7 @@ void RoceMachine::respond(std::size_t index, std::uint32_t skip, bool again, Act
   acknowledged_ = std::max(acknowledged_, message.end());
 }
 
-void RoceMachine::answer_again(const ReceivedPacket& packet, Actions& actions) {
+void RoceMachine::respond_to_duplicate(const ReceivedPacket& packet, Actions& actions) {
   const std::uint32_t psn = packet.psn.value();
   const std::size_t index = message_at(exchange_.theirs.messages, psn);
   if (index >= exchange_.theirs.messages.size()) return;
@@ -389,7 +385,7 @@ void RoceMachine::answer_again(const ReceivedPacket& packet, Actions& actions) {
   if (message.is_read() || message.is_atomic()) return respond(index, psn - message.first, true, actions);
   if (expected_ > 0) {
     acknowledge(expected_ - 1, plain_ack, 0, actions);
-    actions.sayings.back().again = true;
+    actions.outgoing.back().again = true;
   }
 }
 
@@ -405,12 +401,13 @@ void RoceMachine::compare_request(const ReceivedPacket& packet, const Message& m
   if (live.immediate != captured.t.immediate || live.solicited != captured.t.solicited ||
       live.operand != captured.t.operand || live.compare != captured.t.compare || live.key != captured.t.key ||
       live.address != captured.t.address)
-    return told(", with other values in its headers");
+    return told(", with different header fields");
   const Bytes was = captured.payload();
-  if (!std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end())) told(", with other bytes");
+  if (!std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end()))
+    told(", with different payload");
 }
 
-void RoceMachine::pass_over(const ReceivedPacket& packet) {
+void RoceMachine::skip_lost(const ReceivedPacket& packet) {
   const std::vector<Message>& messages = exchange_.theirs.messages;
   const std::size_t lost = message_at(messages, expected_);
   if (lost >= messages.size()) return;
@@ -425,39 +422,39 @@ void RoceMachine::pass_over(const ReceivedPacket& packet) {
 void RoceMachine::asked(const ReceivedPacket& packet, Actions& actions, std::int64_t now) {
   const machines::ResponderWindow window{Psn(expected_)};
   const machines::RequestPlace place = window.place(packet.psn);
-  if (exchange_.is_unreliable() && place == machines::RequestPlace::ahead) pass_over(packet);
+  if (exchange_.is_unreliable() && place == machines::RequestPlace::ahead) skip_lost(packet);
   switch (exchange_.is_unreliable() ? machines::RequestPlace::expected : place) {
-    case machines::RequestPlace::duplicate: return answer_again(packet, actions);
+    case machines::RequestPlace::duplicate: return respond_to_duplicate(packet, actions);
     case machines::RequestPlace::ahead:
-      // One NAK for a gap; silence until it is closed. IBTA vol 1, 9.7.5.2.2 (number unverified).
-      if (!nak_said_) {
+      // One NAK per gap until the gap is closed. IBTA vol 1, 9.7.5.2.2 (number unverified).
+      if (!nak_sent_) {
         ++counts_.recoveries;
         acknowledge(expected_, static_cast<std::uint8_t>(syndrome_kind::nak << 5 | nak_code::psn_sequence_error), 0,
                     actions);
         diverge({true, 0, packet.frame, fmt::format("a request with PSN +{}", expected_),
                  words_of(*packet.t, packet.psn.value())});
       }
-      nak_said_ = true;
+      nak_sent_ = true;
       return;
     case machines::RequestPlace::expected: break;
   }
   if (exchange_.is_unreliable() && place == machines::RequestPlace::duplicate)
-    return diverge({false, 0, packet.frame, "nothing", words_of(*packet.t, packet.psn.value()) + ", again"});
+    return diverge({false, 0, packet.frame, "nothing", words_of(*packet.t, packet.psn.value()) + ", a duplicate"});
   const std::size_t index = message_at(exchange_.theirs.messages, expected_);
   if (index >= exchange_.theirs.messages.size()) {
-    diverge({false, 0, packet.frame, "nothing", words_of(*packet.t, expected_) + ", which nobody asked it for"});
+    diverge({false, 0, packet.frame, "nothing", words_of(*packet.t, expected_) + ", which was not requested"});
     return;
   }
   const Message& message = exchange_.theirs.messages[index];
-  nak_said_ = false;
+  nak_sent_ = false;
   const auto answers = our_answers_.equal_range(expected_);
   if (const auto wait = not_ready_.find(expected_); wait != not_ready_.end()) {
     for (auto one = answers.first; one != answers.second; ++one)
       if (one->second.syndrome >> 5 == syndrome_kind::rnr_nak)
         acknowledge(expected_, one->second.syndrome, one->second.frame, actions);
-    // What was captured several times is said once: so often as the peer comes again is its own affair.
+    // Send each captured RNR NAK once, however often the peer retries.
     not_ready_.erase(wait);
-    nak_said_ = true;
+    nak_sent_ = true;
     return;
   }
   compare_request(packet, message, expected_ - message.first);

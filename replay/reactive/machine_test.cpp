@@ -1,4 +1,4 @@
-// The reactive machine by itself: literal exchanges, no wire, and time as a number.
+// Unit tests of the RoCE state machine with literal exchanges, without a wire and with simulated time.
 
 #include "replay/reactive/machine.hpp"
 
@@ -18,7 +18,7 @@ using testing::SizeIs;
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::uint8_t ack = 0x1f, nak_sequence = 0x60, nak_access = 0x62;
 
-/// A SEND of so many packets without bytes, the last of which asks for an acknowledgement.
+/// A SEND of `packets` empty packets; the last one requests an acknowledgement.
 Message send_of(std::uint32_t first, std::uint32_t packets, std::uint64_t frame) {
   Message message;
   message.first = first;
@@ -63,23 +63,23 @@ struct Talk {
     packet.has_aeth = true;
     packet.syndrome = syndrome;
     packet.msn = Msn(msn);
-    return machine->heard({&packet, {}, Psn(psn), 100}, now);
+    return machine->on_received({&packet, {}, Psn(psn), 100}, now);
   }
   Actions hear_request(std::uint32_t psn, Position position, bool asks, std::int64_t now = 0) {
     packet = tracking::TransportPacket();
     packet.op = find_opcode(Transport::rc, Operation::send, position);
     packet.ack_request = asks;
-    return machine->heard({&packet, {}, Psn(psn), 100}, now);
+    return machine->on_received({&packet, {}, Psn(psn), 100}, now);
   }
 };
 
 std::vector<std::uint32_t> psns(const Actions& actions) {
   std::vector<std::uint32_t> all;
-  for (const OutgoingPacket& saying : actions.sayings) all.push_back(saying.psn);
+  for (const OutgoingPacket& next_packet : actions.outgoing) all.push_back(next_packet.psn);
   return all;
 }
 
-TEST(RoceMachine, TakesAnAcknowledgementForAllBeforeIt) {
+TEST(RoceMachine, AcknowledgementCoversPrecedingRequests) {
   Talk talk;
   talk.ours({send_of(0, 1, 1), send_of(1, 1, 2), send_of(2, 1, 3)});
   EXPECT_THAT(psns(talk.start()), ElementsAre(0, 1, 2));
@@ -90,7 +90,7 @@ TEST(RoceMachine, TakesAnAcknowledgementForAllBeforeIt) {
   EXPECT_THAT(talk.machine->divergences(), IsEmpty());
 }
 
-TEST(RoceMachine, SaysNothingBeforeThePeerHasDoneWhatCameBefore) {
+TEST(RoceMachine, RequestWaitsForPrecedingPeerSteps) {
   Talk talk;
   std::vector<Message> ours{send_of(0, 2, 1), send_of(2, 1, 10)};
   ours[1].after_messages = 1;
@@ -101,119 +101,121 @@ TEST(RoceMachine, SaysNothingBeforeThePeerHasDoneWhatCameBefore) {
   talk.theirs(theirs);
   const Actions begin = talk.start();
   EXPECT_THAT(psns(begin), ElementsAre(0, 1));
-  EXPECT_THAT(begin.posts, IsEmpty()) << "the peer spoke after it had received our message";
+  EXPECT_THAT(begin.posts, IsEmpty()) << "the peer sent its message after it had received the local one";
   const Actions posted = talk.hear_answer(1, ack, 1);
   EXPECT_THAT(posted.posts, ElementsAre(0));
-  EXPECT_THAT(posted.sayings, IsEmpty());
-  EXPECT_THAT(talk.hear_request(0, Position::first, false).sayings, IsEmpty());
+  EXPECT_THAT(posted.outgoing, IsEmpty());
+  EXPECT_THAT(talk.hear_request(0, Position::first, false).outgoing, IsEmpty());
   const Actions answered = talk.hear_request(1, Position::last, true);
-  ASSERT_THAT(answered.sayings, SizeIs(2));
-  EXPECT_EQ(answered.sayings[0].kind, OutgoingPacket::Kind::acknowledge);
-  EXPECT_EQ(answered.sayings[0].psn, 1U);
-  EXPECT_EQ(answered.sayings[0].msn, 1U);
-  EXPECT_EQ(answered.sayings[1].kind, OutgoingPacket::Kind::request);
-  EXPECT_EQ(answered.sayings[1].psn, 2U);
+  ASSERT_THAT(answered.outgoing, SizeIs(2));
+  EXPECT_EQ(answered.outgoing[0].kind, OutgoingPacket::Kind::acknowledge);
+  EXPECT_EQ(answered.outgoing[0].psn, 1U);
+  EXPECT_EQ(answered.outgoing[0].msn, 1U);
+  EXPECT_EQ(answered.outgoing[1].kind, OutgoingPacket::Kind::request);
+  EXPECT_EQ(answered.outgoing[1].psn, 2U);
 }
 
-TEST(RoceMachine, GoesBackToWhatASequenceErrorNames) {
+TEST(RoceMachine, SequenceErrorNakRestartsAtItsPsn) {
   Talk talk;
   talk.ours({send_of(0, 4, 1)});
   talk.start();
   const Actions again = talk.hear_answer(2, nak_sequence, 0);
   EXPECT_THAT(psns(again), ElementsAre(2, 3));
-  EXPECT_TRUE(again.sayings[0].again);
-  EXPECT_THAT(talk.hear_answer(2, nak_sequence, 0).sayings, IsEmpty()) << "the same NAK once more";
+  EXPECT_TRUE(again.outgoing[0].again);
+  EXPECT_THAT(talk.hear_answer(2, nak_sequence, 0).outgoing, IsEmpty()) << "duplicate NAK";
   talk.hear_answer(3, ack, 1);
   EXPECT_TRUE(talk.machine->done());
   EXPECT_EQ(talk.machine->counts().again, 2U);
-  ASSERT_THAT(talk.machine->divergences(), SizeIs(2)) << "both NAKs are told";
+  ASSERT_THAT(talk.machine->divergences(), SizeIs(2)) << "both NAKs are reported";
   EXPECT_TRUE(talk.machine->divergences()[0].note);
 }
 
 // Code 12 is 0.64 ms: IBTA vol 1, 9.7.5.2.8.
-TEST(RoceMachine, WaitsTheTimerOfAnRnrNak) {
+TEST(RoceMachine, RnrNakDelaysRetransmissionByItsTimer) {
   Talk talk;
   talk.ours({send_of(0, 1, 1)});
   talk.start();
   const Actions waits = talk.hear_answer(0, 0x20 | 12, 0, 10 * ms);
-  EXPECT_THAT(waits.sayings, IsEmpty());
+  EXPECT_THAT(waits.outgoing, IsEmpty());
   EXPECT_EQ(waits.wake, 10 * ms + 640'000);
-  EXPECT_THAT(talk.machine->woken(10 * ms + 639'999).sayings, IsEmpty());
-  EXPECT_THAT(psns(talk.machine->woken(10 * ms + 640'000)), ElementsAre(0));
+  EXPECT_THAT(talk.machine->on_timer(10 * ms + 639'999).outgoing, IsEmpty());
+  EXPECT_THAT(psns(talk.machine->on_timer(10 * ms + 640'000)), ElementsAre(0));
   talk.hear_answer(0, ack, 1, 11 * ms);
   EXPECT_TRUE(talk.machine->done());
   EXPECT_EQ(talk.machine->counts().rnr_waits, 1U);
 }
 
-TEST(RoceMachine, SaysAgainAfterSilenceAndGivesUpInTheEnd) {
+TEST(RoceMachine, TimeoutRetransmitsUntilRetriesAreExhausted) {
   Talk talk;
   talk.options.retry_after = 10 * ms;
   talk.options.retries = 2;
   talk.ours({send_of(0, 2, 1)});
   talk.exchange.ours.answers = {{.frame = 7, .psn = 1, .syndrome = ack, .msn = 5}};
   EXPECT_EQ(talk.start().wake, 10 * ms);
-  EXPECT_THAT(talk.machine->woken(10 * ms - 1).sayings, IsEmpty());
-  EXPECT_THAT(psns(talk.machine->woken(10 * ms)), ElementsAre(0, 1));
-  EXPECT_THAT(psns(talk.machine->woken(20 * ms)), ElementsAre(0, 1));
-  EXPECT_THAT(talk.machine->woken(30 * ms).sayings, IsEmpty());
+  EXPECT_THAT(talk.machine->on_timer(10 * ms - 1).outgoing, IsEmpty());
+  EXPECT_THAT(psns(talk.machine->on_timer(10 * ms)), ElementsAre(0, 1));
+  EXPECT_THAT(psns(talk.machine->on_timer(20 * ms)), ElementsAre(0, 1));
+  EXPECT_THAT(talk.machine->on_timer(30 * ms).outgoing, IsEmpty());
   EXPECT_EQ(talk.machine->failure(),
-            "no answer after 3 tries; waited for the answer to our message 1 (SEND of 0 bytes, PSN +0); captured: "
+            "no response after 3 tries while waiting for the response to local message 1 (SEND of 0 bytes, PSN +0); "
+            "captured: "
             "frame 7: ACK PSN +1 MSN 5");
 }
 
-TEST(RoceMachine, GivesUpWhatThePeerNeverSends) {
+TEST(RoceMachine, MissingPeerMessageFailsAfterStepTimeout) {
   Talk talk;
   talk.options.step_timeout = 100 * ms;
   talk.theirs({send_of(0, 3, 11)});
   EXPECT_THAT(talk.start().posts, ElementsAre(0));
-  talk.machine->woken(100 * ms);
-  EXPECT_EQ(talk.machine->failure(),
-            "nothing moved for 100 ms; waited for the peer's message 1 (SEND of 0 bytes); captured: frames 11 to 13");
+  talk.machine->on_timer(100 * ms);
+  EXPECT_EQ(
+      talk.machine->failure(),
+      "no progress for 100 ms while waiting for the peer's message 1 (SEND of 0 bytes); captured: frames 11 to 13");
 }
 
-TEST(RoceMachine, NaksAGapOnce) {
+TEST(RoceMachine, GapCausesOneNak) {
   Talk talk;
   talk.theirs({send_of(0, 4, 1)});
   talk.start();
   talk.hear_request(0, Position::first, false);
   const Actions gap = talk.hear_request(2, Position::middle, false);
-  ASSERT_THAT(gap.sayings, SizeIs(1));
-  EXPECT_EQ(gap.sayings[0].syndrome, nak_sequence);
-  EXPECT_EQ(gap.sayings[0].psn, 1U);
-  EXPECT_THAT(talk.hear_request(3, Position::last, true).sayings, IsEmpty());
+  ASSERT_THAT(gap.outgoing, SizeIs(1));
+  EXPECT_EQ(gap.outgoing[0].syndrome, nak_sequence);
+  EXPECT_EQ(gap.outgoing[0].psn, 1U);
+  EXPECT_THAT(talk.hear_request(3, Position::last, true).outgoing, IsEmpty());
   for (const std::uint32_t psn : {1U, 2U}) talk.hear_request(psn, Position::middle, false);
   EXPECT_THAT(psns(talk.hear_request(3, Position::last, true)), ElementsAre(3));
   EXPECT_TRUE(talk.machine->done());
 }
 
-TEST(RoceMachine, AnswersADuplicateWithTheNewestPsn) {
+TEST(RoceMachine, DuplicateIsAcknowledgedWithNewestPsn) {
   Talk talk;
   talk.theirs({send_of(0, 1, 1), send_of(1, 1, 2)});
   talk.start();
   talk.hear_request(0, Position::only, true);
   talk.hear_request(1, Position::only, true);
   const Actions again = talk.hear_request(0, Position::only, true);
-  ASSERT_THAT(again.sayings, SizeIs(1));
-  EXPECT_EQ(again.sayings[0].psn, 1U);
-  EXPECT_EQ(again.sayings[0].msn, 2U);
+  ASSERT_THAT(again.outgoing, SizeIs(1));
+  EXPECT_EQ(again.outgoing[0].psn, 1U);
+  EXPECT_EQ(again.outgoing[0].msn, 2U);
 }
 
-TEST(RoceMachine, SaysTheRnrNakThatTheCapturedSideSaid) {
+TEST(RoceMachine, CapturedRnrNakIsSent) {
   Talk talk;
   talk.theirs({send_of(0, 1, 1)});
   talk.exchange.theirs.answers = {{.frame = 2, .psn = 0, .syndrome = 0x2c}, {.frame = 5, .psn = 0, .syndrome = 0x05}};
   talk.start();
   const Actions first = talk.hear_request(0, Position::only, true);
-  ASSERT_THAT(first.sayings, SizeIs(1));
-  EXPECT_EQ(first.sayings[0].syndrome, 0x2c);
-  EXPECT_EQ(first.sayings[0].captured_frame, 2U);
+  ASSERT_THAT(first.outgoing, SizeIs(1));
+  EXPECT_EQ(first.outgoing[0].syndrome, 0x2c);
+  EXPECT_EQ(first.outgoing[0].captured_frame, 2U);
   const Actions second = talk.hear_request(0, Position::only, true);
-  ASSERT_THAT(second.sayings, SizeIs(1));
-  EXPECT_EQ(second.sayings[0].syndrome, 0x05);
+  ASSERT_THAT(second.outgoing, SizeIs(1));
+  EXPECT_EQ(second.outgoing[0].syndrome, 0x05);
   EXPECT_TRUE(talk.machine->done());
 }
 
-TEST(RoceMachine, ARefusalIsTheEndAsInTheCaptureOrAFailure) {
+TEST(RoceMachine, FatalNakEndsReplayOnlyIfCaptured) {
   for (const bool captured : {true, false}) {
     Talk talk;
     talk.ours({send_of(0, 1, 1), send_of(1, 1, 9)});
@@ -229,7 +231,7 @@ TEST(RoceMachine, ARefusalIsTheEndAsInTheCaptureOrAFailure) {
   }
 }
 
-TEST(RoceMachine, KeepsToItsWindow) {
+TEST(RoceMachine, UnacknowledgedPacketsStayWithinWindow) {
   Talk talk;
   talk.options.window = 2;
   std::vector<Message> ours;
@@ -240,14 +242,14 @@ TEST(RoceMachine, KeepsToItsWindow) {
   EXPECT_THAT(psns(talk.hear_answer(2, ack, 3)), ElementsAre(3, 4));
 }
 
-TEST(RoceMachine, NotesACnp) {
+TEST(RoceMachine, CnpIsReportedAsNote) {
   Talk talk;
   talk.ours({send_of(0, 1, 1)});
   talk.start();
   talk.packet = tracking::TransportPacket();
   talk.packet.op = find_opcode(Transport::cnp, Operation::congestion_notification);
   ASSERT_NE(talk.packet.op, nullptr);
-  talk.machine->heard({&talk.packet, {}, Psn(0), 3}, 0);
+  talk.machine->on_received({&talk.packet, {}, Psn(0), 3}, 0);
   EXPECT_EQ(talk.machine->counts().cnps, 1U);
   EXPECT_THAT(talk.machine->divergences(), SizeIs(1));
 }

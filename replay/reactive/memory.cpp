@@ -14,7 +14,7 @@ constexpr std::uint64_t slot_unit = 64;
 
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Whether it touches memory of the peer that a key names, and was let.
+/// True if the message accesses a memory region of the peer and was not rejected.
 bool touches(const Message& message) { return message.has_remote && !message.refused && message.length > 0; }
 
 struct Extent {
@@ -46,14 +46,14 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
   std::uint64_t bytes = 0;
   const auto too_much = [&](const std::string& what) {
     return tl::unexpected(
-        fmt::format("{}: more than {} bytes of the device's memory; play a smaller part", what, max_bytes));
+        fmt::format("{}: requires more than {} bytes of device memory; replay a smaller part", what, max_bytes));
   };
   std::map<std::uint32_t, Extent> extents;
   for (const Message& message : exchange.ours.messages) {
     if (!touches(message)) continue;
     Extent& extent = extents[message.key];
     if (message.remote_address > UINT64_MAX - message.length - page)
-      return tl::unexpected(fmt::format("frame {}: address {:#x} and length {} go beyond the address space",
+      return tl::unexpected(fmt::format("frame {}: address {:#x} and length {} exceed the address space",
                                         message.first_frame, message.remote_address, message.length));
     extent.from = std::min(extent.from, message.remote_address / page * page);
     extent.to = std::max(extent.to, message.remote_address + message.length);
@@ -108,7 +108,7 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
     plan.outbox_bytes += rounded(std::max<std::uint64_t>(message.length, 1), slot_unit);
   }
   if (plan.inbox_bytes > max_bytes - bytes || plan.outbox_bytes > max_bytes - bytes - plan.inbox_bytes)
-    return too_much("what is received and sent");
+    return too_much("send and receive buffers");
   return plan;
 }
 

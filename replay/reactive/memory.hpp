@@ -1,6 +1,6 @@
 #pragma once
-/// The memory at the live device that a connection needs: regions for what the capture names by its keys, what they
-/// hold before, and what they must hold afterwards. Pure.
+/// Plans the memory of the live device: one region for each key in the capture, with its initial and its expected
+/// contents. Free of I/O.
 
 #include <cstdint>
 #include <map>
@@ -13,24 +13,25 @@
 
 namespace rdmawire::replay::reactive {
 
-/// A region of the captured peer, by the key that requests to it name.
+/// A memory region of the captured peer, identified by the key in requests.
 struct PlannedRegion {
   std::uint32_t key = 0;    ///< captured rkey or STag
   std::uint64_t base = 0;   ///< captured address of its first byte; a multiple of 4096
-  ByteVector initial;       ///< what it holds before: what READs find that nobody wrote before them
-  ByteVector expected;      ///< what it holds when all was played
-  std::vector<bool> known;  ///< bytes of `expected` that the capture tells
+  ByteVector initial;       ///< contents before the replay: data that READs return and no earlier message wrote
+  ByteVector expected;      ///< contents after the replay
+  std::vector<bool> known;  ///< bytes of `expected` that the capture determines
 };
 
-/// What somebody at the device wrote by itself, as a later READ shows: to be written before that READ leaves.
+/// A local memory write by the peer's application, inferred from the READ that returns the data. Must happen before
+/// that READ is sent.
 struct Poke {
-  std::size_t message = 0;  ///< of ours, which reads
+  std::size_t message = 0;  ///< index of the READ in the local messages
   std::size_t region = 0;
   std::uint64_t offset = 0;
   ByteVector bytes;
 };
 
-/// A piece of the inbox or the outbox.
+/// A range of the inbox or the outbox.
 struct Slot {
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
@@ -39,20 +40,20 @@ struct Slot {
 struct MemoryPlan {
   std::vector<PlannedRegion> regions;
   std::vector<Poke> pokes;            ///< by message
-  std::map<std::size_t, Slot> inbox;  ///< by message of ours: where what it sends is received
-  std::vector<Slot> outbox;           ///< by message of theirs: what it sends, or where what it reads goes
+  std::map<std::size_t, Slot> inbox;  ///< by local message: receive buffer
+  std::vector<Slot> outbox;           ///< by peer message: data to send, or the buffer of a READ
   std::uint64_t inbox_bytes = 0, outbox_bytes = 0;
 
-  /// The poke that comes before a message of ours.
+  /// Index of the poke that must precede a local message.
   [[nodiscard]] std::optional<std::size_t> poke_of(std::size_t message) const;
 };
 
-/// An error, one sentence: the capture names more memory than `max_bytes`.
+/// Returns an error if the capture requires more than `max_bytes`.
 tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t max_bytes);
 
-/// What an atomic leaves behind. IBTA vol 1, 9.4.5.
+/// Memory contents after an atomic operation. IBTA vol 1, 9.4.5.
 std::uint64_t after_atomic(const Message& message, std::uint64_t original);
-/// A number as it lies in the memory of a little-endian device; atomics are in its own byte order.
+/// Little-endian representation: atomics use the byte order of the device.
 ByteVector atomic_bytes(std::uint64_t value);
 
 }  // namespace rdmawire::replay::reactive

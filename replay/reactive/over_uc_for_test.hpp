@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: UC, which few captures hold.
+/// UC traffic for tests.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace rdmawire::replay::reactive {
 
-/// A capture of RC as it would be over UC: its SENDs and WRITEs, in order, and nobody answers.
+/// Converts an RC capture to UC: keeps its SENDs and WRITEs in order, without acknowledgements.
 inline std::string over_uc(const std::string& capture) {
   const std::string path = fmt::format("{}/uc-{}-{}.pcapng", ::testing::TempDir(), ::getpid(),
                                        std::filesystem::path(capture).filename().string());

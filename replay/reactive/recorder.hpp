@@ -1,5 +1,5 @@
 #pragma once
-/// What was sent and what came, joined: as a capture file, and for the tracker.
+/// Records sent and received frames in one capture file, and analyzes them.
 
 #include <cstdint>
 #include <memory>
@@ -14,15 +14,16 @@ namespace rdmawire::replay::reactive {
 
 class Recorder {
  public:
-  /// `path` empty: no file.
+  /// An empty `path` creates no file.
   static tl::expected<std::unique_ptr<Recorder>, std::string> create(const std::string& path,
                                                                      const std::string& comment);
 
-  /// A frame that was handed over, or came. Gives its number, from 1. Times that go back are set to the last one.
+  /// Adds a sent or received frame and returns its number, from 1. A time before the last one is replaced by the last
+  /// one.
   std::uint64_t add(Bytes frame, std::int64_t time, const std::string& comment);
-  /// The tracker's findings, one line each. Once, and last.
+  /// Returns the findings of the analysis, one line each. Call once, after the last frame.
   std::vector<std::string> finish();
-  /// Why the file cannot be written any more; empty: it can.
+  /// Why the file cannot be written; empty if there is no error.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 

@@ -1,4 +1,4 @@
-// Captures of real RDMA, played against the reference device: in this process, in virtual time.
+// Replays real captures against the reference device, in process and in virtual time.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ std::ostream& operator<<(std::ostream& out, const Sample& one) {
 
 class Captured : public ::testing::TestWithParam<Sample> {};
 
-TEST_P(Captured, IsPlayedAndAnsweredAsThere) {
+TEST_P(Captured, ReplayMatchesCapture) {
   const Report report = played(GetParam().name, {.side = GetParam().side});
   EXPECT_TRUE(report.good()) << text_of(report);
   EXPECT_EQ(report.ours.done, report.ours.all);
@@ -93,7 +93,7 @@ std::string texts(const std::vector<Divergence>& divergences) {
   return text;
 }
 
-TEST(Losses, OfARequestDrawTheSequenceErrorAndAreRecovered) {
+TEST(Losses, LostRequestCausesSequenceErrorAndRecovery) {
   RunOptions how;
   how.faults = program("drop connection 1 psn +5 try 1 from a");
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, how);
@@ -101,23 +101,23 @@ TEST(Losses, OfARequestDrawTheSequenceErrorAndAreRecovered) {
   EXPECT_EQ(report.ours.done, report.ours.all);
   ASSERT_EQ(report.faults.size(), 1U);
   EXPECT_THAT(report.faults[0], testing::HasSubstr("psn +5, try 1"));
-  // PSNs +5, +6 and +7, the rest of the first message, are sent again.
+  // PSNs +5, +6 and +7, the rest of the first message, are retransmitted.
   EXPECT_EQ(report.counts.again, 3U);
   EXPECT_EQ(report.counts.recoveries, 1U);
   EXPECT_THAT(texts(report.divergences), testing::HasSubstr("NAK, PSN sequence error, PSN +5 MSN 0"));
 }
 
-// Nothing of the message was acknowledged, so all of it is sent again.
-TEST(Losses, OfTheLastRequestAreRecoveredAfterSilence) {
+// No packet of the message was acknowledged, so all of them are retransmitted.
+TEST(Losses, LostLastRequestIsRecoveredAfterTimeout) {
   RunOptions how;
   how.faults = program("drop psn +7 try 1 from a");
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, how);
   EXPECT_TRUE(report.good()) << text_of(report);
   EXPECT_EQ(report.counts.again, 8U);
-  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: silence"));
+  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: no response"));
 }
 
-TEST(Losses, OfAnAnswerAreRecovered) {
+TEST(Losses, LostAcknowledgementsAreRecovered) {
   for (const char* text :
        {"drop psn +7 try 1 answers from a", "drop psn +2 try 1 from b", "drop psn +7 try 1 answers from b",
         "drop nth 9 from a", "duplicate every 5 from a", "delay 300us every 7 from b"}) {
@@ -129,7 +129,7 @@ TEST(Losses, OfAnAnswerAreRecovered) {
   }
 }
 
-TEST(Losses, OfReadResponsesAreAskedForAgain) {
+TEST(Losses, LostReadResponsesAreRetried) {
   for (const auto side : {a, b})
     for (const char* text : {"drop psn +3 try 1 from a answers", "drop psn +3 try 1 from b answers",
                              "drop psn +20 try 1 from a", "drop psn +32 try 1 from b", "drop every 11"}) {
@@ -140,22 +140,22 @@ TEST(Losses, OfReadResponsesAreAskedForAgain) {
     }
 }
 
-TEST(Divergence, IsToldFrameAgainstFrame) {
+TEST(Divergence, ReportNamesCapturedAndLiveFrame) {
   const Report wrong_msn = played("rc-pingpong.pcap.gz", {.side = a}, {}, {"msn-starts-at-one"});
   EXPECT_FALSE(wrong_msn.good());
   EXPECT_THAT(texts(wrong_msn.divergences),
               testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: frame 9: ACK PSN +7 MSN 2"));
 }
 
-// The device answers what is sent again.
-TEST(Divergence, OfADeviceThatDoesNotAcknowledgeIsSilence) {
+// The device answers retransmissions.
+TEST(Divergence, MissingAcknowledgementIsReportedAsNoResponse) {
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, {}, {"never-acknowledges"});
   EXPECT_FALSE(report.good());
   EXPECT_EQ(report.divergences.size(), 50U);
-  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: silence"));
+  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: no response"));
 }
 
-TEST(Divergence, OfWhatAnAtomicFindsAndLeaves) {
+TEST(Divergence, WrongAtomicResultIsReported) {
   const Report report = played("rc-atomic.pcap", {.side = a}, {}, {"atomic-returns-new-value"});
   EXPECT_FALSE(report.good());
   ASSERT_FALSE(report.divergences.empty());
@@ -163,14 +163,15 @@ TEST(Divergence, OfWhatAnAtomicFindsAndLeaves) {
             "captured: frame 37: the atomic finds 0x1e39bd968c1f43ff; live: frame 2: it finds 0x1e39bd968c1f4400");
 }
 
-TEST(Divergence, OfThePeersOwnRequests) {
+TEST(Divergence, WrongPeerPacketSizeIsReported) {
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, {}, {"half-filled-packets"});
   EXPECT_FALSE(report.good());
   EXPECT_THAT(texts(report.divergences),
               testing::HasSubstr("RC SEND First PSN +0, 1024 bytes; live: frame 10: RC SEND First PSN +0, 512 bytes"));
 }
 
-/// A wire that dies after so many frames were sent: it says so, or swallows what it gets.
+/// A wire that fails after `frames` sent frames: send() reports an error if `says`, otherwise frames are dropped
+/// silently.
 class DyingWire final : public ForwardingWire {
  public:
   DyingWire(Wire& next, std::uint64_t frames, bool says) : ForwardingWire(next), left_(frames), says_(says) {}
@@ -188,7 +189,7 @@ class DyingWire final : public ForwardingWire {
   bool says_;
 };
 
-TEST(Death, OfTheWireIsToldWithWhatWasSent) {
+TEST(Death, OfTheWireIsReportedWithSentFrames) {
   const auto exchange = read_exchange(sample("rc-pingpong.pcap.gz"), {.side = a}).value();
   const auto target = reference();
   LiveDevice device = conformance::live_device(*target);
@@ -201,7 +202,7 @@ TEST(Death, OfTheWireIsToldWithWhatWasSent) {
   EXPECT_FALSE(report.good());
 }
 
-TEST(Death, OfTheDeviceIsSilence) {
+TEST(Death, OfTheDeviceEndsInTimeout) {
   const auto exchange = read_exchange(sample("rc-pingpong.pcap.gz"), {.side = a}).value();
   const auto target = reference();
   LiveDevice device = conformance::live_device(*target);
@@ -209,13 +210,13 @@ TEST(Death, OfTheDeviceIsSilence) {
   device.wire = &wire;
   const Report report = play(exchange, device, {});
   EXPECT_THAT(report.failure,
-              testing::HasSubstr("no answer after 8 tries; waited for the answer to our message 3 (SEND "
+              testing::HasSubstr("no response after 8 tries while waiting for the response to local message 3 (SEND "
                                  "of 8192 bytes, PSN +16); captured: frame"));
   EXPECT_EQ(report.ours.begun, 3U);
   EXPECT_EQ(report.ours.done, 2U);
 }
 
-TEST(Death, OfTheAgentIsTold) {
+TEST(Death, OfTheAgentIsReported) {
   const auto exchange = read_exchange(sample("rc-pingpong.pcap.gz"), {.side = a}).value();
   const auto target = reference();
   const LiveDevice device = conformance::live_device(*target);
@@ -225,7 +226,7 @@ TEST(Death, OfTheAgentIsTold) {
   EXPECT_EQ(report.sent_frames, 0U);
 }
 
-TEST(Death, IsNotWhatAnInterruptIs) {
+TEST(Death, InterruptIsNoFailure) {
   const auto exchange = read_exchange(sample("rc-pingpong.pcap.gz"), {.side = a}).value();
   const auto target = reference();
   const std::atomic<bool> stop = true;
@@ -234,11 +235,11 @@ TEST(Death, IsNotWhatAnInterruptIs) {
   const Report report = play(exchange, conformance::live_device(*target), how);
   EXPECT_TRUE(report.interrupted);
   EXPECT_EQ(report.failure, "");
-  EXPECT_EQ(report.sent_frames, 8U);  // the first message, before anybody looked
+  EXPECT_EQ(report.sent_frames, 8U);  // the first message; the stop flag is checked after it
   EXPECT_EQ(report.ours.done, 0U);
 }
 
-TEST(Streams, OfAPeerThatDeviatesAreToldFrameAgainstFrame) {
+TEST(Streams, WrongReadResponseOffsetIsReported) {
   const Report report = played("siw-rping.pcap", {.side = b}, {}, {"to-stands"});
   EXPECT_FALSE(report.good()) << text_of(report);
   ASSERT_FALSE(report.divergences.empty());
@@ -248,8 +249,8 @@ TEST(Streams, OfAPeerThatDeviatesAreToldFrameAgainstFrame) {
                                     "0x[0-9a-f]+"));
 }
 
-// Our first READ names a key that the device does not know.
-TEST(Streams, ThatThePeerTerminatesEndWithWhatItSaid) {
+// The first local READ contains a key that the device does not know.
+TEST(Streams, TerminateOfThePeerIsTheFailure) {
   auto exchange = read_exchange(sample("siw-rping.pcap"), {.side = b}).value();
   const std::uint32_t key = exchange.ours.messages.front().key;
   for (Message& message : exchange.ours.messages) message.refused = message.refused || message.key == key;
@@ -261,21 +262,21 @@ TEST(Streams, ThatThePeerTerminatesEndWithWhatItSaid) {
   EXPECT_EQ(report.theirs.done, 1U);
 }
 
-TEST(Streams, AreNotPlayedAtADeviceOfTheOtherKind) {
+TEST(Streams, DeviceOfOtherTransportIsRejected) {
   const auto stream = read_exchange(sample("siw-rping.pcap"), {}).value(),
              roce = read_exchange(sample("rping.pcap"), {}).value();
   const auto rdma = reference(), iwarp = reference({}, true);
-  EXPECT_THAT(play(stream, conformance::live_device(*rdma), {}).failure, testing::HasSubstr("is of iWARP"));
-  EXPECT_THAT(play(roce, conformance::live_device(*iwarp), {}).failure, testing::HasSubstr("is of RoCE"));
+  EXPECT_THAT(play(stream, conformance::live_device(*rdma), {}).failure, testing::HasSubstr("uses iWARP"));
+  EXPECT_THAT(play(roce, conformance::live_device(*iwarp), {}).failure, testing::HasSubstr("uses RoCE"));
 }
 
-TEST(Streams, TakeNoFaultsOfFrames) {
+TEST(Streams, FaultsAreRejected) {
   RunOptions how;
   how.faults = program("drop every 5");
-  EXPECT_THAT(played("siw-rping.pcap", {.side = a}, how).failure, testing::HasSubstr("faults are of frames"));
+  EXPECT_THAT(played("siw-rping.pcap", {.side = a}, how).failure, testing::HasSubstr("faults cannot be injected"));
 }
 
-TEST(Recording, HoldsWhatWasSentAndReceivedWithGoodCrcs) {
+TEST(Recording, ContainsAllFramesWithValidCrcs) {
   RunOptions how;
   how.output = fmt::format("{}/reactive-{}.pcapng", testing::TempDir(), ::getpid());
   how.faults = program("drop psn +5 try 1 from a");
@@ -304,14 +305,14 @@ Report played_file(const std::string& path, const ExchangeOptions& which, const 
   return exchange && target ? play(*exchange, conformance::live_device(*target), how) : Report();
 }
 
-TEST(Unreliable, ConnectionsArePlayedAndTheirMemoryIsAsCaptured) {
+TEST(Unreliable, ReplayMatchesCapturedMemory) {
   for (const char* name : {"rc-pingpong.pcap.gz", "rc-send.pcap.gz", "rc-write-ipv6.pcap"}) {
     const std::string path = over_uc(sample(name));
     for (const auto side : {a, b}) {
       const auto exchange = read_exchange(path, {.side = side});
       if (!exchange && name != std::string("rc-pingpong.pcap.gz")) {
-        // One end said nothing at all, and its peer's number stands in no packet.
-        EXPECT_THAT(exchange.error().message, testing::HasSubstr("only one direction is in the capture"));
+        // No packet contains the QP number of the silent endpoint.
+        EXPECT_THAT(exchange.error().message, testing::HasSubstr("the capture contains only one direction"));
         continue;
       }
       const Report report = played_file(path, {.side = side});
@@ -326,10 +327,10 @@ TEST(Unreliable, ConnectionsArePlayedAndTheirMemoryIsAsCaptured) {
   }
 }
 
-TEST(Unreliable, WhatThePeerDidNotReceiveIsTold) {
+TEST(Unreliable, LostMessageIsReported) {
   const std::string path = over_uc(sample("rc-pingpong.pcap.gz"));
   auto exchange = read_exchange(path, {.side = a}).value();
-  // The first message does not begin: the device drops what is left of it.
+  // The first message starts without its First packet, so the device drops the rest.
   exchange.ours.messages.front().packets.front() = exchange.ours.messages.front().packets.at(1);
   const auto target = reference();
   RunOptions how;
@@ -340,15 +341,15 @@ TEST(Unreliable, WhatThePeerDidNotReceiveIsTold) {
   std::filesystem::remove(path);
 }
 
-TEST(Unreliable, ConnectionsTakeNoFaults) {
+TEST(Unreliable, FaultsAreRejected) {
   const std::string path = over_uc(sample("rc-pingpong.pcap.gz"));
   RunOptions how;
   how.faults = program("drop every 5");
-  EXPECT_THAT(played_file(path, {.side = a}, how).failure, testing::HasSubstr("nothing is sent again"));
+  EXPECT_THAT(played_file(path, {.side = a}, how).failure, testing::HasSubstr("does not retransmit"));
   std::filesystem::remove(path);
 }
 
-TEST(PathMtu, OfTheLiveEndCutsMessagesAnew) {
+TEST(PathMtu, SmallerLiveMtuResegmentsMessages) {
   for (const char* name : {"rc-pingpong.pcap.gz", "rc-read.pcap.gz", "rping.pcap", "rc-write-jumbo.pcapng.zst"})
     for (const auto side : {a, b})
       for (const std::uint32_t mtu : {256U, 4096U}) {
@@ -361,8 +362,8 @@ TEST(PathMtu, OfTheLiveEndCutsMessagesAnew) {
   EXPECT_EQ(played("rc-pingpong.pcap.gz", {.side = a, .mtu = 4096}).sent_frames, 150U);
 }
 
-// Captures with bytes turned over: an exchange that can be played, or a sentence.
-TEST(Hostile, CapturesGiveAnExchangeOrAnError) {
+// Corrupted captures must return an exchange or an error.
+TEST(Hostile, CorruptedCapturesReturnExchangeOrError) {
   for (const char* name : {"rping.pcap", "siw-rping.pcap", "rc-atomic.pcap"}) {
     std::ifstream in(sample(name), std::ios::binary);
     const std::string original{std::istreambuf_iterator<char>(in), {}};
@@ -372,7 +373,7 @@ TEST(Hostile, CapturesGiveAnExchangeOrAnError) {
     for (int round = 0; round < 60; ++round) {
       std::string changed = original;
       for (int i = 0; i < 40; ++i) {
-        // Headers are where it hurts; most bytes are payload.
+        // Most bytes are payload, so mutations concentrate on the headers.
         constexpr std::size_t file_header = 24;
         const std::size_t at = file_header + random() % (changed.size() - file_header);
         changed[at] = static_cast<char>(random());
@@ -398,14 +399,13 @@ TEST(Hostile, CapturesGiveAnExchangeOrAnError) {
   }
 }
 
-TEST(Choice, OfWhatIsNotThereIsAnError) {
+TEST(Choice, InvalidConnectionIsRejected) {
   const auto message = [](const char* name, const ExchangeOptions& which) {
     const auto exchange = read_exchange(sample(name), which);
     return exchange ? std::string() : exchange.error().message;
   };
-  EXPECT_THAT(message("rc-pingpong.pcap.gz", {.connection = 7}),
-              testing::HasSubstr("there is no connection 7; there are:"));
-  EXPECT_THAT(message("ud-pingpong.pcap", {}), testing::HasSubstr("no connection is of RC, UC or iWARP"));
+  EXPECT_THAT(message("rc-pingpong.pcap.gz", {.connection = 7}), testing::HasSubstr("no connection 7; available:"));
+  EXPECT_THAT(message("ud-pingpong.pcap", {}), testing::HasSubstr("no RC, UC or iWARP connection"));
   EXPECT_THAT(message("nothing.pcap", {}), testing::HasSubstr("nothing.pcap"));
 }
 

@@ -57,30 +57,31 @@ std::map<std::string, std::int64_t> Report::error_counters() const {
 std::string text_of(const Report& report) {
   std::string text = fmt::format("{}, end {} against {}\n", report.connection, report.side, report.device);
   if (!report.failure.empty())
-    text += fmt::format("not played to its end: {}\n", report.failure);
+    text += fmt::format("incomplete: {}\n", report.failure);
   else if (report.interrupted)
     text += "interrupted\n";
-  text += fmt::format("played  {}, {}\n", played(report.ours, "our side"), played(report.theirs, "the peer"));
-  text += fmt::format("sent    {}, {} bytes; {} again; received {}\n", counted(report.sent_frames, "frame", "frames"),
-                      report.sent_bytes, report.counts.again, counted(report.received_frames, "frame", "frames"));
+  text += fmt::format("replayed  {}, {}\n", played(report.ours, "local side"), played(report.theirs, "the peer"));
+  text += fmt::format("sent      {}, {} bytes; {} retransmitted; received {}\n",
+                      counted(report.sent_frames, "frame", "frames"), report.sent_bytes, report.counts.again,
+                      counted(report.received_frames, "frame", "frames"));
   list(text, "faults", report.faults);
   std::vector<std::string> deviations, recoveries;
   for (const Divergence& one : report.divergences) (one.note ? recoveries : deviations).push_back(to_string(one));
-  list(text, "otherwise than captured", deviations);
-  list(text, "lost, and recovered", recoveries);
+  list(text, "differs from the capture", deviations);
+  list(text, "lost and recovered", recoveries);
   std::vector<std::string> memory;
   for (const MemoryCheck& one : report.memory)
-    memory.push_back(fmt::format("{}: {}", one.what,
-                                 one.good ? fmt::format("{} as captured", counted(one.bytes, "byte", "bytes"))
-                                          : "otherwise than captured: " + one.difference));
+    memory.push_back(fmt::format(
+        "{}: {}", one.what,
+        one.good ? fmt::format("{} as captured", counted(one.bytes, "byte", "bytes")) : "differs: " + one.difference));
   list(text, "memory", memory);
   std::vector<std::string> errors;
   for (const auto& [name, change] : report.error_counters()) errors.push_back(fmt::format("{} {:+}", name, change));
-  if (!report.counters.empty() && errors.empty()) text += "counters: no error was counted\n";
-  list(text, "counters of errors", errors);
+  if (!report.counters.empty() && errors.empty()) text += "counters: no errors\n";
+  list(text, "error counters", errors);
   list(text, "findings", report.findings);
   list(text, "notes", report.notes);
-  if (!report.recorded.empty()) text += fmt::format("recorded {}\n", report.recorded);
+  if (!report.recorded.empty()) text += fmt::format("recorded  {}\n", report.recorded);
   return text;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What came of a reactive replay: as a value, as text, as JSON.
+/// Result of a reactive replay as a value, as text and as JSON.
 
 #include <cstdint>
 #include <map>
@@ -14,34 +14,35 @@ namespace rdmawire::replay::reactive {
 
 struct Report {
   std::string connection, device;  ///< one line each
-  std::string side;                ///< "a", "b": the captured end that was played
+  std::string side;                ///< emulated side: "a" or "b"
   bool interrupted = false;
-  std::string failure;             ///< why it did not come to its end; empty: it did
-  std::vector<std::string> notes;  ///< what could not be played, or not be found out
+  std::string failure;             ///< why the replay is incomplete; empty if it is complete
+  std::vector<std::string> notes;  ///< skipped parts, and values that could not be read
 
   struct Messages {
     std::size_t all = 0, begun = 0, done = 0;
   };
   Messages ours, theirs;
-  std::uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0;  ///< handed over; of the connection
+  std::uint64_t sent_frames = 0, sent_bytes = 0,
+                received_frames = 0;  ///< frames sent; frames received on the connection
   RoceMachine::Counts counts{};
   std::vector<Divergence> divergences;
   std::uint64_t divergences_left_out = 0;
-  std::vector<std::string> faults;  ///< what was done to frames, one line each
+  std::vector<std::string> faults;  ///< injected faults, one line each
   std::vector<MemoryCheck> memory;
-  /// Counters of the device's port that changed, with by how much.
+  /// Changed counters of the device's port, with the differences.
   std::map<std::string, std::int64_t> counters;
-  std::vector<std::string> findings;  ///< of the tracker, on what was sent and received together
-  std::string recorded;               ///< the file; empty: none
+  std::vector<std::string> findings;  ///< of the analysis of all sent and received frames
+  std::string recorded;               ///< file name; empty: none
 
-  /// Everything was played and answered as in the capture, and the memory is as it says.
+  /// True if the replay is complete, the peer responded as captured and the memory matches the capture.
   [[nodiscard]] bool good() const;
-  /// Of `counters`, those that count errors.
+  /// The entries of `counters` that count errors.
   [[nodiscard]] std::map<std::string, std::int64_t> error_counters() const;
 };
 
 std::string text_of(const Report& report);
-/// docs/replay-reactive.md names the keys.
+/// The keys are described in docs/replay-reactive.md.
 nlohmann::ordered_json json_of(const Report& report);
 
 }  // namespace rdmawire::replay::reactive

@@ -18,16 +18,16 @@
 namespace rdmawire::replay::reactive {
 namespace {
 
-constexpr std::uint32_t our_sides = 0, their_side = 1;  // of the faults' language: a and b
+constexpr std::uint32_t our_sides = 0, their_side = 1;  // sides a and b of the fault language
 
-/// What leaves or is told at a later time.
+/// A frame that is sent or delivered later.
 struct Later {
   std::uint32_t side = 0;
   ByteVector bytes;
   std::string comment;
 };
 
-/// One replay under way.
+/// A RoCE replay in progress.
 class RocePlayer {
  public:
   RocePlayer(Session& session, RoceMachine& machine, LiveEnd& end, const Encoder& encoder, std::uint32_t our_qp,
@@ -56,7 +56,7 @@ class RocePlayer {
     return machine_.failure().empty();
   }
 
-  /// Waits for the next thing that happens, and lets it happen.
+  /// Waits for the next event and handles it.
   void turn() {
     constexpr std::int64_t slice = 100'000'000;
     std::int64_t until = std::min({wire_.now() + slice, wake_, faults_.wakes()});
@@ -65,11 +65,12 @@ class RocePlayer {
     if (!received) return session_.fail(received.error().message);
     if (*received) arrived((*received)->frame, (*received)->time);
     release_calls();
-    if (wire_.now() >= wake_) perform(machine_.woken(wire_.now()));
+    if (wire_.now() >= wake_) perform(machine_.on_timer(wire_.now()));
     if (auto kept = end_.keep_receiving(machine_.counts().ours_done); !kept) session_.fail(kept.error());
   }
 
-  /// The peer's consumer is told of what was done, and a last answer of ours may have been lost.
+  /// Waits until the peer's application has all completions. Continues to answer retransmissions, because the last
+  /// local response may be lost.
   void drain() {
     constexpr std::int64_t slice = 20'000'000;
     const std::int64_t begin = wire_.now();
@@ -80,8 +81,8 @@ class RocePlayer {
         return;
       if (wire_.now() - begin > session_.options.machine.step_timeout) {
         return session_.fail(fmt::format(
-            "the peer's consumer was told of {} of {} messages that it sent, and of {} of "
-            "{} that it received",
+            "the peer's application has completions for {} of {} sent messages and {} of "
+            "{} received messages",
             end_.sent().size(), machine_.counts().theirs_asked, end_.received().size(), session_.plan.inbox.size()));
       }
       wake_ = std::min(wake_, wire_.now() + slice);
@@ -94,7 +95,7 @@ class RocePlayer {
     }
   }
 
-  /// UC: what we wrote is in the device's memory, or has had the time to come there.
+  /// UC: true if the written data is in the device's memory, or the time for it has expired.
   bool there() {
     if (begun_waiting_ == 0) begun_waiting_ = wire_.now();
     if (wire_.now() - begun_waiting_ >= session_.options.machine.retry_after) return true;
@@ -106,20 +107,20 @@ class RocePlayer {
     wake_ = actions.wake;
     for (const std::size_t poke : actions.pokes)
       if (auto done = end_.poke(session_.plan.pokes[poke]); !done) return session_.fail(done.error());
-    for (const OutgoingPacket& saying : actions.sayings) {
-      auto frame = encoder_.encode(saying);
+    for (const OutgoingPacket& next_packet : actions.outgoing) {
+      auto frame = encoder_.encode(next_packet);
       if (!frame) return session_.fail(frame.error());
       const std::int64_t now = wire_.now();
-      const std::string comment = saying.captured_frame == 0
-                                      ? std::string("sent; made by the replay")
-                                      : fmt::format("sent; frame {} of the capture", saying.captured_frame);
+      const std::string comment = next_packet.captured_frame == 0
+                                      ? std::string("sent; created by the replay")
+                                      : fmt::format("sent; captured frame {}", next_packet.captured_frame);
       leave(faults_.arrived(*frame, now, our_sides), now, comment);
     }
     flush();
     if (auto posted = end_.post(actions.posts); !posted) session_.fail(posted.error());
   }
 
-  /// What the faults let through, of both sides.
+  /// Sends or delivers the frames that the injected faults passed on.
   void leave(const FaultOutcome& outcome, std::int64_t now, const std::string& comment) {
     for (const FaultedFrame& frame : outcome.leaving) {
       Later one{frame.side, {frame.bytes.begin(), frame.bytes.end()}, comment};
@@ -171,7 +172,7 @@ class RocePlayer {
       if (!room)
         session_.fail(room.error().message);
       else if (!*room)
-        session_.fail(fmt::format("{} took no frame for {} ms", wire_.name(), patience / 1'000'000));
+        session_.fail(fmt::format("{} accepted no frame for {} ms", wire_.name(), patience / 1'000'000));
     }
     sending_.clear();
   }
@@ -199,12 +200,11 @@ class RocePlayer {
     dissect(frame, now);
     tracking::TransportPacket t;
     if (!tracking::read_transport_packet(packet_, t) || !t.op->known) return;
-    if (t.crc_bad)
-      return session_.note(fmt::format("frame {}: its ICRC is bad, and it was not listened to", live_frame_));
+    if (t.crc_bad) return session_.note(fmt::format("frame {}: ignored because of a bad ICRC", live_frame_));
     if (t.payload_at + t.payload > frame.size()) return;
     const Psn first = t.is_response() ? our_psn_ : their_psn_;
     const Psn relative(static_cast<std::uint32_t>(t.psn - first));
-    perform(machine_.heard({&t, Bytes(frame).subspan(t.payload_at, t.payload), relative, live_frame_}, now));
+    perform(machine_.on_received({&t, Bytes(frame).subspan(t.payload_at, t.payload), relative, live_frame_}, now));
   }
 
   Session& session_;
@@ -224,7 +224,7 @@ class RocePlayer {
   tracking::Packet packet_;
 };
 
-/// While the device's machine looks for our MAC, somebody has to answer: that is done while frames are received.
+/// The device's host resolves the local MAC address during this call, so received frames must be handled concurrently.
 peer::PeerResult<void> connect(const peer::QueuePair& qp, const peer::Connection& connection, Wire& wire) {
   if (wire.capabilities().virtual_time) return qp.connect(connection);
   auto connecting = std::async(std::launch::async, [&] { return qp.connect(connection); });
@@ -284,26 +284,22 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   if (!plan) return session.failed(plan.error());
   session.plan = std::move(*plan);
   if (exchange.is_iwarp()) return play_stream(session);
-  if (!device.wire) return session.failed("the capture's connection is of RoCE, and the device is of iWARP");
+  if (!device.wire) return session.failed("the captured connection uses RoCE, but the device uses iWARP");
   if (exchange.is_unreliable() && !options.faults.rules().empty())
-    return session.failed(
-        "over UC nothing is sent again, and what follows takes the receive request of what a fault made be lost; play "
-        "it "
-        "without --fault");
-  if (!exchange.model) return session.failed("no packet of the end that is to be played is in the capture");
+    return session.failed("faults cannot be injected into a UC replay, because UC does not retransmit; remove --fault");
+  if (!exchange.model) return session.failed("the capture contains no packet of the emulated side");
   const bool v6 = is_v6(exchange.connection.ends[0].address);
-  if (v6 && !device.ipv6)
-    return session.failed("the capture is of IPv6, and the device has no IPv6 address that can be used");
+  if (v6 && !device.ipv6) return session.failed("the capture uses IPv6, but the device has no usable IPv6 address");
   const LiveWay& way = v6 ? *device.ipv6 : device.way;
   if (device.verbs->port().active_mtu != 0 && device.verbs->port().active_mtu < exchange.mtu)
     return session.failed(
-        fmt::format("the capture's packets hold {} bytes, and the device's port takes {}; give its "
-                    "interface a larger MTU",
+        fmt::format("the captured packets contain {} bytes, but the device's port accepts {}; increase the MTU of its "
+                    "interface",
                     exchange.mtu, device.verbs->port().active_mtu));
   auto end = LiveEnd::make(device, exchange, session.plan);
   if (!end) return session.failed(end.error());
 
-  // Others than in the capture, so that nothing is right by accident.
+  // Different values from the capture, so that a missing rewrite is detected.
   std::mt19937_64 random(options.seed);
   const Psn our_psn(static_cast<std::uint32_t>(random())), their_psn(static_cast<std::uint32_t>(random()));
   constexpr std::uint32_t least_qp = 0x100, qps = 0x10000;
@@ -316,7 +312,7 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   connection.mtu = exchange.mtu;
   connection.max_rd_atomic = connection.max_dest_rd_atomic = end->reads_at_once();
   connection.sgid_index = way.gid_index;
-  constexpr std::uint8_t patient = 18;  // about a second: an emulated machine is slow, and so may our disk be
+  constexpr std::uint8_t patient = 18;  // about one second, for slow emulated hosts and disks
   if (exchange.is_unreliable()) connection.access = {"remote_write"};
   if (!device.wire->capabilities().virtual_time) connection.timeout = patient;
   if (auto connected = connect(end->queue_pair(), connection, *device.wire); !connected)
@@ -341,22 +337,22 @@ std::vector<std::string> steps_of(const Exchange& exchange) {
   std::uint32_t acknowledged = 0;
   const auto ask = [&](std::size_t until, std::size_t sent) {
     for (; asked < theirs.size() && theirs[asked].after_messages <= sent && asked < until; ++asked)
-      steps.push_back(fmt::format("the peer is asked for its message {}: {} (frame {})", asked + 1,
-                                  words_of(theirs[asked]), theirs[asked].first_frame));
+      steps.push_back(fmt::format("the peer posts message {}: {} (frame {})", asked + 1, words_of(theirs[asked]),
+                                  theirs[asked].first_frame));
   };
   for (std::size_t i = 0; i < ours.size(); ++i) {
     ask(theirs.size(), i);
     if (ours[i].after_reads > read) {
       read = ours[i].after_reads;
-      steps.push_back(fmt::format("wait for the answer to READ {}", read));
+      steps.push_back(fmt::format("wait for the response to READ {}", read));
     }
     if (ours[i].after_psn > acknowledged) {
       acknowledged = ours[i].after_psn;
-      steps.push_back(fmt::format("wait for the answer up to PSN +{}", acknowledged - 1));
+      steps.push_back(fmt::format("wait for the acknowledgement up to PSN +{}", acknowledged - 1));
     }
     if (ours[i].after_messages > waited) {
       waited = ours[i].after_messages;
-      steps.push_back(fmt::format("wait for the peer's message {}, and answer", waited));
+      steps.push_back(fmt::format("wait for the peer's message {} and respond", waited));
     }
     if (exchange.is_iwarp()) {
       steps.push_back(fmt::format("send message {}: {} (frame {})", i + 1, words_of(ours[i]), ours[i].first_frame));
@@ -367,8 +363,9 @@ std::vector<std::string> steps_of(const Exchange& exchange) {
                                 ours[i].first_frame));
   }
   ask(theirs.size(), ours.size());
-  if (waited < theirs.size()) steps.push_back(fmt::format("wait for the peer's message {}, and answer", theirs.size()));
-  if (exchange.ours.psns > 0) steps.push_back(fmt::format("wait for the answer up to PSN +{}", exchange.ours.psns - 1));
+  if (waited < theirs.size()) steps.push_back(fmt::format("wait for the peer's message {} and respond", theirs.size()));
+  if (exchange.ours.psns > 0)
+    steps.push_back(fmt::format("wait for the acknowledgement up to PSN +{}", exchange.ours.psns - 1));
   return steps;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A reactive replay, from the capture's exchange and an open device to the report.
+/// Reactive replay of an exchange against an open device.
 
 #include <atomic>
 #include <cstdint>
@@ -17,21 +17,21 @@ namespace rdmawire::replay::reactive {
 
 struct RunOptions {
   MachineOptions machine{};
-  FaultProgram faults{};                                 ///< side a is what we send, side b what the peer sends
-  std::uint64_t seed = 1;                                ///< of the live PSNs, and of faults by chance
-  std::string output{};                                  ///< a capture file of what was sent and received; empty: none
-  std::uint64_t most_memory = std::uint64_t{256} << 20;  ///< bytes at the device
-  const std::atomic<bool>* stop = nullptr;               ///< ends it early, with the report
+  FaultProgram faults{};                                 ///< side a: sent frames; side b: frames of the peer
+  std::uint64_t seed = 1;                                ///< for live PSNs and random faults
+  std::string output{};                                  ///< capture file of sent and received frames; empty: none
+  std::uint64_t most_memory = std::uint64_t{256} << 20;  ///< limit for the device's memory, in bytes
+  const std::atomic<bool>* stop = nullptr;  ///< ends the replay early; the report covers the completed part
   std::function<void(const std::string&)> progress{};
 };
 
-/// Plays the exchange against the device. Whatever goes wrong on the way is the report's `failure`.
+/// Replays the exchange against the device. Errors are returned in Report::failure.
 Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions& options);
 
-/// The steps that it would take, one line each, for people.
+/// Describes the steps of the replay, one line each.
 std::vector<std::string> steps_of(const Exchange& exchange);
 
-/// Captured values to live ones, of the connection that the exchange is about.
+/// Maps the captured values of the connection to live values.
 FlowMap map_of(const Exchange& exchange, const MemoryPlan& plan, const LiveWay& way, const LiveEnd& end,
                std::uint32_t our_qp, Psn our_psn, Psn their_psn);
 

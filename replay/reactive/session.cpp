@@ -17,8 +17,7 @@ Session::Session(const Exchange& of, const LiveDevice& with, const RunOptions& h
   report.ours.all = of.ours.messages.size();
   report.theirs.all = of.theirs.messages.size();
   const std::uint32_t again = of.ours.retransmitted_packets + of.theirs.retransmitted_packets;
-  if (again != 0)
-    report.notes.push_back(fmt::format("{} captured packets were sent again; each is played once", again));
+  if (again != 0) report.notes.push_back(fmt::format("{} captured retransmissions are not replayed", again));
 }
 
 Report Session::failed(const std::string& why) {
@@ -38,7 +37,7 @@ bool Session::stopped() {
 
 void Session::read_counters(bool after) {
   auto counters = device.verbs->counters();
-  if (!counters) return note("the device's counters cannot be read: " + counters.error().message);
+  if (!counters) return note("cannot read the device's counters: " + counters.error().message);
   if (counters->empty() && !after) return note("the device has no counters");
   if (!after) {
     counters_ = std::move(*counters);
@@ -82,7 +81,7 @@ void Session::take(const RoceMachine::Counts& counts, const std::vector<Divergen
   report.theirs.begun = report.counts.theirs_asked;
   report.theirs.done = report.counts.theirs_done;
   report.divergences.insert(report.divergences.end(), divergences.begin(), divergences.end());
-  // Where nobody made anything be lost, it is the device's or the way's doing.
+  // Without an injected fault, the device or the path caused the loss.
   if (report.faults.empty())
     for (Divergence& one : report.divergences) one.note = false;
 }
@@ -91,7 +90,7 @@ bool Session::all_completed(const LiveEnd& end, std::size_t theirs) {
   const auto bad = [&](const peer::Completion& one, const Message& message, const char* what) {
     if (one.good() || message.refused) return;
     report.divergences.push_back({false, message.first_frame, 0, fmt::format("{} ({})", what, words_of(message)),
-                                  "it completes with " + one.status});
+                                  "completed with " + one.status});
   };
   const bool all = end.sent().size() >= theirs && end.received().size() >= plan.inbox.size();
   const bool failed =
@@ -101,13 +100,13 @@ bool Session::all_completed(const LiveEnd& end, std::size_t theirs) {
   for (const auto& [index, one] : end.sent()) bad(one, exchange.theirs.messages[index], "the peer's message");
   for (const auto& [index, one] : end.received()) {
     const Message& message = exchange.ours.messages[index];
-    bad(one, message, "what it receives");
+    bad(one, message, "the receive of");
     if (!one.good()) continue;
     const auto immediate = static_cast<std::uint32_t>(message.immediate);
     if (one.byte_len != message.length || (message.has_immediate && one.imm.value_or(immediate) != immediate))
-      report.divergences.push_back({false, message.first_frame, 0, words_of(message),
-                                    fmt::format("it receives {} bytes{}", one.byte_len,
-                                                message.has_immediate ? " or other immediate data" : "")});
+      report.divergences.push_back(
+          {false, message.first_frame, 0, words_of(message),
+           fmt::format("received {} bytes{}", one.byte_len, message.has_immediate ? " or other immediate data" : "")});
   }
   return true;
 }
@@ -128,7 +127,7 @@ void Session::settle_memory(const LiveEnd& end) {
 
 Report Session::finish(const LiveEnd& end) {
   if (device.peer->lost()) {
-    fail(fmt::format("the device's agent is lost: {}", device.peer->lost()->message));
+    fail(fmt::format("lost the connection to the device's agent: {}", device.peer->lost()->message));
   } else {
     if (!compared_) settle_memory(end);
     read_counters(true);

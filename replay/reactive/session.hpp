@@ -1,5 +1,5 @@
 #pragma once
-/// What a replay under way keeps, whichever of the two families it speaks: the report, the recording, the counters.
+/// State shared by RoCE and iWARP replays: report, recording and counters.
 
 #include <map>
 #include <memory>
@@ -20,29 +20,29 @@ class Session {
   MemoryPlan plan;
   Report report;
 
-  /// The first reason stays.
+  /// Keeps only the first reason.
   void fail(const std::string& why) {
     if (report.failure.empty()) report.failure = why;
   }
-  /// The report, with this failure.
+  /// Returns the report with this failure.
   Report failed(const std::string& why);
-  /// A thing for people to know; the first ones are kept.
+  /// Adds a note to the report, up to a limit.
   void note(std::string text);
-  /// Whether somebody wants it to end; then the report says so.
+  /// True if the caller requested a stop; sets Report::interrupted.
   bool stopped();
 
   void read_counters(bool after);
   tl::expected<void, std::string> record();
   void sent(Bytes frame, std::int64_t time, const std::string& comment);
-  /// Gives its number in the recording.
+  /// Returns the frame number in the recording.
   std::uint64_t received(Bytes frame, std::int64_t time);
   void take_faults(const FaultEngine& faults);
   void take(const RoceMachine::Counts& counts, const std::vector<Divergence>& divergences);
-  /// Whether the peer's consumer was told of everything that was played; what went wrong is a divergence.
+  /// True if the peer's application has all completions. Adds a divergence for each failed completion.
   bool all_completed(const LiveEnd& end, std::size_t theirs);
-  /// Compares the memory; of iWARP again for a while, because nobody is told when a WRITE has come.
+  /// Compares the memory. For iWARP, repeats the comparison for a limited time, because a WRITE creates no completion.
   void settle_memory(const LiveEnd& end);
-  /// Memory, where it is not compared yet, counters and findings; then the report.
+  /// Completes the report: memory if not yet compared, counters and findings.
   Report finish(const LiveEnd& end);
 
  private:
@@ -51,7 +51,7 @@ class Session {
   bool counted_ = false, judged_ = false, compared_ = false;
 };
 
-/// The device's memory, in the terms of a flow map.
+/// Adds the device's memory regions to a flow map.
 void add_regions(const MemoryPlan& plan, const LiveEnd& end, MappedEnd& theirs);
 
 }  // namespace rdmawire::replay::reactive

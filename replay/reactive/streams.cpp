@@ -1,4 +1,4 @@
-// Exchanges of iWARP: messages out of the two streams of a TCP connection.
+// Reads iWARP exchanges: reassembles messages from both directions of a TCP connection.
 
 #include <fmt/format.h>
 
@@ -41,26 +41,26 @@ class StreamBuilder {
 
   Result<void> finish() {
     if (exchange_.mpa->request.empty() || exchange_.mpa->reply.empty())
-      return wrong("the connection's MPA request and reply are not both in the capture, so the stream cannot be begun");
+      return wrong("the capture does not contain both the MPA request and the MPA reply of the connection");
     for (std::size_t i = 0; i < ends_.size(); ++i) {
       if (open_[i])
-        exchange_.notes.push_back(fmt::format("the capture ends within a message of {} (frame {}), which is left out",
-                                              i == 0 ? "ours" : "the peer's", open_[i]->first_frame));
+        exchange_.notes.push_back(fmt::format("the capture ends within a message of {} (frame {}), which is skipped",
+                                              i == 0 ? "the local side" : "the peer", open_[i]->first_frame));
       if (answering_[i]) requests(1 - i).messages[*answering_[i]].answers.clear();
     }
-    // What was read of us cannot be answered when the capture does not have it.
+    // A READ without a captured response cannot be replayed.
     auto& theirs = exchange_.theirs.messages;
     const auto unanswered =
         std::find_if(theirs.begin(), theirs.end(), [](const Message& one) { return one.is_read() && !one.has_answer; });
     if (unanswered != theirs.end()) {
       exchange_.notes.push_back(
-          fmt::format("what our side answered to frame {} is not all in the capture; the peer's "
-                      "messages from there on are left out",
+          fmt::format("the local response to frame {} is incomplete in the capture; the peer's "
+                      "messages from there on are skipped",
                       unanswered->first_frame));
       theirs.erase(unanswered, theirs.end());
     }
     if (exchange_.ours.messages.empty() && theirs.empty())
-      return wrong("no whole message of the connection is in the capture: there is nothing to be played");
+      return wrong("the capture contains no complete message of the connection");
     order(exchange_.ours, exchange_.theirs);
     order(exchange_.theirs, exchange_.ours);
     return {};
@@ -84,14 +84,15 @@ class StreamBuilder {
     const std::uint32_t length = View<Fpdu>(bytes.data() + layers[0].offset).get<"ulpdu_length">();
     const std::size_t begin = layers[0].offset + Fpdu::size;
     if (bytes.size() < begin + length)
-      return wrong(fmt::format("frame {}: its FPDU was cut by the capture; whole packets are needed", frame));
+      return wrong(
+          fmt::format("frame {}: its FPDU was truncated by the capture; replay requires complete packets", frame));
     const Bytes ulpdu = bytes.subspan(begin, length);
     bytes_ += length;
     if (bytes_ > most_bytes_)
       return wrong(
-          fmt::format("the connection's messages are more than {} bytes; play a part of the capture", most_bytes_));
+          fmt::format("the messages of the connection exceed {} bytes; replay a part of the capture", most_bytes_));
     const auto segment = DdpSegment::of(ulpdu);
-    if (!segment) return wrong(fmt::format("frame {}: its DDP segment cannot be read", frame));
+    if (!segment) return wrong(fmt::format("frame {}: malformed DDP segment", frame));
     CapturedPacket captured{.bytes = {ulpdu.begin(), ulpdu.end()}, .t = {}};
     captured.t.frame = frame;
     if (segment->operation == RdmapOperation::read_response) return answer(from, *segment, std::move(captured));
@@ -102,7 +103,7 @@ class StreamBuilder {
     const auto kind = kind_of(segment);
     const std::uint64_t frame = captured.t.frame;
     if (!kind || *kind == MessageKind::other)
-      return wrong(fmt::format("frame {}: {} cannot be played against a live peer", frame, words_of(segment)));
+      return wrong(fmt::format("frame {}: {} cannot be replayed against a live peer", frame, words_of(segment)));
     std::optional<Message>& open = open_[from];
     if (open && open->kind != *kind)
       return wrong(fmt::format("frame {}: {} within another message", frame, words_of(segment)));
@@ -137,7 +138,7 @@ class StreamBuilder {
       std::size_t& next = unanswered_[from];
       while (next < messages.size() && (!messages[next].is_read() || messages[next].has_answer)) ++next;
       if (next == messages.size())
-        return wrong(fmt::format("frame {}: {} that nobody asked for", captured.t.frame, words_of(segment)));
+        return wrong(fmt::format("frame {}: {} without a request", captured.t.frame, words_of(segment)));
       answering_[from] = next;
     }
     Message& read = messages[*answering_[from]];
@@ -148,14 +149,14 @@ class StreamBuilder {
     read.has_answer = true;
     answering_[from].reset();
     if (read.payload.size() != read.length)
-      return wrong(fmt::format("the Read Request of frame {} asks for {} bytes, and its response has {}",
+      return wrong(fmt::format("the Read Request of frame {} requests {} bytes, but its response contains {}",
                                read.first_frame, read.length, read.payload.size()));
     return {};
   }
 
   static void order(Requests& requests, const Requests& other) {
     std::size_t messages = 0, reads = 0;
-    // READs are answered in the order in which they were asked.
+    // READs are answered in request order.
     auto next = requests.messages.begin();
     for (Message& message : requests.messages) {
       while (messages < other.messages.size() && other.messages[messages].last_frame < message.first_frame) ++messages;
@@ -172,9 +173,9 @@ class StreamBuilder {
   Exchange& exchange_;
   std::size_t most_bytes_, bytes_ = 0;
   std::array<tracking::ConnectionEnd, 2> ends_;
-  std::array<std::optional<Message>, 2> open_;           ///< that is not whole yet, by sender
-  std::array<std::size_t, 2> unanswered_{};              ///< messages of the other before this one need no answer
-  std::array<std::optional<std::size_t>, 2> answering_;  ///< the other's READ that is being answered, likewise
+  std::array<std::optional<Message>, 2> open_;           ///< incomplete message of each sender
+  std::array<std::size_t, 2> unanswered_{};              ///< the peer's messages before this index need no response
+  std::array<std::optional<std::size_t>, 2> answering_;  ///< the peer's READ that is being answered, by sender
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// Packets and messages in words, with relative PSNs.
+/// Text for packets and messages, with relative PSNs.
 
 #include <string>
 
