@@ -17,7 +17,7 @@
 namespace rdmawire::replay {
 namespace {
 
-constexpr std::int64_t look_up = 50'000'000;  // between two looks at whether to end
+constexpr std::int64_t look_up = 50'000'000;  // maximum interval between checks of the stop flag
 
 class BackgroundWire final : public ForwardingWire {
  public:
@@ -46,14 +46,14 @@ class BackgroundWire final : public ForwardingWire {
 
   std::unique_ptr<Wire> wire_;
   BackgroundOptions options_;
-  Descriptor ready_;  // readable while there is something
+  Descriptor ready_;  // readable while frames are queued
   std::thread thread_;
   std::atomic<bool> ends_ = false;
-  mutable std::mutex mutex_;  // over what follows
+  mutable std::mutex mutex_;  // protects the following members
   std::deque<Kept> waiting_;
   std::size_t waiting_bytes_ = 0;
   std::optional<WireError> failed_;
-  // Counted here: the wire's own counters are its two threads'.
+  // Counted here, because both threads update the counters of the inner wire.
   WireCounters counters_;
   bool closed_ = false;
   Kept current_;

@@ -1,5 +1,5 @@
 #pragma once
-/// A wire that is read all the time.
+/// A wire that a background thread reads continuously.
 
 #include <cstddef>
 #include <memory>
@@ -10,15 +10,15 @@ namespace rdmawire::replay {
 
 struct BackgroundOptions {
   std::size_t max_bytes =
-      256U << 20;  ///< of frames that wait for receive(); what arrives beyond is dropped, and counted
+      256U << 20;  ///< limit for frames that wait for receive(); further frames are dropped and counted
 };
 
-/// The same wire, read by a thread of its own, so that the other end is never held up while we do something else: qemu
-/// keeps a guest's frames, and with them what the guest's kernel holds for them, until we take them (ten datagrams wait
-/// by default). Frames keep the times at which they arrived.
+/// Returns the same wire, read by its own thread, so that the peer never blocks. (qemu keeps a guest's frames and their
+/// kernel buffers until they are read; by default a socket queues ten datagrams.) Frames keep their arrival times.
 ///
-/// `wire` lives in real time and lets one thread send while another receives, as all do but file:. What was sent is
-/// counted when it was handed over; what the wire dropped itself, when it is closed.
+/// `wire` must use real time and must allow one thread to send while another receives; all wires except file: do.
+/// Frames count as sent when they are passed to `wire`. Frames that `wire` itself dropped are counted when it is
+/// closed.
 std::unique_ptr<Wire> read_in_background(std::unique_ptr<Wire> wire, const BackgroundOptions& options = {});
 
 }  // namespace rdmawire::replay

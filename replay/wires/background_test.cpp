@@ -22,8 +22,8 @@ std::vector<std::uint8_t> numbered(std::uint32_t number) {
   return frame;
 }
 
-// As qemu does it: a datagram socket holds net.unix.max_dgram_qlen frames, often 10, and then takes no more.
-TEST(BackgroundWire, TheOtherEndIsNotHeldUpWhileNobodyReceives) {
+// As with qemu: a datagram socket queues net.unix.max_dgram_qlen frames, often 10.
+TEST(BackgroundWire, PeerDoesNotBlockWhileReceiverIsBusy) {
   const std::string directory = "/tmp/rdmawire-background-" + std::to_string(getpid());
   std::filesystem::create_directory(directory);
   auto far = open_unix_wire({.path = directory + "/near", .local = directory + "/far"});
@@ -40,20 +40,20 @@ TEST(BackgroundWire, TheOtherEndIsNotHeldUpWhileNobodyReceives) {
     const auto received = wire->receive(wire->now() + 5 * second);
     ASSERT_TRUE(received && *received);
     ASSERT_EQ(load_be<4>((*received)->frame.data()), i);
-    EXPECT_LE((*received)->time, sent_by + second / 10) << "the time of receive(), not of the arrival";
+    EXPECT_LE((*received)->time, sent_by + second / 10) << "time of receive() instead of the arrival time";
   }
   EXPECT_EQ(wire->counters().received, many);
   EXPECT_EQ(wire->counters().dropped, 0U);
   std::filesystem::remove_all(directory);
 }
 
-TEST(BackgroundWire, TellsWhenThereIsSomething) {
+TEST(BackgroundWire, DescriptorSignalsArrival) {
   auto [a, b] = make_wire_pair();
   const auto wire = read_in_background(std::move(b));
   pollfd wanted{wire->descriptor(), POLLIN, 0};
   EXPECT_FALSE(wire->receive(0).value());
   EXPECT_EQ(poll(&wanted, 1, 0), 0);
-  EXPECT_FALSE(wire->receive(wire->now() + second / 100).value()) << "the deadline passed, and nothing came";
+  EXPECT_FALSE(wire->receive(wire->now() + second / 100).value()) << "no frame before the deadline";
   ASSERT_TRUE(a->send(numbered(7)));
   EXPECT_EQ(poll(&wanted, 1, 5000), 1);
   EXPECT_EQ(load_be<4>(wire->receive(0).value()->frame.data()), 7U);
@@ -62,7 +62,7 @@ TEST(BackgroundWire, TellsWhenThereIsSomething) {
   EXPECT_EQ(wire->counters().sent, 1U);
 }
 
-TEST(BackgroundWire, KeepsSoMuchAndCountsTheRest) {
+TEST(BackgroundWire, FramesBeyondLimitAreDroppedAndCounted) {
   auto [a, b] = make_wire_pair();
   const auto wire = read_in_background(std::move(b), {.max_bytes = 128});
   for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(a->send(numbered(i)));
@@ -74,7 +74,7 @@ TEST(BackgroundWire, KeepsSoMuchAndCountsTheRest) {
   EXPECT_FALSE(wire->receive(0).value());
 }
 
-TEST(BackgroundWire, TheEndOfTheOtherEndIsToldAfterWhatItSent) {
+TEST(BackgroundWire, PeerCloseIsReportedAfterItsFrames) {
   auto [a, b] = make_wire_pair();
   const auto wire = read_in_background(std::move(b));
   ASSERT_TRUE(a->send(numbered(1)));

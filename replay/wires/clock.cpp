@@ -60,7 +60,7 @@ bool wait_for(int descriptor, short events, std::int64_t deadline) {
     const int ready = ppoll(&wanted, 1, endless ? nullptr : &timeout, nullptr);
     if (ready > 0) return true;
     if (ready == 0 && left == 0) return false;
-    if (ready < 0 && errno != EINTR && errno != EAGAIN) return true;  // the call that follows says what is wrong
+    if (ready < 0 && errno != EINTR && errno != EAGAIN) return true;  // the caller's next call reports the error
   }
 }
 

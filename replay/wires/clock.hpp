@@ -1,6 +1,6 @@
 #pragma once
-/// The clock of wires that live in real time: nanoseconds since 1970 that never jump. It was set by the machine's clock
-/// when the program first asked, and has run with CLOCK_MONOTONIC since.
+/// The clock of real-time wires: nanoseconds since 1970 that never jump. It is initialized from CLOCK_REALTIME at first
+/// use and advances with CLOCK_MONOTONIC.
 
 #include <cstdint>
 #include <ctime>
@@ -8,15 +8,15 @@
 namespace rdmawire::replay::wire_clock {
 
 std::int64_t now();
-/// CLOCK_MONOTONIC's reading at that time; what lies before it is 1 ns, so that a timer goes off at once.
+/// The CLOCK_MONOTONIC value of `time`. Times before its start become 1 ns, so that a timer expires immediately.
 timespec monotonic(std::int64_t time);
-/// What CLOCK_REALTIME must lose to become a time of this clock: add it to a kernel's time stamp.
+/// Offset to add to a kernel timestamp (CLOCK_REALTIME) to convert it to this clock.
 std::int64_t minus_realtime();
-/// Sleeps until that time by one absolute timer; the last `spin` nanoseconds are spent awake, for exactness.
+/// Sleeps until `time` with one absolute timer. Busy-waits for the last `spin` nanoseconds.
 void sleep_until(std::int64_t time, std::int64_t spin = 0);
-/// Milliseconds for poll(2) until `deadline`, rounded up; -1: no end.
+/// Milliseconds for poll(2) until `deadline`, rounded up; -1: no timeout.
 int poll_milliseconds(std::int64_t deadline);
-/// Waits until one of `events` of descriptor or an error of it, and gives true; false when none came until `deadline`.
+/// Waits for one of `events` or an error on the descriptor. Returns false if neither occurs before `deadline`.
 bool wait_for(int descriptor, short events, std::int64_t deadline);
 
 }  // namespace rdmawire::replay::wire_clock

@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: a file descriptor that is closed once.
+/// Internal: an owned file descriptor.
 
 #include <unistd.h>
 

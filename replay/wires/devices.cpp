@@ -15,20 +15,20 @@
 namespace rdmawire::replay {
 namespace {
 
-// Why this process cannot have a socket of that family; empty: it can.
+// Why this process cannot create a socket of this family; empty: it can.
 std::string refusal(const Interface& interface, int family) {
   const Descriptor tried(socket(family, SOCK_RAW | SOCK_CLOEXEC, 0));
-  return tried ? "" : interface.failed("opening a socket", errno).message;
+  return tried ? "" : interface.failed("open a socket", errno).message;
 }
 
-// The network namespace of a process, or of this thread ("thread-self"); nothing where it cannot be seen.
+// The network namespace of a process, or of this thread ("thread-self"); nullopt if not visible.
 std::optional<std::pair<dev_t, ino_t>> namespace_of(const std::string& process) {
   struct stat seen {};
   if (::stat(("/proc/" + process + "/ns/net").c_str(), &seen) != 0) return std::nullopt;
   return std::pair(seen.st_dev, seen.st_ino);
 }
 
-// 0: none, or it cannot be seen.
+// 0: no parent, or not visible.
 long parent_of(long process) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(status, line);)
@@ -42,7 +42,7 @@ std::vector<InterfaceDevice> interface_devices() {
   std::vector<InterfaceDevice> devices;
   for (const std::string& name : Interface::names()) {
     auto found = Interface::find(name, name);
-    if (!found) continue;  // it went away meanwhile
+    if (!found) continue;  // the interface was removed
     InterfaceDevice device;
     device.name = name;
     device.mtu = found->mtu();

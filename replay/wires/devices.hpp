@@ -1,5 +1,5 @@
 #pragma once
-/// What is here to send from and to receive on. Looking changes nothing, and sends nothing.
+/// Lists the devices that can send and receive frames. Read-only; sends no packets.
 
 #include <optional>
 #include <string>
@@ -14,16 +14,16 @@ struct InterfaceDevice {
   std::string name;
   std::string state;  ///< "up", "down", "no carrier"
   std::uint32_t mtu = 0;
-  std::uint64_t bits_per_second = 0;  ///< 0: not known
-  std::string driver;                 ///< empty: not known
-  std::string packet_why_not;         ///< empty: packet: can be opened here
-  std::string xdp_why_not;            ///< empty: xdp: can be tried; whether without copies shows when it is opened
+  std::uint64_t bits_per_second = 0;  ///< 0: unknown
+  std::string driver;                 ///< empty: unknown
+  std::string packet_why_not;         ///< why packet: cannot be opened; empty: it can
+  std::string xdp_why_not;  ///< why xdp: cannot be opened; empty: it may work; zero copy is only known after opening
 };
 
 std::vector<InterfaceDevice> interface_devices();
 
-/// Whether this thread is in the network namespace that the machine started with: that of the first process or, where
-/// that one hides it, of the oldest ancestor that does not. Nothing: none of them can be seen.
+/// True if this thread is in the initial network namespace: that of process 1 or, if not visible, of the oldest visible
+/// ancestor. Returns nullopt if none is visible.
 std::optional<bool> in_first_namespace();
 
 }  // namespace rdmawire::replay

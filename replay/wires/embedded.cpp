@@ -22,8 +22,9 @@ WireResult<std::size_t> EmbeddedWire::send(std::span<const Outgoing> frames) {
     if (to_station_.size() >= options_.frames) break;
     if (outgoing.frame.size() < capabilities_.min_bytes || outgoing.frame.size() > capabilities_.max_bytes) {
       if (sent > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}", name(),
-                                       outgoing.frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
+      return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: frame of {} bytes; the valid range is {} to {}",
+                                       name(), outgoing.frame.size(), capabilities_.min_bytes,
+                                       capabilities_.max_bytes));
     }
     last_sent_ = std::max({outgoing.time, now_, last_sent_});
     to_station_.push_back({{outgoing.frame.begin(), outgoing.frame.end()}, last_sent_ + options_.delay});
@@ -52,7 +53,7 @@ WireResult<std::optional<Received>> EmbeddedWire::receive(std::int64_t deadline)
   std::int64_t woken_at = -1;
   std::size_t wakes = 0;
   for (;;) {
-    // At one time first what arrives here, then what arrives there, then the alarm clock.
+    // At equal times: first arrivals at this side, then arrivals at the host, then its timer.
     const std::int64_t here = from_station_.empty() ? SimulatedHost::never : from_station_.begin()->first;
     const std::int64_t there = to_station_.empty() ? SimulatedHost::never : to_station_.front().time;
     const std::int64_t alarm = std::max(now_, station_.wakes());
@@ -78,8 +79,8 @@ WireResult<std::optional<Received>> EmbeddedWire::receive(std::int64_t deadline)
       woken_at = now_;
       if (wakes > options_.wakes_at_once)
         return tl::unexpected(wire_error(WireError::Kind::system, 0,
-                                         "{}: the station wants to be woken again and again at {} ns; it must let "
-                                         "time go on",
+                                         "{}: the simulated host repeats its timer at {} ns; its time must "
+                                         "advance",
                                          name(), now_));
       station_.woken(now_, output);
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// A wire to a station in this process, in virtual time: nobody waits, and every run is the same.
+/// A wire to a simulated host in this process, in virtual time: calls never block, and runs are reproducible.
 
 #include <deque>
 #include <map>
@@ -12,15 +12,15 @@ namespace rdmawire::replay {
 
 struct EmbeddedWireOptions {
   std::string name = "embedded";
-  std::int64_t delay = 0;            ///< nanoseconds on the way, in each direction
-  std::uint32_t max_bytes = 65'536;  ///< of a frame; a station's longer ones are lost
-  std::size_t frames = 65'536;       ///< that wait in each direction at most
-  /// How often the station may be woken without that time goes on: more is an error of the station.
+  std::int64_t delay = 0;            ///< one-way delay in nanoseconds
+  std::uint32_t max_bytes = 65'536;  ///< maximum frame length; longer frames of the simulated host are dropped
+  std::size_t frames = 65'536;       ///< queue limit of each direction
+  /// How often the simulated host may be woken at the same time before it is an error.
   std::size_t wakes_at_once = 100'000;
 };
 
-/// receive(deadline) lets the clock jump to the next thing that happens, and to `deadline` when nothing does; with
-/// `forever` and a station that waits for us alone, it gives nothing and leaves the clock.
+/// receive(deadline) advances the clock to the next event, or to `deadline` if there is none. With `forever`, it
+/// returns nullopt without advancing the clock if the simulated host only waits for this side.
 class EmbeddedWire final : public Wire {
  public:
   /// `station` must outlive the wire.
@@ -45,8 +45,8 @@ class EmbeddedWire final : public Wire {
   WireCounters counters_;
   std::int64_t now_ = 0;
   std::int64_t last_sent_ = 0;
-  std::deque<SimulatedHostOutput::Frame> to_station_;                    ///< by time: they leave in their order
-  std::multimap<std::int64_t, std::vector<std::uint8_t>> from_station_;  ///< by time of arrival
+  std::deque<SimulatedHostOutput::Frame> to_station_;                    ///< by time, in transmission order
+  std::multimap<std::int64_t, std::vector<std::uint8_t>> from_station_;  ///< by arrival time
   std::vector<std::uint8_t> current_;
   bool closed_ = false;
 };

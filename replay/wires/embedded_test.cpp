@@ -8,7 +8,7 @@
 namespace rdmawire::replay {
 namespace {
 
-// Answers each frame after a millisecond, and calls once at `alarm`.
+// Echoes each frame after one millisecond and sends one frame at `alarm`.
 class Echo final : public SimulatedHost {
  public:
   void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) override {
@@ -26,7 +26,7 @@ class Echo final : public SimulatedHost {
   bool stubborn = false;
 };
 
-TEST(EmbeddedWire, TheClockJumpsToTheNextFrame) {
+TEST(EmbeddedWire, ClockJumpsToNextFrame) {
   Echo echo;
   EmbeddedWire wire(echo);
   EXPECT_EQ(wire.now(), 0);
@@ -36,10 +36,10 @@ TEST(EmbeddedWire, TheClockJumpsToTheNextFrame) {
   EXPECT_EQ((*got)->time, 1'000'000);
   EXPECT_EQ(wire.now(), 1'000'000);
   EXPECT_FALSE(wire.receive(60'000'000'000).value());
-  EXPECT_EQ(wire.now(), 60'000'000'000) << "a minute passes at once";
+  EXPECT_EQ(wire.now(), 60'000'000'000) << "a minute passes immediately";
 }
 
-TEST(EmbeddedWire, FramesReachTheStationAtTheirTimeNotBefore) {
+TEST(EmbeddedWire, FramesReachHostAtTheirTime) {
   Echo echo;
   EmbeddedWire wire(echo, {.name = "e", .delay = 500, .max_bytes = 1500, .frames = 10, .wakes_at_once = 10});
   const std::vector<std::uint8_t> frame(14, 1);
@@ -51,7 +51,7 @@ TEST(EmbeddedWire, FramesReachTheStationAtTheirTimeNotBefore) {
   EXPECT_EQ(echo.arrivals, (std::vector<std::int64_t>{5'000'500, 5'000'500}));
 }
 
-TEST(EmbeddedWire, AnAlarmRingsWithinAWaitAndTimeZeroAsksOnlyForWhatIsThere) {
+TEST(EmbeddedWire, TimerFiresDuringReceiveAndTimeZeroOnlyPolls) {
   Echo echo;
   echo.alarm = 7'000;
   EmbeddedWire wire(echo);
@@ -61,11 +61,11 @@ TEST(EmbeddedWire, AnAlarmRingsWithinAWaitAndTimeZeroAsksOnlyForWhatIsThere) {
   ASSERT_TRUE(got && *got);
   EXPECT_EQ((*got)->time, 7'000);
   EXPECT_EQ(echo.woken_at, std::vector<std::int64_t>{7'000});
-  EXPECT_FALSE(wire.receive(Wire::forever).value()) << "nothing more will ever happen";
+  EXPECT_FALSE(wire.receive(Wire::forever).value()) << "no further event";
   EXPECT_EQ(wire.now(), 7'000);
 }
 
-TEST(EmbeddedWire, AStationThatLetsNoTimePassIsAnError) {
+TEST(EmbeddedWire, HostWithoutTimeProgressIsAnError) {
   class Stuck final : public SimulatedHost {
     void arrived(Bytes, std::int64_t, SimulatedHostOutput&) override {}
     [[nodiscard]] std::int64_t wakes() const override { return 5; }
@@ -73,7 +73,7 @@ TEST(EmbeddedWire, AStationThatLetsNoTimePassIsAnError) {
   EmbeddedWire wire(stuck);
   const auto got = wire.receive(10);
   ASSERT_FALSE(got);
-  EXPECT_NE(got.error().message.find("it must let time go on"), std::string::npos);
+  EXPECT_NE(got.error().message.find("its time must advance"), std::string::npos);
 }
 
 TEST(EmbeddedWire, QueuesAreBounded) {

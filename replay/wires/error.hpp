@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: errors of wires.
+/// Internal: errors of wires.
 
 #include <fmt/format.h>
 
@@ -19,20 +19,20 @@ WireError wire_error(WireError::Kind kind, int number, fmt::format_string<Argume
 }
 inline std::string errno_text(int number) {
   char buffer[128];
-  return strerror_r(number, buffer, sizeof buffer);  // glibc's form, which gives the text
+  return strerror_r(number, buffer, sizeof buffer);  // the GNU version, which returns the text
 }
-/// Behind EPERM and EACCES.
+/// Appended to messages for EPERM and EACCES.
 inline constexpr std::string_view needs_net_raw =
-    "; it needs CAP_NET_RAW: run as root, or give the program the right with setcap cap_net_raw+ep PROGRAM";
+    "; requires CAP_NET_RAW: run as root, or use setcap cap_net_raw+ep PROGRAM";
 
 inline WireError closed_error(const std::string& name) {
-  return {WireError::Kind::closed, 0, name + ": it was closed"};
+  return {WireError::Kind::closed, 0, name + ": the wire is closed"};
 }
 
-/// What receive() gives on a wire that only sends.
+/// Result of receive() on a send-only wire.
 inline WireResult<std::optional<Received>> receive_nothing(const std::string& name, std::int64_t deadline) {
   if (deadline == Wire::forever)
-    return tl::unexpected(WireError{WireError::Kind::unsupported, 0, name + ": receiving: this wire only sends"});
+    return tl::unexpected(WireError{WireError::Kind::unsupported, 0, name + ": receive: the wire is send-only"});
   wire_clock::sleep_until(deadline);
   return std::nullopt;
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The stand-in for libibverbs, as other people's programs see it: ibv_devinfo, perftest's raw_ethernet_bw, and
-rdma-core's own tests of raw-packet queue pairs, from Debian's packages, run on it unchanged.
+"""Runs unmodified programs from Debian packages on the fake libibverbs: ibv_devinfo, perftest's raw_ethernet_bw and
+rdma-core's tests of raw-packet QPs.
 
 usage: fake_verbs_test.py LIBRARY
 
-Everything happens in a network namespace of its own. Exit status 0 passed, 1 failed, 77 skipped, with the reason.
+The test runs in its own network namespace. Exit status: 0 passed, 1 failed, 77 skipped (the reason is printed).
 """
 
 import gzip
@@ -18,7 +18,7 @@ import unittest
 from pathlib import Path
 
 PEERS = Path("/usr/share/doc/rdma-core/tests")
-PYTHON = "/usr/bin/python3"  # Debian's own, which has pyverbs
+PYTHON = "/usr/bin/python3"  # from Debian, because it has pyverbs
 LINKS = """set -e
 ip link add near type veth peer name far
 for i in near far; do sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done
@@ -31,14 +31,14 @@ LIBRARY = ""
 
 
 def in_namespace(script, **variables):
-    """Runs a shell script with the devices near and far, both ends of one veth pair."""
+    """Runs a shell script with the devices near and far, the ends of a veth pair."""
     environment = os.environ | {"FAKE_VERBS": LIBRARY, "FAKE_VERBS_DEVICES": "near far"} | variables
     return subprocess.run(["unshare", "-n", "bash", "-c", LINKS + script], env=environment, timeout=120, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def needs(program, package):
-    return unittest.skipUnless(shutil.which(program), f"needs {program}, of the package {package}")
+    return unittest.skipUnless(shutil.which(program), f"requires {program} from the package {package}")
 
 
 class Peers(unittest.TestCase):
@@ -62,19 +62,19 @@ class Peers(unittest.TestCase):
             with self.subTest(how):
                 done = in_namespace(f"""
 raw_ethernet_bw -d far --server -E 02:00:00:00:00:01 -B 02:00:00:00:00:02 -n 2000 -s 512 {how} & server=$!
-# Its queue pair is a packet socket; the flow follows at once.
+# The server's QP is a packet socket; its flow is created shortly after.
 until [ $(wc -l < /proc/net/packet) -ge 2 ]; do :; done; sleep 1
 raw_ethernet_bw -d near --client -E 02:00:00:00:00:02 -B 02:00:00:00:00:01 -n 2000 -s 512
 wait $server""")
                 self.assertEqual(done.returncode, 0, done.stdout)
-                # Both ends count 2000 of 512 bytes.
+                # Both ends count 2000 frames of 512 bytes.
                 self.assertEqual(len(re.findall(r"^ 512 +2000 ", done.stdout, re.M)), 2, done.stdout)
 
     def rdma_core(self, *which):
         if not PEERS.is_dir():
-            self.skipTest("needs rdma-core's tests, in the documentation of the package rdma-core")
+            self.skipTest("requires the tests in the documentation of the package rdma-core")
         if subprocess.run([PYTHON, "-c", "import pyverbs"], stderr=subprocess.DEVNULL).returncode:
-            self.skipTest("needs the package python3-pyverbs")
+            self.skipTest("requires the package python3-pyverbs")
         with tempfile.TemporaryDirectory() as folder:
             tests = Path(folder) / "tests"
             tests.mkdir()
@@ -88,11 +88,11 @@ wait $server""")
         self.assertEqual(done.returncode, 0, done.stdout)
         return set(re.findall(r"^(test_\w+) \(\S+\)(?:\n.*)? \.\.\. ok$", done.stdout, re.M))
 
-    def test_rdma_cores_flows(self):
+    def test_rdma_core_flow_tests_pass(self):
         kinds = ("eth", "ipv4", "ipv6", "tcp", "udp")
         self.assertLessEqual({f"test_{kind}_spec_flow_traffic" for kind in kinds}, self.rdma_core("FlowTest"))
 
-    def test_rdma_cores_raw_queue_pairs(self):
+    def test_rdma_core_raw_qp_tests_pass(self):
         passed = self.rdma_core("raw")
         self.assertLessEqual({"test_create_raw_qp_no_attr", "test_create_raw_qp_with_attr", "test_query_raw_qp",
                               "test_create_raw_qp_ex_no_attr", "test_create_raw_qp_ex_with_attr",
@@ -103,7 +103,7 @@ def main():
     global LIBRARY
     LIBRARY = sys.argv.pop(1)
     if subprocess.run(["unshare", "-n", "true"], stderr=subprocess.DEVNULL).returncode:
-        print("skipped: needs root, for network namespaces")
+        print("skipped: requires root for network namespaces")
         return 77
     result = unittest.main(exit=False, verbosity=2).result
     if not result.wasSuccessful():

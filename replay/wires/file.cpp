@@ -11,9 +11,9 @@
 namespace rdmawire::replay {
 namespace {
 
-// More than the writer's snap length would be said to be cut.
+// Longer frames exceed the writer's snap length and would be marked as truncated.
 constexpr std::uint32_t max_bytes = 262'144;
-// The writer loses no more of what it has taken than it buffers, which is less than this.
+// Upper bound for the bytes that the writer buffers and may lose.
 constexpr std::uint64_t most_buffered = 4 << 20;
 
 WireError capture_error(const std::string& name, const captures::CaptureError& error) {
@@ -77,8 +77,7 @@ class WrittenFile final : public FileWire {
 
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
     if (closed_) return tl::unexpected(closed_error(name_));
-    if (deadline == forever)
-      return tl::unexpected(unable("receiving: the file is written; file:PATH,read opens one for reading"));
+    if (deadline == forever) return tl::unexpected(unable("receive: the file is open for writing; use file:PATH,read"));
     now_ = std::max(now_, deadline);
     return std::nullopt;
   }
@@ -98,9 +97,9 @@ class WrittenFile final : public FileWire {
   WireResult<void> write(const Outgoing& frame) {
     const std::int64_t time = frame.time == 0 ? now_ : frame.time;
     if (frame.frame.size() > max_bytes || time < 0)
-      return tl::unexpected(wire_error(WireError::Kind::frame, 0,
-                                       "{}: a frame of {} bytes at {} ns; it takes at most {}, from 1970 on", name_,
-                                       frame.frame.size(), time, max_bytes));
+      return tl::unexpected(wire_error(
+          WireError::Kind::frame, 0, "{}: frame of {} bytes at {} ns; the maximum is {} bytes and times start at 1970",
+          name_, frame.frame.size(), time, max_bytes));
     captures::Record record;
     record.bytes = frame.frame;
     record.time = time;
@@ -116,7 +115,7 @@ class WrittenFile final : public FileWire {
     return {};
   }
 
-  // What the writer had taken and could not write was not sent.
+  // Frames that the writer accepted but could not write count as unsent.
   tl::unexpected<WireError> fail(const captures::CaptureError& error) {
     for (; counters_.sent > writer_.records() && !lately_.empty(); --counters_.sent) {
       counters_.sent_bytes -= lately_.back();
@@ -126,7 +125,7 @@ class WrittenFile final : public FileWire {
   }
 
   captures::Writer writer_;
-  std::deque<std::uint32_t> lately_;  // bytes of the frames that were written last
+  std::deque<std::uint32_t> lately_;  // lengths of the most recently written frames
   std::uint64_t lately_bytes_ = 0;
 };
 
@@ -143,7 +142,7 @@ class ReadFile final : public FileWire {
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> /*frames*/) override {
     if (closed_) return tl::unexpected(closed_error(name_));
-    return tl::unexpected(unable("sending: the file is read; leave read away to make it anew"));
+    return tl::unexpected(unable("send: the file is open for reading; remove read to create it"));
   }
 
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
@@ -152,11 +151,11 @@ class ReadFile final : public FileWire {
     given_ = false;
     if (state_ == captures::Next::error) return tl::unexpected(failed(reader_.error()));
     if (state_ != captures::Next::record)
-      return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receiving: the capture is over, after {} frames",
+      return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receive: end of the capture after {} frames",
                                        name_, counters_.received));
     if (record_.link != capabilities_.link)
       return tl::unexpected(
-          unable(fmt::format("receiving: frame {} is of link type {}, those before it of {}", record_.number,
+          unable(fmt::format("receive: frame {} has link type {}, the preceding frames have {}", record_.number,
                              output::link_name(record_.link), output::link_name(capabilities_.link))));
     if (record_.time > deadline) {
       now_ = std::max(now_, deadline);
@@ -175,7 +174,7 @@ class ReadFile final : public FileWire {
   void look_ahead() { state_ = reader_.next(record_); }
 
   captures::Reader reader_;
-  captures::Record record_;  // the next one, until it is given
+  captures::Record record_;  // the next record
   captures::Next state_ = captures::Next::end;
   bool given_ = false;
 };
@@ -200,14 +199,15 @@ WireResult<std::unique_ptr<Wire>> open_file_wire(const FileWireOptions& options)
 }
 
 WireResult<std::unique_ptr<Wire>> open_file_wire(const WireSpec& spec) {
-  if (auto known = spec.check({{"link", true, "what is written begins with this; ethernet otherwise"},
-                               {"read", false, "the frames of the file arrive"}});
+  if (auto known = spec.check(
+          {{"link", true, "link type when writing; default: ethernet"}, {"read", false, "read frames from the file"}});
       !known)
     return tl::unexpected(known.error());
   const auto link = spec.link();
   if (!link) return tl::unexpected(link.error());
   if (spec.has("read") && spec.has("link"))
-    return tl::unexpected(specification_error(spec.text, "a file that is read says its link type itself"));
+    return tl::unexpected(
+        specification_error(spec.text, "link cannot be used with read, because the file specifies its link type"));
   return open_file_wire(FileWireOptions{spec.address, spec.has("read"), *link, spec.text});
 }
 

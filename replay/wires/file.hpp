@@ -1,6 +1,6 @@
 #pragma once
-/// A capture file as a wire, in virtual time: what is sent is written with the time that was asked for, and what is
-/// read arrives at the time that it was captured at. Nobody waits.
+/// A capture file as a wire, in virtual time. Sent frames are written with their requested times. Frames that are read
+/// arrive at their captured times. Calls never block.
 
 #include <string>
 
@@ -10,15 +10,15 @@
 namespace rdmawire::replay {
 
 struct FileWireOptions {
-  std::string path;   ///< pcap when it ends in .pcap or .cap, pcapng otherwise; .gz and .zst compress; - is a pipe
-  bool read = false;  ///< the capture's frames arrive; otherwise the file is made anew
-  LinkType link = LinkType::ethernet;  ///< of what is written; what is read says so itself
-  std::string name = {};               ///< of the wire; empty: "file:" + path
+  std::string path;   ///< .pcap and .cap: pcap, otherwise pcapng; .gz and .zst compress; -: standard input or output
+  bool read = false;  ///< true: frames arrive from the capture; false: the file is created
+  LinkType link = LinkType::ethernet;  ///< link type when writing; a capture specifies its own
+  std::string name = {};               ///< name of the wire; empty: "file:" + path
 };
 
-/// Written, every frame keeps its bytes and its time, whether times rise or not; time 0 is the latest so far. now() is
-/// that latest time. A time before 1970 is an error, and so is a disk that is full: flush() tells when the bytes have
-/// reached the file. Read, now() advances with receive(); after the last frame it gives WireError::Kind::down.
+/// Writing: frames keep their bytes and times, which may decrease; time 0 is replaced by the latest time so far. now()
+/// is the latest time. Times before 1970 and a full disk are errors; flush() waits until the bytes are in the file.
+/// Reading: now() advances with receive(), which returns WireError::Kind::down after the last frame.
 WireResult<std::unique_ptr<Wire>> open_file_wire(const FileWireOptions& options);
 WireResult<std::unique_ptr<Wire>> open_file_wire(const WireSpec& spec);
 

@@ -43,7 +43,7 @@ TEST_F(FileWireTest, BytesAndTimesAreWrittenAsGiven) {
   ASSERT_TRUE(opened) << opened.error().message;
   Wire& out = **opened;
   EXPECT_TRUE(out.capabilities().virtual_time);
-  // The third lies before the second; the fourth asks for no time.
+  // The third time is before the second; the fourth is unspecified.
   const std::array<Outgoing, 4> frames{
       {{abc, 1'700'000'000'123'456'789}, {d, 1'700'000'001'000'000'000}, {abc, 1'699'999'999'999'999'999}, {d, 0}}};
   EXPECT_EQ(out.send(frames).value(), 4U);
@@ -57,7 +57,7 @@ TEST_F(FileWireTest, BytesAndTimesAreWrittenAsGiven) {
   const std::string file = bytes(directory_ / "x.pcap");
   ASSERT_EQ(file.size(), 24U + 4 * 16 + 8);
   EXPECT_EQ(file.substr(0, 4), "\x4d\x3c\xb2\xa1");
-  // 1'700'000'000 s and 123'456'789 ns, 3 bytes of 3.
+  // 1'700'000'000 s and 123'456'789 ns, 3 of 3 bytes.
   EXPECT_EQ(file.substr(24, 19), std::string("\x00\xf1\x53\x65\x15\xcd\x5b\x07\x03\x00\x00\x00\x03\x00\x00\x00"
                                              "abc",
                                              19));
@@ -65,7 +65,7 @@ TEST_F(FileWireTest, BytesAndTimesAreWrittenAsGiven) {
   EXPECT_EQ(file.substr(24 + 19 + 17 + 19, 8), std::string("\x01\xf1\x53\x65\0\0\0\0", 8));
 }
 
-TEST_F(FileWireTest, WhatWasCapturedArrivesAtItsTimes) {
+TEST_F(FileWireTest, CapturedFramesArriveAtTheirTimes) {
   const std::string sample = RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap";
   auto reader = captures::Reader::open(sample);
   const auto in = open_wire("file:" + sample + ",read"), out = open_wire(wire("again.pcap"));
@@ -85,10 +85,10 @@ TEST_F(FileWireTest, WhatWasCapturedArrivesAtItsTimes) {
   const auto over = (*in)->receive(Wire::forever);
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().kind, WireError::Kind::down);
-  EXPECT_THAT(over.error().message, HasSubstr("the capture is over, after " + std::to_string(reader->records())));
+  EXPECT_THAT(over.error().message, HasSubstr("end of the capture after " + std::to_string(reader->records())));
   EXPECT_EQ((*in)->send(abc).error().kind, WireError::Kind::unsupported);
   (*out)->close();
-  // What was sent is what was received, record for record; the sample's own header may be older.
+  // Sent and received records are equal; the sample's file header may have an older version.
   auto again = captures::Reader::open(directory_ / "again.pcap");
   auto first = captures::Reader::open(sample);
   captures::Record one, other;
@@ -100,7 +100,7 @@ TEST_F(FileWireTest, WhatWasCapturedArrivesAtItsTimes) {
   EXPECT_EQ(again->next(other), captures::Next::end);
 }
 
-TEST_F(FileWireTest, TheLinkTypeAndTheFormatAreAsked) {
+TEST_F(FileWireTest, LinkTypeAndFormatAreConfigurable) {
   auto out = open_wire(wire("x.pcapng.gz") + ",link=infiniband");
   ASSERT_TRUE(out) << out.error().message;
   EXPECT_EQ((*out)->capabilities().link, LinkType::infiniband);
@@ -113,24 +113,24 @@ TEST_F(FileWireTest, TheLinkTypeAndTheFormatAreAsked) {
   EXPECT_EQ(open_wire(wire("y.pcap") + ",link=197").value()->capabilities().link, LinkType::erf);
 }
 
-TEST_F(FileWireTest, TwoLinkTypesInOneFileAreNotMixedUp) {
+TEST_F(FileWireTest, SecondLinkTypeInFileIsAnError) {
   const auto in = open_wire("file:" RDMAWIRE_SOURCE_DIR "/captures/samples/two-interfaces.pcapng,read");
   ASSERT_TRUE(in);
   std::optional<WireError> error;
   while (!error)
     if (const auto got = (*in)->receive(Wire::forever); !got) error = got.error();
   EXPECT_EQ(error->kind, WireError::Kind::unsupported);
-  EXPECT_THAT(error->message, HasSubstr("is of link type raw_ip, those before it of ethernet"));
+  EXPECT_THAT(error->message, HasSubstr("has link type raw_ip, the preceding frames have ethernet"));
 }
 
-TEST_F(FileWireTest, WhatCannotBeIsSaid) {
+TEST_F(FileWireTest, InvalidSpecificationsAreRejected) {
   EXPECT_EQ(open_wire(wire("no/x.pcap")).error().kind, WireError::Kind::system);
   const auto missing = open_wire(wire("none.pcap") + ",read");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, WireError::Kind::missing);
   EXPECT_THAT(missing.error().message, HasSubstr("none.pcap"));
-  EXPECT_THAT(open_wire(wire("x") + ",link=token").error().message, HasSubstr("it takes ethernet, infiniband"));
-  EXPECT_THAT(open_wire(wire("x") + ",link=ethernet,read").error().message, HasSubstr("says its link type itself"));
+  EXPECT_THAT(open_wire(wire("x") + ",link=token").error().message, HasSubstr("expected ethernet, infiniband"));
+  EXPECT_THAT(open_wire(wire("x") + ",link=ethernet,read").error().message, HasSubstr("specifies its link type"));
   const auto out = open_wire(wire("x.pcap"));
   const Outgoing early{abc, -1};
   EXPECT_EQ((*out)->send(std::span(&early, 1)).error().kind, WireError::Kind::frame);
@@ -138,8 +138,8 @@ TEST_F(FileWireTest, WhatCannotBeIsSaid) {
   EXPECT_EQ((*out)->counters().sent, 0U);
 }
 
-// A limit of the file's size stands for a disk that is full.
-TEST_F(FileWireTest, WhatTheDiskDidNotTakeWasNotSent) {
+// A file size limit simulates a full disk.
+TEST_F(FileWireTest, FramesNotWrittenToDiskAreNotCounted) {
   const auto out = open_wire(wire("x.pcap"));
   ASSERT_TRUE(out);
   rlimit before{};

@@ -1,5 +1,5 @@
 #pragma once
-/// A wire in front of another one: what it does not do differently goes through.
+/// Base class of wires that wrap another wire. By default, all calls are forwarded.
 
 #include "replay/wires/wire.hpp"
 
@@ -7,7 +7,7 @@ namespace rdmawire::replay {
 
 class ForwardingWire : public Wire {
  public:
-  /// `next` must outlive this.
+  /// `next` must outlive the object.
   explicit ForwardingWire(Wire& next) : next_(next) {}
 
   [[nodiscard]] const std::string& name() const override { return next_.name(); }

@@ -45,15 +45,15 @@ WireResult<Interface> Interface::find(std::string wire, std::string_view name) {
   found.name_ = name;
   if (!name.empty() && name.size() < IFNAMSIZ) found.index_ = if_nametoindex(found.name_.c_str());
   if (found.index_ == 0)
-    return tl::unexpected(wire_error(WireError::Kind::missing, ENODEV, "{}: there is no interface \"{}\"; there are {}",
+    return tl::unexpected(wire_error(WireError::Kind::missing, ENODEV, "{}: no interface \"{}\"; available: {}",
                                      found.wire_, name, fmt::join(names(), ", ")));
   found.socket_ = Descriptor(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!found.socket_) return tl::unexpected(found.failed("opening a socket", errno));
+  if (!found.socket_) return tl::unexpected(found.failed("open a socket", errno));
   ifreq r = request_for(found.name_);
-  if (!found.ask(SIOCGIFHWADDR, &r)) return tl::unexpected(found.failed("asking for the interface's kind", errno));
+  if (!found.ask(SIOCGIFHWADDR, &r)) return tl::unexpected(found.failed("query the interface type", errno));
   found.hardware_ = r.ifr_hwaddr.sa_family;
   r = request_for(found.name_);
-  if (!found.ask(SIOCGIFMTU, &r)) return tl::unexpected(found.failed("asking for the MTU", errno));
+  if (!found.ask(SIOCGIFMTU, &r)) return tl::unexpected(found.failed("query the MTU", errno));
   found.mtu_ = static_cast<std::uint32_t>(r.ifr_mtu);
   return found;
 }
@@ -80,8 +80,8 @@ std::string Interface::driver() const {
 WireResult<void> Interface::check_ethernet() const {
   if (hardware_ == ARPHRD_ETHER || hardware_ == ARPHRD_LOOPBACK) return {};
   return tl::unexpected(wire_error(WireError::Kind::unsupported, 0,
-                                   "{}: {} is not Ethernet{} (its hardware type is {}); frames cannot be sent there "
-                                   "as they are",
+                                   "{}: {} is not Ethernet{} (hardware type {}); Ethernet frames cannot be "
+                                   "sent",
                                    wire_, name_, hardware_ == ARPHRD_INFINIBAND ? " but IP over InfiniBand" : "",
                                    hardware_));
 }
@@ -100,13 +100,13 @@ WireResult<void> Interface::check_link() {
   const std::int64_t now = wire_clock::now();
   if (now - link_checked_ < link_check_interval) return {};
   ifreq r = request_for(name_);
-  if (!ask(SIOCGIFFLAGS, &r)) return tl::unexpected(failed("looking at the link", errno));
+  if (!ask(SIOCGIFFLAGS, &r)) return tl::unexpected(failed("query the link state", errno));
   if (!(r.ifr_flags & IFF_UP))
     return tl::unexpected(wire_error(WireError::Kind::down, ENETDOWN,
-                                     "{}: the interface is down; set it up: ip link set dev {} up", wire_, name_));
+                                     "{}: the interface is down; run: ip link set dev {} up", wire_, name_));
   if (!(r.ifr_flags & IFF_RUNNING))
-    return tl::unexpected(wire_error(WireError::Kind::down, ENETDOWN,
-                                     "{}: there is no carrier; is the cable in, and the other end up?", wire_));
+    return tl::unexpected(
+        wire_error(WireError::Kind::down, ENETDOWN, "{}: no carrier; check the cable and the peer", wire_));
   link_checked_ = now;
   return {};
 }
@@ -117,7 +117,7 @@ std::size_t Interface::max_bytes(Bytes frame, std::size_t most) {
 }
 
 WireError Interface::wrong_length(Bytes frame, std::size_t least, std::size_t most, std::string_view of) const {
-  return wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {} ({})", wire_,
+  return wire_error(WireError::Kind::frame, EMSGSIZE, "{}: frame of {} bytes; the valid range is {} to {} ({})", wire_,
                     frame.size(), least, most, of);
 }
 
@@ -133,12 +133,12 @@ WireError Interface::failed(std::string_view doing, int number) const {
     case ENODEV:
     case ENXIO:
       kind = WireError::Kind::missing;
-      hint = "; the interface is not there (any more)";
+      hint = "; the interface does not exist";
       break;
     case ENETDOWN:
       kind = WireError::Kind::down;
-      // The kernel says the same of an interface that is up and lost its carrier a moment ago.
-      hint = is_up() ? "; there is no carrier" : "; set the interface up: ip link set dev NAME up";
+      // The kernel returns the same error shortly after the carrier was lost.
+      hint = is_up() ? "; no carrier" : "; run: ip link set dev NAME up";
       break;
     default: break;
   }

@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: a network interface of this machine, as packet: and xdp: and the listing of devices see it.
+/// Internal: a local network interface, for packet:, xdp: and the device list.
 
 #include <cstdint>
 #include <string>
@@ -13,34 +13,34 @@ namespace rdmawire::replay {
 class Interface {
  public:
   Interface() = default;
-  /// Finds it. `wire` stands before what errors say.
+  /// Looks up the interface. `wire` prefixes error messages.
   static WireResult<Interface> find(std::string wire, std::string_view name);
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] unsigned index() const { return index_; }
-  /// Bytes above the link header.
+  /// In bytes, without the link header.
   [[nodiscard]] std::uint32_t mtu() const { return mtu_; }
-  /// Of the line; 0: not known.
+  /// Line rate; 0: unknown.
   [[nodiscard]] std::uint64_t bits_per_second() const;
-  /// As ethtool names it: "veth", "mlx5_core"; empty: not known.
+  /// Driver name as in ethtool, for example "veth" or "mlx5_core"; empty: unknown.
   [[nodiscard]] std::string driver() const;
-  /// It carries Ethernet frames; an error says what else.
+  /// Returns an error that names the link type if it is not Ethernet.
   [[nodiscard]] WireResult<void> check_ethernet() const;
-  /// It is up and has a carrier: the kernel takes frames for a line without one, and drops them. Looked at once a
-  /// millisecond.
+  /// Returns an error if the interface is down or has no carrier, because the kernel accepts and drops frames without a
+  /// carrier. Checks at most once per millisecond.
   [[nodiscard]] WireResult<void> check_link();
-  /// Most bytes that this very frame may have: of `most`, the last four are for a VLAN tag alone.
+  /// Maximum length of this frame: the last four of `most` bytes are reserved for a VLAN tag.
   static std::size_t max_bytes(Bytes frame, std::size_t most);
-  /// A frame that is not of `least` to `most` bytes; `of` says where these come from.
+  /// Error for a frame length outside `least` to `most` bytes; `of` names the origin of the limits.
   [[nodiscard]] WireError wrong_length(Bytes frame, std::size_t least, std::size_t most, std::string_view of) const;
-  /// It still exists; asked anew each time.
+  /// True if the interface still exists.
   [[nodiscard]] bool is_there() const;
-  /// It was set up; a carrier is another thing.
+  /// True if the interface is administratively up, with or without a carrier.
   [[nodiscard]] bool is_up() const;
-  /// An error of the operating system, with what to do about it.
+  /// Error of the operating system, with a hint.
   [[nodiscard]] WireError failed(std::string_view doing, int number) const;
 
-  /// Every interface that this process can see.
+  /// All visible interfaces.
   static std::vector<std::string> names();
 
  private:

@@ -18,7 +18,7 @@ LimitedWire::LimitedWire(Wire& next, SendLimits restraint) : ForwardingWire(next
 }
 
 bool LimitedWire::may_go(Bytes frame) const {
-  if (frame.size() < address_bytes) return true;  // the wire itself says what is wrong with it
+  if (frame.size() < address_bytes) return true;  // the wire itself reports the invalid length
   const std::uint64_t destination = load_be(frame.data(), address_bytes);
   if ((destination & group_bit) != 0) return restraint_.groups;
   const auto& allowed = restraint_.destinations;
@@ -33,7 +33,7 @@ WireResult<std::size_t> LimitedWire::send(std::span<const Outgoing> frames) {
     if (!may_go(frame.frame)) break;
     spaced.push_back(frame);
     if (interval_ == 0) continue;
-    // A frame may be ahead of the even spacing by a burst.
+    // A frame may be one burst ahead of even spacing.
     const std::int64_t asked = std::max(frame.time, now());
     const std::int64_t leaves = std::max(asked, due - interval_ * std::int64_t{restraint_.burst});
     if (leaves > asked) spaced.back().time = leaves;
@@ -44,9 +44,9 @@ WireResult<std::size_t> LimitedWire::send(std::span<const Outgoing> frames) {
     const std::uint64_t destination = load_be(frames.front().frame.data(), address_bytes);
     return tl::unexpected(
         WireError{WireError::Kind::forbidden, 0,
-                  fmt::format("{}: a frame to {:012x} was not sent: {}", name(), destination,
-                              (destination & group_bit) != 0 ? "broadcast and multicast are not sent unasked"
-                                                             : "that is not an address that was allowed")});
+                  fmt::format("{}: frame to {:012x} refused: {}", name(), destination,
+                              (destination & group_bit) != 0 ? "broadcast and multicast are not permitted"
+                                                             : "the address is not in the allow-list")});
   }
   auto sent = next().send(spaced);
   if (sent && interval_ != 0 && *sent > 0) due_ = due_after[*sent - 1];

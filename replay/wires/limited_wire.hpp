@@ -1,6 +1,5 @@
 #pragma once
-/// A wire that sends no faster than it was told, and to nobody but those it was told: for whatever sends crafted frames
-/// toward real devices.
+/// A wire with a rate limit and a destination allow-list, for senders of crafted frames.
 
 #include <vector>
 
@@ -9,18 +8,18 @@
 namespace rdmawire::replay {
 
 struct SendLimits {
-  std::uint32_t frames_per_second = 0;  ///< 0: as fast as the wire takes them
-  std::uint32_t burst = 64;             ///< by how many frames it may be ahead of that after a pause
-  /// Ethernet addresses that frames may go to; empty: any but those of groups.
+  std::uint32_t frames_per_second = 0;  ///< 0: unlimited
+  std::uint32_t burst = 64;             ///< frames that may be sent at once after a pause
+  /// Permitted destination MAC addresses; empty: all unicast addresses.
   std::vector<std::uint64_t> destinations = {};
-  bool groups = false;  ///< broadcast and multicast, too
+  bool groups = false;  ///< also permit broadcast and multicast
 };
 
-/// Frames beyond the rate are not lost: they leave when it is their turn. A frame to somebody else is refused
-/// (WireError::Kind::forbidden), and so are those behind it in the same call.
+/// Frames above the rate are delayed. A frame to another destination is refused (WireError::Kind::forbidden), together
+/// with the following frames of the same call.
 class LimitedWire final : public ForwardingWire {
  public:
-  /// `next`, an Ethernet wire, must outlive this.
+  /// `next` must be an Ethernet wire and outlive the object.
   LimitedWire(Wire& next, SendLimits restraint);
 
   using Wire::send;
@@ -30,8 +29,8 @@ class LimitedWire final : public ForwardingWire {
   [[nodiscard]] bool may_go(Bytes frame) const;
 
   SendLimits restraint_;
-  std::int64_t interval_ = 0;  ///< nanoseconds a frame; 0: no cap
-  std::int64_t due_ = 0;       ///< when the next frame would leave if all were evenly spaced
+  std::int64_t interval_ = 0;  ///< nanoseconds per frame; 0: unlimited
+  std::int64_t due_ = 0;       ///< transmission time of the next frame if all were evenly spaced
 };
 
 }  // namespace rdmawire::replay

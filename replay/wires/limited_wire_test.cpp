@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Notes what it is given, at a time that the test sets; takes `room` frames.
+/// Records its frames, with a clock set by the test; accepts `room` frames.
 class NotedWire final : public Wire {
  public:
   const std::string& name() const override { return name_; }
@@ -39,20 +39,20 @@ std::vector<std::uint8_t> frame_to(std::uint64_t address) {
   return frame;
 }
 
-TEST(LimitedWire, SpacesFramesBehindABurst) {
+TEST(LimitedWire, FramesAfterBurstAreSpaced) {
   NotedWire noted;
   LimitedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 2});  // a frame a microsecond
   const auto frame = frame_to(0x020000000001);
   const std::vector<Outgoing> five(5, Outgoing{frame});
   ASSERT_EQ(wire.send(five).value(), 5U);
   EXPECT_THAT(noted.left, ElementsAre(1000, 1000, 1000, 2000, 3000));
-  noted.time = 1'000'000;  // a pause gives the burst back, and no more
+  noted.time = 1'000'000;  // a pause restores one burst
   noted.left.clear();
   ASSERT_EQ(wire.send(five).value(), 5U);
   EXPECT_THAT(noted.left, ElementsAre(1'000'000, 1'000'000, 1'000'000, 1'001'000, 1'002'000));
 }
 
-TEST(LimitedWire, WhatWasNotTakenDoesNotCount) {
+TEST(LimitedWire, RejectedFramesDoNotCount) {
   NotedWire noted;
   LimitedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 0});
   const auto frame = frame_to(0x020000000001);
@@ -63,7 +63,7 @@ TEST(LimitedWire, WhatWasNotTakenDoesNotCount) {
   EXPECT_THAT(noted.left, ElementsAre(1000, 2000));
 }
 
-TEST(LimitedWire, KeepsATimeThatWasAskedFor) {
+TEST(LimitedWire, RequestedTimeIsKept) {
   NotedWire noted;
   LimitedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 0});
   const auto frame = frame_to(0x020000000001);
@@ -71,19 +71,18 @@ TEST(LimitedWire, KeepsATimeThatWasAskedFor) {
   EXPECT_THAT(noted.left, ElementsAre(7000, 8000));
 }
 
-TEST(LimitedWire, RefusesOtherDestinationsAndGroups) {
+TEST(LimitedWire, OtherDestinationsAndGroupsAreRefused) {
   NotedWire noted;
   LimitedWire wire(noted, {.destinations = {0x020000000001}});
   EXPECT_TRUE(wire.send(frame_to(0x020000000001)));
   const auto other = wire.send(frame_to(0x020000000002));
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind, WireError::Kind::forbidden);
-  EXPECT_EQ(other.error().message,
-            "noted: a frame to 020000000002 was not sent: that is not an address that was allowed");
+  EXPECT_EQ(other.error().message, "noted: frame to 020000000002 refused: the address is not in the allow-list");
   const auto all = wire.send(frame_to(0xffffffffffff));
   ASSERT_FALSE(all);
-  EXPECT_THAT(all.error().message, testing::HasSubstr("not sent unasked"));
-  // What stands before a forbidden one leaves.
+  EXPECT_THAT(all.error().message, testing::HasSubstr("not permitted"));
+  // Frames before a refused frame are sent.
   const auto good = frame_to(0x020000000001), bad = frame_to(0x333300000001);
   EXPECT_EQ(wire.send(std::vector<Outgoing>{{good}, {bad}, {good}}).value(), 1U);
   EXPECT_EQ(noted.left.size(), 2U);

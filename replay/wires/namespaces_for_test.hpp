@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: two network namespaces joined by a veth pair. Nothing leaves this machine, nothing else is touched.
+/// Two network namespaces connected by a veth pair, for tests. No frame leaves this host.
 
 #include <fcntl.h>
 #include <sched.h>
@@ -16,16 +16,16 @@
 
 namespace rdmawire::replay::testing {
 
-/// While it lives, this thread is in a namespace that has the interface "here"; its other end "there" is in another
-/// namespace. Neither has an address, and both are up.
+/// During its lifetime, this thread is in a namespace with the interface "here". The peer interface "there" is in
+/// another namespace. Both are up and have no address.
 class Namespaces {
  public:
-  /// Null: `why_not` tells what is missing.
+  /// Returns null and sets `why_not` if a requirement is missing.
   static std::unique_ptr<Namespaces> make(std::string& why_not) {
     std::unique_ptr<Namespaces> made(new Namespaces());
     made->home_ = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (made->home_ < 0 || unshare(CLONE_NEWNET) != 0) {
-      why_not = std::string("needs root, for network namespaces: ") + std::strerror(errno);
+      why_not = std::string("requires root for network namespaces: ") + std::strerror(errno);
       return nullptr;
     }
     made->moved_ = true;
@@ -47,7 +47,7 @@ class Namespaces {
         !made->run("sysctl -qw net.ipv6.conf.here.disable_ipv6=1; ip link set here up") ||
         !made->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=0; ip link set lo up; ip link set there up") ||
         !made->run(until_up("here"))) {
-      why_not = "needs veth interfaces in the kernel, and the commands ip, nsenter and sysctl";
+      why_not = "requires veth interfaces and the commands ip, nsenter and sysctl";
       return nullptr;
     }
     return made;
@@ -63,15 +63,14 @@ class Namespaces {
     if (home_ >= 0) close(home_);
   }
 
-  /// Whether that shell command succeeds here, or there.
+  /// Runs a shell command in this namespace (or with run_there() in the other one) and returns whether it succeeds.
   [[nodiscard]] bool run(const std::string& command) const {
     return std::system(("exec 2>/dev/null >/dev/null; " + command).c_str()) == 0;  // NOLINT(cert-env33-c)
   }
   [[nodiscard]] bool run_there(const std::string& command) const {
     return run("nsenter -t " + std::to_string(child_) + " -n sh -c '" + command + "'");
   }
-  /// A shell command that ends once the interface has its carrier, which the kernel tells some time after it was set
-  /// up.
+  /// Shell command that waits until the interface has a carrier. The kernel reports the carrier with a delay.
   static std::string until_up(const std::string& interface) {
     return "n=0; until ip -o link show dev " + interface +
            " | grep -q \"state UP\"; do n=$((n+1)); [ $n -lt 2000 ] || exit 1; done";

@@ -51,7 +51,7 @@ class NullWire final : public Wire {
 std::unique_ptr<Wire> make_null_wire(const NullWireOptions& options) { return std::make_unique<NullWire>(options); }
 
 WireResult<std::unique_ptr<Wire>> open_null_wire(const WireSpec& spec) {
-  if (auto known = spec.check({{"link", true, "what its frames begin with; ethernet otherwise"}}); !known)
+  if (auto known = spec.check({{"link", true, "link type of the frames; default: ethernet"}}); !known)
     return tl::unexpected(known.error());
   const auto link = spec.link();
   if (!link) return tl::unexpected(link.error());

@@ -1,6 +1,6 @@
 #pragma once
-/// A wire that leads nowhere: every frame is taken at its time, none ever arrives. What a schedule and everything
-/// before the wire costs shows on it.
+/// A wire that discards sent frames at their times and never receives. Used to measure the cost of scheduling and frame
+/// preparation.
 
 #include "replay/wires/spec.hpp"
 #include "replay/wires/wire.hpp"

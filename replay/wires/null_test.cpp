@@ -7,7 +7,7 @@
 namespace rdmawire::replay {
 namespace {
 
-TEST(NullWire, TakesEverythingAtItsTimeAndGivesNothing) {
+TEST(NullWire, FramesAreDiscardedAtTheirTime) {
   const auto opened = open_wire("null");
   ASSERT_TRUE(opened);
   Wire& wire = **opened;
@@ -24,7 +24,7 @@ TEST(NullWire, TakesEverythingAtItsTimeAndGivesNothing) {
   EXPECT_EQ(wire.send(frames).error().kind, WireError::Kind::closed);
 }
 
-TEST(NullWire, ItsNameHasNoAddress) {
+TEST(NullWire, NameHasNoAddress) {
   EXPECT_EQ(open_wire("null,link=infiniband").value()->capabilities().link, LinkType::infiniband);
   for (const char* name : {"null:x", "null:", "nulls", "null,", "null,link=x", "null,quick"}) {
     const auto wire = open_wire(name);

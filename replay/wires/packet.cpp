@@ -26,14 +26,14 @@ namespace {
 
 constexpr std::size_t batch = 64;
 constexpr std::uint32_t tag_bytes = Vlan::size;
-// The longest that the kernel joins, with a link header and the tag that is put back before it.
+// The maximum length that the kernel aggregates, with a link header and a restored VLAN tag.
 constexpr std::uint32_t slot_bytes = 65'536 + 64;
 constexpr int buffer_bytes = 8 << 20;
 
-// What stands before each frame, in both directions: what was left to the device (struct virtio_net_hdr; its header
-// in the kernel is no C++).
+// Precedes each frame in both directions and describes offloaded work (struct virtio_net_hdr, whose kernel header is
+// not valid C++).
 struct Offload {
-  std::uint8_t flags = 0;  ///< 1: a checksum is to be computed
+  std::uint8_t flags = 0;  ///< 1: a checksum must be computed
   std::uint8_t joined = 0;
   std::uint16_t header_bytes = 0;
   std::uint16_t segment_bytes = 0;
@@ -76,7 +76,7 @@ class PacketWire final : public Wire {
   WireCapabilities capabilities_;
   mutable WireCounters counters_;
   Descriptor socket_;
-  std::optional<std::int64_t> device_clock_;  ///< to be added to the device's times
+  std::optional<std::int64_t> device_clock_;  ///< offset to add to device timestamps
 
   struct Slot {
     std::uint32_t offset = 0, bytes = 0, wire_bytes = 0;
@@ -91,7 +91,7 @@ class PacketWire final : public Wire {
   std::int64_t last_time_ = 0;
 };
 
-// What kind of interface it is.
+// Reads the properties of the interface.
 WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
   auto interface = Interface::find(name_, options.interface);
   if (!interface) return tl::unexpected(interface.error());
@@ -118,17 +118,17 @@ WireResult<void> PacketWire::ask_for_times(const PacketWireOptions& options) {
     r.ifr_data = reinterpret_cast<char*>(&config);
     if (ioctl(socket_.get(), SIOCSHWTSTAMP, &r) != 0) {
       if (errno == EPERM)
-        return tl::unexpected(failed("asking the device for times (needs CAP_NET_ADMIN, too)", errno));
+        return tl::unexpected(failed("enable device timestamps (also requires CAP_NET_ADMIN)", errno));
       return tl::unexpected(wire_error(WireError::Kind::unsupported, errno,
-                                       "{}: {} cannot stamp every arriving frame: {}; leave hwtime away, the kernel's "
-                                       "times are taken then",
+                                       "{}: {} cannot timestamp all received frames: {}; remove hwtime to use "
+                                       "kernel timestamps",
                                        name_, interface_.name(), errno_text(errno)));
     }
     flags |= SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
     capabilities_.hardware_times = true;
   }
   if (setsockopt(socket_.get(), SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) != 0)
-    return tl::unexpected(failed("asking for times", errno));
+    return tl::unexpected(failed("enable timestamps", errno));
   return {};
 }
 
@@ -140,13 +140,13 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
     return {};
   };
   if (options.receive) {
-    if (auto r = set(PACKET_AUXDATA, "asking for VLAN tags"); !r) return r;
-    if (auto r = set(PACKET_VNET_HDR, "asking for what is left to the device"); !r) return r;
+    if (auto r = set(PACKET_AUXDATA, "enable VLAN tags"); !r) return r;
+    if (auto r = set(PACKET_VNET_HDR, "enable offload headers"); !r) return r;
   }
   if (options.bypass)
-    if (auto r = set(PACKET_QDISC_BYPASS, "going past the queueing discipline"); !r) return r;
+    if (auto r = set(PACKET_QDISC_BYPASS, "bypass the queueing discipline"); !r) return r;
   if (options.incoming)
-    if (auto r = set(PACKET_IGNORE_OUTGOING, "leaving out what is sent here"); !r) return r;
+    if (auto r = set(PACKET_IGNORE_OUTGOING, "ignore outgoing frames"); !r) return r;
   if (options.receive)
     if (auto r = ask_for_times(options); !r) return r;
   for (const auto& [forced, plain] : {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}})
@@ -159,7 +159,7 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
     membership.mr_ifindex = index;
     membership.mr_type = PACKET_MR_PROMISC;
     if (setsockopt(socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership, sizeof membership) != 0)
-      return tl::unexpected(failed("listening to foreign addresses", errno));
+      return tl::unexpected(failed("enable promiscuous mode", errno));
   }
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
@@ -174,9 +174,9 @@ WireResult<std::unique_ptr<Wire>> PacketWire::open(const PacketWireOptions& opti
   std::unique_ptr<PacketWire> wire(new PacketWire());
   wire->name_ = options.name.empty() ? "packet:" + options.interface : options.name;
   if (auto described = wire->describe(options); !described) return tl::unexpected(described.error());
-  // Protocol 0: nothing is queued before everything is set up.
+  // Protocol 0: no frames are queued until the setup is complete.
   wire->socket_ = Descriptor(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!wire->socket_) return tl::unexpected(wire->failed("opening a packet socket", errno));
+  if (!wire->socket_) return tl::unexpected(wire->failed("open a packet socket", errno));
   if (auto ready = wire->set_up(options); !ready) return tl::unexpected(ready.error());
   if (auto link = wire->interface_.check_link(); !link) return tl::unexpected(link.error());
   if (options.receive) wire->room_.resize(batch * slot_bytes);
@@ -195,11 +195,11 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
     if (frame.size() < capabilities_.min_bytes || frame.size() > most) {
       if (count > 0) break;
       return tl::unexpected(
-          interface_.wrong_length(frame, capabilities_.min_bytes, most, "the interface's MTU and the Ethernet header"));
+          interface_.wrong_length(frame, capabilities_.min_bytes, most, "interface MTU plus Ethernet header"));
     }
     pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},
                      iovec{const_cast<std::uint8_t*>(frame.data()), frame.size()}};
-    // The header is there in both directions or in none.
+    // The offload header is used in both directions or in neither.
     messages[count].msg_hdr.msg_iov = pieces[count].data() + (capabilities_.receives ? 0 : 1);
     messages[count].msg_hdr.msg_iovlen = capabilities_.receives ? 2 : 1;
   }
@@ -208,7 +208,7 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
     if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) return 0;
     if (errno == EMSGSIZE)
       return tl::unexpected(wire_error(WireError::Kind::frame, errno,
-                                       "{}: a frame of {} bytes is longer than the interface takes", name_,
+                                       "{}: frame of {} bytes exceeds the limit of the interface", name_,
                                        frames.front().frame.size()));
     return tl::unexpected(failed("sending", errno));
   }
@@ -221,12 +221,12 @@ WireResult<bool> PacketWire::writable(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
   if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
   if (!wire_clock::wait_for(socket_.get(), POLLOUT, deadline)) return false;
-  // A full queue of the device leaves the socket writable: give it the time of some frames.
+  // The socket stays writable while the device queue is full, so wait for the duration of a few frames.
   wire_clock::sleep_until(std::min(deadline, now() + 20'000));
   return true;
 }
 
-// Makes a frame of what the kernel gave: with its tag, and with the checksum that was left to the device.
+// Restores the VLAN tag and the offloaded checksum of a received frame.
 void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t length, std::int64_t now,
                       std::int64_t shift) {
   Slot& frame = slots_[slot];
@@ -242,7 +242,7 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
   if (offload.flags & needs_checksum) {
     const std::uint32_t from = offload.checksum_from, at = from + offload.checksum_offset;
     if (from <= frame.bytes && at + 2 <= frame.bytes) {
-      // The field holds the pseudo header's sum.
+      // The field contains the sum of the pseudo header.
       const std::uint16_t sum = internet_checksum(Bytes(bytes + from, frame.bytes - from));
       store_be(bytes + at, 2, sum == 0 ? 0xffff : sum);
     }
@@ -260,7 +260,7 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
       frame.bytes += tag_bytes;
       frame.wire_bytes += tag_bytes;
     } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPING) {
-      std::array<timespec, 3> stamps;  // of the kernel, unused, of the device
+      std::array<timespec, 3> stamps;  // kernel time, unused, device time
       std::memcpy(stamps.data(), CMSG_DATA(c), sizeof stamps);
       const auto nanoseconds = [](const timespec& t) { return t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec; };
       if (nanoseconds(stamps[0]) != 0) frame.time = std::min(now, nanoseconds(stamps[0]) + shift);
@@ -316,7 +316,7 @@ WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
 WireCounters PacketWire::counters() const {
   tpacket_stats statistics{};
   socklen_t length = sizeof statistics;
-  // Reading them sets them to zero.
+  // Reading the statistics resets them.
   if (socket_ && getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length) == 0)
     counters_.dropped += statistics.tp_drops;
   return counters_;
@@ -329,11 +329,11 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const PacketWireOptions& opti
 }
 
 WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
-  if (auto known = spec.check({{"bypass", false, "past the queueing discipline"},
-                               {"incoming", false, "not what this machine's own stack sends"},
-                               {"noreceive", false, "only sends, faster"},
-                               {"nopromisc", false, "only frames that the interface takes anyway"},
-                               {"hwtime", false, "the device stamps what arrives"}});
+  if (auto known = spec.check({{"bypass", false, "bypass the queueing discipline"},
+                               {"incoming", false, "ignore frames sent by this host"},
+                               {"noreceive", false, "send-only, faster"},
+                               {"nopromisc", false, "no promiscuous mode"},
+                               {"hwtime", false, "use device timestamps"}});
       !known)
     return tl::unexpected(known.error());
   PacketWireOptions options;

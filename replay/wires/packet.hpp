@@ -1,5 +1,5 @@
 #pragma once
-/// A network interface of this machine, through AF_PACKET.
+/// A local network interface through AF_PACKET.
 
 #include <string>
 
@@ -10,17 +10,16 @@ namespace rdmawire::replay {
 
 struct PacketWireOptions {
   std::string interface;
-  bool bypass = false;         ///< past the queueing discipline (PACKET_QDISC_BYPASS): faster, and not shaped
-  bool incoming = false;       ///< receive() gives only what comes from the line, not what this machine's stack sends
-  bool receive = true;         ///< false: only sends, and the kernel has less to do for it
-  bool promiscuous = true;     ///< frames to foreign addresses, too
-  bool hardware_time = false;  ///< the device stamps what arrives; its clock is set to ours at the first frame
-  std::string name = {};       ///< of the wire; empty: "packet:" + interface
+  bool bypass = false;      ///< bypass the queueing discipline (PACKET_QDISC_BYPASS): faster, without traffic shaping
+  bool incoming = false;    ///< receive() returns only frames from the line, not frames sent by this host
+  bool receive = true;      ///< false: send-only, with less work in the kernel
+  bool promiscuous = true;  ///< also receive frames to other addresses
+  bool hardware_time = false;  ///< use receive timestamps of the device; its clock is synchronized at the first frame
+  std::string name = {};       ///< name of the wire; empty: "packet:" + interface
 };
 
-/// Ethernet interfaces only. VLAN tags that the kernel took off and checksums that it left to the device are put back,
-/// so that frames are as they are on the line; frames that the kernel or the device joined to longer ones (GRO, LRO,
-/// TSO) stay joined.
+/// Ethernet interfaces only. Stripped VLAN tags and offloaded checksums are restored, so that frames are as on the
+/// line. Frames that the kernel or the device aggregated (GRO, LRO, TSO) stay aggregated.
 WireResult<std::unique_ptr<Wire>> open_packet_wire(const PacketWireOptions& options);
 WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec);
 

@@ -22,7 +22,7 @@ using testing::second;
 
 class PacketWireTest : public testing::VethTest {};
 
-TEST_F(PacketWireTest, FramesArriveAsTheyWereSentInBatches) {
+TEST_F(PacketWireTest, FramesArriveUnchangedInBatches) {
   for (const char* options : {"", ",bypass"}) {
     const auto near = open(std::string("packet:near") + options), far = open("packet:far");
     std::vector<std::vector<std::uint8_t>> frames;
@@ -46,7 +46,7 @@ TEST_F(PacketWireTest, FramesArriveAsTheyWereSentInBatches) {
   }
 }
 
-TEST_F(PacketWireTest, OneThatOnlySends) {
+TEST_F(PacketWireTest, SendOnlyWire) {
   const auto near = open("packet:near,noreceive"), far = open("packet:far");
   EXPECT_FALSE(near->capabilities().receives);
   ASSERT_TRUE(far->send(frame_of(60, 1)));
@@ -57,7 +57,7 @@ TEST_F(PacketWireTest, OneThatOnlySends) {
   EXPECT_EQ(near->counters().received, 0U);
 }
 
-TEST_F(PacketWireTest, TheInterfaceSaysWhatFits) {
+TEST_F(PacketWireTest, MaximumFrameLengthFollowsInterfaceMtu) {
   ASSERT_TRUE(spaces_->run("ip link set near mtu 9000 && ip link set far mtu 9000"));
   const auto near = open("packet:near"), far = open("packet:far");
   EXPECT_EQ(near->capabilities().max_bytes, 9018U);
@@ -67,11 +67,11 @@ TEST_F(PacketWireTest, TheInterfaceSaysWhatFits) {
   const auto too_long = near->send(frame_of(9015, 1));
   ASSERT_FALSE(too_long);
   EXPECT_EQ(too_long.error().kind, WireError::Kind::frame);
-  EXPECT_THAT(too_long.error().message, HasSubstr("it takes 14 to 9014"));
+  EXPECT_THAT(too_long.error().message, HasSubstr("the valid range is 14 to 9014"));
   EXPECT_FALSE(near->send(std::vector<std::uint8_t>(13)));
 }
 
-TEST_F(PacketWireTest, ATagIsWhereItWas) {
+TEST_F(PacketWireTest, VlanTagIsRestored) {
   const auto near = open("packet:near"), far = open("packet:far");
   auto frame = frame_of(100, 7);
   store_be(frame.data() + 12, 4, 0x8100'6123);
@@ -88,8 +88,8 @@ TEST_F(PacketWireTest, ATagIsWhereItWas) {
   EXPECT_EQ(copy(*got), frame);
 }
 
-// What the stack of this machine sends through the interface.
-TEST_F(PacketWireTest, OwnFramesAreFlaggedOrLeftOut) {
+// Frames that this host's stack sends through the interface.
+TEST_F(PacketWireTest, OwnFramesAreFlaggedOrIgnored) {
   const auto other = open("packet:near"), all = open("packet:near"), incoming = open("packet:near,incoming"),
              far = open("packet:far");
   EXPECT_TRUE(all->capabilities().sees_own);
@@ -108,8 +108,8 @@ TEST_F(PacketWireTest, OwnFramesAreFlaggedOrLeftOut) {
   EXPECT_EQ(got->frame[20], 2);
 }
 
-// UDP from this machine's stack leaves its checksum to the device, and a veth has none to compute it.
-TEST_F(PacketWireTest, ChecksumsThatWereLeftToTheDeviceAreThere) {
+// The kernel offloads the UDP checksum to the device, and veth does not compute it.
+TEST_F(PacketWireTest, OffloadedChecksumsAreRestored) {
   ASSERT_TRUE(
       spaces_->run_there("ip addr add 10.9.9.1/24 dev there && "
                          "ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:09 dev there"));
@@ -126,7 +126,7 @@ TEST_F(PacketWireTest, ChecksumsThatWereLeftToTheDeviceAreThere) {
   EXPECT_EQ(internet_checksum(udp, pseudo), 0);
 }
 
-TEST_F(PacketWireTest, NoCarrierAndAnInterfaceThatWentAway) {
+TEST_F(PacketWireTest, LostCarrierAndRemovedInterfaceAreErrors) {
   const auto near = open("packet:near");
   ASSERT_TRUE(spaces_->run("ip link set far down"));
   const auto error = testing::until_down(*near);
@@ -145,26 +145,26 @@ TEST_F(PacketWireTest, NoCarrierAndAnInterfaceThatWentAway) {
   EXPECT_EQ(gone.error().kind, WireError::Kind::missing);
 }
 
-TEST_F(PacketWireTest, WhatIsNoEthernetOrNotThere) {
+TEST_F(PacketWireTest, NonEthernetAndMissingInterfacesAreRejected) {
   const auto none = open_wire("packet:nosuch0");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, WireError::Kind::missing);
   EXPECT_THAT(none.error().message, HasSubstr("near"));
-  if (!spaces_->run("ip tuntap add dev tun7 mode tun && ip link set tun7 up")) GTEST_SKIP() << "needs tun devices";
+  if (!spaces_->run("ip tuntap add dev tun7 mode tun && ip link set tun7 up")) GTEST_SKIP() << "requires tun devices";
   const auto tunnel = open_wire("packet:tun7");
   ASSERT_FALSE(tunnel);
   EXPECT_EQ(tunnel.error().kind, WireError::Kind::unsupported);
   EXPECT_THAT(tunnel.error().message, HasSubstr("is not Ethernet"));
 }
 
-TEST_F(PacketWireTest, HardwareTimesThatTheDeviceDoesNotHave) {
+TEST_F(PacketWireTest, MissingHardwareTimestampsAreReported) {
   const auto wire = open_wire("packet:near,hwtime");
   ASSERT_FALSE(wire);
   EXPECT_EQ(wire.error().kind, WireError::Kind::unsupported);
-  EXPECT_THAT(wire.error().message, HasSubstr("leave hwtime away"));
+  EXPECT_THAT(wire.error().message, HasSubstr("remove hwtime"));
 }
 
-TEST(PacketWire, WithoutTheRightTheMessageSaysWhich) {
+TEST(PacketWire, MissingPrivilegeIsNamed) {
   testing::without_rights([] {
     const auto wire = open_wire("packet:lo");
     ASSERT_FALSE(wire);

@@ -25,8 +25,8 @@ struct Waiting {
   std::int64_t time = 0;
 };
 
-// What poll() sees of a direction: readable when the first frame is due. A timer alone would do, but setting one costs
-// more than sending a frame, where machines are virtual.
+// Descriptor for poll() of one direction: readable when the first frame is due. An event descriptor complements the
+// timer, because setting a timer costs more than sending a frame in virtual machines.
 class Doorbell {
  public:
   Doorbell() {
@@ -37,7 +37,7 @@ class Doorbell {
     }
   }
   [[nodiscard]] int descriptor() const { return both_.get(); }
-  /// It is to be readable from that time on; 0: at once; forever: not.
+  /// Becomes readable at `time`; 0: immediately; forever: never.
   void set(std::int64_t time) {
     if (time == set_) return;
     const bool at_once = time == 0;
@@ -64,7 +64,6 @@ class Doorbell {
   bool rings_ = false, armed_ = false;
 };
 
-// One direction.
 struct Direction {
   std::mutex mutex;
   std::condition_variable taken;
@@ -72,7 +71,7 @@ struct Direction {
   bool sender_closed = false, receiver_closed = false;
   Doorbell bell;
 
-  // With the mutex held, after the first frame became another.
+  // Call with the mutex locked, after the first frame changed.
   void ring(std::int64_t now) {
     if (queue.empty())
       bell.set(sender_closed ? 0 : Wire::forever);
@@ -106,17 +105,18 @@ class PairEnd final : public Wire {
     if (closed_) return tl::unexpected(closed_error(name_));
     const std::lock_guard lock(out_->mutex);
     if (out_->receiver_closed)
-      return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: sending: the other end was closed", name_));
+      return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: send: the other end is closed", name_));
     const std::int64_t now = wire_clock::now();
     std::size_t sent = 0;
     for (const Outgoing& outgoing : frames) {
       if (out_->queue.size() >= most_frames_) break;
       if (outgoing.frame.size() < capabilities_.min_bytes || outgoing.frame.size() > capabilities_.max_bytes) {
         if (sent > 0) break;
-        return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}", name_,
+        return tl::unexpected(wire_error(WireError::Kind::frame, 0,
+                                         "{}: frame of {} bytes; the valid range is {} to {}", name_,
                                          outgoing.frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
       }
-      // Frames leave in their order: one waits for those before it.
+      // A frame waits for the frames before it.
       last_ = std::max({outgoing.time, now, last_});
       out_->queue.push_back({{outgoing.frame.begin(), outgoing.frame.end()}, last_});
       if (out_->queue.size() == 1) out_->ring(now);
@@ -155,7 +155,7 @@ class PairEnd final : public Wire {
           return Received{current_.frame, current_.time, static_cast<std::uint32_t>(current_.frame.size()), false};
         }
         if (in_->queue.empty() && in_->sender_closed)
-          return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receiving: the other end was closed", name_));
+          return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receive: the other end is closed", name_));
       }
       if (!wire_clock::wait_for(in_->bell.descriptor(), POLLIN, deadline)) return std::nullopt;
     }

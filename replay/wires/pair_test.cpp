@@ -20,7 +20,7 @@ std::vector<std::uint8_t> numbered(std::uint32_t number) {
   return frame;
 }
 
-TEST(WirePair, WhatOneSendsTheOtherReceives) {
+TEST(WirePair, SentFrameArrivesAtOtherEnd) {
   const auto [a, b] = make_wire_pair();
   EXPECT_EQ(a->name(), "pair:a");
   ASSERT_TRUE(a->send(numbered(1)));
@@ -32,7 +32,7 @@ TEST(WirePair, WhatOneSendsTheOtherReceives) {
   EXPECT_FALSE(a->receive(0).value());
 }
 
-TEST(WirePair, AFrameArrivesAtItsTimeAndInOrder) {
+TEST(WirePair, FramesArriveAtTheirTimeInOrder) {
   const auto [a, b] = make_wire_pair();
   const auto one = numbered(1), two = numbered(2);
   const std::int64_t at = a->now() + 5'000'000;
@@ -51,7 +51,7 @@ TEST(WirePair, AFrameArrivesAtItsTimeAndInOrder) {
   EXPECT_EQ(poll(&wanted, 1, 0), 0);
 }
 
-TEST(WirePair, AQueueHoldsSoMuchAndNoMore) {
+TEST(WirePair, QueueIsBounded) {
   const auto [a, b] = make_wire_pair({.name = "short", .frames = 3, .max_bytes = 100});
   const auto frame = numbered(1);
   const std::vector<Outgoing> five(5, Outgoing{frame, 0});
@@ -64,7 +64,7 @@ TEST(WirePair, AQueueHoldsSoMuchAndNoMore) {
   EXPECT_TRUE(a->send(frame));
 }
 
-TEST(WirePair, AClosedEndIsDownOnceItsFramesWereTaken) {
+TEST(WirePair, ClosedPeerIsDownAfterItsFrames) {
   auto [a, b] = make_wire_pair();
   ASSERT_TRUE(a->send(numbered(7)));
   a->close();
@@ -75,7 +75,7 @@ TEST(WirePair, AClosedEndIsDownOnceItsFramesWereTaken) {
   EXPECT_EQ(b->send(numbered(8)).error().kind, WireError::Kind::down);
 }
 
-TEST(WirePair, TwoThreadsLoseAndDisorderNothing) {
+TEST(WirePair, ConcurrentEndsKeepAllFramesInOrder) {
   constexpr std::uint32_t count = 20'000;
   const auto [a, b] = make_wire_pair({.name = "pair", .frames = 64, .max_bytes = 100});
   std::thread sender([&wire = *a] {

@@ -1,5 +1,5 @@
 #pragma once
-/// Sending at a time: for wires that do not hold a frame back themselves, and for callers who want all of it sent.
+/// Timed sending, for wires without pacing and for callers that need all frames sent.
 
 #include <algorithm>
 #include <span>
@@ -9,8 +9,9 @@
 
 namespace rdmawire::replay {
 
-/// Hands `frames` over in runs of at most `batch` that are due together, and sleeps until each run's time. `hand_over`
-/// takes a run and gives how many it took, or an error of the run's first frame. What a wire's send() gives.
+/// Passes `frames` to `hand_over` in runs of at most `batch` frames with the same due time, and sleeps until each run
+/// is due. `hand_over` returns the number of accepted frames, or an error of the run's first frame. Returns the result
+/// for Wire::send().
 template <class HandOver>
 WireResult<std::size_t> send_when_due(std::span<const Outgoing> frames, std::size_t batch, HandOver hand_over) {
   std::size_t sent = 0;
@@ -22,7 +23,7 @@ WireResult<std::size_t> send_when_due(std::span<const Outgoing> frames, std::siz
     const WireResult<std::size_t> taken = hand_over(frames.subspan(sent, run));
     if (!taken) {
       if (sent == 0) return taken;
-      break;  // the next call meets the same error with its first frame
+      break;  // the next call returns the error for its first frame
     }
     sent += *taken;
     if (*taken < run) break;
@@ -30,8 +31,8 @@ WireResult<std::size_t> send_when_due(std::span<const Outgoing> frames, std::siz
   return sent;
 }
 
-/// Sends all of `frames`, waiting while a queue is full, at the latest until `deadline` of the wire's clock; gives how
-/// many were sent. Fewer than all without an error: the deadline passed.
+/// Sends all `frames` and waits while a queue is full, until `deadline` of the wire's clock. Returns the number of sent
+/// frames; fewer than all without an error means that the deadline passed.
 WireResult<std::size_t> send_all(Wire& wire, std::span<const Outgoing> frames, std::int64_t deadline);
 
 }  // namespace rdmawire::replay

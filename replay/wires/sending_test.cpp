@@ -7,7 +7,7 @@
 namespace rdmawire::replay {
 namespace {
 
-TEST(SendWhenDue, FramesOfOneTimeGoTogetherAndNoneBeforeItsTime) {
+TEST(SendWhenDue, FramesWithEqualTimeAreSentTogether) {
   const std::vector<std::uint8_t> bytes(60, 1);
   const std::int64_t begin = wire_clock::now();
   std::vector<Outgoing> frames(5, Outgoing{bytes, 0});
@@ -26,7 +26,7 @@ TEST(SendWhenDue, FramesOfOneTimeGoTogetherAndNoneBeforeItsTime) {
   EXPECT_GE(runs[3].second, 6'000'000);
 }
 
-TEST(SendWhenDue, AnErrorAfterTheFirstIsTheNextCalls) {
+TEST(SendWhenDue, ErrorAfterFirstFrameIsReturnedByNextCall) {
   const std::vector<std::uint8_t> bytes(60, 1);
   const std::vector<Outgoing> frames(4, Outgoing{bytes, 0});
   int calls = 0;
@@ -39,7 +39,7 @@ TEST(SendWhenDue, AnErrorAfterTheFirstIsTheNextCalls) {
   EXPECT_EQ(send_when_due(frames, 2, failing).error().kind, WireError::Kind::down);
 }
 
-TEST(WireClock, SleepsToTheEndAndSpinsTheRest) {
+TEST(WireClock, SleepSpinsOnlyAtTheEnd) {
   const std::int64_t until = wire_clock::now() + 2'000'000;
   wire_clock::sleep_until(until, 500'000);
   EXPECT_GE(wire_clock::now(), until);

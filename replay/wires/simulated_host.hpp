@@ -1,6 +1,6 @@
 #pragma once
-/// A program that lives at the other end of a wire, as pure functions of time: it is told when a frame arrives and when
-/// it is woken, and answers with frames and their times. It reads no clock and never waits.
+/// A host at the far end of a wire, as a pure function of time. It handles received frames and timers, and returns
+/// frames with their transmission times. It reads no clock and never blocks.
 
 #include <cstdint>
 #include <limits>
@@ -10,20 +10,20 @@
 
 namespace rdmawire::replay {
 
-/// What a station sends, in the order in which it says so.
+/// Frames sent by a simulated host, in call order.
 class SimulatedHostOutput {
  public:
   struct Frame {
     std::vector<std::uint8_t> bytes;
     std::int64_t time = 0;
   };
-  /// A frame leaves at `time`; at the time of the call when that has passed.
+  /// Sends a frame at `time`, or immediately if that time has passed.
   void send(std::vector<std::uint8_t> frame, std::int64_t time = 0) { frames.push_back({std::move(frame), time}); }
 
   std::vector<Frame> frames;
 };
 
-/// Times are nanoseconds of the wire's clock, and never go back from call to call.
+/// Times are nanoseconds of the wire's clock and never decrease between calls.
 class SimulatedHost {
  public:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
@@ -33,11 +33,11 @@ class SimulatedHost {
   SimulatedHost& operator=(const SimulatedHost&) = delete;
   virtual ~SimulatedHost() = default;
 
-  /// A frame from the link header on, without frame check sequence, is there.
+  /// Handles a received frame, which starts with the link header and has no frame check sequence.
   virtual void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) = 0;
-  /// When it wants to be woken next.
+  /// Time of the next timer.
   [[nodiscard]] virtual std::int64_t wakes() const { return never; }
-  /// It is `time`, which is not before wakes().
+  /// Handles the timer; `time` is not before wakes().
   virtual void woken(std::int64_t /*time*/, SimulatedHostOutput& /*output*/) {}
 };
 

@@ -11,7 +11,7 @@
 namespace rdmawire::replay {
 
 WireError specification_error(std::string_view text, std::string_view what) {
-  // What cannot be printed would spoil the message.
+  // Control characters are replaced.
   std::string shown;
   for (const char c : text.substr(0, 200)) shown += c >= 0 && c < ' ' ? '?' : c;
   if (text.size() > 200) shown += "…";
@@ -20,24 +20,24 @@ WireError specification_error(std::string_view text, std::string_view what) {
 
 WireResult<WireSpec> WireSpec::parse(std::string_view text) {
   const auto wrong = [&](std::string_view what) { return tl::unexpected(specification_error(text, what)); };
-  if (text.empty()) return wrong("the name is empty; a wire is written KIND:ADDRESS, as packet:eth0 or unix:/run/x");
-  if (text.size() > max_length) return wrong(fmt::format("the name is longer than {} bytes", max_length));
-  if (text.find('\0') != std::string_view::npos) return wrong("the name holds a zero byte");
-  // What has no address may leave the colon away.
+  if (text.empty()) return wrong("empty name; expected KIND:ADDRESS, for example packet:eth0 or unix:/run/x");
+  if (text.size() > max_length) return wrong(fmt::format("longer than {} bytes", max_length));
+  if (text.find('\0') != std::string_view::npos) return wrong("contains a zero byte");
+  // The colon is optional if there is no address.
   const bool bare = text == "null" || text.starts_with("null,");
   const std::size_t colon = bare ? 3 : text.find(':');
   if (colon == std::string_view::npos || colon == 0)
-    return wrong("no kind before a colon; a wire is written KIND:ADDRESS, as packet:eth0 or unix:/run/x");
+    return wrong("missing kind; expected KIND:ADDRESS, for example packet:eth0 or unix:/run/x");
 
   WireSpec spec;
   spec.text = text;
   spec.kind = text.substr(0, bare ? 4 : colon);
   std::vector<std::string> parts(1);
-  std::vector<std::size_t> equals(1, std::string::npos);  // of each part, the first that is not escaped
+  std::vector<std::size_t> equals(1, std::string::npos);  // position of the first unescaped = of each part
   for (std::size_t i = colon + 1; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '\\') {
-      if (++i == text.size()) return wrong("a backslash at the end; one that is meant is written twice");
+      if (++i == text.size()) return wrong("trailing backslash; write \\\\ for a literal backslash");
       parts.back() += text[i];
     } else if (c == ',') {
       parts.emplace_back();
@@ -53,7 +53,7 @@ WireResult<WireSpec> WireSpec::parse(std::string_view text) {
     Option option;
     option.name = parts[i].substr(0, equals[i]);
     if (equals[i] != std::string::npos) option.value = parts[i].substr(equals[i] + 1);
-    if (option.name.empty()) return wrong("an option without a name; options stand behind commas, as in ,bypass");
+    if (option.name.empty()) return wrong("empty option; expected a comma and a name, for example ,bypass");
     spec.options.push_back(std::move(option));
   }
   return spec;
@@ -68,13 +68,13 @@ WireResult<void> WireSpec::check(std::initializer_list<Known> known) const {
       std::string list;
       for (const Known& k : known)
         list += fmt::format("{}{}{} ({})", list.empty() ? "" : ", ", k.name, k.takes_value ? "=…" : "", k.meaning);
-      return wrong(fmt::format("{} has no option \"{}\"; there are {}", kind, option->name, list));
+      return wrong(fmt::format("{} has no option \"{}\"; expected {}", kind, option->name, list));
     }
     if (match->takes_value && (!option->value || option->value->empty()))
-      return wrong(fmt::format("{} needs a value: {}=…", option->name, option->name));
+      return wrong(fmt::format("{} requires a value: {}=…", option->name, option->name));
     if (!match->takes_value && option->value) return wrong(fmt::format("{} takes no value", option->name));
     if (std::any_of(options.begin(), option, [&](const Option& o) { return o.name == option->name; }))
-      return wrong(fmt::format("{} stands there twice", option->name));
+      return wrong(fmt::format("{} is specified twice", option->name));
   }
   return {};
 }
@@ -105,7 +105,7 @@ WireResult<std::uint64_t> WireSpec::number(std::string_view option, std::uint64_
   if (wrong != std::errc() || (rest != end && unit == 1) || __builtin_mul_overflow(number, unit, &number) ||
       number < least || number > most)
     return tl::unexpected(
-        specification_error(text, fmt::format("{}={}: it takes a number from {} to {}", option, *given, least, most)));
+        specification_error(text, fmt::format("{}={}: expected a number from {} to {}", option, *given, least, most)));
   return number;
 }
 
@@ -125,7 +125,7 @@ WireResult<LinkType> WireSpec::link() const {
   if (const auto [rest, wrong] = std::from_chars(given->data(), end, number); wrong == std::errc() && rest == end)
     return static_cast<LinkType>(number);
   return tl::unexpected(
-      specification_error(text, fmt::format("link={}: it takes {} or a number of capture files", *given, words)));
+      specification_error(text, fmt::format("link={}: expected {} or a link type number", *given, words)));
 }
 
 }  // namespace rdmawire::replay

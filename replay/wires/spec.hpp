@@ -1,5 +1,5 @@
 #pragma once
-/// The text that names a wire: "packet:eth0,bypass".
+/// The text that specifies a wire, for example "packet:eth0,bypass".
 
 #include <initializer_list>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace rdmawire::replay {
 
-/// KIND:ADDRESS[,OPTION[=VALUE]]… A comma or a backslash of an address or a value is written with a backslash before
-/// it. null alone has no address: "null", "null,link=ip".
+/// KIND:ADDRESS[,OPTION[=VALUE]]… A comma or backslash in an address or value is escaped with a backslash. Only null
+/// has no address: "null", "null,link=ip".
 struct WireSpec {
   static constexpr std::size_t max_length = 4096;  ///< bytes of the text
 
@@ -23,39 +23,39 @@ struct WireSpec {
   std::string kind;
   std::string address;
   std::vector<Option> options;
-  std::string text;  ///< as it was given
-  /// Nobody will ask the wire for what arrives: packet: and verbs: then are as with "noreceive".
+  std::string text;  ///< the original text
+  /// The caller does not receive: packet: and verbs: behave as with "noreceive".
   bool only_sends = false;
 
-  /// Understands the form alone: not whether there is such a kind, address or option.
+  /// Checks only the syntax, not whether the kind, the address or the options exist.
   static WireResult<WireSpec> parse(std::string_view text);
 
-  /// What an option of a kind of wire takes.
+  /// A valid option of a kind of wire.
   struct Known {
     std::string_view name;
     bool takes_value = false;
     std::string_view meaning;
   };
-  /// Every option is one of `known`, has a value exactly when it takes one, and stands there once.
+  /// Returns an error unless every option is in `known`, has a value exactly if required, and occurs once.
   [[nodiscard]] WireResult<void> check(std::initializer_list<Known> known) const;
   [[nodiscard]] bool has(std::string_view option) const { return find(option) != nullptr; }
-  /// The value of that option, or nothing.
+  /// Value of the option; nullopt if the option is absent.
   [[nodiscard]] std::optional<std::string> value(std::string_view option) const;
-  /// The number behind that option, at most `most` and at least `least`; `otherwise` without the option. K, M, G behind
-  /// it stand for thousands, as in 10G.
+  /// Numeric value of the option, from `least` to `most`; `otherwise` if the option is absent. The suffixes K, M and G
+  /// multiply by powers of 1000, as in 10G.
   [[nodiscard]] WireResult<std::uint64_t> number(std::string_view option, std::uint64_t otherwise, std::uint64_t least,
                                                  std::uint64_t most) const;
-  /// The link type that stands behind `link`, by its word or its number in capture files; Ethernet without the option.
+  /// Link type of the option `link`, by name or by its number in capture files; Ethernet if absent.
   [[nodiscard]] WireResult<LinkType> link() const;
 
  private:
   [[nodiscard]] const Option* find(std::string_view option) const;
 };
 
-/// Opens the wire that is meant, as open_wire() by name does.
+/// Opens the wire, like open_wire() with a name.
 WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec);
 
-/// An error of a specification: "packet:eth0,x: there is no option x; there are …".
+/// Error of a specification: "packet:eth0,x: unknown option x; expected …".
 WireError specification_error(std::string_view text, std::string_view what);
 
 }  // namespace rdmawire::replay

@@ -1,5 +1,4 @@
-// The names of wires: understanding never fails otherwise than by an error, and what was understood can be written
-// again.
+// Fuzz target: parses wire specifications. A parsed specification must round-trip.
 
 #include <cstdlib>
 
@@ -30,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)spec->check({{"local", true, "a path"}, {"bypass", false, "faster"}, {"rate", true, "a number"}});
   if (const auto rate = spec->number("rate", 7, 2, 1'000'000'000'000); rate && (*rate < 2 || *rate > 1'000'000'000'000))
     std::abort();
-  // Options of whatever kind: understood within their bounds, or refused with a sentence.
+  // Options of any kind are parsed within their bounds or rejected with an error.
   const auto link = spec->link();
   const auto verbs = rdmawire::replay::verbs_options(*spec);
   const auto xdp = rdmawire::replay::xdp_options(*spec);

@@ -25,7 +25,7 @@ constexpr std::size_t longest_path = sizeof(sockaddr_un{}.sun_path) - 1;
 WireResult<sockaddr_un> address_of(const std::string& name, const std::string& path) {
   if (path.size() > longest_path)
     return tl::unexpected(wire_error(WireError::Kind::specification, ENAMETOOLONG,
-                                     "{}: the path {} has {} bytes, and a unix socket's can have {}; use a shorter "
+                                     "{}: the path {} has {} bytes, the maximum for a Unix socket is {}; use a shorter "
                                      "directory or a path relative to it",
                                      name, path, path.size(), longest_path));
   sockaddr_un address{};
@@ -70,8 +70,8 @@ class UnixWire final : public Wire {
   sockaddr_un local_{}, remote_{};
   WireCapabilities capabilities_;
   WireCounters counters_;
-  // Two sockets: poll() knows only of a connected one whether the other end's queue has room, and to one that is
-  // connected to an end that went away, its successor cannot send.
+  // Two sockets: poll() reports queue space only for a connected socket, and a socket connected to a closed peer cannot
+  // send to its successor.
   Descriptor in_, out_;
   bool reached_ = false;
   struct stat file_ {};
@@ -92,11 +92,11 @@ WireResult<void> UnixWire::listen(unsigned mode) {
                       : number == ENOENT                  ? WireError::Kind::missing
                                                           : WireError::Kind::system;
     return tl::unexpected(
-        wire_error(kind, number, "{}: listening at {}: {}{}", name_, local_path_, errno_text(number), hint));
+        wire_error(kind, number, "{}: listen at {}: {}{}", name_, local_path_, errno_text(number), hint));
   };
   in_ = datagram_socket();
   if (!in_) return wrong(errno, "");
-  // The file's rights are those of the socket; the mask is the process's, and is recomputed below.
+  // Sets the mode of the socket file directly, because the umask applies to the whole process.
   if (fchmod(in_.get(), mode) != 0) return wrong(errno, "");
   const auto bind_it = [&] {
     return bind(in_.get(), reinterpret_cast<const sockaddr*>(&local_), sizeof local_) == 0 ? 0 : errno;
@@ -105,17 +105,17 @@ WireResult<void> UnixWire::listen(unsigned mode) {
   if (number == EADDRINUSE) {
     struct stat there {};
     if (lstat(local_path_.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode))
-      return wrong(EEXIST, "; that is no socket, and stays: use local=OWN for another path");
+      return wrong(EEXIST, "; the file is not a socket; use local=OWN for another path");
     const Descriptor probe = datagram_socket();
     const int answer = connect_to(probe.get(), local_);
     if (answer == ECONNREFUSED)
       unlink(local_path_.c_str());
     else if (answer != ENOENT)
       return wrong(answer ? answer : number,
-                   "; another program listens there: end it, or use local=OWN for another path");
+                   "; another program listens there; stop it or use local=OWN for another path");
     number = bind_it();
   }
-  if (number == ENOENT) return wrong(number, "; make its directory first");
+  if (number == ENOENT) return wrong(number, "; create its directory first");
   if (number != 0) return wrong(number, "");
   if (chmod(local_path_.c_str(), mode) != 0 || lstat(local_path_.c_str(), &file_) != 0) return wrong(errno, "");
   return {};
@@ -128,7 +128,7 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   const std::string local = options.local.empty() ? options.path + ".peer" : options.local;
   if (options.path == local)
     return tl::unexpected(wire_error(WireError::Kind::specification, 0,
-                                     "{}: both ends would be {}; they are two sockets", wire->name_, local));
+                                     "{}: both ends have the path {}; they must differ", wire->name_, local));
   const auto remote_address = address_of(wire->name_, options.path);
   if (!remote_address) return tl::unexpected(remote_address.error());
   const auto local_address = address_of(wire->name_, local);
@@ -140,12 +140,12 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   wire->capabilities_.min_bytes = 14;
   wire->capabilities_.batch = batch;
   if (auto listening = wire->listen(options.mode); !listening) {
-    // The file was not ours, or was not made.
+    // The file is not owned or was not created.
     return tl::unexpected(listening.error());
   }
   const int on = 1;
   setsockopt(wire->in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
-  // Rooms beyond the system's limit are for those who may; without, it is the limit.
+  // Buffers above the system limit require a privilege; otherwise the limit applies.
   if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
     setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
   wire->room_.resize(batch * options.max_bytes);
@@ -153,17 +153,17 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
 }
 
 WireError UnixWire::gone(int number) const {
-  return wire_error(WireError::Kind::down, number, "{}: sending to {}: {}; nobody listens there: start the other end",
+  return wire_error(WireError::Kind::down, number, "{}: send to {}: {}; no process listens there; start the peer",
                     name_, remote_path_, errno_text(number));
 }
 
-// Connects the sending socket to whoever listens at the path now.
+// Connects the sending socket to the current socket at the path.
 WireResult<void> UnixWire::reach() {
   if (reached_) return {};
   out_ = datagram_socket();
   if (!out_)
     return tl::unexpected(
-        wire_error(WireError::Kind::system, errno, "{}: making a socket: {}", name_, errno_text(errno)));
+        wire_error(WireError::Kind::system, errno, "{}: create a socket: {}", name_, errno_text(errno)));
   if (setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
     setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
   const int number = connect_to(out_.get(), remote_);
@@ -174,11 +174,11 @@ WireResult<void> UnixWire::reach() {
   if (number == ECONNREFUSED || number == ENOENT) return tl::unexpected(gone(number));
   if (number == EACCES || number == EPERM)
     return tl::unexpected(wire_error(WireError::Kind::forbidden, number,
-                                     "{}: sending to {}: {}; the right to write to that socket is missing", name_,
+                                     "{}: send to {}: {}; write permission for the socket is missing", name_,
                                      remote_path_, errno_text(number)));
   return tl::unexpected(wire_error(number == EPROTOTYPE ? WireError::Kind::unsupported : WireError::Kind::system,
-                                   number, "{}: sending to {}: {}{}", name_, remote_path_, errno_text(number),
-                                   number == EPROTOTYPE ? "; a datagram socket is needed there" : ""));
+                                   number, "{}: send to {}: {}{}", name_, remote_path_, errno_text(number),
+                                   number == EPROTOTYPE ? "; the peer must use a datagram socket" : ""));
 }
 
 WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
@@ -189,14 +189,15 @@ WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
     const Bytes frame = frames[count].frame;
     if (frame.size() < capabilities_.min_bytes || frame.size() > capabilities_.max_bytes) {
       if (count > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {}",
-                                       name_, frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE,
+                                       "{}: frame of {} bytes; the valid range is {} to {}", name_, frame.size(),
+                                       capabilities_.min_bytes, capabilities_.max_bytes));
     }
     pieces[count] = {const_cast<std::uint8_t*>(frame.data()), frame.size()};
     messages[count].msg_hdr.msg_iov = &pieces[count];
     messages[count].msg_hdr.msg_iovlen = 1;
   }
-  // An end that was restarted is a new socket: what failed with the old one is tried once more with the new one.
+  // A restarted peer has a new socket: reconnect and retry once.
   for (int attempt = 0;; ++attempt) {
     if (auto reached = reach(); !reached) return tl::unexpected(reached.error());
     const int sent = sendmmsg(out_.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -213,7 +214,7 @@ WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
       return tl::unexpected(gone(number));
     }
     return tl::unexpected(wire_error(number == EMSGSIZE ? WireError::Kind::frame : WireError::Kind::system, number,
-                                     "{}: sending {} bytes to {}: {}", name_, frames.front().frame.size(), remote_path_,
+                                     "{}: send {} bytes to {}: {}", name_, frames.front().frame.size(), remote_path_,
                                      errno_text(number)));
   }
 }
@@ -245,7 +246,7 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
       const int number = errno;
       if (number == EINTR) continue;
       if (number != EAGAIN)
-        return tl::unexpected(wire_error(WireError::Kind::system, number, "{}: receiving at {}: {}", name_, local_path_,
+        return tl::unexpected(wire_error(WireError::Kind::system, number, "{}: receive at {}: {}", name_, local_path_,
                                          errno_text(number)));
       if (!wire_clock::wait_for(in_.get(), POLLIN, deadline)) return std::nullopt;
       continue;
@@ -276,7 +277,7 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
 
 void UnixWire::close() {
   if (!in_) return;
-  // Not the file of somebody who took the place meanwhile.
+  // Keeps a file that another process created at the same path.
   struct stat there {};
   if (lstat(local_path_.c_str(), &there) == 0 && there.st_ino == file_.st_ino && there.st_dev == file_.st_dev)
     unlink(local_path_.c_str());
@@ -289,8 +290,8 @@ void UnixWire::close() {
 WireResult<std::unique_ptr<Wire>> open_unix_wire(const UnixWireOptions& options) { return UnixWire::open(options); }
 
 WireResult<std::unique_ptr<Wire>> open_unix_wire(const WireSpec& spec) {
-  if (auto known = spec.check(
-          {{"local", true, "the path where we listen"}, {"mode", true, "rights of our socket file, in octal digits"}});
+  if (auto known =
+          spec.check({{"local", true, "local socket path"}, {"mode", true, "mode of the local socket file, octal"}});
       !known)
     return tl::unexpected(known.error());
   UnixWireOptions options;
@@ -300,8 +301,8 @@ WireResult<std::unique_ptr<Wire>> open_unix_wire(const WireSpec& spec) {
   if (const auto mode = spec.value("mode")) {
     const auto [end, error] = std::from_chars(mode->data(), mode->data() + mode->size(), options.mode, 8);
     if (error != std::errc() || end != mode->data() + mode->size() || options.mode > 0777)
-      return tl::unexpected(specification_error(
-          spec.text, fmt::format("mode={} is no file mode; write octal digits, as mode=0660", *mode)));
+      return tl::unexpected(
+          specification_error(spec.text, fmt::format("mode={}: expected octal digits, for example mode=0660", *mode)));
   }
   return open_unix_wire(options);
 }

@@ -31,7 +31,7 @@ class UnixWireTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(directory_); }
 
-  // As qemu does: listens at the path, sends to the path with .peer.
+  // Like qemu: listens at the path and sends to PATH.peer.
   Descriptor machine() {
     Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = address_of(path_);
@@ -61,7 +61,7 @@ class UnixWireTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(UnixWireTest, FramesGoBothWays) {
+TEST_F(UnixWireTest, FramesAreSentInBothDirections) {
   const Descriptor guest = machine();
   const auto wire = this->wire();
   const std::vector<std::uint8_t> out(60, 0x11), in(70, 0x22);
@@ -85,7 +85,7 @@ TEST_F(UnixWireTest, FramesGoBothWays) {
   EXPECT_EQ(counters.received_bytes, 70U);
 }
 
-TEST_F(UnixWireTest, FramesOf64KiBAndOfTheLeastLength) {
+TEST_F(UnixWireTest, MaximumAndMinimumFrameLengths) {
   const Descriptor guest = machine();
   const auto wire = this->wire();
   std::vector<std::uint8_t> frame(65'536, 0x5a), buffer(70'000);
@@ -99,12 +99,12 @@ TEST_F(UnixWireTest, FramesOf64KiBAndOfTheLeastLength) {
   const auto too_long = wire->send(frame);
   ASSERT_FALSE(too_long);
   EXPECT_EQ(too_long.error().kind, WireError::Kind::frame);
-  EXPECT_THAT(too_long.error().message, HasSubstr("65537 bytes; it takes 14 to 65536"));
+  EXPECT_THAT(too_long.error().message, HasSubstr("65537 bytes; the valid range is 14 to 65536"));
   EXPECT_FALSE(wire->send(Bytes(frame).first(13)));
   EXPECT_TRUE(wire->send(Bytes(frame).first(14)));
 }
 
-TEST_F(UnixWireTest, ALongerFrameIsCutAndSaysHowLongItWas) {
+TEST_F(UnixWireTest, LongFrameIsTruncatedAndReportsItsLength) {
   const Descriptor guest = machine();
   auto opened = open_unix_wire({.path = path_, .local = {}, .mode = 0600, .max_bytes = 100, .name = {}});
   ASSERT_TRUE(opened);
@@ -115,14 +115,14 @@ TEST_F(UnixWireTest, ALongerFrameIsCutAndSaysHowLongItWas) {
   EXPECT_EQ((*got)->wire_bytes, 300U);
 }
 
-TEST_F(UnixWireTest, NothingAtTheOtherEndIsDownAndItsReturnIsFound) {
+TEST_F(UnixWireTest, RestartedPeerIsReconnected) {
   const auto wire = this->wire();
   const std::vector<std::uint8_t> frame(60, 1);
   auto sent = wire->send(frame);
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().kind, WireError::Kind::down);
   EXPECT_EQ(sent.error().number, ENOENT);
-  EXPECT_THAT(sent.error().message, HasSubstr("start the other end"));
+  EXPECT_THAT(sent.error().message, HasSubstr("start the peer"));
   {
     const Descriptor guest = machine();
     EXPECT_TRUE(wire->send(frame));
@@ -133,12 +133,12 @@ TEST_F(UnixWireTest, NothingAtTheOtherEndIsDownAndItsReturnIsFound) {
   EXPECT_EQ(sent.error().number, ECONNREFUSED);
   const Descriptor again = machine();
   EXPECT_TRUE(wire->send(frame));
-  // And the successor's frames reach us.
+  // Frames of the restarted peer are received.
   ASSERT_EQ(machine_sends(again, frame), 60);
   EXPECT_TRUE(wire->receive(soon(*wire)).value());
 }
 
-TEST_F(UnixWireTest, AFullQueueTakesFewerAndRoomIsWaitedFor) {
+TEST_F(UnixWireTest, FullQueueAcceptsFewerFrames) {
   const Descriptor guest = machine();
   const auto wire = this->wire();
   const std::vector<std::uint8_t> frame(60, 1);
@@ -158,7 +158,7 @@ TEST_F(UnixWireTest, AFullQueueTakesFewerAndRoomIsWaitedFor) {
   reader.join();
 }
 
-TEST_F(UnixWireTest, ADeadlineIsKept) {
+TEST_F(UnixWireTest, ReceiveReturnsAtDeadline) {
   const auto wire = this->wire();
   const std::int64_t begin = wire->now();
   const auto nothing = wire->receive(begin + 3'000'000);
@@ -168,7 +168,7 @@ TEST_F(UnixWireTest, ADeadlineIsKept) {
   EXPECT_FALSE(wire->receive(0).value());
 }
 
-TEST_F(UnixWireTest, AFrameLeavesNotBeforeItsTime) {
+TEST_F(UnixWireTest, FrameIsSentAtItsTime) {
   const Descriptor guest = machine();
   const auto wire = this->wire();
   const std::vector<std::uint8_t> frame(60, 1);
@@ -178,7 +178,7 @@ TEST_F(UnixWireTest, AFrameLeavesNotBeforeItsTime) {
   EXPECT_GE(wire->now(), at + 2'000'000);
 }
 
-TEST_F(UnixWireTest, OnlyItsOwnerMayUseTheSocketUnlessSaidOtherwise) {
+TEST_F(UnixWireTest, SocketModeIsOwnerOnlyByDefault) {
   {
     const auto wire = this->wire();
     struct stat file {};
@@ -192,7 +192,7 @@ TEST_F(UnixWireTest, OnlyItsOwnerMayUseTheSocketUnlessSaidOtherwise) {
   EXPECT_EQ(file.st_mode & 0777U, 0666U);
 }
 
-TEST_F(UnixWireTest, AStaleSocketFileIsReplacedOneInUseIsNot) {
+TEST_F(UnixWireTest, StaleSocketFileIsReplacedActiveOneIsKept) {
   { const Descriptor dead = machine(); }
   fs::rename(path_, path_ + ".peer");
   auto first = open_wire("unix:" + path_);
@@ -206,18 +206,18 @@ TEST_F(UnixWireTest, AStaleSocketFileIsReplacedOneInUseIsNot) {
   std::ofstream(path_ + ".peer") << "a file";
   const auto third = open_wire("unix:" + path_);
   ASSERT_FALSE(third);
-  EXPECT_THAT(third.error().message, HasSubstr("that is no socket"));
+  EXPECT_THAT(third.error().message, HasSubstr("is not a socket"));
   EXPECT_TRUE(fs::exists(path_ + ".peer"));
 }
 
-TEST_F(UnixWireTest, PathsThatCannotBe) {
+TEST_F(UnixWireTest, InvalidPathsAreRejected) {
   const auto too_long = open_wire("unix:" + (directory_ / std::string(120, 'x')).string());
   ASSERT_FALSE(too_long);
-  EXPECT_THAT(too_long.error().message, HasSubstr("can have 107"));
+  EXPECT_THAT(too_long.error().message, HasSubstr("is 107"));
   const auto nowhere = open_wire("unix:" + (directory_ / "no/eth0").string());
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().kind, WireError::Kind::missing);
-  EXPECT_THAT(nowhere.error().message, HasSubstr("make its directory first"));
+  EXPECT_THAT(nowhere.error().message, HasSubstr("create its directory first"));
   const auto same = open_wire("unix:" + path_ + ",local=" + path_);
   ASSERT_FALSE(same);
   EXPECT_THAT(same.error().message, HasSubstr("two sockets"));

@@ -16,7 +16,7 @@ namespace rdma {
 namespace {
 
 constexpr std::int64_t event_check_interval = 1'000'000;
-constexpr std::int64_t linger = 1'000'000'000;  // for what waits when the wire is closed
+constexpr std::int64_t linger = 1'000'000'000;  // maximum wait for outstanding frames in close()
 constexpr std::uint32_t unknown_mtu = 9216;
 
 }  // namespace
@@ -33,11 +33,11 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
     device_ = std::move(*opened);
   }
   if (!device_.context)
-    return tl::unexpected(wire_error(WireError::Kind::missing, ENODEV, "{}: there is no RDMA device \"{}\"; {}", name_,
-                                     options.device,
-                                     names.empty() ? std::string("there is none at all: rdma link add … makes one of "
-                                                                 "software, but raw packets need a card")
-                                                   : fmt::format("there are {}", fmt::join(names, ", "))));
+    return tl::unexpected(
+        wire_error(WireError::Kind::missing, ENODEV, "{}: no RDMA device \"{}\"; {}", name_, options.device,
+                   names.empty() ? std::string("no RDMA device exists; rdma link add creates "
+                                               "a software device, but raw packets require a hardware device")
+                                 : fmt::format("available: {}", fmt::join(names, ", "))));
   if (auto ethernet = check_link_layer(name_, device_); !ethernet) return ethernet;
   port_ = static_cast<std::uint8_t>(options.port);
   if (device_.port.state != IBV_PORT_ACTIVE) return tl::unexpected(down(device_.port.state));
@@ -55,23 +55,23 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
   capabilities_.min_bytes = Ethernet::size;
   capabilities_.batch = batch;
   capabilities_.receives = options.receive != VerbsWireOptions::Receive::nothing;
-  // Sniffers of devices that offload RDMA see both directions.
+  // On devices with RDMA offload, a sniffer receives both directions.
   capabilities_.sees_own = options.receive == VerbsWireOptions::Receive::sniffer;
   return {};
 }
 
 WireError VerbsWire::down(ibv_port_state state) const {
   return wire_error(WireError::Kind::down, ENETDOWN,
-                    "{}: port {} is {}; is the cable in, the other end up, and the interface{} set up?", name_, port_,
+                    "{}: port {} is {}; check the cable, the peer and that the interface{} is up", name_, port_,
                     state_name(state), device_.interface.empty() ? "" : " " + device_.interface);
 }
 
-// The queue of what arrives; with the device's times, in the finest form that it has.
+// Creates the receive CQ, with the best available device timestamps if requested.
 WireResult<void> VerbsWire::make_receive_queue(bool hardware_time) {
   const int depth = static_cast<int>(std::max<std::size_t>(1, free_.size()));
   if (!hardware_time) {
     receive_queue_.reset(ibv_create_cq(device_.context.get(), depth, nullptr, channel_.get(), 0));
-    if (!receive_queue_) return tl::unexpected(failed(name_, "making a completion queue", errno));
+    if (!receive_queue_) return tl::unexpected(failed(name_, "create a completion queue", errno));
     return {};
   }
   ibv_cq_init_attr_ex attributes{};
@@ -90,8 +90,8 @@ WireResult<void> VerbsWire::make_receive_queue(bool hardware_time) {
     return {};
   }
   return tl::unexpected(wire_error(WireError::Kind::unsupported, errno,
-                                   "{}: the device does not stamp what arrives: {}; leave hwtime away, times are taken "
-                                   "when a frame is found then",
+                                   "{}: the device does not timestamp received frames: {}; remove hwtime to use "
+                                   "software timestamps",
                                    name_, errno_text(errno)));
 }
 
@@ -99,7 +99,7 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
   const auto most = static_cast<std::uint32_t>(std::max(1, device_.attributes.orig_attr.max_qp_wr));
   if (options.send_depth > most || options.receive_depth > most)
     return tl::unexpected(wire_error(WireError::Kind::unsupported, 0,
-                                     "{}: queues of {} and {} frames; the device has at most {}", name_,
+                                     "{}: queues of {} and {} frames; the maximum of the device is {}", name_,
                                      options.send_depth, options.receive_depth, most));
   ibv_context* const context = device_.context.get();
   send_depth_ = std::max<std::uint32_t>(2, options.send_depth);
@@ -111,15 +111,15 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
       free_.push_back(slot);
 
   domain_.reset(ibv_alloc_pd(context));
-  if (!domain_) return tl::unexpected(failed(name_, "making a protection domain", errno));
+  if (!domain_) return tl::unexpected(failed(name_, "create a protection domain", errno));
   if (capabilities_.receives) {
     channel_.reset(ibv_create_comp_channel(context));
-    if (!channel_) return tl::unexpected(failed(name_, "making a channel for events", errno));
+    if (!channel_) return tl::unexpected(failed(name_, "create a completion channel", errno));
     fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   }
-  // A request that fails is completed aloud even when it was not to be: room for all.
+  // Failed requests always create a completion, so the CQ must hold all of them.
   send_queue_.reset(ibv_create_cq(context, static_cast<int>(send_depth_), nullptr, nullptr, 0));
-  if (!send_queue_) return tl::unexpected(failed(name_, "making a completion queue", errno));
+  if (!send_queue_) return tl::unexpected(failed(name_, "create a completion queue", errno));
   if (auto made = make_receive_queue(options.hardware_time && capabilities_.receives); !made) return made;
 
   bool requests = options.requests;
@@ -130,9 +130,9 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
 
   const auto registered = [&](Slots& slots, Region& region, std::size_t count, int access) -> WireResult<void> {
     slots = Slots(count, capabilities_.max_bytes);
-    if (!slots) return tl::unexpected(failed(name_, "taking memory for frames", errno));
+    if (!slots) return tl::unexpected(failed(name_, "allocate memory for frames", errno));
     region.reset(ibv_reg_mr(domain_.get(), slots.at(0), slots.bytes(), access));
-    if (!region) return tl::unexpected(failed(name_, "registering memory for frames", errno));
+    if (!region) return tl::unexpected(failed(name_, "register memory for frames", errno));
     return {};
   };
   if (auto memory = registered(send_slots_, send_region_, send_depth_, 0); !memory) return memory;
@@ -144,16 +144,17 @@ WireResult<void> VerbsWire::limit_rate(const VerbsWireOptions& options) {
   const ibv_packet_pacing_caps& pacing = device_.attributes.packet_pacing_caps;
   if (pacing.qp_rate_limit_max == 0 || !(pacing.supported_qpts & (1U << IBV_QPT_RAW_PACKET)))
     return tl::unexpected(wire_error(WireError::Kind::unsupported, EOPNOTSUPP,
-                                     "{}: the device does not pace raw-packet queue pairs; leave rate away", name_));
+                                     "{}: the device does not support rate limits for raw-packet QPs; remove rate",
+                                     name_));
   const std::uint64_t kilobits = options.rate / 1000;
   if (kilobits < pacing.qp_rate_limit_min || kilobits > pacing.qp_rate_limit_max)
     return tl::unexpected(wire_error(WireError::Kind::unsupported, EINVAL,
-                                     "{}: a rate of {} kbit/s; the device paces from {} to {} kbit/s", name_, kilobits,
+                                     "{}: rate of {} kbit/s; the device supports {} to {} kbit/s", name_, kilobits,
                                      pacing.qp_rate_limit_min, pacing.qp_rate_limit_max));
   return {};
 }
 
-// INIT, RTR, RTS, each with the attributes that this kind of queue pair takes.
+// INIT, RTR, RTS, each with the attributes required for raw-packet QPs.
 WireResult<void> VerbsWire::start(const VerbsWireOptions& options) {
   if (options.rate != 0)
     if (auto possible = limit_rate(options); !possible) return possible;
@@ -167,16 +168,16 @@ WireResult<void> VerbsWire::start(const VerbsWireOptions& options) {
       return tl::unexpected(failed(name_, doing, number));
     return {};
   };
-  if (auto r = modify(IBV_QPS_INIT, IBV_QP_PORT, "bringing the queue pair to INIT"); !r) return r;
-  if (auto r = modify(IBV_QPS_RTR, 0, "bringing the queue pair to RTR"); !r) return r;
-  if (auto r = modify(IBV_QPS_RTS, simple_rate ? IBV_QP_RATE_LIMIT : 0, "bringing the queue pair to RTS"); !r) return r;
+  if (auto r = modify(IBV_QPS_INIT, IBV_QP_PORT, "change the QP to INIT"); !r) return r;
+  if (auto r = modify(IBV_QPS_RTR, 0, "change the QP to RTR"); !r) return r;
+  if (auto r = modify(IBV_QPS_RTS, simple_rate ? IBV_QP_RATE_LIMIT : 0, "change the QP to RTS"); !r) return r;
   if (options.rate != 0 && !simple_rate) {
     ibv_qp_rate_limit_attr limit{};
     limit.rate_limit = static_cast<std::uint32_t>(options.rate / 1000);
     limit.max_burst_sz = options.burst_bytes;
     limit.typical_pkt_sz = options.typical_bytes;
     if (const int number = ibv_modify_qp_rate_limit(pair_.get(), &limit))
-      return tl::unexpected(failed(name_, "limiting the rate", number));
+      return tl::unexpected(failed(name_, "set the rate limit", number));
   }
   fcntl(device_.context->async_fd, F_SETFL, fcntl(device_.context->async_fd, F_GETFL) | O_NONBLOCK);
   if (!capabilities_.receives) return {};
@@ -191,13 +192,13 @@ WireResult<std::unique_ptr<Wire>> VerbsWire::open(const VerbsWireOptions& option
   if (auto made = wire->make_queues(options); !made) return tl::unexpected(made.error());
   wire->capabilities_.how = wire->requests_ ? "ibv_wr_*" : "ibv_post_send";
   if (auto started = wire->start(options); !started) return tl::unexpected(started.error());
-  if (options.rate != 0) wire->capabilities_.how += fmt::format(", paced to {} kbit/s", options.rate / 1000);
+  if (options.rate != 0) wire->capabilities_.how += fmt::format(", limited to {} kbit/s", options.rate / 1000);
   if (wire->stamp_ != Stamp::none)
-    wire->capabilities_.how += wire->stamp_ == Stamp::ticks ? ", the device's ticks" : ", the device's clock";
+    wire->capabilities_.how += wire->stamp_ == Stamp::ticks ? ", device ticks" : ", device clock";
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
-// What the device says of itself: a port that lost its carrier, a card that died.
+// Handles asynchronous device events: lost carrier, fatal device error.
 WireResult<void> VerbsWire::check_events() {
   const std::int64_t now = wire_clock::now();
   if (now - events_checked_ >= event_check_interval) {
@@ -211,11 +212,11 @@ WireResult<void> VerbsWire::check_events() {
       if (ours && type == IBV_EVENT_PORT_ACTIVE) port_down_ = false;
       if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_CQ_ERR)
         failed_ = wire_error(type == IBV_EVENT_DEVICE_FATAL ? WireError::Kind::missing : WireError::Kind::system, EIO,
-                             "{}: the device says: {}; {} frames of {} had left", name_, ibv_event_type_str(type),
-                             done_, posted_);
+                             "{}: device event: {}; {} of {} frames were sent", name_, ibv_event_type_str(type), done_,
+                             posted_);
     }
     if (port_down_) {
-      // An event may be older than the port's state.
+      // The event may be older than the current port state.
       if (ibv_query_port(device_.context.get(), port_, &device_.port) == 0)
         port_down_ = device_.port.state != IBV_PORT_ACTIVE;
       else
@@ -230,7 +231,7 @@ WireResult<void> VerbsWire::check_events() {
 void VerbsWire::close() {
   if (!device_.context) return;
   if (pair_) static_cast<void>(flush(wire_clock::now() + linger));
-  // In this order: a device refuses to give back what is still in use.
+  // In this order, because the device refuses to destroy objects in use.
   flow_.reset();
   pair_.reset();
   requests_ = nullptr;

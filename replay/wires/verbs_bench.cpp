@@ -1,5 +1,5 @@
-// What the verbs: wire costs above a null wire, frame by frame: the fake verbs library's posting and polling do nothing
-// but count. Frames of 1082 bytes, as a RoCEv2 packet of 1024 bytes of payload has, and of 64. Needs root.
+// Cost of the verbs: wire compared with a null wire, per frame: the fake libibverbs only counts posts and polls. Frames
+// of 1082 bytes (a RoCEv2 packet with 1024 bytes of payload) and of 64 bytes. Requires root.
 
 #include <benchmark/benchmark.h>
 
@@ -13,7 +13,7 @@ namespace rdmawire::replay {
 namespace {
 
 void run(benchmark::State& state, Wire& wire) {
-  // As a player has them: preloaded, more of them than a cache holds lines for.
+  // Like in the player: preloaded, and more frames than fit into the cache.
   const std::size_t bytes = static_cast<std::size_t>(state.range(0));
   const std::vector<std::uint8_t> room(bytes * 64, 0x5a);
   std::vector<Outgoing> frames;

@@ -24,9 +24,9 @@ WireError failed(const std::string& name, std::string_view doing, int number) {
     case ENXIO:
     case EIO:
       kind = WireError::Kind::missing;
-      hint = "; the device is not there (any more)";
+      hint = "; the device does not exist";
       break;
-    case ENOMEM: hint = "; is the memory that may be locked (ulimit -l) enough?"; break;
+    case ENOMEM: hint = "; check the limit of locked memory (ulimit -l)"; break;
     case EOPNOTSUPP:
     case ENOSYS: kind = WireError::Kind::unsupported; break;
     default: break;
@@ -40,10 +40,10 @@ WireResult<DeviceList> DeviceList::get(const std::string& name) {
   if (list.devices_) return list;
   if (errno == ENOSYS)
     return tl::unexpected(wire_error(WireError::Kind::unsupported, ENOSYS,
-                                     "{}: this kernel has no RDMA; its module ib_uverbs is not there or not loaded: "
+                                     "{}: the kernel has no RDMA support or the module ib_uverbs is not loaded; run: "
                                      "modprobe ib_uverbs",
                                      name));
-  return tl::unexpected(failed(name, "asking for the RDMA devices", errno));
+  return tl::unexpected(failed(name, "list the RDMA devices", errno));
 }
 
 std::string_view state_name(ibv_port_state state) {
@@ -53,13 +53,13 @@ std::string_view state_name(ibv_port_state state) {
     case IBV_PORT_ARMED: return "armed";
     case IBV_PORT_ACTIVE: return "active";
     case IBV_PORT_ACTIVE_DEFER: return "active, deferring";
-    default: return "in no known state";
+    default: return "in an unknown state";
   }
 }
 
 namespace {
 
-// The network interface of a port: the GID table tells, in kernels from 5.10 on.
+// The network interface of a port, from the GID table (Linux 5.10 and later).
 std::string interface_of(ibv_context* context, std::uint32_t port, int gids) {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(std::clamp(gids, 0, 256)); ++i) {
     ibv_gid_entry entry{};
@@ -76,16 +76,16 @@ std::string interface_of(ibv_context* context, std::uint32_t port, int gids) {
 WireResult<Device> open_device(const std::string& name, ibv_device* which, std::uint32_t port) {
   Device device;
   device.context.reset(ibv_open_device(which));
-  if (!device.context) return tl::unexpected(failed(name, "opening the device", errno));
+  if (!device.context) return tl::unexpected(failed(name, "open the device", errno));
   if (const int number = ibv_query_device_ex(device.context.get(), nullptr, &device.attributes))
-    return tl::unexpected(failed(name, "asking what the device can do", number));
+    return tl::unexpected(failed(name, "query the device attributes", number));
   const std::uint32_t ports =
       std::max<std::uint32_t>(device.attributes.orig_attr.phys_port_cnt, device.attributes.phys_port_cnt_ex);
   if (port == 0 || port > ports)
-    return tl::unexpected(wire_error(WireError::Kind::missing, 0, "{}: there is no port {}; {} has 1 to {}", name, port,
+    return tl::unexpected(wire_error(WireError::Kind::missing, 0, "{}: no port {}; {} has ports 1 to {}", name, port,
                                      ibv_get_device_name(which), ports));
   if (const int number = ibv_query_port(device.context.get(), static_cast<std::uint8_t>(port), &device.port))
-    return tl::unexpected(failed(name, "asking for the port", number));
+    return tl::unexpected(failed(name, "query the port", number));
   device.interface = interface_of(device.context.get(), port, device.port.gid_tbl_len);
   return device;
 }
@@ -93,16 +93,16 @@ WireResult<Device> open_device(const std::string& name, ibv_device* which, std::
 WireResult<void> check_link_layer(const std::string& name, const Device& device) {
   if (device.port.link_layer == IBV_LINK_LAYER_ETHERNET) return {};
   return tl::unexpected(wire_error(WireError::Kind::unsupported, 0,
-                                   "{}: the port's link layer is {}; raw packets need Ethernet", name,
+                                   "{}: the link layer of the port is {}; raw packets require Ethernet", name,
                                    device.port.link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "unknown"));
 }
 
 WireError no_raw_packets(const std::string& name, const Device& device, int number) {
   if (number != EINVAL && number != EOPNOTSUPP && number != ENOSYS)
-    return failed(name, "making a raw-packet queue pair", number);
+    return failed(name, "create a raw-packet QP", number);
   return wire_error(WireError::Kind::unsupported, number,
-                    "{}: the driver of {} makes no raw-packet queue pairs ({}); those of mlx4 and mlx5 do; packet:{} "
-                    "goes through the kernel instead",
+                    "{}: the driver of {} does not support raw-packet QPs ({}); mlx4 and mlx5 do; packet:{} "
+                    "sends through the kernel instead",
                     name, ibv_get_device_name(device.context->device), errno_text(number),
                     device.interface.empty() ? "INTERFACE" : device.interface);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: RDMA devices, opened, and what is made on them: each gives itself back.
+/// Internal: owning handles for RDMA devices and their objects.
 
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 
 namespace rdmawire::replay::rdma {
 
-// What is given back in one way only: a function of libibverbs.
+// Deleter that calls a function of libibverbs.
 template <auto give_back>
 struct Return {
   template <class T>
@@ -28,13 +28,13 @@ using Region = std::unique_ptr<ibv_mr, Return<ibv_dereg_mr>>;
 using Channel = std::unique_ptr<ibv_comp_channel, Return<ibv_destroy_comp_channel>>;
 using Queue = std::unique_ptr<ibv_cq, Return<ibv_destroy_cq>>;
 using QueuePair = std::unique_ptr<ibv_qp, Return<ibv_destroy_qp>>;
-// That function is one of each source file.
+// ibv_destroy_flow is a static inline function, so it cannot be a template argument.
 struct ReturnFlow {
   void operator()(ibv_flow* flow) const { ibv_destroy_flow(flow); }
 };
 using Flow = std::unique_ptr<ibv_flow, ReturnFlow>;
 
-// Slots of one length, in whole pages.
+// Equal-length slots in whole pages.
 class Slots {
  public:
   Slots() = default;
@@ -61,7 +61,7 @@ class Slots {
   std::size_t each_ = 0, all_ = 0;
 };
 
-/// What a function of libibverbs said; the right that is missing, or what to look at, where errno tells.
+/// Error of a libibverbs call, with the missing privilege or a hint if errno indicates one.
 WireError failed(const std::string& name, std::string_view doing, int number);
 
 class DeviceList {
@@ -91,17 +91,18 @@ struct Device {
   std::string interface;
 };
 
-/// Opens a device and asks what it is.
+/// Opens a device and queries its attributes.
 WireResult<Device> open_device(const std::string& name, ibv_device* which, std::uint32_t port);
 WireResult<void> check_link_layer(const std::string& name, const Device& device);
-/// Of a queue pair that could not be made.
+/// Error for a QP that could not be created.
 WireError no_raw_packets(const std::string& name, const Device& device, int number);
 
 struct Sizes {
   std::uint32_t send = 1, receive = 1, inline_bytes = 0;
 };
 
-/// With ibv_wr_* when `requests` is set and the device offers them; clears it otherwise. errno says why none was made.
+/// Uses ibv_wr_* if `requests` is set and the device supports it; clears `requests` otherwise. On failure, errno is
+/// set.
 QueuePair make_queue_pair(ibv_context* context, ibv_pd* domain, ibv_cq* send, ibv_cq* receive, const Sizes& sizes,
                           bool& requests);
 

@@ -1,4 +1,4 @@
-// What a queue pair is given of what arrives.
+// Flow steering: selects the frames that a QP receives.
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace rdmawire::replay::rdma {
 namespace {
 
-// A flow's attributes with its specifications right behind them, as ibv_create_flow wants them.
+// Flow attributes directly followed by their specifications, as required by ibv_create_flow.
 struct FlowRequest {
   ibv_flow_attr attributes{};
   std::array<std::uint8_t, sizeof(ibv_flow_spec_eth) + sizeof(ibv_flow_spec_ipv6) + sizeof(ibv_flow_spec_tcp_udp)>
@@ -85,15 +85,15 @@ WireResult<void> VerbsWire::take_flow(const VerbsWireOptions& options) {
       break;
     default:
       request.attributes.type = IBV_FLOW_ATTR_SNIFFER;
-      instead = "; the options rest and mac=… receive otherwise, send needs none";
+      instead = "; use rest or mac=… to receive, or noreceive to only send";
       break;
   }
   request.attributes.port = port_;
   flow_.reset(ibv_create_flow(pair_.get(), &request.attributes));
   if (!flow_) {
     const int number = errno;
-    WireError error = failed(name_, fmt::format("making {}", what), number);
-    // What is wrong with a flow that was given in right form is that the device has no such flows.
+    WireError error = failed(name_, fmt::format("create {}", what), number);
+    // The request is well-formed, so EINVAL means that the device does not support the flow type.
     if (number == EINVAL) error.kind = WireError::Kind::unsupported;
     if (error.kind == WireError::Kind::unsupported) error.message += instead;
     return tl::unexpected(error);

@@ -1,4 +1,4 @@
-// What the text that names a wire says of a port.
+// Parses the options of verbs: wires.
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ WireResult<VerbsSteering> steering_of(const WireSpec& spec) {
     if (std::sscanf(mac->c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2], &bytes[3], &bytes[4],
                     &bytes[5], &end) != 6 ||
         static_cast<std::size_t>(end) != mac->size())
-      return wrong(fmt::format("mac={}: a MAC address is written 02:00:00:00:00:01", *mac));
+      return wrong(fmt::format("mac={}: expected a MAC address, for example 02:00:00:00:00:01", *mac));
     steering.mac.emplace();
     std::transform(bytes.begin(), bytes.end(), steering.mac->begin(),
                    [](unsigned byte) { return static_cast<std::uint8_t>(byte); });
@@ -33,7 +33,7 @@ WireResult<VerbsSteering> steering_of(const WireSpec& spec) {
       if (inet_pton(family, ip->c_str(), steering.ip.data()) == 1) break;
       steering.ip.clear();
     }
-    if (steering.ip.empty()) return wrong(fmt::format("ip={}: it takes an IPv4 or IPv6 address", *ip));
+    if (steering.ip.empty()) return wrong(fmt::format("ip={}: expected an IPv4 or IPv6 address", *ip));
   }
   for (const auto& [option, place] : {std::pair{"ethertype", &steering.ethertype}, std::pair{"udp", &steering.udp}}) {
     const auto number = spec.number(option, 0, 0, 65535);
@@ -46,21 +46,21 @@ WireResult<VerbsSteering> steering_of(const WireSpec& spec) {
 }  // namespace
 
 WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
-  if (auto known = spec.check({{"burst", true, "bytes that may leave at once under rate"},
-                               {"depth", true, "frames that may be on their way"},
+  if (auto known = spec.check({{"burst", true, "burst size in bytes for rate"},
+                               {"depth", true, "maximum number of outstanding frames"},
                                {"ethertype", true, "receive frames of this EtherType"},
-                               {"hwtime", false, "the device stamps what arrives"},
-                               {"inline", true, "frames up to so many bytes are posted in line"},
+                               {"hwtime", false, "use device timestamps"},
+                               {"inline", true, "maximum length of inline frames"},
                                {"ip", true, "receive frames to this address"},
                                {"mac", true, "receive frames to this address"},
-                               {"mtu", true, "of the port; its interface's otherwise"},
-                               {"noreceive", false, "only sends"},
-                               {"post", false, "ibv_post_send even where ibv_wr_* is offered"},
-                               {"rate", true, "bits a second that the device paces to, as 10G"},
-                               {"receive", true, "buffers for what arrives"},
-                               {"rest", false, "receive what nobody else was given"},
-                               {"signal", true, "of how many frames one is completed aloud"},
-                               {"typical", true, "bytes of a frame, for rate"},
+                               {"mtu", true, "MTU of the port; default: MTU of the interface"},
+                               {"noreceive", false, "send-only"},
+                               {"post", false, "use ibv_post_send instead of ibv_wr_*"},
+                               {"rate", true, "hardware rate limit in bits per second, for example 10G"},
+                               {"receive", true, "number of receive buffers"},
+                               {"rest", false, "receive frames that match no other receiver"},
+                               {"signal", true, "request a completion for every Nth frame"},
+                               {"typical", true, "typical frame length in bytes for rate"},
                                {"udp", true, "receive frames to this port"}});
       !known)
     return tl::unexpected(known.error());
@@ -73,7 +73,7 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
     const std::string port = spec.address.substr(slash + 1);
     if (port.empty() || port.size() > 3 || port.find_first_not_of("0123456789") != std::string::npos ||
         std::stoi(port) > 255)
-      return wrong(fmt::format("the port \"{}\" is no number; ports count from 1", port));
+      return wrong(fmt::format("invalid port \"{}\"; ports start at 1", port));
     options.port = static_cast<std::uint32_t>(std::stoi(port));
   }
   const auto number = [&](const char* option, auto& place, std::uint64_t least,
@@ -93,12 +93,12 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
   if (mtu) options.max_bytes = mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
   options.requests = !spec.has("post");
   options.hardware_time = spec.has("hwtime");
-  if ((spec.has("burst") || spec.has("typical")) && !spec.has("rate")) return wrong("burst and typical go with rate");
+  if ((spec.has("burst") || spec.has("typical")) && !spec.has("rate")) return wrong("burst and typical require rate");
   auto steering = steering_of(spec);
   if (!steering) return tl::unexpected(steering.error());
   const bool steers = spec.has("mac") || spec.has("ip") || spec.has("udp") || spec.has("ethertype");
   if (steers + spec.has("rest") + spec.has("noreceive") > 1)
-    return wrong("one of noreceive, rest, and mac, ip, udp, ethertype");
+    return wrong("noreceive, rest, and the filters mac, ip, udp and ethertype exclude each other");
   using Receive = VerbsWireOptions::Receive;
   if (spec.only_sends) options.receive = Receive::nothing;
   if (steers) options.receive = Receive::steered;

@@ -1,4 +1,4 @@
-// Buffers for what arrives, and finding it.
+// Receive buffers and completions.
 
 #include <poll.h>
 
@@ -11,11 +11,11 @@
 namespace rdmawire::replay::rdma {
 namespace {
 
-constexpr std::int64_t look_up = 50'000'000;  // at the port, while nothing arrives
+constexpr std::int64_t look_up = 50'000'000;  // interval between port checks while no frame arrives
 
 }  // namespace
 
-// Posts the receive buffers that are free.
+// Posts the free receive buffers.
 WireResult<void> VerbsWire::give_buffers() {
   std::array<ibv_recv_wr, batch> posts{};
   std::array<ibv_sge, batch> pieces{};
@@ -32,7 +32,7 @@ WireResult<void> VerbsWire::give_buffers() {
     }
     ibv_recv_wr* bad = nullptr;
     if (const int number = ibv_post_recv(pair_.get(), posts.data(), &bad))
-      return tl::unexpected(failed(name_, "giving buffers for what arrives", number));
+      return tl::unexpected(failed(name_, "post receive buffers", number));
     free_.resize(free_.size() - count);
   }
   return {};
@@ -54,13 +54,13 @@ void VerbsWire::arrived(std::uint64_t slot, std::uint32_t bytes, std::int64_t ti
   arrived_[count_++] = {slot, bytes, last_time_};
 }
 
-// Takes what has arrived, up to a batch; gives how many entries the queue had.
+// Collects up to one batch of received frames. Returns the number of CQ entries.
 int VerbsWire::poll_received() {
   next_ = count_ = 0;
   const auto wrong = [this](ibv_wc_status status) {
     receive_failed_ = wire_error(status == IBV_WC_LOC_LEN_ERR ? WireError::Kind::frame : WireError::Kind::system, 0,
-                                 "{}: receiving: {}; frames may have {} bytes (mtu=… says otherwise); the queue pair "
-                                 "is lost, open the wire anew",
+                                 "{}: receive: {}; the maximum frame length is {} bytes (change it with mtu=…); the QP "
+                                 "failed, reopen the wire",
                                  name_, ibv_wc_status_str(status), capabilities_.max_bytes);
   };
   if (!stamped_) {
@@ -99,7 +99,7 @@ WireResult<std::optional<Received>> VerbsWire::receive(std::int64_t deadline) {
   if (!pair_) return tl::unexpected(closed_error(name_));
   if (!capabilities_.receives) return receive_nothing(name_, deadline);
   while (next_ == count_) {
-    // The last frame that was given is not looked at any more.
+    // Releases the previously returned frame.
     for (std::size_t i = 0; i < count_; ++i) free_.push_back(arrived_[i].slot);
     next_ = count_ = 0;
     if (receive_failed_) return tl::unexpected(*receive_failed_);
@@ -110,19 +110,18 @@ WireResult<std::optional<Received>> VerbsWire::receive(std::int64_t deadline) {
       void* own = nullptr;
       while (ibv_get_cq_event(channel_.get(), &queue, &own) == 0) ibv_ack_cq_events(queue, 1);
       if (const int number = ibv_req_notify_cq(receive_queue_.get(), 0))
-        return tl::unexpected(failed(name_, "asking to be told of arrivals", number));
-      // Something may have come before that.
+        return tl::unexpected(failed(name_, "request notification", number));
+      // A frame may have arrived before the request.
       found = poll_received();
     }
     if (found < 0)
-      return tl::unexpected(
-          wire_error(WireError::Kind::system, 0, "{}: receiving: the completion queue failed", name_));
+      return tl::unexpected(wire_error(WireError::Kind::system, 0, "{}: receive: the completion queue failed", name_));
     if (found > 0) continue;
     if (wire_clock::wait_for(channel_->fd, POLLIN, std::min(deadline, now() + look_up))) continue;
-    // The channel says nothing of a port that is down or a card that went away.
+    // The completion channel does not report a port that is down or a removed device.
     ibv_port_attr port{};
     if (const int number = ibv_query_port(device_.context.get(), port_, &port))
-      return tl::unexpected(failed(name_, "looking at the port", number));
+      return tl::unexpected(failed(name_, "query the port", number));
     if (port.state != IBV_PORT_ACTIVE) return tl::unexpected(down(port.state));
     if (now() >= deadline) return std::nullopt;
   }

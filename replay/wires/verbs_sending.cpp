@@ -1,4 +1,4 @@
-// Posting frames, and learning which have left.
+// Posts frames and collects send completions.
 
 #include <algorithm>
 #include <cerrno>
@@ -11,11 +11,11 @@
 namespace rdmawire::replay::rdma {
 namespace {
 
-constexpr std::int64_t pause = 5'000;  // between two looks at a completion queue
+constexpr std::int64_t pause = 5'000;  // interval between polls of a completion queue
 
 }  // namespace
 
-// Counts what has left. Requests complete in their order, those before a loud one with it.
+// Counts sent frames. Requests complete in order: a completion covers all preceding requests.
 void VerbsWire::reap() {
   const auto count_until = [this](std::uint64_t end) {
     counters_.sent += end - done_;
@@ -27,8 +27,8 @@ void VerbsWire::reap() {
     const int count = ibv_poll_cq(send_queue_.get(), completions.size(), completions.data());
     if (count < 0) {
       failed_ = wire_error(WireError::Kind::system, 0,
-                           "{}: asking what was sent: the completion queue failed; {} "
-                           "frames of {} had left",
+                           "{}: poll send completions: the completion queue failed; {} "
+                           "of {} frames were sent",
                            name_, done_, posted_);
       return;
     }
@@ -43,8 +43,8 @@ void VerbsWire::reap() {
       if (completion.status == IBV_WC_LOC_LEN_ERR) kind = WireError::Kind::frame;
       if (completion.status == IBV_WC_FATAL_ERR) kind = WireError::Kind::missing;
       failed_ = wire_error(kind, 0,
-                           "{}: sending: frame {} was not sent, nor any after it: {} (vendor's code 0x{:x}); the queue "
-                           "pair is lost, open the wire anew",
+                           "{}: send: frame {} and all later frames were not sent: {} (vendor code 0x{:x}); the QP "
+                           "failed, reopen the wire",
                            name_, completion.wr_id + 1, ibv_wc_status_str(completion.status), completion.vendor_err);
       return;
     }
@@ -65,7 +65,7 @@ int VerbsWire::post_requests(std::size_t count, std::size_t& taken) {
     else
       ibv_wr_set_sge(requests_, piece.lkey, piece.addr, piece.length);
   }
-  // All of them or none.
+  // All or none.
   const int number = ibv_wr_complete(requests_);
   taken = number == 0 ? count : 0;
   return number;
@@ -92,8 +92,9 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
     const Bytes frame = frames[count].frame;
     if (frame.size() < capabilities_.min_bytes || frame.size() > capabilities_.max_bytes) {
       if (count > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {}",
-                                       name_, frame.size(), capabilities_.min_bytes, capabilities_.max_bytes));
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE,
+                                       "{}: frame of {} bytes; the valid range is {} to {}", name_, frame.size(),
+                                       capabilities_.min_bytes, capabilities_.max_bytes));
     }
     const std::uint64_t number = posted_ + count;
     const std::size_t slot = number % send_depth_;
@@ -114,7 +115,7 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
     }
   }
   if (count == 0) return 0;
-  // The last says when all have left.
+  // The completion of the last request reports that all frames have left.
   posts_[count - 1].send_flags |= IBV_SEND_SIGNALED;
   std::size_t taken = 0;
   const int number = requests_ ? post_requests(count, taken) : post_list(count, taken);
@@ -124,10 +125,10 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
   if (number == 0 || number == ENOMEM || taken > 0) return taken;
   if (number == EINVAL)
     return tl::unexpected(wire_error(WireError::Kind::frame, number,
-                                     "{}: posting a frame of {} bytes: {}; some devices demand the first bytes of a "
-                                     "frame in line: inline=…",
+                                     "{}: post a frame of {} bytes: {}; some devices require the first bytes of a "
+                                     "frame inline; use inline=…",
                                      name_, frames.front().frame.size(), errno_text(number)));
-  return tl::unexpected(failed(name_, "posting frames", number));
+  return tl::unexpected(failed(name_, "post frames", number));
 }
 
 template <class Ready>

@@ -1,4 +1,4 @@
-// On the fake verbs library for libibverbs: over AF_PACKET, as strict as devices are, and it fails when it is told to.
+// Tests with the fake libibverbs, which uses AF_PACKET, is as strict as devices and can inject errors.
 
 #include "replay/wires/verbs.hpp"
 
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using testing::frame_of;
 using testing::second;
 
-// Of IPv4 and UDP as much as a flow looks at.
+// IPv4 and UDP headers with the fields that flows match.
 std::vector<std::uint8_t> udp_frame(std::uint32_t destination, std::uint16_t port) {
   auto frame = frame_of(100, 0, 0x0800);
   frame[14] = 0x45;
@@ -43,7 +43,7 @@ class VerbsWireTest : public testing::VethTest {
   static void set(const char* name, const std::string& value) {
     setenv((std::string("STAND_IN_") + name).c_str(), value.c_str(), 1);
   }
-  // What arrives next; empty: nothing within a moment.
+  // Receives the next frame; empty: none within `patience`.
   static std::vector<std::uint8_t> next(Wire& wire, std::int64_t patience = 5 * second) {
     const auto got = wire.receive(wire.now() + patience);
     EXPECT_TRUE(got) << got.error().message;
@@ -52,7 +52,7 @@ class VerbsWireTest : public testing::VethTest {
   }
 };
 
-TEST_F(VerbsWireTest, FramesGoBothWaysInBatchesOnEitherWayOfPosting) {
+TEST_F(VerbsWireTest, FramesAreSentInBothDirectionsWithEitherPostingMode) {
   for (const char* how : {"", ",post", ",depth=8,signal=100,receive=300", ",inline=200"}) {
     const auto near = open(std::string("verbs:near") + how), far = open(std::string("verbs:far/1") + how);
     std::vector<std::vector<std::uint8_t>> frames;
@@ -80,7 +80,7 @@ TEST_F(VerbsWireTest, FramesGoBothWaysInBatchesOnEitherWayOfPosting) {
   EXPECT_THAT(open("verbs:near")->capabilities().how, HasSubstr("ibv_post_send"));
 }
 
-TEST_F(VerbsWireTest, TheDescriptorTellsWhenSomethingArrives) {
+TEST_F(VerbsWireTest, DescriptorSignalsArrival) {
   const auto near = open("verbs:near"), far = open("verbs:far");
   pollfd poll{far->descriptor(), POLLIN, 0};
   EXPECT_FALSE(far->receive(0).value());
@@ -97,7 +97,7 @@ TEST_F(VerbsWireTest, OneThreadSendsWhileAnotherReceives) {
   testing::expect_both_ways_at_once(open("verbs:near"), open("verbs:far"));
 }
 
-TEST_F(VerbsWireTest, SteeredFlowsTakeOnlyTheirs) {
+TEST_F(VerbsWireTest, SteeredFlowsReceiveMatchingFrames) {
   const auto near = open("verbs:near,noreceive"), sniffer = open("verbs:far"), udp = open("verbs:far,udp=4791"),
              ip = open("verbs:far,ip=10.0.0.7"), mac = open("verbs:far,mac=02:00:00:00:00:09"),
              type = open("verbs:far,ethertype=35093"), rest = open("verbs:far,rest");
@@ -120,10 +120,10 @@ TEST_F(VerbsWireTest, SteeredFlowsTakeOnlyTheirs) {
   set("WITHOUT", "sniffer");
   const WireError error = error_of("verbs:far");
   EXPECT_EQ(error.kind, WireError::Kind::unsupported);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("making a sniffer flow"), HasSubstr("rest and mac=")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("create a sniffer flow"), HasSubstr("rest and mac=")));
 }
 
-TEST_F(VerbsWireTest, TheDevicesTimes) {
+TEST_F(VerbsWireTest, DeviceTimestamps) {
   for (const char* without : {"", "wallclock"}) {
     set("WITHOUT", without);
     const auto near = open("verbs:near"), far = open("verbs:far,hwtime");
@@ -140,28 +140,28 @@ TEST_F(VerbsWireTest, TheDevicesTimes) {
   }
   set("WITHOUT", "times");
   EXPECT_EQ(error_of("verbs:far,hwtime").kind, WireError::Kind::unsupported);
-  EXPECT_THAT(error_of("verbs:far,hwtime").message, HasSubstr("leave hwtime away"));
+  EXPECT_THAT(error_of("verbs:far,hwtime").message, HasSubstr("remove hwtime"));
 }
 
-TEST_F(VerbsWireTest, PacingIsTheDevicesOrRefused) {
-  EXPECT_THAT(error_of("verbs:near,rate=1G").message, HasSubstr("does not pace raw-packet queue pairs"));
+TEST_F(VerbsWireTest, RateLimitIsAppliedOrRefused) {
+  EXPECT_THAT(error_of("verbs:near,rate=1G").message, HasSubstr("does not support rate limits for raw-packet QPs"));
   set("RATE", "1000-100000000");
-  EXPECT_THAT(open("verbs:near,rate=1G")->capabilities().how, HasSubstr("paced to 1000000 kbit/s"));
+  EXPECT_THAT(open("verbs:near,rate=1G")->capabilities().how, HasSubstr("limited to 1000000 kbit/s"));
   EXPECT_THAT(open("verbs:near,rate=1G,burst=4096,typical=1082")->capabilities().how, HasSubstr("paced"));
   const WireError low = error_of("verbs:near,rate=500K");
   EXPECT_EQ(low.kind, WireError::Kind::unsupported);
-  EXPECT_THAT(low.message, HasSubstr("from 1000 to 100000000 kbit/s"));
+  EXPECT_THAT(low.message, HasSubstr("supports 1000 to 100000000 kbit/s"));
   set("FAIL", "ibv_modify_qp_rate_limit=" + std::to_string(EOPNOTSUPP));
-  EXPECT_THAT(error_of("verbs:near,rate=1G,burst=4096").message, HasSubstr("limiting the rate"));
+  EXPECT_THAT(error_of("verbs:near,rate=1G,burst=4096").message, HasSubstr("set the rate limit"));
 }
 
-TEST_F(VerbsWireTest, WhatIsNotThere) {
+TEST_F(VerbsWireTest, MissingDevicesAndPortsAreReported) {
   const WireError device = error_of("verbs:mlx5_0");
   EXPECT_EQ(device.kind, WireError::Kind::missing);
-  EXPECT_THAT(device.message, HasSubstr("there are near, far"));
-  EXPECT_THAT(error_of("verbs:near/2").message, HasSubstr("there is no port 2; near has 1 to 1"));
+  EXPECT_THAT(device.message, HasSubstr("available: near, far"));
+  EXPECT_THAT(error_of("verbs:near/2").message, HasSubstr("no port 2; near has ports 1 to 1"));
   set("DEVICES", "");
-  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("there is none at all"));
+  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("no RDMA device exists"));
   unsetenv("FAKE_VERBS_DEVICES");
   const WireError kernel = error_of("verbs:near");
   EXPECT_EQ(kernel.kind, WireError::Kind::unsupported);
@@ -170,15 +170,16 @@ TEST_F(VerbsWireTest, WhatIsNotThere) {
   set("DEVICES", "near");
   set("LINK_LAYER", "infiniband");
   EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::unsupported);
-  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("link layer is InfiniBand; raw packets need Ethernet"));
+  EXPECT_THAT(error_of("verbs:near").message,
+              HasSubstr("link layer of the port is InfiniBand; raw packets require Ethernet"));
   unsetenv("FAKE_VERBS_LINK_LAYER");
   set("WITHOUT", "raw");
   EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::unsupported);
-  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("makes no raw-packet queue pairs"));
+  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("does not support raw-packet QPs"));
 }
 
-// Each call that can fail while a wire is opened, and what the message says then.
-TEST_F(VerbsWireTest, EveryStepThatFailsIsNamed) {
+// Each call that can fail while a wire is opened, and the resulting message.
+TEST_F(VerbsWireTest, EachFailingStepIsNamed) {
   using Kind = WireError::Kind;
   const struct {
     const char* call;
@@ -186,21 +187,21 @@ TEST_F(VerbsWireTest, EveryStepThatFailsIsNamed) {
     Kind kind;
     const char* says;
   } steps[] = {
-      {"ibv_get_device_list", EACCES, Kind::forbidden, "asking for the RDMA devices"},
-      {"ibv_open_device", EACCES, Kind::forbidden, "opening the device"},
-      {"ibv_query_device_ex", EIO, Kind::missing, "asking what the device can do"},
-      {"ibv_query_port", EIO, Kind::missing, "asking for the port"},
+      {"ibv_get_device_list", EACCES, Kind::forbidden, "list the RDMA devices"},
+      {"ibv_open_device", EACCES, Kind::forbidden, "open the device"},
+      {"ibv_query_device_ex", EIO, Kind::missing, "query the device attributes"},
+      {"ibv_query_port", EIO, Kind::missing, "query the port"},
       {"ibv_alloc_pd", ENOMEM, Kind::system, "ulimit -l"},
-      {"ibv_create_comp_channel", EMFILE, Kind::system, "a channel for events"},
-      {"ibv_create_cq", ENOMEM, Kind::system, "making a completion queue"},
+      {"ibv_create_comp_channel", EMFILE, Kind::system, "a completion channel"},
+      {"ibv_create_cq", ENOMEM, Kind::system, "create a completion queue"},
       {"ibv_create_qp", EPERM, Kind::forbidden, "CAP_NET_RAW"},
-      {"ibv_create_qp", EINVAL, Kind::unsupported, "makes no raw-packet queue pairs"},
-      {"ibv_reg_mr", ENOMEM, Kind::system, "registering memory for frames"},
-      {"ibv_modify_qp", EIO, Kind::missing, "bringing the queue pair to INIT"},
-      {"ibv_modify_qp", EINVAL, Kind::system, "bringing the queue pair to INIT"},
+      {"ibv_create_qp", EINVAL, Kind::unsupported, "does not support raw-packet QPs"},
+      {"ibv_reg_mr", ENOMEM, Kind::system, "register memory for frames"},
+      {"ibv_modify_qp", EIO, Kind::missing, "change the QP to INIT"},
+      {"ibv_modify_qp", EINVAL, Kind::system, "change the QP to INIT"},
       {"ibv_post_recv", EINVAL, Kind::system, "giving buffers"},
-      {"ibv_create_flow", EPERM, Kind::forbidden, "making a sniffer flow"},
-      {"ibv_create_flow", EINVAL, Kind::unsupported, "making a sniffer flow"},
+      {"ibv_create_flow", EPERM, Kind::forbidden, "create a sniffer flow"},
+      {"ibv_create_flow", EINVAL, Kind::unsupported, "create a sniffer flow"},
   };
   for (const auto& step : steps) {
     set("FAIL", fmt::format("{}={}", step.call, step.number));
@@ -209,14 +210,14 @@ TEST_F(VerbsWireTest, EveryStepThatFailsIsNamed) {
     EXPECT_EQ(error.number, step.number) << step.call;
     EXPECT_THAT(error.message, AllOf(HasSubstr("verbs:near"), HasSubstr(step.says)));
   }
-  // Everything was given back: the fake verbs library closes no device otherwise, and says so on standard error.
+  // All objects were destroyed; otherwise the fake libibverbs prints an error and keeps the device open.
   unsetenv("FAKE_VERBS_FAIL");
   ::testing::internal::CaptureStderr();
   open("verbs:near")->close();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST_F(VerbsWireTest, WithoutTheRightTheMessageSaysWhich) {
+TEST_F(VerbsWireTest, MissingPrivilegeIsNamed) {
   testing::without_rights([] {
     const WireError error = error_of("verbs:near");
     EXPECT_EQ(error.kind, WireError::Kind::forbidden);
@@ -224,10 +225,10 @@ TEST_F(VerbsWireTest, WithoutTheRightTheMessageSaysWhich) {
   });
 }
 
-TEST_F(VerbsWireTest, AFullQueueTakesFewerAndTellsWhenItHasRoom) {
+TEST_F(VerbsWireTest, FullQueueAcceptsFewerFrames) {
   const auto near = open("verbs:near,depth=4,noreceive"), far = open("verbs:far");
   ASSERT_TRUE(spaces_->run("ip link set far down; until ip link show near | grep -q NO-CARRIER; do :; done"));
-  // The stand-in, as a device does, holds what is posted while there is no carrier.
+  // The fake device, like a real one, holds posted frames while there is no carrier.
   const auto frame = frame_of(60, 1);
   const std::vector<Outgoing> frames(6, Outgoing{frame, 0});
   const auto first = near->send(frames);
@@ -245,7 +246,7 @@ TEST_F(VerbsWireTest, AFullQueueTakesFewerAndTellsWhenItHasRoom) {
   EXPECT_EQ(near->send(frames).value(), 4U);
 }
 
-TEST_F(VerbsWireTest, ENOMEMOfTheDeviceIsAFullQueue) {
+TEST_F(VerbsWireTest, EnomemOfTheDeviceIsAFullQueue) {
   for (const char* how : {"verbs:near", "verbs:near,post"}) {
     const auto near = open(how);
     set("FAIL", fmt::format("ibv_post_send={},ibv_wr_complete={}", ENOMEM, ENOMEM));
@@ -257,18 +258,18 @@ TEST_F(VerbsWireTest, ENOMEMOfTheDeviceIsAFullQueue) {
   }
 }
 
-TEST_F(VerbsWireTest, ACompletionWithErrorEndsTheWireAndOnlyWhatLeftIsCounted) {
+TEST_F(VerbsWireTest, FailedCompletionEndsWireAndOnlySentFramesCount) {
   for (const char* how : {"verbs:near", "verbs:near,post,signal=200,depth=512"}) {
     const auto near = open(how);
     const auto frame = frame_of(100, 1);
     const std::vector<Outgoing> frames(40, Outgoing{frame, 0});
-    set("COMPLETION", "37=10");  // remote access error, of all
+    set("COMPLETION", "37=10");  // remote access error
     EXPECT_EQ(near->send(frames).value(), 40U);
     const auto flushed = near->flush(near->now() + second);
     ASSERT_FALSE(flushed);
     EXPECT_EQ(flushed.error().kind, WireError::Kind::system);
     EXPECT_THAT(flushed.error().message,
-                AllOf(HasSubstr("frame 37 was not sent, nor any after it"), HasSubstr("0x5a")));
+                AllOf(HasSubstr("frame 37 and all later frames were not sent"), HasSubstr("0x5a")));
     EXPECT_EQ(near->counters().sent, 36U);
     EXPECT_EQ(near->counters().sent_bytes, 3600U);
     EXPECT_EQ(near->send(frames).error().message, flushed.error().message);
@@ -277,7 +278,7 @@ TEST_F(VerbsWireTest, ACompletionWithErrorEndsTheWireAndOnlyWhatLeftIsCounted) {
   }
 }
 
-TEST_F(VerbsWireTest, AFrameThatCannotBeSent) {
+TEST_F(VerbsWireTest, InvalidFrameLengthsAreRejected) {
   const auto near = open("verbs:near");
   EXPECT_EQ(near->capabilities().max_bytes, 1518U);
   EXPECT_EQ(near->send(frame_of(1519, 1)).error().kind, WireError::Kind::frame);
@@ -291,7 +292,7 @@ TEST_F(VerbsWireTest, AFrameThatCannotBeSent) {
   EXPECT_TRUE(open("verbs:near,inline=60")->send(frame_of(16, 1)));
 }
 
-TEST_F(VerbsWireTest, AFrameLongerThanTheBuffersEndsReceiving) {
+TEST_F(VerbsWireTest, FrameLongerThanBuffersEndsReceiving) {
   const auto near = open("verbs:near"), far = open("verbs:far,mtu=100");
   ASSERT_TRUE(near->send(frame_of(60, 1)));
   ASSERT_TRUE(near->send(frame_of(500, 2)));
@@ -299,10 +300,10 @@ TEST_F(VerbsWireTest, AFrameLongerThanTheBuffersEndsReceiving) {
   const auto got = far->receive(far->now() + 5 * second);
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind, WireError::Kind::frame);
-  EXPECT_THAT(got.error().message, HasSubstr("frames may have 118 bytes"));
+  EXPECT_THAT(got.error().message, HasSubstr("maximum frame length is 118 bytes"));
 }
 
-TEST_F(VerbsWireTest, ADeviceThatGoesAway) {
+TEST_F(VerbsWireTest, RemovedDeviceIsAnError) {
   const auto near = open("verbs:near");
   const auto frame = frame_of(60, 1);
   ASSERT_TRUE(near->send(frame));
@@ -313,26 +314,26 @@ TEST_F(VerbsWireTest, ADeviceThatGoesAway) {
   ASSERT_TRUE(error);
   EXPECT_TRUE(error->kind == WireError::Kind::missing || error->kind == WireError::Kind::down) << error->message;
   EXPECT_EQ(near->counters().sent, 1U);
-  // Nobody waits for ever for what cannot come.
+  // receive() must return although no frame can arrive.
   const auto got = near->receive(Wire::forever);
   ASSERT_FALSE(got);
   EXPECT_TRUE(got.error().kind == WireError::Kind::missing || got.error().kind == WireError::Kind::down);
 }
 
-TEST_F(VerbsWireTest, APortThatIsDownIsNotOpened) {
+TEST_F(VerbsWireTest, PortThatIsDownIsNotOpened) {
   set("PORT", "down");
   const WireError error = error_of("verbs:near");
   EXPECT_EQ(error.kind, WireError::Kind::down);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("port 1 is down"), HasSubstr("interface near set up")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("port 1 is down"), HasSubstr("interface near is up")));
 }
 
-TEST_F(VerbsWireTest, OptionsThatCannotBe) {
+TEST_F(VerbsWireTest, InvalidOptionsAreRejected) {
   for (const char* options : {"/x", "/256", "/", ",depth=1", ",mac=02:00", ",mac=02:00:00:00:00:01x", ",ip=10.0.0",
                               ",udp=65536", ",burst=100", ",rest,udp=1", ",rate=5", ",color=red"})
     EXPECT_EQ(error_of(std::string("verbs:near") + options).kind, WireError::Kind::specification) << options;
 }
 
-TEST_F(VerbsWireTest, WhatPortsThereAre) {
+TEST_F(VerbsWireTest, PortsAreListed) {
   set("RATE", "1000-100000000");
   auto ports = verbs_ports();
   ASSERT_TRUE(ports);

@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: a port of an RDMA device as a wire.
+/// Internal: a port of an RDMA device as a wire.
 
 #include <array>
 #include <optional>
@@ -32,10 +32,10 @@ class VerbsWire final : public Wire {
  private:
   VerbsWire() = default;
   static constexpr std::size_t batch = 64;
-  // How a completion queue stamps what arrives.
+  // Source of receive timestamps.
   enum class Stamp : std::uint8_t { none, ticks, wallclock };
 
-  // verbs.cpp: opening, the device's events.
+  // verbs.cpp: opening, device events.
   WireResult<void> find(const VerbsWireOptions& options);
   WireResult<void> make_queues(const VerbsWireOptions& options);
   WireResult<void> make_receive_queue(bool hardware_time);
@@ -64,7 +64,7 @@ class VerbsWire final : public Wire {
   Device device_;
   std::uint8_t port_ = 1;
 
-  // Given back from the last to the first.
+  // Destroyed from the last to the first.
   Slots send_slots_, receive_slots_;
   Domain domain_;
   Region send_region_, receive_region_;
@@ -75,10 +75,10 @@ class VerbsWire final : public Wire {
   ibv_qp_ex* requests_ = nullptr;
   ibv_cq_ex* stamped_ = nullptr;
 
-  // Sending. A request's number is how many were posted before it.
+  // Sending. The work request ID is the number of preceding requests.
   std::uint32_t send_depth_ = 0, signal_every_ = 0, inline_bytes_ = 0, unsignaled_ = 0;
   std::uint64_t posted_ = 0, done_ = 0;
-  std::vector<std::uint32_t> lengths_;  // of the frame in each slot
+  std::vector<std::uint32_t> lengths_;  // length of the frame in each slot
   std::array<ibv_send_wr, batch> posts_{};
   std::array<ibv_sge, batch> pieces_{};
   std::optional<WireError> failed_;
@@ -93,10 +93,10 @@ class VerbsWire final : public Wire {
   };
   std::array<Arrived, batch> arrived_;
   std::size_t next_ = 0, count_ = 0;
-  std::vector<std::uint64_t> free_;  // slots that are to be posted
+  std::vector<std::uint64_t> free_;  // slots to post
   std::optional<WireError> receive_failed_;
   Stamp stamp_ = Stamp::none;
-  std::optional<std::int64_t> device_clock_;  // to be added to the device's times
+  std::optional<std::int64_t> device_clock_;  // offset to add to device timestamps
   std::int64_t last_time_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: two interfaces "near" and "far", the ends of one veth pair, both in this thread's namespace.
+/// Two interfaces "near" and "far" of one veth pair in this thread's namespace, for tests.
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -20,7 +20,7 @@ namespace rdmawire::replay::testing {
 
 constexpr std::int64_t second = 1'000'000'000;
 
-/// A frame whose EtherType no stack answers, unless said otherwise.
+/// A frame with an EtherType that no protocol stack handles by default.
 inline std::vector<std::uint8_t> frame_of(std::size_t bytes, std::uint8_t value, std::uint16_t type = 0x88b5) {
   std::vector<std::uint8_t> frame(bytes, value);
   store_be(frame.data(), 6, 0x02000000'0001);
@@ -33,7 +33,7 @@ inline std::vector<std::uint8_t> copy(const Received& received) {
   return {received.frame.begin(), received.frame.end()};
 }
 
-/// What arrives next of that EtherType; 0: of any.
+/// Receives the next frame with this EtherType; 0: any.
 inline std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5, std::int64_t patience = 5 * second) {
   const std::int64_t deadline = wire.now() + patience;
   for (;;) {
@@ -43,7 +43,8 @@ inline std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5, std
   }
 }
 
-/// What sending fails with once the carrier is lost; nothing: a minute was not enough. The kernel tells of it when it
+/// Sends until an error reports the lost carrier; nullopt after one minute. The kernel may report it late, and its
+/// queue may be full until then.
 /// comes to that, on a busy machine late, and until then its queue may be full.
 inline std::optional<WireError> until_down(Wire& wire) {
   std::optional<WireError> error;
@@ -54,7 +55,7 @@ inline std::optional<WireError> until_down(Wire& wire) {
   return error;
 }
 
-/// Runs it in a thread that has given up all its rights.
+/// Calls `what` in a thread without capabilities.
 inline void without_rights(const std::function<void()>& what) {
   std::thread([&] {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -64,7 +65,7 @@ inline void without_rights(const std::function<void()>& what) {
   }).join();
 }
 
-/// Sends frames both ways while a thread reads each end.
+/// Sends frames in both directions while one thread reads each end.
 inline void expect_both_ways_at_once(std::unique_ptr<Wire> one, std::unique_ptr<Wire> other) {
   ASSERT_TRUE(one && other);
   const auto near = read_in_background(std::move(one)), far = read_in_background(std::move(other));
@@ -92,7 +93,7 @@ class VethTest : public ::testing::Test {
     std::string why_not;
     spaces_ = Namespaces::make(why_not);
     if (!spaces_) GTEST_SKIP() << why_not;
-    // Both ends in one namespace, so that one thread opens both.
+    // Both ends are in one namespace, so that one thread can open both.
     ASSERT_TRUE(spaces_->run("ip link add near type veth peer name far && for i in near far; do "
                              "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done") &&
                 spaces_->run(Namespaces::until_up("near")) && spaces_->run(Namespaces::until_up("far")));

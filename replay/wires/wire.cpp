@@ -25,7 +25,7 @@ WireResult<void> Wire::send(Bytes frame) {
   const Outgoing outgoing{frame, 0};
   const auto sent = send(std::span(&outgoing, 1));
   if (!sent) return tl::unexpected(sent.error());
-  if (*sent == 0) return tl::unexpected(WireError{WireError::Kind::full, 0, name() + ": its queue is full"});
+  if (*sent == 0) return tl::unexpected(WireError{WireError::Kind::full, 0, name() + ": the queue is full"});
   return {};
 }
 
@@ -54,7 +54,7 @@ WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name) {
 
 WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec) {
   if (spec.kind == "null" && !spec.address.empty())
-    return tl::unexpected(specification_error(spec.text, "null takes no address"));
+    return tl::unexpected(specification_error(spec.text, "null has no address"));
   struct Kind {
     std::string_view name, form;
     WireResult<std::unique_ptr<Wire>> (*open)(const WireSpec&);
@@ -73,7 +73,7 @@ WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec) {
     forms += fmt::format("{}{}", forms.empty() ? "" : ", ", kind.form);
   }
   return tl::unexpected(
-      specification_error(spec.text, fmt::format("there is no kind \"{}\"; there are {}", spec.kind, forms)));
+      specification_error(spec.text, fmt::format("unknown kind \"{}\"; expected {}", spec.kind, forms)));
 }
 
 }  // namespace rdmawire::replay

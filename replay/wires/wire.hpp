@@ -1,7 +1,6 @@
 #pragma once
-/// The seam between us and the world: frames leave and arrive, each with a time. Replay, the active tester, the lab and
-/// the fuzzer speak through this, so that what they do runs unchanged against a program in the same process, a virtual
-/// machine, a network interface, or a device on a bench.
+/// The interface for sending and receiving timed frames. Replay, certification, lab and fuzzer use it, so they run
+/// unchanged against a simulated host, a virtual machine, a network interface or a device under test.
 
 #include <cstdint>
 #include <limits>
@@ -16,70 +15,69 @@
 
 namespace rdmawire::replay {
 
-/// What went wrong on a wire.
+/// Error of a wire.
 struct WireError {
   enum class Kind : std::uint8_t {
-    specification,  ///< the text that names the wire cannot be understood
-    missing,        ///< no such interface, path or device, or nobody at its other end
-    forbidden,      ///< a right is missing; the message names it
-    unsupported,    ///< the wire, or this machine, cannot do this
-    frame,          ///< this frame cannot be sent here: too long, too short
-    down,           ///< no carrier, or the other end went away
-    full,           ///< a queue stayed full; the rest was not sent
-    closed,         ///< by us
-    system,         ///< anything else that the operating system said
+    specification,  ///< malformed wire name
+    missing,        ///< the interface, path or device does not exist, or has no peer
+    forbidden,      ///< a privilege is missing; the message names it
+    unsupported,    ///< not supported by the wire or by this host
+    frame,          ///< invalid frame length
+    down,           ///< no carrier, or the peer is gone
+    full,           ///< a queue stayed full; the remaining frames were not sent
+    closed,         ///< closed by the caller
+    system,         ///< other error of the operating system
   };
   Kind kind = Kind::system;
   int number = 0;       ///< errno; 0: none
-  std::string message;  ///< what was being done, to what, what was found, what to do: one sentence
+  std::string message;  ///< one sentence: operation, object, cause and hint
 };
 
 template <class T>
 using WireResult = tl::expected<T, WireError>;
 
-/// What a wire is able to do.
+/// Capabilities of a wire.
 struct WireCapabilities {
   LinkType link = LinkType::ethernet;
-  std::uint32_t max_bytes = 0;  ///< of a frame, its link header included, a frame check sequence not
-  std::uint32_t min_bytes = 0;  ///< shorter ones are refused; 14 on Ethernet
-  std::uint32_t batch = 1;      ///< frames that one call of send() hands over best
+  std::uint32_t max_bytes = 0;  ///< maximum frame length, with link header, without frame check sequence
+  std::uint32_t min_bytes = 0;  ///< minimum frame length; 14 on Ethernet
+  std::uint32_t batch = 1;      ///< preferred number of frames per send() call
   bool sends = true;
   bool receives = true;
-  bool sees_own = false;        ///< receive() gives what was sent here, too
-  bool hardware_times = false;  ///< times of received frames are the device's, of its clock's resolution
-  bool paces = false;           ///< the wire itself holds a frame back until its time
-  bool virtual_time = false;    ///< now() advances only in receive(): nobody waits, and everything can be repeated
-  std::uint64_t bits_per_second = 0;  ///< of the line; 0: not known
-  std::string how;  ///< for people: what it settled for where there was a choice, as "copy mode, queue 0"
+  bool sees_own = false;              ///< receive() also returns frames sent by this host
+  bool hardware_times = false;        ///< receive timestamps are from the device's clock
+  bool paces = false;                 ///< the wire holds frames until their times
+  bool virtual_time = false;          ///< now() advances only in receive(); calls never block and runs are reproducible
+  std::uint64_t bits_per_second = 0;  ///< line rate; 0: unknown
+  std::string how;                    ///< selected mode, for display, for example "copy mode, queue 0"
 };
 
-/// A frame that is to leave.
+/// A frame to send.
 struct Outgoing {
   Bytes frame;
-  std::int64_t time = 0;  ///< not before this time of the wire's clock; in the past (0): now
+  std::int64_t time = 0;  ///< earliest time on the wire's clock; a past time (0) sends immediately
 };
 
-/// A frame that arrived.
+/// A received frame.
 struct Received {
-  Bytes frame;                   ///< until the next call of receive() or close()
-  std::int64_t time = 0;         ///< of the wire's clock
-  std::uint32_t wire_bytes = 0;  ///< as long it was; more than frame.size() when it had to be cut
-  bool own = false;              ///< it was sent by this machine
+  Bytes frame;                   ///< valid until the next receive() or close()
+  std::int64_t time = 0;         ///< on the wire's clock
+  std::uint32_t wire_bytes = 0;  ///< original length; larger than frame.size() if truncated
+  bool own = false;              ///< sent by this host
 };
 
-/// What a wire counted since it was opened.
+/// Counters since the wire was opened.
 struct WireCounters {
-  /// What left: a device's wire counts what the device completed, which may be less than send() handed over until
-  /// flush().
+  /// Frames that left. Device wires count completed frames, which may be fewer than send() accepted until flush().
   std::uint64_t sent = 0, sent_bytes = 0;
   std::uint64_t received = 0, received_bytes = 0;
-  std::uint64_t dropped = 0;  ///< arrived, and were lost before receive() because it came too late
+  std::uint64_t dropped = 0;  ///< received frames that were lost because receive() was called too late
 };
 
-/// One end of something that carries frames. Used by one thread at a time.
+/// One end of a medium that carries frames. Must be used by one thread at a time.
 ///
-/// Times are nanoseconds since 1970 on the wire's own clock, which starts with the machine's and then never jumps; a
-/// wire with virtual time starts at 0.
+/// Times are nanoseconds since 1970 on the wire's own clock, which starts at the system time and never jumps. In
+/// virtual time, the clock starts at 0.
 class Wire {
  public:
   Wire() = default;
@@ -87,52 +85,54 @@ class Wire {
   Wire& operator=(const Wire&) = delete;
   virtual ~Wire() = default;
 
-  /// How it was named: "unix:/run/lab/eth0".
+  /// Full name, for example "unix:/run/lab/eth0".
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const WireCapabilities& capabilities() const = 0;
 
-  /// Hands over frames in their order, each at its time, and gives how many. Fewer than there were: the queue was full,
-  /// and the first of the rest can be tried again. An error means that the first frame was not sent, and why.
+  /// Sends frames in order, each at its time, and returns the number of accepted frames. Fewer than frames.size() means
+  /// that the queue is full; the caller may retry the rest. An error refers to the first frame, which was not sent.
   virtual WireResult<std::size_t> send(std::span<const Outgoing> frames) = 0;
-  /// One frame, now. WireError::Kind::full when it was not taken.
+  /// Sends one frame immediately. Returns WireError::Kind::full if it was not accepted.
   WireResult<void> send(Bytes frame);
 
-  /// The next frame, in the order of arrival; nothing when none came until `deadline`. A deadline in the past (0) asks
-  /// only for what is there; `forever` waits.
+  /// Returns the next frame in arrival order; nullopt if none arrives before `deadline`. A past deadline (0) does not
+  /// wait; `forever` waits without limit.
   virtual WireResult<std::optional<Received>> receive(std::int64_t deadline) = 0;
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
 
   [[nodiscard]] virtual std::int64_t now() const;
 
-  /// Waits until send() would take a frame, or nothing speaks against it any more; false when it would not by
-  /// `deadline`. An error says why it will not.
+  /// Waits until send() would accept a frame. Returns false if `deadline` passes first. Returns an error if sending is
+  /// impossible.
   virtual WireResult<bool> writable(std::int64_t deadline);
 
-  /// Waits until what was handed over has left, which counters() then tells; false when it has not by `deadline`. An
-  /// error says why what is left will not, or did not.
+  /// Waits until all accepted frames have left and are included in counters(). Returns false if `deadline` passes
+  /// first. Returns an error if a frame cannot leave.
   virtual WireResult<bool> flush(std::int64_t deadline);
 
-  /// For poll(2): once receive(0) has given nothing, it is readable as soon as receive() would give something. -1 when
-  /// there is no such thing.
+  /// Descriptor for poll(2): after receive(0) returned nullopt, it becomes readable when receive() has a result. -1:
+  /// not available.
   [[nodiscard]] virtual int descriptor() const { return -1; }
   [[nodiscard]] virtual WireCounters counters() const = 0;
 
-  /// Sends what waits, lets go of everything. Later calls give WireError::Kind::closed. A second call does nothing.
+  /// Sends waiting frames and releases all resources. Later calls return WireError::Kind::closed. A second call has no
+  /// effect.
   virtual void close() = 0;
 };
 
 /// Opens a wire by name:
 ///
-///     null                   takes everything, gives nothing
+///     null                   discards frames, receives none
 ///     file:PATH              a capture file, written or read, in virtual time
-///     unix:PATH              datagrams, as qemu's -netdev dgram speaks: the other end listens at PATH, and we at
-///                            PATH.peer (unix:PATH,local=OWN says another one)
-///     packet:INTERFACE       a network interface of this machine (AF_PACKET); needs CAP_NET_RAW
-///     xdp:INTERFACE          a network interface's queue, past the kernel's stack (AF_XDP); needs CAP_NET_RAW and
+///     unix:PATH              datagrams as in qemu's -netdev dgram: the peer's socket is PATH, the local socket
+///                            PATH.peer (or OWN with unix:PATH,local=OWN)
+///     packet:INTERFACE       a local network interface (AF_PACKET); requires CAP_NET_RAW
+///     xdp:INTERFACE          a queue of a network interface, bypassing the kernel's stack (AF_XDP); requires
+///     CAP_NET_RAW and
 ///                            CAP_BPF
-///     verbs:DEVICE[/PORT]    an RDMA device's port, by a raw-packet queue pair; needs CAP_NET_RAW
+///     verbs:DEVICE[/PORT]    a port of an RDMA device, through a raw-packet QP; requires CAP_NET_RAW
 ///
-/// docs/wires.md has all options. An error lists what there is.
+/// docs/wires.md lists all options. An error lists the valid kinds.
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name);
 
 }  // namespace rdmawire::replay

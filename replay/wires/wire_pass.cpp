@@ -1,8 +1,8 @@
-// Sends the frames of a capture again and again, as fast as a wire takes them, and prints how fast that was.
+// Sends the frames of a capture repeatedly at full speed and prints the rate.
 //
 //   wire_pass WIRE CAPTURE COUNT
 //
-// For scripts/bench-wires, which runs it beside tcpreplay.
+// Used by scripts/bench-wires for the comparison with tcpreplay.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// Frames a second from one end to the other, in one thread: what the wire itself costs. Frames of 1082 bytes, as a
-// RoCEv2 packet of 1024 bytes of payload has.
+// Frames per second from one end to the other in one thread: the cost of the wire itself. Frames of 1082 bytes, as for
+// a RoCEv2 packet with 1024 bytes of payload.
 
 #include <benchmark/benchmark.h>
 #include <sys/socket.h>
@@ -37,7 +37,7 @@ void unix_datagrams(benchmark::State& state) {
   const std::string path = std::filesystem::temp_directory_path() / ("wires_bench" + std::to_string(getpid()));
   const auto a = open_unix_wire({.path = path + ".b", .local = path + ".a"});
   const auto b = open_unix_wire({.path = path + ".a", .local = path + ".b"});
-  if (!a || !b) return state.SkipWithError("cannot make sockets");
+  if (!a || !b) return state.SkipWithError("cannot create sockets");
   run(state, **a, **b, static_cast<std::size_t>(state.range(0)));
 }
 BENCHMARK(unix_datagrams)->Arg(1)->Arg(8)->Arg(64);

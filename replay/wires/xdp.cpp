@@ -24,17 +24,17 @@ namespace rdmawire::replay {
 namespace {
 
 constexpr std::uint32_t chunk_bytes = 4096;
-constexpr std::uint32_t most_pieces = 16;  // of a frame; the kernel takes 17
-constexpr std::int64_t pause = 5'000;      // between two looks at a ring
+constexpr std::uint32_t most_pieces = 16;  // per frame; the kernel accepts 17
+constexpr std::int64_t pause = 5'000;      // interval between polls of a ring
 constexpr std::int64_t linger = 1'000'000'000;
 constexpr std::int64_t patience = 1'000'000'000;
-constexpr std::int64_t look_up = 50'000'000;  // poll(2) says nothing of an interface that went away
+constexpr std::int64_t look_up = 50'000'000;  // poll(2) does not report a removed interface
 // Newer than the headers of Debian 12.
 constexpr std::uint16_t use_pieces = 1 << 4;   // XDP_USE_SG, Linux 6.6
 constexpr std::uint32_t more_pieces = 1 << 0;  // XDP_PKT_CONTD
 constexpr int most_at_once = 9;                // XDP_MAX_TX_SKB_BUDGET, Linux 6.17
 
-// One of the four rings that are shared with the kernel. One side writes `producer`, the other `consumer`.
+// One of the four rings shared with the kernel. One side writes `producer`, the other writes `consumer`.
 template <class Entry>
 class Ring {
  public:
@@ -47,7 +47,7 @@ class Ring {
     map_ = MAP_FAILED;
   }
 
-  /// Whether it could be mapped.
+  /// Returns false if the ring cannot be mapped.
   bool map(int socket, const xdp_ring_offset& offsets, std::uint32_t entries, off_t page) {
     bytes_ = offsets.desc + entries * sizeof(Entry);
     map_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket, page);
@@ -64,7 +64,7 @@ class Ring {
     return std::atomic_ref(*flags_).load(std::memory_order_relaxed) & XDP_RING_NEED_WAKEUP;
   }
 
-  // As the one who produces.
+  // Producer side.
   [[nodiscard]] std::uint32_t room() const { return count_ - waiting_for_kernel(); }
   [[nodiscard]] std::uint32_t waiting_for_kernel() const {
     return written_ - std::atomic_ref(*consumer_).load(std::memory_order_acquire);
@@ -72,7 +72,7 @@ class Ring {
   Entry& write() { return entries_[written_++ & (count_ - 1)]; }
   void publish() { std::atomic_ref(*producer_).store(written_, std::memory_order_release); }
 
-  // As the one who consumes.
+  // Consumer side.
   [[nodiscard]] std::uint32_t available() const {
     return std::atomic_ref(*producer_).load(std::memory_order_acquire) - read_;
   }
@@ -87,7 +87,7 @@ class Ring {
   std::uint32_t count_ = 0, written_ = 0, read_ = 0;
 };
 
-// Memory in chunks of a page.
+// Memory in page-sized chunks.
 class Chunks {
  public:
   Chunks() = default;
@@ -137,7 +137,7 @@ class XdpWire final : public Wire {
 
  private:
   XdpWire() = default;
-  // EOPNOTSUPP and the like of the last step are for the caller to try otherwise.
+  // The caller retries with other flags if the last step fails with EOPNOTSUPP or a similar error.
   WireResult<void> set_up(const XdpWireOptions& options, std::uint16_t flags);
   [[nodiscard]] WireError failed(std::string_view doing, int number) const { return interface_.failed(doing, number); }
   WireResult<std::size_t> hand_over(std::span<const Outgoing> frames);
@@ -146,7 +146,7 @@ class XdpWire final : public Wire {
   template <class Ready>
   WireResult<bool> wait_until(std::int64_t deadline, Ready ready);
   void refill();
-  // The queue is free once nothing of the socket is mapped.
+  // The kernel releases the queue when no ring of the socket is mapped.
   void release_calls() {
     to_fill_.release();
     completed_.release();
@@ -171,9 +171,9 @@ class XdpWire final : public Wire {
 
   // Sending: the first half of the chunks.
   std::vector<std::uint64_t> free_;
-  std::vector<std::uint32_t> lengths_;  // of the frame whose last piece a chunk holds; 0: another piece
-  // Receiving: the second half.
-  std::vector<std::uint64_t> held_;  // chunks of the frame that was given
+  std::vector<std::uint32_t> lengths_;  // length of the frame whose last piece is in the chunk; 0: another piece
+  // Receiving: the second half of the chunks.
+  std::vector<std::uint64_t> held_;  // chunks of the returned frame
   std::vector<std::uint8_t> joined_;
 };
 
@@ -183,9 +183,9 @@ WireResult<void> XdpWire::set_up(const XdpWireOptions& options, std::uint16_t fl
   if (!socket_) {
     if (errno == EAFNOSUPPORT)
       return tl::unexpected(wire_error(WireError::Kind::unsupported, errno,
-                                       "{}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS); packet:{} goes without",
+                                       "{}: the kernel does not support AF_XDP (CONFIG_XDP_SOCKETS); use packet:{}",
                                        name_, interface_.name()));
-    return tl::unexpected(failed("opening an AF_XDP socket", errno));
+    return tl::unexpected(failed("open an AF_XDP socket", errno));
   }
   const auto set = [this](int option, const auto& value, std::string_view doing) -> WireResult<void> {
     if (setsockopt(socket_.get(), SOL_XDP, option, &value, sizeof value) != 0)
@@ -196,20 +196,20 @@ WireResult<void> XdpWire::set_up(const XdpWireOptions& options, std::uint16_t fl
   memory.addr = reinterpret_cast<std::uintptr_t>(chunks_.at(0));
   memory.len = chunks_.bytes();
   memory.chunk_size = chunk_bytes;
-  if (auto r = set(XDP_UMEM_REG, memory, "sharing memory for frames (ulimit -l)"); !r) return r;
+  if (auto r = set(XDP_UMEM_REG, memory, "register memory for frames (ulimit -l)"); !r) return r;
   for (const int ring : {XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING, XDP_RX_RING, XDP_TX_RING})
-    if (auto r = set(ring, frames_, "making the rings"); !r) return r;
+    if (auto r = set(ring, frames_, "create the rings"); !r) return r;
 
   xdp_mmap_offsets offsets{};
   socklen_t length = sizeof offsets;
   if (getsockopt(socket_.get(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &length) != 0 || length != sizeof offsets)
-    return tl::unexpected(failed("asking where the rings are", errno));
+    return tl::unexpected(failed("query the ring offsets", errno));
   const int fd = socket_.get();
   if (!to_fill_.map(fd, offsets.fr, frames_, XDP_UMEM_PGOFF_FILL_RING) ||
       !completed_.map(fd, offsets.cr, frames_, static_cast<off_t>(XDP_UMEM_PGOFF_COMPLETION_RING)) ||
       !received_.map(fd, offsets.rx, frames_, XDP_PGOFF_RX_RING) ||
       !to_send_.map(fd, offsets.tx, frames_, static_cast<off_t>(XDP_PGOFF_TX_RING)))
-    return tl::unexpected(failed("mapping the rings", errno));
+    return tl::unexpected(failed("map the rings", errno));
 
   sockaddr_xdp address{};
   address.sxdp_family = AF_XDP;
@@ -218,9 +218,9 @@ WireResult<void> XdpWire::set_up(const XdpWireOptions& options, std::uint16_t fl
   address.sxdp_flags = flags;
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int number = errno;
-    WireError error = failed(fmt::format("taking queue {}", options.queue), number);
-    if (number == EBUSY) error.message += "; the queue has another socket";
-    if (number == EINVAL) error.message += "; is there such a queue? (ethtool -l)";
+    WireError error = failed(fmt::format("bind to queue {}", options.queue), number);
+    if (number == EBUSY) error.message += "; another socket uses the queue";
+    if (number == EINVAL) error.message += "; list the queues with ethtool -l";
     return tl::unexpected(error);
   }
   return {};
@@ -237,9 +237,9 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
 
   wire->frames_ = std::bit_ceil(std::clamp<std::uint32_t>(options.frames, 64, 1U << 16));
   if (!wire->chunks_.make(std::size_t{2} * wire->frames_))
-    return tl::unexpected(wire->failed("taking memory for frames", errno));
+    return tl::unexpected(wire->failed("allocate memory for frames", errno));
 
-  // What is wanted most first: with frames of several pieces where the MTU asks for them, and without copies.
+  // Modes in order of preference: multi-buffer frames if the MTU requires them, zero copy before copy mode.
   const std::uint32_t whole = wire->interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
   const bool pieces = whole > chunk_bytes;
   using Mode = XdpWireOptions::Mode;
@@ -250,7 +250,7 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
         ways.push_back(static_cast<std::uint16_t>(mode | in | XDP_USE_NEED_WAKEUP));
   std::uint16_t flags = 0;
   WireResult<void> ready;
-  // The kernel takes its time to let go of a queue whose socket was closed.
+  // The kernel releases the queue of a closed socket with a delay.
   const std::int64_t until = wire_clock::now() + patience;
   for (std::size_t i = 0; i < ways.size();) {
     flags = ways[i];
@@ -266,8 +266,8 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   if (!ready) {
     if (options.mode == Mode::zero_copy && ready.error().number == EOPNOTSUPP)
       return tl::unexpected(wire_error(WireError::Kind::unsupported, EOPNOTSUPP,
-                                       "{}: the driver of {} ({}) has no zero copy; leave zero-copy away, frames are "
-                                       "copied then",
+                                       "{}: the driver of {} ({}) does not support zero copy; remove zero-copy to "
+                                       "use copy mode",
                                        wire->name_, wire->interface_.name(), wire->interface_.driver()));
     return tl::unexpected(ready.error());
   }
@@ -280,7 +280,7 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   able.bits_per_second = wire->interface_.bits_per_second();
   able.how = fmt::format("{}, queue {}", flags & XDP_ZEROCOPY ? "zero copy" : "copies", options.queue);
 
-  // One call then sends what the ring holds; older kernels send 32 a call.
+  // One call then sends all frames in the ring; older kernels send 32 per call.
   const std::uint32_t at_once = wire->frames_;
   setsockopt(wire->socket_.get(), SOL_XDP, most_at_once, &at_once, sizeof at_once);
 
@@ -298,7 +298,7 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
-// What the kernel gave back has left.
+// Counts the frames that the kernel completed.
 void XdpWire::drain() {
   const std::uint32_t count = completed_.available();
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -312,7 +312,7 @@ void XdpWire::drain() {
   if (count > 0) completed_.give_back();
 }
 
-// Makes the kernel look at what is to be sent. It may take some of it only; the next call goes on.
+// Wakes the kernel to send. The kernel may send only some of the frames; the next call continues.
 WireResult<void> XdpWire::kick() {
   while (to_send_.waiting_for_kernel() > 0 && to_send_.wants_wakeup()) {
     const std::uint32_t before = to_send_.waiting_for_kernel();
@@ -335,9 +335,9 @@ WireResult<std::size_t> XdpWire::hand_over(std::span<const Outgoing> frames) {
     const std::size_t most = able == chunk_bytes ? able : Interface::max_bytes(frame, able);
     if (frame.size() < capabilities_.min_bytes || frame.size() > most) {
       if (count > 0) break;
-      return tl::unexpected(interface_.wrong_length(
-          frame, capabilities_.min_bytes, most,
-          "the interface's MTU and the Ethernet header, and what the kernel sends in one piece"));
+      return tl::unexpected(
+          interface_.wrong_length(frame, capabilities_.min_bytes, most,
+                                  "interface MTU plus Ethernet header, and the kernel's limit for one frame"));
     }
     const std::uint32_t pieces = pieces_of(frame.size());
     if (free_.size() < pieces || to_send_.room() < pieces) break;
@@ -371,7 +371,7 @@ WireResult<bool> XdpWire::wait_until(std::int64_t deadline, Ready ready) {
   }
 }
 
-// Gives the chunks of the last frame to the kernel again. It has room for all there are.
+// Returns the chunks of the last frame to the kernel. The fill ring has space for all chunks.
 void XdpWire::refill() {
   if (held_.empty()) return;
   for (const std::uint64_t chunk : held_) to_fill_.write() = chunk / chunk_bytes * chunk_bytes;
@@ -390,8 +390,8 @@ WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
       if (received_.available() == 0) {
         wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up));
         if (received_.available() == 0) {
-          // The link's last look is the sender's, who may be another thread.
-          if (!interface_.is_there()) return tl::unexpected(failed("receiving", ENODEV));
+          // check_link() is used by the sender, which may be another thread.
+          if (!interface_.is_there()) return tl::unexpected(failed("receive", ENODEV));
           if (now() >= deadline) return std::nullopt;
           continue;
         }
@@ -434,16 +434,16 @@ void XdpWire::close() {
 WireResult<std::unique_ptr<Wire>> open_xdp_wire(const XdpWireOptions& options) { return XdpWire::open(options); }
 
 WireResult<XdpWireOptions> xdp_options(const WireSpec& spec) {
-  if (auto known = spec.check({{"batch", true, "frames that are handed over by one call"},
-                               {"copy", false, "frames are copied even where they need not be"},
-                               {"frames", true, "that may be on their way, and wait here"},
-                               {"noreceive", false, "only sends; no program at the interface"},
-                               {"queue", true, "of the interface; 0 otherwise"},
-                               {"zero-copy", false, "an error where frames would be copied"}});
+  if (auto known = spec.check({{"batch", true, "frames per send call"},
+                               {"copy", false, "always use copy mode"},
+                               {"frames", true, "maximum number of outstanding and of waiting frames"},
+                               {"noreceive", false, "send-only, without an XDP program"},
+                               {"queue", true, "queue of the interface; default: 0"},
+                               {"zero-copy", false, "fail if zero copy is not available"}});
       !known)
     return tl::unexpected(known.error());
   if (spec.has("copy") && spec.has("zero-copy"))
-    return tl::unexpected(specification_error(spec.text, "one of copy and zero-copy"));
+    return tl::unexpected(specification_error(spec.text, "copy and zero-copy exclude each other"));
   XdpWireOptions options;
   options.name = spec.text;
   options.interface = spec.address;

@@ -37,9 +37,9 @@ WireResult<XdpProgram> XdpProgram::attach(const Interface& interface, std::uint3
   const auto failed = [&](std::string_view doing) {
     WireError error = interface.failed(doing, errno);
     if (error.kind == WireError::Kind::forbidden)
-      error.message += ", and CAP_BPF and CAP_NET_ADMIN to receive; noreceive only sends";
+      error.message += "; receiving also requires CAP_BPF and CAP_NET_ADMIN, or use noreceive";
     if (error.number == EBUSY || error.number == EEXIST)
-      error.message += "; it has an XDP program already (ip link show), or the queue another socket";
+      error.message += "; the interface already has an XDP program (ip link show), or another socket uses the queue";
     return tl::unexpected(std::move(error));
   };
   bpf_attr attributes{};
@@ -47,16 +47,16 @@ WireResult<XdpProgram> XdpProgram::attach(const Interface& interface, std::uint3
   attributes.key_size = attributes.value_size = 4;
   attributes.max_entries = queue + 1;
   made.map_ = Descriptor(bpf(BPF_MAP_CREATE, attributes));
-  if (!made.map_) return failed("making a map of sockets");
+  if (!made.map_) return failed("create the socket map");
 
   attributes = {};
   attributes.map_fd = static_cast<std::uint32_t>(made.map_.get());
   attributes.key = reinterpret_cast<std::uintptr_t>(&queue);
   attributes.value = reinterpret_cast<std::uintptr_t>(&socket);
-  if (bpf(BPF_MAP_UPDATE_ELEM, attributes) != 0) return failed("putting the socket into its map");
+  if (bpf(BPF_MAP_UPDATE_ELEM, attributes) != 0) return failed("add the socket to its map");
 
   const auto instructions = program_for(made.map_.get());
-  // In one piece or in several: kernels before 5.18 do not know the difference.
+  // With and without support for multi-buffer frames: kernels before 5.18 do not know the flag.
   for (const std::uint32_t flags : {1U << 5 /* BPF_F_XDP_HAS_FRAGS */, 0U}) {
     attributes = {};
     attributes.prog_type = BPF_PROG_TYPE_XDP;
@@ -67,7 +67,7 @@ WireResult<XdpProgram> XdpProgram::attach(const Interface& interface, std::uint3
     made.program_ = Descriptor(bpf(BPF_PROG_LOAD, attributes));
     if (made.program_ || errno != EINVAL) break;
   }
-  if (!made.program_) return failed("loading the XDP program");
+  if (!made.program_) return failed("load the XDP program");
 
   for (const auto& [flags, how] : {std::pair{XDP_FLAGS_DRV_MODE, "native"}, std::pair{XDP_FLAGS_SKB_MODE, "generic"}}) {
     attributes = {};
@@ -79,7 +79,7 @@ WireResult<XdpProgram> XdpProgram::attach(const Interface& interface, std::uint3
     made.how_ = how;
     if (made.link_ || errno == EBUSY || errno == EEXIST || errno == EPERM) break;
   }
-  if (!made.link_) return failed("attaching the XDP program");
+  if (!made.link_) return failed("attach the XDP program");
   return made;
 }
 

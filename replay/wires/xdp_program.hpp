@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: the XDP program that gives a queue's frames to a socket.
+/// Internal: the XDP program that redirects the frames of a queue to a socket.
 
 #include <string_view>
 
@@ -8,13 +8,13 @@
 
 namespace rdmawire::replay {
 
-/// While it lives, what arrives on that queue of the interface comes to the AF_XDP socket; other queues stay the
-/// kernel's.
+/// During its lifetime, frames that arrive on the queue are redirected to the AF_XDP socket. Other queues are
+/// unchanged.
 class XdpProgram {
  public:
   XdpProgram() = default;
   static WireResult<XdpProgram> attach(const Interface& interface, std::uint32_t queue, int socket);
-  /// "native" in the driver, "generic" in the kernel's stack.
+  /// "native": in the driver; "generic": in the kernel's stack.
   [[nodiscard]] std::string_view how() const { return how_; }
 
  private:

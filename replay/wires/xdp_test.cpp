@@ -24,13 +24,13 @@ class XdpWireTest : public testing::VethTest {
   }
 };
 
-TEST_F(XdpWireTest, FramesGoBothWaysInBatches) {
+TEST_F(XdpWireTest, FramesAreSentInBothDirectionsInBatches) {
   for (const char* how : {"", ",copy", ",batch=7,frames=64"}) {
     const auto near = open(std::string("xdp:near") + how), far = open(std::string("xdp:far") + how);
     EXPECT_THAT(near->capabilities().how, HasSubstr("copies, queue 0, native XDP program"));
     std::vector<std::vector<std::uint8_t>> frames;
     for (std::size_t i = 0; i < 200; ++i) frames.push_back(frame_of(60 + i * 7, static_cast<std::uint8_t>(i)));
-    // As many as the smallest ring holds.
+    // The capacity of the smallest ring.
     for (std::size_t from = 0; from < frames.size(); from += 50) {
       std::vector<Outgoing> outgoing;
       for (std::size_t i = from; i < from + 50; ++i) outgoing.push_back({frames[i], 0});
@@ -51,11 +51,11 @@ TEST_F(XdpWireTest, FramesGoBothWaysInBatches) {
   }
 }
 
-// Where frames need more than one piece, as with a path MTU of 4096.
+// Frames in several pieces, as with a path MTU of 4096.
 TEST_F(XdpWireTest, FramesLongerThanAPage) {
   ASSERT_TRUE(spaces_->run("ip link set near mtu 9000 && ip link set far mtu 9000"));
   const auto near = open("xdp:near,noreceive"), far = open("packet:far");
-  if (near->capabilities().max_bytes == 4096) GTEST_SKIP() << "needs Linux 6.6";
+  if (near->capabilities().max_bytes == 4096) GTEST_SKIP() << "requires Linux 6.6";
   EXPECT_EQ(near->capabilities().max_bytes, 9018U);
   for (const std::size_t bytes : {4096U, 4097U, 4170U, 8192U, 9014U}) {
     ASSERT_TRUE(near->send(frame_of(bytes, 5)));
@@ -79,7 +79,7 @@ TEST_F(XdpWireTest, OneThreadSendsWhileAnotherReceives) {
   testing::expect_both_ways_at_once(open("xdp:near"), open("xdp:far"));
 }
 
-TEST_F(XdpWireTest, ATimeIsWaitedFor) {
+TEST_F(XdpWireTest, FrameIsSentAtItsTime) {
   const auto near = open("xdp:near,noreceive"), far = open("packet:far");
   const auto frame = frame_of(60, 1);
   const std::int64_t begin = near->now();
@@ -93,8 +93,8 @@ TEST_F(XdpWireTest, ATimeIsWaitedFor) {
   }
 }
 
-// A full ring takes fewer; a carrier that is lost is an error, and what waits is not counted.
-TEST_F(XdpWireTest, AFullRingTakesFewer) {
+// A lost carrier is an error, and waiting frames are not counted.
+TEST_F(XdpWireTest, FullRingAcceptsFewerFrames) {
   const auto near = open("xdp:near,frames=64,batch=4096,noreceive");
   const auto frame = frame_of(60, 1);
   const std::vector<Outgoing> frames(500, Outgoing{frame, 0});
@@ -106,7 +106,7 @@ TEST_F(XdpWireTest, AFullRingTakesFewer) {
   EXPECT_EQ(near->counters().sent, *sent);
 }
 
-TEST_F(XdpWireTest, NoCarrierAndAnInterfaceThatWentAway) {
+TEST_F(XdpWireTest, LostCarrierAndRemovedInterfaceAreErrors) {
   const auto near = open("xdp:near");
   ASSERT_TRUE(spaces_->run("ip link set far down"));
   const auto error = testing::until_down(*near);
@@ -118,12 +118,12 @@ TEST_F(XdpWireTest, NoCarrierAndAnInterfaceThatWentAway) {
   EXPECT_EQ(near->receive(near->now() + 5 * second).error().kind, WireError::Kind::missing);
 }
 
-// Frames come here and not to the kernel, until the wire is closed.
-TEST_F(XdpWireTest, TheProgramGoesWithTheWire) {
+// Frames are redirected from the kernel until the wire is closed.
+TEST_F(XdpWireTest, ProgramIsDetachedWhenWireIsClosed) {
   const auto kernel = open("packet:near,incoming"), far = open("packet:far");
   {
     const auto near = open("xdp:near");
-    EXPECT_THAT(error_of("xdp:near").message, HasSubstr("the queue has another socket"));
+    EXPECT_THAT(error_of("xdp:near").message, HasSubstr("another socket uses the queue"));
     ASSERT_TRUE(far->send(frame_of(60, 1)));
     EXPECT_TRUE(next(*near));
     pollfd poll{near->descriptor(), POLLIN, 0};
@@ -139,15 +139,15 @@ TEST_F(XdpWireTest, TheProgramGoesWithTheWire) {
   EXPECT_EQ(got->frame[20], 3);
 }
 
-TEST_F(XdpWireTest, WhatCannotBe) {
+TEST_F(XdpWireTest, UnavailableResourcesAreReported) {
   const WireError missing = error_of("xdp:nosuch0");
   EXPECT_EQ(missing.kind, WireError::Kind::missing);
   EXPECT_THAT(missing.message, HasSubstr("near"));
   const WireError zero_copy = error_of("xdp:near,zero-copy");
   EXPECT_EQ(zero_copy.kind, WireError::Kind::unsupported);
-  EXPECT_THAT(zero_copy.message, HasSubstr("(veth) has no zero copy; leave zero-copy away"));
+  EXPECT_THAT(zero_copy.message, HasSubstr("(veth) does not support zero copy; remove zero-copy"));
   const WireError queue = error_of("xdp:near,queue=99");
-  EXPECT_THAT(queue.message, HasSubstr("taking queue 99"));
+  EXPECT_THAT(queue.message, HasSubstr("bind to queue 99"));
   EXPECT_THAT(queue.message, HasSubstr("ethtool -l"));
   for (const char* options : {",copy,zero-copy", ",queue=x", ",batch=0", ",frames=1", ",fast"})
     EXPECT_EQ(error_of(std::string("xdp:near") + options).kind, WireError::Kind::specification) << options;

@@ -18,7 +18,7 @@
 namespace fake_verbs {
 namespace {
 
-// A device's address stays the same for as long as the process lives.
+// A device keeps its address for the lifetime of the process.
 Device* device_named(const std::string& interface) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<Device>> all;
@@ -69,7 +69,7 @@ void gid_of(const Context& context, ibv_gid* gid) {
 int query_port(ibv_context* base, std::uint8_t port, ibv_port_attr* attr, std::size_t bytes) {
   Context& context = context_of(base);
   if (const int number = scripted("ibv_query_port")) return number;
-  if (port != 1) return refuse(EINVAL, "there is port 1, not %d", port);
+  if (port != 1) return refuse(EINVAL, "invalid port %d; the only port is 1", port);
   ibv_port_attr full{};
   ifreq request{};
   const bool there = ask(context, SIOCGIFMTU, request);
@@ -95,7 +95,7 @@ void fill(Context& context, ibv_device_attr& attr) {
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = ~0ULL;
   attr.page_size_cap = 0xfffffffffffff000;
-  attr.vendor_id = 0x2c9;  // perftest asks after vendors that it knows, to choose an MTU
+  attr.vendor_id = 0x2c9;  // perftest chooses an MTU by known vendor IDs
   attr.vendor_part_id = 0xffff;
   attr.max_qp = 1024;
   attr.max_qp_wr = 16384;
@@ -119,7 +119,7 @@ int query_device_ex(ibv_context* base, const ibv_query_device_ex_input* input, i
   full.raw_packet_caps = without("raw") ? 0 : static_cast<std::uint32_t>(IBV_RAW_PACKET_CAP_IP_CSUM);
   if (!without("times")) {
     full.completion_timestamp_mask = ~0ULL;
-    full.hca_core_clock = 1'000'000;  // kHz: its ticks are nanoseconds
+    full.hca_core_clock = 1'000'000;  // kHz: one tick is one nanosecond
   }
   unsigned least = 0, most = 0;
   if (std::sscanf(variable("FAKE_VERBS_RATE").c_str(), "%u-%u", &least, &most) == 2) {
@@ -200,7 +200,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   context->interface = static_cast<int>(if_nametoindex(context->device->interface.c_str()));
   if (context->interface == 0) {
     delete context;
-    errno = refuse(ENODEV, "there is no interface %s", device->name);
+    errno = refuse(ENODEV, "no interface %s", device->name);
     return nullptr;
   }
   verbs_context& verbs = context->verbs;
@@ -228,7 +228,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
 
 int ibv_close_device(ibv_context* base) {
   Context& context = context_of(base);
-  // A device's driver gives back by itself what a program forgot; the program should know.
+  // Reports objects that the program did not destroy; the driver of a device would release them silently.
   if (context.domains || context.queues || context.channels || !context.regions.empty() || !context.pairs.empty()) {
     refuse(0, "closing %s: %d protection domains, %d completion queues, %d channels, %zu regions, %zu queue pairs",
            context.device->interface.c_str(), context.domains, context.queues, context.channels, context.regions.size(),
@@ -248,7 +248,7 @@ int ibv_query_device(ibv_context* base, ibv_device_attr* attr) {
 }
 
 int ibv_query_port(ibv_context* base, std::uint8_t port, _compat_ibv_port_attr* attr) {
-  // What old programs know ends before port_cap_flags2.
+  // Old programs have a struct that ends before port_cap_flags2.
   return query_port(base, port, reinterpret_cast<ibv_port_attr*>(attr), offsetof(ibv_port_attr, port_cap_flags2));
 }
 
@@ -309,7 +309,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* base) {
 }
 int ibv_dealloc_pd(ibv_pd* pd) {
   auto* domain = static_cast<Domain*>(pd);
-  if (domain->users) return refuse(EBUSY, "a protection domain with %d users is given back", domain->users);
+  if (domain->users) return refuse(EBUSY, "protection domain with %d users is deallocated", domain->users);
   --context_of(pd->context).domains;
   delete domain;
   return 0;

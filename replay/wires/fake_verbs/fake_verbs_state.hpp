@@ -1,25 +1,24 @@
 #pragma once
-/// For tests only: a libibverbs that stands in for the real one, over AF_PACKET. It is strict about what devices are
-/// strict about, and fails when it is told to. It is loaded before libibverbs, whose pure functions (texts of statuses)
-/// stay in use.
+/// A fake libibverbs over AF_PACKET, for tests. It checks arguments as strictly as devices do and can inject errors. It
+/// is loaded before libibverbs, whose pure functions (status texts) remain in use.
 ///
-/// What it does is said by environment variables, which are read anew at each use:
+/// Environment variables control it; they are read at each use:
 ///
-///     FAKE_VERBS_DEVICES       interfaces, separated by blanks: each is a device of that name with one port; unset:
+///     FAKE_VERBS_DEVICES       interfaces, separated by spaces: each is a device with one port; unset:
 ///                            no RDMA in the kernel (ENOSYS)
-///     FAKE_VERBS_FAIL          CALL=NUMBER[@N],…: that call gives that errno; with @N only the Nth from then on
-///     FAKE_VERBS_COMPLETION    N=STATUS: the Nth frame sent completes with that status, and its queue pair fails
+///     FAKE_VERBS_FAIL          CALL=NUMBER[@N],…: the call fails with this errno; @N: only from the Nth call on
+///     FAKE_VERBS_COMPLETION    N=STATUS: the Nth sent frame completes with this status and its QP fails
 ///     FAKE_VERBS_LINK_LAYER    infiniband: the ports are not Ethernet
-///     FAKE_VERBS_PORT          down: the ports are, whatever the interface is
+///     FAKE_VERBS_PORT          down: all ports are down, regardless of the interface
 ///     FAKE_VERBS_WITHOUT       words of: wr (ibv_wr_*), times, wallclock, sniffer, raw
 ///     FAKE_VERBS_RATE          LEAST-MOST: packet pacing, kbit/s
 ///     FAKE_VERBS_L2_INLINE     bytes of a frame that must be inline or in the first scatter entry
-///     FAKE_VERBS_LOOPBACK      1: what one queue pair sends arrives at the other ones of this device, too
-///     FAKE_VERBS_NOOP          1: posting and polling do nothing but count, so that the costs of their caller show
+///     FAKE_VERBS_LOOPBACK      1: frames sent by a QP also arrive at the other QPs of the device
+///     FAKE_VERBS_NOOP          1: posting and polling only count, to measure the cost of the caller
 
 #include <infiniband/verbs.h>
 
-// These names are macros around functions that are defined here.
+// These names are macros around functions defined here.
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -34,19 +33,19 @@
 
 namespace fake_verbs {
 
-// What the environment says.
+// Access to the environment variables.
 std::string variable(const char* name);
 bool without(const char* what);
-/// The errno with which this use of `call` is to fail; 0: none.
+/// The errno that this use of `call` must fail with; 0: none.
 int scripted(const char* call);
-/// The status with which the frame of that number (from 1) completes.
+/// The completion status of the frame with this number (from 1).
 ibv_wc_status completion_of(std::uint64_t frame);
-/// Says on standard error what a device would only answer with an errno, and gives that.
+/// Prints the reason of an error to standard error and returns `number`.
 int refuse(int number, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 struct Device {
   ibv_device device{};
-  char behind[512]{};  ///< providers look behind ibv_device for what is theirs
+  char behind[512]{};  ///< providers store their data after ibv_device
   std::string interface;
   int index = 0;
 };
@@ -56,7 +55,7 @@ struct QueuePair;
 struct Context {
   Device* device = nullptr;
   std::recursive_mutex mutex;
-  int interface = 0;  ///< its index
+  int interface = 0;  ///< interface index
   int domains = 0, channels = 0;
   std::uint32_t next_key = 0x100;
   std::uint32_t next_number = 0x40;
@@ -68,9 +67,9 @@ struct Context {
   verbs_context verbs{};
 };
 Context& context_of(ibv_context* context);
-/// An event for ibv_get_async_event.
+/// Queues an event for ibv_get_async_event.
 void happens(Context& context, ibv_event_type type);
-/// The port is up and has its carrier. Says so by an event when that changes.
+/// True if the port is up and has a carrier. Queues an event when that changes.
 bool port_is_up(Context& context);
 
 struct Domain : ibv_pd {
@@ -84,7 +83,7 @@ struct Channel : ibv_comp_channel {
 struct Completion {
   ibv_wc wc{};
   std::int64_t time = 0;       ///< nanoseconds since 1970
-  QueuePair* pair = nullptr;   ///< whose send queue it frees
+  QueuePair* pair = nullptr;   ///< whose send queue slots are released
   std::uint64_t released = 0;  ///< up to this request
 };
 
@@ -94,7 +93,7 @@ struct Queue : ibv_cq_ex {
   bool armed = false, overrun = false;
   int event = -1;  ///< eventfd
   std::uint32_t unacknowledged = 0;
-  Completion current;  ///< of the polling of ibv_cq_ex
+  Completion current;  ///< current entry of the ibv_cq_ex poll
   std::uint64_t noop_id = 0;
   std::uint32_t noop_waiting = 0;
 };
@@ -126,7 +125,7 @@ struct QueuePair : ibv_qp_ex {
   std::deque<Buffer> buffers;
   std::list<Flow*> flows;
   std::uint32_t rate = 0;
-  // ibv_wr_*: what was begun.
+  // ibv_wr_*: the request under construction.
   bool building = false;
   int wrong = 0;
   std::vector<ibv_send_wr> requests;
@@ -136,17 +135,17 @@ struct QueuePair : ibv_qp_ex {
 inline QueuePair& pair_of(ibv_qp* qp) { return *static_cast<QueuePair*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
 inline ibv_qp& base_of(QueuePair& pair) { return pair.qp_base; }
 
-/// Whether one of the pair's flows takes that frame.
+/// True if a flow of the QP matches the frame.
 bool wanted(const QueuePair& pair, const std::vector<std::uint8_t>& frame);
-/// Takes what arrived for the pair and completes it.
+/// Receives pending frames of the QP and completes them.
 void pump(QueuePair& pair);
-/// Sends what was held while the port was down.
+/// Sends the frames that were posted while the port was down.
 void send_held(QueuePair& pair);
 void complete(Queue& queue, Completion completion);
-/// Registered memory with these rights; an errno otherwise.
+/// Returns 0 if the memory is registered with these access rights, otherwise an errno.
 int check_memory(QueuePair& pair, const ibv_sge& piece, bool written);
 
-// The operations of a context.
+// Operations of a context.
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);

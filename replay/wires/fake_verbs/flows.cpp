@@ -1,4 +1,4 @@
-// Which frames a queue pair takes.
+// Flow steering: which frames a QP receives.
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,13 +13,13 @@ namespace fake_verbs {
 namespace {
 
 struct Form {
-  std::size_t bytes;   ///< of the specification
-  std::size_t value;   ///< where its value begins
-  std::size_t filter;  ///< of its value, and of its mask
+  std::size_t bytes;   ///< length of the specification
+  std::size_t value;   ///< offset of the value
+  std::size_t filter;  ///< length of the value and of the mask
   int layer;
 };
 
-// Nothing for a kind that is not known.
+// Returns null for an unknown type.
 const Form* form_of(std::uint32_t type) {
   static const std::map<std::uint32_t, Form> forms{
       {IBV_FLOW_SPEC_ETH,
@@ -45,14 +45,14 @@ struct Head {
 };
 
 int check(const ibv_flow_attr& attr, std::vector<std::vector<std::uint8_t>>& specifications) {
-  if (attr.comp_mask || (attr.flags & ~3U)) return refuse(EOPNOTSUPP, "a flow with flags 0x%x", attr.flags);
-  if (attr.port != 1) return refuse(EINVAL, "a flow of port %d; there is port 1", attr.port);
+  if (attr.comp_mask || (attr.flags & ~3U)) return refuse(EOPNOTSUPP, "flow with unsupported flags 0x%x", attr.flags);
+  if (attr.port != 1) return refuse(EINVAL, "flow for port %d; the only port is 1", attr.port);
   if (attr.type == IBV_FLOW_ATTR_SNIFFER && without("sniffer")) return EOPNOTSUPP;
   if (attr.type != IBV_FLOW_ATTR_NORMAL)
     return attr.num_of_specs || attr.type > IBV_FLOW_ATTR_SNIFFER
-               ? refuse(EINVAL, "a flow of type %d with %d specifications", attr.type, attr.num_of_specs)
+               ? refuse(EINVAL, "flow of type %d with %d specifications", attr.type, attr.num_of_specs)
                : 0;
-  if (attr.num_of_specs == 0) return refuse(EINVAL, "a steered flow without specification");
+  if (attr.num_of_specs == 0) return refuse(EINVAL, "steered flow without specifications");
   const auto* at = reinterpret_cast<const std::uint8_t*>(&attr + 1);
   int layer = 0;
   std::size_t bytes = sizeof attr;
@@ -61,25 +61,25 @@ int check(const ibv_flow_attr& attr, std::vector<std::vector<std::uint8_t>>& spe
     std::memcpy(&head.type, at, 4);
     std::memcpy(&head.bytes, at + 4, 2);
     const Form* form = form_of(head.type);
-    if (!form) return refuse(EOPNOTSUPP, "a flow specification of kind 0x%x", head.type);
+    if (!form) return refuse(EOPNOTSUPP, "unsupported flow specification 0x%x", head.type);
     if (head.bytes != form->bytes)
-      return refuse(EINVAL, "specification 0x%x says it has %d bytes, not %zu", head.type, head.bytes, form->bytes);
-    if (form->layer <= layer) return refuse(EINVAL, "specification 0x%x stands too late", head.type);
+      return refuse(EINVAL, "specification 0x%x has length %d; expected %zu", head.type, head.bytes, form->bytes);
+    if (form->layer <= layer) return refuse(EINVAL, "specification 0x%x is out of order", head.type);
     layer = form->layer;
     for (std::size_t o = 0; o < form->filter; ++o)
       if (at[form->value + o] & ~at[form->value + form->filter + o])
-        return refuse(EINVAL, "specification 0x%x has a value where its mask has none", head.type);
+        return refuse(EINVAL, "specification 0x%x has value bits outside of its mask", head.type);
     specifications.emplace_back(at, at + head.bytes);
     at += head.bytes;
     bytes += head.bytes;
   }
-  // libibverbs' own Python binding gives the attributes' length alone.
+  // pyverbs sets only the length of the attributes.
   if (attr.size != bytes && attr.size != sizeof attr)
-    return refuse(EINVAL, "a flow says it has %d bytes, not %zu", attr.size, bytes);
+    return refuse(EINVAL, "flow has length %d; expected %zu", attr.size, bytes);
   return 0;
 }
 
-// Bytes of the frame against value and mask.
+// Compares bytes of the frame with value and mask.
 bool same(const std::uint8_t* bytes, const std::uint8_t* filter, std::size_t filter_bytes, std::size_t at,
           std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
@@ -138,7 +138,7 @@ ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr) {
   const std::lock_guard lock(context.mutex);
   auto flow = std::make_unique<Flow>();
   int number = scripted("ibv_create_flow");
-  if (!number && qp->state == IBV_QPS_RESET) number = refuse(EINVAL, "a flow to a queue pair in RESET");
+  if (!number && qp->state == IBV_QPS_RESET) number = refuse(EINVAL, "flow for a QP in RESET");
   if (!number) number = check(*attr, flow->specifications);
   if (number) {
     errno = number;
@@ -148,7 +148,7 @@ ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr) {
   flow->pair = &pair;
   flow->type = attr->type;
   if (pair.flows.empty()) {
-    // What came before is nobody's.
+    // Discards frames that arrived before the flow was created.
     char byte = 0;
     while (recv(pair.socket, &byte, 1, MSG_DONTWAIT) >= 0) {
     }

@@ -1,4 +1,4 @@
-// Queue pairs: their states, what is posted to them, and the frames.
+// QPs: states, posted requests, and frames.
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -37,7 +37,7 @@ void fail(QueuePair& pair, ibv_wc_status status, std::uint64_t id, std::uint64_t
   complete(queue_of(pair.qp_base.send_cq), completion);
 }
 
-// One frame to the interface, and its completion.
+// Sends one frame to the interface and completes it.
 void transmit(QueuePair& pair, const Request& request, std::uint64_t sequence) {
   if (pair.qp_base.state == IBV_QPS_ERR) return fail(pair, IBV_WC_WR_FLUSH_ERR, request.id, sequence);
   if (const ibv_wc_status status = completion_of(++pair.frames); status != IBV_WC_SUCCESS)
@@ -63,16 +63,16 @@ void transmit(QueuePair& pair, const Request& request, std::uint64_t sequence) {
   complete(queue_of(pair.qp_base.send_cq), completion);
 }
 
-// Whether the request may be posted, and what it would send.
+// Checks the request and builds its frame. Returns an errno.
 int accept(QueuePair& pair, const ibv_send_wr& wr, Request& request) {
   if (pair.posted - pair.released >= pair.cap.max_send_wr) return ENOMEM;
-  if (wr.opcode != IBV_WR_SEND) return refuse(EINVAL, "a request of opcode %d on a raw-packet queue pair", wr.opcode);
+  if (wr.opcode != IBV_WR_SEND) return refuse(EINVAL, "opcode %d is invalid on a raw-packet QP", wr.opcode);
   if (wr.num_sge < 1 || static_cast<std::uint32_t>(wr.num_sge) > pair.cap.max_send_sge)
-    return refuse(EINVAL, "a request of %d pieces; there may be %u", wr.num_sge, pair.cap.max_send_sge);
+    return refuse(EINVAL, "request with %d SGEs; the maximum is %u", wr.num_sge, pair.cap.max_send_sge);
   const bool in_line = wr.send_flags & IBV_SEND_INLINE;
   const std::string demanded = variable("FAKE_VERBS_L2_INLINE");
   if (!demanded.empty() && !in_line && wr.sg_list[0].length < static_cast<std::uint32_t>(std::atoi(demanded.c_str())))
-    return refuse(EINVAL, "the first %s bytes of a frame are demanded in line, or in one piece", demanded.c_str());
+    return refuse(EINVAL, "the first %s bytes of a frame must be inline or in the first SGE", demanded.c_str());
   request.id = wr.wr_id;
   request.signaled = pair.all_signaled || (wr.send_flags & IBV_SEND_SIGNALED);
   request.bytes.clear();
@@ -84,8 +84,8 @@ int accept(QueuePair& pair, const ibv_send_wr& wr, Request& request) {
     request.bytes.insert(request.bytes.end(), from, from + piece.length);
   }
   if (in_line && request.bytes.size() > pair.cap.max_inline_data)
-    return refuse(EINVAL, "%zu bytes in line; there may be %u", request.bytes.size(), pair.cap.max_inline_data);
-  if (request.bytes.size() < 14) return refuse(EINVAL, "a frame of %zu bytes", request.bytes.size());
+    return refuse(EINVAL, "%zu inline bytes; the maximum is %u", request.bytes.size(), pair.cap.max_inline_data);
+  if (request.bytes.size() < 14) return refuse(EINVAL, "frame of %zu bytes", request.bytes.size());
   return 0;
 }
 
@@ -109,16 +109,16 @@ void attach(QueuePair& pair, ibv_cq* cq) {
 int check_memory(QueuePair& pair, const ibv_sge& piece, bool written) {
   Context& context = context_of(pair.qp_base.context);
   const auto found = context.regions.find(piece.lkey);
-  if (found == context.regions.end()) return refuse(EINVAL, "there is no memory of lkey 0x%x", piece.lkey);
+  if (found == context.regions.end()) return refuse(EINVAL, "no memory region with lkey 0x%x", piece.lkey);
   const ibv_mr& region = *found->second;
   const auto begin = reinterpret_cast<std::uintptr_t>(region.addr);
-  if (region.pd != pair.qp_base.pd) return refuse(EINVAL, "lkey 0x%x is of another protection domain", piece.lkey);
+  if (region.pd != pair.qp_base.pd) return refuse(EINVAL, "lkey 0x%x belongs to another protection domain", piece.lkey);
   if (piece.addr < begin || piece.length > region.length || piece.addr - begin > region.length - piece.length)
-    return refuse(EINVAL, "%u bytes at 0x%llx lie outside of the memory of lkey 0x%x", piece.length,
+    return refuse(EINVAL, "%u bytes at 0x%llx are outside of the memory region with lkey 0x%x", piece.length,
                   static_cast<unsigned long long>(piece.addr), piece.lkey);
-  // The handle holds the rights.
+  // The handle contains the access flags.
   if (written && !(region.handle & IBV_ACCESS_LOCAL_WRITE))
-    return refuse(EINVAL, "the memory of lkey 0x%x may not be written", piece.lkey);
+    return refuse(EINVAL, "the memory region with lkey 0x%x has no local write access", piece.lkey);
   return 0;
 }
 
@@ -128,7 +128,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   const std::lock_guard lock(context.mutex);
   int number = scripted("ibv_post_send");
   if (!number && qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_ERR)
-    number = refuse(EINVAL, "a request to send in state %d", qp->state);
+    number = refuse(EINVAL, "send request in state %d", qp->state);
   send_held(pair);
   const bool up = port_is_up(context);
   for (; wr && !number; wr = wr->next) {
@@ -136,7 +136,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     number = accept(pair, *wr, request);
     if (number) break;
     ++pair.posted;
-    // Without a carrier nothing completes; what is posted waits.
+    // Without a carrier, posted requests wait and do not complete.
     if (up || context.fatal || qp->state == IBV_QPS_ERR)
       transmit(pair, request, pair.posted);
     else
@@ -160,7 +160,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   QueuePair& pair = fake_verbs::pair_of(qp);
   const std::lock_guard lock(context_of(qp->context).mutex);
   int number = scripted("ibv_post_recv");
-  if (!number && qp->state == IBV_QPS_RESET) number = refuse(EINVAL, "a request to receive in RESET");
+  if (!number && qp->state == IBV_QPS_RESET) number = refuse(EINVAL, "receive request in RESET");
   for (; wr && !number; wr = wr->next) {
     if (pair.buffers.size() >= pair.cap.max_recv_wr) number = ENOMEM;
     if (!number && (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > pair.cap.max_recv_sge))
@@ -237,14 +237,14 @@ ibv_qp* create_qp_ex(ibv_context* base, ibv_qp_init_attr_ex* attr) {
   if (!number && (attr->srq || !attr->send_cq || !attr->recv_cq || !attr->pd)) number = EINVAL;
   if (!number && (attr->cap.max_send_wr > 16384 || attr->cap.max_recv_wr > 16384 || attr->cap.max_send_sge > 16 ||
                   attr->cap.max_recv_sge > 16 || attr->cap.max_inline_data > 512))
-    number = refuse(EINVAL, "a queue pair of %u and %u requests, %u bytes in line", attr->cap.max_send_wr,
+    number = refuse(EINVAL, "QP with %u and %u requests and %u inline bytes", attr->cap.max_send_wr,
                     attr->cap.max_recv_wr, attr->cap.max_inline_data);
   if (number) {
     errno = number;
     return nullptr;
   }
   const int socket = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-  if (socket < 0) return nullptr;  // EPERM, as the kernel says it of the queue pair
+  if (socket < 0) return nullptr;  // EPERM, as the kernel returns it for ibv_create_qp
   const int on = 1, buffer = 8 << 20;
   setsockopt(socket, SOL_PACKET, PACKET_AUXDATA, &on, sizeof on);
   setsockopt(socket, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer);
@@ -321,8 +321,8 @@ void offer_requests(QueuePair& pair) {
     QueuePair& p = pair_of(qp);
     Context& context = context_of(qp->qp_base.context);
     int number = scripted("ibv_wr_complete");
-    if (!p.building) number = refuse(EINVAL, "requests are completed that were not begun");
-    // All of them or none.
+    if (!p.building) number = refuse(EINVAL, "ibv_wr_complete without ibv_wr_start");
+    // All or none.
     if (!number && p.posted - p.released + p.requests.size() > p.cap.max_send_wr) number = ENOMEM;
     Request unused;
     for (const ibv_send_wr& wr : p.requests)
@@ -367,7 +367,7 @@ void no_requests(QueuePair& pair) {
 
 int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
   if (const int number = scripted("ibv_modify_qp_rate_limit")) return number;
-  if (qp->state != IBV_QPS_RTS) return refuse(EINVAL, "a rate limit in state %d", qp->state);
+  if (qp->state != IBV_QPS_RTS) return refuse(EINVAL, "rate limit in state %d", qp->state);
   unsigned least = 0, most = 0;
   if (std::sscanf(variable("FAKE_VERBS_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
   if (attr->comp_mask || (attr->rate_limit && (attr->rate_limit < least || attr->rate_limit > most))) return EINVAL;
@@ -408,17 +408,18 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   const ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
   if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != qp->state) return EINVAL;
   const int needed = masks(qp->state, to);
-  if (needed < 0) return refuse(EINVAL, "from state %d to %d", qp->state, to);
+  if (needed < 0) return refuse(EINVAL, "invalid transition from state %d to %d", qp->state, to);
   const int allowed = IBV_QP_STATE | IBV_QP_CUR_STATE | needed | (to == IBV_QPS_RTS ? IBV_QP_RATE_LIMIT : 0) |
                       (to == IBV_QPS_INIT ? IBV_QP_PORT : 0);
   if ((mask & needed) != needed || (mask & ~allowed))
-    return refuse(EINVAL, "from state %d to %d with attributes 0x%x", qp->state, to, mask);
-  if ((mask & IBV_QP_PORT) && attr->port_num != 1) return refuse(EINVAL, "port %d of 1", attr->port_num);
+    return refuse(EINVAL, "invalid attributes for the transition from state %d to %d: 0x%x", qp->state, to, mask);
+  if ((mask & IBV_QP_PORT) && attr->port_num != 1)
+    return refuse(EINVAL, "invalid port %d; the only port is 1", attr->port_num);
   if (mask & IBV_QP_RATE_LIMIT) {
     unsigned least = 0, most = 0;
     if (std::sscanf(variable("FAKE_VERBS_RATE").c_str(), "%u-%u", &least, &most) != 2) return EOPNOTSUPP;
     if (attr->rate_limit && (attr->rate_limit < least || attr->rate_limit > most))
-      return refuse(EINVAL, "a rate of %u kbit/s", attr->rate_limit);
+      return refuse(EINVAL, "unsupported rate of %u kbit/s", attr->rate_limit);
     fake_verbs::pair_of(qp).rate = attr->rate_limit;
   }
   qp->state = to;
@@ -446,7 +447,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
   QueuePair& pair = fake_verbs::pair_of(qp);
   Context& context = context_of(qp->context);
   const std::lock_guard lock(context.mutex);
-  if (!pair.flows.empty()) return refuse(EBUSY, "a queue pair of %zu flows is destroyed", pair.flows.size());
+  if (!pair.flows.empty()) return refuse(EBUSY, "QP with %zu flows is destroyed", pair.flows.size());
   for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
     Queue& queue = queue_of(cq);
     std::erase(queue.pairs, &pair);

@@ -20,7 +20,7 @@ void watch(int epoll, int descriptor, std::uint32_t events, void* whose) {
   if (epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, &event) != 0) epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
 }
 
-// What the queue's next entry is, and that it was taken.
+// Removes the next entry of the queue. Returns false if the queue is empty.
 bool take(Queue& queue, Completion& out) {
   if (queue.entries.empty()) return false;
   out = queue.entries.front();
@@ -52,7 +52,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   context.mutex.lock();
   gather(queue_of(cq));
   const int number = next_poll(cq);
-  if (number) context.mutex.unlock();  // nothing was begun: ibv_end_poll is not called
+  if (number) context.mutex.unlock();  // the poll did not start, so ibv_end_poll is not called
   return number;
 }
 void end_poll(ibv_cq_ex* cq) { context_of(cq->context).mutex.unlock(); }
@@ -75,7 +75,7 @@ std::int64_t realtime() {
 void complete(Queue& queue, Completion completion) {
   if (queue.entries.size() >= static_cast<std::size_t>(queue.cqe)) {
     queue.overrun = true;
-    refuse(0, "a completion queue of %d entries overflows", queue.cqe);
+    refuse(0, "completion queue of %d entries overflows", queue.cqe);
     happens(context_of(queue.context), IBV_EVENT_CQ_ERR);
     return;
   }
@@ -101,7 +101,7 @@ int req_notify_cq(ibv_cq* cq, int) {
   Queue& queue = fake_verbs::queue_of(cq);
   Context& context = context_of(cq->context);
   const std::lock_guard lock(context.mutex);
-  if (!cq->channel) return refuse(EINVAL, "events asked of a completion queue without channel");
+  if (!cq->channel) return refuse(EINVAL, "notification requested for a completion queue without channel");
   queue.armed = true;
   for (QueuePair* pair : queue.pairs)
     if (pair->qp_base.recv_cq == cq && pair->socket >= 0)
@@ -116,7 +116,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* base, ibv_cq_init_attr_ex* attr) {
                          static_cast<std::uint64_t>(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
   int number = scripted("ibv_create_cq");
   if (!number && (attr->cqe == 0 || attr->cqe > 1U << 20))
-    number = refuse(EINVAL, "a completion queue of %u", attr->cqe);
+    number = refuse(EINVAL, "invalid completion queue size %u", attr->cqe);
   if (!number && attr->comp_vector != 0) number = EINVAL;
   if (!number && ((attr->wc_flags & ~known) || (attr->comp_mask & ~1U))) number = EOPNOTSUPP;
   if (!number && (attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) &&
@@ -179,7 +179,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* base) {
   return channel;
 }
 int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  if (channel->refcnt) return refuse(EBUSY, "a channel of %d completion queues is destroyed", channel->refcnt);
+  if (channel->refcnt) return refuse(EBUSY, "channel with %d completion queues is destroyed", channel->refcnt);
   --context_of(channel->context).channels;
   close(channel->fd);
   delete static_cast<Channel*>(channel);
@@ -201,8 +201,7 @@ ibv_cq* ibv_create_cq(ibv_context* base, int cqe, void* own, ibv_comp_channel* c
 }
 int ibv_destroy_cq(ibv_cq* cq) {
   Queue& queue = fake_verbs::queue_of(cq);
-  if (!queue.pairs.empty())
-    return refuse(EBUSY, "a completion queue of %zu queue pairs is destroyed", queue.pairs.size());
+  if (!queue.pairs.empty()) return refuse(EBUSY, "completion queue with %zu QPs is destroyed", queue.pairs.size());
   if (queue.unacknowledged) return refuse(EBUSY, "%u events were not acknowledged", queue.unacknowledged);
   if (cq->channel) {
     auto& waiting = static_cast<Channel*>(cq->channel)->waiting;
@@ -234,7 +233,7 @@ int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** own) {
       *own = candidate->cq_context;
       return 0;
     }
-    // Frames that no flow wants: the queue waits on.
+    // No flow matched the frames, so the queue continues to wait.
     if (event.data.ptr) {
       auto* pair = static_cast<QueuePair*>(event.data.ptr);
       if (fake_verbs::queue_of(pair->qp_base.recv_cq).armed) req_notify_cq(pair->qp_base.recv_cq, 0);

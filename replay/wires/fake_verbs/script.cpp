@@ -51,7 +51,7 @@ ibv_wc_status completion_of(std::uint64_t frame) {
 int refuse(int number, const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);
-  std::fputs("stand-in libibverbs: ", stderr);
+  std::fputs("fake libibverbs: ", stderr);
   std::vfprintf(stderr, format, arguments);
   std::fputc('\n', stderr);
   va_end(arguments);
