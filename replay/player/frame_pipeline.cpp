@@ -85,7 +85,7 @@ bool FramePipeline::step(std::unique_ptr<Slot>& slot) {
     return true;
   }
   if (!trouble_.empty()) return true;
-  // Where no frame is chosen, nobody else would look.
+  // Checked here, because next() may skip many frames without returning.
   if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return true;
   if (more_ || next_loop()) {
     process();
@@ -132,7 +132,7 @@ bool FramePipeline::advance() {
 
 bool FramePipeline::next_loop() {
   if (!trouble_.empty() || (loops_ != 0 && tally_.loop >= loops_)) return false;
-  // A capture without a frame that can be sent would be read for ever.
+  // Ends the loops of a capture without frames to send.
   if (slots_ == slots_before_loop_) return false;
   slots_before_loop_ = slots_;
   if (auto begun = source_.begin(); !begun) {
@@ -201,7 +201,7 @@ void FramePipeline::process() {
   else
     decode(packet_.stack, bytes, record_.link, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
 
-  // What was not chosen takes part in nothing, not even in the schedule.
+  // Frames that are not selected do not affect the schedule.
   if ((options_.include && !options_.include->matches(packet_)) ||
       (options_.exclude && options_.exclude->matches(packet_))) {
     skip(Skip::excluded);
@@ -313,11 +313,12 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   const WireCapabilities& wire = wires_[slot.lane]->capabilities();
   if (record_.link != wire.link)
     return skip(Skip::link,
-                fmt::format("{}, and the wire has {}", output::link_name(record_.link), output::link_name(wire.link))),
+                fmt::format("{}, but the wire uses {}", output::link_name(record_.link), output::link_name(wire.link))),
            false;
   if (wire.max_bytes && slot.bytes.size() > wire.max_bytes) {
     if (!options_.truncate)
-      return skip(Skip::too_long, fmt::format("{} bytes, and the wire takes {}", slot.bytes.size(), wire.max_bytes)),
+      return skip(Skip::too_long,
+                  fmt::format("{} bytes, the maximum of the wire is {}", slot.bytes.size(), wire.max_bytes)),
              false;
     slot.bytes.resize(wire.max_bytes);
     ++tally_.truncated;
@@ -330,7 +331,7 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
 
 std::string FramePipeline::who_sent() const {
   const auto ports = tracking::ports_of(packet_.stack);
-  if (!ports) return "it has no addresses";
+  if (!ports) return "the frame has no addresses";
   std::string text = captures::analysis::to_text(ports->from) + " → " + captures::analysis::to_text(ports->to);
   if (const auto bth = packet_.stack.get<Bth>()) text += fmt::format(" QP {:#x}", bth->get<"dest_qp">());
   return text;

@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: what goes on before the wire. Captures in, frames with their times out.
+/// Internal: prepares frames for the wires. Input: captures; output: frames with their transmission times.
 
 #include <deque>
 #include <map>
@@ -14,10 +14,10 @@
 
 namespace rdmawire::replay {
 
-/// A frame that is ready to leave.
+/// A frame that is ready to send.
 struct Slot {
   std::vector<std::uint8_t> bytes;
-  std::int64_t time = 0;  ///< of its schedule
+  std::int64_t time = 0;  ///< scheduled transmission time
   std::uint64_t order = 0;
   std::uint64_t number = 0;
   std::uint32_t lane = 0;
@@ -25,16 +25,17 @@ struct Slot {
   Side from = Side::a;
 };
 
-/// What a feeder has counted so far.
+/// Counters of a frame pipeline.
 struct FrameCounters {
   std::uint64_t read = 0, loop = 0;
   std::uint64_t truncated = 0, padded = 0, rewritten = 0, divided_pdus = 0;
   std::array<std::uint64_t, skips> skipped{};
   std::vector<FaultCount> faults;         ///< by rule
-  std::uint64_t position = 0, whole = 0;  ///< of the captures' bytes, as in PlayProgress
+  std::uint64_t position = 0, whole = 0;  ///< read and total bytes of the captures, as in PlayProgress
 };
 
-/// Which end of its connections a host is: by its MAC or, where both ends have the same, its address.
+/// Determines which endpoint of its connections a host is, by MAC address or, if both endpoints have the same MAC
+/// address, by IP address.
 class Sides {
  public:
   explicit Sides(const FlowMap& map);
@@ -45,32 +46,32 @@ class Sides {
   std::unordered_map<PortAddress, Side, HashFlow> addresses_;
 };
 
-/// What goes on before the wire: captures in, frames with their times out, in the order of these. Asks the wires for
-/// nothing but what they can do.
+/// Reads captures and returns frames with their transmission times, in the order of these times. Uses only the
+/// capabilities of the wires.
 class FramePipeline {
  public:
   FramePipeline(const PlayerOptions& options, std::span<Wire* const> wires);
 
-  /// False: there is no frame, or trouble() says why.
+  /// Returns false if there is no frame or error() is set.
   bool begin();
-  /// When the first chosen frame is to leave; nothing: at its captured time.
+  /// Starts the schedule: `anchor` is the transmission time of the first selected frame; nullopt: its captured time.
   void begin_schedule(std::optional<std::int64_t> anchor);
 
-  /// The next frame; nullptr: there are no more, trouble() says why, or it was to stop.
+  /// Returns the next frame; nullptr at the end, after an error (see error()) or when stopped.
   std::unique_ptr<Slot> next();
-  /// The same in small pieces: looks at one frame of the captures at most. True: `slot` is what next() would give.
+  /// Same as next(), but processes at most one captured frame per call. Returns true if `slot` is the result of next().
   bool step(std::unique_ptr<Slot>& slot);
-  /// For a frame that is not needed any more: its room is used again.
+  /// Returns an unused frame for reuse.
   void recycle(std::unique_ptr<Slot> slot) { free_.push_back(std::move(slot)); }
 
-  [[nodiscard]] const std::string& trouble() const { return trouble_; }  ///< empty: none
-  /// As of now.
+  [[nodiscard]] const std::string& trouble() const { return trouble_; }  ///< empty: no error
+  /// Current values.
   [[nodiscard]] const FrameCounters& tally();
-  /// Some messages are cut anew: PSNs do not go by the capture's numbers.
+  /// True if some messages are resegmented, so that live PSNs do not follow the captured PSNs.
   [[nodiscard]] bool cuts() const { return resegmenter_.needed(); }
-  /// From the anchor to where the first loop's end would be the second one's beginning.
+  /// Duration of one loop: from the anchor to the start of the second loop.
   [[nodiscard]] std::int64_t length() const { return schedule_ ? schedule_->length() : 0; }
-  /// Puts into a report what was counted until `tally` was taken.
+  /// Adds the values of `tally` to a report.
   void tell(ReplayReport& report, const FrameCounters& tally) const;
 
  private:
@@ -84,14 +85,14 @@ class FramePipeline {
 
   void skip(Skip why, std::string example = {});
 
-  /// Does everything to the frame in record_ and goes on to the next one.
+  /// Processes the frame in record_ and reads the next one.
   void process();
 
   [[nodiscard]] std::uint32_t side_of(const Slot& slot) const;
 
-  /// The frame as it is to leave, before faults; nullptr: it is not sent.
+  /// Applies all changes except faults to the frame; returns nullptr if the frame is not sent.
   std::unique_ptr<Slot> shape(Bytes bytes, bool snapped, const HeaderStack& captured);
-  /// One frame of its own, or what its message became at another path MTU.
+  /// Emits one frame, or the frames that its message is resegmented into.
   void emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal);
   void leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal);
 
@@ -114,13 +115,13 @@ class FramePipeline {
     Side from;
     std::uint64_t number;
   };
-  static constexpr std::size_t most_engine_slots = 8192;  // more than the engine can hold back
+  static constexpr std::size_t most_engine_slots = 8192;  // more than the fault engine can hold back
 
   const PlayerOptions& options_;
-  std::uint64_t loops_;  ///< what is loaded before is repeated by the player
+  std::uint64_t loops_;  ///< the player repeats preloaded frames itself
   std::span<Wire* const> wires_;
   FrameCounters tally_;
-  std::array<ReplayReport::Skipped, skips> first_skipped_;  ///< without their number
+  std::array<ReplayReport::Skipped, skips> first_skipped_;  ///< with zero counts
   std::string trouble_;
   FrameSource source_;
   Rewriter rewriter_;
@@ -140,7 +141,7 @@ class FramePipeline {
   bool more_ = false;
   std::optional<std::int64_t> anchor_;
   std::optional<Schedule> schedule_;
-  std::optional<Schedule> nominal_;  ///< at top speed: what time faults go by
+  std::optional<Schedule> nominal_;  ///< at top speed: reference time of the faults
   std::int64_t coming_ = 0;
   std::uint64_t slots_ = 0, slots_before_loop_ = 0;
 

@@ -9,7 +9,7 @@ namespace rdmawire::replay {
 bool FrameSource::seekable() const { return std::find(files_.begin(), files_.end(), "-") == files_.end(); }
 
 tl::expected<void, std::string> FrameSource::begin() {
-  if (begun_ && !seekable()) return tl::unexpected(std::string("standard input cannot be read a second time"));
+  if (begun_ && !seekable()) return tl::unexpected(std::string("standard input can be read only once"));
   begun_ = true;
   given_ = false;
   number_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// Captures as a source of frames: several files merged by time, read once or again and again.
+/// Captures as a source of frames: files merged by time, read once or repeatedly.
 
 #include <memory>
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace rdmawire::replay {
 
-/// The frames of some captures in the order of their times (of one: in its own order), numbered from 1 over all.
+/// The frames of several captures in timestamp order (of one capture: in file order), numbered from 1 over all files.
 class FrameSource {
  public:
   explicit FrameSource(std::vector<std::string> files) : files_(std::move(files)) {}
 
-  /// Opens all files, from their beginnings. An error is one sentence. Standard input ("-") can be begun once.
+  /// Opens all files at their start. Standard input ("-") can be opened once.
   tl::expected<void, std::string> begin();
-  /// The next frame; its bytes hold until the next call. False: there are no more, or error() says why.
+  /// Reads the next frame; its bytes are valid until the next call. Returns false at the end or if error() is set.
   bool next(captures::Record& record);
-  [[nodiscard]] std::size_t file() const { return current_; }        ///< index of the file that the frame came from
-  [[nodiscard]] std::uint64_t number() const { return number_; }     ///< of the frame
-  [[nodiscard]] const std::string& error() const { return error_; }  ///< empty: none
+  [[nodiscard]] std::size_t file() const { return current_; }        ///< index of the file with the current frame
+  [[nodiscard]] std::uint64_t number() const { return number_; }     ///< of the current frame
+  [[nodiscard]] const std::string& error() const { return error_; }  ///< empty: no error
   [[nodiscard]] bool seekable() const;
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
-  /// Bytes read and to be read in all, for progress; in all 0: not known.
+  /// Bytes read so far and total bytes, for progress; total 0: unknown.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> position() const;
 
  private:
@@ -44,7 +44,7 @@ class FrameSource {
   std::string error_;
 };
 
-/// Reads all frames once and learns what they hold. `source` is begun here.
+/// Reads all frames once and collects the connections and hosts. Calls `source.begin()`.
 tl::expected<Learnt, std::string> survey(FrameSource& source);
 
 }  // namespace rdmawire::replay

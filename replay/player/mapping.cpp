@@ -15,7 +15,7 @@ namespace {
 
 using Kind = MappingError::Kind;
 
-/// Whether two entries are about the same captured connection.
+/// True if two entries describe the same captured connection.
 bool same_captured(const MappedConnection& a, const MappedConnection& b) {
   auto same = [](const MappedEnd& x, const MappedEnd& y) {
     return x.address.captured == y.address.captured &&
@@ -38,9 +38,9 @@ tl::expected<std::string, std::string> text_of_file(const std::string& path) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
-  if (!in.is_open() || in.bad()) return tl::unexpected(path + ": it cannot be read");
+  if (!in.is_open() || in.bad()) return tl::unexpected(path + ": cannot read the file");
   if (text.size() > most_map_bytes)
-    return tl::unexpected(fmt::format("{}: it has more than {} bytes", path, most_map_bytes));
+    return tl::unexpected(fmt::format("{}: the file exceeds {} bytes", path, most_map_bytes));
   return text;
 }
 
@@ -50,10 +50,10 @@ std::string what_there_is(const FlowMap& map) {
   for (std::size_t i = 0; i < map.connections.size() && i < most; ++i)
     text += (i ? "; " : "") + who(map.connections[i]);
   if (map.connections.size() > most) text += fmt::format("; and {} more", map.connections.size() - most);
-  return text.empty() ? "no connection of RDMA" : text;
+  return text.empty() ? "no RDMA connection" : text;
 }
 
-/// What is said of a file's connections that the captures do not have; nothing: they have them all.
+/// Message about connections of a mapping file that the captures do not contain; nullopt: the captures contain all.
 struct Strangers {
   std::string text;
   bool all = false;
@@ -65,7 +65,7 @@ std::optional<Strangers> strangers(const std::string& file, const FlowMap& map, 
   for (const MappedConnection& c : map.connections)
     if (!knows(learnt, c) && missing++ == 0) first = &c;
   if (missing == 0) return std::nullopt;
-  return Strangers{fmt::format("{}: {} ({}) is not in {}; there is {}", file, first->name, who(*first),
+  return Strangers{fmt::format("{}: {} ({}) is not in {}; available: {}", file, first->name, who(*first),
                                fmt::join(captures, ", "), what_there_is(learnt)),
                    missing == map.connections.size()};
 }
@@ -79,7 +79,8 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
   };
   FrameSource source(captures);
   if (!source.seekable())
-    return failed(Kind::capture, "standard input is read once: a mapping, sides and changes per loop need a file");
+    return failed(Kind::capture,
+                  "mapping, sides and changes per loop require a capture file instead of standard input");
   auto learnt = survey(source);
   if (!learnt) return failed(Kind::trouble, std::move(learnt.error()));
   Mapping made;
@@ -107,11 +108,11 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
   if (!from_file) made.map = made.learnt.map;
   for (const std::string& text : assignments)
     if (const auto done = assign(made.map, text); !done) return failed(Kind::assignment, done.error());
-  // Before anything is sent, not in the middle.
+  // Checks all connections before the first frame is sent.
   if (from_file && unmapped == Unmapped::refuse)
     for (const MappedConnection& known : made.learnt.map.connections)
       if (!knows(made.map, known))
-        return failed(Kind::incomplete, fmt::format("{} ({}) is in no mapping", known.name, who(known)));
+        return failed(Kind::incomplete, fmt::format("{} ({}) has no mapping", known.name, who(known)));
   return made;
 }
 

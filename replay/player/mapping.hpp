@@ -1,5 +1,5 @@
 #pragma once
-/// What takes the place of what in some captures: learnt from them, completed by mapping files and assignments.
+/// The mapping for a replay: inferred from captures, completed by mapping files and assignments.
 
 #include <span>
 #include <string>
@@ -13,23 +13,23 @@ namespace rdmawire::replay {
 
 struct MappingError {
   enum class Kind : std::uint8_t {
-    capture,     ///< it is standard input, which is read once
-    assignment,  ///< one makes no sense
-    trouble,     ///< a file cannot be read, or is about other connections
-    incomplete,  ///< a connection is in no mapping, and such are refused
+    capture,     ///< the capture is standard input, which can be read only once
+    assignment,  ///< an assignment is invalid
+    trouble,     ///< a file cannot be read or describes other connections
+    incomplete,  ///< a connection has no mapping, and unmapped frames are refused
   };
   Kind kind = Kind::trouble;
-  std::string message;  ///< one sentence, without what to do about an incomplete one
+  std::string message;  ///< one sentence, without a hint for incomplete mappings
 };
 
 struct Mapping {
-  Learnt learnt;  ///< all that the captures hold
+  Learnt learnt;  ///< all contents of the captures
   FlowMap map;
-  std::vector<std::string> warnings;  ///< of mapping files that name connections beside those of the captures
+  std::vector<std::string> warnings;  ///< mapping files with connections that the captures do not contain
 };
 
-/// Reads the captures once. `entries` are mapping files and assignments (see assign()): what has a colon before its =
-/// is an assignment, unless there is such a file. Without a file the map is what was learnt.
+/// Reads the captures once. `entries` are mapping files and assignments (see assign()): an entry with a colon before
+/// its = is an assignment unless a file with this name exists. Without a mapping file, the map is the inferred one.
 tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>& captures,
                                                  std::span<const std::string> entries, Unmapped unmapped);
 

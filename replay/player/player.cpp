@@ -13,7 +13,7 @@
 namespace rdmawire::replay {
 namespace {
 
-/// What goes on at the wires.
+/// Sends the prepared frames to the wires.
 class Player {
  public:
   Player(const PlayerOptions& options, std::span<Wire* const> wires)
@@ -30,7 +30,7 @@ class Player {
 
   ReplayReport run() {
     if (ready()) {
-      // The kernel would let every sleep last 50 µs longer.
+      // The default timer slack delays every wake-up by 50 µs.
       const int slack = ::prctl(PR_GET_TIMERSLACK);
       ::prctl(PR_SET_TIMERSLACK, 1);
       play();
@@ -44,25 +44,25 @@ class Player {
   bool ready() {
     for (Wire* wire : wires_)
       if (wire->capabilities().virtual_time != virtual_) {
-        report_.trouble = "the wires are of different times: files and real ones cannot be played to together";
+        report_.trouble = "file wires (virtual time) and real-time wires cannot be combined";
         return false;
       }
     if (feeder_.cuts() && !options_.changes.psns.empty()) {
-      report_.trouble = "PSNs cannot go on from loop to loop where another path MTU counts them anew";
+      report_.trouble = "PSNs cannot continue from loop to loop if messages are resegmented to another path MTU";
       return false;
     }
     if (!feeder_.begin()) {
-      report_.trouble = feeder_.trouble().empty() ? "the captures have no frame" : feeder_.trouble();
+      report_.trouble = feeder_.trouble().empty() ? "the captures contain no frame" : feeder_.trouble();
       return false;
     }
-    // Preparing what is sent first must not make it late.
+    // Time to prepare the first frames, so that they are not late.
     constexpr std::int64_t lead = 2'000'000;
     std::optional<std::int64_t> anchor;
     if (!virtual_) anchor = wires_[0]->now() + lead;
     feeder_.begin_schedule(anchor);
     if (options_.preload) {
       if (options_.loops != 1 && (options_.changes.any() || !options_.faults.rules().empty())) {
-        report_.trouble = "loops that differ, by changes or by faults, cannot be loaded before";
+        report_.trouble = "loops with changes or faults cannot be preloaded";
         return false;
       }
       while (!stopped()) {
@@ -74,13 +74,13 @@ class Player {
       if (anchor) shift_ = wires_[0]->now() + lead - *anchor;
       return true;
     }
-    // Who looks at each frame before it leaves, looks at it here.
+    // Callbacks run in the caller's thread.
     const bool looked_at = options_.step || options_.on_frame || options_.edit;
     if (options_.ahead && !virtual_ && !options_.dry && !looked_at && runs_ahead()) ahead_.emplace(feeder_);
     return true;
   }
 
-  /// Nothing else holds the thread up: it has a processor, and reads files, which do not wait for anybody.
+  /// True if a second thread is useful: more than one CPU, and only regular files, whose reads do not block.
   [[nodiscard]] bool runs_ahead() const {
     std::error_code error;
     return std::thread::hardware_concurrency() > 1 &&
@@ -88,12 +88,12 @@ class Player {
                        [&](const std::string& file) { return std::filesystem::is_regular_file(file, error); });
   }
 
-  /// A frame and, unless it is one of those that were loaded, its room.
+  /// A frame to send. `own` owns it unless it is preloaded.
   struct Leaving {
     Slot* slot = nullptr;
     std::unique_ptr<Slot> own;
-    std::int64_t time = 0;  ///< of its schedule
-    std::int64_t due = 0;   ///< when it is handed over; 0: at once
+    std::int64_t time = 0;  ///< scheduled time
+    std::int64_t due = 0;   ///< time to pass it to the wire; 0: immediately
   };
 
   Leaving next() {
@@ -120,7 +120,7 @@ class Player {
 
   [[nodiscard]] bool stopped() const { return options_.stop && options_.stop->load(std::memory_order_relaxed); }
   [[nodiscard]] bool top() const { return options_.pace.kind == Pace::Kind::top || options_.step; }
-  /// When a frame is to be handed over; 0: at once.
+  /// Time to pass a frame to the wire; 0: immediately.
   std::int64_t due(const Leaving& leaving) {
     const std::int64_t wanted = top() && !virtual_ ? 0 : leaving.time;
     if (!cap_.on()) return wanted;
@@ -130,7 +130,7 @@ class Player {
     return wanted == 0 && at <= now ? 0 : at;
   }
 
-  /// A limit was reached.
+  /// True if a limit is reached.
   [[nodiscard]] bool enough(const Leaving& leaving) const {
     if (options_.most_frames && taken_ >= options_.most_frames) return true;
     if (options_.max_bytes && taken_bytes_ + leaving.slot->bytes.size() > options_.max_bytes) return true;
@@ -147,7 +147,7 @@ class Player {
         report_.interrupted = true;
         break;
       }
-      // A frame whose time has come does not wait for the next one.
+      // Send due frames before waiting for the next one.
       if (ahead_ && !batch_.empty() && batch_.back().due != 0 && !ahead_->ready()) hand_over();
       Leaving leaving = next();
       if (!leaving.slot && stopped()) report_.interrupted = true;
@@ -167,7 +167,7 @@ class Player {
     hand_over();
   }
 
-  /// Gathers frames that are due together for the same wire.
+  /// Collects frames that are due together for the same wire.
   void add(Leaving leaving) {
     leaving.due = due(leaving);
     const Wire& wire = *wires_[leaving.slot->lane];
@@ -176,7 +176,7 @@ class Player {
         (batch_lane_ != leaving.slot->lane || batch_.size() >= std::max<std::uint32_t>(can.batch, 1)))
       hand_over();
     if (!virtual_ && leaving.due != 0) {
-      // A wire that paces by itself is told a little in advance.
+      // Pacing wires receive frames in advance.
       const std::int64_t ahead = can.paces ? 5'000'000 : 0;
       if (leaving.due > wire.now() + ahead) {
         hand_over();
@@ -188,7 +188,7 @@ class Player {
     if (options_.step) hand_over();
   }
 
-  /// False: stopped meanwhile.
+  /// Returns false if stopped.
   bool wait_until(std::int64_t time) {
     constexpr std::int64_t look = 100'000'000;
     for (;;) {
@@ -235,7 +235,7 @@ class Player {
         end_with(taken.error().message);
         break;
       }
-      // The queue is full. It need not become empty ever: nobody may take from it.
+      // The queue is full and may stay full, so the wait is limited.
       const std::int64_t now = wire.now();
       if (full_since == 0) full_since = now;
       if (stopped()) {
@@ -243,7 +243,7 @@ class Player {
         break;
       }
       if (now - full_since > options_.patience) {
-        end_with(fmt::format("{}: its queue has been full for {} s: nothing takes the frames", wire.name(),
+        end_with(fmt::format("{}: the queue has been full for {} s; no receiver accepts the frames", wire.name(),
                              options_.patience / 1'000'000'000));
         break;
       }
@@ -266,7 +266,7 @@ class Player {
       feeder_.recycle(std::move(leaving.own));
   }
 
-  /// What was counted before the wire, with the last frame that came from there.
+  /// Counters as of the last frame received from the pipeline.
   const FrameCounters& tally() { return ahead_ ? ahead_->tally() : feeder_.tally(); }
 
   void end_with(const std::string& message) {
@@ -324,10 +324,10 @@ class Player {
         const auto flushed = wires_[i]->flush(virtual_ ? Wire::forever : wires_[i]->now() + options_.patience);
         if (!flushed && report_.trouble.empty()) report_.trouble = flushed.error().message;
         if (flushed && !*flushed && report_.trouble.empty())
-          report_.trouble = fmt::format("{}: what was handed over has not left within {} s", wires_[i]->name(),
+          report_.trouble = fmt::format("{}: some frames were not sent within {} s", wires_[i]->name(),
                                         options_.patience / 1'000'000'000);
       }
-      // Nothing counts as sent that is not known to have left.
+      // Count only frames that the wire reports as sent.
       lane.left = std::min(lane.frames, wires_[i]->counters().sent - counted_before_[i]);
       report_.sent += lane.left;
       report_.bytes += std::min(lane.bytes, wires_[i]->counters().sent_bytes - counted_bytes_before_[i]);
@@ -347,7 +347,7 @@ class Player {
     const std::uint64_t loops = report_.loops;
     feeder_.tell(report_, tally());
     if (options_.preload) report_.loops = loops;
-    // What was met ahead of the last frame that left is not this replay's.
+    // Errors after the last sent frame are not reported.
     if (report_.trouble.empty() && (!ahead_ || fed_)) report_.trouble = feeder_.trouble();
   }
 
@@ -356,10 +356,10 @@ class Player {
   ReplayReport report_;
   FramePipeline feeder_;
   std::optional<Prefetcher> ahead_;
-  bool fed_ = false;  ///< there was nothing more before the wire
+  bool fed_ = false;  ///< the pipeline is at its end
   RateCap cap_;
   bool virtual_ = false, over_ = false, begun_ = false;
-  std::int64_t shift_ = 0;  ///< what was loaded before leaves so much later
+  std::int64_t shift_ = 0;  ///< time offset of preloaded frames in the current loop
   std::int64_t first_sent_ = 0, last_sent_ = 0, first_due_ = 0, last_due_ = 0;
   std::int64_t next_progress_ = Wire::forever, last_progress_ = 0;
   std::uint64_t told_sent_ = 0, told_bytes_ = 0;

@@ -28,7 +28,7 @@ using ByteVector = std::vector<std::uint8_t>;
 namespace frames = rdmawire::replay::testing;
 using frames::op::send_only;
 
-/// A wire that writes down what it was given, in virtual time unless said otherwise, and fails when told to.
+/// Records sent frames, in virtual time by default. Can be configured to fail.
 class Recorder : public Wire {
  public:
   struct Entry {
@@ -86,7 +86,7 @@ class PlayerTest : public ::testing::Test {
   struct Made {
     std::int64_t time;
     ByteVector frame;
-    std::uint32_t wire_bytes = 0;  ///< 0: as many as there are
+    std::uint32_t wire_bytes = 0;  ///< 0: not truncated
   };
   std::string capture(const std::string& name, const std::vector<Made>& made) {
     const std::string path = directory_.file(name);
@@ -102,7 +102,7 @@ class PlayerTest : public ::testing::Test {
     EXPECT_TRUE(writer.close());
     return path;
   }
-  /// Requests from a with PSNs from 100 on, a microsecond apart, from second 1000 on.
+  /// Requests from a with PSNs from 100 on, spaced by one microsecond, starting at second 1000.
   std::string requests(std::uint32_t count) {
     std::vector<Made> made;
     for (std::uint32_t i = 0; i < count; ++i) made.push_back({begin + i * 1000, frames::request(100 + i)});
@@ -126,7 +126,7 @@ class PlayerTest : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(PlayerTest, AsCapturedInVirtualTimeTimesAreTheCapturesOwn) {
+TEST_F(PlayerTest, VirtualTimeKeepsCapturedTimes) {
   Recorder wire;
   PlayerOptions options;
   options.files = {requests(5)};
@@ -139,7 +139,7 @@ TEST_F(PlayerTest, AsCapturedInVirtualTimeTimesAreTheCapturesOwn) {
   EXPECT_FALSE(report.timed);
 }
 
-TEST_F(PlayerTest, TwiceAsFastAndByPacketsASecond) {
+TEST_F(PlayerTest, SpeedFactorAndPacketRate) {
   PlayerOptions options;
   options.files = {requests(3)};
   options.pace.rate = 2;
@@ -152,7 +152,7 @@ TEST_F(PlayerTest, TwiceAsFastAndByPacketsASecond) {
   EXPECT_THAT(steady.times(), ElementsAre(begin, begin + 1'000'000, begin + 2'000'000));
 }
 
-TEST_F(PlayerTest, LoopsAreAPauseApartAndPsnsGoOn) {
+TEST_F(PlayerTest, LoopsArePausedAndPsnsContinue) {
   PlayerOptions options;
   options.files = {requests(2)};
   options.map = map_of_frames();
@@ -167,7 +167,7 @@ TEST_F(PlayerTest, LoopsAreAPauseApartAndPsnsGoOn) {
   for (const auto& entry : wire.entries) EXPECT_EQ(check_icrc(decode(entry.frame)).status, CrcCheck::Status::good);
 }
 
-TEST_F(PlayerTest, EachLoopCanHaveOtherAddressesAndQueuePairs) {
+TEST_F(PlayerTest, LoopsCanChangeAddressesAndQpNumbers) {
   PlayerOptions options;
   options.files = {requests(1)};
   options.map = map_of_frames();
@@ -183,7 +183,7 @@ TEST_F(PlayerTest, EachLoopCanHaveOtherAddressesAndQueuePairs) {
   EXPECT_EQ(second.get<Bth>()->get<"dest_qp">(), 0x88aU);
 }
 
-TEST_F(PlayerTest, LoadedBeforeItIsTheSame) {
+TEST_F(PlayerTest, PreloadedReplayIsIdentical) {
   PlayerOptions options;
   options.files = {requests(3)};
   options.map = map_of_frames();
@@ -197,10 +197,10 @@ TEST_F(PlayerTest, LoadedBeforeItIsTheSame) {
   EXPECT_EQ(loaded.times(), streamed.times());
   EXPECT_EQ(loaded.psns(), streamed.psns());
   options.changes.qp_step = 1;
-  EXPECT_THAT(run(options, loaded).trouble, HasSubstr("cannot be loaded before"));
+  EXPECT_THAT(run(options, loaded).trouble, HasSubstr("cannot be preloaded"));
 }
 
-TEST_F(PlayerTest, LimitsEndIt) {
+TEST_F(PlayerTest, LimitsEndReplay) {
   PlayerOptions options;
   options.files = {requests(10)};
   const std::size_t bytes = frames::request(100).size();
@@ -215,14 +215,14 @@ TEST_F(PlayerTest, LimitsEndIt) {
   EXPECT_EQ(sent(), 3U);
   options.max_bytes = 0;
   options.most_time = 2000;
-  EXPECT_EQ(sent(), 2U) << "those of the first two microseconds";
+  EXPECT_EQ(sent(), 2U) << "frames of the first two microseconds";
   options.most_time = 0;
   options.loops = 0;
   options.most_frames = 25;
-  EXPECT_EQ(sent(), 25U) << "without end, but for the limit";
+  EXPECT_EQ(sent(), 25U) << "unlimited loops, limited frames";
 }
 
-TEST_F(PlayerTest, FiltersChoose) {
+TEST_F(PlayerTest, FiltersSelectFrames) {
   PlayerOptions options;
   options.files = {requests(10)};
   options.include = output::Filter::compile("bth.psn >= 103").value();
@@ -234,7 +234,7 @@ TEST_F(PlayerTest, FiltersChoose) {
   EXPECT_EQ(wire.times()[0], begin + 3000);
 }
 
-TEST_F(PlayerTest, WhoeverPlaysMayChangeAndDropFrames) {
+TEST_F(PlayerTest, EditCallbackChangesAndDropsFrames) {
   PlayerOptions options;
   options.files = {requests(4)};
   options.edit = [](const PlayedFrame& frame) -> std::optional<std::vector<std::uint8_t>> {
@@ -250,7 +250,7 @@ TEST_F(PlayerTest, WhoeverPlaysMayChangeAndDropFrames) {
   EXPECT_EQ(wire.entries[1].frame.size(), 14U);
 }
 
-TEST_F(PlayerTest, WhoeverPlaysIsAskedInItsOwnThread) {
+TEST_F(PlayerTest, EditCallbackRunsInCallersThread) {
   PlayerOptions options;
   options.files = {requests(4)};
   options.pace.kind = Pace::Kind::top;
@@ -264,7 +264,7 @@ TEST_F(PlayerTest, WhoeverPlaysIsAskedInItsOwnThread) {
   EXPECT_EQ(others, 0U);
 }
 
-TEST_F(PlayerTest, WhenTheWireIsUnpluggedTheReportSaysWhatWasSent) {
+TEST_F(PlayerTest, WireFailureReportsSentFrames) {
   PlayerOptions options;
   options.files = {requests(10)};
   options.map = map_of_frames();
@@ -279,7 +279,7 @@ TEST_F(PlayerTest, WhenTheWireIsUnpluggedTheReportSaysWhatWasSent) {
   EXPECT_THAT(to_text(report), HasSubstr("sent 6 frames"));
 }
 
-TEST_F(PlayerTest, WhatTheDeviceLostIsNotCountedAsSent) {
+TEST_F(PlayerTest, FramesLostByDeviceDoNotCountAsSent) {
   PlayerOptions options;
   options.files = {requests(10)};
   Recorder wire;
@@ -287,10 +287,10 @@ TEST_F(PlayerTest, WhatTheDeviceLostIsNotCountedAsSent) {
   const ReplayReport report = run(options, wire);
   EXPECT_EQ(report.sent, 7U);
   EXPECT_EQ(report.lanes[0].frames, 10U);
-  EXPECT_THAT(to_text(report), HasSubstr("of 10 frames that it took, 7 have left"));
+  EXPECT_THAT(to_text(report), HasSubstr("10 frames accepted, 7 sent"));
 }
 
-TEST_F(PlayerTest, AnotherPathMtuCutsMessagesAnew) {
+TEST_F(PlayerTest, OtherPathMtuResegmentsMessages) {
   PlayerOptions options;
   options.files = {sample("rping.pcap")};
   options.map = testing::learn(options.files[0]).map;
@@ -315,7 +315,7 @@ TEST_F(PlayerTest, AnotherPathMtuCutsMessagesAnew) {
   EXPECT_THAT(run(options, wire).trouble, HasSubstr("another path MTU"));
 }
 
-TEST_F(PlayerTest, AQueueThatStaysFullEndsIt) {
+TEST_F(PlayerTest, FullQueueEndsReplayAfterPatience) {
   PlayerOptions options;
   options.files = {requests(10)};
   options.patience = 1'000'000;
@@ -324,10 +324,10 @@ TEST_F(PlayerTest, AQueueThatStaysFullEndsIt) {
   wire.full_after = 3;
   const ReplayReport report = run(options, wire);
   EXPECT_EQ(report.sent, 3U);
-  EXPECT_THAT(report.trouble, HasSubstr("its queue has been full"));
+  EXPECT_THAT(report.trouble, HasSubstr("the queue has been full"));
 }
 
-TEST_F(PlayerTest, InterruptedItEndsWithItsReport) {
+TEST_F(PlayerTest, InterruptedReplayReturnsReport) {
   std::atomic<bool> stop = false;
   PlayerOptions options;
   options.files = {requests(100)};
@@ -341,14 +341,14 @@ TEST_F(PlayerTest, InterruptedItEndsWithItsReport) {
   EXPECT_EQ(report.sent, 42U);
 }
 
-/// What does not depend on the machine's speed.
+/// Report without values that depend on the speed of the host.
 nlohmann::json without_times(const ReplayReport& report) {
   auto json = nlohmann::json::parse(to_json(report));
   for (const char* time : {"achieved", "lateness", "requested"}) json.erase(time);
   return json;
 }
 
-TEST_F(PlayerTest, MadeReadyAheadByAnotherThreadItIsTheSame) {
+TEST_F(PlayerTest, PrefetchedReplayIsIdentical) {
   const std::vector<std::function<void(PlayerOptions&, Recorder&)>> ways = {
       [](PlayerOptions&, Recorder&) {},
       [](PlayerOptions& o, Recorder&) { o.most_frames = 1777; },
@@ -367,7 +367,7 @@ TEST_F(PlayerTest, MadeReadyAheadByAnotherThreadItIsTheSame) {
       [](PlayerOptions& o, Recorder&) {
         o.pace = {Pace::Kind::packets, 200'000};
       },
-      [this](PlayerOptions& o, Recorder&) {  // the third frame is of a connection that nobody knows
+      [this](PlayerOptions& o, Recorder&) {  // the third frame belongs to an unmapped connection
         o.files = {capture("wrong.pcapng", {{begin, frames::request(100)},
                                             {begin + 1, frames::request(101)},
                                             {begin + 2, frames::packet(true, send_only, 5, 0x99)}})};
@@ -392,7 +392,7 @@ TEST_F(PlayerTest, MadeReadyAheadByAnotherThreadItIsTheSame) {
   }
 }
 
-TEST_F(PlayerTest, InterruptedWhileFramesAreMadeReadyAheadItEnds) {
+TEST_F(PlayerTest, InterruptedPrefetchedReplayEnds) {
   std::atomic<bool> stop = false;
   PlayerOptions options;
   options.files = {requests(100)};
@@ -407,10 +407,10 @@ TEST_F(PlayerTest, InterruptedWhileFramesAreMadeReadyAheadItEnds) {
   EXPECT_EQ(report.trouble, "");
   EXPECT_EQ(report.sent, wire.entries.size());
   EXPECT_GE(report.sent, 1000U);
-  EXPECT_EQ(report.read, report.sent) << "what was read ahead is not told";
+  EXPECT_EQ(report.read, report.sent) << "prefetched frames are not counted";
 }
 
-TEST_F(PlayerTest, ProgressTellsWhatWasSentSoFar) {
+TEST_F(PlayerTest, ProgressReportsSentFrames) {
   PlayerOptions options;
   options.files = {requests(20)};
   options.progress_every = 0;
@@ -428,7 +428,7 @@ TEST_F(PlayerTest, ProgressTellsWhatWasSentSoFar) {
   EXPECT_EQ(whole, std::filesystem::file_size(options.files[0]));
 }
 
-TEST_F(PlayerTest, OneAtATimeAsksBeforeEach) {
+TEST_F(PlayerTest, StepCallbackIsCalledBeforeEachFrame) {
   PlayerOptions options;
   options.files = {requests(10)};
   int asked = 0;
@@ -440,7 +440,7 @@ TEST_F(PlayerTest, OneAtATimeAsksBeforeEach) {
   EXPECT_TRUE(report.interrupted);
 }
 
-TEST_F(PlayerTest, AWrongCaptureIsRefusedByFrame) {
+TEST_F(PlayerTest, UnmappedFrameIsRefusedWithItsNumber) {
   PlayerOptions options;
   options.files = {capture("wrong.pcapng", {{begin, frames::request(100)},
                                             {begin + 5, frames::packet(true, send_only, 5, 0x99)},
@@ -448,7 +448,7 @@ TEST_F(PlayerTest, AWrongCaptureIsRefusedByFrame) {
   options.map = map_of_frames();
   Recorder wire;
   const ReplayReport report = run(options, wire);
-  EXPECT_EQ(report.trouble, "frame 2: 10.0.0.2 → 10.0.0.3 QP 0x99: its connection is in no mapping");
+  EXPECT_EQ(report.trouble, "frame 2: 10.0.0.2 → 10.0.0.3 QP 0x99: the connection has no mapping");
   EXPECT_EQ(report.sent, 1U);
   options.rewrite.unmapped = Unmapped::drop;
   Recorder dropping;
@@ -458,7 +458,7 @@ TEST_F(PlayerTest, AWrongCaptureIsRefusedByFrame) {
   EXPECT_EQ(dropped.skip(Skip::unmapped).first_frame, 2U);
 }
 
-TEST_F(PlayerTest, ACaptureThatBreaksOffPlaysWhatCanBeRead) {
+TEST_F(PlayerTest, TruncatedCaptureFileIsReplayedUpToItsEnd) {
   const std::string path = requests(10);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 10);
   PlayerOptions options;
@@ -469,7 +469,7 @@ TEST_F(PlayerTest, ACaptureThatBreaksOffPlaysWhatCanBeRead) {
   EXPECT_THAT(report.trouble, HasSubstr("requests.pcapng"));
 }
 
-TEST_F(PlayerTest, SnappedFramesAreRefusedPaddedOrSent) {
+TEST_F(PlayerTest, TruncatedFramesAreRefusedPaddedOrSent) {
   ByteVector cut = frames::request(100);
   const auto whole = static_cast<std::uint32_t>(cut.size());
   cut.resize(whole - 6);
@@ -493,7 +493,7 @@ TEST_F(PlayerTest, SnappedFramesAreRefusedPaddedOrSent) {
   EXPECT_EQ(sending.entries[0].frame, cut);
 }
 
-TEST_F(PlayerTest, FramesTooLongForTheWireAreRefusedOrCut) {
+TEST_F(PlayerTest, FramesTooLongForWireAreRefusedOrTruncated) {
   PlayerOptions options;
   options.files = {requests(2)};
   Recorder narrow;
@@ -501,13 +501,13 @@ TEST_F(PlayerTest, FramesTooLongForTheWireAreRefusedOrCut) {
   const ReplayReport report = run(options, narrow);
   EXPECT_EQ(report.sent, 0U);
   EXPECT_EQ(report.skip(Skip::too_long).frames, 2U);
-  EXPECT_EQ(report.skip(Skip::too_long).example, "66 bytes, and the wire takes 60");
+  EXPECT_EQ(report.skip(Skip::too_long).example, "66 bytes, the maximum of the wire is 60");
   options.truncate = true;
   EXPECT_EQ(run(options, narrow).truncated, 2U);
   EXPECT_EQ(narrow.entries[0].frame.size(), 60U);
 }
 
-TEST_F(PlayerTest, GroupsAreSentOnlyWhenAllowed) {
+TEST_F(PlayerTest, GroupAddressesRequirePermission) {
   ByteVector broadcast = frames::request(100);
   std::fill_n(broadcast.begin(), 6, std::uint8_t{0xff});
   PlayerOptions options;
@@ -519,7 +519,7 @@ TEST_F(PlayerTest, GroupsAreSentOnlyWhenAllowed) {
   EXPECT_EQ(report.skip(Skip::group).frames, 1U);
 }
 
-TEST_F(PlayerTest, SeveralFilesAreOneInOrderOfTime) {
+TEST_F(PlayerTest, FilesAreMergedByTime) {
   PlayerOptions options;
   options.files = {capture("1.pcapng", {{begin, frames::request(1)}, {begin + 20, frames::request(3)}}),
                    capture("2.pcapng", {{begin + 10, frames::request(2)}, {begin + 30, frames::request(4)}})};
@@ -537,7 +537,7 @@ TEST_F(PlayerTest, SeveralFilesAreOneInOrderOfTime) {
   EXPECT_EQ(report.sent, 4U);
 }
 
-TEST_F(PlayerTest, ClientAndServerCanHaveAWireEach) {
+TEST_F(PlayerTest, EndpointsCanUseSeparateWires) {
   PlayerOptions options;
   options.files = {capture("both.pcapng", {{begin, frames::request(100)}, {begin + 10, frames::answer(100)}})};
   options.map = map_of_frames();
@@ -553,7 +553,7 @@ TEST_F(PlayerTest, ClientAndServerCanHaveAWireEach) {
 
 FaultProgram program(std::string_view text) { return FaultProgram::compile(text).value(); }
 
-TEST_F(PlayerTest, FaultsAreDoneAndCounted) {
+TEST_F(PlayerTest, FaultsAreInjectedAndCounted) {
   PlayerOptions options;
   options.files = {requests(6)};
   options.faults = program("drop psn +1 try 1\nduplicate psn +3\ndelay 2500ns psn +2");
@@ -567,7 +567,7 @@ TEST_F(PlayerTest, FaultsAreDoneAndCounted) {
   EXPECT_EQ(report.sent, 6U);
 }
 
-TEST_F(PlayerTest, WhatIsHeldAtTheEndLeavesInTheEnd) {
+TEST_F(PlayerTest, HeldFramesAreSentAtEnd) {
   PlayerOptions options;
   options.files = {requests(3)};
   options.faults = program("hold 5 within 10s psn +1");
@@ -576,7 +576,7 @@ TEST_F(PlayerTest, WhatIsHeldAtTheEndLeavesInTheEnd) {
   EXPECT_THAT(wire.psns(), ElementsAre(100, 102, 101));
 }
 
-TEST_F(PlayerTest, ADryRunSendsNothingAndShowsEverything) {
+TEST_F(PlayerTest, DryRunShowsFramesWithoutSending) {
   PlayerOptions options;
   options.files = {requests(3)};
   options.map = map_of_frames();
@@ -596,7 +596,7 @@ TEST_F(PlayerTest, ADryRunSendsNothingAndShowsEverything) {
   EXPECT_THAT(shown[2], HasSubstr("icrc 0x"));
 }
 
-TEST_F(PlayerTest, ARealWireGetsEverythingInOrder) {
+TEST_F(PlayerTest, RealWireReceivesFramesInOrder) {
   auto [here, there] = make_wire_pair();
   PlayerOptions options;
   options.files = {requests(20)};
@@ -614,7 +614,7 @@ TEST_F(PlayerTest, ARealWireGetsEverythingInOrder) {
   }
 }
 
-TEST_F(PlayerTest, AnInterfaceThatIsDeletedUnderWayIsAnErrorWithTheReport) {
+TEST_F(PlayerTest, DeletedInterfaceIsReportedAsError) {
   std::string why_not;
   const auto namespaces = testing::Namespaces::make(why_not);
   if (!namespaces) GTEST_SKIP() << why_not;
@@ -643,7 +643,7 @@ class SamplePlayer : public ::testing::TestWithParam<std::string> {
   TemporaryDirectory directory_;
 };
 
-TEST_P(SamplePlayer, FromFileToFileWithoutRewriteBytesAndTimesAreIdentical) {
+TEST_P(SamplePlayer, FileToFileWithoutRewriteIsIdentical) {
   const std::string path = sample(GetParam()), copy = directory_.file("copy.pcapng");
   auto wire = open_wire("file:" + copy).value();
   PlayerOptions options;
@@ -654,7 +654,7 @@ TEST_P(SamplePlayer, FromFileToFileWithoutRewriteBytesAndTimesAreIdentical) {
   wire->close();
   auto before = captures::testing_support::read_all(captures::Reader::open(path));
   const auto after = captures::testing_support::read_all(captures::Reader::open(copy));
-  // A file wire has one link layer: what has another is counted, not sent.
+  // A file wire has one link type; frames with other link types are counted as skipped.
   const auto others =
       std::erase_if(before.packets, [](const auto& packet) { return packet.link != LinkType::ethernet; });
   EXPECT_EQ(report.skip(Skip::link).frames, others);
@@ -666,7 +666,7 @@ TEST_P(SamplePlayer, FromFileToFileWithoutRewriteBytesAndTimesAreIdentical) {
   }
 }
 
-TEST_P(SamplePlayer, FromFileToFileRewrittenTheAnalysisFindsTheSameConnectionsLive) {
+TEST_P(SamplePlayer, RewrittenCaptureHasSameConnections) {
   const std::string path = sample(GetParam()), copy = directory_.file("copy.pcapng");
   PlayerOptions options;
   options.files = {path};
@@ -682,7 +682,7 @@ TEST_P(SamplePlayer, FromFileToFileRewrittenTheAnalysisFindsTheSameConnectionsLi
   std::uint64_t bad = 0;
   tracking::testing::dissect_capture(
       path, [&](const tracking::Packet& packet) { bad += packet.icrc.status == CrcCheck::Status::bad; });
-  EXPECT_EQ(live.bad_icrcs, bad) << "a right ICRC stays right";
+  EXPECT_EQ(live.bad_icrcs, bad) << "valid ICRCs stay valid";
   std::size_t found = 0;
   for (const MappedConnection& wanted : options.map.connections)
     for (const MappedConnection& c : live.map.connections)
@@ -708,7 +708,7 @@ INSTANTIATE_TEST_SUITE_P(Captures, SamplePlayer, ::testing::ValuesIn(samples()),
   return name;
 });
 
-TEST(ReplayReport, TheJsonHoldsWhatTheTextSays) {
+TEST(ReplayReport, JsonContainsSameValuesAsText) {
   ReplayReport report;
   report.sent = 5;
   report.bytes = 500;

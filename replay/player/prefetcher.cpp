@@ -7,7 +7,7 @@
 namespace rdmawire::replay {
 namespace {
 
-// The bytes lie in the other processor's cache: they come while other things are done.
+// Prefetches the bytes from the cache of the other CPU.
 void prefetch(Bytes bytes) {
   constexpr std::size_t line = 64;
   for (std::size_t at = 0; at < bytes.size(); at += line) __builtin_prefetch(bytes.data() + at, 0, 2);
@@ -16,7 +16,7 @@ void prefetch(Bytes bytes) {
 }  // namespace
 
 Prefetcher::Prefetcher(FramePipeline& feeder) : feeder_(feeder) {
-  // Signals are for the sender, whose sleeps they end; but for those that an instruction of this thread causes.
+  // Signals are delivered to the sender, to interrupt its sleeps. Synchronous signals of this thread stay unblocked.
   sigset_t all, before;
   ::sigfillset(&all);
   for (const int own : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP}) ::sigdelset(&all, own);
@@ -46,7 +46,7 @@ void Prefetcher::fill(Batch& batch) {
   try {
     std::unique_ptr<Slot> slot;
     for (std::size_t bytes = 0; batch.count < most_frames && bytes < max_bytes && !stop_;) {
-      // Frames are far apart where most are not chosen, or reading is slow: the sender gets what there is.
+      // If frames are rare or reading is slow, the sender gets a partial batch.
       if (batch.count > 0 && hungry_.load(std::memory_order_relaxed)) {
         const std::int64_t now = wire_clock::now();
         if (hungry_since == 0) hungry_since = now;
@@ -104,14 +104,14 @@ void Prefetcher::give_back() {
   {
     const std::lock_guard lock(mutex_);
     returned_ = reading_;
-    // Not for each batch: waking a thread takes the sender longer than sending a frame.
+    // Waking a thread costs the sender more than sending a frame, so wake only when half of the batches are free.
     wake = waits_ && written_ - returned_ <= batches / 2;
   }
   if (wake) freed_.notify_one();
 }
 
 bool Prefetcher::ready() const {
-  // Behind the last frame of a batch there may be its end only.
+  // The rest of the current batch may only contain the end mark.
   if (has_batch_ && (at_ < batch(reading_).count || batch(reading_).last)) return true;
   return written_.load(std::memory_order_acquire) > reading_ + (has_batch_ ? 1 : 0);
 }

@@ -11,18 +11,18 @@ struct SkipWords {
   std::string_view name, meaning;
 };
 constexpr SkipWords skip_words[skips] = {
-    {"excluded", "the filters did not choose them"},
-    {"snapped", "the capture has only their beginning: --truncated pad fills them up with zeros, send sends the rest"},
-    {"too_long", "the wire takes no frames so long: --too-long truncate cuts them"},
-    {"group", "they go to a group (broadcast, multicast): --allow-multicast sends them"},
-    {"unmapped", "they are in no mapping"},
-    {"link", "they are of another link layer than the wire's"},
-    {"refused", "the wire would not take them"},
-    {"lane", "which wire they belong to is not known"},
-    {"recut", "their message cannot be cut anew for another path MTU"},
+    {"excluded", "not selected by the filters"},
+    {"snapped", "truncated by the capture; --snapped pad appends zeros, --snapped send sends the captured part"},
+    {"too_long", "too long for the wire; --too-long truncate shortens them"},
+    {"group", "broadcast or multicast destination; --allow-multicast sends them"},
+    {"unmapped", "no mapping"},
+    {"link", "link type differs from the wire"},
+    {"refused", "rejected by the wire"},
+    {"lane", "unknown wire"},
+    {"recut", "the message cannot be resegmented to another path MTU"},
 };
 
-// For people: three digits are enough.
+// Rounded to three or four digits for display.
 std::string about(std::uint64_t nanoseconds) {
   if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
   if (nanoseconds < 1'000'000) return fmt::format("{:.3g} µs", static_cast<double>(nanoseconds) / 1e3);
@@ -69,7 +69,7 @@ std::string to_text(const ReplayReport& r) {
       out += fmt::format("wire       {}: {} frames, {} bytes\n", lane.wire, lane.frames, lane.bytes);
   for (const auto& lane : r.lanes)
     if (lane.left != lane.frames)
-      out += fmt::format("lost       {}: of {} frames that it took, {} have left\n", lane.wire, lane.frames, lane.left);
+      out += fmt::format("lost       {}: {} frames accepted, {} sent\n", lane.wire, lane.frames, lane.left);
   for (std::size_t i = 0; i < skips; ++i) {
     const auto& skipped = r.skipped[i];
     if (skipped.frames == 0) continue;
@@ -79,15 +79,14 @@ std::string to_text(const ReplayReport& r) {
     out += '\n';
   }
   if (r.truncated) out += fmt::format("truncated  {} frames\n", r.truncated);
-  if (r.padded) out += fmt::format("padded     {} frames that the capture had cut\n", r.padded);
+  if (r.padded) out += fmt::format("padded     {} frames truncated by the capture\n", r.padded);
   if (r.divided_pdus)
-    out += fmt::format("as captured  {} iWARP PDUs that lie in several frames: their STags were not rewritten\n",
-                       r.divided_pdus);
+    out += fmt::format("unchanged  {} iWARP PDUs in several frames: their STags were not rewritten\n", r.divided_pdus);
   for (const auto& flow : r.flows)
     out += fmt::format("{}  {}: {} and {} frames\n", flow.name, flow.who, flow.frames[0], flow.frames[1]);
   for (const auto& rule : r.faults) {
     out += fmt::format("fault      {}: {} done", rule.text, rule.count.done);
-    if (rule.count.undoable) out += fmt::format(", {} could not be", rule.count.undoable);
+    if (rule.count.undoable) out += fmt::format(", {} not possible", rule.count.undoable);
     out += '\n';
   }
   if (r.chance) out += fmt::format("seed       {}\n", r.fault_seed);

@@ -12,7 +12,7 @@ namespace rdmawire::replay {
 Target judge_target(const WireSpec& wire) {
   if (wire.kind == "null") return {"", "nowhere", false, true};
   if (wire.kind == "file") return {"", "a file", false, true};
-  if (wire.kind == "unix") return {"", "a socket: a virtual machine's port", false, true};
+  if (wire.kind == "unix") return {"", "a socket: port of a virtual machine", false, true};
   if (wire.kind != "packet" && wire.kind != "xdp") return {wire.address, "a device: may lead anywhere", false, false};
 
   const auto interface = Interface::find(wire.text, wire.address);
@@ -22,9 +22,9 @@ Target judge_target(const WireSpec& wire) {
   const bool is_virtual = wire.address == "lo" || std::find(made_up.begin(), made_up.end(), driver) != made_up.end();
   const std::string kind = wire.address == "lo" ? "the loopback interface" : driver.empty() ? "an interface" : driver;
   if (is_virtual && !in_first_namespace().value_or(true))
-    return {wire.address, fmt::format("{} in a network namespace of its own", kind), false, true};
+    return {wire.address, fmt::format("{} in a private network namespace", kind), false, true};
   return {wire.address,
-          is_virtual ? fmt::format("{}, in the machine's first network namespace", kind)
+          is_virtual ? fmt::format("{}, in the host's initial network namespace", kind)
                      : fmt::format("{}: may lead anywhere", kind),
           false, false};
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Where frames would go: whether that is a place of one's own, or someone must have allowed it.
+/// Classifies the destination of a wire: private, or requiring permission.
 
 #include <string>
 
@@ -7,15 +7,15 @@
 
 namespace rdmawire::replay {
 
-/// What a wire leads to.
+/// The destination of a wire.
 struct Target {
-  std::string name;      ///< what --allow-target takes: "eth0", "mlx5_0"; empty: the wire needs no permission
-  std::string about;     ///< for people: "a veth in a network namespace of its own", "may lead anywhere"
-  bool missing = false;  ///< there is no such interface: opening the wire tells
-  bool safe = false;     ///< nothing that someone else uses: a file, a socket, a virtual interface in another namespace
+  std::string name;      ///< argument of --allow-target: "eth0", "mlx5_0"; empty: no permission required
+  std::string about;     ///< description: "a veth in a private network namespace", "may lead anywhere"
+  bool missing = false;  ///< the interface does not exist; opening the wire reports it
+  bool safe = false;     ///< not shared with others: a file, a socket, a virtual interface in another namespace
 };
 
-/// Judges a wire before it is opened. Whatever is not known to be safe is not.
+/// Classifies a wire before it is opened. Unknown targets are unsafe.
 Target judge_target(const WireSpec& wire);
 
 }  // namespace rdmawire::replay

@@ -7,27 +7,27 @@ namespace {
 
 constexpr std::int64_t second = 1'000'000'000, anchor = 1'700'000'000 * second;
 
-TEST(Schedule, AsCapturedEveryGapIsTheCapturesOwn) {
+TEST(Schedule, CapturedPaceKeepsGaps) {
   Schedule schedule({}, anchor);
   EXPECT_EQ(schedule.next(500, 100), anchor);
   EXPECT_EQ(schedule.next(1500, 100), anchor + 1000);
-  EXPECT_EQ(schedule.next(1200, 100), anchor + 700) << "times that go back, go back";
+  EXPECT_EQ(schedule.next(1200, 100), anchor + 700) << "decreasing times stay decreasing";
   EXPECT_EQ(schedule.next(500 + 3600 * second + 1, 100), anchor + 3600 * second + 1);
   EXPECT_EQ(schedule.latest(), anchor + 3600 * second + 1);
 }
 
-TEST(Schedule, ThreeTimesAsFastIsExactAfterHours) {
+TEST(Schedule, TripleSpeedIsExactAfterHours) {
   Pace pace;
   pace.rate = 3;
   Schedule schedule(pace, anchor);
   EXPECT_EQ(schedule.next(7, 100), anchor);
-  // A gap of a nanosecond each would vanish if gaps were divided and added.
+  // Gaps of one nanosecond would vanish if each gap were divided separately.
   for (int i = 1; i <= 10; ++i) schedule.next(7 + i, 100);
   EXPECT_EQ(schedule.latest(), anchor + 3);
   EXPECT_EQ(schedule.next(7 + 3 * 36'000 * second, 100), anchor + 36'000 * second);
 }
 
-TEST(Schedule, ALongGapIsCutAndEverythingBehindItMovesUp) {
+TEST(Schedule, LongGapsAreShortened) {
   Pace pace;
   pace.most_gap = 10;
   Schedule schedule(pace, anchor);
@@ -37,15 +37,15 @@ TEST(Schedule, ALongGapIsCutAndEverythingBehindItMovesUp) {
   EXPECT_EQ(schedule.next(1015, 100), anchor + 25);
 }
 
-TEST(Schedule, PacketsPerSecondAreCountedFromTheAnchor) {
+TEST(Schedule, PacketRateIsExact) {
   Pace pace{Pace::Kind::packets, 3};
   Schedule schedule(pace, anchor);
   std::int64_t at = 0;
   for (std::uint64_t i = 0; i <= 3 * 3600; ++i) at = schedule.next(0, 100);
-  EXPECT_EQ(at, anchor + 3600 * second) << "the 10,800th gap of a third of a second";
+  EXPECT_EQ(at, anchor + 3600 * second) << "gap 10,800 of one third of a second";
 }
 
-TEST(Schedule, ABurstLeavesTogether) {
+TEST(Schedule, BurstIsSentTogether) {
   Pace pace{Pace::Kind::packets, 1000};
   pace.burst = 4;
   Schedule schedule(pace, anchor);
@@ -53,8 +53,8 @@ TEST(Schedule, ABurstLeavesTogether) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(schedule.next(0, 100), anchor + 4'000'000);
 }
 
-TEST(Schedule, BitsPerSecondCountTheFramesBefore) {
-  Pace pace{Pace::Kind::bits, 8e9};  // a byte a nanosecond
+TEST(Schedule, BitRateCountsPrecedingFrames) {
+  Pace pace{Pace::Kind::bits, 8e9};  // one byte per nanosecond
   Schedule schedule(pace, anchor);
   EXPECT_EQ(schedule.next(0, 1500), anchor);
   EXPECT_EQ(schedule.next(0, 64), anchor + 1500);
@@ -62,7 +62,7 @@ TEST(Schedule, BitsPerSecondCountTheFramesBefore) {
   EXPECT_EQ(schedule.length(), 1628);
 }
 
-TEST(Schedule, ALoopBeginsAPauseAfterTheLastFrame) {
+TEST(Schedule, LoopStartsAfterPause) {
   Schedule schedule({}, anchor);
   schedule.next(100, 1);
   schedule.next(1100, 1);
@@ -72,22 +72,22 @@ TEST(Schedule, ALoopBeginsAPauseAfterTheLastFrame) {
   Schedule steady({Pace::Kind::packets, 1e9}, anchor);
   steady.next(0, 1);
   steady.begin_again(50);
-  EXPECT_EQ(steady.next(0, 1), anchor + 51) << "a nanosecond a packet, and the pause";
+  EXPECT_EQ(steady.next(0, 1), anchor + 51) << "one nanosecond per packet plus the pause";
 }
 
-TEST(RateCap, HoldsBackWhatIsMoreThanTheRateAndLetsABurstPass) {
-  RateCap cap(8'000'000'000, 3000);  // a byte a nanosecond, 3000 bytes in advance
+TEST(RateCap, DelaysFramesAboveRateAndAllowsBurst) {
+  RateCap cap(8'000'000'000, 3000);  // one byte per nanosecond, 3000 bytes of burst
   EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000);
   EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000);
-  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000) << "3000 bytes are owed, as many as may be";
+  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000) << "burst of 3000 bytes is used up";
   EXPECT_EQ(cap.allow(1'000'000, 1500), 1'001'500);
-  EXPECT_EQ(cap.allow(2'000'000, 1500), 2'000'000) << "after a silence the burst is there again";
+  EXPECT_EQ(cap.allow(2'000'000, 1500), 2'000'000) << "idle time restores the burst";
   EXPECT_FALSE(RateCap(0).on());
   EXPECT_EQ(RateCap(0).allow(5, 1'000'000), 5);
 }
 
-TEST(RateCap, AtAnOddRateNothingIsLostToRounding) {
-  RateCap cap(3, 0);  // a bit takes a third of a second
+TEST(RateCap, OddRateHasNoRoundingError) {
+  RateCap cap(3, 0);  // one bit takes one third of a second
   std::int64_t at = 0;
   for (int i = 0; i <= 300; ++i) at = cap.allow(0, 1);
   EXPECT_EQ(at, 800 * second);
