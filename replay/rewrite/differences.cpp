@@ -18,7 +18,7 @@ std::string bytes_of(Bytes bytes) {
   return text;
 }
 
-/// A whole whose parts are there is told by its parts.
+/// True if the parts of the field are reported instead of the field.
 bool told_by_parts(const HeaderInfo& header, const Field& whole, const std::uint8_t* before,
                    const std::uint8_t* after) {
   for (const Field& part : header.fields)
@@ -57,8 +57,7 @@ void compare_payload(std::vector<FieldChange>& out, Bytes before, Bytes after) {
   std::size_t different = 0;
   for (std::size_t i = 0; i < before.size(); ++i) different += before[i] != after[i];
   if (different)
-    out.push_back(
-        {"payload", std::to_string(before.size()) + " bytes", std::to_string(different) + " of them different"});
+    out.push_back({"payload", std::to_string(before.size()) + " bytes", std::to_string(different) + " different"});
 }
 
 }  // namespace

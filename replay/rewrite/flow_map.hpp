@@ -1,6 +1,6 @@
 #pragma once
-/// What takes the place of what: connections as a capture has them, and the live values that frames are to carry
-/// instead. A plain value: learnt, read from a file, or filled by a program.
+/// Flow map: captured connections and the live values that replace them. A plain value: inferred from a capture, read
+/// from a file or built by a program.
 
 #include <array>
 #include <cstdint>
@@ -16,44 +16,44 @@ namespace rdmawire::replay {
 using tracking::PortAddress;
 using tracking::Side;
 
-/// An IPv4 address, which stands in a PortAddress mapped into IPv6. RFC 4291, 2.5.5.2.
+/// True for an IPv4 address, which is stored as an IPv4-mapped IPv6 address. RFC 4291, 2.5.5.2.
 constexpr bool is_ipv4(const PortAddress& address) { return address.high == 0 && address.low >> 32 == 0xffff; }
 
-/// For tables by address, or by flow.
+/// Hash for tables by address or flow.
 struct HashFlow {
   std::size_t operator()(const tracking::FlowKey& key) const { return key.hash(); }
   std::size_t operator()(const PortAddress& address) const { return tracking::FlowKey{address, {}, 0}.hash(); }
 };
 
-/// A value in the capture, and what stands in its place.
+/// A captured value and its replacement.
 template <class T>
 struct Mapped {
-  std::optional<T> captured{};  ///< nothing: whatever stands there
-  std::optional<T> live{};      ///< nothing: not known, and what stands there stays
+  std::optional<T> captured{};  ///< nullopt: any value
+  std::optional<T> live{};      ///< nullopt: unknown; the captured value is kept
 
-  /// What replaces `value`; nothing: it stays.
+  /// Replacement of `value`; nullopt: the value is kept.
   [[nodiscard]] std::optional<T> of(const T& value) const {
     return captured && !(*captured == value) ? std::nullopt : live;
   }
   friend bool operator==(const Mapped&, const Mapped&) = default;
 };
 
-/// Where two sequences of numbers begin: numbers of the one become those of the other, modulo 2^bits. Live needs
-/// captured: a number is only ever moved by their difference.
+/// First values of a captured and a live sequence. Captured numbers are moved by the difference, modulo 2^bits. A live
+/// value requires a captured one.
 struct MappedSequence {
   std::optional<std::uint32_t> captured{}, live{};
 
   [[nodiscard]] bool moves() const { return captured && live && *captured != *live; }
-  /// What is added; modulo 2^32, so modulo any smaller power of two as well.
+  /// Difference modulo 2^32, and therefore modulo any smaller power of two.
   [[nodiscard]] std::uint32_t offset() const { return captured && live ? *live - *captured : 0; }
   friend bool operator==(const MappedSequence&, const MappedSequence&) = default;
 };
 
-/// Memory of one end that the other reaches: R_Key and virtual address, or STag and tagged offset.
+/// Memory of one endpoint that its peer accesses: R_Key and virtual address, or STag and tagged offset.
 struct MappedRegion {
   Mapped<std::uint32_t> key;
   Mapped<std::uint64_t> base;
-  std::uint64_t length = 0;  ///< bytes from the base; 0: not known, all addresses under this key belong to it
+  std::uint64_t length = 0;  ///< bytes from the base; 0: unknown, all addresses with this key belong to the region
 
   [[nodiscard]] bool holds(std::uint64_t address) const {
     return length == 0 || !base.captured || address - *base.captured < length;
@@ -61,43 +61,44 @@ struct MappedRegion {
   friend bool operator==(const MappedRegion&, const MappedRegion&) = default;
 };
 
-/// One end of a connection. What it sends has its values as the source's, what it receives as the destination's.
+/// One endpoint of a connection. Its values are source values in packets it sends, and destination values in packets it
+/// receives.
 struct MappedEnd {
-  Mapped<PortAddress> address;  ///< IPv4 (mapped into IPv6), IPv6, GID, LID; live is of the same kind as captured
+  Mapped<PortAddress> address;  ///< IPv4 (mapped into IPv6), IPv6, GID or LID; live and captured have the same kind
   Mapped<std::uint64_t> mac;    ///< 48 bits
-  Mapped<std::uint32_t> qp;     ///< queue pair number; iWARP: TCP port
-  /// The first PSN of the requests that this end sends; answers to them move along. iWARP: its initial TCP sequence
-  /// number, modulo 2^32.
+  Mapped<std::uint32_t> qp;     ///< QP number; iWARP: TCP port
+  /// First PSN of the requests sent by this endpoint; responses to them are moved by the same difference. iWARP:
+  /// initial TCP sequence number, modulo 2^32.
   MappedSequence psn;
-  MappedSequence msn;                 ///< the first MSN in the AETHs that this end sends
-  Mapped<std::uint32_t> qkey;         ///< of its queue pair: what reaches it carries it (UD)
-  Mapped<std::uint32_t> xrc_srq;      ///< its shared receive queue (XRC)
-  Mapped<std::uint16_t> source_port;  ///< UDP source port of what it sends
-  Mapped<std::uint32_t> comm_id;      ///< its name for the communication in the CM's messages
+  MappedSequence msn;                 ///< first MSN in AETHs sent by this endpoint
+  Mapped<std::uint32_t> qkey;         ///< UD: Q_Key of its QP, contained in packets to it
+  Mapped<std::uint32_t> xrc_srq;      ///< XRC: its shared receive queue
+  Mapped<std::uint16_t> source_port;  ///< UDP source port of packets it sends
+  Mapped<std::uint32_t> comm_id;      ///< its communication ID in CM messages
   std::vector<MappedRegion> regions;  ///< its memory
 
   friend bool operator==(const MappedEnd&, const MappedEnd&) = default;
 };
 
-/// What is done about the VLAN tag.
+/// Change of the VLAN tag.
 struct MappedVlan {
-  static constexpr std::uint16_t untagged = 0x1000;  ///< no VLAN has this number
-  /// Live `untagged`: the outermost tag is taken away. Live a VLAN: its tag is changed or, where there is none and
-  /// captured allows it, put in.
+  static constexpr std::uint16_t untagged = 0x1000;  ///< not a valid VLAN ID
+  /// Live `untagged`: the outermost tag is removed. Live VLAN ID: the tag is changed; a missing tag is added if
+  /// `captured` permits it.
   Mapped<std::uint16_t> id;
   friend bool operator==(const MappedVlan&, const MappedVlan&) = default;
 };
 
-/// Two queue pairs that talk to each other, a pair of UD, or a TCP connection of iWARP.
+/// Two connected QPs, a pair of UD QPs, or an iWARP TCP connection.
 struct MappedConnection {
-  std::string name;  ///< for people: "connection 1"
+  std::string name;  ///< display name, for example "connection 1"
   tracking::Service service = tracking::Service::rc;
-  std::array<MappedEnd, 2> ends;  ///< by tracking::End; a sent first, or asked for the connection
+  std::array<MappedEnd, 2> ends;  ///< by tracking::Side; a sent the first packet or requested the connection
   MappedVlan vlan;
   Mapped<std::uint16_t> pkey;
-  Mapped<std::uint32_t> mtu;  ///< path MTU, bytes of payload; where the two differ, messages are cut anew
-  /// Its first and its last frame in the capture; 0: not known. Of connections that had the same captured queue pair
-  /// numbers one after the other, the one that began last before a frame is meant.
+  Mapped<std::uint32_t> mtu;  ///< path MTU in payload bytes; if captured and live differ, messages are resegmented
+  /// First and last captured frame; 0: unknown. If several connections used the same captured QP numbers, a frame
+  /// belongs to the latest connection that started before it.
   std::uint64_t first_frame = 0, last_frame = 0;
 
   [[nodiscard]] const MappedEnd& at(Side end) const { return ends[static_cast<std::size_t>(end)]; }
@@ -105,8 +106,8 @@ struct MappedConnection {
   friend bool operator==(const MappedConnection&, const MappedConnection&) = default;
 };
 
-/// A host by itself: for what is in no connection (ARP, ping, the CM's own addresses). The ends of connections count as
-/// hosts, too, those named here come first.
+/// A host without a connection (for ARP, ping, CM addresses). Endpoints of connections are also hosts; entries here
+/// take precedence.
 struct MappedHost {
   Mapped<PortAddress> address;
   Mapped<std::uint64_t> mac;

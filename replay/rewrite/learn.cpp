@@ -22,13 +22,13 @@ namespace {
 
 using tracking::FlowKey;
 
-/// Numbers of one sequence: where they begin, and how far they go.
+/// First and last number of a sequence.
 struct Span {
   bool begun = false;
   Psn first, last;
 
   void add(Psn psn) {
-    // Of frames that overtook each other at the beginning the lower one is the first.
+    // Frames may be reordered at the start: the lower number is the first.
     constexpr std::int32_t near = 4096;
     if (!begun) {
       begun = true;
@@ -49,13 +49,13 @@ struct SeenRegion {
   }
 };
 
-/// What one end of a connection said.
+/// Values observed from one endpoint.
 struct SeenEnd {
   Span psn;
   std::optional<std::uint32_t> told_psn, msn, qkey, xrc_srq;
   std::uint64_t last_psn_frame = 0;
   std::optional<std::uint16_t> source_port;
-  std::map<std::uint32_t, SeenRegion> regions;  // by key; of this end's memory
+  std::map<std::uint32_t, SeenRegion> regions;  // by key; memory of this endpoint
 
   static constexpr std::size_t most_regions = 65'536;
   void region(std::uint32_t key, std::uint64_t address, std::uint64_t bytes) {
@@ -98,10 +98,10 @@ struct FlowLearner::State final : tracking::Sink {
     Seen seen;
   };
   std::vector<Found> found;
-  // The CM's names for communications, by the queue pair that they are about: {address, other's address, queue pair}.
+  // CM communication IDs by {address, peer's address, QP}.
   std::unordered_map<FlowKey, std::uint32_t, HashFlow> comm_ids;
-  std::unordered_map<FlowKey, std::uint32_t, HashFlow> first_seq;  // TCP: number is both ports
-  static constexpr std::size_t most = 1U << 18;                    // entries of each of these tables
+  std::unordered_map<FlowKey, std::uint32_t, HashFlow> first_seq;  // TCP: number contains both ports
+  static constexpr std::size_t most = 1U << 18;                    // limit for the entries of each table
 
   void add(const tracking::Packet& packet) {
     ++learnt.frames;
@@ -181,7 +181,7 @@ struct FlowLearner::State final : tracking::Sink {
   }
 
   void merged(const tracking::Connection& c, std::uint64_t id) override {
-    // Its packets come again? No: what was told stays told. Its one direction is the new one's of the same sender.
+    // The tracker merged a single direction into the connection: its values are added to those of the same sender.
     const auto half = seen.find(id);
     if (half == seen.end()) return;
     const Seen old = std::move(half->second);

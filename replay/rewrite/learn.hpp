@@ -1,6 +1,6 @@
 #pragma once
-/// The captured side of a flow map, learnt from the capture: which connections there are, their queue pairs, where
-/// their sequence numbers begin, which memory they name.
+/// Infers the captured side of a flow map from a capture: connections, QPs, initial sequence numbers and memory
+/// regions.
 
 #include <cstdint>
 #include <memory>
@@ -12,20 +12,21 @@
 
 namespace rdmawire::replay {
 
-/// What a capture holds, as far as replaying it asks.
+/// Contents of a capture that are relevant for a replay.
 struct Learnt {
-  FlowMap map;  ///< connections in the order of their first frames, named "connection 1" and so on; live is not known
-  std::uint64_t frames = 0, bytes = 0;  ///< whole frames, as on the wire
-  std::uint64_t snapped = 0;            ///< shorter in the capture than they were
+  FlowMap map;  ///< connections in the order of their first frames, named "connection 1" and so on; no live values
+  std::uint64_t frames = 0, bytes = 0;  ///< complete frames with their original lengths
+  std::uint64_t snapped = 0;            ///< frames truncated by the capture
   std::uint64_t bad_icrcs = 0;
-  std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs that several frames carry together
-  std::uint64_t forgotten = 0;     ///< connections that found no room
+  std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs in several frames
+  std::uint64_t forgotten = 0;     ///< connections dropped because a limit was reached
   std::int64_t first_time = 0, last_time = 0;
-  /// Of each connection, by End: PSNs from the first to the last of its requests, both counted.
+  /// By connection and Side: PSNs from the first to the last request, inclusive.
   std::vector<std::array<std::uint32_t, 2>> psns;
 };
 
-/// Takes a capture's packets in their order, dissected. Memory grows with the connections, not with the packets.
+/// Reads the dissected packets of a capture in order. Memory usage depends on the number of connections, not on the
+/// number of packets.
 class FlowLearner {
  public:
   FlowLearner();
@@ -34,7 +35,7 @@ class FlowLearner {
   ~FlowLearner();
 
   void add(const tracking::Packet& packet);
-  /// No more packets. Once.
+  /// Call once, after the last packet.
   Learnt finish();
 
  private:
@@ -42,7 +43,7 @@ class FlowLearner {
   std::unique_ptr<State> state_;
 };
 
-/// "10.0.0.2 QP 0x12 ↔ 10.0.0.3 QP 0x11", as captured; what is not known is "?".
+/// "10.0.0.2 QP 0x12 ↔ 10.0.0.3 QP 0x11", captured values; "?": unknown.
 std::string who(const MappedConnection& connection);
 
 }  // namespace rdmawire::replay

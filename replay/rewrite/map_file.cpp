@@ -23,12 +23,12 @@ constexpr std::pair<std::string_view, Service> services[] = {
     {"rd", Service::rd}, {"iwarp", Service::iwarp}, {"vendor", Service::vendor},
 };
 
-/// What is wrong, where: a JSON pointer.
+/// An error and its position as a JSON pointer.
 struct Wrong {
   std::string at, what;
 };
 
-// One kind of value: how it is read and written.
+// Limits and number base of one kind of value.
 struct Number {
   std::uint64_t most;
   bool hexadecimal = false;
@@ -62,7 +62,7 @@ class MapReader {
     members(root, "", {"rdmawire", "connections", "hosts"});
     const std::string expected = fmt::format("{} {}", format_name, version_text);
     if (!root.contains("rdmawire") || root["rdmawire"] != expected)
-      throw Wrong{"/rdmawire", fmt::format("it must be \"{}\": this says what kind of file it is", expected)};
+      throw Wrong{"/rdmawire", fmt::format("must be \"{}\", the format of the file", expected)};
     FlowMap map;
     each(root, "", "connections",
          [&](const json& c, const std::string& at) { map.connections.push_back(connection(c, at)); });
@@ -72,7 +72,7 @@ class MapReader {
       mapped(h, at, "address", host.address, [&](const json& v, const std::string& a) { return address(v, a); });
       mapped(h, at, "mac", host.mac, [&](const json& v, const std::string& a) { return mac(v, a); });
       same_kind(host.address, at + "/address");
-      if (!host.address.captured) throw Wrong{at + "/address", "the captured address of the host is missing"};
+      if (!host.address.captured) throw Wrong{at + "/address", "missing captured address of the host"};
       map.hosts.push_back(host);
     });
     return map;
@@ -80,17 +80,16 @@ class MapReader {
 
  private:
   static void members(const json& object, const std::string& at, std::initializer_list<std::string_view> known) {
-    if (!object.is_object()) throw Wrong{at, fmt::format("an object belongs here, not {}", shown(object))};
+    if (!object.is_object()) throw Wrong{at, fmt::format("expected an object, not {}", shown(object))};
     for (const auto& [name, value] : object.items()) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
       std::string list;
       for (const std::string_view candidate : known) {
         if (output::edit_distance(name, candidate, 2) <= 2)
-          throw Wrong{at + "/" + escaped(name),
-                      fmt::format("there is no such member; did you mean \"{}\"?", candidate)};
+          throw Wrong{at + "/" + escaped(name), fmt::format("unknown member; did you mean \"{}\"?", candidate)};
         list += fmt::format("{}{}", list.empty() ? "" : ", ", candidate);
       }
-      throw Wrong{at + "/" + escaped(name), "there is no such member; there are " + list};
+      throw Wrong{at + "/" + escaped(name), "unknown member; expected " + list};
     }
   }
   static std::string escaped(std::string_view name) {
@@ -108,7 +107,7 @@ class MapReader {
     if (!object.contains(name)) return;
     const json& list = object[name];
     const std::string here = at + "/" + name;
-    if (!list.is_array()) throw Wrong{here, fmt::format("a list belongs here, not {}", shown(list))};
+    if (!list.is_array()) throw Wrong{here, fmt::format("expected an array, not {}", shown(list))};
     for (std::size_t i = 0; i < list.size(); ++i) take(list[i], fmt::format("{}/{}", here, i));
   }
 
@@ -116,20 +115,19 @@ class MapReader {
     std::optional<std::uint64_t> n;
     if (value.is_number_unsigned()) n = value.get<std::uint64_t>();
     if (value.is_string()) n = output::parse_number(value.get_ref<const std::string&>());
-    if (!n) throw Wrong{at, fmt::format("a number belongs here (77, or text: \"0x4d\"), not {}", shown(value))};
+    if (!n) throw Wrong{at, fmt::format("expected a number (77, or a string: \"0x4d\"), not {}", shown(value))};
     if (*n > kind.most) throw Wrong{at, fmt::format("{} is more than {}", *n, kind.most)};
     return *n;
   }
   static PortAddress address(const json& value, const std::string& at) {
     const auto parsed = value.is_string() ? parse_address(value.get_ref<const std::string&>()) : std::nullopt;
     if (!parsed)
-      throw Wrong{at,
-                  fmt::format("an address belongs here (\"10.0.0.2\", \"fd00::2\", \"LID 5\"), not {}", shown(value))};
+      throw Wrong{at, fmt::format("expected an address (\"10.0.0.2\", \"fd00::2\", \"LID 5\"), not {}", shown(value))};
     return *parsed;
   }
   static std::uint64_t mac(const json& value, const std::string& at) {
     const auto parsed = value.is_string() ? output::parse_mac(value.get_ref<const std::string&>()) : std::nullopt;
-    if (!parsed) throw Wrong{at, fmt::format("a MAC belongs here (\"52:54:00:00:00:02\"), not {}", shown(value))};
+    if (!parsed) throw Wrong{at, fmt::format("expected a MAC address (\"52:54:00:00:00:02\"), not {}", shown(value))};
     return *parsed;
   }
   static std::uint16_t vlan(const json& value, const std::string& at) {
@@ -137,7 +135,7 @@ class MapReader {
     return static_cast<std::uint16_t>(number(value, at, {0xfff}));
   }
 
-  // {"captured": …, "live": …}, either of them null or missing; a value by itself is the live one.
+  // {"captured": …, "live": …}; each may be null or missing. A plain value is the live value.
   template <class Pair, class Read>
   static void mapped(const json& object, const std::string& at, const char* name, Pair& out, Read read) {
     if (!object.contains(name)) return;
@@ -159,7 +157,7 @@ class MapReader {
   }
   static void same_kind(const Mapped<PortAddress>& a, const std::string& at) {
     if (a.captured && a.live && is_ipv4(*a.captured) != is_ipv4(*a.live))
-      throw Wrong{at, "captured and live address must be of one kind: both IPv4, or neither"};
+      throw Wrong{at, "captured and live address must be both IPv4 or both IPv6"};
   }
 
   static MappedEnd end(const json& object, const std::string& at, bool iwarp) {
@@ -180,13 +178,14 @@ class MapReader {
       mapped(r, here, "key", region.key, as<std::uint32_t>(word));
       mapped(r, here, "base", region.base, as<std::uint64_t>(address_number));
       if (r.contains("length")) region.length = number(r["length"], here + "/length", bytes);
-      if (!region.key.captured) throw Wrong{here + "/key", "the captured key of the region is missing"};
+      if (!region.key.captured) throw Wrong{here + "/key", "missing captured key of the region"};
       if (region.base.live && !region.base.captured)
-        throw Wrong{here + "/base", "a live base needs the captured one: addresses are moved by their difference"};
+        throw Wrong{here + "/base",
+                    "a live base requires the captured base, because addresses are moved by the difference"};
       e.regions.push_back(region);
     });
     same_kind(e.address, at + "/address");
-    if (!e.address.captured) throw Wrong{at + "/address", "the captured address is missing: frames are found by it"};
+    if (!e.address.captured) throw Wrong{at + "/address", "missing captured address, which identifies the frames"};
     return e;
   }
   static void sequence(const json& object, const std::string& at, const char* name, MappedSequence& out,
@@ -194,7 +193,7 @@ class MapReader {
     mapped(object, at, name, out, as<std::uint32_t>(kind));
     if (out.live && !out.captured)
       throw Wrong{fmt::format("{}/{}", at, name),
-                  "a live number needs the captured one: all are moved by their difference"};
+                  "a live number requires the captured one, because numbers are moved by the difference"};
   }
 
   static MappedConnection connection(const json& object, const std::string& at) {
@@ -203,7 +202,7 @@ class MapReader {
     c.name = at;
     if (object.contains("name")) {
       if (!object["name"].is_string())
-        throw Wrong{at + "/name", fmt::format("text belongs here, not {}", shown(object["name"]))};
+        throw Wrong{at + "/name", fmt::format("expected a string, not {}", shown(object["name"]))};
       c.name = object["name"].get<std::string>();
     }
     if (object.contains("service")) {
@@ -211,28 +210,28 @@ class MapReader {
                                       [&](const auto& s) { return object["service"] == s.first; });
       if (found == std::end(services))
         throw Wrong{at + "/service",
-                    fmt::format("one of rc, uc, ud, xrc, rd, iwarp belongs here, not {}", shown(object["service"]))};
+                    fmt::format("expected rc, uc, ud, xrc, rd or iwarp, not {}", shown(object["service"]))};
       c.service = found->second;
     }
     for (const auto& [name, which] : {std::pair("a", Side::a), std::pair("b", Side::b)}) {
-      if (!object.contains(name)) throw Wrong{fmt::format("{}/{}", at, name), "this end of the connection is missing"};
+      if (!object.contains(name)) throw Wrong{fmt::format("{}/{}", at, name), "missing endpoint of the connection"};
       c.at(which) = end(object[name], fmt::format("{}/{}", at, name), c.service == Service::iwarp);
     }
     if (!c.at(Side::a).qp.captured && !c.at(Side::b).qp.captured)
-      throw Wrong{at, "neither end has a captured queue pair (port, of iWARP): no frame could be found by it"};
+      throw Wrong{at, "at least one endpoint requires a captured QP number (iWARP: port), which identifies the frames"};
     mapped(object, at, "vlan", c.vlan.id, &MapReader::vlan);
     mapped(object, at, "pkey", c.pkey, as<std::uint16_t>(pkey_number));
     mapped(object, at, "mtu", c.mtu, [](const json& value, const std::string& here) {
       const auto mtu = static_cast<std::uint32_t>(number(value, here, {4096}));
       if (mtu < 256 || (mtu & (mtu - 1)))
-        throw Wrong{here, fmt::format("{} is no path MTU: 256, 512, 1024, 2048, 4096", mtu)};
+        throw Wrong{here, fmt::format("{} is not a valid path MTU (256, 512, 1024, 2048, 4096)", mtu)};
       return mtu;
     });
     if (object.contains("frames")) {
       const json& frames = object["frames"];
       const std::string here = at + "/frames";
       if (!frames.is_array() || frames.size() != 2)
-        throw Wrong{here, fmt::format("two numbers belong here, not {}", shown(frames))};
+        throw Wrong{here, fmt::format("expected two numbers, not {}", shown(frames))};
       c.first_frame = number(frames[0], here + "/0", bytes);
       c.last_frame = number(frames[1], here + "/1", bytes);
     }
@@ -294,7 +293,7 @@ class MapWriter {
     out_ += fmt::format("{{\"captured\": {}, \"live\": {}}}", value.captured ? text(*value.captured) : "null",
                         value.live ? text(*value.live) : "null");
   }
-  /// Only what is known of either side: most connections have no such thing.
+  /// Omits the pair if both sides are unknown, because most connections do not use it.
   template <class Pair, class Text>
   void pair_if_any(std::string_view name, const Pair& value, Text text) {
     if (value.captured || value.live) pair(name, value, text);
@@ -371,22 +370,22 @@ std::string place_of(std::string_view text, std::size_t byte) {
 
 tl::expected<FlowMap, std::string> read_flow_map(std::string_view text) {
   if (text.size() > most_map_bytes)
-    return tl::unexpected(fmt::format("it has {} bytes; at most {} are read", text.size(), most_map_bytes));
-  // Who nests deeper than a map does is not heard out: reading nests as deep as the text.
+    return tl::unexpected(fmt::format("{} bytes exceed the limit of {}", text.size(), most_map_bytes));
+  // Limits the nesting depth, because the parser recurses once per level.
   constexpr int deepest = 16;
   bool deep = false;
   try {
     const json root =
         json::parse(text, [&](int depth, json::parse_event_t, json&) { return !(deep |= depth > deepest); });
-    if (deep) return tl::unexpected(fmt::format("it is nested more than {} deep", deepest));
+    if (deep) return tl::unexpected(fmt::format("nested more than {} levels deep", deepest));
     return MapReader().read(root);
   } catch (const json::parse_error& error) {
     std::string what = error.what();
     // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     if (const std::size_t at = what.rfind(": "); at != std::string::npos) what = what.substr(at + 2);
-    return tl::unexpected(fmt::format("{}: this is no JSON: {}", place_of(text, error.byte), what));
+    return tl::unexpected(fmt::format("{}: invalid JSON: {}", place_of(text, error.byte), what));
   } catch (const json::exception& error) {
-    return tl::unexpected(std::string("this cannot be read as JSON: ") + error.what());
+    return tl::unexpected(std::string("invalid JSON: ") + error.what());
   } catch (const Wrong& wrong) {
     return tl::unexpected(fmt::format("{}: {}", wrong.at.empty() ? "/" : wrong.at, wrong.what));
   }
@@ -396,7 +395,7 @@ std::string write_flow_map(const FlowMap& map) { return MapWriter().write(map); 
 
 namespace {
 
-// What an assignment's left side can name an end by.
+// Endpoint on the left side of an assignment.
 struct EndName {
   std::optional<PortAddress> address;
   std::optional<std::uint64_t> qp;
@@ -416,7 +415,7 @@ struct Assignment {
   [[nodiscard]] Result fail(std::string_view what) const { return tl::unexpected(wrong(what)); }
   [[nodiscard]] Result done(std::size_t changed, std::string_view what) const {
     if (changed) return {};
-    return fail(fmt::format("the capture has no such {}", what));
+    return fail(fmt::format("the capture contains no such {}", what));
   }
 
   // ADDRESS/QP, QP or ADDRESS.
@@ -448,8 +447,8 @@ struct Assignment {
 
   [[nodiscard]] Result ip() const {
     const auto from = parse_address(left), to = parse_address(right);
-    if (!from || !to) return fail("an address stands on either side");
-    if (is_ipv4(*from) != is_ipv4(*to)) return fail("both addresses are of one kind: IPv4, or not");
+    if (!from || !to) return fail("expected an address on both sides");
+    if (is_ipv4(*from) != is_ipv4(*to)) return fail("the addresses must be both IPv4 or both IPv6");
     (void)for_ends({from, {}}, [&](MappedEnd& end, MappedConnection&) { end.address.live = to; });
     for (MappedHost& host : map.hosts)
       if (host.address.captured == *from) {
@@ -461,7 +460,7 @@ struct Assignment {
   }
   [[nodiscard]] Result mac() const {
     const auto to = output::parse_mac(right);
-    if (!to) return fail("a MAC stands on the right");
+    if (!to) return fail("expected a MAC address on the right");
     if (const auto from = output::parse_mac(left)) {
       std::size_t changed = 0;
       for (MappedConnection& c : map.connections)
@@ -470,10 +469,10 @@ struct Assignment {
             end.mac.live = to;
             ++changed;
           }
-      return done(changed, "MAC in a connection");
+      return done(changed, "MAC address in a connection");
     }
     const auto host = parse_address(left);
-    if (!host) return fail("a MAC or the address of its host stands on the left");
+    if (!host) return fail("expected a MAC or host address on the left");
     (void)for_ends({host, {}}, [&](MappedEnd& end, MappedConnection&) { end.mac = {std::nullopt, to}; });
     for (MappedHost& known : map.hosts)
       if (known.address.captured == *host) {
@@ -486,25 +485,25 @@ struct Assignment {
   template <class Set>
   [[nodiscard]] Result of_end(std::uint64_t most, Set set) const {
     const auto name = end_name(left);
-    if (!name) return fail("an end stands on the left: QP, ADDRESS/QP or ADDRESS");
+    if (!name) return fail("expected an endpoint on the left: QP, ADDRESS/QP or ADDRESS");
     const auto value = output::parse_number(right);
-    if (!value || *value > most) return fail(fmt::format("a number up to {} stands on the right", most));
+    if (!value || *value > most) return fail(fmt::format("expected a number up to {} on the right", most));
     std::size_t unknown = 0;
     const std::size_t changed =
         for_ends(*name, [&](MappedEnd& end, MappedConnection&) { unknown += !set(end, *value); });
     if (changed && unknown == changed)
-      return fail("its captured value is not known, so nothing can be moved by a difference");
-    return done(changed, "end of a connection");
+      return fail("the captured value is unknown, so the difference cannot be computed");
+    return done(changed, "endpoint of a connection");
   }
   template <class T, class Member>
   [[nodiscard]] Result of_connections(std::uint64_t most, Member member) const {
     const auto to = right == "none" && kind == "vlan" ? MappedVlan::untagged : output::parse_number(right);
     if (!to || (*to > most && *to != MappedVlan::untagged))
-      return fail(fmt::format("a number up to {} stands on the right", most));
+      return fail(fmt::format("expected a number up to {} on the right", most));
     std::optional<std::uint64_t> from;
     if (left != "*") {
       from = left == "none" && kind == "vlan" ? MappedVlan::untagged : output::parse_number(left);
-      if (!from) return fail("a number or * stands on the left");
+      if (!from) return fail("expected a number or * on the left");
     }
     std::size_t changed = 0;
     for (MappedConnection& c : map.connections) {
@@ -519,13 +518,12 @@ struct Assignment {
     const std::size_t at_left = left.find('@'), at_right = right.find('@');
     const auto key = output::parse_number(left.substr(0, at_left)),
                live = output::parse_number(right.substr(0, at_right));
-    if (!key || !live || *key > 0xffffffff || *live > 0xffffffff)
-      return fail("a key stands on either side: KEY or KEY@BASE");
+    if (!key || !live || *key > 0xffffffff || *live > 0xffffffff) return fail("expected KEY or KEY@BASE on both sides");
     std::optional<std::uint64_t> base, live_base;
     if (at_left != std::string_view::npos && !(base = output::parse_number(left.substr(at_left + 1))))
-      return fail("behind @ stands the captured base");
+      return fail("expected the captured base after @");
     if (at_right != std::string_view::npos && !(live_base = output::parse_number(right.substr(at_right + 1))))
-      return fail("behind @ stands the live base");
+      return fail("expected the live base after @");
     std::size_t changed = 0;
     for (MappedConnection& c : map.connections)
       for (MappedEnd& end : c.ends)
@@ -551,15 +549,15 @@ constexpr std::string_view kinds[] = {"ip",          "mac",  "qp",   "psn",  "ms
 
 std::string assignments_help() {
   return "ip:10.0.0.2=192.168.1.2          address of a host\n"
-         "mac:10.0.0.2=52:54:00:12:34:56   MAC of a host (or of a MAC)\n"
-         "qp:0x11=0x777                    queue pair; iWARP: TCP port\n"
-         "psn:10.0.0.2/0x12=77             first PSN of the requests that this end sends\n"
-         "msn:0x12=1                       first MSN that this end acknowledges with\n"
-         "qkey:0x11=0x11111111             Q_Key of this end\n"
-         "srq:0x11=5                       its shared receive queue (XRC)\n"
-         "source-port:10.0.0.2=50000       UDP source port of what it sends\n"
-         "comm-id:0x11=0x1234              its name in the CM's messages\n"
-         "rkey:0x4bc@0x7f0000=0x777@0x1000 key and base of a region (either @… may be left away)\n"
+         "mac:10.0.0.2=52:54:00:12:34:56   MAC address of a host\n"
+         "qp:0x11=0x777                    QP number; iWARP: TCP port\n"
+         "psn:10.0.0.2/0x12=77             first PSN of requests sent by this endpoint\n"
+         "msn:0x12=1                       first MSN in acknowledgements of this endpoint\n"
+         "qkey:0x11=0x11111111             Q_Key of this endpoint\n"
+         "srq:0x11=5                       shared receive queue of this endpoint (XRC)\n"
+         "source-port:10.0.0.2=50000       UDP source port of this endpoint\n"
+         "comm-id:0x11=0x1234              communication ID in CM messages\n"
+         "rkey:0x4bc@0x7f0000=0x777@0x1000 key and base of a region (@… is optional)\n"
          "pkey:0xffff=0x8001               partition key (* on the left: all connections)\n"
          "vlan:none=7                      VLAN; none: no tag\n"
          "mtu:1024=4096                    path MTU\n";
@@ -569,7 +567,8 @@ tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::size_t equals = text.find('=');
   if (colon == std::string_view::npos || equals == std::string_view::npos || equals < colon)
-    return tl::unexpected(fmt::format("{}: an assignment is KIND:CAPTURED=LIVE, as qp:0x11=0x777", text.substr(0, 80)));
+    return tl::unexpected(
+        fmt::format("{}: expected KIND:CAPTURED=LIVE, for example qp:0x11=0x777", text.substr(0, 80)));
   const Assignment a{map, text.substr(0, colon), text.substr(colon + 1, equals - colon - 1), text.substr(equals + 1)};
   auto number = [](auto member) {
     return [member](MappedEnd& end, std::uint64_t value) {
@@ -603,13 +602,13 @@ tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
   if (a.kind == "mtu") {
     const auto mtu = output::parse_number(a.right);
     if (!mtu || *mtu < 256 || *mtu > 4096 || (*mtu & (*mtu - 1)))
-      return a.fail("a path MTU stands on the right: 256, 512, 1024, 2048, 4096");
+      return a.fail("expected a path MTU on the right (256, 512, 1024, 2048, 4096)");
     return a.of_connections<std::uint32_t>(
         4096, [](MappedConnection & c) -> auto& { return c.mtu; });
   }
   std::string list;
   for (const std::string_view kind : kinds) list += fmt::format("{}{}", list.empty() ? "" : ", ", kind);
-  return a.fail("there is no such kind of assignment; there are " + list);
+  return a.fail("unknown kind of assignment; expected " + list);
 }
 
 }  // namespace rdmawire::replay

@@ -1,5 +1,5 @@
-// A mapping file, or after a zero byte assignments, one a line: either is understood or gives an error that can be
-// shown, and what was understood is written so that it is understood again.
+// Fuzz target: a mapping file or, after a zero byte, assignments, one per line. Parsing returns a map or a printable
+// error, and a parsed map must round-trip.
 
 #include <algorithm>
 #include <cstdlib>

@@ -30,7 +30,7 @@ constexpr std::string_view small = R"({
   }]
 })";
 
-TEST(MapFile, SaysWhatTakesThePlaceOfWhat) {
+TEST(MapFile, ReadsCapturedAndLiveValues) {
   const auto map = read_flow_map(small);
   ASSERT_TRUE(map) << map.error();
   ASSERT_EQ(map->connections.size(), 1U);
@@ -38,7 +38,7 @@ TEST(MapFile, SaysWhatTakesThePlaceOfWhat) {
   EXPECT_EQ(c.name, "the one");
   EXPECT_EQ(c.at(Side::a).address.live, PortAddress::of_ipv4(0xc0a80102));
   EXPECT_EQ(c.at(Side::a).mac.live, 0x0200000000aaU);
-  EXPECT_FALSE(c.at(Side::a).mac.captured) << "a value by itself is the live one";
+  EXPECT_FALSE(c.at(Side::a).mac.captured) << "a plain value is the live value";
   EXPECT_EQ(c.at(Side::a).qp.live, 1911U);
   EXPECT_EQ(c.at(Side::a).psn.offset(), 5U - 1000U);
   EXPECT_FALSE(c.at(Side::b).qp.live);
@@ -48,7 +48,7 @@ TEST(MapFile, SaysWhatTakesThePlaceOfWhat) {
   EXPECT_EQ(c.vlan.id.live, 7);
 }
 
-TEST(MapFile, WhatIsWrittenIsReadAgain) {
+TEST(MapFile, WrittenMapRoundTrips) {
   for (const char* name : {"rping.pcap", "ud-pingpong.pcap", "siw-rping.pcap", "rc-write-jumbo.pcapng.zst"}) {
     Learnt learnt = testing::learn(sample(name));
     const std::string as_template = write_flow_map(learnt.map);
@@ -63,33 +63,34 @@ TEST(MapFile, WhatIsWrittenIsReadAgain) {
   }
 }
 
-TEST(MapFile, AnErrorSaysWhere) {
+TEST(MapFile, ErrorContainsPosition) {
   EXPECT_THAT(error_of("{\n  \"rdmawire\": \"flow map 1\",\n  oops\n}"), HasSubstr("line 3, column 3"));
-  EXPECT_EQ(error_of("{}"), "/rdmawire: it must be \"flow map 1\": this says what kind of file it is");
-  EXPECT_EQ(error_of("[]"), "/: an object belongs here, not []");
+  EXPECT_EQ(error_of("{}"), "/rdmawire: must be \"flow map 1\", the format of the file");
+  EXPECT_EQ(error_of("[]"), "/: expected an object, not []");
   auto with = [](std::string_view what, std::string_view instead) {
     std::string text(small);
     text.replace(text.find(what), what.size(), instead);
     return error_of(text);
   };
   EXPECT_EQ(with("1911", "16777216"), "/connections/0/a/qp/live: 16777216 is more than 16777215");
-  EXPECT_EQ(with("\"name\"", "\"nmae\""), "/connections/0/nmae: there is no such member; did you mean \"name\"?");
+  EXPECT_EQ(with("\"name\"", "\"nmae\""), "/connections/0/nmae: unknown member; did you mean \"name\"?");
   EXPECT_EQ(with("192.168.1.2", "fd00::2"),
-            "/connections/0/a/address: captured and live address must be of one kind: both IPv4, or neither");
+            "/connections/0/a/address: captured and live address must be both IPv4 or both IPv6");
   EXPECT_EQ(with("02:00:00:00:00:aa", "02:00"),
-            "/connections/0/a/mac: a MAC belongs here (\"52:54:00:00:00:02\"), not \"02:00\"");
+            "/connections/0/a/mac: expected a MAC address (\"52:54:00:00:00:02\"), not \"02:00\"");
   EXPECT_THAT(with("\"captured\": 1000, ", ""),
-              HasSubstr("/connections/0/a/psn: a live number needs the captured one"));
-  EXPECT_THAT(with("\"service\": \"rc\"", "\"service\": \"rcx\""), HasSubstr("/connections/0/service: one of rc, uc"));
+              HasSubstr("/connections/0/a/psn: a live number requires the captured one"));
+  EXPECT_THAT(with("\"service\": \"rc\"", "\"service\": \"rcx\""),
+              HasSubstr("/connections/0/service: expected rc, uc"));
   EXPECT_THAT(with("{\"captured\": \"10.0.0.3\"}", "null"),
-              HasSubstr("/connections/0/b/address: the captured address is missing"));
+              HasSubstr("/connections/0/b/address: missing captured address"));
   EXPECT_THAT(error_of(std::string(1000, '[')), HasSubstr("line 1, column"));
-  EXPECT_EQ(error_of(std::string(1000, '[') + std::string(1000, ']')), "it is nested more than 16 deep");
+  EXPECT_EQ(error_of(std::string(1000, '[') + std::string(1000, ']')), "nested more than 16 levels deep");
 }
 
 FlowMap learnt_rping() { return testing::learn(sample("rping.pcap")).map; }
 
-TEST(MapAssignment, SetsWhatTheCaptureHas) {
+TEST(MapAssignment, SetsLiveValuesOfCapturedConnections) {
   FlowMap map = learnt_rping();
   for (const char* text : {"ip:10.0.0.3=192.168.1.3", "mac:10.0.0.3=02:00:00:00:00:03", "qp:10.0.0.2/0x11=0x777",
                            "psn:10.0.0.3/0x11=77", "rkey:0x4bc=0x999@0x1000", "pkey:0xffff=0x8001", "vlan:none=7",
@@ -109,23 +110,23 @@ TEST(MapAssignment, SetsWhatTheCaptureHas) {
   EXPECT_EQ(c.vlan.id.live, 7);
   EXPECT_EQ(c.mtu.live, 4096U);
   EXPECT_EQ(c.at(Side::a).source_port.live, 50'000);
-  ASSERT_EQ(map.hosts.size(), 1U) << "ARP and ping of the host as well";
+  ASSERT_EQ(map.hosts.size(), 1U) << "also for ARP and ping of the host";
 }
 
-TEST(MapAssignment, SaysWhatItDoesNotFind) {
+TEST(MapAssignment, UnknownCapturedValueIsAnError) {
   FlowMap map = learnt_rping();
   auto error = [&](std::string_view text) {
     const auto done = assign(map, text);
     return done ? "no error" : done.error();
   };
-  EXPECT_EQ(error("qp:0x12=0x777"), "qp:0x12=0x777: the capture has no such end of a connection");
-  EXPECT_EQ(error("rkey:0x1=0x2"), "rkey:0x1=0x2: the capture has no such key");
-  EXPECT_EQ(error("qp:0x11=0x1000000"), "qp:0x11=0x1000000: a number up to 16777215 stands on the right");
-  EXPECT_EQ(error("qp"), "qp: an assignment is KIND:CAPTURED=LIVE, as qp:0x11=0x777");
-  EXPECT_EQ(error("ip:10.0.0.2=fd00::1"), "ip:10.0.0.2=fd00::1: both addresses are of one kind: IPv4, or not");
-  EXPECT_EQ(error("mtu:1024=1000"), "mtu:1024=1000: a path MTU stands on the right: 256, 512, 1024, 2048, 4096");
-  EXPECT_EQ(error("qkey:10.0.0.9=1"), "qkey:10.0.0.9=1: the capture has no such end of a connection");
-  EXPECT_THAT(error("psm:1=2"), HasSubstr("there is no such kind of assignment; there are ip, mac, qp"));
+  EXPECT_EQ(error("qp:0x12=0x777"), "qp:0x12=0x777: the capture contains no such endpoint of a connection");
+  EXPECT_EQ(error("rkey:0x1=0x2"), "rkey:0x1=0x2: the capture contains no such key");
+  EXPECT_EQ(error("qp:0x11=0x1000000"), "qp:0x11=0x1000000: expected a number up to 16777215 on the right");
+  EXPECT_EQ(error("qp"), "qp: expected KIND:CAPTURED=LIVE, for example qp:0x11=0x777");
+  EXPECT_EQ(error("ip:10.0.0.2=fd00::1"), "ip:10.0.0.2=fd00::1: the addresses must be both IPv4 or both IPv6");
+  EXPECT_EQ(error("mtu:1024=1000"), "mtu:1024=1000: expected a path MTU on the right (256, 512, 1024, 2048, 4096)");
+  EXPECT_EQ(error("qkey:10.0.0.9=1"), "qkey:10.0.0.9=1: the capture contains no such endpoint of a connection");
+  EXPECT_THAT(error("psm:1=2"), HasSubstr("unknown kind of assignment; expected ip, mac, qp"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: live values for everything that was learnt, and the way back.
+/// Flow maps for tests: live values for all captured values, and the inverse map.
 
 #include <random>
 
@@ -14,7 +14,7 @@ inline Learnt learn(const std::string& path) {
   return learner.finish();
 }
 
-/// Gives every captured value a live one that differs from it, the same address always the same one.
+/// Sets a different live value for each captured value; equal addresses get equal live addresses.
 inline void invent_live(FlowMap& map, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<PortAddress> addresses;
@@ -50,7 +50,7 @@ inline void invent_live(FlowMap& map, std::uint32_t seed) {
   }
 }
 
-/// The map that leads back. Where two captured connections became different ones, so they are told apart.
+/// The inverse map, provided that different captured connections have different live values.
 inline FlowMap turned(FlowMap map) {
   for (MappedConnection& c : map.connections) {
     std::swap(c.pkey.captured, c.pkey.live);

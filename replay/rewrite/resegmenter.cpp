@@ -19,16 +19,17 @@ constexpr std::uint32_t packets_of(std::uint64_t bytes, std::uint32_t mtu) {
   return std::max<std::uint32_t>(1, static_cast<std::uint32_t>((bytes + mtu - 1) / mtu));
 }
 
-/// A message as packets being made of it: what was gathered and not sent yet.
+/// Bytes of a message that are not yet sent in live packets.
 struct Cutter {
   std::vector<std::uint8_t> bytes;
-  std::uint32_t sent = 0;              ///< packets
-  std::vector<HeaderValue> extension;  ///< headers of the first packet, behind its BTH
+  std::uint32_t sent = 0;              ///< number of sent packets
+  std::vector<HeaderValue> extension;  ///< headers of the first packet after its BTH
 
-  /// The packets that can be made now, like the one in `stack`; all of them when it is the message's last.
+  /// Creates the live packets that are complete, based on the captured packet in `stack`; with `ends`, also the last
+  /// one.
   void cut(std::vector<std::vector<std::uint8_t>>& out, const HeaderStack& stack, std::uint32_t mtu, Psn first,
            bool ends) {
-    // More than a packet is there: so what is cut off is not the last.
+    // More bytes than one packet remain, so this packet is not the last one.
     std::size_t at = 0;
     while (bytes.size() - at > mtu) {
       out.push_back(packet(stack, Bytes(bytes).subspan(at, mtu), first, false));
@@ -61,7 +62,7 @@ struct Cutter {
     set("psn", (first + sent).value());
     if (!last) {
       set("se", 0);
-      set("ack_request", 0);  // the message's last packet asks
+      set("ack_request", 0);  // only the last packet requests an acknowledgement
     }
     for (const HeaderInfo* header : op->extension_headers()) {
       const Layer* here = stack.find(*header);
@@ -81,38 +82,38 @@ struct Cutter {
   }
 };
 
-/// A message, or a request for one, in the PSNs of its requester.
+/// PSNs of one message or request, in the captured and in the live sequence.
 struct Piece {
-  Psn captured, live;  ///< the first one
+  Psn captured, live;  ///< first PSN
   std::uint32_t captured_count = 1;
-  std::uint32_t live_count = 1;  ///< of what is known so far
+  std::uint32_t live_count = 1;  ///< number of live packets so far
   std::uint64_t bytes = 0;
-  bool cut = false;  ///< its bytes are in packets: those of the message, or of the answer to a read request
+  bool cut = false;  ///< resegmented: the message itself, or the response to a READ request
 
   [[nodiscard]] bool holds(Psn psn) const {
     return psn - captured >= 0 && psn - captured < static_cast<std::int32_t>(captured_count);
   }
-  /// The last live packet that a captured one, with those before it, covers wholly; before the first one: live - 1.
+  /// The last live packet whose bytes are all covered by captured packets up to `psn`; live - 1 if there is none.
   [[nodiscard]] Psn covered(Psn psn, std::uint32_t captured_mtu, std::uint32_t live_mtu) const {
     const auto index = static_cast<std::uint64_t>(psn - captured);
     if (!cut || index + 1 >= captured_count) return live + (std::int64_t{live_count} - 1);
     return live + (static_cast<std::int64_t>((index + 1) * captured_mtu / live_mtu) - 1);
   }
-  /// The live packet that has the first byte of a captured one.
+  /// The live packet with the first byte of a captured packet.
   [[nodiscard]] Psn beginning(Psn psn, std::uint32_t captured_mtu, std::uint32_t live_mtu) const {
     const auto index = static_cast<std::uint64_t>(psn - captured);
     return live + (cut ? static_cast<std::int64_t>(index * captured_mtu / live_mtu) : 0);
   }
 };
 
-/// Requests of one end, and what answers them.
+/// Requests of one endpoint and their responses.
 struct Requests {
   bool begun = false;
   Psn next, next_live;  ///< PSNs of the next request
   std::deque<Piece> pieces;
   Cutter request, answer;
-  bool in_message = false;  ///< of requests: the last packet was not its message's last
-  Psn next_answer;          ///< captured PSN of the response that goes on
+  bool in_message = false;  ///< the last request packet did not end its message
+  Psn next_answer;          ///< captured PSN of the next packet of the current response
   bool in_answer = false;
 
   Piece* find(Psn psn) {
@@ -143,7 +144,7 @@ Result dropped(std::string_view why) { return {Result::Outcome::dropped, {}, why
 struct Resegmenter::State {
   struct Connection {
     std::uint32_t captured_mtu, live_mtu;
-    std::array<Requests, 2> requests;  ///< by the end that asks
+    std::array<Requests, 2> requests;  ///< by requester
   };
   std::map<std::uint32_t, Connection> connections;
 
@@ -153,9 +154,9 @@ struct Resegmenter::State {
       d.next = d.next_live = psn;
     }
     const std::int32_t ahead = psn - d.next;
-    if (ahead < 0) return dropped("it was sent again in the capture: a message that is cut anew is sent once");
+    if (ahead < 0) return dropped("captured retransmission; a resegmented message is sent once");
     if (ahead > 0) {
-      // What is missing could not be sent; what follows keeps its distance.
+      // Missing packets cannot be sent; the following ones keep their distance.
       d.next_live += ahead;
       d.in_message = false;
     }
@@ -181,7 +182,7 @@ struct Resegmenter::State {
       }
       d.pieces.push_back(piece);
     } else if (!d.in_message) {
-      return dropped("the beginning of its message was not captured, or was lost: it cannot be cut anew");
+      return dropped("the start of the message is not in the capture, so it cannot be resegmented");
     }
     Piece& piece = d.pieces.back();
     if (!carries) {
@@ -207,7 +208,7 @@ struct Resegmenter::State {
 
   Result answer(Connection& c, Requests& d, const HeaderStack& stack, const Opcode& op, Psn psn) {
     Piece* piece = d.find(psn);
-    if (!piece) return dropped("what it answers was not captured, or too long ago");
+    if (!piece) return dropped("the request of this response is not in the capture, or too old");
     if (op.operation != Operation::rdma_read_response) {
       const auto aeth = stack.get<Aeth>();
       const bool refuses = aeth && (aeth->get<"syndrome">() >> 5 & 3) != syndrome_kind::ack;
@@ -215,13 +216,12 @@ struct Resegmenter::State {
                                                : piece->covered(psn, c.captured_mtu, c.live_mtu))});
     }
     if (op.begins_message()) {
-      if (!(psn == piece->captured))
-        return dropped("it was sent again in the capture: a message that is cut anew is sent once");
+      if (!(psn == piece->captured)) return dropped("captured retransmission; a resegmented message is sent once");
       d.answer = {};
       keep_extension(d.answer, stack, op);
       d.in_answer = true;
     } else if (!d.in_answer || !(psn == d.next_answer)) {
-      return dropped("the beginning of its message was not captured, or was lost: it cannot be cut anew");
+      return dropped("the start of the message is not in the capture, so it cannot be resegmented");
     }
     d.next_answer = psn + 1;
     const Bytes payload = stack.bytes_of(stack.payload);
@@ -262,7 +262,7 @@ Resegmenter::Result Resegmenter::take(const HeaderStack& stack, const Rewriter::
   if (found == state_->connections.end() || !bth || bth->get<"dest_qp">() <= 1) return {};
   const Opcode& op = opcode(bth->get<"opcode">());
   if (!op.known || op.operation == Operation::congestion_notification) return {};
-  if (stack.cut) return dropped("the capture has only its beginning: it cannot be cut anew");
+  if (stack.cut) return dropped("truncated by the capture, so it cannot be resegmented");
   const Psn psn(bth->get<"psn">());
   State::Connection& c = found->second;
   return op.direction == Direction::request

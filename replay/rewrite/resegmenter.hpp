@@ -1,7 +1,7 @@
 #pragma once
-/// Messages cut anew for another path MTU. A message then has another number of packets, so PSNs are no longer moved by
-/// a constant: this is the function that takes its place. Frames go through here before the Rewriter, which moves all
-/// PSNs of a direction by their constant afterwards; the first PSN of a direction stays what it was.
+/// Resegments messages to another path MTU. This changes the number of packets, so PSNs of the requests are renumbered
+/// here. Frames pass through the Resegmenter before the Rewriter, which adds the constant difference to all PSNs of a
+/// direction. The first PSN of a direction is unchanged.
 
 #include <cstdint>
 #include <memory>
@@ -15,32 +15,32 @@ namespace rdmawire::replay {
 
 class Resegmenter {
  public:
-  /// PSNs of so many messages and read requests of each direction are known back; an answer to an older one is dropped.
+  /// Number of messages and READ requests per direction whose PSNs are remembered; responses to older ones are dropped.
   static constexpr std::size_t window = 4096;
 
-  /// For the connections of RC, UC and XRC of the map whose captured and live MTU are known and differ.
+  /// Handles the RC, UC and XRC connections of the map whose captured and live MTU are known and differ.
   explicit Resegmenter(const FlowMap& map);
   Resegmenter(Resegmenter&&) noexcept;
   Resegmenter& operator=(Resegmenter&&) noexcept;
   ~Resegmenter();
 
-  /// Whether there is any such connection.
+  /// True if the map contains such a connection.
   [[nodiscard]] bool needed() const;
 
-  /// What became of a frame.
+  /// Result for one frame.
   struct Result {
     enum class Outcome : std::uint8_t {
-      untouched,  ///< it is of none of these connections
-      replaced,   ///< by `frames`, in their order: none, while bytes are gathered for a longer packet
-      dropped,    ///< `why` says why
+      untouched,  ///< not part of such a connection
+      replaced,   ///< by `frames`, in order; empty while bytes are collected for a longer packet
+      dropped,    ///< see `why`
     };
     Outcome outcome = Outcome::untouched;
     std::vector<std::vector<std::uint8_t>> frames;
-    std::string_view why;  ///< a constant sentence
+    std::string_view why;  ///< constant text
   };
-  /// Frames come in the capture's order. `place`: as Rewriter::find() says.
+  /// Frames must be passed in capture order. `place` is the result of Rewriter::find().
   Result take(const HeaderStack& stack, const Rewriter::Place& place);
-  /// The capture begins again.
+  /// The next loop over the capture starts.
   void begin_again();
 
  private:

@@ -25,7 +25,7 @@ FlowMap map_of(std::uint32_t captured, std::uint32_t live) {
   return {{c}, {}};
 }
 
-/// A SEND of so many bytes, counted up, as packets of that MTU.
+/// A SEND of `bytes` bytes with increasing values, in packets of this MTU.
 std::vector<std::vector<std::uint8_t>> send(std::size_t bytes, std::uint32_t mtu, std::uint32_t psn) {
   Frame frame = between(true) / Value<Udp>() /
                 Value<Bth>().set<"opcode">(0x04).set<"psn">(psn).set<"dest_qp">(0x11).set<"ack_request">(1);
@@ -64,7 +64,7 @@ struct Cut {
 
 class AnyMtu : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t, std::size_t>> {};
 
-TEST_P(AnyMtu, AMessageIsWhatWouldHaveBeenSentAtThatMtu) {
+TEST_P(AnyMtu, ResegmentedMessageEqualsMessageSentAtThatMtu) {
   const auto [captured, live, bytes] = GetParam();
   Cut cut(captured, live);
   for (const auto& frame : send(bytes, captured, 0xfffffe)) cut.take(frame, Side::a);
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, AnyMtu,
                                                               std::size_t{513}, std::size_t{4096},
                                                               std::size_t{10'001})));
 
-TEST(Resegmenter, TheNextMessageGoesOnBehindTheLast) {
+TEST(Resegmenter, NextMessageFollowsLastPsn) {
   Cut cut(1024, 256);
   for (const auto& frame : send(2048, 1024, 100)) cut.take(frame, Side::a);
   for (const auto& frame : send(10, 1024, 102)) cut.take(frame, Side::a);
@@ -89,7 +89,7 @@ TEST(Resegmenter, TheNextMessageGoesOnBehindTheLast) {
                           "RC SEND Middle", "RC SEND Middle", "RC SEND Last", "RC SEND Only"));
 }
 
-TEST(Resegmenter, AnAcknowledgementCoversWhatItCovered) {
+TEST(Resegmenter, AcknowledgementCoversSameBytes) {
   Cut cut(1024, 256);
   for (const auto& frame : send(3000, 1024, 100)) cut.take(frame, Side::a);  // 3 packets become 12
   cut.frames.clear();
@@ -99,19 +99,19 @@ TEST(Resegmenter, AnAcknowledgementCoversWhatItCovered) {
   const HeaderStack stack = decode(nak);
   nak[stack.find(info<Aeth>)->offset] = 0x60;
   cut.take(nak, Side::b);
-  EXPECT_THAT(cut.psns(), ElementsAre(103, 111, 104)) << "1024 bytes are 4 packets; the NAK asks for byte 1024";
+  EXPECT_THAT(cut.psns(), ElementsAre(103, 111, 104)) << "1024 bytes are 4 packets; the NAK requests byte 1024";
 }
 
-TEST(Resegmenter, WithALargerMtuAnAcknowledgementOfHalfAPacketAcknowledgesTheOneBefore) {
+TEST(Resegmenter, AcknowledgementOfPartialLivePacketIsRoundedDown) {
   Cut cut(256, 1024);
   for (const auto& frame : send(2048, 256, 100)) cut.take(frame, Side::a);
   cut.frames.clear();
-  cut.take(answer(104), Side::b);  // 1280 bytes: one packet of 1024 is covered
+  cut.take(answer(104), Side::b);  // 1280 bytes: covers one packet of 1024
   cut.take(answer(101), Side::b);
   EXPECT_THAT(cut.psns(), ElementsAre(100, 99));
 }
 
-TEST(Resegmenter, AReadTakesAsManyPsnsAsItsAnswerHasPackets) {
+TEST(Resegmenter, ReadUsesOnePsnPerResponsePacket) {
   Cut cut(1024, 512);
   const auto read = [](std::uint32_t psn, std::uint32_t length) {
     return (between(true) / Value<Udp>() /
@@ -119,7 +119,7 @@ TEST(Resegmenter, AReadTakesAsManyPsnsAsItsAnswerHasPackets) {
             Value<Reth>().set<"length">(length))
         .encode();
   };
-  cut.take(read(100, 2048), Side::a);  // 2 packets, now 4
+  cut.take(read(100, 2048), Side::a);  // 2 packets become 4
   cut.take(read(102, 100), Side::a);
   Frame response = between(false) / Value<Udp>() /
                    Value<Bth>().set<"opcode">(op::read_only).set<"psn">(100).set<"dest_qp">(0x12) /
@@ -132,7 +132,7 @@ TEST(Resegmenter, AReadTakesAsManyPsnsAsItsAnswerHasPackets) {
                                          "RC RDMA READ Response Last"));
 }
 
-TEST(Resegmenter, WhatWasSentAgainIsDroppedAndSaysSo) {
+TEST(Resegmenter, CapturedRetransmissionIsDropped) {
   Cut cut(1024, 256);
   const auto message = send(2048, 1024, 100);
   cut.take(message[0], Side::a);
@@ -143,21 +143,21 @@ TEST(Resegmenter, WhatWasSentAgainIsDroppedAndSaysSo) {
   EXPECT_THAT(cut.dropped[0], ::testing::HasSubstr("sent again"));
 }
 
-TEST(Resegmenter, AMessageWithoutItsBeginningIsDropped) {
+TEST(Resegmenter, MessageWithoutFirstPacketIsDropped) {
   Cut cut(1024, 256);
   cut.take(send(2048, 1024, 100)[1], Side::a);
   ASSERT_EQ(cut.dropped.size(), 1U);
   EXPECT_TRUE(cut.frames.empty());
 }
 
-TEST(Resegmenter, OtherConnectionsAreLeftAlone) {
+TEST(Resegmenter, OtherConnectionsAreUntouched) {
   EXPECT_FALSE(Resegmenter(map_of(1024, 1024)).needed());
   Resegmenter resegmenter(map_of(1024, 256));
   EXPECT_TRUE(resegmenter.needed());
   EXPECT_EQ(resegmenter.take(decode(request(5)), {7, Side::a}).outcome, Resegmenter::Result::Outcome::untouched);
 }
 
-// Real traffic at another MTU: the tracker sees the same messages, all answered.
+// With a real capture at another MTU, the tracker finds the same completed messages.
 struct Messages final : tracking::Sink {
   void message(const tracking::Connection&, const tracking::Message& m) override {
     bytes += m.size;
@@ -167,7 +167,7 @@ struct Messages final : tracking::Sink {
   std::uint64_t bytes = 0, count = 0, completed = 0;
 };
 
-TEST(Resegmenter, ARealConnectionHasTheSameMessagesAtAnyMtu) {
+TEST(Resegmenter, RealConnectionHasSameMessagesAtAnyMtu) {
   const std::string path = tracking::testing::sample("rping.pcap");
   Messages before;
   {
@@ -195,7 +195,7 @@ TEST(Resegmenter, ARealConnectionHasTheSameMessagesAtAnyMtu) {
       if (result.outcome == Resegmenter::Result::Outcome::untouched)
         result.frames.emplace_back(captured.stack.bytes.begin(), captured.stack.bytes.end());
       for (const auto& cut : result.frames) {
-        // The CM's messages name the path MTU.
+        // CM messages contain the path MTU.
         std::vector<std::uint8_t> frame(cut.size() + Rewriter::growth);
         frame.resize(rewriter.rewrite(decode(cut), frame, captured.number).frame.size());
         ++packet.number;
@@ -210,7 +210,7 @@ TEST(Resegmenter, ARealConnectionHasTheSameMessagesAtAnyMtu) {
     EXPECT_EQ(after.count, before.count) << mtu;
     EXPECT_EQ(after.completed, before.completed) << mtu;
     EXPECT_EQ(after.bytes, before.bytes) << mtu;
-    EXPECT_LE(largest, std::max(mtu, 1024U)) << "TCP has segments of its own";
+    EXPECT_LE(largest, std::max(mtu, 1024U)) << "TCP segments are unchanged";
   }
 }
 

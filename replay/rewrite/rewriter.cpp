@@ -27,7 +27,7 @@ using tracking::FlowKey;
 
 constexpr bool is_group(std::uint64_t mac) { return mac >> 40 & 1; }
 
-/// What a flow is looked up by besides its two ports: numbers of different meaning are kept apart.
+/// Tags the number in a flow key, so that QP numbers and TCP ports are distinct.
 namespace number {
 constexpr std::uint64_t queue_pair(std::uint32_t qp) { return qp; }
 constexpr std::uint64_t tcp(std::uint64_t from, std::uint64_t to) { return 1ULL << 56 | from << 16 | to; }
@@ -35,7 +35,7 @@ constexpr std::uint64_t communication(std::uint32_t id) { return 2ULL << 56 | id
 constexpr std::uint64_t ports = 3ULL << 56;
 }  // namespace number
 
-/// A frame that is being changed: it remembers how far the changes go.
+/// A frame under modification, with the range of modified bytes.
 class Patch {
  public:
   explicit Patch(MutableBytes frame) : frame_(frame) {}
@@ -62,7 +62,7 @@ class Patch {
   [[nodiscard]] auto get(const Layer& layer) const {
     return load_field<H, Name>(frame_.data() + layer.offset);
   }
-  /// Stores what `map` has for the field's value, if anything.
+  /// Stores the replacement of the field's value, if any.
   template <class H, FixedString Name, class T>
   void map(const Layer& layer, const Mapped<T>& map) {
     if (const auto live = map.of(static_cast<T>(get<H, Name>(layer)))) store<H, Name>(layer, *live);
@@ -72,8 +72,8 @@ class Patch {
     if (sequence.moves()) store<H, Name>(layer, get<H, Name>(layer) + sequence.offset());
   }
 
-  [[nodiscard]] std::uint32_t from() const { return from_; }  ///< first byte that may have changed
-  [[nodiscard]] std::uint32_t end() const { return end_; }    ///< behind the last one; 0: none
+  [[nodiscard]] std::uint32_t from() const { return from_; }  ///< first modified byte
+  [[nodiscard]] std::uint32_t end() const { return end_; }    ///< end of the modified range; 0: unmodified
   [[nodiscard]] MutableBytes frame() const { return frame_; }
 
  private:
@@ -85,7 +85,7 @@ class Patch {
   std::uint32_t from_ = 0xffffffff, end_ = 0;
 };
 
-/// The region of an access: the one that holds the address, or else the first of that key.
+/// The accessed region: the region that contains the address, otherwise the first region with this key.
 const MappedRegion* region_of(const MappedEnd& owner, std::uint32_t key, std::uint64_t address) {
   const MappedRegion* any = nullptr;
   for (const MappedRegion& region : owner.regions) {
@@ -96,7 +96,7 @@ const MappedRegion* region_of(const MappedEnd& owner, std::uint32_t key, std::ui
   return any;
 }
 
-/// A key and an address under it, of memory of `owner`.
+/// Maps a key and an address in the memory of `owner`.
 template <class H, FixedString Key, FixedString Address>
 void map_access(Patch& patch, const Layer& layer, const MappedEnd& owner) {
   const auto key = static_cast<std::uint32_t>(patch.get<H, Key>(layer));
@@ -107,7 +107,7 @@ void map_access(Patch& patch, const Layer& layer, const MappedEnd& owner) {
   if (region->base.captured && region->base.live)
     patch.store<H, Address>(layer, address - *region->base.captured + *region->base.live);
 }
-/// A key without an address.
+/// Maps a key without an address.
 template <class H, FixedString Key>
 void map_key(Patch& patch, const Layer& layer, const MappedEnd& owner) {
   const auto key = static_cast<std::uint32_t>(patch.get<H, Key>(layer));
@@ -133,8 +133,8 @@ void map_extension(Patch& patch, const Layer& layer, const MappedConnection& c, 
   }
 }
 
-/// Memory that a DDP segment names. What is tagged, and what a Read Request or an Atomic Request reads, is the
-/// receiver's; where the response to a Read Request goes is the sender's own. RFC 5040, 4.4; RFC 5041, 4.2.
+/// Maps the memory references of a DDP segment. Tagged segments and the sources of Read and Atomic Requests refer to
+/// the receiver's memory. The sink of a Read Request is the sender's memory. RFC 5040, 4.4; RFC 5041, 4.2.
 void map_ddp(Patch& patch, const Layer& layer, const MappedConnection& c, Side from) {
   const MappedEnd &sender = c.at(from), &receiver = c.at(other(from));
   if (layer.header == &info<DdpTagged>) {
@@ -154,7 +154,7 @@ constexpr std::uint16_t fold(std::uint32_t sum) {
   while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>(sum);
 }
-/// RFC 1624, 3: what was wrong stays wrong.
+/// Incremental update; an invalid checksum stays invalid. RFC 1624, 3.
 constexpr std::uint16_t followed(std::uint16_t checksum, std::uint32_t before, std::uint32_t after) {
   return static_cast<std::uint16_t>(~fold((~checksum & 0xffffU) + (~fold(before) & 0xffffU) + fold(after)));
 }
@@ -182,7 +182,7 @@ struct Rewriter::Index {
   };
   struct Host {
     std::uint32_t index;
-    std::optional<Side> end;  ///< of connection `index`; else FlowMap::hosts has it
+    std::optional<Side> end;  ///< endpoint of connection `index`; nullopt: index into FlowMap::hosts
   };
   FlowMap map;
   Options options;
@@ -211,12 +211,12 @@ struct Rewriter::Index {
     }
   }
 
-  /// The entry under that key; of several the one whose frames these are, and that `fits`.
+  /// The entry with this key; if there are several, the one that `fits` and contains the frame.
   template <class Fits>
   [[nodiscard]] std::optional<Place> look_up(const FlowKey& key, std::uint64_t frame, Fits fits) const {
     const auto found = flows.find(key);
     if (found == flows.end()) return std::nullopt;
-    // Queue pairs are used again: the connection that began last before the frame is meant; its end may come later than
+    // QP numbers may be reused: selects the latest connection that started before the frame. Its teardown may follow
     // its last data.
     const Entry* best = nullptr;
     for (const Entry& entry : found->second) {
@@ -231,7 +231,7 @@ struct Rewriter::Index {
     return look_up(key, frame, [](const Entry&) { return true; });
   }
 
-  /// The connection that a CM message is about.
+  /// The connection of a CM message.
   [[nodiscard]] std::optional<Place> find_managed(const FlowKey& ports, const tracking::CmMessage& cm,
                                                   std::uint64_t frame) const {
     const FlowKey back{ports.to, ports.from, 0};
@@ -285,7 +285,7 @@ std::optional<Rewriter::Place> Rewriter::Index::place(const HeaderStack& stack, 
     }
     const auto deth = stack.get<Deth>();
     if (!deth) return look_up(ports->with(number::queue_pair(dest_qp)), frame);
-    // One queue pair can take datagrams of many.
+    // A UD QP may receive datagrams from several QPs.
     const std::uint32_t source = deth->get<"src_qp">();
     return look_up(ports->with(number::queue_pair(dest_qp)), frame, [&](const Entry& entry) {
       return map.connections[entry.connection].at(entry.from).qp.captured == source;
@@ -314,11 +314,11 @@ const char* Rewriter::Index::rewrite_link_and_network(Patch& patch, const Header
   }
   const Layer& network = stack.layers()[stack.network];
   if (network.header == &info<Ipv4>) {
-    if (!is_ipv4(src) || !is_ipv4(dst)) return "it is an IPv4 packet, and the live address is not one of IPv4";
+    if (!is_ipv4(src) || !is_ipv4(dst)) return "the packet is IPv4, but the live address is not";
     patch.store<Ipv4, "src">(network, src);
     patch.store<Ipv4, "dst">(network, dst);
   } else if (network.header == &info<Ipv6>) {
-    if (is_ipv4(src) || is_ipv4(dst)) return "it is an IPv6 packet, and the live address is one of IPv4";
+    if (is_ipv4(src) || is_ipv4(dst)) return "the packet is IPv6, but the live address is IPv4";
     patch.store<Ipv6, "src">(network, src);
     patch.store<Ipv6, "dst">(network, dst);
   } else {
@@ -343,7 +343,7 @@ void Rewriter::Index::rewrite_management(Patch& patch, const HeaderStack& stack,
   };
   auto path_mtu = [&]<class H, FixedString Name>(const Layer& layer) {
     if (!c || !c->mtu.live) return;
-    constexpr unsigned smallest = 256;  // code 1; each further one is twice the one before. IBTA vol 1, 14.2.5.6
+    constexpr unsigned smallest = 256;  // code 1; each further code doubles it. IBTA vol 1, 14.2.5.6
     patch.store<H, Name>(layer, std::bit_width(*c->mtu.live / smallest));
   };
   auto comm_ids = [&]<class H>(const Layer& layer) {
@@ -440,7 +440,7 @@ void Rewriter::Index::rewrite_options(Patch& patch, const HeaderStack& stack) co
 
 namespace {
 
-/// The ICRC of a frame that was changed from stack.bytes to `frame`, moved by as much as a right one would.
+/// Updates the ICRC incrementally for the changes from stack.bytes to `frame`.
 void follow_icrc(MutableBytes frame, const HeaderStack& stack, std::uint32_t end) {
   std::uint8_t* const at = frame.data() + stack.icrc.offset;
   const auto before = static_cast<std::uint32_t>(load_le(at, 4));
@@ -464,7 +464,7 @@ void follow_checksum(MutableBytes frame, std::uint32_t header, std::uint32_t bef
   store_be(at, 2, followed(static_cast<std::uint16_t>(load_be<2>(at)), before, after));
 }
 
-/// Sum of what changed for the transport's checksum between `from` (the transport header) and `end`, and the ICRC.
+/// Checksum difference of the modified bytes from `from` (the transport header) to `end`, and of the ICRC.
 std::uint32_t transport_sum(Bytes frame, const HeaderStack& stack, const Layer& network, std::uint32_t from,
                             std::uint32_t end) {
   std::uint32_t sum = sum_of(addresses_of(frame, network));
@@ -597,7 +597,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes room, 
         if (pdu.reassembled || pdu.stack.bytes.data() < stack.bytes.data() ||
             pdu.stack.bytes.data() + pdu.stack.bytes.size() > stack.bytes.data() + bytes)
           continue;
-        // Its layers' offsets count from its own beginning.
+        // Offsets of the layers are relative to the PDU.
         const auto at = static_cast<std::size_t>(pdu.stack.bytes.data() - stack.bytes.data());
         Patch unit(frame.subspan(at, pdu.stack.bytes.size()));
         for (const Layer& layer : pdu.stack.layers()) map_ddp(unit, layer, *c, found->from);
@@ -633,7 +633,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes room, 
     const Unmapped choice = bth ? options.unmapped : options.others;
     if (choice != Unmapped::keep) {
       result.outcome = choice == Unmapped::drop ? Rewritten::Outcome::dropped : Rewritten::Outcome::refused;
-      result.why = bth ? "its connection is in no mapping" : "its hosts are in no mapping";
+      result.why = bth ? "the connection has no mapping" : "the hosts have no mapping";
       return result;
     }
     result.outcome = Rewritten::Outcome::kept;

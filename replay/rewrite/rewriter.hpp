@@ -1,6 +1,6 @@
 #pragma once
-/// Frames as they were captured in, frames that a live peer understands out: addresses, queue pairs, sequence numbers,
-/// keys and checksums as a flow map says. Pure: reads no clock and no file.
+/// Rewrites captured frames for a live peer according to a flow map: addresses, QP numbers, sequence numbers, keys and
+/// checksums. Free of I/O.
 
 #include <cstdint>
 #include <memory>
@@ -14,64 +14,64 @@
 
 namespace rdmawire::replay {
 
-/// What becomes of checksums: IPv4's, UDP's, TCP's, ICRC, VCRC, MPA's CRC.
+/// Handling of checksums: IPv4, UDP, TCP, ICRC, VCRC and MPA CRC.
 enum class CrcPolicy : std::uint8_t {
-  follow,     ///< changed as the bytes that they cover: right ones stay right, wrong ones wrong by the same xor
-  recompute,  ///< computed anew, in frames that are not changed otherwise, too: all are right afterwards
+  follow,     ///< updated incrementally: valid ones stay valid, invalid ones stay invalid by the same XOR difference
+  recompute,  ///< recomputed in all frames, including unchanged ones
   keep,       ///< as captured
 };
 
-/// What becomes of a frame that the map does not know.
+/// Handling of frames without a mapping.
 enum class Unmapped : std::uint8_t { refuse, keep, drop };
 
 struct RewriteOptions {
   CrcPolicy crc = CrcPolicy::follow;
-  std::uint32_t icrc_mask = 0;           ///< turns over these bits of ICRC and MPA CRC in the end, first byte highest
-  Unmapped unmapped = Unmapped::refuse;  ///< frames of RDMA
-  Unmapped others = Unmapped::drop;      ///< ARP, ping, TCP that is not iWARP, … of hosts that are not in the map
+  std::uint32_t icrc_mask = 0;  ///< XOR mask for ICRC and MPA CRC, applied last; the first byte is the most significant
+  Unmapped unmapped = Unmapped::refuse;  ///< RDMA frames
+  Unmapped others = Unmapped::drop;  ///< other frames (ARP, ping, TCP without iWARP, …) of hosts without a mapping
   std::optional<std::uint8_t> hop_limit{}, dscp{};
   std::optional<std::uint32_t> flow_label{};  ///< IPv6, GRH
 };
 
-/// What became of a frame.
+/// Result for one frame.
 struct Rewritten {
   enum class Outcome : std::uint8_t {
-    rewritten,  ///< as the map says, even if nothing had to change
-    kept,       ///< unmapped, and to be kept
-    dropped,    ///< unmapped, and to be dropped
-    refused,    ///< unmapped, or the live values cannot be put into this frame
+    rewritten,  ///< according to the map, even if unchanged
+    kept,       ///< unmapped, kept as configured
+    dropped,    ///< unmapped, dropped as configured
+    refused,    ///< unmapped, or the live values do not fit into this frame
   };
   static constexpr std::uint32_t none = 0xffffffff;
 
   Outcome outcome = Outcome::rewritten;
-  Bytes frame;                      ///< rewritten, kept: in the caller's room
+  Bytes frame;                      ///< rewritten, kept: in the caller's buffer
   std::uint32_t connection = none;  ///< index into FlowMap::connections
-  Side from = Side::a;              ///< its sender, where a connection is known
-  std::string why;                  ///< refused, dropped: a sentence without the frame's number
+  Side from = Side::a;              ///< sender, if the connection is known
+  std::string why;                  ///< refused, dropped: reason, without the frame number
 };
 
 class Rewriter {
  public:
   using Options = RewriteOptions;
-  static constexpr std::size_t growth = 4;  ///< bytes that a frame can gain: a VLAN tag
+  static constexpr std::size_t growth = 4;  ///< maximum growth of a frame: one VLAN tag
 
   explicit Rewriter(FlowMap map, const Options& options = {});
   Rewriter(Rewriter&&) noexcept;
   Rewriter& operator=(Rewriter&&) noexcept;
   ~Rewriter();
 
-  /// Rewrites a whole Ethernet or InfiniBand frame, decoded. `room` holds stack.bytes.size() + growth bytes and may
-  /// begin where stack.bytes does. `number` is the frame's in its capture, from 1. Neither allocates (but for `why`)
-  /// nor depends on earlier frames.
+  /// Rewrites a complete, decoded Ethernet or InfiniBand frame. `room` must have stack.bytes.size() + growth bytes and
+  /// may start at stack.bytes. `number` is the frame number in the capture, from 1. Does not allocate (except for
+  /// `why`) and does not depend on earlier frames.
   Rewritten rewrite(const HeaderStack& stack, MutableBytes room, std::uint64_t number = 1) const;
-  /// The same with what the packet's connection taught: of iWARP, the FPDUs that lie wholly in the frame are rewritten
-  /// as well, with their CRCs.
+  /// Same, with the state of the packet's connection: for iWARP, FPDUs that are complete within the frame are rewritten
+  /// as well, including their CRCs.
   Rewritten rewrite(const tracking::Packet& packet, MutableBytes room) const;
 
-  /// Rewrites in place one DDP segment (a ULPDU of MPA) that `from` sends: STags and tagged offsets.
+  /// Rewrites STags and tagged offsets of one DDP segment (an MPA ULPDU) sent by `from`, in place.
   void rewrite_ulpdu(MutableBytes ulpdu, std::uint32_t connection, Side from) const;
 
-  /// Which connection a frame belongs to and who of it sent it; nothing: none.
+  /// Connection and sender of a frame.
   struct Place {
     std::uint32_t connection = 0;
     Side from = Side::a;
@@ -79,8 +79,7 @@ class Rewriter {
   [[nodiscard]] std::optional<Place> find(const HeaderStack& stack, std::uint64_t number = 1) const;
 
   [[nodiscard]] const FlowMap& map() const;
-  /// Live values may change between two frames (a connection that is only now made, another loop); captured ones and
-  /// the number of connections may not.
+  /// Live values may change between two frames. Captured values and the number of connections must not change.
   [[nodiscard]] FlowMap& map();
   [[nodiscard]] const Options& options() const;
 
@@ -92,10 +91,10 @@ class Rewriter {
 /// A field that differs between two frames.
 struct FieldChange {
   std::string field;          ///< "bth.psn", "icrc"
-  std::string before, after;  ///< as people write its value; empty: it was not there
+  std::string before, after;  ///< display form; empty: absent
 };
-/// Fields that differ between a frame and what it became; found by comparing, so nothing is missing. What is not in a
-/// header is told as "payload" with its number of bytes.
+/// Returns the fields that differ between a frame and its rewritten form, by comparison. Differences outside of headers
+/// are reported as "payload" with the number of bytes.
 std::vector<FieldChange> differences(const HeaderStack& before, const HeaderStack& after);
 /// "bth.psn 1595257 → 77"
 std::string to_string(const FieldChange& change);

@@ -1,5 +1,5 @@
-// What rewriting a frame costs: with the ICRC following the change of the headers, and with it computed over the whole
-// frame again; beside a copy alone.
+// Cost of rewriting a frame with incremental update and with recomputation of the ICRC, compared with copying the
+// frame.
 
 #include <benchmark/benchmark.h>
 
@@ -65,7 +65,7 @@ void copy_alone(benchmark::State& state) {
 }
 BENCHMARK(copy_alone)->Arg(64)->Arg(1024)->Arg(4096);
 
-// The ICRC by itself.
+// Only the ICRC.
 void icrc_following(benchmark::State& state) {
   const auto frame = write_frame(static_cast<std::size_t>(state.range(0)));
   const HeaderStack stack = decode(frame);

@@ -1,5 +1,5 @@
-// Bytes that choose options and a map, then a frame: whatever the frame is, rewriting it touches nothing beyond it,
-// keeps its length but for a VLAN tag, and the incremental ICRC is the computed one.
+// Fuzz target: options, a map and a frame. Rewriting must stay within the buffer and keep the frame length except for a
+// VLAN tag. The incremental ICRC must equal the recomputed one.
 
 #include <cstdlib>
 #include <vector>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const LinkType link = choice[0] & 0x80 ? LinkType::infiniband : LinkType::ethernet;
   const Bytes bytes(data + 8, size - 8);
 
-  // The map that the frame itself teaches, moved by what was chosen.
+  // The map inferred from the frame, with the selected offsets.
   tracking::Dissector dissector;
   tracking::Packet packet;
   packet.number = 1;
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::abort();
   const HeaderStack after = decode(result.frame, link);
   (void)differences(packet.stack, after);
-  // A right ICRC stays right, where the rewrite did not turn the packet into another kind.
+  // A valid ICRC stays valid unless the rewrite changes the packet type.
   if (packet.icrc.status == CrcCheck::Status::good && options.crc != CrcPolicy::keep && after.icrc.length == 4 &&
       after.wire == packet.stack.wire && check_icrc(after).status != CrcCheck::Status::good)
     std::abort();

@@ -18,7 +18,7 @@ using namespace rdmawire::replay::testing;
 
 constexpr auto ipv4 = &PortAddress::of_ipv4;
 
-// The hosts of frames_for_test.hpp: a is 10.0.0.2 with queue pair 0x12, b is 10.0.0.3 with 0x11.
+// The hosts of frames_for_test.hpp: a is 10.0.0.2 with QP 0x12, b is 10.0.0.3 with QP 0x11.
 MappedConnection connection() {
   MappedConnection c;
   c.name = "connection 1";
@@ -59,7 +59,7 @@ Result rewrite(const Rewriter& rewriter, std::vector<std::uint8_t> frame, std::u
   return result;
 }
 
-TEST(Rewriter, ARequestGetsItsSendersPsnsAndItsReceiversQueuePair) {
+TEST(Rewriter, RequestGetsSendersPsnAndReceiversQpNumber) {
   const Rewriter rewriter(map_of(connection()));
   const Result r = rewrite(rewriter, request(1003));
   EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
@@ -74,20 +74,20 @@ TEST(Rewriter, ARequestGetsItsSendersPsnsAndItsReceiversQueuePair) {
   EXPECT_EQ(stack.get<Ethernet>()->get<"dst">(), 0x0200000000bbU);
   EXPECT_EQ(stack.get<Udp>()->get<"src_port">(), 50'000U);
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
-  EXPECT_EQ(internet_checksum(stack.bytes_of(*stack.find(info<Ipv4>))), 0) << "the checksum is right";
+  EXPECT_EQ(internet_checksum(stack.bytes_of(*stack.find(info<Ipv4>))), 0) << "valid checksum";
 }
 
-TEST(Rewriter, AnAnswerCarriesTheRequestersPsnsAndItsOwnMsn) {
+TEST(Rewriter, AcknowledgementGetsRequestersPsnAndOwnMsn) {
   const Rewriter rewriter(map_of(connection()));
   const Result r = rewrite(rewriter, answer(1003));
   EXPECT_EQ(r.rewritten.from, Side::b);
-  EXPECT_EQ(r.stack().get<Bth>()->get<"psn">(), 8U) << "1003 - 1000 + 5: a's requests are answered";
+  EXPECT_EQ(r.stack().get<Bth>()->get<"psn">(), 8U) << "1003 - 1000 + 5: response to requests of a";
   EXPECT_EQ(r.stack().get<Bth>()->get<"dest_qp">(), 0x777U);
   EXPECT_EQ(r.stack().get<Aeth>()->get<"msn">(), 7U);
   EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
 }
 
-TEST(Rewriter, PsnsGoRoundAtTwoToTheTwentyFour) {
+TEST(Rewriter, PsnsWrapAt24Bits) {
   const Rewriter rewriter(map_of(connection()));
   EXPECT_EQ(rewrite(rewriter, packet(false, op::send_only, 2000 + 0x20, 0x12)).stack().get<Bth>()->get<"psn">(), 0x10U);
   EXPECT_EQ(rewrite(rewriter, request(998)).stack().get<Bth>()->get<"psn">(), 3U);
@@ -101,7 +101,7 @@ std::vector<std::uint8_t> write_request(std::uint32_t rkey, std::uint64_t va) {
   return frame.encode();
 }
 
-TEST(Rewriter, AnAccessMovesToTheLiveRegion) {
+TEST(Rewriter, AccessIsMovedToLiveRegion) {
   const Rewriter rewriter(map_of(connection()));
   const auto reth = [&](std::uint32_t rkey, std::uint64_t va) {
     const Result r = rewrite(rewriter, write_request(rkey, va));
@@ -110,12 +110,11 @@ TEST(Rewriter, AnAccessMovesToTheLiveRegion) {
     return std::pair<std::uint32_t, std::uint64_t>(view.get<"rkey">(), view.get<"va">());
   };
   EXPECT_EQ(reth(0x1234, 0x7f0000001010), std::pair(0xabcdU, std::uint64_t{0x1010}));
-  EXPECT_EQ(reth(0x1234, 0x7f0000002000), std::pair(0xabcdU, std::uint64_t{0x2000}))
-      << "beyond the region, as far beyond";
-  EXPECT_EQ(reth(0x1235, 0x7f0000001010), std::pair(0x1235U, std::uint64_t{0x7f0000001010})) << "a key nobody knows";
+  EXPECT_EQ(reth(0x1234, 0x7f0000002000), std::pair(0xabcdU, std::uint64_t{0x2000})) << "same offset beyond the region";
+  EXPECT_EQ(reth(0x1235, 0x7f0000001010), std::pair(0x1235U, std::uint64_t{0x7f0000001010})) << "unknown key";
 }
 
-TEST(Rewriter, OfTwoRegionsOfOneKeyItIsTheOneThatHoldsTheAddress) {
+TEST(Rewriter, RegionWithAddressIsPreferredAmongEqualKeys) {
   MappedConnection c = connection();
   c.at(Side::b).regions.push_back({{0x1234, 0xbbbb}, {0x7f0000009000, 0x5000}, 0x100});
   const Rewriter rewriter(map_of(c));
@@ -123,7 +122,7 @@ TEST(Rewriter, OfTwoRegionsOfOneKeyItIsTheOneThatHoldsTheAddress) {
   EXPECT_EQ(rewrite(rewriter, write_request(0x1234, 0x7f0000009008)).stack().get<Reth>()->get<"rkey">(), 0xbbbbU);
 }
 
-TEST(Rewriter, WhatIsNotKnownLiveStays) {
+TEST(Rewriter, UnknownLiveValuesAreKept) {
   MappedConnection c;
   c.at(Side::a).address.captured = ipv4(0x0a000002);
   c.at(Side::b).address.captured = ipv4(0x0a000003);
@@ -136,7 +135,7 @@ TEST(Rewriter, WhatIsNotKnownLiveStays) {
   EXPECT_THAT(r.changes(), IsEmpty());
 }
 
-TEST(Rewriter, TheDifferencesNameEachFieldAsPeopleWriteIt) {
+TEST(Rewriter, DifferencesNameFieldsAndValues) {
   MappedConnection c = connection();
   c.at(Side::a).mac.live.reset();
   c.at(Side::b).mac.live.reset();
@@ -152,11 +151,11 @@ TEST(Rewriter, TheDifferencesNameEachFieldAsPeopleWriteIt) {
   EXPECT_THAT(changes[6], ::testing::StartsWith("icrc 0x"));
 }
 
-TEST(Rewriter, AConnectionThatIsInNoMappingIsRefusedKeptOrDropped) {
+TEST(Rewriter, UnmappedConnectionIsRefusedKeptOrDropped) {
   const auto stray = packet(true, op::send_only, 5, 0x99);
   RewriteOptions options;
   EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), stray).rewritten.outcome, Rewritten::Outcome::refused);
-  EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), stray).rewritten.why, "its connection is in no mapping");
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), stray).rewritten.why, "the connection has no mapping");
   options.unmapped = Unmapped::drop;
   EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), stray).rewritten.outcome, Rewritten::Outcome::dropped);
   options.unmapped = Unmapped::keep;
@@ -165,13 +164,13 @@ TEST(Rewriter, AConnectionThatIsInNoMappingIsRefusedKeptOrDropped) {
   EXPECT_EQ(kept.frame, stray);
 }
 
-TEST(Rewriter, AnEmptyMapChangesNothing) {
+TEST(Rewriter, EmptyMapChangesNoBytes) {
   const Result r = rewrite(Rewriter(FlowMap{}), request(3));
   EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
   EXPECT_EQ(r.frame, request(3));
 }
 
-TEST(Rewriter, QueuePairsThatWereUsedAgainAreToldApartByTheFrame) {
+TEST(Rewriter, ReusedQpNumbersAreDistinguishedByFrame) {
   MappedConnection first = connection(), second = connection();
   first.last_frame = 100;
   second.first_frame = 101;
@@ -181,7 +180,7 @@ TEST(Rewriter, QueuePairsThatWereUsedAgainAreToldApartByTheFrame) {
   EXPECT_EQ(rewrite(rewriter, request(1000), 101).stack().get<Bth>()->get<"dest_qp">(), 0x999U);
 }
 
-TEST(Rewriter, ABadIcrcStaysBadByTheSameBitsUnlessItIsComputedAnew) {
+TEST(Rewriter, InvalidIcrcKeepsErrorBitsUnlessRecomputed) {
   auto frame = request(1003);
   frame.back() ^= 0x10;
   RewriteOptions options;
@@ -196,21 +195,21 @@ TEST(Rewriter, ABadIcrcStaysBadByTheSameBitsUnlessItIsComputedAnew) {
             check_icrc(decode(frame)).value);
 }
 
-TEST(Rewriter, AMaskMakesTheIcrcWrongByExactlyThat) {
+TEST(Rewriter, MaskIsXoredIntoIcrc) {
   RewriteOptions options;
   options.icrc_mask = 0x80000001;
   const CrcCheck check = check_icrc(rewrite(Rewriter(map_of(connection()), options), request(1003)).stack());
   EXPECT_EQ(check.value ^ check.computed, 0x80000001U);
 }
 
-TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
+TEST(Rewriter, UdpChecksumIsUpdatedAndZeroIsKept) {
   Frame frame =
       between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(op::send_only).set<"psn">(1000).set<"dest_qp">(0x11);
   frame.payload = {1, 2, 3, 4};
   auto raw = frame.encode();
   EXPECT_EQ(rewrite(Rewriter(map_of(connection())), raw).stack().get<Udp>()->get<"checksum">(), 0U);
 
-  // A right checksum, then one that is wrong by one: RFC 768.
+  // A valid checksum, then an invalid one. RFC 768.
   constexpr std::size_t udp = 34, checksum = udp + 6;
   const auto right = [&](Bytes bytes) {
     std::uint32_t sum = 17 + static_cast<std::uint32_t>(bytes.size() - udp);
@@ -227,7 +226,7 @@ TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
   EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection()), options), raw).frame));
 }
 
-TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
+TEST(Rewriter, VlanTagsAreChangedAddedAndRemoved) {
   MappedConnection c = connection();
   c.vlan.id.live = 7;
   const Result put_in = rewrite(Rewriter(map_of(c)), request(1000));
@@ -245,7 +244,7 @@ TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
   const Result changed = rewrite(Rewriter(map_of(back)), put_in.frame);
   EXPECT_EQ(changed.stack().get<Vlan>()->get<"id">(), 9U);
   back.vlan.id = {8, 9};
-  EXPECT_EQ(rewrite(Rewriter(map_of(back)), put_in.frame).frame, put_in.frame) << "another VLAN is meant";
+  EXPECT_EQ(rewrite(Rewriter(map_of(back)), put_in.frame).frame, put_in.frame) << "another VLAN";
   back.vlan.id = {7, MappedVlan::untagged};
   const Result taken = rewrite(Rewriter(map_of(back)), put_in.frame);
   EXPECT_FALSE(taken.stack().get<Vlan>());
@@ -253,15 +252,15 @@ TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
   EXPECT_EQ(check_icrc(taken.stack()).status, CrcCheck::Status::good);
 }
 
-TEST(Rewriter, TheLiveAddressMustBeOfTheFramesKind) {
+TEST(Rewriter, LiveAddressOfOtherFamilyIsRefused) {
   MappedConnection c = connection();
   c.at(Side::b).address.live = PortAddress{0xfe80000000000000, 1};
   const Rewritten refused = rewrite(Rewriter(map_of(c)), request(1000)).rewritten;
   EXPECT_EQ(refused.outcome, Rewritten::Outcome::refused);
-  EXPECT_EQ(refused.why, "it is an IPv4 packet, and the live address is not one of IPv4");
+  EXPECT_EQ(refused.why, "the packet is IPv4, but the live address is not");
 }
 
-TEST(Rewriter, AConnectionRequestNamesTheLiveQueuePairPsnAndAddresses) {
+TEST(Rewriter, CmRequestContainsLiveQpNumberPsnAndAddresses) {
   Frame frame = between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) / Value<Deth>() /
                 Value<Mad>() /
                 Value<CmReq>()
@@ -278,7 +277,7 @@ TEST(Rewriter, AConnectionRequestNamesTheLiveQueuePairPsnAndAddresses) {
   ASSERT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
   const auto req = *r.stack().get<CmReq>();
   EXPECT_EQ(req.get<"local_qpn">(), 0x777U);
-  EXPECT_EQ(req.get<"starting_psn">(), 0xfffff0U) << "the PSN that b begins with";
+  EXPECT_EQ(req.get<"starting_psn">(), 0xfffff0U) << "starting PSN of b";
   EXPECT_EQ(req.get<"path_mtu">(), 4U);
   EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
   EXPECT_EQ(r.stack().get<Bth>()->get<"dest_qp">(), 1U);

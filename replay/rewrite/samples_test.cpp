@@ -1,5 +1,5 @@
-// Every sample capture, rewritten whole: only what the map names and the checksums change, all CRCs are good, and the
-// map turned round leads back to the same bytes.
+// Rewrites all sample captures: only mapped fields and checksums change, all CRCs are valid, and the inverse map
+// restores the bytes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using testing::learn;
 using tracking::testing::dissect_capture;
 using tracking::testing::sample;
 
-// Fields that a map can change, and the checksums that follow.
+// Fields that a map can change, and dependent checksums.
 const std::set<std::string, std::less<>> expected{"eth.dst",
                                                   "eth.src",
                                                   "ip.src",
@@ -82,7 +82,7 @@ const std::set<std::string, std::less<>> expected{"eth.dst",
 
 class Samples : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Samples, RewrittenOnlyMappedFieldsAndChecksumsChangeAndTheWayBackIsExact) {
+TEST_P(Samples, OnlyMappedFieldsChangeAndInverseRestoresBytes) {
   const std::string path = sample(GetParam());
   Learnt learnt = learn(path);
   invent_live(learnt.map, 7);
@@ -116,16 +116,16 @@ TEST_P(Samples, RewrittenOnlyMappedFieldsAndChecksumsChangeAndTheWayBackIsExact)
     ASSERT_EQ(packet.pdus.size(), captured.pdus.size()) << captured.number;
     for (std::size_t i = 0; i < packet.pdus.size(); ++i)
       EXPECT_EQ(packet.pdus[i].crc.status, captured.pdus[i].crc.status) << captured.number;
-    // As frames by themselves: what an upper layer's connection is known to say depends on its memory.
+    // Frames are compared without connection state, because decoding of upper layers depends on it.
     for (const FieldChange& change : differences(decode(before, captured.link), decode(result.frame, captured.link))) {
-      if (captured.tcp.connection && change.field == "payload") continue;  // FPDUs: STags in it
+      if (captured.tcp.connection && change.field == "payload") continue;  // FPDUs contain STags
       if (captured.stack.find(info<ArpEthernet>) || !captured.stack.get<Bth>()) continue;
       EXPECT_TRUE(expected.contains(change.field)) << captured.number << ": " << to_string(change);
     }
     if (captured.icrc.status == CrcCheck::Status::good) {
       const Rewritten computed = computing.rewrite(captured, room_computed);
       EXPECT_TRUE(std::equal(result.frame.begin(), result.frame.end(), computed.frame.begin(), computed.frame.end()))
-          << captured.number << ": following and computing anew differ";
+          << captured.number << ": incremental and recomputed CRC differ";
     }
     const Rewritten home = back.rewrite(packet, room_back);
     EXPECT_TRUE(std::equal(home.frame.begin(), home.frame.end(), before.begin(), before.end()))
@@ -138,9 +138,9 @@ TEST_P(Samples, RewrittenOnlyMappedFieldsAndChecksumsChangeAndTheWayBackIsExact)
   });
   EXPECT_GT(rewritten, 0U);
 
-  // What the rewritten capture teaches is what was to be live; but what programs tell each other in plain text, their
-  // queue pairs and PSNs, is payload and stays.
-  if (std::string_view(GetParam()) == "linlinw5-uc-pingpong.pcap") return;  // only text joins its two halves
+  // The map inferred from the rewritten capture has the live values. QP numbers and PSNs that applications exchange as
+  // plain text are payload and stay unchanged.
+  if (std::string_view(GetParam()) == "linlinw5-uc-pingpong.pcap") return;  // its directions are paired only by text
   const Learnt relearnt = learner.finish();
   ASSERT_EQ(relearnt.map.connections.size(), learnt.map.connections.size());
   for (std::size_t i = 0; i < relearnt.map.connections.size(); ++i)
