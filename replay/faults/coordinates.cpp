@@ -19,14 +19,14 @@ namespace {
 
 using tracking::FlowKey;
 
-// What was noted of one PSN.
+// State of one PSN.
 struct Noted {
   std::uint32_t transmissions = 0;
   std::uint32_t message = 0;
   std::uint32_t packet = 0;
 };
 
-// The requests, or the answers, of one direction of a queue pair.
+// The requests or the answers of one direction of a QP.
 struct PsnStream {
   bool begun = false;
   Psn first, highest;
@@ -47,7 +47,7 @@ struct PsnStream {
     highest_relative = relative;
     noted.assign(16, {});
   }
-  // The newest PSN is now this one; those that were left out have not been seen.
+  // Advances to a new highest PSN. Skipped PSNs stay unseen.
   void advance(Psn psn, std::int64_t relative) {
     const std::int64_t ahead = relative - highest_relative;
     while (noted.size() < Coordinator::window && ahead + highest_relative >= static_cast<std::int64_t>(noted.size())) {
@@ -69,7 +69,7 @@ struct TcpDirection {
   bool begun = false;
   TcpSeq first;
   TcpSeq next_number;
-  std::int64_t next = 0;  // relative, behind all data so far
+  std::int64_t next = 0;  // relative end of all data so far
   std::uint32_t segments = 0;
   struct Segment {
     std::int64_t begin = 0, end = 0;
@@ -85,11 +85,10 @@ struct Coordinator::State {
 
   tracking::LruTable<FlowKey, PsnStream> requests, answers;
   tracking::LruTable<FlowKey, TcpDirection> tcp;
-  tracking::LruTable<FlowKey, std::uint32_t> halves;  // the connection of what goes that way
+  tracking::LruTable<FlowKey, std::uint32_t> halves;  // connection number by direction
   std::uint32_t connections = 0;
 
-  // The requests that an answer of `psn` answers: they go the other way, and hold that PSN. Two halves of a connection
-  // are found to be one by this.
+  // The direction of the requests that an answer with `psn` responds to. This pairs the two directions of a connection.
   std::optional<FlowKey> requests_answered(const FlowKey& answer, Psn psn);
   FrameCoordinates rdma(const FlowKey& flow, const HeaderStack& stack, const View<Bth>& bth);
   FrameCoordinates of_tcp(const FlowKey& ports, const HeaderStack& stack, const View<Tcp>& tcp);
@@ -103,9 +102,9 @@ std::optional<FlowKey> Coordinator::State::requests_answered(const FlowKey& answ
   std::optional<FlowKey> found;
   const auto possible = [&](const FlowKey& key, PsnStream& stream) {
     if (!(key.from == answer.to && key.to == answer.from)) return;
-    // A READ's responses go beyond its request's PSN.
+    // Responses to a READ use PSNs after the request's PSN.
     const std::int64_t relative = stream.highest_relative + (psn - stream.highest);
-    if (relative >= 0 && relative < stream.highest_relative + 1024) found = key;  // the one used last wins
+    if (relative >= 0 && relative < stream.highest_relative + 1024) found = key;  // the most recently used one wins
   };
   requests.for_each_oldest_first(possible);
   return found;
@@ -127,7 +126,7 @@ FrameCoordinates Coordinator::State::rdma(const FlowKey& flow, const HeaderStack
       if (const auto other = requests_answered(flow, psn)) {
         const PsnStream& asked = *requests.find(*other);
         relative = asked.highest_relative + (psn - asked.highest);
-        // Both halves have the number that came first.
+        // Both directions get the lower number.
         const std::uint32_t* mine = halves.find(flow);
         const std::uint32_t number = mine ? std::min(*mine, asked.connection) : asked.connection;
         halves.put(flow, number);
@@ -145,7 +144,7 @@ FrameCoordinates Coordinator::State::rdma(const FlowKey& flow, const HeaderStack
   const bool is_new = at.psn > stream->highest_relative;
   if (is_new) stream->advance(psn, at.psn);
   Noted* noted = stream->at(at.psn);
-  if (!noted) return at;  // too long ago
+  if (!noted) return at;  // too old
   if (noted->transmissions == 0 && (is_new || noted->message == 0)) {
     if (op.begins_message() || !op.known) {
       ++stream->message;
@@ -173,7 +172,7 @@ FrameCoordinates Coordinator::State::of_tcp(const FlowKey& ports, const HeaderSt
   const bool syn = header.get<"syn">();
   TcpDirection* direction = tcp.find(flow);
   const TcpSeq seq(header.get<"seq">());
-  // A SYN begins anew, unless it is the one that began this.
+  // A new SYN starts a new connection; a retransmitted SYN does not.
   const TcpSeq data = syn ? seq + 1 : seq;
   const bool anew = syn && direction && direction->begun && direction->first != data;
   if (!direction || anew) {
@@ -202,13 +201,13 @@ FrameCoordinates Coordinator::State::of_tcp(const FlowKey& ports, const HeaderSt
   auto& recent = direction->recent;
   auto segment = std::upper_bound(recent.begin(), recent.end(), at.sequence,
                                   [](std::int64_t begin, const TcpDirection::Segment& s) { return begin < s.begin; });
-  // What begins within one that passed is that one again; what begins where none did is new, also where a gap was left.
+  // A segment that starts within an earlier segment is a retransmission. A segment that starts in a gap is new.
   const bool again = segment != recent.begin() && at.sequence < std::prev(segment)->end;
   if (again) {
     --segment;
   } else {
     if (recent.size() >= window) {
-      if (segment == recent.begin()) return at;  // too long ago
+      if (segment == recent.begin()) return at;  // too old
       const auto place = segment - recent.begin();
       recent.pop_front();
       segment = recent.begin() + (place - 1);
@@ -236,7 +235,7 @@ FrameCoordinates Coordinator::locate(const HeaderStack& stack) {
   const auto ports = tracking::ports_of(stack);
   if (!ports) return {};
   if (const auto bth = stack.get<Bth>()) {
-    // Management is the same queue pair for everybody.
+    // Management QPs are shared by all connections.
     if (bth->get<"dest_qp">() <= 1 || opcode(bth->get<"opcode">()).transport == Transport::cnp) return {};
     std::uint64_t number = bth->get<"dest_qp">();
     if (const auto deth = stack.get<Deth>()) number |= std::uint64_t{deth->get<"src_qp">()} << 24;

@@ -16,7 +16,7 @@ struct Located {
   FrameCoordinates operator()(const std::vector<std::uint8_t>& frame) { return coordinator.locate(decode(frame)); }
 };
 
-TEST(Coordinator, PsnsCountFromTheFirstAndWrap) {
+TEST(Coordinator, PsnsAreRelativeAndWrap) {
   Located at;
   for (int i = 0; i < 4; ++i) {
     const FrameCoordinates c = at(request(0xfffffe + static_cast<std::uint32_t>(i)));
@@ -30,19 +30,19 @@ TEST(Coordinator, PsnsCountFromTheFirstAndWrap) {
   EXPECT_EQ(at(request(2)).psn, 4);
 }
 
-TEST(Coordinator, TransmissionsAreCountedForEachPsn) {
+TEST(Coordinator, TransmissionsAreCountedPerPsn) {
   Located at;
   for (std::uint32_t psn = 100; psn < 110; ++psn) EXPECT_EQ(at(request(psn)).transmission, 1U);
   for (std::uint32_t psn = 103; psn < 110; ++psn) EXPECT_EQ(at(request(psn)).transmission, 2U);
   EXPECT_EQ(at(request(103)).transmission, 3U);
   EXPECT_EQ(at(request(110)).transmission, 1U);
-  // A gap: the first time that it is seen is the first.
+  // The first transmission seen counts as the first, also after a gap.
   EXPECT_EQ(at(request(120)).transmission, 1U);
   EXPECT_EQ(at(request(115)).transmission, 1U);
   EXPECT_EQ(at(request(115)).transmission, 2U);
 }
 
-TEST(Coordinator, TheWindowIsBoundedAndWhatLeftItIsNotGuessed) {
+TEST(Coordinator, TransmissionsOutsideWindowAreUnknown) {
   Located at;
   for (std::uint32_t psn = 0; psn < Coordinator::window + 5; ++psn) ASSERT_EQ(at(request(psn)).transmission, 1U);
   EXPECT_EQ(at(request(4)).transmission, 0U);
@@ -52,7 +52,7 @@ TEST(Coordinator, TheWindowIsBoundedAndWhatLeftItIsNotGuessed) {
   EXPECT_EQ(at(request(5'000'000)).transmission, 2U);
 }
 
-TEST(Coordinator, MessagesAndTheirPackets) {
+TEST(Coordinator, MessagesAndPacketsAreNumbered) {
   Located at;
   const auto place = [&](std::uint8_t opcode, std::uint32_t psn) {
     const FrameCoordinates c = at(packet(true, opcode, psn));
@@ -62,12 +62,12 @@ TEST(Coordinator, MessagesAndTheirPackets) {
   EXPECT_EQ(place(op::send_middle, 8), std::pair(1U, 2U));
   EXPECT_EQ(place(op::send_last, 9), std::pair(1U, 3U));
   EXPECT_EQ(place(op::send_only, 10), std::pair(2U, 1U));
-  EXPECT_EQ(place(op::send_middle, 8), std::pair(1U, 2U)) << "sent again, it is the same packet";
+  EXPECT_EQ(place(op::send_middle, 8), std::pair(1U, 2U)) << "a retransmission has the same number";
   EXPECT_EQ(place(op::read_request, 11), std::pair(3U, 1U));
   EXPECT_EQ(place(op::send_only, 15), std::pair(4U, 1U));
 }
 
-TEST(Coordinator, AnAnswersPsnCountsFromTheRequests) {
+TEST(Coordinator, AnswerPsnIsRelativeToRequests) {
   Located at;
   for (std::uint32_t psn = 500; psn < 506; ++psn) at(request(psn));
   const FrameCoordinates c = at(answer(505));
@@ -76,7 +76,7 @@ TEST(Coordinator, AnAnswersPsnCountsFromTheRequests) {
   EXPECT_EQ(c.psn, 5);
   EXPECT_EQ(c.transmission, 1U);
   EXPECT_EQ(at(answer(505)).transmission, 2U);
-  // The other side's requests are the same connection's.
+  // Requests of the other side belong to the same connection.
   const FrameCoordinates back = at(packet(false, op::send_only, 90'000));
   EXPECT_EQ(back.kind, Kind::request);
   EXPECT_EQ(back.connection, 1U);
@@ -84,7 +84,7 @@ TEST(Coordinator, AnAnswersPsnCountsFromTheRequests) {
   EXPECT_EQ(at(packet(true, op::send_only, 33, 0x77)).connection, 2U);
 }
 
-TEST(Coordinator, TcpSegmentsByNumberAndSequence) {
+TEST(Coordinator, TcpSegmentsHaveNumberAndSequence) {
   Located at;
   EXPECT_EQ(at(tcp(true, 999, 0, true)).connection, 1U);
   FrameCoordinates c = at(tcp(true, 1000, 100));
@@ -99,9 +99,9 @@ TEST(Coordinator, TcpSegmentsByNumberAndSequence) {
   EXPECT_EQ(c.segment, 2U);
   EXPECT_EQ(c.transmission, 2U);
   EXPECT_EQ(c.sequence, 100);
-  EXPECT_EQ(at(tcp(true, 1200, 0)).segment, 0U) << "an acknowledgement alone";
+  EXPECT_EQ(at(tcp(true, 1200, 0)).segment, 0U) << "acknowledgement without data";
   EXPECT_EQ(at(tcp(true, 1200, 10)).segment, 4U);
-  // What was lost before it came here appears now for the first time.
+  // A segment that was lost upstream appears for the first time.
   EXPECT_EQ(at(tcp(true, 1310, 50)).segment, 5U);
   EXPECT_EQ(at(tcp(true, 1210, 100)).segment, 6U);
   EXPECT_EQ(at(tcp(true, 1310, 20)).segment, 5U);
@@ -109,10 +109,10 @@ TEST(Coordinator, TcpSegmentsByNumberAndSequence) {
   EXPECT_EQ(c.segment, 6U);
   EXPECT_EQ(c.transmission, 2U);
   for (std::uint32_t i = 0; i < Coordinator::window + 10; ++i) at(tcp(true, 10'000 + i * 10, 10));
-  EXPECT_EQ(at(tcp(true, 1000, 100)).transmission, 0U) << "too long ago";
+  EXPECT_EQ(at(tcp(true, 1000, 100)).transmission, 0U) << "too old";
 }
 
-TEST(Coordinator, ManagementAndOthersHaveNone) {
+TEST(Coordinator, ManagementPacketsHaveNoCoordinates) {
   Located at;
   EXPECT_EQ(at(packet(true, 0x64, 1, 1)).kind, Kind::other);
   EXPECT_EQ(at(std::vector<std::uint8_t>(60, 0)).kind, Kind::other);

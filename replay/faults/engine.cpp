@@ -19,7 +19,7 @@
 namespace rdmawire::replay {
 namespace {
 
-// splitmix64: small, and good enough to choose packets.
+// splitmix64: sufficient to select packets.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -88,7 +88,7 @@ std::string_view name_of(FaultAction::Region region) {
   return {};
 }
 
-/// Different ones of `all` bits. Floyd's way.
+/// Returns `wanted` different numbers below `all`, using Floyd's algorithm.
 std::vector<std::uint64_t> choose(std::uint64_t wanted, std::uint64_t all, Random& random) {
   std::vector<std::uint64_t> chosen;
   for (std::uint64_t j = all - std::min(wanted, all); j < all; ++j) {
@@ -99,7 +99,7 @@ std::vector<std::uint64_t> choose(std::uint64_t wanted, std::uint64_t all, Rando
   return chosen;
 }
 
-/// Changes a field of the frame as the action says; gives what was done, or nothing when the field is not there.
+/// Changes a field as specified by the action. Returns a description; empty if the frame does not contain the field.
 std::string corrupt_field(const FaultAction& action, const HeaderStack& stack, MutableBytes frame, Random& random) {
   const Field& field = *action.field.field;
   const Layer* layer = stack.find(*action.field.header);
@@ -115,7 +115,7 @@ std::string corrupt_field(const FaultAction& action, const HeaderStack& stack, M
   if (action.bits > 0) {
     for (const std::uint64_t bit : choose(action.bits, field.width, random))
       header[(field.bit + bit) / 8] ^= static_cast<std::uint8_t>(0x80U >> (field.bit + bit) % 8);
-    return fmt::format("{} random bits of {} turned over", std::min<unsigned>(action.bits, field.width), name);
+    return fmt::format("{} random bits of {} flipped", std::min<unsigned>(action.bits, field.width), name);
   }
   if (field.is_number()) {
     field.store(header, field.load(header) ^ action.value);
@@ -123,10 +123,10 @@ std::string corrupt_field(const FaultAction& action, const HeaderStack& stack, M
     std::uint8_t* const last = header + (field.bit + field.width) / 8 - 8;
     store_be(last, 8, load_be<8>(last) ^ action.value);
   }
-  return fmt::format("{} turned over by {:#x}", name, action.value);
+  return fmt::format("{}: bits {:#x} flipped", name, action.value);
 }
 
-/// Lower layers as the picked frame has them, the other way round.
+/// Lower layers of a response to the selected frame.
 Frame answering(const HeaderStack& stack) {
   Frame frame;
   const auto layers = stack.layers();
@@ -170,7 +170,7 @@ struct FaultEngine::State {
                        [](const FaultRule& rule) { return rule.where && rule.where->uses_crcs(); });
   }
 
-  // What frames of a connection to an address were seen with last: what is injected there carries it.
+  // Latest values seen in frames of a connection to an address, for injected frames.
   struct Seen {
     std::uint32_t dest_qp = 0;
     std::uint32_t side = 0;
@@ -187,7 +187,7 @@ struct FaultEngine::State {
     there.side = side;
     if (const auto aeth = stack.get<Aeth>()) there.msn = aeth->get<"msn">();
   }
-  /// The frame that the action sends to this frame's sender; empty: it cannot be made.
+  /// The frame to inject toward the sender of this frame; empty if it cannot be built.
   std::vector<std::uint8_t> injection(const FaultAction& action, const HeaderStack& stack, std::uint32_t& side) const {
     const auto bth = stack.get<Bth>();
     const auto ports = tracking::ports_of(stack);
@@ -196,7 +196,7 @@ struct FaultEngine::State {
     if (outcome.coordinates.connection == 0 || back == seen.end()) return {};
     side = back->second.side;
     Value<Bth> header;
-    // IBTA vol 1, 9.2: XRC has an Acknowledge of its own; UC and UD have none, and so get RC's.
+    // XRC has its own Acknowledge opcode. UC and UD have none and use that of RC. IBTA vol 1, 9.2.
     const Opcode* op = action.cnp ? find_opcode(Transport::cnp, Operation::congestion_notification)
                                   : find_opcode(opcode(bth->get<"opcode">()).transport, Operation::acknowledge);
     if (!op) op = find_opcode(Transport::rc, Operation::acknowledge);
@@ -213,7 +213,7 @@ struct FaultEngine::State {
     }
     return frame.encode();
   }
-  std::deque<std::vector<std::uint8_t>> injected;  // of this call: their bytes are being used
+  std::deque<std::vector<std::uint8_t>> injected;  // frames injected by this call; the result refers to them
 
   struct HeldFrame {
     std::vector<std::uint8_t> bytes;
@@ -240,8 +240,8 @@ struct FaultEngine::State {
   std::int64_t first_time = 0;
   std::int64_t now = 0;
   std::list<HeldFrame> held;           // oldest first
-  std::list<HeldFrame> release_calls;  // of this call: their bytes are being used
-  std::vector<std::uint8_t> own;       // a changed frame
+  std::list<HeldFrame> release_calls;  // released by this call; the result refers to them
+  std::vector<std::uint8_t> own;       // a modified frame
   std::deque<FaultLogEntry> log;
   std::uint64_t log_forgotten = 0;
   FaultOutcome outcome;
@@ -284,7 +284,7 @@ bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, 
   const FrameCoordinates& at = outcome.coordinates;
   if (rule.from && !is_at(*rule.from, side, stack, true)) return false;
   if (rule.to) {
-    // A side is where it does not come from, when there are two.
+    // With two sides, the destination is the side that is not the source.
     if (rule.to->kind == FaultEndpoint::Kind::side ? rule.to->side == side || rule.to->side > 1 || side > 1
                                                    : !is_at(*rule.to, side, stack, false))
       return false;
@@ -301,7 +301,7 @@ bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, 
   if (rule.message && !rule.message->holds(at.message)) return false;
   if (rule.packet && !rule.packet->holds(at.packet)) return false;
   if (rule.segment && !rule.segment->holds(at.segment)) return false;
-  // A segment is meant when one of its bytes is.
+  // A segment matches if one of its bytes is in the range.
   if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.bytes <= rule.sequence->from)) return false;
   if (rule.after && time - first_time < *rule.after) return false;
   if (rule.before && time - first_time >= *rule.before) return false;
@@ -322,7 +322,7 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
   FaultOutcome& out = s.outcome;
   out.frame = s.frames;
 
-  // What has waited long enough goes before.
+  // Held frames whose time limit is reached are sent first.
   for (auto h = s.held.begin(); h != s.held.end();) {
     const auto here = h++;
     if (here->until <= time) s.release(here);
@@ -387,14 +387,14 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
                                                : action.ecn == 2 ? "ECT(0)"
                                                : action.ecn == 1 ? "ECT(1)"
                                                                  : "Not-ECT")
-                    : "not marked: it has no IP header";
+                    : "not marked: no IP header";
         break;
       case FaultAction::Kind::inject: {
         std::uint32_t from = 0;
         auto made = s.injection(action, stack, from);
         done = !made.empty();
-        what = done ? fmt::format("{} sent to its sender", action.cnp ? "a CNP" : "an acknowledgement")
-                    : "nothing injected: the queue pair of its sender was not seen yet";
+        what = done ? fmt::format("{} injected toward the sender", action.cnp ? "a CNP" : "an acknowledgement")
+                    : "not injected: the QP of the sender is unknown";
         if (done) {
           s.injected.push_back(std::move(made));
           injections.push_back({s.injected.back(), time, from, s.frames, "injected"});
@@ -405,20 +405,20 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
         const Layer* aeth = stack.find(info<Aeth>);
         done = aeth && opcode(stack.get<Bth>()->get<"opcode">()).operation == Operation::acknowledge &&
                aeth->offset + Aeth::size <= frame.size();
-        what = "not changed: it is no acknowledgement";
+        what = "not changed: not an acknowledgement";
         if (done) {
           constexpr Field syndrome = detail::field_of<Aeth>("syndrome");
           const std::uint64_t before = syndrome.load(frame.data() + aeth->offset);
           syndrome.store(change().data() + aeth->offset, action.syndrome);
           mend_icrc(s.own);
-          what = fmt::format("its syndrome changed from {:#04x} to {:#04x}", before, action.syndrome);
+          what = fmt::format("syndrome changed from {:#04x} to {:#04x}", before, action.syndrome);
         }
         break;
       }
       case FaultAction::Kind::truncate: {
         done = frame.size() > action.count;
-        what = done ? fmt::format("cut from {} to {} bytes", frame.size(), action.count)
-                    : fmt::format("not cut: it has {} bytes", frame.size());
+        what = done ? fmt::format("truncated from {} to {} bytes", frame.size(), action.count)
+                    : fmt::format("not truncated: {} bytes", frame.size());
         if (done) {
           change().resize(action.count);
           frame = s.own;
@@ -427,29 +427,28 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
       }
       case FaultAction::Kind::corrupt: {
         if (action.region == FaultAction::Region::field) {
-          // Changed only when the field is there.
+          // Copies the frame only if it contains the field.
           what = corrupt_field(action, stack, change(), s.randoms[i]);
           done = !what.empty();
-          if (!done)
-            what = fmt::format("not corrupted: it has no {}.{}", action.field.header->name, action.field.field->name);
+          if (!done) what = fmt::format("not corrupted: no {}.{}", action.field.header->name, action.field.field->name);
           break;
         }
         Range region = region_of(action.region, stack);
-        const auto size = static_cast<std::uint32_t>(frame.size());  // an earlier rule may have cut it
+        const auto size = static_cast<std::uint32_t>(frame.size());  // an earlier rule may have truncated it
         region.length = region.offset >= size ? 0 : std::min(region.length, size - region.offset);
         if (action.bits > 0 && region.length > 0) {
           std::vector<std::uint8_t>& raw = change();
           const auto chosen = choose(action.bits, std::uint64_t{region.length} * 8, s.randoms[i]);
           for (const std::uint64_t bit : chosen)
             raw[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
-          what = fmt::format("{} random bits of the {} turned over", chosen.size(), name_of(action.region));
+          what = fmt::format("{} random bits of the {} flipped", chosen.size(), name_of(action.region));
         } else if (action.bits == 0 && action.byte < region.length) {
           change()[region.offset + action.byte] ^= action.mask;
           what =
-              fmt::format("byte {} of the {} turned over by {:#04x}", action.byte, name_of(action.region), action.mask);
+              fmt::format("byte {} of the {}: bits {:#04x} flipped", action.byte, name_of(action.region), action.mask);
         } else {
           done = false;
-          what = fmt::format("not corrupted: its {} has {} bytes", name_of(action.region), region.length);
+          what = fmt::format("not corrupted: the {} has {} bytes", name_of(action.region), region.length);
         }
         break;
       }
@@ -478,7 +477,7 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
   for (std::uint32_t i = 0; i < copies; ++i)
     out.leaving.push_back({frame, later(time, delay), side, s.frames, out.faults});
   inject();
-  // It passed those that are held.
+  // This frame passes the held ones.
   for (auto h = s.held.begin(); h != s.held.end();) {
     const auto here = h++;
     if (here->side == side && --here->to_pass == 0) s.release(here);

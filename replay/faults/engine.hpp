@@ -1,6 +1,6 @@
 #pragma once
-/// Does to frames what a fault program says. Pure: frames, times and sides come in, frames with times come out; it
-/// reads no clock, and its randomness has a seed.
+/// Applies a fault program to frames. Free of I/O: input and output are frames with times and sides; random numbers use
+/// a seed.
 
 #include <cstdint>
 #include <deque>
@@ -14,49 +14,49 @@
 
 namespace rdmawire::replay {
 
-/// What one rule did to one frame.
+/// Effect of one rule on one frame.
 struct FaultLogEntry {
-  std::uint64_t frame = 0;  ///< in the order of arrival, from 1
-  std::int64_t time = 0;    ///< of its arrival, nanoseconds
-  std::uint32_t side = 0;   ///< where it came from; 0: a
+  std::uint64_t frame = 0;  ///< in arrival order, from 1
+  std::int64_t time = 0;    ///< arrival time, nanoseconds
+  std::uint32_t side = 0;   ///< source; 0: a
   std::uint32_t rule = 0;   ///< index in the program
-  bool done = false;        ///< false: picked, but it could not be done; `what` says why
+  bool done = false;        ///< false: selected, but the action was not possible; `what` contains the reason
   FrameCoordinates coordinates;
-  std::string what;  ///< "dropped", "byte 60 turned over by 0x01"
+  std::string what;  ///< for example "dropped", "byte 60: bits 0x01 flipped"
 };
 /// "frame 214 from a (connection 1, request psn +3, …): dropped by rule 1: drop psn +3 try 1 from a"
 std::string to_string(const FaultLogEntry& entry, const FaultProgram& program);
 
-/// A frame that leaves.
+/// An outgoing frame.
 struct FaultedFrame {
-  Bytes bytes;              ///< until the next call
-  std::int64_t time = 0;    ///< when it leaves: not before the call's time
-  std::uint32_t side = 0;   ///< where it came from
-  std::uint64_t frame = 0;  ///< its number
-  std::string_view faults;  ///< what was done to it, for people; empty: nothing. Until the next call
+  Bytes bytes;              ///< valid until the next call
+  std::int64_t time = 0;    ///< transmission time, not before the time of the call
+  std::uint32_t side = 0;   ///< source
+  std::uint64_t frame = 0;  ///< frame number
+  std::string_view faults;  ///< description of its faults; empty: none. Valid until the next call
 };
 
-/// What became of a frame.
+/// Result for one frame.
 struct FaultOutcome {
-  std::uint64_t frame = 0;  ///< its number; 0: of due()
+  std::uint64_t frame = 0;  ///< frame number; 0: result of due()
   FrameCoordinates coordinates;
-  std::string faults;                 ///< what was done to it, for people; empty: nothing
-  bool dropped = false;               ///< it will not leave
-  std::vector<FaultedFrame> leaving;  ///< it, its copies, and others that it let go, in the order in which they leave
+  std::string faults;                 ///< description of the faults; empty: none
+  bool dropped = false;               ///< the frame is not sent
+  std::vector<FaultedFrame> leaving;  ///< the frame, its duplicates and released frames, in transmission order
 };
 
-/// How often a rule was used.
+/// Usage of a rule.
 struct FaultCount {
-  std::uint64_t picked = 0;    ///< frames that all selectors but nth, first and every picked
-  std::uint64_t done = 0;      ///< frames that it did something to
-  std::uint64_t undoable = 0;  ///< of the others that it should have: no ICRC there, too short
+  std::uint64_t picked = 0;    ///< frames that match all selectors except nth, first and every
+  std::uint64_t done = 0;      ///< frames that were modified
+  std::uint64_t undoable = 0;  ///< other selected frames, for which the action was not possible (no ICRC, too short)
 };
 
 struct FaultEngineOptions {
-  std::uint64_t seed = 0;            ///< where the program says none
-  std::size_t held_frames = 4096;    ///< that wait for others; the oldest leaves when there are more
-  std::size_t log_entries = 65'536;  ///< kept; the oldest go
-  std::uint32_t connections = 1024;  ///< whose coordinates are known
+  std::uint64_t seed = 0;            ///< default if the program specifies none
+  std::size_t held_frames = 4096;    ///< maximum number of held frames; the oldest is released when it is exceeded
+  std::size_t log_entries = 65'536;  ///< maximum number of log entries; the oldest are dropped
+  std::uint32_t connections = 1024;  ///< maximum number of tracked connections
 };
 
 class FaultEngine {
@@ -69,19 +69,19 @@ class FaultEngine {
   FaultEngine& operator=(FaultEngine&&) noexcept;
   ~FaultEngine();
 
-  /// An Ethernet frame arrived from `side`. Times must not go back. The outcome is valid until the next call.
+  /// Handles an Ethernet frame from `side`. Times must not decrease. The result is valid until the next call.
   const FaultOutcome& arrived(Bytes frame, std::int64_t time, std::uint32_t side);
-  /// When a held frame has to leave although too few passed it.
+  /// Time limit of the next held frame.
   [[nodiscard]] std::int64_t wakes() const;
-  /// Lets go what has to leave by `time`.
+  /// Releases the frames that are due at `time`.
   const FaultOutcome& due(std::int64_t time);
-  /// Lets go all that is held, now.
+  /// Releases all held frames.
   const FaultOutcome& finish(std::int64_t time);
 
   [[nodiscard]] const FaultProgram& program() const;
   [[nodiscard]] std::span<const FaultCount> counts() const;
   [[nodiscard]] const std::deque<FaultLogEntry>& log() const;
-  [[nodiscard]] std::uint64_t log_forgotten() const;  ///< entries that went
+  [[nodiscard]] std::uint64_t log_forgotten() const;  ///< number of dropped entries
   [[nodiscard]] std::uint64_t frames() const;
   [[nodiscard]] std::uint64_t seed() const;
 

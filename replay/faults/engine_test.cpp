@@ -30,23 +30,23 @@ std::vector<std::uint32_t> psns_of(const FaultOutcome& outcome) {
   return psns;
 }
 
-TEST(FaultEngine, WithoutRulesEveryFrameLeavesAsItCame) {
+TEST(FaultEngine, EmptyProgramPassesFramesUnchanged) {
   FaultEngine engine = engine_of("");
   const auto frame = request(5);
   const FaultOutcome& out = engine.arrived(frame, 10, 0);
   ASSERT_EQ(out.leaving.size(), 1U);
-  EXPECT_EQ(out.leaving[0].bytes.data(), frame.data()) << "not even copied";
+  EXPECT_EQ(out.leaving[0].bytes.data(), frame.data()) << "not copied";
   EXPECT_EQ(out.leaving[0].time, 10);
   EXPECT_EQ(out.faults, "");
 }
 
-TEST(FaultEngine, TheFourthRequestTheFirstTime) {
+TEST(FaultEngine, DropsFirstTransmissionOfRelativePsn) {
   FaultEngine engine = engine_of("drop psn +3 try 1 from a");
   for (std::uint32_t psn = 100; psn < 106; ++psn)
     EXPECT_EQ(engine.arrived(request(psn), psn, 0).leaving.empty(), psn == 103) << psn;
   for (std::uint32_t psn = 103; psn < 106; ++psn)
     EXPECT_FALSE(engine.arrived(request(psn), psn + 100, 0).leaving.empty());
-  EXPECT_FALSE(engine.arrived(answer(103), 300, 1).leaving.empty()) << "an answer has that PSN, too";
+  EXPECT_FALSE(engine.arrived(answer(103), 300, 1).leaving.empty()) << "an answer with the same PSN";
   ASSERT_EQ(engine.log().size(), 1U);
   EXPECT_EQ(to_string(engine.log()[0], engine.program()),
             "frame 4 from a (connection 1, request psn +3, try 1, message 4 packet 1): dropped by rule 1: "
@@ -55,14 +55,14 @@ TEST(FaultEngine, TheFourthRequestTheFirstTime) {
   EXPECT_EQ(engine.counts()[0].done, 1U);
 }
 
-TEST(FaultEngine, AnswersWhenTheyAreAskedFor) {
+TEST(FaultEngine, AnswersSelectorMatchesOnlyAnswers) {
   FaultEngine engine = engine_of("drop answers psn +1");
   for (std::uint32_t psn = 100; psn < 103; ++psn) EXPECT_EQ(engine.arrived(request(psn), 1, 0).leaving.size(), 1U);
   EXPECT_EQ(engine.arrived(answer(100), 2, 1).leaving.size(), 1U);
   EXPECT_EQ(engine.arrived(answer(101), 2, 1).leaving.size(), 0U);
 }
 
-TEST(FaultEngine, CountsAndTimes) {
+TEST(FaultEngine, CountSelectorsAndTimes) {
   FaultEngine engine = engine_of("drop every 3\ndelay 5us nth 2..3\nduplicate after 1us before 2us");
   std::vector<std::string> seen;
   for (std::uint32_t i = 0; i < 6; ++i) {
@@ -72,11 +72,11 @@ TEST(FaultEngine, CountsAndTimes) {
     for (const FaultedFrame& f : out.leaving) text += "+" + std::to_string(f.time - time);
     seen.push_back(text);
   }
-  // The second rule picks what the first did not drop: frames 1, 2, 4, 5.
+  // The second rule selects frames that the first did not drop: 1, 2, 4, 5.
   EXPECT_THAT(seen, ElementsAre("+0", "+5000", "", "+5000+5000", "+0+0", ""));
 }
 
-TEST(FaultEngine, HeldFramesLetOthersOfTheirDirectionPass) {
+TEST(FaultEngine, HeldFramesAreReleasedAfterPassingFrames) {
   FaultEngine engine = engine_of("hold 2 psn +1");
   EXPECT_THAT(psns_of(engine.arrived(request(0), 1, 0)), ElementsAre(0U));
   EXPECT_THAT(psns_of(engine.arrived(request(1), 2, 0)), IsEmpty());
@@ -91,7 +91,7 @@ TEST(FaultEngine, HeldFramesLetOthersOfTheirDirectionPass) {
   EXPECT_EQ(engine.wakes(), FaultEngine::never);
 }
 
-TEST(FaultEngine, HeldFramesLeaveWhenTooFewPass) {
+TEST(FaultEngine, HeldFramesAreReleasedAtTimeLimit) {
   FaultEngine engine = engine_of("hold 2 within 1us first 2");
   engine.arrived(request(0), 100, 0);
   engine.arrived(request(1), 200, 0);
@@ -102,13 +102,13 @@ TEST(FaultEngine, HeldFramesLeaveWhenTooFewPass) {
   FaultEngine small = engine_of("hold 1000", {.seed = 0, .held_frames = 2, .log_entries = 3, .connections = 8});
   EXPECT_THAT(psns_of(small.arrived(request(0), 1, 0)), IsEmpty());
   EXPECT_THAT(psns_of(small.arrived(request(1), 2, 0)), IsEmpty());
-  EXPECT_THAT(psns_of(small.arrived(request(2), 3, 0)), ElementsAre(0U)) << "no more are held";
+  EXPECT_THAT(psns_of(small.arrived(request(2), 3, 0)), ElementsAre(0U)) << "limit of held frames";
   small.arrived(request(3), 4, 0);
   EXPECT_EQ(small.log().size(), 3U);
   EXPECT_EQ(small.log_forgotten(), 1U);
 }
 
-TEST(FaultEngine, CorruptionIsSeenByTheIcrcUnlessItIsMended) {
+TEST(FaultEngine, CorruptionInvalidatesIcrcUnlessFixed) {
   const auto status = [](std::string_view rule) {
     FaultEngine engine = engine_of(rule);
     const auto frame = request(9);
@@ -127,7 +127,7 @@ TEST(FaultEngine, CorruptionIsSeenByTheIcrcUnlessItIsMended) {
   EXPECT_EQ(status("mark not-ect"), CrcCheck::Status::good);
 }
 
-TEST(FaultEngine, AMarkMendsTheIpChecksumAndAWrongOneStaysWrong) {
+TEST(FaultEngine, MarkUpdatesIpChecksumIncrementally) {
   FaultEngine engine = engine_of("mark ce");
   auto frame = request(9);
   for (int wrong = 0; wrong < 2; ++wrong) {
@@ -138,11 +138,11 @@ TEST(FaultEngine, AMarkMendsTheIpChecksumAndAWrongOneStaysWrong) {
     EXPECT_EQ(internet_checksum(ip) == 0, !wrong);
   }
   const std::vector<std::uint8_t> arp(60, 0);
-  EXPECT_EQ(engine.arrived(arp, 2, 0).faults, "not marked: it has no IP header by rule 1");
+  EXPECT_EQ(engine.arrived(arp, 2, 0).faults, "not marked: no IP header by rule 1");
   EXPECT_EQ(engine.counts()[0].undoable, 1U);
 }
 
-TEST(FaultEngine, TcpLosesBySegmentAndItsChecksumCanBeMended) {
+TEST(FaultEngine, TcpSegmentSelectorAndTcpFix) {
   FaultEngine engine = engine_of("drop segment 2 try 1..2 from a\ncorrupt payload fix tcp seq +0");
   const auto first = tcp(true, 1000, 100);
   const FaultOutcome& out = engine.arrived(first, 1, 0);
@@ -159,7 +159,7 @@ TEST(FaultEngine, TcpLosesBySegmentAndItsChecksumCanBeMended) {
   EXPECT_EQ(engine.arrived(tcp(true, 1100, 100), 4, 0).leaving.size(), 1U);
 }
 
-TEST(FaultEngine, ByAddressAndFilter) {
+TEST(FaultEngine, AddressAndFilterSelectors) {
   FaultEngine engine = engine_of(
       "drop from 10.0.0.3\ndrop where bth.opcode == \"RC SEND Only\" and bth.psn == 7\n"
       "truncate 60 to 52:54:00:00:00:03");
@@ -171,8 +171,8 @@ TEST(FaultEngine, ByAddressAndFilter) {
   EXPECT_EQ(out.leaving[0].bytes.size(), 60U);
 }
 
-// What several rules do to one frame, one after the other.
-TEST(FaultEngine, RulesAddUp) {
+// Several rules for one frame, applied in order.
+TEST(FaultEngine, EffectsOfRulesAccumulate) {
   FaultEngine engine = engine_of(
       "corrupt byte 0 mask 0x10\ncorrupt byte 0 mask 0x20\ntruncate 20\n"
       "corrupt byte 20\nduplicate 2\ndelay 1us\ndelay 2us");
@@ -182,10 +182,10 @@ TEST(FaultEngine, RulesAddUp) {
   EXPECT_EQ(out.leaving[2].bytes.size(), 20U);
   EXPECT_EQ(out.leaving[2].bytes[0], 0x30);
   EXPECT_EQ(out.leaving[2].time, 3001);
-  EXPECT_THAT(out.faults, HasSubstr("not corrupted: its frame has 20 bytes by rule 4"));
+  EXPECT_THAT(out.faults, HasSubstr("not corrupted: the frame has 20 bytes by rule 4"));
 }
 
-TEST(FaultEngine, ChanceHasASeed) {
+TEST(FaultEngine, RandomSelectionDependsOnSeed) {
   const auto dropped = [](std::uint64_t seed) {
     FaultEngine engine = engine_of("drop probability 0.1", {.seed = seed});
     std::set<std::uint32_t> gone;
@@ -201,8 +201,9 @@ TEST(FaultEngine, ChanceHasASeed) {
   EXPECT_EQ(engine_of("seed 9\ndrop", {.seed = 3}).seed(), 9U);
 }
 
-// Whatever the rules: every frame leaves as often as they say, never before it came, and held ones leave in the end.
-TEST(FaultEngine, NothingIsLostBeyondWhatIsSaid) {
+// For any rules: each frame leaves as often as specified, not before its arrival, and held frames are released in the
+// end.
+TEST(FaultEngine, FramesAreSentExactlyAsOftenAsSpecified) {
   FaultEngine engine = engine_of(
       "hold 3 probability 30%\ndelay 2us probability 0.2\nduplicate 2 probability 0.2\n"
       "drop probability 0.1\nseed 4");
@@ -217,7 +218,7 @@ TEST(FaultEngine, NothingIsLostBeyondWhatIsSaid) {
   constexpr std::uint32_t count = 20'000;
   for (std::uint32_t i = 0; i < count; ++i) leave(engine.arrived(request(i), now += 100, i % 2));
   leave(engine.finish(now));
-  // A frame that was dropped was not duplicated.
+  // Dropped frames are not duplicated.
   std::set<std::uint64_t> dropped, duplicated;
   std::size_t entries = 0;
   for (const FaultLogEntry& e : engine.log()) {
@@ -231,7 +232,7 @@ TEST(FaultEngine, NothingIsLostBeyondWhatIsSaid) {
   EXPECT_EQ(left, count - dropped.size() + copies);
 }
 
-TEST(FaultEngine, AFieldIsCorruptedByItsName) {
+TEST(FaultEngine, FieldIsCorruptedByName) {
   FaultEngine engine = engine_of(
       "corrupt bth.psn nth 1\ncorrupt bth.dest_qp set 0x77 fix icrc nth 2\n"
       "corrupt infiniband.bth.p_key mask 0x8000 nth 3\ncorrupt aeth.msn nth 1\n"
@@ -244,26 +245,26 @@ TEST(FaultEngine, AFieldIsCorruptedByItsName) {
   const auto first = corrupted(100);
   EXPECT_EQ(psn_of(first), 101U);
   EXPECT_EQ(check_icrc(decode(first)).status, CrcCheck::Status::bad);
-  EXPECT_EQ(engine.log()[0].what, "bth.psn turned over by 0x1");
-  EXPECT_EQ(engine.log()[1].what, "not corrupted: it has no aeth.msn");
+  EXPECT_EQ(engine.log()[0].what, "bth.psn: bits 0x1 flipped");
+  EXPECT_EQ(engine.log()[1].what, "not corrupted: no aeth.msn");
   EXPECT_EQ(engine.counts()[3].undoable, 1U);
   const auto second = corrupted(101);
   EXPECT_EQ(decode(second).get<Bth>()->get<"dest_qp">(), 0x77U);
   EXPECT_EQ(check_icrc(decode(second)).status, CrcCheck::Status::good);
   EXPECT_EQ(decode(corrupted(102)).get<Bth>()->get<"pkey">(), 0x7fffU);
-  EXPECT_EQ(decode(corrupted(103)).get<Ipv4>()->get<"dst">(), ~0x0a000003U) << "all 32 bits of it";
+  EXPECT_EQ(decode(corrupted(103)).get<Ipv4>()->get<"dst">(), ~0x0a000003U) << "all 32 bits";
 }
 
-TEST(FaultEngine, ACnpIsSentToThePickedFramesSender) {
+TEST(FaultEngine, InjectedCnpIsSentToSenderOfSelectedFrame) {
   FaultEngine engine = engine_of("inject cnp psn +1");
   EXPECT_EQ(engine.arrived(request(100), 1, 0).leaving.size(), 1U);
   EXPECT_EQ(engine.arrived(answer(100), 2, 1).leaving.size(), 1U);
   const auto picked = request(101);
   const FaultOutcome& out = engine.arrived(picked, 3, 0);
   ASSERT_EQ(out.leaving.size(), 2U);
-  EXPECT_EQ(psn_of(out.leaving[0].bytes), 101U) << "the picked frame itself leaves unchanged";
+  EXPECT_EQ(psn_of(out.leaving[0].bytes), 101U) << "the selected frame is unchanged";
   const HeaderStack cnp = decode(out.leaving[1].bytes);
-  EXPECT_EQ(out.leaving[1].side, 1U) << "as if from the other side";
+  EXPECT_EQ(out.leaving[1].side, 1U) << "source is the other side";
   EXPECT_EQ(cnp.get<Bth>()->get<"opcode">(), 0x81U);
   EXPECT_EQ(cnp.get<Bth>()->get<"becn">(), 1U);
   EXPECT_EQ(cnp.get<Bth>()->get<"dest_qp">(), 0x12U);
@@ -274,7 +275,7 @@ TEST(FaultEngine, ACnpIsSentToThePickedFramesSender) {
   EXPECT_TRUE(cnp.findings().empty());
 }
 
-TEST(FaultEngine, ANakIsInjectedOrAnAcknowledgementMadeOne) {
+TEST(FaultEngine, NakIsInjectedOrReplacesAcknowledgement) {
   FaultEngine engine =
       engine_of("inject nak remote-access psn +1\nchange nak 1 answers psn +2\nchange rnr-nak 12 psn +2");
   (void)engine.arrived(request(100), 1, 0);
@@ -288,17 +289,17 @@ TEST(FaultEngine, ANakIsInjectedOrAnAcknowledgementMadeOne) {
   EXPECT_EQ(nak.get<Aeth>()->get<"syndrome">(), 0x62U);
   EXPECT_EQ(check_icrc(nak).status, CrcCheck::Status::good);
   (void)engine.arrived(request(102), 4, 0);
-  EXPECT_EQ(engine.counts()[2].undoable, 1U) << "a request is no acknowledgement";
+  EXPECT_EQ(engine.counts()[2].undoable, 1U) << "a request is not an acknowledgement";
   const FaultOutcome& changed = engine.arrived(acknowledged, 5, 1);
   const HeaderStack stack = decode(changed.leaving[0].bytes);
   EXPECT_EQ(stack.get<Aeth>()->get<"syndrome">(), 0x61U);
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
 }
 
-TEST(FaultEngine, NothingIsInjectedWhereTheSendersQueuePairIsNotKnown) {
+TEST(FaultEngine, InjectionRequiresKnownQpOfSender) {
   FaultEngine engine = engine_of("inject cnp");
   EXPECT_EQ(engine.arrived(request(100), 1, 0).leaving.size(), 1U);
-  EXPECT_EQ(engine.log()[0].what, "nothing injected: the queue pair of its sender was not seen yet");
+  EXPECT_EQ(engine.log()[0].what, "not injected: the QP of the sender is unknown");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A program, a zero byte, then frames, each behind its length (one byte) and its side: the program compiles or gives
-// an error that can be shown, and the engine keeps its promises.
+// Fuzz target: a program, a zero byte, and frames, each preceded by its length (one byte) and its side. Compilation
+// returns a program or a printable error, and the engine keeps its invariants.
 
 #include <algorithm>
 #include <cstdlib>

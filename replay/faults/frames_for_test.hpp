@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: RoCEv2 and TCP frames between 10.0.0.2 (side a) and 10.0.0.3 (side b).
+/// RoCEv2 and TCP frames between 10.0.0.2 (side a) and 10.0.0.3 (side b), for tests.
 
 #include <vector>
 
@@ -25,7 +25,7 @@ inline Frame between(bool from_a) {
              .set<"dst">(from_a ? 0x0a000003 : 0x0a000002)
              .set<"tos">(0x02);
 }
-/// From a: to b's queue pair 0x11; from b: to a's 0x12.
+/// From a to QP 0x11 of b, or from b to QP 0x12 of a.
 inline std::vector<std::uint8_t> packet(bool from_a, std::uint8_t opcode, std::uint32_t psn, std::uint32_t qp = 0) {
   Frame frame = between(from_a) / Value<Udp>() /
                 Value<Bth>().set<"opcode">(opcode).set<"psn">(psn).set<"dest_qp">(qp       ? qp

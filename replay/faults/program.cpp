@@ -20,7 +20,7 @@ struct Word {
 
 constexpr std::string_view actions[] = {"drop", "delay",    "hold",   "duplicate", "corrupt",
                                         "mark", "truncate", "inject", "change",    "seed"};
-// By AETH's code. IBTA vol 1, 9.7.5.2.2 to 9.7.5.2.6
+// By AETH code. IBTA vol 1, 9.7.5.2.2 to 9.7.5.2.6
 constexpr std::string_view nak_codes[] = {"sequence-error", "invalid-request", "remote-access", "remote-operation",
                                           "invalid-rd-request"};
 constexpr std::string_view selectors[] = {"from",   "to",          "connection", "psn",     "try",   "message",
@@ -37,7 +37,7 @@ std::string listed(std::span<const std::string_view> words) {
 std::string nearest(std::string_view word, std::span<const std::string_view> words) {
   for (const std::string_view candidate : words)
     if (output::edit_distance(word, candidate, 2) <= 2) return fmt::format("; did you mean {}?", candidate);
-  return "; there are " + listed(words);
+  return "; expected " + listed(words);
 }
 
 std::string shown(std::string_view word) {
@@ -54,8 +54,7 @@ class FaultCompiler {
 
   tl::expected<FaultProgram, FaultError> compile() {
     if (text_.size() > FaultProgram::max_length) {
-      return tl::unexpected(
-          FaultError{1, 0, 0, fmt::format("the program is longer than {} bytes", FaultProgram::max_length)});
+      return tl::unexpected(FaultError{1, 0, 0, fmt::format("the program exceeds {} bytes", FaultProgram::max_length)});
     }
     std::size_t number = 0;
     for (std::size_t begin = 0; begin <= text_.size();) {
@@ -106,8 +105,8 @@ class FaultCompiler {
     }
     const auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     if (digits.empty() || bad != std::errc() || end != digits.data() + digits.size() || value < least || value > most)
-      return fail(word, fmt::format("{} is a number from {} to {}{}", what, least, most,
-                                    word.text.empty() ? "; nothing stands here" : ""));
+      return fail(word, fmt::format("{} must be a number from {} to {}{}", what, least, most,
+                                    word.text.empty() ? ", but is missing" : ""));
     return true;
   }
   bool small_number(std::uint32_t& value, std::uint32_t least, std::uint32_t most, std::string_view what) {
@@ -127,18 +126,17 @@ class FaultCompiler {
     const std::string_view unit = word.text.substr(static_cast<std::size_t>(end - word.text.data()));
     const double scale = unit == "ns" ? 1 : unit == "us" ? 1e3 : unit == "ms" ? 1e6 : unit == "s" ? 1e9 : 0;
     if (bad != std::errc() || scale == 0 || !(amount >= 0) || amount * scale > 86'400e9)
-      return fail(word, "a time is a number and ns, us, ms or s, as 5ms, at most a day");
+      return fail(word, "a time must be a number with unit ns, us, ms or s, for example 5ms, up to one day");
     value = std::llround(amount * scale);
     return true;
   }
-  // N, N..M or N..; each with + or - before it where `relative`.
+  // N, N..M or N..; with `relative`, each number has a sign.
   bool range(std::optional<FaultRange>& out, bool relative, const Word& name) {
-    if (out) return fail(name, fmt::format("{} stands there twice", name.text));
+    if (out) return fail(name, fmt::format("{} is specified twice", name.text));
     const Word word = next();
     const auto wrong = [&] {
-      return fail(word, relative
-                            ? fmt::format("{} takes a relative number or a range of them: +3, +3..+7, +3..", name.text)
-                            : fmt::format("{} takes a number from 1 on or a range: 3, 3..7, 3..", name.text));
+      return fail(word, relative ? fmt::format("{} requires a relative number or range: +3, +3..+7, +3..", name.text)
+                                 : fmt::format("{} requires a number from 1 on or a range: 3, 3..7, 3..", name.text));
     };
     const auto one = [&](std::string_view text, std::int64_t& value) {
       if (relative && text.starts_with('+')) text.remove_prefix(1);
@@ -153,12 +151,12 @@ class FaultCompiler {
       range.to = range.from;
     else if (dots + 2 < word.text.size() && !one(word.text.substr(dots + 2), range.to))
       return wrong();
-    if (range.to < range.from) return fail(word, "the range ends before it begins");
+    if (range.to < range.from) return fail(word, "the end of the range precedes its start");
     out = range;
     return true;
   }
   bool endpoint(std::optional<FaultEndpoint>& out, const Word& name) {
-    if (out) return fail(name, fmt::format("{} stands there twice", name.text));
+    if (out) return fail(name, fmt::format("{} is specified twice", name.text));
     const Word word = next();
     FaultEndpoint end;
     const std::string text(word.text);
@@ -171,7 +169,7 @@ class FaultCompiler {
     } else if (inet_pton(AF_INET6, text.c_str(), end.address.data()) == 1) {
       end.kind = FaultEndpoint::Kind::ipv6;
     } else {
-      return fail(word, fmt::format("{} takes a side (a, b, …) or an IPv4, IPv6 or Ethernet address", name.text));
+      return fail(word, fmt::format("{} requires a side (a, b, …) or an IPv4, IPv6 or Ethernet address", name.text));
     }
     out = end;
     return true;
@@ -189,12 +187,12 @@ class FaultCompiler {
     const Word first = next();
     if (first.text.empty()) return true;
     if (first.text == "seed") {
-      if (program_.seed_) return fail(first, "seed stands there twice");
+      if (program_.seed_) return fail(first, "seed is specified twice");
       std::uint64_t seed = 0;
-      if (!number(seed, 0, UINT64_MAX, "a seed")) return false;
+      if (!number(seed, 0, UINT64_MAX, "the seed")) return false;
       program_.seed_ = seed;
       const Word more = next();
-      return more.text.empty() || fail(more, "nothing stands behind a seed");
+      return more.text.empty() || fail(more, "unexpected text after the seed");
     }
     if (program_.rules_.size() == FaultProgram::max_rules)
       return fail(first, fmt::format("more than {} rules", FaultProgram::max_rules));
@@ -205,12 +203,12 @@ class FaultCompiler {
       if (word.text.empty()) break;
       if (!selector(word, rule)) return false;
     }
-    // The text goes as far as something was read.
+    // The rule text ends with the last parsed word.
     rule.text = line_.substr(first.position, at_ - first.position);
     if ((rule.segment || rule.sequence) && (rule.psn || rule.message || rule.packet || rule.answers || rule.requests))
       return fail(first,
-                  "segment and seq are of TCP, and psn, message, packet, requests and answers of the RDMA "
-                  "transport: no frame has both");
+                  "segment and seq select TCP segments, but psn, message, packet, requests and answers select RDMA "
+                  "packets; they exclude each other");
     program_.rules_.push_back(std::move(rule));
     return true;
   }
@@ -228,25 +226,26 @@ class FaultCompiler {
     if (word.text == "hold") {
       action.kind = Kind::hold;
       action.time = 1'000'000'000;
-      if (!small_number(action.count, 1, 1000, "how many frames pass")) return false;
+      if (!small_number(action.count, 1, 1000, "the number of frames")) return false;
       return !accept("within") || time(action.time);
     }
     if (word.text == "duplicate") {
       action.kind = Kind::duplicate;
       action.count = 1;
       const std::string_view more = peek().text;
-      return more.empty() || more[0] < '0' || more[0] > '9' || small_number(action.count, 1, 100, "how many copies");
+      return more.empty() || more[0] < '0' || more[0] > '9' ||
+             small_number(action.count, 1, 100, "the number of copies");
     }
     if (word.text == "truncate") {
       action.kind = Kind::truncate;
-      return small_number(action.count, 14, 65'535, "how many bytes stay") && fixes(action);
+      return small_number(action.count, 14, 65'535, "the number of bytes") && fixes(action);
     }
     if (word.text == "mark") {
       action.kind = Kind::mark;
       const Word codepoint = next();
       constexpr std::string_view codepoints[] = {"not-ect", "ect1", "ect0", "ce"};  // RFC 3168, 5
       const auto* found = std::find(std::begin(codepoints), std::end(codepoints), codepoint.text);
-      if (found == std::end(codepoints)) return fail(codepoint, "mark takes one of " + listed(codepoints));
+      if (found == std::end(codepoints)) return fail(codepoint, "mark requires one of " + listed(codepoints));
       action.ecn = static_cast<std::uint8_t>(found - std::begin(codepoints));
       return true;
     }
@@ -262,24 +261,24 @@ class FaultCompiler {
         return true;
       }
       if (what.text == "nak" || what.text == "rnr-nak" || what.text == "ack") return syndrome(what, action);
-      return fail(what, "inject takes cnp, ack, nak CODE or rnr-nak TIMER");
+      return fail(what, "inject requires cnp, ack, nak CODE or rnr-nak TIMER");
     }
     if (word.text == "change") {
       action.kind = Kind::change;
       const Word what = next();
       if (what.text == "nak" || what.text == "rnr-nak" || what.text == "ack") return syndrome(what, action);
-      return fail(what, "change takes what an acknowledgement is to be: ack, nak CODE or rnr-nak TIMER");
+      return fail(what, "change requires ack, nak CODE or rnr-nak TIMER");
     }
-    return fail(word, fmt::format("there is no action \"{}\"{}", shown(word.text), nearest(word.text, actions)));
+    return fail(word, fmt::format("unknown action \"{}\"{}", shown(word.text), nearest(word.text, actions)));
   }
 
-  // Behind the kind of acknowledgement, its code. IBTA vol 1, 9.3.5.1, number unverified
+  // The code after the kind of acknowledgement. IBTA vol 1, 9.3.5.1 (clause number not verified)
   bool syndrome(const Word& kind, FaultAction& action) {
-    std::uint32_t code = 31;  // no credits are told
+    std::uint32_t code = 31;  // invalid credit count
     std::uint8_t bits = syndrome_kind::ack;
     if (kind.text == "rnr-nak") {
       bits = syndrome_kind::rnr_nak;
-      if (!small_number(code, 0, 31, "a timer code")) return false;
+      if (!small_number(code, 0, 31, "the timer code")) return false;
     } else if (kind.text == "nak") {
       bits = syndrome_kind::nak;
       const Word name = peek();
@@ -288,8 +287,8 @@ class FaultCompiler {
         next();
         code = static_cast<std::uint32_t>(found - std::begin(nak_codes));
       } else if (name.text.empty() || name.text[0] < '0' || name.text[0] > '9') {
-        return fail(name, "nak takes a number from 0 to 31 or one of " + listed(nak_codes));
-      } else if (!small_number(code, 0, 31, "a NAK's code")) {
+        return fail(name, "nak requires a number from 0 to 31 or one of " + listed(nak_codes));
+      } else if (!small_number(code, 0, 31, "the NAK code")) {
         return false;
       }
     }
@@ -303,19 +302,19 @@ class FaultCompiler {
     if (!action.field) {
       if (const auto others = find_wireshark(name.text); !others.empty()) action.field = others.front();
     }
-    if (!action.field) return fail(name, fmt::format("there is no field \"{}\"", shown(name.text)));
+    if (!action.field) return fail(name, fmt::format("unknown field \"{}\"", shown(name.text)));
     const unsigned width = std::min<unsigned>(action.field.field->width, 64);
     action.value = 1;
     if (accept("set")) {
-      if (action.field.field->width > 64) return fail(name, "a field of more than 64 bits cannot be set");
+      if (action.field.field->width > 64) return fail(name, "set does not support fields of more than 64 bits");
       action.set = true;
-      return number(action.value, 0, low_mask(width), "its value") && fixes(action);
+      return number(action.value, 0, low_mask(width), "the value") && fixes(action);
     }
-    if (accept("mask")) return number(action.value, 1, low_mask(width), "a mask") && fixes(action);
+    if (accept("mask")) return number(action.value, 1, low_mask(width), "the mask") && fixes(action);
     if (accept("random")) {
       const Word bits = next();
-      if (bits.text != "bits") return fail(bits, "behind random stands: bits N");
-      if (!small_number(action.bits, 1, action.field.field->width, "how many bits")) return false;
+      if (bits.text != "bits") return fail(bits, "random requires: bits N");
+      if (!small_number(action.bits, 1, action.field.field->width, "the number of bits")) return false;
     }
     return fixes(action);
   }
@@ -335,27 +334,27 @@ class FaultCompiler {
       named = accept("frame");
     if (accept("byte")) {
       named = true;
-      if (!small_number(action.byte, 0, 65'535, "a byte")) return false;
+      if (!small_number(action.byte, 0, 65'535, "the byte")) return false;
       if (accept("mask")) {
         std::uint32_t mask = 0;
-        if (!small_number(mask, 1, 255, "a mask")) return false;
+        if (!small_number(mask, 1, 255, "the mask")) return false;
         action.mask = static_cast<std::uint8_t>(mask);
       }
     } else if (accept("mask")) {
       std::uint32_t mask = 0;
-      if (!small_number(mask, 1, 255, "a mask")) return false;
+      if (!small_number(mask, 1, 255, "the mask")) return false;
       action.mask = static_cast<std::uint8_t>(mask);
     } else if (accept("random")) {
       named = true;
       const Word bits = next();
-      if (bits.text != "bits") return fail(bits, "behind random stands: bits N");
-      if (!small_number(action.bits, 1, 1024, "how many bits")) return false;
+      if (bits.text != "bits") return fail(bits, "random requires: bits N");
+      if (!small_number(action.bits, 1, 1024, "the number of bits")) return false;
     }
     if (!named)
-      return fail(
-          what,
-          "corrupt takes a field as bth.psn, or payload, header, icrc or frame, then byte N, mask 0xNN or random "
-          "bits N");
+      return fail(what,
+                  "corrupt requires a field, for example bth.psn, or payload, header, icrc or frame, then byte N, mask "
+                  "0xNN or random "
+                  "bits N");
     return fixes(action);
   }
   bool fixes(FaultAction& action) {
@@ -363,7 +362,7 @@ class FaultCompiler {
       const Word what = next();
       const bool all = what.text == "all";
       if (!all && what.text != "icrc" && what.text != "ip" && what.text != "tcp" && what.text != "udp")
-        return fail(what, "fix takes icrc, ip, tcp, udp or all");
+        return fail(what, "fix requires icrc, ip, tcp, udp or all");
       action.fix_icrc |= all || what.text == "icrc";
       action.fix_ip |= all || what.text == "ip";
       action.fix_transport |= all || what.text == "tcp" || what.text == "udp";
@@ -384,24 +383,24 @@ class FaultCompiler {
     if (name == "seq") return range(rule.sequence, true, word);
     if (name == "answers" || name == "requests") {
       (name == "answers" ? rule.answers : rule.requests) = true;
-      return !(rule.answers && rule.requests) || fail(word, "a frame is not both a request and an answer");
+      return !(rule.answers && rule.requests) || fail(word, "requests and answers exclude each other");
     }
     if (name == "after" || name == "before") {
       std::optional<std::int64_t>& bound = name == "after" ? rule.after : rule.before;
-      if (bound) return fail(word, fmt::format("{} stands there twice", name));
+      if (bound) return fail(word, fmt::format("{} is specified twice", name));
       bound = 0;
       return time(*bound);
     }
     if (name == "nth") return range(rule.nth, false, word);
     if (name == "first") {
-      if (rule.nth) return fail(word, "first and nth are the same selector, and stand there once");
+      if (rule.nth) return fail(word, "first and nth exclude each other");
       std::uint64_t count = 0;
       if (!number(count, 1, UINT32_MAX, "first")) return false;
       rule.nth = FaultRange{1, static_cast<std::int64_t>(count)};
       return true;
     }
     if (name == "every") {
-      if (rule.every != 1) return fail(word, "every stands there twice");
+      if (rule.every != 1) return fail(word, "every is specified twice");
       return number(rule.every, 1, UINT32_MAX, "every");
     }
     if (name == "probability") {
@@ -414,13 +413,13 @@ class FaultCompiler {
       if (percent) rule.probability /= 100;
       if (digits.empty() || bad != std::errc() || end != digits.data() + digits.size() ||
           !(rule.probability >= 0 && rule.probability <= 1))
-        return fail(value, "a probability lies between 0 and 1, or 0% and 100%");
+        return fail(value, "a probability must be from 0 to 1 or from 0% to 100%");
       return true;
     }
     if (name == "where") {
-      // To the line's end: a filter has no comments.
+      // The filter extends to the end of the line and may contain no comment.
       std::size_t begin = line_.find_first_not_of(blank, at_);
-      if (begin == std::string_view::npos) return fail({{}, line_.size()}, "where is followed by a filter");
+      if (begin == std::string_view::npos) return fail({{}, line_.size()}, "where requires a filter");
       std::string_view expression = line_.substr(begin);
       while (!expression.empty() && blank.find(expression.back()) != std::string_view::npos)
         expression.remove_suffix(1);
@@ -433,7 +432,7 @@ class FaultCompiler {
       at_ = begin + expression.size();
       return true;
     }
-    return fail(word, fmt::format("\"{}\" is no selector{}", shown(name), nearest(name, selectors)));
+    return fail(word, fmt::format("unknown selector \"{}\"{}", shown(name), nearest(name, selectors)));
   }
 
   std::string_view text_, line_;

@@ -1,7 +1,7 @@
 #pragma once
-/// The fault language: what is to happen to which frames.
+/// The fault language: selects frames and the faults to inject.
 ///
-///     drop psn +3 try 1 from a                # the fourth request of a's side, the first time it is sent
+///     drop psn +3 try 1 from a                # first transmission of the fourth request of side a
 ///     delay 5ms every 10
 ///     mark ce where bth.opcode == "RC SEND Only"
 ///
@@ -24,46 +24,46 @@
 
 namespace rdmawire::replay {
 
-/// What is wrong with a program, and where.
+/// An error in a program and its position.
 struct FaultError {
   std::size_t line = 1;      ///< from 1
-  std::size_t position = 0;  ///< bytes from the line's begin
-  std::size_t length = 0;    ///< bytes; 0: between two characters, or at the end
-  std::string message;       ///< one sentence: what was found, what was expected
+  std::size_t position = 0;  ///< offset in the line, in bytes
+  std::size_t length = 0;    ///< in bytes; 0: between two characters or at the end
+  std::string message;       ///< one sentence: unexpected and expected text
 };
-/// "line 2:", the line, carets below the place, the message.
+/// "line 2:", the line, a marker below the position, and the message.
 std::string to_string(const FaultError& error, std::string_view program);
 
-/// A range of numbers, both ends within.
+/// An inclusive range of numbers.
 struct FaultRange {
   std::int64_t from = 0;
   std::int64_t to = std::numeric_limits<std::int64_t>::max();
   [[nodiscard]] bool holds(std::int64_t value) const { return value >= from && value <= to; }
 };
 
-/// What happens to a frame.
+/// The action of a rule.
 struct FaultAction {
   enum class Kind : std::uint8_t { drop, delay, hold, duplicate, corrupt, mark, truncate, inject, change };
   enum class Region : std::uint8_t { frame, header, payload, icrc, field };
 
   Kind kind = Kind::drop;
-  std::int64_t time = 0;    ///< delay: how long; hold: how long at most; nanoseconds
-  std::uint32_t count = 0;  ///< hold: frames that pass; duplicate: further copies; truncate: bytes that stay
+  std::int64_t time = 0;  ///< delay: duration; hold: maximum duration; nanoseconds
+  std::uint32_t count =
+      0;  ///< hold: number of frames to let pass; duplicate: additional copies; truncate: remaining bytes
   Region region = Region::frame;
-  std::uint32_t byte = 0;    ///< corrupt: of the region
-  std::uint8_t mask = 0x01;  ///< corrupt: what is turned over in it
-  std::uint32_t bits = 0;    ///< corrupt: so many random bits of the region, instead; 0: byte and mask
-  FieldRef field{};          ///< corrupt: region field, the innermost header's
-  std::uint64_t value =
-      0;  ///< corrupt of a field: what is turned over in it (its low 64 bits) or, with `set`, put there
+  std::uint32_t byte = 0;    ///< corrupt: offset in the region
+  std::uint8_t mask = 0x01;  ///< corrupt: XOR mask of the byte
+  std::uint32_t bits = 0;    ///< corrupt: number of random bits of the region to flip; 0: use byte and mask
+  FieldRef field{};          ///< corrupt, region field: the field of the innermost header
+  std::uint64_t value = 0;   ///< corrupt a field: XOR mask (low 64 bits) or, with `set`, the new value
   bool set = false;
-  bool cnp = false;           ///< inject: a CNP; else an acknowledgement with `syndrome`
-  std::uint8_t syndrome = 0;  ///< inject, change: of the AETH
-  bool fix_icrc = false, fix_ip = false, fix_transport = false;  ///< what is computed again afterwards
-  std::uint8_t ecn = 0;                                          ///< mark: the two bits
+  bool cnp = false;           ///< inject: a CNP instead of an acknowledgement with `syndrome`
+  std::uint8_t syndrome = 0;  ///< inject, change: AETH syndrome
+  bool fix_icrc = false, fix_ip = false, fix_transport = false;  ///< checksums to recompute afterwards
+  std::uint8_t ecn = 0;                                          ///< mark: the two ECN bits
 };
 
-/// A side or an address that a frame comes from or goes to.
+/// Source or destination of a frame: a side or an address.
 struct FaultEndpoint {
   enum class Kind : std::uint8_t { side, mac, ipv4, ipv6 };
   Kind kind = Kind::side;
@@ -71,35 +71,35 @@ struct FaultEndpoint {
   std::array<std::uint8_t, 16> address{};  ///< 4, 6 or 16 bytes
 };
 
-/// One line.
+/// One rule (one line).
 struct FaultRule {
-  std::string text;      ///< as it stands there, without the comment
+  std::string text;      ///< text of the rule without comment
   std::size_t line = 0;  ///< from 1
   FaultAction action;
 
   std::optional<FaultEndpoint> from, to;
   std::optional<FaultRange> connection, psn, transmission, message, packet, segment, sequence;
-  bool answers = false;  ///< `answers`: of the transport's packets those, else `requests` when `requests` or one of its
-                         ///< coordinates is asked for
+  bool answers = false;  ///< `answers`: only answers of the transport; `requests`: only requests, also set by selectors
+                         ///< that use request coordinates
   bool requests = false;
   std::optional<std::int64_t> after, before;  ///< nanoseconds since the first frame
   std::shared_ptr<const output::Filter> where;
   double probability = 1;
-  // Of the frames that all of the above picks, counted from 1:
+  // Applied to the frames that match all other selectors, counted from 1:
   std::optional<FaultRange> nth;
   std::uint64_t every = 1;
 };
 
 class FaultProgram {
  public:
-  static constexpr std::size_t max_length = 1 << 16;  ///< bytes of a program
+  static constexpr std::size_t max_length = 1 << 16;  ///< in bytes
   static constexpr std::size_t max_rules = 256;
 
   FaultProgram() = default;
   static tl::expected<FaultProgram, FaultError> compile(std::string_view text);
 
   [[nodiscard]] std::span<const FaultRule> rules() const { return rules_; }
-  /// What a line `seed N` says.
+  /// Value of the line `seed N`.
   [[nodiscard]] std::optional<std::uint64_t> seed() const { return seed_; }
 
  private:

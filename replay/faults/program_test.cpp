@@ -10,7 +10,7 @@ std::string error_of(std::string_view text) {
   return compiled ? "it compiled" : to_string(compiled.error(), text);
 }
 
-TEST(FaultProgram, ActionsAndSelectors) {
+TEST(FaultProgram, ParsesActionsAndSelectors) {
   const auto compiled = FaultProgram::compile(
       "# a comment\n"
       "\n"
@@ -23,7 +23,7 @@ TEST(FaultProgram, ActionsAndSelectors) {
       "mark ce answers first 5\n"
       "truncate 60 segment 3.. seq +0..+99\n"
       "drop from 10.0.0.2 to fe80::1 after 2s before 3s where bth.dest_qp == 0x11 or udp # none\n");
-  ASSERT_FALSE(compiled) << "a # within a filter is not a comment";
+  ASSERT_FALSE(compiled) << "# in a filter does not start a comment";
   const auto program = FaultProgram::compile(
       "# a comment\n"
       "seed 77\n"
@@ -70,32 +70,32 @@ TEST(FaultProgram, ActionsAndSelectors) {
   EXPECT_EQ(rules[9].psn->from, -1);
 }
 
-TEST(FaultProgram, AnErrorShowsItsPlace) {
+TEST(FaultProgram, ErrorShowsPosition) {
   EXPECT_EQ(error_of("drop\ndorp psn +3"),
             "line 2:\n"
             "dorp psn +3\n"
             "^^^^\n"
-            "there is no action \"dorp\"; did you mean drop?");
+            "unknown action \"dorp\"; did you mean drop?");
   EXPECT_EQ(error_of("drop pns +3"),
             "line 1:\n"
             "drop pns +3\n"
             "     ^^^\n"
-            "\"pns\" is no selector; did you mean psn?");
+            "unknown selector \"pns\"; did you mean psn?");
   EXPECT_EQ(error_of("delay 5 every 2"),
             "line 1:\n"
             "delay 5 every 2\n"
             "      ^\n"
-            "a time is a number and ns, us, ms or s, as 5ms, at most a day");
+            "a time must be a number with unit ns, us, ms or s, for example 5ms, up to one day");
   EXPECT_EQ(error_of("drop psn"),
             "line 1:\n"
             "drop psn\n"
             "        ^\n"
-            "psn takes a relative number or a range of them: +3, +3..+7, +3..");
+            "psn requires a relative number or range: +3, +3..+7, +3..");
   const std::string filter = error_of("drop where bth.opcod == 4");
   EXPECT_NE(filter.find("\n           ^^^^^^^^^\n"), std::string::npos) << filter;
 }
 
-TEST(FaultProgram, WhatCannotBeMeantIsAnError) {
+TEST(FaultProgram, InvalidRulesAreRejected) {
   for (const char* text : {"drop psn +3 psn +4",
                            "drop psn +7..+3",
                            "drop try 0",
@@ -145,7 +145,7 @@ TEST(FaultProgram, WhatCannotBeMeantIsAnError) {
   std::string many;
   for (int i = 0; i < 257; ++i) many += "drop\n";
   EXPECT_NE(error_of(many).find("more than 256 rules"), std::string::npos);
-  EXPECT_NE(error_of(std::string(70'000, '\n')).find("longer than 65536"), std::string::npos);
+  EXPECT_NE(error_of(std::string(70'000, '\n')).find("exceeds 65536"), std::string::npos);
 }
 
 }  // namespace

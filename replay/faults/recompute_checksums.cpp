@@ -38,7 +38,7 @@ bool set_ecn(MutableBytes frame, const HeaderStack& stack, std::uint8_t ecn) {
   if (layer.header == &info<Ipv4>) {
     const std::uint64_t before = load_be<2>(frame.data() + layer.offset);
     store<Ipv4, "tos.ecn">(frame, layer, ecn);
-    // One word changed: a checksum that was wrong stays as wrong.
+    // Incremental update: an invalid checksum stays invalid by the same difference.
     const std::uint64_t after = load_be<2>(frame.data() + layer.offset);
     const std::uint64_t checksum = load_be<2>(frame.data() + layer.offset + 10);
     std::uint64_t sum = (~checksum & 0xffff) + (~before & 0xffff) + after;
@@ -96,7 +96,7 @@ bool mend_transport_checksum(MutableBytes frame, const HeaderStack& stack) {
     if (total > frame.size() || total < layer.offset + layer.length) return false;
     const auto bytes = static_cast<std::uint32_t>(total - layer.offset);
     const std::uint32_t at = layer.offset + (tcp ? 16 : 6);
-    if (!tcp && load_be<2>(frame.data() + at) == 0) return false;  // none was sent
+    if (!tcp && load_be<2>(frame.data() + at) == 0) return false;  // no checksum was sent
     store_be(frame.data() + at, 2, 0);
     const std::uint8_t protocol = tcp ? ip_protocol::tcp : ip_protocol::udp;
     std::uint16_t sum =

@@ -1,4 +1,4 @@
-// Real captures: which transmission of a packet it is, as fault rules count it while frames pass, against what the
+// With real captures: transmission numbers counted online must agree with the tracker's analysis of the whole capture.
 // tracker finds with the whole capture before it.
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct Again final : tracking::Sink {
     using tracking::EventKind;
     if (event.kind == EventKind::retransmission || event.kind == EventKind::tcp_retransmission)
       packets += event.packets;
-    // Whose first transmission no one could count.
+    // Retransmissions whose first transmission precedes the capture.
     if (event.kind == EventKind::lost_in_network && event.cause == tracking::Cause::before_capture)
       never_seen += event.packets;
   }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr MacAddress broadcast = 0xffffffffffff;
 constexpr std::uint16_t arp_request = 1, arp_reply = 2;
-// Neighbor discovery from beyond the link has fewer hops left. RFC 4861, 7.1
+// A smaller hop limit means that the packet crossed a router. RFC 4861, 7.1
 constexpr std::uint8_t on_link = 255;
 
 bool is_group(MacAddress mac) { return mac >> 40 & 1; }
@@ -26,19 +26,19 @@ bool is_unspecified(const IpAddress& address) {
 }
 std::uint32_t number_of(const IpAddress& v4) { return static_cast<std::uint32_t>(load_be<4>(v4.storage.data())); }
 
-// RFC 4291, 2.7.1
+// Solicited-node multicast address. RFC 4291, 2.7.1
 IpAddress solicited_node(const IpAddress& target) {
   IpAddress group{true, {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0xff}};
   std::copy(target.storage.begin() + 13, target.storage.end(), group.storage.begin() + 13);
   return group;
 }
 const IpAddress all_nodes{true, {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01}};
-// RFC 2464, 7
+// MAC of an IPv6 multicast address. RFC 2464, 7
 MacAddress mac_of_group(const IpAddress& group) { return 0x333300000000 | load_be<4>(group.storage.data() + 12); }
 bool is_group(const IpAddress& v6) { return v6.storage[0] == 0xff; }
 bool is_link_local(const IpAddress& v6) { return v6.storage[0] == 0xfe && (v6.storage[1] & 0xc0) == 0x80; }
 
-// An answer goes the way that the question came: with its VLAN tags.
+// The reply has the VLAN tags of the request.
 Frame link_header(MacAddress to, MacAddress from, const HeaderStack* question) {
   Frame frame;
   frame /= Value<Ethernet>().set<"dst">(to).set<"src">(from);
@@ -48,7 +48,7 @@ Frame link_header(MacAddress to, MacAddress from, const HeaderStack* question) {
       const View<Vlan> tag(question->bytes.data() + layer.offset);
       frame /= Value<Vlan>().set<"priority">(tag.get<"priority">()).set<"id">(tag.get<"id">());
     }
-  // What announces an outer tag is told apart by its EtherType.
+  // Keeps the EtherType of the request's outer tag.
   if (frame.layers.size() > 1)
     frame.layers[0].set(*info<Ethernet>.find("type"), load_be<2>(question->bytes.data() + 12));
   return frame;
@@ -101,7 +101,7 @@ std::optional<MacAddress> link_address(const HeaderStack& stack, std::uint8_t ty
   return std::nullopt;
 }
 
-// ICMPv6's checksum is right. A message that is damaged is not answered.
+// True if the ICMPv6 checksum is valid. Damaged messages are ignored.
 bool checksum_holds(const HeaderStack& stack, const Layer& message, bool v6) {
   const Layer& ip = stack.layers()[stack.network];
   const std::uint32_t end = stack.payload.end();
@@ -195,7 +195,7 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output
   if (bytes.size() < Ethernet::size) return false;
   const View<Ethernet> eth(bytes.data());
   const MacAddress to = eth.get<"dst">(), from = eth.get<"src">();
-  // Its own frames, as some wires give them back, are no questions.
+  // Ignores own frames, which some wires return.
   if ((to != options_.mac && !is_group(to)) || from == options_.mac) return false;
   const HeaderStack stack = decode(bytes);
 
@@ -247,7 +247,7 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output
     if (probe && source_link) return true;  // RFC 4861, 7.1.1
     if (!owns(target)) return true;
     if (source_link) learn(source, *source_link, true);
-    // One who checks whether an address is free has none yet: everybody is told. RFC 4862, 5.4.3
+    // Duplicate address detection uses an unspecified source, so the reply is sent to all nodes. RFC 4862, 5.4.3
     const IpAddress& answer_to = probe ? all_nodes : source;
     const MacAddress answer_mac = probe ? mac_of_group(all_nodes) : source_link.value_or(from);
     output.send(
@@ -264,7 +264,7 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output
     return true;
   }
   if (message.get<"type">() == icmpv6_type::echo_request && stack.find(info<Icmpv6Echo>) && options_.answers_ping) {
-    // Of the groups it is in that of all nodes.
+    // The only group of which the host is a member is that of all nodes.
     if (!owns(destination) && !(destination == all_nodes)) return false;
     const auto own = owns(destination) ? std::optional(destination) : own_for(source);
     if (!own || is_group(source)) return false;

@@ -1,6 +1,6 @@
 #pragma once
-/// A small host that is only a program: it owns addresses, and answers who asks for them. So a device can talk to a
-/// tester that is not in any kernel's stack.
+/// A small simulated host: it owns addresses and answers ARP, neighbor discovery and ping. It lets a device exchange
+/// packets with a tester that does not use a kernel's stack.
 
 #include <array>
 #include <cstdint>
@@ -16,16 +16,16 @@
 
 namespace rdmawire::replay {
 
-using MacAddress = std::uint64_t;  ///< 48 bits, the first byte highest
+using MacAddress = std::uint64_t;  ///< 48 bits, the first byte is the most significant
 
 /// An IPv4 or IPv6 address.
 struct IpAddress {
   bool v6 = false;
-  std::array<std::uint8_t, 16> storage{};  ///< IPv4: the first four
+  std::array<std::uint8_t, 16> storage{};  ///< IPv4: the first four bytes
 
   static IpAddress v4(std::uint32_t address);
   static IpAddress of_v6(Bytes sixteen);
-  /// Of "10.0.0.2", "fd00::2"; nothing when it is neither.
+  /// Parses "10.0.0.2" or "fd00::2"; nullopt if it is neither.
   static std::optional<IpAddress> parse(const std::string& text);
   [[nodiscard]] Bytes bytes() const { return Bytes(storage).first(v6 ? 16 : 4); }
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
@@ -33,47 +33,47 @@ struct IpAddress {
 std::string to_string(const IpAddress& address);
 /// "02:00:00:00:00:01"
 std::string mac_text(MacAddress mac);
-/// The address in fe80::/64 that is made from a MAC. RFC 4291, appendix A.
+/// The link-local address derived from a MAC. RFC 4291, appendix A.
 IpAddress link_local(MacAddress mac);
 
 struct HostOptions {
-  MacAddress mac = 0x020000000001;        ///< not of a group
-  std::vector<IpAddress> addresses = {};  ///< its own; the link-local one is added
+  MacAddress mac = 0x020000000001;        ///< unicast
+  std::vector<IpAddress> addresses = {};  ///< the link-local address is added
   bool answers_ping = true;
-  std::int64_t retry = 250'000'000;  ///< nanoseconds between questions for a MAC, 1 s in RFC 4861
-  unsigned tries = 3;                ///< questions for a MAC
-  std::size_t neighbors = 1024;      ///< whose MACs are known at most
+  std::int64_t retry = 250'000'000;  ///< nanoseconds between requests for a MAC; 1 s in RFC 4861
+  unsigned tries = 3;                ///< maximum number of requests for a MAC
+  std::size_t neighbors = 1024;      ///< limit of known MACs
 };
 
-/// Answers ARP (RFC 826), neighbor discovery (RFC 4861; duplicate address detection is met with a defense, RFC 4862,
-/// 5.4.4) and ping (RFC 792, RFC 4443) for its addresses, and learns its neighbors' MACs. Pure.
+/// Answers ARP (RFC 826), neighbor discovery (RFC 4861), duplicate address detection (RFC 4862, 5.4.4) and ping (RFC
+/// 792, RFC 4443) for its addresses, and learns the MACs of its neighbors. Free of I/O.
 class Host final : public SimulatedHost {
  public:
   explicit Host(HostOptions options);
 
-  /// What the host answered, or asks; everything that is not its own to answer is left to the others.
+  /// Handles a frame; frames that do not concern the host are ignored.
   void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) override {
     (void)takes(frame, time, output);
   }
   [[nodiscard]] std::int64_t wakes() const override;
   void woken(std::int64_t time, SimulatedHostOutput& output) override;
 
-  /// The same as arrived(); true when the frame was for the host alone: ARP, neighbor discovery, or a ping that it
+  /// Same as arrived(). Returns true if only the host needs the frame: ARP, neighbor discovery, or a ping that it
   /// answered.
   bool takes(Bytes frame, std::int64_t time, SimulatedHostOutput& output);
 
-  /// Tells everybody that the addresses are here: ARP announcements (RFC 5227, 2.3), unsolicited advertisements.
+  /// Announces the addresses: ARP announcements (RFC 5227, 2.3) and unsolicited neighbor advertisements.
   void announce(SimulatedHostOutput& output) const;
 
-  /// Asks for the MAC of `address` unless it is known; asks again by woken() until `tries` questions were asked.
+  /// Requests the MAC of `address` if it is unknown. woken() repeats the request up to `tries` times.
   void resolve(const IpAddress& address, std::int64_t time, SimulatedHostOutput& output);
-  /// Its MAC, when it is known.
+  /// The MAC if it is known.
   [[nodiscard]] std::optional<MacAddress> neighbor(const IpAddress& address) const;
-  /// Whether the last resolve() of it ended without an answer.
+  /// True if the last resolve() of the address timed out.
   [[nodiscard]] bool unreachable(const IpAddress& address) const;
 
   [[nodiscard]] MacAddress mac() const { return options_.mac; }
-  /// With the link-local one, which is the last.
+  /// Including the link-local address, which is the last.
   [[nodiscard]] const std::vector<IpAddress>& addresses() const { return options_.addresses; }
   [[nodiscard]] bool owns(const IpAddress& address) const;
 
@@ -84,7 +84,7 @@ class Host final : public SimulatedHost {
   };
   void ask(const IpAddress& address, SimulatedHostOutput& output) const;
   void learn(const IpAddress& address, MacAddress mac, bool anew);
-  /// The one of its addresses to speak to `other` with.
+  /// The source address to use for `other`.
   [[nodiscard]] std::optional<IpAddress> own_for(const IpAddress& other) const;
 
   HostOptions options_;
@@ -94,15 +94,15 @@ class Host final : public SimulatedHost {
   std::map<IpAddress, bool> silent_;
 };
 
-/// Whether some stack of this machine owns the MAC or one of the addresses on the wire `wire_name` ("packet:eth0"):
-/// then the kernel would answer for the host. Other wires than packet: have no stack of this machine, and are always
-/// free.
+/// Returns an error if this host's kernel owns the MAC or one of the addresses on the wire `wire_name` ("packet:eth0"),
+/// because the kernel would then answer as well. Applies only to packet: wires.
 WireResult<void> check_not_owned(const std::string& wire_name, const HostOptions& options);
 
-/// A wire with a host at our end of it: it answers while the caller receives, and the caller gets the rest.
+/// A wire with a simulated host on the local end. It answers while the caller receives; the caller gets all other
+/// frames.
 class HostedWire final : public Wire {
  public:
-  /// Checks that nobody else owns the addresses, and announces them. `wire` is an Ethernet wire.
+  /// Checks that the kernel does not own the addresses, and announces them. `wire` must be an Ethernet wire.
   static WireResult<std::unique_ptr<HostedWire>> make(std::unique_ptr<Wire> wire, HostOptions options);
 
   [[nodiscard]] const std::string& name() const override { return wire_->name(); }
@@ -116,8 +116,8 @@ class HostedWire final : public Wire {
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
   void close() override { wire_->close(); }
 
-  /// The MAC of `address`, asked for when it is not known; WireError::Kind::missing when nobody answers. What arrives
-  /// for the caller meanwhile is kept for receive(), the first 1024 frames of it.
+  /// Returns the MAC of `address` and requests it if unknown; WireError::Kind::missing if there is no reply. The first
+  /// 1024 frames that arrive in the meantime are kept for receive().
   WireResult<MacAddress> resolve(const IpAddress& address);
 
   [[nodiscard]] Host& host() { return host_; }

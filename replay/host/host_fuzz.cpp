@@ -1,5 +1,5 @@
-// Frames, each behind its length (one byte), to a host: it answers at most one frame to each, from its own MAC, and
-// remembers no more than it may.
+// Fuzz target: frames, each preceded by its length (one byte). The host sends at most one reply per frame, from its own
+// MAC, and stays within its limits.
 
 #include <algorithm>
 #include <cstdlib>

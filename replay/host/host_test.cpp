@@ -15,7 +15,7 @@ namespace {
 using rdmawire::testing::from_hex;
 using ::testing::ElementsAre;
 
-// The host is 02:00:00:00:00:01 with 10.0.0.1 and fd00::1, the other is 52:54:00:00:00:02 with 10.0.0.2 and fd00::2.
+// The host is 02:00:00:00:00:01 with 10.0.0.1 and fd00::1; its neighbor is 52:54:00:00:00:02 with 10.0.0.2 and fd00::2.
 HostOptions options() {
   return {.mac = 0x020000000001, .addresses = {IpAddress::v4(0x0a000001), *IpAddress::parse("fd00::1")}};
 }
@@ -51,8 +51,8 @@ TEST(Host, AnswersArp) {
   EXPECT_THAT(answers(host, arp_question),
               ElementsAre(from_hex("525400000002 020000000001 0806 0001 0800 06 04 0002 020000000001 0a000001"
                                    "525400000002 0a000002")));
-  EXPECT_EQ(host.neighbor(IpAddress::v4(0x0a000002)), 0x525400000002U) << "who asks is known";
-  // A probe, of one who has no address yet, is met as well. RFC 5227, 2.1.1
+  EXPECT_EQ(host.neighbor(IpAddress::v4(0x0a000002)), 0x525400000002U) << "the sender is learned";
+  // An ARP probe, whose sender has no address yet, is also answered. RFC 5227, 2.1.1
   EXPECT_EQ(answers(host,
                     "ffffffffffff 525400000004 0806 0001 0800 06 04 0001 525400000004 00000000 000000000000 "
                     "0a000001")
@@ -87,7 +87,7 @@ TEST(Host, AnswersNeighborSolicitation) {
   EXPECT_EQ(host.neighbor(*IpAddress::parse("fd00::2")), 0x525400000002U);
 }
 
-// Somebody wants our address: he, and everybody, is told that it is taken. RFC 4862, 5.4.3
+// Duplicate address detection by another host: the reply is sent to all nodes. RFC 4862, 5.4.3
 TEST(Host, DefendsItsAddress) {
   Host host(options());
   const auto frames = answers(host,
@@ -112,12 +112,12 @@ TEST(Host, AnswersPing6AlsoAtItsLinkLocalAddress) {
   EXPECT_EQ(to_string(host.addresses().back()), "fe80::ff:fe00:1");
 }
 
-TEST(Host, WhatIsDamagedForeignOrForAnotherIsLeft) {
+TEST(Host, InvalidAndUnrelatedPacketsAreIgnored) {
   Host host(options());
-  EXPECT_TRUE(answers(host, changed(ping, 45, 0x62), false).empty()) << "its checksum is wrong";
+  EXPECT_TRUE(answers(host, changed(ping, 45, 0x62), false).empty()) << "invalid checksum";
   EXPECT_TRUE(answers(host, changed(ping6, 65, 0x62), false).empty());
   EXPECT_TRUE(answers(host, changed(ping, 5, 0x07), false).empty()) << "another's MAC";
-  EXPECT_TRUE(answers(host, changed(solicitation, 21, 64)).empty()) << "from beyond the link";
+  EXPECT_TRUE(answers(host, changed(solicitation, 21, 64)).empty()) << "not from this link";
   EXPECT_TRUE(answers(host, "020000000001 525400000002 0800 4500001c000040004011", false).empty());
   EXPECT_TRUE(answers(host, "", false).empty());
   HostOptions silent = options();
@@ -126,7 +126,7 @@ TEST(Host, WhatIsDamagedForeignOrForAnotherIsLeft) {
   EXPECT_TRUE(answers(quiet, ping, false).empty());
 }
 
-TEST(Host, AnAnswerHasTheQuestionsTags) {
+TEST(Host, ReplyHasVlanTagsOfRequest) {
   Host host(options());
   const auto frames =
       answers(host,
@@ -136,7 +136,7 @@ TEST(Host, AnAnswerHasTheQuestionsTags) {
   EXPECT_EQ(std::vector<std::uint8_t>(frames[0].begin() + 12, frames[0].begin() + 18), from_hex("8100 6064 0806"));
 }
 
-TEST(Host, ResolvesWithRetriesAndGivesUp) {
+TEST(Host, ResolveRetriesAndTimesOut) {
   Host host(options());
   SimulatedHostOutput output;
   const IpAddress other = IpAddress::v4(0x0a000002);
@@ -153,7 +153,7 @@ TEST(Host, ResolvesWithRetriesAndGivesUp) {
   EXPECT_EQ(output.frames.size(), 3U);
   EXPECT_TRUE(host.unreachable(other));
   EXPECT_EQ(host.wakes(), SimulatedHost::never);
-  // Asked anew, and answered.
+  // A new request, with a reply.
   host.resolve(other, 2'000'000'000, output);
   EXPECT_EQ(output.frames.size(), 4U);
   answers(host, "020000000001 525400000002 0806 0001 0800 06 04 0002 525400000002 0a000002 020000000001 0a000001");
@@ -161,7 +161,7 @@ TEST(Host, ResolvesWithRetriesAndGivesUp) {
   EXPECT_EQ(host.wakes(), SimulatedHost::never);
 }
 
-TEST(Host, AsksForAnIpv6NeighborFromAnAddressOfItsKind) {
+TEST(Host, Ipv6RequestUsesSourceOfSameScope) {
   Host host(options());
   SimulatedHostOutput output;
   host.resolve(*IpAddress::parse("fe80::5054:ff:fe00:2"), 0, output);
@@ -175,7 +175,7 @@ TEST(Host, AsksForAnIpv6NeighborFromAnAddressOfItsKind) {
   EXPECT_EQ(global.get<NdLinkAddress>()->get<"address">(), 0x020000000001U);
 }
 
-TEST(Host, NeighborsAreBoundedAndNobodyTakesOurAddress) {
+TEST(Host, NeighborsAreBoundedAndOwnAddressIsNotLearned) {
   HostOptions small = options();
   small.neighbors = 3;
   Host host(small);
@@ -186,7 +186,7 @@ TEST(Host, NeighborsAreBoundedAndNobodyTakesOurAddress) {
   EXPECT_FALSE(host.neighbor(IpAddress::v4(0x0a000001)));
 }
 
-TEST(Host, Announces) {
+TEST(Host, AnnouncesItsAddresses) {
   Host host(options());
   SimulatedHostOutput output;
   host.announce(output);

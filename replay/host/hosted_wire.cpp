@@ -14,7 +14,7 @@ namespace rdmawire::replay {
 namespace {
 
 constexpr std::size_t most_kept = 1024;
-constexpr std::int64_t patience = 100'000'000;  // for a queue that is full
+constexpr std::int64_t patience = 100'000'000;  // limit for a full queue
 
 }  // namespace
 
@@ -23,13 +23,14 @@ WireResult<void> check_not_owned(const std::string& wire_name, const HostOptions
     return tl::unexpected(WireError{kind, 0, wire_name + ": " + std::move(message)});
   };
   if (options.mac >> 48 || options.mac >> 40 & 1 || options.mac == 0)
-    return wrong(WireError::Kind::specification,
-                 fmt::format("{} cannot be a host's MAC: it is a group's, or none", mac_text(options.mac)));
+    return wrong(
+        WireError::Kind::specification,
+        fmt::format("{} cannot be the MAC of a host: expected a nonzero unicast address", mac_text(options.mac)));
   const auto spec = WireSpec::parse(wire_name);
   if (!spec || spec->kind != "packet") return {};
 
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return wrong(WireError::Kind::system, "this machine's addresses cannot be read");
+  if (getifaddrs(&all) != 0) return wrong(WireError::Kind::system, "cannot read the addresses of this host");
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> freed(all, &freeifaddrs);
   const HostOptions with_local{.mac = options.mac, .addresses = Host(options).addresses()};
   for (const ifaddrs* one = all; one; one = one->ifa_next) {
@@ -38,8 +39,8 @@ WireResult<void> check_not_owned(const std::string& wire_name, const HostOptions
       const auto* link = reinterpret_cast<const sockaddr_ll*>(one->ifa_addr);
       if (link->sll_halen == 6 && load_be(link->sll_addr, 6) == options.mac && spec->address == one->ifa_name)
         return wrong(WireError::Kind::unsupported,
-                     fmt::format("the MAC {} is that of {} on this machine, whose stack would answer for it; choose "
-                                 "another, such as 02:00:00:00:00:01",
+                     fmt::format("the MAC {} belongs to {} on this host, whose kernel would also answer; choose "
+                                 "another MAC, for example 02:00:00:00:00:01",
                                  mac_text(options.mac), one->ifa_name));
       continue;
     }
@@ -50,11 +51,11 @@ WireResult<void> check_not_owned(const std::string& wire_name, const HostOptions
       owned = IpAddress::of_v6(reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr.s6_addr);
     else
       continue;
-    // Linux answers ARP for an address of any of its interfaces.
+    // Linux answers ARP requests for addresses of all its interfaces.
     if (std::find(with_local.addresses.begin(), with_local.addresses.end(), owned) != with_local.addresses.end())
       return wrong(WireError::Kind::unsupported,
-                   fmt::format("the address {} is {}'s on this machine, whose stack would answer for it; choose one "
-                               "that nobody has",
+                   fmt::format("the address {} belongs to {} on this host, whose kernel would also answer; choose an "
+                               "unused address",
                                to_string(owned), one->ifa_name));
   }
   return {};
@@ -62,12 +63,12 @@ WireResult<void> check_not_owned(const std::string& wire_name, const HostOptions
 
 WireResult<std::unique_ptr<HostedWire>> HostedWire::make(std::unique_ptr<Wire> wire, HostOptions options) {
   if (wire->capabilities().link != LinkType::ethernet)
-    return tl::unexpected(WireError{WireError::Kind::unsupported, 0, wire->name() + ": a host lives on Ethernet"});
+    return tl::unexpected(WireError{WireError::Kind::unsupported, 0, wire->name() + ": requires an Ethernet wire"});
   if (auto free = check_not_owned(wire->name(), options); !free) return tl::unexpected(free.error());
   std::unique_ptr<HostedWire> made(new HostedWire(std::move(wire), std::move(options)));
   SimulatedHostOutput output;
   made->host_.announce(output);
-  // The other end may come later; it can ask.
+  // The peer may start later and send its own requests.
   if (auto said = made->say(output); !said && said.error().kind != WireError::Kind::down)
     return tl::unexpected(said.error());
   return made;
@@ -81,7 +82,8 @@ WireResult<void> HostedWire::say(SimulatedHostOutput& output) {
   return {};
 }
 
-// The next frame that is not the host's; with `wanted`, until its MAC is known or is not to be had.
+// Receives the next frame that is not for the simulated host. With `wanted`, returns as soon as its MAC is resolved or
+// unreachable.
 WireResult<std::optional<Received>> HostedWire::from_wire(std::int64_t deadline, bool until_resolved,
                                                           const IpAddress* wanted) {
   for (;;) {
@@ -122,9 +124,9 @@ WireResult<MacAddress> HostedWire::resolve(const IpAddress& address) {
   for (;;) {
     if (const auto mac = host_.neighbor(address)) return *mac;
     if (host_.unreachable(address))
-      return tl::unexpected(
-          WireError{WireError::Kind::missing, 0,
-                    fmt::format("{}: nobody answers for {}; is it up, and on this link?", name(), to_string(address))});
+      return tl::unexpected(WireError{
+          WireError::Kind::missing, 0,
+          fmt::format("{}: no reply from {}; check that it is up and on this link", name(), to_string(address))});
     auto received = from_wire(Wire::forever, true, &address);
     if (!received) return tl::unexpected(received.error());
     if (*received && kept_.size() < most_kept) {

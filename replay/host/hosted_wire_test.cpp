@@ -21,12 +21,12 @@ HostOptions host_of(std::uint8_t number) {
           .addresses = {IpAddress::v4(0x0a090900U + number), *IpAddress::parse("fd09::" + std::to_string(number))}};
 }
 
-TEST(HostedWire, TwoHostsFindEachOther) {
+TEST(HostedWire, TwoHostsResolveEachOther) {
   auto [a, b] = make_wire_pair();
   auto near = HostedWire::make(std::move(a), host_of(1)).value();
   auto far = HostedWire::make(std::move(b), host_of(2)).value();
   std::thread other([&] {
-    // It only listens: the host answers. The frame is for the caller.
+    // The host answers while the caller receives. The caller gets the other frame.
     const auto got = far->receive(far->now() + 10 * second);
     ASSERT_TRUE(got && *got);
     EXPECT_EQ((*got)->frame.size(), 99U);
@@ -40,8 +40,8 @@ TEST(HostedWire, TwoHostsFindEachOther) {
   other.join();
 }
 
-// In virtual time the three questions and their waits take no time.
-TEST(HostedWire, NobodyAnswersAndWhatArrivesMeanwhileIsKept) {
+// In virtual time, the three requests take no real time.
+TEST(HostedWire, ResolveTimesOutAndKeepsOtherFrames) {
   class Chatter final : public SimulatedHost {
     void arrived(Bytes, std::int64_t time, SimulatedHostOutput& output) override {
       auto frame = rdmawire::testing::from_hex("020000000001 525400000002 88b5");
@@ -57,7 +57,7 @@ TEST(HostedWire, NobodyAnswersAndWhatArrivesMeanwhileIsKept) {
   const auto mac = wire->resolve(IpAddress::v4(0x0a090907));
   ASSERT_FALSE(mac);
   EXPECT_EQ(mac.error().kind, WireError::Kind::missing);
-  EXPECT_THAT(mac.error().message, HasSubstr("nobody answers for 10.9.9.7"));
+  EXPECT_THAT(mac.error().message, HasSubstr("no reply from 10.9.9.7"));
   EXPECT_EQ(wire->now(), begin + 750'000'000);
   for (std::uint8_t i = 4; i <= 6; ++i) {
     const auto kept = wire->receive(0);
@@ -79,8 +79,8 @@ class KernelHost : public ::testing::Test {
   std::unique_ptr<testing::Namespaces> spaces_;
 };
 
-TEST_F(KernelHost, PingsOurHostAndIsResolvedByIt) {
-  if (!spaces_->run("command -v ping")) GTEST_SKIP() << "needs the command ping";
+TEST_F(KernelHost, KernelAndHostResolveAndPingEachOther) {
+  if (!spaces_->run("command -v ping")) GTEST_SKIP() << "requires the command ping";
   auto opened = open_wire("packet:here");
   ASSERT_TRUE(opened) << opened.error().message;
   auto wire = HostedWire::make(std::move(*opened), host_of(1)).value();
@@ -90,7 +90,7 @@ TEST_F(KernelHost, PingsOurHostAndIsResolvedByIt) {
   for (const std::string target : {"10.9.9.1", "fd09::1", "fe80::ff:fe00:1%there"}) {
     std::atomic<bool> over = false;
     bool answered = false;
-    // The kernel must ask itself who has the address.
+    // The kernel must resolve the address itself.
     ASSERT_TRUE(spaces_->run_there("ip neigh flush all"));
     std::thread ping([&] {
       answered = spaces_->run_there("ping -n -c 3 -i 0.01 -W 5 -s 1200 " + target);
@@ -102,9 +102,9 @@ TEST_F(KernelHost, PingsOurHostAndIsResolvedByIt) {
   }
 }
 
-TEST_F(KernelHost, AnAddressThatIsTakenIsSeenAsTakenByTheKernel) {
+TEST_F(KernelHost, KernelDetectsDuplicateAddress) {
   auto wire = HostedWire::make(open_wire("packet:here").value(), host_of(1)).value();
-  // The kernel wants ours: duplicate address detection, with our host's defense.
+  // The kernel uses the host's address; duplicate address detection receives the defense of the host.
   ASSERT_TRUE(
       spaces_->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=1 net.ipv6.conf.there.dad_transmits=1; "
                          "ip addr add fd09::1/64 dev there"));
@@ -116,14 +116,14 @@ TEST_F(KernelHost, AnAddressThatIsTakenIsSeenAsTakenByTheKernel) {
   EXPECT_TRUE(failed);
 }
 
-TEST_F(KernelHost, AddressesOfThisMachineAreRefused) {
+TEST_F(KernelHost, AddressesOfThisHostAreRefused) {
   ASSERT_TRUE(spaces_->run("ip addr add 10.9.9.1/24 dev here && ip link set here address 02:00:00:00:00:05"));
   auto refused = HostedWire::make(open_wire("packet:here").value(), host_of(1));
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("the address 10.9.9.1 is here's on this machine"));
+  EXPECT_THAT(refused.error().message, HasSubstr("the address 10.9.9.1 belongs to here on this host"));
   refused = HostedWire::make(open_wire("packet:here").value(), host_of(5));
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("the MAC 02:00:00:00:00:05 is that of here"));
+  EXPECT_THAT(refused.error().message, HasSubstr("the MAC 02:00:00:00:00:05 belongs to here"));
   EXPECT_TRUE(HostedWire::make(open_wire("packet:here").value(), host_of(6)));
   EXPECT_FALSE(check_not_owned("unix:/x", {.mac = 0x010000000000}));
 }

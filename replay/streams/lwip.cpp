@@ -12,20 +12,20 @@ namespace {
 
 using End = TcpPacket::End;
 
-constexpr std::int64_t glance = 50'000'000;    // between two looks at whether to end, nanoseconds
-constexpr std::int64_t patience = 20'000'000;  // for a wire that is full
+constexpr std::int64_t glance = 50'000'000;    // interval between checks of the stop flag, nanoseconds
+constexpr std::int64_t patience = 20'000'000;  // limit for a full wire
 constexpr std::size_t most_unaccepted = 128, most_connections = 4096, most_time_waits = 256, most_neighbors = 1024;
 
-/// All hosts of the process. lwIP would tell those apart that have the same address neither by their listening ports
-/// nor when it resets what it does not know: inside, each host has an address that is its own alone.
+/// All hosts of the process. lwIP does not distinguish hosts with equal addresses for listening ports and for resets.
+/// Therefore each host has a unique internal address in lwIP.
 class Stacks {
  public:
-  /// With the core. Never destroyed: lwIP's thread goes on until the process ends.
+  /// Requires the core lock. Never destroyed, because lwIP's thread runs until the process exits.
   static Stacks& all() {
     static Stacks& one = *new Stacks;
     return one;
   }
-  /// Without the core. Starts lwIP, once.
+  /// Call without the core lock. Starts lwIP once.
   static void start() {
     static std::once_flag once;
     std::call_once(once, [] {
@@ -36,7 +36,7 @@ class Stacks {
       all().prepare();
     });
   }
-  /// Nothing when there are too many.
+  /// Returns nullopt if there are too many hosts.
   std::optional<std::uint16_t> add(Stack& stack) {
     for (std::size_t tries = 0; tries <= 0xffff; ++tries) {
       const std::uint16_t number = next_++;
@@ -45,30 +45,30 @@ class Stacks {
     return std::nullopt;
   }
   void remove(std::uint16_t number) { stacks_.erase(number); }
-  /// Whose packet this is, which has the inside address as its source.
+  /// The host with this internal source address.
   [[nodiscard]] Stack* sender(const IpAddress& source) const {
     const auto found =
         stacks_.find(static_cast<std::uint16_t>(load_be<2>(source.storage.data() + (source.v6 ? 14 : 2))));
     return found == stacks_.end() ? nullptr : found->second;
   }
-  /// In 240.0.0.0/4, which nobody has (RFC 1112, 4), and in the addresses of documentation (RFC 3849).
+  /// Internal addresses are in 240.0.0.0/4 (reserved, RFC 1112, 4) or in the documentation prefix (RFC 3849).
   static IpAddress inside(std::uint16_t number, bool v6) {
     if (!v6) return IpAddress::v4(0xf0000000U | number);
     IpAddress address{true, {0x20, 0x01, 0x0d, 0xb8}};
     store_be(address.storage.data() + 14, 2, number);
     return address;
   }
-  /// Up, with an inside address; packets to it are taken, and what comes from it goes by sender().
+  /// Enables the interface with an internal address. Its outgoing packets are routed by sender().
   static bool set_up(netif& interface, const IpAddress& address);
 
  private:
   void prepare() {
-    // The way of all packets whose end does not name one, resets: where they go is seen from their source.
+    // Resets without a connection use the default interface; sender() finds their host by the source address.
     set_up(default_, inside(1, false));
     netif_set_default(&default_);
   }
 
-  static constexpr std::size_t most_stacks = 200;  // lwIP numbers 254 interfaces
+  static constexpr std::size_t most_stacks = 200;  // lwIP supports 254 interfaces
   std::map<std::uint16_t, Stack*> stacks_;
   std::uint16_t next_ = 2;
   netif default_{};
@@ -87,7 +87,7 @@ err_t leaves(netif* /*interface*/, pbuf* packet) {
   if (got < (v6 ? 40 : 20)) return ERR_OK;
   const IpAddress source = v6 ? IpAddress::of_v6(Bytes(start).subspan(8, 16))
                               : IpAddress::v4(static_cast<std::uint32_t>(load_be<4>(start.data() + 12)));
-  // What did not leave is lost, as on any wire: TCP sends it again.
+  // A frame that cannot be sent is lost; TCP retransmits it.
   if (Stack* stack = Stacks::all().sender(source)) stack->leaves(*packet);
   return ERR_OK;
 }
@@ -145,7 +145,7 @@ Connection::~Connection() {
     tcp_arg(pcb, nullptr);
     tcp_recv(pcb, nullptr);
     if (pcb->state == SYN_SENT)
-      tcp_close(pcb);  // nobody is there to be told
+      tcp_close(pcb);  // without notification
     else if (!fin_sent || !fin_came)
       tcp_abort(pcb);
   }
@@ -246,14 +246,14 @@ void Stack::leaves(pbuf& from) {
     trouble_ = sent.error();
   else if (*sent == 1)
     trouble_.reset();
-  // What a restrained wire held back left after that.
+  // A rate-limited wire may have sent it later.
   if (sent && *sent == 1) keep({restrained_ ? wire_->now() : time, true, std::move(frame)});
 }
 
 err_t Stack::accepted(void* port_of, tcp_pcb* pcb, err_t error) {
   auto& port = *static_cast<ListeningPort*>(port_of);
   if (pcb == nullptr || error != ERR_OK) return ERR_VAL;
-  if (port.made.size() >= most_unaccepted) return ERR_MEM;  // it is reset
+  if (port.made.size() >= most_unaccepted) return ERR_MEM;  // lwIP resets the connection
   auto made = std::make_unique<Connection>(*port.stack, pcb);
   made->establish();
   port.made.push_back(std::move(made));
@@ -285,7 +285,7 @@ tcp_pcb* Stack::bound(std::uint16_t port) {
 
 void Stack::forget(std::uint16_t port) {
   if (!ports_.contains(port)) announced_.erase(port);
-  // Those who wait for their time to be over answer an ACK that was lost; there need not be many.
+  // Connections in TIME-WAIT answer retransmitted FINs. Their number is limited.
   std::size_t count = 0;
   for (const tcp_pcb* one = tcp_tw_pcbs; one != nullptr; one = one->next) count += is_ours(*one) ? 1 : 0;
   for (; count > most_time_waits; --count) tcp_abort(oldest_of(tcp_tw_pcbs));
@@ -295,7 +295,7 @@ std::vector<PassedFrame> Stack::take_passed() {
   std::vector<PassedFrame> taken(std::make_move_iterator(passed_.begin()), std::make_move_iterator(passed_.end()));
   passed_.clear();
   passed_bytes_ = 0;
-  // What arrived may have waited while something was sent.
+  // Received frames may have waited during a send.
   std::stable_sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
   return taken;
 }
@@ -368,13 +368,13 @@ void Stack::arrived(const Received& received) {
   keep({received.time, false, {frame.begin(), frame.end()}});
   if ((tcp->flags(packet) & (TcpPacket::syn | TcpPacket::ack)) == TcpPacket::syn && too_many()) return;
 
-  if (packet.size() > 0xffff) return;  // lwIP's lengths have 16 bits; of IPv6 with a header before them they need more
+  if (packet.size() > 0xffff) return;  // lwIP lengths have 16 bits; an IPv6 payload length excludes the header
   pbuf* inside = pbuf_alloc(PBUF_RAW, static_cast<u16_t>(packet.size()), PBUF_RAM);
   if (inside == nullptr) return;
   const MutableBytes copy(static_cast<std::uint8_t*>(inside->payload), packet.size());
   std::copy(packet.begin(), packet.end(), copy.begin());
   tcp->set_address(copy, End::destination, inside_);
-  // They take the packet with them.
+  // These functions free the packet.
   input_time_ = received.time;
   if (tcp->v6)
     ip6_input(inside, &interface_);

@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: what lwIP knows of us, and we of it. Shared by the hosts of the process.
+/// Internal: shared state with lwIP, for all hosts of the process.
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-// Debian's lwipopts.h declares the core's lock without saying that it is C's.
+// Debian's lwipopts.h declares the core lock without extern "C".
 extern "C" {
 #include <lwip/ip4.h>
 #include <lwip/ip6.h>
@@ -26,14 +26,14 @@ extern "C" {
 #include "replay/streams/tcp_over_wire.hpp"
 #include "replay/wires/error.hpp"
 
-// lwIP's structures depend on how it was built.
+// The layout of lwIP's structures depends on its build options.
 #if NO_SYS || !LWIP_TCPIP_CORE_LOCKING || !LWIP_CALLBACK_API || !LWIP_IPV4 || !LWIP_IPV6 || !TCP_QUEUE_OOSEQ
-#error "lwIP is to be built as Debian does it"
+#error "lwIP must be built with Debian's options"
 #endif
 
 namespace rdmawire::replay::lwip {
 
-/// lwIP is the process's, and one thread at a time is in it: whoever has this. All that is below is used with it.
+/// Scoped lock of lwIP, which is shared by the whole process. Required for all functions below.
 class Core {
  public:
   Core() { LOCK_TCPIP_CORE(); }
@@ -46,10 +46,10 @@ class Stack;
 
 ip_addr_t to_lwip(const IpAddress& address);
 
-/// Starts lwIP, once a process. Without the core.
+/// Starts lwIP once per process. Call without the core lock.
 void start();
 
-/// A connection in the stack. lwIP frees what it is behind it (`pcb`) without a word when nobody is to be told.
+/// A connection in lwIP. lwIP frees its `pcb` without notification if no callback is set.
 class Connection {
  public:
   Connection(Stack& stack, tcp_pcb* pcb);
@@ -57,9 +57,9 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// What lwIP has of it; nullptr: it is over, or waits for its time to be over.
+  /// The lwIP structure; nullptr: the connection is over or in TIME-WAIT.
   [[nodiscard]] tcp_pcb* live() const;
-  /// lwIP says that the other end is there.
+  /// Called by lwIP when the connection is established.
   void establish();
 
   TcpAddress local, remote;
@@ -77,7 +77,7 @@ class Connection {
   tcp_pcb* pcb_;
 };
 
-/// Where others connect to, and those that nobody accepted yet.
+/// A listening port and its connections that are not yet accepted.
 struct ListeningPort {
   ListeningPort() = default;
   ListeningPort(const ListeningPort&) = delete;
@@ -90,7 +90,7 @@ struct ListeningPort {
   std::deque<std::unique_ptr<Connection>> made;
 };
 
-/// What a host is, without its waiting.
+/// The state of a host, without blocking calls.
 class Stack {
  public:
   Stack(std::unique_ptr<Wire> wire, const TcpOverWireOptions& options)
@@ -99,19 +99,19 @@ class Stack {
   Stack& operator=(const Stack&) = delete;
   ~Stack();
 
-  /// False: the process has too many.
+  /// Returns false if the process has too many hosts.
   bool start();
 
-  // For lwIP.
+  // Callbacks from lwIP.
 
-  /// An IP packet that is to leave.
+  /// An outgoing IP packet.
   void leaves(pbuf& from);
-  /// A connection to a ListeningPort is made.
+  /// A new connection to a ListeningPort.
   static err_t accepted(void* port_of, tcp_pcb* pcb, err_t error);
 
-  // For the host.
+  // Interface for the host.
 
-  /// Waits until ready(), with the core, gives true; false at `deadline`.
+  /// Waits with the core lock until ready() is true. Returns false at `deadline`.
   template <class Ready>
   WireResult<bool> wait(std::int64_t deadline, Ready ready) {
     for (;;) {
@@ -133,7 +133,7 @@ class Stack {
                         [&] { return changes_ != seen; });
     }
   }
-  /// Something changed that somebody may wait for.
+  /// Wakes all waiting callers after a change.
   void tell() {
     {
       const std::lock_guard lock(mutex_);
@@ -148,21 +148,21 @@ class Stack {
 
   [[nodiscard]] const std::string& name() const { return wire_->name(); }
   [[nodiscard]] std::int64_t now() const { return wire_->now(); }
-  /// Of what lwIP tells.
+  /// Time of the current lwIP event.
   [[nodiscard]] std::int64_t time() const { return input_time_.value_or(now()); }
   [[nodiscard]] const TcpOverWireOptions& options() const { return options_; }
   Host& host() { return host_; }
   void say(const SimulatedHostOutput& output);
-  /// Why the last frame did not leave.
+  /// Why the last frame was not sent.
   [[nodiscard]] const std::optional<WireError>& trouble() const { return trouble_; }
   void forget_trouble() { trouble_.reset(); }
   void restrain(SendLimits restraint) { restrained_.emplace(*wire_, std::move(restraint)); }
 
-  /// A new end with our address and a port; 0: one that is free. nullptr: the port is in use.
+  /// A new endpoint with the local address and a port; 0: any free port. nullptr: the port is in use.
   tcp_pcb* bound(std::uint16_t port);
-  /// What a SYN from that port announces, until it is forgotten.
+  /// Sets the MSS option of SYNs from this port, until forget().
   void announce(std::uint16_t port, std::uint32_t mss) { announced_[port] = mss; }
-  /// A connection of that port is over, or nobody listens there any more.
+  /// Call when a connection of the port is over or the port stops listening.
   void forget(std::uint16_t port);
   std::map<std::uint16_t, ListeningPort>& ports() { return ports_; }
 
@@ -171,37 +171,37 @@ class Stack {
 
  private:
   [[nodiscard]] bool is_ours(const tcp_pcb& pcb) const;
-  /// Of ours in the list, which begins with the youngest.
+  /// The oldest entry of this stack in the list, whose first entry is the youngest.
   [[nodiscard]] tcp_pcb* oldest_of(tcp_pcb* list) const;
-  /// As ARP said, or else as the last packet from there had it.
+  /// From ARP, otherwise from the last packet of that address.
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const;
   void keep(PassedFrame frame);
-  /// The reader's thread.
+  /// Main function of the reader thread.
   void read();
   void arrived(const Received& received);
   [[nodiscard]] bool too_many() const;
 
   const TcpOverWireOptions options_;
   const std::unique_ptr<Wire> wire_;
-  std::optional<LimitedWire> restrained_;  ///< in front of it
+  std::optional<LimitedWire> restrained_;  ///< rate limit in front of the wire
   Host host_;
   std::uint16_t number_ = 0;
   IpAddress inside_;
   netif interface_{};
-  std::optional<std::int64_t> input_time_;  ///< of the frame that lwIP is at
+  std::optional<std::int64_t> input_time_;  ///< arrival time of the frame that lwIP handles
   static constexpr std::uint16_t first_port = 49'152, beginnings = 16'000;
-  /// Another one each time, so that no other end takes a connection for the last program's.
+  /// Differs between runs, so that peers do not confuse connections with those of an earlier process.
   std::uint16_t next_port_ = static_cast<std::uint16_t>(
       first_port + std::chrono::system_clock::now().time_since_epoch().count() / 1000 % beginnings);
   std::map<IpAddress, MacAddress> heard_;
-  std::map<std::uint16_t, std::uint32_t> announced_;  ///< the MSS, by our ports
+  std::map<std::uint16_t, std::uint32_t> announced_;  ///< MSS by local port
   std::map<std::uint16_t, ListeningPort> ports_;
   std::deque<PassedFrame> passed_;
   std::size_t passed_bytes_ = 0;
   std::uint64_t passed_lost_ = 0;
   std::optional<WireError> failed_, trouble_;
 
-  std::mutex mutex_;  ///< of the next two; taken with the core, or alone
+  std::mutex mutex_;  ///< protects the next two members; may be locked with or without the core lock
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;
   std::atomic<bool> interrupted_ = false, ends_ = false;

@@ -18,7 +18,7 @@ TcpFrame between() {
   return frame;
 }
 
-TEST(TcpFrames, ASynHasTheOptionAndNoAcknowledgement) {
+TEST(TcpFrames, SynHasMssOptionAndNoAckFlag) {
   TcpFrame frame = between();
   frame.seq = 0x01020304;
   frame.syn = true;
@@ -34,7 +34,7 @@ TEST(TcpFrames, ASynHasTheOptionAndNoAcknowledgement) {
   EXPECT_EQ(frame.length(), 1U);
 }
 
-/// The sum of a datagram's words, with the pseudo header's: all ones when the checksum is right. RFC 1071.
+/// Sum of the datagram's words and of the pseudo header: all ones if the checksum is valid. RFC 1071.
 std::uint32_t sum_of(Bytes bytes, std::uint32_t begin) {
   std::uint64_t sum = begin;
   for (std::size_t i = 0; i < bytes.size(); ++i) sum += static_cast<std::uint32_t>(bytes[i]) << (i % 2 == 0 ? 8 : 0);
@@ -42,7 +42,7 @@ std::uint32_t sum_of(Bytes bytes, std::uint32_t begin) {
   return static_cast<std::uint32_t>(sum);
 }
 
-TEST(TcpFrames, ChecksumsAreRight) {
+TEST(TcpFrames, ChecksumsAreValid) {
   TcpFrame frame = between();
   frame.ack_number = 77;
   frame.fin = true;

@@ -14,8 +14,8 @@ using lwip::Core;
 using lwip::ListeningPort;
 using lwip::Stack;
 
-constexpr std::int64_t window_patience = 2'000'000'000;  // for a window, before it is probed, nanoseconds
-constexpr std::int64_t window_end = 60'000'000'000;      // for a window that never opens
+constexpr std::int64_t window_patience = 2'000'000'000;  // wait for the peer's window before it is probed, nanoseconds
+constexpr std::int64_t window_end = 60'000'000'000;      // limit for a window that stays closed
 constexpr std::uint32_t least_mss = 88, most_mss = 65'495;
 
 class ConnectionOverWire final : public TcpConnection {
@@ -38,13 +38,13 @@ class ConnectionOverWire final : public TcpConnection {
 
   WireResult<void> close_half() override {
     if (connection_->fin_sent) return {};
-    // Apart from what was sent before.
+    // Not in the segment of earlier data.
     if (auto gone = all_left(); !gone) return gone;
     const Core core;
     tcp_pcb* pcb = connection_->live();
     if (pcb == nullptr) return tl::unexpected(is_over());
     if (tcp_shutdown(pcb, 0, 1) != ERR_OK)
-      return tl::unexpected(WireError{WireError::Kind::system, 0, text() + ": lwIP could not send a FIN"});
+      return tl::unexpected(WireError{WireError::Kind::system, 0, text() + ": lwIP cannot send a FIN"});
     connection_->fin_sent = true;
     return {};
   }
@@ -85,12 +85,12 @@ class ConnectionOverWire final : public TcpConnection {
   }
   [[nodiscard]] WireError is_over() const { return {WireError::Kind::down, 0, text() + ": the connection is over"}; }
   [[nodiscard]] WireError does_not_open() const {
-    return {WireError::Kind::full, 0,
-            fmt::format("{}: the other end's window does not take what was sent, for {} s", text(),
-                        window_end / 1'000'000'000)};
+    return {
+        WireError::Kind::full, 0,
+        fmt::format("{}: the peer's window has not accepted the data for {} s", text(), window_end / 1'000'000'000)};
   }
 
-  /// Until lwIP keeps nothing back that was to be sent.
+  /// Waits until lwIP has sent all queued data.
   WireResult<void> all_left() {
     bool over = false;
     const auto waited = stack_.wait(stack_.now() + window_end, [&] {
@@ -112,16 +112,16 @@ class ConnectionOverWire final : public TcpConnection {
       tcp_pcb* pcb = connection_->live();
       over = pcb == nullptr || connection_->fin_sent;
       if (over) return true;
-      // lwIP would put it into a segment that has not left.
+      // lwIP would append the data to the unsent segment.
       if (pcb->unsent != nullptr || tcp_sndbuf(pcb) < segment.size()) return false;
       const std::uint32_t in_flight = pcb->snd_lbb - pcb->lastack;
-      // A window that stays closed is probed, by lwIP once it has something to send.
+      // lwIP probes a closed window only when it has data to send.
       if (in_flight + segment.size() > pcb->snd_wnd && stack_.now() < probe) return false;
-      // Neither half a window nor what the net is thought to bear holds a segment back or cuts it.
+      // Disables sender-side window avoidance and the congestion window, which would delay or split segments.
       pcb->snd_wnd_max = std::max<tcpwnd_size_t>(pcb->snd_wnd_max, 2U * pcb->mss);
       pcb->cwnd = std::max<tcpwnd_size_t>(pcb->cwnd, in_flight + 2U * pcb->mss);
       if (tcp_write(pcb, segment.data(), static_cast<u16_t>(segment.size()), TCP_WRITE_FLAG_COPY) != ERR_OK)
-        return false;  // so many segments are not acknowledged
+        return false;  // too many unacknowledged segments
       tcp_output(pcb);
       return true;
     });
@@ -159,9 +159,10 @@ class HostOverWire final : public TcpOverWire {
     });
     if (!waited) return tl::unexpected(waited.error());
     if (mac) return *mac;
-    return tl::unexpected(WireError{WireError::Kind::missing, 0,
-                                    with_trouble(fmt::format("{}: nobody answers for {}; is it up, and on this link?",
-                                                             name(), to_string(address)))});
+    return tl::unexpected(
+        WireError{WireError::Kind::missing, 0,
+                  with_trouble(fmt::format("{}: no reply from {}; check that it is up and on this link", name(),
+                                           to_string(address)))});
   }
   void restrain(SendLimits restraint) override {
     const Core core;
@@ -170,19 +171,19 @@ class HostOverWire final : public TcpOverWire {
 
   WireResult<std::unique_ptr<TcpConnection>> connect(const TcpAddress& to, const TcpOptions& options,
                                                      std::int64_t deadline) override {
-    const std::string what = fmt::format("{}: connecting to {} port {}", name(), to_string(to.address), to.port);
+    const std::string what = fmt::format("{}: connect to {} port {}", name(), to_string(to.address), to.port);
     const auto failed = [&](WireError::Kind kind, std::string_view why) {
       return tl::unexpected(WireError{kind, 0, fmt::format("{}: {}", what, why)});
     };
     if (auto good = check(options); !good) return tl::unexpected(good.error());
     if (to.port == 0 || to.address.v6 != address().v6 || is_link_local(to.address))
       return failed(WireError::Kind::unsupported,
-                    fmt::format("from {} it cannot be reached; an address of the same version and scope, and a port "
-                                "that is not 0, can",
+                    fmt::format("not reachable from {}; use an address of the same version and scope and a "
+                                "nonzero port",
                                 to_string(address())));
     if (auto mac = resolve(to.address, deadline); !mac) return tl::unexpected(mac.error());
     std::unique_ptr<Connection> made;
-    // It goes with the core, however this ends.
+    // Releases the connection with the core lock held.
     const auto give_up = [&] {
       const Core core;
       made.reset();
@@ -191,7 +192,7 @@ class HostOverWire final : public TcpOverWire {
       const Core core;
       stack_.forget_trouble();
       tcp_pcb* pcb = stack_.bound(0);
-      if (pcb == nullptr) return failed(WireError::Kind::full, "no port is free for it");
+      if (pcb == nullptr) return failed(WireError::Kind::full, "no free port");
       made = std::make_unique<Connection>(stack_, pcb);
       stack_.announce(pcb->local_port, options.mss);
       made->remote = to;
@@ -204,7 +205,7 @@ class HostOverWire final : public TcpOverWire {
         tcp_err(pcb, nullptr);
         tcp_abort(pcb);
         made.reset();
-        return failed(WireError::Kind::system, "lwIP could not begin");
+        return failed(WireError::Kind::system, "lwIP cannot start the connection");
       }
     }
     bool refused = false, forbidden = false;
@@ -220,10 +221,10 @@ class HostOverWire final : public TcpOverWire {
     if (!waited) return tl::unexpected(waited.error());
     if (refused)
       return failed(WireError::Kind::missing,
-                    error == ERR_RST ? "it was refused; does somebody listen there?" : "nobody answered");
+                    error == ERR_RST ? "connection refused; check that a server listens on that port" : "no response");
     const Core core;
     if (forbidden) return tl::unexpected(*stack_.trouble());
-    return failed(WireError::Kind::missing, with_trouble_held("nobody answered in time"));
+    return failed(WireError::Kind::missing, with_trouble_held("no response before the deadline"));
   }
 
   WireResult<std::uint16_t> listen(std::uint16_t port, const TcpOptions& options) override {
@@ -264,7 +265,7 @@ class HostOverWire final : public TcpOverWire {
     if (!waited) return tl::unexpected(waited.error());
     if (!listens)
       return tl::unexpected(
-          WireError{WireError::Kind::specification, 0, fmt::format("{}: nobody listens on TCP port {}", name(), port)});
+          WireError{WireError::Kind::specification, 0, fmt::format("{}: TCP port {} is not listening", name(), port)});
     if (!made) return std::unique_ptr<TcpConnection>();
     return std::make_unique<ConnectionOverWire>(stack_, std::move(made));
   }
@@ -287,15 +288,15 @@ class HostOverWire final : public TcpOverWire {
   WireResult<void> check(const TcpOptions& options) const {
     if (options.mss >= least_mss && options.mss <= most_mss) return {};
     return tl::unexpected(WireError{WireError::Kind::specification, 0,
-                                    fmt::format("{}: an MSS of {} bytes cannot be announced; {} to {} can", name(),
+                                    fmt::format("{}: invalid MSS of {} bytes; the valid range is {} to {}", name(),
                                                 options.mss, least_mss, most_mss)});
   }
   static bool is_link_local(const IpAddress& address) {
     return address.v6 && address.storage[0] == 0xfe && (address.storage[1] & 0xc0) == 0x80;
   }
-  /// With the core.
+  /// Requires the core lock.
   [[nodiscard]] std::string with_trouble_held(std::string text) const {
-    if (stack_.trouble()) text += "; at last " + stack_.trouble()->message;
+    if (stack_.trouble()) text += "; last error: " + stack_.trouble()->message;
     return text;
   }
   [[nodiscard]] std::string with_trouble(std::string text) const {
@@ -313,14 +314,14 @@ WireResult<std::unique_ptr<TcpOverWire>> TcpOverWire::make(std::unique_ptr<Wire>
   const auto wrong = [&](std::string_view why) {
     return tl::unexpected(WireError{WireError::Kind::unsupported, 0, fmt::format("{}: {}", wire->name(), why)});
   };
-  if (wire->capabilities().link != LinkType::ethernet) return wrong("TCP over a wire needs Ethernet");
-  if (wire->capabilities().virtual_time) return wrong("TCP over a wire lives in real time, and this one does not");
+  if (wire->capabilities().link != LinkType::ethernet) return wrong("TCP over a wire requires Ethernet");
+  if (wire->capabilities().virtual_time) return wrong("TCP over a wire requires a real-time wire");
   const HostOptions host{.mac = options.mac, .addresses = {options.address}};
   if (auto free = check_not_owned(wire->name(), host); !free) return tl::unexpected(free.error());
   lwip::start();
   auto made = std::make_unique<HostOverWire>(std::move(wire), options);
   if (!made->start())
-    return tl::unexpected(WireError{WireError::Kind::full, 0, made->name() + ": this process has too many hosts"});
+    return tl::unexpected(WireError{WireError::Kind::full, 0, made->name() + ": too many hosts in this process"});
   return made;
 }
 }  // namespace rdmawire::replay

@@ -1,4 +1,4 @@
-// Against the kernel's own TCP: a veth pair in a network namespace, the kernel at one end, we at the other.
+// Tests against the kernel's TCP, at the other end of a veth pair in a network namespace.
 
 #include "replay/streams/tcp_over_wire.hpp"
 
@@ -42,7 +42,7 @@ ByteVector counted(std::size_t bytes, std::uint8_t from = 0) {
   return made;
 }
 
-/// The kernel's socket. Waits five seconds at most.
+/// A kernel socket. Blocks for at most five seconds.
 class Socket {
  public:
   explicit Socket(int number, bool v6 = false) : socket_(number), v6_(v6) {
@@ -78,14 +78,14 @@ class Socket {
   void send(const ByteVector& bytes) const {
     EXPECT_EQ(::send(number(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
-  /// As many as come until there are `bytes`, the stream ends or five seconds are over.
+  /// Receives until there are `bytes` bytes, the stream ends or five seconds have passed.
   [[nodiscard]] ByteVector receive(std::size_t bytes) const {
     ByteVector all(bytes);
     const ssize_t got = ::recv(number(), all.data(), bytes, MSG_WAITALL);
     all.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     return all;
   }
-  /// 0: the other end sends no more; else errno.
+  /// 0: end of the stream; otherwise an errno.
   [[nodiscard]] int at_end() const {
     std::uint8_t one = 0;
     const ssize_t got = ::recv(number(), &one, 1, 0);
@@ -109,7 +109,7 @@ class Socket {
   bool v6_;
 };
 
-/// Every seventh frame is lost, in each direction.
+/// Drops every seventh frame in each direction.
 class LossyWire final : public ForwardingWire {
  public:
   explicit LossyWire(std::unique_ptr<Wire> wire) : ForwardingWire(*wire), wire_(std::move(wire)) {}
@@ -129,7 +129,7 @@ class LossyWire final : public ForwardingWire {
   std::size_t sent_ = 0, received_ = 0;
 };
 
-/// What one side sent, as TCP payloads; empty ones left out.
+/// Sizes of the nonempty TCP payloads sent by one side.
 std::vector<std::size_t> segments(const std::vector<PassedFrame>& frames, bool sent) {
   std::vector<std::size_t> sizes;
   for (const PassedFrame& frame : frames) {
@@ -141,7 +141,7 @@ std::vector<std::size_t> segments(const std::vector<PassedFrame>& frames, bool s
   }
   return sizes;
 }
-/// Flags of the TCP headers that one side sent.
+/// Flags of the TCP headers sent by one side.
 std::vector<int> flags(const std::vector<PassedFrame>& frames, bool sent, int mask) {
   std::vector<int> all;
   for (const PassedFrame& frame : frames) {
@@ -183,12 +183,12 @@ class KernelTest : public ::testing::Test {
   }
   [[nodiscard]] std::int64_t in(std::int64_t time) const { return host_->now() + time; }
   TcpArrival next(TcpConnection& connection) const {
-    auto arrival = connection.receive(in(60 * second));  // TCP doubles its timer with each loss in a row
+    auto arrival = connection.receive(in(60 * second));  // TCP doubles its timer with each consecutive loss
     EXPECT_TRUE(arrival) << arrival.error().message;
     EXPECT_TRUE(arrival && *arrival) << "nothing came";
     return arrival && *arrival ? std::move(**arrival) : TcpArrival{};
   }
-  /// So many bytes, of however many arrivals.
+  /// Receives `bytes` bytes, in any number of segments.
   ByteVector receive(TcpConnection& connection, std::size_t bytes) const {
     ByteVector all;
     while (all.size() < bytes) {
@@ -203,7 +203,7 @@ class KernelTest : public ::testing::Test {
   std::unique_ptr<TcpOverWire> host_;
 };
 
-TEST_F(KernelTest, EachSendIsASegment) {
+TEST_F(KernelTest, EachSendCreatesOneSegment) {
   const Socket listener = Socket::listening();
   const auto ours = connect(listener);
   ASSERT_TRUE(ours);
@@ -222,14 +222,14 @@ TEST_F(KernelTest, EachSendIsASegment) {
   EXPECT_EQ(theirs.receive(all.size()), all);
   const auto passed = host_->take_passed();
   EXPECT_EQ(segments(passed, true), sizes);
-  // What is longer than a segment is several, each but the last full.
+  // Longer data uses several segments, all full except the last.
   ASSERT_TRUE(ours->send(counted(3000)));
   EXPECT_EQ(theirs.receive(3000), counted(3000));
   EXPECT_THAT(segments(host_->take_passed(), true), ElementsAre(1460, 1460, 80));
   for (std::size_t i = 1; i < passed.size(); ++i) EXPECT_LE(passed[i - 1].time, passed[i].time);
 }
 
-TEST_F(KernelTest, WhatArrivesKeepsItsSegmentsAndIsAcknowledgedAtOnce) {
+TEST_F(KernelTest, ReceivedSegmentsKeepBoundariesAndAreAcknowledgedImmediately) {
   const Socket listener = Socket::listening();
   const auto ours = connect(listener);
   ASSERT_TRUE(ours);
@@ -252,13 +252,13 @@ TEST_F(KernelTest, WhatArrivesKeepsItsSegmentsAndIsAcknowledgedAtOnce) {
   EXPECT_FALSE(*nothing);
 }
 
-TEST_F(KernelTest, TheAnnouncedSegmentSizeHoldsForTheOtherEnd) {
+TEST_F(KernelTest, PeerUsesAnnouncedMss) {
   const Socket listener = Socket::listening();
   for (const std::uint32_t mss : {536U, 1460U, 8960U, 88U}) {
     const auto ours = connect(listener, {.mss = mss});
     ASSERT_TRUE(ours);
     const Socket theirs = listener.accept();
-    // The kernel keeps to what a segment of its own device may have, and to a least size.
+    // The kernel limits the MSS to that of its device, and to a minimum.
     EXPECT_EQ(theirs.info().tcpi_snd_mss, std::min(mss, 1460U)) << mss;
     theirs.send(counted(2000));
     EXPECT_EQ(receive(*ours, 2000), counted(2000));
@@ -268,7 +268,7 @@ TEST_F(KernelTest, TheAnnouncedSegmentSizeHoldsForTheOtherEnd) {
   EXPECT_EQ(wrong.error().kind, WireError::Kind::specification);
 }
 
-TEST_F(KernelTest, TheOtherEndsSegmentSizeHoldsForUs) {
+TEST_F(KernelTest, HostUsesMssOfPeer) {
   const Socket listener = Socket::make();
   const int mss = 536;
   ASSERT_EQ(::setsockopt(listener.number(), IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof mss), 0);
@@ -282,7 +282,7 @@ TEST_F(KernelTest, TheOtherEndsSegmentSizeHoldsForUs) {
   EXPECT_THAT(segments(host_->take_passed(), true), ElementsAre(536, 536, 28));
 }
 
-TEST_F(KernelTest, HalvesAreClosedEachForItself) {
+TEST_F(KernelTest, DirectionsAreClosedIndependently) {
   const Socket listener = Socket::listening();
   {
     const auto ours = connect(listener);
@@ -293,7 +293,7 @@ TEST_F(KernelTest, HalvesAreClosedEachForItself) {
     ASSERT_TRUE(ours->close_half());
     EXPECT_EQ(theirs.receive(10), counted(10));
     EXPECT_EQ(theirs.at_end(), 0);
-    // The other half goes on.
+    // The other direction stays open.
     theirs.send(counted(5));
     EXPECT_EQ(next(*ours).bytes, counted(5));
     EXPECT_EQ(ours->send(counted(1)).error().kind, WireError::Kind::down);
@@ -304,7 +304,7 @@ TEST_F(KernelTest, HalvesAreClosedEachForItself) {
   EXPECT_THAT(flags(passed, true, TcpPacket::fin | TcpPacket::rst), ElementsAre(TcpPacket::fin));
   EXPECT_THAT(flags(passed, false, TcpPacket::fin | TcpPacket::rst), ElementsAre(TcpPacket::fin));
   {
-    // The other end first, with data in the FIN's segment or before it.
+    // The peer closes first, with data in or before the segment with the FIN.
     const auto ours = connect(listener);
     ASSERT_TRUE(ours);
     const Socket theirs = listener.accept();
@@ -320,7 +320,7 @@ TEST_F(KernelTest, HalvesAreClosedEachForItself) {
   EXPECT_THAT(flags(host_->take_passed(), true, TcpPacket::fin | TcpPacket::rst), ElementsAre(TcpPacket::fin));
 }
 
-TEST_F(KernelTest, ResetsAreSentAndSeen) {
+TEST_F(KernelTest, ResetsAreSentAndReported) {
   const Socket listener = Socket::listening();
   {
     const auto ours = connect(listener);
@@ -349,7 +349,7 @@ TEST_F(KernelTest, ResetsAreSentAndSeen) {
   }
   (void)host_->take_passed();
   {
-    // Destroyed with a half open, it is reset.
+    // Destruction resets a connection with one open direction.
     auto ours = connect(listener);
     ASSERT_TRUE(ours);
     const Socket theirs = listener.accept();
@@ -359,7 +359,7 @@ TEST_F(KernelTest, ResetsAreSentAndSeen) {
   EXPECT_THAT(flags(host_->take_passed(), true, TcpPacket::fin | TcpPacket::rst), ElementsAre(TcpPacket::rst));
 }
 
-TEST_F(KernelTest, OthersConnectToUs) {
+TEST_F(KernelTest, AcceptsIncomingConnections) {
   const auto port = host_->listen(0, {.mss = 700});
   ASSERT_TRUE(port);
   EXPECT_EQ(host_->listen(*port, {}).error().kind, WireError::Kind::full);
@@ -369,7 +369,7 @@ TEST_F(KernelTest, OthersConnectToUs) {
   const Socket theirs = Socket::make();
   ASSERT_TRUE(theirs.connect("10.9.0.200", *port));
   EXPECT_EQ(theirs.info().tcpi_snd_mss, 700);
-  theirs.send(counted(100));  // before anybody accepts
+  theirs.send(counted(100));  // before accept()
   auto ours = host_->accept(*port, in(5 * second));
   ASSERT_TRUE(ours && *ours);
   EXPECT_EQ((*ours)->local(), (TcpAddress{address("10.9.0.200"), *port}));
@@ -377,7 +377,7 @@ TEST_F(KernelTest, OthersConnectToUs) {
   EXPECT_EQ(next(**ours).bytes, counted(100));
   ASSERT_TRUE((*ours)->send(counted(1)));
   EXPECT_EQ(theirs.receive(1), counted(1));
-  // Who was not accepted yet is reset when nobody listens any more; who was is not.
+  // Connections that are not accepted are reset when the port stops listening; accepted ones stay open.
   const Socket waiting = Socket::make(), late = Socket::make();
   ASSERT_TRUE(waiting.connect("10.9.0.200", *port));
   host_->stop_listening(*port);
@@ -389,8 +389,8 @@ TEST_F(KernelTest, OthersConnectToUs) {
   EXPECT_EQ(theirs.receive(2), counted(2));
 }
 
-TEST_F(KernelTest, SaysWhyItCannotConnect) {
-  const std::uint16_t port = Socket::listening().port();  // and nobody any more
+TEST_F(KernelTest, ConnectErrorsContainReason) {
+  const std::uint16_t port = Socket::listening().port();  // closed again
   const auto refused = host_->connect({address("10.9.0.1"), port}, {}, in(5 * second));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, WireError::Kind::missing);
@@ -398,9 +398,9 @@ TEST_F(KernelTest, SaysWhyItCannotConnect) {
   const auto nobody = host_->connect({address("10.9.0.77"), 1}, {}, in(5 * second));
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().kind, WireError::Kind::missing);
-  EXPECT_THAT(nobody.error().message, HasSubstr("nobody answers for 10.9.0.77"));
+  EXPECT_THAT(nobody.error().message, HasSubstr("no reply from 10.9.0.77"));
   EXPECT_EQ(host_->connect({address("fd09::1"), 1}, {}, in(second)).error().kind, WireError::Kind::unsupported);
-  // Nor can an address be had that this machine has.
+  // Addresses of this host are refused.
   auto wire = open_wire("packet:near");
   ASSERT_TRUE(wire);
   const auto own = TcpOverWire::make(std::move(*wire), {.address = address("10.9.0.1")});
@@ -408,8 +408,8 @@ TEST_F(KernelTest, SaysWhyItCannotConnect) {
   EXPECT_EQ(own.error().kind, WireError::Kind::unsupported);
 }
 
-TEST_F(KernelTest, HostsWithTheSameAddressAndPortsAreTwo) {
-  // The other one is in a world of its own: another pair of interfaces in another namespace.
+TEST_F(KernelTest, HostsWithSameAddressAndPortsAreIndependent) {
+  // The other host is in another namespace with another pair of interfaces.
   std::string why_not;
   auto other_space = testing::Namespaces::make(why_not);
   ASSERT_TRUE(other_space);
@@ -426,7 +426,7 @@ TEST_F(KernelTest, HostsWithTheSameAddressAndPortsAreTwo) {
     EXPECT_TRUE(made.connect("10.9.0.200", 7471));
     return made.info().tcpi_snd_mss;
   });
-  other_space = nullptr;  // this thread is back in the first; sockets stay where they were made
+  other_space = nullptr;  // this thread is back in the first namespace; sockets stay in theirs
   ASSERT_TRUE(host_->listen(7471, {.mss = 600}));
   const Socket listener = Socket::listening();
   const Socket to_ours = Socket::make();
@@ -438,7 +438,7 @@ TEST_F(KernelTest, HostsWithTheSameAddressAndPortsAreTwo) {
   to_ours.send(counted(3));
   EXPECT_EQ(next(**first).bytes, counted(3));
   EXPECT_EQ(next(**second_one).kind, Kind::fin);
-  // A reset for what nobody knows goes back the way that it came.
+  // A reset without a connection is sent to the wire of the unexpected segment.
   const Socket stray = Socket::make();
   EXPECT_FALSE(stray.connect("10.9.0.200", 9));
   EXPECT_EQ(errno, ECONNREFUSED);
@@ -446,7 +446,7 @@ TEST_F(KernelTest, HostsWithTheSameAddressAndPortsAreTwo) {
   EXPECT_THAT(flags(host_->take_passed(), true, TcpPacket::rst), ElementsAre(TcpPacket::rst));
 }
 
-TEST_F(KernelTest, OverIpv6) {
+TEST_F(KernelTest, ConnectsOverIpv6) {
   const auto host = make("fd09::200", 64 << 20, 0x020000000c02);
   ASSERT_TRUE(host);
   const Socket listener = Socket::listening(true);
@@ -461,7 +461,7 @@ TEST_F(KernelTest, OverIpv6) {
   EXPECT_EQ(receive(**ours, 2000), counted(2000));
 }
 
-TEST_F(KernelTest, ASegmentWaitsForTheWindow) {
+TEST_F(KernelTest, SegmentWaitsForWindow) {
   const Socket listener = Socket::make();
   const int room = 4096;
   ASSERT_EQ(::setsockopt(listener.number(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
@@ -480,7 +480,7 @@ TEST_F(KernelTest, ASegmentWaitsForTheWindow) {
   sending.get();
 }
 
-TEST_F(KernelTest, WhatNobodyReceivesFillsTheWindowAndNotMore) {
+TEST_F(KernelTest, UnreceivedDataFillsWindow) {
   const Socket listener = Socket::listening();
   const auto ours = connect(listener);
   ASSERT_TRUE(ours);
@@ -495,7 +495,7 @@ TEST_F(KernelTest, WhatNobodyReceivesFillsTheWindowAndNotMore) {
   sending.get();
 }
 
-TEST_F(KernelTest, LossIsMadeUpFor) {
+TEST_F(KernelTest, LostSegmentsAreRetransmitted) {
   host_ = nullptr;
   auto wire = open_wire("packet:near");
   ASSERT_TRUE(wire);
@@ -514,7 +514,7 @@ TEST_F(KernelTest, LossIsMadeUpFor) {
   EXPECT_EQ(theirs.receive(1000).size(), 1000);
 }
 
-TEST_F(KernelTest, WhatPassedIsKeptWithinItsBounds) {
+TEST_F(KernelTest, RecordedFramesAreBounded) {
   host_ = nullptr;
   host_ = make("10.9.0.200", 10'000);
   ASSERT_TRUE(host_);
@@ -533,7 +533,7 @@ TEST_F(KernelTest, WhatPassedIsKeptWithinItsBounds) {
   EXPECT_TRUE(host_->take_passed().empty());
 }
 
-TEST_F(KernelTest, ManyConnectionsLeaveNothingBehind) {
+TEST_F(KernelTest, ManyConnectionsReleaseTheirResources) {
   const Socket listener = Socket::listening();
   for (int i = 0; i < 600; ++i) {
     const auto ours = connect(listener);
@@ -545,7 +545,7 @@ TEST_F(KernelTest, ManyConnectionsLeaveNothingBehind) {
   }
 }
 
-TEST_F(KernelTest, WaitingIsInterrupted) {
+TEST_F(KernelTest, BlockedCallsCanBeInterrupted) {
   const Socket listener = Socket::listening();
   const auto ours = connect(listener);
   ASSERT_TRUE(ours);
@@ -565,7 +565,7 @@ TEST_F(KernelTest, WaitingIsInterrupted) {
   EXPECT_EQ(host_->connect({address("10.9.0.1"), 1}, {}, in(20 * second)).error().kind, WireError::Kind::closed);
 }
 
-TEST_F(KernelTest, ARestrainedHostSendsToNobodyElseAndNoFaster) {
+TEST_F(KernelTest, LimitedHostRespectsRateAndDestinations) {
   const auto mac = host_->resolve(address("10.9.0.1"), in(5 * second));
   ASSERT_TRUE(mac) << mac.error().message;
   const Socket listener = Socket::listening();

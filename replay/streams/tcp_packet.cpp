@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t checksum_in_tcp = 16, checksum_in_ipv4 = 10;
 
-/// The checksum follows what comes in the place of the bytes at `at`, an even place of what it covers. RFC 1624, 3.
+/// Updates the checksum for replacing the bytes at `at` (an even offset in the covered range) by `with`. RFC 1624, 3.
 void follow(MutableBytes packet, std::size_t checksum_at, std::size_t at, Bytes with) {
   std::uint32_t sum = 0xffff & ~static_cast<std::uint32_t>(load_be<2>(packet.data() + checksum_at));
   for (std::size_t i = 0; i < with.size(); i += 2) {

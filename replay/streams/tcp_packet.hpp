@@ -1,5 +1,6 @@
 #pragma once
-/// IP packets with TCP in them, changed in place: checksums follow, and one that was wrong stays wrong. RFC 1624.
+/// Changes IP packets that contain TCP, in place. Checksums are updated incrementally, so invalid ones stay invalid.
+/// RFC 1624.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,26 +11,26 @@
 
 namespace rdmawire::replay {
 
-/// Where things are in a packet, which is at least `bytes` long.
+/// Layout of a packet.
 struct TcpPacket {
   bool v6 = false;
-  std::size_t bytes = 0;      ///< as its own length says, without what Ethernet padded
-  std::size_t transport = 0;  ///< where what IP carries begins
-  bool first = true;          ///< no later fragment: TCP's header begins at `transport`, and its checksum is there
+  std::size_t bytes = 0;      ///< IP length, without Ethernet padding
+  std::size_t transport = 0;  ///< offset of the IP payload
+  bool first = true;          ///< not a later fragment: `transport` is the offset of the TCP header
 
-  /// Of an IPv4 or IPv6 packet that carries TCP; nothing of others, of what is cut before its end, and of IPv6 with
+  /// Parses an IPv4 or IPv6 packet with TCP. Returns nullopt for other packets, truncated packets, and IPv6 with
   /// extension headers.
   static std::optional<TcpPacket> find(Bytes packet);
 
   enum class End : std::uint8_t { source, destination };
   [[nodiscard]] IpAddress address(Bytes packet, End end) const;
-  /// `address` is of the packet's own version.
+  /// `address` must have the IP version of the packet.
   void set_address(MutableBytes packet, End end, const IpAddress& address) const;
-  /// TCP's flags, of the low eight bits; 0 of a later fragment.
+  /// The low eight TCP flags; 0 for a later fragment.
   [[nodiscard]] std::uint8_t flags(Bytes packet) const;
-  /// TCP's; the packet is `first`.
+  /// Requires `first`.
   [[nodiscard]] std::uint16_t source_port(Bytes packet) const;
-  /// Of a SYN that announces a maximum segment size, another one; of others nothing. RFC 9293, 3.7.1.
+  /// Changes the maximum segment size option of a SYN. No effect on other packets. RFC 9293, 3.7.1.
   void set_announced_mss(MutableBytes packet, std::uint16_t mss) const;
 
   static constexpr std::uint8_t fin = 0x01, syn = 0x02, rst = 0x04, ack = 0x10;

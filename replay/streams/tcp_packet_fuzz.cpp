@@ -1,4 +1,4 @@
-// Whatever is in a packet: what is found lies inside it, and nothing outside is touched.
+// Fuzz target: parsing any packet stays within its bounds, and changes stay within the parsed packet.
 
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto tcp = TcpPacket::find(packet);
   if (!tcp) return 0;
   if (tcp->bytes > size || tcp->transport > tcp->bytes) std::abort();
-  // There and back again, it is the same but for the two forms of a checksum's zero.
+  // Changing an address and restoring it restores the packet, except for the two representations of a zero checksum.
   for (const auto end : {TcpPacket::End::source, TcpPacket::End::destination}) {
     const replay::IpAddress before = tcp->address(packet, end);
     replay::IpAddress other = before;

@@ -15,7 +15,7 @@ namespace {
 
 using End = TcpPacket::End;
 
-/// A SYN from port 40000 that announces 1460 bytes and scales its window, as computed by the encoder.
+/// A SYN from port 40000 with MSS 1460 and window scale, built by the encoder.
 std::vector<std::uint8_t> syn(bool v6, const IpAddress& source, const IpAddress& destination) {
   Frame frame = Frame() / Value<Ethernet>();
   HeaderValue ip = v6 ? HeaderValue(Value<Ipv6>().set<"hop_limit">(64)) : HeaderValue(Value<Ipv4>().set<"ttl">(64));
@@ -39,7 +39,7 @@ struct Version {
 };
 class Packets : public ::testing::TestWithParam<Version> {};
 
-TEST_P(Packets, KeepTheirChecksumsWhenTheirAddressesChange) {
+TEST_P(Packets, AddressChangeKeepsValidChecksum) {
   const auto [name, v6, one, other, third] = GetParam();
   auto packet = syn(v6, address(one), address(other));
   const auto tcp = TcpPacket::find(packet);
@@ -56,7 +56,7 @@ TEST_P(Packets, KeepTheirChecksumsWhenTheirAddressesChange) {
   EXPECT_EQ(packet, syn(v6, address(other), address(third)));
 }
 
-TEST_P(Packets, WithAWrongChecksumStayWrongByTheSame) {
+TEST_P(Packets, AddressChangeKeepsChecksumError) {
   const auto [name, v6, one, other, third] = GetParam();
   auto packet = syn(v6, address(one), address(other)), good = syn(v6, address(one), address(third));
   const auto tcp = TcpPacket::find(packet);
@@ -67,7 +67,7 @@ TEST_P(Packets, WithAWrongChecksumStayWrongByTheSame) {
   EXPECT_EQ(packet, good);
 }
 
-TEST_P(Packets, AnnounceAnotherSegmentSize) {
+TEST_P(Packets, AnnouncedMssIsChanged) {
   const auto [name, v6, one, other, third] = GetParam();
   auto packet = syn(v6, address(one), address(other));
   const auto tcp = TcpPacket::find(packet);
@@ -75,20 +75,20 @@ TEST_P(Packets, AnnounceAnotherSegmentSize) {
   const std::size_t option = tcp->transport + Tcp::size;
   tcp->set_announced_mss(packet, 536);
   EXPECT_EQ(load_be<4>(packet.data() + option), 0x02040218U);
-  // The checksum is the one that the encoder computes for these bytes.
+  // The encoder computes the same checksum for these bytes.
   auto expected = syn(v6, address(one), address(other));
   const std::uint16_t before = static_cast<std::uint16_t>(load_be<2>(expected.data() + tcp->transport + 16));
   const std::uint16_t after = static_cast<std::uint16_t>(load_be<2>(packet.data() + tcp->transport + 16));
-  // 0x05b4 - 0x0218 more, in one's complement.
+  // 0x05b4 - 0x0218 more in one's complement.
   EXPECT_EQ((std::uint32_t{before} + 0x05b4 - 0x0218) % 0xffff, after % 0xffff);
-  // What is no SYN announces nothing.
+  // Packets without SYN have no MSS option.
   packet[tcp->transport + 13] = TcpPacket::ack;
   const auto same = packet;
   tcp->set_announced_mss(packet, 88);
   EXPECT_EQ(packet, same);
 }
 
-TEST_P(Packets, AreNotFoundInWhatIsCut) {
+TEST_P(Packets, TruncatedPacketsAreRejected) {
   const auto [name, v6, one, other, third] = GetParam();
   const auto packet = syn(v6, address(one), address(other));
   for (std::size_t bytes = 0; bytes < packet.size(); ++bytes)
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Tcp, Packets,
                                            Version{"v6", true, "fd00::1", "fd00::2", "2001:db8::ff07"}),
                          [](const auto& one) { return one.param.name; });
 
-TEST(TcpPacket, OfALaterFragmentHasNoTcpHeader) {
+TEST(TcpPacket, LaterFragmentHasNoTcpHeader) {
   auto packet = syn(false, address("10.0.0.1"), address("10.0.0.2"));
   packet[7] = 1;
   const auto tcp = TcpPacket::find(packet);
@@ -115,7 +115,7 @@ TEST(TcpPacket, OfALaterFragmentHasNoTcpHeader) {
   EXPECT_EQ(std::vector<std::uint8_t>(packet.begin() + 20, packet.end()), behind);
 }
 
-TEST(TcpPacket, IsNotUdp) {
+TEST(TcpPacket, UdpIsRejected) {
   auto packet = syn(false, address("10.0.0.1"), address("10.0.0.2"));
   packet[9] = 17;
   EXPECT_FALSE(TcpPacket::find(packet));

@@ -1,4 +1,4 @@
-// Real guests: Linux's rxe in virtual machines, whose ports are the wires.
+// Real guests: Linux rxe in virtual machines that are connected by wires.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ constexpr std::int64_t second = 1'000'000'000;
 class Guests : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (::system("command -v qemu-system-x86_64 >/dev/null") != 0) GTEST_SKIP() << "needs qemu-system-x86_64";
+    if (::system("command -v qemu-system-x86_64 >/dev/null") != 0) GTEST_SKIP() << "requires qemu-system-x86_64";
     if (lab::cached_layers(lab::default_cache()).empty())
-      GTEST_SKIP() << "needs the lab's image; `rdmawire lab run -- true` fetches it";
+      GTEST_SKIP() << "requires the lab image; create it with `rdmawire lab run -- true`";
     std::string pattern = fs::temp_directory_path() / "guestsXXXXXX";
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     directory_ = pattern;
@@ -66,7 +66,7 @@ class Guests : public ::testing::Test {
   fs::path directory_;
 };
 
-TEST_F(Guests, AGuestPingsOurHost) {
+TEST_F(Guests, GuestPingsHostedWire) {
   auto guest = boot(1);
   ASSERT_TRUE(guest);
   auto opened = open_wire(guest->ports()[0].wire);
@@ -75,7 +75,7 @@ TEST_F(Guests, AGuestPingsOurHost) {
                                {.mac = 0x020000000064,
                                 .addresses = {*IpAddress::parse("10.77.0.100"), *IpAddress::parse("fd77:0::100")}})
                   .value();
-  // The guest answers us, too.
+  // The guest also answers ARP.
   const auto mac = wire->resolve(*IpAddress::parse("10.77.0.1"));
   ASSERT_TRUE(mac) << mac.error().message;
   EXPECT_EQ(mac_text(*mac), guest->ports()[0].mac);
@@ -92,7 +92,7 @@ TEST_F(Guests, AGuestPingsOurHost) {
   }
 }
 
-// The PSNs that the analysis of a capture says were lost in the network.
+// PSNs that the analysis of a capture reports as lost in the network.
 struct Seen final : tracking::Sink {
   void event(const tracking::Connection* /*connection*/, const tracking::Event& event) override {
     if (event.kind != tracking::EventKind::lost_in_network) return;
@@ -112,7 +112,7 @@ Seen analyzed(const fs::path& capture) {
   return seen;
 }
 
-TEST_F(Guests, WhatTheSwitchDropsIsWhatAnalyzeMisses) {
+TEST_F(Guests, AnalysisReportsFramesDroppedBySwitch) {
   auto first = boot(1);
   ASSERT_TRUE(first);
   auto second_guest = boot(2);
@@ -138,7 +138,7 @@ TEST_F(Guests, WhatTheSwitchDropsIsWhatAnalyzeMisses) {
   std::string server;
   std::thread listening([&] { server = run(*first, program); });
   std::string client;
-  // Until the server listens.
+  // Wait until the server listens.
   for (const std::int64_t until = wire_clock::now() + 30 * second; wire_clock::now() < until;) {
     auto words = program;
     words.emplace_back("10.77.0.1");
@@ -150,7 +150,7 @@ TEST_F(Guests, WhatTheSwitchDropsIsWhatAnalyzeMisses) {
   EXPECT_THAT(server, HasSubstr("8 iters")) << server;
   (*fabric)->stop();
 
-  // What was dropped, by the log: the capture of what arrived has the log's frame numbers.
+  // Frame numbers in the log equal those in the capture of received frames.
   std::set<std::uint64_t> frames;
   for (const FaultLogEntry& entry : (*fabric)->fault_log()) frames.insert(entry.frame);
   EXPECT_EQ(frames.size(), 4U);
@@ -163,8 +163,8 @@ TEST_F(Guests, WhatTheSwitchDropsIsWhatAnalyzeMisses) {
   const Seen sent = analyzed(directory_ / "arrived.pcapng"), got = analyzed(directory_ / "left.pcapng");
   EXPECT_EQ(got.lost, dropped);
   EXPECT_EQ(got.causes, std::set<std::string>{"before_capture"});
-  // From the sender's side a NAK tells of the first packet that is missing, and what followed it is sent again anyway:
-  // the second of the two is not known to be lost.
+  // The sender's capture only proves the loss of the first missing packet, which a NAK indicates. Packets after it are
+  // retransmitted anyway, so the loss of the second one cannot be inferred.
   std::multiset<std::uint64_t> provable;
   for (const std::uint64_t psn : dropped)
     if (!dropped.contains((psn - 1) & 0xffffff)) provable.insert(psn);

@@ -21,9 +21,9 @@ namespace rdmawire::replay {
 namespace {
 
 constexpr std::size_t frames_a_round = 64;
-constexpr std::int64_t again_when_blocked = 100'000;     // a full queue is tried again
-constexpr std::int64_t again_without_poll = 1'000'000;   // a wire that poll() does not know is asked
-constexpr std::int64_t again_when_broken = 100'000'000;  // a wire that gave an error is asked
+constexpr std::int64_t again_when_blocked = 100'000;     // retry interval of a full queue
+constexpr std::int64_t again_without_poll = 1'000'000;   // poll interval of a wire without descriptor
+constexpr std::int64_t again_when_broken = 100'000'000;  // retry interval of a wire with an error
 
 std::uint64_t destination_of(Bytes frame) { return load_be(frame.data(), 6); }
 std::uint64_t source_of(Bytes frame) { return load_be(frame.data() + 6, 6); }
@@ -92,8 +92,8 @@ class Switch::Fabric {
  private:
   struct Port {
     std::unique_ptr<Wire> wire;
-    std::optional<Received> next;                 // arrived, and not yet handled
-    std::deque<std::vector<std::uint8_t>> queue;  // to leave
+    std::optional<Received> next;                 // received, but not yet handled
+    std::deque<std::vector<std::uint8_t>> queue;  // to be sent
     SwitchPortCounters counters;
     std::int64_t ask_again = 0;  // after an error
     std::int64_t send_again = 0;
@@ -107,7 +107,7 @@ class Switch::Fabric {
   void run() {
     bool more = false;
     while (!stop_) {
-      // poll() does not know of what a wire has taken from its queue already.
+      // poll() does not report frames that a wire has already buffered.
       if (!more) wait();
       const std::lock_guard lock(mutex_);
       const std::int64_t now = wire_clock::now();
@@ -122,7 +122,7 @@ class Switch::Fabric {
     }
   }
 
-  // Until something arrives, or something is due.
+  // Waits until a frame arrives or an event is due.
   void wait() {
     std::vector<pollfd> wanted{{wake_.get(), POLLIN, 0}};
     std::int64_t until = Wire::forever;
@@ -146,7 +146,7 @@ class Switch::Fabric {
     ppoll(wanted.data(), wanted.size(), until == Wire::forever ? nullptr : &timeout, nullptr);
   }
 
-  // Handles what arrived, of all ports in the order of time; true: there may be more.
+  // Handles received frames of all ports in time order. Returns true if there may be more.
   bool round(std::int64_t now) {
     std::vector<char> dry(ports_.size(), 0);
     for (std::size_t handled = 0; handled < frames_a_round; ++handled) {
@@ -172,7 +172,7 @@ class Switch::Fabric {
   }
 
   void arrived(Port& port, const Received& received) {
-    // What this machine sends by a network interface comes back from it.
+    // Network interfaces also return frames sent by this host.
     if (received.own || received.frame.size() < Ethernet::size) return;
     ++port.counters.received;
     const auto side = static_cast<std::uint32_t>(&port - ports_.data());
@@ -201,7 +201,7 @@ class Switch::Fabric {
     }
   }
 
-  // To the ports that the frame leaves by.
+  // Adds the frame to the queues of its output ports.
   void enqueue(Bytes frame, std::uint32_t side, std::string_view faults) {
     const std::uint64_t destination = destination_of(frame);
     const auto known = is_group(destination) ? learnt_.end() : learnt_.find(destination);
@@ -234,7 +234,7 @@ class Switch::Fabric {
         const auto sent = port.wire->send(outgoing_);
         std::size_t gone = sent.value_or(1);
         if (!sent) {
-          // The frame cannot be sent, now or ever; a switch's port does not wait for a neighbor.
+          // The frame is dropped: a switch port does not wait for its neighbor.
           ++port.counters.down;
           port.counters.trouble = sent.error().message;
         } else {
@@ -269,7 +269,7 @@ class Switch::Fabric {
   }
 
   SwitchOptions options_;
-  mutable std::mutex mutex_;  // of all that follows
+  mutable std::mutex mutex_;  // protects all following members
   std::vector<Port> ports_;
   FaultEngine engine_;
   std::unordered_map<std::uint64_t, std::uint32_t> learnt_;
@@ -293,11 +293,11 @@ WireResult<std::unique_ptr<Switch>> Switch::start(std::vector<std::unique_ptr<Wi
     return tl::unexpected(WireError{WireError::Kind::unsupported, 0, std::move(message)});
   };
   if (wires.size() < 2 || wires.size() > 26)
-    return wrong(fmt::format("a switch joins 2 to 26 wires, and was given {}", wires.size()));
+    return wrong(fmt::format("a switch requires 2 to 26 wires, not {}", wires.size()));
   for (const auto& wire : wires) {
     const WireCapabilities& can = wire->capabilities();
     if (can.link != LinkType::ethernet || !can.sends || !can.receives || can.virtual_time)
-      return wrong(fmt::format("{}: a switch joins Ethernet wires in real time that send and receive", wire->name()));
+      return wrong(fmt::format("{}: a switch requires real-time Ethernet wires that send and receive", wire->name()));
   }
   std::unique_ptr<Switch> made(new Switch());
   made->fabric_ = std::make_unique<Fabric>(std::move(wires), std::move(options));

@@ -1,6 +1,6 @@
 #pragma once
-/// An Ethernet switch in this process: it joins wires, does to frames what a fault program says, and can write down
-/// what arrived and what left.
+/// An Ethernet switch in this process. It connects wires, injects faults according to a fault program, and can record
+/// received and sent frames.
 
 #include <memory>
 #include <mutex>
@@ -17,48 +17,50 @@ namespace rdmawire::replay {
 struct SwitchOptions {
   FaultProgram faults;
   FaultEngineOptions fault_options;
-  /// Every frame as it arrived, at its time of arrival, on the interface of its port; comments say what was done to it.
+  /// Records each received frame at its arrival time, on the interface of its input port. Comments describe its faults.
   std::optional<captures::Writer> arrived;
-  /// Every frame as it left, on the interface of the port that it left by, likewise. Not those that were dropped.
+  /// Records each sent frame on the interface of its output port, with the same comments. Dropped frames are omitted.
   std::optional<captures::Writer> left;
-  /// Every frame on the interface of the port that it came by, with the same comments: as it left and when it did, each
+  /// Records each frame on the interface of its input port, with the same comments: each sent copy as it was sent and
+  /// at that time, and each dropped frame as it arrived.
   /// copy by itself; as it arrived when it was dropped.
   std::optional<captures::Writer> passed;
-  std::size_t queue_frames = 4096;      ///< that wait to leave by a port; further ones are lost and counted
-  std::size_t delayed_frames = 65'536;  ///< that wait for their time; likewise
-  std::size_t addresses = 4096;         ///< learnt at most; then all are forgotten and learnt again
+  std::size_t queue_frames = 4096;  ///< limit of each port's queue; further frames are dropped and counted
+  std::size_t delayed_frames =
+      65'536;                    ///< limit of frames that wait for their time; further frames are dropped and counted
+  std::size_t addresses = 4096;  ///< limit of learned addresses; when it is exceeded, all are forgotten
 };
 
-/// Of one port, since the start.
+/// Counters of one port since the start.
 struct SwitchPortCounters {
   std::uint64_t received = 0;
   std::uint64_t sent = 0;
-  std::uint64_t flooded = 0;     ///< of those received: to an address that is not known, or to many
-  std::uint64_t queue_full = 0;  ///< lost on the way out, because the port's queue was full
-  std::uint64_t down = 0;        ///< lost on the way out, because nobody was there
-  std::string trouble;           ///< the last error of its wire; empty: none
+  std::uint64_t flooded = 0;     ///< received frames to an unknown or group address
+  std::uint64_t queue_full = 0;  ///< dropped because the output queue was full
+  std::uint64_t down = 0;        ///< dropped because the peer of the port was down
+  std::string trouble;           ///< last error of the wire; empty: none
 };
 
 struct SwitchCounters {
   std::vector<SwitchPortCounters> ports;
-  std::uint64_t delayed_full = 0;  ///< lost because too many waited for their time
-  std::string tap_trouble;         ///< why writing down ended; empty: it did not
+  std::uint64_t delayed_full = 0;  ///< dropped because too many frames waited for their time
+  std::string tap_trouble;         ///< why recording stopped; empty: it did not
 };
 
-/// Ports are called a, b, … in the fault language, in the order of the wires. A frame to an address that was learnt
-/// leaves by that port, one to another or to many by all but its own. Frames that leave a port stay in order but for
-/// the faults. All calls can be made from any thread.
+/// Ports are named a, b, … in the fault language, in the order of the wires. A frame to a learned address is sent to
+/// its port only; other frames are sent to all ports except their own. Frames sent by a port stay in order, except for
+/// faults. All functions are thread-safe.
 class Switch {
  public:
-  /// Starts a thread that forwards. At least two wires, at most 26, in real time; an error otherwise.
+  /// Starts the forwarding thread. Requires 2 to 26 real-time wires.
   static WireResult<std::unique_ptr<Switch>> start(std::vector<std::unique_ptr<Wire>> wires, SwitchOptions options);
   ~Switch();
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
 
-  /// Ends the thread, sends what is held, closes wires and captures. A second call does nothing.
+  /// Stops the thread, sends all held frames, and closes wires and captures. A second call has no effect.
   void stop();
-  /// From now on these; what the old ones hold leaves now, and counts and coordinates begin anew.
+  /// Replaces the fault program. Frames held by the old one are sent immediately; counters and coordinates restart.
   void set_faults(FaultProgram faults, const FaultEngineOptions& options = {});
 
   [[nodiscard]] SwitchCounters counters() const;

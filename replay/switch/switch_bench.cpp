@@ -1,5 +1,5 @@
-// Frames a second through the switch, from one unix wire to another, as between two virtual machines; frames of 1082
-// bytes. Sender, switch and receiver are three threads.
+// Frames per second through the switch from one Unix wire to another, as between two virtual machines, with frames of
+// 1082 bytes. Sender, switch and receiver use three threads.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ void forwarded(benchmark::State& state, const char* faults) {
   auto host_a = open_unix_wire({.path = base + "a.peer", .local = base + "a"});
   auto host_b = open_unix_wire({.path = base + "b.peer", .local = base + "b"});
   auto port_a = open_unix_wire({.path = base + "a"}), port_b = open_unix_wire({.path = base + "b"});
-  if (!host_a || !host_b || !port_a || !port_b) return state.SkipWithError("cannot make sockets");
+  if (!host_a || !host_b || !port_a || !port_b) return state.SkipWithError("cannot create sockets");
   SwitchOptions options;
   options.faults = FaultProgram::compile(faults).value();
   std::vector<std::unique_ptr<Wire>> ports;

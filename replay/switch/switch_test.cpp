@@ -36,7 +36,7 @@ FaultProgram program(std::string_view text) {
   return compiled ? std::move(*compiled) : FaultProgram();
 }
 
-// A switch, and the hosts at its ports.
+// A switch and the hosts at its ports.
 struct Net {
   explicit Net(std::size_t hosts_count, SwitchOptions options = {}, std::size_t host_queue = 1024) {
     std::vector<std::unique_ptr<Wire>> ports;
@@ -49,7 +49,7 @@ struct Net {
     EXPECT_TRUE(started);
     fabric = std::move(*started);
   }
-  // Byte 20 of what arrives at a host; -1: nothing, which is certain only behind a frame that follows it.
+  // Byte 20 of the next frame at a host; -1: no frame arrived in time.
   int next(std::size_t host, std::int64_t within = 5 * second) {
     const auto got = hosts[host]->receive(hosts[host]->now() + within);
     return got && *got ? (*got)->frame[20] : -1;
@@ -59,21 +59,21 @@ struct Net {
   std::unique_ptr<Switch> fabric;
 };
 
-TEST(Switch, FloodsWhatItDoesNotKnowAndLearns) {
+TEST(Switch, UnknownAddressesAreFloodedAndLearned) {
   Net net(3);
   net.send(0, frame_of(broadcast, 0x02, 1));
   EXPECT_EQ(net.next(1), 1);
   EXPECT_EQ(net.next(2), 1);
-  net.send(1, frame_of(0x02, 0x04, 2));  // known: only there
+  net.send(1, frame_of(0x02, 0x04, 2));  // known: only to this port
   EXPECT_EQ(net.next(0), 2);
   net.send(2, frame_of(broadcast, 0x06, 3));
   EXPECT_EQ(net.next(1), 3);
   EXPECT_EQ(net.next(0), 3);
-  EXPECT_FALSE(net.hosts[2]->receive(0).value()) << "the unicast frame, or its own";
-  net.send(0, frame_of(0x08, 0x02, 4));  // unknown: everywhere
+  EXPECT_FALSE(net.hosts[2]->receive(0).value()) << "neither the unicast frame nor its own";
+  net.send(0, frame_of(0x08, 0x02, 4));  // unknown: flooded
   EXPECT_EQ(net.next(1), 4);
   EXPECT_EQ(net.next(2), 4);
-  net.send(2, frame_of(0x02, 0x04, 5));  // a host that moved
+  net.send(2, frame_of(0x02, 0x04, 5));  // the host moved to another port
   EXPECT_EQ(net.next(0), 5);
   net.send(0, frame_of(0x04, 0x02, 6));
   EXPECT_EQ(net.next(2), 6);
@@ -84,7 +84,7 @@ TEST(Switch, FloodsWhatItDoesNotKnowAndLearns) {
   EXPECT_EQ(counters.ports[2].sent, 3U);
 }
 
-TEST(Switch, FaultsAreDoneByDirection) {
+TEST(Switch, FaultsApplyPerDirection) {
   SwitchOptions options;
   options.faults = program("drop from a every 2\nduplicate from b nth 1");
   Net net(2, std::move(options));
@@ -102,7 +102,7 @@ TEST(Switch, FaultsAreDoneByDirection) {
   EXPECT_EQ(net.fabric->fault_counts()[0].done, 2U);
 }
 
-TEST(Switch, DelayedAndHeldFramesLeaveAtTheirTime) {
+TEST(Switch, DelayedAndHeldFramesAreSentAtTheirTime) {
   SwitchOptions options;
   options.faults = program("delay 20ms nth 1\nhold 5 within 40ms nth 2");
   Net net(2, std::move(options));
@@ -115,7 +115,7 @@ TEST(Switch, DelayedAndHeldFramesLeaveAtTheirTime) {
   EXPECT_GE(net.hosts[1]->now(), begin + 40'000'000);
 }
 
-TEST(Switch, NewFaultsWhileItRuns) {
+TEST(Switch, FaultProgramIsReplacedWhileRunning) {
   SwitchOptions options;
   options.faults = program("drop");
   Net net(2, std::move(options));
@@ -126,7 +126,7 @@ TEST(Switch, NewFaultsWhileItRuns) {
   EXPECT_EQ(net.next(1), 2);
 }
 
-TEST(Switch, AFullQueueLosesAndCountsAndOneThatIsGoneToo) {
+TEST(Switch, FullQueueAndMissingPeerDropFrames) {
   SwitchOptions options;
   options.queue_frames = 64;
   Net net(3, std::move(options), 100);
@@ -140,16 +140,16 @@ TEST(Switch, AFullQueueLosesAndCountsAndOneThatIsGoneToo) {
   while (net.fabric->counters().ports[0].received < count) std::this_thread::yield();
   net.fabric->stop();
   const SwitchCounters counters = net.fabric->counters();
-  // What no one takes away: the host's queue, and the port's.
+  // Frames in the host's queue and in the port's queue.
   EXPECT_EQ(counters.ports[1].sent, 100U);
   EXPECT_EQ(counters.ports[1].queue_full, count - 100 - 64);
   EXPECT_GT(counters.ports[2].down, 0U);
   EXPECT_EQ(counters.ports[2].down + counters.ports[2].queue_full, count);
   EXPECT_EQ(counters.ports[2].sent, 0U);
-  EXPECT_THAT(counters.ports[2].trouble, HasSubstr("the other end was closed"));
+  EXPECT_THAT(counters.ports[2].trouble, HasSubstr("the other end is closed"));
 }
 
-TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
+TEST(Switch, RecordedFramesCanBeRead) {
   std::string pattern = fs::temp_directory_path() / "switchXXXXXX";
   ASSERT_NE(mkdtemp(pattern.data()), nullptr);
   const fs::path directory = pattern;
@@ -178,17 +178,17 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
     return seen;
   };
   EXPECT_THAT(read("in.pcapng"), ElementsAre("0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
-                                             "0:3 byte 20 of the frame turned over by 0x80 by rule 2"));
+                                             "0:3 byte 20 of the frame: bits 0x80 flipped by rule 2"));
   EXPECT_THAT(read("out.pcapng"), ElementsAre("1:1 sent 2 times by rule 3", "1:1 sent 2 times by rule 3",
-                                              "1:131 byte 20 of the frame turned over by 0x80 by rule 2"));
+                                              "1:131 byte 20 of the frame: bits 0x80 flipped by rule 2"));
   EXPECT_THAT(read("passed.pcapng"),
               ElementsAre("0:1 sent 2 times by rule 3", "0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
-                          "0:131 byte 20 of the frame turned over by 0x80 by rule 2"));
+                          "0:131 byte 20 of the frame: bits 0x80 flipped by rule 2"));
   fs::remove_all(directory);
 }
 
-// A wire that takes many frames from the system at once: poll() sees nothing of those that still wait in it.
-TEST(Switch, FramesThatWaitInAWireAreNotForgotten) {
+// A wire that reads many frames at once: poll() does not report the frames that it has buffered.
+TEST(Switch, FramesBufferedByWireAreForwarded) {
   class Burst final : public Wire {
    public:
     Burst() { capabilities_.max_bytes = 100; }
@@ -221,10 +221,10 @@ TEST(Switch, FramesThatWaitInAWireAreNotForgotten) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(host->receive(host->now() + 5 * second).value()) << i;
 }
 
-TEST(Switch, TooFewWires) {
+TEST(Switch, TooFewWiresAreRejected) {
   const auto started = Switch::start({}, {});
   ASSERT_FALSE(started);
-  EXPECT_THAT(started.error().message, HasSubstr("2 to 26 wires, and was given 0"));
+  EXPECT_THAT(started.error().message, HasSubstr("2 to 26 wires, not 0"));
 }
 
 }  // namespace
