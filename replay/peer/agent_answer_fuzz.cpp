@@ -1,4 +1,4 @@
-// What an agent may say, in pieces as a stream gives them: lines, then their meaning.
+// Fuzz target: messages of an agent, received in pieces.
 
 #include <algorithm>
 #include <cstdint>

@@ -25,10 +25,10 @@ PeerResult<std::string> read_secret(const std::string& path) {
   }
   if (!file.is_open() || file.bad())
     return tl::unexpected(peer_error(PeerError::Kind::usage, errno == 0 ? EIO : errno,
-                                     fmt::format("the agent's secret: {} cannot be read", path)));
+                                     fmt::format("the agent's secret: cannot read {}", path)));
   if (secret.size() > most)
-    return tl::unexpected(peer_error(PeerError::Kind::usage, EFBIG,
-                                     fmt::format("the agent's secret: {} is longer than {} bytes", path, most)));
+    return tl::unexpected(
+        peer_error(PeerError::Kind::usage, EFBIG, fmt::format("the agent's secret: {} exceeds {} bytes", path, most)));
   secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
   if (secret.empty())
     return tl::unexpected(

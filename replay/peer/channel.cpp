@@ -34,10 +34,10 @@ tl::unexpected<PeerError> failed(const std::string& address, int number, std::st
 tl::unexpected<PeerError> misspelt(const std::string& address, std::string_view why) {
   return tl::unexpected(
       peer_error(PeerError::Kind::usage, EINVAL,
-                 fmt::format("connect {}: {}; an agent is tcp:HOST:PORT, unix:PATH or serial:PATH", address, why)));
+                 fmt::format("connect {}: {}; expected tcp:HOST:PORT, unix:PATH or serial:PATH", address, why)));
 }
 
-/// 0, or the errno of a connect() that was to be done by `deadline`.
+/// Connects before `deadline`. Returns 0 or an errno.
 int connect_until(int socket, const sockaddr* to, socklen_t length, Clock::time_point deadline) {
   if (::connect(socket, to, length) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -57,7 +57,7 @@ int connect_until(int socket, const sockaddr* to, socklen_t length, Clock::time_
 PeerResult<Descriptor> open_tcp(const std::string& address, std::string_view rest, Clock::time_point deadline) {
   const auto colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == rest.size())
-    return misspelt(address, "host or port is missing");
+    return misspelt(address, "missing host or port");
   std::string host(rest.substr(0, colon));
   const std::string port(rest.substr(colon + 1));
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
@@ -74,36 +74,36 @@ PeerResult<Descriptor> open_tcp(const std::string& address, std::string_view res
     Descriptor socket(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, one->ai_protocol));
     number = socket.valid() ? connect_until(socket.get(), one->ai_addr, one->ai_addrlen, deadline) : errno;
     if (number != 0) continue;
-    // A question is one small write that waits for its answer.
+    // Requests are small writes that wait for a response.
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return socket;
   }
-  return failed(address, number, "no agent answers there");
+  return failed(address, number, "no agent responds");
 }
 
 PeerResult<Descriptor> open_unix(const std::string& address, std::string_view path, Clock::time_point deadline) {
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
-  if (path.empty()) return misspelt(address, "the path is missing");
+  if (path.empty()) return misspelt(address, "missing path");
   if (path.size() >= sizeof to.sun_path)
-    return misspelt(address, fmt::format("a path of a socket has at most {} bytes", sizeof to.sun_path - 1));
+    return misspelt(address, fmt::format("the socket path exceeds {} bytes", sizeof to.sun_path - 1));
   std::copy(path.begin(), path.end(), to.sun_path);
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int number =
       socket.valid() ? connect_until(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to, deadline) : errno;
-  if (number != 0) return failed(address, number, "no agent answers there");
+  if (number != 0) return failed(address, number, "no agent responds");
   return socket;
 }
 
 PeerResult<Descriptor> open_serial(const std::string& address, std::string_view path) {
-  if (path.empty()) return misspelt(address, "the path is missing");
+  if (path.empty()) return misspelt(address, "missing path");
   Descriptor line(::open(std::string(path).c_str(), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   if (!line.valid()) return failed(address, errno, "open");
   if (termios settings{}; ::tcgetattr(line.get(), &settings) == 0) {
     ::cfmakeraw(&settings);
     settings.c_cflag |= CLOCAL;
-    if (::tcsetattr(line.get(), TCSANOW, &settings) < 0) return failed(address, errno, "make it raw");
+    if (::tcsetattr(line.get(), TCSANOW, &settings) < 0) return failed(address, errno, "set raw mode");
   }
   return line;
 }
@@ -116,7 +116,7 @@ PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::mil
   if (text.starts_with("tcp:")) return open_tcp(address, text.substr(4), deadline);
   if (text.starts_with("unix:")) return open_unix(address, text.substr(5), deadline);
   if (text.starts_with("serial:")) return open_serial(address, text.substr(7));
-  return misspelt(address, "what kind of channel that is cannot be told");
+  return misspelt(address, "unknown kind of channel");
 }
 
 }  // namespace rdmawire::peer

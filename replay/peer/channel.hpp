@@ -1,5 +1,5 @@
 #pragma once
-/// The ways to an agent: a descriptor that carries bytes both ways.
+/// Opens a bidirectional byte stream to an agent.
 
 #include <chrono>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rdmawire::peer {
 
-/// A file descriptor of ours.
+/// An owned file descriptor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -30,8 +30,8 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// Opens "tcp:HOST:PORT" (an IPv6 address in brackets), "unix:PATH" or "serial:PATH" (a terminal is made raw; its speed
-/// stays as it is), non-blocking, until `timeout` has passed.
+/// Opens "tcp:HOST:PORT" (IPv6 addresses in brackets), "unix:PATH" or "serial:PATH" (a terminal is set to raw mode; its
+/// speed is unchanged), non-blocking. Fails after `timeout`.
 PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::milliseconds timeout);
 
 }  // namespace rdmawire::peer

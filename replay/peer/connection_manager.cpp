@@ -37,12 +37,12 @@ PeerResult<CmEvent> read_event(Event event) {
 
 PeerResult<CmEvent> next_of(const std::shared_ptr<Session>& session, Deadline deadline, const Peer::EventFilter& filter,
                             std::string_view awaited) {
-  if (!session) return tl::unexpected(peer_error(PeerError::Kind::usage, EBADF, "the handle holds nothing"));
+  if (!session) return tl::unexpected(peer_error(PeerError::Kind::usage, EBADF, "empty handle"));
   auto event = session->next_event(deadline, filter);
   if (!event) return tl::unexpected(event.error());
   if (!*event)
     return tl::unexpected(
-        peer_error(PeerError::Kind::timeout, ETIMEDOUT, fmt::format("the CM did not tell of {} in time", awaited)));
+        peer_error(PeerError::Kind::timeout, ETIMEDOUT, fmt::format("no CM event {} in time", awaited)));
   return read_event(std::move(**event));
 }
 
@@ -89,7 +89,7 @@ PeerResult<CmEvent> CmConnection::wait_for(const std::string& type, Deadline dea
     if (!event || event->type == type) return event;
     if (std::find(std::begin(ends_in_vain), std::end(ends_in_vain), event->type) == std::end(ends_in_vain)) continue;
     Reader reader(event->body);
-    std::string why = fmt::format("instead of {} the CM told of {}", type, event->type);
+    std::string why = fmt::format("expected CM event {}, received {}", type, event->type);
     if (event->reason != 0) why += fmt::format(", reason {}", event->reason);
     if (const auto message = reader.text_or("message", ""); !message.empty()) why += ": " + message;
     return tl::unexpected(PeerError{PeerError::Kind::refused, event->number, event->name, std::move(why)});
@@ -126,7 +126,7 @@ PeerResult<Listener> Listener::listen(Peer& peer, const CmAddress& to, std::uint
 
 PeerResult<CmConnection> Listener::request(Deadline deadline) const {
   auto event = next_of(
-      session(), deadline, [&](const Event& one) { return is_of(one, "listener", handle()); }, "a request");
+      session(), deadline, [&](const Event& one) { return is_of(one, "listener", handle()); }, "connect_request");
   if (!event) return tl::unexpected(event.error());
   auto object = take_in(session(), "event cm", event->body, "cm_id", {object_of(*this)});
   if (!object) return tl::unexpected(object.error());

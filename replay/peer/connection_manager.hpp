@@ -1,5 +1,5 @@
 #pragma once
-/// Connections by the RDMA CM, over RoCE and iWARP alike, which an agent makes for us.
+/// RDMA CM connections over RoCE and iWARP, created by an agent.
 ///
 ///     auto listener = Listener::listen(peer, {.port = 7471}).value();
 ///     auto caller = CmConnection::connect(peer, client_qp, {.address = "10.0.0.2", .port = 7471}).value();
@@ -16,7 +16,8 @@
 
 namespace rdmawire::peer {
 
-/// What a connection is asked for with, or accepted. IBTA vol 1, 12.7; "as much as both can" where nothing is given.
+/// Parameters of a connection request or reply. IBTA vol 1, 12.7. Unset values default to the maximum that both sides
+/// support.
 struct CmParameters {
   ByteVector private_data = {};
   std::optional<std::uint8_t> responder_resources = {}, initiator_depth = {};
@@ -24,38 +25,38 @@ struct CmParameters {
   bool flow_control = false;
 };
 
-/// What the CM tells: an event of type "established", "rejected", "failed", …
+/// A CM event: "established", "rejected", "failed", …
 struct CmEvent {
   std::string type = {};
   ByteVector private_data = {};  ///< padded with zeros to the length of its field
-  int number = 0;                ///< errno, when something failed on this side or on the way
-  std::string name = {};         ///< its symbol
-  int reason = 0;                ///< of "rejected", of the other end; IBTA vol 1, 12.6.7.2
+  int number = 0;                ///< errno of a local or network error
+  std::string name = {};         ///< symbolic name of `number`
+  int reason = 0;                ///< rejection reason of the peer; IBTA vol 1, 12.6.7.2
   std::optional<std::uint32_t> qp_num = {};
-  nlohmann::json body = {};  ///< all of it, as docs/agent.md has it
+  nlohmann::json body = {};  ///< the complete event, see docs/agent.md
 };
 
 struct CmAddress {
   std::string address = {};  ///< IPv4 or IPv6
   std::uint16_t port = 0;
-  std::string source = {};         ///< empty: as the routes say
+  std::string source = {};         ///< empty: selected by the routing table
   std::string port_space = "tcp";  ///< "udp" and "ipoib" for datagrams
 };
 
 class CmConnection : public Handle {
  public:
-  /// Asks for a connection of the queue pair. What follows comes as events.
+  /// Requests a connection for the QP. The outcome is reported by events.
   static PeerResult<CmConnection> connect(Peer& peer, const QueuePair& qp, const CmAddress& to,
                                           const CmParameters& parameters = {});
 
   /// The next event of this connection.
   PeerResult<CmEvent> next_event(Deadline deadline) const;
-  /// The next event of that type; others are passed over. One that can only come when it does not ("rejected",
-  /// "failed", "unreachable", "addr_error", "route_error", "connect_error") is an error, which says why.
+  /// Waits for an event of this type and skips other events. An event that excludes it ("rejected", "failed",
+  /// "unreachable", "addr_error", "route_error", "connect_error") is returned as an error.
   PeerResult<CmEvent> wait_for(const std::string& type, Deadline deadline) const;
   PeerResult<CmEvent> wait_established(Deadline deadline) const { return wait_for("established", deadline); }
 
-  /// Of a connection that a peer asked for: what it came with.
+  /// For an incoming connection: the request event.
   [[nodiscard]] const CmEvent& request() const { return request_; }
   [[nodiscard]] PeerResult<void> accept(const QueuePair& qp, const CmParameters& parameters = {});
   [[nodiscard]] PeerResult<void> reject(Bytes private_data = {}) const;
@@ -69,11 +70,11 @@ class CmConnection : public Handle {
 
 class Listener : public Handle {
  public:
-  /// `to.address` empty: any. Port 0: any, see port().
+  /// Empty `to.address`: any address. Port 0: any port, see port().
   static PeerResult<Listener> listen(Peer& peer, const CmAddress& to, std::uint32_t backlog = 16);
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// The next request, which is to be accepted or rejected; released, it is rejected, too.
+  /// The next connection request; the caller must accept or reject it. Destruction rejects it.
   PeerResult<CmConnection> request(Deadline deadline) const;
 
  private:

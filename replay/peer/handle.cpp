@@ -9,8 +9,8 @@ using nlohmann::json;
 namespace {
 
 tl::unexpected<PeerError> nobody(std::string_view command) {
-  return tl::unexpected(peer_error(PeerError::Kind::usage, EBADF,
-                                   fmt::format("{}: the handle holds nothing: moved away, or released", command)));
+  return tl::unexpected(
+      peer_error(PeerError::Kind::usage, EBADF, fmt::format("{}: empty handle (moved from or released)", command)));
 }
 
 }  // namespace

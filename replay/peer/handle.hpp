@@ -1,5 +1,5 @@
 #pragma once
-/// What an agent made for us, as a C++ object: when it goes, the agent lets go of it, too.
+/// Owning C++ handle of an object in an agent.
 
 #include <cstdint>
 #include <initializer_list>
@@ -12,11 +12,11 @@
 
 namespace rdmawire::peer {
 
-/// An object of a session. It holds what it was made from, so that whatever the order in which handles go out of scope,
-/// the agent is asked in the right one: a queue pair before its protection domain. Nobody waits for the answers; what
-/// they complain of is in Peer::unattended(). After the session everything is released already.
+/// An object of a session. It keeps its parent objects alive, so that handles may be destroyed in any order: a QP is
+/// always released before its protection domain. Destruction does not wait for the response; errors are collected in
+/// Peer::unattended(). The end of the session releases all objects.
 ///
-/// Every function of a handle that was moved away or released gives Kind::usage.
+/// All functions of a moved-from or released handle return Kind::usage.
 class Handle {
  public:
   Handle() = default;
@@ -27,26 +27,26 @@ class Handle {
   ~Handle() = default;
 
   [[nodiscard]] explicit operator bool() const { return object_ != nullptr; }
-  /// The number that the agent gave it, for Peer::call(); 0: none.
+  /// The agent's handle, for Peer::call(); 0: none.
   [[nodiscard]] std::uint64_t handle() const;
-  /// Lets go of it now, and waits for the answer. Refused (EBUSY: others still use it), it stays.
+  /// Releases the object and waits for the response. If it is still in use (EBUSY), the handle stays valid.
   PeerResult<void> release();
 
  protected:
   class Object;
   explicit Handle(std::shared_ptr<Object> object) : object_(std::move(object)) {}
 
-  /// Takes an object in that a result names under `key`: {"pd": 2}.
+  /// Takes ownership of an object whose handle is in a result under `key`: {"pd": 2}.
   static PeerResult<std::shared_ptr<Object>> take_in(const std::shared_ptr<Session>& session, std::string_view command,
                                                      const nlohmann::json& result, const char* key,
                                                      std::vector<std::shared_ptr<Object>> uses);
-  /// Asks about this object, which the command calls `key`.
+  /// Calls a command for this object, whose argument name is `key`.
   PeerResult<nlohmann::json> ask(std::string_view command, const char* key, nlohmann::json arguments = nullptr) const;
   PeerResult<nlohmann::json> ask(std::string_view command, const char* key, nlohmann::json arguments,
                                  Deadline deadline) const;
   [[nodiscard]] std::shared_ptr<Session> session() const;
 
-  /// Of another handle, for what is made from both.
+  /// The object of another handle, for objects with several parents.
   [[nodiscard]] static std::shared_ptr<Object> object_of(const Handle& other) { return other.object_; }
 
  private:

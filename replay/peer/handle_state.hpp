@@ -1,5 +1,5 @@
 #pragma once
-/// The object behind a Handle, and how results are read: for the handles' own sources.
+/// Internal: the object of a Handle, and parsing of results.
 
 #include <fmt/format.h>
 
@@ -37,13 +37,13 @@ class Handle::Object {
   bool gone_ = false;
 };
 
-/// An answer that lacks what the protocol promises.
+/// Error for a response that violates the protocol.
 inline tl::unexpected<PeerError> unreadable(std::string_view command, std::string_view what) {
   return tl::unexpected(peer_error(PeerError::Kind::lost, EPROTO,
-                                   fmt::format("{}: the agent's answer has no {} that can be read", command, what)));
+                                   fmt::format("{}: the agent's response has no valid {}", command, what)));
 }
 
-/// Members of a result, each of its type; anything missing or of another type is remembered.
+/// Typed access to the members of a result. Records the first missing or mistyped member.
 class Reader {
  public:
   explicit Reader(const nlohmann::json& object) : object_(&object) {}
@@ -52,7 +52,7 @@ class Reader {
   T number(const char* name) {
     const auto found = find(name);
     if (found == nullptr || !found->is_number_integer()) return missing<T>(name);
-    // 64 bits either way: what an agent wrote as a negative number keeps its bits.
+    // Negative numbers keep their 64-bit representation.
     return static_cast<T>(found->is_number_unsigned() ? found->get<std::uint64_t>()
                                                       : static_cast<std::uint64_t>(found->get<std::int64_t>()));
   }
@@ -93,7 +93,7 @@ class Reader {
     return none;
   }
 
-  /// The first that was missing.
+  /// The first missing or mistyped member.
   [[nodiscard]] const std::optional<std::string>& wrong() const { return wrong_; }
 
  private:

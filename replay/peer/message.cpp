@@ -14,7 +14,7 @@ LineBuffer::State LineBuffer::append(std::string_view bytes) {
     searched_ -= begin_;
     begin_ = 0;
   }
-  // Lines that are whole may be many; only what has no end yet is held to the limit.
+  // The limit applies only to the last, incomplete line.
   bytes_ += bytes;
   const std::size_t last_end = bytes_.rfind('\n');
   const std::size_t open = bytes_.size() - (last_end == std::string::npos ? 0 : last_end + 1);
@@ -35,7 +35,7 @@ std::optional<std::string_view> LineBuffer::next() {
 
 namespace {
 
-/// An excerpt of a line for an error: printable, short.
+/// A short, printable excerpt of a line for an error message.
 std::string excerpt(std::string_view line) {
   constexpr std::size_t most = 60;
   std::string text;
@@ -46,7 +46,7 @@ std::string excerpt(std::string_view line) {
 PeerResult<json> refused(PeerError error) { return tl::unexpected(std::move(error)); }
 
 tl::expected<PeerError, std::string> parse_error(const json& error) {
-  if (!error.is_object()) return tl::unexpected(std::string("\"error\" is no object"));
+  if (!error.is_object()) return tl::unexpected(std::string("\"error\" is not an object"));
   const auto number = error.find("errno"), name = error.find("name"), message = error.find("message");
   if (number == error.end() || !number->is_number_integer())
     return tl::unexpected(std::string("\"error\" has no \"errno\""));
@@ -55,7 +55,7 @@ tl::expected<PeerError, std::string> parse_error(const json& error) {
     return tl::unexpected(std::string("\"error\" has no \"message\""));
   const auto value = number->get<std::int64_t>();
   if (value < 0 || value > std::numeric_limits<int>::max())
-    return tl::unexpected(std::string("\"errno\" is no error number"));
+    return tl::unexpected(std::string("\"errno\" is not a valid error number"));
   return PeerError{PeerError::Kind::refused, static_cast<int>(value), name->get<std::string>(),
                    message->get<std::string>()};
 }
@@ -72,20 +72,20 @@ tl::expected<Message, std::string> parse_message(std::string_view line) {
         return !deep;
       },
       false);
-  if (deep) return wrong(fmt::format("more than {} objects and lists within each other", most_depth));
-  if (value.is_discarded()) return wrong("no JSON");
-  if (!value.is_object()) return wrong("no JSON object");
+  if (deep) return wrong(fmt::format("nested more than {} levels deep", most_depth));
+  if (value.is_discarded()) return wrong("invalid JSON");
+  if (!value.is_object()) return wrong("not a JSON object");
 
   if (const auto event = value.find("event"); event != value.end()) {
-    if (!event->is_string()) return wrong("\"event\" is no text");
+    if (!event->is_string()) return wrong("\"event\" is not a string");
     std::string name = event->get<std::string>();
     return Event{std::move(name), std::move(value)};
   }
   const auto id = value.find("id");
-  if (id == value.end()) return wrong("neither \"id\" nor \"event\"");
-  if (!id->is_number() && !id->is_string() && !id->is_null()) return wrong("\"id\" is neither number nor text");
+  if (id == value.end()) return wrong("missing \"id\" or \"event\"");
+  if (!id->is_number() && !id->is_string() && !id->is_null()) return wrong("\"id\" is not a number or string");
   const auto result = value.find("result"), error = value.find("error");
-  if ((result == value.end()) == (error == value.end())) return wrong("not one of \"result\" and \"error\"");
+  if ((result == value.end()) == (error == value.end())) return wrong("expected either \"result\" or \"error\"");
   if (error == value.end()) return Answer{std::move(*id), std::move(*result)};
   auto read = parse_error(*error);
   if (!read) return wrong(read.error());

@@ -1,5 +1,5 @@
 #pragma once
-/// What an agent says, from bytes to values: docs/agent.md, "Framing".
+/// Parses messages of an agent: docs/agent.md, "Framing".
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -12,47 +12,49 @@
 
 namespace rdmawire::peer {
 
-/// A line is at most so long, its end not counted.
+/// Maximum length of a line without its end.
 inline constexpr std::size_t most_line_bytes = std::size_t{4} << 20;
-/// Objects and lists within each other. More is refused: a value so deep has no meaning here.
+/// Maximum nesting depth of objects and arrays.
 inline constexpr int most_depth = 32;
 
-/// Bytes as they come, whole lines out. Its memory is bounded by the longest line.
+/// Splits received bytes into lines. Memory is bounded by the longest line.
 class LineBuffer {
  public:
   enum class State : std::uint8_t { ok, overlong };
 
-  /// Takes bytes until a line is too long: that cannot be recomputed, and nothing after it is taken.
+  /// Appends bytes. After an overlong line, no more bytes are accepted.
   State append(std::string_view bytes);
-  /// The next whole line without its end ("\n" or "\r\n"), until the next call. Nothing: more bytes are needed.
+  /// Returns the next line without its end ("
+  /// " or "\r
+  /// "), valid until the next call; nullopt: incomplete.
   std::optional<std::string_view> next();
 
  private:
   std::string bytes_;
-  std::size_t begin_ = 0;     // of what next() has not given
-  std::size_t searched_ = 0;  // no line ends before
+  std::size_t begin_ = 0;     // start of the bytes that next() has not returned
+  std::size_t searched_ = 0;  // no line ends before this position
 };
 
-/// The answer to what had this id: a result or an error.
+/// Response to the request with this id: a result or an error.
 struct Answer {
-  nlohmann::json id;  ///< a number, a text, or null: the agent could not read what was asked
+  nlohmann::json id;  ///< number or string; null: the agent could not parse the request
   PeerResult<nlohmann::json> result;
 };
 
-/// What the agent says unasked.
+/// An unsolicited message of the agent.
 struct Event {
   std::string name;     ///< "async", "cm", ...
-  nlohmann::json body;  ///< the whole object, "event" included
+  nlohmann::json body;  ///< the complete object, including "event"
 };
 
 using Message = std::variant<Answer, Event>;
 
-/// One line. An error says what is wrong with it.
+/// Parses one line.
 tl::expected<Message, std::string> parse_message(std::string_view line);
 
-/// Bytes as the protocol writes them: two hexadecimal digits each.
+/// Bytes in the form of the protocol: two hexadecimal digits each.
 std::string to_hex(std::string_view bytes);
-/// Nothing when it is no such text. Capital digits are read, too.
+/// Returns nullopt for invalid text. Accepts upper-case digits.
 std::optional<std::string> from_hex(std::string_view text);
 
 }  // namespace rdmawire::peer

@@ -1,6 +1,6 @@
 #pragma once
-/// The client of the agent's protocol, docs/agent.md: asks the program beside a device under test to do with verbs what
-/// a test needs. verbs.hpp and connection_manager.hpp give what is made there the form of C++ objects.
+/// Client of the agent protocol, docs/agent.md. The agent runs on the host of a device under test and executes verbs
+/// commands. verbs.hpp and connection_manager.hpp provide C++ objects for its handles.
 
 #include <algorithm>
 #include <chrono>
@@ -20,12 +20,12 @@ namespace rdmawire::peer {
 
 class Session;
 
-/// When waiting ends: a time from now, or a time of the steady clock. In the past (0 ms): only what is there already.
+/// End of a wait: a duration from now, or a time of the steady clock. A past time (0 ms) only polls.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
   template <class Rep, class Period>
-  // NOLINTNEXTLINE(google-explicit-constructor): next_event(2s) reads as it means
+  // NOLINTNEXTLINE(google-explicit-constructor): allows next_event(2s)
   Deadline(std::chrono::duration<Rep, Period> from_now)
       : time_(Clock::now() + (from_now < longest ? std::chrono::ceil<Clock::duration>(from_now) : longest)) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
@@ -39,70 +39,71 @@ class Deadline {
 };
 
 struct Options {
-  std::string controller = "rdmawire";      ///< how we are called in the agent's log
+  std::string controller = "rdmawire";      ///< name in the agent's log
   std::string secret_file = {};             ///< empty: no secret
-  std::chrono::milliseconds timeout{5000};  ///< for connecting, and for an answer where a call names no time
-  /// A line goes out at least so often, so that the agent knows that we live. 0: none, and no silence is noticed.
+  std::chrono::milliseconds timeout{5000};  ///< for connecting, and for calls without a deadline
+  /// Interval of heartbeats, which keep the session alive. 0: no heartbeats and no detection of a silent agent.
   std::chrono::milliseconds heartbeat{1000};
-  /// An agent that owes an answer to a heartbeat and says nothing at all for so long is lost; one that hears nothing of
-  /// us for so long ends the session.
+  /// An agent that does not respond to a heartbeat for this time is lost. The agent ends the session after the same
+  /// time without a line.
   std::chrono::milliseconds silence{15000};
-  std::size_t most_events = 4096;  ///< that wait for next_event(); then the oldest are dropped, and counted
+  std::size_t most_events = 4096;  ///< limit for queued events; the oldest are dropped and counted
 };
 
-/// One session with one agent. Everything that was made in it ends with it.
+/// One session with one agent. Its end releases all objects that were created in it.
 ///
-/// A thread of its own reads, and sends heartbeats; every function here may be called from any thread. None of them
-/// throws on what the agent says or does, and none waits beyond its deadline.
+/// A separate thread receives messages and sends heartbeats. All functions are thread-safe, do not throw because of the
+/// agent's behavior, and return at their deadline.
 class Peer {
  public:
-  /// "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". Looking a host's name up may take longer than the timeout.
+  /// "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". Name resolution may take longer than the timeout.
   static PeerResult<Peer> connect(const std::string& address, const Options& options = {});
-  /// Over an open stream, which becomes ours.
+  /// Uses an open stream and takes ownership of it.
   static PeerResult<Peer> over(Descriptor stream, const Options& options = {});
 
   Peer(Peer&&) noexcept = default;
   Peer& operator=(Peer&& other) noexcept;
-  /// As close().
+  /// Calls close().
   ~Peer();
 
-  /// What the agent answered to `hello`: protocol, agent, host, kernel, authentication.
+  /// The response to `hello`: protocol, agent, host, kernel, authentication.
   [[nodiscard]] const nlohmann::json& hello() const;
 
-  /// Asks and waits: `arguments` is an object, or null for none. The result that the agent gave, or its error.
+  /// Sends a command and waits. `arguments` is an object or null. Returns the result or the error of the agent.
   PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments = nullptr);
-  /// After the deadline Kind::timeout: the command goes on over there, its answer will be thrown away.
+  /// Returns Kind::timeout at the deadline; the agent continues the command, and its response is discarded.
   PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments, Deadline deadline);
 
-  /// Asks, and waits for nothing. The number is for collect() or forget(), exactly once: until then the answer is kept.
+  /// Sends a command without waiting. Pass the returned number once to collect() or forget(); until then the response
+  /// is kept.
   PeerResult<std::uint64_t> send(std::string_view command, const nlohmann::json& arguments = nullptr);
-  /// The answer to what was sent. Kind::timeout leaves it to be collected later.
+  /// Returns the response to a sent command. After Kind::timeout, the call may be repeated.
   PeerResult<nlohmann::json> collect(std::uint64_t number, Deadline deadline);
-  /// The answer is not wanted.
+  /// Discards the response.
   void forget(std::uint64_t number);
 
   using EventFilter = std::function<bool(const Event&)>;
-  /// The oldest event that the filter takes (none: any), nothing when none came until the deadline; the others stay.
-  /// An error: the connection is lost, and no such event had come before.
+  /// Returns the oldest event that matches the filter (default: any); nullopt at the deadline. Other events stay
+  /// queued. Returns an error if the connection is lost and no matching event is queued.
   PeerResult<std::optional<Event>> next_event(Deadline deadline, const EventFilter& filter = nullptr);
-  /// Events that were dropped because nobody had taken them.
+  /// Number of events dropped because the queue was full.
   [[nodiscard]] std::uint64_t dropped_events() const;
 
-  /// For poll(2): readable while there is an event, an answer to collect, or the connection is over.
+  /// For poll(2): readable if there is an event, a response to collect, or the connection is lost.
   [[nodiscard]] int descriptor() const;
-  /// Why the connection is over; nothing while it is not.
+  /// Why the connection is lost; nullopt: it is not.
   [[nodiscard]] std::optional<PeerError> lost() const;
-  /// What went wrong with releases that nobody waited for (of handles that went out of scope): the first, and how many.
+  /// Errors of releases by destroyed handles: the first one and their number.
   struct ReleaseErrors {
     std::uint64_t count = 0;
     std::optional<PeerError> first;
   };
   [[nodiscard]] ReleaseErrors unattended() const;
 
-  /// Says goodbye and ends; the agent releases everything. Later calls give Kind::lost. A second call does nothing.
+  /// Ends the session; the agent releases all objects. Later calls return Kind::lost. A second call has no effect.
   void close();
 
-  /// What the handles of verbs.hpp hold.
+  /// Used by the handles in verbs.hpp.
   [[nodiscard]] const std::shared_ptr<Session>& session() const { return session_; }
 
  private:

@@ -21,7 +21,7 @@ using testing::Played;
 using testing::Stub;
 using namespace std::chrono_literals;
 
-/// No heartbeats between the lines that a test expects.
+/// Options without heartbeats.
 Options quiet() {
   Options options;
   options.heartbeat = 0ms;
@@ -33,7 +33,7 @@ bool readable(int descriptor, int milliseconds = 0) {
   return ::poll(&wait, 1, milliseconds) == 1;
 }
 
-/// A file that is gone with the test.
+/// A temporary file.
 struct TemporaryFile {
   explicit TemporaryFile(const std::string& content) {
     std::string name = (std::filesystem::temp_directory_path() / "rdmawire-secret-XXXXXX").string();
@@ -47,7 +47,7 @@ struct TemporaryFile {
   std::string path;
 };
 
-TEST(Peer, says_hello_asks_and_says_goodbye) {
+TEST(Peer, ExchangesHelloRequestsAndBye) {
   Played agent([](Stub& stub) {
     stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest"}}}})",
                          stub.hello("certify")));
@@ -66,10 +66,10 @@ TEST(Peer, says_hello_asks_and_says_goodbye) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, PeerError::Kind::refused);
   EXPECT_EQ(refused.error().number, ENOENT);
-  EXPECT_EQ(to_string(refused.error()), "alloc_pd: device: there is no object 7 (ENOENT)");
+  EXPECT_EQ(to_string(refused.error()), "alloc_pd: device: no object 7 (ENOENT)");
 }
 
-TEST(Peer, takes_over_a_channel_that_still_holds_another_session) {
+TEST(Peer, SkipsMessagesOfPreviousSession) {
   Played agent([](Stub& stub) {
     const std::string id = stub.hello();
     stub.send_bytes("0,\"result\":{}}\n{\"id\":4,\"result\":{}}\n{\"event\":\"async\",\"type\":\"port_active\"}\n");
@@ -83,7 +83,7 @@ TEST(Peer, takes_over_a_channel_that_still_holds_another_session) {
   EXPECT_FALSE(peer->next_event(0ms).value());
 }
 
-TEST(Peer, proves_the_secret_and_never_sends_it) {
+TEST(Peer, ProvesSecretWithoutSendingIt) {
   const TemporaryFile secret("Jefe\n");
   Played agent([](Stub& stub) {
     // "what do ya want for nothing?", RFC 4231, test case 2
@@ -101,7 +101,7 @@ TEST(Peer, proves_the_secret_and_never_sends_it) {
   EXPECT_TRUE(peer) << peer.error().message;
 }
 
-TEST(Peer, says_which_secret_is_missing) {
+TEST(Peer, MissingSecretIsReported) {
   const auto connect = [](const std::string& file) {
     Played agent([](Stub& stub) {
       stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"challenge":"00"}}}})", stub.hello()));
@@ -112,13 +112,13 @@ TEST(Peer, says_which_secret_is_missing) {
     const auto peer = Peer::over(agent.stream(), options);
     return peer ? "connected" : to_string(peer.error());
   };
-  EXPECT_THAT(connect(""), HasSubstr("name the file that holds it (EACCES)"));
-  EXPECT_EQ(connect("/nowhere/secret"), "the agent's secret: /nowhere/secret cannot be read (ENOENT)");
+  EXPECT_THAT(connect(""), HasSubstr("specify the secret file (EACCES)"));
+  EXPECT_EQ(connect("/nowhere/secret"), "the agent's secret: cannot read /nowhere/secret (ENOENT)");
   const TemporaryFile empty(" \n");
   EXPECT_EQ(connect(empty.path), "the agent's secret: " + empty.path + " is empty (EINVAL)");
 }
 
-TEST(Peer, another_protocol_is_an_error) {
+TEST(Peer, OtherProtocolVersionIsAnError) {
   Played agent([](Stub& stub) {
     stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":2}}}})", stub.hello()));
     stub.farewell();
@@ -128,7 +128,7 @@ TEST(Peer, another_protocol_is_an_error) {
   EXPECT_EQ(peer.error().number, EPROTONOSUPPORT);
 }
 
-TEST(Peer, collects_answers_in_any_order) {
+TEST(Peer, CollectsResponsesInAnyOrder) {
   Played agent([](Stub& stub) {
     stub.greet();
     stub.expect(R"({"id":1,"do":"poll","timeout_ms":1000})");
@@ -148,7 +148,7 @@ TEST(Peer, collects_answers_in_any_order) {
   EXPECT_EQ(peer->collect(*waiting, 0ms).error().kind, PeerError::Kind::usage);
 }
 
-TEST(Peer, an_answer_that_comes_too_late_disturbs_nobody) {
+TEST(Peer, LateResponseIsDiscarded) {
   std::promise<void> gave_up;
   Played agent([&](Stub& stub) {
     stub.greet();
@@ -164,11 +164,11 @@ TEST(Peer, an_answer_that_comes_too_late_disturbs_nobody) {
   gave_up.set_value();
   ASSERT_FALSE(slow);
   EXPECT_EQ(slow.error().kind, PeerError::Kind::timeout);
-  EXPECT_THAT(slow.error().message, HasSubstr("slow: no answer from the agent within "));
+  EXPECT_THAT(slow.error().message, HasSubstr("slow: no response from the agent within "));
   EXPECT_EQ(peer->call("next").value(), "in time");
 }
 
-TEST(Peer, keeps_events_until_they_are_asked_for) {
+TEST(Peer, EventsAreQueuedUntilFetched) {
   Played agent([](Stub& stub) {
     stub.greet();
     stub.say(R"({"event":"async","type":"port_error"})");
@@ -178,7 +178,7 @@ TEST(Peer, keeps_events_until_they_are_asked_for) {
   });
   auto peer = Peer::over(agent.stream(), quiet());
   ASSERT_TRUE(peer) << peer.error().message;
-  ASSERT_TRUE(peer->call("so that all events have come"));
+  ASSERT_TRUE(peer->call("wait for all events"));
   EXPECT_TRUE(readable(peer->descriptor()));
   const auto of_cm = peer->next_event(5s, [](const Event& event) { return event.name == "cm"; });
   ASSERT_TRUE(of_cm.value());
@@ -189,7 +189,7 @@ TEST(Peer, keeps_events_until_they_are_asked_for) {
   EXPECT_FALSE(readable(peer->descriptor()));
 }
 
-TEST(Peer, drops_the_oldest_events_when_nobody_takes_them) {
+TEST(Peer, OldestEventsAreDroppedAtLimit) {
   Played agent([](Stub& stub) {
     stub.greet();
     for (int i = 0; i < 10; ++i) stub.say(fmt::format(R"({{"event":"async","number":{}}})", i));
@@ -199,12 +199,12 @@ TEST(Peer, drops_the_oldest_events_when_nobody_takes_them) {
   options.most_events = 3;
   auto peer = Peer::over(agent.stream(), options);
   ASSERT_TRUE(peer) << peer.error().message;
-  ASSERT_TRUE(peer->call("so that all events have come"));
+  ASSERT_TRUE(peer->call("wait for all events"));
   EXPECT_EQ(peer->next_event(0ms).value()->body.at("number"), 7);
   EXPECT_EQ(peer->dropped_events(), 7);
 }
 
-TEST(Peer, a_lost_agent_ends_every_waiting) {
+TEST(Peer, LostConnectionEndsAllWaits) {
   Played agent([](Stub& stub) {
     stub.greet();
     stub.expect(R"({"id":1,"do":"sent"})");
@@ -219,15 +219,15 @@ TEST(Peer, a_lost_agent_ends_every_waiting) {
   const auto called = peer->call("called", nullptr, 1h);
   ASSERT_FALSE(called);
   EXPECT_EQ(called.error().kind, PeerError::Kind::lost);
-  EXPECT_EQ(called.error().message, "called: the agent ended the connection");
+  EXPECT_EQ(called.error().message, "called: the agent closed the connection");
   EXPECT_EQ(peer->collect(*sent, 1h).error().kind, PeerError::Kind::lost);
   EXPECT_TRUE(readable(peer->descriptor()));
-  EXPECT_TRUE(peer->next_event(1h).value());  // what came before the end is there
+  EXPECT_TRUE(peer->next_event(1h).value());  // received before the end
   EXPECT_EQ(peer->next_event(1h).error().number, ECONNRESET);
   EXPECT_EQ(peer->call("again").error().kind, PeerError::Kind::lost);
 }
 
-/// What a session ends with when its agent says `bytes`.
+/// The error of a session after the agent sends `bytes`.
 std::string after(const std::string& bytes) {
   Played agent([&](Stub& stub) {
     stub.greet();
@@ -242,19 +242,19 @@ std::string after(const std::string& bytes) {
   return answer ? answer->dump() : to_string(answer.error());
 }
 
-TEST(Peer, what_breaks_the_protocol_ends_the_session) {
-  const std::string broken = "query: the agent does not keep to the protocol: ";
-  EXPECT_EQ(after("garbage\n"), broken + "no JSON: garbage (EPROTO)");
-  EXPECT_EQ(after("{\"id\":99,\"result\":{}}\n"), broken + "an answer to id 99, which nobody waits for (EPROTO)");
-  EXPECT_EQ(after("{\"id\":\"1\",\"result\":{}}\n"), broken + "an answer to id \"1\", which nobody waits for (EPROTO)");
-  EXPECT_EQ(after("{\"id\":null,\"error\":{\"errno\":74,\"name\":\"EBADMSG\",\"message\":\"no JSON object\"}}\n"),
-            broken + "it could not read a line of ours: no JSON object (EBADMSG) (EPROTO)");
-  EXPECT_EQ(after("{\"event\":\"ended\",\"why\":\"no line came for 15000 ms\"}\n"),
-            "query: the agent ended the session: no line came for 15000 ms (ECONNRESET)");
-  EXPECT_EQ(after(std::string(most_line_bytes + 70'000, 'x')), broken + "a line of more than 4194304 bytes (EPROTO)");
+TEST(Peer, ProtocolViolationEndsSession) {
+  const std::string broken = "query: protocol violation by the agent: ";
+  EXPECT_EQ(after("garbage\n"), broken + "invalid JSON: garbage (EPROTO)");
+  EXPECT_EQ(after("{\"id\":99,\"result\":{}}\n"), broken + "response to unknown id 99 (EPROTO)");
+  EXPECT_EQ(after("{\"id\":\"1\",\"result\":{}}\n"), broken + "response to unknown id \"1\" (EPROTO)");
+  EXPECT_EQ(after("{\"id\":null,\"error\":{\"errno\":74,\"name\":\"EBADMSG\",\"message\":\"not a JSON object\"}}\n"),
+            broken + "it could not parse a request: not a JSON object (EBADMSG) (EPROTO)");
+  EXPECT_EQ(after("{\"event\":\"ended\",\"why\":\"no line received for 15000 ms\"}\n"),
+            "query: the agent ended the session: no line received for 15000 ms (ECONNRESET)");
+  EXPECT_EQ(after(std::string(most_line_bytes + 70'000, 'x')), broken + "line of more than 4194304 bytes (EPROTO)");
 }
 
-TEST(Peer, what_cannot_be_asked_is_not_sent) {
+TEST(Peer, InvalidRequestsAreNotSent) {
   Played agent([](Stub& stub) {
     stub.greet();
     stub.expect(R"({"id":1,"do":"fine"})", R"({"id":1,"result":null})");
@@ -263,17 +263,17 @@ TEST(Peer, what_cannot_be_asked_is_not_sent) {
   auto peer = Peer::over(agent.stream(), quiet());
   ASSERT_TRUE(peer) << peer.error().message;
   EXPECT_EQ(peer->call("list", json::array()).error().number, EINVAL);
-  EXPECT_EQ(peer->call("named", {{"id", 1}}).error().message, "named: no argument can be called \"id\" or \"do\"");
+  EXPECT_EQ(peer->call("named", {{"id", 1}}).error().message, "named: \"id\" and \"do\" are reserved argument names");
   EXPECT_EQ(peer->call("text", {{"name", "\xff"}}).error().number, EILSEQ);
   EXPECT_EQ(peer->call("long", {{"data", std::string(most_line_bytes, '0')}}).error().number, EMSGSIZE);
   EXPECT_TRUE(peer->call("fine"));
 }
 
-TEST(Peer, long_lines_pass_both_ways_at_once) {
+TEST(Peer, LongLinesAreSentInBothDirectionsConcurrently) {
   const std::string much(3 << 20, 'a');
   Played agent([&](Stub& stub) {
     stub.greet();
-    // Speaks before it listens: who only writes, or only reads, waits for ever.
+    // The agent sends before it reads, so a client must read and write concurrently.
     stub.say(R"({"event":"long","data":")" + much + "\"}");
     stub.expect(R"({"id":1,"do":"write","data":")" + much + "\"}", R"({"id":1,"result":{}})");
     stub.farewell();
@@ -284,7 +284,7 @@ TEST(Peer, long_lines_pass_both_ways_at_once) {
   EXPECT_EQ(peer->next_event(0ms).value()->body.at("data").get_ref<const std::string&>().size(), much.size());
 }
 
-TEST(Peer, lives_by_heartbeats_while_its_program_does_other_things) {
+TEST(Peer, HeartbeatsAreSentWhileIdle) {
   std::promise<void> beaten;
   Played agent([&](Stub& stub) {
     stub.greet(R"(,"heartbeat_ms":15000)");
@@ -300,7 +300,7 @@ TEST(Peer, lives_by_heartbeats_while_its_program_does_other_things) {
   EXPECT_EQ(beaten.get_future().wait_for(5s), std::future_status::ready);
 }
 
-TEST(Peer, a_silent_agent_is_lost) {
+TEST(Peer, SilentAgentIsLost) {
   Played agent([](Stub& stub) {
     stub.greet(R"(,"heartbeat_ms":50)");
     while (stub.next()) {
@@ -314,10 +314,10 @@ TEST(Peer, a_silent_agent_is_lost) {
   const auto answer = peer->call("query", nullptr, 1h);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, PeerError::Kind::lost);
-  EXPECT_THAT(answer.error().message, HasSubstr("query: the agent is silent: no byte from it for "));
+  EXPECT_THAT(answer.error().message, HasSubstr("query: the agent is silent: no data for "));
 }
 
-TEST(Peer, an_agent_that_never_greets_is_an_error) {
+TEST(Peer, MissingHelloResponseIsAnError) {
   Played agent([](Stub& stub) {
     while (stub.next()) {
     }
@@ -326,21 +326,21 @@ TEST(Peer, an_agent_that_never_greets_is_an_error) {
   options.timeout = 20ms;
   const auto peer = Peer::over(agent.stream(), options);
   ASSERT_FALSE(peer);
-  EXPECT_EQ(to_string(peer.error()), "hello: no agent answered within 20 ms (ETIMEDOUT)");
+  EXPECT_EQ(to_string(peer.error()), "hello: no response within 20 ms (ETIMEDOUT)");
 }
 
-TEST(Peer, connects_by_address) {
+TEST(Peer, ConnectErrorsContainAddress) {
   const auto failed = [](const std::string& address) {
     const auto peer = Peer::connect(address, quiet());
     return peer ? "connected" : to_string(peer.error());
   };
   EXPECT_EQ(failed("unix:/nowhere/agent"),
-            "connect unix:/nowhere/agent: no agent answers there: No such file or directory (ENOENT)");
+            "connect unix:/nowhere/agent: no agent responds: No such file or directory (ENOENT)");
   EXPECT_EQ(failed("serial:/nowhere/tty"), "connect serial:/nowhere/tty: open: No such file or directory (ENOENT)");
-  EXPECT_THAT(failed("tcp:127.0.0.1:1"), HasSubstr("no agent answers there: Connection refused (ECONNREFUSED)"));
-  EXPECT_THAT(failed("tcp:localhost"), HasSubstr("host or port is missing"));
-  EXPECT_THAT(failed("localhost:1234"), HasSubstr("an agent is tcp:HOST:PORT, unix:PATH or serial:PATH (EINVAL)"));
-  EXPECT_THAT(failed("unix:" + std::string(200, 'x')), HasSubstr("has at most 107 bytes"));
+  EXPECT_THAT(failed("tcp:127.0.0.1:1"), HasSubstr("no agent responds: Connection refused (ECONNREFUSED)"));
+  EXPECT_THAT(failed("tcp:localhost"), HasSubstr("missing host or port"));
+  EXPECT_THAT(failed("localhost:1234"), HasSubstr("expected tcp:HOST:PORT, unix:PATH or serial:PATH (EINVAL)"));
+  EXPECT_THAT(failed("unix:" + std::string(200, 'x')), HasSubstr("exceeds 107 bytes"));
 
   const std::string path = (std::filesystem::temp_directory_path() / fmt::format("rdmawire-{}", ::getpid())).string();
   const Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

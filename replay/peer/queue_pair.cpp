@@ -8,7 +8,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The GID of an address: of IPv4 the mapped one.
+/// The GID of an address; IPv4 addresses are mapped.
 std::string gid_of(const std::string& address) {
   return address.find(':') == std::string::npos ? "::ffff:" + address : address;
 }
@@ -58,7 +58,7 @@ PeerResult<void> done(const PeerResult<json>& result) {
   return {};
 }
 
-/// Attributes of one way or other, as long as all before went well.
+/// Modifies attributes step by step; stops at the first error.
 class Steps {
  public:
   explicit Steps(const QueuePair& qp) : qp_(&qp) {}
@@ -74,8 +74,6 @@ class Steps {
 };
 
 }  // namespace
-
-// ---- queue pair
 
 PeerResult<void> QueuePair::to_init(const Names& access) const {
   return modify({{"state", "init"}, {"pkey_index", 0}, {"port", port_}, {"access", access}});
@@ -144,8 +142,6 @@ PeerResult<void> QueuePair::post_recv(const std::vector<ReceiveRequest>& request
 PeerResult<void> SharedReceiveQueue::post_recv(const std::vector<ReceiveRequest>& requests) const {
   return done(ask("post_recv", "srq", {{"requests", receive_requests(requests)}}));
 }
-
-// ---- what is made in a protection domain
 
 PeerResult<QueuePair> ProtectionDomain::queue_pair(const QueuePairOptions& options) const {
   json arguments = {{"type", options.type},

@@ -26,9 +26,9 @@ constexpr std::size_t most_questions = 4096;
 constexpr std::size_t most_outgoing_bytes = std::size_t{64} << 20;
 constexpr std::size_t most_held_bytes = std::size_t{128} << 20;
 constexpr milliseconds farewell{1000};
-constexpr milliseconds least_silence{10}, most_silence{86'400'000};  // what the agent takes
+constexpr milliseconds least_silence{10}, most_silence{86'400'000};  // range accepted by the agent
 
-/// Text that is in no earlier session's line.
+/// A random id, different from those of earlier sessions.
 std::string fresh_id() {
   std::random_device random;
   return fmt::format("hello-{:08x}{:08x}", random(), random());
@@ -37,7 +37,7 @@ std::string fresh_id() {
 milliseconds since(Clock::time_point begin) { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin); }
 
 PeerError broken(std::string what) {
-  return peer_error(PeerError::Kind::lost, EPROTO, "the agent does not keep to the protocol: " + std::move(what));
+  return peer_error(PeerError::Kind::lost, EPROTO, "protocol violation by the agent: " + std::move(what));
 }
 
 /// One line: {"id":1,"do":"alloc_pd","device":7}
@@ -45,9 +45,9 @@ PeerResult<std::string> compose(const json& id, std::string_view command, const 
   const auto unusable = [&](int number, std::string_view why) {
     return tl::unexpected(peer_error(PeerError::Kind::usage, number, fmt::format("{}: {}", command, why)));
   };
-  if (!arguments.is_null() && !arguments.is_object()) return unusable(EINVAL, "its arguments are no JSON object");
+  if (!arguments.is_null() && !arguments.is_object()) return unusable(EINVAL, "the arguments are not a JSON object");
   if (arguments.contains("id") || arguments.contains("do"))
-    return unusable(EINVAL, "no argument can be called \"id\" or \"do\"");
+    return unusable(EINVAL, "\"id\" and \"do\" are reserved argument names");
   try {
     std::string line = fmt::format("{{\"id\":{},\"do\":{}", id.dump(), json(command).dump());
     if (!arguments.empty()) {
@@ -57,11 +57,10 @@ PeerResult<std::string> compose(const json& id, std::string_view command, const 
       line += '}';
     }
     if (line.size() > most_line_bytes)
-      return unusable(EMSGSIZE,
-                      fmt::format("{} bytes are more than a line can have, {}", line.size(), most_line_bytes));
+      return unusable(EMSGSIZE, fmt::format("{} bytes exceed the line limit of {}", line.size(), most_line_bytes));
     return line + '\n';
   } catch (const json::exception&) {
-    return unusable(EILSEQ, "an argument's text is no UTF-8");
+    return unusable(EILSEQ, "a string argument is not valid UTF-8");
   }
 }
 
@@ -75,10 +74,10 @@ Session::Session(Descriptor stream, Options options)
       last_heard_(Clock::now()),
       next_heartbeat_(Clock::now() + options_.heartbeat) {
   if (!stream_.valid() || !ready_.valid() || !wake_.valid()) {
-    lose(peer_error(PeerError::Kind::lost, errno, fmt::format("no connection: {}", std::strerror(errno))));
+    lose(peer_error(PeerError::Kind::lost, errno, fmt::format("cannot start the session: {}", std::strerror(errno))));
     return;
   }
-  // Signals are for the program's own threads.
+  // Signals are handled by the threads of the program.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -98,7 +97,7 @@ PeerResult<void> Session::greet() {
       arguments["heartbeat_ms"] = std::clamp(options_.silence, least_silence, most_silence).count();
     auto line = compose(hello_id_, "hello", arguments);
     if (!line) return tl::unexpected(line.error());
-    // Whoever had the channel before may have left half a line; an empty one the agent passes over.
+    // A previous user of the channel may have left an incomplete line. The agent ignores empty lines.
     line->insert(0, 1, '\n');
     if (auto written = write_line(std::move(*line)); !written) return written;
     const Deadline deadline = options_.timeout;
@@ -109,14 +108,14 @@ PeerResult<void> Session::greet() {
       return tl::unexpected(*lost_);
     } else {
       return tl::unexpected(peer_error(PeerError::Kind::timeout, ETIMEDOUT,
-                                       fmt::format("hello: no agent answered within {} ms", options_.timeout.count())));
+                                       fmt::format("hello: no response within {} ms", options_.timeout.count())));
     }
   }
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->is_object() || answer->value("protocol", json()) != protocol)
     return tl::unexpected(
         peer_error(PeerError::Kind::lost, EPROTONOSUPPORT,
-                   fmt::format("hello: the agent speaks another protocol than {}: {}", protocol, answer->dump())));
+                   fmt::format("hello: unsupported protocol version, expected {}: {}", protocol, answer->dump())));
   hello_ = std::move(*answer);
 
   if (auto proven = prove_secret(); !proven) return proven;
@@ -130,12 +129,12 @@ PeerResult<void> Session::prove_secret() {
   const auto challenge = hello_.find("challenge");
   if (challenge == hello_.end() || challenge->is_null()) return {};
   if (options_.secret_file.empty())
-    return tl::unexpected(peer_error(PeerError::Kind::usage, EACCES,
-                                     "hello: the agent wants a secret to be proven; name the file that holds it"));
+    return tl::unexpected(
+        peer_error(PeerError::Kind::usage, EACCES, "hello: the agent requires a secret; specify the secret file"));
   const auto secret = read_secret(options_.secret_file);
   if (!secret) return tl::unexpected(secret.error());
   const auto bytes = challenge->is_string() ? from_hex(challenge->get_ref<const std::string&>()) : std::nullopt;
-  if (!bytes) return tl::unexpected(broken("hello: its challenge is no hexadecimal text"));
+  if (!bytes) return tl::unexpected(broken("hello: the challenge is not hexadecimal"));
   const auto proven = call("authenticate", {{"response", prove(*secret, *bytes)}});
   if (!proven) return tl::unexpected(proven.error());
   return {};
@@ -158,7 +157,7 @@ PeerResult<json> Session::collect(std::uint64_t number, Deadline deadline) {
   const auto question = questions_.find(number);
   if (question == questions_.end() || question->second.wanted != ReplyDestination::by_collect)
     return tl::unexpected(peer_error(PeerError::Kind::usage, ENOENT,
-                                     fmt::format("collect: number {} was not sent, or was collected before", number)));
+                                     fmt::format("collect: unknown number {}, or already collected", number)));
   return wait(lock, question, deadline);
 }
 
@@ -183,7 +182,7 @@ void Session::release(std::string_view command, const json& arguments) {
 
 PeerResult<std::optional<Event>> Session::next_event(Deadline deadline, const Peer::EventFilter& filter) {
   std::unique_lock lock(mutex_);
-  std::uint64_t seen = 0;  // the filter is asked once for each event
+  std::uint64_t seen = 0;  // the filter is called once per event
   for (;;) {
     for (auto event = events_.begin(); event != events_.end(); ++event) {
       if (event->serial <= seen) continue;
@@ -228,12 +227,10 @@ void Session::close() {
     }
     if (thread_.joinable()) thread_.join();
     const std::lock_guard lock(mutex_);
-    lose(peer_error(PeerError::Kind::lost, ENOTCONN, "the session is over: we closed it"));
+    lose(peer_error(PeerError::Kind::lost, ENOTCONN, "the session is closed"));
     stream_ = Descriptor();
   });
 }
-
-// ---- with mutex_ held
 
 PeerResult<std::uint64_t> Session::ask(std::string_view command, const json& arguments, ReplyDestination wanted) {
   if (lost_) {
@@ -244,7 +241,7 @@ PeerResult<std::uint64_t> Session::ask(std::string_view command, const json& arg
   if (questions_.size() >= most_questions)
     return tl::unexpected(
         peer_error(PeerError::Kind::usage, ENOBUFS,
-                   fmt::format("{}: {} questions have no answer yet, or nobody took it", command, most_questions)));
+                   fmt::format("{}: {} requests are pending or not collected", command, most_questions)));
   const std::uint64_t number = last_number_ + 1;
   auto line = compose(number, command, arguments);
   if (!line) return tl::unexpected(line.error());
@@ -259,7 +256,7 @@ PeerResult<void> Session::write_line(std::string line) {
   if (outgoing_.size() + line.size() > most_outgoing_bytes)
     return tl::unexpected(
         peer_error(PeerError::Kind::usage, ENOBUFS,
-                   fmt::format("{} bytes wait to be sent: the agent does not read them", outgoing_.size())));
+                   fmt::format("{} bytes wait to be sent; the agent does not read", outgoing_.size())));
   outgoing_ += line;
   wake();
   return {};
@@ -278,7 +275,7 @@ PeerResult<json> Session::wait(std::unique_lock<std::mutex>& lock, Questions::it
   if (question->second.wanted == ReplyDestination::by_call) question->second.wanted = ReplyDestination::nowhere;
   return tl::unexpected(peer_error(
       PeerError::Kind::timeout, ETIMEDOUT,
-      fmt::format("{}: no answer from the agent within {} ms", question->second.command, since(begin).count())));
+      fmt::format("{}: no response from the agent within {} ms", question->second.command, since(begin).count())));
 }
 
 PeerResult<json> Session::take(Questions::iterator question) {
@@ -321,12 +318,12 @@ void Session::hear(Answer answer, std::size_t bytes) {
     return;
   }
   if (answer.id.is_null())
-    return lose(broken("it could not read a line of ours: " +
-                       (answer.result ? std::string("and does not say why") : to_string(answer.result.error()))));
+    return lose(broken("it could not parse a request: " +
+                       (answer.result ? std::string("no reason given") : to_string(answer.result.error()))));
   const auto question =
       answer.id.is_number_unsigned() ? questions_.find(answer.id.get<std::uint64_t>()) : questions_.end();
   if (question == questions_.end() || question->second.answer)
-    return lose(broken(fmt::format("an answer to id {}, which nobody waits for", answer.id.dump().substr(0, 60))));
+    return lose(broken(fmt::format("response to unknown id {}", answer.id.dump().substr(0, 60))));
 
   Question& asked = question->second;
   switch (asked.wanted) {
@@ -341,7 +338,7 @@ void Session::hear(Answer answer, std::size_t bytes) {
   if (held_bytes_ + bytes > most_held_bytes) {
     answer.result = tl::unexpected(
         peer_error(PeerError::Kind::usage, ENOBUFS,
-                   fmt::format("{}: its answer was dropped: {} bytes of answers and events wait to be taken",
+                   fmt::format("{}: response dropped, because {} bytes of responses and events are not fetched",
                                asked.command, held_bytes_)));
     bytes = 0;
   }
@@ -355,10 +352,10 @@ void Session::hear(Answer answer, std::size_t bytes) {
 void Session::hear(Event event, std::size_t bytes) {
   if (event.name == "ended") {
     const auto why = event.body.find("why");
-    return lose(peer_error(PeerError::Kind::lost, ECONNRESET,
-                           "the agent ended the session: " + (why != event.body.end() && why->is_string()
-                                                                  ? why->get<std::string>()
-                                                                  : std::string("it does not say why"))));
+    return lose(peer_error(
+        PeerError::Kind::lost, ECONNRESET,
+        "the agent ended the session: " +
+            (why != event.body.end() && why->is_string() ? why->get<std::string>() : std::string("no reason given"))));
   }
   while (!events_.empty() && (events_.size() >= options_.most_events || held_bytes_ + bytes > most_held_bytes)) {
     held_bytes_ -= events_.front().bytes;
@@ -391,8 +388,6 @@ void Session::wake() {
   if (wake_.valid()) ::eventfd_write(wake_.get(), 1);
 }
 
-// ---- the thread
-
 void Session::run() {
   for (;;) {
     milliseconds pause{};
@@ -423,7 +418,7 @@ bool Session::read_some() {
 
   const std::lock_guard lock(mutex_);
   if (got <= 0) {
-    lose(got == 0 ? peer_error(PeerError::Kind::lost, ECONNRESET, "the agent ended the connection")
+    lose(got == 0 ? peer_error(PeerError::Kind::lost, ECONNRESET, "the agent closed the connection")
                   : peer_error(PeerError::Kind::lost, number,
                                fmt::format("the connection to the agent: {}", std::strerror(number))));
     return false;
@@ -435,14 +430,14 @@ bool Session::read_some() {
     if (!line) break;
     hear(*line);
   }
-  if (state == LineBuffer::State::overlong) lose(broken(fmt::format("a line of more than {} bytes", most_line_bytes)));
+  if (state == LineBuffer::State::overlong) lose(broken(fmt::format("line of more than {} bytes", most_line_bytes)));
   return !lost_;
 }
 
 void Session::write_some() {
   const std::lock_guard lock(mutex_);
   if (outgoing_.empty()) return;
-  // A socket must not raise SIGPIPE; a terminal is none, and cannot.
+  // Avoids SIGPIPE on sockets. Terminals do not raise it.
   ssize_t put = ::send(stream_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (put < 0 && errno == ENOTSOCK) put = ::write(stream_.get(), outgoing_.data(), outgoing_.size());
   if (put >= 0) {
@@ -451,7 +446,7 @@ void Session::write_some() {
     lose(
         peer_error(PeerError::Kind::lost, errno, fmt::format("the connection to the agent: {}", std::strerror(errno))));
   } else if (errno == EPIPE || errno == ECONNRESET) {
-    // What it said before it went is still to be read; the end follows.
+    // Received data is still read; the end of the connection follows.
     outgoing_.clear();
   }
 }
@@ -467,7 +462,7 @@ milliseconds Session::keep_alive() {
       heartbeat_asked_ = now;
     } else if (now - std::max(last_heard_, heartbeat_asked_) > options_.silence) {
       lose(peer_error(PeerError::Kind::lost, ETIMEDOUT,
-                      fmt::format("the agent is silent: no byte from it for {} ms, a heartbeat is not answered",
+                      fmt::format("the agent is silent: no data for {} ms and no response to a heartbeat",
                                   since(std::max(last_heard_, heartbeat_asked_)).count())));
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-/// What Peer and its handles share: the connection, its thread, what was asked and what came.
+/// Shared state of Peer and its handles: connection, thread, pending requests and received messages.
 
 #include <condition_variable>
 #include <cstdint>
@@ -20,7 +20,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// hello, and authenticate where the agent wants it.
+  /// Sends hello and authenticates if required.
   PeerResult<void> greet();
 
   PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments, Deadline deadline);
@@ -30,7 +30,7 @@ class Session {
   PeerResult<std::uint64_t> send(std::string_view command, const nlohmann::json& arguments);
   PeerResult<nlohmann::json> collect(std::uint64_t number, Deadline deadline);
   void forget(std::uint64_t number);
-  /// Asks, waits for nothing, and counts an error of the answer as unattended.
+  /// Sends a request without waiting. An error response counts as unattended.
   void release(std::string_view command, const nlohmann::json& arguments);
 
   PeerResult<std::optional<Event>> next_event(Deadline deadline, const Peer::EventFilter& filter);
@@ -49,7 +49,7 @@ class Session {
     std::string command;
     ReplyDestination wanted = ReplyDestination::by_call;
     std::optional<PeerResult<nlohmann::json>> answer;
-    std::size_t bytes = 0;  // of the answer's line
+    std::size_t bytes = 0;  // length of the response line
   };
   struct HeldEvent {
     Event event;
@@ -60,7 +60,7 @@ class Session {
 
   PeerResult<void> prove_secret();
 
-  // All that follow: with mutex_ held.
+  // The following functions require mutex_.
   PeerResult<std::uint64_t> ask(std::string_view command, const nlohmann::json& arguments, ReplyDestination wanted);
   PeerResult<void> write_line(std::string line);
   PeerResult<nlohmann::json> wait(std::unique_lock<std::mutex>& lock, Questions::iterator question, Deadline deadline);
@@ -72,7 +72,7 @@ class Session {
   void show_readiness();
   void wake();
 
-  // The thread's.
+  // Functions of the thread.
   void run();
   bool read_some();
   void write_some();
@@ -80,8 +80,8 @@ class Session {
 
   const Options options_;
   Descriptor stream_;
-  const Descriptor ready_;  // an eventfd for the caller's poll(2)
-  const Descriptor wake_;   // an eventfd for our own
+  const Descriptor ready_;  // eventfd for the caller's poll(2)
+  const Descriptor wake_;   // eventfd to wake the thread
   nlohmann::json hello_;
 
   std::mutex mutex_;
@@ -90,23 +90,23 @@ class Session {
   Questions questions_;
   std::uint64_t last_number_ = 0;
   std::deque<HeldEvent> events_;
-  std::size_t held_bytes_ = 0;     // of answers and events that nobody took yet
+  std::size_t held_bytes_ = 0;     // responses and events that are not yet fetched
   std::uint64_t last_serial_ = 0;  // of events
   std::uint64_t dropped_events_ = 0;
-  std::uint64_t collectable_ = 0;  // answers that wait for collect()
+  std::uint64_t collectable_ = 0;  // responses waiting for collect()
   Peer::ReleaseErrors unattended_;
   std::optional<PeerError> lost_;
   std::string hello_id_;
   std::optional<PeerResult<nlohmann::json>> hello_answer_;
-  bool greeted_ = false;  // what came before belongs to somebody else's session
-  bool beating_ = false;  // hello and authenticate are done: heartbeats may go
+  bool greeted_ = false;  // earlier messages belong to a previous session
+  bool beating_ = false;  // hello and authenticate are complete, so heartbeats may be sent
   bool shown_ready_ = false;
   bool stopping_ = false;
   bool heartbeat_open_ = false;
   Deadline::Clock::time_point last_heard_, heartbeat_asked_, next_heartbeat_;
   std::once_flag closed_;
 
-  LineBuffer lines_;  // the thread's
+  LineBuffer lines_;  // used only by the thread
   std::thread thread_;
 };
 

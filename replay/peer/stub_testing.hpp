@@ -1,5 +1,5 @@
 #pragma once
-/// An agent that a test plays itself, at the other end of a socket pair.
+/// A scripted agent at the other end of a socket pair, for tests.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace rdmawire::peer::testing {
 
-/// The agent's end: lines in and out. A line that does not come within a minute fails the test.
+/// The agent's end of the connection. A line that does not arrive within a minute fails the test.
 class Stub {
  public:
   explicit Stub(Descriptor stream) : stream_(std::move(stream)) {}
@@ -32,7 +32,7 @@ class Stub {
   }
   void say(const std::string& line) { send_bytes(line + "\n"); }
 
-  /// The next line, without its end; nothing when the connection ended.
+  /// The next line without its end; nullopt at the end of the connection.
   std::optional<std::string> next() {
     for (;;) {
       if (const auto end = bytes_.find('\n'); end != std::string::npos) {
@@ -42,7 +42,7 @@ class Stub {
       }
       pollfd wait{stream_.get(), POLLIN, 0};
       if (::poll(&wait, 1, 60'000) <= 0) {
-        ADD_FAILURE() << "no line came";
+        ADD_FAILURE() << "no line received";
         return std::nullopt;
       }
       std::array<char, 4096> some{};
@@ -52,13 +52,13 @@ class Stub {
     }
   }
   void expect(const std::string& line) { EXPECT_EQ(next(), line); }
-  /// Expects a line, and answers it.
+  /// Expects a line and responds to it.
   void expect(const std::string& line, const std::string& answer) {
     expect(line);
     say(answer);
   }
 
-  /// Takes a hello, gives its id as JSON text.
+  /// Responds to a hello and returns its id as JSON text.
   std::string hello(const std::string& controller = "rdmawire", const std::string& heartbeat = "") {
     expect("");
     const auto line = next();
@@ -72,7 +72,7 @@ class Stub {
     say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"agent":"stub","authentication":"none"}}}})",
                     hello("rdmawire", heartbeat)));
   }
-  /// Takes and grants what comes until the controller says goodbye or goes.
+  /// Responds to all requests with success until bye or the end of the connection.
   void farewell() {
     while (const auto line = next()) {
       const auto asked = nlohmann::json::parse(*line);
@@ -87,7 +87,7 @@ class Stub {
   std::string bytes_;
 };
 
-/// A socket pair: ours, and an agent that a thread plays by `script`.
+/// A socket pair with an agent thread that runs `script`.
 class Played {
  public:
   explicit Played(std::function<void(Stub&)> script) {

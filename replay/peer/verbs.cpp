@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Of a region, in one line as hexadecimal text, with room for the rest of the line.
+/// Maximum number of region bytes in one line of hexadecimal text.
 constexpr std::uint64_t max_bytes = 1'900'000;
 
 std::optional<std::array<std::uint8_t, 16>> read_gid(const std::string& text) {
@@ -26,7 +26,7 @@ bool link_local(const Gid& gid) {
 }
 constexpr std::string_view mapped = "::ffff:";
 
-/// The more, the rather is it where traffic comes from.
+/// Higher values are preferred as source of traffic.
 int preference(const Gid& gid) {
   return (gid.type == "roce_v2" ? 4 : 0) + (link_local(gid) ? 0 : 2) + (gid.text.starts_with(mapped) ? 1 : 0);
 }
@@ -70,8 +70,6 @@ Completion read_completion(const json& given, std::optional<std::string>& wrong)
 }
 
 }  // namespace
-
-// ---- device
 
 PeerResult<Device> Device::open(Peer& peer, const std::string& name) {
   const auto& session = peer.session();
@@ -127,14 +125,14 @@ std::string Device::address() const {
 
 std::array<std::uint8_t, 6> Device::mac() const {
   if (iwarp() && !ports_.at(0).gids.empty()) {
-    // Its one GID is the address, and zeros.
+    // The only GID of an iWARP device contains its MAC address, padded with zeros.
     const auto bytes = read_gid(ports_[0].gids[0].text);
     if (bytes) return {(*bytes)[0], (*bytes)[1], (*bytes)[2], (*bytes)[3], (*bytes)[4], (*bytes)[5]};
   }
   for (const Gid& gid : ports_.at(0).gids) {
     const auto bytes = read_gid(gid.text);
     if (!bytes || !link_local(gid) || (*bytes)[11] != 0xff || (*bytes)[12] != 0xfe) continue;
-    // RFC 4291, appendix A: EUI-64 with the universal bit turned over.
+    // EUI-64 with the universal bit inverted. RFC 4291, appendix A.
     const auto& o = *bytes;
     return {static_cast<std::uint8_t>(o[8] ^ 2), o[9], o[10], o[13], o[14], o[15]};
   }
@@ -197,8 +195,6 @@ PeerResult<std::map<std::string, std::uint64_t>> Device::counters(std::uint8_t p
   return all;
 }
 
-// ---- completion queue
-
 PeerResult<void> CompletionQueue::notify(bool solicited_only) const {
   const auto result = ask("notify", "cq", {{"solicited_only", solicited_only}});
   if (!result) return tl::unexpected(result.error());
@@ -217,8 +213,6 @@ PeerResult<std::vector<Completion>> CompletionQueue::poll(std::size_t count, std
   if (wrong) return unreadable("poll", *wrong);
   return completions;
 }
-
-// ---- memory
 
 PeerResult<Region> ProtectionDomain::region(std::uint64_t length, const Names& access) const {
   const auto result = ask("register", "pd", {{"length", length}, {"access", access}});

@@ -1,6 +1,6 @@
 #pragma once
-/// Devices, protection domains, memory, completion queues and queue pairs that an agent holds for us, named as in
-/// verbs. Access rights, opcodes, flags, states and statuses are the agent's names; docs/agent.md lists them.
+/// Devices, protection domains, memory, completion queues and QPs in an agent, with the names of verbs. Access rights,
+/// opcodes, flags, states and statuses use the agent's names, see docs/agent.md.
 ///
 ///     #include "replay/peer/queue_pair.hpp"
 ///     auto peer = Peer::connect("unix:/run/agent").value();
@@ -30,15 +30,15 @@ namespace rdmawire::peer {
 using ByteVector = std::vector<std::uint8_t>;
 using Names = std::vector<std::string>;
 
-/// One entry of a port's table.
+/// One entry of a port's GID table.
 struct Gid {
   std::uint32_t index = 0;
-  std::string text = {};  ///< as IPv6 addresses are written: "::ffff:10.0.0.2"
+  std::string text = {};  ///< in IPv6 notation: "::ffff:10.0.0.2"
   std::string type = {};  ///< "roce_v2", "roce_v1", "ib"
   std::string netdev = {};
 };
 
-/// A port as it was when the device was opened.
+/// State of a port when the device was opened.
 struct Port {
   std::uint8_t number = 1;
   std::string state = {};                     ///< "active"
@@ -49,27 +49,27 @@ struct Port {
   std::vector<Gid> gids = {};
 };
 
-/// What was asked for and is done. IBTA vol 1, 11.4.2.1.
+/// A work completion. IBTA vol 1, 11.4.2.1.
 struct Completion {
   std::uint64_t wr_id = 0;
   std::string status = {};  ///< "success", "rem_access_err", …
   std::uint32_t status_number = 0, vendor_err = 0;
   std::uint32_t qp_num = 0;
-  // Of successful ones only:
+  // Only for successful completions:
   std::string opcode = {};  ///< "send", "write", "recv", …
   std::uint32_t byte_len = 0;
   std::optional<std::uint32_t> imm = {}, invalidated_rkey = {}, src_qp = {};
-  std::optional<std::uint64_t> imm64 = {};  ///< all of it over iWARP (RFC 7306, 6), where the agent tells
+  std::optional<std::uint64_t> imm64 = {};  ///< iWARP: 64 bits (RFC 7306, 6), if the agent reports them
 
   [[nodiscard]] bool good() const { return status == "success"; }
 };
 
-/// A piece of memory for a work request: of a region, or any address with any key.
+/// A scatter/gather element: a range of a region, or any address with any key.
 struct Piece {
   std::uint64_t addr = 0;
   std::uint32_t length = 0, lkey = 0;
-  std::uint64_t region = 0;  ///< the region's handle, which goes before address and key; 0: none
-  std::uint64_t offset = 0;  ///< in it
+  std::uint64_t region = 0;  ///< handle of the region; overrides address and key; 0: none
+  std::uint64_t offset = 0;  ///< offset in the region
 };
 
 class ProtectionDomain;
@@ -84,30 +84,30 @@ class XrcDomain;
 
 class Device : public Handle {
  public:
-  /// The device of that name, or the agent's first. Fails with what the agent says when there is none.
+  /// Opens the device with this name, or the agent's first device. Fails with the agent's reason if there is none.
   static PeerResult<Device> open(Peer& peer, const std::string& name = "");
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool iwarp() const { return transport_ == "iwarp"; }
-  /// Limits of ibv_device_attr in full words, "max_qp"; 0: the agent did not say.
+  /// A limit in ibv_device_attr by its full name, for example "max_qp"; 0: not reported.
   [[nodiscard]] std::uint64_t limit(const std::string& what) const;
   [[nodiscard]] const Port& port(std::size_t index = 0) const { return ports_.at(index); }
   [[nodiscard]] std::size_t ports() const { return ports_.size(); }
-  /// The GID that RoCEv2 traffic comes from: of an IPv4 address before others, of type roce_v2 before others.
+  /// The preferred source GID of RoCEv2 traffic: roce_v2 before other types, IPv4 before other addresses.
   [[nodiscard]] const Gid& gid() const { return gid_; }
-  /// The address of gid() as text, "10.0.0.2"; an IPv6 address as it stands.
+  /// The address of gid() as text: "10.0.0.2" or an IPv6 address.
   [[nodiscard]] std::string address() const;
-  /// The MAC address of the port's network interface, as its default GID (fe80::/64; of iWARP the only one)
-  /// tells. All zeros: it does not.
+  /// The MAC address of the port's network interface, derived from the default GID (fe80::/64; the only GID for iWARP).
+  /// All zeros: unknown.
   [[nodiscard]] std::array<std::uint8_t, 6> mac() const;
 
   [[nodiscard]] PeerResult<ProtectionDomain> protection_domain() const;
   [[nodiscard]] PeerResult<CompletionChannel> completion_channel() const;
-  /// Holds at least so many completions. With a channel, notify() can ask for an event.
+  /// Creates a CQ with at least this many entries. notify() requires a channel.
   [[nodiscard]] PeerResult<CompletionQueue> completion_queue(std::uint32_t entries,
                                                              const CompletionChannel* channel = nullptr) const;
   [[nodiscard]] PeerResult<XrcDomain> xrc_domain() const;
-  /// The driver's own counters of the port, with those of the specification: "rcvd_pkts".
+  /// Counters of the port from the driver and the specification, for example "rcvd_pkts".
   [[nodiscard]] PeerResult<std::map<std::string, std::uint64_t>> counters(std::uint8_t port = 1) const;
 
  private:
@@ -126,9 +126,9 @@ class XrcDomain : public Handle {
 class CompletionQueue : public Handle {
  public:
   [[nodiscard]] std::uint32_t entries() const { return entries_; }
-  /// Waits until `count` completions are there or `timeout` is over: fewer, or none, are a result, too.
+  /// Waits for up to `count` completions until `timeout`. Fewer completions are not an error.
   PeerResult<std::vector<Completion>> poll(std::size_t count, std::chrono::milliseconds timeout) const;
-  /// Asks the channel for one event at the next completion, or at the next solicited one or error.
+  /// Requests one event for the next completion, or for the next solicited completion or error.
   [[nodiscard]] PeerResult<void> notify(bool solicited_only) const;
 
  private:
@@ -137,30 +137,30 @@ class CompletionQueue : public Handle {
   std::uint32_t entries_ = 0;
 };
 
-/// What tells of completions without anybody asking: events "completion", see docs/agent.md.
+/// Reports completions by "completion" events, see docs/agent.md.
 class CompletionChannel : public Handle {
   friend class Device;
   using Handle::Handle;
 };
 
-/// Memory registered for the test, all zeros at first.
+/// Registered memory, initialized with zeros.
 class Region : public Handle {
  public:
   [[nodiscard]] std::uint64_t addr() const { return addr_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const { return rkey_; }
-  /// For a work request: `length` bytes from `offset` on.
+  /// An SGE with `length` bytes from `offset`.
   [[nodiscard]] Piece piece(std::uint64_t offset, std::uint32_t length) const {
     return {addr_ + offset, length, lkey_, handle(), offset};
   }
 
-  /// Any number of bytes: what is more than a line can carry goes in several.
+  /// Any length; long transfers are split into several lines.
   [[nodiscard]] PeerResult<ByteVector> read(std::uint64_t offset, std::uint64_t length) const;
   [[nodiscard]] PeerResult<void> write(std::uint64_t offset, Bytes bytes) const;
-  /// `pattern`: "byte" (each is `value`), "counter" (they count up from it), "random" (it is the seed).
+  /// `pattern`: "byte" (all bytes are `value`), "counter" (starts at `value`), "random" (seed `value`).
   [[nodiscard]] PeerResult<void> fill(const std::string& pattern, std::uint64_t value) const;
-  /// CRC-32 as of zlib.
+  /// CRC-32 as in zlib.
   [[nodiscard]] PeerResult<std::uint32_t> checksum(std::uint64_t offset, std::uint64_t length) const;
 
  private:
@@ -170,13 +170,13 @@ class Region : public Handle {
   std::uint32_t lkey_ = 0, rkey_ = 0;
 };
 
-/// A right to a part of a region that comes and goes with a bind.
+/// Access to a part of a region, created and removed by bind.
 class MemoryWindow : public Handle {
  public:
-  /// Changes with bind().
+  /// Changed by bind().
   [[nodiscard]] std::uint32_t rkey() const { return rkey_; }
-  /// Binds a window of type 1 to `length` bytes of the region: work of the queue pair's, with a completion when
-  /// `signaled`. Gives the new rkey.
+  /// Binds a type 1 window to `length` bytes of the region, with a work request of the QP that creates a completion if
+  /// `signaled`. Returns the new rkey.
   PeerResult<std::uint32_t> bind(const QueuePair& qp, const Region& region, std::uint64_t offset, std::uint64_t length,
                                  const Names& access, bool signaled = false);
 

@@ -17,7 +17,7 @@ using testing::Played;
 using testing::Stub;
 using namespace std::chrono_literals;
 
-/// What the handles ask for, line by line, up to a queue pair of RC.
+/// Scripted responses for creating an RC QP.
 class Making {
  public:
   explicit Making(Stub& stub) : stub_(&stub) {}
@@ -66,12 +66,12 @@ PeerResult<Peer> connect(Played& agent) {
   return Peer::over(agent.stream(), options);
 }
 
-TEST(Handles, are_released_in_the_order_that_verbs_wants) {
+TEST(Handles, AreReleasedInDependencyOrder) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making making(stub);
     making.all();
-    // The scope's end lets go of the device first and of the queue pair last; the agent hears it the other way round.
+    // Destructors run from the device to the QP, but the agent receives the releases in dependency order.
     for (const int object : {4, 2, 3, 1}) making.released(object);
     stub.farewell();
   });
@@ -92,7 +92,7 @@ TEST(Handles, are_released_in_the_order_that_verbs_wants) {
   EXPECT_EQ(peer->unattended().count, 0);
 }
 
-TEST(Handles, tell_of_a_release_that_went_wrong) {
+TEST(Handles, ReleaseErrorsAreCollected) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making making(stub);
@@ -116,7 +116,7 @@ TEST(Handles, tell_of_a_release_that_went_wrong) {
   EXPECT_EQ(peer->unattended().first->message, "destroy: 2 is used");
 }
 
-TEST(Handles, outlive_their_session_without_harm) {
+TEST(Handles, MayOutliveTheirSession) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making making(stub);
@@ -128,10 +128,10 @@ TEST(Handles, outlive_their_session_without_harm) {
   auto device = Device::open(*peer).value();
   EXPECT_EQ(device.protection_domain().error().kind, PeerError::Kind::lost);
   const Device taken = std::move(device);
-  EXPECT_EQ(device.protection_domain().error().message, "alloc_pd: the handle holds nothing: moved away, or released");
+  EXPECT_EQ(device.protection_domain().error().message, "alloc_pd: empty handle (moved from or released)");
 }
 
-TEST(Device, knows_its_addresses) {
+TEST(Device, ReportsItsAddresses) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making(stub).device();
@@ -150,7 +150,7 @@ TEST(Device, knows_its_addresses) {
   EXPECT_EQ(device.port().netdev, "eth0");
 }
 
-TEST(Device, says_why_there_is_none) {
+TEST(Device, MissingDeviceIsReportedWithReason) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making(stub).expect(R"("do":"devices")", R"({"devices":[],"reason":"load ib_uverbs"})");
@@ -161,7 +161,7 @@ TEST(Device, says_why_there_is_none) {
   EXPECT_EQ(to_string(Device::open(*peer).error()), "open: the agent has no RDMA device: load ib_uverbs (ENODEV)");
 }
 
-TEST(Device, an_answer_without_what_was_promised_is_an_error) {
+TEST(Device, IncompleteResponseIsAnError) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making making(stub);
@@ -173,11 +173,11 @@ TEST(Device, an_answer_without_what_was_promised_is_an_error) {
   auto peer = connect(agent);
   ASSERT_TRUE(peer) << peer.error().message;
   const auto device = Device::open(*peer).value();
-  EXPECT_EQ(device.protection_domain().error().message, R"(alloc_pd: the agent's answer has no "pd" that can be read)");
+  EXPECT_EQ(device.protection_domain().error().message, R"(alloc_pd: the agent's response has no valid "pd")");
   EXPECT_EQ(device.completion_queue(16).error().number, EPROTO);
 }
 
-/// Plays the agent for `asked`, after everything up to a queue pair of RC is there.
+/// Runs `asked` as the agent after an RC QP has been created.
 template <class Use>
 void with_queue_pair(const std::function<void(Making&)>& asked, Use use) {
   Played agent([&](Stub& stub) {
@@ -196,7 +196,7 @@ void with_queue_pair(const std::function<void(Making&)>& asked, Use use) {
   use(*peer, pd, cq, qp);
 }
 
-TEST(QueuePair, connects_by_three_steps) {
+TEST(QueuePair, ConnectsInThreeSteps) {
   with_queue_pair(
       [](Making& making) {
         making.expect(
@@ -220,7 +220,7 @@ TEST(QueuePair, connects_by_three_steps) {
       });
 }
 
-TEST(QueuePair, goes_no_further_than_the_first_step_that_is_refused) {
+TEST(QueuePair, StopsAtFirstRejectedStep) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making(stub).all();
@@ -237,7 +237,7 @@ TEST(QueuePair, goes_no_further_than_the_first_step_that_is_refused) {
   EXPECT_EQ(qp.connect({.address = "10.0.0.1"}).error().message, "modify_qp: ibv_modify_qp: Invalid argument");
 }
 
-TEST(QueuePair, posts_what_its_opcode_has) {
+TEST(QueuePair, PostsMembersOfItsOpcode) {
   with_queue_pair(
       [](Making& making) {
         making.expect(R"("do":"register","access":["local_write","remote_write"],"length":64,"pd":2)",
@@ -283,7 +283,7 @@ TEST(QueuePair, posts_what_its_opcode_has) {
       });
 }
 
-TEST(Region, moves_its_bytes_in_pieces_that_fit_a_line) {
+TEST(Region, LongTransfersAreSplitIntoLines) {
   const std::string much(1'900'000, 'a');
   with_queue_pair(
       [&](Making& making) {
@@ -305,11 +305,11 @@ TEST(Region, moves_its_bytes_in_pieces_that_fit_a_line) {
         EXPECT_EQ(read.back(), 'b');
         EXPECT_EQ(memory.checksum(3, 100).value(), 0xdeadbeef);
         ASSERT_TRUE(memory.fill("counter", 1));
-        EXPECT_EQ(memory.read(0, 4).error().number, EPROTO);  // fewer than were asked for
+        EXPECT_EQ(memory.read(0, 4).error().number, EPROTO);  // fewer than requested
       });
 }
 
-TEST(ConnectionManager, asks_waits_and_answers) {
+TEST(ConnectionManager, RequestsWaitsAndAccepts) {
   Played agent([](Stub& stub) {
     stub.greet();
     Making making(stub);
@@ -341,7 +341,7 @@ TEST(ConnectionManager, asks_waits_and_answers) {
     ASSERT_TRUE(request.reject(ByteVector{'n', 'o'}));
     const auto established = caller.wait_established(5s);
     ASSERT_FALSE(established);
-    EXPECT_EQ(established.error().message, "instead of established the CM told of rejected, reason 28");
+    EXPECT_EQ(established.error().message, "expected CM event established, received rejected, reason 28");
   }
   ASSERT_TRUE(caller.disconnect());
   EXPECT_EQ(caller.next_event(0ms).error().kind, PeerError::Kind::timeout);
