@@ -1,5 +1,5 @@
-/// The protocol of the agent under libFuzzer, over the fake verbs library for libibverbs: bytes as they come, cut at
-/// any place. The first byte says how they are cut, and which call of verbs fails. At the end no object may be left.
+/// Fuzz target: the agent protocol with fake_verbs, with input split at any position. The first byte selects the split
+/// and the verbs call that fails. All objects must be released at the end.
 
 #include <cstdint>
 #include <cstdlib>
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
 
   fake_verbs::reset();
-  // What verbs themselves refuse to release is not the agent's to lose.
+  // Objects that verbs refuses to release do not count as leaks of the agent.
   fake_verbs::spare_releases();
   fake_verbs::fail_call(fails, ENOMEM);
   fake_verbs::fail_cm_call(fails, ENOMEM);

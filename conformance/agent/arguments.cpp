@@ -12,7 +12,7 @@ int digit(char c) {
   return -1;
 }
 
-/// A value as a message shows it: short.
+/// A short representation of a value for messages.
 std::string shown(const Asked& value) {
   std::string text = value.dump(-1, ' ', true, Asked::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
@@ -63,7 +63,7 @@ const Asked* Arguments::take(const std::string& name, bool needed) {
   part_->asked.insert(name);
   const auto found = given_->find(name);
   if (found != given_->end()) return &*found;
-  if (needed) report_error(name, EINVAL, "is needed, and was not given");
+  if (needed) report_error(name, EINVAL, "missing required argument");
   return nullptr;
 }
 
@@ -73,7 +73,7 @@ std::optional<std::uint64_t> Arguments::read_number(const std::string& name, Ran
   const Asked* value = take(name, needed);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_integer()) {
-    report_error(name, EINVAL, fmt::format("must be a whole number, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be an integer, not {}", shown(*value)));
     return std::nullopt;
   }
   const bool negative = !value->is_number_unsigned() && value->get<std::int64_t>() < 0;
@@ -96,7 +96,7 @@ std::string Arguments::text(const std::string& name) {
   const Asked* value = take(name, true);
   if (value == nullptr) return {};
   if (value->is_string()) return value->get<std::string>();
-  report_error(name, EINVAL, fmt::format("must be text, not {}", shown(*value)));
+  report_error(name, EINVAL, fmt::format("must be a string, not {}", shown(*value)));
   return {};
 }
 
@@ -109,7 +109,7 @@ std::vector<std::string> Arguments::texts(const std::string& name, std::size_t m
   if (value == nullptr) return {};
   std::vector<std::string> all;
   if (!value->is_array() || !std::all_of(value->begin(), value->end(), [](const Asked& e) { return e.is_string(); })) {
-    report_error(name, EINVAL, fmt::format("must be a list of texts, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be an array of strings, not {}", shown(*value)));
   } else if (value->size() > most) {
     report_error(name, ERANGE, fmt::format("must have at most {} entries, not {}", most, value->size()));
   } else {
@@ -121,7 +121,7 @@ std::vector<std::string> Arguments::texts(const std::string& name, std::size_t m
 std::vector<std::uint8_t> Arguments::bytes(const std::string& name, std::size_t most) {
   auto read = from_hex(text(name));
   if (!read) {
-    report_error(name, EINVAL, "must be bytes in hexadecimal, two digits each");
+    report_error(name, EINVAL, "must be bytes in hexadecimal, two digits per byte");
     return {};
   }
   if (read->size() > most) {
@@ -149,14 +149,14 @@ std::uint64_t Arguments::bits(const std::string& name, Names names) {
   const Asked* value = take(name, false);
   if (value == nullptr) return 0;
   if (!value->is_array()) {
-    report_error(name, EINVAL, fmt::format("must be a list of names, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be an array of names, not {}", shown(*value)));
     return 0;
   }
   std::uint64_t all = 0;
   for (const Asked& element : *value) {
     const auto bit = element.is_string() ? number_of(names, element.get<std::string>()) : std::nullopt;
     if (!bit) {
-      report_error(name, EINVAL, fmt::format("there is no {} here; there are {}", shown(element), listed(names)));
+      report_error(name, EINVAL, fmt::format("unknown name {}; expected {}", shown(element), listed(names)));
       return 0;
     }
     all |= *bit;
@@ -184,7 +184,7 @@ std::vector<Arguments> Arguments::inner_list(const std::string& name, std::size_
   std::vector<Arguments> all;
   if (value == nullptr) return all;
   if (!value->is_array()) {
-    report_error(name, EINVAL, fmt::format("must be a list of objects, not {}", shown(*value)));
+    report_error(name, EINVAL, fmt::format("must be an array of objects, not {}", shown(*value)));
     return all;
   }
   if (value->size() > most) {
@@ -208,7 +208,7 @@ std::optional<Error> Arguments::wrong() {
   for (const auto& part : state_->parts) {
     for (const auto& [key, value] : part->given->items()) {
       if (part->asked.contains(key)) continue;
-      state_->first = Error{EINVAL, fmt::format("{}{}: is no argument here", part->path, shown(Asked(key)))};
+      state_->first = Error{EINVAL, fmt::format("{}{}: unknown argument", part->path, shown(Asked(key)))};
       return state_->first;
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-/// Reads the arguments of a command: typed, checked for range, and every one that nobody asked for is an error.
+/// Parses the arguments of a command. Checks types and ranges; unknown arguments are errors.
 
 #include <concepts>
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace rdmawire::agent {
 
-/// What a number may be.
+/// Permitted values of a number.
 struct Range {
   std::uint64_t least = 0, most = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// A getter gives a harmless value (0, empty, nullptr) when an argument is missing or wrong, and remembers the first
-/// thing that was wrong. So a handler reads everything, asks wrong() once, and only then does something:
+/// Getters return a harmless value (0, empty, nullptr) for a missing or invalid argument and record the first error. A
+/// handler reads all arguments, calls wrong() once, and then executes the command:
 ///
 ///     auto* device = arguments.object<Device>("device");
 ///     const auto cqe = arguments.number<std::uint32_t>("cqe", {1, 65536});
 ///     if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
 class Arguments {
  public:
-  /// `given` must outlive this. The members `id` and `do` are no arguments.
+  /// `given` must outlive the object. The members `id` and `do` are not arguments.
   Arguments(const Asked& given, const Objects& objects);
 
   [[nodiscard]] bool has(const std::string& name);
 
-  /// A number that must be there.
+  /// A required number.
   template <std::unsigned_integral T>
   T number(const std::string& name, Range range = {}) {
     return static_cast<T>(read_number(name, narrowed<T>(range), true).value_or(0));
   }
-  /// A number, if it is there.
+  /// An optional number.
   template <std::unsigned_integral T>
   std::optional<T> maybe(const std::string& name, Range range = {}) {
     const auto read = read_number(name, narrowed<T>(range), false);
@@ -55,41 +55,41 @@ class Arguments {
   std::string text_or(const std::string& name, std::string fallback);
   std::vector<std::string> texts(const std::string& name, std::size_t most);
 
-  /// Bytes, written in hexadecimal.
+  /// Bytes in hexadecimal.
   std::vector<std::uint8_t> bytes(const std::string& name, std::size_t most);
 
-  /// One of the names of a table.
+  /// One name of a table.
   std::uint64_t choice(const std::string& name, Names names);
   std::optional<std::uint64_t> maybe_choice(const std::string& name, Names names);
-  /// A list of names of a table, as bits; 0 when it is not there.
+  /// A list of names of a table, as a bit mask; 0 if absent.
   std::uint64_t bits(const std::string& name, Names names);
   std::optional<std::uint64_t> maybe_bits(const std::string& name, Names names);
 
-  /// The object that a handle means.
+  /// The object with this handle.
   template <std::derived_from<Object> T>
   T* object(const std::string& name) {
     return find_object<T>(name, true);
   }
-  /// nullptr when it is not given.
+  /// nullptr if absent.
   template <std::derived_from<Object> T>
   T* maybe_object(const std::string& name) {
     return find_object<T>(name, false);
   }
 
-  /// Arguments within an argument: {"grh": {…}}. What is wrong in there is wrong here. Nothing when it is not given.
+  /// A nested object: {"grh": {…}}. Its errors are recorded here as well. nullopt if absent.
   std::optional<Arguments> inner(const std::string& name);
-  /// A list of them; empty when it is not given.
+  /// A list of nested objects; empty if absent.
   std::vector<Arguments> inner_list(const std::string& name, std::size_t most);
 
-  /// Something that a handler itself found wrong. The first complaint stays.
+  /// Records an error found by a handler, unless there is an earlier one.
   void report_error(const std::string& name, int number, std::string_view what);
-  /// What was wrong first; an argument that was never asked for comes last.
+  /// The first error; unknown arguments are reported last.
   [[nodiscard]] std::optional<Error> wrong();
-  /// As above, without looking for arguments that were not asked for.
+  /// Same, without the check for unknown arguments.
   [[nodiscard]] const std::optional<Error>& complaint() const { return state_->first; }
 
  private:
-  /// What was asked for, and what was wrong, of an object and all objects within.
+  /// Used arguments and the first error of an object and its nested objects.
   struct State {
     std::optional<Error> first;
     struct Part {
@@ -117,7 +117,7 @@ class Arguments {
     return nullptr;
   }
   std::optional<std::uint64_t> read_number(const std::string& name, Range range, bool needed);
-  /// The member, noted as asked for; nullptr when it is not there (`needed`: which is a complaint).
+  /// Returns the member and marks it as used; nullptr if absent, which is an error if `needed`.
   const Asked* take(const std::string& name, bool needed);
 
   const Asked* given_;
@@ -126,7 +126,7 @@ class Arguments {
   State::Part* part_;
 };
 
-/// Bytes as text in hexadecimal, two digits each; nothing when the text is not that.
+/// Converts hexadecimal text, two digits per byte; nullopt for invalid text.
 std::optional<std::vector<std::uint8_t>> from_hex(std::string_view text);
 std::string to_hex(const std::uint8_t* bytes, std::size_t length);
 

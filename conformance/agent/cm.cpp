@@ -1,7 +1,7 @@
-/// cm_listen, cm_connect, cm_accept, cm_establish, cm_reject, cm_disconnect, cm_join: connections by the RDMA CM.
+/// cm_listen, cm_connect, cm_accept, cm_establish, cm_reject, cm_disconnect, cm_join: RDMA CM connections.
 ///
-/// Queue pairs are the session's own, made by create_qp: librdmacm gets their numbers, and their states are modified
-/// here with the attributes that it computes (rdma_init_qp_attr). So they are like all others, whatever the transport.
+/// QPs are created with create_qp. librdmacm gets only their numbers, and their states are modified here with the
+/// attributes that it computes (rdma_init_qp_attr). Therefore all transports use the same QP objects.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t most_private_data = 255;
 constexpr std::uint32_t most_backlog = 1024;
-/// As much as the device can: decided when the device is known.
+/// Maximum supported by the device; resolved when the device is known.
 constexpr std::uint8_t as_device = 255;
 
 // clang-format off
@@ -46,7 +46,7 @@ constexpr Name event_table[] = {
   return fail(number, "{}: {}", call, errno_text(number));
 }
 
-/// An address of IPv4 or IPv6 with its port.
+/// An IPv4 or IPv6 address with port.
 struct Endpoint {
   sockaddr_storage storage{};
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
@@ -69,7 +69,7 @@ Endpoint read_endpoint(Arguments& arguments, const std::string& name, const std:
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
-    arguments.report_error(name, EINVAL, "is no address of IPv4 or IPv6");
+    arguments.report_error(name, EINVAL, "is not an IPv4 or IPv6 address");
     return endpoint;
   }
   std::memcpy(&endpoint.storage, found->ai_addr, found->ai_addrlen);
@@ -79,7 +79,7 @@ Endpoint read_endpoint(Arguments& arguments, const std::string& name, const std:
 
 class CmId;
 
-/// The session's way to the kernel's CM.
+/// The event channel of the session.
 class CmChannel final : public Object {
  public:
   static constexpr std::string_view name = "cm_channel";
@@ -102,12 +102,12 @@ class CmChannel final : public Object {
   Loop::Watch watch_;
 };
 
-/// What a connection is to have; the controller gave it.
+/// Parameters of a connection from the controller.
 struct PendingRequest {
   std::vector<std::uint8_t> private_data;
   std::uint8_t responder_resources = as_device, initiator_depth = as_device;
   std::uint8_t flow_control = 0, retry_count = 7, rnr_retry_count = 7, srq = 0;
-  Handle qp = 0;  ///< of the session; 0: none
+  Handle qp = 0;  ///< handle in the session; 0: none
   std::uint32_t qp_num = 0;
 
   [[nodiscard]] rdma_conn_param parameters() const {
@@ -137,7 +137,7 @@ class CmId final : public Object {
   int release() override;
 
   [[nodiscard]] rdma_cm_id* get() const { return id_; }
-  /// What the kernel said of it. The event is still the library's.
+  /// Handles an event, which is still owned by librdmacm.
   void hear(const rdma_cm_event& event);
 
   Result<void> resolve_route();
@@ -150,19 +150,19 @@ class CmId final : public Object {
   const Role role;
   PendingRequest wanted;
   int timeout_ms = 2000;
-  bool establishes = true;   ///< a response is answered by us
-  bool says_goodbye = true;  ///< a disconnection is answered by us
+  bool establishes = true;   ///< answer the peer's response automatically
+  bool says_goodbye = true;  ///< answer the peer's disconnection automatically
   bool has_response = false;
-  Endpoint group;  ///< of a member
+  Endpoint group;  ///< multicast group of a member
   bool sends_only = false;
-  std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;  ///< by the peer's request
+  std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;  ///< from the peer's request
 
  private:
   [[nodiscard]] bool iwarp() const {
     return id_->verbs != nullptr && id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
   }
   [[nodiscard]] bool datagram() const { return id_->qp_type == IBV_QPT_UD; }
-  /// The queue pair that was named, on the device that the CM chose; nullptr: none was named.
+  /// The specified QP, on the device selected by the CM; nullptr: none was specified.
   Result<ibv_qp*> queue_pair();
   Result<void> modify(ibv_qp* qp, ibv_qp_state state);
   Result<void> make_ready(ibv_qp* qp);
@@ -177,8 +177,6 @@ class CmId final : public Object {
   ibv_gid group_gid_{};
   std::uint16_t group_lid_ = 0;
 };
-
-// ---- what the library says
 
 CmChannel::CmChannel(Session& session, rdma_event_channel* channel) : session_(&session), channel_(channel) {
   fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
@@ -261,7 +259,7 @@ void CmId::hear(const rdma_cm_event& event) {
     json["errno"] = -event.status;
     json["name"] = errno_name(-event.status);
   } else if (event.status > 0) {
-    // Of a rejection it is the reason that the peer gave; IBTA vol 1, 12.6.7.2.
+    // For a rejection, the reason given by the peer; IBTA vol 1, 12.6.7.2.
     json[event.event == RDMA_CM_EVENT_REJECTED ? "reason" : "status"] = event.status;
   }
   switch (event.event) {
@@ -330,7 +328,7 @@ void CmId::hear(const rdma_cm_event& event) {
       json["private_data"] =
           to_hex(static_cast<const std::uint8_t*>(event.param.conn.private_data), event.param.conn.private_data_len);
       tell();
-      // Both ends get this event; who asked for the end is refused here, and needs no answer.
+      // Both endpoints get this event. disconnect() fails on the endpoint that initiated it, which is expected.
       if (says_goodbye) static_cast<void>(disconnect());
       break;
     case RDMA_CM_EVENT_MULTICAST_JOIN: {
@@ -361,7 +359,7 @@ void CmId::push(Json event) {
   session_->push(whole);
 }
 
-/// A step that nobody waits for: its failure is an event.
+/// Reports the failure of an automatic step as an event.
 void CmId::go_on(std::string_view step, const Result<void>& result) {
   if (result) return;
   push({{"type", "failed"},
@@ -370,8 +368,6 @@ void CmId::go_on(std::string_view step, const Result<void>& result) {
         {"name", errno_name(result.error().number)},
         {"message", result.error().message}});
 }
-
-// ---- what we do
 
 Json CmId::about() const {
   static constexpr const char* roles[] = {"listener", "active", "passive", "member"};
@@ -382,7 +378,7 @@ Json CmId::about() const {
 
 int CmId::release() {
   if (attached_ != nullptr) {
-    // The queue pair may be gone: then there is nothing to detach.
+    // If the QP is destroyed, it is already detached.
     auto* qp = session_->objects().find_if<Qp>([&](const Qp& other) { return other.verbs() == attached_; });
     if (qp != nullptr) ibv_detach_mcast(attached_, &group_gid_, group_lid_);
     attached_ = nullptr;
@@ -394,13 +390,13 @@ Result<ibv_qp*> CmId::queue_pair() {
   if (wanted.qp == 0) return nullptr;
   const auto found = session_->objects().get<Qp>(wanted.qp);
   if (!found) return tl::unexpected(found.error());
-  if (session_->slow_calls().takes(wanted.qp)) return fail(EBUSY, "qp: modify_qp of it is not over yet");
+  if (session_->slow_calls().takes(wanted.qp)) return fail(EBUSY, "qp: modify_qp is still in progress");
   ibv_qp* qp = (*found)->verbs();
   if (id_->verbs == nullptr) return fail(ENOTCONN, "qp: the CM has not chosen a device yet");
   const char* chosen = ibv_get_device_name(id_->verbs->device);
   const char* own = ibv_get_device_name(qp->context->device);
   if (std::strcmp(chosen, own) != 0) {
-    return fail(EXDEV, "qp: the addresses lead over device {}, queue pair {} is of {}", chosen, wanted.qp, own);
+    return fail(EXDEV, "qp: the route uses device {}, but queue pair {} belongs to {}", chosen, wanted.qp, own);
   }
   return qp;
 }
@@ -410,7 +406,7 @@ Result<void> CmId::modify(ibv_qp* qp, ibv_qp_state state) {
   int mask = 0;
   attributes.qp_state = state;
   if (rdma_init_qp_attr(id_, &attributes, &mask) != 0) return cm_failed("rdma_init_qp_attr");
-  // What the CM of iWARP does by itself has none.
+  // Steps that the iWARP CM performs itself have no attributes.
   if (mask == 0) return {};
   if (role == Role::passive && state == IBV_QPS_RTR && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
     attributes.max_dest_rd_atomic = wanted.responder_resources;
@@ -425,7 +421,7 @@ Result<void> CmId::modify(ibv_qp* qp, ibv_qp_state state) {
   return {};
 }
 
-/// To INIT, where it takes receive requests; a queue pair of datagrams to RTS. What its owner did already stays.
+/// Changes the QP to INIT, so that it accepts receive requests; a UD QP to RTS. States set by the controller are kept.
 Result<void> CmId::make_ready(ibv_qp* qp) {
   if (qp->state == IBV_QPS_RESET)
     if (auto done = modify(qp, IBV_QPS_INIT); !done) return done;
@@ -447,7 +443,7 @@ void CmId::limit_to_device() {
     if (value == as_device) value = static_cast<std::uint8_t>(known ? std::clamp<int>(most, 0, asked) : 0);
   };
   const bool answers = role == Role::passive;
-  // What the peer asks to be able to do is what we must be ready for; librdmacm has turned the two round already.
+  // The peer's request determines the local limits. librdmacm has already swapped the two values.
   limit(wanted.responder_resources, device.orig_attr.max_qp_rd_atom,
         answers ? asked_responder_resources : as_device - 1);
   limit(wanted.initiator_depth, device.orig_attr.max_qp_init_rd_atom, answers ? asked_initiator_depth : as_device - 1);
@@ -466,7 +462,7 @@ Result<void> CmId::connect() {
     if (auto done = make_ready(*qp); !done) return done;
   }
   limit_to_device();
-  // With iWARP the kernel shakes hands by TCP first, with a peer that may be silent.
+  // For iWARP, the kernel establishes TCP first; the peer may not respond.
   const auto make = [id = id_, with = wanted] {
     auto parameters = with.parameters();
     errno = 0;
@@ -484,7 +480,7 @@ Result<void> CmId::connect() {
 }
 
 Result<void> CmId::establish() {
-  if (!has_response) return fail(ENOTCONN, "cm_id: no response of the peer waits to be answered");
+  if (!has_response) return fail(ENOTCONN, "cm_id: no pending response from the peer");
   const auto qp = queue_pair();
   if (!qp) return tl::unexpected(qp.error());
   if (*qp != nullptr) {
@@ -517,7 +513,7 @@ Result<void> CmId::accept() {
   return {};
 }
 
-/// A queue pair whose connection is over takes no more work. With iWARP the kernel does that.
+/// Changes the QP of a closed connection to the error state. For iWARP, the kernel does this.
 void CmId::stop_queue_pair() {
   if (datagram() || iwarp()) return;
   const auto qp = queue_pair();
@@ -546,8 +542,6 @@ Result<void> CmId::join() {
   return {};
 }
 
-// ---- commands
-
 Result<CmChannel*> channel_of(Session& session) {
   if (auto* channel = session.objects().find_if<CmChannel>([](const CmChannel&) { return true; })) return channel;
   errno = 0;
@@ -570,7 +564,7 @@ Result<CmId*> make_id(Session& session, CmId::Role role, std::uint64_t port_spac
   return &added;
 }
 
-/// Does it, or lets go of the id again.
+/// Runs the step; releases the id if it fails.
 template <class Step>
 Result<void> or_release(Session& session, CmId& id, std::string_view call, Step step) {
   errno = 0;
@@ -591,8 +585,8 @@ PendingRequest read_wanted(Arguments& arguments, bool asks) {
   wanted.srq = arguments.boolean_or("srq", false) ? 1 : 0;
   const auto* qp = arguments.maybe_object<Qp>("qp");
   const auto number = arguments.maybe<std::uint32_t>("qp_num", {0, 0xffffff});
-  if (qp != nullptr && number) arguments.report_error("qp_num", EINVAL, "goes with no qp: that has its own number");
-  if (qp == nullptr && !number) arguments.report_error("qp", EINVAL, "is missing, and so is qp_num");
+  if (qp != nullptr && number) arguments.report_error("qp_num", EINVAL, "cannot be combined with qp");
+  if (qp == nullptr && !number) arguments.report_error("qp", EINVAL, "either qp or qp_num is required");
   if (qp != nullptr) {
     wanted.qp = qp->handle();
     if (qp->verbs()->srq != nullptr) wanted.srq = 1;
@@ -601,7 +595,7 @@ PendingRequest read_wanted(Arguments& arguments, bool asks) {
   return wanted;
 }
 
-/// Options of an id that must be set before it goes anywhere.
+/// Options that must be set before address resolution.
 Result<void> set_options(CmId& id, std::optional<std::uint8_t> tos, std::optional<std::uint8_t> ack_timeout) {
   if (tos && rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &*tos, sizeof *tos) != 0)
     return cm_failed("rdma_set_option(tos)");
@@ -636,7 +630,7 @@ Result<Json> listen(Session& session, Arguments& arguments) {
   return Json{{"cm_id", (*id)->handle()}, {"port", ntohs(rdma_get_src_port((*id)->get()))}};
 }
 
-/// The way of cm_connect and cm_join: addresses, options, and the first step; events tell of the others.
+/// Common part of cm_connect and cm_join: addresses, options, and the first step. Events report the following steps.
 Result<Json> set_out(Session& session, Arguments& arguments, CmId::Role role, PendingRequest wanted, bool establishes,
                      bool says_goodbye, bool sends_only) {
   const auto address = arguments.text("address");
@@ -690,7 +684,7 @@ Result<Json> join(Session& session, Arguments& arguments) {
   return set_out(session, arguments, CmId::Role::member, std::move(wanted), true, true, sends_only);
 }
 
-/// The id, if it has that role; else a complaint.
+/// The id if it has one of the roles; otherwise records an error.
 CmId* id_of(Arguments& arguments, std::initializer_list<CmId::Role> roles, std::string_view otherwise) {
   auto* id = arguments.object<CmId>("cm_id");
   if (id != nullptr && std::find(roles.begin(), roles.end(), id->role) == roles.end())
@@ -704,7 +698,7 @@ Result<Json> nothing(const Result<void>& done) {
 }
 
 Result<Json> accept(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::passive}, "is no request of a peer");
+  auto* id = id_of(arguments, {CmId::Role::passive}, "is not a connection request");
   auto wanted = read_wanted(arguments, false);
   const bool says_goodbye = arguments.boolean_or("answer_disconnect", true);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
@@ -714,13 +708,13 @@ Result<Json> accept(Session&, Arguments& arguments) {
 }
 
 Result<Json> establish(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::active}, "did not ask for a connection");
+  auto* id = id_of(arguments, {CmId::Role::active}, "is not an outgoing connection");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   return nothing(id->establish());
 }
 
 Result<Json> reject(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::passive, CmId::Role::active}, "is neither a request nor a response");
+  auto* id = id_of(arguments, {CmId::Role::passive, CmId::Role::active}, "is not a request or response");
   const auto data =
       arguments.has("private_data") ? arguments.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
@@ -731,7 +725,7 @@ Result<Json> reject(Session&, Arguments& arguments) {
 }
 
 Result<Json> disconnect(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::passive, CmId::Role::active}, "is no connection");
+  auto* id = id_of(arguments, {CmId::Role::passive, CmId::Role::active}, "is not a connection");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   return nothing(id->disconnect());
 }
@@ -741,16 +735,18 @@ Result<Json> disconnect(Session&, Arguments& arguments) {
 std::span<const Command> cm_commands() {
   static const std::vector<Argument> parameters = {
       {"qp",
-       "optional handle: a queue pair of the device that the addresses lead over. From RESET it is moved to INIT, "
-       "with the connection to RTR and RTS, at its end to ERR"},
-      {"qp_num", "optional number: instead of qp, a queue pair whose states are the controller's own affair"},
+       "optional handle: a QP of the device that the route uses. Its state changes from RESET to INIT, "
+       "during connection establishment to RTR and RTS, and at the end to ERR"},
+      {"qp_num", "optional number: instead of qp, a QP whose states the controller changes itself"},
       {"private_data", "optional bytes, at most 255; the transport may take fewer"},
-      {"responder_resources", "optional number: READs and atomics of the peer at a time; what both ends can"},
-      {"initiator_depth", "optional number: own READs and atomics at a time; what both ends can"},
+      {"responder_resources",
+       "optional number: incoming outstanding READs and atomics; default: maximum of both endpoints"},
+      {"initiator_depth",
+       "optional number: outgoing outstanding READs and atomics; default: maximum of both endpoints"},
       {"flow_control", "optional boolean"},
       {"rnr_retry_count", "optional number, 0 to 7; 7"},
-      {"srq", "optional boolean: the queue pair has an SRQ; known of a qp"},
-      {"answer_disconnect", "optional boolean: when the peer disconnects, so do we; true"},
+      {"srq", "optional boolean: the QP has an SRQ; determined from qp if specified"},
+      {"answer_disconnect", "optional boolean: answer a disconnect of the peer; true"},
   };
   static const auto with = [](std::vector<Argument> first, const std::vector<Argument>& more,
                               std::vector<Argument> last = {}) {
@@ -759,54 +755,55 @@ std::span<const Command> cm_commands() {
     return first;
   };
   static const std::vector<Argument> way = {
-      {"source", "optional text: the address to leave from"},
+      {"source", "optional text: the source address"},
       {"port_space", "optional name: tcp, udp or ipoib"},
-      {"timeout_ms", "optional number, 1 to 60000: for finding the address, and again for the route; 2000"},
+      {"timeout_ms", "optional number, 1 to 60000: for address resolution and for route resolution; 2000"},
       {"tos", "optional number: type of service"},
   };
   static const Command all[] = {
       {"cm_listen",
-       "Waits for connections. Requests come as events `cm` of type `connect_request`, each with a `cm_id` of its own.",
+       "Listens for connections. Requests are reported as events `cm` of type `connect_request`, each with a new "
+       "`cm_id`.",
        {{"address", "optional text, IPv4 or IPv6; 0.0.0.0"},
         {"port", "optional number; 0: any"},
-        {"backlog", "optional number, 0 to 1024: requests that wait to be answered; 16"},
-        {"port_space", "optional name: tcp (when it is missing), udp or ipoib"}},
+        {"backlog", "optional number, 0 to 1024: pending requests; 16"},
+        {"port_space", "optional name: tcp (default), udp or ipoib"}},
        {{"cm_id", "handle"}, {"port", "number"}},
        R"({"address":"10.0.0.1","port":7471})",
        R"({"cm_id":6,"port":7471})",
        &listen},
       {"cm_connect",
-       "Asks for a connection, or in the port spaces udp and ipoib for a queue pair's number and Q_Key. Answers at "
-       "once; "
-       "events of type `addr_resolved`, `route_resolved` and `established` follow, or what went wrong: `addr_error`, "
-       "`route_error`, `unreachable`, `connect_error`, `rejected`, or `failed` with the `step` that could not be done.",
+       "Requests a connection or, in the port spaces udp and ipoib, a QP number and a Q_Key. Responds "
+       "immediately; "
+       "events of type `addr_resolved`, `route_resolved` and `established` follow, or an error: `addr_error`, "
+       "`route_error`, `unreachable`, `connect_error`, `rejected`, or `failed` with the failed `step`.",
        with({{"address", "text, IPv4 or IPv6"}, {"port", "number"}}, parameters,
             with({{"retry_count", "optional number, 0 to 7; 7"},
-                  {"ack_timeout", "optional number, 0 to 31: 4.096 µs times its power of two"},
+                  {"ack_timeout", "optional number, 0 to 31: 4.096 µs * 2^value"},
                   {"establish",
-                   "optional boolean; false: the response of the peer comes as `connect_response`, and "
-                   "waits for `cm_establish`"}},
+                   "optional boolean; false: the peer's response is reported as `connect_response` and "
+                   "requires `cm_establish`"}},
                  way)),
        {{"cm_id", "handle"}},
        R"({"address":"10.0.0.1","port":7471,"qp":5,"private_data":"6869"})",
        R"({"cm_id":7})",
        &connect},
       {"cm_accept",
-       "Accepts a request. `established` follows when the peer has answered.",
+       "Accepts a request. The event `established` follows the peer's response.",
        with({{"cm_id", "handle, from a `connect_request`"}}, parameters),
        {},
        R"({"cm_id":7,"qp":5,"private_data":"796f"})",
        "{}",
        &accept},
       {"cm_establish",
-       "Answers a `connect_response`: moves the queue pair to RTR and RTS and says so to the peer.",
+       "Answers a `connect_response`: changes the QP to RTR and RTS and sends a ready-to-use message to the peer.",
        {{"cm_id", "handle"}},
        {},
        R"({"cm_id":7})",
        "{}",
        &establish},
       {"cm_reject",
-       "Refuses a request, or the response to an own one. The peer gets `rejected` with reason 28 (iWARP: errno "
+       "Rejects a request or a response. The peer gets `rejected` with reason 28 (iWARP: errno "
        "ECONNRESET) and the private data.",
        {{"cm_id", "handle"}, {"private_data", "optional bytes, at most 255; the transport may take fewer"}},
        {},
@@ -814,18 +811,19 @@ std::span<const Command> cm_commands() {
        "{}",
        &reject},
       {"cm_disconnect",
-       "Ends a connection; its queue pair goes to ERR. Both ends get `disconnected`, and later `timewait_exit`.",
+       "Ends a connection; its QP changes to ERR. Both endpoints get `disconnected`, and later `timewait_exit`.",
        {{"cm_id", "handle"}},
        {},
        R"({"cm_id":7})",
        "{}",
        &disconnect},
       {"cm_join",
-       "Joins a multicast group; `multicast_join` follows, with `ah` (arguments of `create_ah`), `qp_num` and `qkey`, "
+       "Joins a multicast group; the event `multicast_join` follows, with `ah` (arguments of `create_ah`), `qp_num` "
+       "and `qkey`, "
        "or "
-       "`multicast_error`. Destroying the handle leaves it.",
+       "`multicast_error`. Destroying the handle leaves the group.",
        with({{"address", "text: the group"},
-             {"qp", "optional handle: a UD queue pair, which is made ready and attached"},
+             {"qp", "optional handle: a UD QP, which is changed to RTS and attached"},
              {"send_only", "optional boolean"}},
             way),
        {{"cm_id", "handle"}},

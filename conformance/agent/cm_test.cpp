@@ -1,4 +1,4 @@
-/// Connections by the RDMA CM, on the stand-ins of librdmacm and libibverbs.
+/// RDMA CM connections with the fakes of librdmacm and libibverbs.
 
 #include "conformance/agent/fake_verbs/rdmacm.hpp"
 #include "conformance/agent/testing.hpp"
@@ -14,7 +14,7 @@ class Connecting : public AgentTest {
     AgentTest::TearDown();
     EXPECT_EQ(fake_verbs::cm_alive(), 0U);
   }
-  /// The next event of the CM, which is to be of that type.
+  /// Waits for the next CM event and checks its type.
   Json told(const std::string& type) {
     Json event = controller.event("cm");
     EXPECT_EQ(event.value("type", ""), type) << event;
@@ -25,7 +25,7 @@ class Connecting : public AgentTest {
     arguments.update(more);
     return controller.result("cm_listen", arguments)["cm_id"];
   }
-  /// Asks for a connection, up to the request at the other side.
+  /// Connects until the request arrives at the listener.
   Json call(const Json& qp, const Json& more = Json::object()) {
     Json arguments = {{"address", "10.0.0.2"}, {"port", 7471}, {"qp", qp["qp"]}};
     arguments.update(more);
@@ -37,7 +37,7 @@ class Connecting : public AgentTest {
   std::string state(const Json& qp) { return controller.result("query_qp", {{"qp", qp["qp"]}})["state"]; }
 };
 
-TEST_F(Connecting, ConnectsQueuePairsOfTheSession) {
+TEST_F(Connecting, QueuePairsOfSessionAreConnected) {
   begin();
   const Json asking = queue_pair(), answering = queue_pair();
   const Json listener = listen();
@@ -68,7 +68,7 @@ TEST_F(Connecting, ConnectsQueuePairsOfTheSession) {
   EXPECT_EQ(state(answering), "err");
 }
 
-TEST_F(Connecting, ConnectsAsIwarpDoes) {
+TEST_F(Connecting, IwarpConnectionsAreEstablishedByTheKernel) {
   fake_verbs::act_as_iwarp(true);
   begin();
   const Json asking = queue_pair(), answering = queue_pair();
@@ -80,11 +80,11 @@ TEST_F(Connecting, ConnectsAsIwarpDoes) {
   EXPECT_EQ(here["cm_id"], caller);
   EXPECT_EQ(here["private_data"], "796f");
   told("established");
-  // The kernel would have moved them on.
+  // With iWARP, the kernel would change the states.
   EXPECT_EQ(state(asking), "init");
 }
 
-TEST_F(Connecting, RejectsWithAReason) {
+TEST_F(Connecting, RejectContainsReason) {
   begin();
   const Json qp = queue_pair();
   listen();
@@ -100,13 +100,13 @@ TEST_F(Connecting, RejectsWithAReason) {
             "EINVAL: cm_accept: rdma_accept: Invalid argument");
 }
 
-TEST_F(Connecting, TellsThatNobodyListens) {
+TEST_F(Connecting, MissingListenerIsReported) {
   begin();
   call(queue_pair());
   EXPECT_EQ(told("rejected")["reason"], 8);
 }
 
-TEST_F(Connecting, TellsThatNoDeviceLeadsThere) {
+TEST_F(Connecting, MissingRouteIsReported) {
   begin();
   controller.result("cm_connect", {{"address", "192.0.2.1"}, {"port", 1}, {"qp_num", 17}});
   const Json error = told("addr_error");
@@ -114,13 +114,13 @@ TEST_F(Connecting, TellsThatNoDeviceLeadsThere) {
   EXPECT_EQ(error["name"], "EHOSTUNREACH");
 }
 
-TEST_F(Connecting, LeavesTheEstablishingToTheController) {
+TEST_F(Connecting, ControllerEstablishesConnectionItself) {
   begin();
   const Json asking = queue_pair(), answering = queue_pair();
   listen();
   const Json caller = call(asking, {{"establish", false}});
   EXPECT_EQ(controller.error("cm_establish", {{"cm_id", caller}}),
-            "ENOTCONN: cm_establish: cm_id: no response of the peer waits to be answered");
+            "ENOTCONN: cm_establish: cm_id: no pending response from the peer");
   const Json request = told("connect_request");
   controller.result("cm_accept", {{"cm_id", request["cm_id"]}, {"qp", answering["qp"]}});
   EXPECT_EQ(told("connect_response")["cm_id"], caller);
@@ -130,7 +130,7 @@ TEST_F(Connecting, LeavesTheEstablishingToTheController) {
   EXPECT_EQ(told("established")["cm_id"], request["cm_id"]);
 }
 
-TEST_F(Connecting, TakesAnOwnQueuePairNumber) {
+TEST_F(Connecting, ExternalQueuePairNumberIsAccepted) {
   begin();
   listen();
   const Json id =
@@ -144,7 +144,7 @@ TEST_F(Connecting, TakesAnOwnQueuePairNumber) {
   EXPECT_EQ(told("established")["cm_id"], request["cm_id"]);
 }
 
-TEST_F(Connecting, FindsTheQueuePairOfDatagrams) {
+TEST_F(Connecting, DatagramQueuePairIsResolved) {
   begin();
   const Json asking = queue_pair({{"type", "ud"}}), answering = queue_pair({{"type", "ud"}});
   listen({{"port_space", "udp"}});
@@ -157,14 +157,14 @@ TEST_F(Connecting, FindsTheQueuePairOfDatagrams) {
   Json found = told("established");
   EXPECT_EQ(found["qp_num"], answering["qp_num"]);
   EXPECT_EQ(found["qkey"], 0x01234567);
-  // What it tells is what create_ah takes.
+  // The reported `ah` is a valid argument of create_ah.
   Json handle = found["ah"];
   EXPECT_EQ(handle["grh"]["dgid"], "::ffff:10.0.0.2");
   handle["pd"] = pd;
   controller.result("create_ah", handle);
 }
 
-TEST_F(Connecting, JoinsAGroup) {
+TEST_F(Connecting, MulticastGroupIsJoined) {
   begin();
   const Json qp = queue_pair({{"type", "ud"}});
   const Json id =
@@ -176,25 +176,26 @@ TEST_F(Connecting, JoinsAGroup) {
   controller.result("destroy", {{"object", id}});
 }
 
-TEST_F(Connecting, SaysWhatIsWrongWithAQuestion) {
+TEST_F(Connecting, InvalidArgumentsAreRejected) {
   begin();
   const Json qp = queue_pair();
   EXPECT_EQ(controller.error("cm_listen", {{"address", "nowhere"}}),
-            "EINVAL: cm_listen: address: is no address of IPv4 or IPv6");
+            "EINVAL: cm_listen: address: is not an IPv4 or IPv6 address");
   const Json listener = listen();
   EXPECT_EQ(controller.error("cm_listen", {{"port", 7471}}),
             "EADDRINUSE: cm_listen: rdma_bind_addr: Address already in use");
   EXPECT_EQ(controller.error("cm_connect", {{"address", "10.0.0.2"}, {"port", 1}}),
-            "EINVAL: cm_connect: qp: is missing, and so is qp_num");
+            "EINVAL: cm_connect: qp: either qp or qp_num is required");
   EXPECT_EQ(controller.error("cm_connect", {{"address", "10.0.0.2"}, {"port", 1}, {"qp", qp["qp"]}, {"qp_num", 1}}),
-            "EINVAL: cm_connect: qp_num: goes with no qp: that has its own number");
+            "EINVAL: cm_connect: qp_num: cannot be combined with qp");
   EXPECT_EQ(controller.error("cm_accept", {{"cm_id", listener}, {"qp", qp["qp"]}}),
-            "EINVAL: cm_accept: cm_id: is no request of a peer");
-  EXPECT_EQ(controller.error("cm_disconnect", {{"cm_id", listener}}), "EINVAL: cm_disconnect: cm_id: is no connection");
+            "EINVAL: cm_accept: cm_id: is not a connection request");
+  EXPECT_EQ(controller.error("cm_disconnect", {{"cm_id", listener}}),
+            "EINVAL: cm_disconnect: cm_id: is not a connection");
   EXPECT_EQ(controller.error("cm_disconnect", {{"cm_id", qp["qp"]}}).substr(0, 6), "EINVAL");
 }
 
-TEST_F(Connecting, AQueuePairThatIsGoneIsNoDisaster) {
+TEST_F(Connecting, DestroyedQueuePairIsAnErrorEvent) {
   begin();
   const Json asking = queue_pair(), answering = queue_pair();
   listen();
@@ -208,8 +209,8 @@ TEST_F(Connecting, AQueuePairThatIsGoneIsNoDisaster) {
   EXPECT_EQ(failed["name"], "ENOENT");
 }
 
-/// A connection as far as `most` steps of the loop lead, then the controller is gone.
-TEST_F(Connecting, ALostControllerLeavesNothingAtAnyMoment) {
+/// Runs a connection for `most` turns of the loop, then disconnects the controller.
+TEST_F(Connecting, LostControllerReleasesAllObjectsAtAnyTime) {
   for (int most = 0; most < 40; ++most) {
     begin();
     const Json asking = queue_pair(), answering = queue_pair();
@@ -233,8 +234,8 @@ TEST_F(Connecting, ALostControllerLeavesNothingAtAnyMoment) {
   }
 }
 
-/// Every call of librdmacm fails once.
-TEST_F(Connecting, AFailingCallLeavesNothing) {
+/// Each librdmacm call fails once.
+TEST_F(Connecting, FailedCallReleasesAllObjects) {
   unsigned calls = 0;
   for (unsigned nth = 0; nth <= calls; ++nth) {
     begin();
@@ -259,7 +260,7 @@ TEST_F(Connecting, AFailingCallLeavesNothing) {
           ask("cm_disconnect", {{"cm_id", event["cm_id"]}});
       }
     }
-    // The first time nothing fails, and the calls are counted.
+    // In the first pass no call fails, to count the calls.
     if (nth < 2) {
       EXPECT_NE(said.find(nth == 0 ? "disconnected" : "ENOMEM"), std::string::npos) << said;
     }

@@ -36,7 +36,7 @@ const Command* find_command(std::string_view name) {
 
 namespace {
 
-/// An argument that the command's table does not have.
+/// The first argument that is not in the command's table.
 std::optional<Error> unknown_argument(const Command& command, const Asked& asked) {
   for (const auto& [key, value] : asked.items()) {
     const bool known = key == "id" || key == "do" ||
@@ -46,17 +46,17 @@ std::optional<Error> unknown_argument(const Command& command, const Asked& asked
     std::string names;
     for (const Argument& argument : command.arguments)
       names += fmt::format("{}{}", names.empty() ? "" : ", ", argument.name);
-    return Error{EINVAL, fmt::format("{}: is no argument here; there {}", line_of(Json(key.substr(0, 60))),
-                                     names.empty() ? std::string("are none") : "are " + names)};
+    return Error{EINVAL, fmt::format("{}: unknown argument; expected {}", line_of(Json(key.substr(0, 60))),
+                                     names.empty() ? std::string("none") : names)};
   }
   return std::nullopt;
 }
 
-/// Whether the command needs something that a slow call has for itself. Destroying ends such a call.
+/// True if the command uses an object that a slow call has reserved. Destroying an object ends the call instead.
 bool must_wait(Session& session, const Command& command, const Asked& asked) {
   SlowCalls& calls = session.slow_calls();
   if (!calls.any()) return false;
-  // What was made from an object goes before it, and may be waiting.
+  // Objects must be destroyed after the objects that use them, whose destruction may be deferred.
   if (command.name == "destroy" && session.releases_wait) return true;
   for (const Argument& argument : command.arguments) {
     const bool optional = argument.meaning.starts_with("optional handle");
@@ -86,7 +86,7 @@ void run_command(const std::shared_ptr<Session>& session, const Command& command
       if (const auto alive = weak.lock()) run_command(alive, command, asked, id);
     });
     session->releases_wait |= waits && command.name == "destroy";
-    if (!waits) answer(fail(EAGAIN, "{} commands wait already", Session::most_waits));
+    if (!waits) answer(fail(EAGAIN, "the limit of {} waiting commands is reached", Session::most_waits));
     return;
   }
   Arguments arguments(asked, session->objects());

@@ -1,5 +1,5 @@
 #pragma once
-/// The table of commands: what a controller can ask, how it is documented, and what does it.
+/// Table of the agent's commands: names, documentation and handlers.
 
 #include <span>
 #include <string_view>
@@ -11,32 +11,32 @@
 
 namespace rdmawire::agent {
 
-/// Answers at once.
+/// Handler that responds immediately.
 using Handler = Result<Json> (*)(Session&, Arguments&);
-/// Answers when it is time; other commands go on meanwhile.
+/// Handler that may respond later; other commands continue in the meantime.
 using WaitingHandler = void (*)(Session&, Arguments&, Answer);
 
 struct Argument {
   std::string_view name;
-  std::string_view meaning;  ///< "number, 1 to 4096: …"; an argument that may be missing says "optional"
+  std::string_view meaning;  ///< for example "number, 1 to 4096: …"; starts with "optional" for optional arguments
 };
 
 struct Command {
   std::string_view name;
-  std::string_view does;              ///< a sentence
-  std::vector<Argument> arguments;    ///< others are refused
+  std::string_view does;              ///< one sentence
+  std::vector<Argument> arguments;    ///< other arguments are rejected
   std::vector<Argument> result;       ///< members of the result
   std::string_view example, answers;  ///< arguments and result as JSON objects
   std::variant<Handler, WaitingHandler> run;
 };
 
-/// Commands that belong together; the title heads their part of the documentation.
+/// A group of commands with the title of its section in the documentation.
 struct Family {
   std::string_view title;
   std::span<const Command> commands;
 };
 
-// One file for each family.
+// One source file per group.
 std::span<const Command> session_commands();
 std::span<const Command> device_commands();
 std::span<const Command> memory_commands();
@@ -47,12 +47,12 @@ std::span<const Command> cm_commands();
 std::span<const Command> process_commands();
 
 std::span<const Family> families();
-/// nullptr when there is none of that name.
+/// nullptr if the command is unknown.
 const Command* find_command(std::string_view name);
-/// Runs what a session was asked. `asked` is a JSON object whose member `do` names the command.
+/// Executes a command. `asked` is a JSON object; its member `do` is the name of the command.
 void run_command(const std::shared_ptr<Session>& session, const Command& command, const Asked& asked, std::string id);
 
-/// The commands as a part of docs/agent.md.
+/// The commands section of docs/agent.md.
 std::string reference();
 
 }  // namespace rdmawire::agent

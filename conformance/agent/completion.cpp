@@ -18,13 +18,13 @@ Json completion_json(const ibv_wc& wc) {
                {"status_number", static_cast<unsigned>(wc.status)},
                {"vendor_err", wc.vendor_err},
                {"qp_num", wc.qp_num}};
-  // Of a completion with an error, verbs says nothing else.
+  // Other members are undefined for a failed completion.
   if (wc.status != IBV_WC_SUCCESS) return json;
   json["opcode"] = name_of(names::wc_opcode, wc.opcode);
   json["byte_len"] = wc.byte_len;
   json["flags"] = names_of_bits(names::wc_flags, wc.wc_flags);
   if ((wc.opcode & IBV_WC_RECV) != 0) {
-    // Some drivers leave these flags on sends, too, where they mean nothing.
+    // Some drivers set these flags on send completions, where they are meaningless.
     if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) json["imm"] = be32toh(wc.imm_data);
     if ((wc.wc_flags & IBV_WC_WITH_INV) != 0) json["invalidated_rkey"] = wc.invalidated_rkey;
     json["src_qp"] = wc.src_qp;
@@ -52,7 +52,7 @@ Result<Json> create_cq(Session& session, Arguments& arguments) {
   const auto vector = arguments.number_or<std::uint32_t>("comp_vector", 0, {0, INT32_MAX});
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (channel != nullptr && channel->verbs()->context != device->context()) {
-    return fail(EINVAL, "channel: {} is not of device {}", channel->handle(), device->handle());
+    return fail(EINVAL, "channel: {} does not belong to device {}", channel->handle(), device->handle());
   }
   errno = 0;
   ibv_cq* cq = ibv_create_cq(device->context(), static_cast<int>(cqe), nullptr,
@@ -76,7 +76,7 @@ Result<Json> notify(Session&, Arguments& arguments) {
   const auto* cq = arguments.object<Cq>("cq");
   const bool solicited = arguments.boolean_or("solicited_only", false);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  if (cq->verbs()->channel == nullptr) return fail(EINVAL, "cq: {} has no channel to notify", cq->handle());
+  if (cq->verbs()->channel == nullptr) return fail(EINVAL, "cq: {} has no completion channel", cq->handle());
   if (const int wrong = ibv_req_notify_cq(cq->verbs(), solicited ? 1 : 0); wrong != 0) {
     return tl::unexpected(verbs_failed("ibv_req_notify_cq", wrong));
   }
@@ -89,13 +89,14 @@ void poll(Session& session, Arguments& arguments, Answer answer) {
   const auto least = arguments.number_or<std::uint32_t>("min", 1, {1, most});
   const auto timeout = arguments.number_or<std::uint32_t>("timeout_ms", 0, {0, 3'600'000});
   if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
-  if (session.too_many_waits()) return answer(fail(EAGAIN, "{} commands wait already", Session::most_waits));
+  if (session.too_many_waits())
+    return answer(fail(EAGAIN, "the limit of {} waiting commands is reached", Session::most_waits));
 
   auto found = std::make_shared<Json>(Json::array());
   const auto look = [&session, handle = cq->handle(), most, least, found, answer](bool last) {
     const auto queue = session.objects().get<Cq>(handle);
     if (!queue) {
-      answer(fail(ECANCELED, "cq: {} was destroyed meanwhile", handle));
+      answer(fail(ECANCELED, "cq: {} was destroyed", handle));
       return true;
     }
     ibv_wc completions[16];
@@ -122,7 +123,7 @@ void poll(Session& session, Arguments& arguments, Answer answer) {
 std::span<const Command> completion_commands() {
   static const Command all[] = {
       {"create_channel",
-       "Creates a completion channel. What it tells is pushed: `{\"event\":\"completion\",\"cq\":6}`.",
+       "Creates a completion channel. Its events are reported as `{\"event\":\"completion\",\"cq\":6}`.",
        {{"device", "handle of an opened device"}},
        {{"channel", "handle"}},
        R"({"device":1})",
@@ -131,39 +132,39 @@ std::span<const Command> completion_commands() {
       {"create_cq",
        "Creates a completion queue.",
        {{"device", "handle of an opened device"},
-        {"cqe", "number: completions that it must hold"},
+        {"cqe", "number: minimum capacity"},
         {"channel", "optional handle of a completion channel"},
         {"comp_vector", "optional number (0)"}},
-       {{"cq", "handle"}, {"cqe", "how many it holds"}},
+       {{"cq", "handle"}, {"cqe", "capacity"}},
        R"({"device":1,"cqe":16,"channel":5})",
        R"({"cq":6,"cqe":63})",
        &create_cq},
       {"resize_cq",
-       "Changes how many completions a queue holds.",
-       {{"cq", "handle of a completion queue"}, {"cqe", "number: completions that it must hold"}},
-       {{"cqe", "how many it holds"}},
+       "Changes the capacity of a completion queue.",
+       {{"cq", "handle of a completion queue"}, {"cqe", "number: minimum capacity"}},
+       {{"cqe", "capacity"}},
        R"({"cq":6,"cqe":100})",
        R"({"cqe":127})",
        &resize_cq},
       {"notify",
-       "Asks for one event at the next completion.",
+       "Requests one event for the next completion.",
        {{"cq", "handle of a completion queue with a channel"},
-        {"solicited_only", "optional boolean: only for solicited ones and for errors (false)"}},
+        {"solicited_only", "optional boolean: only for solicited completions and errors (false)"}},
        {},
        R"({"cq":6})",
        "{}",
        &notify},
       {"poll",
-       "Takes completions from a queue, and waits for them up to `timeout_ms`. What came until then is the result, an "
-       "empty list too; ECANCELED when the queue was destroyed meanwhile.",
+       "Polls a completion queue and waits up to `timeout_ms`. Returns the completions until then, possibly an "
+       "empty list. ECANCELED: the queue was destroyed.",
        {{"cq", "handle of a completion queue"},
         {"max", "optional number, 1 to 4096 (16)"},
-        {"min", "optional number, 1 to `max`: waits for so many (1)"},
+        {"min", "optional number, 1 to `max`: completions to wait for (1)"},
         {"timeout_ms", "optional number, 0 to 3600000 (0)"}},
        {{"completions",
-         "list of `wr_id`, `status`, `status_number`, `vendor_err`, `qp_num`; of successful ones also `opcode`, "
-         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), and of received ones `imm` or `invalidated_rkey` when there is "
-         "one, "
+         "list of `wr_id`, `status`, `status_number`, `vendor_err`, `qp_num`; for successful ones also `opcode`, "
+         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), and for received ones `imm` or `invalidated_rkey` if "
+         "present, "
          "`src_qp`, `pkey_index`, `slid`, `sl`, `dlid_path_bits`"}},
        R"({"cq":6,"timeout_ms":1000})",
        R"({"completions":[{"wr_id":7,"status":"success","status_number":0,"vendor_err":0,"qp_num":17,"opcode":"send","byte_len":64,"flags":[]}]})",

@@ -5,7 +5,7 @@
 namespace rdmawire::agent {
 namespace {
 
-/// How deep brackets lie within each other; what stands in texts does not count.
+/// Nesting depth of brackets outside of strings.
 std::size_t depth_of(std::string_view line) {
   std::size_t depth = 0, deepest = 0;
   bool text = false;
@@ -48,8 +48,7 @@ void Conversation::resume() {
       searched_ = input_.size();
       if (!skipping_ && input_.size() - done_ > most) {
         skipping_ = true;
-        say_(error_line("null",
-                        {EMSGSIZE, fmt::format("a line has at most {} bytes; the rest of it is skipped", most)}));
+        say_(error_line("null", {EMSGSIZE, fmt::format("the line exceeds {} bytes; the rest is skipped", most)}));
       }
       if (skipping_) done_ = input_.size();
       break;
@@ -59,7 +58,7 @@ void Conversation::resume() {
     if (skipping_) {
       skipping_ = false;
     } else if (line.size() > most) {
-      say_(error_line("null", {EMSGSIZE, fmt::format("a line has at most {} bytes, not {}", most, line.size())}));
+      say_(error_line("null", {EMSGSIZE, fmt::format("the line limit is {} bytes, not {}", most, line.size())}));
     } else {
       take(line);
     }
@@ -75,24 +74,23 @@ void Conversation::take(std::string_view line) {
   if (line.empty()) return;
   restart_heartbeat();
   if (depth_of(line) > most_depth) {
-    return say_(
-        error_line("null", {EBADMSG, fmt::format("the line has more than {} brackets within each other", most_depth)}));
+    return say_(error_line("null", {EBADMSG, fmt::format("the line is nested more than {} levels deep", most_depth)}));
   }
   const Asked asked = Asked::parse(line, nullptr, false);
   if (!asked.is_object()) {
-    return say_(
-        error_line("null", {EBADMSG, asked.is_discarded() ? "the line is no JSON" : "the line is no JSON object"}));
+    return say_(error_line(
+        "null", {EBADMSG, asked.is_discarded() ? "the line is not valid JSON" : "the line is not a JSON object"}));
   }
   const auto id = asked.find("id");
   std::string id_text = "null";
   if (id != asked.end() && (id->is_number() || id->is_string())) id_text = id->dump();
   if (id_text == "null" || id_text.size() > most_id) {
     return say_(error_line(
-        "null", {EBADMSG, fmt::format("the line needs an \"id\", a number or a text of at most {} bytes", most_id)}));
+        "null", {EBADMSG, fmt::format("missing \"id\", a number or a string of at most {} bytes", most_id)}));
   }
   const auto what = asked.find("do");
   if (what == asked.end() || !what->is_string()) {
-    return say_(error_line(id_text, {EBADMSG, "the line needs a \"do\", the name of a command"}));
+    return say_(error_line(id_text, {EBADMSG, "missing \"do\", the name of a command"}));
   }
   ask(asked, std::move(id_text), what->get_ref<const std::string&>());
 }
@@ -101,12 +99,12 @@ void Conversation::ask(const Asked& asked, std::string id, const std::string& wh
   const Command* command = find_command(what);
   if (command == nullptr) {
     const std::string name = line_of(Json(what.substr(0, 60)));
-    return say_(error_line(id, {ENOSYS, fmt::format("do: there is no command {}", name)}));
+    return say_(error_line(id, {ENOSYS, fmt::format("do: unknown command {}", name)}));
   }
   if (what == "hello") return begin(asked, std::move(id));
-  if (!session_) return say_(error_line(id, {EPROTO, fmt::format("{}: hello comes first", what)}));
+  if (!session_) return say_(error_line(id, {EPROTO, fmt::format("{}: requires hello", what)}));
   if (!session_->challenge.empty() && what != "authenticate" && what != "bye") {
-    return say_(error_line(id, {EACCES, fmt::format("{}: authenticate comes first", what)}));
+    return say_(error_line(id, {EACCES, fmt::format("{}: requires authenticate", what)}));
   }
   run_command(session_, *command, asked, std::move(id));
   if (session_->said_bye) end();
@@ -117,7 +115,7 @@ void Conversation::begin(const Asked& asked, std::string id) {
   auto session = std::make_shared<Session>(*loop_, *settings_, say_);
   session_ = session;
   run_command(session, *find_command("hello"), asked, std::move(id));
-  // A hello that is not understood begins nothing.
+  // A rejected hello starts no session.
   if (!session->begun) session_.reset();
   restart_heartbeat();
 }
@@ -128,7 +126,7 @@ void Conversation::restart_heartbeat() {
   heartbeat_ = loop_->add_timer_in(session_->heartbeat, [this] {
     const auto silence = session_->heartbeat / Loop::millisecond;
     end();
-    say_(line_of({{"event", "ended"}, {"why", fmt::format("no line arrived for {} ms", silence)}}));
+    say_(line_of({{"event", "ended"}, {"why", fmt::format("no line received for {} ms", silence)}}));
   });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The protocol on one channel: lines in, lines out, at most one session at a time.
+/// The protocol on one channel: input and output are lines, with at most one session at a time.
 
 #include <deque>
 #include <memory>
@@ -12,29 +12,29 @@ namespace rdmawire::agent {
 
 inline constexpr std::uint32_t protocol_version = 1;
 inline constexpr std::size_t most_line = 4U << 20U;
-/// Of a line, as long as the controller has not authenticated itself.
+/// Maximum line length before authentication.
 inline constexpr std::size_t most_strange_line = 4096;
 
-/// Knows nothing of sockets: bytes come in by receive(), lines go out by what it was given.
+/// Independent of sockets: receive() accepts bytes, and lines are sent with the given function.
 class Conversation {
  public:
-  /// `say` may be called at any time until the conversation is gone; it does not call back. `busy` asks whether lines
-  /// should wait for now: then resume() goes on.
+  /// `say` may be called at any time during the lifetime of the object and must not call back. If `busy` returns true,
+  /// lines wait until resume().
   Conversation(Loop& loop, const Settings& settings, Say say, std::function<bool()> busy = {});
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
   ~Conversation();
 
   void receive(std::string_view bytes);
-  /// Does what arrived and could not be done yet.
+  /// Processes pending lines.
   void resume();
-  /// Bytes that wait for resume().
+  /// Number of bytes that wait for resume().
   [[nodiscard]] std::size_t waiting() const { return input_.size() - done_; }
 
-  /// The controller went away: its session ends, and a line that had begun is forgotten.
+  /// The controller disconnected: ends the session and discards an incomplete line.
   void lost();
 
-  /// Whether a controller is let in.
+  /// True if the controller is authenticated.
   [[nodiscard]] bool authenticated() const { return session_ && session_->challenge.empty(); }
   [[nodiscard]] const std::shared_ptr<Session>& session() const { return session_; }
 
@@ -50,9 +50,9 @@ class Conversation {
   Say say_;
   std::function<bool()> busy_;
   std::string input_;
-  std::size_t done_ = 0;      ///< bytes of it that lines were taken from
-  std::size_t searched_ = 0;  ///< bytes of it without the end of a line
-  bool skipping_ = false;     ///< to the end of a line that is too long
+  std::size_t done_ = 0;      ///< number of processed bytes
+  std::size_t searched_ = 0;  ///< no line ends before this position
+  bool skipping_ = false;     ///< skips to the end of an overlong line
   std::shared_ptr<Session> session_;
   Loop::Watch heartbeat_;
 };

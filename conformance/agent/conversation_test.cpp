@@ -1,4 +1,4 @@
-/// The frame of the protocol: lines, ids, hello, sessions, authentication.
+/// Protocol layer: lines, ids, hello, sessions, authentication.
 
 #include "conformance/agent/conversation.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Conversing = AgentTest;
 
-TEST_F(Conversing, HelloSaysWhoAnswers) {
+TEST_F(Conversing, HelloReturnsIdentification) {
   const Json hello = controller.result("hello", {{"protocol", 1}, {"controller", "test"}});
   EXPECT_EQ(hello["protocol"], 1);
   EXPECT_EQ(hello["agent"], "rdmawire-agent 0");
@@ -21,24 +21,24 @@ TEST_F(Conversing, HelloSaysWhoAnswers) {
   EXPECT_FALSE(hello.contains("challenge"));
 }
 
-TEST_F(Conversing, AnswersAreOneLineInTheDocumentedForm) {
+TEST_F(Conversing, ResponsesHaveDocumentedForm) {
   controller.hello();
   controller.send(R"({"id":"a","do":"reset"})");
   ASSERT_EQ(controller.lines.size(), 1U);
   EXPECT_EQ(controller.lines[0], R"({"id":"a","result":{"released":0}})");
 }
 
-TEST_F(Conversing, NothingGoesBeforeHello) {
-  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
+TEST_F(Conversing, CommandsRequireHello) {
+  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: requires hello");
   EXPECT_EQ(controller.error("hello", {{"protocol", 2}}),
-            "EPROTONOSUPPORT: hello: protocol: this agent speaks version 1, not 2");
-  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
-  EXPECT_EQ(controller.error("hello"), "EINVAL: hello: protocol: is needed, and was not given");
+            "EPROTONOSUPPORT: hello: protocol: the agent supports version 1, not 2");
+  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: requires hello");
+  EXPECT_EQ(controller.error("hello"), "EINVAL: hello: protocol: missing required argument");
   EXPECT_EQ(controller.error("hello", {{"protocol", 1}, {"heart", 1}}),
-            "EINVAL: hello: \"heart\": is no argument here; there are protocol, controller, heartbeat_ms");
+            "EINVAL: hello: \"heart\": unknown argument; expected protocol, controller, heartbeat_ms");
 }
 
-TEST_F(Conversing, GarbageIsAnsweredWithoutAnId) {
+TEST_F(Conversing, MalformedLinesAreAnsweredWithoutId) {
   controller.hello();
   const auto answer = [&](const std::string& line) {
     controller.lines.clear();
@@ -46,26 +46,24 @@ TEST_F(Conversing, GarbageIsAnsweredWithoutAnId) {
     return controller.lines.empty() ? "" : controller.lines[0];
   };
   const std::string begin = R"({"id":null,"error":{"errno":74,"name":"EBADMSG","message":")";
-  EXPECT_EQ(answer("what?"), begin + R"(the line is no JSON"}})");
-  EXPECT_EQ(answer("[1]"), begin + R"(the line is no JSON object"}})");
-  EXPECT_EQ(answer("{\"id\":1,\"do\":\"\xff\"}"), begin + R"(the line is no JSON"}})");
-  EXPECT_EQ(answer(R"({"do":"ping"})"),
-            begin + R"(the line needs an \"id\", a number or a text of at most 256 bytes"}})");
+  EXPECT_EQ(answer("what?"), begin + R"(the line is not valid JSON"}})");
+  EXPECT_EQ(answer("[1]"), begin + R"(the line is not a JSON object"}})");
+  EXPECT_EQ(answer("{\"id\":1,\"do\":\"\xff\"}"), begin + R"(the line is not valid JSON"}})");
+  EXPECT_EQ(answer(R"({"do":"ping"})"), begin + R"(missing \"id\", a number or a string of at most 256 bytes"}})");
   EXPECT_EQ(answer(R"({"id":[1],"do":"ping"})"),
-            begin + R"(the line needs an \"id\", a number or a text of at most 256 bytes"}})");
-  EXPECT_EQ(answer(std::string(100'000, '[')), begin + R"(the line has more than 16 brackets within each other"}})");
-  EXPECT_EQ(
-      answer(R"({"id":7})"),
-      R"({"id":7,"error":{"errno":74,"name":"EBADMSG","message":"the line needs a \"do\", the name of a command"}})");
+            begin + R"(missing \"id\", a number or a string of at most 256 bytes"}})");
+  EXPECT_EQ(answer(std::string(100'000, '[')), begin + R"(the line is nested more than 16 levels deep"}})");
+  EXPECT_EQ(answer(R"({"id":7})"),
+            R"({"id":7,"error":{"errno":74,"name":"EBADMSG","message":"missing \"do\", the name of a command"}})");
   EXPECT_EQ(answer(R"({"id":7,"do":"dance"})"),
             R"({"id":7,"error":{"errno":38,"name":"ENOSYS","message":"do: there is no command \"dance\""}})");
   EXPECT_EQ(answer(""), "");
   EXPECT_EQ(answer("\r"), "");
-  // And it goes on.
+  // The session continues.
   EXPECT_EQ(controller.result("ping")["objects"], 0);
 }
 
-TEST_F(Conversing, ALineMayComeInPieces) {
+TEST_F(Conversing, LinesAreReassembled) {
   controller.hello();
   for (const char c : std::string("{\"id\":1,\"do\":\"reset\"}\r\n{\"id\":2,"))
     controller.conversation().receive({&c, 1});
@@ -74,7 +72,7 @@ TEST_F(Conversing, ALineMayComeInPieces) {
   EXPECT_EQ(controller.lines[2], R"({"id":3,"result":{"released":0}})");
 }
 
-TEST_F(Conversing, ALineThatIsTooLongIsSkipped) {
+TEST_F(Conversing, OverlongLineIsSkipped) {
   controller.hello();
   controller.conversation().receive("{\"id\":1,\"do\":\"ping\",\"x\":\"");
   const std::string part(1 << 20, 'x');
@@ -90,17 +88,17 @@ TEST_F(Conversing, ALineThatIsTooLongIsSkipped) {
   EXPECT_EQ(controller.result("reset")["released"], 0);
 }
 
-TEST_F(Conversing, TheLongestLineIsTaken) {
+TEST_F(Conversing, LongestLineIsAccepted) {
   controller.hello();
   std::string line = R"({"id":1,"do":"destroy","object":1,"x":")";
   line += std::string(most_line - line.size() - 2, 'x') + "\"}";
   ASSERT_EQ(line.size(), most_line);
   controller.send(line);
   ASSERT_EQ(controller.lines.size(), 1U);
-  EXPECT_NE(controller.lines[0].find("is no argument here"), std::string::npos);
+  EXPECT_NE(controller.lines[0].find("unknown argument"), std::string::npos);
 }
 
-TEST_F(Conversing, ObjectsAreReleasedHoweverASessionEnds) {
+TEST_F(Conversing, EverySessionEndReleasesObjects) {
   for (const std::string how : {"bye", "hello", "reset", "lost"}) {
     begin();
     region();
@@ -116,12 +114,12 @@ TEST_F(Conversing, ObjectsAreReleasedHoweverASessionEnds) {
     if (how == "lost") controller.conversation().lost();
     EXPECT_EQ(fake_verbs::alive(), 0U) << how;
     if (how == "bye" || how == "lost") {
-      EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
+      EXPECT_EQ(controller.error("ping"), "EPROTO: ping: requires hello");
     }
   }
 }
 
-TEST_F(Conversing, HandlesAreNotUsedTwice) {
+TEST_F(Conversing, HandlesAreNotReused) {
   begin();
   const Json first = region();
   controller.result("destroy", {{"object", first["mr"]}});
@@ -130,11 +128,11 @@ TEST_F(Conversing, HandlesAreNotUsedTwice) {
   EXPECT_GT(controller.result("open", {{"name", "fake0"}})["device"].get<int>(), first["mr"].get<int>());
 }
 
-TEST_F(Conversing, ASessionSeesOnlyItsOwn) {
+TEST_F(Conversing, SessionsAreIsolated) {
   Controller other(bench);
   other.hello();
   begin();
-  EXPECT_EQ(other.error("alloc_pd", {{"device", device}}), "ENOENT: alloc_pd: device: there is no object 1");
+  EXPECT_EQ(other.error("alloc_pd", {{"device", device}}), "ENOENT: alloc_pd: device: no object 1");
   const Json own = other.result("open", {{"name", "fake0"}});
   EXPECT_EQ(own["device"], 1);
   EXPECT_EQ(other.result("objects")["objects"].size(), 1U);
@@ -143,7 +141,7 @@ TEST_F(Conversing, ASessionSeesOnlyItsOwn) {
   EXPECT_EQ(controller.result("objects")["objects"].size(), 3U);
 }
 
-TEST_F(Conversing, WithoutAHeartbeatTheSessionEnds) {
+TEST_F(Conversing, MissingHeartbeatEndsSession) {
   controller.result("hello", {{"protocol", 1}, {"heartbeat_ms", 100}});
   controller.result("open", {{"name", "fake0"}});
   for (int i = 0; i < 5; ++i) {
@@ -152,12 +150,12 @@ TEST_F(Conversing, WithoutAHeartbeatTheSessionEnds) {
     EXPECT_EQ(controller.result("ping")["objects"], 1);
   }
   bench.time += 101 * Loop::millisecond;
-  EXPECT_EQ(controller.event("ended")["why"], "no line arrived for 100 ms");
+  EXPECT_EQ(controller.event("ended")["why"], "no line received for 100 ms");
   EXPECT_EQ(fake_verbs::alive(), 0U);
-  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
+  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: requires hello");
 }
 
-TEST_F(Conversing, WhatWaitsIsForgottenWithItsSession) {
+TEST_F(Conversing, WaitingCommandsEndWithTheirSession) {
   begin();
   controller.send(R"({"id":"w","do":"poll","cq":3,"timeout_ms":50})");
   controller.hello();
@@ -165,7 +163,7 @@ TEST_F(Conversing, WhatWaitsIsForgottenWithItsSession) {
   for (const std::string& line : controller.lines) EXPECT_EQ(line.find("\"w\""), std::string::npos) << line;
 }
 
-TEST_F(Conversing, ThereIsABoundToWhatWaits) {
+TEST_F(Conversing, WaitingCommandsAreLimited) {
   begin();
   for (int i = 0; i < 1100; ++i) controller.send(R"({"id":"w","do":"poll","cq":3,"timeout_ms":50000})");
   EXPECT_EQ(controller.lines.size(), 1100 - Session::most_waits);
@@ -181,17 +179,17 @@ class Authenticating : public AgentTest {
   }
 };
 
-TEST_F(Authenticating, TheSecretIsProven) {
+TEST_F(Authenticating, SecretIsProven) {
   const Json hello = controller.result("hello", {{"protocol", 1}});
   EXPECT_EQ(hello["authentication"], "hmac-sha256");
   ASSERT_EQ(hello["challenge"].get<std::string>().size(), 64U);
-  EXPECT_EQ(controller.error("open", {{"name", "fake0"}}), "EACCES: open: authenticate comes first");
-  // A challenge with a known answer: test case 2 of RFC 4231.
+  EXPECT_EQ(controller.error("open", {{"name", "fake0"}}), "EACCES: open: requires authenticate");
+  // A challenge with a known response: test case 2 of RFC 4231.
   controller.conversation().session()->challenge = "what do ya want for nothing?";
   controller.result("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}});
   controller.result("open", {{"name", "fake0"}});
   EXPECT_EQ(controller.error("authenticate", {{"response", ""}}),
-            "EISCONN: authenticate: the session needs no authentication, or has it");
+            "EISCONN: authenticate: the session requires no authentication, or is authenticated");
 }
 
 TEST_F(Authenticating, ChallengesDiffer) {
@@ -208,7 +206,7 @@ TEST_F(Authenticating, GuessingIsSlowAndLimited) {
     EXPECT_EQ(error.substr(0, 7), "EACCES:");
     EXPECT_EQ(error.find("third time") != std::string::npos, i == 2) << error;
   }
-  // Even the right one is not taken any more.
+  // Even the correct response is rejected.
   controller.conversation().session()->challenge = "what do ya want for nothing?";
   EXPECT_NE(
       controller
@@ -220,16 +218,16 @@ TEST_F(Authenticating, GuessingIsSlowAndLimited) {
   controller.result("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}});
 }
 
-TEST_F(Authenticating, OneGuessAtATime) {
+TEST_F(Authenticating, ConcurrentGuessesAreRejected) {
   controller.hello();
   controller.send(R"({"id":"a","do":"authenticate","response":"00"})");
   EXPECT_EQ(controller.error("authenticate", {{"response", "00"}}).substr(0, 8), "EALREADY");
 }
 
-TEST_F(Authenticating, StrangersSpeakShortLines) {
+TEST_F(Authenticating, UnauthenticatedLinesAreShort) {
   controller.hello();
   controller.send(std::string(5000, ' '));
-  EXPECT_NE(controller.lines.back().find("a line has at most 4096 bytes"), std::string::npos);
+  EXPECT_NE(controller.lines.back().find("the line exceeds 4096 bytes"), std::string::npos);
 }
 
 }  // namespace

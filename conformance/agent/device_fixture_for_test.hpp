@@ -1,6 +1,6 @@
 #pragma once
-/// Agents beside real devices: in guests of the lab, one for each transport, which all tests of a program share; or
-/// where RDMAWIRE_TEST_AGENT says ("unix:/run/agent"; then RDMAWIRE_TEST_IWARP_ADDRESS is its iWARP device's address).
+/// Agents with real devices: in lab guests, one per transport, shared by all tests of a program; or the agent in
+/// RDMAWIRE_TEST_AGENT ("unix:/run/agent"; RDMAWIRE_TEST_IWARP_ADDRESS is then the address of its iWARP device).
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 namespace rdmawire::peer::testing {
 
-/// The guest with rxe or with siw; the reason why there is none.
+/// The guest with rxe or siw, or the reason why there is none.
 inline lab::Result<lab::TestGuest>& test_guest(bool siw) {
   static std::map<bool, lab::Result<lab::TestGuest>> guests;
   auto found = guests.find(siw);
@@ -23,10 +23,10 @@ inline lab::Result<lab::TestGuest>& test_guest(bool siw) {
   return found->second;
 }
 
-/// A device with a protection domain, a completion queue and memory, or a reason to skip the test.
+/// A device with a protection domain, a completion queue and memory. Skips the test if there is none.
 class DeviceTest : public ::testing::Test {
  protected:
-  /// "ib" or "iwarp"; of several devices the one of that name, if one is given.
+  /// `transport` is "ib" or "iwarp". A nonempty `name` selects one of several devices.
   void begin(const std::string& transport, const std::string& name = "") {
     std::string agent;
     if (const char* named = std::getenv("RDMAWIRE_TEST_AGENT")) {
@@ -35,7 +35,7 @@ class DeviceTest : public ::testing::Test {
     } else {
       auto& booted = test_guest(transport == "iwarp");
       if (!booted) {
-        // Without programs or a network there is nothing to be tested.
+        // Without qemu or an image, the tests are skipped.
         if (booted.error().kind == lab::LabError::Kind::missing ||
             booted.error().message.find("network") != std::string::npos)
           GTEST_SKIP() << booted.error().message;
@@ -55,9 +55,9 @@ class DeviceTest : public ::testing::Test {
       if (one.at("transport") == transport && !device && (name.empty() || one.at("name") == name))
         device = Device::open(*peer, one.at("name").get<std::string>()).value();
     }
-    if (!device) GTEST_SKIP() << "needs a device of transport " << transport;
+    if (!device) GTEST_SKIP() << "requires a device with transport " << transport;
     if (!device.iwarp()) where = device.address();
-    if (where.empty()) GTEST_SKIP() << "needs RDMAWIRE_TEST_IWARP_ADDRESS, the address of the iWARP device";
+    if (where.empty()) GTEST_SKIP() << "requires RDMAWIRE_TEST_IWARP_ADDRESS, the address of the iWARP device";
     pd = device.protection_domain().value();
     cq = device.completion_queue(64).value();
     memory = pd.region(4096, {"local_write", "remote_write", "remote_read", "remote_atomic"}).value();
@@ -76,13 +76,13 @@ class DeviceTest : public ::testing::Test {
   }
   QueuePair rc() { return pd.queue_pair({.send_cq = &cq}).value(); }
 
-  lab::Guest* guest = nullptr;  ///< nullptr: the agent is somebody else's
+  lab::Guest* guest = nullptr;  ///< nullptr: external agent
   std::optional<Peer> peer;
   Device device;
   ProtectionDomain pd;
   CompletionQueue cq;
   Region memory;
-  std::string where;  ///< the device's address
+  std::string where;  ///< address of the device
 };
 
 }  // namespace rdmawire::peer::testing

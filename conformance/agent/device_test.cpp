@@ -23,13 +23,13 @@ class OnADevice : public testing::DeviceTest, public ::testing::WithParamInterfa
  protected:
   void SetUp() override { begin(GetParam()); }
 };
-/// With queue pairs that know numbers and PSNs, and datagrams.
+/// Tests that use QP numbers, PSNs and datagrams.
 class OnRoce : public testing::DeviceTest {
  protected:
   void SetUp() override { begin("ib"); }
 };
 
-TEST_P(OnADevice, connects_by_the_cm_and_moves_bytes) {
+TEST_P(OnADevice, CmConnectionTransfersData) {
   const auto asking = rc(), answering = rc();
   const auto listener = Listener::listen(*peer, {.address = where}).value();
   const auto caller =
@@ -53,7 +53,7 @@ TEST_P(OnADevice, connects_by_the_cm_and_moves_bytes) {
   ASSERT_EQ(completions.size(), 1);
   EXPECT_EQ(completions[0].status, "success");
   EXPECT_EQ(completions[0].wr_id, 5);
-  // iWARP completes a write when it has left, not when it is there: a read behind it is.
+  // iWARP completes a WRITE when it is sent; the completion of a following READ implies that the data has arrived.
   ASSERT_TRUE(asking.post_send({{.opcode = "read",
                                  .wr_id = 6,
                                  .sges = {memory.piece(200, 7)},
@@ -68,7 +68,7 @@ TEST_P(OnADevice, connects_by_the_cm_and_moves_bytes) {
   EXPECT_TRUE(caller.wait_for("disconnected", 20s));
 }
 
-TEST_P(OnADevice, rejects_with_private_data) {
+TEST_P(OnADevice, RejectDeliversPrivateData) {
   const auto qp = rc();
   const auto listener = Listener::listen(*peer, {.address = where}).value();
   const auto caller = CmConnection::connect(*peer, qp, {.address = where, .port = listener.port()}).value();
@@ -84,7 +84,7 @@ TEST_P(OnADevice, rejects_with_private_data) {
   }
 }
 
-TEST_P(OnADevice, a_request_that_is_let_go_of_is_rejected) {
+TEST_P(OnADevice, ReleasedRequestIsRejected) {
   const auto qp = rc();
   const auto listener = Listener::listen(*peer, {.address = where}).value();
   const auto caller = CmConnection::connect(*peer, qp, {.address = where, .port = listener.port()}).value();
@@ -92,11 +92,11 @@ TEST_P(OnADevice, a_request_that_is_let_go_of_is_rejected) {
   EXPECT_TRUE(caller.wait_for("rejected", 20s));
 }
 
-/// What the guest's kernel counts: "0: rxe0: pd 2 cq 1 qp 1 cm_id 0 mr 1 ctx 1".
+/// Object counts of the guest's kernel: "0: rxe0: pd 2 cq 1 qp 1 cm_id 0 mr 1 ctx 1".
 std::string resources(lab::Guest& guest) { return guest.run({"rdma", "resource", "show"}).value().output; }
 
-TEST_P(OnADevice, a_controller_that_is_cut_off_leaves_nothing_in_the_kernel) {
-  if (guest == nullptr) GTEST_SKIP() << "needs a guest of the lab, whose kernel can be asked";
+TEST_P(OnADevice, LostControllerReleasesKernelObjects) {
+  if (guest == nullptr) GTEST_SKIP() << "requires a lab guest";
   const std::string before = resources(*guest);
   ASSERT_THAT(before, ::testing::HasSubstr(device.name() + ": pd "));
   {
@@ -120,7 +120,7 @@ TEST_P(OnADevice, a_controller_that_is_cut_off_leaves_nothing_in_the_kernel) {
                                   where + "\"}\n";
     ASSERT_EQ(::send(other.get(), questions.data(), questions.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(questions.size()));
-    // Cut off in the midst of a connection: the request has come, and nobody answers it.
+    // Disconnect during connection establishment: the request is pending.
     const timeval limit{20, 0};
     ::setsockopt(other.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     std::string said;
@@ -137,7 +137,7 @@ TEST_P(OnADevice, a_controller_that_is_cut_off_leaves_nothing_in_the_kernel) {
   EXPECT_EQ(after, before);
 }
 
-TEST_F(OnRoce, connects_by_hand_with_numbers) {
+TEST_F(OnRoce, ManualConnectionTransfersData) {
   const auto one = rc(), other = rc();
   ASSERT_TRUE(one.connect({.qp_num = other.qp_num(), .address = where, .psn = 200, .own_psn = 100}));
   ASSERT_TRUE(other.connect({.qp_num = one.qp_num(), .address = where, .psn = 100, .own_psn = 200}));
@@ -162,11 +162,11 @@ TEST_F(OnRoce, connects_by_hand_with_numbers) {
     }
   }
   EXPECT_THAT(memory.read(512, 4).value(), ElementsAre(16, 17, 18, 19));
-  EXPECT_THAT(memory.read(1032, 2).value(), ElementsAre(9, 9));  // 8, and one more
+  EXPECT_THAT(memory.read(1032, 2).value(), ElementsAre(9, 9));  // 8 and one more
   EXPECT_THAT(memory.read(1024, 2).value(), ElementsAre(8, 9));
 }
 
-TEST_F(OnRoce, a_wrong_key_is_refused_by_the_other_end) {
+TEST_F(OnRoce, WrongKeyIsRejectedByPeer) {
   const auto one = rc(), other = rc();
   ASSERT_TRUE(one.connect({.qp_num = other.qp_num(), .address = where}));
   ASSERT_TRUE(other.connect({.qp_num = one.qp_num(), .address = where}));
@@ -176,7 +176,7 @@ TEST_F(OnRoce, a_wrong_key_is_refused_by_the_other_end) {
   EXPECT_EQ(one.state().value(), "err");
 }
 
-TEST_F(OnRoce, sends_datagrams_where_the_cm_leads) {
+TEST_F(OnRoce, DatagramsUseAddressFromCm) {
   const auto asking = pd.queue_pair({.type = "ud", .send_cq = &cq}).value();
   const auto answering = pd.queue_pair({.type = "ud", .send_cq = &cq}).value();
   const auto listener = Listener::listen(*peer, {.address = where, .port_space = "udp"}).value();
@@ -198,7 +198,7 @@ TEST_F(OnRoce, sends_datagrams_where_the_cm_leads) {
   const auto completions = cq.poll(2, 20s).value();
   ASSERT_EQ(completions.size(), 2);
   EXPECT_TRUE(completions[0].good() && completions[1].good());
-  EXPECT_EQ(text_of(memory.read(40, 4).value()), "data");  // behind the GRH
+  EXPECT_EQ(text_of(memory.read(40, 4).value()), "data");  // after the GRH
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, OnADevice, ::testing::Values("ib", "iwarp"),

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 using DeviceList = std::unique_ptr<ibv_device*, decltype(&ibv_free_device_list)>;
 
-/// The devices of this machine, or why there are none.
+/// The devices of this host.
 Result<DeviceList> list_devices(int& count) {
   errno = 0;
   count = 0;
@@ -31,12 +31,12 @@ Result<DeviceList> list_devices(int& count) {
 std::string why_no_devices() {
   std::error_code ignored;
   if (!fs::exists("/sys/class/infiniband_verbs", ignored)) {
-    return "this kernel has no verbs for user space: load ib_uverbs, and the driver of a device";
+    return "the kernel has no user-space verbs; load ib_uverbs and the driver of a device";
   }
   if (fs::is_empty("/sys/class/infiniband", ignored)) {
-    return "the kernel knows no RDMA device; rdma link add makes one of a network interface";
+    return "the kernel has no RDMA device; rdma link add creates one for a network interface";
   }
-  return "there are RDMA devices, but libibverbs has no driver for them, or may not open /dev/infiniband";
+  return "libibverbs has no driver for the RDMA devices, or no permission to open /dev/infiniband";
 }
 
 std::string guid_text(__be64 guid) {
@@ -64,13 +64,13 @@ std::vector<ibv_gid_entry> gids_of(ibv_context* context) {
       entries.resize(static_cast<std::size_t>(count));
       return entries;
     }
-    // Older kernels cannot be asked for the table, and a larger table than room for it is refused.
+    // Older kernels do not report the table size and reject a buffer that is too small.
     if (entries.size() >= most_gids) return {};
     entries.resize(entries.size() * 4);
   }
 }
 
-/// Widths and speeds as numbers of the PortInfo attribute; IBTA vol 1, 14.2.5.6.
+/// Width and speed as in the PortInfo attribute; IBTA vol 1, 14.2.5.6.
 Json port_json(ibv_context* context, std::uint8_t number, const ibv_port_attr& port,
                const std::vector<ibv_gid_entry>& gids) {
   Json gid_list = Json::array();
@@ -154,7 +154,7 @@ Result<Json> devices(Session&, Arguments& arguments) {
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   int count = 0;
   const auto list = list_devices(count);
-  // A machine without any is a fact, not a failure.
+  // A host without devices is not an error.
   if (!list && list.error().number != ENOSYS) return tl::unexpected(list.error());
   Json all = Json::array();
   for (int i = 0; list && i < count; ++i) {
@@ -201,7 +201,7 @@ Result<Json> open(Session& session, Arguments& arguments) {
     const Device& opened = session.objects().add(std::make_unique<Device>(session, context, true));
     return Json{{"device", opened.handle()}, {"comp_vectors", vectors}};
   }
-  return fail(ENODEV, "name: there is no such device; {}", known.empty() ? why_no_devices() : "there are " + known);
+  return fail(ENODEV, "name: unknown device; {}", known.empty() ? why_no_devices() : "available: " + known);
 }
 
 Json limits_json(const ibv_device_attr& a) {
@@ -276,7 +276,7 @@ Result<Json> port(Session&, Arguments& arguments) {
   return query_port(device->context(), number, gids_of(device->context()));
 }
 
-/// The files of a directory as name and number; what is no number is left out.
+/// The files of a directory that contain a number, by name.
 Json read_counters(const fs::path& directory) {
   std::error_code wrong;
   std::vector<fs::path> files;
@@ -287,7 +287,7 @@ Json read_counters(const fs::path& directory) {
   Json counters = Json::object();
   for (const fs::path& file : files) {
     std::uint64_t number = 0;
-    // How long a driver keeps its counters for; a setting.
+    // A setting: how long the driver caches counters.
     if (file.filename() == "lifespan") continue;
     if (std::ifstream(file) >> number) counters[file.filename().string()] = number;
   }
@@ -301,7 +301,7 @@ Result<Json> counters(Session&, Arguments& arguments) {
   const fs::path base = device->context()->device->ibdev_path;
   const fs::path port_base = base / "ports" / std::to_string(number);
   std::error_code ignored;
-  if (!fs::is_directory(port_base, ignored)) return fail(EINVAL, "port: {} is no directory", port_base.string());
+  if (!fs::is_directory(port_base, ignored)) return fail(EINVAL, "port: {} is not a directory", port_base.string());
   return Json{{"counters", read_counters(port_base / "counters")},
               {"hw_counters", read_counters(port_base / "hw_counters")},
               {"device_hw_counters", read_counters(base / "hw_counters")}};
@@ -321,7 +321,7 @@ Result<Json> open_xrcd(Session& session, Arguments& arguments) {
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   ibv_xrcd_init_attr attributes{};
   attributes.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-  attributes.fd = -1;  // shared with nobody
+  attributes.fd = -1;  // not shared
   attributes.oflags = O_CREAT;
   errno = 0;
   ibv_xrcd* xrcd = ibv_open_xrcd(device->context(), &attributes);
@@ -335,42 +335,43 @@ std::span<const Command> device_commands() {
   static constexpr std::string_view a_device = "handle of an opened device";
   static const Command all[] = {
       {"devices",
-       "Lists the RDMA devices of the machine with their ports. Each is opened for that and closed again; one that "
-       "cannot be has a `problem` instead of ports.",
+       "Lists the RDMA devices of the host with their ports. Each device is opened and closed; a device that "
+       "cannot be opened has a `problem` instead of ports.",
        {},
-       {{"devices", "list of `name`, `node_type`, `transport` (`ib`, `iwarp`), `guid`, `ports` (as `port` gives them)"},
+       {{"devices",
+         "list of `name`, `node_type`, `transport` (`ib`, `iwarp`), `guid`, `ports` (as returned by `port`)"},
         {"reason", "text, only when the list is empty"}},
        "{}",
        R"({"devices":[],"reason":"this kernel has no verbs for user space: load ib_uverbs, and the driver of a device"})",
        &devices},
       {"open",
-       "Opens a device. Its asynchronous events are pushed from now on: "
-       "`{\"event\":\"async\",\"type\":\"port_active\",\"device\":1,\"port\":1}`, with `qp`, `cq` or `srq` when they "
+       "Opens a device. Its asynchronous events refer reported as "
+       "`{\"event\":\"async\",\"type\":\"port_active\",\"device\":1,\"port\":1}`, with `qp`, `cq` or `srq` if they "
        "are "
-       "about one.",
+       "to one.",
        {{"name", "text: as in `devices`"}},
-       {{"device", "handle"}, {"comp_vectors", "how many completion vectors it has"}},
+       {{"device", "handle"}, {"comp_vectors", "number of completion vectors"}},
        R"({"name":"rxe0"})",
        R"({"device":1,"comp_vectors":2})",
        &open},
       {"describe",
-       "What a device can do.",
+       "Returns the attributes and capabilities of a device.",
        {{"device", a_device}},
-       {{"name, node_type, transport, guid, sys_image_guid", "who it is"},
-        {"firmware, vendor_id, vendor_part_id, hw_ver", "what it is"},
-        {"limits", "object of numbers, with the names of ibv_device_attr in full words"},
+       {{"name, node_type, transport, guid, sys_image_guid", "identification"},
+        {"firmware, vendor_id, vendor_part_id, hw_ver", "hardware and firmware"},
+        {"limits", "object of numbers, with the names of ibv_device_attr in unabbreviated form"},
         {"capabilities", "list of names"},
         {"capability_flags", "the same as a number"},
         {"atomic", "`none`, `hca` or `global`"},
         {"pci_atomic", "sizes of atomic operations on PCI, as bits: `fetch_add`, `swap`, `compare_swap`"},
         {"odp", "on-demand paging: lists `general`, `rc`, `uc`, `ud`, `xrc`"},
         {"timestamp_mask, core_clock_khz, max_dm_size, cq_moderation, comp_vectors", "numbers of ibv_device_attr_ex"},
-        {"ports", "list, as `port` gives them"}},
+        {"ports", "list, as returned by `port`"}},
        R"({"device":1})",
        R"({"name":"rxe0","node_type":"ca","transport":"ib","limits":{"max_qp":1048560},"atomic":"hca","ports":[]})",
        &describe},
       {"port",
-       "State and tables of a port.",
+       "Returns the state and the tables of a port.",
        {{"device", a_device}, {"port", "optional number, 1 to 255 (1)"}},
        {{"port, state, phys_state, link_layer", "`active`, `link_up`, `ethernet`, …"},
         {"netdev", "name of its network interface, or null"},
@@ -380,7 +381,7 @@ std::span<const Command> device_commands() {
         {"grh_required", "boolean"},
         {"bad_pkey_counter, qkey_violations", "numbers"},
         {"capabilities", "list of names"},
-        {"gid_table_length", "entries, empty ones too"},
+        {"gid_table_length", "number of entries, including empty ones"},
         {"gids", "list of `index`, `gid`, `type` (`ib`, `roce_v1`, `roce_v2`), `netdev`"},
         {"pkeys", "list of numbers"}},
        R"({"device":1})",
@@ -388,11 +389,11 @@ std::span<const Command> device_commands() {
        R"("gids":[{"index":1,"gid":"::ffff:10.0.0.2","type":"roce_v2","netdev":"eth0"}],"pkeys":[65535]})",
        &port},
       {"counters",
-       "Counters of a port and of the device, as the kernel has them in sysfs; which there are depends on the driver.",
+       "Returns counters of a port and of the device from sysfs. The set of counters depends on the driver.",
        {{"device", a_device}, {"port", "optional number, 1 to 255 (1)"}},
-       {{"counters", "object of numbers: of the port, as the specification has them"},
-        {"hw_counters", "object of numbers: of the port, the driver's own"},
-        {"device_hw_counters", "object of numbers: of the device, the driver's own"}},
+       {{"counters", "object of numbers: port counters of the specification"},
+        {"hw_counters", "object of numbers: port counters of the driver"},
+        {"device_hw_counters", "object of numbers: device counters of the driver"}},
        R"({"device":1,"port":1})",
        R"({"counters":{},"hw_counters":{"duplicate_request":0,"rcvd_pkts":12},"device_hw_counters":{}})",
        &counters},
@@ -404,7 +405,7 @@ std::span<const Command> device_commands() {
        R"({"pd":2})",
        &alloc_pd},
       {"open_xrcd",
-       "Opens an XRC domain that is shared with nobody.",
+       "Opens an XRC domain that is not shared.",
        {{"device", a_device}},
        {{"xrcd", "handle"}},
        R"({"device":1})",

@@ -17,7 +17,7 @@ std::string errno_text(int number) {
 
 Error verbs_failed(std::string_view call, int number) {
   number = number == 0 ? EIO : std::abs(number);
-  return {number, fmt::format("{} said {}: {}", call, errno_name(number), errno_text(number))};
+  return {number, fmt::format("{}: {}: {}", call, errno_name(number), errno_text(number))};
 }
 
 }  // namespace rdmawire::agent

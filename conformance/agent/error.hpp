@@ -1,5 +1,5 @@
 #pragma once
-/// What goes wrong in the agent, as a value.
+/// Errors of the agent.
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace rdmawire::agent {
 
-/// A number of Linux's errno, and a sentence: what was being done, to which argument, what was found.
+/// An errno of Linux and a sentence: operation, argument and cause.
 struct Error {
   int number = 0;
   std::string message;
@@ -24,13 +24,12 @@ template <class... Parts>
   return tl::unexpected<Error>(Error{number, fmt::format(message, std::forward<Parts>(parts)...)});
 }
 
-/// "ENOENT"; "E?" for a number that Linux does not know.
+/// "ENOENT"; "E?" for an unknown number.
 std::string_view errno_name(int number);
 /// "No such file or directory".
 std::string errno_text(int number);
 
-/// A call of libibverbs failed: names it and what it said. Providers return errno with either sign; `number` 0 is taken
-/// for EIO, since something did fail.
+/// Error of a libibverbs call. Providers return errno with either sign; `number` 0 is replaced by EIO.
 [[nodiscard]] Error verbs_failed(std::string_view call, int number);
 
 }  // namespace rdmawire::agent

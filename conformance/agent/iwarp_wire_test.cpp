@@ -1,4 +1,4 @@
-// A device of iWARP that is spoken to by hand: the agent accepts a connection, we are its other end on a TCP socket.
+// An iWARP device with a test peer: the agent accepts a connection from a TCP socket of the test.
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 std::string text_of(const ByteVector& bytes) { return {bytes.begin(), bytes.end()}; }
 ByteVector bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
-/// Our end of a TCP connection. Waits twenty seconds at most, and gives fewer bytes then.
+/// The test's end of a TCP connection. Blocks for at most twenty seconds; then returns fewer bytes.
 class Stream {
  public:
   explicit Stream(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -47,7 +47,7 @@ class Stream {
     bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     return bytes;
   }
-  /// With the private data behind it.
+  /// Including private data.
   [[nodiscard]] ByteVector receive_mpa_frame() const {
     ByteVector frame = receive(MpaFrame::size);
     if (frame.size() < MpaFrame::size) return frame;
@@ -80,7 +80,7 @@ class OverTcp : public testing::DeviceTest, public ::testing::WithParamInterface
   void SetUp() override {
     begin("iwarp", "siwtcp");
     if (IsSkipped() || HasFatalFailure()) return;
-    if (guest == nullptr) GTEST_SKIP() << "needs a guest of the lab, whose TCP ports are forwarded to us";
+    if (guest == nullptr) GTEST_SKIP() << "requires a lab guest with forwarded TCP ports";
   }
   /// With "hello" as private data.
   static ByteVector mpa_request() {
@@ -100,7 +100,7 @@ class OverTcp : public testing::DeviceTest, public ::testing::WithParamInterface
   }
 };
 
-TEST_P(OverTcp, what_is_sent_by_hand_is_in_the_memory_and_what_is_read_comes) {
+TEST_P(OverTcp, SentDataArrivesAndReadDataIsReturned) {
   const auto port = guest->tcp_ports().at(0);
   const auto listener = Listener::listen(*peer, {.address = "10.0.2.15", .port = port.guest}).value();
   const Stream stream(port.host);

@@ -13,7 +13,7 @@ void make_nonblocking(int descriptor) {
   if (flags >= 0) ::fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
 }
 
-/// Events taken in one go; more come in the next turn, so that a storm of them does not keep others waiting.
+/// Maximum number of events per turn, so that a burst does not delay other work.
 constexpr int most_events = 64;
 
 }  // namespace
@@ -114,7 +114,7 @@ Mr::~Mr() { session_->memory -= length_; }
 Json Mr::about() const { return {{"length", length_}, {"lkey", mr_->lkey}, {"rkey", mr_->rkey}}; }
 
 int Mr::release() {
-  // As long as the device knows it, it stays mapped.
+  // The memory stays mapped while the device knows the region.
   const int number = std::abs(ibv_dereg_mr(mr_));
   if (number == 0) unmap_memory(memory_, length_);
   return number;

@@ -1,5 +1,5 @@
 #pragma once
-/// The verbs objects that a session can hold.
+/// Verbs objects of a session.
 
 #include <infiniband/verbs.h>
 
@@ -10,7 +10,7 @@
 
 namespace rdmawire::agent {
 
-/// An opened device; its asynchronous events go to the session.
+/// An open device; its asynchronous events are sent to the controller.
 class Device : public Object {
  public:
   static constexpr std::string_view name = "device";
@@ -32,7 +32,7 @@ class Device : public Object {
   Loop::Watch events_;
 };
 
-/// An object that is nothing but what verbs gave, and one call that destroys it.
+/// An object that consists of a verbs pointer and the function that destroys it.
 template <class Verbs, int (*destroy)(Verbs*)>
 class VerbsObject : public Object {
  public:
@@ -75,7 +75,7 @@ class Mw : public VerbsObject<ibv_mw, dealloc_mw> {
   [[nodiscard]] Json about() const override { return {{"rkey", verbs()->rkey}}; }
 };
 
-/// A completion channel; its events go to the session.
+/// A completion channel; its events are sent to the controller.
 class Channel : public VerbsObject<ibv_comp_channel, ibv_destroy_comp_channel> {
  public:
   static constexpr std::string_view name = "channel";
@@ -98,7 +98,7 @@ class Cq : public VerbsObject<ibv_cq, ibv_destroy_cq> {
   [[nodiscard]] Json about() const override { return {{"cqe", verbs()->cqe}}; }
 };
 
-/// A memory region, with the memory that was mapped for it and nothing else.
+/// A memory region and its mapped memory.
 class Mr : public Object {
  public:
   static constexpr std::string_view name = "mr";
@@ -111,7 +111,7 @@ class Mr : public Object {
   [[nodiscard]] ibv_mr* verbs() const { return mr_; }
   [[nodiscard]] std::uint8_t* memory() const { return memory_; }
   [[nodiscard]] std::size_t length() const { return length_; }
-  /// The address that its first byte has for local and remote keys.
+  /// Address of its first byte for local and remote keys.
   [[nodiscard]] std::uint64_t iova() const { return iova_; }
 
  private:
@@ -133,7 +133,7 @@ class Srq : public VerbsObject<ibv_srq, ibv_destroy_srq> {
 class Qp : public VerbsObject<ibv_qp, ibv_destroy_qp> {
  public:
   static constexpr std::string_view name = "qp";
-  /// `most`: what it may be asked for; `ops`: ibv_qp_create_send_ops_flags that it was made with.
+  /// `most`: granted capabilities; `ops`: ibv_qp_create_send_ops_flags.
   Qp(ibv_qp* qp, const ibv_qp_cap& most, std::uint64_t ops) : VerbsObject(qp), granted(most), send_ops(ops) {}
   [[nodiscard]] std::string_view kind() const override { return name; }
   [[nodiscard]] Json about() const override { return {{"qp_num", verbs()->qp_num}}; }
@@ -141,7 +141,7 @@ class Qp : public VerbsObject<ibv_qp, ibv_destroy_qp> {
   const std::uint64_t send_ops;
 };
 
-/// Memory for a region, of whole pages and all zero; nullptr when there is none.
+/// Maps zeroed memory in whole pages; nullptr on failure.
 std::uint8_t* map_memory(std::size_t length);
 void unmap_memory(std::uint8_t* memory, std::size_t length);
 

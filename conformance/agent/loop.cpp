@@ -25,7 +25,7 @@ Loop::Watch Loop::add_timer(Time time, std::function<void()> due) {
 
 int Loop::turn(Time most_wait) {
   std::erase_if(slots_, [](const auto& slot) { return !slot->alive; });
-  const std::vector<std::shared_ptr<Slot>> slots = slots_;  // a callback may add and remove
+  const std::vector<std::shared_ptr<Slot>> slots = slots_;  // copy, because a callback may add and remove slots
 
   std::vector<pollfd> descriptors;
   std::vector<Slot*> watched;
@@ -33,7 +33,7 @@ int Loop::turn(Time most_wait) {
   const Time before = now();
   for (const auto& slot : slots) {
     if (slot->descriptor >= 0) {
-      // poll(2) ignores a negative descriptor; with no events it would still tell of POLLHUP, over and over.
+      // poll(2) ignores negative descriptors; with an empty event mask it would still report POLLHUP continuously.
       descriptors.push_back({slot->events == 0 ? -1 : slot->descriptor, slot->events, 0});
       watched.push_back(slot.get());
     } else {

@@ -1,5 +1,5 @@
 #pragma once
-/// One thread, poll(2), descriptors and timers. Nothing that is called from here may wait.
+/// Event loop: one thread, poll(2), descriptors and timers. Callbacks must not block.
 
 #include <poll.h>
 
@@ -12,7 +12,7 @@ namespace rdmawire::agent {
 
 class Loop {
  public:
-  /// Nanoseconds of a clock that only goes forward.
+  /// Nanoseconds of a monotonic clock.
   using Time = std::int64_t;
   static constexpr Time millisecond = 1'000'000;
 
@@ -26,8 +26,8 @@ class Loop {
   };
 
  public:
-  /// Keeps a descriptor or a timer in its loop; without it, it is out. May outlive the loop, and may be let go of from
-  /// within its own callback.
+  /// Registration of a descriptor or a timer; destruction removes it. May outlive the loop and may be destroyed by its
+  /// own callback.
   class Watch {
    public:
     Watch() = default;
@@ -44,7 +44,7 @@ class Loop {
       if (slot_) slot_->alive = false;
       slot_.reset();
     }
-    /// Other events of poll(2) for a descriptor. 0: not even POLLHUP and POLLERR are looked for.
+    /// Changes the poll(2) events of a descriptor. 0: not polled, not even for POLLHUP and POLLERR.
     void set_events(short events) {
       if (slot_) slot_->events = events;
     }
@@ -63,19 +63,19 @@ class Loop {
 
   [[nodiscard]] Time now() const { return clock_(); }
 
-  /// Calls `ready` with what poll(2) said, whenever it says one of `events`, POLLHUP, POLLERR or POLLNVAL. The
-  /// descriptor stays the caller's.
+  /// Calls `ready` with the poll(2) result when one of `events`, POLLHUP, POLLERR or POLLNVAL occurs. The caller keeps
+  /// ownership of the descriptor.
   [[nodiscard]] Watch add_descriptor(int descriptor, short events, std::function<void(short)> ready);
-  /// Calls `due` once, not before that time of now().
+  /// Calls `due` once, at or after this time of now().
   [[nodiscard]] Watch add_timer(Time time, std::function<void()> due);
   [[nodiscard]] Watch add_timer_in(Time interval, std::function<void()> due) {
     return add_timer(now() + interval, std::move(due));
   }
 
-  /// Waits until something is ready or due, `most_wait` at most, and calls it. Negative: as long as it takes. How many
-  /// were called.
+  /// Waits for at most `most_wait` (negative: without limit) until a descriptor is ready or a timer is due, and runs
+  /// the callbacks. Returns their number.
   int turn(Time most_wait = -1);
-  /// Turns until stop().
+  /// Runs until stop().
   void run();
   void stop() { stopped_ = true; }
 

@@ -11,10 +11,10 @@
 namespace rdmawire::agent {
 namespace {
 
-/// Bytes that one line of hexadecimal carries.
+/// Maximum number of bytes in one line of hexadecimal text.
 constexpr std::uint64_t max_bytes = 1'900'000;
 
-/// SplitMix64: the next of a sequence that its seed determines. For bytes that look random, not for secrets.
+/// SplitMix64: deterministic pseudo-random numbers from a seed; not for secrets.
 std::uint64_t next_random(std::uint64_t& state) {
   state += 0x9E3779B97F4A7C15;
   std::uint64_t z = state;
@@ -56,7 +56,7 @@ struct Part {
   [[nodiscard]] std::uint8_t* begin() const { return mr->memory() + offset; }
 };
 
-/// A part of a region, from `offset` (0) on, `length` long (to the region's end).
+/// A range of a region: `offset` (default 0) and `length` (default: to the end of the region).
 Part read_part(Arguments& arguments, std::optional<std::uint64_t> length = {}) {
   Part part;
   part.mr = arguments.object<Mr>("mr");
@@ -67,7 +67,7 @@ Part read_part(Arguments& arguments, std::optional<std::uint64_t> length = {}) {
   if (part.length > left) {
     arguments.report_error(
         "bytes", ERANGE,
-        fmt::format("{} bytes at offset {} end beyond the region, which has {}", part.length, part.offset, has));
+        fmt::format("{} bytes at offset {} exceed the region of {} bytes", part.length, part.offset, has));
   }
   return part;
 }
@@ -81,11 +81,11 @@ Result<Json> register_memory(Session& session, Arguments& arguments) {
   if (auto inner = arguments.inner("fill")) filling = read_filling(*inner);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (length > session.settings().most_memory - std::min(session.memory, session.settings().most_memory)) {
-    return fail(ENOMEM, "length: this session has {} bytes of memory regions already, and may have {} (--memory)",
+    return fail(ENOMEM, "length: the session has {} bytes in memory regions, the limit is {} (--memory)",
                 session.memory, session.settings().most_memory);
   }
   std::uint8_t* memory = map_memory(length);
-  if (memory == nullptr) return fail(ENOMEM, "length: the machine has no {} bytes left", length);
+  if (memory == nullptr) return fail(ENOMEM, "length: cannot allocate {} bytes", length);
   if (filling) fill_memory(memory, length, filling->pattern, filling->value);
   errno = 0;
   ibv_mr* mr = iova ? ibv_reg_mr_iova(pd->verbs(), memory, length, *iova, access)
@@ -108,7 +108,7 @@ Result<Json> reregister(Session&, Arguments& arguments) {
   const auto access = arguments.maybe_bits("access", names::access);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   const int flags = (pd != nullptr ? IBV_REREG_MR_CHANGE_PD : 0) | (access ? IBV_REREG_MR_CHANGE_ACCESS : 0);
-  if (flags == 0) return fail(EINVAL, "nothing to change: give pd, access or both");
+  if (flags == 0) return fail(EINVAL, "no change requested; specify pd, access or both");
   errno = 0;
   const int wrong = ibv_rereg_mr(mr->verbs(), flags, pd != nullptr ? pd->verbs() : nullptr, nullptr, 0,
                                  static_cast<int>(access.value_or(0)));
@@ -116,7 +116,7 @@ Result<Json> reregister(Session&, Arguments& arguments) {
     Error error = verbs_failed("ibv_rereg_mr", errno);
     const bool refused = error.number == EOPNOTSUPP || error.number == ENOSYS;
     if (!refused && (wrong == IBV_REREG_MR_ERR_CMD || wrong == IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW)) {
-      error.message += "; the region is not usable any more, destroy it";
+      error.message += "; the region is unusable, destroy it";
     }
     return tl::unexpected(error);
   }
@@ -135,7 +135,7 @@ Result<Json> read(Session&, Arguments& arguments) {
   const Part part = read_part(arguments);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (part.length > max_bytes) {
-    return fail(EMSGSIZE, "length: an answer carries at most {} bytes, not {}; read the region in parts", max_bytes,
+    return fail(EMSGSIZE, "length: the response limit is {} bytes, not {}; read the region in parts", max_bytes,
                 part.length);
   }
   return Json{{"bytes", to_hex(part.begin(), part.length)}};
@@ -189,26 +189,26 @@ Result<Json> bind_mw(Session&, Arguments& arguments) {
 std::span<const Command> memory_commands() {
   static constexpr std::string_view
       a_region = "handle of a memory region",
-      an_offset = "optional number: bytes into the region (0)",
-      a_length = "optional number: bytes (to the region's end)",
+      an_offset = "optional number: offset in bytes (0)",
+      a_length = "optional number: length in bytes (to the end of the region)",
       a_pattern =
-          "`byte`: every byte is `value`; `counter`: `value`, `value` + 1, …; `random`: what SplitMix64 gives for the "
-          "seed `value`, eight bytes at a time, little endian",
-      a_value = "optional number, 0 to 255, or a seed of 64 bits (0)",
+          "`byte`: every byte is `value`; `counter`: `value`, `value` + 1, …; `random`: SplitMix64 with the "
+          "seed `value`, eight bytes per number, little-endian",
+      a_value = "optional number, 0 to 255, or a 64-bit seed (0)",
       an_access =
           "optional list of names: `local_write`, `remote_write`, `remote_read`, `remote_atomic`, `mw_bind`, "
           "`zero_based`, `on_demand`, `hugetlb`, `flush_global`, `flush_persistent`, `relaxed_ordering` (none)";
   static const Command all[] = {
       {"register",
-       "Registers memory, which the agent takes for that alone: whole pages, zero at first. Other memory is never "
+       "Registers newly allocated memory: whole pages, initialized with zeros. Other memory of the agent is never "
        "registered, read or written.",
        {{"pd", "handle of a protection domain"},
-        {"length", "number: bytes, 1 to what a session may have (`--memory`)"},
+        {"length", "number: bytes, 1 to the limit of the session (`--memory`)"},
         {"access", an_access},
-        {"iova", "optional number: the address that the region has for its keys (its own; 0 with `zero_based`)"},
-        {"fill", "optional object: `pattern` and `value` as of `fill`"}},
+        {"iova", "optional number: the address for its keys (default: its virtual address; 0 with `zero_based`)"},
+        {"fill", "optional object: `pattern` and `value` as for `fill`"}},
        {{"mr", "handle"},
-        {"addr", "number: the address of its first byte for its keys"},
+        {"addr", "number: address of its first byte for its keys"},
         {"length", "bytes"},
         {"lkey, rkey", "numbers"}},
        R"({"pd":2,"length":4096,"access":["local_write","remote_write"]})",
@@ -217,7 +217,7 @@ std::span<const Command> memory_commands() {
       {"reregister",
        "Changes the protection domain or the access rights of a region.",
        {{"mr", a_region}, {"pd", "optional handle of a protection domain"}, {"access", an_access}},
-       {{"lkey, rkey", "numbers: they may be new"}},
+       {{"lkey, rkey", "numbers, possibly changed"}},
        R"({"mr":4,"access":["local_write"]})",
        R"({"lkey":1138,"rkey":1138})",
        &reregister},
@@ -229,7 +229,7 @@ std::span<const Command> memory_commands() {
        R"({"length":3})",
        &write},
       {"read",
-       "Gives bytes of a region, at most 1900000.",
+       "Returns bytes of a region, at most 1900000.",
        {{"mr", a_region}, {"offset", an_offset}, {"length", a_length}},
        {{"bytes", "bytes"}},
        R"({"mr":4,"offset":16,"length":4})",
@@ -243,7 +243,7 @@ std::span<const Command> memory_commands() {
        R"({"length":4096})",
        &fill},
       {"checksum",
-       "The CRC-32 of a region, as zlib and IEEE 802.3 have it.",
+       "Returns the CRC-32 of a region, as in zlib and IEEE 802.3.",
        {{"mr", a_region}, {"offset", an_offset}, {"length", a_length}},
        {{"crc32", "number"}, {"length", "bytes"}},
        R"({"mr":4})",
@@ -257,17 +257,17 @@ std::span<const Command> memory_commands() {
        R"({"mw":5,"rkey":2304})",
        &alloc_mw},
       {"bind_mw",
-       "Binds a window of type 1 through a queue pair, or unbinds it when `mr` is not given. One of type 2 is bound by "
+       "Binds a type 1 window with a QP, or unbinds it if `mr` is absent. Type 2 windows are bound with "
        "`post_send`.",
        {{"qp", "handle of a queue pair"},
         {"mw", "handle of a memory window"},
         {"mr", "optional handle of a memory region"},
-        {"addr", "optional number: where the window begins (the region's `addr`)"},
-        {"length", "optional number: bytes (the region's)"},
+        {"addr", "optional number: start of the window (the region's `addr`)"},
+        {"length", "optional number: length in bytes (the region's)"},
         {"access", an_access},
         {"wr_id", "optional number (0)"},
         {"flags", "optional list of `signaled`, `fence`"}},
-       {{"rkey", "number: the new one"}},
+       {{"rkey", "number: the new rkey"}},
        R"({"qp":7,"mw":5,"mr":4,"access":["remote_write"],"flags":["signaled"]})",
        R"({"rkey":2305})",
        &bind_mw},

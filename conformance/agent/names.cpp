@@ -86,7 +86,7 @@ constexpr Name send_ops_table[] = {
     {"local_inv", IBV_QP_EX_WITH_LOCAL_INV},
     {"bind_mw", IBV_QP_EX_WITH_BIND_MW},
     {"send_inv", IBV_QP_EX_WITH_SEND_WITH_INV},
-    {"flush", 1U << 11},  // IBV_QP_EX_WITH_FLUSH, which rdma-core has since version 45
+    {"flush", 1U << 11},  // IBV_QP_EX_WITH_FLUSH, in rdma-core since version 45
     {"atomic_write", 1U << 12},
 };
 constexpr Name send_flags_table[] = {

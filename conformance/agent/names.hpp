@@ -1,5 +1,5 @@
 #pragma once
-/// Numbers of verbs and the names that the protocol has for them. Each table stands once, and is used both ways.
+/// Verbs constants and their protocol names. Each table is used in both directions.
 
 #include <cstdint>
 #include <optional>
@@ -16,13 +16,13 @@ struct Name {
 };
 using Names = std::span<const Name>;
 
-/// The number that is called so.
+/// The number with this name.
 std::optional<std::uint64_t> number_of(Names names, std::string_view name);
-/// The name of a number; "unknown (7)" when it has none.
+/// The name of a number; "unknown (7)" if it has none.
 std::string name_of(Names names, std::uint64_t value);
-/// The names of all bits that are set; bits without a name as "bit 12".
+/// The names of all set bits; bits without a name as "bit 12".
 std::vector<std::string> names_of_bits(Names names, std::uint64_t bits);
-/// "rc, uc, ud": for messages.
+/// Comma-separated names for messages.
 std::string listed(Names names);
 
 namespace names {
@@ -33,7 +33,7 @@ extern const Names mig_state;      ///< ibv_mig_state
 extern const Names create_flags;   ///< ibv_qp_create_flags
 extern const Names send_ops;       ///< ibv_qp_create_send_ops_flags
 extern const Names send_flags;     ///< ibv_send_flags
-extern const Names opcode;         ///< of work requests; what has no ibv_wr_opcode in these headers has Linux's number
+extern const Names opcode;         ///< of work requests; Linux's numbers where the libibverbs headers have none
 extern const Names wc_status;      ///< ibv_wc_status
 extern const Names wc_opcode;      ///< ibv_wc_opcode
 extern const Names wc_flags;       ///< ibv_wc_flags
@@ -45,21 +45,21 @@ extern const Names port_state;     ///< ibv_port_state
 extern const Names phys_state;     ///< physical state of a port; IBTA vol 1, 14.2.5.6
 extern const Names gid_type;       ///< ibv_gid_type
 extern const Names atomic_cap;     ///< ibv_atomic_cap
-extern const Names device_caps;    ///< ibv_device_cap_flags, and what kernels report beyond them
+extern const Names device_caps;    ///< ibv_device_cap_flags, and further flags of newer kernels
 extern const Names port_caps;      ///< ibv_port_cap_flags
 extern const Names odp_general;    ///< ibv_odp_general_caps
 extern const Names odp_transport;  ///< ibv_odp_transport_cap_bits
 extern const Names srq_type;       ///< ibv_srq_type
 extern const Names mw_type;        ///< ibv_mw_type
-extern const Names pattern;        ///< what `fill` can write
+extern const Names pattern;        ///< patterns of `fill`
 extern const Names flush_type;     ///< placement types of FLUSH
 extern const Names flush_level;    ///< selectivity levels of FLUSH
 }  // namespace names
 
-/// What `fill` can write.
+/// Patterns of `fill`.
 enum class Pattern : std::uint8_t { byte, counter, random };
 
-/// Work requests that libibverbs has no number for here; Linux's own numbers (ib_wr_opcode).
+/// Work requests that libibverbs does not define here; Linux's numbers (ib_wr_opcode).
 inline constexpr std::uint64_t opcode_flush = 14, opcode_atomic_write = 15;
 
 }  // namespace rdmawire::agent

@@ -7,13 +7,13 @@ namespace rdmawire::agent {
 namespace {
 
 std::string_view article(std::string_view word) {
-  // As they are spoken: an AH, an MR, an MW, an SRQ, an XRCD.
+  // Indefinite article by pronunciation: an AH, an MR, an MW, an SRQ, an XRCD.
   return word == "ah" || word == "mr" || word == "mw" || word == "srq" || word == "xrcd" ? "an" : "a";
 }
 
 }  // namespace
 
-tl::unexpected<Error> Objects::missing(Handle handle) { return fail(ENOENT, "there is no object {}", handle); }
+tl::unexpected<Error> Objects::missing(Handle handle) { return fail(ENOENT, "no object {}", handle); }
 
 tl::unexpected<Error> Objects::wrong_kind(const Object& object, std::string_view wanted) {
   const std::string_view kind = object.kind();
@@ -34,7 +34,7 @@ Object* Objects::find(Handle handle) const {
 }
 
 bool Objects::used(Handle handle) const {
-  // What uses an object is newer than it.
+  // Objects are newer than the objects they use.
   return std::any_of(objects_.upper_bound(handle), objects_.end(), [&](const auto& entry) {
     const auto& uses = entry.second->uses();
     return std::find(uses.begin(), uses.end(), handle) != uses.end();
@@ -46,7 +46,7 @@ Result<void> Objects::destroy(Handle handle) {
   if (found == objects_.end()) return missing(handle);
   Object& object = *found->second;
   if (object.needs_guard() && used(handle)) {
-    return fail(EBUSY, "{} {} is still in use; destroy what was made from it first", object.kind(), handle);
+    return fail(EBUSY, "{} {} is still in use; destroy the objects that use it first", object.kind(), handle);
   }
   if (const int number = object.release(); number != 0) {
     return fail(number, "{} {} was not released: {}", object.kind(), handle, errno_text(number));
@@ -56,7 +56,7 @@ Result<void> Objects::destroy(Handle handle) {
 }
 
 std::size_t Objects::release_all() {
-  // A second pass takes what was refused because something older still used it.
+  // Further passes release objects whose users were released in the meantime.
   for (bool progress = true; progress && !objects_.empty();) {
     progress = false;
     for (auto at = objects_.end(); at != objects_.begin();) {
@@ -68,7 +68,7 @@ std::size_t Objects::release_all() {
     }
   }
   const std::size_t left = objects_.size();
-  // Their memory may still be a device's to write: it stays where it is, and the process keeps it.
+  // The device may still access their memory, so it stays allocated.
   for (auto& [handle, object] : objects_) static_cast<void>(object.release());
   objects_.clear();
   return left;

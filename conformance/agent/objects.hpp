@@ -1,5 +1,5 @@
 #pragma once
-/// What a session holds: verbs objects and others, each with a number.
+/// Objects of a session, identified by handles.
 
 #include <concepts>
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace rdmawire::agent {
 
-/// What the agent says: members stay in their order.
+/// Outgoing JSON; members keep their order.
 using Json = nlohmann::ordered_json;
-/// What it was asked. Sorted: a lookup of the other kind takes a step for every member.
+/// Incoming JSON; sorted for fast lookup.
 using Asked = nlohmann::json;
-/// The number of an object: unique within its session, and never used twice in it.
+/// Handle of an object: unique within its session, never reused.
 using Handle = std::uint64_t;
 
-/// Something that a session holds and must let go of. A kind of object derives from this and has
-/// `static constexpr std::string_view name`, the word that the protocol has for it.
+/// An object that the session must release. Derived classes define `static constexpr std::string_view name`, the
+/// protocol name of the kind.
 class Object {
  public:
   Object() = default;
@@ -30,16 +30,16 @@ class Object {
   virtual ~Object() = default;
 
   [[nodiscard]] virtual std::string_view kind() const = 0;
-  /// Lets go of it. 0, or the errno with which that was refused: then it is still whole, and can be tried again. Not
-  /// called again after a 0.
+  /// Releases the object. Returns 0, or an errno if that failed; then the object is unchanged and the call may be
+  /// repeated. Must not be called after it returned 0.
   virtual int release() = 0;
-  /// True when release() would not notice that others still use it; then the table refuses with EBUSY.
+  /// True if release() does not detect that other objects use this one; the table then refuses with EBUSY.
   [[nodiscard]] virtual bool needs_guard() const { return false; }
-  /// What `objects` tells of it besides its number and kind.
+  /// Members for the `objects` command, besides handle and kind.
   [[nodiscard]] virtual Json about() const { return Json::object(); }
 
   [[nodiscard]] Handle handle() const { return handle_; }
-  /// What it was made from.
+  /// Parent objects.
   [[nodiscard]] const std::vector<Handle>& uses() const { return uses_; }
 
  private:
@@ -57,7 +57,7 @@ class Objects {
   Objects& operator=(const Objects&) = delete;
   ~Objects() { release_all(); }
 
-  /// Takes it in. `uses`: what it was made from; nullptr stands for nothing.
+  /// Adds the object. `uses`: its parent objects; nullptr entries are ignored.
   template <std::derived_from<Object> T>
   T& add(std::unique_ptr<T> object, std::initializer_list<const Object*> uses = {}) {
     T& reference = *object;
@@ -65,9 +65,9 @@ class Objects {
     return reference;
   }
 
-  /// nullptr when there is none.
+  /// nullptr if there is none.
   [[nodiscard]] Object* find(Handle handle) const;
-  /// The object of that kind. ENOENT: there is none; EINVAL: it is of another kind.
+  /// The object of this kind. ENOENT: unknown handle; EINVAL: another kind.
   template <std::derived_from<Object> T>
   [[nodiscard]] Result<T*> get(Handle handle) const {
     Object* object = find(handle);
@@ -76,7 +76,7 @@ class Objects {
     if (wanted == nullptr) return wrong_kind(*object, T::name);
     return wanted;
   }
-  /// The first of a kind that a question is answered yes for; nullptr when there is none.
+  /// The first object of a kind that satisfies the predicate; nullptr if there is none.
   template <std::derived_from<Object> T, class Question>
   [[nodiscard]] T* find_if(Question question) const {
     for (const auto& [handle, object] : objects_) {
@@ -86,9 +86,10 @@ class Objects {
     return nullptr;
   }
 
-  /// Lets go of one. ENOENT, EBUSY, or what its release said.
+  /// Releases one object. Errors: ENOENT, EBUSY, or the error of its release().
   Result<void> destroy(Handle handle);
-  /// Lets go of all, newest first, and again as long as that frees any. How many would not go; they are forgotten.
+  /// Releases all objects, newest first, and repeats while that succeeds for any. Returns the number of objects that
+  /// could not be released; they are dropped.
   std::size_t release_all();
 
   [[nodiscard]] std::size_t size() const { return objects_.size(); }

@@ -1,4 +1,4 @@
-// The program itself, asked by the client of its protocol: what needs no RDMA device.
+// The agent program and its client, for commands that require no RDMA device.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 #include "replay/peer/peer.hpp"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX requires the declaration
 
 namespace rdmawire {
 namespace {
@@ -30,7 +30,7 @@ using peer::Options;
 using peer::Peer;
 using ::testing::HasSubstr;
 
-/// rdmawire-agent at a unix socket of its own, until the end of the test.
+/// rdmawire-agent on its own Unix socket, for the duration of a test.
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments = {}) {
@@ -48,7 +48,7 @@ class Program {
     EXPECT_EQ(::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
     posix_spawn_file_actions_destroy(&actions);
     ::close(out[1]);
-    // It says so when it listens.
+    // The program prints a line when it listens.
     std::array<char, 256> said{};
     EXPECT_GT(::read(out[0], said.data(), said.size()), 0);
     ::close(out[0]);
@@ -62,7 +62,7 @@ class Program {
 
   [[nodiscard]] std::string socket() const { return folder_ + "/agent"; }
   peer::PeerResult<Peer> connect(Options options = {}) const { return Peer::connect("unix:" + socket(), options); }
-  /// Its exit status.
+  /// Returns the exit status.
   int end() {
     if (pid_ == 0) return 0;
     ::kill(pid_, SIGTERM);
@@ -79,7 +79,7 @@ class Program {
 
 std::string text_of(const json& bytes) { return peer::from_hex(bytes.get<std::string>()).value_or("?"); }
 
-/// What a process says on a stream, and its last event.
+/// Output of a process by stream, and its last event.
 struct Course {
   std::string out, err;
   json end;
@@ -105,7 +105,7 @@ Course follow(Peer& peer, const json& process) {
   }
 }
 
-TEST(AgentProgram, greets_and_says_what_it_has_not) {
+TEST(AgentProgram, GreetsAndReportsMissingDevices) {
   Program program;
   auto peer = program.connect();
   ASSERT_TRUE(peer) << peer.error().message;
@@ -118,7 +118,7 @@ TEST(AgentProgram, greets_and_says_what_it_has_not) {
   EXPECT_EQ(program.end(), 0);
 }
 
-TEST(AgentProgram, wants_the_secret_that_it_was_given) {
+TEST(AgentProgram, RequiresConfiguredSecret) {
   const std::string path = (std::filesystem::temp_directory_path() / fmt::format("rdmawire-{}", ::getpid())).string();
   std::ofstream(path) << "a secret that is long enough\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
@@ -138,14 +138,14 @@ TEST(AgentProgram, wants_the_secret_that_it_was_given) {
   std::filesystem::remove(path);
 }
 
-TEST(AgentProgram, runs_nothing_unless_it_was_allowed) {
+TEST(AgentProgram, RunRequiresPermission) {
   Program program;
   auto peer = program.connect();
   ASSERT_TRUE(peer) << peer.error().message;
   const auto refused = peer->call("run", {{"argv", {"true"}}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().name, "EPERM");
-  EXPECT_EQ(refused.error().message, "run: this agent runs no programs: it was started without --allow-run");
+  EXPECT_EQ(refused.error().message, "run: running programs is not permitted; start the agent with --allow-run");
 }
 
 class AgentRun : public ::testing::Test {
@@ -163,7 +163,7 @@ class AgentRun : public ::testing::Test {
   peer::PeerResult<Peer> connected_;
 };
 
-TEST_F(AgentRun, tells_what_a_program_says_and_how_it_ends) {
+TEST_F(AgentRun, ReportsOutputAndExitStatus) {
   const Course course =
       follow(peer(), run({{"argv", {"sh", "-c", "cat; pwd; printf \"$GREETING\\000\\377\" >&2; exit 3"}},
                           {"stdin", peer::to_hex("input\n")},
@@ -176,7 +176,7 @@ TEST_F(AgentRun, tells_what_a_program_says_and_how_it_ends) {
   EXPECT_EQ(course.end.at("dropped"), 0);
 }
 
-TEST_F(AgentRun, feeds_input_piece_by_piece) {
+TEST_F(AgentRun, SendsInputInPieces) {
   const json process = run({{"argv", {"cat"}}, {"stdin_open", true}});
   ASSERT_TRUE(peer().call("stdin", {{"process", process}, {"data", peer::to_hex("one ")}}));
   const auto said = peer().next_event(10s);
@@ -187,7 +187,7 @@ TEST_F(AgentRun, feeds_input_piece_by_piece) {
   EXPECT_EQ(peer().call("stdin", {{"process", process}, {"data", "00"}}).error().name, "EPIPE");
 }
 
-TEST_F(AgentRun, keeps_what_a_program_does_not_read_within_bounds) {
+TEST_F(AgentRun, UnreadInputIsLimited) {
   const json process = run({{"argv", {"sleep", "1000"}}, {"stdin_open", true}});
   const std::string much = peer::to_hex(std::string(1 << 20, 'x'));
   ASSERT_TRUE(peer().call("stdin", {{"process", process}, {"data", much}}));
@@ -199,31 +199,32 @@ TEST_F(AgentRun, keeps_what_a_program_does_not_read_within_bounds) {
   EXPECT_EQ(end.at("name"), "kill");
 }
 
-TEST_F(AgentRun, tells_no_more_output_than_was_asked_for) {
+TEST_F(AgentRun, ReportedOutputIsLimited) {
   const Course course = follow(peer(), run({{"argv", {"head", "-c", "100000", "/dev/zero"}}, {"most_output", 1000}}));
   EXPECT_EQ(course.out.size(), 1000);
   EXPECT_EQ(course.end.at("dropped"), 99'000);
 }
 
-TEST_F(AgentRun, says_why_a_program_cannot_be_run) {
+TEST_F(AgentRun, ReasonOfFailedStartIsReported) {
   const auto message = [&](const json& arguments) { return to_string(peer().call("run", arguments).error()); };
   EXPECT_EQ(message({{"argv", {"/no/such/program"}}}),
-            "run: argv: /no/such/program cannot be run: No such file or directory (ENOENT)");
+            "run: argv: cannot run /no/such/program: No such file or directory (ENOENT)");
   EXPECT_EQ(message({{"argv", {"true"}}, {"directory", "/nowhere"}}),
-            "run: argv: true cannot be run in /nowhere: No such file or directory (ENOENT)");
-  EXPECT_THAT(message({{"argv", json::array()}}), HasSubstr("argv: names no program (EINVAL)"));
-  EXPECT_THAT(message({{"argv", {"true"}}, {"env", {"NAME"}}}), HasSubstr("env: is a list of texts NAME=VALUE"));
+            "run: argv: cannot run true in /nowhere: No such file or directory (ENOENT)");
+  EXPECT_THAT(message({{"argv", json::array()}}), HasSubstr("argv: contains no program (EINVAL)"));
+  EXPECT_THAT(message({{"argv", {"true"}}, {"env", {"NAME"}}}),
+              HasSubstr("env: must be an array of strings NAME=VALUE"));
   EXPECT_THAT(message({{"argv", {"true"}}, {"stdout", "x"}}), HasSubstr("stdout"));
 }
 
-/// A process that is not ours, to be waited for.
+/// A process that is not a child, monitored with a pidfd.
 class Watched {
  public:
   explicit Watched(pid_t pid) : end_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
   ~Watched() { ::close(end_); }
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
-  /// Whether it ended within that time.
+  /// True if the process exits within that time.
   [[nodiscard]] bool ended(std::chrono::milliseconds within) const {
     pollfd wait{end_, POLLIN, 0};
     return ::poll(&wait, 1, static_cast<int>(within.count())) == 1;
@@ -233,8 +234,8 @@ class Watched {
   int end_;
 };
 
-TEST_F(AgentRun, a_lost_controller_takes_its_programs_along) {
-  // The shell's child is in its group.
+TEST_F(AgentRun, LostControllerKillsItsPrograms) {
+  // The shell's child is in its process group.
   const auto begun = peer().call("run", {{"argv", {"sh", "-c", "sleep 1000 & echo $!; wait"}}});
   ASSERT_TRUE(begun) << begun.error().message;
   const auto said = peer().next_event(10s);
@@ -247,7 +248,7 @@ TEST_F(AgentRun, a_lost_controller_takes_its_programs_along) {
   EXPECT_TRUE(child.ended(5s));
 }
 
-TEST_F(AgentRun, a_session_has_so_many_processes_and_no_more) {
+TEST_F(AgentRun, NumberOfProcessesIsLimited) {
   json last;
   for (int i = 0; i < 32; ++i) last = run({{"argv", {"sleep", "1000"}}});
   EXPECT_EQ(peer().call("run", {{"argv", {"true"}}}).error().name, "EAGAIN");

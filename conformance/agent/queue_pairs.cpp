@@ -15,7 +15,7 @@ ibv_gid read_gid(Arguments& arguments, const std::string& name) {
   ibv_gid gid{};
   const std::string text = arguments.text(name);
   if (!arguments.complaint() && inet_pton(AF_INET6, text.c_str(), gid.raw) != 1) {
-    arguments.report_error(name, EINVAL, "must be a GID, written as an address of IPv6");
+    arguments.report_error(name, EINVAL, "must be a GID in IPv6 notation");
   }
   return gid;
 }
@@ -26,7 +26,7 @@ std::string gid_text(const ibv_gid& gid) {
   return text;
 }
 
-/// An address vector; `port_num` 0: it must be given in there.
+/// An address vector; `port_num` 0: the member `port` is required.
 ibv_ah_attr read_address(Arguments& arguments, std::uint8_t port_num) {
   ibv_ah_attr address{};
   address.dlid = arguments.number_or<std::uint16_t>("dlid", 0);
@@ -68,8 +68,6 @@ Json cap_json(const ibv_qp_cap& cap) {
           {"max_recv_sge", cap.max_recv_sge},
           {"max_inline_data", cap.max_inline_data}};
 }
-
-// ---- shared receive queues
 
 Result<Json> create_srq(Session& session, Arguments& arguments) {
   const auto* pd = arguments.object<Pd>("pd");
@@ -131,14 +129,12 @@ Result<Json> query_srq(Session&, Arguments& arguments) {
   return Json{{"max_wr", attributes.max_wr}, {"max_sge", attributes.max_sge}, {"limit", attributes.srq_limit}};
 }
 
-// ---- address handles
-
 void create_ah(Session& session, Arguments& arguments, Answer answer) {  // NOLINT(performance-unnecessary-value-param)
   const auto* pd = arguments.object<Pd>("pd");
   ibv_ah_attr address = read_address(arguments, 0);
   if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
   const auto made = std::make_shared<ibv_ah*>(nullptr);
-  // The kernel, or the driver, looks for the neighbor's MAC.
+  // The kernel or the driver resolves the neighbor's MAC.
   const auto make = [made, verbs = pd->verbs(), address]() mutable {
     errno = 0;
     *made = ibv_create_ah(verbs, &address);
@@ -151,11 +147,9 @@ void create_ah(Session& session, Arguments& arguments, Answer answer) {  // NOLI
   session.make_slow_call({make, then, {pd->handle()}});
 }
 
-// ---- queue pairs
-
 Result<Json> create_qp(Session& session, Arguments& arguments) {
   const auto type = static_cast<ibv_qp_type>(arguments.choice("type", names::qp_type));
-  // The receiving end of XRC has a domain where others have a PD and CQs.
+  // XRC target QPs have an XRC domain instead of a PD and CQs.
   const bool receives_xrc = type == IBV_QPT_XRC_RECV;
   const auto* xrcd = receives_xrc ? arguments.object<Xrcd>("xrcd") : nullptr;
   const auto* pd = receives_xrc ? nullptr : arguments.object<Pd>("pd");
@@ -195,11 +189,11 @@ Result<Json> create_qp(Session& session, Arguments& arguments) {
   }
   for (const Cq* cq : {send_cq, recv_cq}) {
     if (cq != nullptr && cq->verbs()->context != context) {
-      return fail(EINVAL, "cq {} is not of the same device as the protection domain", cq->handle());
+      return fail(EINVAL, "cq {} and the protection domain belong to different devices", cq->handle());
     }
   }
   if (srq != nullptr && srq->verbs()->context != context) {
-    return fail(EINVAL, "srq {} is not of the same device as the protection domain", srq->handle());
+    return fail(EINVAL, "srq {} and the protection domain belong to different devices", srq->handle());
   }
   errno = 0;
   ibv_qp* qp = ibv_create_qp_ex(context, &attributes);
@@ -214,7 +208,7 @@ Result<Json> create_qp(Session& session, Arguments& arguments) {
   return result;
 }
 
-/// An attribute that is a plain number: where it goes, and the bit that says so.
+/// A numeric attribute: its bit in the mask and its setter.
 struct NumberAttribute {
   const char* name;
   int bit;
@@ -245,7 +239,7 @@ constexpr NumberAttribute number_attributes[] = {
 };
 // clang-format on
 
-/// Every attribute that was given, and the mask that says which.
+/// Reads all specified attributes and returns their mask.
 int read_attributes(Arguments& arguments, ibv_qp_attr& attributes) {
   int mask = 0;
   const auto choose = [&](const char* name, int bit, Names names, auto& member) {
@@ -290,7 +284,7 @@ int read_attributes(Arguments& arguments, ibv_qp_attr& attributes) {
     if (auto address = alternate->inner("ah_attr")) {
       attributes.alt_ah_attr = read_address(*address, attributes.alt_port_num);
     } else {
-      alternate->report_error("ah_attr", EINVAL, "is needed, and was not given");
+      alternate->report_error("ah_attr", EINVAL, "missing required argument");
     }
     mask |= IBV_QP_ALT_PATH;
   }
@@ -318,7 +312,7 @@ void modify_qp(Session& session, Arguments& arguments, Answer answer) {  // NOLI
     if (number != 0) return answer(tl::unexpected(verbs_failed("ibv_modify_qp", number)));
     answer(Json{{"state", name_of(names::qp_state, qp->verbs()->state)}});
   };
-  // With an address the kernel looks for the neighbor's MAC.
+  // With an address vector, the kernel resolves the neighbor's MAC.
   if ((mask & (IBV_QP_AV | IBV_QP_ALT_PATH)) != 0) {
     session.make_slow_call({make, then, {qp->handle()}, qp->handle()});
   } else {
@@ -393,23 +387,23 @@ std::span<const Command> queue_pair_commands() {
   static constexpr std::string_view
       a_pd = "handle of a protection domain",
       a_qp = "handle of a queue pair", a_srq = "handle of a shared receive queue", a_number = "optional number",
-      a_gid = "text: a GID, written as an address of IPv6", a_dlid = "optional number: destination LID (0)",
+      a_gid = "text: a GID in IPv6 notation", a_dlid = "optional number: destination LID (0)",
       a_sl = "optional number, 0 to 15 (0)",
       a_grh =
-          "optional object: `dgid` (text: a GID, written as an address of IPv6), `sgid_index` (number), `hop_limit` "
+          "optional object: `dgid` (text: a GID in IPv6 notation), `sgid_index` (number), `hop_limit` "
           "(optional, 64), `traffic_class` (optional, 0), `flow_label` (optional, 0)";
   static const Command all[] = {
       {"create_srq",
-       "Creates a shared receive queue. When fewer requests than `limit` are left, `srq_limit_reached` is pushed, "
+       "Creates a shared receive queue. If fewer requests than `limit` remain, `srq_limit_reached` is reported "
        "once.",
        {{"pd", a_pd},
-        {"max_wr", "number: work requests that it must hold"},
-        {"max_sge", "optional number: scatter entries of a request (1)"},
+        {"max_wr", "number: minimum capacity in work requests"},
+        {"max_sge", "optional number: SGEs per request (1)"},
         {"limit", "optional number (0: none)"},
         {"type", "optional: `basic` or `xrc` (`basic`)"},
         {"xrcd", "handle of an XRC domain, with `xrc` only"},
         {"cq", "handle of a completion queue, with `xrc` only"}},
-       {{"srq", "handle"}, {"max_wr, max_sge", "what it holds"}, {"srq_num", "number, with `xrc` only"}},
+       {{"srq", "handle"}, {"max_wr, max_sge", "granted capacity"}, {"srq_num", "number, with `xrc` only"}},
        R"({"pd":2,"max_wr":16})",
        R"({"srq":7,"max_wr":31,"max_sge":1})",
        &create_srq},
@@ -421,15 +415,15 @@ std::span<const Command> queue_pair_commands() {
        "{}",
        &modify_srq},
       {"query_srq",
-       "What a shared receive queue is set to.",
+       "Returns the attributes of a shared receive queue.",
        {{"srq", a_srq}},
        {{"max_wr, max_sge, limit", "numbers"}},
        R"({"srq":7})",
        R"({"max_wr":31,"max_sge":1,"limit":4})",
        &query_srq},
       {"create_ah",
-       "Creates an address handle, for sending with UD. On Ethernet libibverbs asks the kernel for the MAC address "
-       "behind the GID, which can take seconds when nobody answers; nothing else is done meanwhile.",
+       "Creates an address handle for UD. On Ethernet, libibverbs requests the MAC address of the GID from the kernel, "
+       "which can take seconds if there is no response.",
        {{"pd", a_pd},
         {"dlid", a_dlid},
         {"sl", a_sl},
@@ -454,20 +448,20 @@ std::span<const Command> queue_pair_commands() {
         {"max_send_sge", "optional number (1; 0 with `xrc_recv`)"},
         {"max_recv_sge", "optional number (1; 0 with an SRQ and XRC)"},
         {"max_inline_data", "optional number: bytes (0)"},
-        {"sq_sig_all", "optional boolean: every send request gives a completion (false)"},
+        {"sq_sig_all", "optional boolean: every send request creates a completion (false)"},
         {"create_flags",
          "optional list: `block_self_multicast_loopback`, `scatter_fcs`, `cvlan_stripping`, `pci_write_end_padding`"},
         {"send_ops",
-         "optional list of opcodes of `post_send`, for which the ibv_wr_ calls are wanted; `flush` and `atomic_write` "
-         "are posted by these alone"}},
+         "optional list of opcodes of `post_send` to enable for the ibv_wr_ calls; required for `flush` and "
+         "`atomic_write`"}},
        {{"qp", "handle"},
         {"qp_num", "number"},
-        {"max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data", "what was granted"}},
+        {"max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data", "granted values"}},
        R"({"type":"rc","pd":2,"send_cq":6,"recv_cq":6})",
        R"({"qp":9,"qp_num":17,"max_send_wr":16,"max_recv_wr":16,"max_send_sge":1,"max_recv_sge":1,"max_inline_data":0})",
        &create_qp},
       {"modify_qp",
-       "Changes a queue pair. Exactly what is given is changed: the mask of ibv_modify_qp follows from it.",
+       "Changes attributes of a queue pair. The mask of ibv_modify_qp contains exactly the specified attributes.",
        {{"qp", a_qp},
         {"state", "optional: `reset`, `init`, `rtr`, `rts`, `sqd`, `sqe`, `err`"},
         {"cur_state", "optional, as `state`"},
@@ -475,49 +469,50 @@ std::span<const Command> queue_pair_commands() {
         {"pkey_index", a_number},
         {"port", a_number},
         {"qkey", a_number},
-        {"timeout", "optional number: 4.096 µs times two to the power of it; 0: never"},
+        {"timeout", "optional number: 4.096 µs * 2^value; 0: infinite"},
         {"retry_cnt", a_number},
-        {"rnr_retry", "optional number; 7: without end"},
+        {"rnr_retry", "optional number; 7: unlimited"},
         {"rq_psn", a_number},
         {"sq_psn", a_number},
         {"max_rd_atomic", a_number},
         {"max_dest_rd_atomic", a_number},
-        {"min_rnr_timer", "optional number: code of a time, IBTA vol 1, 9.7.5.2.8"},
+        {"min_rnr_timer", "optional number: timer code, IBTA vol 1, 9.7.5.2.8"},
         {"dest_qp_num", a_number},
         {"rate_limit", "optional number: kbit/s"},
-        {"access", "optional list of names, as of `register`"},
+        {"access", "optional list of names, as for `register`"},
         {"path_mtu", "optional number: 256, 512, 1024, 2048 or 4096"},
-        {"sqd_async_notify", "optional boolean: `sq_drained` is wanted"},
+        {"sqd_async_notify", "optional boolean: request the event `sq_drained`"},
         {"ah_attr",
-         "optional object: `dlid`, `sl`, `src_path_bits`, `static_rate`, `port`, `grh`, as of `create_ah`; `port` is "
-         "the "
-         "queue pair's unless given"},
+         "optional object: `dlid`, `sl`, `src_path_bits`, `static_rate`, `port`, `grh`, as for `create_ah`; default of "
+         "`port`: "
+         ""
+         "port of the QP"},
         {"alt_path", "optional object: `ah_attr`, `pkey_index`, `port`, `timeout`"},
         {"cap",
-         "optional object: `max_send_wr`, `max_recv_wr`, `max_send_sge`, `max_recv_sge`, `max_inline_data`, all of "
-         "them"}},
-       {{"state", "as libibverbs has it now"}},
+         "optional object: `max_send_wr`, `max_recv_wr`, `max_send_sge`, `max_recv_sge`, `max_inline_data`, all "
+         "required"}},
+       {{"state", "current state in libibverbs"}},
        R"({"qp":9,"state":"init","pkey_index":0,"port":1,"access":["remote_write"]})",
        R"({"state":"init"})",
        &modify_qp},
       {"query_qp",
-       "What a queue pair is set to.",
+       "Returns the attributes of a queue pair.",
        {{"qp", a_qp}},
-       {{"qp_num, type, state, cur_state", "who it is"},
-        {"cap, ah_attr, alt_path, access, path_mtu, path_mig_state, …", "every attribute, as `modify_qp` takes it"},
+       {{"qp_num, type, state, cur_state", "identification and state"},
+        {"cap, ah_attr, alt_path, access, path_mtu, path_mig_state, …", "all attributes, as for `modify_qp`"},
         {"sq_draining, sq_sig_all", "booleans"}},
        R"({"qp":9})",
        R"({"qp_num":17,"type":"rc","state":"init","cur_state":"init","path_mtu":256,"rq_psn":0,"sq_psn":0})",
        &query_qp},
       {"attach_multicast",
-       "Lets a queue pair of type UD receive what is sent to a group.",
+       "Attaches a UD queue pair to a multicast group.",
        {{"qp", a_qp}, {"gid", a_gid}, {"lid", "optional number (0)"}},
        {},
        R"({"qp":9,"gid":"ff0e::ffff:e000:1"})",
        "{}",
        &attach_multicast},
       {"detach_multicast",
-       "Undoes `attach_multicast`.",
+       "Detaches a queue pair from a multicast group.",
        {{"qp", a_qp}, {"gid", a_gid}, {"lid", "optional number (0)"}},
        {},
        R"({"qp":9,"gid":"ff0e::ffff:e000:1"})",

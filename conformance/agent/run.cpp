@@ -1,4 +1,4 @@
-/// run, kill, stdin: programs beside the device, where the agent was allowed to.
+/// run, kill, stdin: programs on the host of the device, if permitted.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 #include "conformance/agent/commands.hpp"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX requires the declaration
 
 namespace rdmawire::agent {
 namespace {
@@ -27,7 +27,7 @@ constexpr std::size_t most_chunk = 16U << 10U;
 constexpr std::size_t most_input = 1U << 20U;
 constexpr std::uint64_t most_output = 1U << 30U;
 constexpr std::uint64_t usual_output = 4U << 20U;
-/// How long a process that was killed is waited for. Longer takes only one that the kernel itself holds.
+/// Maximum wait for a killed process. Only a process blocked in the kernel takes longer.
 constexpr int farewell_ms = 100;
 
 // clang-format off
@@ -39,7 +39,7 @@ constexpr Name signal_table[] = {
 };
 // clang-format on
 
-/// A descriptor of ours.
+/// An owned descriptor.
 class Owned {
  public:
   explicit Owned(int number = -1) : number_(number) {}
@@ -62,7 +62,7 @@ class Owned {
   int number_;
 };
 
-/// Killed, but not gone when we could wait no longer. Asked after again whenever a process is begun or let go of.
+/// Killed processes that did not exit in time. Checked again whenever a process is started or released.
 std::vector<pid_t>& lingering() {
   static std::vector<pid_t> pids;
   return pids;
@@ -71,8 +71,8 @@ void reap_lingering() {
   std::erase_if(lingering(), [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
 }
 
-/// A program that runs, or ran. It is not reaped before it is let go of: until then nobody else can get its number, nor
-/// that of its process group.
+/// A program, running or exited. It is not reaped before release, so that its process ID and process group ID are not
+/// reused.
 class Process final : public Object {
  public:
   static constexpr std::string_view name = "process";
@@ -87,7 +87,7 @@ class Process final : public Object {
   [[nodiscard]] Json about() const override { return {{"pid", pid_}, {"program", program_}, {"running", !ended_}}; }
   int release() override;
 
-  /// Begins to listen to it. Its number is known by now.
+  /// Starts to monitor the process; its handle is known.
   void watch(Owned in, Owned out, Owned err, std::uint64_t limit);
   Result<std::size_t> feed(const std::vector<std::uint8_t>& bytes, bool last);
   int send_signal(int number) { return kill(-pid_, number) == 0 ? 0 : errno; }
@@ -112,7 +112,7 @@ class Process final : public Object {
   Loop::Watch end_watch_;
   bool ended_ = false;
   std::array<Output, 2> outputs_{Output{"stdout", Owned(), {}}, Output{"stderr", Owned(), {}}};
-  std::uint64_t left_ = 0, dropped_ = 0;  // bytes of output: still to be told, and told no more
+  std::uint64_t left_ = 0, dropped_ = 0;  // output bytes: remaining until the limit, and dropped
   Owned in_;
   Loop::Watch in_watch_;
   std::string input_;
@@ -203,7 +203,8 @@ void Process::note_end() {
   end_watch_.stop();
   ended_ = true;
   close_input();
-  // What it wrote comes before its end. A pipe holds so much; what others write who have it, too, comes later.
+  // Output precedes the end of the process. Only the current content of the pipe is read; other processes may still
+  // have it open.
   for (Output& output : outputs_) {
     for (int chunks = 0; chunks < 64 && output.watch; ++chunks) {
       pollfd wait{output.pipe.get(), POLLIN, 0};
@@ -225,7 +226,7 @@ void Process::note_end() {
   session_->push(event);
 }
 
-/// Both ends of a pipe: what the child gets is blocking, as programs expect.
+/// Both ends of a pipe. The child's end is blocking, as programs expect.
 struct Pipe {
   Owned read_end, write_end;
 };
@@ -243,7 +244,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return list;
 }
 
-/// Our own variables, with those of `more` ("NAME=VALUE") in their place or behind them.
+/// The environment of the agent, replaced or extended by `more` ("NAME=VALUE").
 std::vector<std::string> environment(const std::vector<std::string>& more) {
   std::vector<std::string> all;
   const auto name = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
@@ -285,7 +286,7 @@ Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> vari
                                   pointers(variables).data());
   if (number != 0) {
     const std::string in_directory = directory.empty() ? "" : " in " + directory;
-    return fail(number, "argv: {} cannot be run{}: {}", argv[0], in_directory, errno_text(number));
+    return fail(number, "argv: cannot run {}{}: {}", argv[0], in_directory, errno_text(number));
   }
   return pid;
 }
@@ -300,22 +301,21 @@ Result<Json> run(Session& session, Arguments& arguments) {
   const auto input = has_input ? arguments.bytes("stdin", most_input) : std::vector<std::uint8_t>();
   const bool open = arguments.boolean_or("stdin_open", false);
   const auto limit = arguments.number_or<std::uint64_t>("most_output", usual_output, {0, most_output});
-  if (argv.empty() || argv[0].empty()) arguments.report_error("argv", EINVAL, "names no program");
-  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.report_error("argv", EINVAL, "holds a zero byte");
+  if (argv.empty() || argv[0].empty()) arguments.report_error("argv", EINVAL, "contains no program");
+  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.report_error("argv", EINVAL, "contains a zero byte");
   for (const std::string& variable : variables) {
     if (holds_zero(variable) || variable.find('=') == std::string::npos || variable[0] == '=')
-      arguments.report_error("env", EINVAL, "is a list of texts NAME=VALUE");
+      arguments.report_error("env", EINVAL, "must be an array of strings NAME=VALUE");
   }
-  if (holds_zero(directory)) arguments.report_error("directory", EINVAL, "holds a zero byte");
+  if (holds_zero(directory)) arguments.report_error("directory", EINVAL, "contains a zero byte");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (!session.settings().allow_run) {
-    return fail(EPERM, "this agent runs no programs: it was started without --allow-run");
+    return fail(EPERM, "running programs is not permitted; start the agent with --allow-run");
   }
   const auto running = std::count_if(session.objects().begin(), session.objects().end(),
                                      [](const auto& entry) { return entry.second->kind() == Process::name; });
   if (static_cast<std::size_t>(running) >= most_processes) {
-    return fail(EAGAIN, "the session has {} processes, as many as it can; destroy those that have ended",
-                most_processes);
+    return fail(EAGAIN, "the limit of {} processes is reached; destroy exited ones", most_processes);
   }
 
   auto in = make_pipe(false);
@@ -333,7 +333,7 @@ Result<Json> run(Session& session, Arguments& arguments) {
   const int number = errno;
   auto process = std::make_unique<Process>(session, *pid, program, std::move(pidfd));
   if (!process->has_end()) {
-    return fail(number, "pidfd_open: {}; the kernel must be 5.3 or newer", errno_text(number));
+    return fail(number, "pidfd_open: {}; requires Linux 5.3", errno_text(number));
   }
   Process& added = session.objects().add(std::move(process));
   added.watch(std::move(in->write_end), std::move(out->read_end), std::move(err->read_end), limit);
@@ -365,35 +365,36 @@ Result<Json> feed(Session&, Arguments& arguments) {
 std::span<const Command> process_commands() {
   static const Command all[] = {
       {"run",
-       "Begins a program, if the agent was started with `--allow-run`; else EPERM. It has a process group of its own, "
-       "which is killed when the handle is destroyed or the session ends. What it says and how it ends comes as events "
-       "`process`: `{\"type\":\"stdout\",\"data\":…}`, `stderr` likewise, then `{\"type\":\"exited\",\"status\":…}` or "
-       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: bytes of output "
-       "beyond "
+       "Starts a program. EPERM unless the agent was started with `--allow-run`. It has its own process group, "
+       "which is killed when the handle is destroyed or the session ends. Its output and its end are reported as "
+       "events "
+       "`process`: `{\"type\":\"stdout\",\"data\":…}`, or type `stderr`, then `{\"type\":\"exited\",\"status\":…}` or "
+       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: output bytes "
+       "after "
        "`most_output`. A session has at most 32 processes, ended ones among them.",
-       {{"argv", "list of texts: the program, looked for in PATH, and its arguments"},
-        {"env", "optional list of texts `NAME=VALUE`, which replace or join the agent's own"},
-        {"directory", "optional text: where it begins"},
+       {{"argv", "list of texts: the program, searched in PATH, and its arguments"},
+        {"env", "optional list of texts `NAME=VALUE`, which replace or extend the agent's environment"},
+        {"directory", "optional text: working directory"},
         {"stdin", "optional bytes, at most 1 MiB: its standard input"},
-        {"stdin_open", "optional boolean: more input follows by `stdin`; false: it ends here"},
-        {"most_output", "optional number, at most 2^30: bytes of output that are told, both streams together; 2^22"}},
-       {{"process", "handle"}, {"pid", "its number there, and its group's"}},
+        {"stdin_open", "optional boolean: keep standard input open for `stdin`; false"},
+        {"most_output", "optional number, at most 2^30: limit for reported output bytes of both streams; 2^22"}},
+       {{"process", "handle"}, {"pid", "its process ID and process group ID"}},
        R"({"argv":["rping","-s","-C","1"]})",
        R"({"process":5,"pid":212})",
        &run},
       {"kill",
-       "Sends a signal to a process and all others of its group.",
+       "Sends a signal to the process group.",
        {{"process", "handle"},
-        {"signal", "optional name: term (when it is missing), kill, int, hup, quit, usr1, usr2, stop, cont, …"}},
+        {"signal", "optional name: term (default), kill, int, hup, quit, usr1, usr2, stop, cont, …"}},
        {},
        R"({"process":5,"signal":"kill"})",
        "{}",
        &kill_process},
       {"stdin",
-       "Gives a process more input. At most 1 MiB waits for it, else ENOBUFS; EPIPE when it was closed, by us or by "
-       "it.",
-       {{"process", "handle"}, {"data", "optional bytes"}, {"close", "optional boolean: this was the last of it"}},
-       {{"waiting", "bytes that it has not read yet"}},
+       "Sends more input to a process. ENOBUFS: more than 1 MiB is waiting; EPIPE: closed by the controller or the "
+       "process.",
+       {{"process", "handle"}, {"data", "optional bytes"}, {"close", "optional boolean: close the standard input"}},
+       {{"waiting", "unread bytes"}},
        R"({"process":5,"data":"68690a","close":true})",
        R"({"waiting":0})",
        &feed},

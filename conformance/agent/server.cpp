@@ -18,7 +18,7 @@
 namespace rdmawire::agent {
 namespace {
 
-/// As write(2), without SIGPIPE where the other end of a socket is gone. A serial channel has none.
+/// Same as write(2), but without SIGPIPE on closed sockets. Serial channels are not sockets.
 ssize_t put(int descriptor, const char* bytes, std::size_t length) {
   const ssize_t sent = ::send(descriptor, bytes, length, MSG_NOSIGNAL);
   return sent < 0 && errno == ENOTSOCK ? ::write(descriptor, bytes, length) : sent;
@@ -44,7 +44,7 @@ std::string name_of(const sockaddr& address, socklen_t length) {
   return address.sa_family == AF_INET6 ? fmt::format("tcp:[{}]:{}", host, port) : fmt::format("tcp:{}:{}", host, port);
 }
 
-/// Answers on their way out. The bytes go when they can.
+/// Queue of outgoing responses.
 class Outbox {
  public:
   void add(std::string line) {
@@ -52,7 +52,7 @@ class Outbox {
     line += '\n';
     lines_.push_back(std::move(line));
   }
-  /// Writes what fits; false when the descriptor is broken. `went`: bytes that did.
+  /// Writes as much as possible. Returns false if the descriptor fails. `went`: number of written bytes.
   bool write_to(int descriptor, std::size_t& went) {
     while (!lines_.empty()) {
       const std::string& line = lines_.front();
@@ -78,15 +78,15 @@ class Outbox {
  private:
   std::deque<std::string> lines_;
   std::size_t bytes_ = 0;
-  std::size_t begun_ = 0;  ///< bytes of the first line that went already
+  std::size_t begun_ = 0;  ///< written bytes of the first line
 };
 
 }  // namespace
 
-/// A socket, or a serial channel that somebody has open: bytes between a descriptor and a conversation.
+/// A socket or an open serial channel with its protocol state.
 class Server::Connection {
  public:
-  /// `gone` is called once, when nothing more can come or go; it may destroy this.
+  /// `gone` is called once, when the connection is unusable; it may destroy this object.
   Connection(Server& server, int descriptor, std::function<void()> gone)
       : server_(&server),
         descriptor_(descriptor),
@@ -101,7 +101,7 @@ class Server::Connection {
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] bool stranger() const { return server_->settings_->secret && !conversation_.authenticated(); }
-  /// A stranger that stays one is closed after a while.
+  /// Closes the connection if it is not authenticated in time.
   void limit_stranger() {
     stranger_ = server_->loop_->add_timer_in(server_->bounds_.stranger_time, [this] {
       if (stranger()) end();
@@ -113,7 +113,7 @@ class Server::Connection {
     if (ending_) return;
     out_.add(std::move(line));
     if (out_.bytes() > server_->bounds_.most_unread) return end();
-    // At the end of this turn, so that whoever speaks is not interrupted.
+    // At the end of this turn, because the caller may be in the middle of an operation.
     if (!flush_) flush_ = server_->loop_->add_timer_in(0, [this] { flush(); });
   }
 
@@ -143,13 +143,13 @@ class Server::Connection {
       const ssize_t got = ::read(descriptor_, bytes.data(), bytes.size());
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return end();
       if (got > 0) conversation_.receive({bytes.data(), static_cast<std::size_t>(got)});
-      // Whoever hung up reads no answer.
+      // After a hangup, responses cannot be read.
       if (got < 0 && (events & POLLHUP) != 0) return end();
     }
     flush();
   }
 
-  /// In the next turn: this may be deep within the conversation.
+  /// Deferred to the next turn, because the caller may be inside of conversation_.
   void end() {
     if (ending_) return;
     ending_ = true;
@@ -168,11 +168,11 @@ class Server::Connection {
   Outbox out_;
   bool ending_ = false;
   Loop::Watch watch_, flush_, stalled_, stranger_, end_;
-  Conversation conversation_;  // the first to go: it may still speak
+  Conversation conversation_;  // destroyed first, because it may still send
 };
 
-/// A serial channel: there is one controller at a time, and nobody who would tell of a new one but the channel itself,
-/// which says POLLHUP, or that it is at its end, as long as nobody has its other end open.
+/// A serial channel: one controller at a time. There is no connection event; the channel reports POLLHUP or end of file
+/// while its other end is closed.
 class Server::Serial {
  public:
   Serial(Server& server, int descriptor) : server_(&server), descriptor_(descriptor) { look(); }
@@ -194,7 +194,7 @@ class Server::Serial {
       connection_ = std::make_unique<Connection>(*server_, descriptor_, [this] { rest(); });
     }
   }
-  /// Not at once: a channel at its end may say so without a POLLHUP.
+  /// Deferred, because a channel at its end may report that without POLLHUP.
   void rest() {
     connection_.reset();
     pause_ = server_->loop_->add_timer_in(server_->bounds_.serial_pause, [this] { look(); });
@@ -231,7 +231,7 @@ Result<std::vector<std::string>> Server::listen(const std::string& endpoint) {
     if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
     return listen_tcp(endpoint, host, rest.substr(port + 1));
   }
-  return fail(EINVAL, "{}: is no endpoint; tcp:HOST:PORT, unix:PATH and serial:PATH are", endpoint);
+  return fail(EINVAL, "{}: invalid endpoint; expected tcp:HOST:PORT, unix:PATH or serial:PATH", endpoint);
 }
 
 Result<std::vector<std::string>> Server::listen_tcp(const std::string& endpoint, const std::string& host,
@@ -247,8 +247,8 @@ Result<std::vector<std::string>> Server::listen_tcp(const std::string& endpoint,
   if (!settings_->secret) {
     for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
       if (is_loopback(*at->ai_addr)) continue;
-      return fail(EACCES, "{}: {} is reached from beyond this machine, and that needs a secret (--secret-file)",
-                  endpoint, name_of(*at->ai_addr, at->ai_addrlen));
+      return fail(EACCES, "{}: {} is reachable from other hosts and requires a secret (--secret-file)", endpoint,
+                  name_of(*at->ai_addr, at->ai_addrlen));
     }
   }
   std::vector<std::string> taken;
@@ -256,15 +256,15 @@ Result<std::vector<std::string>> Server::listen_tcp(const std::string& endpoint,
     const int descriptor = ::socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (descriptor < 0) {
       if (errno == EAFNOSUPPORT && at->ai_next != nullptr) continue;
-      return system_failed("listen at", endpoint);
+      return system_failed("listen on", endpoint);
     }
     const int yes = 1;
     ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (at->ai_family == AF_INET6) ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
     if (::bind(descriptor, at->ai_addr, at->ai_addrlen) != 0 || ::listen(descriptor, 16) != 0) {
-      const auto error = system_failed("listen at", endpoint);
+      const auto error = system_failed("listen on", endpoint);
       ::close(descriptor);
-      // localhost stands for ::1, too, where there is no IPv6.
+      // localhost also resolves to ::1 on hosts without IPv6.
       if (error.value().number == EADDRNOTAVAIL && (at->ai_next != nullptr || !taken.empty())) continue;
       return error;
     }
@@ -282,15 +282,15 @@ Result<std::vector<std::string>> Server::listen_unix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
-    return fail(ENAMETOOLONG, "{}: a unix socket's path has at most {} bytes", endpoint, sizeof address.sun_path - 1);
+    return fail(ENAMETOOLONG, "{}: the path of a Unix socket exceeds {} bytes", endpoint, sizeof address.sun_path - 1);
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const auto* name = reinterpret_cast<const sockaddr*>(&address);
   const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return system_failed("listen at", endpoint);
+  if (descriptor < 0) return system_failed("listen on", endpoint);
   int bound = ::bind(descriptor, name, sizeof address);
   if (bound != 0 && errno == EADDRINUSE) {
-    // What a process that was killed left behind refuses every connection.
+    // A stale socket file of a killed process refuses connections.
     struct stat what {};
     const int other = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const bool stale = ::lstat(path.c_str(), &what) == 0 && S_ISSOCK(what.st_mode) &&
@@ -300,7 +300,7 @@ Result<std::vector<std::string>> Server::listen_unix(const std::string& path) {
     if (stale && ::unlink(path.c_str()) == 0) bound = ::bind(descriptor, name, sizeof address);
   }
   if (bound != 0 || ::chmod(path.c_str(), 0600) != 0 || ::listen(descriptor, 16) != 0) {
-    const auto error = system_failed("listen at", endpoint);
+    const auto error = system_failed("listen on", endpoint);
     ::close(descriptor);
     return error;
   }
@@ -332,12 +332,12 @@ void Server::accept_at(int listener) {
       std::count_if(connections_.begin(), connections_.end(), [](const auto& other) { return other->stranger(); }));
   if (connections_.size() >= bounds_.most_connections || strangers >= bounds_.most_strangers) {
     const std::string line =
-        error_line("null", {EUSERS, "this agent has as many connections as it takes; close one"}) + "\n";
+        error_line("null", {EUSERS, "the connection limit is reached; close another connection"}) + "\n";
     static_cast<void>(put(descriptor, line.data(), line.size()));
     ::close(descriptor);
     return;
   }
-  // Fails on unix sockets, which need neither.
+  // Fails on Unix sockets, which do not need these options.
   const int yes = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);

@@ -1,5 +1,5 @@
 #pragma once
-/// Where controllers come in: TCP, unix stream sockets, serial channels.
+/// Endpoints for controllers: TCP, Unix stream sockets, serial channels.
 
 #include <list>
 #include <memory>
@@ -12,28 +12,29 @@ namespace rdmawire::agent {
 
 class Server {
  public:
-  /// Bounds that keep controllers from harming the agent, and each other.
+  /// Limits that protect the agent from controllers, and controllers from each other.
   struct Bounds {
     std::size_t most_connections = 64;
-    /// Of them, those that have not authenticated themselves, when there is a secret.
+    /// Limit of unauthenticated connections, if there is a secret.
     std::size_t most_strangers = 16;
-    Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< after it they are closed
-    /// Bytes of answers that were not read: from the first number no further line is taken, beyond the second the
-    /// connection is closed.
+    Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< after this time unauthenticated connections are closed
+    /// Unread response bytes: at the first limit, no further lines are processed; at the second one, the connection is
+    /// closed.
     std::size_t enough_unread = 1U << 20U, most_unread = 32U << 20U;
-    Loop::Time unread_time = 30'000 * Loop::millisecond;  ///< without any byte read, the connection is closed
-    Loop::Time serial_pause = 50 * Loop::millisecond;     ///< between two looks at a serial channel that nobody opened
+    Loop::Time unread_time =
+        30'000 * Loop::millisecond;  ///< after this time without any byte read, the connection is closed
+    Loop::Time serial_pause = 50 * Loop::millisecond;  ///< interval of checks of a serial channel without controller
   };
 
   Server(Loop& loop, const Settings& settings) : Server(loop, settings, Bounds()) {}
   Server(Loop& loop, const Settings& settings, Bounds bounds);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  /// Closes everything; sessions release what they have.
+  /// Closes all connections; sessions release their objects.
   ~Server();
 
-  /// Opens an endpoint: "tcp:HOST:PORT" (port 0: any; a host of IPv6 in brackets), "unix:PATH", "serial:PATH". What it
-  /// is in truth, with the port that was taken. EINVAL: not understood; EACCES: beyond loopback without a secret.
+  /// Opens an endpoint: "tcp:HOST:PORT" (port 0: any port; IPv6 addresses in brackets), "unix:PATH", "serial:PATH".
+  /// Returns the actual endpoints with their ports. EINVAL: malformed; EACCES: not loopback and no secret.
   Result<std::vector<std::string>> listen(const std::string& endpoint);
 
   [[nodiscard]] std::size_t connections() const { return connections_.size(); }
@@ -43,7 +44,7 @@ class Server {
   class Serial;
   struct Listener {
     int descriptor;
-    std::string path;  ///< of a unix socket
+    std::string path;  ///< path of a Unix socket
     Loop::Watch watch;
   };
 

@@ -1,4 +1,4 @@
-/// Endpoints: real sockets, and a pseudo terminal where a serial channel would be.
+/// Endpoints: sockets, and a pseudo terminal as serial channel.
 
 #include "conformance/agent/server.hpp"
 
@@ -32,12 +32,12 @@ class Peer {
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = -1;
   }
-  /// How many bytes were taken.
+  /// Returns the number of sent bytes.
   std::size_t send(const std::string& line) {
     const ssize_t sent = ::write(descriptor_, line.data(), line.size());
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
-  /// What arrived; false at the end.
+  /// Receives available data; returns false at the end of the stream.
   bool receive() {
     char bytes[65536];
     for (;;) {
@@ -57,7 +57,7 @@ class Serving : public testing::Test {
  protected:
   void SetUp() override {
     fake_verbs::reset();
-    std::signal(SIGPIPE, SIG_IGN);  // as the program does
+    std::signal(SIGPIPE, SIG_IGN);  // as in the program
     directory = testing::TempDir() + "agent_server_test." + std::to_string(::getpid());
     std::filesystem::create_directories(directory);
   }
@@ -86,7 +86,7 @@ class Serving : public testing::Test {
     EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     return descriptor;
   }
-  /// Turns until that holds; false after a while.
+  /// Runs the loop until the condition is true; returns false after a limit.
   template <class Condition>
   bool until(Condition condition) {
     for (const Loop::Time end = Loop::monotonic() + 10'000 * Loop::millisecond; Loop::monotonic() < end;) {
@@ -110,7 +110,7 @@ class Serving : public testing::Test {
   std::optional<Server> server;
 };
 
-TEST_F(Serving, TcpAndUnixSideBySide) {
+TEST_F(Serving, TcpAndUnixEndpointsWorkConcurrently) {
   start();
   const auto tcp = server->listen("tcp:127.0.0.1:0");
   ASSERT_TRUE(tcp) << tcp.error().message;
@@ -130,24 +130,24 @@ TEST_F(Serving, TcpAndUnixSideBySide) {
            "\n");
   EXPECT_TRUE(says(two, R"({"id":3,"result":{"objects":[]}})"));
   server.reset();
-  EXPECT_NE(::stat(path.c_str(), &what), 0) << "the socket stayed";
+  EXPECT_NE(::stat(path.c_str(), &what), 0) << "the socket file was not removed";
   EXPECT_FALSE(one.receive());
 }
 
-TEST_F(Serving, EndpointsThatCannotBe) {
+TEST_F(Serving, InvalidEndpointsAreRejected) {
   start();
   const auto error = [&](const std::string& endpoint) {
     const auto taken = server->listen(endpoint);
     return taken ? "none" : std::string(errno_name(taken.error().number)) + ": " + taken.error().message;
   };
-  EXPECT_EQ(error("udp:1"), "EINVAL: udp:1: is no endpoint; tcp:HOST:PORT, unix:PATH and serial:PATH are");
-  EXPECT_EQ(error("tcp:1"), "EINVAL: tcp:1: is no endpoint; tcp:HOST:PORT, unix:PATH and serial:PATH are");
+  EXPECT_EQ(error("udp:1"), "EINVAL: udp:1: invalid endpoint; expected tcp:HOST:PORT, unix:PATH or serial:PATH");
+  EXPECT_EQ(error("tcp:1"), "EINVAL: tcp:1: invalid endpoint; expected tcp:HOST:PORT, unix:PATH or serial:PATH");
   EXPECT_EQ(error("tcp:127.0.0.1:http").find("EINVAL: tcp:127.0.0.1:http: "), 0U);
-  EXPECT_EQ(error("unix:" + directory), "EADDRINUSE: listen at unix:" + directory + ": Address already in use");
+  EXPECT_EQ(error("unix:" + directory), "EADDRINUSE: listen on unix:" + directory + ": Address already in use");
   EXPECT_EQ(error("unix:" + directory + std::string(200, 'x')).find("ENAMETOOLONG: "), 0U);
   EXPECT_EQ(error("serial:" + directory + "/none"),
             "ENOENT: open serial:" + directory + "/none: No such file or directory");
-  const std::string secret_needed = "is reached from beyond this machine, and that needs a secret (--secret-file)";
+  const std::string secret_needed = "is reachable from other hosts and requires a secret (--secret-file)";
   EXPECT_EQ(error("tcp:0.0.0.0:0"), "EACCES: tcp:0.0.0.0:0: tcp:0.0.0.0:0 " + secret_needed);
   EXPECT_EQ(error("tcp:[::]:0"), "EACCES: tcp:[::]:0: tcp:[::]:0 " + secret_needed);
   EXPECT_EQ(error("tcp:192.0.2.1:0"), "EACCES: tcp:192.0.2.1:0: tcp:192.0.2.1:0 " + secret_needed);
@@ -155,7 +155,7 @@ TEST_F(Serving, EndpointsThatCannotBe) {
   EXPECT_EQ(error("tcp:0.0.0.0:0"), "none");
 }
 
-TEST_F(Serving, AUnixSocketThatWasLeftBehindIsReplaced) {
+TEST_F(Serving, StaleUnixSocketIsReplaced) {
   const std::string path = directory + "/agent";
   const int left = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
@@ -172,7 +172,7 @@ TEST_F(Serving, AUnixSocketThatWasLeftBehindIsReplaced) {
   EXPECT_TRUE(says(peer, "\"protocol\":1"));
 }
 
-TEST_F(Serving, ALostControllerLeavesNothing) {
+TEST_F(Serving, LostControllerReleasesItsObjects) {
   start();
   const std::string path = directory + "/agent";
   ASSERT_TRUE(server->listen("unix:" + path));
@@ -194,7 +194,7 @@ TEST_F(Serving, ALostControllerLeavesNothing) {
   }
 }
 
-TEST_F(Serving, WhoDoesNotReadIsClosed) {
+TEST_F(Serving, ControllerThatDoesNotReadIsDisconnected) {
   Server::Bounds bounds;
   bounds.enough_unread = 1U << 20U;
   bounds.unread_time = 50 * Loop::millisecond;
@@ -213,7 +213,7 @@ TEST_F(Serving, WhoDoesNotReadIsClosed) {
   EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
-TEST_F(Serving, EventsForWhoDoesNotReadHaveABound) {
+TEST_F(Serving, UnreadEventsAreLimited) {
   Server::Bounds bounds;
   bounds.most_unread = 1U << 20U;
   start(bounds);
@@ -229,7 +229,7 @@ TEST_F(Serving, EventsForWhoDoesNotReadHaveABound) {
   }));
 }
 
-TEST_F(Serving, ASlowReaderGetsEverything) {
+TEST_F(Serving, SlowReaderReceivesAllResponses) {
   start();
   const std::string path = directory + "/agent";
   ASSERT_TRUE(server->listen("unix:" + path));
@@ -247,7 +247,7 @@ TEST_F(Serving, ASlowReaderGetsEverything) {
   EXPECT_NE(peer.text.find("{\"id\":119,\"result\":{\"bytes\":"), std::string::npos);
 }
 
-TEST_F(Serving, StrangersAreFewAndDoNotStay) {
+TEST_F(Serving, UnauthenticatedConnectionsAreLimited) {
   settings.secret = "0123456789abcdef";
   Server::Bounds bounds;
   bounds.most_strangers = 2;
@@ -261,7 +261,7 @@ TEST_F(Serving, StrangersAreFewAndDoNotStay) {
   EXPECT_FALSE(one.receive());
 }
 
-/// A pseudo terminal: its master is the controller's end.
+/// A pseudo terminal; its master is the controller's end.
 class SerialChannel : public Serving {
  protected:
   int open_master() {
@@ -272,7 +272,7 @@ class SerialChannel : public Serving {
   }
 };
 
-TEST_F(SerialChannel, ANewHelloTakesOver) {
+TEST_F(SerialChannel, NewHelloReplacesSession) {
   start();
   const int master = open_master();
   ASSERT_TRUE(server->listen(std::string("serial:") + ::ptsname(master)));
@@ -280,7 +280,7 @@ TEST_F(SerialChannel, ANewHelloTakesOver) {
   peer.send(std::string(hello) + open);
   ASSERT_TRUE(says(peer, "\"device\":1"));
   EXPECT_EQ(fake_verbs::alive(), 1U);
-  // Another controller, in the middle of a line of the one before it.
+  // Another controller, after an incomplete line of the previous one.
   peer.send("{\"id\":9,\"do\":\"pi");
   peer.text.clear();
   peer.send("\n{\"id\":\"again\",\"do\":\"hello\",\"protocol\":1}\n");
@@ -288,7 +288,7 @@ TEST_F(SerialChannel, ANewHelloTakesOver) {
   EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
-TEST_F(SerialChannel, NobodyAtTheOtherEnd) {
+TEST_F(SerialChannel, ClosedPeerIsPolledAtIntervals) {
   start();
   const int master = open_master();
   ASSERT_TRUE(server->listen(std::string("serial:") + ::ptsname(master)));
@@ -297,8 +297,9 @@ TEST_F(SerialChannel, NobodyAtTheOtherEnd) {
     peer.send(std::string(hello) + open);
     ASSERT_TRUE(says(peer, "\"device\":1"));
   }
-  ASSERT_TRUE(until([&] { return fake_verbs::alive() == 0; })) << "a controller that hung up keeps its objects";
-  // It neither spins nor ends.
+  ASSERT_TRUE(until([&] { return fake_verbs::alive() == 0; }))
+      << "objects of a disconnected controller were not released";
+  // The server neither busy-waits nor ends.
   int turns = 0;
   for (const Loop::Time end = Loop::monotonic() + 200 * Loop::millisecond; Loop::monotonic() < end; ++turns) {
     loop.turn(20 * Loop::millisecond);

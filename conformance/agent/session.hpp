@@ -1,5 +1,5 @@
 #pragma once
-/// What a controller has while it is there: its objects, and answers that are still to come.
+/// State of a controller's session: its objects and pending responses.
 
 #include <functional>
 #include <list>
@@ -13,32 +13,32 @@
 
 namespace rdmawire::agent {
 
-/// What the agent was started with.
+/// Settings of the agent.
 struct Settings {
   std::string version = "0";
-  /// What controllers prove that they know; none: nobody is asked.
+  /// Shared secret for authentication; nullopt: no authentication.
   std::optional<std::string> secret;
-  /// Whether controllers may run programs here.
+  /// Whether controllers may run programs on this host.
   bool allow_run = false;
-  /// Bytes that the memory regions of one session may have together.
+  /// Limit for the memory regions of one session, in bytes.
   std::uint64_t most_memory = 256U << 20U;
-  /// How long a wrong answer to a challenge is left without an answer of ours.
+  /// Delay of the response to a failed authentication.
   Loop::Time guess_delay = 1000 * Loop::millisecond;
-  /// Calls that the kernel may hold are made on threads; false: by the loop, which waits.
+  /// Make blocking kernel calls in threads; false: in the loop, which blocks.
   bool threads = true;
 };
 
-/// Where a session's lines go. It does not end the session while it is called.
+/// Sends a line. Must not end the session.
 using Say = std::function<void(std::string line)>;
 
 class Session;
 
-/// The answer to one question, now or later. What comes after the session ended is dropped.
+/// The response to one request, sent now or later. Responses after the end of the session are dropped.
 class Answer {
  public:
   Answer(std::weak_ptr<Session> session, std::string id, std::string command)
       : session_(std::move(session)), id_(std::move(id)), command_(std::move(command)) {}
-  /// Once.
+  /// Must be called once.
   void operator()(const Result<Json>& result) const;
   [[nodiscard]] const std::string& id() const { return id_; }
 
@@ -53,47 +53,47 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(Loop& loop, const Settings& settings, Say say);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  /// Releases everything.
+  /// Releases all objects.
   ~Session() { end(); }
 
   [[nodiscard]] Loop& loop() const { return *loop_; }
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] Objects& objects() { return objects_; }
 
-  /// Tells the controller something that it did not ask for: {"event": "completion", …}.
+  /// Sends an unsolicited message to the controller: {"event": "completion", …}.
   void push(const Json& event);
   void say(std::string line);
 
-  /// Asks `look` now, and again soon and ever less often, until it gives a result (true), `timeout` nanoseconds are
-  /// over, or the session ends. `look` gets whether this is its last time. It does not end the session.
+  /// Calls `look` now and then at increasing intervals, until it returns true, `timeout` nanoseconds have passed, or
+  /// the session ends. The argument of `look` is true for the last call. `look` must not end the session.
   void wait(Loop::Time timeout, std::function<bool(bool last)> look);
 
-  /// Makes a call that the kernel may hold. Without threads its `then` comes before this returns.
+  /// Makes a call that may block in the kernel. Without threads, `then` is called before this function returns.
   void make_slow_call(SlowCalls::Call call);
   [[nodiscard]] SlowCalls& slow_calls() { return slow_calls_; }
-  /// Does it when the next slow call is over; false: so much waits already that this will not.
+  /// Runs `doing` when the next slow call is over. Returns false if too many are waiting.
   bool put_off(std::function<void()> doing);
 
-  /// Lets go of all objects and of everything that waits; nothing is said any more. Slow calls are interrupted, and
-  /// waited for where the kernel does not let that happen.
+  /// Releases all objects and pending operations; no more lines are sent. Slow calls are interrupted or, where the
+  /// kernel does not allow that, awaited.
   void end();
-  /// As end(), but the session goes on. How many objects were released.
+  /// Same as end(), but the session continues. Returns the number of released objects.
   std::size_t reset();
   [[nodiscard]] bool ended() const { return ended_; }
 
-  /// A hello was understood.
+  /// A hello was accepted.
   bool begun = false;
-  /// So was a bye.
+  /// A bye was accepted.
   bool said_bye = false;
-  bool releases_wait = false;  ///< a destroy was put off; those that come later do not overtake it
-  /// Bytes of memory regions that it has.
+  bool releases_wait = false;  ///< a destroy is deferred; later ones must not overtake it
+  /// Bytes in memory regions.
   std::uint64_t memory = 0;
-  /// Bytes of random numbers that the controller is to sign; empty: it is let in.
+  /// Random bytes of the challenge; empty: authenticated.
   std::string challenge;
   unsigned wrong_guesses = 0;
-  /// A wrong guess waits for its answer.
+  /// The delayed response to a failed authentication.
   Loop::Watch guess;
-  /// Without a line for so long, the session ends; 0: never.
+  /// The session ends after this time without a line; 0: never.
   Loop::Time heartbeat = 0;
   static constexpr std::size_t most_waits = 1024;
   [[nodiscard]] bool too_many_waits() const { return waits_.size() >= most_waits; }
@@ -114,12 +114,12 @@ class Session : public std::enable_shared_from_this<Session> {
   std::list<std::function<void()>> put_off_;
   std::list<Wait> waits_;
   bool ended_ = false;
-  bool quiet_ = false;  ///< while everything goes
+  bool quiet_ = false;  ///< true while the session ends
 };
 
-/// A JSON value as a line, without its end.
+/// A JSON value as a line, without line end.
 std::string line_of(const Json& value);
-/// {"id": …, "error": …} for a question whose id is known as JSON.
+/// {"id": …, "error": …} for a request id in JSON.
 std::string error_line(std::string_view id, const Error& error);
 
 }  // namespace rdmawire::agent

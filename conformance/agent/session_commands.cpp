@@ -16,8 +16,8 @@ namespace {
 
 constexpr unsigned most_guesses = 3;
 
-/// Whether the kernel takes this program for a privileged consumer (IBTA vol 1, 10.2.5): CAP_NET_RAW, and of the
-/// machine itself, not of a container with users of its own.
+/// True if the kernel treats this program as a privileged consumer (IBTA vol 1, 10.2.5): CAP_NET_RAW in the initial
+/// user namespace.
 bool is_privileged() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
@@ -33,7 +33,7 @@ Result<Json> hello(Session& session, Arguments& arguments) {
   const auto heartbeat = arguments.maybe<std::uint64_t>("heartbeat_ms", {10, 86'400'000});
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (protocol != protocol_version) {
-    return fail(EPROTONOSUPPORT, "protocol: this agent speaks version {}, not {}", protocol_version, protocol);
+    return fail(EPROTONOSUPPORT, "protocol: the agent supports version {}, not {}", protocol_version, protocol);
   }
   session.begun = true;
   session.heartbeat = static_cast<Loop::Time>(heartbeat.value_or(0)) * Loop::millisecond;
@@ -68,19 +68,20 @@ bool proves(const std::string& secret, const std::string& challenge, const std::
 void authenticate(Session& session, Arguments& arguments, Answer answer) {
   const auto response = arguments.bytes("response", crypto_auth_hmacsha256_BYTES);
   if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
-  if (session.challenge.empty()) return answer(fail(EISCONN, "the session needs no authentication, or has it"));
-  if (session.guess) return answer(fail(EALREADY, "a wrong response before this one waits for its answer"));
+  if (session.challenge.empty())
+    return answer(fail(EISCONN, "the session requires no authentication, or is authenticated"));
+  if (session.guess) return answer(fail(EALREADY, "a previous failed attempt is still pending"));
   if (session.wrong_guesses < most_guesses && proves(*session.settings().secret, session.challenge, response)) {
     session.challenge.clear();
     return answer(Json::object());
   }
   ++session.wrong_guesses;
-  // Later, so that guessing takes its time.
+  // Delayed, to slow down guessing.
   session.guess = session.loop().add_timer_in(session.settings().guess_delay, [&session, answer] {
     session.guess.stop();
     answer(session.wrong_guesses < most_guesses
-               ? fail(EACCES, "response: is not the HMAC-SHA256 of the challenge under this agent's secret")
-               : fail(EACCES, "response: is wrong for the third time; say hello for another challenge"));
+               ? fail(EACCES, "response: wrong HMAC-SHA256 of the challenge")
+               : fail(EACCES, "response: third failed attempt; send hello for a new challenge"));
   });
 }
 
@@ -123,19 +124,19 @@ Result<Json> reset(Session& session, Arguments& arguments) {
 std::span<const Command> session_commands() {
   static const Command all[] = {
       {"hello",
-       "Begins a session, and ends the one before it on this channel. When the answer has a `challenge`, "
+       "Starts a session, and ends the previous one on this channel. If the result contains a `challenge`, "
        "`authenticate` "
-       "comes next.",
+       "must follow.",
        {{"protocol", "number: 1, the version of this protocol"},
-        {"controller", "optional text: who asks"},
+        {"controller", "optional text: name of the controller"},
         {"heartbeat_ms",
-         "optional number, 10 to 86400000: when no line arrives for so long, the session ends; `ping` is enough"}},
+         "optional number, 10 to 86400000: the session ends after this time without a line; `ping` suffices"}},
        {{"protocol", "1"},
         {"agent", "program and version"},
-        {"host", "name of the machine"},
-        {"kernel", "release of its kernel"},
+        {"host", "host name"},
+        {"kernel", "kernel release"},
         {"privileged",
-         "boolean: whether the kernel takes it for a privileged consumer (CAP_NET_RAW), who may use Q_Keys "
+         "boolean: whether the agent is a privileged consumer (CAP_NET_RAW), which may use Q_Keys "
          "with the high bit set"},
         {"authentication", "`none` or `hmac-sha256`"},
         {"challenge", "bytes, only with `hmac-sha256`"}},
@@ -143,45 +144,45 @@ std::span<const Command> session_commands() {
        R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","privileged":true,"authentication":"none"})",
        &hello},
       {"authenticate",
-       "Proves that the controller knows the secret. A wrong response is answered late, with EACCES; after the third a "
-       "new `hello` is needed.",
+       "Authenticates the controller. The error EACCES for a wrong response is delayed; after three of them, a "
+       "new `hello` is required.",
        {{"response", "bytes: HMAC-SHA256 (RFC 2104) of the challenge's bytes; the secret's bytes are the key"}},
        {},
        R"({"response":"b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"})",
        "{}",
        &authenticate},
       {"ping",
-       "Does nothing; keeps the session alive.",
+       "Keeps the session alive.",
        {},
-       {{"objects", "how many objects the session has"}, {"time_ns", "the agent's monotonic clock, nanoseconds"}},
+       {{"objects", "number of objects in the session"}, {"time_ns", "the agent's monotonic clock, nanoseconds"}},
        "{}",
        R"({"objects":4,"time_ns":81370914226})",
        &ping},
       {"objects",
-       "Lists what the session has, oldest first.",
+       "Lists the objects of the session, oldest first.",
        {},
-       {{"objects", "list of `handle`, `kind`, `uses` (handles of what it was made from) and what tells it apart"}},
+       {{"objects", "list of `handle`, `kind`, `uses` (handles of its parent objects) and further attributes"}},
        "{}",
        R"({"objects":[{"handle":1,"kind":"device","uses":[],"name":"rxe0"},{"handle":2,"kind":"pd","uses":[1]}]})",
        &objects},
       {"destroy",
-       "Lets go of an object. EBUSY while others use it, as verbs says; its handle is not used again.",
+       "Releases an object. EBUSY: other objects use it. Handles are not reused.",
        {{"object", "handle of any kind"}},
        {},
        R"({"object":2})",
        "{}",
        &destroy},
       {"reset",
-       "Lets go of all objects, newest first, and of everything that waits; what waited is not answered.",
+       "Releases all objects, newest first. Waiting commands are canceled without a response.",
        {},
-       {{"released", "how many objects there were"}},
+       {{"released", "number of released objects"}},
        "{}",
        R"({"released":4})",
        &reset},
       {"bye",
-       "Ends the session as `reset` does. The next `hello` begins another one.",
+       "Ends the session as `reset` does. The next `hello` starts a new one.",
        {},
-       {{"released", "how many objects there were"}},
+       {{"released", "number of released objects"}},
        "{}",
        R"({"released":0})",
        &bye},

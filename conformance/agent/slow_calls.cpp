@@ -13,7 +13,7 @@
 namespace rdmawire::agent {
 namespace {
 
-/// Does nothing, and so makes a call that waits end with EINTR.
+/// Signal without effect that interrupts a blocked call with EINTR.
 constexpr int nudge = SIGUSR2;
 constexpr int nudge_again_ms = 5;
 
@@ -51,7 +51,7 @@ void SlowCalls::start_some() {
 
 void SlowCalls::start(Entry& entry) {
   take_nudges();
-  // The thread is to get nudges only: what ends the program is for the loop.
+  // The thread receives only this signal; other signals are handled by the loop.
   sigset_t all, before;
   sigfillset(&all);
   sigdelset(&all, nudge);
@@ -70,7 +70,7 @@ void SlowCalls::start(Entry& entry) {
     }
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  // Where there is no thread to be had, the loop makes it after all.
+  // If no thread can be created, the loop makes the call.
   if (!alone) {
     entry.number = entry.call.make();
     entry.done = true;
@@ -123,7 +123,7 @@ void SlowCalls::interrupt(Handle handle) {
   press();
 }
 
-/// Again and again: a nudge that comes before the kernel waits is lost.
+/// Repeated, because a signal that arrives before the call blocks has no effect.
 void SlowCalls::press() {
   bool more = false, idle = false;
   for (const auto& entry : calls_) {
@@ -138,7 +138,7 @@ void SlowCalls::press() {
 
 void SlowCalls::settle() {
   settling_ = true;
-  // A `then` may begin another call.
+  // A `then` may start another call.
   while (!calls_.empty()) {
     for (const auto& entry : calls_) entry->unwanted = true;
     press();

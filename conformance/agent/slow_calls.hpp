@@ -1,6 +1,6 @@
 #pragma once
-/// Calls that the kernel may hold for seconds: a TCP handshake with a host that is silent, the search for a neighbor
-/// that is not there. Each is made on a thread of its own, while the loop goes on.
+/// Calls that may block in the kernel for seconds, for example TCP connection establishment or neighbor resolution.
+/// Each one runs in its own thread while the loop continues.
 
 #include <atomic>
 #include <functional>
@@ -16,7 +16,7 @@ namespace rdmawire::agent {
 
 class SlowCalls {
  public:
-  /// Calls of a session that are made at a time; more wait for their turn.
+  /// Maximum number of concurrent calls per session; further calls wait.
   static constexpr std::size_t most_threads = 16;
 
   explicit SlowCalls(Loop& loop) : loop_(&loop) {}
@@ -25,25 +25,25 @@ class SlowCalls {
   ~SlowCalls() { settle(); }
 
   struct Call {
-    /// Made on the thread. Touches nothing but what it brought and `uses`; gives 0 or an errno.
+    /// Runs in the thread. May access only captured values and objects in `uses`; returns 0 or an errno.
     std::function<int()> make;
-    /// In the loop's thread, with what `make` gave, or ECANCELED when it was interrupted or not made any more.
+    /// Runs in the loop's thread with the result of `make`, or with ECANCELED if the call was interrupted or not made.
     std::function<void(int)> then;
-    std::vector<Handle> uses;  ///< stay until then
-    Handle takes = 0;          ///< one of them that nobody else may use meanwhile; 0: none
+    std::vector<Handle> uses;  ///< kept alive until `then`
+    Handle takes = 0;          ///< one of `uses` that no other call may use at the same time; 0: none
   };
   void begin(Call call);
 
-  /// Whether there is any.
+  /// True if there are calls.
   [[nodiscard]] bool any() const { return !calls_.empty(); }
   [[nodiscard]] bool uses(Handle handle) const;
   [[nodiscard]] bool takes(Handle handle) const;
 
-  /// Lets calls that use the object end as soon as the kernel allows; their `then` comes in a later turn.
+  /// Interrupts calls that use the object as soon as the kernel allows it; their `then` is called by a later turn.
   void interrupt(Handle handle);
-  /// Ends all, and waits for those that cannot be interrupted. Every `then` is called before it returns.
+  /// Ends all calls and waits for those that cannot be interrupted. Calls every `then` before it returns.
   void settle();
-  /// Called after a `then`, when objects may be free; not from within settle().
+  /// Called after a `then`, when objects may be unused; not called by settle().
   std::function<void()> freed;
 
  private:
@@ -63,7 +63,7 @@ class SlowCalls {
 
   Loop* loop_;
   Entries calls_;
-  int woken_ = -1;  ///< an eventfd that threads write when they are done
+  int woken_ = -1;  ///< eventfd that threads write when they are done
   Loop::Watch watch_, pressing_;
   bool settling_ = false;
 };

@@ -1,4 +1,4 @@
-// Calls that the kernel holds: nobody else waits for them, and nothing of them stays.
+// Calls that block in the kernel do not delay other commands and leave no objects.
 
 #include "conformance/agent/slow_calls.hpp"
 
@@ -28,7 +28,7 @@ class Held : public AgentTest {
     for (int i = 0; i < 20'000 && !condition(); ++i) bench.step();
     return condition();
   }
-  /// Asks without waiting for the answer.
+  /// Sends a command without waiting for the response.
   void send(int id, const std::string& what, const Json& arguments) {
     Json line = {{"id", id}, {"do", what}};
     line.update(arguments);
@@ -51,7 +51,7 @@ class Held : public AgentTest {
   bool held(unsigned count) {
     return until([&] { return fake_verbs::held_calls() == count; });
   }
-  /// A connection whose handshake hangs.
+  /// A connection whose establishment blocks.
   Json hanging_connection(const Json& qp) {
     fake_verbs::act_as_iwarp(true);
     fake_verbs::block_calls("rdma_connect", true);
@@ -62,7 +62,7 @@ class Held : public AgentTest {
   }
 };
 
-TEST_F(Held, NobodyElseWaits) {
+TEST_F(Held, OtherCommandsDoNotWait) {
   begin();
   fake_verbs::block_calls("ibv_create_ah", false);
   send(900, "create_ah", address());
@@ -79,7 +79,7 @@ TEST_F(Held, NobodyElseWaits) {
   controller.result("destroy", {{"object", made["result"]["ah"]}});
 }
 
-TEST_F(Held, WhatNeedsTheSameQueuePairComesAfterwards) {
+TEST_F(Held, CommandsForSameQueuePairAreDeferred) {
   begin();
   const Json qp = queue_pair();
   controller.result("modify_qp",
@@ -101,7 +101,7 @@ TEST_F(Held, WhatNeedsTheSameQueuePairComesAfterwards) {
   EXPECT_TRUE(wait_for(902).contains("result"));
 }
 
-TEST_F(Held, DestroyingEndsAHandshake) {
+TEST_F(Held, DestroyInterruptsConnectionEstablishment) {
   begin();
   const Json qp = queue_pair();
   const Json id = hanging_connection(qp);
@@ -117,7 +117,7 @@ TEST_F(Held, DestroyingEndsAHandshake) {
   controller.result("destroy", {{"object", qp["qp"]}});
 }
 
-TEST_F(Held, AHandshakeGoesOnWhenItCan) {
+TEST_F(Held, ReleasedCallCompletes) {
   begin();
   const Json asking = queue_pair(), answering = queue_pair();
   controller.result("cm_listen", {{"address", "10.0.0.2"}, {"port", 7471}});
@@ -131,7 +131,7 @@ TEST_F(Held, AHandshakeGoesOnWhenItCan) {
   EXPECT_EQ(controller.event("cm")["type"], "established");
 }
 
-TEST_F(Held, WhatACallStillUsesIsDestroyedAfterIt) {
+TEST_F(Held, ObjectInUseByCallIsDestroyedAfterIt) {
   begin();
   fake_verbs::block_calls("ibv_create_ah", false);
   send(900, "create_ah", address());
@@ -144,20 +144,20 @@ TEST_F(Held, WhatACallStillUsesIsDestroyedAfterIt) {
   EXPECT_EQ(wait_for(901)["error"]["name"], "EBUSY");
 }
 
-TEST_F(Held, AResetEndsThemWithoutAnswers) {
+TEST_F(Held, ResetEndsCallsWithoutResponse) {
   begin();
   hanging_connection(queue_pair());
   controller.lines.clear();
   EXPECT_EQ(controller.result("reset")["released"], 6);
   EXPECT_TRUE(controller.lines.empty()) << controller.lines.front();
   EXPECT_EQ(fake_verbs::alive(), 0U);
-  // Afterwards all is as before.
+  // Afterwards the state is as before.
   fake_verbs::release_calls();
   begin();
   controller.result("create_ah", address());
 }
 
-TEST_F(Held, ALostControllerInterruptsThem) {
+TEST_F(Held, LostControllerInterruptsCalls) {
   begin();
   hanging_connection(queue_pair());
   controller.conversation().lost();
@@ -166,7 +166,7 @@ TEST_F(Held, ALostControllerInterruptsThem) {
   EXPECT_EQ(fake_verbs::cm_alive(), 0U);
 }
 
-TEST_F(Held, WhatCannotBeInterruptedIsWaitedFor) {
+TEST_F(Held, UninterruptibleCallsAreAwaited) {
   begin();
   fake_verbs::block_calls("ibv_create_ah", false);
   for (int i = 0; i < 40; ++i) send(900 + i, "create_ah", address());
@@ -177,7 +177,7 @@ TEST_F(Held, WhatCannotBeInterruptedIsWaitedFor) {
   EXPECT_EQ(fake_verbs::alive(), 0U);
 }
 
-TEST_F(Held, MoreThanThereAreThreadsTakeTurns) {
+TEST_F(Held, CallsBeyondThreadLimitAreQueued) {
   begin();
   fake_verbs::block_calls("ibv_create_ah", false);
   for (int i = 0; i < 40; ++i) send(900 + i, "create_ah", address());
@@ -186,7 +186,7 @@ TEST_F(Held, MoreThanThereAreThreadsTakeTurns) {
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(wait_for(900 + i).contains("result")) << i;
 }
 
-TEST_F(Held, ALostControllerLeavesNothingAtAnyMoment) {
+TEST_F(Held, LostControllerReleasesAllObjectsAtAnyTime) {
   for (int most = 0; most < 40; ++most) {
     begin();
     const Json asking = queue_pair();

@@ -1,6 +1,5 @@
 #pragma once
-/// A controller in the same process, for tests: a conversation without a socket, on a clock that only moves when
-/// nothing is left to do.
+/// A controller in the same process, without a socket, for tests. Its clock advances only when there is no other event.
 
 #include <gtest/gtest.h>
 
@@ -13,15 +12,15 @@
 
 namespace rdmawire::agent {
 
-/// Time and settings that conversations of a test share.
+/// Time and settings shared by the channels of a test.
 struct Bench {
   Bench() { settings.threads = false; }
   Loop::Time time = 0;
-  bool real_time = false;  ///< on the machine's clock, for threads, which do not wait for ours
+  bool real_time = false;  ///< use the system clock, required for threads
   Loop loop{[this] { return real_time ? Loop::monotonic() : time; }};
   Settings settings;
 
-  /// Does what is there to do; moves the clock by a millisecond when that is nothing.
+  /// Runs one turn of the loop; advances the clock by one millisecond if there was no event.
   void step() {
     if (loop.turn(real_time ? Loop::millisecond : 0) == 0) time += Loop::millisecond;
   }
@@ -33,10 +32,10 @@ class Controller {
       : bench_(&bench),
         conversation_(bench.loop, bench.settings, [this](std::string line) { lines.push_back(std::move(line)); }) {}
 
-  /// Sends a line as it is.
+  /// Sends a line unchanged.
   void send(const std::string& line) { conversation_.receive(line + "\n"); }
 
-  /// Asks, and waits for the answer: the whole of it.
+  /// Sends a request and returns the complete response.
   Json ask(const std::string& what, const Json& arguments = Json::object()) {
     const int id = ++last_id_;
     Json line = {{"id", id}, {"do", what}};
@@ -46,24 +45,24 @@ class Controller {
       if (auto answer = take_answer(id)) return *answer;
       bench_->step();
     }
-    ADD_FAILURE() << what << " was not answered";
+    ADD_FAILURE() << what << " got no response";
     return {};
   }
-  /// The result; an error fails the test.
+  /// Returns the result; an error fails the test.
   Json result(const std::string& what, const Json& arguments = Json::object()) {
     Json answer = ask(what, arguments);
     EXPECT_TRUE(answer.contains("result")) << what << " " << arguments << ": " << answer;
     return answer.value("result", Json::object());
   }
-  /// The name of the error, a colon, and its message.
+  /// Name and message of the error, separated by a colon.
   std::string error(const std::string& what, const Json& arguments = Json::object()) {
     const Json answer = ask(what, arguments);
-    if (!answer.contains("error")) return "no error, but " + answer.dump();
+    if (!answer.contains("error")) return "no error: " + answer.dump();
     return answer["error"]["name"].get<std::string>() + ": " + answer["error"]["message"].get<std::string>();
   }
   std::string hello() { return result("hello", {{"protocol", 1}}).dump(); }
 
-  /// Waits for an event of a kind.
+  /// Waits for an event of this kind.
   Json event(const std::string& kind) {
     for (int i = 0; i < 20'000; ++i) {
       for (auto at = lines.begin(); at != lines.end(); ++at) {
@@ -80,7 +79,7 @@ class Controller {
 
   Conversation& conversation() { return conversation_; }
 
-  std::vector<std::string> lines;  ///< what was said, and not taken yet
+  std::vector<std::string> lines;  ///< received lines, not yet processed
 
  private:
   std::optional<Json> take_answer(int id) {
@@ -98,7 +97,7 @@ class Controller {
   Conversation conversation_;
 };
 
-/// A test with a device that nobody else has, and objects that must be gone at its end.
+/// A test with its own device. Checks that all objects are released at the end.
 class AgentTest : public testing::Test {
  protected:
   void SetUp() override { fake_verbs::reset(); }
@@ -108,7 +107,7 @@ class AgentTest : public testing::Test {
     fake_verbs::reset();
   }
 
-  /// A session with a device, a PD and a CQ.
+  /// Starts a session with a device, a PD and a CQ.
   void begin() {
     controller.hello();
     device = controller.result("open", {{"name", "fake0"}})["device"];

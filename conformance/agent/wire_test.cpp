@@ -1,4 +1,4 @@
-// A device that is spoken to by hand: the agent makes a queue pair, we are its other end on the wire.
+// A RoCE device with a test peer on the wire: the agent creates a QP, and the test builds the packets of its peer.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,11 +28,11 @@ class OnTheWire : public testing::DeviceTest {
   void SetUp() override {
     begin("ib");
     if (IsSkipped() || HasFatalFailure()) return;
-    if (guest == nullptr) GTEST_SKIP() << "needs a guest of the lab, whose wire is ours";
+    if (guest == nullptr) GTEST_SKIP() << "requires a lab guest with a wire";
   }
 };
 
-/// The next packet of InfiniBand's transport, bytes and all; an empty one when none came for ten seconds.
+/// Receives the next InfiniBand transport packet; empty after ten seconds.
 std::vector<std::uint8_t> next_packet(replay::Wire& wire) {
   const std::int64_t deadline = wire.now() + 10'000'000'000;
   for (;;) {
@@ -42,7 +42,7 @@ std::vector<std::uint8_t> next_packet(replay::Wire& wire) {
   }
 }
 
-TEST_F(OnTheWire, a_write_by_hand_is_acknowledged_and_in_the_memory) {
+TEST_F(OnTheWire, HandmadeWriteIsAcknowledgedAndExecuted) {
   const auto us = replay::IpAddress::parse("10.77.1.200").value(), it = replay::IpAddress::parse(where).value();
   auto wire = replay::HostedWire::make(replay::open_wire(guest->ports().at(0).wire).value(),
                                        {.mac = our_mac, .addresses = {us}})

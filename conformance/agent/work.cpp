@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t most_requests = 4096;
 constexpr std::size_t most_sges = 256;
 
-/// {"mr","offset","length"} or {"addr","length","lkey"}. Inline data are copied from this process, and no key is asked:
-/// so their address is the one that the memory has here, and it is not the controller's to choose.
+/// {"mr","offset","length"} or {"addr","length","lkey"}. Inline data is copied from this process without a key check.
+/// Therefore its address is computed here and cannot be chosen by the controller.
 std::vector<ibv_sge> read_sges(Arguments& request, bool is_inline) {
   std::vector<ibv_sge> sges;
   for (Arguments& entry : request.inner_list("sges", most_sges)) {
@@ -35,19 +35,19 @@ std::vector<ibv_sge> read_sges(Arguments& request, bool is_inline) {
       sge.addr = entry.number<std::uint64_t>("addr");
       sge.length = entry.number<std::uint32_t>("length");
       sge.lkey = entry.number<std::uint32_t>("lkey");
-      if (is_inline) entry.report_error("addr", EINVAL, "inline takes entries of the form mr, offset, length only");
+      if (is_inline) entry.report_error("addr", EINVAL, "inline requires entries of the form mr, offset, length");
     }
     sges.push_back(sge);
   }
   return sges;
 }
 
-/// A work request with what it points to.
+/// A work request and the data it refers to.
 struct SendRequest {
   ibv_send_wr wr{};
   std::vector<ibv_sge> sges;
   std::uint64_t opcode = 0;
-  std::vector<std::uint8_t> bytes;  ///< of atomic_write
+  std::vector<std::uint8_t> bytes;  ///< for atomic_write
   std::uint32_t flush_length = 0;
   std::uint8_t flush_type = 0, flush_level = 0;
 };
@@ -92,12 +92,13 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
     if (qp != nullptr && length > qp->granted.max_inline_data) {
       request.report_error(
           "sges", EINVAL,
-          fmt::format("have {} bytes inline; the queue pair takes {}", length, qp->granted.max_inline_data));
+          fmt::format("{} inline bytes; the limit of the queue pair is {}", length, qp->granted.max_inline_data));
     }
   }
   if (qp != nullptr && into.sges.size() > qp->granted.max_send_sge) {
-    request.report_error("sges", EINVAL,
-                         fmt::format("are {}; the queue pair takes {}", into.sges.size(), qp->granted.max_send_sge));
+    request.report_error(
+        "sges", EINVAL,
+        fmt::format("{} entries; the limit of the queue pair is {}", into.sges.size(), qp->granted.max_send_sge));
   }
   wr.sg_list = into.sges.data();
   wr.num_sge = static_cast<int>(into.sges.size());
@@ -139,7 +140,7 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
   if (type == IBV_QPT_XRC_SEND) wr.qp_type.xrc.remote_srqn = request.number<std::uint32_t>("remote_srqn");
 }
 
-/// Whether verbs posts it by the ibv_wr_ calls alone.
+/// True if only the ibv_wr_ calls can post the request.
 bool is_extended(const SendRequest& request) {
   return request.opcode == opcode_flush || request.opcode == opcode_atomic_write;
 }
@@ -169,7 +170,7 @@ int post_extended(const Qp& qp, const SendRequest& request) {
 
 tl::unexpected<Error> bad_request(std::string_view call, int number, std::size_t index) {
   Error error = verbs_failed(call, number);
-  error.message = fmt::format("requests[{}]: {}; those before it were posted", index, error.message);
+  error.message = fmt::format("requests[{}]: {}; the preceding requests were posted", index, error.message);
   return tl::unexpected(std::move(error));
 }
 
@@ -178,18 +179,19 @@ Result<Json> post_send(Session&, Arguments& arguments) {
   auto given = arguments.inner_list("requests", most_requests);
   std::vector<SendRequest> requests(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) read_send(given[i], qp, requests[i]);
-  if (given.empty()) arguments.report_error("requests", EINVAL, "is needed, and has at least one entry");
+  if (given.empty()) arguments.report_error("requests", EINVAL, "requires at least one entry");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
 
-  // Runs of what ibv_post_send takes, and one by one what it does not.
+  // Sequences of requests for ibv_post_send; other requests are posted one by one.
   for (std::size_t i = 0; i < requests.size();) {
     if (is_extended(requests[i])) {
       if (const int wrong = post_extended(*qp, requests[i]); wrong != 0) {
         auto error = bad_request("ibv_wr_complete", wrong, i);
         if (wrong == EOPNOTSUPP) {
           error.value().message = fmt::format(
-              "requests[{}]: opcode: {} needs a libibverbs and a driver that have it, and a queue pair made with it in "
-              "send_ops; those before it were posted",
+              "requests[{}]: opcode: {} requires support in libibverbs and the driver, and a queue pair created with "
+              "it in "
+              "send_ops; the preceding requests were posted",
               i, name_of(names::opcode, requests[i].opcode));
         }
         return error;
@@ -218,7 +220,7 @@ struct ReceiveRequest {
 Result<Json> post_recv(Session&, Arguments& arguments) {
   const auto* qp = arguments.maybe_object<Qp>("qp");
   const auto* srq = arguments.maybe_object<Srq>("srq");
-  if (arguments.has("qp") == arguments.has("srq")) arguments.report_error("qp", EINVAL, "either this or srq is needed");
+  if (arguments.has("qp") == arguments.has("srq")) arguments.report_error("qp", EINVAL, "either qp or srq is required");
   auto given = arguments.inner_list("requests", most_requests);
   std::vector<ReceiveRequest> requests(given.size());
   const std::uint32_t most = qp != nullptr ? qp->granted.max_recv_sge : srq != nullptr ? srq->most_sge : 0;
@@ -227,18 +229,19 @@ Result<Json> post_recv(Session&, Arguments& arguments) {
     into.wr.wr_id = given[i].number_or<std::uint64_t>("wr_id", 0);
     into.sges = read_sges(given[i], false);
     if (into.sges.size() > most) {
-      given[i].report_error("sges", EINVAL, fmt::format("are {}; the queue takes {}", into.sges.size(), most));
+      given[i].report_error("sges", EINVAL,
+                            fmt::format("{} entries; the limit of the queue is {}", into.sges.size(), most));
     }
     into.wr.sg_list = into.sges.data();
     into.wr.num_sge = static_cast<int>(into.sges.size());
     if (i > 0) requests[i - 1].wr.next = &into.wr;
   }
-  if (given.empty()) arguments.report_error("requests", EINVAL, "is needed, and has at least one entry");
+  if (given.empty()) arguments.report_error("requests", EINVAL, "requires at least one entry");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
 
-  // A queue pair with an SRQ has no queue of its own, and libraries take different offence at that.
+  // A QP with an SRQ has no receive queue, and libraries report that differently.
   if (qp != nullptr && qp->verbs()->srq != nullptr)
-    return fail(EINVAL, "qp: {} receives from an srq; post there", qp->handle());
+    return fail(EINVAL, "qp: {} uses an srq; post to the srq", qp->handle());
   ibv_recv_wr* bad = nullptr;
   const int wrong = qp != nullptr ? ibv_post_recv(qp->verbs(), &requests[0].wr, &bad)
                                   : ibv_post_srq_recv(srq->verbs(), &requests[0].wr, &bad);
@@ -255,27 +258,28 @@ Result<Json> post_recv(Session&, Arguments& arguments) {
 std::span<const Command> work_commands() {
   static const Command all[] = {
       {"post_send",
-       "Posts send requests. When one is refused, those before it were posted: the message names it as `requests[2]`. "
-       "Nothing is posted when one is not understood.\n\n"
+       "Posts send requests. If a request is rejected, the preceding ones are posted: the message contains "
+       "`requests[2]`. "
+       "No request is posted if one is malformed.\n\n"
        "A request has `opcode`: `write`, `write_imm`, `send`, `send_imm`, `send_inv`, `read`, `compare_swap`, "
        "`fetch_add`, `local_inv`, `bind_mw`, `flush`, `atomic_write`; and\n\n"
        "| member | of | |\n|---|---|---|\n"
        "| `wr_id` | all | optional number (0) |\n"
        "| `flags` | all | optional list: `signaled`, `solicited`, `fence`, `inline`, `ip_csum` |\n"
        "| `sges` | all | optional list of `{mr, offset, length}` (`offset` 0, `length` to the region's end), or, with "
-       "any address and key, `{addr, length, lkey}`; `inline` takes the first form alone |\n"
-       "| `imm` | `send_imm`, `write_imm` | number, in the byte order of numbers |\n"
+       "any address and key, `{addr, length, lkey}`; `inline` requires the first form |\n"
+       "| `imm` | `send_imm`, `write_imm` | number, in host byte order |\n"
        "| `invalidate_rkey` | `send_inv`, `local_inv` | number |\n"
        "| `remote_addr`, `rkey` | `write`, `write_imm`, `read`, atomics, `flush`, `atomic_write` | numbers |\n"
-       "| `compare`, `swap` | `compare_swap` | numbers of 64 bits |\n"
-       "| `add` | `fetch_add` | number of 64 bits |\n"
-       "| `mw`, `mr`, `new_rkey`, `addr`, `length`, `access` | `bind_mw` | as of `bind_mw`; without `mr` it unbinds |\n"
+       "| `compare`, `swap` | `compare_swap` | 64-bit numbers |\n"
+       "| `add` | `fetch_add` | 64-bit number |\n"
+       "| `mw`, `mr`, `new_rkey`, `addr`, `length`, `access` | `bind_mw` | as for `bind_mw`; unbinds without `mr` |\n"
        "| `bytes` | `atomic_write` | eight bytes |\n"
        "| `length`, `placement`, `selectivity` | `flush` | bytes; list of `global`, `persistent`; `range` or `mr` |\n"
        "| `ah`, `remote_qpn`, `remote_qkey` | all, with UD | handle, numbers |\n"
        "| `remote_srqn` | all, with XRC | number |",
        {{"qp", "handle of a queue pair"}, {"requests", "list, 1 to 4096"}},
-       {{"posted", "how many"}},
+       {{"posted", "number of posted requests"}},
        R"({"qp":9,"requests":[{"opcode":"write","wr_id":7,"flags":["signaled"],"sges":[{"mr":4,"length":64}],)"
        R"("remote_addr":140216412057600,"rkey":1137}]})",
        R"({"posted":1})",
@@ -283,11 +287,11 @@ std::span<const Command> work_commands() {
       {"post_recv",
        "Posts receive requests to a queue pair or a shared receive queue. A request has `wr_id` (optional number, 0) "
        "and "
-       "`sges` (optional, as of `post_send`).",
+       "`sges` (optional, as for `post_send`).",
        {{"qp", "optional handle of a queue pair"},
-        {"srq", "optional handle of a shared receive queue; one of the two is needed"},
+        {"srq", "optional handle of a shared receive queue; either qp or srq is required"},
         {"requests", "list, 1 to 4096"}},
-       {{"posted", "how many"}},
+       {{"posted", "number of posted requests"}},
        R"({"qp":9,"requests":[{"wr_id":1,"sges":[{"mr":4,"offset":1024,"length":64}]}]})",
        R"({"posted":1})",
        &post_recv},

@@ -36,7 +36,7 @@ struct FakeVerbsState {
 
 std::recursive_mutex mutex;
 
-/// Where calls are held up. Its descriptor is readable when they may go on.
+/// Blocks calls. Its descriptor is readable when they may continue.
 struct Gate {
   std::mutex mutex;
   std::string name;
@@ -50,7 +50,7 @@ struct Gate {
   std::abort();
 }
 
-/// Whether this call is the one that is to fail; errno says how.
+/// True if this call releases an object.
 bool releases(std::string_view call) {
   for (const char* prefix : {"ibv_destroy", "ibv_dealloc", "ibv_dereg", "ibv_close", "ibv_free"})
     if (call.starts_with(prefix)) return true;
@@ -89,7 +89,7 @@ struct Channel {
 struct Cq {
   ibv_cq cq{};
   std::deque<ibv_wc> completions;
-  int armed = 0;  ///< 1: for any, 2: for solicited ones
+  int armed = 0;  ///< 1: for any completion, 2: for solicited completions
   std::size_t users = 0;
   unsigned unacknowledged = 0;
 };
@@ -133,16 +133,16 @@ std::set<ibv_ah*> ahs;
 std::set<Srq*> srqs;
 std::set<Qp*> qps;
 
-/// Ours, of a pointer to its first member that verbs users have.
+/// The fake object of a pointer to its first member.
 template <class Ours, class Theirs>
 Ours* ours(const std::set<Ours*>& all, Theirs* theirs) {
   auto* object = reinterpret_cast<Ours*>(theirs);
-  if (!all.contains(object)) misuse("an object is used that is not there");
+  if (!all.contains(object)) misuse("use of a nonexistent object");
   return object;
 }
 Context* ours(ibv_context* context) {
   auto* object = reinterpret_cast<Context*>(reinterpret_cast<char*>(context) - offsetof(verbs_context, context));
-  if (!contexts.contains(object)) misuse("a device is used that is not open");
+  if (!contexts.contains(object)) misuse("use of a closed device");
   return object;
 }
 Pd* ours(ibv_pd* pd) { return ours(pds, pd); }
@@ -169,13 +169,11 @@ void complete(ibv_cq* theirs, const ibv_wc& wc, bool solicited) {
   eventfd_write(channel->channel.fd, 1);
 }
 
-// ---- data
-
 std::uint8_t* bytes_at(Mr* mr, std::uint64_t addr) {
   return static_cast<std::uint8_t*>(mr->mr.addr) + (addr - mr->iova);
 }
 
-/// The region of a key, when it holds these bytes; remote keys want rights.
+/// The region with this key if it contains the range; remote keys require access rights.
 Mr* region(std::uint32_t key, std::uint64_t addr, std::uint64_t length, unsigned access) {
   for (Mr* mr : mrs) {
     if (mr->mr.lkey != key) continue;
@@ -199,7 +197,7 @@ bool gather(const ibv_sge* sges, int count, bool is_inline, std::vector<std::uin
   return true;
 }
 
-/// What lies in the entries takes the bytes as far as it has room.
+/// Copies the bytes into the entries. Returns false if they do not fit.
 bool scatter(const ibv_sge* sges, std::size_t count, const std::vector<std::uint8_t>& bytes) {
   std::size_t done = 0;
   for (std::size_t i = 0; i < count && done < bytes.size(); ++i) {
@@ -231,7 +229,7 @@ Qp* find_qp(std::uint32_t number) {
   return found == qps.end() ? nullptr : *found;
 }
 
-/// A message (or an immediate alone) arrives. What the requester is told.
+/// Delivers a message or an immediate. Returns the status for the requester.
 ibv_wc_status arrive(Qp* at, const std::vector<std::uint8_t>& bytes, const ibv_send_wr& wr, bool is_write,
                      std::uint32_t from) {
   auto* srq = at->qp.qp_base.srq != nullptr ? ours(at->qp.qp_base.srq) : nullptr;
@@ -290,17 +288,17 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
   }
 }
 
-/// Does one request; what its completion says.
+/// Executes one request. Returns its completion status.
 ibv_wc_status execute(Qp* qp, const ibv_send_wr& wr, std::uint32_t& length) {
   const bool is_ud = qp->qp.qp_base.qp_type == IBV_QPT_UD;
   const auto count = static_cast<std::size_t>(wr.num_sge);
   if (wr.opcode == IBV_WR_LOCAL_INV) return IBV_WC_SUCCESS;
   if (wr.opcode == IBV_WR_BIND_MW) {
-    if (!mws.contains(wr.bind_mw.mw)) misuse("a window is bound that is not there");
+    if (!mws.contains(wr.bind_mw.mw)) misuse("bind of a nonexistent window");
     wr.bind_mw.mw->rkey = wr.bind_mw.rkey;
     return IBV_WC_SUCCESS;
   }
-  if (is_ud && !ahs.contains(wr.wr.ud.ah)) misuse("an address handle is used that is not there");
+  if (is_ud && !ahs.contains(wr.wr.ud.ah)) misuse("use of a nonexistent address handle");
   Qp* peer = find_qp(is_ud ? wr.wr.ud.remote_qpn : qp->attr.dest_qp_num);
   const bool reachable = peer != nullptr && (peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS);
   if (!reachable) return is_ud ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR;
@@ -341,7 +339,7 @@ ibv_wc_status execute(Qp* qp, const ibv_send_wr& wr, std::uint32_t& length) {
     return wr.opcode == IBV_WR_RDMA_WRITE ? IBV_WC_SUCCESS : arrive(peer, bytes, wr, true, own);
   }
   const ibv_wc_status status = arrive(peer, bytes, wr, false, own);
-  return is_ud ? IBV_WC_SUCCESS : status;  // nobody tells a sender of datagrams
+  return is_ud ? IBV_WC_SUCCESS : status;  // datagrams are not acknowledged
 }
 
 int post_send(ibv_qp* theirs, ibv_send_wr* wr, ibv_send_wr** bad) {
@@ -427,7 +425,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 
 int dealloc_mw(ibv_mw* mw) {
   const Lock lock;
-  if (!mws.contains(mw)) misuse("a window is freed that is not there");
+  if (!mws.contains(mw)) misuse("deallocation of a nonexistent window");
   if (fails("ibv_dealloc_mw")) return errno;
   --ours(mw->pd)->users;
   mws.erase(mw);
@@ -691,7 +689,7 @@ void raise_port_event(ibv_event_type type) {
 void raise_qp_event(std::uint32_t qp_num, ibv_event_type type) {
   const Lock lock;
   Qp* qp = find_qp(qp_num);
-  if (qp == nullptr) misuse("an event is raised for a queue pair that is not there");
+  if (qp == nullptr) misuse("event for a nonexistent queue pair");
   ibv_async_event event{};
   event.element.qp = &qp->qp.qp_base;
   event.event_type = type;
@@ -700,13 +698,13 @@ void raise_qp_event(std::uint32_t qp_num, ibv_event_type type) {
 
 void reset() {
   const Lock lock;
-  if (alive() != 0) misuse("reset with objects alive");
+  if (alive() != 0) misuse("reset with existing objects");
   world = FakeVerbsState();
 }
 
 }  // namespace rdmawire::agent::fake_verbs
 
-// What libibverbs exports. The parentheses keep macros of the header away.
+// The functions exported by libibverbs. The parentheses prevent expansion of the header's macros.
 using namespace rdmawire::agent::fake_verbs;
 
 extern "C" {
@@ -763,7 +761,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
 int ibv_close_device(ibv_context* theirs) {
   const Lock lock;
   Context* context = ours(theirs);
-  if (context->users != 0) misuse("a device is closed that is still used");
+  if (context->users != 0) misuse("close of a device in use");
   close(theirs->async_fd);
   contexts.erase(context);
   delete context;
@@ -945,7 +943,7 @@ int ibv_resize_cq(ibv_cq* cq, int cqe) {
 int ibv_destroy_cq(ibv_cq* theirs) {
   const Lock lock;
   Cq* cq = ours(theirs);
-  if (cq->unacknowledged != 0) misuse("a completion queue is destroyed with events that were not acknowledged");
+  if (cq->unacknowledged != 0) misuse("destruction of a completion queue with unacknowledged events");
   if (fails("ibv_destroy_cq")) return errno;
   if (cq->users != 0) return EBUSY;
   if (cq->cq.channel != nullptr) {
@@ -1012,7 +1010,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 }
 int ibv_destroy_ah(ibv_ah* ah) {
   const Lock lock;
-  if (!ahs.contains(ah)) misuse("an address handle is destroyed that is not there");
+  if (!ahs.contains(ah)) misuse("destruction of a nonexistent address handle");
   if (fails("ibv_destroy_ah")) return errno;
   --ours(ah->pd)->users;
   ahs.erase(ah);

@@ -1,8 +1,7 @@
 #pragma once
-/// Stands in for libibverbs in tests: defines the ibv_* symbols that the agent uses, on one device whose queue pairs
-/// reach each other. Like the kernel it refuses to destroy what is still used; what no caller may do (use after
-/// destruction, closing a device that is still used, an event that was never acknowledged) aborts. Calls may come from
-/// several threads.
+/// Replaces libibverbs in tests: defines the ibv_* symbols that the agent uses, for one device whose QPs can connect to
+/// each other. Like the kernel, it refuses to destroy objects in use. It aborts on invalid use: use after destruction,
+/// closing a device in use, unacknowledged events. Thread-safe.
 
 #include <infiniband/verbs.h>
 
@@ -14,36 +13,36 @@ namespace rdmawire::agent::fake_verbs {
 
 inline constexpr const char* device_name = "fake0";
 
-/// How many objects of verbs there are: opened devices and lists of devices too.
+/// Number of verbs objects, including open devices and device lists.
 std::size_t alive();
 
-/// The nth call of verbs from now on (1: the next) fails with that errno, and no other. 0: none.
+/// The nth verbs call from now on (1: the next) fails with this errno. 0: no call fails.
 void fail_call(unsigned nth, int number);
-/// From now on, until reset(), calls that release something neither fail nor count.
+/// Until reset(), release calls do not fail and are not counted.
 void spare_releases();
-/// Calls that could have failed, since fail_call().
+/// Number of calls since fail_call() that could fail.
 unsigned calls();
-/// The name of the call that failed; empty: none did.
+/// Name of the failed call; empty: none.
 std::string failed_call();
 
-/// Whether there is a device at all, from the next list on.
+/// Whether the device exists, effective for the next device list.
 void plug(bool present);
-/// The directory that stands for /sys/class/infiniband/fake0.
+/// The directory that replaces /sys/class/infiniband/fake0.
 void set_sysfs(const std::string& path);
 
-/// An event of port 1 on every opened device.
+/// Raises an event of port 1 on every open device.
 void raise_port_event(ibv_event_type type);
-/// An event of a queue pair.
+/// Raises an event of a QP.
 void raise_qp_event(std::uint32_t qp_num, ibv_event_type type);
 
-/// From now on calls of that name (ibv_create_ah, ibv_modify_qp, rdma_connect) do not begin until release_calls(). A
-/// signal makes those that can be interrupted fail with EINTR, as it does with what the kernel waits for.
+/// Calls with this name (ibv_create_ah, ibv_modify_qp, rdma_connect) block until release_calls(). If
+/// `can_be_interrupted`, a signal ends them with EINTR, as in the kernel.
 void block_calls(const std::string& name, bool can_be_interrupted);
-/// How many are held up.
+/// Number of blocked calls.
 unsigned held_calls();
 void release_calls();
 
-/// As at first. Objects must be gone.
+/// Restores the initial state. Requires that all objects are destroyed.
 void reset();
 
 }  // namespace rdmawire::agent::fake_verbs

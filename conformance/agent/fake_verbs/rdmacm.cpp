@@ -23,7 +23,7 @@ namespace {
 
 struct Id;
 struct Event {
-  rdma_cm_event event{};  // first, so that the two have one address
+  rdma_cm_event event{};  // first member, so that both have the same address
   std::vector<std::uint8_t> data;
   Id* of = nullptr;
 };
@@ -38,7 +38,7 @@ struct Id {
   Id* peer = nullptr;
   bool listens = false, connected = false;
   std::size_t backlog = 0, pending = 0;
-  Id* listener = nullptr;  // of a request that was not answered
+  Id* listener = nullptr;  // for a request that is not answered
   std::uint32_t qp_num = 0;
   unsigned unacknowledged = 0;
 };
@@ -59,13 +59,13 @@ struct {
 
 Id* ours(rdma_cm_id* id) {
   const auto found = std::find_if(cm.ids.begin(), cm.ids.end(), [&](const Id* one) { return &one->id == id; });
-  if (found == cm.ids.end()) misuse("an id that there is not");
+  if (found == cm.ids.end()) misuse("use of a nonexistent id");
   return *found;
 }
 Channel* ours(rdma_event_channel* channel) {
   const auto found = std::find_if(cm.channels.begin(), cm.channels.end(),
                                   [&](const Channel* one) { return &one->channel == channel; });
-  if (found == cm.channels.end()) misuse("a channel that there is not");
+  if (found == cm.channels.end()) misuse("use of a nonexistent channel");
   return *found;
 }
 
@@ -114,7 +114,7 @@ Id* make(Channel* channel, void* context, rdma_port_space space) {
   return id;
 }
 
-/// The device that addresses lead over; its context is the id's own.
+/// Opens the device of the route; the id owns its context.
 bool take_device(Id* id) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
@@ -147,7 +147,7 @@ void answered(Id* id) {
 }
 
 void destroy(Id* id) {
-  if (id->unacknowledged != 0) misuse("an id is destroyed, an event of it was not acknowledged: this would hang");
+  if (id->unacknowledged != 0) misuse("destruction of an id with an unacknowledged event would block");
   part(id);
   answered(id);
   Channel* channel = id->channel;
@@ -155,7 +155,7 @@ void destroy(Id* id) {
   std::erase_if(channel->events, [&](Event* event) {
     const bool request = event->event.listen_id == &id->id;
     if (event->of != id && !request) return false;
-    // Requests that nobody saw go with their listener.
+    // Pending requests are destroyed with their listener.
     if (request) unseen.push_back(event->of);
     forget_event(channel, event);
     return true;
@@ -207,7 +207,7 @@ rdma_event_channel* rdma_create_event_channel() {
 void rdma_destroy_event_channel(rdma_event_channel* theirs) {
   const Lock lock;
   Channel* channel = ours(theirs);
-  if (channel->ids != 0) misuse("a channel is destroyed that ids use");
+  if (channel->ids != 0) misuse("destruction of a channel in use");
   close(theirs->fd);
   cm.channels.erase(channel);
   delete channel;
@@ -253,7 +253,7 @@ int rdma_resolve_addr(rdma_cm_id* theirs, sockaddr* source, sockaddr* destinatio
   if (source == nullptr) theirs->route.addr.src_addr.sa_family = destination->sa_family;
   copy(theirs->route.addr.dst_storage, destination);
   take_port(id);
-  // TEST-NET-1 is nobody's.
+  // TEST-NET-1 has no route.
   const auto to = ntohl(reinterpret_cast<const sockaddr_in*>(destination)->sin_addr.s_addr);
   if (destination->sa_family == AF_INET && to >> 8 == 0xc00002) {
     tell(id, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
@@ -304,7 +304,7 @@ int rdma_connect(rdma_cm_id* theirs, rdma_conn_param* parameters) {
       tell(request, RDMA_CM_EVENT_CONNECT_REQUEST, 0, parameters->private_data, parameters->private_data_len);
   event->event.listen_id = &listener->id;
   if (theirs->qp_type == IBV_QPT_RC) {
-    // As the peer needs it: what one can answer the other can ask.
+    // Swapped for the peer: the responder resources of one side limit the initiator depth of the other.
     event->event.param.conn.responder_resources = parameters->initiator_depth;
     event->event.param.conn.initiator_depth = parameters->responder_resources;
     event->event.param.conn.retry_count = parameters->retry_count;

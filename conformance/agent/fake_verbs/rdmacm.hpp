@@ -1,19 +1,19 @@
 #pragma once
-/// Stands in for librdmacm in tests: ids of one process reach each other over the fake verbs library's device. Like the
-/// library it tells of everything by its channels; what no caller may do (use after destruction, an event that was
-/// never acknowledged when its id goes, a channel that is still used) aborts.
+/// Replaces librdmacm in tests: ids of one process connect to each other over the device of fake_verbs. All results are
+/// reported by channel events. It aborts on invalid use: use after destruction, unacknowledged events when an id is
+/// destroyed, destroying a channel in use.
 
 #include <cstddef>
 
 namespace rdmawire::agent::fake_verbs {
 
-/// How many ids and channels there are.
+/// Number of ids and channels.
 std::size_t cm_alive();
-/// The nth call of librdmacm from now on (1: the next) fails with that errno, and no other. 0: none.
+/// The nth librdmacm call from now on (1: the next) fails with this errno. 0: no call fails.
 void fail_cm_call(unsigned nth, int number);
-/// Calls that could have failed, since fail_cm_call().
+/// Number of calls since fail_cm_call() that could fail.
 unsigned cm_calls();
-/// From now on connections are as those of iWARP: the kernel moves queue pairs, nobody establishes.
+/// Emulates iWARP connections: the kernel changes the QP states, and there is no establish step.
 void act_as_iwarp(bool iwarp);
 
 }  // namespace rdmawire::agent::fake_verbs

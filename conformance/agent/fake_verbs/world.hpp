@@ -1,11 +1,11 @@
 #pragma once
-/// What the two stand-ins share: one lock, under which every call works, and the gate that holds calls up.
+/// State shared by fake_verbs and rdmacm: one lock for all calls, and the gate for blocked calls.
 
 #include <mutex>
 
 namespace rdmawire::agent::fake_verbs {
 
-/// Held by whoever is in a call of a stand-in.
+/// The lock of all calls.
 class Lock {
  public:
   Lock();
@@ -14,7 +14,7 @@ class Lock {
   ~Lock();
 };
 
-/// Waits while calls of that name are held up, see block_calls(). Without the lock. 0, or EINTR.
+/// Waits while calls with this name are blocked, see block_calls(). Call without the lock. Returns 0 or EINTR.
 int wait_at_gate(const char* call);
 
 }  // namespace rdmawire::agent::fake_verbs
