@@ -15,10 +15,10 @@ using Kind = KernelReport::Kind;
 struct Phrase {
   std::string_view text;
   Kind kind;
-  bool at_start;  // or anywhere in the line
+  bool at_start;  // otherwise anywhere in the line
 };
 
-// What the kernel's own sources print; the first that fits decides.
+// Messages of the kernel; the first match determines the kind.
 constexpr std::array phrases = {
     Phrase{"Kernel panic - not syncing", Kind::panic, true},
     Phrase{"BUG: KASAN", Kind::sanitizer, true},
@@ -51,7 +51,7 @@ constexpr std::array phrases = {
     Phrase{"invoked oom-killer", Kind::out_of_memory, false},
 };
 
-// Without "[    1.234567] " and the like in front.
+// Removes "[    1.234567] " and similar prefixes.
 std::string_view without_time(std::string_view line) {
   while (!line.empty() && line.front() == '[') {
     const std::size_t end = line.find(']');
@@ -107,7 +107,7 @@ void ConsoleWatch::line(std::string text) {
   const bool cut_here = bare.substr(0, 12) == "------------" && bare.find("cut here") != bare.npos;
   if (const auto kind = kind_of(bare)) {
     panicked_ = panicked_ || *kind == Kind::panic;
-    // An oops prints "BUG: …" and then "Oops: …"; its panic comes last. One complaint, by its worst name.
+    // An oops prints "BUG: …", "Oops: …" and possibly a panic. They are one report with the most severe kind.
     const bool same = open_ && !complaints_.empty() && complaints_.back().lines.size() < most_lines &&
                       (*kind == Kind::oops || *kind == Kind::panic) && complaints_.back().kind >= Kind::oops;
     if (same) {

@@ -1,4 +1,5 @@
-// Whatever a guest prints: bounded, and the same however it was cut.
+// Fuzz target: console output of any content. Memory is bounded, and the result does not depend on how the input is
+// split.
 
 #include <cstddef>
 #include <cstdint>

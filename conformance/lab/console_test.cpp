@@ -19,7 +19,7 @@ constexpr std::string_view panic =
     "[    3.105000] CPU: 0 PID: 142 Comm: sh Not tainted 6.1.0-56-amd64 #1\r\n"
     "[    3.106000] Call Trace:\r\n";
 
-TEST(ConsoleWatch, SeesAPanicWithItsLines) {
+TEST(ConsoleWatch, PanicIsReportedWithItsLines) {
   const ConsoleWatch watch = watched(panic);
   ASSERT_EQ(watch.complaints().size(), 1U);
   EXPECT_TRUE(watch.panicked());
@@ -29,7 +29,7 @@ TEST(ConsoleWatch, SeesAPanicWithItsLines) {
   EXPECT_EQ(watch.complaints()[0].lines[2], "[    3.106000] Call Trace:");
 }
 
-TEST(ConsoleWatch, DoesNotDependOnHowTheTextWasCut) {
+TEST(ConsoleWatch, ResultDoesNotDependOnInputSplit) {
   for (std::size_t piece = 1; piece < 40; ++piece) {
     const ConsoleWatch watch = watched(panic, piece);
     ASSERT_EQ(watch.complaints().size(), 1U) << piece;
@@ -37,7 +37,7 @@ TEST(ConsoleWatch, DoesNotDependOnHowTheTextWasCut) {
   }
 }
 
-TEST(ConsoleWatch, AnOopsAndItsPanicAreOneComplaint) {
+TEST(ConsoleWatch, OopsAndItsPanicAreOneReport) {
   const ConsoleWatch watch = watched(
       "[    9.1] BUG: kernel NULL pointer dereference, address: 0000000000000010\n"
       "[    9.1] #PF: supervisor read access in kernel mode\n"
@@ -53,7 +53,7 @@ TEST(ConsoleWatch, AnOopsAndItsPanicAreOneComplaint) {
   EXPECT_EQ(watch.complaints()[0].lines.size(), 7U);
 }
 
-TEST(ConsoleWatch, AWarningEndsWithItsTrace) {
+TEST(ConsoleWatch, WarningEndsWithItsTrace) {
   const ConsoleWatch watch = watched(
       "[    5.0] ------------[ cut here ]------------\n"
       "[    5.0] WARNING: CPU: 0 PID: 99 at drivers/infiniband/sw/siw/siw_cm.c:1 siw_accept+0x1/0x2 [siw]\n"
@@ -68,7 +68,7 @@ TEST(ConsoleWatch, AWarningEndsWithItsTrace) {
   EXPECT_FALSE(watch.panicked());
 }
 
-TEST(ConsoleWatch, NamesEachKind) {
+TEST(ConsoleWatch, KindIsDetected) {
   const auto kind = [](std::string line) { return watched(line + "\n").complaints().at(0).kind; };
   EXPECT_EQ(kind("[   30.0] watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [ib_send_bw:200]"), Kind::hang);
   EXPECT_EQ(kind("[  240.0] INFO: task kworker/0:1:17 blocked for more than 120 seconds."), Kind::hang);
@@ -80,12 +80,12 @@ TEST(ConsoleWatch, NamesEachKind) {
   EXPECT_EQ(kind("[   10.0] BUG: KASAN: use-after-free in rxe_completer"), Kind::sanitizer);
 }
 
-TEST(ConsoleWatch, TakesNoOffenceAtWhatProgramsSay) {
+TEST(ConsoleWatch, OutputOfProgramsIsIgnored) {
   EXPECT_TRUE(watched("login: no BUG: here, and no Kernel panic - not syncing either\n").complaints().empty());
   EXPECT_TRUE(watched("[    1.0] rdma_rxe: loaded\n[    1.0] Call Trace:\n").complaints().empty());
 }
 
-TEST(ConsoleWatch, StaysSmallWhateverComes) {
+TEST(ConsoleWatch, MemoryIsBounded) {
   ConsoleWatch watch;
   const std::string flood(1 << 20, 'x');
   for (int i = 0; i < 20; ++i) watch.take(flood);

@@ -18,7 +18,7 @@ std::string Cpio::finish() && {
 }
 
 void Cpio::entry(std::string_view name, std::uint32_t mode, std::string_view content) {
-  // inode, mode, uid, gid, links, time, size, device, special device, length of the name, checksum
+  // inode, mode, uid, gid, links, time, size, device, special device, name length, checksum
   out_ += fmt::format("070701{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}", number_++,
                       mode, 0, 0, 1, 0, content.size(), 0, 0, 0, 0, name.size() + 1, 0);
   out_ += name;

@@ -10,15 +10,15 @@
 namespace rdmawire::lab {
 namespace {
 
-TEST(Cpio, WritesWhatTheKernelReads) {
+TEST(Cpio, ArchiveHasKernelFormat) {
   Cpio cpio;
   cpio.file("a", "hello");
   const std::string archive = std::move(cpio).finish();
   EXPECT_EQ(archive.substr(0, 6), "070701");
-  EXPECT_EQ(archive.substr(14, 8), "000081a4") << "a file, rw-r--r--";
+  EXPECT_EQ(archive.substr(14, 8), "000081a4") << "file with mode rw-r--r--";
   EXPECT_EQ(archive.substr(22, 16), "0000000000000000") << "root's";
   EXPECT_EQ(archive.substr(54, 8), "00000005") << "bytes";
-  EXPECT_EQ(archive.substr(94, 8), "00000002") << "bytes of the name with its end";
+  EXPECT_EQ(archive.substr(94, 8), "00000002") << "length of the name with terminator";
   EXPECT_EQ(archive.substr(110, 2), std::string("a\0", 2));
   EXPECT_EQ(archive.substr(112, 8), std::string("hello\0\0\0", 8));
   EXPECT_EQ(archive.substr(120, 6), "070701");
@@ -26,8 +26,8 @@ TEST(Cpio, WritesWhatTheKernelReads) {
   EXPECT_EQ(archive.size() % 512, 0U);
 }
 
-TEST(Cpio, IsReadByTheProgramCpio) {
-  if (std::system("cpio --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "needs the program cpio";
+TEST(Cpio, CpioProgramExtractsArchive) {
+  if (std::system("cpio --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "requires the program cpio";
   const auto folder = std::filesystem::temp_directory_path() / ("cpio_test." + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   Cpio cpio;

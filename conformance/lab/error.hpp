@@ -1,5 +1,5 @@
 #pragma once
-/// What went wrong in the lab, and how everything in it is told to stop.
+/// Errors of the lab, and the stop signal for its operations.
 
 #include <chrono>
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace rdmawire::lab {
 
 struct LabError {
   enum class Kind : std::uint8_t {
-    usage,    ///< an option makes no sense
-    missing,  ///< a program, package or file is not here; the message names the package
-    busy,     ///< a lab of this name runs already
+    usage,    ///< invalid option
+    missing,  ///< a program, package or file is missing; the message names the package
+    busy,     ///< a lab with this name is running
     space,    ///< the disk is full
-    build,    ///< the image could not be built: no network, no such package, …
-    boot,     ///< the guest did not come up, or qemu refused
-    guest,    ///< the guest came up and then panicked, hung or was killed
-    program,  ///< a program in the guest failed; the message has what it said
-    timeout,  ///< something in the guest took longer than allowed
-    stopped,  ///< whoever called wanted it to stop
-    system,   ///< anything else that the operating system said
+    build,    ///< the image could not be built: no network, unknown package, …
+    boot,     ///< the guest did not boot, or qemu failed
+    guest,    ///< the guest panicked, hung or was killed after it booted
+    program,  ///< a program in the guest failed; the message contains its output
+    timeout,  ///< an operation in the guest exceeded its time limit
+    stopped,  ///< stopped by the caller
+    system,   ///< other error of the operating system
   };
   Kind kind = Kind::system;
-  std::string message;  ///< what was being done, to what, what was found, what to do
+  std::string message;  ///< operation, object, cause and hint
 };
 
 template <class T>
@@ -34,16 +34,16 @@ using Result = tl::expected<T, LabError>;
 inline tl::unexpected<LabError> failure(LabError::Kind kind, std::string message) {
   return tl::unexpected(LabError{kind, std::move(message)});
 }
-/// With what errno says.
+/// Appends the description of errno.
 tl::unexpected<LabError> system_failure(const std::string& what);
 
-/// A file descriptor that becomes readable when work is to stop, an eventfd for instance; -1: never. It stays readable.
+/// A file descriptor, for example an eventfd, that becomes and stays readable when the operation must stop; -1: none.
 using StopDescriptor = int;
 [[nodiscard]] bool stop_requested(StopDescriptor stop);
-/// Waits so long, or until work is to stop: true.
+/// Waits for this time. Returns true if the operation must stop.
 bool stopped_within(StopDescriptor stop, std::chrono::milliseconds time);
 
-/// Told in one line what begins to be done.
+/// Called with one line at the start of each step.
 using Progress = std::function<void(std::string_view)>;
 
 }  // namespace rdmawire::lab

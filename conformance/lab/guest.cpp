@@ -36,7 +36,7 @@ using Kind = LabError::Kind;
 constexpr unsigned run_slots = 4;
 constexpr std::size_t longest_console_log = 16 << 20;
 
-// A port that nobody listens on now. Another program may take it before qemu does; then the boot is tried again.
+// A currently unused port. If another program binds it before qemu does, the boot is retried.
 Result<std::uint16_t> free_tcp_port() {
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -45,7 +45,7 @@ Result<std::uint16_t> free_tcp_port() {
   socklen_t length = sizeof address;
   if (!socket || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return system_failure("looking for a free TCP port of 127.0.0.1");
+    return system_failure("find a free TCP port of 127.0.0.1");
   return ntohs(address.sin_port);
 }
 
@@ -63,7 +63,7 @@ Result<std::string> contents(const fs::path& path) {
   return std::move(all).str();
 }
 
-// qemu reads a comma in an option's value as the next option.
+// A comma in an option value must be doubled for qemu.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == ',' ? std::string(",,") : std::string(1, c);
@@ -90,7 +90,7 @@ class Guest::Impl {
     directory = lab / std::to_string(options_.number);
     if (options_.siw && options_.tcp_ports.empty()) options_.tcp_ports = {7471, 7472, 7473, 7474};
     if (find_program(options_.qemu).empty())
-      return failure(Kind::missing, options_.qemu + " is not here; install the package qemu-system-x86");
+      return failure(Kind::missing, options_.qemu + " not found; install the package qemu-system-x86");
     std::error_code error;
     if (!options_.share.empty()) options_.share = fs::absolute(options_.share, error);
     describe_ports();
@@ -102,7 +102,7 @@ class Guest::Impl {
       const bool again = attempt == 1 && booted.error().kind == Kind::boot && !panicked();
       if (!again) return booted;
       if (options_.progress)
-        options_.progress(booted.error().message.substr(0, booted.error().message.find('\n')) + "; trying again");
+        options_.progress(booted.error().message.substr(0, booted.error().message.find('\n')) + "; retrying");
     }
   }
 
@@ -169,12 +169,12 @@ class Guest::Impl {
         text += fmt::format("  configure_vlan eth{} {} {}\n", i, *port.vlan, fmt::join(port.vlan_addresses, " "));
         on += fmt::format(".{}", *port.vlan);
       }
-      // rxe takes real interfaces only, and has the addresses of their VLANs among its GIDs.
+      // rxe requires a physical interface, and uses the addresses of its VLANs as GIDs.
       if (options_.rxe) text += fmt::format("  add_device rxe{} rxe eth{}\n", i, i);
       if (options_.siw) text += fmt::format("  add_device siw{} siw {}\n", i, on);
     }
     if (!options_.tcp_ports.empty()) {
-      // The addresses of qemu's own network, as it hands them out.
+      // The address that qemu's user network assigns.
       text += fmt::format("  configure tcp0 {} 1500 10.0.2.15/24\n", tcp_mac());
       if (options_.siw) text += "  add_device siwtcp siw tcp0\n";
     }
@@ -183,7 +183,7 @@ class Guest::Impl {
 
   [[nodiscard]] std::string tcp_mac() const { return fmt::format("52:54:00:77:ff:{:02x}", options_.number); }
 
-  // The agent with those of its libraries that the image does not have.
+  // Adds the agent and the libraries that the image does not contain.
   Result<void> add_agent(Cpio& cpio) const {
     if (options_.agent.empty()) return {};
     auto program = contents(options_.agent);
@@ -194,7 +194,7 @@ class Guest::Impl {
     Descriptor reading(ends[0]), writing(ends[1]);
     const std::string libraries = (image_.root / "lib/x86_64-linux-gnu").string();
     Process::Options how;
-    // The image's own loader looks in the image first, and then where this machine has its libraries.
+    // The loader of the image searches the image first, then the library directories of the host.
     how.argv = {(image_.root / "lib64/ld-linux-x86-64.so.2").string(), "--library-path", libraries, "--list",
                 options_.agent.string()};
     how.descriptors = {{writing.get(), 1}, {writing.get(), 2}};
@@ -204,7 +204,7 @@ class Guest::Impl {
     std::string list;
     char buffer[4096];
     for (ssize_t got; (got = ::read(reading.get(), buffer, sizeof buffer)) != 0;) {
-      if (got < 0 && errno != EINTR) return system_failure("reading what the agent needs");
+      if (got < 0 && errno != EINTR) return system_failure("read the libraries of the agent");
       if (got > 0) list.append(buffer, static_cast<std::size_t>(got));
     }
     std::istringstream lines(list);
@@ -217,7 +217,7 @@ class Guest::Impl {
       path = path.substr(0, path.rfind(" ("));
       if (path.find("not found") != std::string::npos)
         return failure(Kind::missing,
-                       "the agent " + options_.agent.string() + " needs " + library + ", which is nowhere");
+                       "the agent " + options_.agent.string() + " requires " + library + ", which was not found");
       if (path.rfind(libraries, 0) == 0) continue;
       auto content = contents(path);
       if (!content) return tl::unexpected(content.error());
@@ -280,7 +280,7 @@ class Guest::Impl {
     if (!options_.kernel_arguments.empty()) kernel += " " + options_.kernel_arguments;
     argv.insert(argv.end(), {"-append", kernel});
     const auto add = [&argv](std::initializer_list<std::string> words) { argv.insert(argv.end(), words); };
-    // Descriptors 3 and 4 are our ends of the console and of what the guest tells about itself.
+    // Descriptors 3 and 4 are the host's ends of the console and of the status channel.
     add({"-chardev", "socket,id=console,fd=3", "-serial", "chardev:console"});
     add({"-device", "virtio-serial-pci,max_ports=31"});
     const auto channel = [&](const std::string& id, const std::string& backend, const std::string& port = "") {
@@ -297,7 +297,7 @@ class Guest::Impl {
     }
     for (unsigned number = 0; number < (options_.agent.empty() ? 0 : options_.agent_channels); ++number)
       channel(fmt::format("agent.{}", number), listening(fmt::format("agent.{}", number)));
-    channel("status", "socket,fd=4");  // the last: when it is there, all are
+    channel("status", "socket,fd=4");  // the last device: all others exist when it does
 
     for (std::size_t i = 0; i < ports.size(); ++i) {
       const std::string file = path(fmt::format("eth{}", i));
@@ -349,7 +349,7 @@ class Guest::Impl {
     int console[2], status[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, console) != 0 ||
         ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, status) != 0)
-      return system_failure("making sockets for the guest");
+      return system_failure("create sockets for the guest");
     console_end_ = Descriptor(console[0]);
     status_end_ = Descriptor(status[0]);
     const Descriptor console_theirs(console[1]), status_theirs(status[1]);
@@ -383,19 +383,19 @@ class Guest::Impl {
         const std::lock_guard lock(mutex_);
         if (ready_) break;
         if (!told_.empty() && told_.back().rfind("failed ", 0) == 0)
-          return failure(Kind::guest, "setting the guest up failed: " + told_.back().substr(7) + last_lines());
-        if (ended_) return failure(Kind::boot, "the guest did not come up: " + ended_->message);
+          return failure(Kind::guest, "setup of the guest failed: " + told_.back().substr(7) + last_lines());
+        if (ended_) return failure(Kind::boot, "the guest did not boot: " + ended_->message);
       }
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
       if (left <= 0) {
         const std::lock_guard lock(mutex_);
         return failure(Kind::boot,
-                       fmt::format("the guest did not come up within {} s; it {}{}", options_.timeout.count(),
-                                   told_.empty() ? "said nothing" : "got as far as " + told_.back(), last_lines()));
+                       fmt::format("the guest did not boot within {} s; last stage: {}{}", options_.timeout.count(),
+                                   told_.empty() ? "none" : told_.back(), last_lines()));
       }
       pollfd waiting[] = {{change_event_.get(), POLLIN, 0}, {options_.stop, POLLIN, 0}};
       ::poll(waiting, 2, static_cast<int>(left));
-      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest booted");
+      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped during the boot of the guest");
       std::uint64_t count;
       if (waiting[0].revents != 0) static_cast<void>(!::read(change_event_.get(), &count, sizeof count));
     }
@@ -403,14 +403,14 @@ class Guest::Impl {
     for (unsigned number = 0; number < (options_.agent.empty() ? 0 : options_.agent_channels); ++number)
       agents.push_back("unix:" + (directory / fmt::format("agent.{}", number)).string());
     if (auto answered = wait_for_agent(deadline); !answered) return answered;
-    // Not before: a guest whose agent does not answer is booted once more.
+    // Kept until the agent responds, because a failed boot is retried.
     std::error_code error;
     fs::remove(initrd, error);
     boot_seconds = std::chrono::duration<double>(Clock::now() - began).count();
     return {};
   }
 
-  // The guest is ready; is its agent? The last channel is asked, and left as it was found.
+  // Waits until the agent responds on the last channel, and restores the state of the channel.
   Result<void> wait_for_agent(Clock::time_point deadline) {
     if (agents.empty()) return {};
     auto socket = connect_to_guest(agents.back().substr(5));
@@ -418,7 +418,7 @@ class Guest::Impl {
     constexpr std::string_view question =
         "{\"id\":1,\"do\":\"hello\",\"protocol\":1,\"controller\":\"lab\"}\n{\"id\":2,\"do\":\"bye\"}\n";
     if (::send(socket->get(), question.data(), question.size(), MSG_NOSIGNAL) < 0)
-      return system_failure("asking the agent");
+      return system_failure("send a request to the agent");
     std::string answer;
     while (std::count(answer.begin(), answer.end(), '\n') < 2) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -426,20 +426,20 @@ class Guest::Impl {
       const int ready = left <= 0 ? 0 : ::poll(waiting, 2, static_cast<int>(left));
       if (ready == 0) {
         const std::lock_guard lock(mutex_);
-        return failure(Kind::boot, "the guest came up, but its agent does not answer" + last_lines());
+        return failure(Kind::boot, "the guest booted, but its agent does not respond" + last_lines());
       }
-      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest booted");
+      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped during the boot of the guest");
       char buffer[1024];
       const ssize_t got = ::recv(socket->get(), buffer, sizeof buffer, MSG_DONTWAIT);
-      if (got == 0) return failure(Kind::boot, "the guest ended before its agent answered");
+      if (got == 0) return failure(Kind::boot, "the guest ended before its agent responded");
       if (got > 0) answer.append(buffer, static_cast<std::size_t>(got));
     }
     if (answer.find("\"result\"") == std::string::npos)
-      return failure(Kind::guest, "the guest's agent answers a hello with " + answer);
+      return failure(Kind::guest, "unexpected hello response of the guest's agent: " + answer);
     return {};
   }
 
-  // With the mutex held: the console's end, for a message.
+  // The last lines of the console for a message. Requires the mutex.
   [[nodiscard]] std::string last_lines() const {
     std::string text;
     for (const std::string& line : console_.last_lines()) text += "\n  " + line;
@@ -462,7 +462,8 @@ class Guest::Impl {
     static_cast<void>(!::write(event.get(), &one, sizeof one));
   }
 
-  // The watcher's thread: the console into its log and its judge, the status, and qemu's end.
+  // The watcher thread: copies the console to its log, detects kernel errors, reads the status channel and the exit of
+  // qemu.
   void watch() {
     const Descriptor log(::open((directory / "console.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     std::size_t logged = 0;
@@ -505,7 +506,7 @@ class Guest::Impl {
         tell_end();
         return;
       }
-      // All that it said is read before its end is told.
+      // Read all output before the end is reported.
       if (waiting[2].revents != 0 && waiting[0].revents == 0 && waiting[1].revents == 0) {
         tell_end();
         return;
@@ -526,9 +527,9 @@ class Guest::Impl {
                                           [](const KernelReport& a, const KernelReport& b) { return a.kind < b.kind; });
       error.message = "the guest's kernel panicked: " + worst->what + last_lines();
     } else if (status && *status == 0) {
-      error.message = "the guest ended by itself" + said + last_lines();
+      error.message = "the guest shut down" + said + last_lines();
     } else {
-      error.message = "qemu ended: " + (status ? describe_status(*status) : "its status is unknown") + said;
+      error.message = "qemu ended: " + (status ? describe_status(*status) : "unknown status") + said;
     }
     ended_ = error;
     raise(ended_event_);
@@ -575,7 +576,7 @@ std::optional<LabError> Guest::ended() const { return impl_->ended(); }
 Result<RunResult> Guest::run(const std::vector<std::string>& argv, const RunOptions& options) {
   auto result = run_in_guest(impl_->directory, argv, options);
   if (!result && result.error().kind == Kind::guest) {
-    // Its channels end a moment before it is known why.
+    // The channels close shortly before the reason is known.
     pollfd waiting{ended_descriptor(), POLLIN, 0};
     ::poll(&waiting, 1, 5000);
     if (const auto why = ended()) return tl::unexpected(*why);

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: a guest with a real device.
+/// A guest with a real device, for tests.
 
 #include <cstdio>
 #include <filesystem>
@@ -11,16 +11,16 @@
 
 namespace rdmawire::lab {
 
-/// A guest with one device, in a directory that goes with it.
+/// A guest with one device and a temporary directory.
 class TestGuest {
  public:
-  /// `agent`: its program; "": none.
+  /// `agent`: path of the agent program; "": none.
   static Result<TestGuest> boot(bool siw, const std::filesystem::path& agent = {}) {
     const auto tell = [](std::string_view line) {
       std::fprintf(stderr, "  %.*s\n", static_cast<int>(line.size()), line.data());
     };
     if (find_program("qemu-system-x86_64").empty())
-      return failure(LabError::Kind::missing, "needs qemu-system-x86_64 (package qemu-system-x86)");
+      return failure(LabError::Kind::missing, "requires qemu-system-x86_64 (package qemu-system-x86)");
     ImageOptions wanted;
     wanted.siw = siw;
     wanted.progress = tell;

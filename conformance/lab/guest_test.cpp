@@ -1,4 +1,4 @@
-/// Real guests. One serves all tests of a suite; those that end theirs boot their own.
+/// Tests with real guests. Tests of a suite share one guest; tests that end their guest boot their own.
 
 #include "conformance/lab/guest.hpp"
 
@@ -29,11 +29,11 @@ using testing::HasSubstr;
 
 void tell(std::string_view line) { std::fprintf(stderr, "  %.*s\n", static_cast<int>(line.size()), line.data()); }
 
-// The image; or, without what it takes, why there is none.
+// The image, or the reason why there is none.
 const Result<Image>& image(bool siw) {
   const auto provide = [](bool with_siw) -> Result<Image> {
     if (find_program("qemu-system-x86_64").empty())
-      return failure(LabError::Kind::missing, "needs qemu-system-x86_64 (package qemu-system-x86)");
+      return failure(LabError::Kind::missing, "requires qemu-system-x86_64 (package qemu-system-x86)");
     ImageOptions options;
     options.siw = with_siw;
     options.progress = tell;
@@ -45,7 +45,7 @@ const Result<Image>& image(bool siw) {
   return *chosen;
 }
 
-// Without programs or a network there is nothing to be tested; a script that fails is a failure.
+// Skip the test if programs or the network are missing; failures of the scripts are test failures.
 #define NEEDS_IMAGE(siw)                                                                                       \
   if (const auto& it = image(siw); !it) {                                                                      \
     if (it.error().kind == LabError::Kind::missing || it.error().message.find("network") != std::string::npos) \
@@ -104,7 +104,7 @@ class Rxe : public testing::Test {
   static inline std::unique_ptr<Lab> lab_;
 };
 
-TEST_F(Rxe, IsAnActiveDevice) {
+TEST_F(Rxe, DeviceIsActive) {
   EXPECT_THAT(output_of(guest(), {"rdma", "link"}),
               HasSubstr("link rxe0/1 state ACTIVE physical_state LINK_UP netdev eth0"));
   const std::string information = output_of(guest(), {"ibv_devinfo", "-v"});
@@ -113,7 +113,7 @@ TEST_F(Rxe, IsAnActiveDevice) {
   EXPECT_EQ(guest().ports().at(0).devices, std::vector<std::string>{"rxe0"});
 }
 
-TEST_F(Rxe, RunsProgramsWithTheirStreamsAndStatus) {
+TEST_F(Rxe, ProgramsHaveStreamsAndExitStatus) {
   const auto result = guest().run({"sh", "-c", "echo out; echo err >&2; exit 7"});
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(result->output, "out\n");
@@ -123,7 +123,7 @@ TEST_F(Rxe, RunsProgramsWithTheirStreamsAndStatus) {
   EXPECT_THAT(output_of(guest(), {"no-such-program"}), HasSubstr("status 127"));
 }
 
-TEST_F(Rxe, HandsArgumentsOverAsTheyAre) {
+TEST_F(Rxe, ArgumentsArePassedUnchanged) {
   const std::vector<std::string> words = {"",           "a b", "it's",  "$HOME", "back\\slash\\n",
                                           "two\nlines", "*",   "\"q\"", "ü"};
   std::vector<std::string> argv = {"printf", "[%s]"};
@@ -133,7 +133,7 @@ TEST_F(Rxe, HandsArgumentsOverAsTheyAre) {
   EXPECT_EQ(output_of(guest(), argv), expected);
 }
 
-TEST_F(Rxe, ReadsInputToItsEnd) {
+TEST_F(Rxe, InputIsReadToItsEnd) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const Descriptor reading(ends[0]);
@@ -148,26 +148,27 @@ TEST_F(Rxe, ReadsInputToItsEnd) {
   writer.join();
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(result->output, "100000\n");
-  EXPECT_EQ(output_of(guest(), {"wc", "-c"}), "0\n") << "no input ends at once";
+  EXPECT_EQ(output_of(guest(), {"wc", "-c"}), "0\n") << "without input, end of file is immediate";
 }
 
-TEST_F(Rxe, ManyLinesAreLostNowhere) {
+TEST_F(Rxe, LargeOutputIsComplete) {
   const std::string text = output_of(guest(), {"seq", "1", "100000"});
   EXPECT_EQ(text.size(), 588'895U);
   EXPECT_EQ(text.substr(text.size() - 7), "100000\n");
 }
 
-TEST_F(Rxe, AProgramThatDoesNotEndIsKilled) {
+TEST_F(Rxe, ProgramIsKilledAtTimeout) {
   RunOptions options;
   options.timeout = std::chrono::seconds(2);
   const auto result = guest().run({"sh", "-c", "yes & sleep 1000"}, options);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, LabError::Kind::timeout);
-  EXPECT_EQ(output_of(guest(), {"sh", "-c", "pidof yes sleep"}), "status 1") << "neither is left";
-  EXPECT_EQ(output_of(guest(), {"echo", "next"}), "next\n") << "and nothing of its output reaches the next one";
+  EXPECT_EQ(output_of(guest(), {"sh", "-c", "pidof yes sleep"}), "status 1") << "both are killed";
+  EXPECT_EQ(output_of(guest(), {"echo", "next"}), "next\n")
+      << "output of the killed program does not reach the next one";
 }
 
-TEST_F(Rxe, RunsAProgramWhileAnotherOneRuns) {
+TEST_F(Rxe, ProgramsRunConcurrently) {
   std::string first;
   std::thread other([&] {
     first = output_of(guest(), {"sh", "-c", "until [ -e /tmp/go ]; do sleep 1; done; echo went"});
@@ -177,10 +178,10 @@ TEST_F(Rxe, RunsAProgramWhileAnotherOneRuns) {
   EXPECT_EQ(first, "went\n");
 }
 
-TEST_F(Rxe, ItsPortIsAWire) {
+TEST_F(Rxe, PortIsWire) {
   auto wire = replay::open_wire(guest().ports().at(0).wire);
   ASSERT_TRUE(wire) << wire.error().message;
-  // Who has 10.77.0.1? Tell 10.77.0.99.
+  // ARP request: who has 10.77.0.1? Sent by 10.77.0.99.
   const unsigned char question[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0,    0, 0,  0x99, 0x08, 0x06,
                                     0,    1,    8,    0,    6,    4,    0,    1, 0x02, 0, 0,  0,    0,    0x99,
                                     10,   77,   0,    99,   0,    0,    0,    0, 0,    0, 10, 77,   0,    1};
@@ -202,7 +203,7 @@ TEST_F(Rxe, ItsPortIsAWire) {
   FAIL() << "nobody answered";
 }
 
-TEST_F(Rxe, ASmallShellIsBehindASocket) {
+TEST_F(Rxe, SocketProvidesShell) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -221,9 +222,9 @@ TEST_F(Rxe, ASmallShellIsBehindASocket) {
   }
 }
 
-TEST_F(Rxe, HadNothingToComplainOf) { EXPECT_THAT(guest().complaints(), testing::IsEmpty()); }
+TEST_F(Rxe, KernelReportedNoErrors) { EXPECT_THAT(guest().complaints(), testing::IsEmpty()); }
 
-TEST(Siw, ItsForwardedPortsReachIt) {
+TEST(Siw, ForwardedPortsReachSiw) {
   NEEDS_IMAGE(true);
   GuestOptions options;
   options.rxe = false;
@@ -233,7 +234,7 @@ TEST(Siw, ItsForwardedPortsReachIt) {
   const std::string links = output_of(*lab.guest, {"rdma", "link"});
   EXPECT_THAT(links, HasSubstr("link siw0/1 state ACTIVE"));
   EXPECT_THAT(links, HasSubstr("link siwtcp/1 state ACTIVE"));
-  // rping waits for an MPA request; one that asks for revision 9 is refused with the peer's own revision.
+  // rping waits for an MPA request. A request for revision 9 is rejected with the peer's revision.
   ASSERT_EQ(lab.guest->tcp_ports().at(0).guest, 7471);
   EXPECT_EQ(output_of(*lab.guest, {"sh", "-c", "rping -s -a 10.0.2.15 -p 7471 >/dev/null 2>&1 &"}), "");
   sockaddr_in address{};
@@ -250,14 +251,14 @@ TEST(Siw, ItsForwardedPortsReachIt) {
     char buffer[64];
     pollfd waiting{socket.get(), POLLIN, 0};
     const ssize_t got = ::poll(&waiting, 1, 10'000) == 1 ? ::read(socket.get(), buffer, sizeof buffer) : 0;
-    // Until rping listens, the connection ends at once.
+    // The connection is closed immediately until rping listens.
     if (got > 0) reply.assign(buffer, static_cast<std::size_t>(got));
     if (got <= 0) output_of(*lab.guest, {"usleep", "100000"});
   }
   EXPECT_EQ(reply.substr(0, 16), "MPA ID Rep Frame");
 }
 
-TEST(GuestPorts, HaveTheNamesAddressesAndVlanThatWereAskedFor) {
+TEST(GuestPorts, HaveConfiguredNamesAddressesAndVlan) {
   NEEDS_IMAGE(false);
   GuestOptions options;
   options.number = 3;
@@ -282,7 +283,7 @@ TEST(GuestPorts, HaveTheNamesAddressesAndVlanThatWereAskedFor) {
   EXPECT_THAT(output_of(guest, {"touch", "/share/x"}), HasSubstr("Read-only file system"));
 }
 
-TEST(GuestEnds, APanicIsToldWithItsLines) {
+TEST(GuestEnds, PanicIsReportedWithItsLines) {
   NEEDS_IMAGE(false);
   Lab lab;
   ASSERT_TRUE(lab.guest) << lab.error.message;
@@ -295,7 +296,7 @@ TEST(GuestEnds, APanicIsToldWithItsLines) {
   EXPECT_EQ(lab.guest->complaints()[0].kind, KernelReport::Kind::panic);
 }
 
-TEST(GuestEnds, BeingKilledIsTold) {
+TEST(GuestEnds, KilledGuestIsReported) {
   NEEDS_IMAGE(false);
   Lab lab;
   ASSERT_TRUE(lab.guest) << lab.error.message;
@@ -305,7 +306,7 @@ TEST(GuestEnds, BeingKilledIsTold) {
   EXPECT_FALSE(lab.guest->run({"true"}));
 }
 
-TEST(GuestEnds, NothingOfItIsLeft) {
+TEST(GuestEnds, FilesOfEndedGuestAreRemoved) {
   NEEDS_IMAGE(false);
   fs::path path;
   pid_t process = 0;
@@ -320,7 +321,7 @@ TEST(GuestEnds, NothingOfItIsLeft) {
   EXPECT_EQ(::kill(process, 0), -1);
 }
 
-TEST(GuestBoot, AKernelThatIsNoneIsAnError) {
+TEST(GuestBoot, InvalidKernelIsAnError) {
   NEEDS_IMAGE(false);
   Image broken = *image(false);
   const auto directory = RunDirectory::create("").value();
@@ -331,26 +332,26 @@ TEST(GuestBoot, AKernelThatIsNoneIsAnError) {
   const auto guest = Guest::boot(broken, directory.path(), options);
   ASSERT_FALSE(guest);
   EXPECT_EQ(guest.error().kind, LabError::Kind::boot);
-  EXPECT_THAT(guest.error().message, HasSubstr("did not come up"));
+  EXPECT_THAT(guest.error().message, HasSubstr("did not boot"));
   EXPECT_FALSE(fs::exists(directory.path() / "1"));
 }
 
-TEST(GuestBoot, OneThatHangsIsTriedTwiceAndThenGivenUp) {
+TEST(GuestBoot, HangingBootIsRetriedOnce) {
   NEEDS_IMAGE(false);
   const auto directory = RunDirectory::create("").value();
   GuestOptions options;
-  options.kernel_arguments = "rdinit=/bin/yes";  // busy for ever, and never ready
+  options.kernel_arguments = "rdinit=/bin/yes";  // runs permanently and is never ready
   options.timeout = std::chrono::seconds(8);
   std::vector<std::string> told;
   options.progress = [&](std::string_view line) { told.emplace_back(line); };
   const auto guest = Guest::boot(*image(false), directory.path(), options);
   ASSERT_FALSE(guest);
   EXPECT_EQ(guest.error().kind, LabError::Kind::boot);
-  EXPECT_THAT(guest.error().message, HasSubstr("did not come up within 8 s"));
+  EXPECT_THAT(guest.error().message, HasSubstr("did not boot within 8 s"));
   EXPECT_THAT(told, testing::ElementsAre(HasSubstr("trying again")));
 }
 
-TEST(GuestBoot, OneThatPanicsSaysWhy) {
+TEST(GuestBoot, PanicDuringBootIsReported) {
   NEEDS_IMAGE(false);
   const auto directory = RunDirectory::create("").value();
   GuestOptions options;
@@ -360,7 +361,7 @@ TEST(GuestBoot, OneThatPanicsSaysWhy) {
   EXPECT_THAT(guest.error().message, HasSubstr("Kernel panic - not syncing"));
 }
 
-TEST(GuestBoot, StopsWhenItIsToldTo) {
+TEST(GuestBoot, BootCanBeStopped) {
   NEEDS_IMAGE(false);
   const auto directory = RunDirectory::create("").value();
   const Descriptor stop(::eventfd(1, EFD_CLOEXEC));
@@ -371,7 +372,7 @@ TEST(GuestBoot, StopsWhenItIsToldTo) {
   EXPECT_EQ(guest.error().kind, LabError::Kind::stopped);
 }
 
-TEST(GuestBoot, WithoutQemuNamesThePackage) {
+TEST(GuestBoot, MissingQemuIsReportedWithPackage) {
   NEEDS_IMAGE(false);
   const auto directory = RunDirectory::create("").value();
   GuestOptions options;

@@ -40,7 +40,7 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-// FNV-1a: names a version of the scripts in the cache.
+// FNV-1a hash of the scripts, used in names of cached layers.
 std::string fingerprint(std::initializer_list<std::string_view> parts) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const std::string_view part : parts)
@@ -48,7 +48,7 @@ std::string fingerprint(std::initializer_list<std::string_view> parts) {
   return fmt::format("{:010x}", hash & 0xffffffffff);
 }
 
-// The distribution whose packages these are: "debian12".
+// The distribution of the packages: "debian12".
 std::string distribution() {
   std::ifstream in("/etc/os-release");
   std::string id = "unknown", version;
@@ -60,30 +60,30 @@ std::string distribution() {
   return id + version;
 }
 
-// A new lock on the cache; waits for another lab.
+// Locks the cache; waits for other labs.
 Result<Descriptor> lock_cache(const fs::path& cache, StopDescriptor stop, const Progress& progress) {
   std::error_code error;
   fs::create_directories(cache, error);
   if (error) {
     errno = error.value();
-    return system_failure("making the lab's cache " + cache.string());
+    return system_failure("create the lab's cache " + cache.string());
   }
   Descriptor folder(::open(cache.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return system_failure("opening the lab's cache " + cache.string());
+  if (!folder) return system_failure("open the lab's cache " + cache.string());
   bool told = false;
   while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("locking the lab's cache " + cache.string());
-    if (!told && progress) progress("another lab is building the image; waiting for it");
+    if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("lock the lab's cache " + cache.string());
+    if (!told && progress) progress("waiting for another lab that builds the image");
     told = true;
     if (stopped_within(stop, std::chrono::milliseconds(100))) return failure(Kind::stopped, "stopped");
   }
-  // What somebody left who was killed.
+  // Remove leftovers of killed builds.
   for (const auto& entry : fs::directory_iterator(cache, error))
     if (entry.path().filename().string().rfind(unfinished, 0) == 0) fs::remove_all(entry.path(), error);
   return folder;
 }
 
-// A directory that goes away unless it is renamed to what it shall be.
+// A directory that is removed unless it is renamed to its final name.
 class Unfinished {
  public:
   static Result<Unfinished> make(const fs::path& cache) {
@@ -126,11 +126,11 @@ class Builder {
     const bool own = options_.kernel != "debian" && options_.kernel != "newest";
     if (own && ::access(options_.kernel.c_str(), R_OK) != 0)
       return failure(Kind::usage, "kernel " + options_.kernel + ": " + std::strerror(errno) +
-                                      "; it is debian, newest, or the path of a bzImage or vmlinux");
+                                      "; expected debian, newest, or the path of a bzImage or vmlinux");
     std::error_code error;
     if (own && (options_.modules.empty() || !fs::is_directory(options_.modules, error)))
       return failure(Kind::usage, "kernel " + options_.kernel +
-                                      " needs --modules DIR: its lib/modules/RELEASE, as modules_install makes it");
+                                      " requires --modules DIR: its lib/modules/RELEASE, created by modules_install");
     auto tools = layer("tools-" + distribution(), {"tools"});
     if (!tools) return tl::unexpected(tools.error());
     busybox_ = *tools / "root/bin/busybox";
@@ -153,7 +153,7 @@ class Builder {
     if (options_.siw && !fs::exists(kernel / "has-siw", error)) {
       if (own)
         return failure(Kind::missing,
-                       options_.modules.string() + " has no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
+                       options_.modules.string() + " contains no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
       auto siw = layer("siw-" + image_.release, {"siw", kernel.string(), options_.kernel});
       if (!siw) return tl::unexpected(siw.error());
       image_.layers.push_back(*siw / "siw.cpio");
@@ -174,7 +174,7 @@ class Builder {
     return layer("kernel-own-" + fingerprint({state}), {"kernel", kernel.string(), modules.string()});
   }
 
-  // The layer's directory in the cache, built if it has to be.
+  // Returns the layer's directory in the cache and builds it if necessary.
   Result<fs::path> layer(const std::string& name, std::vector<std::string> arguments) {
     const fs::path path =
         options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
@@ -190,7 +190,7 @@ class Builder {
     if (auto built = run_script(name, unfinished_layer->path(), arguments); !built)
       return tl::unexpected(built.error());
     if (auto finished = unfinished_layer->finish(path); !finished) return tl::unexpected(finished.error());
-    // Of older scripts.
+    // Remove layers of older scripts.
     for (const auto& entry : fs::directory_iterator(options_.cache, error)) {
       const std::string other = entry.path().filename().string();
       if (other.size() == name.size() + 11 && other.rfind(name + "-", 0) == 0 && entry.path() != path)
@@ -208,10 +208,10 @@ class Builder {
       std::ofstream out(scripts / file, std::ios::binary);
       out << text;
       if (!out.flush())
-        return failure(Kind::space, "writing " + (scripts / file).string() + " failed; is the disk full?");
+        return failure(Kind::space, "write " + (scripts / file).string() + ": failed; check the free disk space");
     }
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure("building the guest's image: pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure("build the guest's image: pipe");
     Descriptor reading(ends[0]), writing(ends[1]);
     Descriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (!output) return system_failure("making " + log.string());
@@ -227,8 +227,8 @@ class Builder {
     std::string text, trouble;
     while (true) {
       pollfd waiting[] = {{reading.get(), POLLIN, 0}, {options_.stop, POLLIN, 0}};
-      if (::poll(waiting, 2, -1) < 0 && errno != EINTR) return system_failure("building the guest's image: poll");
-      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest's image was being built");
+      if (::poll(waiting, 2, -1) < 0 && errno != EINTR) return system_failure("build the guest's image: poll");
+      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped during the build of the guest's image");
       if (waiting[0].revents == 0) continue;
       char buffer[512];
       const ssize_t got = ::read(reading.get(), buffer, sizeof buffer);
@@ -247,7 +247,7 @@ class Builder {
     while (!process->status()) {
       pollfd waiting[] = {{process->descriptor(), POLLIN, 0}, {options_.stop, POLLIN, 0}};
       ::poll(waiting, 2, -1);
-      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest's image was being built");
+      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped during the build of the guest's image");
     }
     const int status = *process->status();
     if (status == 0) return {};
@@ -259,14 +259,14 @@ class Builder {
     bool full = false;
     for (const char* said : {"No space left on device", "File size limit", "Disk quota exceeded", "File too large"})
       full = full || log.find(said) != log.npos;
-    // On a full disk there is no log either.
+    // On a full disk, the log may be missing.
     std::error_code error;
     const auto space = fs::space(options_.cache, error);
     full = full || (!error && space.available < (64U << 20));
-    std::string message = "building the guest's " + name.substr(0, name.find('-')) + " failed: ";
+    std::string message = "build of the guest's " + name.substr(0, name.find('-')) + " failed: ";
     if (full)
-      return failure(Kind::space, message + "the disk is full; make room at " + options_.cache.string() +
-                                      ", or set XDG_CACHE_HOME to another place");
+      return failure(Kind::space, message + "the disk is full; free space in " + options_.cache.string() +
+                                      ", or set XDG_CACHE_HOME to another directory");
     message += trouble.empty() ? describe_status(status) : trouble;
     std::vector<std::string> lines;
     std::istringstream in(log);
@@ -274,7 +274,7 @@ class Builder {
       if (!line.empty()) lines.push_back(line);
     for (std::size_t i = lines.size() - std::min<std::size_t>(lines.size(), 8); i < lines.size(); ++i)
       message += "\n  " + lines[i];
-    return failure(trouble.find("it is in the package") != trouble.npos ? Kind::missing : Kind::build, message);
+    return failure(trouble.find("install the package") != trouble.npos ? Kind::missing : Kind::build, message);
   }
 
   const ImageOptions& options_;

@@ -20,12 +20,12 @@
 namespace rdmawire::lab {
 namespace {
 
-// "Die with your parent" means: with the thread that forked. So one thread, which lives as long as we do, forks for
-// all.
+// PR_SET_PDEATHSIG refers to the thread that forked. Therefore one thread, which runs as long as this process, forks
+// all children.
 class Launcher {
  public:
   static Launcher& instance() {
-    // Never destroyed: its thread ends with the process. A copy of the process (fork) has no copy of the thread.
+    // Never destroyed: the thread ends with the process. A forked copy of this process does not contain the thread.
     static std::mutex mutex;
     static Launcher* launcher = nullptr;
     static pid_t owner = 0;
@@ -57,7 +57,7 @@ class Launcher {
   Launcher() {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that were there
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are handled by the existing threads
     std::thread([this] { run(); }).detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
@@ -80,7 +80,7 @@ class Launcher {
   std::deque<Order*> orders_;
 };
 
-// What happens between fork and exec: only calls that are safe in a copy of a program with threads.
+// Runs between fork and exec: only async-signal-safe calls are allowed.
 [[noreturn]] void become(const char* path, char* const* argv, char* const* environment, const char* directory,
                          const std::pair<int, int>* descriptors, std::size_t count, pid_t parent, int report) {
   const auto fail = [report] {
@@ -97,7 +97,7 @@ class Launcher {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (*directory != '\0' && ::chdir(directory) != 0) fail();
-  // Out of the way first, so that no number is overwritten before it was copied.
+  // Move the descriptors first, so that none is overwritten before it is duplicated.
   int moved[32];
   int last = 2;
   for (std::size_t i = 0; i < count; ++i) {
@@ -146,7 +146,7 @@ void Descriptor::reset() {
 
 Result<Process> Process::start(const Options& options) {
   const std::filesystem::path path = find_program(options.argv.at(0));
-  if (path.empty()) return failure(LabError::Kind::missing, options.argv[0] + ": there is no such program");
+  if (path.empty()) return failure(LabError::Kind::missing, options.argv[0] + ": program not found");
   std::vector<std::string> arguments = options.argv;
   std::vector<std::string> variables;
   for (char** variable = environ; *variable; ++variable) {
@@ -159,10 +159,11 @@ Result<Process> Process::start(const Options& options) {
   for (const auto& [name, value] : options.environment) variables.push_back(name + "=" + value);
   auto argv = pointers(arguments);
   auto environment = pointers(variables);
-  if (options.descriptors.size() > 32) return failure(LabError::Kind::system, "too many descriptors for a child");
+  if (options.descriptors.size() > 32)
+    return failure(LabError::Kind::system, "too many descriptors for a child process");
 
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure("starting " + options.argv[0] + ": pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure("start " + options.argv[0] + ": pipe");
   Descriptor reading(ends[0]), writing(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t child = Launcher::instance().launch([&] {
@@ -172,7 +173,7 @@ Result<Process> Process::start(const Options& options) {
              options.descriptors.size(), parent, writing.get());
     return id;
   });
-  if (child < 0) return system_failure("starting " + options.argv[0] + ": fork");
+  if (child < 0) return system_failure("start " + options.argv[0] + ": fork");
   Process process;
   process.id_ = child;
   process.handle_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
@@ -187,7 +188,7 @@ Result<Process> Process::start(const Options& options) {
     process.kill();
     return error;
   }
-  if (!process.handle_) return system_failure("starting " + path.string() + ": pidfd_open");
+  if (!process.handle_) return system_failure("start " + path.string() + ": pidfd_open");
   return process;
 }
 
@@ -214,7 +215,7 @@ std::optional<int> Process::status() {
 
 void Process::kill() {
   if (id_ <= 0) return;
-  // Its group may have others in it even when it has ended itself.
+  // The group may have other members after the child has exited.
   ::kill(-id_, SIGKILL);
   if (!status_) {
     ::kill(id_, SIGKILL);

@@ -1,5 +1,5 @@
 #pragma once
-/// Child processes that do not outlive us, whatever happens to us.
+/// Child processes that are killed when this process ends for any reason.
 
 #include <sys/types.h>
 
@@ -14,7 +14,7 @@
 
 namespace rdmawire::lab {
 
-/// A file descriptor that is closed with it.
+/// An owned file descriptor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -30,14 +30,16 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A child in a process group of its own. It is killed with its group when this ends, and by the kernel when we die.
+/// A child process in its own process group. The destructor kills the group; the kernel kills the child if this process
+/// dies.
 class Process {
  public:
   struct Options {
-    std::vector<std::string> argv;                 ///< the first is a path, or a name that PATH is searched for
-    std::vector<std::pair<int, int>> descriptors;  ///< ours, and its number there; all others are closed
-    std::vector<std::pair<std::string, std::string>> environment;  ///< beside ours
-    std::filesystem::path directory;                               ///< "": ours
+    std::vector<std::string> argv;  ///< argv[0] is a path or is searched in PATH
+    std::vector<std::pair<int, int>>
+        descriptors;  ///< local descriptor and its number in the child; all others are closed
+    std::vector<std::pair<std::string, std::string>> environment;  ///< added to the environment of this process
+    std::filesystem::path directory;                               ///< working directory; "": that of this process
   };
   static Result<Process> start(const Options& options);
 
@@ -47,11 +49,11 @@ class Process {
   ~Process() { kill(); }
 
   [[nodiscard]] pid_t id() const { return id_; }
-  /// Readable when it has ended.
+  /// Readable after the child has exited.
   [[nodiscard]] int descriptor() const { return handle_.get(); }
-  /// As waitpid gives it, once it has ended.
+  /// Wait status as in waitpid(), after the child has exited.
   std::optional<int> status();
-  /// Ends it and its group, and waits until it is gone.
+  /// Kills the process group and waits for the child.
   void kill();
 
  private:
@@ -63,7 +65,7 @@ class Process {
 /// "exit status 3", "killed by signal 9 (Killed)".
 std::string describe_status(int status);
 
-/// Where a program is on PATH; "": nowhere.
+/// Path of a program in PATH; "": not found.
 std::filesystem::path find_program(const std::string& name);
 
 }  // namespace rdmawire::lab

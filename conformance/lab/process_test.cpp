@@ -30,7 +30,7 @@ struct Pipe {
   Descriptor reading, writing;
 };
 
-TEST(Process, HasTheDescriptorsThatItWasGivenAndNoOthers) {
+TEST(Process, ChildHasExactlyConfiguredDescriptors) {
   Pipe pipe;
   Process::Options options;
   options.argv = {"sh", "-c", "echo \"$WORD\" >&5; ls /proc/self/fd | tr '\\n' ' ' >&5"};
@@ -39,10 +39,10 @@ TEST(Process, HasTheDescriptorsThatItWasGivenAndNoOthers) {
   auto process = Process::start(options);
   ASSERT_TRUE(process) << process.error().message;
   pipe.writing.reset();
-  EXPECT_EQ(read_all(pipe.reading.get()), "hello\n0 1 2 3 5 ") << "3 is ls reading the directory";
+  EXPECT_EQ(read_all(pipe.reading.get()), "hello\n0 1 2 3 5 ") << "3 is the directory opened by ls";
 }
 
-TEST(Process, TellsWhyItCannotStart) {
+TEST(Process, FailedStartReportsReason) {
   Process::Options options;
   options.argv = {"no-such-program-here"};
   const auto process = Process::start(options);
@@ -55,7 +55,7 @@ TEST(Process, TellsWhyItCannotStart) {
   EXPECT_THAT(other.error().message, testing::HasSubstr("No such file"));
 }
 
-TEST(Process, KnowsHowItEnded) {
+TEST(Process, ExitStatusIsReported) {
   Process::Options options;
   options.argv = {"sh", "-c", "exit 7"};
   auto process = Process::start(options);
@@ -66,7 +66,7 @@ TEST(Process, KnowsHowItEnded) {
   EXPECT_EQ(describe_status(*process->status()), "exit status 7");
 }
 
-TEST(Process, EndsWithAllThatItStarted) {
+TEST(Process, DestructorKillsProcessGroup) {
   Pipe pipe;
   {
     Process::Options options;
@@ -78,10 +78,10 @@ TEST(Process, EndsWithAllThatItStarted) {
     char buffer[8];
     ASSERT_EQ(::read(pipe.reading.get(), buffer, sizeof buffer), 3);
   }
-  EXPECT_EQ(read_all(pipe.reading.get()), "") << "the pipe ends when nobody has it any more";
+  EXPECT_EQ(read_all(pipe.reading.get()), "") << "the pipe ends when all processes have closed it";
 }
 
-TEST(Process, OutlivesTheThreadThatStartedIt) {
+TEST(Process, ChildOutlivesStartingThread) {
   Process process;
   std::thread([&process] {
     Process::Options options;
@@ -91,10 +91,10 @@ TEST(Process, OutlivesTheThreadThatStartedIt) {
     process = std::move(*started);
   }).join();
   pollfd waiting{process.descriptor(), POLLIN, 0};
-  EXPECT_EQ(::poll(&waiting, 1, 200), 0) << "it has ended";
+  EXPECT_EQ(::poll(&waiting, 1, 200), 0) << "the child has exited";
 }
 
-TEST(Process, DoesNotOutliveUs) {
+TEST(Process, ChildDiesWithParentProcess) {
   Pipe pipe;
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,4 +1,5 @@
-/// Programs in the guest: a slot is four channels, one that takes the command and tells its end, and the three streams.
+/// Programs in the guest. A slot consists of four channels: control (command and exit status) and the three standard
+/// streams.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -28,14 +29,14 @@ using Kind = LabError::Kind;
 constexpr std::size_t longest_command = 64 * 1024;
 constexpr int closing_look = 10;  // milliseconds
 
-// One word for a shell, whatever its bytes.
+// Quotes a word for the shell; any bytes are allowed.
 std::string quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-// On one line, as printf's %b reads it back.
+// Escapes newlines, for decoding with printf's %b.
 std::string in_one_line(const std::string& command) {
   std::string out;
   for (const char c : command)
@@ -52,7 +53,7 @@ class Run {
     for (const std::string& word : argv) command += (command.empty() ? "" : " ") + quoted(word);
     command = in_one_line(command);
     if (argv.empty() || command.size() > longest_command)
-      return failure(Kind::usage, "a command for the guest has between one word and 64 kB");
+      return failure(Kind::usage, "a command for the guest must have at least one word and at most 64 kB");
     if (options_.timeout.count() > 0) deadline_ = Clock::now() + options_.timeout;
     if (auto opened = open(); !opened) return tl::unexpected(opened.error());
     if (auto written = write_all(control_in_.get(), command); !written) return tl::unexpected(written.error());
@@ -67,16 +68,16 @@ class Run {
       const std::string base = (guest_ / fmt::format("run.{}", slot)).string();
       Descriptor lock(::open((base + ".lock").c_str(), O_RDWR | O_CLOEXEC));
       if (!lock) {
-        if (errno != ENOENT) return system_failure("opening " + base + ".lock");
-        if (slot == 0) return failure(Kind::guest, "no guest runs at " + guest_.string());
-        return failure(Kind::busy, fmt::format("{} commands run in the guest already; wait for one to end", slot));
+        if (errno != ENOENT) return system_failure("open " + base + ".lock");
+        if (slot == 0) return failure(Kind::guest, "no guest is running in " + guest_.string());
+        return failure(Kind::busy, fmt::format("the limit of {} concurrent commands in the guest is reached", slot));
       }
       if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
       lock_ = std::move(lock);
       control_in_ = Descriptor(::open((base + ".control.in").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
       control_out_ = Descriptor(::open((base + ".control.out").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-      if (!control_in_ || !control_out_) return system_failure("opening " + base + ".control: has the guest ended?");
-      // What an earlier one left there.
+      if (!control_in_ || !control_out_) return system_failure("open " + base + ".control (the guest may have ended)");
+      // Discard output of an earlier command.
       for (char buffer[512]; ::read(control_out_.get(), buffer, sizeof buffer) > 0;) continue;
       for (const auto& [name, to] : {std::pair{".out", &out_}, std::pair{".err", &err_}}) {
         auto socket = connect_to_guest(base + name);
@@ -99,10 +100,10 @@ class Run {
         text.remove_prefix(static_cast<std::size_t>(written));
       else if (errno == EAGAIN) {
         pollfd waiting[] = {{descriptor, POLLOUT, 0}, {options_.stop, POLLIN, 0}};
-        if (::poll(waiting, 2, 5000) == 0) return failure(Kind::timeout, "the guest takes no command");
+        if (::poll(waiting, 2, 5000) == 0) return failure(Kind::timeout, "the guest accepts no command");
         if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped");
       } else if (errno != EINTR) {
-        return system_failure("speaking to the guest");
+        return system_failure("send to the guest");
       }
     }
     return {};
@@ -119,7 +120,7 @@ class Run {
     std::string answers, to_guest;
     bool input_ended = !in_;
     while (true) {
-      // What is still on its way would be lost with the connection; its end is looked for now and then.
+      // Unsent data would be lost with the connection, so check periodically whether all data was sent.
       const bool closing = input_ended && in_;
       if (closing && to_guest.empty() && unsent(in_.get()) == 0) in_.reset();
       pollfd waiting[] = {{control_out_.get(), POLLIN, 0},
@@ -131,7 +132,7 @@ class Run {
       int patience = milliseconds_left();
       if (in_ && input_ended && (patience < 0 || patience > closing_look)) patience = closing_look;
       const int ready = ::poll(waiting, std::size(waiting), patience);
-      if (ready < 0 && errno != EINTR) return system_failure("waiting for " + name);
+      if (ready < 0 && errno != EINTR) return system_failure("wait for " + name);
       if (ready < 0 || (ready == 0 && milliseconds_left() != 0)) continue;
       if (ready == 0)
         return failure(Kind::timeout, fmt::format("{} did not end within {} s", name,
@@ -164,7 +165,7 @@ class Run {
           if (line.rfind("started ", 0) == 0) process_ = line.substr(8);
           if (line.rfind("exited ", 0) != 0) continue;
           std::from_chars(line.data() + 7, line.data() + line.size(), result.status);
-          // All that it wrote is here already: the guest waits until its host has taken it.
+          // All output has arrived: the guest waits until the host has received it.
           while (drain(out_.get(), options_.output, result.output)) continue;
           while (drain(err_.get(), options_.error, result.error)) continue;
           return result;
@@ -174,10 +175,10 @@ class Run {
   }
 
   tl::unexpected<LabError> lost(const std::string& name) {
-    return failure(Kind::guest, "the guest ended while " + name + " ran in it");
+    return failure(Kind::guest, "the guest ended while " + name + " was running");
   }
 
-  // False at the stream's end.
+  // Returns false at the end of the stream.
   static bool pass(int from, int to, std::string& kept) {
     char buffer[16384];
     const ssize_t got = ::recv(from, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -205,7 +206,7 @@ class Run {
         pollfd waiting{to, POLLOUT, 0};
         ::poll(&waiting, 1, 100);
       } else if (written < 0 && errno != EINTR) {
-        return;  // a reader that has seen enough
+        return;  // the reader has closed its end
       }
     }
   }
@@ -215,7 +216,7 @@ class Run {
     return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
   }
 
-  // What runs there shall not go on, nor its output reach the next one.
+  // Kill the program, so that its output does not reach the next command.
   void abort() {
     if (process_.empty()) return;
     const Descriptor signals(::open((guest_ / "signals.in").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));

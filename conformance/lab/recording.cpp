@@ -34,10 +34,10 @@ constexpr std::array<std::string_view, 2> role = {"server", "client"};
 constexpr std::chrono::seconds preparation_timeout{60};
 constexpr unsigned most_attempts = 6;
 constexpr std::size_t longest_output_told = 4000;
-// When nothing has passed for so long, all has passed; checked so often, at most for so long.
+// Traffic has ended if no frame passes for quiet_time; checked every quiet_look for at most quiet_patience.
 constexpr std::chrono::milliseconds quiet_time{300}, quiet_look{50}, quiet_patience{5000};
 
-// Readable when one of several is.
+// Readable when one of several descriptors is.
 class AnyOf {
  public:
   explicit AnyOf(std::initializer_list<int> descriptors) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -67,7 +67,7 @@ class Event {
   Descriptor event_;
 };
 
-// As /sys/class/infiniband/…/gids writes it.
+// Format of /sys/class/infiniband/…/gids.
 std::string gid_of(const std::string& address) {
   std::array<std::uint8_t, 16> bytes{};
   if (::inet_pton(AF_INET6, address.c_str(), bytes.data()) != 1) {
@@ -84,16 +84,16 @@ std::string shown(const std::string& output) {
   return "…" + output.substr(output.size() - longest_output_told);
 }
 
-// What a program said, for an error.
+// Last output lines of a program for an error message.
 std::string said(const RunResult& result) {
   const std::string all = shown(result.output + result.error);
   std::string text;
   std::istringstream lines(all);
   for (std::string line; std::getline(lines, line);) text += "\n  " + line;
-  return text.empty() ? "; it said nothing" : text;
+  return text.empty() ? "; no output" : text;
 }
 
-// Versions of what speaks RDMA in the guest, of what the image's layers were made from.
+// Versions of the RDMA packages in the image.
 std::vector<std::string> versions(const Image& image) {
   std::vector<std::string> found;
   for (const fs::path& list : {image.kernel.parent_path() / "packages", image.root.parent_path() / "packages"}) {
@@ -106,7 +106,7 @@ std::vector<std::string> versions(const Image& image) {
   return found;
 }
 
-// The networks that the guests are in; the last part of an address is the guest's number.
+// Addresses of the guests; the last part is the guest's number.
 std::string address_of(const RecordingPlan& plan, std::size_t side) {
   return fmt::format("{}{}", plan.vlan ? (plan.ipv6 ? "fd78::" : "10.78.0.") : (plan.ipv6 ? "fd77::" : "10.77.0."),
                      side + 1);
@@ -135,7 +135,7 @@ class Recorder::Impl {
         const std::lock_guard lock(telling);
         options_.progress(line);
       };
-    // Both at once; when one fails, the other need not go on.
+    // Both boot concurrently; if one fails, the other one is stopped.
     const Event failed;
     const AnyOf stop{options_.stop, failed.descriptor()};
     guest.stop = stop.descriptor();
@@ -169,7 +169,8 @@ class Recorder::Impl {
           recording.error().message.find(race) == std::string::npos)
         return recording;
       if (options_.progress)
-        options_.progress(name_of(plan) + ": the client was faster than its server, which listens twice; once more");
+        options_.progress(name_of(plan) +
+                          ": the client connected before the server listened for its second connection; retrying");
     }
   }
 
@@ -219,12 +220,13 @@ class Recorder::Impl {
       return tl::unexpected(std::move(error));
     }
     if (!counters.tap_trouble.empty())
-      return failure(Kind::system, fmt::format("writing {} ended: {}", file, counters.tap_trouble));
+      return failure(Kind::system, fmt::format("write {}: {}", file, counters.tap_trouble));
     for (std::size_t side = 0; side < 2; ++side)
       if (counters.ports[side].queue_full != 0)
-        return failure(Kind::system, fmt::format("the switch lost {} frames to the {}, whose guest did not take them; "
-                                                 "record it again",
-                                                 counters.ports[side].queue_full, role[side]));
+        return failure(Kind::system,
+                       fmt::format("the switch dropped {} frames for the {}, because the guest was too slow; "
+                                   "repeat the recording",
+                                   counters.ports[side].queue_full, role[side]));
     recording.seconds = std::chrono::duration<double>(Clock::now() - began).count();
     return recording;
   }
@@ -251,7 +253,7 @@ class Recorder::Impl {
     return guests_[side].run({"sh", "-c", script}, how);
   }
 
-  // One of the two programs; what it said is known also when it does not end.
+  // Runs one of the two programs. Its output is also available if it does not end.
   Result<RunResult> program(const RecordingPlan& plan, std::size_t side, const std::string& command,
                             StopDescriptor stop) {
     const Descriptor output(::memfd_create("output", MFD_CLOEXEC));
@@ -277,7 +279,7 @@ class Recorder::Impl {
                                               said({.status = 0, .output = std::move(text), .error = {}})));
   }
 
-  // Makes interface and device as the plan wants them, whatever the last one wanted; gives the GID's index.
+  // Configures interface and device according to the plan. Returns the GID index.
   Result<std::string> prepare(const RecordingPlan& plan, std::size_t side) {
     std::string script =
         "set -e\n"
@@ -297,13 +299,13 @@ class Recorder::Impl {
           "ip address add fd78::{2}/64 dev {0} nodad\n",
           interface, *plan.vlan, side + 1);
     }
-    // rxe sits on the parent of a VLAN, which it serves by GIDs; siw on the VLAN itself.
+    // rxe uses the parent of a VLAN and has GIDs for it; siw uses the VLAN interface itself.
     script += plan.siw ? fmt::format("rdma link add siw0 type siw netdev {}\n", interface)
                        : "rdma link add rxe0 type rxe netdev eth0\n";
     if (const std::string netem = netem_of(plan, side); !netem.empty())
       script += fmt::format("modprobe sch_netem\ntc qdisc add dev eth0 root netem {}\n", netem);
     script += "ip neighbor flush all\n";
-    // GIDs follow addresses a moment later.
+    // The kernel updates GIDs shortly after the addresses.
     if (!plan.siw)
       script += fmt::format(
           "tries=0\n"
@@ -318,7 +320,7 @@ class Recorder::Impl {
     if (result->status != 0)
       return failure(
           plan.netem.empty() ? Kind::guest : Kind::usage,
-          fmt::format("setting up the {}'s guest failed with status {}{}", role[side], result->status, said(*result)));
+          fmt::format("setup of the {}'s guest failed with status {}{}", role[side], result->status, said(*result)));
     return result->output.substr(0, result->output.find('\n'));
   }
 
@@ -333,7 +335,7 @@ class Recorder::Impl {
                                                   const std::array<std::string, 2>& commands) {
     replay::SwitchOptions how;
     auto faults = replay::FaultProgram::compile(plan.faults);
-    if (!faults) return failure(Kind::usage, "the faults: " + to_string(faults.error(), plan.faults));
+    if (!faults) return failure(Kind::usage, "fault program: " + to_string(faults.error(), plan.faults));
     const std::uint64_t seed = faults->seed().value_or(plan.seed);
     how.fault_options.seed = seed;
     how.faults = std::move(*faults);
@@ -341,7 +343,7 @@ class Recorder::Impl {
     written.format = captures::Format::pcapng;
     written.section.application = options_.application;
     written.section.os = "Linux " + image_.release;
-    written.section.hardware = "two virtual machines (qemu, " + options_.guests.accelerator + ") and a switch between";
+    written.section.hardware = "two virtual machines (qemu, " + options_.guests.accelerator + ") connected by a switch";
     std::vector<std::string>& comments = written.section.comments;
     comments.push_back(fmt::format("{}: {}", name_of(plan), plan.scenario->what));
     for (std::size_t side = 0; side < 2; ++side)
@@ -351,9 +353,9 @@ class Recorder::Impl {
     if (plan.mtu != 1500) comments.push_back(fmt::format("MTU {}", plan.mtu));
     for (std::size_t side = 0; side < 2; ++side)
       if (const std::string netem = netem_of(plan, side); !netem.empty())
-        comments.push_back(fmt::format("{}: frames leave through netem {}", role[side], netem));
+        comments.push_back(fmt::format("{}: egress netem {}", role[side], netem));
     if (!plan.faults.empty()) {
-      std::string rules = fmt::format("faults of the switch, seed {}; a is the server, b the client", seed);
+      std::string rules = fmt::format("faults of the switch, seed {}; a: server, b: client", seed);
       for (std::size_t i = 0; i < how.faults.rules().size(); ++i)
         rules += fmt::format("\n{}: {}", i + 1, how.faults.rules()[i].text);
       comments.push_back(rules);
@@ -375,7 +377,7 @@ class Recorder::Impl {
     return std::move(*fabric);
   }
 
-  // The server, and once it can be asked the client, each to its end.
+  // Runs the server and, when it is ready, the client; waits for both.
   Result<void> run(const RecordingPlan& plan, const std::array<std::string, 2>& commands, Recording& recording) {
     const Scenario& scenario = *plan.scenario;
     const auto failed = [&](std::size_t side, const RunResult& result) {
@@ -419,7 +421,7 @@ class Recorder::Impl {
     }
     auto client = program(plan, client_side, commands[client_side], options_.stop);
     if (!client || client->status != 0) {
-      // What the server says of it is part of the answer.
+      // The error message includes the server's output.
       auto server = end_server();
       if (!client) return tl::unexpected(client.error());
       recording.client_output = client->output;
@@ -441,11 +443,11 @@ class Recorder::Impl {
     if (!result) return tl::unexpected(result.error());
     if (result->status != 0)
       return failure(Kind::guest,
-                     fmt::format("{}: tidying up in the server's guest failed{}", name_of(plan), said(*result)));
+                     fmt::format("{}: cleanup in the server's guest failed{}", name_of(plan), said(*result)));
     return {};
   }
 
-  // What is still on its way shall be in the capture.
+  // Waits for frames in flight, so that the capture contains them.
   void until_quiet(const replay::Switch& fabric) const {
     const auto frames = [&] {
       std::uint64_t count = 0;
@@ -465,7 +467,7 @@ class Recorder::Impl {
 
   RecordingOptions options_;
   Image image_;
-  std::vector<Guest> guests_;  // the server's and the client's
+  std::vector<Guest> guests_;  // server, client
   double boot_seconds_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Records what real programs say to each other: two guests, a switch between them that writes everything down.
+/// Records the traffic of real programs: two guests that are connected by a recording switch.
 
 #include <array>
 #include <chrono>
@@ -15,38 +15,37 @@ namespace rdmawire::lab {
 
 struct RecordingOptions {
   ImageOptions image;
-  GuestOptions guests;                        ///< of both; number, ports and devices are set here
+  GuestOptions guests;                        ///< for both guests; number, ports and devices are overwritten
   std::chrono::seconds program_timeout{120};  ///< for each program
-  std::string application = "rdmawire";       ///< that the captures name
+  std::string application = "rdmawire";       ///< application name in the captures
   StopDescriptor stop = -1;
   Progress progress;
 };
 
-/// What became of one.
+/// Result of one recording.
 struct Recording {
   std::uint64_t frames = 0;
   double seconds = 0;
   std::string server_command, client_command;
   std::string server_output, client_output;
-  std::vector<std::string> faults;      ///< what the switch did, a frame and rule each
-  std::array<std::string, 2> netem;     ///< what tc says that it did, the server's and the client's
-  std::vector<std::string> complaints;  ///< of the guests' kernels meanwhile
+  std::vector<std::string> faults;      ///< faults of the switch, one per frame and rule
+  std::array<std::string, 2> netem;     ///< statistics of tc: server, client
+  std::vector<std::string> complaints;  ///< kernel errors of the guests during the recording
 };
 
-/// Two guests and what is between them.
+/// Two guests and their switch.
 class Recorder {
  public:
-  /// Boots them. `siw`: some of what will be recorded needs it.
+  /// Boots the guests. `siw`: some recordings require siw.
   static Result<Recorder> boot(const std::filesystem::path& lab, const RecordingOptions& options, bool siw);
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;
   ~Recorder();
 
-  /// Runs the programs and writes the capture. LabError::Kind::program when one of them failed: the capture is there
-  /// then, too.
+  /// Runs the programs and writes the capture. The capture also exists if a program failed (LabError::Kind::program).
   Result<Recording> record(const RecordingPlan& plan, const std::string& file);
   [[nodiscard]] double boot_seconds() const;
-  /// Why a guest has ended, when one has: then nothing more can be recorded.
+  /// Why a guest has ended; then no more recordings are possible.
   [[nodiscard]] std::optional<LabError> ended() const;
 
  private:

@@ -15,10 +15,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_name = 24;
-// A unix socket's path has at most 107 bytes; "/NAME/1/run.0.control.out" comes behind the folder.
+// The path of a Unix socket is limited to 107 bytes, including "/NAME/1/run.0.control.out" below the folder.
 constexpr std::size_t longest_folder = 107 - longest_name - 30;
 
-// A lock on the directory itself: no file is needed for it.
+// A lock on the directory itself, without a lock file.
 Descriptor lock(const fs::path& path, bool wait) {
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor) return {};
@@ -37,7 +37,7 @@ bool is_lab_name(const std::string& name) {
   return true;
 }
 
-// With the folder locked: whether a lab lives there; else it is swept.
+// Requires the lock of the folder. Returns whether a lab is running there; removes the directory otherwise.
 bool lives_or_swept(const fs::path& path) {
   const Descriptor held = lock(path, false);
   std::error_code error;
@@ -59,18 +59,18 @@ Result<fs::path> runtime_folder() {
   for (const fs::path& path : {base, folder}) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_failure("making " + path.string());
     struct stat found {};
-    if (::lstat(path.c_str(), &found) != 0) return system_failure("looking at " + path.string());
+    if (::lstat(path.c_str(), &found) != 0) return system_failure("check " + path.string());
     if (!S_ISDIR(found.st_mode) || found.st_uid != ::getuid() || (found.st_mode & 077) != 0)
       return failure(LabError::Kind::system,
-                     path.string() + " must be a directory of yours that nobody else can use; remove it");
+                     path.string() + " must be a directory owned by this user with mode 700; remove it");
   }
   return folder;
 }
 
 Result<RunDirectory> RunDirectory::create(const std::string& name) {
   if (!name.empty() && !is_lab_name(name))
-    return failure(LabError::Kind::usage, "\"" + name + "\" cannot name a lab: up to " + std::to_string(longest_name) +
-                                              " letters, digits, '-', '_' and '.'");
+    return failure(LabError::Kind::usage, "\"" + name + "\" is not a valid lab name: up to " +
+                                              std::to_string(longest_name) + " letters, digits, '-', '_' and '.'");
   auto folder = runtime_folder();
   if (!folder) return tl::unexpected(folder.error());
   const Descriptor whole = lock(*folder, true);
@@ -81,8 +81,7 @@ Result<RunDirectory> RunDirectory::create(const std::string& name) {
   RunDirectory made;
   made.name_ = name.empty() ? "lab" : name;
   for (int number = 2; fs::exists(*folder / made.name_, error); ++number) {
-    if (!name.empty())
-      return failure(LabError::Kind::busy, "a lab named " + name + " runs already; give this one another --name");
+    if (!name.empty()) return failure(LabError::Kind::busy, "a lab named " + name + " is running; use another --name");
     made.name_ = "lab" + std::to_string(number);
   }
   const fs::path path = *folder / made.name_;

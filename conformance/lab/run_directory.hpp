@@ -1,6 +1,6 @@
 #pragma once
-/// Where a running lab keeps its sockets and logs: a directory that is locked while the lab lives and removed with it.
-/// What a lab left that could not clean up is swept by the next one.
+/// Directory for the sockets and logs of a running lab. It is locked while the lab runs and removed afterwards.
+/// Directories of killed labs are removed by the next lab.
 
 #include <filesystem>
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace rdmawire::lab {
 
-/// $XDG_RUNTIME_DIR/rdmawire/lab, or /tmp/rdmawire-UID/lab where there is none or it is too long for unix sockets. Made
-/// for us alone; an error when it is somebody else's.
+/// $XDG_RUNTIME_DIR/rdmawire/lab, or /tmp/rdmawire-UID/lab if it is unset or too long for Unix sockets. Created with
+/// permissions for this user; an error if it belongs to another user.
 Result<std::filesystem::path> runtime_folder();
 
 class RunDirectory {
  public:
-  /// Takes the name for us; "" takes the first that is free of "lab", "lab2", … Kind::busy when a lab has it.
+  /// Reserves a name; "" selects the first free one of "lab", "lab2", … Kind::busy: a running lab uses it.
   static Result<RunDirectory> create(const std::string& name);
 
-  /// A lab that lives now.
+  /// A running lab.
   struct Living {
     std::string name;
     std::filesystem::path path;
   };
-  /// Sweeps those that do not.
+  /// Lists running labs and removes directories of others.
   static Result<std::vector<Living>> living();
 
   RunDirectory() = default;

@@ -23,7 +23,7 @@ class RunDirectoryTest : public testing::Test {
   fs::path base_;
 };
 
-TEST_F(RunDirectoryTest, IsOursAloneAndGoesAway) {
+TEST_F(RunDirectoryTest, IsPrivateAndRemovedAtEnd) {
   fs::path path;
   {
     auto directory = RunDirectory::create("bench");
@@ -38,7 +38,7 @@ TEST_F(RunDirectoryTest, IsOursAloneAndGoesAway) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST_F(RunDirectoryTest, ANameIsTakenOnce) {
+TEST_F(RunDirectoryTest, NameIsUnique) {
   const auto first = RunDirectory::create("bench");
   ASSERT_TRUE(first);
   const auto second = RunDirectory::create("bench");
@@ -48,7 +48,7 @@ TEST_F(RunDirectoryTest, ANameIsTakenOnce) {
   EXPECT_TRUE(fs::exists(first->path()));
 }
 
-TEST_F(RunDirectoryTest, UnnamedOnesFindAFreeName) {
+TEST_F(RunDirectoryTest, UnnamedLabsGetFreeName) {
   const auto first = RunDirectory::create("");
   const auto second = RunDirectory::create("");
   ASSERT_TRUE(first && second);
@@ -59,7 +59,7 @@ TEST_F(RunDirectoryTest, UnnamedOnesFindAFreeName) {
   EXPECT_EQ(living->size(), 2U);
 }
 
-TEST_F(RunDirectoryTest, WhatADeadLabLeftIsSwept) {
+TEST_F(RunDirectoryTest, DirectoryOfKilledLabIsRemoved) {
   const auto alive = RunDirectory::create("alive");
   ASSERT_TRUE(alive);
   const fs::path dead = alive->path().parent_path() / "dead";
@@ -72,7 +72,7 @@ TEST_F(RunDirectoryTest, WhatADeadLabLeftIsSwept) {
   EXPECT_FALSE(fs::exists(dead));
 }
 
-TEST_F(RunDirectoryTest, RefusesNamesThatAreNoNames) {
+TEST_F(RunDirectoryTest, InvalidNamesAreRejected) {
   for (const char* name : {"..", "a/b", "-x", ".hidden", "name with spaces", "0123456789012345678901234"}) {
     const auto directory = RunDirectory::create(name);
     ASSERT_FALSE(directory) << name;
@@ -80,7 +80,7 @@ TEST_F(RunDirectoryTest, RefusesNamesThatAreNoNames) {
   }
 }
 
-TEST_F(RunDirectoryTest, RefusesAFolderThatOthersCanUse) {
+TEST_F(RunDirectoryTest, FolderAccessibleToOthersIsRejected) {
   fs::create_directories(base_ / "rdmawire");
   ::chmod((base_ / "rdmawire").c_str(), 0777);
   const auto directory = RunDirectory::create("bench");
@@ -88,7 +88,7 @@ TEST_F(RunDirectoryTest, RefusesAFolderThatOthersCanUse) {
   EXPECT_THAT(directory.error().message, testing::HasSubstr("nobody else"));
 }
 
-TEST_F(RunDirectoryTest, LeavesRoomForSocketsBelowALongFolder) {
+TEST_F(RunDirectoryTest, LongFolderIsReplacedForSocketPaths) {
   const fs::path deep = base_ / std::string(80, 'x');
   fs::create_directories(deep);
   ::setenv("XDG_RUNTIME_DIR", deep.c_str(), 1);

@@ -15,10 +15,10 @@ constexpr std::uint16_t rdmacm_port = 7174;
 constexpr std::uint16_t perftest_port = 18515;
 constexpr std::uint16_t nvme_port = 4420;
 
-// perftest connects twice with -R, and its server listens anew for the second time.
+// perftest connects twice with -R, and its server listens again for the second connection.
 constexpr std::string_view rejected = "Failed to handle RDMA CM event.";
 
-// A timer of 268 ms and not the usual 67 ms: programs wait for the processor under emulation.
+// ACK timeout of 268 ms instead of the default 67 ms, because emulated guests are slow.
 #define PERFTEST(program) program " -n {iterations} -u 16 -F -p {port} -d {device} {IPV6:--ipv6} "
 
 constexpr std::string_view nvme_server = R"(set -e
@@ -54,14 +54,14 @@ rmmod brd)";
 
 // clang-format off
 constexpr auto table = std::to_array<Scenario>({
-    {"rping", "SEND, RDMA READ and RDMA WRITE by turns, connected by the CM", true, true, Readiness::cm, rdmacm_port, 10, 4000,
+    {"rping", "alternating SEND, RDMA READ and RDMA WRITE, connected by the CM", true, true, Readiness::cm, rdmacm_port, 10, 4000,
      "rping -s -V -a {server} -C {iterations} -S {size}",
      "rping -c -V -a {server} -C {iterations} -S {size}"},
-    // Its server sends first, which iWARP forbids it.
-    {"ucmatose", "SENDs both ways after a connection by the CM", true, false, Readiness::cm, rdmacm_port, 10, 4096,
+    // The server sends first, which iWARP does not permit.
+    {"ucmatose", "SENDs in both directions, connected by the CM", true, false, Readiness::cm, rdmacm_port, 10, 4096,
      "ucmatose -b {server} -C {iterations} -S {size} {IPV6:-f ip6}",
      "ucmatose -s {server} -C {iterations} -S {size} {IPV6:-f ip6}"},
-    {"udaddy", "UD SENDs both ways, the queue pairs found by the CM's SIDR", true, false, Readiness::cm, rdmacm_port, 10, 512,
+    {"udaddy", "UD SENDs in both directions, QPs resolved by the CM's SIDR", true, false, Readiness::cm, rdmacm_port, 10, 512,
      "udaddy -b {server} -C {iterations} -S {size} {IPV6:-f ip6}",
      "udaddy -s {server} -C {iterations} -S {size} {IPV6:-f ip6}"},
     {"write", "RDMA WRITEs of perftest, without the CM", true, false, Readiness::tcp, perftest_port, 20, 8192,
@@ -84,16 +84,16 @@ constexpr auto table = std::to_array<Scenario>({
      PERFTEST("ib_atomic_bw") "-A FETCH_AND_ADD -x {gid}", PERFTEST("ib_atomic_bw") "-A FETCH_AND_ADD -x {gid} {exchange}"},
     {"atomic-cm", "compare-and-swap of perftest, connected by the CM", true, false, Readiness::cm, perftest_port, 20, 0,
      PERFTEST("ib_atomic_bw") "-A CMP_AND_SWAP -R", PERFTEST("ib_atomic_bw") "-A CMP_AND_SWAP -R {server}", {}, rejected, false},
-    {"rc-pingpong", "RC SENDs both ways at once, without the CM", true, false, Readiness::tcp, perftest_port, 10, 8192,
+    {"rc-pingpong", "RC SENDs in both directions, without the CM", true, false, Readiness::tcp, perftest_port, 10, 8192,
      "ibv_rc_pingpong -d {device} -g {gid} -m {mtu} -n {iterations} -s {size}",
      "ibv_rc_pingpong -d {device} -g {gid} -m {mtu} -n {iterations} -s {size} {server}"},
-    {"uc-pingpong", "UC SENDs both ways, without the CM", true, false, Readiness::tcp, perftest_port, 10, 8192,
+    {"uc-pingpong", "UC SENDs in both directions, without the CM", true, false, Readiness::tcp, perftest_port, 10, 8192,
      "ibv_uc_pingpong -d {device} -g {gid} -m {mtu} -n {iterations} -s {size}",
      "ibv_uc_pingpong -d {device} -g {gid} -m {mtu} -n {iterations} -s {size} {server}"},
-    {"ud-pingpong", "UD SENDs both ways, without the CM", true, false, Readiness::tcp, perftest_port, 20, 512,
+    {"ud-pingpong", "UD SENDs in both directions, without the CM", true, false, Readiness::tcp, perftest_port, 20, 512,
      "ibv_ud_pingpong -d {device} -g {gid} -n {iterations} -s {size}",
      "ibv_ud_pingpong -d {device} -g {gid} -n {iterations} -s {size} {server}"},
-    {"srq-pingpong", "RC SENDs of four queue pairs that share a receive queue", true, false, Readiness::tcp, perftest_port, 20, 4096,
+    {"srq-pingpong", "RC SENDs of four QPs with a shared receive queue", true, false, Readiness::tcp, perftest_port, 20, 4096,
      "ibv_srq_pingpong -d {device} -g {gid} -m {mtu} -q 4 -n {iterations} -s {size}",
      "ibv_srq_pingpong -d {device} -g {gid} -m {mtu} -q 4 -n {iterations} -s {size} {server}"},
     {"nvme", "NVMe over Fabrics: discover, connect, write, read back, disconnect", true, true, Readiness::ended, nvme_port, 4, 16384,
@@ -114,7 +114,7 @@ Result<unsigned> number(std::string_view option, std::string_view text, unsigned
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    return wrong(fmt::format("{} takes a number from {} to {}, and was given \"{}\"", option, least, most, text));
+    return wrong(fmt::format("{} must be a number from {} to {}, not \"{}\"", option, least, most, text));
   return value;
 }
 
@@ -161,15 +161,15 @@ Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const Recor
       plan.faults += std::string(value) + "\n";
     } else {
       return wrong(
-          fmt::format("{}: {} is none of rxe, siw, ipv6, vlan=ID, mtu=BYTES, iterations=N, size=BYTES, "
+          fmt::format("{}: unknown option {}; expected rxe, siw, ipv6, vlan=ID, mtu=BYTES, iterations=N, size=BYTES, "
                       "netem=WORDS, fault=RULE",
                       text, word.empty() ? "nothing" : word));
     }
     if (!done) return tl::unexpected(done.error());
   }
   if (const auto compiled = replay::FaultProgram::compile(plan.faults); !compiled)
-    return wrong("the faults: " + to_string(compiled.error(), plan.faults));
-  if (plan.ipv6 && plan.mtu < 1280) return wrong(fmt::format("{}: IPv6 needs an MTU of 1280 bytes", text));
+    return wrong("fault program: " + to_string(compiled.error(), plan.faults));
+  if (plan.ipv6 && plan.mtu < 1280) return wrong(fmt::format("{}: IPv6 requires an MTU of at least 1280 bytes", text));
   std::vector<RecordingPlan> plans;
   const auto add = [&](const Scenario& scenario, bool over_siw) {
     plan.scenario = &scenario;
@@ -188,14 +188,15 @@ Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const Recor
   if (!scenario) {
     std::string names;
     for (const Scenario& known : table) names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
-    return wrong(fmt::format("there is no scenario \"{}\"; there are all, {}", name, names));
+    return wrong(fmt::format("unknown scenario \"{}\"; expected all, {}", name, names));
   }
   const bool over_siw = siw.value_or(!scenario->rxe);
   if (!(over_siw ? scenario->siw : scenario->rxe))
-    return wrong(fmt::format("{} does not run over {}: {}", name, over_siw ? "siw" : "rxe",
-                             over_siw ? "iWARP has neither UC, UD nor atomics, and needs the CM" : "it needs iWARP"));
+    return wrong(
+        fmt::format("{} is not supported with {}: {}", name, over_siw ? "siw" : "rxe",
+                    over_siw ? "iWARP requires the CM and supports only RC without atomics" : "it requires iWARP"));
   if (plan.ipv6 && !scenario->ipv6)
-    return wrong(fmt::format("{} does not run over IPv6: its program connects to IPv4 addresses only", name));
+    return wrong(fmt::format("{} does not support IPv6: its program connects only to IPv4 addresses", name));
   add(*scenario, over_siw);
   return plans;
 }
@@ -233,7 +234,7 @@ std::string command_for(std::string_view words, const RecordingPlan& plan, const
     if (what == "size") out += std::to_string(plan.size ? plan.size : scenario.size);
     if (what == "port") out += std::to_string(scenario.port);
     if (what.starts_with("IPV6:") && plan.ipv6) out += what.substr(5);
-    // Words that are not there leave no two blanks.
+    // Avoid double blanks for omitted words.
     if (what.starts_with("IPV6:") && !plan.ipv6 && out.ends_with(' ') && words.starts_with(' ')) words.remove_prefix(1);
   }
   while (out.ends_with(' ')) out.pop_back();

@@ -1,5 +1,5 @@
 #pragma once
-/// Real programs that speak RDMA between two guests, as a table: what `rdmawire lab record` runs.
+/// Scenarios of `rdmawire lab record`: RDMA programs in two guests.
 
 #include <cstdint>
 #include <optional>
@@ -12,63 +12,65 @@
 
 namespace rdmawire::lab {
 
-/// How it is known that a server can be asked.
+/// How to detect that the server is ready.
 enum class Readiness : std::uint8_t {
-  tcp,    ///< it listens at its TCP port
-  cm,     ///< it listens by the RDMA CM
-  ended,  ///< it sets something up that stays, and ends
+  tcp,    ///< it listens on its TCP port
+  cm,     ///< it listens with the RDMA CM
+  ended,  ///< it configures a server and exits
 };
 
-/// One row. The commands are for a shell; in them stand
+/// One scenario. The commands are shell commands with these placeholders:
 ///
 ///     {server} {client}            addresses
-///     {exchange}                   the server's IPv4 address, for programs that exchange numbers over nothing else
-///     {device} {gid}               its RDMA device, and the index there of its own address
-///     {mtu}                        the path's MTU, bytes: 1024, or 4096 when the frames may be that long
+///     {exchange}                   the server's IPv4 address, for programs that exchange parameters over IPv4 only
+///     {device} {gid}               the local RDMA device, and the GID index of the local address
+///     {mtu}                        path MTU in bytes: 1024, or 4096 if the interface MTU permits
 ///     {iterations} {size} {port}   numbers
-///     {IPV6:WORDS}                 WORDS with IPv6, nothing with IPv4
+///     {IPV6:WORDS}                 WORDS with IPv6, empty with IPv4
 struct Scenario {
   std::string_view name;
   std::string_view what;  ///< one sentence
   bool rxe = true;
   bool siw = true;
   Readiness ready = Readiness::cm;
-  std::uint16_t port = 0;  ///< that the server listens at
+  std::uint16_t port = 0;  ///< on which the server listens
   unsigned iterations = 20;
-  unsigned size = 4096;  ///< bytes of a message; 0: the program does not ask
+  unsigned size = 4096;  ///< message length in bytes; 0: the program has no such option
   std::string_view server;
   std::string_view client;
-  std::string_view clean = {};  ///< for the server's guest, after both have ended
-  /// What the client says when it was faster than its server, which listens a second time; then both run again.
+  std::string_view clean = {};  ///< cleanup command for the server's guest
+  /// Error message of a client that connected before its server listened for the second connection. Both programs are
+  /// then run again.
   std::string_view race = {};
-  bool ipv6 = true;  ///< false: its program connects to IPv4 addresses only
+  bool ipv6 = true;  ///< false: the program supports only IPv4 addresses
 };
 
 std::span<const Scenario> scenarios();
 
-/// What is to be recorded: a scenario and its circumstances.
+/// A scenario and its options.
 struct RecordingPlan {
   const Scenario* scenario = nullptr;
-  bool siw = false;  ///< else rxe
+  bool siw = false;  ///< use siw instead of rxe
   bool ipv6 = false;
   std::optional<unsigned> vlan;
   unsigned mtu = 1500;
-  unsigned iterations = 0;  ///< 0: the scenario's
-  unsigned size = 0;        ///< likewise
-  std::string faults;       ///< a program of the fault language, done by the switch; the server is side a
-  std::uint64_t seed = 1;   ///< where the program says none
-  std::string netem;        ///< for tc in both guests: "loss 3%"; only in one with "server: " or "client: " before it
+  unsigned iterations = 0;  ///< 0: default of the scenario
+  unsigned size = 0;        ///< 0: default of the scenario
+  std::string faults;       ///< fault program of the switch; the server is side a
+  std::uint64_t seed = 1;   ///< default if the fault program specifies none
+  std::string
+      netem;  ///< tc-netem arguments for both guests: "loss 3%"; with the prefix "server: " or "client: " for one guest
 };
 
-/// Understands NAME[,OPTION]…, each option as it is on the command line without its dashes: "write,siw,ipv6",
-/// "rping,vlan=7,mtu=9000,iterations=5". `plan` has what holds where nothing is said. "all" as the name gives every
-/// scenario over every device that it can (or over the one that stands there). Kind::usage says what was wrong.
+/// Parses NAME[,OPTION]…, with the command line options without dashes: "write,siw,ipv6",
+/// "rping,vlan=7,mtu=9000,iterations=5". `plan` contains the defaults. The name "all" selects all scenarios with all
+/// supported devices (or with the specified one). Kind::usage describes an error.
 Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const RecordingPlan& plan,
                                               std::optional<bool> siw = {});
-/// "write-siw-ipv6": as its file is called, without what differs from the scenario's own numbers.
+/// "write-siw-ipv6": the file name, without differences from the scenario's numbers.
 std::string name_of(const RecordingPlan& plan);
 
-/// The addresses and devices that a command is written with.
+/// Values of the placeholders.
 struct Places {
   std::string server, client, exchange, device, gid;
 };

@@ -23,7 +23,7 @@ std::string client_of(const RecordingPlan& plan) {
   return command_for(plan.scenario->client, plan, {"10.77.0.1", "10.77.0.2", "192.0.2.1", "rxe0", "3"});
 }
 
-TEST(Scenario, CommandsAreWrittenForTheirPlaces) {
+TEST(Scenario, PlaceholdersAreReplaced) {
   EXPECT_EQ(client_of(plan_of("rping")), "rping -c -V -a 10.77.0.1 -C 10 -S 4000");
   EXPECT_EQ(client_of(plan_of("rc-pingpong,mtu=9000,iterations=3,size=77")),
             "ibv_rc_pingpong -d rxe0 -g 3 -m 4096 -n 3 -s 77 10.77.0.1");
@@ -33,10 +33,10 @@ TEST(Scenario, CommandsAreWrittenForTheirPlaces) {
             "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 -A FETCH_AND_ADD -x 3 192.0.2.1");
 }
 
-TEST(Scenario, NothingOfATemplateIsLeft) {
+TEST(Scenario, AllPlaceholdersAreReplaced) {
   std::set<std::string_view> names;
   for (const Scenario& scenario : scenarios()) {
-    EXPECT_TRUE(names.insert(scenario.name).second) << scenario.name << " is there twice";
+    EXPECT_TRUE(names.insert(scenario.name).second) << scenario.name << " is duplicated";
     EXPECT_TRUE(scenario.rxe || scenario.siw) << scenario.name;
     EXPECT_THAT(std::string(scenario.what), Not(HasSubstr("\n")));
     RecordingPlan plan;
@@ -50,7 +50,7 @@ TEST(Scenario, NothingOfATemplateIsLeft) {
   }
 }
 
-TEST(Scenario, PlansSayWhatDiffers) {
+TEST(Scenario, PlanContainsOptionsAndDefaults) {
   RecordingPlan defaults;
   defaults.netem = "loss 1%";
   const auto plans = parse_plan("rping,siw,ipv6,vlan=7,mtu=9000,iterations=5,size=100,fault=drop nth 3", defaults);
@@ -66,7 +66,7 @@ TEST(Scenario, PlansSayWhatDiffers) {
   EXPECT_EQ(name_of(plan_of("nvme")), "nvme-rxe");
 }
 
-TEST(Scenario, AllIsEveryOneOverEveryDeviceThatItCan) {
+TEST(Scenario, AllSelectsEverySupportedCombination) {
   std::size_t expected = 0, over_siw = 0;
   for (const Scenario& scenario : scenarios()) {
     expected += scenario.rxe + scenario.siw;
@@ -80,19 +80,19 @@ TEST(Scenario, AllIsEveryOneOverEveryDeviceThatItCan) {
   for (const RecordingPlan& plan : *over_ipv6) EXPECT_TRUE(plan.siw && plan.scenario->ipv6) << plan.scenario->name;
 }
 
-TEST(Scenario, WhatIsWrongIsSaid) {
+TEST(Scenario, InvalidPlansAreRejected) {
   const auto error = [](std::string_view text) {
     const auto plans = parse_plan(text, {});
     return plans ? "fine" : plans.error().message;
   };
-  EXPECT_THAT(error("ring"), HasSubstr("there is no scenario \"ring\"; there are all, rping, "));
-  EXPECT_THAT(error("atomic,siw"), HasSubstr("atomic does not run over siw: iWARP has neither"));
-  EXPECT_THAT(error("rping,ipv4"), HasSubstr("rping,ipv4: ipv4 is none of rxe, siw, ipv6, vlan=ID"));
-  EXPECT_THAT(error("rping,,ipv6"), HasSubstr("nothing is none of"));
-  EXPECT_THAT(error("rping,vlan=4095"), HasSubstr("vlan takes a number from 1 to 4094, and was given \"4095\""));
-  EXPECT_THAT(error("rping,mtu=1280x"), HasSubstr("mtu takes a number from 576 to 9000"));
-  EXPECT_THAT(error("rping,ipv6,mtu=1000"), HasSubstr("IPv6 needs an MTU of 1280 bytes"));
-  EXPECT_THAT(error("read-cm,ipv6"), HasSubstr("read-cm does not run over IPv6"));
+  EXPECT_THAT(error("ring"), HasSubstr("unknown scenario \"ring\"; expected all, rping, "));
+  EXPECT_THAT(error("atomic,siw"), HasSubstr("atomic is not supported with siw: iWARP requires"));
+  EXPECT_THAT(error("rping,ipv4"), HasSubstr("rping,ipv4: unknown option ipv4; expected rxe, siw, ipv6, vlan=ID"));
+  EXPECT_THAT(error("rping,,ipv6"), HasSubstr("unknown option"));
+  EXPECT_THAT(error("rping,vlan=4095"), HasSubstr("vlan must be a number from 1 to 4094, not \"4095\""));
+  EXPECT_THAT(error("rping,mtu=1280x"), HasSubstr("mtu must be a number from 576 to 9000"));
+  EXPECT_THAT(error("rping,ipv6,mtu=1000"), HasSubstr("IPv6 requires an MTU of at least 1280 bytes"));
+  EXPECT_THAT(error("read-cm,ipv6"), HasSubstr("read-cm does not support IPv6"));
   EXPECT_THAT(error("rping,fault=dorp nth 1"), HasSubstr("did you mean drop?"));
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-/// The scripts that build the guest's image and start the guest, as they stand in image/.
+/// The scripts in image/ that build the guest's image and start the guest.
 
 #include <string_view>
 
 namespace rdmawire::lab {
 
-extern const std::string_view build_script;  ///< bash, on this machine
-extern const std::string_view init_script;   ///< busybox sh, the guest's first program
+extern const std::string_view build_script;  ///< for bash on the host
+extern const std::string_view init_script;   ///< for busybox sh, as init of the guest
 
 }  // namespace rdmawire::lab

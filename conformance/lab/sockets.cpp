@@ -16,7 +16,7 @@ Result<Descriptor> connect_to_guest(const std::filesystem::path& path) {
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return system_failure("socket");
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return system_failure("connecting to the guest at " + text);
+    return system_failure("connect to the guest at " + text);
   return socket;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The channels of a guest, seen from here: unix stream sockets at which qemu listens.
+/// Channels of a guest on the host: Unix stream sockets of qemu.
 
 #include <filesystem>
 
@@ -7,7 +7,7 @@
 
 namespace rdmawire::lab {
 
-/// Connects to a channel; an error when the guest is gone. One at a time is served; another one waits.
+/// Connects to a channel. Fails if the guest has ended. A channel serves one connection at a time; another one waits.
 Result<Descriptor> connect_to_guest(const std::filesystem::path& path);
 
 }  // namespace rdmawire::lab
