@@ -35,7 +35,7 @@ class Object {
   virtual int release() = 0;
   /// True if release() does not detect that other objects use this one; the table then refuses with EBUSY.
   [[nodiscard]] virtual bool needs_guard() const { return false; }
-  /// Members for the `objects` command, besides handle and kind.
+  /// Members for the `objects` command, in addition to handle and kind.
   [[nodiscard]] virtual Json about() const { return Json::object(); }
 
   [[nodiscard]] Handle handle() const { return handle_; }

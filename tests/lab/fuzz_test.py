@@ -1,6 +1,6 @@
-"""The fuzzer against Linux's rxe and siw in the lab: it is stable, reports, and what it finds can be run again.
+"""Fuzzes Linux rxe and siw in the lab: the fuzzer is stable, writes a report, and its findings are reproducible.
 
-RDMAWIRE_LAB=1 runs each for a minute; RDMAWIRE_FULL=1 for five; else it is skipped.
+RDMAWIRE_LAB=1 fuzzes each device for one minute, RDMAWIRE_FULL=1 for five. Otherwise the tests are skipped.
 """
 
 import json
@@ -17,9 +17,9 @@ LAB = os.environ.get("RDMAWIRE_LAB") == "1" or FULL
 PYTHON = os.environ.get("RDMAWIRE_PYTHON", str(ROOT / "build" / "dev" / "python"))
 
 
-@pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots a virtual machine")
+@pytest.mark.skipif(not LAB, reason="requires RDMAWIRE_LAB=1, because it boots a virtual machine")
 @pytest.mark.parametrize("device", ["rxe", "siw"])
-def test_a_device_is_fuzzed_for_minutes(tmp_path, device):
+def test_device_is_fuzzed_for_minutes(tmp_path, device):
     environment = dict(os.environ, PYTHONPATH=PYTHON)
     seconds = 300 if FULL else 60
     arguments = ["--target", f"lab:{device}", "--time", str(seconds), "--seed", "1", "--report", str(tmp_path)]
@@ -27,12 +27,12 @@ def test_a_device_is_fuzzed_for_minutes(tmp_path, device):
         [sys.executable, "-m", "rdmawire.fuzz", *arguments],
         env=environment, capture_output=True, text=True, timeout=400 + 2 * seconds,
     )
-    # Both deviate from the specification in ways that docs/deviations.md lists, and some show within seconds.
+    # Both devices have known violations (docs/deviations.md), some of which are found within seconds.
     assert done.returncode == 1, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
-    # Ten times as many where the machine has nothing else to do; cutting findings down takes most of a minute.
+    # An idle host reaches ten times as many; minimizing the findings takes most of a minute.
     assert report["statistics"]["executions"] > 25
-    # What comes can end the kernel, too (docs/fuzz-findings.md): then the guest was booted again, and the run went on.
+    # A finding may crash the kernel (docs/fuzz-findings.md). Then the guest is restarted and the run continues.
     died = sum(one["times"] for one in report["findings"]
                if one["oracle"] in ("kernel message", "device gone") and "WARNING" not in one["signature"])  # fmt: skip
     assert report["statistics"]["restarts"] >= died
@@ -45,7 +45,7 @@ REQ, REP, RTU, DREQ, DREP = 0x10, 0x13, 0x14, 0x15, 0x16
 SEND_ONLY, WRITE_ONLY, READ_REQUEST, ACKNOWLEDGE = 4, 10, 12, 17
 POST_SEND = 2
 MANAGED = {
-    # The tester connects; both ends ask; the tester disconnects, and the queue pair is silent.
+    # The tester connects, both sides send requests, the tester disconnects, and then the QP must not respond.
     "passive": [
         {"do": "cm", "opcode": REQ, "own_psn": 2000, "depth": 4, "retries": 2, "timeout": 6},
         {"do": "cm_accept", "count": 4, "length": 64},
@@ -58,7 +58,7 @@ MANAGED = {
         {"do": "cm", "opcode": DREQ},
         {"do": "request", "opcode": SEND_ONLY, "payload": 8, "flags": 1},
     ],
-    # The device connects, and disconnects.
+    # The device connects and disconnects.
     "active": [
         {"do": "cm_connect", "retries": 2},
         {"do": "cm", "opcode": REP, "own_psn": 7, "depth": 4},
@@ -69,9 +69,9 @@ MANAGED = {
 }
 
 
-@pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots a virtual machine")
+@pytest.mark.skipif(not LAB, reason="requires RDMAWIRE_LAB=1, because it boots a virtual machine")
 @pytest.mark.parametrize("side", MANAGED)
-def test_connections_of_a_real_communication_manager_are_followed(tmp_path, side):
+def test_cm_connections_of_rxe_are_followed(tmp_path, side):
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"family": "roce", "seed": 1, "steps": MANAGED[side]}))
     done = subprocess.run(

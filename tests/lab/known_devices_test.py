@@ -1,7 +1,7 @@
-"""`rdmawire certify --device lab:rxe`: the whole suite against real kernels, and what is known of them.
+"""`rdmawire certify --device lab:rxe`: the complete suite with real kernels, compared with their known results.
 
-RDMAWIRE_LAB=1 runs it on the release's kernel, RDMAWIRE_FULL=1 on the newest one, too, and holds the two against the
-kernel's history.
+RDMAWIRE_LAB=1 uses the kernel of the Debian release. RDMAWIRE_FULL=1 also uses the newest kernel and compares both with
+the kernel's history.
 """
 
 import json
@@ -19,15 +19,15 @@ FULL = os.environ.get("RDMAWIRE_FULL") == "1"
 LAB = FULL or os.environ.get("RDMAWIRE_LAB") == "1"
 
 pytestmark = [
-    pytest.mark.skipif(not pathlib.Path(RDMAWIRE).exists(), reason=f"needs the command, built at {RDMAWIRE}"),
-    pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots virtual machines"),
+    pytest.mark.skipif(not pathlib.Path(RDMAWIRE).exists(), reason=f"requires the command, built at {RDMAWIRE}"),
+    pytest.mark.skipif(not LAB, reason="requires RDMAWIRE_LAB=1, because it boots virtual machines"),
 ]
-needs_full = pytest.mark.skipif(not FULL, reason="needs RDMAWIRE_FULL=1: it fetches the newest kernel, and runs all twice")
+needs_full = pytest.mark.skipif(not FULL, reason="requires RDMAWIRE_FULL=1, because it runs all cases on two kernels")
 
 DEVIATIONS = {"fail", "fail-wrong-code"}
-# What patches between 6.1.192 and 7.2.13 changed, as linux-rdma has them: docs/deviations.md. Each rule deviates in one
-# case at least before, and in none after; the last one the other way round.
-MENDED = ["RSP-018", "RSP-026", "RSP-027", "RSP-028", "RSP-030", "RSP-038", "RSP-069", "REQ-044", "UD-007"]
+# Changes between 6.1.192 and 7.2.13 according to linux-rdma: docs/deviations.md. Rules that had at least one violation
+# before and have none after, new features, and rules with a new violation.
+FIXED = ["RSP-018", "RSP-026", "RSP-027", "RSP-028", "RSP-030", "RSP-038", "RSP-069", "REQ-044", "UD-007"]
 ADDED = ["RSP-061", "RSP-062", "RSP-063", "RSP-064"]
 BROKEN = ["QPS-010"]
 
@@ -38,7 +38,7 @@ def certify(*arguments, timeout=900):
 
 
 class Runs:
-    """Runs of the whole suite, one a kernel, made when they are asked for."""
+    """Runs of the complete suite, one per kernel, started at first use."""
 
     def __init__(self, directory):
         self.directory, self.reports = directory, {}
@@ -71,12 +71,12 @@ def all_is_as_known(run, report):
     assert "error" not in counts, counts
 
 
-def test_the_releases_kernel_does_what_is_known_of_it(runs):
+def test_release_kernel_has_known_results(runs):
     all_is_as_known(*runs.of("debian"))
 
 
 @needs_full
-def test_the_newest_kernel_does_what_is_known_of_it(runs):
+def test_newest_kernel_has_known_results(runs):
     run, report = runs.of("newest")
     if "nothing is known of" in run.stderr:
         pytest.skip("Debian has a newer kernel by now: " + report["details"])
@@ -84,8 +84,8 @@ def test_the_newest_kernel_does_what_is_known_of_it(runs):
 
 
 @needs_full
-def test_verdicts_flip_where_the_kernels_history_says_so(runs):
-    for alias in MENDED:
+def test_verdicts_change_with_kernel_history(runs):
+    for alias in FIXED:
         assert runs.verdicts("debian", alias) & DEVIATIONS, alias
         assert not runs.verdicts("newest", alias) & DEVIATIONS, alias
     for alias in ADDED:
@@ -96,7 +96,7 @@ def test_verdicts_flip_where_the_kernels_history_says_so(runs):
         assert runs.verdicts("newest", alias) & DEVIATIONS, alias
 
 
-def test_what_is_known_can_be_left_out_and_overruled(tmp_path):
+def test_known_results_can_be_disabled_and_overridden(tmp_path):
     def expecting(cases):
         path = tmp_path / "expected.json"
         path.write_text(json.dumps({"format": 1, "device": "rxe", "cases": cases}))
@@ -107,7 +107,7 @@ def test_what_is_known_can_be_left_out_and_overruled(tmp_path):
     without = certify(*reserved, "--no-expected")
     assert without.returncode == 1
     assert without.stdout.count("UNEXPECTED") == 5, without.stdout
-    # What the user says goes before; a pass where a deviation is said to be is one too.
+    # User-specified results take precedence; an unexpected pass is also reported.
     overruled = certify(*reserved, *expecting({"HDR-038": {"verdict": "pass", "reason": "recomputed here"}}))
     assert overruled.returncode == 1
     assert overruled.stdout.count("UNEXPECTED: pass is known of it: recomputed here") == 3, overruled.stdout

@@ -1,4 +1,4 @@
-"""Devices from Python in the lab: Linux's rxe and siw in a virtual machine. RDMAWIRE_LAB=1 boots them."""
+"""Devices from Python in the lab: Linux rxe and siw in a virtual machine. Requires RDMAWIRE_LAB=1."""
 
 import json
 import os
@@ -19,8 +19,8 @@ BUILT = Path(os.environ.get("RDMAWIRE_PYTHON", ROOT / "build" / "dev" / "python"
 LAB = os.environ.get("RDMAWIRE_FULL") == "1" or os.environ.get("RDMAWIRE_LAB") == "1"
 
 pytestmark = [
-    pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots virtual machines"),
-    pytest.mark.skipif(not (BUILT / "rdmawire").exists(), reason=f"needs the Python module, built at {BUILT}"),
+    pytest.mark.skipif(not LAB, reason="requires RDMAWIRE_LAB=1, because it boots virtual machines"),
+    pytest.mark.skipif(not (BUILT / "rdmawire").exists(), reason=f"requires the Python module, built at {BUILT}"),
 ]
 if LAB and (BUILT / "rdmawire").exists():
     sys.path.insert(0, str(BUILT))
@@ -31,7 +31,7 @@ if LAB and (BUILT / "rdmawire").exists():
 
 
 def programs():
-    """The virtual machines that this process has started."""
+    """Process IDs of the virtual machines started by this process."""
     found = []
     for process in Path("/proc").iterdir():
         try:
@@ -50,14 +50,14 @@ def rxe():
     assert not programs()
 
 
-def test_a_wrong_key_is_refused_and_writes_nothing(rxe):
+def test_wrong_key_is_rejected_without_write(rxe):
     with rxe.rc_qp(access="remote_write") as qp:
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
         assert qp.wire.receive(timeout=5)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
         assert qp.mr.read(4) == bytes(4)
 
 
-def test_work_both_ways(rxe):
+def test_requests_in_both_directions(rxe):
     with rxe.rc_qp(receives=2) as qp:
         qp.wire.send(qp.frame() / b"to the device")
         assert qp.wire.receive(timeout=5)[AETH].syndrome_kind == 0
@@ -84,7 +84,7 @@ def test_other_services_and_addresses(rxe):
         assert qp.cq.wait(timeout=5).src_qp == qp.tester_qpn
 
 
-def test_cases_are_run_those_in_python_too(tmp_path):
+def test_builtin_and_python_cases_are_run(tmp_path):
     @conformance.case("rc.responder.psn.sequence-error", variant="in the lab, from Python")
     def gap(bench):
         qp = bench.rc(receives=2)
@@ -101,7 +101,7 @@ def test_cases_are_run_those_in_python_too(tmp_path):
     assert programs() == before
 
 
-def test_a_device_that_dies_is_an_error_soon():
+def test_killed_device_is_reported_quickly():
     before = programs()
     with rdmawire.lab("rxe") as device, device.rc_qp() as qp:
         (program,) = set(programs()) - set(before)
@@ -138,7 +138,7 @@ def test_siw_has_verbs(siw):
     assert siw.describe()["limits"]["max_qp"] > 0
 
 
-def test_a_stream_to_siw(siw):
+def test_stream_to_siw(siw):
     with siw.stream(receives=2) as qp:
         qp.stream.send(qp.frame() / b"hello")
         assert qp.cq.wait(timeout=5).byte_len == 5 and qp.inbox.read(5) == b"hello"
@@ -150,7 +150,7 @@ def test_a_stream_to_siw(siw):
         assert qp.cq.wait(timeout=5).wr_id == 3
         qp.stream.send(qp.frame() / DDPTagged(stag=qp.stag ^ 0x100, to=qp.mr.addr) / b"evil")
         heard = list(qp.stream.sniff(timeout=5))
-        # siw's Terminates have their bits in another order (docs/certify.md, TRM-001): what layer it names is not asked.
+        # siw's Terminates have a wrong bit order (docs/certify.md, TRM-001), so the layer is not checked.
         assert heard[0].opcode == RDMAPOpcode.TERMINATE and heard[-1].kind in ("fin", "reset")
         assert qp.mr.read(8) == b"from siw"
 
@@ -162,7 +162,7 @@ def test_siw_as_mpa_initiator(siw):
         assert qp.cq.wait(timeout=5).byte_len == 5
 
 
-def test_queue_pairs_of_siw_share_a_domain_and_a_completion_queue(siw):
+def test_siw_queue_pairs_share_domain_and_completion_queue(siw):
     with siw.domain() as domain, siw.completion_queue(16) as cq:
         pairs = [siw.stream(receives=1, domain=domain, cq=cq) for _ in range(2)]
         for number, qp in enumerate(pairs, 1):
@@ -170,7 +170,7 @@ def test_queue_pairs_of_siw_share_a_domain_and_a_completion_queue(siw):
         assert sorted(one.byte_len for one in cq.poll(2, timeout=5)) == [1, 2]
 
 
-def test_a_case_in_python_on_a_siw_that_is_open(siw, tmp_path):
+def test_python_case_on_open_siw_device(siw, tmp_path):
     @conformance.case("ddp.data-sink.error.later-dropped", variant="in the lab, from Python")
     def later(bench):
         qp = bench.connect(receives=1)
@@ -185,12 +185,12 @@ def test_a_case_in_python_on_a_siw_that_is_open(siw, tmp_path):
     assert (tmp_path / "captures").is_dir()
 
 
-def test_an_agent_of_a_guest_that_somebody_else_booted(tmp_path):
-    """As on a bench: the address of an agent, a wire to the device's port, and leave to send to it."""
+def test_agent_of_external_guest(tmp_path):
+    """Same as with a physical device: agent address, wire to the device's port, and permission to send to it."""
     command = BUILT.parent / "bin" / "rdmawire"
     if not command.exists():
-        pytest.skip(f"needs the command, built at {command}")
-    runtime = tempfile.mkdtemp(prefix="rw-")  # names of sockets are short
+        pytest.skip(f"requires the command, built at {command}")
+    runtime = tempfile.mkdtemp(prefix="rw-")  # socket paths must be short
     booted = subprocess.Popen(
         [command, "lab", "boot", "--json"],
         stdout=subprocess.PIPE,
@@ -201,13 +201,13 @@ def test_an_agent_of_a_guest_that_somebody_else_booted(tmp_path):
         told = ""
         while not told.endswith("\n}\n"):
             line = booted.stdout.readline()
-            assert line, "it did not boot"
+            assert line, "the guest did not boot"
             told += line
         [guest] = json.loads(told)["guests"]
         port = guest["ports"][0]
         address = port["addresses"][0].split("/")[0]
         with pytest.raises(rdmawire.Error, match=re.escape(address)):
-            rdmawire.agent(guest["agents"][0], wire=port["wire"])  # nobody allowed it
+            rdmawire.agent(guest["agents"][0], wire=port["wire"])  # without permission
         with rdmawire.agent(guest["agents"][0], wire=port["wire"], allow=address) as device:
             assert device.name.startswith("agent:") and device.family == "roce" and not device.virtual_time
             with device.rc_qp(receives=1, access="remote_write") as qp:
@@ -217,7 +217,7 @@ def test_an_agent_of_a_guest_that_somebody_else_booted(tmp_path):
                 qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
                 assert qp.wire.receive(timeout=5)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
             report = conformance.certify(device, only="rc.responder.psn.sequence-error", seed=1)
-            assert set(report.counts) == {"pass"}, report.text()  # what is known of rxe is known of a lab alone
+            assert set(report.counts) == {"pass"}, report.text()  # known results of rxe apply only to labs
             booted.send_signal(signal.SIGINT)
             booted.wait(60)
             with pytest.raises(rdmawire.DeviceError) as lost:

@@ -1,6 +1,6 @@
-"""`rdmawire lab record`: real programs between two guests, and what the other commands say of the recordings.
+"""`rdmawire lab record`: records real programs in two guests and checks the recordings with the other commands.
 
-RDMAWIRE_LAB=1 boots guests for a part of the scenarios, RDMAWIRE_FULL=1 besides that for all of them.
+RDMAWIRE_LAB=1 runs some of the scenarios, RDMAWIRE_FULL=1 all of them.
 """
 
 import json
@@ -22,8 +22,8 @@ LAB = FULL or os.environ.get("RDMAWIRE_LAB") == "1"
 
 sys.path.insert(0, str(ROOT / "tests" / "analysis"))
 
-pytestmark = pytest.mark.skipif(not pathlib.Path(RDMAWIRE).exists(), reason=f"needs the command, built at {RDMAWIRE}")
-needs_lab = pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots virtual machines")
+pytestmark = pytest.mark.skipif(not pathlib.Path(RDMAWIRE).exists(), reason=f"requires the command, built at {RDMAWIRE}")
+needs_lab = pytest.mark.skipif(not LAB, reason="requires RDMAWIRE_LAB=1, because it boots virtual machines")
 
 DROPS = "fault=drop requests nth 30,fault=drop requests nth 90,fault=drop answers nth 3"
 CHANGES = ("fault=mark ce requests every 10,fault=corrupt payload byte 5 mask 0x01 requests nth 40,"
@@ -54,27 +54,27 @@ def rdmawire(*arguments, timeout=120):
 # Without guests
 
 
-def test_the_documentation_has_the_list():
+def test_documentation_contains_scenario_list():
     shown = rdmawire("lab", "record", "--list").stdout
     assert len(shown.splitlines()) > 10
-    assert shown in (ROOT / "docs" / "lab.md").read_text(), "docs/lab.md: paste what `rdmawire lab record --list` prints"
+    assert shown in (ROOT / "docs" / "lab.md").read_text(), "docs/lab.md differs from `rdmawire lab record --list`"
 
 
 @pytest.mark.parametrize("arguments, says", [
     ((), "takes a scenario and -o FILE"),
     (("rping",), "takes a scenario and -o FILE"),
-    (("ping", "-o", "x"), 'there is no scenario "ping"; there are all, rping,'),
-    (("atomic,siw", "-o", "x"), "atomic does not run over siw"),
+    (("ping", "-o", "x"), 'unknown scenario "ping"; expected all, rping,'),
+    (("atomic,siw", "-o", "x"), "atomic is not supported with siw"),
     (("rping", "--fault", "drop nht 3", "-o", "x"), "did you mean nth?"),
     (("rping", "--device", "mlx5", "-o", "x"), "rxe"),
 ])  # fmt: skip
-def test_wrong_usage_is_told_before_anything_boots(arguments, says):
+def test_usage_errors_are_reported_before_boot(arguments, says):
     done = rdmawire("lab", "record", *arguments, timeout=10)
     assert done.returncode == 2
     assert says in done.stderr
 
 
-def test_without_qemu_it_says_what_to_install(tmp_path):
+def test_missing_qemu_is_reported(tmp_path):
     done = subprocess.run([RDMAWIRE, "lab", "record", "rping", "-o", tmp_path / "x.pcapng"], capture_output=True,
                           text=True, timeout=60, check=False, env={"PATH": "/nowhere", "HOME": str(tmp_path)})  # fmt: skip
     assert done.returncode == 3
@@ -87,13 +87,13 @@ def test_without_qemu_it_says_what_to_install(tmp_path):
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    """What `lab record --json` told, by the recordings' names."""
+    """Output of `lab record --json` by recording name."""
     specs = ALL if FULL else PART
     for _ in range(2):
         folder = tmp_path_factory.mktemp("recordings")
         done = rdmawire("lab", "record", "--json", "-o", folder, "--name", f"recordtest{os.getpid()}", *specs,
                         timeout=3000)  # fmt: skip
-        # rping's client may lose a race with itself when it ends: its event thread reads what was closed already.
+        # rping's client may fail when it ends, because its event thread reads a closed descriptor.
         if "rdma_get_cm_event: Bad file descriptor" not in done.stderr:
             break
     assert done.returncode == 0, done.stderr
@@ -112,7 +112,7 @@ def layers_of(frame):
 
 
 @needs_lab
-def test_the_recordings_say_how_they_were_made(recordings):
+def test_recordings_contain_their_commands_and_versions(recordings):
     for name, one in recordings.items():
         done = subprocess.run([RDMAWIRE, "dissect", "--count", one["file"]], capture_output=True, check=False)
         assert done.returncode == 0, name
@@ -126,7 +126,7 @@ def test_the_recordings_say_how_they_were_made(recordings):
 
 
 @needs_lab
-def test_every_frame_is_read_and_every_crc_judged_rightly(recordings):
+def test_every_frame_is_decoded_and_crc_status_is_correct(recordings):
     for name, one in recordings.items():
         frames = frames_of(one)
         comments = [" ".join(frame.get("comments", [])) for frame in frames]
@@ -156,7 +156,7 @@ def test_every_frame_is_read_and_every_crc_judged_rightly(recordings):
             assert protocols["nvme_fabrics"] > 10 and protocols["nvme_cqe"] > 20, name
 
 
-# What a scenario does truly: {(operation, size): how often}, at least, and nothing else when it is all.
+# Expected messages of a scenario: {(operation, size): minimum count}; for complete scenarios there are no others.
 def truth_of(scenario, times, size):
     twice = {("send", size): 2 * times}
     table = {
@@ -171,7 +171,7 @@ def truth_of(scenario, times, size):
 
 
 @needs_lab
-def test_analyze_names_the_operations_and_their_sizes(recordings, tmp_path):
+def test_analyze_reports_operations_and_sizes(recordings, tmp_path):
     table = {row["name"]: row for row in json.loads(rdmawire("lab", "record", "--list", "--json").stdout)}
     for name, one in recordings.items():
         folder = tmp_path / name
@@ -184,7 +184,7 @@ def test_analyze_names_the_operations_and_their_sizes(recordings, tmp_path):
         truth = truth_of(one["scenario"], scenario["iterations"], scenario["size"])
         lossy_datagrams = "write-uc" in name and one["faults"]
         for what, count in truth.items():
-            if one["scenario"] == "srq-pingpong":  # each queue pair counts for itself
+            if one["scenario"] == "srq-pingpong":  # counted for each QP
                 assert found[what] >= count, f"{name}: {what}"
             elif not lossy_datagrams:
                 assert found[what] == count, f"{name}: {what}"
@@ -194,16 +194,16 @@ def test_analyze_names_the_operations_and_their_sizes(recordings, tmp_path):
 
 
 @needs_lab
-def test_analyze_agrees_with_what_is_truly_in_the_recordings(recordings):
+def test_analyze_agrees_with_tshark_comparison(recordings):
     comparison = pytest.importorskip("comparison")
     if subprocess.run(["which", "tshark"], capture_output=True, check=False).returncode:
-        pytest.skip("needs tshark")
+        pytest.skip("requires tshark")
     complaints, of_netem = [], []
     for name, one in recordings.items():
-        # It knows what the capture holds, not what became of it behind the capturing point.
+        # The comparison does not know what happened to frames after the capture point.
         if one["faults"]:
             continue
-        # Of a packet that netem dropped unseen, times alone say whether a NAK or the timer brought it back.
+        # If netem dropped a packet outside of the capture, only timing distinguishes NAK and timeout recovery.
         told = of_netem if "netem" in name else complaints
         done = subprocess.run([sys.executable, comparison.__file__, one["file"]], capture_output=True, text=True,
                               timeout=300, check=False)  # fmt: skip
@@ -215,16 +215,16 @@ def test_analyze_agrees_with_what_is_truly_in_the_recordings(recordings):
 
 
 @needs_lab
-def test_analyze_sees_what_the_switch_and_netem_did_and_nothing_else(recordings):
+def test_analyze_reports_exactly_the_injected_faults(recordings):
     wrong, done = [], Counter()
     for name, one in recordings.items():
         score = switch_faults.score(one["file"])
         done.update(score.done)
         print(f"{name}\n  {score}")
-        # One round of sending again may overlap with another as chance has it: docs/lab.md, what analyze cannot tell.
-        if score.missed or len(score.invented) > 1:
+        # One recovery may overlap with another: docs/lab.md, limitations of analyze.
+        if score.missed or len(score.unexpected) > 1:
             wrong.append(f"{name}\n  {score}")
-        # netem drops what the capture never sees: never less than analyze says.
+        # netem drops frames before the capture point, so analyze may report fewer.
         lost = sum(int(count) for end in ("server", "client") for count in re.findall(r"dropped (\d+)", one[end]["netem"]))
         if "netem" in name:
             assert 0 < score.right["lost_in_network"] <= lost, f"{name}: {lost} dropped by netem\n  {score}"
@@ -233,7 +233,7 @@ def test_analyze_sees_what_the_switch_and_netem_did_and_nothing_else(recordings)
 
 
 @needs_lab
-def test_a_program_that_fails_is_told_with_its_output(tmp_path):
+def test_failed_program_is_reported_with_output(tmp_path):
     done = rdmawire("lab", "record", "rping", "--size", 100_000, "-o", tmp_path / "x.pcapng", "--name",
                     f"recordfail{os.getpid()}", timeout=900)  # fmt: skip
     assert done.returncode == 3
@@ -242,8 +242,8 @@ def test_a_program_that_fails_is_told_with_its_output(tmp_path):
 
 
 @needs_lab
-def test_a_program_that_does_not_end_is_told_and_what_it_sent_is_kept(tmp_path):
-    file = tmp_path / "endless.pcapng"  # rxe takes 7 retries for endlessly many
+def test_endless_program_is_reported_and_recording_kept(tmp_path):
+    file = tmp_path / "endless.pcapng"  # rxe treats 7 retries as unlimited
     done = rdmawire("lab", "record", "write,fault=drop answers from a", "-o", file, "--timeout", 8, "--name",
                     f"recordhang{os.getpid()}", timeout=900)  # fmt: skip
     assert done.returncode == 3
@@ -252,4 +252,4 @@ def test_a_program_that_does_not_end_is_told_and_what_it_sent_is_kept(tmp_path):
     frames = [json.loads(line) for line in rdmawire("dissect", "--json", file).stdout.splitlines()]
     dropped = [frame for frame in frames if "dropped by rule 1" in frame.get("comments", [])]
     assert dropped and all(frame["layers"][-1]["protocol"] == "aeth" for frame in dropped)
-    assert len(frames) > 400, "it was all sent again"
+    assert len(frames) > 400, "all packets were retransmitted"

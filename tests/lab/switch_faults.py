@@ -1,16 +1,16 @@
-"""What the switch between two guests did to a recording's frames, against what `rdmawire analyze` says happened.
+"""Compares the faults that the switch injected into a recording with the events of `rdmawire analyze`.
 
-The truth is in the recording: each frame that the switch touched has a comment, and the dropped ones are there. From the
-comments, addresses, queue pairs, PSNs and TCP sequence numbers alone follows
+The recording is the reference: the switch adds a comment to each modified frame and also records dropped frames. The
+expected events follow from comments, addresses, QPs, PSNs and TCP sequence numbers:
 
-exactly, frame by frame   ecn_marked; crc_bad (ICRC); duplicate; nak; out_of_order (requests, held back, that a later one
-                          passed); tcp_retransmission and, of RC, retransmission by their first frames: what was sent
-                          before and is no copy of the switch; a round begins where the numbers go back
-retransmission's cause    sequence_error_nak where the responder's NAK names a PSN of the round, from its first sending
-                          on, and was not obeyed before; not asked of READs, whose responses a requester asks for again
-lost_in_network           right where it means a frame that the switch dropped or spoilt (after_capture) or PSNs that a
-                          direction left out (before_capture: netem in a guest); else invented. Required where a NAK names
-                          a PSN that was dropped
+exact, per frame          ecn_marked; crc_bad (ICRC); duplicate; nak; out_of_order (requests that were held until a later
+                          one passed); tcp_retransmission and RC retransmission, by their first frames: retransmitted
+                          frames that are not duplicates of the switch. A recovery starts where the numbers decrease
+retransmission cause      sequence_error_nak if a NAK names a PSN of the recovery and no earlier recovery followed it; not
+                          checked for READs, whose responses are requested again
+lost_in_network           correct if it refers to a frame that the switch dropped or corrupted (after_capture), or to PSNs
+                          missing from a direction (before_capture: netem in a guest). Required if a NAK names a dropped
+                          PSN
 
 `python3 switch_faults.py FILE…` prints the scores.
 """
@@ -29,18 +29,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RDMAWIRE = os.environ.get("RDMAWIRE",
                           str(ROOT / "build" / os.environ.get("RDMAWIRE_PRESET", "dev") / "bin" / "rdmawire"))
-DONE = {"dropped by": "dropped", "turned over": "corrupted", "marked CE": "marked", "times by": "duplicated",
+DONE = {"dropped by": "dropped", "flipped": "corrupted", "marked CE": "marked", "times by": "duplicated",
         "held until": "held", "delayed by": "delayed"}  # fmt: skip
-# Of a connection's normal life, or judged elsewhere.
-NOT_JUDGED = {"opened", "closed", "stall", "replaced"}
+# Events of normal operation, and events that other tests check.
+NOT_COMPARED = {"opened", "closed", "stall", "replaced"}
 
 
 @dataclass
 class Frame:
     number: int
-    stream: tuple  # who speaks to whom: requests and answers of a queue pair are two
+    stream: tuple  # sender and receiver; requests and answers of a QP are separate
     kind: str      # "request", "answer", "datagram", "tcp"
-    at: int        # PSN, or TCP sequence number
+    at: int        # PSN or TCP sequence number
     length: int    # PSNs or bytes
     name: str
     comment: str
@@ -50,8 +50,8 @@ class Frame:
         return what in self.comment
 
     @property
-    def spoilt(self):
-        return self.has("turned over") and not self.has("dropped by")
+    def corrupted(self):
+        return self.has("flipped") and not self.has("dropped by")
 
 
 def frames_of(path):
@@ -86,7 +86,7 @@ def events_of(path):
 
 
 def ahead(a, b, bits):
-    """How far a is after b, modulo 2^bits."""
+    """Distance from b to a, modulo 2^bits."""
     half = 1 << bits - 1
     return (a - b + half) % (2 * half) - half
 
@@ -96,51 +96,51 @@ class Score:
     done: collections.Counter = field(default_factory=collections.Counter)
     right: collections.Counter = field(default_factory=collections.Counter)
     missed: list = field(default_factory=list)
-    invented: list = field(default_factory=list)
+    unexpected: list = field(default_factory=list)
 
-    def exactly(self, kind, truth, found):
-        truth, found = collections.Counter(truth), collections.Counter(found)
-        self.right[kind] += sum((truth & found).values())
-        self.missed += [f"{kind}: {one}" for one in (truth - found).elements()]
-        self.invented += [f"{kind}: {one}" for one in (found - truth).elements()]
+    def exactly(self, kind, reference, found):
+        reference, found = collections.Counter(reference), collections.Counter(found)
+        self.right[kind] += sum((reference & found).values())
+        self.missed += [f"{kind}: {one}" for one in (reference - found).elements()]
+        self.unexpected += [f"{kind}: {one}" for one in (found - reference).elements()]
 
     @property
-    def faultless(self):
-        return not self.missed and not self.invented
+    def perfect(self):
+        return not self.missed and not self.unexpected
 
     def __str__(self):
-        done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()) if count) or "nothing"
-        right = ", ".join(f"{count} {what}" for what, count in sorted(self.right.items()) if count) or "nothing"
-        return (f"done: {done}\n  right: {right}\n  missed: {', '.join(self.missed) or 'nothing'}\n"
-                f"  invented: {', '.join(self.invented) or 'nothing'}")
+        done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()) if count) or "none"
+        right = ", ".join(f"{count} {what}" for what, count in sorted(self.right.items()) if count) or "none"
+        return (f"done: {done}\n  right: {right}\n  missed: {', '.join(self.missed) or 'none'}\n"
+                f"  unexpected: {', '.join(self.unexpected) or 'none'}")
 
 
-def expand(rows, truth):
-    """Frames of events that stand for one frame each, or for all true ones between two."""
+def expand(rows, reference):
+    """Frames of events. An event with several packets stands for the expected frames in its range, if the count matches."""
     for row in rows:
         first, last, count = int(row["frame"]), int(row["last_frame"] or row["frame"]), int(row["packets"] or 1)
-        inside = [frame for frame in truth if first <= frame <= last]
+        inside = [frame for frame in reference if first <= frame <= last]
         if count <= 1:
             yield first
         elif len(inside) == count:
             yield from inside
         else:
-            yield f"{first} to {last}: {count} packets, truly {len(inside)}"
+            yield f"{first} to {last}: {count} packets, expected {len(inside)}"
 
 
 @dataclass
-class Story:
-    """What a direction truly did."""
-    rounds: list = field(default_factory=list)   # (first frame, its PSN, it was a NAK)
-    passed: list = field(default_factory=list)   # frames that later ones passed
-    copies: list = field(default_factory=list)   # frames that the switch made
-    left_out: set = field(default_factory=set)   # PSNs that did not come where they should have
+class ExpectedEvents:
+    """Expected events of a direction."""
+    recoveries: list = field(default_factory=list)   # (first frame, its PSN, caused by a NAK)
+    passed: list = field(default_factory=list)   # frames that arrived after later ones
+    copies: list = field(default_factory=list)   # duplicates created by the switch
+    skipped: set = field(default_factory=set)   # PSNs missing at their position
 
 
-def story_of(stream, frames):
-    """Of the frames of one direction; `frames` has the others, too: what the other end said of it."""
-    story, bits = Story(), 32 if stream[-1] not in ("request", "answer", "datagram") else 24
-    seen, top, expected, in_round, told, twice = {}, None, None, False, None, collections.Counter()
+def expected_events_of(stream, frames):
+    """Determines the expected events of one direction. `frames` includes the other directions, which contain the NAKs."""
+    expectation, bits = ExpectedEvents(), 32 if stream[-1] not in ("request", "answer", "datagram") else 24
+    seen, top, expected, in_recovery, told, twice = {}, None, None, False, None, collections.Counter()
     for frame in frames:
         if frame.kind == "answer" and frame.nak == 0 and frame.stream[:2] == (stream[1], stream[0]):
             told = frame
@@ -150,29 +150,29 @@ def story_of(stream, frames):
         if copies and not frame.has("dropped by"):
             twice[frame.at, frame.comment] += 1
             if twice[frame.at, frame.comment] % int(copies[1]) != 1:
-                story.copies.append(frame.number)
+                expectation.copies.append(frame.number)
                 continue
         late = (frame.has("held until") or frame.has("delayed by")) and frame.at not in seen
         if top is not None and ahead(frame.at, top, bits) < 0 and late:
-            story.passed.append(frame.number)
-            story.left_out.discard(frame.at)
+            expectation.passed.append(frame.number)
+            expectation.skipped.discard(frame.at)
             seen[frame.at] = frame.number
             continue
         old = top is not None and ahead(frame.at, top, bits) < 0
-        if old and (not in_round or ahead(frame.at, expected, bits) < 0):
+        if old and (not in_recovery or ahead(frame.at, expected, bits) < 0):
             by_nak = told is not None and 0 <= ahead(frame.at, told.at, bits) < 64
-            story.rounds.append((frame.number, frame.at, by_nak))
-            in_round, told = True, None
+            expectation.recoveries.append((frame.number, frame.at, by_nak))
+            in_recovery, told = True, None
         elif expected is not None and (missing := ahead(frame.at, expected, bits)) > 0:
-            story.left_out.update([expected] if bits == 32 else
+            expectation.skipped.update([expected] if bits == 32 else
                                   [(expected + i) % (1 << bits) for i in range(missing)])
-        in_round = in_round and old
+        in_recovery = in_recovery and old
         seen[frame.at] = frame.number
         end = (frame.at + frame.length) % (1 << bits)
         expected = end
         if top is None or ahead(end, top, bits) > 0:
             top = end
-    return story
+    return expectation
 
 
 def score(path):
@@ -189,29 +189,29 @@ def score(path):
 
     marked = [f.number for f in frames if f.has("marked CE") and not f.has("dropped by")]
     result.exactly("ecn_marked", marked, expand(of["ecn_marked"], marked))
-    spoilt = [f.number for f in infiniband if f.spoilt]
-    result.exactly("crc_bad", spoilt, expand(of["crc_bad"], spoilt))
-    naks = [f for f in infiniband if f.nak is not None and not f.spoilt]
+    corrupted = [f.number for f in infiniband if f.corrupted]
+    result.exactly("crc_bad", corrupted, expand(of["crc_bad"], corrupted))
+    naks = [f for f in infiniband if f.nak is not None and not f.corrupted]
     result.exactly("nak", [f.number for f in naks], [int(row["frame"]) for row in of["nak"]])
 
-    stories = {stream: story_of(stream, frames) for stream in dict.fromkeys(f.stream for f in frames)}
-    of_requests = [s for stream, s in stories.items() if stream[-1] == "request"]
-    of_tcp = [s for stream, s in stories.items() if isinstance(stream[-1], int)]
-    copies = [number for story in stories.values() for number in story.copies]
+    expectations = {stream: expected_events_of(stream, frames) for stream in dict.fromkeys(f.stream for f in frames)}
+    of_requests = [s for stream, s in expectations.items() if stream[-1] == "request"]
+    of_tcp = [s for stream, s in expectations.items() if isinstance(stream[-1], int)]
+    copies = [number for expectation in expectations.values() for number in expectation.copies]
     result.exactly("duplicate", copies, [int(row["frame"]) for row in of["duplicate"]])
-    passed = [number for story in of_requests for number in story.passed]
+    passed = [number for expectation in of_requests for number in expectation.passed]
     result.exactly("out_of_order", passed, [int(row["frame"]) for row in of["out_of_order"]])
     for kind, told in (("retransmission", of_requests), ("tcp_retransmission", of_tcp)):
-        result.exactly(kind, [number for story in told for number, _, _ in story.rounds],
+        result.exactly(kind, [number for expectation in told for number, _, _ in expectation.recoveries],
                        [int(row["frame"]) for row in of[kind]])
     causes = {int(row["frame"]): row["cause"] for row in of["retransmission"]}
-    for number, psn, by_nak in [one for story in of_requests for one in story.rounds]:
+    for number, psn, by_nak in [one for expectation in of_requests for one in expectation.recoveries]:
         if number in causes and not reads and (causes[number] == "sequence_error_nak") != by_nak:
-            result.invented.append(f"retransmission: {number} because of {causes[number]}, truly "
+            result.unexpected.append(f"retransmission: {number} cause {causes[number]}, expected "
                                    f"{'a NAK' if by_nak else 'no NAK'}")
 
-    gone = [f for f in frames if f.has("dropped by") or f.spoilt]
-    left_out = set().union(*(story.left_out for story in stories.values()))
+    gone = [f for f in frames if f.has("dropped by") or f.corrupted]
+    skipped = set().union(*(expectation.skipped for expectation in expectations.values()))
     told = set()
     for row in of["lost_in_network"]:
         begin, count = int(row["psn"] or 0), max(1, int(row["packets"] or 1))
@@ -219,21 +219,21 @@ def score(path):
         meant = [f for f in gone if f.number <= int(row["frame"]) and
                  0 <= ahead(f.at, begin, 32 if f.kind == "tcp" else 24) < (max(data, 1) if f.kind == "tcp" else count)]
         told |= {f.at for f in meant}
-        if meant if row["cause"] == "after_capture" else begin in left_out:
+        if meant if row["cause"] == "after_capture" else begin in skipped:
             result.right["lost_in_network"] += 1
         else:
-            result.invented.append(f"lost_in_network {row['cause']}: {row['frame']}, from {begin}, {count} packets")
+            result.unexpected.append(f"lost_in_network {row['cause']}: {row['frame']}, from {begin}, {count} packets")
     named = {f.at for f in naks if f.nak == 0}
     for frame in gone:
         if frame.has("dropped by") and frame.kind == "request" and frame.at in named and frame.at not in told:
             result.missed.append(f"lost_in_network: {frame.number}, PSN {frame.at}")
 
-    judged = {"ecn_marked", "crc_bad", "nak", "duplicate", "out_of_order", "retransmission", "tcp_retransmission",
+    compared = {"ecn_marked", "crc_bad", "nak", "duplicate", "out_of_order", "retransmission", "tcp_retransmission",
               "lost_in_network"}  # fmt: skip
-    for kind in set(of) - judged - NOT_JUDGED:
+    for kind in set(of) - compared - NOT_COMPARED:
         if kind == "psn_gap" and any(f.name.startswith("UC ") for f in gone):
             continue
-        result.invented += [f"{kind}: {row['frame']} {row['cause']}" for row in of[kind]]
+        result.unexpected += [f"{kind}: {row['frame']} {row['cause']}" for row in of[kind]]
     return result
 
 
