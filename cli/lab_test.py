@@ -207,7 +207,7 @@ def interrupted_while_building(seed):
 
 def main():
     if not shutil.which("qemu-system-x86_64"):
-        print("skipped: needs qemu-system-x86_64 (package qemu-system-x86)")
+        print("skipped: requires qemu-system-x86_64 (package qemu-system-x86)")
         return 77
     usage()
     ready = lab("run", "--", "true", timeout=600)

@@ -22,7 +22,7 @@ def run(*arguments, **options):
 
 def in_namespace(script, *arguments, **variables):
     if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
-        pytest.skip("needs root, for network namespaces")
+        pytest.skip("requires root for network namespaces")
     done = subprocess.run(["unshare", "-n", "bash", "-ec", script + '\nexec "$0" devices "$@"', COMMAND, *arguments],
                           capture_output=True, text=True, timeout=60, env=os.environ | variables)
     assert done.returncode == 0, done.stderr
@@ -56,7 +56,7 @@ until ip -o link show dev near | grep -q "state UP"; do :; done"""
     text = in_namespace(script)
     assert ("(not the initial network namespace)" in text) == (listed["first_namespace"] is False)
     assert "packet:near  xdp:near" in text
-    assert "unavailable: other: the interface is down; set it up: ip link set dev other up" in text
+    assert "no: other: the interface is down; run: ip link set dev other up" in text
 
 
 @pytest.mark.skipif(not FAKE_VERBS.exists(), reason=f"needs the fake verbs library: {FAKE_VERBS} is not built")
@@ -72,8 +72,8 @@ def test_rdma_devices_show_capabilities_and_reasons():
     assert ("  verbs:lo/1  active  Ethernet  lo  raw packets, ibv_wr_*, hardware times, pacing 1 Mbit/s to 100 Gbit/s\n"
             in text)
     text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_WITHOUT="raw")
-    assert "unavailable: verbs:lo/1: the driver of lo makes no raw-packet queue pairs" in text
+    assert "no: verbs:lo/1: the driver of lo does not support raw-packet QPs" in text
     text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_LINK_LAYER="infiniband")
-    assert "link layer is InfiniBand; raw packets need Ethernet" in text
+    assert "link layer of the port is InfiniBand; raw packets require Ethernet" in text
     text = in_namespace(script)
     assert "none: verbs: this kernel has no RDMA" in text

@@ -54,8 +54,8 @@ def test_dry_run_lists_steps():
     assert done.returncode == 0
     steps = done.stdout.splitlines()
     assert steps[1:4] == [
-        "the peer is asked for its message 1: SEND of 16 bytes (frame 18)",
-        "wait for the peer's message 1, and answer",
+        "the peer posts message 1: SEND of 16 bytes (frame 18)",
+        "wait for the peer's message 1 and respond",
         "send message 1: READ of 4000 bytes, PSN +0 to +3 (frame 20)",
     ]
 
@@ -63,7 +63,7 @@ def test_dry_run_lists_steps():
 @pytest.mark.parametrize(
     "arguments, status, words",
     [
-        (["--connection", "9"], 2, "there is no connection 9"),
+        (["--connection", "9"], 2, "no connection 9"),
         (["--device", "rxe0"], 2, 'there is no device "rxe0"'),
         (["--speed", "2"], 2, "--speed cannot be used with --reactive"),
         (["--fault", "dorp psn +5"], 2, "dorp"),

@@ -89,7 +89,7 @@ def test_dry_run_shows_each_rewrite():
         ([], 2, "missing argument FILE"),
         (["/no/such.pcap", "--wire", "null"], 3, "/no/such.pcap"),
         ([RPING, "--wire", "nul"], 2, "nul"),
-        ([RPING, "--wire", "null", "-m", "qp:0x99=1"], 2, "the capture has no such end of a connection"),
+        ([RPING, "--wire", "null", "-m", "qp:0x99=1"], 2, "the capture contains no such endpoint of a connection"),
         ([RPING, "--wire", "null", "-m", "/no/such.json"], 3, "/no/such.json"),
         ([RPING, "--wire", "null", "--fault", "dorp"], 2, "did you mean drop?"),
         ([RPING, "--wire", "null", "--include", "bth.opcod == 4"], 2, "--include"),
@@ -128,7 +128,7 @@ def test_unmapped_connection_is_refused_before_sending(tmp_path):
     content["connections"] = content["connections"][:1]
     mapping.write_text(json.dumps(content))
     arguments = [SAMPLES / "srq-pingpong.pcap.gz", "--map", mapping, "--wire", f"file:{out}"]
-    assert "is in no mapping; use --unmapped keep or --unmapped drop" in replay(*arguments, status=3).stderr
+    assert "has no mapping; --unmapped keep or --unmapped drop" in replay(*arguments, status=3).stderr
     assert not out.exists()
     assert "not sent" in replay(*arguments, "--unmapped", "drop").stdout
 

@@ -56,7 +56,7 @@ TEST_F(Conversing, MalformedLinesAreAnsweredWithoutId) {
   EXPECT_EQ(answer(R"({"id":7})"),
             R"({"id":7,"error":{"errno":74,"name":"EBADMSG","message":"missing \"do\", the name of a command"}})");
   EXPECT_EQ(answer(R"({"id":7,"do":"dance"})"),
-            R"({"id":7,"error":{"errno":38,"name":"ENOSYS","message":"do: there is no command \"dance\""}})");
+            R"({"id":7,"error":{"errno":38,"name":"ENOSYS","message":"do: unknown command \"dance\""}})");
   EXPECT_EQ(answer(""), "");
   EXPECT_EQ(answer("\r"), "");
   // The session continues.
@@ -84,7 +84,7 @@ TEST_F(Conversing, OverlongLineIsSkipped) {
   ASSERT_EQ(controller.lines.size(), 1U);
   EXPECT_EQ(
       controller.lines[0],
-      R"({"id":null,"error":{"errno":90,"name":"EMSGSIZE","message":"a line has at most 4194304 bytes; the rest of it is skipped"}})");
+      R"({"id":null,"error":{"errno":90,"name":"EMSGSIZE","message":"the line exceeds 4194304 bytes; the rest is skipped"}})");
   EXPECT_EQ(controller.result("reset")["released"], 0);
 }
 

@@ -342,10 +342,10 @@ std::span<const Command> device_commands() {
          "list of `name`, `node_type`, `transport` (`ib`, `iwarp`), `guid`, `ports` (as returned by `port`)"},
         {"reason", "text, only when the list is empty"}},
        "{}",
-       R"({"devices":[],"reason":"this kernel has no verbs for user space: load ib_uverbs, and the driver of a device"})",
+       R"({"devices":[],"reason":"the kernel has no user-space verbs; load ib_uverbs and the driver of a device"})",
        &devices},
       {"open",
-       "Opens a device. Its asynchronous events refer reported as "
+       "Opens a device. Its asynchronous events are reported as "
        "`{\"event\":\"async\",\"type\":\"port_active\",\"device\":1,\"port\":1}`, with `qp`, `cq` or `srq` if they "
        "are "
        "to one.",

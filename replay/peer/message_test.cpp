@@ -22,7 +22,7 @@ TEST(ParseMessage, ParsesResultsErrorsAndEvents) {
   EXPECT_EQ(std::get<Answer>(*result).result->at("handle"), 3);
 
   const auto error =
-      parse_message(R"({"id":"a","error":{"errno":2,"name":"ENOENT","message":"alloc_pd: there is no object 7"}})");
+      parse_message(R"({"id":"a","error":{"errno":2,"name":"ENOENT","message":"alloc_pd: no object 7"}})");
   ASSERT_TRUE(error);
   const PeerError& read = std::get<Answer>(*error).result.error();
   EXPECT_EQ(read.kind, PeerError::Kind::refused);

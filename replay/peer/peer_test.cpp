@@ -53,7 +53,7 @@ TEST(Peer, ExchangesHelloRequestsAndBye) {
                          stub.hello("certify")));
     stub.expect(R"({"id":1,"do":"list_devices"})", R"({"id":1,"result":["rxe0"]})");
     stub.expect(R"({"id":2,"do":"alloc_pd","device":7})",
-                R"({"id":2,"error":{"errno":2,"name":"ENOENT","message":"alloc_pd: device: there is no object 7"}})");
+                R"({"id":2,"error":{"errno":2,"name":"ENOENT","message":"alloc_pd: device: no object 7"}})");
     stub.expect(R"({"id":3,"do":"bye"})", R"({"id":3,"result":{}})");
   });
   Options options = quiet();
