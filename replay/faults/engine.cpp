@@ -239,16 +239,16 @@ struct FaultEngine::State {
   std::uint64_t frames = 0;
   std::int64_t first_time = 0;
   std::int64_t now = 0;
-  std::list<HeldFrame> held;           // oldest first
-  std::list<HeldFrame> release_calls;  // released by this call; the result refers to them
-  std::vector<std::uint8_t> own;       // a modified frame
+  std::list<HeldFrame> held;      // oldest first
+  std::list<HeldFrame> released;  // released by this call; the result refers to them
+  std::vector<std::uint8_t> own;  // a modified frame
   std::deque<FaultLogEntry> log;
   std::uint64_t log_forgotten = 0;
   FaultOutcome outcome;
 
   void begin(std::int64_t time) {
     now = std::max(now, time);
-    release_calls.clear();
+    released.clear();
     injected.clear();
     outcome.frame = 0;
     outcome.coordinates = {};
@@ -257,8 +257,8 @@ struct FaultEngine::State {
     outcome.leaving.clear();
   }
   void release(std::list<HeldFrame>::iterator frame) {
-    release_calls.splice(release_calls.end(), held, frame);
-    const HeldFrame& h = release_calls.back();
+    released.splice(released.end(), held, frame);
+    const HeldFrame& h = released.back();
     for (std::uint32_t i = 0; i < h.copies; ++i)
       outcome.leaving.push_back({h.bytes, later(now, h.delay), h.side, h.frame, h.faults});
   }

@@ -64,7 +64,7 @@ class RocePlayer {
     auto received = wire_.receive(until);
     if (!received) return session_.fail(received.error().message);
     if (*received) arrived((*received)->frame, (*received)->time);
-    release_calls();
+    release_due_frames();
     if (wire_.now() >= wake_) perform(machine_.on_timer(wire_.now()));
     if (auto kept = end_.keep_receiving(machine_.counts().ours_done); !kept) session_.fail(kept.error());
   }
@@ -138,7 +138,7 @@ class RocePlayer {
       heard_.push_back(std::move(one.bytes));
   }
 
-  void release_calls() {
+  void release_due_frames() {
     const std::int64_t now = wire_.now();
     leave(faults_.due(now), now, "sent");
     while (!later_.empty() && later_.begin()->first <= now) {

@@ -147,7 +147,7 @@ class XdpWire final : public Wire {
   WireResult<bool> wait_until(std::int64_t deadline, Ready ready);
   void refill();
   // The kernel releases the queue when no ring of the socket is mapped.
-  void release_calls() {
+  void unmap() {
     to_fill_.release();
     completed_.release();
     to_send_.release();
@@ -178,7 +178,7 @@ class XdpWire final : public Wire {
 };
 
 WireResult<void> XdpWire::set_up(const XdpWireOptions& options, std::uint16_t flags) {
-  release_calls();
+  unmap();
   socket_ = Descriptor(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
   if (!socket_) {
     if (errno == EAFNOSUPPORT)
@@ -426,7 +426,7 @@ void XdpWire::close() {
   static_cast<void>(flush(wire_clock::now() + linger));
   static_cast<void>(counters());
   program_ = {};
-  release_calls();
+  unmap();
 }
 
 }  // namespace
