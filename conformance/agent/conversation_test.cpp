@@ -204,14 +204,14 @@ TEST_F(Authenticating, GuessingIsSlowAndLimited) {
     const std::string error = controller.error("authenticate", {{"response", std::string(64, '0')}});
     EXPECT_GE(bench.time - before, 1000 * Loop::millisecond);
     EXPECT_EQ(error.substr(0, 7), "EACCES:");
-    EXPECT_EQ(error.find("third time") != std::string::npos, i == 2) << error;
+    EXPECT_EQ(error.find("third failed attempt") != std::string::npos, i == 2) << error;
   }
   // Even the correct response is rejected.
   controller.conversation().session()->challenge = "what do ya want for nothing?";
   EXPECT_NE(
       controller
           .error("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}})
-          .find("third time"),
+          .find("third failed attempt"),
       std::string::npos);
   controller.hello();
   controller.conversation().session()->challenge = "what do ya want for nothing?";
@@ -227,7 +227,7 @@ TEST_F(Authenticating, ConcurrentGuessesAreRejected) {
 TEST_F(Authenticating, UnauthenticatedLinesAreShort) {
   controller.hello();
   controller.send(std::string(5000, ' '));
-  EXPECT_NE(controller.lines.back().find("the line exceeds 4096 bytes"), std::string::npos);
+  EXPECT_NE(controller.lines.back().find("the line limit is 4096 bytes"), std::string::npos);
 }
 
 }  // namespace

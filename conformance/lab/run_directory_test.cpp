@@ -85,7 +85,7 @@ TEST_F(RunDirectoryTest, FolderAccessibleToOthersIsRejected) {
   ::chmod((base_ / "rdmawire").c_str(), 0777);
   const auto directory = RunDirectory::create("bench");
   ASSERT_FALSE(directory);
-  EXPECT_THAT(directory.error().message, testing::HasSubstr("nobody else"));
+  EXPECT_THAT(directory.error().message, testing::HasSubstr("mode 700"));
 }
 
 TEST_F(RunDirectoryTest, LongFolderIsReplacedForSocketPaths) {

@@ -289,8 +289,8 @@ TEST(Region, LongTransfersAreSplitIntoLines) {
       [&](Making& making) {
         making.expect(R"("do":"register","access":["local_write"],"length":2000000,"pd":2)",
                       R"({"mr":5,"addr":0,"length":2000000,"lkey":7,"rkey":8})");
-        making.expect(R"("do":"write","mr":5,"bytes":")" + to_hex(much) + R"(","offset":10)", R"({"length":1900000})");
-        making.expect(R"("do":"write","mr":5,"bytes":"6161","offset":1900010)", R"({"length":2})");
+        making.expect(R"("do":"write","bytes":")" + to_hex(much) + R"(","mr":5,"offset":10)", R"({"length":1900000})");
+        making.expect(R"("do":"write","bytes":"6161","mr":5,"offset":1900010)", R"({"length":2})");
         making.expect(R"("do":"read","length":1900000,"mr":5,"offset":0)", R"({"bytes":")" + to_hex(much) + "\"}");
         making.expect(R"("do":"read","length":1,"mr":5,"offset":1900000)", R"({"bytes":"62"})");
         making.expect(R"("do":"checksum","length":100,"mr":5,"offset":3)", R"({"crc32":3735928559,"length":100})");

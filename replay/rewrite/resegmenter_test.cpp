@@ -140,7 +140,7 @@ TEST(Resegmenter, CapturedRetransmissionIsDropped) {
   cut.take(message[1], Side::a);
   EXPECT_EQ(cut.frames.size(), 8U);
   ASSERT_EQ(cut.dropped.size(), 1U);
-  EXPECT_THAT(cut.dropped[0], ::testing::HasSubstr("sent again"));
+  EXPECT_THAT(cut.dropped[0], ::testing::HasSubstr("captured retransmission"));
 }
 
 TEST(Resegmenter, MessageWithoutFirstPacketIsDropped) {

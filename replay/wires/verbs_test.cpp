@@ -38,10 +38,10 @@ class VerbsWireTest : public testing::VethTest {
   void TearDown() override {
     for (const char* name :
          {"DEVICES", "FAIL", "COMPLETION", "LINK_LAYER", "PORT", "WITHOUT", "RATE", "L2_INLINE", "LOOPBACK", "NOOP"})
-      unsetenv((std::string("STAND_IN_") + name).c_str());
+      unsetenv((std::string("FAKE_VERBS_") + name).c_str());
   }
   static void set(const char* name, const std::string& value) {
-    setenv((std::string("STAND_IN_") + name).c_str(), value.c_str(), 1);
+    setenv((std::string("FAKE_VERBS_") + name).c_str(), value.c_str(), 1);
   }
   // Receives the next frame; empty: none within `patience`.
   static std::vector<std::uint8_t> next(Wire& wire, std::int64_t patience = 5 * second) {
