@@ -60,7 +60,7 @@ std::string text_of(const Report& report) {
     text += fmt::format("incomplete: {}\n", report.failure);
   else if (report.interrupted)
     text += "interrupted\n";
-  text += fmt::format("replayed  {}, {}\n", played(report.ours, "local side"), played(report.theirs, "the peer"));
+  text += fmt::format("replayed  {}, {}\n", played(report.ours, "the local side"), played(report.theirs, "the peer"));
   text += fmt::format("sent      {}, {} bytes; {} retransmitted; received {}\n",
                       counted(report.sent_frames, "frame", "frames"), report.sent_bytes, report.counts.again,
                       counted(report.received_frames, "frame", "frames"));

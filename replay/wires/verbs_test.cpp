@@ -120,7 +120,7 @@ TEST_F(VerbsWireTest, SteeredFlowsReceiveMatchingFrames) {
   set("WITHOUT", "sniffer");
   const WireError error = error_of("verbs:far");
   EXPECT_EQ(error.kind, WireError::Kind::unsupported);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("create a sniffer flow"), HasSubstr("rest and mac=")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("create a sniffer flow"), HasSubstr("rest or mac=")));
 }
 
 TEST_F(VerbsWireTest, DeviceTimestamps) {
@@ -147,7 +147,7 @@ TEST_F(VerbsWireTest, RateLimitIsAppliedOrRefused) {
   EXPECT_THAT(error_of("verbs:near,rate=1G").message, HasSubstr("does not support rate limits for raw-packet QPs"));
   set("RATE", "1000-100000000");
   EXPECT_THAT(open("verbs:near,rate=1G")->capabilities().how, HasSubstr("limited to 1000000 kbit/s"));
-  EXPECT_THAT(open("verbs:near,rate=1G,burst=4096,typical=1082")->capabilities().how, HasSubstr("paced"));
+  EXPECT_THAT(open("verbs:near,rate=1G,burst=4096,typical=1082")->capabilities().how, HasSubstr("limited to"));
   const WireError low = error_of("verbs:near,rate=500K");
   EXPECT_EQ(low.kind, WireError::Kind::unsupported);
   EXPECT_THAT(low.message, HasSubstr("supports 1000 to 100000000 kbit/s"));
@@ -199,7 +199,7 @@ TEST_F(VerbsWireTest, EachFailingStepIsNamed) {
       {"ibv_reg_mr", ENOMEM, Kind::system, "register memory for frames"},
       {"ibv_modify_qp", EIO, Kind::missing, "change the QP to INIT"},
       {"ibv_modify_qp", EINVAL, Kind::system, "change the QP to INIT"},
-      {"ibv_post_recv", EINVAL, Kind::system, "giving buffers"},
+      {"ibv_post_recv", EINVAL, Kind::system, "post receive buffers"},
       {"ibv_create_flow", EPERM, Kind::forbidden, "create a sniffer flow"},
       {"ibv_create_flow", EINVAL, Kind::unsupported, "create a sniffer flow"},
   };
