@@ -110,14 +110,14 @@ def test_mapping_of_other_capture_is_refused(tmp_path):
     mapping = tmp_path / "map.json"
     replay(SAMPLES / "rc-write-ipv6.pcap", "--write-map", mapping)
     done = replay(RPING, "--map", mapping, "--wire", f"file:{tmp_path}/x.pcap", status=3)
-    assert "is not in" in done.stderr and "there is 10.0.0.3 QP 0x11 ↔ 10.0.0.2 QP 0x11" in done.stderr
+    assert "is not in" in done.stderr and "available: 10.0.0.3 QP 0x11 ↔ 10.0.0.2 QP 0x11" in done.stderr
     assert not (tmp_path / "x.pcap").exists()
 
 
 def test_mapping_error_contains_position(tmp_path):
     mapping = tmp_path / "map.json"
     mapping.write_text('{"rdmawire": "flow map 1", "connections": [{"a": {}}]}')
-    assert f"{mapping}: /connections/0/a/address: the captured address is missing" in replay(
+    assert f"{mapping}: /connections/0/a/address: missing captured address" in replay(
         RPING, "--map", mapping, "--wire", "null", status=3).stderr
 
 
