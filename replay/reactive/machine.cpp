@@ -327,7 +327,8 @@ void RoceMachine::send_requests(Actions& actions, std::int64_t now) {
       if (waits == 0) asked_at_ = now;
       progress_at_ = now;
     }
-    OutgoingPacket next_packet{.kind = OutgoingPacket::Kind::request, .message = index, .psn = cursor_, .again = !fresh};
+    OutgoingPacket next_packet{
+        .kind = OutgoingPacket::Kind::request, .message = index, .psn = cursor_, .again = !fresh};
     if (message.is_read())
       next_packet.skip = skip;
     else
@@ -353,10 +354,10 @@ void RoceMachine::post(Actions& actions, std::int64_t now) {
 
 void RoceMachine::acknowledge(std::uint32_t psn, std::uint8_t syndrome, std::uint64_t captured, Actions& actions) {
   actions.outgoing.push_back({.kind = OutgoingPacket::Kind::acknowledge,
-                             .psn = psn,
-                             .syndrome = syndrome,
-                             .msn = static_cast<std::uint32_t>(counts_.theirs_done),
-                             .captured_frame = captured});
+                              .psn = psn,
+                              .syndrome = syndrome,
+                              .msn = static_cast<std::uint32_t>(counts_.theirs_done),
+                              .captured_frame = captured});
   if (syndrome >> 5 == syndrome_kind::ack) acknowledged_ = std::max(acknowledged_, psn + 1);
 }
 

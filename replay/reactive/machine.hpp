@@ -54,9 +54,9 @@ struct OutgoingPacket {
 };
 
 struct Actions {
-  std::vector<std::size_t> pokes;       ///< indices into MemoryPlan::pokes; carried out first
+  std::vector<std::size_t> pokes;        ///< indices into MemoryPlan::pokes; carried out first
   std::vector<OutgoingPacket> outgoing;  ///< in transmission order
-  std::vector<std::size_t> posts;       ///< peer messages that the peer's application must post, in this order
+  std::vector<std::size_t> posts;        ///< peer messages that the peer's application must post, in this order
   std::int64_t wake = std::numeric_limits<std::int64_t>::max();
 };
 
