@@ -19,7 +19,7 @@ std::optional<FlowKey> ports_of(const HeaderStack& stack) {
     const View<Ipv4> ip(at);
     return FlowKey{PortAddress::of_ipv4(ip.get<"src">()), PortAddress::of_ipv4(ip.get<"dst">()), 0};
   }
-  // IPv6 and GRH have their addresses in the same place.
+  // IPv6 and GRH have their addresses at the same offsets.
   return FlowKey{PortAddress::of_gid(at + 8), PortAddress::of_gid(at + 24), 0};
 }
 

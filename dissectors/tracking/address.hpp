@@ -1,5 +1,5 @@
 #pragma once
-/// Ports as packets name them, and the direction between two of them: what connections are found by.
+/// Port addresses and the direction between two ports, the keys for looking up connections.
 
 #include <array>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rdmawire::tracking {
 
-/// A port as packets name it: a GID or an IP address (IPv4 mapped into IPv6, RFC 4291, 2.5.5.2), or a LID.
+/// A port's address: a GID or an IP address (IPv4 mapped into IPv6, RFC 4291, 2.5.5.2), or a LID.
 struct PortAddress {
   std::uint64_t high = 0, low = 0;
   friend bool operator==(const PortAddress&, const PortAddress&) = default;
@@ -18,11 +18,11 @@ struct PortAddress {
 
   static constexpr PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
   static constexpr PortAddress of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address}; }
-  /// `bytes`: the 16 of a GID or of an IPv6 address.
+  /// `bytes`: the 16 bytes of a GID or an IPv6 address.
   static PortAddress of_gid(const std::uint8_t* bytes) { return {load_be<8>(bytes), load_be<8>(bytes + 8)}; }
 };
 
-/// Addresses that were seen: the first ones, as many as are worth trying where an address was changed on the way.
+/// The first addresses of the capture, up to a limit: candidates when an address was rewritten in transit.
 class AddressBook {
  public:
   static constexpr std::size_t capacity = 256;
@@ -38,7 +38,7 @@ class AddressBook {
     store_be(bytes_[count_].data() + 8, 8, address.low);
     ++count_;
   }
-  /// Each as 16 bytes, in the order of appearance.
+  /// The addresses, 16 bytes each, in the order of appearance.
   [[nodiscard]] std::span<const std::array<std::uint8_t, 16>> bytes() const { return {bytes_.data(), count_}; }
 
   AddressBook() { slots_.fill(none); }
@@ -55,8 +55,8 @@ class AddressBook {
   std::array<std::uint16_t, 4 * capacity> slots_;
 };
 
-/// One direction between two ports, and a number that tells apart what goes there: a destination queue pair, a
-/// communication id.
+/// One direction between two ports, and a number that distinguishes flows in it: a destination QP or a
+/// communication ID.
 struct FlowKey {
   PortAddress from, to;
   std::uint64_t number = 0;
@@ -70,8 +70,8 @@ struct FlowKey {
   [[nodiscard]] FlowKey reversed(std::uint64_t other_number) const { return {to, from, other_number}; }
 };
 
-/// Which ports the packet goes between, as FlowKey with number 0: by LID on native InfiniBand, where every packet has
-/// them, else by IP address or GID. nullopt: it has neither.
+/// Returns the packet's source and destination port, with number 0: LIDs on native InfiniBand, else IP addresses or
+/// GIDs. Returns nullopt if the packet has neither.
 std::optional<FlowKey> ports_of(const HeaderStack& stack);
 
 }  // namespace rdmawire::tracking

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: captures, dissected.
+/// For tests only: dissects captures.
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 
 namespace rdmawire::tracking::testing {
 
-/// Of the repository's samples.
+/// Path of a sample capture of the repository.
 inline std::string sample(const std::string& name) { return RDMAWIRE_SOURCE_DIR "/captures/samples/" + name; }
 
-/// Calls `see(packet)` for each packet of the capture, in order; how many there were.
+/// Calls `see(packet)` for each packet of the capture, in order. Returns the number of packets.
 template <class See>
 std::uint64_t dissect_capture(const std::string& path, See see) {
   auto reader = captures::Reader::open(path);

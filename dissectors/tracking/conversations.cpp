@@ -13,15 +13,15 @@ constexpr std::uint64_t sidr_bit = std::uint64_t{1} << 32;
 
 std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
 
-// 4.096 us * 2^code; 0 means without end.
+// 4.096 us * 2^code; 0 means infinite.
 std::int64_t timeout_of(std::uint64_t code, std::uint64_t nanoseconds) {
   return code == 0 ? 0 : static_cast<std::int64_t>(nanoseconds);
 }
 
 bool is_zero(const PortAddress& address) { return address.high == 0 && address.low == 0; }
 
-// A path as a message names it: LIDs in a subnet, else GIDs. What it does not name is as in the packet itself: LIDs are
-// 0xffff where the way leads through a router.
+// A path from a message: LIDs within a subnet, else GIDs. Missing addresses are taken from the packet. LIDs are
+// 0xffff if the path crosses a router.
 FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::uint16_t remote_lid,
                 const std::array<std::uint8_t, 16>& local_gid, const std::array<std::uint8_t, 16>& remote_gid) {
   if (wire == Wire::infiniband) {
@@ -37,8 +37,8 @@ FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::u
   return {named(local_gid, ports.from), named(remote_gid, ports.to), 0};
 }
 
-// What was damaged on the way must not make connections. What only had its port or address overwritten, or comes from a
-// sender that computes its ICRC wrongly, is as it was sent.
+// Damaged packets must not create connections. A rewritten port or address, or a sender that computes its ICRC
+// incorrectly, is not damage.
 bool is_damaged(const HeaderStack& stack) {
   switch (explain_icrc(stack).kind) {
     case IcrcCause::Kind::unknown:
@@ -98,8 +98,8 @@ void Conversations::add(const Packet& packet) {
     ++found.conversation->evidence.receipts;
 }
 
-// The requester's messages carry its id as the local one, the responder's as the remote one. Both ids are a CA's own,
-// so by chance they can be the same; what is known of the responder's tells.
+// The requester's messages contain its ID as the local one, the responder's as the remote one. Each CA chooses its
+// own IDs, so the two can be equal; then the known responder ID decides.
 Conversations::Found Conversations::find(const FlowKey& ports, const CmMessage& cm) {
   const auto agrees = [](const Conversation& c, std::uint32_t responder_id) {
     return c.responder_id == 0 || responder_id == 0 || c.responder_id == responder_id;
@@ -162,12 +162,13 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
   requester.qp = cm.qp;
   requester.reads_as_responder = req.get<"responder_resources">();
   requester.reads_as_requester = req.get<"initiator_depth">();
-  // For the REQ's receiver: 12.7.34. The sender's own has the other CA's delay in place of its own, and is taken for
-  // the same.
+  // For the REQ's receiver: 12.7.34. The sender's own timeout contains the delay of the other CA; it is assumed to
+  // be equal.
   requester.acknowledgement_timeout = responder.acknowledgement_timeout =
       timeout_of(req.get<"primary_local_ack_timeout">(), req.get<"primary_local_ack_timeout.limit">());
-  // "Starting PSN" is where the receiver of the message begins: 12.7.31, number unverified; rping.pcap shows it: the
-  // REQ says 0x9d7fd1, with which the responder's RDMA READs begin, the REP 0x806831, the requester's first SEND.
+  // "Starting PSN" is the first PSN that the receiver of the message uses: 12.7.31 (clause number not verified).
+  // In rping.pcap the REQ contains 0x9d7fd1, the PSN of the responder's first RDMA READ, and the REP 0x806831, the
+  // PSN of the requester's first SEND.
   responder.first_psn = c.responder_psn = cm.starting_psn;
   responder.retries = req.get<"retry_count">();
   responder.rnr_retries = req.get<"rnr_retry_count">();
@@ -177,13 +178,14 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
 void Conversations::reply(const Packet& packet, const FlowKey& ports, const CmMessage& cm) {
   Conversation* c = conversations_.find(ports.reversed(cm.remote_id));
   if (!c || c->evidence.request_frame == 0) return;
-  if (c->state != State::requested) return;  // sent again
+  if (c->state != State::requested) return;  // retransmission
   const auto rep = cm.as<CmRep>();
   PairEvidence& e = c->evidence;
   PairEvidence::Side &requester = e.sides[0], &responder = e.sides[1];
   c->state = State::replied;
   c->responder_id = cm.local_id;
-  // XRC's target is named where RD has its end-to-end context. Annex A14, number unverified.
+  // XRC's target QP is in the field that RD uses for its end-to-end context. Annex A14 (clause number not
+  // verified).
   responder.qp = e.service == Service::xrc && cm.qp == 0 ? rep.get<"local_eecn">() : cm.qp;
   requester.first_psn = cm.starting_psn;
   requester.rnr_retries = rep.get<"rnr_retry_count">();
@@ -212,7 +214,7 @@ void Conversations::reject(const Packet& packet, const FlowKey& ports, const CmM
   constexpr std::uint8_t of_reply = 1;
   const auto rej = cm.as<CmRej>();
   if (!found.conversation) {
-    // Its beginning was not captured. Who refuses a REP is the requester.
+    // The start was not captured. Only the requester rejects a REP.
     Conversation c;
     c.datagram = false;
     found.sender = rej.get<"message">() == of_reply ? 0 : 1;
@@ -248,7 +250,7 @@ void Conversations::propose(const Packet& packet, const FlowKey& ports, const Cm
   if (!found.conversation || (found.conversation->state != State::ready && found.conversation->state != State::replied))
     return;
   Conversation& c = *found.conversation;
-  if (c.proposal_frame != 0) return;  // sent again
+  if (c.proposal_frame != 0) return;  // retransmission
   const auto lap = cm.as<CmLap>();
   const FlowKey path =
       path_of(packet.stack.wire, ports, lap.get<"alternate_local_lid">(), lap.get<"alternate_remote_lid">(),
@@ -286,10 +288,10 @@ void Conversations::disconnect(const Packet& packet, const FlowKey& ports, const
   }
   Conversation& c = *found.conversation;
   if (c.state == State::over) return;
-  // A DREQ names the receiver's queue pair: where the beginning was not captured, that is how it becomes known.
+  // A DREQ contains the receiver's QP number, which is unknown if the start was not captured.
   if (PairEvidence::Side& receiver = c.evidence.sides[1 - found.sender]; receiver.qp == 0) receiver.qp = cm.qp;
   if (c.state == State::closing) {
-    // Sent again; or both sides end it at the same time.
+    // A retransmission, or both sides disconnect simultaneously.
     c.end.last_frame = packet.number;
     if ((c.end.end == Side::a) == (found.sender == 0)) ++c.end.packets;
     return;

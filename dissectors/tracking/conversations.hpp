@@ -1,6 +1,6 @@
 #pragma once
-/// Follows the CM: from its messages, which connections are asked for, made, refused, moved and ended. IBTA vol 1,
-/// chapter 12.
+/// Follows the CM: which connections are requested, established, rejected, migrated and closed. IBTA vol 1, chapter
+/// 12.
 
 #include <cstdint>
 
@@ -11,25 +11,25 @@
 
 namespace rdmawire::tracking {
 
-/// Over RoCEv2, RoCEv1 and native InfiniBand. Queue pairs are placed at the addresses of the REQ's primary path, which
-/// need not be those that the CM's own packets have.
+/// Works on RoCEv2, RoCEv1 and native InfiniBand. QPs are located at the addresses of the REQ's primary path, which
+/// can differ from those of the CM's own packets.
 ///
-/// Bounded: at most `capacity` conversations are kept; those that were quiet longest go first and are counted. What
-/// comes later for such a one is told as for one whose beginning was not captured.
+/// Bounded: keeps at most `capacity` conversations, evicts the least recently used and counts evictions. Later
+/// messages of an evicted conversation are reported like those of one whose start was not captured.
 class Conversations {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 15;
   explicit Conversations(PairSink& sink, std::uint32_t capacity = default_capacity);
 
-  /// Packets come in the capture's order; those that are not of the CM cost a few comparisons.
+  /// Processes a packet; calls must be in capture order. Packets of other protocols cost a few comparisons.
   void add(const Packet& packet);
-  /// No more packets: tells of the REQs and DREQs that were never answered.
+  /// Reports the REQs and DREQs without a reply; call after the last packet.
   void finish();
 
   [[nodiscard]] std::uint32_t known() const { return conversations_.size(); }
-  /// Conversations dropped for want of room.
+  /// Conversations evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return conversations_.evicted(); }
-  /// Bytes of memory that are held, about.
+  /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const { return conversations_.memory(); }
 
  private:
@@ -38,15 +38,15 @@ class Conversations {
     PairEvidence evidence;
     State state = State::requested;
     bool datagram = false;            ///< SIDR
-    std::uint32_t responder_id = 0;   ///< 0: not known yet
+    std::uint32_t responder_id = 0;   ///< 0: unknown
     std::uint32_t responder_psn = 0;  ///< the REQ's starting PSN
     std::uint64_t last_request_frame = 0;
     std::int64_t last_request_time = 0;
-    std::uint64_t proposal_frame = 0;  ///< LAP without its APR; 0: there is none
+    std::uint64_t proposal_frame = 0;  ///< LAP without an APR; 0: none
     std::int64_t proposal_time = 0;
     std::uint8_t proposed_by = 0;  ///< side
     FlowKey proposal;              ///< from sides[0] to sides[1]
-    Event end;                     ///< state closing: the event closed, as far as known
+    Event end;                     ///< state closing: the event `closed`, as far as known
   };
   struct Found {
     Conversation* conversation = nullptr;
@@ -65,8 +65,8 @@ class Conversations {
   void datagram_reply(const Packet& packet, const FlowKey& ports, const CmMessage& cm);
 
   PairSink& sink_;
-  /// By the ports of the CM's packets from requester to responder, and the requester's communication id; those of SIDR
-  /// with a bit of their own.
+  /// Keyed by the ports of the CM's packets from requester to responder and the requester's communication ID.
+  /// Keys of SIDR have an extra bit.
   LruTable<FlowKey, Conversation> conversations_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What explains a bad ICRC, in the words of events.
+/// Maps the explanation of a bad ICRC to the cause of an event.
 
 #include <array>
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace rdmawire::tracking {
 
-/// The cause of an event crc_bad. Of several fields that were not masked it names one, the first of: time to live,
-/// checksum, traffic class (or flow label), BTH; IcrcCause::not_masked has them all. Damage in the headers, of the ICRC
-/// itself, an ICRC of zero or in the wrong order have no cause of their own: unknown.
+/// Returns the cause of an event crc_bad. Of several unmasked fields it returns the first of: time to live,
+/// checksum, traffic class (or flow label), BTH; IcrcCause::not_masked contains all. The cause is unknown if the
+/// headers or the ICRC are damaged, or the ICRC is zero or byte-swapped.
 constexpr Cause cause_of(const IcrcCause& cause) {
   using Kind = IcrcCause::Kind;
   switch (cause.kind) {
@@ -35,8 +35,8 @@ constexpr Cause cause_of(const IcrcCause& cause) {
   }
 }
 
-/// What Event::value of crc_bad holds: the restored source port, identification or IPv4 address, or icrc_mask's bits of
-/// what was not masked; 0: nothing that a number says.
+/// Returns Event::value of crc_bad: the restored source port, identification or IPv4 address, or icrc_mask's bits
+/// of the unmasked fields; 0 if no number applies.
 constexpr std::uint64_t restored_value(const IcrcCause& cause) {
   using Kind = IcrcCause::Kind;
   switch (cause.kind) {
@@ -49,7 +49,7 @@ constexpr std::uint64_t restored_value(const IcrcCause& cause) {
   }
 }
 
-/// A port's address as explain_icrc() takes it. Not for LIDs.
+/// Returns a port's address in the form of explain_icrc(). Not for LIDs.
 inline std::array<std::uint8_t, 16> bytes_of(const PortAddress& address) {
   std::array<std::uint8_t, 16> bytes;
   store_be(bytes.data(), 8, address.high);

@@ -1,6 +1,6 @@
 #pragma once
-/// Packets in, dissected packets out, each with what earlier packets of its connection taught: that a TCP connection is
-/// iWARP and whether it has markers and CRCs, and which upper layer protocol a queue pair or a connection carries.
+/// Dissects packets with the state of their connection: whether a TCP connection is iWARP with markers and CRCs,
+/// and which upper layer protocol a QP or a connection carries.
 
 #include <cstdint>
 
@@ -20,11 +20,11 @@ class Dissector {
  public:
   explicit Dissector(const DissectorOptions& options = {});
 
-  /// Dissects one packet into `packet`, whose buffers are reused; packet.number, time_ns and link are the caller's to
-  /// set before. `bytes` must outlive the use of `packet`. Packets must come in the capture's order.
+  /// Dissects one packet into `packet`, whose buffers are reused. The caller sets packet.number, time_ns and link
+  /// before. `bytes` must outlive the use of `packet`. Calls must be in capture order.
   void dissect(Packet& packet, Bytes bytes, std::uint32_t wire_length);
 
-  /// The TCP connections that are followed.
+  /// The tracked TCP connections.
   [[nodiscard]] const MpaConnections& tcp() const { return tcp_; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// What happened to a connection that a person who looks for trouble wants to know, each time with its frames.
+/// Events of a connection that matter for troubleshooting, each with its frames.
 
 #include <array>
 #include <cstdint>
@@ -9,21 +9,21 @@
 namespace rdmawire::tracking {
 
 enum class EventKind : std::uint8_t {
-  // Loss, and what follows from it
+  // Loss and its consequences
   retransmission,
   lost_in_network,
   lost_in_capture,
   psn_gap,
   out_of_order,
   duplicate,
-  // What the responder refused
+  // Errors and responses of the responder
   nak,
   rnr_nak,
   ghost_acknowledgement,
   unsolicited_response,
   unanswered,
   msn_jump,
-  // Damaged, or not as agreed
+  // Damaged packets and protocol violations
   crc_bad,
   truncated,
   pkey_mismatch,
@@ -31,12 +31,12 @@ enum class EventKind : std::uint8_t {
   segmentation,
   opcode_sequence,
   read_limit,
-  // Congestion and time
+  // Congestion and stalls
   ecn_marked,
   cnp,
   pause,
   stall,
-  // The connection's life
+  // Connection management
   opened,
   rejected,
   closed,
@@ -49,7 +49,7 @@ enum class EventKind : std::uint8_t {
 };
 inline constexpr std::size_t event_kinds = static_cast<std::size_t>(EventKind::terminate) + 1;
 
-/// Why it happened, or where. Which causes a kind can have is said in its row of event_rows.
+/// Reason or location of an event. Its row of event_rows lists the possible causes.
 enum class Cause : std::uint8_t {
   none,
   unknown,
@@ -59,7 +59,7 @@ enum class Cause : std::uint8_t {
   rnr,
   implied_nak,
   spurious,
-  // Of a loss in the network, as seen from where the capture was taken
+  // Of a network loss, relative to the capture point
   before_capture,
   after_capture,
   // Of a NAK: its code
@@ -68,7 +68,7 @@ enum class Cause : std::uint8_t {
   remote_access_error,
   remote_operational_error,
   invalid_rd_request,
-  // Of a bad CRC: the change on the way, or the sender's fault, that explains it
+  // Of a bad CRC: the change in transit or the sender's error that explains it
   source_port,
   address,
   ip_identification,
@@ -78,33 +78,33 @@ enum class Cause : std::uint8_t {
   traffic_class_not_masked,
   checksum_not_masked,
   bth_reserved_not_masked,
-  // Of a stall: what was waited for
+  // Of a stall: the missing condition
   nothing_outstanding,
   credit,
   window,
   peer,
-  // Of a CNP: what the sender's rate did after it
+  // Of a CNP: the sender's reaction
   rate_fell,
   rate_unchanged,
-  // Of a TCP retransmission: duplicate or selective acknowledgements asked for it
+  // Of a TCP retransmission: triggered by duplicate or selective acknowledgements
   fast_retransmit,
 };
 inline constexpr std::size_t causes = static_cast<std::size_t>(Cause::fast_retransmit) + 1;
 
-/// "sequence_error_nak"; the names of JSON and CSV.
+/// Returns the name in JSON and CSV, such as "sequence_error_nak".
 std::string_view to_string(EventKind kind);
 std::string_view to_string(Cause cause);
 
-/// How much a kind of event means by itself.
+/// Severity of a kind of event.
 enum class Severity : std::uint8_t {
-  note,     ///< part of normal work: a connection was opened
-  info,     ///< worth knowing, not a fault: ECN marks
-  warning,  ///< costs time or bytes
-  error,    ///< something failed or is broken
+  note,     ///< part of normal operation, such as an established connection
+  info,     ///< useful information, not a fault, such as ECN marks
+  warning,  ///< costs time or bandwidth
+  error,    ///< a failure or corrupted data
 };
 std::string_view to_string(Severity severity);
 
-/// A kind of event, explained once: what every face says about it.
+/// Description of a kind of event, shared by all output formats.
 struct EventRow {
   EventKind kind;
   std::string_view name;
@@ -112,33 +112,36 @@ struct EventRow {
   std::string_view meaning;  ///< one sentence
   std::span<const Cause> causes;
 };
-/// In the order of EventKind.
+/// Indexed by EventKind.
 extern const std::array<EventRow, event_kinds> event_rows;
 
-/// One of a connection's two ends, Connection::ends.
+/// An endpoint of a connection, index of Connection::ends.
 enum class Side : std::uint8_t { a = 0, b = 1 };
 constexpr Side other(Side end) { return end == Side::a ? Side::b : Side::a; }
 
-/// Frames are numbered as in the capture, from 1; 0: none. Times are nanoseconds since 1970, durations nanoseconds.
+/// Frames are numbered as in the capture, from 1; 0: none. Times are nanoseconds since 1970, durations are
+/// nanoseconds.
 struct Event {
   EventKind kind = EventKind::retransmission;
   Cause cause = Cause::none;
-  /// Who suffers: the requester whose packets these are; for what a responder sends unasked, the requester it is
-  /// sent to; for a packet by itself (CRC, ECN, truncated), its sender.
+  /// The affected endpoint: the requester of these packets; for unsolicited packets of a responder the requester
+  /// that receives them; for events of a single packet (CRC, ECN, truncated) its sender.
   Side end = Side::a;
-  std::uint64_t connection = 0;    ///< Connection::id; 0: no connection (pause frames, bad packets of unknown flows)
-  std::uint64_t frame = 0;         ///< where it shows first
-  std::uint64_t last_frame = 0;    ///< the last frame that belongs to it: of a round, of a stall; else `frame`
-  std::uint64_t origin_frame = 0;  ///< what it goes back to: the packet that is sent again or acknowledged, or stands
-                                   ///< before the gap
-  std::uint64_t cause_frame = 0;   ///< what brought it about: the NAK, the RNR NAK, the response that implies a NAK
-  std::int64_t time = 0;           ///< of `frame`
-  std::int64_t duration = 0;       ///< what it cost: from the first sending to the one that repeats it, the time waited
-  std::uint64_t packets = 1;       ///< how many: sent again, missing, marked
-  std::uint64_t bytes = 0;         ///< RDMA payload of these packets, as far as known
-  std::uint32_t psn = 0;           ///< first PSN concerned; iWARP: the MSN; TCP: the sequence number
-  std::uint64_t value = 0;  ///< what the kind calls for: RNR timer in ns, expected MSN, MTU, restored source port
-  std::uint64_t found = 0;  ///< and what was there instead, or happened: time waited in ns, the MSN, bytes
+  std::uint64_t connection = 0;  ///< Connection::id; 0: none (pause frames, bad packets of unknown flows)
+  std::uint64_t frame = 0;       ///< first frame of the event
+  std::uint64_t last_frame =
+      0;  ///< last frame of the event, such as of a retransmission burst or a stall; else `frame`
+  std::uint64_t origin_frame =
+      0;  ///< related earlier packet: the retransmitted or acknowledged one, or the one before a gap
+  std::uint64_t cause_frame = 0;  ///< the NAK, RNR NAK or response (implied NAK) that caused it
+  std::int64_t time = 0;          ///< of `frame`
+  std::int64_t duration = 0;      ///< cost in time: from first transmission to retransmission, or time waited
+  std::uint64_t packets = 1;      ///< number of retransmitted, missing or marked packets
+  std::uint64_t bytes = 0;        ///< RDMA payload of these packets, as far as known
+  std::uint32_t psn = 0;          ///< first PSN concerned; iWARP: the MSN; TCP: the sequence number
+  std::uint64_t value =
+      0;  ///< expected or reference value by kind: RNR timer in ns, expected MSN, MTU, restored source port
+  std::uint64_t found = 0;  ///< observed value by kind: time waited in ns, MSN, bytes
 };
 
 }  // namespace rdmawire::tracking
