@@ -1,5 +1,5 @@
 #pragma once
-/// A connection: two queue pairs that talk to each other, a UD pair, or an iWARP stream; with what was counted of it.
+/// A connection with its counters: two QPs that communicate, a UD pair, or an iWARP stream.
 
 #include <array>
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace rdmawire::tracking {
 
-/// What says that two directions are halves of one connection.
+/// How the two directions of a connection were paired.
 enum class JoinedBy : std::uint8_t {
-  nothing,             ///< one direction was seen, or nothing joins the two
-  connection_manager,  ///< the CM's REQ and REP name both queue pairs
-  text,                ///< the programs told each other their queue pairs in plain text (perftest, ibv_*_pingpong)
-  told,                ///< who made the queue pairs told the tracker: Tracker::pair()
-  source_port,         ///< the UDP source ports are those that the sender's stack computes from these queue pairs
-  answers,             ///< one direction's acknowledgements and responses answer the other's requests
+  nothing,             ///< only one direction was seen, or no evidence pairs the two
+  connection_manager,  ///< the CM's REQ and REP contain both QP numbers
+  text,                ///< the applications exchanged their QP numbers in plain text (perftest, ibv_*_pingpong)
+  told,                ///< the caller specified the pair with Tracker::pair()
+  source_port,         ///< the UDP source ports match those that the sender's stack computes from these QP numbers
+  answers,             ///< acknowledgements and responses of one direction match the requests of the other
   stream,              ///< both are the same TCP connection (iWARP)
-  datagram,            ///< UD names both queue pairs in each packet
+  datagram,            ///< UD packets contain both QP numbers
 };
 std::string_view to_string(JoinedBy paired_by);
 
@@ -32,7 +32,7 @@ std::string_view to_string(Confidence confidence);
 
 enum class Service : std::uint8_t { rc, uc, ud, xrc, rd, iwarp, vendor };
 std::string_view to_string(Service service);
-/// Whose opcodes these are.
+/// Returns the service of a transport's opcodes.
 constexpr Service service_of(Transport transport) {
   switch (transport) {
     case Transport::uc: return Service::uc;
@@ -45,117 +45,120 @@ constexpr Service service_of(Transport transport) {
 
 struct ConnectionEnd {
   PortAddress address;
-  std::uint32_t qp = 0;  ///< queue pair number; iWARP: the TCP port
+  std::uint32_t qp = 0;  ///< QP number; iWARP: the TCP port
   bool qp_known = false;
 };
 
-/// What one end sent. Bytes: `wire_bytes` whole packets as on the wire, `payload_bytes` RDMA payload without pad,
-/// `again` packets counted in both.
+/// Counters of the packets that one endpoint sent. `wire_bytes` counts whole packets on the wire, `payload_bytes`
+/// RDMA payload without padding. Both include retransmitted packets.
 struct Sent {
   std::uint64_t packets = 0, wire_bytes = 0, payload_bytes = 0;
   std::uint64_t requests = 0, responses = 0;            ///< packets
-  std::array<std::uint32_t, message_kinds> messages{};  ///< finished or not, as requester
-  std::uint64_t message_bytes = 0;                      ///< of these; reads count what they ask for
+  std::array<std::uint32_t, message_kinds> messages{};  ///< as requester, finished or not
+  std::uint64_t message_bytes = 0;                      ///< of `messages`; READs count the requested length
   std::uint64_t messages_completed = 0, messages_refused = 0;
-  std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0;                          ///< requests sent again
-  std::uint32_t rounds = 0;                                                                  ///< of retransmission
-  std::uint32_t lost_in_network = 0, lost_in_capture = 0, out_of_order = 0, duplicates = 0;  ///< packets of this end
-  std::uint32_t acks = 0, rnr_naks = 0;           ///< sent by this end as responder
-  std::array<std::uint32_t, 5> naks{};            ///< by code, likewise
-  std::uint32_t cnps = 0;                         ///< sent by this end
-  std::uint32_t ecn_capable = 0, ecn_marked = 0;  ///< packets of this end that are ECT, or CE
+  std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0;  ///< requests
+  std::uint32_t rounds = 0;                                          ///< retransmission bursts
+  std::uint32_t lost_in_network = 0, lost_in_capture = 0, out_of_order = 0,
+                duplicates = 0;                   ///< packets of this endpoint
+  std::uint32_t acks = 0, rnr_naks = 0;           ///< sent by this endpoint as responder
+  std::array<std::uint32_t, 5> naks{};            ///< sent by this endpoint as responder, by NAK code
+  std::uint32_t cnps = 0;                         ///< sent by this endpoint
+  std::uint32_t ecn_capable = 0, ecn_marked = 0;  ///< packets of this endpoint that are ECT or CE
   std::uint32_t crc_bad = 0, truncated = 0;
-  std::uint8_t request_dscp = 0, response_dscp = 0;  ///< of the last ones
-  std::uint64_t latency_count = 0;                   ///< messages with an answer: start to answer
-  std::int64_t latency_sum = 0, latency_max = 0;     ///< nanoseconds
+  std::uint8_t request_dscp = 0, response_dscp = 0;  ///< of the last packets
+  std::uint64_t latency_count = 0;  ///< messages with a response; latency is from the first packet to the response
+  std::int64_t latency_sum = 0, latency_max = 0;  ///< nanoseconds
 };
 
 struct Connection {
-  std::uint64_t id = 0;  ///< number of its first frame: no two connections share it, however the input is cut
+  std::uint64_t id = 0;  ///< number of the first frame: unique, independent of how the input is split
   Service service = Service::rc;
   Wire wire = Wire::none;
-  std::array<ConnectionEnd, 2> ends;  ///< a: sent the first frame, or the CM's or MPA's request
-  std::array<Sent, 2> sent;           ///< by end
+  std::array<ConnectionEnd, 2> ends;  ///< a: sender of the first frame, or of the CM or MPA request
+  std::array<Sent, 2> sent;           ///< by endpoint
   JoinedBy paired_by = JoinedBy::nothing;
   Confidence confidence = Confidence::none;
-  std::uint64_t agreeing = 0, contradicting = 0;  ///< answers that fit the joining, and that do not
-  std::uint32_t mtu = 0;                          ///< path MTU in bytes of payload; 0: not known
-  bool mtu_negotiated = false;                    ///< the CM or the text said so; else it was inferred
+  std::uint64_t agreeing = 0, contradicting = 0;  ///< responses that confirm the pairing, and that contradict it
+  std::uint32_t mtu = 0;                          ///< path MTU in bytes of payload; 0: unknown
+  bool mtu_negotiated = false;                    ///< true: from the CM or the text exchange; false: inferred
   std::uint16_t pkey = 0;
   UpperEvidence upper;
-  std::uint16_t service_port = 0;  ///< of RDMA-CM's service id or the MPA listener; 0: not known
+  std::uint16_t service_port = 0;  ///< of RDMA-CM's service ID or the MPA listener; 0: unknown
   std::uint64_t first_frame = 0, last_frame = 0;
   std::int64_t first_time = 0, last_time = 0;
-  std::uint64_t opened_frame = 0, closed_frame = 0;  ///< CM's RTU (or REP) and DREQ; MPA reply and FIN, RST, Terminate
-  std::int64_t open_duration = 0;                    ///< from the CM's or MPA's request to the reply that opened it
-  bool replaced = false;                             ///< its queue pairs were used again for another connection
+  std::uint64_t opened_frame = 0,
+                closed_frame = 0;  ///< CM: RTU (or REP) and DREQ; MPA: reply and FIN, RST or Terminate
+  std::int64_t open_duration = 0;  ///< from the CM or MPA request to the reply that established the connection
+  bool replaced = false;           ///< its QPs were reused for another connection
 
   [[nodiscard]] const Sent& by(Side end) const { return sent[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Sent& by(Side end) { return sent[static_cast<std::size_t>(end)]; }
   [[nodiscard]] const ConnectionEnd& at(Side end) const { return ends[static_cast<std::size_t>(end)]; }
 };
 
-/// Why a connection is told to the sink, for good.
+/// Why the tracker reports a connection as final.
 enum class CloseReason : std::uint8_t {
-  ended,    ///< the capture ended, or its queue pairs were used again
-  evicted,  ///< there was no more room: what its later packets would have told is lost to it
+  ended,    ///< the capture ended, or its QPs were reused
+  evicted,  ///< evicted because the table was full; its later packets are not counted
 };
 
-/// What a response's PSN is to the requests that the capture has.
+/// How a response's PSN relates to the requests in the capture.
 enum class Answered : std::uint8_t {
-  nothing,       ///< the packet is no response, or the connection's service knows no acknowledgement
-  outstanding,   ///< of requests that waited for it
-  acknowledged,  ///< of requests that had been acknowledged before
-  unseen,        ///< of a request that was not seen
+  nothing,       ///< not a response, or the service has no acknowledgements
+  outstanding,   ///< responds to outstanding requests
+  acknowledged,  ///< responds to requests that were already acknowledged
+  unseen,        ///< responds to a request that was not seen
 };
 std::string_view to_string(Answered answered);
 
-/// What a packet was to its connection.
+/// A packet's role in its connection.
 struct PacketNote {
   std::uint64_t connection = 0;     ///< Connection::id
   Side end = Side::a;               ///< its sender
-  std::uint32_t relative_psn = 0;   ///< from the first PSN of its direction's requests
-  std::uint64_t message = 0;        ///< Message::number of the message it belongs to, or that it answers; 0: none
-  Side requester = Side::a;         ///< whose message that is
-  std::uint64_t related_frame = 0;  ///< a response: the request it answers; sent again: the first sending
+  std::uint32_t relative_psn = 0;   ///< relative to the first PSN of its direction's requests
+  std::uint64_t message = 0;        ///< Message::number of the message that it belongs or responds to; 0: none
+  Side requester = Side::a;         ///< requester of that message
+  std::uint64_t related_frame = 0;  ///< response: the request; retransmission: the first transmission
   std::int64_t related_delay = 0;   ///< nanoseconds since that frame
-  std::uint32_t outstanding = 0;    ///< packets of the requester that are not acknowledged after this one
-  bool again = false;               ///< seen before
-  // InfiniBand's reliable services alone:
-  Answered answered = Answered::nothing;  ///< a response
-  std::uint32_t acknowledged = 0;         ///< a response: packets of the requester that it acknowledged first
-  std::uint32_t outstanding_bytes = 0;    ///< of payload, of the outstanding packets whose first sending was seen
-  std::uint32_t reads = 0;                ///< READs, atomics and the like that wait for their answers after this packet
-  std::uint8_t read_limit = 0;            ///< so many may, as the CM said; 0: not known
-  std::optional<std::uint32_t> credits;   ///< messages that the responder will take, beyond those that were sent; only
-                                          ///< where it gives credits. IBTA vol 1, 9.7.7.2
+  std::uint32_t outstanding = 0;    ///< the requester's unacknowledged packets after this packet
+  bool again = false;               ///< retransmission
+  // Only for InfiniBand's reliable services:
+  Answered answered = Answered::nothing;  ///< responses
+  std::uint32_t acknowledged =
+      0;  ///< responses: the number of the requester's packets that it acknowledges for the first time
+  std::uint32_t outstanding_bytes = 0;  ///< payload bytes of the outstanding packets whose first transmission was seen
+  std::uint32_t reads = 0;              ///< READs, atomics and similar requests without a response after this packet
+  std::uint8_t read_limit = 0;          ///< negotiated maximum of `reads`; 0: unknown
+  std::optional<std::uint32_t>
+      credits;  ///< additional messages that the responder can accept, if it provides credits. IBTA vol 1, 9.7.7.2
 };
 
 struct TransportPacket;       // transport_packet.hpp
 struct NegotiatedParameters;  // pair_evidence.hpp
 
-/// Where connections, messages and events go, as they become known: roughly in the capture's order, each once.
-/// References are valid during the call.
+/// Receives connections, messages and events, each once, approximately in capture order. References are valid
+/// during the call.
 class Sink {
  public:
   virtual void message(const Connection&, const Message&) {}
-  /// `connection`: nullptr where the event belongs to none.
+  /// `connection`: nullptr if the event belongs to no connection.
   virtual void event(const Connection* /*connection*/, const Event&) {}
-  /// The last that is heard of a connection; its numbers are final.
+  /// Final counters of a connection; no later call refers to it.
   virtual void connection(const Connection&, CloseReason) {}
-  /// What was told as connection `id` belongs to this one: one half had given up looking for the other, and spoken for
-  /// itself. `id` says no farewell, and nothing else.
+  /// Everything reported for connection `id` belongs to `connection`. This happens if a direction was reported as
+  /// a connection of its own before it was paired. No later call refers to `id`.
   virtual void merged(const Connection&, std::uint64_t /*id*/) {}
-  /// Every packet that belongs to a connection; only when TrackerOptions::packets is set. It can come after later
-  /// ones of other connections: while the other half of a connection is looked for, packets wait.
+  /// Every packet that belongs to a connection; only if TrackerOptions::packets is set. Packets wait while the
+  /// other direction is unknown, so they can arrive after later packets of other connections.
   virtual void packet(const Connection&, std::uint64_t /*frame*/, const PacketNote&) {}
-  /// The same packets, themselves; only when TrackerOptions::transport is set. Both ends' packets of one connection
-  /// come in the capture's order once their directions are joined. `from`: its sender. `agreement`: what the CM or the
-  /// programs said of the two queue pairs; nullptr: nothing was seen.
+  /// The same packets with their contents; only if TrackerOptions::transport is set. Once the directions are
+  /// paired, the packets of both endpoints arrive in capture order. `from`: the sender. `agreement`: parameters
+  /// from the CM or the text exchange; nullptr if none were seen.
   virtual void transport(const Connection&, Side /*from*/, const TransportPacket&,
                          const NegotiatedParameters* /*agreement*/) {}
-  /// The packets of iWARP connections, themselves, with the PDUs that end in them; only when TrackerOptions::transport
-  /// is set. In the capture's order, before what is told of them. `from`: the sender.
+  /// The packets of iWARP connections with the PDUs that end in them; only if TrackerOptions::transport is set.
+  /// In capture order, before the events that they cause. `from`: the sender.
   virtual void stream(const Connection&, Side /*from*/, const Packet&) {}
 
  protected:

@@ -19,29 +19,29 @@
 namespace rdmawire::tracking {
 namespace {
 
-/// A service that listens on a port, and the sentences that say why a connection to it carries the protocol.
+/// A service with a well-known port, and the reasons for assigning the protocol to a connection to it.
 struct Service {
   std::uint16_t port;
   Upper protocol;
   std::string_view cm_reason;
-  std::string_view mpa_reason;   ///< empty: over iWARP the service has another port
-  std::string_view port_reason;  ///< the MPA request was not captured
+  std::string_view mpa_reason;   ///< empty: the service uses another port over iWARP
+  std::string_view port_reason;  ///< if the MPA request was not captured
 };
 constexpr Service services[] = {
-    {445, Upper::smb_direct, "the CM request's service id is port 445, SMB Direct", {}, {}},
-    {860, Upper::iser, "the CM request's service id is port 860, iSCSI (iSER)",
+    {445, Upper::smb_direct, "the CM request's service ID is port 445, SMB Direct", {}, {}},
+    {860, Upper::iser, "the CM request's service ID is port 860, iSCSI (iSER)",
      "the MPA request went to port 860, iSCSI (iSER)", "one end of the iWARP connection is port 860, iSCSI (iSER)"},
-    {3260, Upper::iser, "the CM request's service id is port 3260, iSCSI (iSER)",
+    {3260, Upper::iser, "the CM request's service ID is port 3260, iSCSI (iSER)",
      "the MPA request went to port 3260, iSCSI (iSER)", "one end of the iWARP connection is port 3260, iSCSI (iSER)"},
-    {4420, Upper::nvme, "the CM request's service id is port 4420, NVMe over Fabrics",
+    {4420, Upper::nvme, "the CM request's service ID is port 4420, NVMe over Fabrics",
      "the MPA request went to port 4420, NVMe over Fabrics",
      "one end of the iWARP connection is port 4420, NVMe over Fabrics"},
-    {5445, Upper::smb_direct, "the CM request's service id is port 5445, SMB Direct",
+    {5445, Upper::smb_direct, "the CM request's service ID is port 5445, SMB Direct",
      "the MPA request went to port 5445, SMB Direct", "one end of the iWARP connection is port 5445, SMB Direct"},
-    {8009, Upper::nvme, "the CM request's service id is port 8009, NVMe over Fabrics discovery",
+    {8009, Upper::nvme, "the CM request's service ID is port 8009, NVMe over Fabrics discovery",
      "the MPA request went to port 8009, NVMe over Fabrics discovery",
      "one end of the iWARP connection is port 8009, NVMe over Fabrics discovery"},
-    {20049, Upper::rpc_rdma, "the CM request's service id is port 20049, NFS over RDMA",
+    {20049, Upper::rpc_rdma, "the CM request's service ID is port 20049, NFS over RDMA",
      "the MPA request went to port 20049, NFS over RDMA",
      "one end of the iWARP connection is port 20049, NFS over RDMA"},
 };
@@ -57,7 +57,7 @@ const Service* find_iwarp_service(std::uint16_t port) {
   return service && !service->mpa_reason.empty() ? service : nullptr;
 }
 
-/// The MAD of a packet to queue pair 1, or empty when it is not there whole.
+/// Returns the MAD of a packet to QP 1; empty if it is incomplete.
 Bytes mad_of(const HeaderStack& stack) {
   const Layer* mad = stack.find(info<Mad>);
   if (!mad || stack.bytes.size() < mad->offset + Mad::whole) return {};
@@ -126,7 +126,8 @@ void Evidence::apply_connection(Packet& packet) {
     flow->connect_data = {ConnectData::State::offered, connect->get<"sgl1.key">(), connect->get<"sgl1.address">(), 0};
 }
 
-// The Connect says where its data is, the controller's READ Request asks for that, the READ Response has its PSN.
+// The Connect contains the address of its data, the controller's READ Request reads it, and the READ Response has
+// the request's PSN.
 bool Evidence::is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow) {
   const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
@@ -172,22 +173,22 @@ void Evidence::apply_datagram(Packet& packet) {
   if (grh && is_ipoib_group(grh->get<"dgid">().data()))
     evidence = {Upper::ipoib, "the destination GID is an IPoIB multicast group", packet.number};
   else if (const DatagramQp* known = uses(dlid, destination_qp))
-    evidence = {Upper::ipoib, "the destination queue pair is one that IPoIB uses", known->evidence.frame};
+    evidence = {Upper::ipoib, "the destination QP is an IPoIB QP", known->evidence.frame};
   else if (const DatagramQp* sender = uses(slid, source_qp))
-    evidence = {Upper::ipoib, "the source queue pair is one that IPoIB uses", sender->evidence.frame};
+    evidence = {Upper::ipoib, "the source QP is an IPoIB QP", sender->evidence.frame};
   else if (const UpperEvidence* group = groups_.find(group_key(qkey, bth.get<"pkey">())))
     evidence = *group;
   if (evidence.protocol == Upper::unknown) return;
 
   packet.upper = evidence;
-  // An IPoIB queue pair talks to IPoIB queue pairs only.
+  // An IPoIB QP communicates only with IPoIB QPs.
   const DatagramQp learned{{Upper::ipoib, evidence.reason, packet.number}, qkey, true};
   learn_datagram_qp(slid, source_qp, learned);
   if (destination_qp != multicast_qp) learn_datagram_qp(dlid, destination_qp, learned);
   decode_upper(stack, {Upper::ipoib, false, false, false}, Extent::whole);
 }
 
-// The key's number: initiator's port, listener's port.
+// The key's number combines the initiator's and the listener's port.
 const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t frame, bool& to_listener) {
   const auto source = static_cast<std::uint16_t>(key.number >> 16),
              destination = static_cast<std::uint16_t>(key.number);
@@ -196,7 +197,7 @@ const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t fr
   if (const Stream* stream = streams_.find(key)) return stream;
   to_listener = false;
   if (const Stream* stream = streams_.find(back)) return stream;
-  // Its beginning was not captured. With two services' ports nothing says which one listens.
+  // The start was not captured. If both ports belong to services, the listener is unknown.
   const Service *from = find_iwarp_service(source), *to = find_iwarp_service(destination);
   if (from && to) return nullptr;
   to_listener = to != nullptr;
@@ -217,7 +218,8 @@ void Evidence::apply_iwarp(Packet& packet) {
     HeaderStack& stack = pdu.stack;
     const Layer* mpa = stack.find(info<MpaFrame>);
     if (mpa && MpaFrame::is_request(stack.bytes.data() + mpa->offset)) {
-      // A request from a service's port to another one: remembered too, so that the port alone does not count.
+      // A request from a service's port to another port: remember it, so that the port is not used as
+      // evidence.
       Stream stream;
       if (listener) stream.evidence = {listener->protocol, listener->mpa_reason, packet.number};
       const std::size_t enhanced =
@@ -263,14 +265,14 @@ void Evidence::apply_management(Packet& packet) {
     learn_services(packet.number, mad_of(packet.stack));
 }
 
-// Four entries: a name of 40 bytes and a service id. IBTA vol 1, 16.3.3.5
+// Four entries: a name of 40 bytes and a service ID. IBTA vol 1, 16.3.3.5
 void Evidence::learn_services(std::uint64_t frame, Bytes mad) {
   constexpr std::size_t first = 64, entry = 48, id_at = 40;
   constexpr std::string_view srp_name = "SRP.T10:";
   for (std::size_t at = first; at + entry <= mad.size(); at += entry) {
     if (std::memcmp(mad.data() + at, srp_name.data(), srp_name.size()) != 0) continue;
     const std::uint64_t id = load_be<8>(mad.data() + at + id_at);
-    if (id) services_.put({id}, {Upper::srp, "the service id is one that a target announced as SRP.T10", frame});
+    if (id) services_.put({id}, {Upper::srp, "an SRP target (SRP.T10) announced the service ID", frame});
   }
 }
 
@@ -278,11 +280,11 @@ void Evidence::learn_group(std::uint64_t frame, const HeaderStack& stack) {
   const auto record = stack.get<McMemberRecord>();
   if (!record || !is_ipoib_group(record->get<"mgid">().data())) return;
   const NumberKey key = group_key(record->get<"qkey">(), record->get<"pkey">());
-  if (!groups_.find(key)) groups_.put(key, {Upper::ipoib, "the Q_Key is that of an IPoIB multicast group", frame});
+  if (!groups_.find(key)) groups_.put(key, {Upper::ipoib, "the Q_Key belongs to an IPoIB multicast group", frame});
 }
 
 const Evidence::Request* Evidence::request_of(const FlowKey& ports, std::uint32_t local_id, std::uint32_t remote_id) {
-  // The requester's messages carry its id as the local one, the listener's as the remote one.
+  // The requester's messages contain its ID as the local one, the listener's as the remote one.
   if (const Request* request = requests_.find(ports.with(local_id))) return request;
   return requests_.find(ports.reversed(remote_id));
 }
@@ -303,8 +305,8 @@ void Evidence::apply_cm(Packet& packet) {
     if (request->evidence.protocol == Upper::unknown && request->srp_login && request->service_id == cm.ca_guid &&
         cm.private_data.size() >= SrpLoginResponse::size && cm.private_data[0] == srp_type::login_response &&
         View<SrpLoginResponse>(cm.private_data.data()).get<"tag">() == request->srp_tag) {
-      request->evidence = {Upper::srp, "the service id is the target's GUID, and both private data are an SRP login",
-                           packet.number};
+      request->evidence = {
+          Upper::srp, "the service ID is the target's GUID, and both private data contain an SRP login", packet.number};
       request->context.protocol = Upper::srp;
     }
     packet.upper = request->evidence;
@@ -325,12 +327,12 @@ void Evidence::apply_cm(Packet& packet) {
     const FlowKey key = ports->with(cm.qp);
     const Flow* flow = flows_.find(key);
     if (!flow) {
-      // Sent again, or its connection was not seen whole.
+      // A retransmission, or the start of the connection was not captured.
       if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) packet.upper = request->evidence;
       return;
     }
     packet.upper = flow->evidence;
-    // From here on the queue pairs may be used for something else.
+    // The QPs can be reused from here on.
     const FlowKey other = ports->reversed(flow->peer_qp);
     flows_.erase(key);
     flows_.erase(other);
@@ -347,10 +349,10 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
     if (const Service* service = find_service(cm.port))
       request.evidence = {service->protocol, service->cm_reason, frame};
   } else if ((cm.service_id & ~ipoib_service::qp_mask) == ipoib_service::prefix) {
-    request.evidence = {Upper::ipoib, "the CM request's service id is IPoIB's connected mode", frame};
+    request.evidence = {Upper::ipoib, "the CM request's service ID is that of IPoIB connected mode", frame};
     if (native)
       learn_datagram_qp(cm.remote_lid, static_cast<std::uint32_t>(cm.service_id & ipoib_service::qp_mask),
-                        {{Upper::ipoib, "a CM request names it as an IPoIB queue pair", frame}, 0, false});
+                        {{Upper::ipoib, "a CM request identifies it as an IPoIB QP", frame}, 0, false});
   } else if (const UpperEvidence* announced = services_.find({cm.service_id})) {
     request.evidence = *announced;
   } else if (cm.private_data.size() >= SrpLoginRequest::size) {
@@ -362,12 +364,12 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   request.context.to_listener = true;
   if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
     request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
-  // The path is the one that the REQ names; RoCE's has no LIDs.
+  // The path from the REQ; a RoCE path has no LIDs.
   const FlowKey path =
       native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
   request.to_requester = path.reversed(cm.qp);
   requests_.put(ports.with(cm.local_id), request);
-  // Whatever was known of the queue pair is over.
+  // Earlier state of the QP is obsolete.
   flows_.erase(request.to_requester);
   return request;
 }
@@ -378,7 +380,7 @@ void Evidence::learn_flows(const Request& request, const CmMessage& reply) {
     flows_.erase(to_listener);
     return;
   }
-  // Each side says at which PSN the other begins.
+  // Each side's message contains the first PSN of the other side.
   flows_.put(to_listener, {request.evidence,
                            request.context,
                            reply.starting_psn,

@@ -1,6 +1,6 @@
 #pragma once
-/// Which upper layer protocol a connection carries, learned from packets that say so: the CM's REQ and REP (service id,
-/// private data), IPoIB's multicast groups, the port an iWARP connection was made to. Payload bytes are never asked.
+/// Detects the upper layer protocol of a connection from the CM's REQ and REP (service ID, private data), IPoIB's
+/// multicast groups, and the listening port of an iWARP connection. Payload is not examined.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@
 
 namespace rdmawire::tracking {
 
-/// A service id, or a Q_Key and P_Key.
+/// A service ID, or a Q_Key and P_Key.
 struct NumberKey {
   std::uint64_t number = 0;
   friend bool operator==(const NumberKey&, const NumberKey&) = default;
@@ -22,30 +22,30 @@ struct NumberKey {
   }
 };
 
-/// What was learned so far. Bounded: of each kind at most `capacity` entries are kept; those used longest ago go first
-/// and are counted.
+/// The collected evidence. Bounded: keeps at most `capacity` entries of each kind, evicts the least recently used
+/// and counts evictions.
 class Evidence {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 16;
   explicit Evidence(std::uint32_t capacity = default_capacity);
 
-  /// Learns from a packet that was decoded (and whose PDUs were found), sets packet.upper when its protocol is known,
-  /// and puts the protocol's headers into the stack that carries the message's beginning. Packets come in the
-  /// capture's order.
+  /// Learns from a decoded packet with its PDUs. If its protocol is known, sets packet.upper and adds the
+  /// protocol's headers to the stack that contains the start of the message. Calls must be in capture order.
   void apply(Packet& packet);
 
-  /// Directions of connections, iWARP connections and datagram queue pairs that are known now.
+  /// Number of known connection directions, iWARP connections and datagram QPs.
   [[nodiscard]] std::uint64_t known() const {
     return std::uint64_t{flows_.size()} + datagram_qps_.size() + streams_.size();
   }
-  /// Entries dropped for want of room.
+  /// Entries evicted because a table was full.
   [[nodiscard]] std::uint64_t evicted() const {
     return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted() + streams_.evicted() + services_.evicted() +
            groups_.evicted();
   }
 
  private:
-  /// The data of an NVMe Connect, which the controller reads by RDMA: where it is, and the PSN of its reading.
+  /// The data of an NVMe Connect command, which the controller reads with RDMA: its address and the PSN of the
+  /// read.
   struct ConnectData {
     enum class State : std::uint8_t { none, offered, read } state = State::none;
     std::uint32_t key = 0;
@@ -57,25 +57,25 @@ class Evidence {
     UpperEvidence evidence;
     UpperContext context;
     std::uint32_t first_psn = 0;  ///< of the direction's first request
-    std::uint32_t peer_qp = 0;    ///< destination queue pair of the other direction
+    std::uint32_t peer_qp = 0;    ///< destination QP of the other direction
     ConnectData connect_data;     ///< NVMe over Fabrics, to the controller
   };
-  /// A CM REQ, until its answer and for the end of the connection.
+  /// A CM REQ; kept until the reply and for the disconnect.
   struct Request {
     UpperEvidence evidence;
     UpperContext context;
-    FlowKey to_requester;  ///< flow of what the listener will send
+    FlowKey to_requester;  ///< flow of the packets from the listener
     std::uint64_t service_id = 0;
-    std::uint64_t srp_tag = 0;  ///< when the private data has the layout of an SRP login
+    std::uint64_t srp_tag = 0;  ///< if the private data has the layout of an SRP login
     std::uint32_t starting_psn = 0;
     bool srp_login = false;
   };
-  /// An iWARP connection with a port that belongs to a service; its key goes from the initiator to the listener.
+  /// An iWARP connection to or from a service's port. The key's direction is from initiator to listener.
   struct Stream {
     UpperEvidence evidence;
     bool admin_queue = false;
   };
-  /// A UD queue pair that IPoIB uses.
+  /// A UD QP that IPoIB uses.
   struct DatagramQp {
     UpperEvidence evidence;
     std::uint32_t qkey = 0;
@@ -100,7 +100,7 @@ class Evidence {
   LruTable<FlowKey, Request> requests_;
   LruTable<FlowKey, DatagramQp> datagram_qps_;
   LruTable<FlowKey, Stream> streams_;
-  LruTable<NumberKey, UpperEvidence> services_;  ///< service ids that a target announced
+  LruTable<NumberKey, UpperEvidence> services_;  ///< service IDs that a target announced
   LruTable<NumberKey, UpperEvidence> groups_;    ///< Q_Key and P_Key of IPoIB multicast groups
 };
 

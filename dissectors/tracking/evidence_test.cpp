@@ -131,7 +131,7 @@ TEST(CmEvidence, TheServiceIdNamesTheConnectionBothWays) {
   const Packet& command = wires.see(send(host, target, target_qp, sqe));
   EXPECT_EQ(command.upper.protocol, Upper::nvme);
   EXPECT_EQ(command.upper.frame, 2U);
-  EXPECT_EQ(command.upper.reason, "the CM request's service id is port 4420, NVMe over Fabrics");
+  EXPECT_EQ(command.upper.reason, "the CM request's service ID is port 4420, NVMe over Fabrics");
   EXPECT_TRUE(command.stack.get<NvmeAdmin>());
   EXPECT_TRUE(wires.see(send(target, host, host_qp, cqe)).stack.get<NvmeCqe>());
   // The same queue pairs the other way round, or of other hosts, are other connections.

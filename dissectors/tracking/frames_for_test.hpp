@@ -1,6 +1,5 @@
 #pragma once
-/// For tests only: frames of InfiniBand's transport over RoCEv2, written fast and as wrong as wanted, and what a
-/// tracker tells of them, as short lines.
+/// For tests only: builds valid and invalid RoCEv2 frames, and formats a tracker's reports as short lines.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +14,7 @@
 
 namespace rdmawire::tracking::testing {
 
-/// Opcodes of RC; those of UC, UD and XRC have the same low bits.
+/// RC opcodes; those of UC, UD and XRC have the same low bits.
 namespace rc {
 inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last = 0x02, send_last_immediate = 0x03,
                               send = 0x04, send_immediate = 0x05, write_first = 0x06, write_middle = 0x07,
@@ -27,14 +26,14 @@ inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last =
 inline constexpr std::uint8_t uc = 0x20, ud = 0x60, xrc = 0xa0;  ///< added to an opcode of RC
 inline constexpr std::uint8_t congestion_notification = 0x81;
 
-/// Syndromes of the AETH.
+/// AETH syndromes.
 inline constexpr std::uint8_t ack = 0x1f;  ///< without credits
 constexpr std::uint8_t rnr(std::uint8_t timer) { return 0x20 | timer; }
 constexpr std::uint8_t nak(std::uint8_t code) { return 0x60 | code; }
 
 inline constexpr std::uint32_t host_a = 0x0a000001, host_b = 0x0a000002;
 
-/// A raw IPv4 datagram: UDP to 4791, BTH, the extension headers that the opcode calls for, payload of zeros, ICRC.
+/// A raw IPv4 datagram: UDP to 4791, BTH, the opcode's extension headers, payload of zeros, ICRC.
 struct RdmaFrame {
   std::uint8_t opcode = rc::send;
   std::uint32_t from = host_a, to = host_b;
@@ -47,17 +46,17 @@ struct RdmaFrame {
   std::uint64_t address = 0x1000;
   std::uint32_t key = 0x77;
   std::uint32_t length = 0;
-  std::uint64_t swap = 0, compare = 0;  ///< swap: the original value in an answer
-  std::uint32_t immediate = 0;          ///< or the invalidated key
+  std::uint64_t swap = 0, compare = 0;  ///< swap: the original value in an atomic response
+  std::uint32_t immediate = 0;          ///< or the invalidated R_Key
   std::uint32_t source_qp = 0, qkey = 0;
   std::uint16_t source_port = 0xc123, identification = 0, pkey = 0xffff;
   std::uint8_t traffic_class = 0;
   std::uint32_t icrc = 0x11223344;
-  bool vendor = false;  ///< the header of Mellanox's DC behind the BTH
+  bool vendor = false;  ///< add the DC header of Mellanox after the BTH
 
   static constexpr std::size_t headers = 20 + 8 + 12, most = headers + 64 + 4096 + 4;
 
-  /// Writes at most `most` bytes, if the payload is at most 4096; how many.
+  /// Writes at most `most` bytes, if the payload is at most 4096 bytes. Returns the number of bytes.
   std::size_t write(std::uint8_t* out) const {
     const Opcode& op = rdmawire::opcode(opcode);
     std::uint8_t* at = out + headers;
@@ -123,14 +122,14 @@ struct RdmaFrame {
   }
 };
 
-/// "nak remote_access_error": kind, and cause if there is one.
+/// Returns "nak remote_access_error": the kind, and the cause if there is one.
 inline std::string name_of(const Event& e) {
   std::string text(to_string(e.kind));
   if (e.cause != Cause::none) text += " " + std::string(to_string(e.cause));
   return text;
 }
 
-/// Keeps all that is told.
+/// Records all reports.
 struct Recorder final : Sink {
   struct ClosedConnection {
     Connection connection;

@@ -61,7 +61,7 @@ void IwarpTracker::State::answered(Tracked& t, Message& message, std::uint64_t f
   message.answer_time = time;
   Sent& sent = t.record.by(message.end);
   const std::int64_t latency = time - message.start;
-  if (latency < 0) return;  // the capture has the answer before the message
+  if (latency < 0) return;  // the capture contains the response before the message
   ++sent.latency_count;
   accumulate(sent.latency_sum, latency);
   sent.latency_max = std::max(sent.latency_max, latency);
@@ -76,7 +76,7 @@ void IwarpTracker::State::tell_message(Tracked& t, Message& message) {
   sink_.message(t.record, message);
 }
 
-// All that still waits will not be answered.
+// Ends all waiting messages and requests as unanswered.
 void IwarpTracker::State::flush(Tracked& t) {
   for (const Side end : {Side::a, Side::b}) {
     IwarpDirection& half = t.of(end);
@@ -90,10 +90,10 @@ void IwarpTracker::State::flush(Tracked& t) {
     event.packets = 0;
     const IwarpDirection& responder = t.of(other(end));
     for (Request& r : half.requests) {
-      // After bytes of responses were missed, which request they were for is not sure.
+      // If bytes of responses are missing, the response cannot be assigned to a request.
       const bool missed = r.lost || responder.gaps || responder.misses();
       if (r.message.outcome != Outcome::refused) r.message.outcome = missed ? Outcome::partial : Outcome::unanswered;
-      // Some are always on their way when a capture ends.
+      // Some messages are always in flight when a capture ends.
       const bool waited = t.closed || t.record.last_time - r.message.end_time >= limits_.stall;
       if (waited && r.message.outcome == Outcome::unanswered) {
         if (event.packets++ == 0) {
@@ -138,7 +138,7 @@ void IwarpTracker::State::room(Tracked& t, IwarpDirection& half) {
     half.requests.pop_front();
     --waiting_;
     ++evicted_;
-    half.from_start = false;  // a response can come whose request is forgotten
+    half.from_start = false;  // a response can arrive whose request was evicted
   }
 }
 
@@ -166,7 +166,7 @@ void IwarpTracker::State::pdu(Tracked& t, Side end, const Pdu& pdu) {
     event.value = pdu.crc.computed;
     event.found = pdu.crc.value;
     tell(t, event, end);
-    // Whatever it says can be wrong: what follows is not judged by it.
+    // Any field can be wrong, so later segments are not checked against it.
     gap(t, end);
     return;
   }
@@ -175,7 +175,7 @@ void IwarpTracker::State::pdu(Tracked& t, Side end, const Pdu& pdu) {
   half.lost = false;
 }
 
-// Bytes of this end's stream are missing here.
+// Bytes of this endpoint's stream are missing here.
 void IwarpTracker::State::gap(Tracked& t, Side end) {
   IwarpDirection& half = t.of(end);
   half.lost = true;
@@ -184,7 +184,7 @@ void IwarpTracker::State::gap(Tracked& t, Side end) {
   half.send.lost |= half.send.active;
   half.write.lost |= half.write.active;
   for (auto& msn : half.msn) msn.known = false;
-  // Responses may be among them.
+  // They can contain responses.
   IwarpDirection& peer = t.of(other(end));
   if (!peer.requests.empty()) peer.requests.front().lost |= peer.requests.front().received != 0;
 }
@@ -226,7 +226,7 @@ void IwarpTracker::State::mpa_frame(Tracked& t, Side end, const Pdu& pdu) {
   }
   t.record.opened_frame = packet_->number;
   if (t.enhanced[0] && t.enhanced[1]) {
-    // What one may have outstanding is what the other takes. RFC 6581, 9.1
+    // A side's limit is the smaller of its own ORD and the peer's IRD. RFC 6581, 9.1
     const auto least = [](std::uint32_t ord, std::uint32_t ird) {
       const std::uint32_t limit = std::min(ord, ird);
       return limit == mpa::no_negotiation ? 0 : limit;
@@ -263,7 +263,7 @@ void IwarpTracker::State::ddp_segment(Tracked& t, Side end, Segment& s) {
   read_response(t, end, s);
 }
 
-// The packet that brought the byte.
+// The packet that contained the byte.
 Moment IwarpTracker::State::carried(const IwarpDirection& half, std::uint64_t offset) const {
   const TcpSegment& tcp = packet_->tcp;
   if (offset < tcp.offset || offset >= tcp.offset + tcp.length)
@@ -354,7 +354,7 @@ void IwarpTracker::State::log(Tracked& t, Side end, const Segment& s, const Mess
   std::erase_if(half.again, [&](const RetransmittedRange& again) { return again.to <= seen.end; });
 }
 
-// All segments came.
+// Called when all segments have arrived.
 void IwarpTracker::State::whole(Tracked& t, IwarpDirection& half, Open& open) {
   Message& m = open.message;
   open.active = false;
@@ -371,7 +371,7 @@ void IwarpTracker::State::whole(Tracked& t, IwarpDirection& half, Open& open) {
   room(t, half);
 }
 
-// It will not come to its end.
+// Called when the rest of the message cannot arrive.
 void IwarpTracker::State::unfinished(Tracked& t, Open& open) {
   open.active = false;
   open.message.outcome = Outcome::partial;
@@ -382,7 +382,7 @@ void IwarpTracker::State::write(Tracked& t, Side end, Segment& s) {
   IwarpDirection& half = t.of(end);
   Open& open = half.write;
   if (open.active && (open.key != s.key || open.next != s.position)) {
-    // Its end and the beginning of another one may be what is missing.
+    // The missing bytes can contain its end and the start of another message.
     if (!open.lost) wrong(t, end, EventKind::segmentation, open.next, s.position, s);
     if (half.lost && open.key == s.key && s.position > open.next && s.position - open.next < UINT32_MAX) {
       open.lost = true;
@@ -421,7 +421,7 @@ void IwarpTracker::State::untagged(Tracked& t, Side end, Segment& s) {
     if (!open.lost) wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
     unfinished(t, open);
   }
-  // The rest of a request or a Terminate that was divided: its first segment said all.
+  // The rest of a segmented request or Terminate; its first segment contains all fields.
   if (!send && s.position != 0 && msn.known && s.msn + 1 == msn.next) return;
   if (msn.known && msn.next != s.msn) wrong(t, end, EventKind::msn_jump, msn.next, s.msn, s);
   msn = {.next = s.msn + 1, .known = true};
@@ -483,7 +483,7 @@ void IwarpTracker::State::request(Tracked& t, Side end, Segment& s) {
       m.remote_address = request.get<"src_to">();
     }
   } else {
-    // The capture cut it off.
+    // Truncated by the capture.
     m.kind = r.atomic ? MessageKind::other : MessageKind::read;
     m.outcome = Outcome::partial;
     half.from_start = false;
@@ -494,7 +494,7 @@ void IwarpTracker::State::request(Tracked& t, Side end, Segment& s) {
   IwarpDirection& responder = t.of(other(end));
   r.gaps = responder.gaps;
   auto& early = responder.early;
-  // If a request was lost, the response was that one's.
+  // If a request is missing, the response belonged to it.
   if (early.any && half.from_start && !r.atomic && r.message.size && early.key == r.sink && early.begin == r.sink_to) {
     early.any = false;
     r.received = early.next - early.begin;
@@ -527,13 +527,14 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
   auto& requests = asking.requests;
   const auto fits = [&](const Request& r, bool exactly) {
     if (r.atomic) return false;
-    if (r.message.size == 0 && s.bytes == 0) return true;  // STag and TO of nothing are not checked. RFC 5040, 5.4
+    if (r.message.size == 0 && s.bytes == 0) return true;  // STag and TO of zero bytes are not checked. RFC 5040, 5.4
     if (r.sink != s.key) return false;
     if (exactly) return r.sink_to + r.received == s.position;
     return s.position - r.sink_to < r.message.size && s.position - r.sink_to >= r.received;
   };
   auto found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, true); });
-  // Where several read into the same place, and bytes are missing, so many responses were missed as these can hold.
+  // If several reads use the same sink and bytes are missing, assume as many missed responses as fit into these
+  // bytes.
   for (auto r = requests.begin(); half.lost_bytes && found != requests.end() && r != requests.end(); ++r) {
     const std::uint64_t rest = r->atomic ? 0 : r->message.size - std::min(r->message.size, r->received);
     if (rest > half.lost_bytes) break;
@@ -557,7 +558,7 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
       early.whole = s.last;
       early.next = s.position + s.bytes;
       early.last = span(half, s).last;
-      // To a request that was perhaps not captured, or not yet: its receiver has bytes that are not here.
+      // The request can be missing or captured later: its receiver has bytes that the capture lacks.
       if (!asking.from_start || asking.misses() || half.gaps) return;
       Event event = here(EventKind::unsolicited_response);
       event.bytes = s.bytes;
@@ -570,7 +571,7 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
     found->lost = true;
     found->received = s.position - found->sink_to;
   }
-  // Responses come in the order of their requests (RFC 5040, 5.5): those before it were missed.
+  // Responses arrive in the order of their requests (RFC 5040, 5.5), so the earlier ones were missed.
   while (found != requests.begin() && requests.front().gaps != half.gaps) {
     Message& missed = requests.front().message;
     missed.outcome = Outcome::partial;
@@ -652,7 +653,7 @@ void IwarpTracker::State::terminate(Tracked& t, Side end, Segment& s) {
     event.value = std::uint64_t{header.get<"layer">()} << 16 | std::uint64_t{header.get<"etype">()} << 8 | code;
     event.found = std::uint64_t{header.get<"segment_length_valid">()} << 2 |
                   std::uint64_t{header.get<"ddp_header_included">()} << 1 | header.get<"rdma_header_included">();
-    // Which FPDU it was.
+    // The FPDU that the Terminate quotes.
     const Parts parts = Terminate::parts(bytes);
     std::optional<Seen> quoted;
     for (std::size_t i = 0; i < parts.count; ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-/// What IwarpTracker is made of; only its own sources include this. iwarp_tracker.cpp has connections and TCP,
-/// iwarp_messages.cpp what lies in PDUs.
+/// Internals of IwarpTracker; only its own sources include this. iwarp_tracker.cpp handles connections and TCP,
+/// iwarp_messages.cpp the contents of PDUs.
 
 #include <algorithm>
 #include <bit>
@@ -16,55 +16,55 @@ namespace iwarp {
 
 enum Queue : std::uint8_t { send_queue, request_queue, terminate_queue, atomic_response_queue, queues };
 
-// One DDP segment, as its FPDU says.
+// One DDP segment, from its FPDU.
 struct Segment {
   const Pdu* pdu;
   const RdmapOpcode* opcode;
   bool tagged, last;
-  std::uint32_t key;       // STag; untagged: the one to be invalidated
+  std::uint32_t key;       // STag; untagged: the STag to invalidate
   std::uint64_t position;  // TO or MO
   std::uint32_t queue, msn;
-  std::uint64_t bytes;  // behind the DDP header
+  std::uint64_t bytes;  // after the DDP header
   const Layer* header;  // of RDMAP, or nullptr
 };
 
-// When something was on the wire.
+// Frame and time of a packet.
 struct Moment {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
 };
 
-// The packets that a segment came in: the earliest and the latest.
+// The earliest and the latest packet of a segment.
 struct Span {
   Moment first, last;
 };
 
-// A message of which not all segments came yet.
+// A message with missing segments.
 struct Open {
   bool active = false;
-  bool lost = false;  // some of it was not captured
+  bool lost = false;  // part of it was not captured
   const RdmapOpcode* opcode = nullptr;
-  std::uint64_t next = 0;            // the TO or MO to come
-  std::uint32_t key = 0;             // STag of a tagged one
+  std::uint64_t next = 0;            // the next expected TO or MO
+  std::uint32_t key = 0;             // STag of a tagged message
   std::uint64_t begin = 0, end = 0;  // offsets in the stream
   Message message;
 };
-// One that TCP has not acknowledged yet.
+// A message that TCP has not acknowledged yet.
 struct Sending {
   std::uint64_t begin, end;
   Message message;
 };
-// A read or an atomic without its whole response.
+// A READ or an atomic without its complete response.
 struct Request {
   std::uint64_t begin, end;
   Message message;
   bool atomic, lost = false;
   std::uint32_t sink = 0;  // STag; atomics: the request identifier
   std::uint64_t sink_to = 0, received = 0;
-  std::uint32_t gaps = 0;  // of the responder's stream, when it was sent
-  Moment latest;           // of the response's packets
+  std::uint32_t gaps = 0;  // gaps of the responder's stream when the request was sent
+  Moment latest;           // of the response's last packet
 };
-// An FPDU that was seen, so that a Terminate's quotation and bytes that come again find it.
+// A seen FPDU, for assigning Terminates and retransmitted bytes.
 struct Seen {
   std::uint64_t begin = 0, end = 0, frame = 0, message = 0, position = 0;
   std::uint32_t key_or_msn = 0;
@@ -72,10 +72,10 @@ struct Seen {
   bool tagged = false;
   Side whose = Side::a;
 };
-// Bytes that were sent again and wait for the PDUs that they belong to.
+// Retransmitted bytes that wait for the PDUs that contain them.
 struct RetransmittedRange {
   std::uint64_t from, to;
-  std::uint64_t counted;  // the message that it was counted for last, and whose that is
+  std::uint64_t counted;  // the last message they were counted for, and its endpoint
 };
 
 inline constexpr std::size_t seen_fpdus = 32;
@@ -85,10 +85,10 @@ inline std::uint64_t name_of(std::uint64_t message, Side whose) {
   return message << 1 | static_cast<std::uint64_t>(whose);
 }
 
-// What one end sends.
+// State of the bytes that one endpoint sends.
 struct IwarpDirection {
   TcpLossTracker tcp;
-  bool from_start = false;  // its first FPDU was seen, and no byte was missing since
+  bool from_start = false;  // its first FPDU was seen, and no byte is missing since
   bool lost = false;        // bytes are missing since the last segment
   std::uint64_t parsed_to = 0;
   bool parsed = false;
@@ -99,7 +99,7 @@ struct IwarpDirection {
     bool known = false;
   } msn[queues];
   Open send, write;
-  // Segments of a response whose request is not here yet, as it happens when the capture mixes the two directions.
+  // Segments of a response whose request is not captured yet; captures can mix the two directions.
   struct {
     bool any = false, whole = false;
     std::uint32_t key = 0;
@@ -109,17 +109,17 @@ struct IwarpDirection {
   std::deque<Sending> sending;
   std::deque<Request> requests;
   std::uint64_t messages = 0;
-  std::uint32_t read_limit = 0;  // 0: none is known
+  std::uint32_t read_limit = 0;  // 0: unknown
   bool over_limit = false;
   std::vector<Seen> seen;
   std::size_t oldest_seen = 0;
   std::vector<RetransmittedRange> again;
   bool fin = false;
-  // The window that this end gives is closed since:
+  // Frame since which the window of this endpoint is closed:
   std::uint64_t closed_window_frame = 0;
   std::int64_t closed_window_time = 0;
 
-  /// Its receiver has bytes of which no PDU came out. A FIN counts as one byte.
+  /// True if the receiver has bytes of which no PDU was extracted. A FIN counts as one byte.
   [[nodiscard]] bool misses() const { return parsed && tcp.acknowledged(parsed_to + 2); }
 };
 
@@ -142,7 +142,7 @@ struct Tracked {
   std::uint64_t number = 0;  // MpaConnection::id
   Connection record;
   IwarpDirection halves[2];
-  bool used = false;  // since the hand of the clock came by
+  bool used = false;  // since the clock hand passed last
   bool closed = false;
   std::uint64_t request_frame = 0;
   std::int64_t request_time = 0;
@@ -152,7 +152,7 @@ struct Tracked {
   IwarpDirection& of(Side end) { return halves[static_cast<std::size_t>(end)]; }
 };
 
-// What the IP and TCP headers say beside the connection's TcpSegment.
+// IP and TCP header fields in addition to the connection's TcpSegment.
 struct LowerLayerState {
   std::uint16_t identification = 0, checksum = 0;
   std::uint8_t dscp = 0, ecn = 0;

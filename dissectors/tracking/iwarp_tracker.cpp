@@ -30,7 +30,7 @@ LowerLayerState below(const Packet& packet) {
   b.checksum = tcp.get<"checksum">();
   if (layer.length <= Tcp::size) return b;
   const std::uint8_t* options = bytes + layer.offset + Tcp::size;
-  // How nearly every segment has them. RFC 7323, appendix A
+  // The usual layout of the timestamps option. RFC 7323, appendix A
   if (layer.length == Tcp::size + 12 && load_be<4>(options) == 0x0101080a) {
     b.timestamp = static_cast<std::uint32_t>(load_be<4>(options + 4));
     b.has_timestamp = true;
@@ -44,7 +44,8 @@ LowerLayerState below(const Packet& packet) {
       b.timestamp = View<TcpTimestamps>(at).get<"value">();
       b.has_timestamp = true;
     } else if (parts.layers[i].header == &info<TcpSackBlock>) {
-      // One before the acknowledgement tells of bytes that came twice, and asks for none. RFC 2883, 4
+      // A block before the acknowledgement reports duplicate bytes (D-SACK) and requests no retransmission.
+      // RFC 2883, 4
       const std::uint32_t right = View<TcpSackBlock>(at).get<"right">();
       b.selective |= static_cast<std::int32_t>(right - acknowledged) > 0;
     }
@@ -68,7 +69,7 @@ Tracked& IwarpTracker::State::find(const Packet& packet) {
   const auto known = connections_.find(ports);
   Tracked* t = known == connections_.end() ? nullptr : &*known->second;
   if (t && t->number != mpa.id) {
-    // Two connections cannot begin in one packet, or their ids would be the same.
+    // Two connections must not start in one packet, because their IDs would be equal.
     if (t->record.id == packet.number) {
       t->number = mpa.id;
     } else {
@@ -101,7 +102,7 @@ void IwarpTracker::State::begin(Tracked& t, const Packet& packet) {
   c.confidence = Confidence::certain;
   c.first_frame = c.last_frame = packet.number;
   c.first_time = c.last_time = packet.time_ns;
-  // Where nobody knows who asked, a is who speaks.
+  // If the initiator is unknown, a is the sender.
   const bool a_initiates = mpa.roles_known || packet.tcp.from_initiator;
   t.a = a_initiates ? mpa.initiator : mpa.responder;
   const Endpoint& b = a_initiates ? mpa.responder : mpa.initiator;
@@ -110,7 +111,7 @@ void IwarpTracker::State::begin(Tracked& t, const Packet& packet) {
   if (mpa.roles_known) c.service_port = mpa.listener.port;
 }
 
-// One that was not used since the hand came by last.
+// Evicts a connection that was not used since the clock hand passed last.
 void IwarpTracker::State::evict() {
   while (true) {
     if (hand_ == order_.end()) hand_ = order_.begin();
@@ -118,7 +119,7 @@ void IwarpTracker::State::evict() {
     hand_->used = false;
     ++hand_;
   }
-  // Of one that was closed nothing more is lost.
+  // Nothing is lost with a closed connection.
   const bool over = hand_->closed;
   if (!over) ++evicted_;
   drop(hand_, over ? CloseReason::ended : CloseReason::evicted);
@@ -167,7 +168,7 @@ void IwarpTracker::State::add(const Packet& packet) {
 
   if (packet.tcp.anew) restart(t, end);
   TcpLossTracker::Judgment judgment;
-  // A byte into a closed window only asks whether it is still closed. RFC 9293, 3.8.6.1
+  // A byte sent into a closed window is a window probe. RFC 9293, 3.8.6.1
   const bool probe = packet.tcp.keep_alive || (packet.tcp.length == 1 && t.of(other(end)).closed_window_frame);
   if (packet.tcp.length && packet.tcp.sender_known && !probe) judgment = segment(t, end, low);
   silence(t, judgment.kind == TcpLossTracker::Kind::again);
@@ -231,7 +232,7 @@ TcpLossTracker::Judgment IwarpTracker::State::segment(Tracked& t, Side end, cons
   return judgment;
 }
 
-// Which messages these bytes belong to: of those that were seen before, now; of the others, when their PDUs come.
+// Assigns retransmitted bytes to their messages: for known FPDUs now, for others when their PDUs arrive.
 void IwarpTracker::State::on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to) {
   IwarpDirection& half = t.of(end);
   std::uint64_t counted = 0;
@@ -300,7 +301,7 @@ void IwarpTracker::State::opened(Tracked& t, Side end, std::uint64_t frame, std:
 void IwarpTracker::State::silence(Tracked& t, bool again) {
   const Connection& c = t.record;
   const std::int64_t duration = packet_->time_ns - c.last_time;
-  // What TCP sends again tells of its silence itself, and so does a window that was closed.
+  // Retransmissions and closed windows report their silence themselves.
   if (duration < limits_.stall || again || t.closed) return;
   for (const IwarpDirection& half : t.halves)
     if (half.closed_window_frame) return;
@@ -314,7 +315,7 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
   Side who = Side::a;
   for (const Side end : {Side::a, Side::b}) {
     const IwarpDirection& half = t.of(end);
-    // What this packet itself brings was not outstanding.
+    // This packet's own contents were not outstanding.
     const bool owed = !half.requests.empty() || !half.sending.empty();
     if (!owed || event.cause == Cause::peer) continue;
     event.cause = Cause::peer;
@@ -325,7 +326,7 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
   tell(t, event, who);
 }
 
-// The stream goes on elsewhere: nothing that was known of it holds.
+// The stream continues at another offset: discards its state.
 void IwarpTracker::State::restart(Tracked& t, Side end) {
   IwarpDirection& half = t.of(end);
   half.tcp.finish(events_);
@@ -345,7 +346,7 @@ void IwarpTracker::State::end(Tracked& t, Side end) {
   const bool reset = packet_->tcp.reset;
   IwarpDirection& half = t.of(end);
   if (reset) {
-    // After both have said that they are done nothing is cut off.
+    // After both FINs, no message can be interrupted.
     const bool done = t.halves[0].fin && t.halves[1].fin;
     if (!done) tell(t, here(EventKind::tcp_reset), other(end));
     close(t, end, 0);

@@ -1,33 +1,33 @@
 #pragma once
-/// iWARP connections, messages and events from dissected TCP packets.
+/// Extracts iWARP connections, messages and events from dissected TCP packets.
 ///
-/// A connection is a TCP connection from its MPA request (or from the packet that showed it to be iWARP) on; messages
-/// are RDMAP messages. RFC 5040, 5041, 5044, 6581, 7306. How the shared types are to be read for iWARP:
-/// - Message::first_psn and last_psn are the DDP MSN of untagged messages and 0 of tagged ones; `packets` counts FPDUs;
-///   `repeated_packets` counts TCP segments that were sent again with bytes of the message in them.
-/// - RDMAP has no acknowledgement. A send or write, and whatever else draws no response, is `completed` when TCP
-///   acknowledged its last byte, with that packet as its answer: the peer's TCP has it, which does not say that its
-///   ULP was told. It is `sent` when no such acknowledgement was captured. `refused`: a Terminate quotes it; nak_code
-///   is the Terminate's error code.
-/// - A read's answer is the last segment of its response; key and remote_address name the source, not the sink.
-/// - Immediate Data is a send of no bytes with an immediate (64 bits). RFC 7306, 6
-/// - Sent::requests and responses count FPDUs; retransmitted_packets and retransmitted_bytes TCP segments and bytes;
-/// acks TCP segments
-///   without data.
-/// - PacketNote::relative_psn counts bytes of the sender's stream from the first that was seen.
-/// - Event::psn is the MSN, or the TCP sequence number where the event is TCP's. Further:
-///   `opened`: value and found are how many reads a and b may have outstanding (RFC 6581), 0 where nothing was agreed;
-///   origin_frame is the MPA request. `rejected`: bytes is the length of the reply's private data, value its revision.
-///   `closed`: cause_frame is the Terminate, where that ended it.
-///   `terminate`: value is layer << 16 | error type << 8 | error code; found says what is quoted, the header's bits M
-///   (segment length; in `bytes`) 4, D (DDP header) 2, R (Read Request header) 1; origin_frame is the FPDU that is
-///   quoted; end the one that sent that.
-///   `tcp_retransmission`: found is the number of the first message that it delayed and value whose it is (0: a, 1: b).
-///   `msn_jump`, `segmentation`: value is the MSN, MO or TO that was to come, found what came.
-///   `opcode_sequence`: value is the RDMAP opcode, found the queue number (untagged).
-///   `read_limit`: value is the limit, found how many were outstanding.
-///   `stall`: frame and last_frame stand before and after the silence; cause window: from the zero window to its
-///   opening.
+/// A connection is a TCP connection, starting with its MPA request or the packet that identified it as iWARP;
+/// messages are RDMAP messages. RFC 5040, 5041, 5044, 6581, 7306. Meaning of the shared types for iWARP:
+/// - Message::first_psn and last_psn are the DDP MSN of untagged messages and 0 for tagged messages. `packets`
+///   counts FPDUs, `repeated_packets` retransmitted TCP segments with bytes of the message.
+/// - RDMAP has no acknowledgements. A message without response, such as a Send or RDMA Write, is `completed` when
+///   TCP acknowledges its last byte. That packet is its answer; it proves receipt by the peer's TCP, not by its ULP.
+///   The message is `sent` if no such acknowledgement was captured. `refused`: a Terminate quotes it; nak_code is the
+///   Terminate's error code.
+/// - The answer of a READ is the last segment of its response; key and remote_address identify the source, not the
+///   sink.
+/// - Immediate Data is a Send without payload and with 64 bits of immediate data. RFC 7306, 6
+/// - Sent::requests and responses count FPDUs. retransmitted_packets and retransmitted_bytes count TCP segments and
+///   bytes, acks counts TCP segments without data.
+/// - PacketNote::relative_psn counts bytes of the sender's stream, from the first byte seen.
+/// - Event::psn is the MSN, or the TCP sequence number for TCP events. By kind:
+///   - `opened`: value and found are the maximum outstanding READs of a and b (RFC 6581), 0 if not negotiated;
+///     origin_frame is the MPA request.
+///   - `rejected`: bytes is the length of the reply's private data, value its revision.
+///   - `closed`: cause_frame is the Terminate that ended the connection, if any.
+///   - `terminate`: value is layer << 16 | error type << 8 | error code. found has the header bits M (segment length,
+///     in `bytes`) 4, D (DDP header) 2, R (Read Request header) 1. origin_frame is the quoted FPDU, end its sender.
+///   - `tcp_retransmission`: found is the number of the first delayed message, value its endpoint (0: a, 1: b).
+///   - `msn_jump`, `segmentation`: value is the expected MSN, MO or TO, found the received one.
+///   - `opcode_sequence`: value is the RDMAP opcode, found the queue number (untagged).
+///   - `read_limit`: value is the limit, found the number of outstanding READs.
+///   - `stall`: frame and last_frame are the packets before and after the silence. Cause window: from the zero window
+///     to its opening.
 
 #include <list>
 #include <memory>
@@ -42,12 +42,12 @@
 namespace rdmawire::tracking {
 
 struct IwarpLimits {
-  std::uint32_t connections = 1U << 14;   ///< so many are kept at once; then one that was idle for long goes
-  std::uint32_t messages = 1U << 10;      ///< that wait for their answer, by direction
-  std::uint32_t all_messages = 1U << 17;  ///< likewise, of all connections
-  std::int64_t stall = 200'000'000;       ///< silence from this on is an event; nanoseconds
-  bool packets = false;                   ///< tell Sink::packet
-  bool transport = false;                 ///< tell Sink::stream
+  std::uint32_t connections = 1U << 14;   ///< maximum number of tracked connections; an idle one is evicted first
+  std::uint32_t messages = 1U << 10;      ///< maximum number of messages without answer in one direction
+  std::uint32_t all_messages = 1U << 17;  ///< the same, of all connections
+  std::int64_t stall = 200'000'000;       ///< minimum silence for a stall event, in nanoseconds
+  bool packets = false;                   ///< call Sink::packet
+  bool transport = false;                 ///< call Sink::stream
 };
 
 class IwarpTracker {
@@ -57,19 +57,19 @@ class IwarpTracker {
   IwarpTracker(const IwarpTracker&) = delete;
   IwarpTracker& operator=(const IwarpTracker&) = delete;
 
-  /// Packets as tracking::Dissector gives them, in the capture's order, frame numbers rising. Those whose TCP
-  /// connection is not known to be iWARP cost one comparison.
+  /// Processes a packet of tracking::Dissector. Calls must be in capture order with increasing frame numbers. A
+  /// packet whose TCP connection is not known to be iWARP costs one comparison.
   void add(const Packet& packet) {
     if (packet.tcp.connection) follow(packet);
   }
-  /// What waits is told, every connection says farewell.
+  /// Reports waiting messages and all connections; call after the last packet.
   void finish();
 
-  /// Connections and waiting messages that had to go for want of room.
+  /// Connections and waiting messages evicted because a table was full.
   [[nodiscard]] std::uint64_t evicted() const;
-  /// Bytes of memory that are held, about.
+  /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const;
-  /// Connections that are held.
+  /// Number of tracked connections.
   [[nodiscard]] std::size_t size() const;
 
  private:

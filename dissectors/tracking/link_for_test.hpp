@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: one connection, joined by the CM, whose packets are given one by one.
+/// For tests only: one connection, paired by the CM, whose packets the test passes one by one.
 
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
@@ -9,14 +9,15 @@ namespace rdmawire::tracking::testing {
 
 inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
 
-/// Queue pair 0x11 of host_a, end a, and 0x12 of host_b, end b. Frames are numbered from 1, ten microseconds apart.
+/// QP 0x11 of host_a is endpoint a, QP 0x12 of host_b endpoint b. Frames are numbered from 1, ten microseconds
+/// apart.
 class Link {
  public:
   struct NegotiatedParameters {
     std::uint32_t mtu = 1024;
     std::uint32_t first_a = 100, first_b = 500;  ///< PSNs
-    std::uint8_t reads = 0;                      ///< that may be outstanding; 0: not said
-    bool joined = true;                          ///< false: the CM says nothing
+    std::uint8_t reads = 0;                      ///< maximum outstanding READs; 0: not negotiated
+    bool joined = true;                          ///< false: no CM messages
     TrackerOptions options = {};
   };
   static constexpr std::uint32_t qp_a = 0x11, qp_b = 0x12;
@@ -41,7 +42,7 @@ class Link {
     pairs.pair(evidence);
   }
 
-  /// A packet of end a, of end b; the number of its frame.
+  /// Passes a packet of endpoint a or b. Returns its frame number.
   std::uint64_t a(RdmaFrame frame) {
     frame.from = host_a;
     frame.to = host_b;
@@ -54,7 +55,7 @@ class Link {
     frame.qp = qp_a;
     return send(frame);
   }
-  /// Messages of one packet of end a.
+  /// Single-packet messages of endpoint a.
   std::uint64_t sends(std::uint32_t first, std::uint32_t count = 1, std::uint32_t payload = 64) {
     std::uint64_t last = 0;
     for (std::uint32_t i = 0; i < count; ++i)
@@ -85,8 +86,8 @@ class Link {
   Recorder told;
   QueuePairs pairs;
   std::int64_t now = 1'000'000'000;
-  std::size_t kept = RdmaFrame::most;       ///< bytes of the next packets that the capture has
-  bool good_crcs = false, damaged = false;  ///< what the check of the next packets' CRCs says
+  std::size_t kept = RdmaFrame::most;       ///< captured bytes of the next packets
+  bool good_crcs = false, damaged = false;  ///< CRC check result of the next packets
 
  private:
   Dissector dissector_{{{}, false}};

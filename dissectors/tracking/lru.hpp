@@ -1,5 +1,5 @@
 #pragma once
-/// A hash table that holds a bounded number of entries and drops the one that was not used for longest.
+/// A hash table with a bounded number of entries that evicts the least recently used one.
 
 #include <cstdint>
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace rdmawire::tracking {
 
-/// `Key` needs == and a member `hash()`, 64 bits of which the low ones are well mixed. Memory grows with use, up to
+/// `Key` needs == and a member `hash()` that returns 64 bits, the low ones well mixed. Memory grows with use, up to
 /// `capacity` entries.
 template <class Key, class Value>
 class LruTable {
@@ -17,10 +17,10 @@ class LruTable {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
-  /// Entries dropped for want of room.
+  /// Entries evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
 
-  /// The value of `key`, which counts as used; or nullptr. Valid until the table changes.
+  /// Returns the value of `key` and marks it as used; nullptr if not found. Valid until the table changes.
   [[nodiscard]] Value* find(const Key& key) {
     if (size_ == 0) return nullptr;
     const std::uint32_t at = locate(key);
@@ -29,7 +29,7 @@ class LruTable {
     return &nodes_[at].value;
   }
 
-  /// Sets the value of `key`, a new one or in place of the old. Valid until the table changes.
+  /// Inserts or replaces the value of `key`. Valid until the table changes.
   Value& put(const Key& key, const Value& value) {
     if (Value* old = find(key)) return *old = value;
     if (size_ == capacity_) {
@@ -60,8 +60,7 @@ class LruTable {
     if (at != none) remove(at);
   }
 
-  /// Calls `visit(key, value)` for each entry, the one that was not used for longest first. It must not change the
-  /// table.
+  /// Calls `visit(key, value)` for each entry, least recently used first. It must not change the table.
   template <class Visit>
   void for_each_oldest_first(Visit visit) {
     for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
@@ -72,7 +71,7 @@ class LruTable {
     for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
   }
 
-  /// Forgets all entries; they do not count as evicted.
+  /// Removes all entries; they do not count as evicted.
   void clear() {
     nodes_.clear();
     buckets_.clear();
@@ -80,7 +79,7 @@ class LruTable {
     first_ = last_ = free_ = none;
   }
 
-  /// Bytes that the table itself holds.
+  /// Memory of the table itself, in bytes.
   [[nodiscard]] std::size_t memory() const {
     return nodes_.capacity() * sizeof(Node) + buckets_.capacity() * sizeof(std::uint32_t);
   }
@@ -90,7 +89,7 @@ class LruTable {
   struct Node {
     Key key;
     Value value;
-    std::uint32_t chain;         // next of the bucket, or of the free list
+    std::uint32_t chain;         // next entry of the bucket, or of the free list
     std::uint32_t newer, older;  // the order of use
   };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A message: one work request on the wire, from its first packet to its answer.
+/// A message: one work request on the wire, from its first packet to its acknowledgement or response.
 
 #include <cstdint>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace rdmawire::tracking {
 
-/// What messages do, over InfiniBand's transports and iWARP alike.
+/// Operations, the same for InfiniBand's transports and iWARP.
 enum class MessageKind : std::uint8_t {
   send,
   write,
@@ -25,37 +25,37 @@ inline constexpr std::size_t message_kinds = static_cast<std::size_t>(MessageKin
 std::string_view to_string(MessageKind kind);
 
 enum class Outcome : std::uint8_t {
-  completed,   ///< acknowledged, or answered in full
-  sent,        ///< seen whole; the service has no acknowledgement (UC, UD), or it was not captured
+  completed,   ///< acknowledged, or its response is complete
+  sent,        ///< all packets seen; the service has no acknowledgement (UC, UD), or it was not captured
   refused,     ///< NAK other than a sequence error
-  unanswered,  ///< the capture or the connection ended before the answer
-  partial,     ///< its beginning or some of its packets were not captured
+  unanswered,  ///< no acknowledgement or response before the capture or the connection ended
+  partial,     ///< its start or some of its packets were not captured
 };
 std::string_view to_string(Outcome outcome);
 
 struct Message {
   std::uint64_t connection = 0;  ///< Connection::id
-  std::uint64_t number = 0;      ///< of its requester's messages, from 1
+  std::uint64_t number = 0;      ///< counts the requester's messages, from 1
   Side end = Side::a;            ///< the requester
   MessageKind kind = MessageKind::send;
   Outcome outcome = Outcome::completed;
   bool has_immediate = false, has_invalidate = false, solicited = false;
-  bool has_remote = false;    ///< remote_address, key and size are those that the RETH or AtomicETH names
-  std::uint8_t nak_code = 0;  ///< outcome refused
-  std::uint32_t first_psn = 0, last_psn = 0;  ///< of a read: those of its responses
-  std::uint64_t size = 0;                     ///< bytes of payload: sent, written, or asked for by a read
+  bool has_remote = false;                    ///< remote_address, key and size are from the RETH or AtomicETH
+  std::uint8_t nak_code = 0;                  ///< outcome refused
+  std::uint32_t first_psn = 0, last_psn = 0;  ///< READ: of its responses
+  std::uint64_t size = 0;                     ///< payload bytes: sent, written, or requested by a READ
   std::uint64_t remote_address = 0;
   std::uint32_t key = 0;        ///< rkey or STag
   std::uint64_t immediate = 0;  ///< 32 bits; iWARP: 64 (RFC 7306, 6)
   std::uint32_t invalidated_key = 0;
-  std::uint64_t first_frame = 0, last_frame = 0;  ///< of the request: from the first to the last packet that was new
-  std::uint64_t first_response_frame = 0;         ///< read: the first response packet
-  std::uint64_t answer_frame = 0;                 ///< the ACK, atomic answer, or last read response that completed it
+  std::uint64_t first_frame = 0, last_frame = 0;  ///< of the request: first and last new packet
+  std::uint64_t first_response_frame = 0;         ///< READ: the first response packet
+  std::uint64_t answer_frame = 0;                 ///< the ACK, atomic response or last READ response that completed it
   std::int64_t start = 0, end_time = 0;           ///< times of first_frame and last_frame
   std::int64_t first_response_time = 0;           ///< 0: none
   std::int64_t answer_time = 0;                   ///< 0: none
-  std::uint32_t packets = 0;                      ///< packets that carry it, each counted once
-  std::uint32_t repeated_packets = 0;             ///< packets sent again
+  std::uint32_t packets = 0;                      ///< packets of the message, each counted once
+  std::uint32_t repeated_packets = 0;             ///< retransmitted packets
   std::uint64_t atomic_operand = 0, atomic_compare = 0, atomic_original = 0;  ///< atomics
 };
 

@@ -12,9 +12,9 @@ namespace {
 using Use = MpaModes::Use;
 using Arrival = TcpStream::Arrival;
 
-// Of a SYN that does not say it. RFC 9293, 3.7.1
+// MSS if the SYN has no MSS option. RFC 9293, 3.7.1
 constexpr std::uint16_t default_mss = 536, default_mss_ipv6 = 1220;
-constexpr std::uint16_t timestamps_bytes = 12;  // with two bytes of filling. RFC 7323, appendix A
+constexpr std::uint16_t timestamps_bytes = 12;  // including two bytes of padding. RFC 7323, appendix A
 
 bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   if (stack.network == HeaderStack::none) return false;
@@ -32,7 +32,7 @@ bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   return true;
 }
 
-// Bytes of data that the segment had on the wire; the capture may have fewer.
+// Bytes of data in the segment on the wire; the capture may contain fewer.
 std::uint32_t data_bytes(const HeaderStack& stack) {
   if (!stack.cut) return stack.payload.length;
   const Layer& network = stack.layers()[stack.network];
@@ -69,7 +69,7 @@ std::size_t MpaConnections::Connection::buffered() const {
 }
 
 MpaConnections::Connection* MpaConnections::known(const Key& key) {
-  // Segments of one connection come in a row.
+  // Segments of one connection are often consecutive.
   if (!order_.empty() && order_.front().key == key) return &order_.front();
   const auto found = connections_.find(key);
   if (found == connections_.end()) return nullptr;
@@ -94,7 +94,7 @@ void MpaConnections::evict(Order::iterator victim) {
   order_.erase(victim);
 }
 
-// One packet on its way through its connection.
+// Processes one packet of a connection.
 class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStream::Events {
  public:
   LiveAnalysis(MpaConnections& all, Connection& connection, bool from_high, Packet& packet, bool verify)
@@ -111,12 +111,12 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     switch (arrival) {
       case Arrival::keep_alive: note("TCP keep-alive"); break;
       case Arrival::retransmission: note("TCP retransmission"); break;
-      case Arrival::ahead: note("TCP segment ahead: bytes before it are missing so far"); break;
+      case Arrival::ahead: note("TCP segment ahead: earlier bytes are missing so far"); break;
       case Arrival::fills_gap: note("TCP segment fills a gap"); break;
-      case Arrival::beyond: note("TCP segment far from the stream: taken for a new connection"); break;
+      case Arrival::beyond: note("TCP segment far from the stream: treated as a new connection"); break;
       default: break;
     }
-    // Which PDUs it was follows only now for those that made the connection known.
+    // The packets that identified the connection as iWARP get their PDUs settled now.
     for (Pdu& pdu : packet_.pdus) settle(pdu);
   }
 
@@ -135,7 +135,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     const Endpoint& sender = from_high_ ? connection_.key.high : connection_.key.low;
     const Endpoint& receiver = from_high_ ? connection_.key.low : connection_.key.high;
     const MpaConnection* before = connection_.info.get();
-    // A request that answers a request: both want to be initiators, or one does not know the key of replies.
+    // A request in response to a request: both sides are initiators, or one uses the wrong key in its reply.
     const bool answers =
         request && before && before->request_seen && !before->reply_seen && before->responder == sender;
     MpaConnection& known = recognize(request && before && before->request_seen && !answers);
@@ -152,8 +152,8 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
         .assign(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(bytes));
     (asks ? known.request_seen : known.reply_seen) = true;
 
-    // Its M bit says what this side wants to receive: the other side's stream has markers. Its own markers, if any,
-    // begin behind this frame. RFC 5044, 4.3 and 7.1.1
+    // Its M bit requests markers in the other side's stream. Markers in its own stream, if any, start after this
+    // frame. RFC 5044, 4.3 and 7.1.1
     MpaModes& own = direction().mpa.modes;
     MpaModes& others = other().mpa.modes;
     others.markers = frame.get<"markers">() ? Use::on : Use::off;
@@ -261,7 +261,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   const Bytes captured = stack.bytes_of(stack.payload);
 
   Connection* const found = known(key);
-  // Without data there is nothing to begin with.
+  // A segment without data or SYN does not create a connection.
   if (!found && !syn && length == 0) return;
   Connection& current = found ? *found : begin(key);
   const std::size_t before = current.buffered();
@@ -269,11 +269,11 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   Direction& direction = current.directions[from_high];
   Direction& other = current.directions[!from_high];
   if (syn) {
-    ++seq;  // SYN has a number of its own
-    // One that comes again changes nothing.
+    ++seq;  // a SYN uses one sequence number
+    // A retransmitted SYN changes nothing.
     const bool again = current.syn_seen && direction.tcp.began_at(seq);
     if (!again) {
-      // One of a new connection, as a SYN is or a SYN-ACK whose SYN was not captured.
+      // A SYN of a new connection, or a SYN-ACK whose SYN was not captured.
       if (!ack || direction.tcp.started()) {
         other = {};
         current.info.reset();
@@ -285,7 +285,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
         const std::uint8_t* option = stack.bytes.data() + layer.offset + options.layers[i].offset;
         if (options.layers[i].header == &info<TcpWindowScale>) {
           direction.scales = true;
-          // Larger ones count as 14. RFC 7323, 2.3
+          // Larger shifts count as 14. RFC 7323, 2.3
           direction.shift = static_cast<std::uint8_t>(std::min<std::uint64_t>(option[2], 14));
         } else if (options.layers[i].header == &info<TcpTimestamps>) {
           direction.timestamps = true;
@@ -301,7 +301,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   }
   if (ack && !rst) {
     other.tcp.acknowledged(tcp.get<"ack_number">());
-    // The window of a SYN is never scaled, and no window is unless both said how.
+    // The window of a SYN is never scaled; other windows are scaled only if both SYNs have the option.
     const bool scaled = !syn && direction.scales && other.scales;
     other.window = static_cast<std::uint32_t>(tcp.get<"window">()) << (scaled ? direction.shift : 0);
   }
@@ -314,7 +314,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
       d.mpa.end();
     }
   } else if (rst && current.info) {
-    following.note("TCP reset outside of the window: it does not count");
+    following.note("TCP reset outside of the window: ignored");
   }
   if (current.info) {
     TcpSegment& segment = packet.tcp;
@@ -326,7 +326,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     if (segment.has_acknowledged) segment.acknowledged = other.tcp.offset_of(tcp.get<"ack_number">());
     segment.window = other.window;
     if (reset && direction.tcp.started()) segment.offset = direction.tcp.offset_of(seq);
-    // Where both use timestamps every segment has them.
+    // If both sides use timestamps, every segment has them.
     const std::uint16_t options = direction.timestamps && other.timestamps ? timestamps_bytes : 0;
     segment.emss = other.mss > options ? static_cast<std::uint16_t>(other.mss - options) : 0;
   }

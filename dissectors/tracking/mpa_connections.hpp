@@ -1,6 +1,6 @@
 #pragma once
-/// TCP connections that are iWARP, or may be: recognized by their MPA Request and Reply Frames, or, where those were
-/// not captured, by FPDUs with good CRCs. No port number is asked. RFC 5044, 7.
+/// Tracks TCP connections that are iWARP, or may be. Recognizes iWARP by MPA Request and Reply Frames or, if these
+/// were not captured, by FPDUs with valid CRCs. Port numbers are not used. RFC 5044, 7.
 
 #include <list>
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace rdmawire::tracking {
 
-/// One end of a TCP connection. IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
-/// The address is held as two numbers, its first and its last eight bytes: every TCP segment is looked up by it.
+/// One endpoint of a TCP connection. IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2). The address is stored
+/// as two 64-bit numbers for fast look-up.
 struct Endpoint {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -26,18 +26,18 @@ struct Endpoint {
   friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
 };
 
-/// What is known of an iWARP connection.
+/// State of an iWARP connection.
 struct MpaConnection {
-  std::uint64_t id = 0;      ///< the capture's n-th, from 1
-  std::uint64_t frame = 0;   ///< where it was recognized
-  Endpoint initiator;        ///< sent the MPA request, or else the SYN, or else just one of the two
-  Endpoint responder;        ///< the other one
-  Endpoint listener;         ///< where the SYN went to; the responder where no SYN was captured
-  bool roles_known = false;  ///< a request, a reply or a SYN told them
+  std::uint64_t id = 0;      ///< number of the connection in the capture, from 1
+  std::uint64_t frame = 0;   ///< frame in which it was recognized
+  Endpoint initiator;        ///< sender of the MPA request, else of the SYN, else either endpoint
+  Endpoint responder;        ///< the peer of `initiator`
+  Endpoint listener;         ///< destination of the SYN; the responder if no SYN was captured
+  bool roles_known = false;  ///< from a request, a reply or a SYN
   bool request_seen = false, reply_seen = false;
   bool rejected = false;
-  std::uint8_t revision = 0;                       ///< of the frame seen last; 0: none was
-  std::vector<std::uint8_t> request_private_data;  ///< at most 512 bytes, with the enhanced connection data if any
+  std::uint8_t revision = 0;                       ///< of the last MPA frame; 0: none was seen
+  std::vector<std::uint8_t> request_private_data;  ///< at most 512 bytes, including enhanced connection data
   std::vector<std::uint8_t> reply_private_data;
   MpaModes::Use crc = MpaModes::Use::unknown;
   MpaModes::Use markers_to_responder = MpaModes::Use::unknown, markers_to_initiator = MpaModes::Use::unknown;
@@ -52,14 +52,15 @@ class MpaConnections {
   MpaConnections();
   explicit MpaConnections(Limits limits) : limits_(limits) {}
 
-  /// Adds to packet.pdus and packet.notes what its TCP segment brings. Requires a stack whose transport layer is TCP.
+  /// Adds the PDUs and notes of its TCP segment to packet.pdus and packet.notes. Requires a stack whose transport
+  /// layer is TCP.
   void follow(Packet& packet, bool verify_crcs);
 
-  /// TCP connections known now, iWARP or not.
+  /// Number of tracked TCP connections, iWARP or not.
   [[nodiscard]] std::size_t size() const { return connections_.size(); }
-  /// Connections that were forgotten for want of room.
+  /// Connections evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
-  /// Bytes that the buffers of all connections hold.
+  /// Memory of the buffers of all connections, in bytes.
   [[nodiscard]] std::size_t buffered() const { return buffered_; }
 
  private:
@@ -73,21 +74,21 @@ class MpaConnections {
   struct Direction {
     TcpStream tcp;
     MpaStream mpa;
-    std::uint32_t window = 65535;  // that the receiver of this direction gave last, scaled if the scale is known
-    std::uint8_t shift = 0;        // that this direction's sender scales its own windows by. RFC 7323, 2.2
-    bool scales = false;           // its SYN said so
-    bool timestamps = false;       // likewise. RFC 7323, 3.2
-    std::uint16_t mss = 0;         // bytes of data that this direction's sender takes in a segment; 0: no SYN was seen
+    std::uint32_t window = 65535;  // last window of this direction's receiver, scaled if the scale is known
+    std::uint8_t shift = 0;        // window scale of this direction's sender. RFC 7323, 2.2
+    bool scales = false;           // its SYN has the window scale option
+    bool timestamps = false;       // its SYN has the timestamps option. RFC 7323, 3.2
+    std::uint16_t mss = 0;         // maximum segment size that this direction's sender accepts; 0: no SYN was seen
   };
   struct Connection {
     Key key;
     Direction directions[2];              // from low, from high
-    std::unique_ptr<MpaConnection> info;  // none until it is known to be iWARP
+    std::unique_ptr<MpaConnection> info;  // null until it is recognized as iWARP
     bool syn_seen = false;
     bool syn_from_high = false;
     [[nodiscard]] std::size_t buffered() const;
   };
-  using Order = std::list<Connection>;  // used last first
+  using Order = std::list<Connection>;  // most recently used first
 
   class LiveAnalysis;
   Connection* known(const Key& key);

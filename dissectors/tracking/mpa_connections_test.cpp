@@ -419,7 +419,7 @@ TEST(MpaConnections, AMarkerThatPointsElsewhereIsTold) {
   ASSERT_EQ(talk.packet.pdus.size(), 1U);
   EXPECT_TRUE(talk.packet.pdus[0].wrong_marker);
   EXPECT_EQ(talk.packet.pdus[0].markers, 2);
-  EXPECT_THAT(talk.notes, Contains("an MPA marker does not point to the beginning of its FPDU"));
+  EXPECT_THAT(talk.notes, Contains("an MPA marker does not point to the start of its FPDU"));
 }
 
 TEST(MpaConnections, KeepAliveAndRetransmissionBringNothing) {
@@ -491,7 +491,7 @@ TEST(MpaConnections, AResetOutsideOfTheWindowDoesNotCount) {
        {begins, talk.client_next - 1, talk.client_next + 1000000, talk.client_next ^ 1U << 31}) {
     talk.raw(true, seq, {}, {.rst = true});
     EXPECT_FALSE(talk.packet.tcp.reset);
-    EXPECT_THAT(talk.notes, Contains("TCP reset outside of the window: it does not count"));
+    EXPECT_THAT(talk.notes, Contains("TCP reset outside of the window: ignored"));
   }
   talk.client(stream.piece(stream.ends[1], stream.ends[4]));
   ASSERT_EQ(talk.seen.size(), 5U);

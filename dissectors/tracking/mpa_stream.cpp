@@ -15,7 +15,7 @@ constexpr std::size_t shortest_fpdu = mpa::fpdu_bytes(Ddp::size + Rdmap::size + 
 constexpr std::size_t kept_capacity = 8 << 10;  // of an emptied buffer
 
 bool is_key(Bytes bytes) {
-  // Both keys begin with these eight; every segment is asked.
+  // Both keys start with these eight bytes; this check runs for every segment.
   constexpr std::uint64_t common = 0x4d50412049442052;
   return bytes.size() >= 16 && load_be<8>(bytes.data()) == common &&
          (MpaFrame::is_request(bytes.data()) || MpaFrame::is_reply(bytes.data()));
@@ -26,8 +26,8 @@ bool may_become_key(Bytes bytes) {
          std::memcmp(bytes.data(), mpa::reply_key.data(), n) == 0;
 }
 
-// Whether an FPDU could begin with these bytes: ULPDU length, DDP and RDMAP control fit each other. RFC 5041, 4;
-// RFC 5040, 4.1.
+// True if an FPDU can start with these bytes: ULPDU length, DDP and RDMAP control fields are consistent. RFC 5041,
+// 4; RFC 5040, 4.1.
 bool plausible(const std::uint8_t* fpdu) {
   const auto length = load_be<2>(fpdu);
   const View<Ddp> ddp(fpdu + Fpdu::size);
@@ -39,7 +39,7 @@ bool plausible(const std::uint8_t* fpdu) {
   return op.known && op.tagged == static_cast<bool>(ddp.get<"tagged">()) && length >= headers;
 }
 constexpr std::uint32_t plausible_bytes = Fpdu::size + Ddp::size + Rdmap::size;
-// The same with what an untagged header has to say. RFC 5040, figure 4.
+// Also checks the fields of an untagged header. RFC 5040, figure 4.
 constexpr std::uint32_t strict_bytes = plausible_bytes + 8;
 bool strictly_plausible(const std::uint8_t* fpdu) {
   if (!plausible(fpdu)) return false;
@@ -76,7 +76,7 @@ struct MpaStream::Context {
   Events& events;
 };
 
-// The first `bytes` of an FPDU, markers left out; false when they are not all there.
+// Copies the first `bytes` of an FPDU without markers; returns false if some are missing.
 bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t byte_count, std::uint8_t* out) const {
   const std::uint64_t raw = span(at, byte_count);
   if (bytes.size() < raw) return false;
@@ -126,8 +126,8 @@ void MpaStream::lose_framing() {
 void MpaStream::bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
                       Events& events) {
   Context c{verify, scratch, events};
-  // A connection may talk otherwise before it becomes iWARP (RFC 5044, 7.1), and a new one may take the place of an
-  // old one that was not seen to end.
+  // A connection may use another protocol before it becomes iWARP (RFC 5044, 7.1), and a new connection can
+  // replace an old one whose end was not captured.
   if (state_ != State::beginning && pending_.empty() && offset >= skip_until_ && is_key(bytes)) {
     const bool known = known_;
     start(true);
@@ -146,7 +146,7 @@ void MpaStream::bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool ve
     return;
   }
   while (!bytes.empty()) {
-    // No more than the unit needs: what comes behind it can stay where it is.
+    // Only the bytes of this unit; later bytes need not be copied.
     const std::uint64_t have = pending_at_ + pending_.size();
     const std::size_t n =
         state_ == State::search || want_ <= have ? bytes.size() : std::min<std::uint64_t>(bytes.size(), want_ - have);
@@ -243,7 +243,7 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, const Lay
   };
   std::uint8_t header[strict_bytes];
   if (!layout.head(at, bytes, strict_bytes, header)) {
-    // Enough to see that there is none, perhaps.
+    // These bytes can already rule out an FPDU.
     if (!layout.markers && bytes.size() >= plausible_bytes && !plausible(bytes.data())) return verdict;
     return more(layout.span(at, strict_bytes));
   }
@@ -259,7 +259,7 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, const Lay
       if (load_be<4>(bytes.data() + k) != (k < begins ? 0 : k - begins)) return verdict;
   }
   if (modes.crc != Use::off) {
-    // So that bytes made for the purpose cannot make the search slow.
+    // Limits the cost of a search in crafted data.
     if (crc_bytes_ > 16 * searched_ + (1U << 20)) return verdict;
     crc_bytes_ += raw;
     const std::uint64_t crc_at = raw - mpa::crc_bytes;
@@ -278,14 +278,14 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool mark
     const FramingResult verdict = one(at, bytes, Layout{true, marker_at});
     using enum FramingResult::Kind;
     if (verdict.kind == yes && verdict.proven && best.kind == yes && best.proven) {
-      // The CRC covers the markers: it cannot tell a marker from data that look like one.
+      // The CRC covers the markers, so it cannot distinguish a marker from data that resembles one.
       best.ambiguous = true;
       return;
     }
     const bool closer = verdict.kind == more && (best.kind == no || (best.kind == more && verdict.end < best.end));
     if (closer || (verdict.kind == yes && (verdict.proven || best.kind != yes))) best = verdict;
   };
-  // A marker tells its distance from the FPDU's beginning: where one could be, there it is tried.
+  // A marker contains its distance from the start of the FPDU: try that start.
   if (bytes.size() < mpa::marker_bytes) return best;
   if (load_be<4>(bytes.data()) == 0) consider(at);
   if (bytes.size() < plausible_bytes || !plausible(bytes.data())) return best;
@@ -295,20 +295,20 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool mark
   return best;
 }
 
-// Whether framing may be taken up at `at`.
+// True if framing can resume at `at`.
 MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   const bool known_use = modes.markers != Use::unknown;
   const Layout layout{modes.markers == Use::on, modes.marker_origin};
   FramingResult first = one(at, bytes, known_use, layout);
   if (first.kind != FramingResult::Kind::yes) return first;
   if (first.ambiguous) return {};
-  // In a connection that is known to be iWARP one good CRC is enough.
+  // In a known iWARP connection one valid CRC is sufficient.
   if (known_ && first.proven) return first;
-  // A segment that is nothing but this FPDU.
+  // A segment that contains exactly this FPDU.
   if (at == segment_from_ && first.end == segment_to_) return first;
   const Bytes behind = bytes.subspan(first.end - at);
   if (!first.proven) {
-    // Without CRCs: the header behind it has to look right too.
+    // Without CRCs, the next header must be plausible too.
     const std::uint64_t byte_count = first.layout.span(first.end, strict_bytes);
     FramingResult second = one(first.end, behind, first.layout);
     if (behind.size() < byte_count && second.kind == FramingResult::Kind::more) return second;
@@ -330,7 +330,7 @@ void MpaStream::adopt(Context& c, std::uint64_t at, const FramingResult& verdict
     modes.marker_origin = verdict.layout.origin;
   }
   if (verdict.proven) modes.crc = Use::on;
-  c.events.note(known_ ? "MPA framing found again" : "MPA framing found without its beginning");
+  c.events.note(known_ ? "MPA framing found again" : "MPA framing found without the start of the stream");
   const bool was_known = known_;
   known_ = true;
   if (!was_known) c.events.found();
@@ -380,7 +380,7 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
     state_ = State::other;
     return bytes.size();
   }
-  // The oldest place has to go when it waits for too much.
+  // The oldest position is dropped if it waits for too many bytes.
   std::uint64_t keep = held_count_ ? held_[0].offset : searched_to_;
   while (end - keep > max_pending && held_count_) {
     std::move(held_.begin() + 1, held_.begin() + static_cast<std::ptrdiff_t>(held_count_), held_.begin());
@@ -390,8 +390,8 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
   return keep - at;
 }
 
-// A sender that does not hold to what was agreed on markers shows it with the first bytes. What it does is followed;
-// false: more bytes are needed to see it.
+// A sender that violates the negotiated marker use is detected at the first bytes, and its actual use is followed.
+// Returns false if more bytes are needed.
 bool MpaStream::look_at_first(Context& c, std::uint64_t at, Bytes bytes) {
   constexpr std::size_t needed = mpa::marker_bytes + plausible_bytes;
   if (modes.markers == Use::unknown || at != first_at_) return true;
@@ -404,7 +404,7 @@ bool MpaStream::look_at_first(Context& c, std::uint64_t at, Bytes bytes) {
     first_faults_.unasked = true;
     modes.markers = Use::on;
     modes.marker_origin = at;
-    c.events.note("MPA markers that the other side did not ask for");
+    c.events.note("MPA markers that the receiver did not request");
   } else if (modes.markers == Use::on && !marker && !behind && plausible(bytes.data())) {
     first_faults_.no_first = true;
     modes.markers = Use::unknown;
@@ -433,7 +433,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
         modes.marker_origin = layout.origin;
       }
     }
-    // From one marker to the next there are 508 bytes: none came, so none will.
+    // Markers are 508 bytes apart; if no marker appeared in that distance, the stream has none.
     if (verdict.kind == FramingResult::Kind::yes && !layout.markers) {
       unmarked_ += verdict.end - at;
       if (unmarked_ >= mpa::marker_interval) modes.markers = Use::off;
@@ -446,7 +446,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
   }
   const bool fits = plausible(header);
   if (doubt_ && !fits) {
-    c.events.note("MPA framing lost: no FPDU begins where one should");
+    c.events.note("MPA framing lost: no FPDU at the expected offset");
     lose_framing();
     return 0;
   }
@@ -463,13 +463,13 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
   const std::uint64_t next_head = at + raw + layout.span(at + raw, plausible_bytes);
   const bool next_here = layout.head(at + raw, bytes.subspan(raw), plausible_bytes, header);
   if (bad && !next_here && next_head <= segment_to_) {
-    want_ = next_head;  // it has come, but is not in `bytes` yet
+    want_ = next_head;  // it has arrived, but is not in `bytes` yet
     return 0;
   }
   emit(c, at, byte_count, whole, layout, stable, computed);
-  // A length that was changed on the way leads astray: FPDUs may lie inside of what it claims.
+  // A corrupted length is misleading: other FPDUs can start within the claimed length.
   if (bad && next_here && !plausible(header)) {
-    c.events.note("MPA framing lost: no FPDU begins where one should");
+    c.events.note("MPA framing lost: no FPDU at the expected offset");
     lose_framing();
     return mpa::marker_bytes;
   }
@@ -489,11 +489,11 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     const std::uint64_t begins = first == 0 ? mpa::marker_bytes : 0;
     MarkerFaults& faults = pdu.marker_faults;
     faults.leads = first == 0;
-    std::uint64_t start = 0;  // to which the first inside of the FPDU points
+    std::uint64_t start = 0;  // target of the first marker inside the FPDU
     bool inside = false;
     for (std::uint64_t k = first; k + mpa::marker_bytes <= raw.size(); k += mpa::marker_interval) {
       ++pdu.markers;
-      // The lowest two bits count as zero. RFC 5044, 4.2
+      // The lowest two bits are treated as zero. RFC 5044, 4.2
       const std::uint64_t due = k < begins ? 0 : k - begins;
       const auto marker = static_cast<std::uint32_t>(load_be<4>(raw.data() + k));
       const std::uint64_t says = marker & 0xfffcU;
@@ -516,7 +516,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
   first_faults_ = {};
   pdu.reassembled = has_marker || !stable;
   decode_fpdu(pdu.stack, bytes, whole);
-  if (pdu.wrong_marker) c.events.note("an MPA marker does not point to the beginning of its FPDU");
+  if (pdu.wrong_marker) c.events.note("an MPA marker does not point to the start of its FPDU");
 
   const bool fits = bytes.size() >= plausible_bytes && plausible(bytes.data());
   pdu.crc = {};
@@ -540,7 +540,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
         has_marker && MarkerGrid::to_next(at - layout.origin) == 0 &&
         pdu.crc.value == compute_mpa_crc(raw.first(raw.size() - mpa::crc_bytes).subspan(mpa::marker_bytes));
   } else {
-    pdu.crc.computed = 0;  // nobody said that there is one
+    pdu.crc.computed = 0;  // the stream need not have CRCs
   }
   doubt_ = modes.crc == Use::on ? !good : !fits;
 }
@@ -563,7 +563,7 @@ void MpaStream::gap(std::uint64_t to, bool verify, Scratch& scratch, Events& eve
     }
   }
   if (state_ == State::beginning && pending_.size() >= MpaFrame::size) {
-    // The private data are cut; what they belong to is clear.
+    // The private data is truncated, but the fixed header is valid.
     const std::uint64_t end =
         pending_at_ + MpaFrame::size + View<MpaFrame>(pending_.data()).get<"private_data_length">();
     begin_fpdus(c, pending_at_, pending_, end, false);

@@ -1,5 +1,5 @@
 #pragma once
-/// One direction of a TCP connection that may be iWARP: the stream's bytes in, MPA frames and FPDUs out.
+/// One direction of a TCP connection that may be iWARP: extracts MPA frames and FPDUs from the byte stream.
 
 #include <array>
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace rdmawire::tracking {
 
-/// Memory for the bytes of reassembled PDUs: lives until the next packet, is used again then.
+/// Memory for the bytes of reassembled PDUs; valid until the next packet, then reused.
 class Scratch {
  public:
   void reset();
-  /// `bytes` that stay where they are until reset().
+  /// Returns memory for `byte_count` bytes, valid until reset().
   std::uint8_t* take(std::size_t byte_count);
 
  private:
-  static constexpr std::size_t block_bytes = 128 << 10;  // an FPDU has less than 66,000
+  static constexpr std::size_t block_bytes = 128 << 10;  // an FPDU has less than 66,000 bytes
   static constexpr std::size_t kept_blocks = 8;
   struct Block {
     std::unique_ptr<std::uint8_t[]> bytes;
@@ -29,38 +29,38 @@ class Scratch {
   std::size_t used_block_ = 0, used_bytes_ = 0;
 };
 
-/// What was agreed for one direction, as far as it is known.
+/// The negotiated modes of one direction, as far as known.
 struct MpaModes {
   enum class Use : std::uint8_t { unknown, off, on };
   Use crc = Use::unknown;
   Use markers = Use::unknown;
-  /// Markers on: an offset at which a marker begins.
+  /// With markers: an offset at which a marker starts.
   std::uint64_t marker_origin = 0;
 };
 
 class MpaStream {
  public:
-  /// Longest FPDU with its markers, and room to see what follows it.
+  /// Longest FPDU with its markers, and space for the next header.
   static constexpr std::size_t max_pending = 136 << 10;
-  /// So much of a stream whose beginning was not captured is searched for FPDUs.
+  /// Number of bytes that are searched for FPDUs if the start of the stream was not captured.
   static constexpr std::uint64_t searched_bytes = 512 << 10;
 
   enum class State : std::uint8_t {
-    beginning,  ///< nothing was seen; an MPA frame, or not
-    search,     ///< FPDUs may begin anywhere
-    fpdus,      ///< Full Operation Phase: an FPDU begins at the next byte
+    beginning,  ///< no data was seen; an MPA frame is possible
+    search,     ///< searching for an FPDU at any offset
+    fpdus,      ///< Full Operation Phase: an FPDU starts at the next byte
     other,      ///< not iWARP, or not yet
   };
 
-  /// What happened, for the connection to act on.
+  /// Notifications to the connection.
   class Events {
    public:
-    /// An MPA Request or Reply Frame that is whole, or as whole as it will get; it ends before offset `end`. The
-    /// stream's modes can be set now.
+    /// A complete MPA Request or Reply Frame, or as much of it as is available; it ends before offset `end`.
+    /// The connection can set the stream's modes now.
     virtual void mpa_frame(const HeaderStack& frame, std::uint64_t end) = 0;
-    /// A PDU for the packet. Gives where to put it.
+    /// Returns the storage for a new PDU of the packet.
     virtual Pdu& pdu(std::uint64_t from, std::uint64_t to) = 0;
-    /// FPDUs were found in a stream of which nothing was known.
+    /// FPDUs were found in a stream of unknown protocol.
     virtual void found() = 0;
     virtual void note(std::string_view note) = 0;
 
@@ -68,13 +68,13 @@ class MpaStream {
     ~Events() = default;
   };
 
-  /// The bytes begin at a connection's first byte (`known_start`), or somewhere in it.
+  /// Starts at a connection's first byte (`known_start`), or anywhere in the stream.
   void start(bool known_start);
-  /// Bytes of the stream in order; `in_packet` when they outlive this packet's dissection.
+  /// Processes bytes of the stream in order; `in_packet`: they outlive the dissection of this packet.
   void bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch, Events& events);
-  /// Bytes up to `to` are lost.
+  /// Reports that the bytes up to `to` are lost.
   void gap(std::uint64_t to, bool verify, Scratch& scratch, Events& events);
-  /// The connection is iWARP as its other direction shows: worth searching.
+  /// Starts a search because the other direction is iWARP.
   void expect();
   void end();
 
@@ -84,19 +84,19 @@ class MpaStream {
 
  private:
   struct Context;
-  /// How the bytes of an FPDU lie in the stream.
+  /// Position of an FPDU's bytes in the stream.
   struct Layout {
     bool markers = false;
-    std::uint64_t origin = 0;  // an offset at which a marker begins
-    /// Bytes of the stream that the first `bytes` of an FPDU at `at` take.
+    std::uint64_t origin = 0;  // an offset at which a marker starts
+    /// Number of stream bytes that the first `byte_count` bytes of an FPDU at `at` occupy.
     [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t byte_count) const;
     bool head(std::uint64_t at, Bytes bytes, std::uint32_t byte_count, std::uint8_t* out) const;
   };
   struct FramingResult {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;
-    std::uint64_t end = 0;   // yes: of the FPDU; more: the offset up to which bytes are needed
-    bool proven = false;     // yes: by its CRC
-    bool ambiguous = false;  // yes: by its CRC, with markers in more than one place
+    std::uint64_t end = 0;   // yes: end of the FPDU; more: offset up to which bytes are needed
+    bool proven = false;     // yes: its CRC is valid
+    bool ambiguous = false;  // yes: its CRC is valid for several marker positions
     Layout layout;
   };
   struct BufferedSegment {
@@ -121,19 +121,19 @@ class MpaStream {
   State state_ = State::other;
   bool known_start_ = false;
   bool known_ = false;                  // the connection is iWARP
-  bool doubt_ = false;                  // the last FPDU was not right
-  std::uint8_t alignment_ = unaligned;  // FPDUs begin at offsets that have these low two bits
+  bool doubt_ = false;                  // the last FPDU was invalid
+  std::uint8_t alignment_ = unaligned;  // low two bits of the offsets of FPDUs
   static constexpr std::uint8_t unaligned = 4;
   std::vector<std::uint8_t> pending_;
   std::uint64_t pending_at_ = 0;
-  std::uint64_t want_ = 0;                           // the offset up to which bytes are needed to go on; 0: none are
-  std::uint64_t skip_until_ = 0;                     // bytes before it belong to an FPDU of which some are lost
-  std::uint64_t unmarked_ = 0;                       // bytes of good FPDUs in a row, without a marker
-  std::uint64_t first_at_ = 0;                       // where the Full Operation Phase begins, until that was looked at
-  MarkerFaults first_faults_;                        // found there, to be told with the first FPDU
-  std::uint64_t segment_from_ = 0, segment_to_ = 0;  // the piece that came last
+  std::uint64_t want_ = 0;                           // offset up to which bytes are needed to continue; 0: none
+  std::uint64_t skip_until_ = 0;                     // bytes before it belong to an incomplete FPDU
+  std::uint64_t unmarked_ = 0;                       // bytes of consecutive valid FPDUs without a marker
+  std::uint64_t first_at_ = 0;                       // start of the Full Operation Phase, until it was checked
+  MarkerFaults first_faults_;                        // found there, reported with the first FPDU
+  std::uint64_t segment_from_ = 0, segment_to_ = 0;  // the last segment
   // Search
-  std::uint64_t searched_to_ = 0;  // places before it were judged or are held
+  std::uint64_t searched_to_ = 0;  // earlier offsets were checked or are queued
   std::uint64_t searched_end_ = 0;
   std::uint64_t searched_ = 0, crc_bytes_ = 0;  // since framing was found last
   std::array<BufferedSegment, 8> held_;

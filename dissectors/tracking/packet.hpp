@@ -1,5 +1,5 @@
 #pragma once
-/// A packet as a person or a filter sees it: its own header stack, and what its connection adds to that.
+/// A dissected packet: its header stack and the data from its connection.
 
 #include <cstdint>
 #include <string_view>
@@ -14,69 +14,67 @@ namespace rdmawire::tracking {
 using rdmawire::to_string;
 using rdmawire::Upper;
 
-/// What is known of a connection's upper layer protocol, and why.
+/// The upper layer protocol of a connection and the reason for the detection.
 struct UpperEvidence {
   Upper protocol = Upper::unknown;
-  std::string_view reason;  ///< a constant sentence: "the CM request names port 4420, NVMe over Fabrics"
-  std::uint64_t frame = 0;  ///< where it was seen
+  std::string_view reason;  ///< a constant sentence: "the CM request contains port 4420, NVMe over Fabrics"
+  std::uint64_t frame = 0;  ///< frame of the evidence
 };
 
 struct MpaConnection;  // mpa_connections.hpp
 
-/// What the markers of an FPDU are like, and what is wrong with them. RFC 5044, 4.2 and 4.3.
+/// Properties and errors of an FPDU's markers. RFC 5044, 4.2 and 4.3.
 struct MarkerFaults {
-  bool unasked = false;   ///< they are there, and the receiver's set-up frame did not ask for them: told with the first
-                          ///< FPDU
-  bool no_first = false;  ///< none stands before the first FPDU, though it was asked for
-  bool reserved = false;  ///< RESERVED, or the two low bits of FPDUPTR, are not zero in one of them
-  bool pointer = false;   ///< one does not point to the FPDU's beginning
-  bool divided = false;   ///< two of those inside of the FPDU point to different places
-  bool leads = false;     ///< no fault: one stands before the FPDU
-  bool uncovered = false;           ///< the CRC is bad, and right without the marker before the FPDU
-  std::uint16_t says = 0, due = 0;  ///< the first FPDUPTR that is wrong
+  bool unasked = false;    ///< present, though the receiver's MPA frame did not request them: set for the first FPDU
+  bool no_first = false;   ///< requested, but none precedes the first FPDU
+  bool reserved = false;   ///< RESERVED or the two low bits of FPDUPTR are not zero in one of them
+  bool pointer = false;    ///< one does not point to the start of the FPDU
+  bool divided = false;    ///< two markers inside the FPDU point to different offsets
+  bool leads = false;      ///< no error: a marker precedes the FPDU
+  bool uncovered = false;  ///< the CRC is only valid without the marker that precedes the FPDU
+  std::uint16_t says = 0, due = 0;  ///< actual and expected value of the first wrong FPDUPTR
 };
 
-/// A unit of a byte stream that ends in this packet: an MPA request or reply, or an FPDU with DDP and RDMAP in it.
+/// A unit of a byte stream that ends in this packet: an MPA request or reply, or an FPDU with DDP and RDMAP.
 struct Pdu {
   Pdu() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the stack's arrays alone
 
-  HeaderStack stack;  ///< offsets count in stack.bytes
-  Range in_frame;     ///< those of its bytes that this packet carried; length 0: it was only waiting for this packet
-  bool reassembled = false;  ///< stack.bytes is not a part of the packet's own bytes: other packets carried some of it,
-                             ///< or markers were taken out; valid until the next packet is dissected
-  CrcCheck crc;              ///< MPA's; absent, with its value, where the connection does not use CRCs
-  std::uint16_t markers = 0;    ///< markers that were taken out
-  bool wrong_marker = false;    ///< one of them does not point to the FPDU's beginning. RFC 5044, 8, code 3
-  MarkerFaults marker_faults;   ///< in detail
-  bool from_initiator = false;  ///< sent by the side that sent the MPA request; meaningful when that is known
-  std::uint64_t stream_offset = 0, stream_end = 0;  ///< where its bytes, markers included, lie in the sender's stream,
-                                                    ///< whether they were captured or not;
-                                                    ///< counted as TcpSegment::offset
+  HeaderStack stack;         ///< offsets are relative to stack.bytes
+  Range in_frame;            ///< those of its bytes that this packet contains; length 0: it only waited for this packet
+  bool reassembled = false;  ///< stack.bytes is not part of the packet's bytes, because it was reassembled from several
+                             ///< packets or contained markers; valid until the next packet is dissected
+  CrcCheck crc;              ///< MPA CRC; `absent`, with its value, if the connection does not use CRCs
+  std::uint16_t markers = 0;    ///< number of markers removed
+  bool wrong_marker = false;    ///< one of them does not point to the start of the FPDU. RFC 5044, 8, code 3
+  MarkerFaults marker_faults;   ///< details
+  bool from_initiator = false;  ///< sent by the sender of the MPA request; valid if roles are known
+  std::uint64_t stream_offset = 0, stream_end = 0;  ///< position of its bytes, including markers, in the sender's
+                                                    ///< stream, captured or not; counted as TcpSegment::offset
   const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus; valid until the next packet is dissected
 };
 
-/// What a TCP segment is to its connection, once that is known to be iWARP. Bytes of a stream are numbered by offsets:
-/// their sequence numbers, unwrapped to 64 bits (the low 32 bits are the sequence number).
+/// A TCP segment of a known iWARP connection. Bytes of a stream are numbered by offsets: sequence numbers unwrapped
+/// to 64 bits (the low 32 bits are the sequence number).
 struct TcpSegment {
-  const MpaConnection* connection = nullptr;  ///< null: not known to be iWARP, and the rest is not set. Valid until the
-                                              ///< next packet is dissected
-  std::uint64_t offset = 0;        ///< of its first byte, or of the next one when it has none; sender_known says it
-  std::uint64_t acknowledged = 0;  ///< offset in the other side's stream; set when `has_acknowledged`
-  std::uint32_t length = 0;        ///< bytes of data on the wire; the capture may have fewer
-  std::uint32_t window = 0;        ///< bytes the sender would take; not scaled when the scale was not captured
-  std::uint16_t emss = 0;          ///< bytes that the sender may put into one segment as the SYNs say, the path may
-                                   ///< allow less; 0: the receiver's SYN was not captured. RFC 9293, 3.7.1
-  bool from_initiator = false;     ///< as Pdu::from_initiator
-  bool sender_known = false;       ///< data or a SYN of the sender was captured, so that `offset` means something
+  const MpaConnection* connection = nullptr;  ///< null: not known to be iWARP, and the other members are unset. Valid
+                                              ///< until the next packet is dissected
+  std::uint64_t offset = 0;        ///< of its first byte, or of the next one if it has no data; valid if sender_known
+  std::uint64_t acknowledged = 0;  ///< offset in the peer's stream; valid if `has_acknowledged`
+  std::uint32_t length = 0;        ///< bytes of data on the wire; the capture may contain fewer
+  std::uint32_t window = 0;        ///< receive window of the sender; unscaled if the scale was not captured
+  std::uint16_t emss = 0;  ///< the sender's maximum segment size according to the SYNs; the path may allow less; 0: the
+                           ///< receiver's SYN was not captured. RFC 9293, 3.7.1
+  bool from_initiator = false;  ///< as Pdu::from_initiator
+  bool sender_known = false;    ///< data or a SYN of the sender was captured, so `offset` is valid
   bool has_acknowledged = false;
-  bool anew = false;                ///< the sender's offsets begin anew here: too far from the stream to belong to it
+  bool anew = false;                ///< the sender's offsets restart here: too far from the stream
   bool keep_alive = false;          ///< RFC 9293, 3.8.4
-  bool fin = false, reset = false;  ///< a reset outside of the window does not count. RFC 9293, 3.10.7.4
+  bool fin = false, reset = false;  ///< a reset outside of the window is ignored. RFC 9293, 3.10.7.4
 };
 
 struct Packet {
-  std::uint64_t number = 0;  ///< in its capture, from 1
-  std::int64_t time_ns = 0;  ///< since 1970, nanoseconds; bounded_time(), so that differences fit
+  std::uint64_t number = 0;  ///< number in its capture, from 1
+  std::int64_t time_ns = 0;  ///< nanoseconds since 1970; limited by bounded_time(), so that differences fit
   LinkType link = LinkType::ethernet;
   HeaderStack stack;
   CrcCheck icrc;
@@ -84,8 +82,8 @@ struct Packet {
   std::vector<Pdu> pdus;  ///< iWARP only
   TcpSegment tcp;         ///< iWARP only
   UpperEvidence upper;
-  /// What is remarkable about the packet in its connection, in the order found: "TCP keep-alive", "TCP retransmission".
-  /// Constant sentences.
+  /// Remarkable properties of the packet in its connection, in the order found, such as "TCP keep-alive" or "TCP
+  /// retransmission". Constant sentences.
   std::vector<std::string_view> notes;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Many objects of one type, found by number, in few large pieces of memory.
+/// A pool of objects of one type, indexed by number and allocated in large blocks.
 
 #include <sys/mman.h>
 
@@ -12,8 +12,8 @@
 
 namespace rdmawire::tracking {
 
-/// Numbers of objects that were destroyed are used again, the last one first. Objects stay where they are. `T` may be
-/// incomplete where the pool is declared.
+/// Numbers of destroyed objects are reused, the last one first. Objects never move. `T` may be incomplete where the
+/// pool is declared.
 template <class T>
 class Pool {
  public:
@@ -26,9 +26,9 @@ class Pool {
       if (alive_[at]) place(at)->~T();
   }
 
-  /// All numbers so far are less.
+  /// All numbers so far are less than this.
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// nullptr: there is none of this number now.
+  /// nullptr if no object has this number.
   [[nodiscard]] T* operator[](std::size_t at) const { return alive_[at] ? place(at) : nullptr; }
 
   Index create() {
@@ -53,15 +53,15 @@ class Pool {
     free_.push_back(at);
   }
 
-  /// Bytes, those of objects that were destroyed among them.
+  /// Memory in bytes, including that of destroyed objects.
   [[nodiscard]] std::size_t memory() const {
     return size_ * stride() + alive_.capacity() + free_.capacity() * sizeof(Index);
   }
 
  private:
-  static constexpr unsigned bits = 10;  // objects a piece, as a power of two
+  static constexpr unsigned bits = 10;  // log2 of the objects in a block
   static constexpr std::size_t line = 64;
-  // Each begins a cache line.
+  // Each object starts at a cache line.
   static constexpr std::size_t stride() { return (sizeof(T) + line - 1) / line * line; }
 
   struct Free {
@@ -69,7 +69,7 @@ class Pool {
   };
   using Piece = std::unique_ptr<std::byte, Free>;
 
-  // Pages of two megabytes where the system has them: thousands of connections would miss the TLB with each packet.
+  // Uses 2 MiB pages if available, because thousands of connections cause TLB misses with each packet.
   static Piece new_piece() {
     constexpr std::size_t huge = std::size_t{2} << 20;
     const std::size_t bytes = ((stride() << bits) + huge - 1) / huge * huge;
