@@ -1,4 +1,4 @@
-// What looking for an upper layer protocol costs a packet, beside its decoding.
+// Cost per packet of detecting an upper layer protocol, in addition to decoding.
 
 #include <benchmark/benchmark.h>
 
@@ -20,7 +20,7 @@ std::vector<std::uint8_t> write_packet() {
   return frame.encode();
 }
 
-/// Teaches `connections` that are others than the packet's.
+/// Adds `connections` other connections to the evidence.
 void teach(Evidence& evidence, std::uint32_t connections) {
   Packet packet;
   const auto see = [&](Frame frame) {

@@ -1,4 +1,4 @@
-// What following iWARP costs, beside dissecting: an FPDU in a segment of its own, and a TCP segment that is not iWARP.
+// Cost of iWARP tracking in addition to dissection: an FPDU in its own segment, and a TCP segment that is not iWARP.
 
 #include <benchmark/benchmark.h>
 
@@ -18,14 +18,14 @@ struct Quiet final : Sink {};
 
 using ByteVector = std::vector<std::uint8_t>;
 
-// Connections that take turns; each sends writes of 12 segments, of which every second is acknowledged.
+// Interleaved connections; each sends writes of 12 segments, of which every second is acknowledged.
 class Traffic {
  public:
   Traffic(std::uint32_t connections, bool iwarp) : connections_(connections), iwarp_(iwarp) {
     packet_.link = LinkType::raw_ip;
     seq_.resize(connections, 1);
     if (!iwarp) {
-      // Of those whose beginning was not captured, dissection searches the first bytes.
+      // Dissection searches the first bytes of connections whose start was not captured.
       for (std::uint32_t i = 0; i < connections; ++i)
         for (const bool from_server : {false, true}) run(i, from_server, {}, nullptr, true);
       return;

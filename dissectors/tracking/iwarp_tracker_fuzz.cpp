@@ -1,5 +1,5 @@
-// iWARP connections made from any bytes: whatever segments, acknowledgements, FPDUs and resets they are, tracking
-// ends, what it tells lies within the packets that were given, and memory stays within its bounds.
+// iWARP connections from arbitrary bytes: segments, acknowledgements, FPDUs and resets. Tracking must terminate,
+// refer only to frames that were passed, and stay within its memory limits.
 
 #include <cstdlib>
 
@@ -51,7 +51,7 @@ struct Judge final : Sink {
   }
 };
 
-// Gives out the input's bytes, zeros when they are used up.
+// Reads the input's bytes; returns zeros at its end.
 struct Source {
   const std::uint8_t* data;
   std::size_t left;
@@ -62,7 +62,7 @@ struct Source {
   }
 };
 
-// An FPDU whose fields are small numbers, so that they meet.
+// An FPDU with small field values, so that they collide.
 std::size_t fpdu(Source& source, std::uint8_t* out) {
   const std::uint8_t kind = source.byte();
   const RdmapOpcode& opcode = rdmap_opcode(static_cast<std::uint8_t>(kind & 15));
@@ -147,7 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     frame[32] = 0x80;
     frame[33] = flags;
     store_be(frame + 34, 2, window);
-    // Timestamps, or a selective acknowledgement of what comes next.
+    // Timestamps, or a selective acknowledgement of the next bytes.
     frame[40] = frame[41] = 1;
     frame[42] = window & 1 ? 5 : 8;
     frame[43] = 10;
@@ -170,7 +170,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::uint32_t seq = mine, ack = others;
     bool advance = true;
     switch (control >> 3 & 7) {
-      case 0: {  // an MPA frame; now and then with limits on reads
+      case 0: {  // an MPA frame, sometimes with limits on READs
         const std::string_view key = from_server ? mpa::reply_key : mpa::request_key;
         std::memcpy(frame + 52, key.data(), key.size());
         const std::uint8_t how = source.byte();
@@ -187,7 +187,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (int i = source.byte() & 3; i >= 0 && length < 600; --i) length += fpdu(source, frame + 52 + length);
         break;
       }
-      case 4:  // bytes again, or from further on
+      case 4:  // repeated bytes, or from a later offset
         seq += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.byte())) * 4;
         length = fpdu(source, frame + 52);
         advance = false;

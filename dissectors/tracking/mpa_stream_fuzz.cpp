@@ -1,5 +1,5 @@
-// Segments of a TCP connection, made from any bytes: whatever order, overlap, loss and lengths they have, dissection
-// ends, PDUs lie where they say, and memory stays within its bounds.
+// Segments of a TCP connection from arbitrary bytes, in any order, with overlap and loss. Dissection must terminate,
+// PDUs must be at their stated offsets, and memory must stay within its limits.
 
 #include <cstdlib>
 
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint8_t frame[40 + 512];
   std::uint32_t next[2] = {0xffffff00, 1000};
   std::size_t at = 0;
-  // One segment a round: flags and direction, a signed step of the sequence number, bytes, snapped bytes.
+  // One segment per iteration: flags and direction, a signed step of the sequence number, bytes, truncated bytes.
   while (at + 4 <= size) {
     const std::uint8_t control = data[at];
     const bool from_server = control & 1;
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::size_t length = bytes;
     std::memcpy(frame + 40, data + at, bytes);
     if (key) {
-      // So that no byte of the input is spent on guessing it.
+      // Provided, so that the fuzzer need not guess the key.
       const std::string_view text = from_server ? mpa::reply_key : mpa::request_key;
       std::memcpy(frame + 40, text.data(), text.size());
       length = std::max<std::size_t>(length, 20);

@@ -1,4 +1,4 @@
-/// The table of directions, and connections that come and go.
+/// Table of directions; creation and removal of connections.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ QueuePairs::QueuePairs(Sink& sink, const TrackerOptions& options) : sink_(sink),
 QueuePairs::~QueuePairs() = default;
 
 std::size_t QueuePairs::memory() const {
-  constexpr std::size_t node = 3 * sizeof(void*);  // what a hash table needs beside each entry, about
+  constexpr std::size_t node = 3 * sizeof(void*);  // overhead of each entry of a hash table, approximately
   const auto of_table = [](const auto& table) {
     return table.size() * (node + sizeof(*table.begin())) + table.bucket_count() * sizeof(void*);
   };
@@ -34,7 +34,7 @@ std::size_t QueuePairs::memory() const {
 // ---------------------------------------------------------------------------------------------------------------------
 // The table of directions
 
-// A datagram's two queue pairs are both in the packet.
+// A datagram contains both QP numbers.
 std::uint64_t QueuePairs::number_of(const TransportPacket& packet) {
   constexpr std::uint64_t datagram = 1ULL << 48;
   return packet.op->transport == Transport::ud ? datagram | std::uint64_t{packet.source_qp} << 24 | packet.dest_qp
@@ -88,7 +88,7 @@ void QueuePairs::erase(const FlowKey& key) {
   if (!slot) return;
   const std::size_t mask = slots_.size() - 1;
   std::size_t hole = static_cast<std::size_t>(slot - slots_.data());
-  // What stands behind moves up, so that every entry can be found from its own place on.
+  // Moves the following entries up, so that each remains reachable from its own slot.
   for (std::size_t i = (hole + 1) & mask; slots_[i].at != none; i = (i + 1) & mask) {
     const std::size_t home = slots_[i].hash & mask;
     if (((i - home) & mask) >= ((i - hole) & mask)) {
@@ -101,13 +101,13 @@ void QueuePairs::erase(const FlowKey& key) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Memory, before it is needed
+// Prefetching
 
 void QueuePairs::fetch_slot(std::uint64_t hash) const {
   if (!slots_.empty()) fetch(&slots_[hash & (slots_.size() - 1)]);
 }
 
-// The hash alone: that two flows share all 64 bits of it would fetch the wrong memory, once in a lifetime.
+// Compares only the hash. If two flows share all 64 bits, the wrong memory is prefetched, which is harmless.
 const QueuePairs::Slot* QueuePairs::find_slot(std::uint64_t hash) const {
   if (slots_.empty()) return nullptr;
   const std::size_t mask = slots_.size() - 1;
@@ -135,7 +135,7 @@ void QueuePairs::fetch_requests(std::uint64_t hash, bool response) const {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Connections come and go
+// Creation and removal of connections
 
 QueuePairs::Index QueuePairs::create() {
   if (alive_ > 0 && alive_ >= options_.connections) make_room();
@@ -150,7 +150,7 @@ std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
   return search;
 }
 
-// What it held keeps its memory for the next one.
+// Its allocated memory is kept for the next search.
 void QueuePairs::end_search(std::unique_ptr<Search> search) {
   constexpr std::size_t spare = 64;
   if (!search || spare_searches_.size() >= spare) return;
@@ -195,7 +195,7 @@ void QueuePairs::make_room() {
 void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   Followed& f = *followed_[at];
   if (f.info.id == 0) {
-    release(at);  // told of by text, and never used
+    release(at);  // known from a text exchange, but never used
     return;
   }
   if (f.search) release_waiting(at);
@@ -203,7 +203,7 @@ void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   for (Side end : {Side::a, Side::b}) settle_jump(f, end);
   for (Side end : {Side::a, Side::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, time);
-  // A damaged packet's queue pair may be one that does not exist.
+  // The QP number of a damaged packet may not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
   if (f.told || f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_.connection(f.info, why);

@@ -1,10 +1,10 @@
 #pragma once
-/// Queue pairs of InfiniBand's transport: packets to connections, and the two halves of each joined.
+/// QPs of InfiniBand's transport: assigns packets to connections and pairs the two directions of each connection.
 ///
-/// A BTH names the destination queue pair only, so each direction is found by (from, to, destination queue pair), and
-/// which two directions belong together must be learned: the CM says it, programs say it in text, the senders' UDP
-/// source ports are computed from both queue pairs by common stacks, or one direction's responses answer the other's
-/// requests. While that is open, packets wait, so that they are followed in order with both halves known.
+/// A BTH contains only the destination QP, so each direction is looked up by (from, to, destination QP), and the
+/// pairing must be inferred. Sources: the CM exchange, a text exchange of the applications, UDP source ports that
+/// common stacks compute from both QP numbers, or responses of one direction that match requests of the other.
+/// Until then packets wait, so that they are processed in order with both directions known.
 
 #include <cstdint>
 #include <memory>
@@ -19,11 +19,12 @@
 
 namespace rdmawire::tracking {
 
-/// The UDP source ports that common stacks compute from queue pair numbers.
+/// UDP source ports that common stacks compute from QP numbers.
 namespace source_port {
-/// Linux: from both queue pairs, the same in both directions. rdma_core's and the kernel's flow label convention.
+/// Linux: computed from both QP numbers, equal in both directions. Flow label convention of rdma-core and the
+/// kernel.
 std::uint16_t of_pair(std::uint32_t local_qp, std::uint32_t remote_qp);
-/// Linux rdma_rxe: from the sender's queue pair alone.
+/// Linux rdma_rxe: computed only from the sender's QP number.
 std::uint16_t of_sender(std::uint32_t local_qp);
 }  // namespace source_port
 
@@ -34,10 +35,10 @@ class QueuePairs final : public PairSink {
   QueuePairs(const QueuePairs&) = delete;
   QueuePairs& operator=(const QueuePairs&) = delete;
 
-  /// A packet with a BTH. Others change nothing.
+  /// Processes a packet with a BTH; ignores other packets.
   void add(const Packet& packet);
   void note_addresses(const PortAddress& from, const PortAddress& to) {
-    // Packets of two ports come in bursts.
+    // Packets between two ports arrive in bursts.
     if ((from == noted_[0] && to == noted_[1]) || (from == noted_[1] && to == noted_[0])) return;
     noted_[0] = from;
     noted_[1] = to;
@@ -54,7 +55,7 @@ class QueuePairs final : public PairSink {
   void closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t time) override;
   void closed(const PairEvidence& evidence, const Event& event) override;
 
-  /// As Tracker's.
+  /// See Tracker.
   void fetch_slot(std::uint64_t hash) const;
   void fetch_connection(std::uint64_t hash, bool response) const;
   void fetch_requests(std::uint64_t hash, bool response) const;
@@ -67,14 +68,14 @@ class QueuePairs final : public PairSink {
   using Index = std::uint32_t;
   static constexpr Index none = UINT32_MAX;
 
-  /// A connection of which one direction is known, while the other one is looked for.
+  /// A connection with one known direction, while its pair is searched.
   struct Search;
   struct Candidate;
   struct Followed;
   struct Slot {
     std::uint64_t hash = 0;
     Index at = none;
-    Side end = Side::a;  // who sends this direction
+    Side end = Side::a;  // sender of this direction
   };
   struct PortPair {
     PortAddress low, high;
@@ -83,7 +84,7 @@ class QueuePairs final : public PairSink {
   struct PortPairHash {
     std::size_t operator()(const PortPair& p) const { return FlowKey{p.low, p.high, 0}.hash(); }
   };
-  /// Directions between two ports that have no other half yet: from the lower address, from the higher.
+  /// Unpaired directions between two ports: from the lower address, from the higher.
   struct UnpairedDirections {
     std::vector<Index> from[2];
   };
@@ -103,7 +104,7 @@ class QueuePairs final : public PairSink {
   void make_room();
   void update_memory_usage(Followed& f);
   Index begin(const TransportPacket& packet);
-  /// `time`: when it was over, as far as one knows.
+  /// `time`: end of the connection, as far as known.
   void close_reason(Index at, CloseReason why, std::int64_t time);
   void process(Followed& f, Side end, const TransportPacket& packet);
   void swap_ends(Index at);
@@ -122,7 +123,7 @@ class QueuePairs final : public PairSink {
   void tell_unexplained(Followed& f, Cause cause, std::uint64_t value);
   bool judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& transport);
 
-  // Joining
+  // Pairing
   void add_lone(Index at);
   void remove_lone(Index at);
   [[nodiscard]] static int direction_of(const Followed& f);
@@ -151,15 +152,15 @@ class QueuePairs final : public PairSink {
   std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;
   std::size_t bytes_ = 0;  // of all requesters
-  std::size_t hand_ = 0;   // of the clock that chooses who goes
+  std::size_t hand_ = 0;   // position of the eviction clock
   std::unordered_map<PortPair, UnpairedDirections, PortPairHash> lone_;
-  std::size_t waiting_ = 0;  // packets held back
-  /// Requests that are held back, by port pair, direction and PSN; and how many directions are in each stretch of PSNs.
+  std::size_t waiting_ = 0;  // packets that wait for pairing
+  /// Requests that wait, by port pair, direction and PSN; and the number of directions in each range of PSNs.
   std::unordered_multimap<std::uint64_t, Index> requests_;
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
   AddressBook addresses_;
-  PortAddress noted_[2];  // those of the last packet
+  PortAddress noted_[2];  // ports of the last packet
   Moment last_;           // packet
 };
 

@@ -1,4 +1,4 @@
-/// What the CM and programs say of connections.
+/// Processes evidence from the CM and from text exchanges.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
     Slot* slot = find(evidence.to(side));
     if (!slot) continue;
     Followed& old = *followed_[slot->at];
-    // The same text again.
+    // The same text, repeated.
     if (evidence.by == JoinedBy::text && old.info.paired_by == JoinedBy::text && old.info.by(Side::a).packets == 0 &&
         old.info.by(Side::b).packets == 0)
       return;
@@ -34,7 +34,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
       sink_.event(&old.info, event);
       close_reason(slot->at, CloseReason::ended, when);
     } else if (old.told) {
-      close_reason(slot->at, CloseReason::ended, when);  // opened and closed, with nothing between
+      close_reason(slot->at, CloseReason::ended, when);  // opened and closed without packets between
     } else {
       release(slot->at);
     }
@@ -46,7 +46,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   c.first_time = evidence.request_time;
   c.last_frame = evidence.frame;
   c.last_time = evidence.time;
-  // One segment can tell of many, and what is told has no frame: the first packet names it.
+  // One segment can describe many connections and has no frame number; the first packet sets the ID.
   if (evidence.by != JoinedBy::connection_manager) c.id = 0;
   c.service = evidence.service_known ? evidence.service : Service::rc;
   c.paired_by = evidence.by;
@@ -71,13 +71,13 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   if (!(key_from(f, Side::b) == key_from(f, Side::a))) insert(key_from(f, Side::b), at, Side::b);
 }
 
-// The connection that evidence speaks of, when it is known; `swapped`: its end a is sides[1].
+// The connection that the evidence describes, if known; `swapped`: its endpoint a is sides[1].
 QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool& swapped) {
   for (std::size_t side : {std::size_t{1}, std::size_t{0}}) {
     if (evidence.sides[side].qp == 0) continue;
     const Slot* slot = find(evidence.to(side));
     if (!slot) continue;
-    // A packet to `side` is sent by the other one.
+    // A packet to `side` is sent by the other side.
     swapped = (slot->end == Side::a) != (side == 1);
     return followed_[slot->at];
   }
@@ -99,7 +99,7 @@ void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
 
 void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
   if (evidence.sides[1].qp != 0 && options_.use_connection_manager) {
-    // The REP was refused: the connection is known since pair(), and says its farewell like others.
+    // The REP was rejected: the connection exists since pair() and is closed like others.
     bool swapped = false;
     Followed* f = of_evidence(evidence, swapped);
     if (f && f->info.id != (evidence.request_frame ? evidence.request_frame : f->info.id)) f = nullptr;

@@ -1,4 +1,4 @@
-/// Which two directions are halves of one connection.
+/// Pairs two directions of a connection.
 
 #include <algorithm>
 
@@ -63,23 +63,23 @@ void QueuePairs::try_source_port(Index at) {
   for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
     if (others[i] == at) continue;
     const Followed& o = *followed_[others[i]];
-    // First what excludes most: each thing that is asked may be a line of memory that is not in the cache.
+    // Most selective condition first, because each comparison can cause a cache miss.
     if (o.port[0] != f.port[0] && o.port[0] != senders_answer) continue;
     if (o.info.service != f.info.service) continue;
-    const std::uint32_t source = o.info.ends[1].qp;  // what this direction's sender would be
+    const std::uint32_t source = o.info.ends[1].qp;  // QP number of this direction's sender, if it matches
     same_port += o.port[0] == f.port[0];
     const bool pair = f.port[0] == o.port[0] && f.port[0] == source_port::of_pair(source, dest);
     const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == senders_answer;
     if (!pair && !sender) continue;
-    if (found != none) return;  // several could be it: answers must tell
+    if (found != none) return;  // ambiguous: responses must decide
     found = others[i];
   }
-  // Ports that do not vary say nothing.
+  // Constant source ports are no evidence.
   constexpr std::size_t constant = 4;
   if (found != none && same_port <= constant) join(found, at, JoinedBy::source_port, Confidence::high);
 }
 
-// When the request was sent that `response` answers, if one was seen before frame `before`; 0: not known.
+// Returns the time of the request that `response` answers, if it was seen before frame `before`; nullopt if unknown.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
                                                 std::uint64_t before) {
   const std::uint8_t kind = response.syndrome >> 5 & 3, code = response.syndrome & 31;
@@ -96,7 +96,7 @@ std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const 
       return read && ahead < static_cast<std::int32_t>(machines::psns_of_read(request.length, smallest_mtu));
     }
     if (response.op->operation == Operation::atomic_acknowledge) return ahead == 0 && request.has_atomic;
-    // A gap's NAK has the PSN of a packet that is missing.
+    // A NAK for a gap contains the PSN of a missing packet.
     if (gap_nak) return ahead <= 1;
     return ahead == 0 && (!read || kind != syndrome_kind::ack);
   };
@@ -115,7 +115,7 @@ std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const 
   return 0;
 }
 
-// Whether what `responses` was asked says that the two do not belong together.
+// True if the requests for `responses` exclude this pairing.
 bool QueuePairs::contradicts(const Followed& requests, const Followed& responses) {
   if (!requests.search || !responses.search) return false;
   std::size_t good = 0, bad = 0;
@@ -131,7 +131,7 @@ std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64
 
 void QueuePairs::note_request(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
-  // No more are looked at: with many that have the same PSN, each would cost as much as there are.
+  // Limited search: otherwise many directions with the same PSN would cost quadratic time.
   const std::uint64_t place = place_of(f, false, t.psn.value());
   if (requests_.count(place) < looked_through) requests_.emplace(place, at);
   constexpr std::uint64_t a_stretch = 1ULL << 32;
@@ -158,14 +158,14 @@ void QueuePairs::forget_requests(Index at) {
   f.search->stretches.clear();
 }
 
-// Whether the candidate still is one: its place can have gone to another connection.
+// True if the candidate is still valid: its slot can belong to another connection now.
 bool QueuePairs::can_be_other_half(Index at, Index candidate) const {
   const auto &f = followed_[at], &o = followed_[candidate];
   return candidate != at && o && o->lone && o->info.service == f->info.service &&
          o->info.ends[0].address == f->info.ends[1].address && o->info.ends[1].address == f->info.ends[0].address;
 }
 
-// Directions whose requests `t`, of the direction `at`, can answer.
+// Collects directions whose requests `t`, a packet of direction `at`, can answer.
 void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
@@ -175,20 +175,20 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
     if (std::any_of(search.candidates.begin(), search.candidates.end(), same)) return;
     if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back({candidate});
   };
-  // A gap's NAK has the PSN of a packet that is missing: the one before it was seen.
+  // A NAK for a gap contains the PSN of a missing packet; the one before it was seen.
   for (const Psn psn : {t.psn, t.psn - 1}) {
     const auto [first, last] = requests_.equal_range(place_of(f, true, psn.value()));
     std::size_t looked = 0;
     for (auto entry = first; entry != last && looked < considered; ++entry, ++looked) consider(entry->second);
   }
   if (search.candidates.empty()) {
-    // In the middle of a READ's responses, or of a direction whose packets do not wait any more.
+    // In the middle of a READ's responses, or of a direction whose packets no longer wait.
     const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
     const auto& others =
         lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[a == b ? direction_of(f) : 1 - direction_of(f)];
     for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) consider(others[i]);
   }
-  // The requests were held in the order of the hash table, which is not the capture's.
+  // The requests were in hash table order, not in capture order.
   std::sort(search.candidates.begin(), search.candidates.end(), [&](const Candidate& x, const Candidate& y) {
     return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
   });
@@ -232,7 +232,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   if (search.candidates.size() > 1) search.rivals = true;
   const auto best = std::min_element(search.candidates.begin(), search.candidates.end(),
                                      [](const Candidate& x, const Candidate& y) { return x.against < y.against; });
-  // Where several could be it, the others must have been contradicted more than once.
+  // If several candidates match, the others need more than one contradiction.
   constexpr std::uint32_t enough = 2, clear = 2, enough_alone = 3;
   const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(),
                                      [&](const Candidate& c) { return &c == &*best || c.against >= clear; });
@@ -246,7 +246,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   join(other_half, at, JoinedBy::answers, Confidence::high);
 }
 
-// What one more response says for and against each candidate.
+// Evaluates one more response for each candidate.
 void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   const bool again = search.matches != 0 && search.last_match == t.psn;
   if (again) return;
@@ -258,8 +258,8 @@ void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   }
   ++search.matches;
   search.last_match = t.psn;
-  // Answers come soon: of requests at very different times it is the last one's. Of queue pairs in lockstep this says
-  // nothing.
+  // Responses arrive soon: of requests at very different times, the latest one matches. This cannot distinguish
+  // QPs in lockstep.
   constexpr std::int64_t much = 4, jitter_ns = 20'000;
   for (Candidate& c : search.candidates)
     if (c.delay < 0 || (shortest != INT64_MAX && c.delay / much >= shortest + jitter_ns)) ++c.against;
@@ -267,7 +267,7 @@ void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   std::erase_if(search.candidates, [](const Candidate& c) { return c.against >= hopeless; });
 }
 
-// The older one goes on, with the younger as its other end.
+// The older one continues, with the younger one as its other direction.
 QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence confidence) {
   if (followed_[with]->info.first_frame < followed_[at]->info.first_frame) std::swap(at, with);
   Followed& f = *followed_[at];
@@ -283,8 +283,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   if (c.upper.protocol == Upper::unknown) c.upper = o.info.upper;
   c.last_frame = std::max(c.last_frame, o.info.last_frame);
   c.last_time = std::max(c.last_time, o.info.last_time);
-  // What the other half counted: its end a is this one's b. Neither has counted anything of its unseen end but what its
-  // own requests told of it.
+  // The counters of the other direction: its endpoint a is endpoint b here. For the unseen endpoint, each
+  // direction has only counted values derived from its own requests.
   const Sent told = c.sent[1];
   c.sent[1] = o.info.sent[0];
   c.sent[1].lost_in_capture += told.lost_in_capture;
@@ -305,12 +305,12 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, Side::a);
-  if (!second || second->late || o.told) sink_.merged(c, o.info.id);  // it may have told something
+  if (!second || second->late || o.told) sink_.merged(c, o.info.id);  // events may have been reported for it
   f.told |= o.told;
   release(with);
   insert(key, at, Side::b);
 
-  // Both directions' packets in the capture's order.
+  // Merges both directions' packets into capture order.
   const std::vector<TransportPacket> nothing;
   const auto& x = first ? first->held : nothing;
   const auto& y = second ? second->held : nothing;
@@ -353,7 +353,7 @@ void QueuePairs::give_up(Index at) {
   std::erase_if(search.candidates,
                 [&](const Candidate& c) { return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]); });
   if (search.looked && !search.candidates.empty()) {
-    // Of several that fit as well, the one that appeared first: other directions, too, give up in that order.
+    // Of equally good candidates, the first in the capture: the other directions time out in that order.
     const auto less = [&](const Candidate& x, const Candidate& y) {
       if (x.against != y.against) return x.against < y.against;
       return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;

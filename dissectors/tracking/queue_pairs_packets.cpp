@@ -1,4 +1,4 @@
-/// A packet and its connection: counted, judged, followed.
+/// Processing of a packet: its counters, checks and connection.
 
 #include <algorithm>
 
@@ -65,16 +65,16 @@ void QueuePairs::add(const Packet& packet) {
     end = Side::a;
   }
   if (f.info.id == 0) {
-    // Text told of it, perhaps not of which service it is; or who made the queue pairs.
+    // Known from a text exchange, which may not contain the service, or from the caller.
     f.info.id = f.info.first_frame = t.frame;
     f.info.first_time = t.time;
     if (f.info.paired_by == JoinedBy::text) f.info.service = service_of(t.op->transport);
   }
   f.recent = true;
-  // A damaged PSN says nothing of a new connection.
+  // A damaged PSN does not identify a new connection.
   if (!(t.crc_bad && f.good_crcs != 0)) {
     if (begins_anew(f, t)) {
-      // What waits belongs to an earlier connection: then whether this one replaces it can be judged.
+      // Waiting packets belong to an earlier connection; after pairing, a replacement can be detected.
       give_up(at);
       slot = find({t.from, t.to, number_of(t)});
       at = slot->at;
@@ -91,8 +91,8 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
   const bool whole = judge_crc(f, end, packet, t);
-  // What was damaged may say anything; but where every CRC is bad, the capture shows them so. Who made the queue pairs
-  // sees the wire itself.
+  // Any field of a damaged packet can be wrong. If every CRC is bad, the CRCs are an artifact of the capture. A
+  // caller that created the QPs captures directly on the wire.
   if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::told)) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
@@ -105,7 +105,7 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   follow(at, end, t);
 }
 
-// End a is who sent the first packet.
+// Endpoint a is the sender of the first packet.
 void QueuePairs::swap_ends(Index at) {
   Followed& f = *followed_[at];
   Slot* const from_a = find(key_from(f, Side::a));
@@ -118,7 +118,7 @@ void QueuePairs::swap_ends(Index at) {
   if (f.agreement) std::swap(f.agreement->ends[0], f.agreement->ends[1]);
 }
 
-// What is said of a packet by itself waits with the packet.
+// Events of a single packet wait with the packet.
 void QueuePairs::tell(Followed& f, const Event& event) {
   constexpr std::size_t most = 4 * patience_packets;
   if (f.search && !f.search->late && f.search->events.size() < most)
@@ -127,7 +127,7 @@ void QueuePairs::tell(Followed& f, const Event& event) {
     sink_.event(&f.info, event);
 }
 
-// Tells the events that waited, through `frame`, as those of `end` of the connection.
+// Reports the waiting events through `frame` as events of the connection's endpoint `end`.
 void QueuePairs::tell_waiting(const Followed& f, Search& search, Side end, std::uint64_t frame) {
   for (; search.told < search.events.size() && search.events[search.told].frame <= frame; ++search.told) {
     Event& event = search.events[search.told];
@@ -142,9 +142,9 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   Sent& sent = c.by(end);
   ++sent.packets;
   sent.wire_bytes += t.wire_bytes;
-  const bool vendor = c.service == Service::vendor;  // what its headers mean is not published
+  const bool vendor = c.service == Service::vendor;  // the vendor's headers are not published
   if (!vendor) sent.payload_bytes += t.payload;
-  c.wire = t.wire;  // the CM and text do not say it
+  c.wire = t.wire;  // unknown from the CM and from text
   c.last_frame = std::max(c.last_frame, t.frame);
   c.last_time = std::max(c.last_time, t.time);
   if (t.source_port != f.port[static_cast<std::size_t>(end)] && !t.crc_bad) note_path(f, end, t);
@@ -189,9 +189,9 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   if (!t.crc_bad) judge_pkey(f, t, event);
 }
 
-// Of the first packets of a connection nothing says which one is wrong: the next one does.
+// Of the first packets of a connection either can have the wrong P_Key; the next one decides.
 void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
-  constexpr std::uint16_t base = 0x7fff;  // without the bit of full membership
+  constexpr std::uint16_t base = 0x7fff;  // without the membership bit
   Connection& c = f.info;
   const auto tell_wrong = [&](Event& wrong, std::uint16_t found) {
     wrong.kind = EventKind::pkey_mismatch;
@@ -208,7 +208,7 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
   }
   const bool same = (c.pkey & base) == (t.pkey & base);
   if (f.odd_pkey && f.odd_pkey->found == 0) {
-    // The second packet.
+    // Second packet.
     if (same) {
       f.odd_pkey.reset();
     } else {
@@ -218,7 +218,7 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
     return;
   }
   if (f.odd_pkey) {
-    // The third: who is right?
+    // Third packet: decides which P_Key is right.
     if (same) {
       tell_wrong(*f.second_pkey, static_cast<std::uint16_t>(f.odd_pkey->found));
     } else {
@@ -233,7 +233,7 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
   if (!same) tell_wrong(event, t.pkey);
 }
 
-// Some senders use two ports in turn, or spread every packet: no change worth telling again and again.
+// Some senders alternate between two ports or vary the port of every packet; reported only once.
 void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   const auto side = static_cast<std::size_t>(end);
   constexpr std::uint8_t told = 8;
@@ -255,7 +255,7 @@ void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   f.port[side] = t.source_port;
 }
 
-// Whether the transport's headers are as they were sent.
+// True if the transport headers are unmodified.
 bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& t) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
@@ -278,7 +278,8 @@ bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const Tr
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }
-  // Where all CRCs are bad, an address was changed perhaps, and is known only later by another connection's packets.
+  // If all CRCs are bad, an address may have been rewritten, which only packets of other connections can show
+  // later.
   constexpr std::size_t put_aside = 256;
   if (event.cause == Cause::unknown && f.good_crcs == 0 && f.unexplained.size() < put_aside) {
     f.unexplained.push_back(event);
@@ -300,7 +301,7 @@ void QueuePairs::tell_unexplained(Followed& f, Cause cause, std::uint64_t value)
   f.unexplained.shrink_to_fit();
 }
 
-// Whether the request is too far from the last one that waits.
+// True if the request is too far from the last waiting one.
 bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
   if (!f.search || f.search->late || t.is_response()) return false;
   const auto& held = f.search->held;
@@ -314,14 +315,14 @@ bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
   return ahead >= psns + Requester::far || -ahead >= Requester::far;
 }
 
-// It was a stray: counted, and not followed.
+// Treats the packet as a stray: counts it and ignores its contents.
 void QueuePairs::settle_jump(Followed& f, Side end) {
   auto& jump = f.jump[static_cast<std::size_t>(end)];
   if (jump) count(f, end, *jump);
   jump.reset();
 }
 
-// Whether the packet waits to be judged, or is another connection's already. It is not counted yet.
+// True if the packet waits for a decision, or belongs to another connection. It is not counted yet.
 bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
@@ -329,7 +330,7 @@ bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   constexpr std::int64_t silence_ns = 500'000'000;
   const bool silence = f.last_time != 0 && t.time - f.last_time >= silence_ns && !t.crc_bad;
   if (t.is_response()) {
-    // A response to what another direction, whose other half is looked for, has just asked.
+    // A response to a request of another direction that is not paired yet.
     const Requester& requester = f.requesters[1 - side];
     if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
       return false;
@@ -372,7 +373,7 @@ bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   return true;
 }
 
-// Another connection has these queue pairs now, as its first request shows.
+// The QPs belong to another connection, as its first request shows.
 void QueuePairs::replace(Index at, const TransportPacket& first, const TransportPacket* second) {
   Followed& f = *followed_[at];
   Event event;
@@ -413,7 +414,7 @@ void QueuePairs::follow(Index at, Side end, const TransportPacket& t) {
   if (t.is_response()) {
     try_answers(at, t);
     const Slot* slot = find({t.from, t.to, number_of(t)});
-    if (!slot || slot->at != at || !followed_[at]->search) return;  // it found its other half
+    if (!slot || slot->at != at || !followed_[at]->search) return;  // its pair was found
   }
   if (search.held.size() >= patience_packets || t.time - search.since > patience_ns ||
       waiting_ > options_.waiting_packets)
@@ -449,7 +450,7 @@ void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
   if (t.op->operation == Operation::congestion_notification) {
     f.requesters[peer].notified(t, {f.info, sink_, other(end), joined, wanted});
   } else if (f.info.service == Service::ud) {
-    // Each datagram is a message; its PSN is not for the receiver to judge.
+    // Each datagram is a message; receivers do not check its PSN.
     Event event;
     auto& qkey = f.qkey[peer];
     constexpr std::uint32_t privileged = 0x80000000;

@@ -1,4 +1,4 @@
-/// A requester: what it begins and ends with, and what does not fit.
+/// Start and end of a requester; inconsistencies.
 
 #include "dissectors/tracking/requester.hpp"
 
@@ -26,7 +26,7 @@ void Reporter::tell(Message& message) const {
   if (message.outcome == Outcome::completed) ++sent.messages_completed;
   if (message.outcome == Outcome::refused) ++sent.messages_refused;
   if (message.answer_time != 0 && message.outcome == Outcome::completed) {
-    // An answer can be captured before what it answers.
+    // A response can be captured before its request.
     const std::int64_t latency = std::max<std::int64_t>(message.answer_time - message.start, 0);
     ++sent.latency_count;
     accumulate(sent.latency_sum, latency);
@@ -55,7 +55,7 @@ void Requester::expect(Psn first) {
 }
 
 bool Requester::can_continue(Psn psn) const {
-  // What was said of the first PSN can be of another time: the first request says it.
+  // The PSN from the CM can belong to another run; the first request decides.
   return !started_ || expected_ || near(psn);
 }
 
@@ -74,7 +74,7 @@ void Requester::fetch_state(bool response) const {
   fetch_between(&ack_frame_, this + 1);
 }
 
-// A request writes behind the last packet and may drop the first one; a response looks at the last few.
+// Requests append after the last packet and may remove the first one; responses access the last few.
 void Requester::fetch_requests(bool response) const {
   constexpr std::size_t few = 4;
   if (const SentPacket* first = packets_.place(0)) fetch(first, sizeof(SentPacket));
@@ -96,7 +96,7 @@ std::size_t Requester::memory() const {
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {
   ++to.connection.contradicting;
   if (packet.psn - window_.next > far) {
-    // No capture loses so much and goes on.
+    // No capture loses that many packets and continues.
     Event event = event_of(EventKind::unsolicited_response, Cause::none, packet, to);
     to.tell(event);
     return;
@@ -106,14 +106,14 @@ void Requester::unseen_request(const TransportPacket& packet, const Reporter& to
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
 }
 
-// The next request tells whether the capture lacks requests, or shows them late, or the response answers nothing.
+// The next request decides: requests are missing in the capture or captured late, or the response is unsolicited.
 void Requester::settle_unsent(const TransportPacket& request, const Reporter& to) {
   LossEpisode& t = *trouble_;
-  if (!t.unsent || request.psn - window_.next < 0) return;  // sent again: says nothing
+  if (!t.unsent || request.psn - window_.next < 0) return;  // a retransmission decides nothing
   const TransportPacket unsent = *t.unsent;
   if (request.psn - window_.next > 0) {
-    // What was answered was sent: the gap before this request is the capture's loss. What of it was answered later, or
-    // was not, shows with the next response.
+    // A request with a response was sent, so the gap before this request is capture loss. The next response
+    // shows which of its packets were acknowledged later.
     if (request.psn - unsent.psn > 1) {
       t.unsent.reset();
       return;
@@ -134,7 +134,7 @@ void Requester::settle_unsent(const TransportPacket& request, const Reporter& to
     msn_known_ = false;
     return;
   }
-  if (request.time - t.first_unsent.time < disorder_ns) return;  // captured in the wrong order, as it seems
+  if (request.time - t.first_unsent.time < disorder_ns) return;  // apparently captured out of order
   Event event = event_of(EventKind::unsolicited_response, Cause::none, t.first_unsent, to);
   t.unsent.reset();
   to.tell(event);
@@ -152,7 +152,7 @@ Cause Requester::waited_for(const TransportPacket& packet) const {
     return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
   if (started_ && packet.psn - window_.next < 0) {
-    // Sent again: retransmission tells what was waited for, unless it was the responder's wish.
+    // A retransmission event reports the wait, except for an RNR NAK wait.
     return refusal_.active && refusal_.rnr ? Cause::rnr : Cause::none;
   }
   if (credits_used_ && credit_ == 0) return Cause::credit;
@@ -242,7 +242,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.kind = EventKind::unanswered;
     event.end = to.end;
     event.frame = waiting_.front().message.first_frame;
-    // Of the last round, unless that was of messages before it.
+    // Part of the last retransmission burst, unless that contained earlier messages.
     event.last_frame = std::max({event.frame, round_.event.frame, round_.event.last_frame});
     event.time = waiting_.front().message.start;
     event.duration = last_time_ - event.time;
@@ -262,7 +262,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
       m.outcome = to.joined && acknowledged_service(to.connection) ? Outcome::unanswered : Outcome::sent;
     }
     if (m.outcome == Outcome::unanswered) {
-      // Of a READ the last response may have come, and what was before it not.
+      // The last response of a READ may have arrived without an earlier one.
       m.answer_frame = 0;
       m.answer_time = 0;
     }

@@ -1,4 +1,4 @@
-/// What was answered of a requester's messages, and what of that it took.
+/// Responses to a requester's messages.
 
 #include <algorithm>
 
@@ -74,7 +74,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       break;
     case Operation::atomic_acknowledge: answered(waiting_of(packet.psn), packet, to); break;
     case Operation::rdma_read_response:
-      // FLUSH and ATOMIC WRITE are answered by an empty one: A19.4.
+      // The response to FLUSH and ATOMIC WRITE is empty: A19.4.
       if (Waiting* waiting = waiting_of(packet.psn); waiting && waiting->atomic && packet.payload == 0)
         answered(waiting, packet, to);
       else
@@ -88,7 +88,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   }
 }
 
-// What is outstanding now, as a person sees it.
+// Records the currently outstanding packets.
 void Requester::note_window(PacketNote& note) {
   note.outstanding = window_.outstanding();
   const SentPacket* oldest = note.outstanding != 0 ? find(window_.oldest) : nullptr;
@@ -102,7 +102,7 @@ void Requester::note_window(PacketNote& note) {
   }
 }
 
-// An atomic, or what is answered like one, has its answer.
+// Called when an atomic, FLUSH or ATOMIC WRITE has its response.
 void Requester::answered(Waiting* waiting, const TransportPacket& packet, const Reporter& to) {
   if (waiting && waiting->atomic && !waiting->done) {
     if (packet.op->operation == Operation::atomic_acknowledge) waiting->message.atomic_original = packet.operand;
@@ -113,9 +113,9 @@ void Requester::answered(Waiting* waiting, const TransportPacket& packet, const 
   acknowledge(packet.psn, packet, to);
 }
 
-// Of everything that was sent before what is answered now: something behind it was answered.
+// Marks all requests sent before the answered one: a later request was answered.
 void Requester::mark_answered(const TransportPacket& packet) {
-  if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // of what was forgotten
+  if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // no longer remembered
   for (std::size_t i = std::min(index_of(packet.psn), packets_.size()); i-- > 0;) {
     if (packets_[i].beyond_frame != 0) return;
     packets_[i].beyond_frame = packet.frame;
@@ -142,7 +142,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
                          (again_until_ == 0 || packet.time <= again_until_);
     if (packet.op->operation != Operation::acknowledge) {
-      // A READ's or atomic's answer once more.
+      // A repeated READ or atomic response.
     } else if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
                packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused) {
       Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
@@ -151,10 +151,10 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       ++to.responder().duplicates;
       to.tell(event);
     } else if (excused) {
-      --unanswered_again_;  // each packet that is sent again draws an acknowledgement
+      --unanswered_again_;  // each retransmitted packet causes an acknowledgement
     } else if (ack_frame_ != 0 && !round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
-      // Another syndrome: it brings new credits. 9.7.7.2
-      // Nothing was acknowledged so far: this is for what was sent before the capture began.
+      // Another syndrome: new credits. 9.7.7.2
+      // No acknowledgement so far: it acknowledges requests sent before the capture.
       Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
       event.origin_frame = ack_frame_;
       to.tell(event);
@@ -162,7 +162,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     last_ack_ = packet;
     return;
   }
-  // What filled a gap was late: were it sent again, more would follow it at once.
+  // The packet that filled the gap was late: a retransmission would be followed by more packets immediately.
   if (filler_.active && through - filler_.psn >= 0) settle_filler(false, to);
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
@@ -171,7 +171,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     if (waiting.first - through > 0) break;
     if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
-      // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
+      // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (clause number not
+      // verified).
       if (waiting.seen != waiting.end) {
         skipped(waiting, packet);
       } else if (!waiting.answered) {
@@ -192,14 +193,14 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   ack_frame_ = packet.frame;
   if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
   if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
-  // Acknowledgements come in order, but for a little.
+  // Acknowledgements arrive in order, except for small deviations.
   if (unanswered_again_ != 0 && again_until_ == 0 && through - again_end_ >= 0)
     again_until_ = packet.time + acknowledgement_copy_ns;
   if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
       packet.has_aeth)
     check_msn(packet, to);
   drop_done();
-  // Responses that were never asked for again had come to the requester.
+  // The requester received responses that it never requested again.
   if (Waiting* stuck = blocking();
       stuck && stuck->skipped_frame != 0 &&
       (waiting_.size() > response_patience || packet.time - stuck->skipped_time > response_patience_ns))
@@ -217,7 +218,7 @@ void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
   }
 }
 
-// The first READ or atomic whose response is missing: the requester takes no later answer before it.
+// The first READ or atomic with a missing response: the requester accepts no later response before it.
 Requester::Waiting* Requester::blocking() {
   if (reads_out_ == 0) return nullptr;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -227,7 +228,7 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
-// A requester that asks again for `from` has dropped all answers to what it had sent after it.
+// A requester that repeats the request from `from` on has dropped all later responses.
 void Requester::drop_answers_behind(const Waiting& from) {
   for (std::size_t i = waiting_.size(); i-- > 0 && &waiting_[i] != &from;) {
     Waiting& waiting = waiting_[i];
@@ -239,19 +240,20 @@ void Requester::drop_answers_behind(const Waiting& from) {
   }
 }
 
-// The requester goes back to `psn` and no further: what it would have had to ask for before it, it had.
+// The requester retries from `psn` on, so it has received everything before.
 void Requester::believe_progress(Psn psn, const Reporter& to) {
   for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && psn - stuck->end >= 0; stuck = blocking())
     unblock(*stuck, to);
 }
 
-// What the capture does not have of the responses, the requester had: and so all that came behind them.
+// The requester had received the responses that the capture is missing, and all later ones.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
   if (stuck.seen != stuck.end) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
-    // It shows with a response behind the missing ones or, where those were the last, with what made it wait.
+    // Visible at a response after the missing ones or, if those were the last, at the packet that caused the
+    // wait.
     event.frame = stuck.ahead_frame != 0 ? stuck.ahead_frame : stuck.skipped_frame;
     event.time = stuck.ahead_frame != 0 ? stuck.ahead_time : stuck.skipped_time;
     event.origin_frame = stuck.message.first_frame;
@@ -262,12 +264,12 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     to.tell(event);
   }
   stuck.answered = true;
-  stuck.skipped_frame = 0;  // it is judged, though what stands before it may keep it
+  stuck.skipped_frame = 0;  // already evaluated, though an earlier message may block it
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
     if (!waiting.answered) break;
-    // Its responses came out of order: then the requester asks for it again.
+    // Its responses arrived out of order: the requester retries it.
     if (&waiting != &stuck && waiting.read && waiting.next_response != waiting.end) break;
     waiting.done = true;
     if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
@@ -277,9 +279,9 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
   drop_done();
 }
 
-// The responder's MSN counts the messages it has completed. IBTA vol 1, 9.7.7.1.
+// The responder's MSN counts the completed messages. IBTA vol 1, 9.7.7.1.
 void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
-  // Those that wait are in the order of their PSNs; only the last of them can lack its end.
+  // Waiting messages are sorted by PSN; only the last one can be incomplete.
   std::size_t low = 0, high = waiting_.size();
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
@@ -310,7 +312,7 @@ std::uint64_t Requester::frame_of_response(Psn psn) const {
   return seen.psn == psn ? seen.frame : 0;
 }
 
-// What the capture has seen of a READ's responses, whatever the requester made of them.
+// Records the READ responses in the capture, independent of the requester's state.
 void Requester::note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to) {
   const std::int32_t ahead = packet.psn - read.seen;
   if (ahead == 0) {
@@ -373,10 +375,10 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   }
   note_seen(*waiting, packet, to);
   Waiting* const first = blocking();
-  // What was asked for again was missing to the requester: it takes nothing before that.
+  // The requester is missing the requested data and drops everything before it arrives.
   const bool dropped = first != waiting && !first->tell_order;
   if (!dropped && packet.psn == waiting->next_response) {
-    // What had come ahead the requester dropped; of what it asked for again, what is missing shows anew.
+    // The requester dropped earlier out-of-order responses, so missing ones are detected from here on.
     waiting->next_response += 1;
     if (!waiting->tell_order) waiting->skipped_frame = 0;
   } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
@@ -384,7 +386,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
     waiting->skipped_time = packet.time;
   }
   if (first != waiting) {
-    // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    // An earlier response is missing: the requester drops this one, unless only the capture is missing it.
     for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting && !dropped; ++i)
       if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
     skipped(*first, packet);
@@ -396,7 +398,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
       unblock(*first, to);
     return;
   }
-  // Everything before this READ is acknowledged with it.
+  // This READ's response acknowledges everything before.
   if (waiting->first - window_.oldest > 0) {
     acknowledge(waiting->first - 1, packet, to);
     waiting = waiting_of(packet.psn);
@@ -409,7 +411,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   drop_done();
 }
 
-// `again`: the request that ends the wait; nullptr: something else does.
+// `again`: the request that ends the wait; nullptr: another packet does.
 void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
   if (!refusal_.active) return;
   refusal_.active = false;
@@ -426,7 +428,7 @@ void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
 }
 
 void Requester::refused(const TransportPacket& packet, const Reporter& to) {
-  // It acknowledges what came before.
+  // It acknowledges the packets before.
   if (window_.place(packet.psn - 1) == machines::ResponsePlace::outstanding) acknowledge(packet.psn - 1, packet, to);
   const std::uint8_t kind = packet.syndrome >> 5 & 3, code = packet.syndrome & 31;
   SentPacket* request = find(packet.psn);
@@ -452,11 +454,11 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   to.tell(event);
   if (code == nak_code::psn_sequence_error) {
     if (request && !request->seen) {
-      // Told when it is sent again: then it shows how many packets it was.
+      // Reported at the retransmission, when the number of packets is known.
       request->refused_frame = packet.frame;
       request->refused_time = packet.time;
     } else if (!repeated && request && !request->late && !request->behind_late) {
-      // What was captured the first time may be lost before it is captured again.
+      // A packet captured once may be lost before its retransmission is captured.
       const Cause where = request->passed_over ? Cause::before_capture : Cause::after_capture;
       Event lost = event_of(EventKind::lost_in_network, where, packet, to);
       lost.origin_frame = request->frame;

@@ -1,5 +1,5 @@
 #pragma once
-/// What following a requester supposes of time and number, in one place. Not part of the library's interface.
+/// Limits of time and number for tracking a requester. Not part of the library's interface.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,38 +8,37 @@
 
 namespace rdmawire::tracking::requester_limits {
 
-/// A copy that the network made comes this soon after the packet; no retransmission timer is so short.
+/// Maximum delay of a duplicate from the network; retransmission timers are longer.
 inline constexpr std::int64_t copy_ns = 100'000;
-/// A sender that gives each packet another IP identification sends none again with the one that it had: the interfaces
-/// of a host, or a bridge's ports, show a packet so much later once more.
+/// Maximum delay of a duplicate with the same IP identification, if the sender uses a different one for each
+/// packet. Captures on several host interfaces or bridge ports show such duplicates.
 inline constexpr std::int64_t numbered_copy_ns = 1'000'000;
-/// And of an acknowledgement: later, it was sent again.
+/// Maximum delay of a duplicate acknowledgement; later ones were retransmitted.
 inline constexpr std::int64_t acknowledgement_copy_ns = 20'000;
-/// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
-/// timer did it.
+/// Maximum time from a response that implies a NAK to the READ's retransmission; later ones were caused by a
+/// timeout.
 inline constexpr std::int64_t implied_ns = 3'900'000;
-/// The same where the capture lacks the response too, so that there is less doubt.
+/// The same if the capture is missing the response too, which reduces the doubt.
 inline constexpr std::int64_t missing_ns = 20'000'000;
-/// Less silence than this is no expired timer.
+/// Minimum silence for an expired timer.
 inline constexpr std::int64_t shortest_timeout_ns = 100'000;
-/// A packet and its answer can be captured in the wrong order; not by more than this.
+/// Maximum difference between a packet and its response that are captured out of order.
 inline constexpr std::int64_t disorder_ns = 500'000;
-/// A gap in what a service without acknowledgements sends counts as lost after so many packets.
+/// Number of later packets after which a gap counts as lost, for services without acknowledgements.
 inline constexpr std::size_t unacknowledged_patience = 16;
-/// Missing responses that were not asked for again after this time, or this many messages, were not missing to the
-/// requester.
+/// Time and number of messages without retry after which the requester must have received the missing responses.
 inline constexpr std::int64_t response_patience_ns = 1'000'000'000;
 inline constexpr std::size_t response_patience = 64;
-/// A NAK is obeyed this soon.
+/// Maximum reaction time to a NAK.
 inline constexpr std::int64_t obeyed_ns = 1'000'000;
-/// Acknowledgements of what was sent again come this soon.
+/// Maximum delay of acknowledgements of retransmitted packets.
 inline constexpr std::int64_t again_ns = 5'000'000;
-/// New requests so long after a response that shows another one to be missing.
+/// Time of new requests after a response that shows another one to be missing.
 inline constexpr std::int64_t goes_on_ns = 100'000'000;
-/// One direction alone: messages and packets that are kept.
+/// Messages and packets kept for an unpaired direction.
 inline constexpr std::size_t alone_messages = 32, alone_packets = 256;
 
-/// Whether requests are acknowledged.
+/// True if requests are acknowledged.
 inline bool acknowledged_service(const Connection& connection) {
   return connection.service == Service::rc || connection.service == Service::xrc;
 }

@@ -1,4 +1,4 @@
-/// The messages that a requester's packets make, in the order of their PSNs.
+/// Builds messages from a requester's packets in PSN order.
 
 #include <algorithm>
 
@@ -37,7 +37,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
   }
   if (op.begins_message() || !open_) {
     if (open_) {
-      // Its last packet never came.
+      // Its last packet was not captured.
       waiting_.back().message.outcome = Outcome::partial;
       waiting_.back().whole = true;
     }
@@ -93,7 +93,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     to.requester().message_bytes += packet.payload;
   }
   m.solicited |= packet.solicited;
-  // Its packets come here in the order of their PSNs, not always in the capture's.
+  // Packets are processed in PSN order, which can differ from capture order.
   m.first_frame = std::min(m.first_frame, packet.frame);
   m.start = std::min(m.start, packet.time);
   m.last_frame = std::max(m.last_frame, packet.frame);
@@ -125,7 +125,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
   const bool alone = acknowledged_service(to.connection) && !to.joined;
   if (!acknowledged_service(to.connection) || alone) {
     if (alone && waiting_.size() <= alone_messages) return;
-    // Nothing will acknowledge it, or nothing that could be known for it.
+    // It cannot be acknowledged any more.
     Waiting& oldest = waiting_.front();
     if (!oldest.done) {
       if (oldest.message.outcome == Outcome::completed) oldest.message.outcome = Outcome::sent;
@@ -152,7 +152,7 @@ void Requester::deliver_what_waited(const Reporter& to) {
   }
 }
 
-// Everything up to and with `through` that was not seen will not be seen. `answered`: the responder had it.
+// Gives up on unseen PSNs up to and including `through`. `answered`: the responder received them.
 void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_frame, const Reporter& to) {
   if (filler_.active) settle_filler(false, to);
   auto& ahead = trouble().ahead;
@@ -162,7 +162,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     if (gap.seen) continue;
     std::uint32_t lost = gap.psns;
     if (gap.end() - through > 1) {
-      // Only the beginning of the gap is told.
+      // Reports only the start of the gap.
       lost = static_cast<std::uint32_t>(through + 1 - gap.psn);
       SentPacket rest = gap;
       rest.psn = through + 1;
@@ -182,7 +182,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     event.psn = told.psn.value();
     event.packets = lost;
     event.cause_frame = cause_frame;
-    // It shows with the packet behind it.
+    // Visible at the packet after it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
     if (event.frame == 0) event.frame = told.frame != 0 ? told.frame : last_frame_;
     if (answered) to.requester().lost_in_capture += lost;
@@ -190,7 +190,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     told.seen = true;
     told.late = true;
     told.frame = 0;
-    // The message that was open may have ended in the gap.
+    // The open message may have ended in the gap.
     if (open_) {
       waiting_.back().message.outcome = Outcome::partial;
     }

@@ -1,4 +1,4 @@
-/// What a requester sent: new, again, late, or missing.
+/// Processing of request packets: new, retransmitted, late or missing.
 
 #include <algorithm>
 
@@ -9,14 +9,14 @@ namespace rdmawire::tracking {
 
 using namespace requester_limits;
 
-// Of an MTU that is not known yet the largest: then the next request's PSN is never taken for an earlier one.
+// For an unknown MTU uses the largest one, so that the next request's PSN never seems to be an earlier one.
 std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection& connection) const {
   if (packet.op->operation != Operation::rdma_read_request) return 1;
-  // More than half of the ring cannot be outstanding, whatever a damaged length says.
+  // Half of the PSN space is the maximum, even with a damaged length.
   return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
-// A READ whose length the capture cut off: the next request, and its own responses, tell how many PSNs it takes.
+// A READ with a truncated length: the next request and its own responses show its number of PSNs.
 void Requester::measure_read(Psn end) {
   if (waiting_.empty() || packets_.empty() || !waiting_.back().unmeasured) return;
   SentPacket& last = packets_.back();
@@ -29,7 +29,7 @@ void Requester::measure_read(Psn end) {
   read.message.last_psn = (read.end - 1).value();
 }
 
-// The PSN that follows a READ request tells how many packets its response has, and so the MTU.
+// The PSN after a READ request shows the number of response packets, and so the MTU.
 void Requester::learn_mtu(const TransportPacket& packet, Connection& connection) {
   if (packets_.empty() || waiting_.empty()) return;
   SentPacket& last = packets_.back();
@@ -38,7 +38,7 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U}) {
     const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
     if (packet.psn != last.psn + psns) continue;
-    if (psns == last.psns) return;  // an MTU beyond is as good
+    if (psns == last.psns) return;  // equivalent to a larger MTU
     connection.mtu = mtu_ = mtu;
     last.psns = psns;
     window_.next = delivered_ = read.end = last.end();
@@ -47,7 +47,7 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   }
 }
 
-// The MTU is known now: the last READ request takes as many PSNs as it says.
+// The MTU is known now: computes the PSNs of the last READ request.
 void Requester::adopt_mtu(const Connection& connection) {
   mtu_ = connection.mtu;
   if (waiting_.empty() || packets_.empty()) return;
@@ -64,7 +64,7 @@ std::size_t Requester::index_of(Psn psn) {
   const Psn front = packets_[0].psn;
   const std::int32_t distance = psn - front;
   if (distance < 0) return packets_.size();
-  // Without gaps and reads the distance is the index.
+  // Without gaps and READs the distance is the index.
   const auto guess = static_cast<std::size_t>(distance);
   if (guess < packets_.size() && packets_[guess].psn == psn) return guess;
   std::size_t low = 0, high = packets_.size();
@@ -112,7 +112,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   }
   if (trouble_) settle_unsent(packet, to);
   if (packet.psn - window_.next > 0) measure_read(packet.psn);
-  // It goes on with new requests for long: it misses nothing.
+  // New requests continue for a long time, so no response is missing.
   if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
       stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
       packet.psn - window_.next >= 0)
@@ -130,7 +130,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
     window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
-  last_time_ = std::max(last_time_, packet.time);  // one that was put aside comes late
+  last_time_ = std::max(last_time_, packet.time);  // a deferred packet arrives late
   last_frame_ = packet.frame;
   if (trouble_ && trouble_->unsent && trouble_->unsent->psn - window_.next < 0) {
     const TransportPacket answer = *trouble_->unsent;
@@ -152,7 +152,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     SentPacket gap;
     gap.psn = window_.next;
     gap.psns = static_cast<std::uint32_t>(missing);
-    gap.frame = last_frame_;  // of the packet before it
+    gap.frame = last_frame_;  // of the packet before the gap
     gap.time = gap.first_time = packet.time;
     gap.bytes_before = bytes_sent_;
     packets_.push_back(gap);
@@ -193,7 +193,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     give_up_gap(packet.psn - 1, false, 0, to);
 }
 
-// A packet of the gap at `at` has come: what is left of the gap stays one, before and behind it.
+// A packet of the gap at `at` arrived; the PSNs before and after it remain gaps.
 void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns) {
   const SentPacket gap = packets_[at];
   SentPacket sent = gap;
@@ -228,7 +228,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     to.note->related_frame = known.frame;
     to.note->related_delay = packet.time - known.first_time;
   }
-  // A NAK of what the round has not come to yet changes nothing.
+  // A NAK for PSNs that the retransmission has not reached changes nothing.
   const bool refused_here =
       refusal_.active && packet.psn == refusal_.psn && !(round_.active && packet.psn == round_.next);
   const bool continues = round_.active && !refused_here && packet.psn - round_.next >= 0;
@@ -256,7 +256,8 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       filler_.event.bytes = packet.payload;
     }
   } else if (filler_.active) {
-    // Going on behind it: it was sent again. Going back before it, or to what a NAK says that knows of it: it was late.
+    // If the sender continues after it, it was retransmitted. If it goes back before it, or a NAK shows that it
+    // was received, it was late.
     const bool known_to_peer = refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
     settle_filler(packet.psn - filler_.next >= 0 && !known_to_peer, to);
   }
@@ -280,7 +281,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;
       if (waiting->atomic) waiting->tell_order = false;
-      // It asks for what is missing, and gets everything from there on.
+      // It requests the missing responses and receives everything from there on.
       if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
         waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
         waiting->skipped_frame = waiting->ahead_frame = 0;
@@ -292,7 +293,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   }
 
   if (fills && to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_request) {
-    // The gap tells how many packets its response has.
+    // The gap shows its number of response packets.
     for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
       if (machines::psns_of_read(packet.length, mtu) == known.psns && known.psn == packet.psn && psns != known.psns) {
         to.connection.mtu = mtu_ = mtu;
@@ -321,8 +322,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   again_time_ = packet.time;
 }
 
-// A gap that is filled by sending again was a loss before the capturing point. `filled`: one behind the packet that
-// does.
+// A gap filled by a retransmission was lost before the capture point. `filled`: one after the packet that fills it.
 void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
                                     const Reporter& to) {
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
@@ -332,7 +332,7 @@ void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const Tra
   }
   lost.origin_frame = gap.frame;
   lost.psn = gap.psn.value();
-  // A READ takes many PSNs and is one packet.
+  // A READ is one packet with many PSNs.
   const std::int32_t rest = gap.end() - filled;
   lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
   to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
@@ -347,8 +347,8 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   const std::int64_t before = known.time ? known.time : last_time_;
   event.duration = packet.time - before;
   Waiting* waiting = waiting_of(packet.psn);
-  constexpr std::int32_t lost_again = 64;  // the first packets sent again can be lost before the capturing point
-  // A packet that was put aside can be older than the refusal.
+  constexpr std::int32_t lost_again = 64;  // the first retransmitted packets can be lost before the capture point
+  // A deferred packet can be older than the NAK.
   const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
@@ -358,7 +358,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
       waiting && (waiting->read || waiting->atomic) && !waiting->done &&
       ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
        (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
-  // Going back further than a NAK asks is for a response that is missing.
+  // Going back further than the NAK requests a missing response.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
     event.cause = Cause::sequence_error_nak;
     event.cause_frame = refusal_.frame;
@@ -371,7 +371,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     end_refusal(to, &packet);
   } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
              packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
-    // The NAK was on its way when an acknowledgement overtook what it said.
+    // An acknowledgement passed the NAK on the way and made it obsolete.
     event.cause = Cause::sequence_error_nak;
     event.cause_frame = obeyed_late_.frame;
     obeyed_late_.frame = 0;
@@ -386,13 +386,14 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     else if (packet.psn - waiting->next_response < 0)
       lost.cause = Cause::after_capture;
     else
-      tell_lost = false;  // it came, out of order, and was dropped
+      tell_lost = false;  // it arrived out of order and was dropped
   } else if (const Operation what = opcode(known.opcode).operation;
              soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
              window_.oldest - packet.psn > 0 &&
              (what == Operation::rdma_read_request || what == Operation::compare_swap ||
               what == Operation::fetch_add)) {
-    // It was answered where the capture was taken; the requester saw the next answer, and misses this one.
+    // The responder answered it at the capture point; the requester saw the next response, and is missing this
+    // one.
     event.cause = Cause::implied_nak;
     event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
     tell_lost = true;
@@ -429,10 +430,10 @@ void Requester::end_round(const Reporter& to) {
   if (again_until_ != 0) unanswered_again_ = 0;
   again_until_ = 0;
   again_end_ = window_.next;
-  // Of what the responder has had already, each packet draws an acknowledgement; after a NAK it had dropped them.
+  // The responder acknowledges each duplicate packet; after a NAK it had dropped them.
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
-  // The network copies packets one by one; a requester goes back and sends on, but not with the same numbers.
+  // The network duplicates single packets; a retransmission continues with more packets or new identifications.
   if (round_.copy && (event.packets == 1 || numbers_packets())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
@@ -450,21 +451,21 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   filler_.active = false;
   Event& event = filler_.event;
   if (!on_retransmission) {
-    // The responder dropped what had come before it.
+    // The responder dropped packets that arrived before it.
     for (std::size_t i = packets_.size(); i-- > 0 && packets_[i].psn - filler_.psn > 0;)
       packets_[i].behind_late |= packets_[i].frame < event.frame;
     to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
     return;
   }
-  // It was the beginning of a round.
+  // It was the start of a retransmission burst.
   TransportPacket first;
   first.frame = event.frame;
   first.time = event.time;
   first.psn = filler_.psn;
   first.payload = static_cast<std::uint32_t>(event.bytes);
   SentPacket gap = filler_.gap;
-  // What is left of the gap behind it was lost too.
+  // The rest of the gap after it was lost too.
   if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;
   begin_round(first, 1, gap, to);
   if (!gap.told) lost_before_capture(gap, filler_.first_end, first, to);

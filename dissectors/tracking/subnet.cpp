@@ -70,7 +70,7 @@ void Subnet::administration(const Packet& packet, const FlowKey& ports) {
     q.multicast = attribute == member_record_id && record && (method == mad_method::set || method == mad_method::erase);
     if (!q.multicast && !(attribute == path_record_id && path)) return;
     const FlowKey key = ports.with(transaction);
-    if (questions_.find(key)) return;  // sent again
+    if (questions_.find(key)) return;  // retransmission
     SubnetQuestion& question = q.multicast ? q.membership.question : q.path.question;
     question.asker = ports.from;
     question.request_frame = packet.number;
@@ -99,7 +99,7 @@ void Subnet::administration(const Packet& packet, const FlowKey& ports) {
     question.status = mad.get<"status">();
   };
   if (known ? q.multicast : attribute == member_record_id && method == mad_method::erase_response) {
-    // Where the question was not captured, the answer to a Set looks like that to a Get: only a Delete is told.
+    // Without the request, the response to a Set looks like that to a Get: reports only a Delete.
     if (!known) q.membership.leaves = true;
     answered(q.membership.question);
     if (const auto record = stack.get<McMemberRecord>(); record && q.membership.question.status == 0)

@@ -1,6 +1,6 @@
 #pragma once
-/// What management of a native InfiniBand subnet says in passing, as plain records: who joined which multicast group,
-/// which paths were asked for and given, what ports counted. IBTA vol 1, chapters 15 and 16.1.
+/// Extracts records from management packets of a native InfiniBand subnet: joined multicast groups, requested and
+/// returned paths, port counters. IBTA vol 1, chapters 15 and 16.1.
 
 #include <cstdint>
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace rdmawire::tracking {
 
-/// A question to subnet administration and its answer.
+/// A request to subnet administration and its response.
 struct SubnetQuestion {
   PortAddress asker;
-  std::uint64_t request_frame = 0, frame = 0;  ///< 0: not captured; `frame`: the answer
-  std::int64_t request_time = 0, time = 0;     ///< nanoseconds since 1970, likewise
-  std::uint16_t status = 0;                    ///< the answer's MAD status; 0: well
+  std::uint64_t request_frame = 0, frame = 0;  ///< 0: not captured; `frame`: the response
+  std::int64_t request_time = 0, time = 0;     ///< nanoseconds since 1970; 0: not captured
+  std::uint16_t status = 0;                    ///< MAD status of the response; 0: success
 };
 
 /// SubnAdmSet and SubnAdmDelete of MCMemberRecord. IBTA vol 1, 15.2.5.17.
@@ -27,27 +27,28 @@ struct MulticastMembership {
   std::uint16_t mlid = 0;
   std::uint32_t qkey = 0;
   std::uint16_t pkey = 0;
-  std::uint32_t mtu = 0;  ///< bytes; 0: not said
+  std::uint32_t mtu = 0;  ///< bytes; 0: not specified
   std::uint8_t join_state =
       0;  ///< bits, from the lowest: full member, non-member, send-only non-member, send-only full
 };
 
-/// PathRecord, asked for and given. IBTA vol 1, 15.2.5.16.
+/// PathRecord, requested and returned. IBTA vol 1, 15.2.5.16.
 struct PathGiven {
   SubnetQuestion question;
   PortAddress from, to;  ///< GIDs
   std::uint16_t from_lid = 0, to_lid = 0;
   std::uint16_t pkey = 0;
   std::uint8_t service_level = 0;
-  std::uint32_t mtu = 0;       ///< bytes; 0: not said
+  std::uint32_t mtu = 0;       ///< bytes; 0: not specified
   std::uint8_t rate = 0;       ///< code: rate_names
-  std::int64_t life_time = 0;  ///< nanoseconds, the longest propagation
+  std::int64_t life_time = 0;  ///< nanoseconds, maximum propagation time
 };
 
-/// PortCounters or PortCountersExtended of a port, as it answered. IBTA vol 1, 16.1.3.5 and 16.1.4.11. Traffic in
-/// bytes and packets; those of PortCounters stop at their largest value. What the form lacks is nullopt.
+/// PortCounters or PortCountersExtended from a port's response. IBTA vol 1, 16.1.3.5 and 16.1.4.11. Traffic in
+/// bytes and packets; PortCounters saturate at their maximum. Members that the attribute does not contain are
+/// nullopt.
 struct PortCounterReading {
-  PortAddress node;  ///< who answered
+  PortAddress node;  ///< sender of the response
   std::uint8_t port = 0;
   bool extended = false;
   std::uint64_t frame = 0;
@@ -61,9 +62,9 @@ struct PortCounterReading {
 
 class ManagementSink {
  public:
-  /// With the answer; or, when none came, from Subnet::finish() with question.frame 0.
+  /// Reported with the response; without one, by Subnet::finish() with question.frame 0.
   virtual void multicast(const MulticastMembership&) {}
-  /// Each path of an answer; one that was asked for and never given likewise, as far as the question names it.
+  /// Each path of a response. A request without response is reported too, with the fields of the request.
   virtual void path(const PathGiven&) {}
   virtual void port_counters(const PortCounterReading&) {}
 
@@ -71,20 +72,20 @@ class ManagementSink {
   ~ManagementSink() = default;
 };
 
-/// Bounded: at most `capacity` questions wait for their answers; those that wait longest go first and are counted.
+/// Bounded: at most `capacity` requests wait for their response; evicts the oldest and counts evictions.
 class Subnet {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 12;
   explicit Subnet(ManagementSink& sink, std::uint32_t capacity = default_capacity);
 
-  /// Packets come in the capture's order; those that are not management cost a few comparisons.
+  /// Processes a packet; calls must be in capture order. Packets other than management cost a few comparisons.
   void add(const Packet& packet);
-  /// No more packets: tells the questions that nobody answered.
+  /// Reports the requests without response; call after the last packet.
   void finish();
 
-  /// Questions dropped for want of room.
+  /// Requests evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return questions_.evicted(); }
-  /// Bytes of memory that are held, about.
+  /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const { return questions_.memory(); }
 
  private:
@@ -97,7 +98,7 @@ class Subnet {
   void performance(const Packet& packet, const FlowKey& ports);
 
   ManagementSink& sink_;
-  LruTable<FlowKey, Question> questions_;  ///< from the asker, with the transaction id
+  LruTable<FlowKey, Question> questions_;  ///< from the requester, with the transaction ID
 };
 
 }  // namespace rdmawire::tracking

@@ -5,7 +5,7 @@
 namespace rdmawire::tracking {
 
 const TcpLossTracker::Segment* TcpLossTracker::carrier(std::uint64_t offset) const {
-  // The last one is asked for most.
+  // Search backwards, because the latest segments are requested most often.
   for (std::size_t i = segments_.size(); i-- > 0;) {
     const Segment& s = segments_[(oldest_ + i) % segments_.size()];
     if (s.from <= offset && offset < s.to) return &s;
@@ -17,7 +17,7 @@ void TcpLossTracker::remember(const Segment& segment) {
   const bool needed =
       segments_.size() < remembered_acknowledged || !acknowledged(segments_[oldest_ % segments_.size()].to);
   if (segments_.size() < remembered_segments && needed) {
-    // The ring is opened where it begins.
+    // Splits the ring at its start.
     if (oldest_) {
       std::rotate(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(oldest_), segments_.end());
       oldest_ = 0;
@@ -29,18 +29,18 @@ void TcpLossTracker::remember(const Segment& segment) {
   }
 }
 
-// Whether the segment, which fills the hole, left its sender before the one behind the hole: it was not sent again.
+// True if the segment that fills the hole was sent before the one after the hole, so it is not a retransmission.
 bool TcpLossTracker::overtaken(const Segment& segment, const Hole& hole) const {
-  // The receiver has it already: it is the capture that is out of order.
+  // The receiver has it already: the capture is out of order.
   if (hole.acknowledged_frame) return true;
   if (segment.has_timestamp && hole.behind.has_timestamp && segment.timestamp != hole.behind.timestamp)
     return static_cast<std::int32_t>(segment.timestamp - hole.behind.timestamp) < 0;
-  // Senders that count their packets. Others draw numbers by lot, which seldom lie close together.
+  // Senders that increment the identification. Random numbers are seldom close together.
   if (segment.identification && hole.behind.identification) {
     const auto steps = static_cast<std::int16_t>(segment.identification - hole.behind.identification);
     if (steps != 0 && steps > -256 && steps < 256) return steps < 0;
   }
-  // Three duplicates are what a sender waits for (RFC 5681, 3.2), and a round trip is seldom shorter than this.
+  // A sender waits for three duplicate ACKs (RFC 5681, 3.2), and a round trip is seldom shorter than this.
   constexpr std::int64_t short_time = 1'000'000;
   return duplicate_acknowledgements_ < 3 && segment.time - hole.behind.time < short_time;
 }
@@ -115,7 +115,7 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
         judgment.origin_frame = first->frame;
         judgment.origin_time = first->time;
       }
-      // TCP gives each sending its own IP identification, and its timestamps move on.
+      // TCP uses a new IP identification for each transmission, and its timestamps advance.
       const bool same = first && first->from == s.from && first->to == s.to && first->checksum == s.checksum &&
                         first->identification == s.identification && first->timestamp == s.timestamp &&
                         s.time - first->time < sure_timeout && (s.identification || s.has_timestamp);
@@ -147,7 +147,7 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
 
 void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std::vector<Event>& events) {
   judgment.kind = Kind::again;
-  // It was lost once more, or it lies behind what the round is about.
+  // It was lost once more, or it is outside of the current recovery.
   if (round_.open && (s.from < round_.again_to || s.from >= round_.recover)) close_round(events);
   const bool asked = duplicate_acknowledgements_ > 0;
   const bool needless = acknowledged(std::min(s.to, highest_));
@@ -185,7 +185,7 @@ void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std
     ++round_.lost_before_packets;
     round_.lost_before_bytes += judgment.bytes;
   } else if (asked && !needless && acknowledged_ <= s.from) {
-    // The receiver says that later ones arrived without it.
+    // The receiver reports later segments that arrived without it.
     ++round_.lost_after_packets;
     round_.lost_after_bytes += judgment.bytes;
   }
@@ -212,7 +212,7 @@ void TcpLossTracker::close_round(std::vector<Event>& events) {
 void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& events) {
   if (!started_) return;
   const auto step = static_cast<std::int64_t>(a.offset - acknowledged_);
-  // Numbers that no window reaches are not this connection's.
+  // Offsets beyond any window are not part of this connection.
   if (static_cast<std::int64_t>(a.offset - highest_) >= 1LL << 30) return;
   if (!acknowledged_known_ || step > 0) {
     acknowledged_known_ = true;
@@ -232,7 +232,8 @@ void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& e
       hole.acknowledged_time = a.time;
     }
     if (round_.open && acknowledged_ >= round_.recover) close_round(events);
-    // Bytes of the stream's end that were acknowledged but never came are missing too; one of them can be a FIN.
+    // Bytes at the end of the stream that were acknowledged but not captured are missing too; one of them can be
+    // a FIN.
     if (acknowledged_ > highest_ + 1) {
       if (holes_.size() == max_holes) holes_.erase(holes_.begin());
       Hole& hole = holes_.emplace_back();

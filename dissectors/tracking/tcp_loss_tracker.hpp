@@ -1,6 +1,6 @@
 #pragma once
-/// What went wrong with one direction of a TCP connection: bytes sent again and why, lost, out of order, missing in
-/// the capture. Judged from where the capture was taken, by segments' offsets alone.
+/// Detects problems of one direction of a TCP connection: retransmissions and their causes, loss, reordering, and
+/// bytes missing in the capture. Evaluated at the capture point, from segment offsets only.
 
 #include <cstdint>
 #include <vector>
@@ -11,34 +11,34 @@ namespace rdmawire::tracking {
 
 class TcpLossTracker {
  public:
-  /// So far back is the first sending of bytes found, of acknowledged ones and of those that are not. The former
+  /// Number of acknowledged and unacknowledged segments whose first transmission is remembered. The former
   /// suffice for the longest FPDU.
   static constexpr std::size_t remembered_acknowledged = 48, remembered_segments = 128;
   static constexpr std::size_t max_holes = 64;
-  /// An acknowledgement can overtake its bytes on the way into the capture; after so long (nanoseconds) the capture
-  /// does not have them.
+  /// An acknowledgement can be captured before its bytes; after this time (nanoseconds) the capture is missing
+  /// them.
   static constexpr std::int64_t late_capture = 10'000'000;
-  /// A sender that was silent for so long (nanoseconds) had a timeout, whatever acknowledgements had asked for: the
-  /// shortest usual one is 200 ms.
+  /// A sender that was silent for this time (nanoseconds) had a timeout, regardless of duplicate ACKs: the
+  /// shortest usual timeout is 200 ms.
   static constexpr std::int64_t sure_timeout = 150'000'000;
 
-  /// A segment with data, of this direction.
+  /// A segment with data in this direction.
   struct Segment {
     std::uint64_t from = 0, to = 0;  ///< offsets
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    std::uint32_t timestamp = 0;       ///< TCP timestamp; when has_timestamp. RFC 7323, 3.2
+    std::uint32_t timestamp = 0;       ///< TCP timestamp; valid if has_timestamp. RFC 7323, 3.2
     std::uint16_t identification = 0;  ///< of IPv4; 0: none
     std::uint16_t checksum = 0;        ///< of TCP
     bool has_timestamp = false;
   };
-  /// What the receiver of this direction says.
+  /// Acknowledgement by the receiver of this direction.
   struct Acknowledgement {
     std::uint64_t offset = 0;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
     std::uint32_t window = 0;
-    bool data = false;       ///< it comes with data, so that it may repeat a number for no reason
+    bool data = false;       ///< has data, so that a repeated number is no duplicate ACK
     bool selective = false;  ///< it has SACK blocks. RFC 2018
   };
   enum class Kind : std::uint8_t {
@@ -72,7 +72,7 @@ class TcpLossTracker {
   [[nodiscard]] std::int64_t acknowledging_time() const { return acknowledged_time_; }
   /// The segment that brought the byte at `offset` last; nullptr: not remembered.
   [[nodiscard]] const Segment* carrier(std::uint64_t offset) const;
-  /// From the stream's first byte that was seen.
+  /// Relative to the stream's first byte that was seen.
   [[nodiscard]] std::uint64_t relative(std::uint64_t offset) const { return started_ ? offset - first_ : 0; }
   [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
   [[nodiscard]] std::size_t memory() const {
@@ -83,17 +83,17 @@ class TcpLossTracker {
   // Bytes that were not seen, though later ones were.
   struct Hole {
     std::uint64_t from, to;
-    std::uint64_t before_frame;  // stands before it
-    Segment behind;              // showed it
+    std::uint64_t before_frame;  // the last frame before it
+    Segment behind;              // the segment that showed it
     std::uint64_t acknowledged_frame = 0;
     std::int64_t acknowledged_time = 0;
   };
   struct Round {
     bool open = false;
     Event event;
-    std::uint64_t from = 0;      // the byte that it began with
-    std::uint64_t again_to = 0;  // bytes before it were sent again in this round
-    std::uint64_t recover = 0;   // all that had been sent when it began. RFC 6582, 3.2
+    std::uint64_t from = 0;      // the first byte
+    std::uint64_t again_to = 0;  // bytes before it were retransmitted in this recovery
+    std::uint64_t recover = 0;   // end of all bytes sent when it started. RFC 6582, 3.2
     std::uint64_t lost_before_packets = 0, lost_before_bytes = 0;
     std::uint64_t lost_after_packets = 0, lost_after_bytes = 0;
   };
@@ -109,7 +109,7 @@ class TcpLossTracker {
   std::uint64_t acknowledged_ = 0, acknowledged_frame_ = 0;
   std::int64_t acknowledged_time_ = 0;
   std::uint32_t acknowledged_window_ = 0;
-  // Since the acknowledgement moved last.
+  // Since the acknowledgement last advanced.
   std::uint32_t duplicate_acknowledgements_ = 0;
   std::uint64_t asking_frame_ = 0;
   std::uint32_t longest_ = 1;  // segment

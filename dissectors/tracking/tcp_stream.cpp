@@ -4,16 +4,16 @@
 
 namespace rdmawire::tracking {
 namespace {
-// No window is wider than this. RFC 7323, 2.2
+// Maximum window. RFC 7323, 2.2
 constexpr std::int64_t widest_window = 1LL << 30;
-// Old segments do not come from so far back.
+// Maximum age of a delayed segment.
 constexpr std::int64_t longest_delay = 1LL << 26;
 }  // namespace
 
 void TcpStream::start(std::uint32_t seq) {
   clear();
   started_ = true;
-  // Far enough from zero that offsets before the start are no special case.
+  // Far enough from zero that offsets before the start need no special case.
   start_ = next_ = acknowledged_ = (1ULL << 32) + seq;
 }
 
@@ -34,7 +34,7 @@ void TcpStream::acknowledged(std::uint32_t ack) {
 }
 
 bool TcpStream::in_window(std::uint32_t seq, std::uint32_t window) const {
-  // Of a side that was not heard nothing can be said.
+  // Nothing is known of an uncaptured side.
   if (!started_) return true;
   const std::uint64_t offset = offset_of(seq);
   return offset >= acknowledged_ && offset <= std::max(next_, acknowledged_ + window);
@@ -56,7 +56,7 @@ TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, By
   while (from > next_) {
     ahead = true;
     const std::uint64_t first = ahead_.empty() ? from : std::min(from, ahead_.begin()->first);
-    // Everything before the first byte that we have was acknowledged: it will not be sent again.
+    // Everything before the first buffered byte was acknowledged and will not be retransmitted.
     if (acknowledged_ < first) break;
     skip_to(first, sink);
     drain(sink);
@@ -77,7 +77,7 @@ TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, By
     next_ += captured.size();
     sink.bytes(from, captured, true);
   }
-  // What a snapped packet lacks may be ahead already, or it is lost.
+  // The bytes missing in a truncated packet may be buffered already, or are lost.
   if (next_ < to) {
     drain(sink);
     while (next_ < to) {
@@ -95,7 +95,7 @@ void TcpStream::keep(std::uint64_t from, Bytes bytes) {
     ahead_.emplace(at, std::vector<std::uint8_t>(piece.begin(), piece.end()));
     buffered_ += piece.size() + chunk_overhead;
   };
-  // The bytes that came first count, as they do for a receiver.
+  // The bytes that arrived first are used, as a receiver does.
   auto after = ahead_.upper_bound(from);
   if (after != ahead_.begin()) {
     const auto& before = *std::prev(after);

@@ -1,5 +1,5 @@
 #pragma once
-/// One direction of a TCP connection: segments in any order in, bytes in the stream's order out. RFC 9293, 3.10.7.4.
+/// One direction of a TCP connection: reassembles segments into an ordered byte stream. RFC 9293, 3.10.7.4.
 
 #include <cstdint>
 #include <map>
@@ -9,61 +9,62 @@
 
 namespace rdmawire::tracking {
 
-/// Bytes of the stream are numbered by *offsets*: their TCP sequence numbers, unwrapped to 64 bits.
+/// Bytes of the stream are numbered by *offsets*: TCP sequence numbers, unwrapped to 64 bits.
 class TcpStream {
  public:
-  /// Bytes of segments that came ahead of a gap are kept up to this; then the gap counts as lost.
+  /// Maximum number of buffered bytes after a gap; beyond it, the gap counts as lost.
   static constexpr std::size_t max_buffered = 256 << 10;
 
-  /// What a segment was to the stream.
+  /// Classification of a segment.
   enum class Arrival : std::uint8_t {
     empty,           ///< no bytes
-    in_order,        ///< brought the next bytes
-    keep_alive,      ///< the last byte again, or none, to see whether the peer answers. RFC 9293, 3.8.4
-    retransmission,  ///< nothing but bytes that had been seen
-    ahead,           ///< bytes before it are missing
-    fills_gap,       ///< brought bytes that were missing before others
-    beyond,          ///< so far from the stream that it must be another connection
+    in_order,        ///< starts with the next byte
+    keep_alive,      ///< the last byte repeated, or no data, to probe the peer. RFC 9293, 3.8.4
+    retransmission,  ///< only bytes that were seen
+    ahead,           ///< earlier bytes are missing
+    fills_gap,       ///< contains bytes that were missing before others
+    beyond,          ///< too far from the stream: another connection
   };
 
-  /// Where the bytes go. Exactly once each, in order; what is lost is told by gap().
+  /// Receives the bytes, exactly once each and in order; gap() reports lost ones.
   class Sink {
    public:
-    /// `in_packet`: the bytes lie in the packet that is being dissected, else they do not outlive the call.
+    /// `in_packet`: the bytes are in the packet that is being dissected; else they are only valid during the
+    /// call.
     virtual void bytes(std::uint64_t offset, Bytes bytes, bool in_packet) = 0;
-    /// Bytes from `from` up to `to` will not come.
+    /// Bytes from `from` up to `to` are lost.
     virtual void gap(std::uint64_t from, std::uint64_t to) = 0;
 
    protected:
     ~Sink() = default;
   };
 
-  /// The next byte has sequence number `seq`; forgets everything before.
+  /// Starts at sequence number `seq`; discards all earlier state.
   void start(std::uint32_t seq);
   [[nodiscard]] bool started() const { return started_; }
-  /// Whether the stream began at this sequence number.
+  /// True if the stream started at this sequence number.
   [[nodiscard]] bool began_at(std::uint32_t seq) const { return started_ && offset_of(seq) == start_; }
   /// Offset of the next byte.
   [[nodiscard]] std::uint64_t next() const { return next_; }
 
-  /// A segment of `length` bytes, of which the capture has the first `captured`. Starts the stream when it was not.
-  /// `plain`: neither SYN, FIN nor RST is set.
+  /// Processes a segment of `length` bytes, of which the capture has the first `captured`. Starts the stream if
+  /// necessary. `plain`: neither SYN, FIN nor RST is set.
   Arrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain, Sink& sink);
-  /// The receiver acknowledged everything before `ack`: what is still missing before it was lost by the capture only.
+  /// The receiver acknowledged everything before `ack`: missing bytes before it are capture loss.
   void acknowledged(std::uint32_t ack);
-  /// Whether a reset with this sequence number counts for a receiver that said last that it would take `window` bytes
-  /// more: not before what it acknowledged, nor behind its window or what was sent. RFC 9293, 3.10.7.4
+  /// True if a reset with this sequence number is valid for a receiver that last advertised `window` bytes: not
+  /// before its acknowledgement, and not beyond its window or the sent bytes. RFC 9293, 3.10.7.4
   [[nodiscard]] bool in_window(std::uint32_t seq, std::uint32_t window) const;
-  /// Forgets all that is buffered.
+  /// Discards all buffered bytes.
   void clear();
 
-  /// Bytes of memory that the stream holds, bookkeeping included.
+  /// Memory of the stream, including bookkeeping, in bytes.
   [[nodiscard]] std::size_t buffered() const { return buffered_; }
-  /// The offset that sequence number `seq` means now.
+  /// The current offset of sequence number `seq`.
   [[nodiscard]] std::uint64_t offset_of(std::uint32_t seq) const;
 
  private:
-  static constexpr std::size_t chunk_overhead = 96;  // of a map's node and a vector
+  static constexpr std::size_t chunk_overhead = 96;  // a map's node and a vector
   void keep(std::uint64_t from, Bytes bytes);
   void drain(Sink& sink);
   void skip_to(std::uint64_t offset, Sink& sink);
@@ -72,7 +73,7 @@ class TcpStream {
   std::uint64_t start_ = 0;
   std::uint64_t next_ = 0;
   std::uint64_t acknowledged_ = 0;
-  std::map<std::uint64_t, std::vector<std::uint8_t>> ahead_;  // disjoint; each begins behind next_
+  std::map<std::uint64_t, std::vector<std::uint8_t>> ahead_;  // disjoint; each starts after next_
   std::size_t buffered_ = 0;
 };
 

@@ -9,12 +9,12 @@ namespace {
 
 constexpr std::size_t shortest = 19, longest = 108;
 
-// Reads the forms' pieces one after the other; once something is not as it must be, all that follows fails.
+// Parses the parts of a record in order; after the first mismatch every call fails.
 class Reader {
  public:
   explicit Reader(Bytes text) : text_(text) {}
 
-  // `digits` small hexadecimal digits.
+  // `digits` lower-case hexadecimal digits.
   std::uint64_t hex(unsigned digits) {
     std::uint64_t value = 0;
     for (unsigned i = 0; i < digits; ++i) {
@@ -44,7 +44,7 @@ class Reader {
   bool good_ = true;
 };
 
-// Most data fails here.
+// Rejects most data early.
 bool can_begin_record(Bytes text) {
   return text.size() >= shortest && text[4] == ':' && (text[9] == ':' || text[11] == ':');
 }
@@ -73,7 +73,7 @@ void read_perftest(Reader& in, TextRecord& record) {
   in.hex(16);  // address
   if (!in.is(':')) return;
   in.must_be(':');
-  // A GID's first pair is followed by a colon, an SRQ's number is not.
+  // A GID's first pair is followed by a colon, an SRQ number is not.
   Reader ahead = in;
   ahead.hex(pair);
   if (!ahead.is(':')) {
@@ -122,7 +122,7 @@ void TextExchange::add(const Packet& packet) {
   if (transport.header != &info<Tcp> || !packet.pdus.empty()) return;
   const Bytes payload = stack.bytes_of(stack.payload);
 
-  // perftest tells its path MTU's code as a digit, before the queue pairs.
+  // perftest sends its path MTU code as a digit before the QP numbers.
   const bool mtu_code = payload.size() == 2 && payload[0] >= '1' && payload[0] <= '5' && payload[1] == 0;
   if (!mtu_code && partials_ == 0 && !can_begin_record(payload)) return;
   const auto ports = ports_of(stack);
@@ -146,7 +146,7 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
   if (!exchange) {
     const TextRecord first = read_text_record(payload);
     if (first.length == 0) return;
-    // What follows, if anything, is one more.
+    // Another record can follow.
     const Bytes second = payload.subspan(first.length);
     if (second.size() >= shortest && !can_begin_record(second)) return;
     exchange = &exchanges_.put(key, {});
@@ -159,8 +159,8 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
   if (direction.partial.empty() && !can_begin_record(payload)) return;
   if (direction.started) {
     const auto ahead = static_cast<std::int32_t>(seq - direction.next);
-    if (ahead < 0) return;  // sent again
-    // What is missing may have named a queue pair: from here on nobody knows which is the k-th.
+    if (ahead < 0) return;  // retransmission
+    // The missing data may contain a QP number, so the following records cannot be numbered.
     if (ahead > 0) direction.broken = true;
   }
   std::vector<std::uint8_t> joined;
@@ -182,7 +182,7 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
     take(packet, client, *exchange, side, record);
     rest = rest.subspan(record.length);
   }
-  // A record of which the rest comes later. Its bytes are not looked at before it is whole.
+  // An incomplete record; its bytes are not parsed until it is complete.
   if (!rest.empty() && rest.size() < longest && (continues || rest.size() < all)) {
     direction.partial.assign(rest.begin(), rest.end());
     ++partials_;
@@ -191,9 +191,9 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
 
 void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& exchange, std::size_t side,
                         const TextRecord& record) {
-  if (record.qp == 0) return;  // ibv_srq_pingpong fills its message up with queue pairs that it does not have
+  if (record.qp == 0) return;  // ibv_srq_pingpong pads its message with nonexistent QPs
   std::vector<Named>& named = exchange.directions[side].named;
-  // perftest tells all again before each of its steps, in the same order: what comes again is likely near.
+  // perftest repeats everything before each of its steps, in the same order: repetitions are likely at the end.
   for (auto it = named.rbegin(); it != named.rend(); ++it)
     if (it->record.qp == record.qp && it->record.psn == record.psn) return;
   if (named.size() == max_queue_pairs) {

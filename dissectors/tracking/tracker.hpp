@@ -1,5 +1,5 @@
 #pragma once
-/// Dissected packets in, connections, messages and events out.
+/// Tracks dissected packets; reports connections, messages and events.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,22 +11,22 @@
 namespace rdmawire::tracking {
 
 struct TrackerOptions {
-  std::uint32_t connections = 1U << 18;      ///< so many are kept at once; then those that were idle longest go
-  std::uint32_t waiting_packets = 1U << 20;  ///< held back in all while the other half of a connection is looked for
-  /// Bytes that all connections' outstanding packets and messages take; beyond, connections go as if there were too
-  /// many. What a connection takes by itself, and packets that are held back, come on top.
+  std::uint32_t connections = 1U << 18;      ///< maximum number of connections; the least recently used is evicted
+  std::uint32_t waiting_packets = 1U << 20;  ///< maximum number of packets that wait for pairing
+  /// Maximum memory of all connections' outstanding packets and messages, in bytes; beyond it, connections are
+  /// evicted. The connections themselves and waiting packets use additional memory.
   std::size_t outstanding_bytes = std::size_t{2} << 30;
-  bool use_connection_manager = true;  ///< evidence for joining; all are used but for measuring how good the rest is
+  bool use_connection_manager = true;  ///< evidence for pairing; disable one to measure the others
   bool use_text = true;
   bool use_source_port = true;
-  bool notes_addresses = true;  ///< of the packets it gets
-  bool packets = false;         ///< tell Sink::packet
-  bool transport = false;       ///< tell Sink::transport and Sink::stream
+  bool notes_addresses = true;  ///< of the packets passed to add()
+  bool packets = false;         ///< call Sink::packet
+  bool transport = false;       ///< call Sink::transport and Sink::stream
 };
 
-/// A packet and its time.
+/// A frame and its time.
 struct Moment {
-  std::uint64_t frame = 0;  ///< 0: there is none
+  std::uint64_t frame = 0;  ///< 0: none
   std::int64_t time = 0;    ///< nanoseconds since 1970
 
   [[nodiscard]] const Moment& later(const Moment& other) const { return other.frame > frame ? other : *this; }
@@ -39,38 +39,38 @@ class Tracker {
   Tracker(const Tracker&) = delete;
   Tracker& operator=(const Tracker&) = delete;
 
-  /// Packets come in the capture's order, as Dissector gives them. Frame numbers must rise.
+  /// Processes a packet of Dissector; calls must be in capture order, with increasing frame numbers.
   void add(const Packet& packet);
-  /// Two queue pairs that the caller connected: what a CM's exchange would have told, with JoinedBy::told. What used
-  /// them before is over.
+  /// Pairs two QPs that the caller connected, like a CM exchange, with JoinedBy::told. Their earlier connections
+  /// have ended.
   void pair(const PairEvidence& evidence);
-  /// Addresses of a packet, whether add() gets it or not: where an address was changed on the way, those that were
-  /// seen are tried. Not needed when TrackerOptions::notes_addresses is set.
+  /// Adds addresses of a packet that need not be passed to add(): candidates for restoring a rewritten address.
+  /// Unnecessary if TrackerOptions::notes_addresses is set.
   void note_addresses(const PortAddress& from, const PortAddress& to);
-  /// No more packets: what waits is told, every connection says farewell.
+  /// Reports all waiting items and connections; call after the last packet.
   void finish() { finish({}); }
-  /// The same, where other trackers had other packets of the capture: `last` is the last() of them all. How long a
-  /// connection was silent before the capture ended is told by that.
+  /// The same, if other trackers processed other packets of the capture: `last` is the maximum of their last().
+  /// It determines the silence at the end of each connection.
   void finish(const Moment& last);
   /// The last packet with a BTH.
   [[nodiscard]] Moment last() const;
 
-  /// For who knows packets some time before they are added: brings the memory that add() will need of the packet's
-  /// connection into the cache, in three steps that should be some packets apart. With many connections almost every
-  /// packet would wait for memory. Changes nothing else, however wrong the flow is.
+  /// For callers that know packets in advance: prefetches the memory that add() will need, in three steps that
+  /// should be some packets apart. With many connections almost every packet would cause cache misses. Has no
+  /// other effect, even with a wrong flow.
   struct Prefetcher {
-    std::uint64_t hash = 0;  ///< of the flow: (from, to, destination queue pair)
+    std::uint64_t hash = 0;  ///< of the flow (from, to, destination QP)
     bool response = false;   ///< the packet is a response
   };
   void fetch_slot(const Prefetcher& packet) const;
   void fetch_connection(const Prefetcher& packet) const;
   void fetch_requests(const Prefetcher& packet) const;
-  /// False: connections are few enough to be in the cache anyway.
+  /// False if the connections fit into the cache.
   [[nodiscard]] bool worth_fetching() const;
 
-  /// Connections and waiting packets that had to go for want of room.
+  /// Connections and waiting packets evicted because a table was full.
   [[nodiscard]] std::uint64_t evicted() const;
-  /// Bytes of memory that are held, about.
+  /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const;
 
  private:

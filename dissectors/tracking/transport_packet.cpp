@@ -109,7 +109,8 @@ bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   payload_at += t.op->header_bytes;
   t.payload_at = payload_at;
 
-  // A cut packet's payload, and one with an upper layer's headers in it, is told by the lengths below.
+  // The payload length of a truncated packet, or of one with upper layer headers, follows from the lower layers'
+  // lengths.
   const std::uint32_t end = declared_end(stack), less = payload_at + bth.get<"pad">() + icrc_bytes;
   t.payload = end > less ? end - less : 0;
   t.truncated = stack.cut && stack.wire_length == stack.bytes.size();

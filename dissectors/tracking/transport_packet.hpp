@@ -1,5 +1,5 @@
 #pragma once
-/// What following a queue pair needs of a packet, without its bytes: so that it can wait.
+/// The fields of a packet that QP tracking needs, without its bytes, so that it can be queued.
 
 #include <cstdint>
 
@@ -19,9 +19,9 @@ struct TransportPacket {
   const Opcode* op = nullptr;
   std::uint32_t dest_qp = 0;
   Psn psn;
-  std::uint32_t payload = 0;      ///< bytes on the wire, without pad
+  std::uint32_t payload = 0;      ///< bytes on the wire, without padding
   std::uint32_t wire_bytes = 0;   ///< of the whole packet
-  std::uint32_t icrc = 0;         ///< as the packet holds it; 0 when it was cut off
+  std::uint32_t icrc = 0;         ///< value in the packet; 0 if truncated
   std::uint16_t source_port = 0;  ///< UDP's; 0: none
   std::uint16_t pkey = 0;
   std::uint16_t identification = 0;  ///< IPv4's; 0 elsewhere
@@ -31,30 +31,30 @@ struct TransportPacket {
   bool ack_request = false, solicited = false, migrated = false;
   bool has_aeth = false, has_reth = false, has_atomic = false;
   bool crc_bad = false;
-  bool truncated = false;  ///< shorter than its headers say, though the capture has all of it
-  bool damaged = false;    ///< its CRC is bad for no known reason, where others' are good: what it says is not sure
+  bool truncated = false;  ///< shorter than its headers indicate, though completely captured
+  bool damaged = false;    ///< unexplained bad CRC, while other packets' CRCs are good: any field can be wrong
   Msn msn;
   std::uint32_t key = 0, length = 0;  ///< RETH's, AtomicETH's
   std::uint64_t address = 0;
   std::uint64_t operand = 0, compare = 0;  ///< AtomicETH's; operand: the original value in an AtomicAckETH
   std::uint32_t immediate = 0, invalidated_key = 0;
   std::uint32_t source_qp = 0, qkey = 0;  ///< DETH's
-  std::uint32_t payload_at = 0;           ///< where the payload begins in the packet
-  std::uint32_t payload_crc = 0;          ///< of the payload's bytes (CRC32C), where payload_known: to compare packets
-  bool payload_known = false;             ///< only with TrackerOptions::transport, and not of what was cut off
+  std::uint32_t payload_at = 0;           ///< offset of the payload in the packet
+  std::uint32_t payload_crc = 0;          ///< CRC32C of the payload, if payload_known: for comparing packets
+  bool payload_known = false;             ///< only with TrackerOptions::transport and untruncated payload
 
   [[nodiscard]] FlowKey key_of_flow() const { return {from, to, dest_qp}; }
   [[nodiscard]] bool is_response() const { return op->direction == Direction::response; }
 };
 
-/// Where the transport's packet ends, ICRC included, as the length field below it says: an offset in the stack's bytes,
-/// or beyond them. 0: there is no such field.
+/// Returns the end of the transport packet, including the ICRC, according to the lower layer's length field: an
+/// offset in the stack's bytes, or beyond them. 0: no such field.
 std::uint32_t declared_end(const HeaderStack& stack);
 
-/// Whether it is a packet of InfiniBand's transport, with BTH and addresses.
+/// True for a packet of InfiniBand's transport, with BTH and addresses.
 bool has_transport(const Packet& packet);
-/// Reads `packet` into `t`, which must be as new. False: not a packet of InfiniBand's transport, or its BTH or
-/// addresses are not there.
+/// Reads `packet` into `t`, which must be default-constructed. Returns false if the packet is not of InfiniBand's
+/// transport, or its BTH or addresses are missing.
 bool read_transport_packet(const Packet& packet, TransportPacket& t);
 
 }  // namespace rdmawire::tracking
