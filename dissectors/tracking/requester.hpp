@@ -1,6 +1,6 @@
 #pragma once
-/// One end of a connection as requester: its requests and the other end's responses to them in, messages and events
-/// out. Follows what a capture shows, which can lack packets that were on the wire. IBTA vol 1, 9.7.
+/// One endpoint of a connection as requester: derives messages and events from its requests and the peer's
+/// responses. Tolerates packets that are missing in the capture. IBTA vol 1, 9.7.
 
 #include <array>
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace rdmawire::tracking {
 
-/// Whom a requester belongs to, and whom it tells.
+/// Connection and event sink of a requester.
 struct Reporter {
   Connection& connection;
   Sink& sink;
   Side end = Side::a;   ///< the requester
-  bool joined = false;  ///< the other end's packets are seen, and known to be its
+  bool joined = false;  ///< the peer's packets are seen and paired
   PacketNote* note = nullptr;
 
   [[nodiscard]] Sent& requester() const { return connection.by(end); }
@@ -33,128 +33,128 @@ struct Reporter {
 
 class Requester {
  public:
-  /// So much silence is a stall.
+  /// Minimum silence for a stall.
   static constexpr std::int64_t stall_ns = 100'000'000;
-  /// PSNs further away than this are not the connection's.
+  /// PSNs at a greater distance belong to another connection.
   static constexpr std::int32_t far = 1 << 14;
 
-  /// The PSN of the first request is known: the CM said it, or the programs did.
+  /// Sets the PSN of the first request, known from the CM or a text exchange.
   void expect(Psn first);
-  /// Reads and atomics that may be outstanding.
+  /// Sets the maximum number of outstanding READs and atomics.
   void limit_reads(std::uint8_t limit) { read_limit_ = limit; }
 
-  /// A request of this end.
+  /// Processes a request of this endpoint.
   void request(const TransportPacket& packet, const Reporter& to);
-  /// A response of the other end to this end's requests.
+  /// Processes a response of the peer to this endpoint's requests.
   void response(const TransportPacket& packet, const Reporter& to);
-  /// A congestion notification to this end.
+  /// Processes a congestion notification to this endpoint.
   void notified(const TransportPacket& packet, const Reporter& to);
-  /// Nothing more will come; the capture ended at `end`, nanoseconds since 1970.
+  /// Reports the remaining state; the capture ended at `end`, nanoseconds since 1970.
   void finish(const Reporter& to, std::int64_t end);
-  /// What this requester waited for, when the connection was silent until this packet; none: nothing to tell, for what
-  /// follows tells it.
+  /// Returns the condition this requester waited for during the silence before this packet; none if another event
+  /// reports it.
   [[nodiscard]] Cause waited_for(const TransportPacket& packet) const;
 
-  /// Whether a request was seen.
+  /// True if a request was seen.
   [[nodiscard]] bool started() const { return started_; }
   [[nodiscard]] const machines::RequesterWindow& window() const { return window_; }
   [[nodiscard]] Psn first() const { return first_; }
-  /// Whether a request with this PSN can belong to what went on so far; if not, the queue pair is a new one.
+  /// True if a request with this PSN can belong to the current sequence; if not, the QP has a new connection.
   [[nodiscard]] bool can_continue(Psn psn) const;
-  /// Bytes of memory beside the object itself.
+  /// Memory in addition to the object itself, in bytes.
   [[nodiscard]] std::size_t memory() const;
-  /// Begins to load into the cache what a packet will need: of the object itself, then of what it points to.
+  /// Prefetches the memory that a packet needs: of the object itself, then of its referenced memory.
   void fetch_state(bool response) const;
   void fetch_requests(bool response) const;
 
  private:
-  /// A request packet that was seen, or PSNs that were not.
+  /// A request packet that was seen, or a gap of unseen PSNs.
   struct SentPacket {
     Psn psn;
     std::uint32_t psns = 1;
-    std::uint64_t frame = 0;  // of its first sending; 0: not seen
+    std::uint64_t frame = 0;  // of its first transmission; 0: not seen
     std::int64_t first_time = 0;
-    std::int64_t time = 0;  // of its last sending
+    std::int64_t time = 0;  // of its last transmission
     std::uint32_t payload = 0;
     std::uint32_t icrc = 0;
-    std::uint32_t bytes_before = 0;  // of payload that was sent before it, modulo 2^32
+    std::uint32_t bytes_before = 0;  // payload bytes sent before it, modulo 2^32
     std::uint16_t identification = 0;
     std::uint8_t opcode = 0;
     bool seen = false;
     bool late = false;                // filled a gap
-    bool told = false;                // a gap whose loss was told
-    bool behind_late = false;         // sent before what came late, and so dropped by the responder
-    bool passed_over = false;         // the last round of sending again went on behind it without it
-    std::uint64_t beyond_frame = 0;   // the first response to what was sent after it
-    std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
+    bool told = false;                // a gap whose loss was reported
+    bool behind_late = false;         // sent before a late packet, and so dropped by the responder
+    bool passed_over = false;         // the last retransmission burst skipped it
+    std::uint64_t beyond_frame = 0;   // the first response to a later packet
+    std::uint64_t refused_frame = 0;  // a gap: the NAK that requested it
     std::int64_t refused_time = 0;
     [[nodiscard]] Psn end() const { return psn + psns; }
   };
-  /// A message that is being sent or waits for its answer.
+  /// A message that is being sent or waits for its response.
   struct Waiting {
     Message message;
-    Psn first, end;      // of the PSNs that it takes; `end`: one behind
+    Psn first, end;      // its PSNs; `end`: one after the last
     bool whole = false;  // its last packet was seen
-    bool done = false;   // told
+    bool done = false;   // reported
     bool read = false;
-    bool atomic = false;              // or FLUSH or ATOMIC WRITE: one answer, and an acknowledgement is none
-    bool unmeasured = false;          // read: the capture cut its length off
-    bool answered = false;            // its answer was seen, but the one of an earlier READ or atomic is missing
-    Psn next_response;                // read: the first that the requester misses
-    Psn seen;                         // read: likewise, had the capture missed what is missing before it
-    Psn beyond;                       // read: one behind the furthest response
-    std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
+    bool atomic = false;      // atomic, FLUSH or ATOMIC WRITE: one response; an acknowledgement does not complete it
+    bool unmeasured = false;  // READ: its length was truncated by the capture
+    bool answered = false;    // its response was seen, but that of an earlier READ or atomic is missing
+    Psn next_response;        // READ: the first response that the requester is missing
+    Psn seen;                 // READ: the same, if only the capture missed the earlier ones
+    Psn beyond;               // READ: one after the furthest response
+    std::uint64_t skipped_frame = 0;  // first later response in spite of missing ones: implies a NAK
     std::int64_t skipped_time = 0;
-    Psn gap_end;                    // read: the first response behind those that are missing from `seen` on
-    std::uint64_t ahead_frame = 0;  // what came before what is missing, as the capture has it
+    Psn gap_end;                    // READ: the first response after those missing from `seen` on
+    std::uint64_t ahead_frame = 0;  // first later response before the missing one, in the capture
     std::int64_t ahead_time = 0;
-    bool tell_order = true;  // read: a missing one that comes is late, and was not asked for again
+    bool tell_order = true;  // READ: a missing response that arrives is out of order, not a retransmission
   };
-  /// A round of sending again that goes on.
+  /// A retransmission burst in progress.
   struct Round {
     bool active = false;
     Event event;
-    Psn next;           // what would continue it
-    bool copy = false;  // so far a single packet that equals the first sending
+    Psn next;           // the PSN that would continue it
+    bool copy = false;  // so far a single packet, identical to the first transmission
     std::int64_t last_time = 0;
   };
-  /// A NAK or RNR NAK that was not reacted to yet.
+  /// A NAK or RNR NAK without a reaction so far.
   struct Refusal {
     bool active = false;
     bool rnr = false;
     Psn psn;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    Event event;  // RNR: told when the wait is over
+    Event event;  // RNR: reported when the wait is over
   };
-  /// A packet that filled a gap; whether late or sent again shows with the next one.
+  /// A packet that filled a gap; the next packet shows whether it was late or retransmitted.
   struct GapFill {
     bool active = false;
     Psn psn, first_end, next;
     Event event;
-    SentPacket gap;  // as it was
+    SentPacket gap;  // original state
   };
   struct Notification {
     Event event;
-    double rate_before = 0;  // bytes a nanosecond; 0: not known
+    double rate_before = 0;  // bytes per nanosecond; 0: unknown
     std::uint32_t packets_after = 0;
     std::uint64_t bytes_after = 0;
     std::int64_t first_after = 0;
   };
-  /// A READ response that was seen: which frame had which PSN.
+  /// A seen READ response: PSN and frame.
   struct SeenResponse {
     Psn psn;
     std::uint64_t frame = 0;
   };
-  /// What few connections ever need.
+  /// State that few connections need.
   struct LossEpisode {
-    std::deque<TransportPacket> ahead;  // by PSN; wait for the gap before them to be filled or given up
+    std::deque<TransportPacket> ahead;  // by PSN; wait until the gap before them is filled or given up
     std::vector<Notification> notifications;
-    std::optional<TransportPacket> unsent;  // the furthest response to what was not seen being sent
+    std::optional<TransportPacket> unsent;  // the furthest response to a request that was not seen
     TransportPacket first_unsent;           // the first of these
   };
 
-  static constexpr std::size_t kept_packets = 24;  // of what is acknowledged: to know it when it comes again
+  static constexpr std::size_t kept_packets = 24;  // acknowledged packets that are remembered to detect retransmissions
   static constexpr std::size_t max_packets = 1 << 16;
   static constexpr std::size_t max_waiting = 1 << 14;
   static constexpr std::size_t max_ahead = 4096;
@@ -175,7 +175,7 @@ class Requester {
   void again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns);
   void lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet, const Reporter& to);
-  /// Whether the sender gives each packet an IP identification of its own.
+  /// True if the sender uses a different IP identification for each packet.
   [[nodiscard]] bool numbers_packets() const { return other_identifications_ >= 3; }
   [[nodiscard]] bool is_copy(const TransportPacket& packet, const SentPacket& known) const;
   void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
@@ -209,45 +209,45 @@ class Requester {
 
   bool started_ = false, expected_ = false;
   machines::RequesterWindow window_;
-  std::uint32_t mtu_ = 0;  // the connection's, as far as it was taken into account
+  std::uint32_t mtu_ = 0;  // the connection's, as far as it was applied
   Psn first_;
-  Psn delivered_;     // what the messages are made of: everything before was seen in order
-  bool gap_ = false;  // something is missing behind delivered_
+  Psn delivered_;     // all packets before this PSN were seen in order
+  bool gap_ = false;  // packets are missing after delivered_
   machines::MessageSequence sequence_;
-  bool sequence_known_ = false;  // false: after a beginning in the middle, or a gap
-  bool open_ = false;            // the last of waiting_ goes on
+  bool sequence_known_ = false;  // false: after a start in the middle, or a gap
+  bool open_ = false;            // the last of waiting_ is incomplete
   std::uint8_t read_limit_ = 0;
   std::uint32_t reads_out_ = 0;
   bool read_limit_told_ = false;
   Ring<SentPacket> packets_;
   Ring<Waiting> waiting_;
   std::uint64_t messages_ = 0;
-  std::uint32_t bytes_sent_ = 0;  // of payload, each packet once, modulo 2^32
+  std::uint32_t bytes_sent_ = 0;  // payload, each packet counted once, modulo 2^32
   Round round_;
   Refusal refusal_;
-  Refusal obeyed_late_;  // a NAK of a sequence error that an acknowledgement made void
+  Refusal obeyed_late_;  // a sequence error NAK that a later acknowledgement made obsolete
   GapFill filler_;
-  std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
-  Psn again_end_;                       // what was sent when that ended: their acknowledgements have a PSN before it
-  std::int64_t again_time_ = 0;         // of the last packet that was sent again
-  std::int64_t again_until_ = 0;        // when the last of these can come; 0: not known yet
+  std::uint32_t unanswered_again_ = 0;  // retransmitted packets whose acknowledgement may be repeated
+  Psn again_end_;                       // next PSN at the end of that burst: their acknowledgements have earlier PSNs
+  std::int64_t again_time_ = 0;         // of the last retransmitted packet
+  std::int64_t again_until_ = 0;        // when the last of these can arrive; 0: unknown
   TransportPacket last_ack_;
-  std::uint64_t ack_frame_ = 0;  // the one that acknowledged last
-  std::int64_t last_time_ = 0;   // of this end's requests and their responses
+  std::uint64_t ack_frame_ = 0;  // the last acknowledgement
+  std::int64_t last_time_ = 0;   // of this endpoint's requests and their responses
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
-  std::uint8_t credit_ = 31;  // code of the last ACK; 31: not used
+  std::uint8_t credit_ = 31;  // credit code of the last ACK; 31: unused
   bool credits_used_ = false;
   std::uint32_t most_outstanding_ = 0;
   bool msn_known_ = false;
   Msn msn_;                         // of the last ACK
-  std::uint64_t msn_messages_ = 0;  // messages that it counted
+  std::uint64_t msn_messages_ = 0;  // number of messages it counted
   std::uint64_t msn_epoch_ = 0;
-  std::uint64_t epoch_ = 0;                // counts where messages could not be counted
-  std::uint16_t last_identification_ = 0;  // of the newest request packet, and how many newer ones in a row had another
-  std::uint8_t other_identifications_ = 0;  // than the one before
+  std::uint64_t epoch_ = 0;                 // number of places where messages could not be counted
+  std::uint16_t last_identification_ = 0;   // of the newest request packet
+  std::uint8_t other_identifications_ = 0;  // number of consecutive newer packets with another value
   std::unique_ptr<LossEpisode> trouble_;
-  std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN; with READs only
+  std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN; only with READs
 };
 
 }  // namespace rdmawire::tracking

@@ -1,5 +1,5 @@
 #pragma once
-/// A queue that grows by doubling and keeps its memory: pushed at the back, taken at the front, read anywhere.
+/// A queue that grows by doubling and keeps its memory: pushes at the back, removes at the front, random access.
 
 #include <cstddef>
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace rdmawire::tracking {
 
-/// `T` is copied by assignment. Nothing is allocated before the first push.
+/// Copies `T` by assignment. Allocates nothing before the first push.
 template <class T>
 class Ring {
  public:
@@ -35,14 +35,15 @@ class Ring {
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
   [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
 
-  /// Where item `i` is or would be, to know it ahead; nullptr: nowhere yet. Not to be read beyond size().
+  /// Address of item `i`, or of its future slot, for prefetching; nullptr: not allocated. Must not be read beyond
+  /// size().
   [[nodiscard]] const T* place(std::size_t i) const {
     return capacity_ ? &items_[(first_ + i) & (capacity_ - 1)] : nullptr;
   }
 
   T& push_back(const T& item) {
     if (size_ == capacity_) {
-      const T copy = item;  // it can be an item of this ring
+      const T copy = item;  // `item` can be in this ring
       grow();
       ++size_;
       return back() = copy;
@@ -54,13 +55,13 @@ class Ring {
     first_ = (first_ + 1) & (capacity_ - 1);
     --size_;
   }
-  /// Makes room before item `at`; the others keep their order.
+  /// Inserts `item` before item `at`; the others keep their order.
   void insert(std::size_t at, const T& item) {
-    const T copy = item;  // it can be an item of this ring
+    const T copy = item;  // `item` can be in this ring
     if (size_ == capacity_) grow();
     ++size_;
     if (at < size_ / 2) {
-      // The shorter side gives way.
+      // Moves the shorter side.
       first_ = (first_ - 1) & (capacity_ - 1);
       for (std::size_t i = 0; i < at; ++i) (*this)[i] = std::move((*this)[i + 1]);
     } else {
