@@ -1,4 +1,4 @@
-// What the CM tells of connections. Numbers of real captures: tshark's fields infiniband.cm.*, frame.time_epoch.
+// Reports about CM exchanges. Values of real captures: tshark's fields infiniband.cm.*, frame.time_epoch.
 
 #include "dissectors/tracking/conversations.hpp"
 
@@ -129,7 +129,7 @@ TEST(Conversations, Rping) {
   EXPECT_EQ(told[3].event.cause, Cause::none);
 }
 
-TEST(Conversations, TheServerEndsIt) {
+TEST(Conversations, ServerDisconnects) {
   const auto told = follow(sample("ucmatose.pcap"));
   ASSERT_EQ(told.size(), 4U);
   EXPECT_EQ(told[0].evidence.sides[0].first_psn, 0x10b0aeU);
@@ -139,10 +139,10 @@ TEST(Conversations, TheServerEndsIt) {
   EXPECT_EQ(told[3].event.end, Side::b);
 }
 
-TEST(Conversations, TwoConnectionsThatBothSidesEnd) {
+TEST(Conversations, TwoConnectionsDisconnectedFromBothSides) {
   Recorder recorder;
   recorder.told = follow(sample("linlinw5-cm.pcap"));
-  // Of the second connection both sides send a DREQ before they have the other's (frames 91 and 92).
+  // Both sides of the second connection send a DREQ before they receive the peer's (frames 91 and 92).
   EXPECT_EQ(recorder.steps(), "pair opened pair opened closing closed closing closed");
   const auto& t = recorder.told;
   ASSERT_EQ(t.size(), 8U);
@@ -160,7 +160,7 @@ TEST(Conversations, TwoConnectionsThatBothSidesEnd) {
 
 TEST(Conversations, NativeInfiniBandByLid) {
   const std::string path = shared_capture("public/realjimmy__sample-captures__infiniband.pcap");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " does not exist";
   Recorder recorder;
   recorder.told = follow(path);
   ASSERT_EQ(recorder.steps(), "pair opened pair opened pair opened");
@@ -177,7 +177,7 @@ TEST(Conversations, NativeInfiniBandByLid) {
   EXPECT_EQ(recorder.told[5].event.frame, 37U);
 }
 
-// Each connection that the CM makes is the one whose packets follow: the first request of each side has the PSN told.
+// The first request of each side has the PSN from the CM exchange.
 TEST(Conversations, FirstRequestsHaveTheStartingPsns) {
   for (const char* name : {"rping.pcap", "ucmatose.pcap", "linlinw5-cm.pcap", "rc-read.pcap.gz", "rc-send.pcap.gz",
                            "nvme-over-rdma.pcap.zst"}) {
@@ -205,7 +205,7 @@ TEST(Conversations, FirstRequestsHaveTheStartingPsns) {
   }
 }
 
-// ---- Conversations that are made for the purpose.
+// ---- Generated exchanges.
 
 constexpr std::uint32_t host = 0x0a000003, target = 0x0a000002;
 constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, target_id = 0x2222;
@@ -222,7 +222,7 @@ class Wires {
  public:
   explicit Wires(std::uint32_t capacity = Conversations::default_capacity) : conversations(recorder, capacity) {}
 
-  /// A millisecond after the packet before.
+  /// A millisecond after the preceding packet.
   void see(Frame frame) {
     const ByteVector bytes = frame.encode();
     packet_.number = ++frames_;
@@ -283,7 +283,7 @@ class Wires {
   std::uint64_t frames_ = 0;
 };
 
-TEST(Conversations, OverEveryWire) {
+TEST(Conversations, EveryWireIsSupported) {
   for (Over over : {Over::roce_v2, Over::roce_v1, Over::infiniband}) {
     Wires wires;
     wires.over = over;
@@ -298,13 +298,13 @@ TEST(Conversations, OverEveryWire) {
   }
 }
 
-TEST(Conversations, TheQueuePairsAreAtThePrimaryPath) {
+TEST(Conversations, QueuePairsAreAtThePrimaryPath) {
   Wires wires;
   const auto elsewhere = mapped(0x0a000105);
   wires.send(host, wires.request().set<"primary_remote_gid">(elsewhere));
   wires.send(target, Wires::reply());
   EXPECT_EQ(wires.last().evidence.sides[1].address, PortAddress::of_ipv4(0x0a000105));
-  // A path without addresses: those of the packet itself.
+  // A path without addresses: uses those of the packet.
   Wires other;
   other.send(host, other.request().set<"primary_remote_gid">(ByteVector(16)).set<"primary_local_gid">(ByteVector(16)));
   other.send(target, Wires::reply());
@@ -328,7 +328,7 @@ TEST(Conversations, TransportTypes) {
   EXPECT_FALSE(service(3, 4).service_known);
 }
 
-TEST(Conversations, RepeatedMessagesCountAndTellNothingTwice) {
+TEST(Conversations, RetransmittedMessagesAreCountedAndReportedOnce) {
   Wires wires;
   for (int i = 0; i < 3; ++i) wires.send(host, wires.request());
   wires.send(target, Value<CmMra>().set<"local_comm_id">(target_id).set<"remote_comm_id">(host_id));
@@ -356,7 +356,7 @@ TEST(Conversations, RepeatedMessagesCountAndTellNothingTwice) {
   EXPECT_EQ(wires.last().event.end, Side::b);
 }
 
-TEST(Conversations, AnIdUsedAgainIsAnotherConversation) {
+TEST(Conversations, ReusedIdIsAnotherConversation) {
   Wires wires;
   wires.connect();
   wires.send(host, wires.request(host_id, 0x31));
@@ -383,7 +383,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(wires.last().evidence.sides[0].qp, host_qp);
   EXPECT_EQ(wires.last().evidence.sides[1].qp, 0U);
 
-  // The requester does not like the REP; more bytes of ARI than there are; a reason that nobody knows.
+  // The requester rejects the REP; more bytes of ARI than available; an unknown reason.
   Wires other;
   other.send(host, other.request());
   other.send(target, Wires::reply());
@@ -401,7 +401,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(other.last().reason, "");
   EXPECT_EQ(other.last().additional.size(), 72U);
 
-  // Its beginning was not captured.
+  // The start was not captured.
   Wires late;
   late.send(target, Value<CmRej>().set<"remote_comm_id">(host_id).set<"reason">(8));
   late.send(target, Value<CmRej>().set<"remote_comm_id">(host_id).set<"reason">(8));
@@ -438,7 +438,7 @@ TEST(Conversations, AlternatePaths) {
   }
 }
 
-TEST(Conversations, ADisconnectWhoseBeginningWasNotCaptured) {
+TEST(Conversations, DisconnectWithoutCapturedStart) {
   Wires wires;
   wires.send(host, Value<CmDreq>().set<"local_comm_id">(host_id).set<"remote_comm_id">(target_id).set<"remote_qpn">(
                        target_qp));
@@ -454,7 +454,7 @@ TEST(Conversations, ADisconnectWhoseBeginningWasNotCaptured) {
   EXPECT_EQ(wires.recorder.steps(), "closing closed");
 }
 
-TEST(Conversations, ARequestThatNobodyAnswers) {
+TEST(Conversations, RequestWithoutReplyIsUnanswered) {
   Wires wires;
   for (int i = 0; i < 3; ++i) wires.send(host, wires.request());
   wires.send(host, Value<CmSidrReq>().set<"request_id">(7));
@@ -470,7 +470,7 @@ TEST(Conversations, ARequestThatNobodyAnswers) {
   EXPECT_EQ(t.evidence.sides[0].qp, host_qp);
 }
 
-TEST(Conversations, ServicesOfDatagrams) {
+TEST(Conversations, DatagramServices) {
   Wires wires;
   const HeaderValue ask =
       Value<CmSidrReq>().set<"request_id">(7).set<"pkey">(0xffff).set<"service_id">(0x0000000001111d2f);
@@ -494,7 +494,7 @@ TEST(Conversations, ServicesOfDatagrams) {
   EXPECT_EQ(wires.last().reason, "rejected");
 }
 
-TEST(Conversations, AnswersWithoutQuestionsMakeNothing) {
+TEST(Conversations, RepliesWithoutRequestsReportNothing) {
   Wires wires;
   wires.send(target, Wires::reply());
   wires.send(host, Value<CmRtu>().set<"local_comm_id">(host_id).set<"remote_comm_id">(target_id));
@@ -505,7 +505,7 @@ TEST(Conversations, AnswersWithoutQuestionsMakeNothing) {
   EXPECT_EQ(wires.recorder.steps(), "");
 }
 
-TEST(Conversations, ADamagedMessageMakesNothing) {
+TEST(Conversations, DamagedMessageReportsNothing) {
   Wires wires;
   Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"src">(host).set<"dst">(target) / Value<Udp>() /
                 Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) / Value<Deth>().set<"qkey">(0x80010000) /
@@ -519,7 +519,7 @@ TEST(Conversations, ADamagedMessageMakesNothing) {
   EXPECT_EQ(wires.conversations.known(), 1U);
 }
 
-TEST(Conversations, HalfOpenOnesAreBounded) {
+TEST(Conversations, HalfOpenConversationsAreBounded) {
   Wires wires(64);
   for (std::uint32_t id = 1; id <= 1000; ++id) wires.send(host, wires.request(id, 0x100 + id));
   EXPECT_EQ(wires.conversations.known(), 64U);

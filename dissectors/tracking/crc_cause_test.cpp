@@ -9,7 +9,7 @@ namespace {
 
 using Kind = IcrcCause::Kind;
 
-TEST(CrcCause, EveryKindHasACauseThatTheEventCanHave) {
+TEST(CrcCause, EveryKindMapsToACauseOfTheEvent) {
   const auto& allowed = event_rows[static_cast<std::size_t>(EventKind::crc_bad)].causes;
   for (unsigned kind = static_cast<unsigned>(Kind::unknown); kind <= static_cast<unsigned>(Kind::icrc); ++kind)
     for (unsigned fields = 0; fields < 128; ++fields) {

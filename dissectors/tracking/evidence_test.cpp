@@ -1,4 +1,4 @@
-// What names an upper layer protocol, and what must not.
+// Detection of upper layer protocols, and traffic that must not be detected as one.
 
 #include "dissectors/tracking/evidence.hpp"
 
@@ -33,7 +33,7 @@ using ByteVector = std::vector<std::uint8_t>;
 constexpr std::uint32_t host = 0x0a000003, target = 0x0a000002;
 constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, target_id = 0x2222;
 
-/// Two hosts over RoCEv2; dissects what they send, in order.
+/// Two hosts over RoCEv2; dissects their packets in order.
 class Wires {
  public:
   explicit Wires() : dissector_(DissectorOptions{}) {}
@@ -64,7 +64,7 @@ Frame native(std::uint16_t from, std::uint16_t to) {
   return frame;
 }
 
-/// A MAD on queue pair 1 with `headers` behind the common one, filled up to 256 bytes.
+/// A MAD to QP 1 with `headers` after the common one, padded to 256 bytes.
 Frame mad(Frame frame, const std::vector<HeaderValue>& headers, ByteVector rest = {}) {
   frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
   frame /= Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000);
@@ -119,7 +119,7 @@ Frame send(std::uint32_t from, std::uint32_t to, std::uint32_t qp, ByteVector pa
 }
 const ByteVector sqe(64, 0), cqe(16, 0);
 
-TEST(CmEvidence, TheServiceIdNamesTheConnectionBothWays) {
+TEST(CmEvidence, ServiceIdIdentifiesBothDirections) {
   Wires wires;
   EXPECT_EQ(wires.see(send(host, target, target_qp, sqe)).upper.protocol, Upper::unknown);
   const Packet& asked = wires.see(connect_request(4420));
@@ -134,19 +134,19 @@ TEST(CmEvidence, TheServiceIdNamesTheConnectionBothWays) {
   EXPECT_EQ(command.upper.reason, "the CM request's service ID is port 4420, NVMe over Fabrics");
   EXPECT_TRUE(command.stack.get<NvmeAdmin>());
   EXPECT_TRUE(wires.see(send(target, host, host_qp, cqe)).stack.get<NvmeCqe>());
-  // The same queue pairs the other way round, or of other hosts, are other connections.
+  // The same QPs in reverse direction, or of other hosts, are other connections.
   EXPECT_EQ(wires.see(send(host, target, host_qp, sqe)).upper.protocol, Upper::unknown);
   EXPECT_EQ(wires.see(send(host + 1, target, target_qp, sqe)).upper.protocol, Upper::unknown);
 }
 
-TEST(CmEvidence, TheQueueIdTellsAdminFromIo) {
+TEST(CmEvidence, QueueIdDistinguishesAdminFromIo) {
   Wires wires;
   wires.see(connect_request(4420, {0, 0, 3, 0, 32, 0, 31, 0}));
   wires.see(connect_reply());
   EXPECT_TRUE(wires.see(send(host, target, target_qp, sqe)).stack.get<NvmeIo>());
 }
 
-TEST(CmEvidence, OnlyTheFirstPacketOfAMessageHasHeaders) {
+TEST(CmEvidence, OnlyFirstPacketOfMessageHasHeaders) {
   Wires wires;
   wires.see(connect_request(4420));
   wires.see(connect_reply());
@@ -159,7 +159,7 @@ TEST(CmEvidence, OnlyTheFirstPacketOfAMessageHasHeaders) {
   }
 }
 
-TEST(CmEvidence, PortsThatAreNoServiceStayData) {
+TEST(CmEvidence, UnknownPortsStayData) {
   for (std::uint16_t port : {18515, 7174, 7471, 987, 4421, 0}) {
     Wires wires;
     EXPECT_EQ(wires.see(connect_request(port)).upper.protocol, Upper::unknown) << port;
@@ -168,7 +168,7 @@ TEST(CmEvidence, PortsThatAreNoServiceStayData) {
     EXPECT_EQ(packet.upper.protocol, Upper::unknown) << port;
     EXPECT_EQ(packet.stack.payload.length, 64U) << port;
   }
-  // A UDP port of that number is not the service.
+  // A UDP port with that number is another service.
   Wires wires;
   EXPECT_EQ(wires.see(mad(roce(host, target), {request(0x0000000001110000 | 4420), rdma_cm()})).upper.protocol,
             Upper::unknown);
@@ -186,7 +186,7 @@ TEST(CmEvidence, EveryService) {
   }
 }
 
-TEST(CmEvidence, DisconnectingEndsIt) {
+TEST(CmEvidence, DisconnectEndsDetection) {
   Wires wires;
   wires.see(connect_request(4420));
   wires.see(connect_reply());
@@ -195,13 +195,13 @@ TEST(CmEvidence, DisconnectingEndsIt) {
   EXPECT_EQ(wires.see(mad(roce(target, host), {dreq})).upper.protocol, Upper::nvme);
   EXPECT_EQ(wires.see(send(host, target, target_qp, sqe)).upper.protocol, Upper::unknown);
   EXPECT_EQ(wires.see(send(target, host, host_qp, cqe)).upper.protocol, Upper::unknown);
-  // The DREQ again, and the answer: still of that connection.
+  // The retransmitted DREQ and its reply belong to that connection.
   EXPECT_EQ(wires.see(mad(roce(target, host), {dreq})).upper.protocol, Upper::nvme);
   const HeaderValue drep = Value<CmDrep>().set<"local_comm_id">(host_id).set<"remote_comm_id">(target_id);
   EXPECT_EQ(wires.see(mad(roce(host, target), {drep})).upper.protocol, Upper::nvme);
 }
 
-TEST(CmEvidence, RejectingEndsItAndSaysWhy) {
+TEST(CmEvidence, RejectEndsDetectionAndHasReason) {
   Wires wires;
   wires.see(connect_request(4420));
   wires.see(connect_reply());
@@ -212,7 +212,7 @@ TEST(CmEvidence, RejectingEndsItAndSaysWhy) {
   EXPECT_EQ(wires.see(send(host, target, target_qp, sqe)).upper.protocol, Upper::unknown);
 }
 
-TEST(CmEvidence, AQueuePairUsedAgainForSomethingElse) {
+TEST(CmEvidence, ReusedQueuePairWithAnotherProtocol) {
   Wires wires;
   wires.see(connect_request(4420));
   wires.see(connect_reply());
@@ -222,20 +222,20 @@ TEST(CmEvidence, AQueuePairUsedAgainForSomethingElse) {
   EXPECT_EQ(wires.see(send(target, host, host_qp, cqe)).upper.protocol, Upper::unknown);
 }
 
-TEST(CmEvidence, SmbDirectNegotiatesAtTheStartingPsn) {
+TEST(CmEvidence, SmbDirectNegotiationAtTheStartingPsn) {
   Wires wires;
   wires.see(connect_request(445));
   wires.see(connect_reply());
-  // Each side gave the other its starting PSN: the client begins with the one of the REP.
+  // The client's first PSN is the one from the REP.
   EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(20), 2000)).stack.get<SmbDirectNegotiateRequest>());
   EXPECT_TRUE(wires.see(send(target, host, host_qp, ByteVector(32), 1000)).stack.get<SmbDirectNegotiateResponse>());
   EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(24), 2001)).stack.get<SmbDirectData>());
   EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(20), 2000)).stack.get<SmbDirectNegotiateRequest>());
 }
 
-TEST(SrpEvidence, AServiceIdThatATargetAnnounced) {
+TEST(SrpEvidence, ServiceIdAnnouncedByTarget) {
   constexpr std::uint64_t service_id = 0x0002c90300a1b2c3;
-  ByteVector entries(40, 0);  // reserved, then four times name and service id
+  ByteVector entries(40, 0);  // reserved, then four times name and service ID
   const std::string_view name = "SRP.T10:0002C90300A1B2C3";
   entries.insert(entries.end(), name.begin(), name.end());
   entries.resize(80);
@@ -259,7 +259,7 @@ TEST(SrpEvidence, AServiceIdThatATargetAnnounced) {
   EXPECT_TRUE(packet.stack.get<SrpLoginRequest>());
 }
 
-TEST(SrpEvidence, LoginsBothWaysToTheTargetsGuid) {
+TEST(SrpEvidence, LoginsInBothDirectionsToTheTargetsGuid) {
   ByteVector login(64, 0), accept(52, 0);
   login[19] = 64;
   accept[0] = srp_type::login_response;
@@ -299,18 +299,18 @@ Frame datagram(std::uint16_t from, std::uint32_t from_qp, std::uint16_t to, std:
 }
 bool is_ipoib(const Packet& packet) { return packet.upper.protocol == Upper::ipoib && packet.stack.get<Ipoib>(); }
 
-TEST(IpoibEvidence, SpreadsFromTheMulticastGroup) {
+TEST(IpoibEvidence, SpreadsFromMulticastGroup) {
   Wires wires;
   const auto see = [&](const Frame& frame) { return is_ipoib(wires.see(frame, LinkType::infiniband)); };
   EXPECT_FALSE(see(datagram(4, 0x405, 1, 0x404)));
   EXPECT_TRUE(see(datagram(4, 0x405, 0xc000, 0xffffff, ipoib_qkey, true)));
   EXPECT_TRUE(see(datagram(1, 0x404, 4, 0x405)));  // to the sender of the broadcast
-  EXPECT_TRUE(see(datagram(9, 0x999, 1, 0x404)));  // to whom it answered
+  EXPECT_TRUE(see(datagram(9, 0x999, 1, 0x404)));  // to the peer of that QP
   EXPECT_FALSE(see(datagram(9, 0x999, 1, 0x404, 0x11111111)));
-  EXPECT_FALSE(see(datagram(9, 0x777, 8, 0x405)));  // the same number elsewhere
+  EXPECT_FALSE(see(datagram(9, 0x777, 8, 0x405)));  // the same QP number on another host
 }
 
-TEST(IpoibEvidence, TheQKeyOfAGroupThatWasJoined) {
+TEST(IpoibEvidence, QKeyOfJoinedGroup) {
   Wires wires;
   ByteVector record(32, 0);  // RMPP and the SA's header
   const ByteVector group{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
@@ -326,7 +326,7 @@ TEST(IpoibEvidence, TheQKeyOfAGroupThatWasJoined) {
   EXPECT_FALSE(is_ipoib(wires.see(datagram(2, 0x48, 4, 0x406, 0x11111111), LinkType::infiniband)));
 }
 
-TEST(IpoibEvidence, ConnectedModeByItsServiceId) {
+TEST(IpoibEvidence, ConnectedModeByServiceId) {
   Wires wires;
   wires.see(mad(native(4, 1), {request(0x1000000000000404, host_qp, host_id, {4, 1})}), LinkType::infiniband);
   wires.see(mad(native(1, 4), {reply()}), LinkType::infiniband);
@@ -334,11 +334,11 @@ TEST(IpoibEvidence, ConnectedModeByItsServiceId) {
   packet /= Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(target_qp);
   packet.payload = ByteVector{0x08, 0x00, 0, 0, 0x45};
   EXPECT_TRUE(is_ipoib(wires.see(packet, LinkType::infiniband)));
-  // The service id held the queue pair that takes datagrams.
+  // The service ID contains the QP number of the datagram QP.
   EXPECT_TRUE(is_ipoib(wires.see(datagram(4, 0x405, 1, 0x404), LinkType::infiniband)));
 }
 
-/// iWARP packets with the PDUs that their streams gave.
+/// iWARP packets with the PDUs of their streams.
 class Streams {
  public:
   const Packet& see(std::uint16_t from, std::uint16_t to, const Frame& pdu, bool back = false) {
@@ -381,7 +381,7 @@ Frame fpdu(ByteVector payload, std::uint32_t msn, std::uint32_t mo = 0, bool las
   return frame;
 }
 
-TEST(IwarpEvidence, ThePortThatTheMpaRequestWentTo) {
+TEST(IwarpEvidence, PortOfTheMpaRequest) {
   Streams streams;
   const Packet& asked = streams.see(40000, 5445, mpa_request());
   EXPECT_EQ(asked.upper.protocol, Upper::smb_direct);
@@ -392,7 +392,7 @@ TEST(IwarpEvidence, ThePortThatTheMpaRequestWentTo) {
   EXPECT_TRUE(first.pdus[0].stack.get<SmbDirectNegotiateRequest>());
   EXPECT_TRUE(streams.see(5445, 40000, fpdu(ByteVector(32), 1), true).pdus[0].stack.get<SmbDirectNegotiateResponse>());
   EXPECT_TRUE(streams.see(5445, 40000, fpdu(ByteVector(24), 2), true).pdus[0].stack.get<SmbDirectData>());
-  // Only a message's first segment, and only Sends.
+  // Only the first segment of a message, and only Sends.
   EXPECT_TRUE(streams.see(40000, 5445, fpdu(ByteVector(24), 2, 0, false)).pdus[0].stack.get<SmbDirectData>());
   EXPECT_FALSE(streams.see(40000, 5445, fpdu(ByteVector(24), 2, 24)).pdus[0].stack.get<SmbDirectData>());
   const Packet& read = streams.see(40000, 5445, fpdu(ByteVector(28), 1, 0, true, 1));
@@ -400,7 +400,7 @@ TEST(IwarpEvidence, ThePortThatTheMpaRequestWentTo) {
   EXPECT_FALSE(read.pdus[0].stack.get<SmbDirectData>());
 }
 
-TEST(IwarpEvidence, PortsThatAreNoListenersDoNotCount) {
+TEST(IwarpEvidence, PortsOfInitiatorsAreIgnored) {
   Streams streams;
   streams.see(5445, 7174, mpa_request());
   EXPECT_EQ(streams.see(5445, 7174, fpdu(ByteVector(64), 1)).upper.protocol, Upper::unknown);
@@ -408,11 +408,11 @@ TEST(IwarpEvidence, PortsThatAreNoListenersDoNotCount) {
   EXPECT_EQ(streams.see(40000, 18515, mpa_request()).upper.protocol, Upper::unknown);
   EXPECT_EQ(streams.see(40000, 18515, fpdu(ByteVector(64), 1)).upper.protocol, Upper::unknown);
   EXPECT_EQ(streams.see(40000, 445, mpa_request()).upper.protocol, Upper::unknown);
-  // The beginning was not captured, and both ports are services'.
+  // The start was not captured, and both ports belong to services.
   EXPECT_EQ(streams.see(5445, 3260, fpdu(ByteVector(76), 9)).upper.protocol, Upper::unknown);
 }
 
-TEST(IwarpEvidence, AConnectionWhoseBeginningWasNotCaptured) {
+TEST(IwarpEvidence, ConnectionWithoutCapturedStart) {
   Streams streams;
   const Packet& packet = streams.see(4420, 40000, fpdu(ByteVector(16), 9), true);
   EXPECT_EQ(packet.upper.reason, "one end of the iWARP connection is port 4420, NVMe over Fabrics");
@@ -423,7 +423,7 @@ TEST(IwarpEvidence, AConnectionWhoseBeginningWasNotCaptured) {
   EXPECT_TRUE(streams.see(40001, 4420, fpdu(sqe, 1)).pdus[0].stack.get<NvmeAdmin>());
 }
 
-TEST(Memory, StaysBoundedUnderAMillionConnections) {
+TEST(Memory, StaysBoundedWithAMillionConnections) {
   constexpr std::uint32_t bound = 1000;
   Evidence evidence(bound);
   Packet packet;
@@ -457,7 +457,7 @@ TEST(Memory, StaysBoundedUnderAMillionConnections) {
   EXPECT_GT(evidence.evicted(), 2'900'000U);
 }
 
-TEST(LruTableTest, DropsWhatWasNotUsedForLongest) {
+TEST(LruTableTest, EvictsLeastRecentlyUsed) {
   LruTable<NumberKey, int> table(3);
   for (int i = 0; i < 3; ++i) table.put({static_cast<std::uint64_t>(i)}, i);
   EXPECT_TRUE(table.find({0}));
@@ -470,10 +470,10 @@ TEST(LruTableTest, DropsWhatWasNotUsedForLongest) {
   EXPECT_EQ(table.size(), 2U);
 }
 
-TEST(LruTableTest, AgreesWithAPlainListOnRandomUse) {
+TEST(LruTableTest, MatchesSimpleListOnRandomOperations) {
   constexpr std::size_t bound = 50;
   LruTable<NumberKey, std::uint64_t> table(bound);
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> plain;  // the one used last at the end
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> plain;  // most recently used last
   std::mt19937_64 random(20260104);
   for (std::uint64_t step = 0; step < 100'000; ++step) {
     const std::uint64_t key = random() % 80;
@@ -501,7 +501,7 @@ TEST(LruTableTest, AgreesWithAPlainListOnRandomUse) {
   }
 }
 
-/// How often each upper layer protocol's header was found, and packets of each protocol.
+/// Number of headers of each upper layer protocol, and of packets of each protocol.
 struct Summary {
   std::map<std::string_view, int> layers;
   std::map<Upper, int> packets;
@@ -524,7 +524,7 @@ Summary summary_of(const std::filesystem::path& path) {
     summary.packets[packet.upper.protocol]++;
     summary.findings += static_cast<int>(packet.stack.findings().size());
     for (const Layer& layer : packet.stack.layers()) summary.layers[layer.header->name]++;
-    // Frames encode to the same bytes with these layers too.
+    // Frames with these layers encode to the same bytes.
     const auto again = Frame::of(packet.stack).encode();
     EXPECT_TRUE(std::equal(again.begin(), again.end(), record.bytes.begin(), record.bytes.end()))
         << path << " frame " << record.number;
@@ -534,23 +534,24 @@ Summary summary_of(const std::filesystem::path& path) {
 
 const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR) / "captures" / "samples";
 
-TEST(Captures, NvmeIsNamedAndReadWhole) {
+TEST(Captures, NvmeHeadersAreCompletelyDecoded) {
   Summary nvme = summary_of(samples / "nvme-over-rdma.pcap.zst");
   EXPECT_EQ(nvme.findings, 0);
   EXPECT_EQ(nvme.layers["nvme_cm_request"], 3);
   EXPECT_EQ(nvme.layers["nvme_cm_reply"], 3);
-  // Three queues: three Connects; every command has its response.
+  // Three queues have three Connects; every command has its response.
   EXPECT_EQ(nvme.layers["nvme_connect"], 3);
-  // Two of them have their data read by RDMA; the third has it in its capsule, of which a part is in the next packet.
+  // The controller reads the data of two of them with RDMA; the third has it in its capsule, part of which is in
+  // the next packet.
   EXPECT_EQ(nvme.layers["nvme_connect_data"], 2);
   EXPECT_EQ(nvme.layers["nvme_range"], 19);
   const int commands = nvme.layers["nvme_fabrics"] + nvme.layers["nvme_admin"] + nvme.layers["nvme_io"];
   EXPECT_EQ(commands, 61);
-  // The last Asynchronous Event Requests stay unanswered when the host leaves.
+  // The last Asynchronous Event Requests have no completion when the host disconnects.
   EXPECT_EQ(nvme.layers["nvme_cqe"], 59);
 }
 
-TEST(Captures, WhatIsNoUpperLayerProtocolIsNeverNamed) {
+TEST(Captures, OtherTrafficIsNotDetected) {
   int read = 0;
   for (const auto& entry : std::filesystem::directory_iterator(samples)) {
     const std::string name = entry.path().filename().string();
@@ -579,7 +580,7 @@ TEST(Captures, IpoibInNativeInfiniband) {
   EXPECT_EQ(summary.layers["ipoib_cm"], 6);
 }
 
-TEST(Captures, OthersRecordings) {
+TEST(Captures, PublicCaptures) {
   const auto folder = shared_captures() / "public";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "skipped: needs " << folder;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -54,14 +54,14 @@ struct Told final : Sink {
       if (e.kind == kind) found.push_back(e);
     return found;
   }
-  /// Kinds of events but for the normal life of a connection, with their numbers.
+  /// Kinds of events and their counts, without those of normal operation.
   [[nodiscard]] std::map<std::string_view, int> trouble() const {
     std::map<std::string_view, int> found;
     for (const Event& e : events)
       if (e.kind != EventKind::opened && e.kind != EventKind::closed) found[to_string(e.kind)]++;
     return found;
   }
-  /// Of one connection and end: "send completed 16×512"
+  /// Messages of one connection and endpoint: "send completed 16×512"
   [[nodiscard]] std::map<std::string, int> summary(std::uint64_t connection, Side end) const {
     std::map<std::string, int> found;
     for (const Message& m : messages)
@@ -99,10 +99,10 @@ Told told_of(const std::filesystem::path& path) {
 }
 const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR) / "captures" / "samples";
 
-// Operations and lengths as tshark 4.0 gives them, which knows nothing of messages; a message's size is the sum of its
-// segments' lengths (ULPDU length less 14 bytes of tagged, 18 of untagged header):
-//   tshark -r FILE -d tcp.port==0,data -T fields -e tcp.stream -e ip.src -e iwarp_rdma.opcode -e iwarp_ddp.last_flag
-//          -e iwarp_mpa.ulpdulength | sort | uniq -c
+// Operations and lengths from tshark 4.0, which does not reassemble messages. The size of a message is the sum of
+// its segments' lengths (ULPDU length minus 14 bytes of tagged, 18 of untagged header):
+// tshark -r FILE -d tcp.port==0,data -T fields -e tcp.stream -e ip.src -e iwarp_rdma.opcode -e iwarp_ddp.last_flag
+// -e iwarp_mpa.ulpdulength | sort | uniq -c
 TEST(IwarpSamples, Write) {
   const Told told = told_of(samples / "siw-write.pcap.gz");
   ASSERT_THAT(told.connections, SizeIs(2));
@@ -128,7 +128,7 @@ TEST(IwarpSamples, Write) {
   EXPECT_EQ(told.of(EventKind::opened).size(), 2U);
   EXPECT_EQ(told.of(EventKind::closed).size(), 2U);
   auto trouble = told.trouble();
-  trouble.erase("stall");  // the program waits for its user
+  trouble.erase("stall");  // the program waits for user input
   EXPECT_THAT(trouble, IsEmpty());
   for (const Message& m : told.messages) {
     EXPECT_GE(m.answer_time, m.end_time);
@@ -187,12 +187,12 @@ TEST(IwarpSamples, Rping) {
   EXPECT_THAT(told.trouble(), IsEmpty());
 }
 
-// What was sent again, in which rounds, and what had been lost before the capture, by sequence and acknowledgement
-// numbers alone (a segment below the highest byte so far was sent again: no older timestamp and no smaller IP
-// identification is among them; a round lasts until what had been sent at its beginning is acknowledged):
-//   tshark -r siw-write-loss.pcap -Y tcp.stream==1 -T fields -e frame.number -e ip.src -e tcp.seq -e tcp.len -e tcp.ack
-//          -e tcp.options.timestamp.tsval -e ip.id
-TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
+// Retransmissions, their bursts, and network loss before the capture, derived only from sequence and acknowledgement
+// numbers. A segment below the highest byte so far is a retransmission: none of them has an older timestamp or a
+// smaller IP identification. A recovery lasts until all bytes sent at its start are acknowledged:
+// tshark -r siw-write-loss.pcap -Y tcp.stream==1 -T fields -e frame.number -e ip.src -e tcp.seq -e tcp.len -e
+// tcp.ack -e tcp.options.timestamp.tsval -e ip.id
+TEST(IwarpSamples, LossHasRecoveriesAndCauses) {
   const Told told = told_of(samples / "siw-write-loss.pcap.gz");
   ASSERT_THAT(told.connections, SizeIs(2));
   const Connection& data = told.connections[1];
@@ -216,8 +216,8 @@ TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
     EXPECT_GT(rounds[i].duration, 0);
     EXPECT_EQ(rounds[i].end, Side::a);
   }
-  // Byte 87489 of the stream (relative, from 1) belongs to the sixth message: a message is 11 segments of 1448 bytes
-  // and one of 696, 16624 in all, behind the 24 bytes of the MPA request and its SYN.
+  // Byte 87489 of the stream (relative, from 1) belongs to the sixth message: a message has 11 segments of 1448
+  // bytes and one of 696, together 16624, after the 24 bytes of the MPA request and the SYN.
   EXPECT_EQ(rounds[0].found, 1 + (87489U - 25) / 16624);
   EXPECT_EQ(rounds[0].value, 0U);
   EXPECT_EQ(data.by(Side::a).retransmitted_packets, 16U);
@@ -232,8 +232,8 @@ TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
   EXPECT_EQ(trouble, (std::map<std::string_view, int>{{"tcp_retransmission", 11}, {"lost_in_network", 11}}));
 }
 
-// A client 10.0.0.3:40000 (end a) and a server 10.0.0.2:4210 (end b) talk; time passes by a microsecond a packet, and
-// as told.
+// A client 10.0.0.3:40000 (endpoint a) and a server 10.0.0.2:4210 (endpoint b). Time advances by a microsecond per
+// packet, or as specified.
 class Talk {
  public:
   Told told;
@@ -254,7 +254,7 @@ class Talk {
 
   explicit Talk(const IwarpLimits& limits = {}) : tracker(told, limits) { packet.time_ns = 1'000'000'000; }
 
-  /// Gives the frame's number.
+  /// Returns the frame's number.
   std::uint64_t raw(Side from, std::uint32_t seq, Bytes data, const With& with) {
     const bool client = from == Side::a;
     Value<Tcp> tcp;
@@ -285,7 +285,7 @@ class Talk {
     tracker.add(packet);
     return packet.number;
   }
-  /// The next bytes of a stream.
+  /// Sends the next bytes of a stream.
   std::uint64_t say(Side from, Bytes data, const With& with) {
     std::uint32_t& seq = next[static_cast<std::size_t>(from)];
     seq += static_cast<std::uint32_t>(data.size());
@@ -402,7 +402,7 @@ TEST(IwarpTracker, OpensAndCloses) {
   EXPECT_EQ(told.farewells, std::vector{CloseReason::ended});
 }
 
-TEST(IwarpTracker, ARejectedConnection) {
+TEST(IwarpTracker, RejectedConnection) {
   Talk talk;
   talk.open();
   talk.say(Side::a, Talk::mpa(true));
@@ -417,7 +417,7 @@ TEST(IwarpTracker, ARejectedConnection) {
   EXPECT_THAT(talk.told.of(EventKind::opened), IsEmpty());
 }
 
-TEST(IwarpTracker, SendsWithWhatTheyCanCarry) {
+TEST(IwarpTracker, SendVariants) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 0));
@@ -449,7 +449,7 @@ TEST(IwarpTracker, SendsWithWhatTheyCanCarry) {
   EXPECT_EQ(m[5].size, 0U);
 }
 
-TEST(IwarpTracker, AMessageOfManyPacketsAndAnFpduAcrossThem) {
+TEST(IwarpTracker, MessageOfManyPacketsAndFpduAcrossPackets) {
   Talk talk;
   talk.establish();
   const ByteVector all = join({write(9, 0x1000, 1000, false), write(9, 0x13e8, 1000, false), write(9, 0x17d0, 24)});
@@ -471,10 +471,10 @@ TEST(IwarpTracker, AMessageOfManyPacketsAndAnFpduAcrossThem) {
   EXPECT_THAT(talk.told.trouble(), IsEmpty());
 }
 
-TEST(IwarpTracker, ReadsAreAnsweredInTheirOrder) {
+TEST(IwarpTracker, ReadResponsesMatchRequestOrder) {
   Talk talk;
   talk.establish();
-  // Into the same buffer: what tells the responses apart is their order.
+  // All use the same buffer, so only the order distinguishes the responses.
   const std::uint64_t asked =
       talk.say(Side::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
   const std::uint64_t begins = talk.say(Side::b, response(5, 0x100, 120, false));
@@ -497,7 +497,7 @@ TEST(IwarpTracker, ReadsAreAnsweredInTheirOrder) {
   EXPECT_EQ(talk.told.connections[0].by(Side::b).payload_bytes, 250U);
 }
 
-TEST(IwarpTracker, AResponseThatNobodyAskedFor) {
+TEST(IwarpTracker, UnsolicitedResponse) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, read(1, 5, 0x100, 50));
@@ -509,7 +509,7 @@ TEST(IwarpTracker, AResponseThatNobodyAskedFor) {
   EXPECT_EQ(events[0].value, 7U);
 }
 
-TEST(IwarpTracker, ReadsWithoutAnAnswer) {
+TEST(IwarpTracker, ReadsWithoutResponse) {
   Talk talk;
   talk.establish();
   const std::uint64_t asked = talk.say(Side::a, join({read(1, 5, 0x100, 50), read(2, 5, 0x200, 60)}));
@@ -528,7 +528,7 @@ TEST(IwarpTracker, ReadsWithoutAnAnswer) {
   EXPECT_EQ(talk.told.messages[0].outcome, Outcome::unanswered);
 }
 
-TEST(IwarpTracker, AtomicsAreMatchedByTheirIdentifier) {
+TEST(IwarpTracker, AtomicsMatchByRequestIdentifier) {
   Talk talk;
   talk.establish();
   const auto request = [](std::uint32_t msn, unsigned operation, std::uint32_t id) {
@@ -563,7 +563,7 @@ TEST(IwarpTracker, AtomicsAreMatchedByTheirIdentifier) {
   EXPECT_EQ(talk.told.trouble(), (std::map<std::string_view, int>{{"unsolicited_response", 1}}));
 }
 
-TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
+TEST(IwarpTracker, TerminateFindsTheQuotedFpdu) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, write(9, 0x1000, 100, false));
@@ -601,7 +601,7 @@ TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
   EXPECT_EQ(told.connections[0].closed_frame, says);
 }
 
-TEST(IwarpTracker, ATerminatedReadRequestIsFoundByItsMsn) {
+TEST(IwarpTracker, TerminatedReadRequestIsFoundByItsMsn) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, read(1, 5, 0x100, 50));
@@ -632,7 +632,7 @@ TEST(IwarpTracker, ATerminatedReadRequestIsFoundByItsMsn) {
   EXPECT_THAT(told.of(EventKind::unanswered), IsEmpty());
 }
 
-// What does not fit: each fault in a stream that is right otherwise.
+// Each error in an otherwise valid stream.
 struct Fault {
   std::string name;
   std::vector<ByteVector> fpdus;
@@ -640,7 +640,7 @@ struct Fault {
   std::uint64_t value, found;
 };
 class Faults : public ::testing::TestWithParam<Fault> {};
-TEST_P(Faults, IsTold) {
+TEST_P(Faults, IsReported) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 10));
@@ -674,10 +674,10 @@ INSTANTIATE_TEST_SUITE_P(
               0}),
     [](const auto& p) { return p.param.name; });
 
-TEST(IwarpTracker, AnOpcodeOnAWrongQueue) {
+TEST(IwarpTracker, OpcodeOnWrongQueue) {
   Talk talk;
   talk.establish();
-  // A send on the queue of requests. The message sequence numbers are each queue's own.
+  // A Send on the queue of requests. Each queue has its own message sequence numbers.
   talk.say(Side::a, fpdu(control(RdmapOperation::send) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(1), 10));
   const auto events = talk.finish().of(EventKind::opcode_sequence);
   ASSERT_THAT(events, SizeIs(1));
@@ -685,9 +685,9 @@ TEST(IwarpTracker, AnOpcodeOnAWrongQueue) {
   EXPECT_EQ(events[0].found, 1U);
 }
 
-TEST(IwarpTracker, MoreReadsThanWereAgreed) {
+TEST(IwarpTracker, MoreReadsThanNegotiated) {
   Talk talk;
-  // a may have min(ORD 4, IRD 2) outstanding, b nothing that was agreed.
+  // a may have min(ORD 4, IRD 2) outstanding; b has no negotiated limit.
   talk.establish(std::pair{0x3fff, 4}, std::pair{2, 0x3fff});
   EXPECT_EQ(talk.told.events.at(0).kind, EventKind::opened);
   EXPECT_EQ(talk.told.events[0].value, 2U);
@@ -705,7 +705,7 @@ TEST(IwarpTracker, MoreReadsThanWereAgreed) {
   EXPECT_EQ(events[0].found, 3U);
 }
 
-TEST(IwarpTracker, ABadCrc) {
+TEST(IwarpTracker, BadCrc) {
   Talk talk;
   talk.establish();
   ByteVector bad = send(1, 10);
@@ -724,7 +724,7 @@ TEST(IwarpTracker, ABadCrc) {
 
 // TCP ----------------------------------------------------------------------------------------------------------------
 
-TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
+TEST(IwarpTcp, LossAfterTheCapturePointIsRetransmitted) {
   Talk talk;
   talk.establish();
   const std::uint32_t first = talk.next[0];
@@ -762,7 +762,7 @@ TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
   EXPECT_NE(first, lost);
 }
 
-TEST(IwarpTcp, LostBeforeTheCaptureInTheMiddleOfAMessage) {
+TEST(IwarpTcp, LossBeforeTheCapturePointWithinAMessage) {
   Talk talk;
   talk.establish();
   const ByteVector all = join({write(9, 0, 1000, false), write(9, 1000, 1000, false), write(9, 2000, 1000)});
@@ -794,7 +794,7 @@ TEST(IwarpTcp, LostBeforeTheCaptureInTheMiddleOfAMessage) {
   EXPECT_EQ(told.messages[0].repeated_packets, 1U);
 }
 
-TEST(IwarpTcp, ATimeoutUnderAReadResponseNamesTheRead) {
+TEST(IwarpTcp, TimeoutDuringReadResponseRefersToTheRead) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, read(1, 5, 0, 100));
@@ -810,12 +810,12 @@ TEST(IwarpTcp, ATimeoutUnderAReadResponseNamesTheRead) {
   EXPECT_EQ(rounds[0].cause, Cause::timeout);
   EXPECT_EQ(rounds[0].end, Side::b);
   EXPECT_EQ(rounds[0].found, 1U);
-  EXPECT_EQ(rounds[0].value, 0U) << "the read is a's";
+  EXPECT_EQ(rounds[0].value, 0U) << "a is the requester of the read";
   EXPECT_EQ(rounds[0].duration, 300'001'000);
-  EXPECT_THAT(talk.told.of(EventKind::stall), IsEmpty()) << "the retransmission tells of it";
+  EXPECT_THAT(talk.told.of(EventKind::stall), IsEmpty()) << "the retransmission reports it";
 }
 
-TEST(IwarpTcp, WhatWasAcknowledgedNeedNotBeSentAgain) {
+TEST(IwarpTcp, AcknowledgedBytesAreSpuriousRetransmission) {
   Talk talk;
   talk.establish();
   const std::uint32_t seq = talk.next[0];
@@ -828,7 +828,7 @@ TEST(IwarpTcp, WhatWasAcknowledgedNeedNotBeSentAgain) {
   EXPECT_THAT(talk.told.of(EventKind::lost_in_network), IsEmpty());
 }
 
-TEST(IwarpTcp, OvertakenIsNotSentAgain) {
+TEST(IwarpTcp, ReorderedSegmentIsNoRetransmission) {
   for (const bool by_timestamp : {false, true}) {
     Talk talk;
     talk.establish();
@@ -859,7 +859,7 @@ TEST(IwarpTcp, OvertakenIsNotSentAgain) {
   }
 }
 
-TEST(IwarpTcp, TheSamePacketTwiceIsADuplicate) {
+TEST(IwarpTcp, IdenticalPacketIsADuplicate) {
   Talk talk;
   talk.establish();
   const std::uint32_t seq = talk.next[0];
@@ -872,7 +872,7 @@ TEST(IwarpTcp, TheSamePacketTwiceIsADuplicate) {
   EXPECT_EQ(talk.told.connections[0].by(Side::a).duplicates, 1U);
 }
 
-TEST(IwarpTcp, AKeepAliveIsNothing) {
+TEST(IwarpTcp, KeepAliveReportsNothing) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 100));
@@ -886,12 +886,12 @@ TEST(IwarpTcp, AKeepAliveIsNothing) {
   EXPECT_THAT(talk.told.messages, SizeIs(2));
 }
 
-TEST(IwarpTcp, AcknowledgedButNeverCaptured) {
+TEST(IwarpTcp, AcknowledgedButNotCaptured) {
   Talk talk;
   talk.establish();
   const std::uint64_t before = talk.say(Side::a, send(1, 100));
   const std::uint32_t seq = talk.next[0];
-  talk.next[0] += 3 * 124;  // sends 2 to 4, which the capture does not have
+  talk.next[0] += 3 * 124;  // Sends 2 to 4, which the capture is missing
   const std::uint64_t behind = talk.say(Side::a, send(5, 100));
   const std::uint64_t ack = talk.ack(Side::b);
   talk.wait(20'000'000);
@@ -905,12 +905,12 @@ TEST(IwarpTcp, AcknowledgedButNeverCaptured) {
   EXPECT_EQ(events[0].bytes, 372U);
   EXPECT_EQ(events[0].packets, 3U);
   EXPECT_EQ(events[0].psn, seq);
-  EXPECT_THAT(talk.told.trouble(), SizeIs(1)) << "no MSN jump: it is the capture that jumps";
+  EXPECT_THAT(talk.told.trouble(), SizeIs(1)) << "no MSN jump, because the capture is missing packets";
   EXPECT_THAT(talk.told.messages, SizeIs(3));
   for (const Message& m : talk.told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
-TEST(IwarpTcp, AcknowledgementsThatOvertakeTheirBytesIntoTheCapture) {
+TEST(IwarpTcp, AcknowledgementsCapturedBeforeTheirBytes) {
   Talk talk;
   talk.establish();
   const ByteVector one = send(1, 100), two = send(2, 100);
@@ -922,13 +922,13 @@ TEST(IwarpTcp, AcknowledgementsThatOvertakeTheirBytesIntoTheCapture) {
   EXPECT_EQ(talk.finish().trouble(), (std::map<std::string_view, int>{{"out_of_order", 1}}));
 }
 
-TEST(IwarpTcp, AClosedWindow) {
+TEST(IwarpTcp, ClosedWindow) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 100));
   const std::uint64_t closes = talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   talk.wait(1'000'000'000);
-  talk.raw(Side::a, talk.next[0] - 1, {}, {});  // a probe
+  talk.raw(Side::a, talk.next[0] - 1, {}, {});  // a window probe
   talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   talk.wait(500'000'000);
   const std::uint64_t opens = talk.raw(Side::b, talk.next[1], {}, {.window = 500});
@@ -943,7 +943,7 @@ TEST(IwarpTcp, AClosedWindow) {
   EXPECT_THAT(talk.told.trouble(), SizeIs(1));
 }
 
-TEST(IwarpTracker, SilenceWithNothingToWaitFor) {
+TEST(IwarpTracker, IdleConnectionStalls) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 100));
@@ -961,7 +961,7 @@ TEST(IwarpTracker, SilenceWithNothingToWaitFor) {
   EXPECT_EQ(stalls[0].duration, 250'001'000);
 }
 
-TEST(IwarpTcp, AProbeOfAClosedWindowIsNotSentAgain) {
+TEST(IwarpTcp, WindowProbeIsNoRetransmission) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 100));
@@ -976,16 +976,16 @@ TEST(IwarpTcp, AProbeOfAClosedWindowIsNotSentAgain) {
   talk.ack(Side::b);
   const std::uint64_t closes = talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   EXPECT_EQ(talk.finish().trouble(), (std::map<std::string_view, int>{{"stall", 2}}));
-  EXPECT_EQ(talk.told.of(EventKind::stall)[1].frame, closes) << "it never opened again";
+  EXPECT_EQ(talk.told.of(EventKind::stall)[1].frame, closes) << "the window did not open again";
   EXPECT_THAT(talk.told.messages, SizeIs(2));
 }
 
-TEST(IwarpTcp, AResetCountsOnlyInTheWindow) {
+TEST(IwarpTcp, ResetIsOnlyValidInsideTheWindow) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 100));
   talk.ack(Side::b);
-  // Before what was acknowledged; and behind the window of 1000 bytes.
+  // Before the acknowledged bytes, and beyond the window of 1000 bytes.
   talk.raw(Side::a, talk.next[0] - 1, {}, {.rst = true});
   talk.raw(Side::a, talk.next[0] + 1001, {}, {.rst = true});
   talk.raw(Side::a, talk.next[0] + 0x70000000, {}, {.rst = true});
@@ -1002,7 +1002,7 @@ TEST(IwarpTcp, AResetCountsOnlyInTheWindow) {
   EXPECT_THAT(told.of(EventKind::closed), SizeIs(1));
 }
 
-TEST(IwarpTracker, AStartInTheMiddle) {
+TEST(IwarpTracker, StartInTheMiddle) {
   Talk talk;
   talk.say(Side::a, send(70, 100, 200));  // the end of a message
   talk.say(Side::a, send(71, 100));
@@ -1017,7 +1017,7 @@ TEST(IwarpTracker, AStartInTheMiddle) {
             (std::map<std::string, int>{{"send 100 partial", 1}, {"send 100 completed", 2}, {"read 10 completed", 1}}));
 }
 
-TEST(IwarpTracker, APortUsedAgainIsAnotherConnection) {
+TEST(IwarpTracker, ReusedPortIsAnotherConnection) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 100));
@@ -1032,7 +1032,7 @@ TEST(IwarpTracker, APortUsedAgainIsAnotherConnection) {
   EXPECT_EQ(told.trouble(), (std::map<std::string_view, int>{{"replaced", 1}}));
 }
 
-TEST(IwarpTracker, HoldsNoMoreThanItMay) {
+TEST(IwarpTracker, MemoryIsBounded) {
   Talk talk({.connections = 4, .messages = 8});
   for (int i = 0; i < 100; ++i) {
     talk.port = static_cast<std::uint16_t>(20000 + i);
@@ -1071,7 +1071,8 @@ TEST(IwarpTracker, PacketsHaveTheirNotes) {
   EXPECT_EQ(notes[4].related_frame, 6U);
 }
 
-// Real streams, damaged in ways that are known ----------------------------------------------------------------------
+// Real streams with known damage
+// -------------------------------------------------------------------------------------
 
 struct Kept {
   ByteVector bytes;
@@ -1109,7 +1110,7 @@ std::vector<Kept> sample(const std::string& name) {
   return records_of(samples / (name + (name == "siw-rping" ? ".pcap" : ".pcap.gz")));
 }
 
-TEST_P(RealStreams, BeginAnywhereWithoutFalseTrouble) {
+TEST_P(RealStreams, StartAnywhereWithoutFalseEvents) {
   const std::vector<Kept> all = sample(GetParam());
   ASSERT_FALSE(all.empty());
   for (std::size_t from = 0; from < all.size(); from += 7) {
@@ -1119,7 +1120,7 @@ TEST_P(RealStreams, BeginAnywhereWithoutFalseTrouble) {
   }
 }
 
-TEST_P(RealStreams, LossOfTheCaptureIsCalledSo) {
+TEST_P(RealStreams, CaptureLossIsReportedAsSuch) {
   const std::vector<Kept> all = sample(GetParam());
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
@@ -1130,7 +1131,7 @@ TEST_P(RealStreams, LossOfTheCaptureIsCalledSo) {
     auto trouble = told.trouble();
     trouble.erase("stall");
     trouble.erase("lost_in_capture");
-    trouble.erase("psn_gap");  // whose acknowledgement is missing too, at the end
+    trouble.erase("psn_gap");  // if the acknowledgement is missing too, at the end
     for (const Event& e : told.events)
       if (trouble.count(to_string(e.kind)))
         ADD_FAILURE() << to_string(e.kind) << " " << to_string(e.cause) << " frame " << e.frame << " value " << e.value
@@ -1140,7 +1141,7 @@ TEST_P(RealStreams, LossOfTheCaptureIsCalledSo) {
   }
 }
 
-TEST_P(RealStreams, NeighborsThatChangePlacesWereNotSentAgain) {
+TEST_P(RealStreams, SwappedNeighborsAreNoRetransmissions) {
   const std::vector<Kept> all = sample(GetParam());
   std::mt19937 random(2);
   std::uint64_t out_of_order = 0;
@@ -1177,12 +1178,12 @@ TEST_P(RealStreams, EachPacketTwiceIsADuplicate) {
   EXPECT_EQ(told.messages.size(), once.messages.size());
 }
 
-// Headers are enough: of what the packets of a message carry, their lengths tell.
+// Headers are sufficient: the payload length follows from the header lengths.
 TEST(IwarpSamples, ShortSnapLength) {
   for (const char* name : {"siw-write", "siw-send"}) {
     std::vector<Kept> all = sample(name);
     const Told whole = told_of(all);
-    // Behind Ethernet, IPv4 and TCP with timestamps there is room for 20 bytes of an FPDU or of an MPA frame.
+    // After Ethernet, IPv4 and TCP with timestamps, 20 bytes of an FPDU or MPA frame remain.
     for (Kept& record : all) record.bytes.resize(std::min<std::size_t>(record.bytes.size(), 14 + 20 + 32 + 20));
     const Told told = told_of(all);
     ASSERT_THAT(told.connections, SizeIs(2)) << name;
@@ -1192,12 +1193,11 @@ TEST(IwarpSamples, ShortSnapLength) {
   }
 }
 
-// Segments that come once more some packets later, as a sender that sends again makes them: with another IP
-// identification.
-TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
+// Segments repeated some packets later with another IP identification, like those of a sender that retransmits.
+TEST_P(RealStreams, RetransmissionsAreCounted) {
   const std::vector<Kept> all = sample(GetParam());
   const Told once = told_of(all);
-  std::map<std::uint16_t, int> ports;  // of iWARP connections' ends: 10.0.0.3's
+  std::map<std::uint16_t, int> ports;  // of the endpoints of iWARP connections: those of 10.0.0.3
   for (const Connection& c : once.connections) ports[static_cast<std::uint16_t>(c.at(Side::a).qp)]++;
   constexpr std::size_t ethernet = 14, ip = 20, tcp = 32;
   std::mt19937 random(3);
@@ -1214,7 +1214,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
         return true;
       });
       const ByteVector& bytes = all[i].bytes;
-      // Behind the set-up and before the end.
+      // After the connection setup and before the end.
       if (i < 60 || i + 60 > all.size() || bytes.size() <= ethernet + ip + tcp + 30 || bytes[23] != 6) continue;
       const auto source = static_cast<std::uint16_t>(bytes[34] << 8 | bytes[35]);
       const auto destination = static_cast<std::uint16_t>(bytes[36] << 8 | bytes[37]);
@@ -1250,7 +1250,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
   }
 }
 
-// Others' recordings, read where they lie.
+// Public captures, read at their location.
 struct Public {
   std::string name;
   std::map<std::string, int> a, b;
@@ -1269,8 +1269,8 @@ INSTANTIATE_TEST_SUITE_P(
         Public{"send_recv_snd_recv", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
         Public{"send_recv_snd_recv_crc", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
         Public{"send_recv_snd_recv_mrkr", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
-        // Its sender was not yet right: it counts one MSN for all queues, and the fields of its Read Request are little
-        // endian, so that it asks for 262144 bytes into another buffer than the one that the response names:
+        // Its sender has bugs: it uses one MSN for all queues, and the fields of its Read Request are little
+        // endian, so that it requests 262144 bytes into another buffer than the one in the response:
         //   tshark -r FILE -T fields -e frame.number -e iwarp_ddp.qn -e iwarp_ddp.msn -e iwarp_rdma.sinkstag
         //          -e iwarp_rdma.rdmardsz -e iwarp_ddp.stag
         Public{"rdma_read",
@@ -1281,7 +1281,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"send 4 completed", 1}},
                {{"msn_jump", 2}, {"unsolicited_response", 1}, {"unanswered", 1}}}),
     [](const auto& p) { return p.param.name; });
-TEST_P(PublicIwarp, IsTold) {
+TEST_P(PublicIwarp, MessagesAndEventsMatch) {
   const char* shared = std::getenv("RDMAWIRE_SHARED");
   if (!shared) GTEST_SKIP() << "skipped: RDMAWIRE_SHARED is not set";
   const std::filesystem::path path = std::filesystem::path(shared) / "captures" / "public" /

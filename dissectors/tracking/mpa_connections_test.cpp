@@ -25,7 +25,7 @@ using Status = CrcCheck::Status;
 using ::testing::Contains;
 using ::testing::Not;
 
-// What came out of one packet's PDU, kept beyond the packet.
+// One packet's PDU, copied to outlive the packet.
 struct Seen {
   ByteVector bytes;  // without markers
   Status crc;
@@ -34,7 +34,7 @@ struct Seen {
   std::uint16_t markers;
 };
 
-// A client 10.0.0.3:40000 and a server 10.0.0.2:4210 talk; what the dissector says is kept.
+// A client 10.0.0.3:40000 and a server 10.0.0.2:4210; records the dissector's output.
 class Talk {
  public:
   Dissector dissector;
@@ -105,7 +105,7 @@ class Talk {
     out /= value;
     return out.encode();
   }
-  // Set up; the server wants markers in what the client sends, or not.
+  // MPA negotiation; `markers`: the server requests markers in the client's stream.
   void establish(bool markers, bool crc) {
     open();
     client(mpa(true, false, crc));
@@ -183,7 +183,7 @@ TEST(MpaConnections, FramesAndFpdusInTheirPackets) {
   EXPECT_EQ(known.initiator.port, 40000);
   EXPECT_EQ(known.responder.last & 0xff, 2U);
   EXPECT_EQ(known.request_private_data, (ByteVector{'h', 'i', '!'}));
-  EXPECT_EQ(known.crc, MpaModes::Use::on);  // one side is enough
+  EXPECT_EQ(known.crc, MpaModes::Use::on);  // one side is sufficient
   EXPECT_FALSE(talk.packet.pdus[0].from_initiator);
   talk.seen.clear();
 
@@ -200,7 +200,7 @@ TEST(MpaConnections, AnySegmentationGivesTheSamePdus) {
   for (int round = 0; round < 60; ++round) {
     const bool markers = round % 2;
     const Stream stream(random, 12, round % 3 ? 300 : 3000, markers);
-    Talk talk(static_cast<std::uint32_t>(random()));  // sequence numbers wrap in some rounds
+    Talk talk(static_cast<std::uint32_t>(random()));  // sequence numbers wrap in some iterations
     if (round % 5 == 0) talk.client_next = 0xfffffc00;
     talk.establish(markers, true);
     for (const auto& [from, to] : random_pieces(random, stream.bytes.size(), round % 7 ? 400 : 1))
@@ -209,7 +209,7 @@ TEST(MpaConnections, AnySegmentationGivesTheSamePdus) {
   }
 }
 
-TEST(MpaConnections, ByteByByteFromTheFirst) {
+TEST(MpaConnections, ByteByByteFromTheStart) {
   std::mt19937 random(3);
   const Stream stream(random, 4, 700, true);
   Talk talk;
@@ -227,7 +227,7 @@ TEST(MpaConnections, ByteByByteFromTheFirst) {
   EXPECT_EQ(talk.seen[0].in_frame.length, 1U);
 }
 
-TEST(MpaConnections, ShuffledDoubledOverlappingSegmentsGiveTheSamePdus) {
+TEST(MpaConnections, ReorderedDuplicateOverlappingSegmentsGiveTheSamePdus) {
   std::mt19937 random(4);
   for (int round = 0; round < 60; ++round) {
     const bool markers = round % 2;
@@ -247,8 +247,8 @@ TEST(MpaConnections, ShuffledDoubledOverlappingSegmentsGiveTheSamePdus) {
   }
 }
 
-// With CRCs in use, every FPDU whose bytes were all captured is found again, and nothing else is called good.
-TEST(MpaConnections, LossInTheCaptureCostsOnlyWhatItTook) {
+// With CRCs, every completely captured FPDU is found, and no other data is reported as good.
+TEST(MpaConnections, CaptureLossAffectsOnlyTheLostFpdus) {
   std::mt19937 random(5);
   for (int round = 0; round < 80; ++round) {
     const bool markers = round % 2;
@@ -266,7 +266,7 @@ TEST(MpaConnections, LossInTheCaptureCostsOnlyWhatItTook) {
                   true);
       }
       talk.client_next = base + static_cast<std::uint32_t>(to);
-      talk.raw(false, talk.server_next, {}, {});  // the receiver has it all
+      talk.raw(false, talk.server_next, {}, {});  // the receiver has everything
     }
     std::vector<ByteVector> expected;
     for (std::size_t i = 0; i < stream.fpdus.size(); ++i) {
@@ -285,13 +285,13 @@ TEST(MpaConnections, LossInTheCaptureCostsOnlyWhatItTook) {
   }
 }
 
-TEST(MpaConnections, FoundInTheMiddleByItsCrcs) {
+TEST(MpaConnections, FoundInTheMiddleByCrc) {
   std::mt19937 random(6);
   for (int round = 0; round < 60; ++round) {
     const bool markers = round % 2;
     const Stream stream(random, 30, round % 3 ? 200 : 1500, markers);
     Talk talk(static_cast<std::uint32_t>(random()));
-    // The capture begins somewhere in the stream.
+    // The capture starts in the middle of the stream.
     const std::size_t begin = random() % (stream.bytes.size() / 2);
     talk.client_next += static_cast<std::uint32_t>(begin);
     for (const auto& [from, to] : random_pieces(random, stream.bytes.size() - begin, 1400))
@@ -306,8 +306,9 @@ TEST(MpaConnections, FoundInTheMiddleByItsCrcs) {
   }
 }
 
-TEST(MpaConnections, DataThatLookLikeAMarkerDoNotSetTheGrid) {
-  // The tagged offset's low word stands 12 bytes behind the FPDU's beginning, and says 12, as a marker there would.
+TEST(MpaConnections, DataThatResembleAMarkerDoNotSetTheGrid) {
+  // The low word of the tagged offset is 12 bytes after the start of the FPDU and contains 12, like a marker
+  // there.
   MpaSender sender({.markers = true, .crc = true}, 300);
   ByteVector bytes;
   std::vector<std::size_t> ends;
@@ -325,7 +326,7 @@ TEST(MpaConnections, DataThatLookLikeAMarkerDoNotSetTheGrid) {
   EXPECT_EQ(talk.seen[0].bytes.size(), mpa::fpdu_bytes(14 + 400));
 }
 
-TEST(MpaConnections, OtherTcpIsLeftAlone) {
+TEST(MpaConnections, OtherTcpIsIgnored) {
   std::mt19937 random(7);
   Talk begun, middle;
   begun.open();
@@ -347,7 +348,7 @@ TEST(MpaConnections, StreamingModeBeforeMpa) {
   const Stream stream(random, 3, 100, false);
   Talk talk;
   talk.open();
-  talk.client(ByteVector(48, 'L'));  // iSCSI's login comes before iSER's MPA request
+  talk.client(ByteVector(48, 'L'));  // the iSCSI login precedes iSER's MPA request
   talk.server(ByteVector(48, 'R'));
   EXPECT_TRUE(talk.seen.empty());
   talk.client(Talk::mpa(true, false, true));
@@ -363,7 +364,7 @@ TEST(MpaConnections, ChangedBytesMakeTheCrcBad) {
   for (const bool markers : {false, true}) {
     const Stream stream(random, 8, 600, markers);
     for (int round = 0; round < 40; ++round) {
-      // Any byte of the fourth FPDU but its length, which says where the next one begins.
+      // Any byte of the fourth FPDU except its length, which determines the start of the next one.
       const std::size_t from = stream.ends[2], to = stream.ends[3];
       const std::size_t at = from + 8 + random() % (to - from - 8);
       Stream changed = stream;
@@ -379,7 +380,7 @@ TEST(MpaConnections, ChangedBytesMakeTheCrcBad) {
   }
 }
 
-TEST(MpaConnections, AChangedLengthCostsOneFpdu) {
+TEST(MpaConnections, ChangedLengthAffectsOneFpdu) {
   std::mt19937 random(90);
   for (const bool markers : {false, true})
     for (int round = 0; round < 40; ++round) {
@@ -388,7 +389,7 @@ TEST(MpaConnections, AChangedLengthCostsOneFpdu) {
       stream.bytes[from + round % 2] ^= static_cast<std::uint8_t>(1U << (2 + random() % 6));
       Talk talk;
       talk.establish(markers, true);
-      // More than the 64 KiB that the length may claim.
+      // More than the maximum length of 64 KiB.
       for (std::size_t begin = 0; begin < stream.bytes.size(); begin += 1400)
         talk.client(stream.piece(begin, std::min(stream.bytes.size(), begin + 1400)));
       Stream rest(random, 80, 1500, false);
@@ -397,7 +398,7 @@ TEST(MpaConnections, AChangedLengthCostsOneFpdu) {
       std::vector<Seen> good;
       for (const Seen& s : talk.seen)
         if (s.crc == Status::good) good.push_back(s);
-      if (markers && good.size() < 29) continue;  // waits for bytes that this stream does not have
+      if (markers && good.size() < 29) continue;  // waits for bytes beyond the end of this stream
       std::vector<ByteVector> expected = stream.fpdus;
       expected.erase(expected.begin() + 9);
       if (!markers) expected.insert(expected.end(), rest.fpdus.begin(), rest.fpdus.end());
@@ -406,7 +407,7 @@ TEST(MpaConnections, AChangedLengthCostsOneFpdu) {
     }
 }
 
-TEST(MpaConnections, AMarkerThatPointsElsewhereIsTold) {
+TEST(MpaConnections, WrongMarkerPointerIsReported) {
   MpaSender sender({.markers = true, .crc = false});
   ByteVector bytes;
   Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
@@ -422,7 +423,7 @@ TEST(MpaConnections, AMarkerThatPointsElsewhereIsTold) {
   EXPECT_THAT(talk.notes, Contains("an MPA marker does not point to the start of its FPDU"));
 }
 
-TEST(MpaConnections, KeepAliveAndRetransmissionBringNothing) {
+TEST(MpaConnections, KeepAliveAndRetransmissionAddNoPdus) {
   std::mt19937 random(10);
   const Stream stream(random, 2, 100, false);
   Talk talk;
@@ -439,7 +440,7 @@ TEST(MpaConnections, KeepAliveAndRetransmissionBringNothing) {
   expect_all_good(talk.seen, stream.fpdus);
 }
 
-TEST(MpaConnections, SnappedPacketsAreUnverifiableNotBad) {
+TEST(MpaConnections, TruncatedPacketsAreUnverifiable) {
   std::mt19937 random(11);
   Stream stream(random, 6, 900, false);
   Talk talk;
@@ -457,7 +458,7 @@ TEST(MpaConnections, SnappedPacketsAreUnverifiableNotBad) {
   }
 }
 
-TEST(MpaConnections, APortUsedAgainIsANewConnection) {
+TEST(MpaConnections, ReusedPortIsANewConnection) {
   std::mt19937 random(12);
   const Stream first(random, 3, 100, true), second(random, 3, 100, false);
   Talk talk;
@@ -471,7 +472,7 @@ TEST(MpaConnections, APortUsedAgainIsANewConnection) {
   talk.client(second.bytes);
   expect_all_good(talk.seen, second.fpdus);
   EXPECT_EQ(talk.packet.pdus.at(0).connection->id, id + 1);
-  // And after a reset nothing of it is left to be continued.
+  // After a reset the stream cannot continue.
   talk.raw(true, talk.client_next, {}, {.rst = true});
   talk.seen.clear();
   talk.client(second.bytes);
@@ -479,7 +480,7 @@ TEST(MpaConnections, APortUsedAgainIsANewConnection) {
 }
 
 // RFC 9293, 3.10.7.4
-TEST(MpaConnections, AResetOutsideOfTheWindowDoesNotCount) {
+TEST(MpaConnections, ResetOutsideOfTheWindowIsIgnored) {
   std::mt19937 random(20);
   const Stream stream(random, 6, 100, false);
   Talk talk;
@@ -501,7 +502,7 @@ TEST(MpaConnections, AResetOutsideOfTheWindowDoesNotCount) {
   EXPECT_EQ(talk.seen.size(), 5U);
 }
 
-TEST(MpaConnections, SegmentsSayWhereTheyStand) {
+TEST(MpaConnections, SegmentsHaveTheirStreamOffsets) {
   std::mt19937 random(21);
   const Stream stream(random, 2, 100, false);
   Talk talk;
@@ -527,7 +528,7 @@ TEST(MpaConnections, SegmentsSayWhereTheyStand) {
   EXPECT_EQ(talk.packet.tcp.length, 0U);
 }
 
-TEST(MpaConnections, ARepeatedSynDoesNotDisturb) {
+TEST(MpaConnections, RetransmittedSynChangesNothing) {
   std::mt19937 random(13);
   const Stream stream(random, 3, 100, false);
   Talk talk(5000, 6000);
@@ -538,8 +539,8 @@ TEST(MpaConnections, ARepeatedSynDoesNotDisturb) {
   expect_all_good(talk.seen, stream.fpdus);
 }
 
-// A capture of one direction only: the reply, which says whether there are markers, is not in it.
-TEST(MpaConnections, OneDirectionShowsItsMarkersItself) {
+// A capture of one direction without the reply, which negotiates the markers.
+TEST(MpaConnections, MarkersAreDetectedFromOneDirection) {
   std::mt19937 random(140);
   for (int round = 0; round < 20; ++round) {
     const bool markers = round % 2, crc = round % 4 < 2;
@@ -559,7 +560,7 @@ TEST(MpaConnections, OneDirectionShowsItsMarkersItself) {
   }
 }
 
-TEST(MpaConnections, ThePassiveSideOfTcpCanBeTheInitiatorOfMpa) {
+TEST(MpaConnections, PassiveTcpSideCanBeTheMpaInitiator) {
   Talk talk;
   talk.open();
   talk.server(Talk::mpa(true, false, true));
@@ -570,7 +571,7 @@ TEST(MpaConnections, ThePassiveSideOfTcpCanBeTheInitiatorOfMpa) {
   EXPECT_EQ(known.listener.port, 4210);
 }
 
-TEST(MpaConnections, ARejectedConnectionHasNoFpdus) {
+TEST(MpaConnections, RejectedConnectionHasNoFpdus) {
   std::mt19937 random(14);
   const Stream stream(random, 3, 100, false);
   Talk talk;
@@ -584,7 +585,7 @@ TEST(MpaConnections, ARejectedConnectionHasNoFpdus) {
   EXPECT_TRUE(talk.seen.empty());
 }
 
-TEST(MpaConnections, WithoutCrcsTheValueIsShownAndNotJudged) {
+TEST(MpaConnections, WithoutCrcsTheValueIsReportedUnchecked) {
   std::mt19937 random(15);
   Stream stream(random, 3, 100, false, false);
   stream.bytes[stream.ends[0] - 1] = 7;
@@ -608,7 +609,7 @@ TEST(MpaConnections, MemoryIsBoundedAndEvictionCounted) {
         Value<Tcp>().set<"src_port">(1000 + i % 7).set<"dst_port">(80).set<"seq">(1 + (i / 300) * 5000).set<"ack">(1);
     frame.payload.resize(1400);
     for (auto& b : frame.payload) b = static_cast<std::uint8_t>(random());
-    // An FPDU that claims 64 KiB.
+    // An FPDU with a length field of 64 KiB.
     const std::uint8_t lie[] = {0xff, 0xff, 0xc1, 0x40};
     std::copy(std::begin(lie), std::end(lie), frame.payload.begin());
     const ByteVector bytes = frame.encode();
@@ -621,7 +622,7 @@ TEST(MpaConnections, MemoryIsBoundedAndEvictionCounted) {
   EXPECT_GT(connections.evicted(), 100U);
 }
 
-// What a capture's PDUs are, counted.
+// Counters of a capture's PDUs.
 struct Counts {
   std::map<int, int> opcodes;
   std::map<std::string_view, int> crcs, notes;
@@ -657,7 +658,7 @@ Counts count(const std::vector<Record>& records) {
 struct Expected {
   const char* shared;
   int frames;
-  std::map<int, int> opcodes;  // as tshark 4.0 counts them, but for the capture with loss
+  std::map<int, int> opcodes;  // as counted by tshark 4.0, except for the capture with loss
   const char* crc;
   int markers;
 };
@@ -690,7 +691,7 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"linux-siwrping.pcap", 2, {{0, 60}, {1, 20}, {2, 60}, {3, 80}}, "absent", 0},
         Expected{"linux-siwsend.pcap", 4, {{0, 4}, {3, 622}}, "absent", 0},
         Expected{"linux-siwwrite.pcap", 4, {{0, 600}, {3, 32}}, "absent", 0},
-        // The same transfer: tshark misses five of its 600 segments where retransmission mends the stream.
+        // The same transfer: tshark misses five of its 600 segments where retransmissions fill the stream.
         Expected{"linux-siwwrite-loss.pcap", 4, {{0, 600}, {3, 32}}, "absent", 0},
         Expected{REALJIMMY "connect_C00_M00.pcap", 2, {}, "", 0},
         Expected{REALJIMMY "connect_C00_M00_reject.pcap", 2, {}, "", 0},
@@ -711,7 +712,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST(RealCaptures, TheSampleInTheRepository) {
+TEST(RealCaptures, SampleInTheRepository) {
   const auto records = testing::read_pcap(RDMAWIRE_SOURCE_DIR "/captures/samples/siw-rping.pcap");
   const Counts counts = count(records);
   EXPECT_EQ(counts.frames, 2);
@@ -719,7 +720,7 @@ TEST(RealCaptures, TheSampleInTheRepository) {
   EXPECT_EQ(counts.findings, 0);
 }
 
-TEST(RealCaptures, AChangedByteMakesTheCrcBad) {
+TEST(RealCaptures, ChangedByteMakesTheCrcBad) {
   auto records = testing::read_pcap(testing::shared_capture(REALJIMMY "send_recv_snd_recv_crc.pcap"));
   if (records.empty()) GTEST_SKIP() << "skipped: needs iwarp_send_recv_snd_recv_crc.pcap of the shared captures";
   const std::vector<Record> original = records;
@@ -738,7 +739,7 @@ TEST(RealCaptures, AChangedByteMakesTheCrcBad) {
   EXPECT_EQ(fpdus, 2U);
 }
 
-TEST(RealCaptures, WithoutCrcsLossCostsOnlyTheFpdusItTook) {
+TEST(RealCaptures, WithoutCrcsLossAffectsOnlyTheLostFpdus) {
   const auto records = testing::read_pcap(testing::shared_capture("linux-siwwrite.pcap"));
   if (records.empty()) GTEST_SKIP() << "skipped: needs linux-siwwrite.pcap of the shared captures";
   std::mt19937 random(17);
@@ -746,7 +747,7 @@ TEST(RealCaptures, WithoutCrcsLossCostsOnlyTheFpdusItTook) {
     std::vector<Record> kept;
     int lost = 0;
     for (std::size_t i = 0; i < records.size(); ++i) {
-      // One FPDU a segment; not in the beginning, and not the last ones.
+      // One FPDU per segment, excluding the start and the last ones.
       const bool data = records[i].bytes.size() > 1000 && i + 60 < records.size();
       if (data && random() % 12 == 0)
         ++lost;
@@ -759,7 +760,7 @@ TEST(RealCaptures, WithoutCrcsLossCostsOnlyTheFpdusItTook) {
   }
 }
 
-TEST(RealCaptures, BeginningInTheMiddleWithoutCrcsShowsNothingFalse) {
+TEST(RealCaptures, StartInTheMiddleWithoutCrcsReportsNoFalsePdus) {
   auto records = testing::read_pcap(testing::shared_capture("linux-siwwrite.pcap"));
   if (records.empty()) GTEST_SKIP() << "skipped: needs linux-siwwrite.pcap of the shared captures";
   records.erase(records.begin(), records.begin() + 100);

@@ -1,4 +1,4 @@
-// Which packets are one connection, by what evidence, and what becomes of connections when there is too little room.
+// Pairing of directions by each kind of evidence, and eviction of connections.
 
 #include "dissectors/tracking/queue_pairs.hpp"
 
@@ -21,9 +21,9 @@ using namespace testing;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::uint16_t constant_port = 0xc001;  // says nothing
+constexpr std::uint16_t constant_port = 0xc001;  // no evidence
 
-/// One connection that only answers can join: `count` messages of a, each acknowledged.
+/// One connection that only responses can pair: `count` messages of a, each acknowledged.
 void talk(Link& link, std::uint32_t count, std::uint32_t first = 100, std::uint32_t a = Link::qp_a,
           std::uint32_t b = Link::qp_b) {
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -52,7 +52,7 @@ void name_side(PairEvidence::Side& side, std::uint32_t host, std::uint32_t qp, s
 
 // ---- Evidence
 
-TEST(QueuePairs, JoinedByAnswers) {
+TEST(QueuePairs, PairedByResponses) {
   Link link({.joined = false});
   talk(link, 5);
   const Recorder& told = link.end();
@@ -74,7 +74,7 @@ TEST(QueuePairs, JoinedByAnswers) {
   for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
-TEST(QueuePairs, JoinedBySourcePorts) {
+TEST(QueuePairs, PairedBySourcePorts) {
   const std::uint32_t a = 0x1234, b = 0x98765;
   for (const bool per_pair : {true, false}) {
     Link link({.joined = false});
@@ -95,7 +95,7 @@ TEST(QueuePairs, JoinedBySourcePorts) {
   }
 }
 
-TEST(QueuePairs, SourcePortsAreNotUsedWhenHidden) {
+TEST(QueuePairs, SourcePortsAreUnusedWhenDisabled) {
   TrackerOptions options;
   options.use_source_port = false;
   Link link({.joined = false, .options = options});
@@ -108,7 +108,7 @@ TEST(QueuePairs, SourcePortsAreNotUsedWhenHidden) {
   EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::nothing);
 }
 
-TEST(QueuePairs, JoinedByTheCm) {
+TEST(QueuePairs, PairedByTheCm) {
   Link link;
   link.sends(100);
   const Recorder& told = link.end();
@@ -131,7 +131,7 @@ std::vector<Connection> connections_of(const std::string& path, const TrackerOpt
   return all;
 }
 
-// Each kind of evidence finds the same halves as the others.
+// Each kind of evidence finds the same pairs as the others.
 TEST(QueuePairs, EvidenceAgreesInRealCaptures) {
   unsigned checked = 0;
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rc-write-ipv6.pcap", "rping.pcap",
@@ -161,7 +161,7 @@ TEST(QueuePairs, EvidenceAgreesInRealCaptures) {
   EXPECT_GE(checked, 60U);
 }
 
-// ---- Joined late
+// ---- Late pairing
 
 TEST(QueuePairs, OneDirectionFirstAndTheOtherMuchLater) {
   Link link({.joined = false});
@@ -177,11 +177,11 @@ TEST(QueuePairs, OneDirectionFirstAndTheOtherMuchLater) {
   EXPECT_EQ(told.messages.size(), 440U);
   std::set<std::uint64_t> numbers;
   for (const Message& m : told.messages) numbers.insert(m.number);
-  EXPECT_EQ(numbers.size(), 440U) << "each told once";
+  EXPECT_EQ(numbers.size(), 440U) << "each reported once";
 }
 
-// What is told of a packet while the other half is looked for is told of the connection that they become.
-TEST(QueuePairs, MarksOfTheYoungerHalf) {
+// Events of packets that wait for pairing are reported for the paired connection.
+TEST(QueuePairs, EcnMarksOfTheYoungerDirection) {
   Link link({.joined = false});
   link.send({.from = host_a, .to = host_b, .qp = Link::qp_b, .psn = 100, .payload = 8, .source_port = constant_port});
   link.send({.opcode = rc::acknowledge,
@@ -201,7 +201,7 @@ TEST(QueuePairs, MarksOfTheYoungerHalf) {
 
 // ---- The same numbers
 
-TEST(QueuePairs, OneNumberAtBothEnds) {
+TEST(QueuePairs, EqualNumberAtBothEndpoints) {
   Link link({.joined = false});
   talk(link, 5, 100, 0x20, 0x20);
   const Recorder& told = link.end();
@@ -211,7 +211,7 @@ TEST(QueuePairs, OneNumberAtBothEnds) {
   EXPECT_EQ(told.messages.size(), 5U);
 }
 
-TEST(QueuePairs, AHostThatTalksToItself) {
+TEST(QueuePairs, HostConnectedToItself) {
   Link link({.joined = false});
   for (std::uint32_t i = 0; i < 5; ++i) {
     link.send({.from = host_a, .to = host_a, .qp = 0x12, .psn = 100 + i, .payload = 8});
@@ -224,7 +224,7 @@ TEST(QueuePairs, AHostThatTalksToItself) {
   for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
-TEST(QueuePairs, AQueuePairThatTalksToItself) {
+TEST(QueuePairs, QueuePairConnectedToItself) {
   Link link({.joined = false});
   for (std::uint32_t i = 0; i < 5; ++i) {
     link.send({.from = host_a, .to = host_a, .qp = 0x12, .psn = 100 + i, .payload = 8});
@@ -235,9 +235,9 @@ TEST(QueuePairs, AQueuePairThatTalksToItself) {
   EXPECT_EQ(told.farewells[0].connection.sent[0].packets + told.farewells[0].connection.sent[1].packets, 10U);
 }
 
-// ---- Used again
+// ---- Reused QPs
 
-TEST(QueuePairs, UsedAgainForAnotherConnection) {
+TEST(QueuePairs, ReusedForAnotherConnection) {
   Link link;
   link.sends(100, 3);
   link.acks(102, 3);
@@ -255,13 +255,13 @@ TEST(QueuePairs, UsedAgainForAnotherConnection) {
   EXPECT_EQ(old.sent[0].packets, 3U);
   EXPECT_EQ(old.last_frame, 5U);
   EXPECT_EQ(young.id, 6U);
-  EXPECT_EQ(young.sent[0].packets, 3U) << "each packet counts for one connection";
+  EXPECT_EQ(young.sent[0].packets, 3U) << "each packet is counted for one connection";
   EXPECT_EQ(young.sent[1].packets, 1U);
   EXPECT_EQ(told.messages.size(), 6U);
 }
 
-// One direction alone, whose packets still wait.
-TEST(QueuePairs, UsedAgainWhilePacketsWait) {
+// A single direction whose packets wait.
+TEST(QueuePairs, ReusedWhilePacketsWait) {
   Link link({.joined = false});
   link.sends(100, 20);
   link.sends(0x400064, 20);
@@ -272,7 +272,7 @@ TEST(QueuePairs, UsedAgainWhilePacketsWait) {
   EXPECT_EQ(told.farewells[1].connection.sent[0].packets, 20U);
 }
 
-TEST(QueuePairs, AStrayPacketReplacesNothing) {
+TEST(QueuePairs, StrayPacketReplacesNothing) {
   Link link;
   link.sends(100, 3);
   link.sends(0x500000);
@@ -285,7 +285,7 @@ TEST(QueuePairs, AStrayPacketReplacesNothing) {
   EXPECT_EQ(told.messages.size(), 6U);
 }
 
-TEST(QueuePairs, TheCmSaysThatTheyAreUsedAgain) {
+TEST(QueuePairs, CmExchangeReplacesTheConnection) {
   Link link;
   link.sends(100, 3);
   PairEvidence evidence;
@@ -303,8 +303,8 @@ TEST(QueuePairs, TheCmSaysThatTheyAreUsedAgain) {
   EXPECT_EQ(told.farewells[1].connection.sent[0].packets, 60U);
 }
 
-// The capture begins long after the CM's exchange, or the programs told it for another run.
-TEST(QueuePairs, TheFirstRequestDecidesWhereItBegins) {
+// The capture starts long after the CM's exchange, or the applications exchanged it for another run.
+TEST(QueuePairs, FirstRequestDeterminesTheStartingPsn) {
   Link link({.first_a = 100});
   link.sends(0x600000, 5);
   link.acks(0x600004, 77);
@@ -355,7 +355,7 @@ TEST(QueuePairs, Datagrams) {
   const Recorder& told = link.end();
   EXPECT_THAT(told.told(), ElementsAre("qkey_mismatch"));
   EXPECT_THAT(told.said(), ElementsAre("send sent 1-1", "send sent 2-2", "send sent 3-3"));
-  ASSERT_EQ(told.farewells.size(), 1U) << "management is no connection";
+  ASSERT_EQ(told.farewells.size(), 1U) << "management traffic creates no connection";
   EXPECT_EQ(told.farewells[0].connection.service, Service::ud);
   EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::datagram);
   EXPECT_EQ(told.farewells[0].connection.sent[1].packets, 1U);
@@ -386,8 +386,8 @@ TEST(QueuePairs, ExtendedReliableConnections) {
   EXPECT_EQ(told.messages.size(), 4U);
 }
 
-// Its headers are not published: packets are counted, nothing is concluded.
-TEST(QueuePairs, AVendorsTransport) {
+// Its headers are not published: packets are counted, but not interpreted.
+TEST(QueuePairs, VendorTransport) {
   Link link({.joined = false});
   for (std::uint32_t i = 0; i < 4; ++i)
     link.send(
@@ -400,7 +400,7 @@ TEST(QueuePairs, AVendorsTransport) {
   EXPECT_EQ(told.farewells[0].connection.sent[0].packets, 4U);
 }
 
-TEST(QueuePairs, ANotificationOfNoKnownConnection) {
+TEST(QueuePairs, CnpOfUnknownConnection) {
   Link link({.joined = false});
   link.send({.opcode = congestion_notification, .from = host_b, .to = host_a, .qp = 0x11});
   const Recorder& told = link.end();
@@ -411,7 +411,7 @@ TEST(QueuePairs, ANotificationOfNoKnownConnection) {
 
 // ---- Damaged packets
 
-TEST(QueuePairs, ADamagedPacketSaysNothingElse) {
+TEST(QueuePairs, DamagedPacketReportsOnlyItsCrc) {
   Link link;
   link.good_crcs = true;
   link.sends(100, 3);
@@ -430,7 +430,7 @@ TEST(QueuePairs, ADamagedPacketSaysNothingElse) {
   EXPECT_EQ(told.messages.size(), 4U);
 }
 
-TEST(QueuePairs, WhereAllCrcsAreBadTheyAreFollowed) {
+TEST(QueuePairs, PacketsAreTrackedIfAllCrcsAreBad) {
   Link link;
   link.damaged = true;
   link.sends(100, 3);
@@ -440,14 +440,14 @@ TEST(QueuePairs, WhereAllCrcsAreBadTheyAreFollowed) {
   EXPECT_EQ(told.messages.size(), 3U);
 }
 
-// ---- Too little room
+// ---- Table limits
 
 TEST(QueuePairs, TooManyConnections) {
   TrackerOptions options;
   options.connections = 4;
   Link link({.joined = false, .options = options});
   for (std::uint32_t i = 0; i < 20; ++i) talk(link, 2, 100, 0x100 + i, 0x200 + i);
-  // A new half can drive the other one out before they are joined.
+  // A new direction can evict its other direction before they are paired.
   const std::uint64_t went = link.pairs.evicted();
   EXPECT_GE(went, 16U);
   const Recorder& told = link.end();
@@ -460,12 +460,12 @@ TEST(QueuePairs, TooManyConnections) {
     evicted += why == CloseReason::evicted;
   }
   EXPECT_EQ(ids.size(), told.farewells.size());
-  EXPECT_EQ(packets, 80U) << "nothing is lost silently";
+  EXPECT_EQ(packets, 80U) << "every packet is counted";
   EXPECT_EQ(evicted, went);
   EXPECT_EQ(told.messages.size(), 40U);
 }
 
-TEST(QueuePairs, RoomForNone) {
+TEST(QueuePairs, NoTableSpace) {
   TrackerOptions options;
   options.connections = 0;
   Link link({.joined = false, .options = options});
@@ -473,8 +473,8 @@ TEST(QueuePairs, RoomForNone) {
   EXPECT_FALSE(link.end().farewells.empty());
 }
 
-// What text told of has no name before its first packet.
-TEST(QueuePairs, WhatWasToldOfAndNeverUsed) {
+// A connection known only from text has no ID before its first packet.
+TEST(QueuePairs, EvidenceWithoutPackets) {
   TrackerOptions options;
   options.connections = 2;
   Link link({.joined = false, .options = options});
@@ -504,9 +504,9 @@ TEST(QueuePairs, TooManyPacketsWait) {
   EXPECT_EQ(told.farewells.size(), 10U);
 }
 
-// Two directions fit an answer; one of them is evicted, and its place goes to a connection of other hosts, whose PSNs
-// happen to fit the next answers.
-TEST(QueuePairs, ACandidateWhosePlaceIsAnothers) {
+// Two directions match a response. One is evicted, and its slot is reused by a connection of other hosts, whose PSNs
+// match the next responses.
+TEST(QueuePairs, CandidateWhoseSlotIsReused) {
   TrackerOptions options;
   options.connections = 3;
   Link link({.joined = false, .options = options});
@@ -530,17 +530,17 @@ TEST(QueuePairs, ACandidateWhosePlaceIsAnothers) {
   }
 }
 
-// ---- The order among connections
+// ---- Interleaved connections
 
-/// One event or message, but for its frames, which another order changes.
+/// One event or message without its frames, which differ with another order.
 std::string without_frames(const Event& e) {
   return name_of(e) + " " + std::to_string(e.psn) + " x" + std::to_string(e.packets) + " " +
          std::to_string(static_cast<int>(e.end)) + " " + std::to_string(e.bytes);
 }
 
-// Connections between different hosts do not disturb each other: however their packets are interleaved, of each the
-// same is told.
-TEST(QueuePairs, HoweverConnectionsAreInterleaved) {
+// Connections between different hosts are independent: the interleaving of their packets does not change the
+// reports.
+TEST(QueuePairs, InterleavingDoesNotChangeReports) {
   constexpr std::size_t connections = 6;
   std::vector<std::vector<RdmaFrame>> scripts(connections);
   for (std::size_t i = 0; i < connections; ++i) {
@@ -571,7 +571,7 @@ TEST(QueuePairs, HoweverConnectionsAreInterleaved) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < connections; ++i) order.insert(order.end(), scripts[i].size(), i);
     if (seed != 0) std::shuffle(order.begin(), order.end(), random);
-    // Each connection has its own clock, that of its packets' places in its script.
+    // Each connection has its own clock, the packet's position in its script.
     std::vector<std::size_t> next(connections);
     for (const std::size_t i : order) {
       link.now = 1'000'000'000 + static_cast<std::int64_t>(next[i]) * millisecond;

@@ -1,5 +1,5 @@
-// What is told of a requester: one behavior a test, each on a connection that the CM joined, end a sending from PSN
-// 100 with an MTU of 1024. The first frame is number 2.
+// Reports about a requester, one behavior per test. Each uses a connection paired by the CM; endpoint a sends from
+// PSN 100 with an MTU of 1024. The first frame is number 2.
 
 #include "dissectors/tracking/requester.hpp"
 
@@ -24,7 +24,7 @@ RdmaFrame response(std::uint8_t opcode, std::uint32_t psn, std::uint32_t payload
 
 // ---- Messages
 
-TEST(Requester, AMessageOfThreePackets) {
+TEST(Requester, MessageOfThreePackets) {
   Link link;
   link.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
   link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
@@ -79,8 +79,8 @@ TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
   EXPECT_EQ(told.messages[1].invalidated_key, 0xbeefU);
 }
 
-// FLUSH and ATOMIC WRITE are answered by an empty READ response, which no acknowledgement replaces: A19.4.
-TEST(Requester, FlushAndAtomicWriteAreAnsweredByAnEmptyReadResponse) {
+// The response to FLUSH and ATOMIC WRITE is an empty READ response; an acknowledgement does not replace it: A19.4.
+TEST(Requester, FlushAndAtomicWriteCompleteByEmptyReadResponse) {
   Link link;
   link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
   link.a({.opcode = 0x1d, .psn = 101, .payload = 8, .ack_request = true, .length = 8});
@@ -95,7 +95,7 @@ TEST(Requester, FlushAndAtomicWriteAreAnsweredByAnEmptyReadResponse) {
   EXPECT_EQ(told.messages[1].outcome, Outcome::completed);
 }
 
-TEST(Requester, OneAcknowledgementForMany) {
+TEST(Requester, OneAcknowledgementForSeveralMessages) {
   Link link;
   link.sends(100, 10);
   link.acks(109, 10);
@@ -108,7 +108,7 @@ TEST(Requester, OneAcknowledgementForMany) {
   }
 }
 
-TEST(Requester, AReadAndItsResponses) {
+TEST(Requester, ReadAndItsResponses) {
   Link link;
   link.a(read_of(100, 2500));
   link.b(response(rc::response_first, 100));
@@ -145,7 +145,7 @@ TEST(Requester, Atomics) {
   EXPECT_EQ(told.messages[1].answer_frame, 5U);
 }
 
-TEST(Requester, BothEndsAreRequesters) {
+TEST(Requester, BothEndpointsAreRequesters) {
   Link link;
   link.sends(100, 2);
   link.b({.opcode = rc::send, .psn = 500, .payload = 3});
@@ -158,9 +158,9 @@ TEST(Requester, BothEndsAreRequesters) {
   EXPECT_EQ(told.messages[2].number, 1U);
 }
 
-// ---- Sent again
+// ---- Retransmissions
 
-TEST(Requester, GoesBackAfterANak) {
+TEST(Requester, GoBackNAfterNak) {
   Link link;
   link.sends(100, 5);  // frames 2 to 6
   link.acks(102, 2, nak(0));
@@ -197,7 +197,7 @@ TEST(Requester, GoesBackAfterANak) {
   EXPECT_EQ(told.farewells[0].connection.sent[1].naks[0], 1U);
 }
 
-TEST(Requester, GoesBackAcrossTheEndOfThePsns) {
+TEST(Requester, GoBackNAcrossPsnWrap) {
   Link link({.first_a = 0xfffffe});
   link.sends(0xfffffe, 4);
   link.acks(0xffffff, 1, nak(0));
@@ -211,7 +211,7 @@ TEST(Requester, GoesBackAcrossTheEndOfThePsns) {
   EXPECT_EQ(told.messages[3].first_psn, 1U);
 }
 
-TEST(Requester, ATimeout) {
+TEST(Requester, Timeout) {
   Link link;
   link.sends(100, 2);
   link.wait(500 * millisecond);
@@ -224,10 +224,10 @@ TEST(Requester, ATimeout) {
   EXPECT_EQ(told.events[0].origin_frame, 2U);
   EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 3-3"));
   EXPECT_EQ(told.messages[0].repeated_packets, 1U);
-  EXPECT_EQ(told.messages[0].packets, 1U) << "each packet counts once";
+  EXPECT_EQ(told.messages[0].packets, 1U) << "each packet is counted once";
 }
 
-TEST(Requester, ReadsWhoseLengthTheCaptureCutOff) {
+TEST(Requester, ReadsWithTruncatedLength) {
   Link link;
   link.kept = 60;
   link.a(read_of(100, 2500));
@@ -270,11 +270,11 @@ TEST(Requester, ReceiverNotReady) {
   EXPECT_EQ(told.farewells[0].connection.sent[1].rnr_naks, 1U);
 }
 
-TEST(Requester, AMissingReadResponseImpliesANak) {
+TEST(Requester, MissingReadResponseImpliesNak) {
   Link link;
   link.a(read_of(100, 4096));
   link.b(response(rc::response_first, 100));
-  link.b(response(rc::response_middle, 102));  // 101 was lost before the capture
+  link.b(response(rc::response_middle, 102));  // 101 was lost before the capture point
   link.b(response(rc::response_last, 103));
   link.a(read_of(101, 3072));
   link.b(response(rc::response_first, 101));
@@ -285,13 +285,13 @@ TEST(Requester, AMissingReadResponseImpliesANak) {
   EXPECT_EQ(told.events[0].packets, 1U);
   EXPECT_EQ(told.events[1].frame, 6U);
   EXPECT_EQ(told.events[1].cause_frame, 4U);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].lost_in_network, 1U) << "it was b's packet";
+  EXPECT_EQ(told.farewells[0].connection.sent[1].lost_in_network, 1U) << "b sent the packet";
   ASSERT_THAT(told.said(), ElementsAre("read completed 2-2"));
   EXPECT_EQ(told.messages[0].answer_frame, 9U);
   EXPECT_EQ(told.messages[0].repeated_packets, 1U);
 }
 
-TEST(Requester, AReadResponseLostBehindTheCapture) {
+TEST(Requester, ReadResponseLostAfterTheCapturePoint) {
   Link link;
   link.a(read_of(100, 4096));
   link.b(response(rc::response_first, 100));
@@ -308,7 +308,7 @@ TEST(Requester, AReadResponseLostBehindTheCapture) {
   EXPECT_THAT(told.said(), ElementsAre("read completed 2-2"));
 }
 
-TEST(Requester, WhatWasAcknowledgedIsSentAgainForNothing) {
+TEST(Requester, SpuriousRetransmission) {
   Link link;
   link.sends(100);
   const std::uint64_t acknowledged = link.acks(100, 1);
@@ -321,7 +321,7 @@ TEST(Requester, WhatWasAcknowledgedIsSentAgainForNothing) {
   EXPECT_THAT(told.said(), ElementsAre("send completed 2-2"));
 }
 
-TEST(Requester, AnotherInterfaceShowsEachPacketOnceMore) {
+TEST(Requester, DuplicatesFromAnotherInterface) {
   Link link;
   for (int burst = 0; burst < 3; ++burst) {
     const auto first = static_cast<std::uint32_t>(100 + 8 * burst);
@@ -338,7 +338,7 @@ TEST(Requester, AnotherInterfaceShowsEachPacketOnceMore) {
   EXPECT_EQ(told.farewells[0].connection.sent[0].retransmitted_packets, 0U);
 }
 
-TEST(Requester, ASenderThatDoesNotNumberItsPacketsSendsThemAgain) {
+TEST(Requester, RetransmissionWithoutIpIdentification) {
   Link link;
   for (int time = 0; time < 2; ++time) {
     for (std::uint32_t psn = 100; psn < 108; ++psn)
@@ -351,7 +351,7 @@ TEST(Requester, ASenderThatDoesNotNumberItsPacketsSendsThemAgain) {
   EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 0U);
 }
 
-TEST(Requester, TheNetworkCopiesAPacket) {
+TEST(Requester, DuplicateFromTheNetwork) {
   Link link;
   link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
   link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
@@ -395,7 +395,7 @@ TEST(Requester, ReorderedPacketsOfOneMessage) {
   EXPECT_EQ(told.messages[0].end_time - told.messages[0].start, 20 * microsecond);
 }
 
-TEST(Requester, LostBeforeTheCaptureAndSentAgain) {
+TEST(Requester, LostBeforeTheCapturePointAndRetransmitted) {
   Link link;
   link.sends(100);
   link.sends(102, 2);
@@ -407,18 +407,18 @@ TEST(Requester, LostBeforeTheCaptureAndSentAgain) {
                                        "retransmission sequence_error_nak"));
   EXPECT_EQ(told.events[1].packets, 1U);
   EXPECT_EQ(told.events[1].psn, 101U);
-  EXPECT_EQ(told.events[1].origin_frame, 2U) << "what stands before the gap";
+  EXPECT_EQ(told.events[1].origin_frame, 2U) << "the packet before the gap";
   EXPECT_EQ(told.events[1].cause_frame, asked);
   EXPECT_EQ(told.events[2].packets, 3U);
   EXPECT_EQ(told.messages.size(), 4U);
 }
 
-TEST(Requester, CapturedTheFirstTimeAndLostBeforeItIsCapturedAgain) {
+TEST(Requester, RetransmissionLostBeforeTheCapturePoint) {
   Link link;
   link.sends(100, 6);  // frames 2 to 7
   link.acks(101, 1, nak(0));
   link.sends(101, 2);
-  link.sends(104, 2);  // and not 103
+  link.sends(104, 2);  // without 103
   const std::uint64_t asked = link.acks(103, 3, nak(0));
   link.sends(103, 3);
   link.acks(105, 6);
@@ -431,12 +431,12 @@ TEST(Requester, CapturedTheFirstTimeAndLostBeforeItIsCapturedAgain) {
   EXPECT_EQ(lost[0]->psn, 101U);
   EXPECT_EQ(lost[1]->cause, Cause::before_capture);
   EXPECT_EQ(lost[1]->psn, 103U);
-  EXPECT_EQ(lost[1]->origin_frame, 5U) << "its first sending";
+  EXPECT_EQ(lost[1]->origin_frame, 5U) << "its first transmission";
   EXPECT_EQ(lost[1]->cause_frame, asked);
   EXPECT_EQ(told.farewells[0].connection.sent[0].rounds, 2U);
 }
 
-TEST(Requester, LostByTheCapture) {
+TEST(Requester, CaptureLoss) {
   Link link;
   link.sends(100);
   link.sends(103);
@@ -451,7 +451,7 @@ TEST(Requester, LostByTheCapture) {
   EXPECT_EQ(told.farewells[0].connection.sent[0].lost_in_network, 0U);
 }
 
-TEST(Requester, AMessageWithoutItsMiddle) {
+TEST(Requester, MessageWithoutItsMiddle) {
   Link link;
   link.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
   link.a({.opcode = rc::send_last, .psn = 102, .payload = 1});
@@ -462,7 +462,7 @@ TEST(Requester, AMessageWithoutItsMiddle) {
   EXPECT_THAT(told.said(), ElementsAre("send partial 2-3", "send completed 4-4"));
 }
 
-TEST(Requester, AGapThatNothingExplains) {
+TEST(Requester, UnexplainedGap) {
   Link link;
   link.sends(100);
   link.sends(103);
@@ -472,7 +472,7 @@ TEST(Requester, AGapThatNothingExplains) {
   EXPECT_EQ(told.events[0].frame, 3U);
 }
 
-TEST(Requester, TheFirstPacketsAreMissing) {
+TEST(Requester, FirstPacketsAreMissing) {
   Link link;
   link.sends(104, 2);
   link.acks(105, 6);
@@ -483,7 +483,7 @@ TEST(Requester, TheFirstPacketsAreMissing) {
 
 // ---- The MTU
 
-TEST(Requester, TheNextPsnTellsTheMtu) {
+TEST(Requester, NextPsnDeterminesTheMtu) {
   Link link({.mtu = 0});
   link.a(read_of(100, 4096));
   link.sends(104);
@@ -498,7 +498,7 @@ TEST(Requester, TheNextPsnTellsTheMtu) {
   EXPECT_EQ(told.messages[0].last_psn, 103U);
 }
 
-TEST(Requester, AResponseTellsTheMtu) {
+TEST(Requester, ResponseDeterminesTheMtu) {
   Link link({.mtu = 0});
   link.a(read_of(100, 1024));
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -511,7 +511,7 @@ TEST(Requester, AResponseTellsTheMtu) {
   EXPECT_THAT(told.said(), ElementsAre("read completed 2-2", "send completed 7-7"));
 }
 
-TEST(Requester, PacketsThatAreNotAsLongAsTheMtu) {
+TEST(Requester, PayloadLengthsThatDoNotMatchTheMtu) {
   Link link;
   link.a({.opcode = rc::send_first, .psn = 100, .payload = 1000});
   link.a({.opcode = rc::send_last, .psn = 101, .payload = 0});
@@ -523,9 +523,9 @@ TEST(Requester, PacketsThatAreNotAsLongAsTheMtu) {
   EXPECT_EQ(told.events[0].found, 1000U);
 }
 
-// ---- Answers that do not fit
+// ---- Unexpected responses
 
-TEST(Requester, AnAcknowledgementOfWhatIsAcknowledged) {
+TEST(Requester, GhostAcknowledgement) {
   Link link;
   link.sends(100, 2);
   const std::uint64_t good = link.acks(101, 2);
@@ -536,7 +536,7 @@ TEST(Requester, AnAcknowledgementOfWhatIsAcknowledged) {
   EXPECT_EQ(told.events[0].origin_frame, good);
 }
 
-TEST(Requester, AcknowledgementsOfWhatWasSentBeforeTheCapture) {
+TEST(Requester, AcknowledgementsOfRequestsBeforeTheCapture) {
   Link link;
   link.sends(100, 3);
   link.acks(96, 7);
@@ -545,7 +545,7 @@ TEST(Requester, AcknowledgementsOfWhatWasSentBeforeTheCapture) {
   EXPECT_THAT(link.end().told(), IsEmpty());
 }
 
-TEST(Requester, AnAcknowledgementThatWasCopied) {
+TEST(Requester, DuplicateAcknowledgement) {
   Link link;
   link.sends(100);
   for (int i = 0; i < 2; ++i) link.b({.opcode = rc::acknowledge, .psn = 100, .msn = 1, .identification = 9});
@@ -554,7 +554,7 @@ TEST(Requester, AnAcknowledgementThatWasCopied) {
   EXPECT_EQ(told.farewells[0].connection.sent[1].duplicates, 1U);
 }
 
-TEST(Requester, AnAcknowledgementAgainBringsCredits) {
+TEST(Requester, RepeatedAcknowledgementUpdatesCredits) {
   Link link;
   link.sends(100);
   link.acks(100, 1, 0x00);
@@ -562,7 +562,7 @@ TEST(Requester, AnAcknowledgementAgainBringsCredits) {
   EXPECT_THAT(link.end().told(), IsEmpty());
 }
 
-TEST(Requester, TheMsnJumps) {
+TEST(Requester, MsnJump) {
   Link link;
   link.sends(100);
   link.acks(100, 1);
@@ -576,7 +576,7 @@ TEST(Requester, TheMsnJumps) {
   EXPECT_EQ(told.events[0].found, 5U);
 }
 
-TEST(Requester, AResponseToNothing) {
+TEST(Requester, UnsolicitedResponse) {
   Link link;
   link.sends(100);
   link.acks(100, 1);
@@ -590,8 +590,8 @@ TEST(Requester, AResponseToNothing) {
   EXPECT_GE(told.farewells[0].connection.contradicting, 1U);
 }
 
-// An acknowledgement and its request can be captured in the wrong order.
-TEST(Requester, TheAnswerIsCapturedFirst) {
+// An acknowledgement and its request can be captured out of order.
+TEST(Requester, ResponseCapturedBeforeItsRequest) {
   Link link;
   link.sends(100);
   link.acks(101, 2);
@@ -604,7 +604,7 @@ TEST(Requester, TheAnswerIsCapturedFirst) {
   EXPECT_GE(told.farewells[0].connection.sent[0].latency_sum, 0);
 }
 
-TEST(Requester, RefusedWithKeyAndAddress) {
+TEST(Requester, RemoteAccessErrorHasKeyAndAddress) {
   Link link;
   link.a({.opcode = rc::write, .psn = 100, .payload = 100, .address = 0xdead000, .key = 0x1234, .length = 100});
   const std::uint64_t refusal = link.acks(100, 0, nak(nak_code::remote_access_error));
@@ -620,7 +620,7 @@ TEST(Requester, RefusedWithKeyAndAddress) {
   EXPECT_EQ(told.farewells[0].connection.sent[1].naks[nak_code::remote_access_error], 1U);
 }
 
-TEST(Requester, NeverAnswered) {
+TEST(Requester, Unanswered) {
   Link link;
   link.sends(100);
   for (int i = 0; i < 3; ++i) {
@@ -636,8 +636,8 @@ TEST(Requester, NeverAnswered) {
   EXPECT_EQ(told.messages[0].repeated_packets, 3U);
 }
 
-// An old acknowledgement, of what is not remembered any more, says nothing of what was asked since.
-TEST(Requester, AnOldAcknowledgementAnswersNothingNew) {
+// An old acknowledgement of forgotten packets does not affect later requests.
+TEST(Requester, OldAcknowledgementDoesNotCompleteNewRequests) {
   std::vector<std::string> told[2];
   for (const bool ghost : {false, true}) {
     Link link;
@@ -655,7 +655,7 @@ TEST(Requester, AnOldAcknowledgementAnswersNothingNew) {
   EXPECT_EQ(told[0], told[1]);
 }
 
-TEST(Requester, AReadWhoseMiddleNeverComes) {
+TEST(Requester, ReadWithoutItsMiddleResponses) {
   Link link;
   link.a(read_of(100, 3072));
   link.b(response(rc::response_first, 100));
@@ -673,7 +673,7 @@ TEST(Requester, AReadWhoseMiddleNeverComes) {
 
 // ---- Order
 
-TEST(Requester, AnOpcodeThatCannotFollow) {
+TEST(Requester, InvalidOpcodeSequence) {
   Link link;
   link.sends(100);
   link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
@@ -685,7 +685,7 @@ TEST(Requester, AnOpcodeThatCannotFollow) {
   EXPECT_EQ(told.of(EventKind::opcode_sequence).value, rc::send_middle);
 }
 
-TEST(Requester, MoreReadsThanAgreed) {
+TEST(Requester, MoreReadsThanNegotiated) {
   Link link({.reads = 2});
   link.a(read_of(100, 10));
   link.a(read_of(101, 10));
@@ -698,9 +698,9 @@ TEST(Requester, MoreReadsThanAgreed) {
   EXPECT_EQ(told.events[0].found, 3U);
 }
 
-// ---- Waiting
+// ---- Stalls
 
-TEST(Requester, StallsByWhatWasWaitedFor) {
+TEST(Requester, StallCauses) {
   {
     Link link;
     link.sends(100);
@@ -752,7 +752,7 @@ TEST(Requester, StallsByWhatWasWaitedFor) {
   }
 }
 
-// A packet every 10 µs, and after the notification one every `then`.
+// A packet every 10 µs, and after the CNP one every `then`.
 std::vector<std::string> notified(std::int64_t then, std::uint32_t after, Event& event) {
   Link link;
   link.sends(100, 20);
@@ -768,7 +768,7 @@ std::vector<std::string> notified(std::int64_t then, std::uint32_t after, Event&
   return told.told();
 }
 
-TEST(Requester, WhatACongestionNotificationDid) {
+TEST(Requester, ReactionToCongestionNotification) {
   Event event;
   EXPECT_THAT(notified(100 * microsecond, 20, event), ElementsAre("cnp rate_fell"));
   EXPECT_EQ(event.frame, 22U);
@@ -778,7 +778,7 @@ TEST(Requester, WhatACongestionNotificationDid) {
   EXPECT_THAT(notified(10 * microsecond, 3, event), ElementsAre("cnp unknown"));
 }
 
-// ---- What a packet is to its connection
+// ---- Packet notes
 
 TEST(Requester, Notes) {
   Link link({.options = {.packets = true}});

@@ -25,8 +25,8 @@ TEST(Ring, KeepsItsMemory) {
   EXPECT_EQ(ring.bytes(), bytes);
 }
 
-// An item of the ring itself can be pushed: growing must not take it away before it is copied.
-TEST(Ring, AnItemOfItsOwn) {
+// An item of the ring itself can be pushed: it must be copied before the ring grows.
+TEST(Ring, PushOfItsOwnItem) {
   Ring<int> ring;
   for (int i = 7; i < 11; ++i) ring.push_back(i);
   ring.push_back(ring.front());
@@ -38,15 +38,15 @@ TEST(Ring, Moved) {
   for (int i = 0; i < 9; ++i) ring.push_back(i);
   Ring<int> other = std::move(ring);
   EXPECT_EQ(other.size(), 9U);
-  EXPECT_TRUE(ring.empty());  // NOLINT(bugprone-use-after-move): it is empty, and can be used
+  EXPECT_TRUE(ring.empty());  // NOLINT(bugprone-use-after-move): empty and usable
   EXPECT_EQ(ring.bytes(), 0U);
   ring.push_back(5);
   EXPECT_EQ(ring.front(), 5);
   EXPECT_EQ(other.back(), 8);
 }
 
-// Whatever is done to it, it holds what a std::deque holds.
-TEST(Ring, IsADeque) {
+// Contents match those of a std::deque after random operations.
+TEST(Ring, MatchesDeque) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     Ring<unsigned> ring;

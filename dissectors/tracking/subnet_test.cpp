@@ -1,4 +1,4 @@
-// What subnet administration and performance management say in passing.
+// Records of subnet administration and performance management.
 
 #include "dissectors/tracking/subnet.hpp"
 
@@ -77,9 +77,9 @@ std::vector<HeaderValue> member(std::uint16_t mlid) {
               .set<"join_state">(1)};
 }
 
-TEST(Subnet, TheCapturedPath) {
+TEST(Subnet, CapturedPath) {
   const std::string file = testing::shared_capture("public/realjimmy__sample-captures__infiniband.pcap");
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " does not exist";
   Recorder recorder;
   Subnet subnet(recorder);
   testing::dissect_capture(file, [&](const Packet& packet) { subnet.add(packet); });
@@ -88,7 +88,7 @@ TEST(Subnet, TheCapturedPath) {
   const PathGiven& path = recorder.paths[0];
   EXPECT_EQ(path.question.request_frame, 32U);
   EXPECT_EQ(path.question.frame, 33U);
-  // By the records' times; the ERF header's, which tshark takes, say 46909.
+  // From the records' times; the ERF header, which tshark uses, contains 46909.
   EXPECT_EQ(path.question.time - path.question.request_time, 47000);
   EXPECT_EQ(path.to_lid, 2);
   EXPECT_EQ(path.from_lid, 4);
@@ -128,10 +128,10 @@ TEST(Subnet, JoinLeaveAndQuery) {
   wires.see(5, 1, mad_method::get, 79, member(0));
   wires.see(1, 5, mad_method::get_response, 79, member(0xc003));
   wires.subnet.finish();
-  EXPECT_EQ(wires.recorder.memberships.size(), 2U) << "a query is no join";
+  EXPECT_EQ(wires.recorder.memberships.size(), 2U) << "a query is not a join";
 }
 
-TEST(Subnet, RefusedAndUnansweredJoins) {
+TEST(Subnet, RejectedAndUnansweredJoins) {
   Wires wires;
   wires.see(5, 1, mad_method::set, 77, member(0));
   wires.see(1, 5, mad_method::get_response, 77, member(0), 0x0300);
@@ -144,7 +144,7 @@ TEST(Subnet, RefusedAndUnansweredJoins) {
   EXPECT_EQ(wires.recorder.memberships[1].question.frame, 0U);
 }
 
-TEST(Subnet, PortCountersInBothForms) {
+TEST(Subnet, BothFormsOfPortCounters) {
   Wires wires;
   wires.see(9, 1, mad_method::get_response, 1,
             {Value<Pm>(), Value<PortCounters>()
@@ -171,7 +171,7 @@ TEST(Subnet, PortCountersInBothForms) {
   EXPECT_EQ(extended.transmit_discards, std::nullopt);
 }
 
-TEST(Subnet, QuestionsAreBounded) {
+TEST(Subnet, RequestsAreBounded) {
   Wires wires(16);
   for (std::uint64_t id = 0; id < 100; ++id) wires.see(5, 1, mad_method::set, id, member(0));
   EXPECT_EQ(wires.subnet.evicted(), 84U);

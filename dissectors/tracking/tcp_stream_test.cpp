@@ -9,7 +9,7 @@ namespace {
 
 using Arrival = TcpStream::Arrival;
 
-// Writes down what comes out; a lost byte is '?'.
+// Records the output; a lost byte is '?'.
 struct Recorder final : TcpStream::Sink {
   std::vector<std::uint8_t> got;
   std::uint64_t at = 0;
@@ -49,7 +49,7 @@ TEST(TcpStream, OrdersSegments) {
   EXPECT_EQ(s.tcp.buffered(), 0U);
 }
 
-TEST(TcpStream, FirstBytesCountWhereSegmentsOverlap) {
+TEST(TcpStream, FirstBytesWinWhereSegmentsOverlap) {
   Stream s;
   s.segment(4, "EF");
   s.segment(3, "xxxxx");
@@ -58,7 +58,7 @@ TEST(TcpStream, FirstBytesCountWhereSegmentsOverlap) {
   EXPECT_EQ(s.out.text(), "abyxEFxxyyyy");
 }
 
-TEST(TcpStream, RetransmissionAndKeepAliveBringNothing) {
+TEST(TcpStream, RetransmissionAndKeepAliveAddNoBytes) {
   Stream s;
   s.segment(0, "abcd");
   EXPECT_EQ(s.segment(0, "abcd"), Arrival::retransmission);
@@ -78,7 +78,7 @@ TEST(TcpStream, SequenceNumbersWrap) {
   EXPECT_TRUE(s.tcp.began_at(0xfffffffe));
 }
 
-TEST(TcpStream, WhatTheReceiverHasIsNotWaitedFor) {
+TEST(TcpStream, AcknowledgedBytesAreNotAwaited) {
   Stream s;
   s.segment(0, "ab");
   s.segment(5, "fg");
@@ -88,7 +88,7 @@ TEST(TcpStream, WhatTheReceiverHasIsNotWaitedFor) {
   EXPECT_EQ(s.out.text(), "ab???fghi");
 }
 
-TEST(TcpStream, AnAcknowledgementInsideTheGapDoesNotCloseIt) {
+TEST(TcpStream, AcknowledgementInsideTheGapDoesNotCloseIt) {
   Stream s;
   s.segment(0, "ab");
   s.segment(5, "fg");
@@ -99,7 +99,7 @@ TEST(TcpStream, AnAcknowledgementInsideTheGapDoesNotCloseIt) {
   EXPECT_EQ(s.out.text(), "abcdefgh");
 }
 
-TEST(TcpStream, WhatASnappedSegmentLacksIsAGap) {
+TEST(TcpStream, TruncatedSegmentLeavesAGap) {
   Stream s;
   s.segment(0, "ab", 5);
   s.segment(5, "fg");
@@ -120,7 +120,7 @@ TEST(TcpStream, BufferIsBounded) {
   }
 }
 
-TEST(TcpStream, AnyOrderAnyOverlapGivesTheStream) {
+TEST(TcpStream, AnyOrderAndOverlapGivesTheStream) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     std::string all(1 + random() % 400, ' ');
@@ -145,15 +145,15 @@ TEST(TcpStream, AnyOrderAnyOverlapGivesTheStream) {
   }
 }
 
-TEST(TcpStream, WhichResetsCount) {
+TEST(TcpStream, ResetValidity) {
   Stream s(0xfffffff0);
   s.segment(0, "abcdefghijklmnopqrst");
   s.tcp.acknowledged(s.first + 8);
   for (const std::uint32_t offset : {8U, 9U, 20U, 28U}) EXPECT_TRUE(s.tcp.in_window(s.first + offset, 20)) << offset;
   for (const std::uint32_t offset : {0U, 7U, 29U, 1U << 30, 1U << 31})
     EXPECT_FALSE(s.tcp.in_window(s.first + offset, 20)) << offset;
-  EXPECT_TRUE(s.tcp.in_window(s.first + 20, 0)) << "sent into a window that closed since";
-  EXPECT_TRUE(TcpStream().in_window(7, 0)) << "nothing is known";
+  EXPECT_TRUE(s.tcp.in_window(s.first + 20, 0)) << "sent into a window that has closed since";
+  EXPECT_TRUE(TcpStream().in_window(7, 0)) << "stream not started";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Queue pairs told in plain text. What the captures hold: tshark -z follow,tcp,ascii and its fields tcp.payload,
+// QP numbers exchanged in plain text. Expected values: tshark -z follow,tcp,ascii and its fields tcp.payload,
 // infiniband.bth.psn.
 
 #include "dissectors/tracking/text_exchange.hpp"
@@ -55,7 +55,7 @@ TEST(TextExchange, RcPingpong) {
   EXPECT_EQ(e.mtu, 0U);
 }
 
-TEST(TextExchange, SrqPingpongsFourQueuePairsInOneStream) {
+TEST(TextExchange, SrqPingpongWithFourQueuePairsInOneStream) {
   const auto pairs = follow(sample("srq-pingpong.pcap.gz"));
   ASSERT_EQ(pairs.size(), 4U);
   const std::uint32_t psns[] = {0xf3209d, 0xcbcdfa, 0x485d86, 0x0e6226};
@@ -68,7 +68,7 @@ TEST(TextExchange, SrqPingpongsFourQueuePairsInOneStream) {
 
 TEST(TextExchange, PerftestWithGid) {
   const auto atomic = follow(sample("rc-atomic.pcap"));
-  ASSERT_EQ(atomic.size(), 1U) << "each step tells all again";
+  ASSERT_EQ(atomic.size(), 1U) << "each step repeats everything";
   EXPECT_EQ(atomic[0].sides[0].first_psn, 0xc22832U);
   EXPECT_EQ(atomic[0].sides[1].first_psn, 0x718f1bU);
   EXPECT_EQ(atomic[0].sides[0].reads_as_responder, 0x80);
@@ -89,8 +89,8 @@ TEST(TextExchange, PerftestWithGid) {
   EXPECT_EQ(latency[0].frame, 15U);
 }
 
-// Whatever the text says is what the packets then have; and no other capture yields anything.
-TEST(TextExchange, FirstRequestsHaveThePsnsTold) {
+// The packets that follow match the text, and other captures yield no pairs.
+TEST(TextExchange, FirstRequestsHaveTheExchangedPsns) {
   std::vector<std::string> paths;
   for (const char* name : {"rc-pingpong.pcap.gz", "srq-pingpong.pcap.gz", "ud-pingpong.pcap", "rc-atomic.pcap",
                            "rc-write-ipv6.pcap", "linlinw5-rc-write.pcap", "linlinw5-uc-pingpong.pcap"})
@@ -160,12 +160,12 @@ TEST(TextRecord, EveryForm) {
   EXPECT_EQ(gid.psn, 0xcbcdfaU);
 }
 
-TEST(TextRecord, AnyOtherCharacterOrLengthIsNone) {
+TEST(TextRecord, OtherCharactersAndLengthsAreRejected) {
   for (std::string_view form : forms) {
     for (std::size_t n = 0; n < form.size(); ++n) EXPECT_EQ(read_text_record(bytes_of(form.substr(0, n))).length, 0U);
     for (std::size_t at = 0; at < form.size(); ++at)
       for (char wrong : {'g', 'A', ' ', '\0', '/', '\n', '\x80', form[at] == ':' ? '0' : ':'}) {
-        // A zero in a colon's place can end a shorter form.
+        // A zero instead of a colon can terminate a shorter form.
         if (form[at] == wrong || (form[at] == ':' && wrong == '\0')) continue;
         std::string text(form);
         text[at] = wrong;
@@ -174,12 +174,12 @@ TEST(TextRecord, AnyOtherCharacterOrLengthIsNone) {
   }
 }
 
-TEST(TextRecord, RandomDataIsNeverText) {
+TEST(TextRecord, RandomDataIsRejected) {
   std::mt19937_64 random(20260101);
   ByteVector payload(160);
   constexpr std::string_view alphabet = "0123456789abcdef:"sv;
   for (int i = 0; i < 1000000; ++i) {
-    // One half is anything, the other of the right characters at random places.
+    // One half is random, the other has valid characters at random positions.
     for (std::size_t at = 0; at < payload.size(); at += 8) store_le(payload.data() + at, 8, random());
     if (i % 2)
       for (std::uint8_t& byte : payload) byte = static_cast<std::uint8_t>(alphabet[byte % alphabet.size()]);
@@ -230,7 +230,7 @@ std::string record(std::uint32_t qp, std::uint32_t psn, std::uint16_t lid = 0) {
   return {out, static_cast<std::size_t>(n) + 1};
 }
 
-TEST(TextExchange, WithoutGidByLidOrByTheTcpAddresses) {
+TEST(TextExchange, WithoutGidUsesLidOrTcpAddresses) {
   Wires wires;
   wires.send(true, record(0x21, 1));
   wires.send(false, record(0x22, 2, 7));
@@ -239,7 +239,7 @@ TEST(TextExchange, WithoutGidByLidOrByTheTcpAddresses) {
   EXPECT_EQ(wires.recorder.pairs[0].sides[1].address, PortAddress::of_lid(7));
 }
 
-TEST(TextExchange, TheSmallerMtuOfBothCounts) {
+TEST(TextExchange, SmallerMtuIsUsed) {
   Wires wires;
   wires.send(true, "5\0"sv);
   wires.send(false, "3\0"sv);
@@ -249,7 +249,7 @@ TEST(TextExchange, TheSmallerMtuOfBothCounts) {
   EXPECT_EQ(wires.recorder.pairs[0].mtu, 1024U);
 }
 
-// Sends `all` in segments of `least` bytes or more.
+// Sends `all` in segments of at least `least` bytes.
 template <class Send>
 void cut(std::mt19937& random, std::string_view all, std::size_t least, Send send) {
   for (std::size_t at = 0; at < all.size();) {
@@ -260,7 +260,7 @@ void cut(std::mt19937& random, std::string_view all, std::size_t least, Send sen
   }
 }
 
-TEST(TextExchange, AnyCutOfTheStreamGivesTheSamePairs) {
+TEST(TextExchange, AnySegmentationGivesTheSamePairs) {
   constexpr std::uint32_t queue_pairs = 40;
   std::string mine, theirs;
   for (std::uint32_t i = 0; i < queue_pairs; ++i) {
@@ -286,7 +286,7 @@ TEST(TextExchange, AnyCutOfTheStreamGivesTheSamePairs) {
   }
 }
 
-TEST(TextExchange, SegmentsSentAgainAddNothing) {
+TEST(TextExchange, RetransmittedSegmentsAreIgnored) {
   Wires wires;
   wires.segment(true, 1, record(1, 1) + record(2, 2));
   wires.segment(true, 1, record(1, 1) + record(2, 2));

@@ -1,9 +1,9 @@
-// Queue pairs made from any bytes: whatever they send, lose, repeat and refuse, tracking ends, what it tells lies
-// within the packets that were given and adds up, each connection says farewell once and is silent then, and memory
-// stays within its bounds.
+// QPs from arbitrary bytes that send, lose, retransmit and reject. Tracking must terminate, refer only to frames
+// that were passed, report consistent sums, report each connection's end exactly once, and stay within its memory
+// limits.
 //
-// The first byte chooses: descriptions of packets, three bytes or more each, from which good frames are made, so that
-// deep states are reached; or the bytes of the frames themselves.
+// The first byte selects the form of the input: descriptions of packets, three bytes or more each, which are built
+// as valid frames to reach deep states; or raw frame bytes.
 
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ namespace {
 #define REQUIRE(condition) require((condition), #condition, __LINE__)
 void require(bool condition, const char* what, int line) {
   if (condition) return;
-  std::fprintf(stderr, "line %d: not so: %s\n", line, what);
+  std::fprintf(stderr, "line %d: check failed: %s\n", line, what);
   std::abort();
 }
 
@@ -53,7 +53,7 @@ struct Judge final : Sink {
       known(frame);
     REQUIRE(m.packets != 0);
     if (m.outcome == Outcome::unanswered) REQUIRE(m.answer_frame == 0);
-    // A READ's or atomic's answer that the capture lacks shows in the requester's going on without it.
+    // A READ or atomic response that the capture is missing is inferred if the requester continues without it.
     const bool has_response = m.kind == MessageKind::read || m.kind == MessageKind::compare_swap ||
                               m.kind == MessageKind::fetch_add || m.kind == MessageKind::flush ||
                               m.kind == MessageKind::atomic_write;
@@ -107,7 +107,7 @@ struct Judge final : Sink {
     known(frame);
     REQUIRE(frame >= c.first_frame && note.connection == c.id);
     REQUIRE(note.related_frame <= now);
-    REQUIRE(noted.emplace(frame, c.id).second);  // no packet twice
+    REQUIRE(noted.emplace(frame, c.id).second);  // each packet at most once
   }
 };
 
@@ -117,7 +117,7 @@ struct Source {
   std::uint8_t byte() { return left ? (--left, *at++) : 0; }
 };
 
-// Few connections, so that there is always too little room; few queue pairs and hosts, so that they are used again.
+// A small limit, so that connections are evicted; few QPs and hosts, so that they are reused.
 constexpr std::uint32_t connections = 6;
 
 class Run {
@@ -175,11 +175,11 @@ void Run::described(Source& source) {
       continue;
     }
     RdmaFrame f;
-    // Pair 3 is a loop: a host talks to itself.
+    // Pair 3 is a loopback connection of one host.
     const std::uint32_t hosts[] = {testing::host_a, pair == 3 ? testing::host_a : testing::host_b + (pair == 2)};
     f.from = hosts[sender];
     f.to = hosts[1 - sender];
-    f.qp = pair == 1 ? 0x20 : 0x10 + pair * 2 + (1 - sender);  // pair 1 has the same number at both ends
+    f.qp = pair == 1 ? 0x20 : 0x10 + pair * 2 + (1 - sender);  // pair 1 has equal QP numbers at both endpoints
     f.source_port = static_cast<std::uint16_t>(0xc000 + pair);
     if (control & 0x80) f.qp += control >> 3 & 3;
     Direction& mine = directions_[pair][sender];
@@ -262,7 +262,7 @@ void Run::described(Source& source) {
   }
 }
 
-// The CM's messages of a connection between the queue pairs that described() uses.
+// CM messages of a connection between the QPs that described() uses.
 void Run::management(Source& source) {
   const std::uint8_t what = source.byte();
   const unsigned pair = what & 3;

@@ -1,6 +1,6 @@
-// Floods: whatever comes, memory is bounded by what was set, and each packet costs about as much as the others. Small
-// in the normal run; with RDMAWIRE_FULL=1 ten million packets. Times are printed, and only the grossest growth fails:
-// they depend on the machine.
+// Floods: memory stays within its limits for any traffic, and each packet has about the same cost. Small by default;
+// ten million packets with RDMAWIRE_FULL=1. Prints times, which depend on the host, and fails only for extreme
+// growth.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -35,13 +35,13 @@ bool full() {
   return wish && std::string_view(wish) == "1" && !sanitized;
 }
 
-/// Of the process, ever.
+/// Peak of the process.
 std::size_t peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
-/// By how much it grew. A sanitizer's own memory says nothing.
+/// Growth of the peak; 0 with a sanitizer, whose own memory dominates.
 std::size_t growth_since(std::size_t before) { return sanitized ? 0 : peak_bytes() - before; }
 
 struct Counter final : Sink {
@@ -59,7 +59,7 @@ class Flood {
  public:
   explicit Flood(const TrackerOptions& options = {}) : tracker(counter, options) { packet_.link = LinkType::raw_ip; }
   void send(const RdmaFrame& frame, std::int64_t after = 1000) { give(frame.write(bytes_), after); }
-  /// What is in bytes().
+  /// Passes the contents of bytes().
   void give(std::size_t size, std::int64_t after = 1000) {
     ++packet_.number;
     packet_.time_ns += after;
@@ -75,7 +75,7 @@ class Flood {
 
   Counter counter;
   Tracker tracker;
-  std::size_t most = 0;  ///< bytes that the tracker said it holds
+  std::size_t most = 0;  ///< maximum memory that the tracker reported, in bytes
 
  private:
   Dissector dissector_{{{}, false}};
@@ -83,20 +83,20 @@ class Flood {
   std::uint8_t bytes_[RdmaFrame::most];
 };
 
-/// Runs `flood(scale)` at a tenth and at the whole; prints seconds a million packets of both.
+/// Runs `flood(scale)` at a tenth and at full scale; prints seconds per million packets of both.
 template <class Run>
 void compare(const char* name, std::uint64_t packets, Run run) {
   double rates[2] = {};
   std::size_t i = 0;
   for (const std::uint64_t count : {packets / 10, packets}) {
-    const std::clock_t began = std::clock();  // of this process: others may be busy
+    const std::clock_t began = std::clock();  // CPU time of this process only
     run(count);
     const double took = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
     rates[i++] = took / static_cast<double>(count) * 1e6;
   }
   std::printf("%-28s %9llu packets: %.2f s a million, a tenth of them %.2f; peak of the process %zu MiB\n", name,
               static_cast<unsigned long long>(packets), rates[1], rates[0], peak_bytes() >> 20);
-  // Ten times as many packets, each ten times as dear, is quadratic growth. A busy machine makes some noise.
+  // Ten times as many packets at ten times the cost each would be quadratic growth. A busy host adds some noise.
   EXPECT_LT(rates[1], rates[0] * 6 + 1) << name;
 }
 
@@ -116,7 +116,7 @@ TEST(TrackerMemory, ConnectionsOfOnePacket) {
                   .psn = static_cast<std::uint32_t>(i * 7919 & 0xffffff)});
     flood.finish();
     EXPECT_EQ(flood.counter.connections, count);
-    EXPECT_EQ(flood.counter.packets, count) << "nothing is lost silently";
+    EXPECT_EQ(flood.counter.packets, count) << "every packet is counted";
     EXPECT_EQ(flood.counter.messages, count);
     EXPECT_EQ(flood.counter.evicted, count - options.connections);
     EXPECT_GE(flood.tracker.evicted(), flood.counter.evicted);
@@ -125,7 +125,7 @@ TEST(TrackerMemory, ConnectionsOfOnePacket) {
   EXPECT_LT(growth_since(before), 192 * mebi);
 }
 
-TEST(TrackerMemory, FlowsOfOnePairThatHaveTheSamePsn) {
+TEST(TrackerMemory, FlowsOfOnePairWithTheSamePsn) {
   compare("one PSN", full() ? 1'000'000 : 200'000, [&](std::uint64_t count) {
     Flood flood;
     for (std::uint64_t i = 0; i < count; ++i)
@@ -135,8 +135,8 @@ TEST(TrackerMemory, FlowsOfOnePairThatHaveTheSamePsn) {
   });
 }
 
-// Each answer fits thousands of requests.
-TEST(TrackerMemory, AnswersWithThousandsOfCandidates) {
+// Each response matches thousands of requests.
+TEST(TrackerMemory, ResponsesWithThousandsOfCandidates) {
   compare("many candidates", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
     Flood flood;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -151,8 +151,8 @@ TEST(TrackerMemory, AnswersWithThousandsOfCandidates) {
   });
 }
 
-// A thousand flows with requests held back and answers that fit them all.
-TEST(TrackerMemory, LongFlowsThatAllLookAlike) {
+// A thousand flows with waiting requests, and responses that match all of them.
+TEST(TrackerMemory, LongFlowsWithEqualPsns) {
   compare("flows alike", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
     Flood flood;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -168,7 +168,7 @@ TEST(TrackerMemory, LongFlowsThatAllLookAlike) {
   });
 }
 
-/// One connection: both ends' first packets join it, then `each(i)`.
+/// One connection: the first packets of both endpoints pair it, then `each(i)`.
 template <class Each>
 void one_connection(Flood& flood, std::uint64_t count, Each each) {
   flood.send({.qp = 2, .psn = 0});
@@ -178,7 +178,7 @@ void one_connection(Flood& flood, std::uint64_t count, Each each) {
   EXPECT_EQ(flood.counter.packets, count);
 }
 
-TEST(TrackerMemory, PsnsThatJumpAtEachPacket) {
+TEST(TrackerMemory, PsnsThatJumpWithEachPacket) {
   for (const std::uint32_t step : {1U << 13, 1U << 15, 1U << 22, 0x7fffffU})
     compare("jumps", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
       Flood flood;
@@ -189,8 +189,8 @@ TEST(TrackerMemory, PsnsThatJumpAtEachPacket) {
     });
 }
 
-// Each connection for itself stays below its own limits; all together would take too much.
-TEST(TrackerMemory, WindowsThatNobodyAcknowledges) {
+// Each connection is within its own limits, but all together exceed the total limit.
+TEST(TrackerMemory, UnacknowledgedWindows) {
   TrackerOptions options;
   options.outstanding_bytes = 16 * mebi;
   compare("wide windows", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
@@ -212,8 +212,8 @@ TEST(TrackerMemory, WindowsThatNobodyAcknowledges) {
   });
 }
 
-TEST(TrackerMemory, SentAgainForEver) {
-  compare("again for ever", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
+TEST(TrackerMemory, EndlessRetransmission) {
+  compare("endless retransmission", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
     Flood flood;
     one_connection(flood, count, [&](std::uint64_t i) {
       flood.send({.qp = 2, .psn = 1, .identification = static_cast<std::uint16_t>(i)}, 1'000'000);
@@ -222,7 +222,7 @@ TEST(TrackerMemory, SentAgainForEver) {
   });
 }
 
-TEST(TrackerMemory, NothingIsEverAcknowledged) {
+TEST(TrackerMemory, NoAcknowledgements) {
   compare("never acknowledged", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
     Flood flood;
     one_connection(flood, count, [&](std::uint64_t i) {
@@ -232,7 +232,7 @@ TEST(TrackerMemory, NothingIsEverAcknowledged) {
   });
 }
 
-// Thousands of messages wait, each acknowledged by itself.
+// Thousands of waiting messages, each acknowledged separately.
 TEST(TrackerMemory, ManyOutstandingMessages) {
   compare("many outstanding", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
     Flood flood;
@@ -252,7 +252,7 @@ TEST(TrackerMemory, ManyOutstandingMessages) {
   });
 }
 
-// A gap in front of thousands of packets is filled from its end.
+// A gap before thousands of packets is filled from its end.
 TEST(TrackerMemory, GapsFilledBackwards) {
   compare("gaps backwards", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
     Flood flood;
@@ -281,7 +281,7 @@ TEST(TrackerMemory, EverySecondPacketIsMissingThenComes) {
   });
 }
 
-TEST(TrackerMemory, NotificationsForEver) {
+TEST(TrackerMemory, EndlessNotifications) {
   compare("notifications", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
     Flood flood;
     one_connection(flood, count, [&](std::uint64_t i) {
@@ -293,7 +293,7 @@ TEST(TrackerMemory, NotificationsForEver) {
   });
 }
 
-/// A TCP segment between raw IPv4 hosts; how long it is.
+/// A TCP segment between raw IPv4 hosts. Returns its length.
 std::size_t segment(std::uint8_t* out, std::uint32_t from, std::uint16_t port, bool syn, std::string_view data) {
   const std::size_t size = 40 + data.size();
   std::memset(out, 0, size);
@@ -313,7 +313,7 @@ std::size_t segment(std::uint8_t* out, std::uint32_t from, std::uint16_t port, b
   return size;
 }
 
-TEST(TrackerMemory, MpaRequestsThatNobodyAnswers) {
+TEST(TrackerMemory, UnansweredMpaRequests) {
   using namespace std::string_view_literals;
   constexpr std::string_view request = "MPA ID Req Frame\x00\x01\x00\x00"sv;
   const std::size_t before = peak_bytes();
@@ -328,12 +328,12 @@ TEST(TrackerMemory, MpaRequestsThatNobodyAnswers) {
   EXPECT_LT(growth_since(before), 256 * mebi);
 }
 
-/// A CM REQ to `host_b`, of communication id and queue pair `id`: LID-less paths between the hosts.
+/// A CM REQ to `host_b` with communication ID and QP `id`: paths between the hosts without LIDs.
 RdmaFrame management() {
   return {.opcode = ud + rc::send, .qp = 1, .payload = 256, .source_qp = 1, .qkey = 0x80010000};
 }
 
-TEST(TrackerMemory, ConnectionRequestsThatNobodyAnswers) {
+TEST(TrackerMemory, UnansweredConnectionRequests) {
   const std::size_t before = peak_bytes();
   compare("CM requests", full() ? 3'000'000 : 200'000, [&](std::uint64_t count) {
     Flood flood;
@@ -357,7 +357,8 @@ TEST(TrackerMemory, ConnectionRequestsThatNobodyAnswers) {
       flood.give(size);
     }
     flood.finish();
-    EXPECT_GE(flood.tracker.evicted(), count > (1U << 15) ? count - (1U << 15) : 0) << "they were taken as requests";
+    EXPECT_GE(flood.tracker.evicted(), count > (1U << 15) ? count - (1U << 15) : 0)
+        << "they were recognized as requests";
     EXPECT_LT(flood.most, 64 * mebi);
   });
   EXPECT_LT(growth_since(before), 128 * mebi);

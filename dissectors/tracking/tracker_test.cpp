@@ -1,4 +1,4 @@
-// The tracker on real captures: what it tells adds up to what was captured, and clean captures are told clean.
+// The tracker on real captures: its counters match the capture, and clean captures cause no events.
 
 #include "dissectors/tracking/tracker.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing;
 
-/// Packets of InfiniBand's transport that are not management.
+/// Packets of InfiniBand's transport except management.
 bool counts(const Packet& packet) {
   const auto bth = packet.stack.get<Bth>();
   if (!bth) return false;
@@ -67,7 +67,7 @@ TEST_P(Samples, AddUp) {
       EXPECT_LE(m.answer_frame, frames);
       EXPECT_TRUE(connections == 1 || of != known.end()) << "a message of connection " << m.connection;
     }
-    EXPECT_EQ(told_messages, messages) << "each message is told once";
+    EXPECT_EQ(told_messages, messages) << "each message is reported once";
     for (const Event& e : told.events) {
       EXPECT_LE(e.frame, e.last_frame) << name_of(e);
       EXPECT_LE(e.last_frame, frames) << name_of(e);
@@ -86,8 +86,8 @@ INSTANTIATE_TEST_SUITE_P(Tracker, Samples,
                                            "siw-rping.pcap", "srq-pingpong.pcap.gz", "ucmatose.pcap",
                                            "ud-pingpong.pcap"));
 
-// Linux's rdma_rxe without losses: no trouble of any kind.
-TEST(Tracker, CleanCapturesAreClean) {
+// Linux's rdma_rxe without losses: no loss or error events.
+TEST(Tracker, CleanCapturesHaveNoEvents) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-write-ipv6.pcap", "rc-atomic.pcap",
                            "srq-pingpong.pcap.gz", "rping.pcap", "ud-pingpong.pcap"}) {
     for (const bool evidence : {true, false}) {
@@ -106,9 +106,9 @@ TEST(Tracker, CleanCapturesAreClean) {
   }
 }
 
-// tshark, PSNs of requests that were seen before: rounds of eight packets in frames 287 to 294, 842 to 849, and 930 to
-// 942 (with ACKs between). The first and the last come after the ACK of all of it.
-TEST(Tracker, RcPingpongSendsThriceAgain) {
+// tshark, PSNs of requests that were seen before: bursts of eight packets in frames 287 to 294, 842 to 849, and 930
+// to 942 (with ACKs between). The first and the last occur after the ACK of all packets.
+TEST(Tracker, RcPingpongHasThreeRetransmissionBursts) {
   Recorder told;
   Tracker tracker(told);
   dissect_capture(sample("rc-pingpong.pcap.gz"), [&](const Packet& packet) { tracker.add(packet); });

@@ -1,4 +1,4 @@
-// What is read of each packet. Frames are literal or written by frames_for_test.hpp.
+// Fields read from packets. Frames are literals or written by frames_for_test.hpp.
 
 #include "dissectors/tracking/transport_packet.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 using namespace testing;
 using ByteVector = std::vector<std::uint8_t>;
 
-/// What is read of `bytes`, of which the wire had `extra` more.
+/// Reads `bytes`, of which `extra` more were on the wire.
 std::optional<TransportPacket> read(const ByteVector& bytes, LinkType link = LinkType::raw_ip,
                                     std::uint32_t extra = 0) {
   Packet packet;
@@ -36,8 +36,8 @@ ByteVector written(const RdmaFrame& frame) {
 }
 TransportPacket taken(const RdmaFrame& frame) { return read(written(frame)).value(); }
 
-// Linux 6.1, a NAK: its ICRC is right.
-TEST(TransportPacket, ALiteralAcknowledgement) {
+// Linux 6.1, a NAK with a valid ICRC.
+TEST(TransportPacket, LiteralAcknowledgement) {
   const auto t = read(rdmawire::testing::from_hex(
                           "525400000003525400000002 0800 45000030739140004011b3270a0000020a000003 c12112b7001c0000"
                           "1100ffff0000001100185779 60000000 65f72c6f"),
@@ -62,7 +62,7 @@ TEST(TransportPacket, ALiteralAcknowledgement) {
   EXPECT_FALSE(t->crc_bad || t->truncated || t->ack_request || t->solicited);
 }
 
-TEST(TransportPacket, ADamagedOne) {
+TEST(TransportPacket, DamagedPacket) {
   const auto t = read(rdmawire::testing::from_hex(
                           "525400000003525400000002 0800 45000030739140004011b3270a0000020a000003 c12112b7001c0000"
                           "1100ffff0000001100185778 60000000 65f72c6f"),
@@ -91,7 +91,7 @@ TEST(TransportPacket, EachHeader) {
   EXPECT_EQ(write.key, 0x99aabbccU);
   EXPECT_EQ(write.length, 9U);
   EXPECT_EQ(write.immediate, 0xdeadbeefU);
-  EXPECT_EQ(write.payload, 9U) << "without its three bytes of pad";
+  EXPECT_EQ(write.payload, 9U) << "without three bytes of padding";
   EXPECT_EQ(write.traffic_class, 0x6b);
   EXPECT_FALSE(write.has_aeth || write.has_atomic || write.is_response());
 
@@ -132,8 +132,8 @@ TEST(TransportPacket, EachHeader) {
   EXPECT_EQ(notification.payload, 0U);
 }
 
-// The payload is what the lengths below say, wherever the capture ends.
-TEST(TransportPacket, CutPackets) {
+// The payload length follows from the lower layers, even in a truncated capture.
+TEST(TransportPacket, TruncatedCapture) {
   const ByteVector whole = written({.opcode = rc::write, .payload = 1000, .length = 1000});
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto t = read(ByteVector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)), LinkType::raw_ip,
@@ -151,7 +151,7 @@ TEST(TransportPacket, CutPackets) {
   }
 }
 
-// The capture has all that came: the packet itself is shorter than it says.
+// The packet is completely captured, but shorter than its headers indicate.
 TEST(TransportPacket, Truncated) {
   ByteVector bytes = written({.opcode = rc::write, .payload = 1000, .length = 1000});
   bytes.resize(500);
@@ -161,7 +161,7 @@ TEST(TransportPacket, Truncated) {
   EXPECT_EQ(t->payload, 1000U);
 }
 
-TEST(TransportPacket, LengthsThatLie) {
+TEST(TransportPacket, InvalidLengthFields) {
   ByteVector bytes = written({.opcode = rc::write, .payload = 100, .length = 100});
   store_be(bytes.data() + 2, 2, 30);  // shorter than its headers
   const auto shorter = read(bytes);
@@ -229,12 +229,12 @@ TEST(TransportPacket, NativeInfiniBand) {
   global /= Value<Grh>().set<"sgid">(gid(1)).set<"dgid">(gid(2)).set<"traffic_class">(0x56);
   const auto g = read(over(global, 77).encode(), LinkType::infiniband);
   ASSERT_TRUE(g);
-  EXPECT_EQ(g->from, PortAddress::of_lid(3)) << "each packet has LIDs, a GRH only some";
+  EXPECT_EQ(g->from, PortAddress::of_lid(3)) << "every packet has LIDs, only some have a GRH";
   EXPECT_EQ(g->traffic_class, 0x56);
   EXPECT_EQ(g->payload, 77U);
 }
 
-TEST(TransportPacket, WhatIsNone) {
+TEST(TransportPacket, OtherPacketsAreRejected) {
   EXPECT_FALSE(read(ByteVector{}));
   EXPECT_FALSE(read((Value<Ipv4>() / Value<Tcp>()).encode()));
   Frame other = Value<Ipv4>() / Value<Udp>().set<"dst_port">(53);
@@ -242,7 +242,7 @@ TEST(TransportPacket, WhatIsNone) {
   EXPECT_FALSE(read(other.encode()));
 }
 
-// Every packet of every sample with a BTH is one, and its payload and headers fit in what the wire had.
+// Every sample packet with a BTH is accepted; its payload and headers fit into the wire length.
 TEST(TransportPacket, RealCaptures) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rc-write-ipv6.pcap",
                            "ud-pingpong.pcap", "linlinw5-rc-write.pcap", "nvme-over-rdma.pcap.zst", "ucmatose.pcap"}) {
