@@ -12,19 +12,19 @@ inline constexpr std::uint16_t ethernet = 1, infiniband = 32;
 }
 inline constexpr Name arp_hardware_entries[] = {
     {arp_hardware::ethernet, "Ethernet", ""},
-    {arp_hardware::infiniband, "InfiniBand", "addresses of 20 bytes: flags, queue pair, GID"},
+    {arp_hardware::infiniband, "InfiniBand", "addresses of 20 bytes: flags, QP, GID"},
 };
 inline constexpr Names arp_hardware_names{"ARP hardware type", arp_hardware_entries, "IANA ARP parameters"};
 
 inline constexpr Name arp_operation_entries[] = {
-    {1, "request", "who has the target's protocol address?"},
-    {2, "reply", "the sender has it"},
-    {3, "RARP request", "which protocol address has the target's hardware address?"},
-    {4, "RARP reply", "the answer to it"},
+    {1, "request", "asks for the owner of the target's protocol address"},
+    {2, "reply", "the sender owns the address"},
+    {3, "RARP request", "asks for the protocol address of the target's hardware address"},
+    {4, "RARP reply", "response to a RARP request"},
 };
 inline constexpr Names arp_operation_names{"ARP operation", arp_operation_entries, "RFC 826; RFC 903"};
 
-/// What every ARP packet begins with; the addresses follow.
+/// Start of every ARP packet; the addresses follow.
 struct Arp {
   static constexpr std::string_view name = "arp", title = "Address Resolution Protocol", section = "RFC 826";
   static constexpr std::size_t size = 8;
@@ -61,13 +61,13 @@ struct ArpInfiniband {
                                     section = "RFC 4391, 9.1.1";
   static constexpr std::size_t size = 48;
   static constexpr std::array fields{
-      field("sender_flags", 0, 8, "what the sender's interface can do beyond datagrams").hex(),
+      field("sender_flags", 0, 8, "capabilities of the sender's interface in addition to datagrams").hex(),
       field("sender_flags.rc", 0, 1, "connected mode over RC").in("RFC 4755, 3.1"),
       field("sender_flags.uc", 1, 1, "connected mode over UC").in("RFC 4755, 3.1"),
       field("sender_qp", 8, 24, "sender's UD queue pair").hex(),
       field("sender_gid", 32, 128, "sender's port").as(Display::ipv6),
       field("sender_protocol", 160, 32, "sender's IPv4 address").as(Display::ipv4).alias("arp.src.proto_ipv4"),
-      field("target_flags", 192, 8, "what the target's interface can do beyond datagrams").hex(),
+      field("target_flags", 192, 8, "capabilities of the target's interface in addition to datagrams").hex(),
       field("target_flags.rc", 192, 1, "connected mode over RC").in("RFC 4755, 3.1"),
       field("target_flags.uc", 193, 1, "connected mode over UC").in("RFC 4755, 3.1"),
       field("target_qp", 200, 24, "target's UD queue pair; zero in a request").hex(),

@@ -1,5 +1,5 @@
 #pragma once
-/// Loads and stores of bit fields in network byte order: the only place that shifts and masks.
+/// Loads and stores of bit fields in network byte order; all shifting and masking is here.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace rdmawire {
 using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
-/// A string that can be a template argument: `view.get<"psn">()`.
+/// A string usable as template argument: `view.get<"psn">()`.
 template <std::size_t N>
 struct FixedString {
   char text[N]{};
@@ -25,7 +25,7 @@ struct FixedString {
   [[nodiscard]] constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
-/// The smallest unsigned integer of at least `Bits` bits, Bits <= 64.
+/// The smallest unsigned integer type with at least `Bits` bits, Bits <= 64.
 template <unsigned Bits>
 using uint_for = std::conditional_t<
     (Bits <= 8), std::uint8_t,
@@ -65,8 +65,8 @@ constexpr void store_le(std::uint8_t* p, unsigned count, std::uint64_t value) {
   for (unsigned i = 0; i < count; ++i) p[i] = static_cast<std::uint8_t>(value >> (8 * i));
 }
 
-/// `width` (1 to 64) bits that begin `bit` bits after `p`, most significant bit first. A field of 57 bits or more must
-/// begin on a byte.
+/// Loads `width` (1 to 64) bits that start `bit` bits after `p`, most significant bit first. A field of 57 bits or
+/// more must start at a byte boundary.
 constexpr std::uint64_t load_bits(const std::uint8_t* p, unsigned bit, unsigned width) {
   const unsigned first = bit / 8, last = (bit + width - 1) / 8;
   const unsigned right = 7 - (bit + width - 1) % 8;
@@ -80,7 +80,7 @@ constexpr void store_bits(std::uint8_t* p, unsigned bit, unsigned width, std::ui
   store_be(p + first, count, (old & ~mask) | (value << right & mask));
 }
 
-/// Bytes of a length or count that is written in words of four bytes.
+/// Converts a length in words of four bytes to bytes.
 constexpr std::uint64_t bytes_of_words(std::uint64_t words) { return words * 4; }
 
 }  // namespace rdmawire

@@ -15,7 +15,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// A captured frame whose bytes between `head` and the ICRC are zeros, as the private data's rest is.
+// A captured frame; the bytes between `head` and the ICRC are zeros (rest of the private data).
 std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc) {
   std::vector<std::uint8_t> frame = from_hex(head);
   frame.resize(Ethernet::size + Ipv4::size + Udp::size + Bth::size + Deth::size + Mad::whole, 0);
@@ -23,7 +23,7 @@ std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc)
   return frame;
 }
 
-// rping between two Linux machines over rxe: linux-rping.pcap, all five messages of its connection.
+// rping between two Linux hosts over rxe: linux-rping.pcap, all five messages of its connection.
 const auto request = captured(
     "525400000002 525400000003 0800 45000134eeb14000401137030a0000030a000002 d87212b701200000"
     "6400ffff0000000180000000 8001000000000001"
@@ -164,7 +164,7 @@ TEST(Cm, CapturedDisconnect) {
   EXPECT_EQ(drep.get<"remote_comm_id">(), 0xa09f7c2dU);
 }
 
-// What is below the messages of that capture: rxe asks for acknowledgements that UD does not have.
+// The lower layers of the messages in that capture: rxe sets AckReq, although UD has no acknowledgements.
 Frame below(std::uint32_t src, std::uint32_t dst, std::uint16_t identification, std::uint32_t psn) {
   const std::uint64_t macs[] = {0, 0, 0x525400000002, 0x525400000003};
   Frame frame = Value<Ethernet>().set<"dst">(macs[dst & 3]).set<"src">(macs[src & 3]) /
@@ -175,7 +175,7 @@ Frame below(std::uint32_t src, std::uint32_t dst, std::uint16_t identification, 
   return frame;
 }
 
-TEST(Cm, RequestFromNothingIsTheCapturedOne) {
+TEST(Cm, RequestBuiltFromValuesEqualsCapture) {
   const auto gid = [](std::uint8_t host) {
     return from_hex(host == 3 ? "00000000000000000000ffff0a000003" : "00000000000000000000ffff0a000002");
   };
@@ -207,7 +207,7 @@ TEST(Cm, RequestFromNothingIsTheCapturedOne) {
   EXPECT_EQ(frame.encode(), request);
 }
 
-TEST(Cm, ReplyFromNothingIsTheCapturedOne) {
+TEST(Cm, ReplyBuiltFromValuesEqualsCapture) {
   Frame frame = below(0x0a000002, 0x0a000003, 0xccbe, 0);
   frame /= Value<Mad>().set<"transaction_id">(0x000000022d7c9fa0);
   frame /= Value<CmRep>()
@@ -223,14 +223,14 @@ TEST(Cm, ReplyFromNothingIsTheCapturedOne) {
   EXPECT_EQ(frame.encode(), reply);
 }
 
-TEST(Cm, DisconnectFromNothingIsTheCapturedOne) {
+TEST(Cm, DisconnectBuiltFromValuesEqualsCapture) {
   Frame frame = below(0x0a000003, 0x0a000002, 0xef67, 2);
   frame /= Value<Mad>().set<"transaction_id">(0x000000022d7c9fa0);
   frame /= Value<CmDreq>().set<"local_comm_id">(0xa09f7c2d).set<"remote_comm_id">(0x60380aaa).set<"remote_qpn">(0x11);
   EXPECT_EQ(frame.encode(), disconnect);
 }
 
-TEST(Cm, EveryEncodedFrameOfTheConnectionIsKept) {
+TEST(Cm, EncodedFramesOfTheConnectionEqualCapture) {
   for (const auto* bytes : {&request, &reply, &ready, &disconnect, &disconnected}) {
     Frame frame = Frame::of(decode(*bytes));
     EXPECT_EQ(frame.encode(), *bytes);
@@ -239,7 +239,7 @@ TEST(Cm, EveryEncodedFrameOfTheConnectionIsKept) {
   }
 }
 
-// The bytes behind the MAD's header, of messages that no capture at hand holds.
+// The bytes after the MAD header of messages that are not in a capture.
 std::vector<std::uint8_t> cm(std::string_view attribute_id, std::string_view contents) {
   return datagram(joined({from_hex("01070203 0000 0000 000000022d7c9fa0"), from_hex(attribute_id),
                           from_hex("0000 00000000"), from_hex(contents)}));
@@ -261,7 +261,7 @@ TEST(Cm, Reject) {
   EXPECT_EQ(stack.payload.length, 148U);
 }
 
-TEST(Cm, RejectFromNothing) {
+TEST(Cm, RejectBuiltFromValues) {
   Frame frame = Value<Bth>() / Value<Deth>() / Value<Mad>().set<"transaction_id">(0x000000022d7c9fa0) /
                 Value<CmRej>()
                     .set<"local_comm_id">(0x60380aaa)
@@ -275,7 +275,7 @@ TEST(Cm, RejectFromNothing) {
 }
 
 // Every reason has a name; 34 is not assigned.
-TEST(Cm, RejectReasonsAreWhole) {
+TEST(Cm, RejectReasonsAreComplete) {
   for (unsigned reason = 1; reason <= 35; ++reason) {
     const Name* name = cm_rej_reason_names.find(reason);
     ASSERT_EQ(name != nullptr, reason != 34) << reason;
@@ -354,8 +354,8 @@ TEST(Cm, ServiceIdResolution) {
   EXPECT_EQ(answer.payload.length, 136U);
 }
 
-// Another range of service ids promises no header; neither does private data of another IP version.
-TEST(Cm, PrivateDataIsNotGuessedAt) {
+// Neither another range of service IDs nor another IP version implies a header.
+TEST(Cm, PrivateDataIsNotGuessed) {
   const auto sdp = cm("0017", "00000005 ffff 0000 0000000000011c06 00 40 c000");
   EXPECT_EQ(layers_of(decode_transport(sdp)), "mad cmsidrreq");
   const auto odd = cm("0017", "00000005 ffff 0000 0000000001061c06 00 50 c000");
@@ -363,7 +363,7 @@ TEST(Cm, PrivateDataIsNotGuessedAt) {
   EXPECT_EQ(decode_transport(odd).payload.length, 216U);
 }
 
-TEST(Cm, AdditionalInformationThatClaimsTooMuch) {
+TEST(Cm, AdditionalInformationLengthTooLarge) {
   for (const auto& bytes : {cm("0012", "00000001 00000002 00 92 001c"), cm("001a", "00000001 00000002 49 00"),
                             cm("0018", "00000005 04 49")}) {
     const HeaderStack stack = decode_transport(bytes);

@@ -10,9 +10,24 @@
 
 namespace rdmawire {
 
+std::uint32_t crc32(Bytes bytes, std::uint32_t crc) { return crc32_gzip_refl(crc, bytes.data(), bytes.size()); }
+
+std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
+  // The library's length parameter is an int, and it does not invert the CRC.
+  constexpr std::size_t chunk = 1U << 30;
+  crc = ~crc;
+  while (!bytes.empty()) {
+    const std::size_t n = std::min(bytes.size(), chunk);
+    crc = crc32_iscsi(const_cast<std::uint8_t*>(bytes.data()), static_cast<int>(n),
+                      crc);  // parameter is not const, but only read
+    bytes = bytes.subspan(n);
+  }
+  return ~crc;
+}
+
 namespace {
 
-// Slicing by eight: table[k][b] is the CRC of byte b followed by k zero bytes.
+// Slicing-by-8: table[k][b] is the CRC of byte b followed by k zero bytes.
 constexpr auto vcrc_tables = [] {
   std::array<std::array<std::uint16_t, 256>, 8> t{};
   for (unsigned b = 0; b < 256; ++b) {
@@ -71,8 +86,8 @@ std::string_view to_string(CrcCheck::Status status) {
 
 namespace {
 
-// The packet's beginning as the ICRC sees it: eight bytes for an LRH that RoCE lacks, then headers with the fields
-// that change on the way set to ones. What lies behind it enters the CRC as it stands.
+// The start of the packet as input of the ICRC: eight bytes of ones instead of the LRH for RoCE, then headers with
+// their variant fields set to ones. All later bytes enter the CRC unchanged.
 class MaskedPrefix {
  public:
   void ones(std::size_t n) {
@@ -88,13 +103,13 @@ class MaskedPrefix {
   [[nodiscard]] Bytes bytes() const { return {bytes_, size_}; }
 
  private:
-  std::uint8_t bytes_[8 + 40 + 12];  // the longest: RoCEv1's ones, GRH, BTH
+  std::uint8_t bytes_[8 + 40 + 12];  // maximum: RoCEv1's ones, GRH, BTH
   std::size_t size_ = 0;
 };
 
-void mask_bth(std::uint8_t* bth) { bth[4] = 0xff; }  // FECN, BECN and the reserved bits beside them
+void mask_bth(std::uint8_t* bth) { bth[4] = 0xff; }  // FECN, BECN and the adjacent reserved bits
 void mask_ipv6_or_grh(std::uint8_t* header) {
-  header[0] |= 0x0f;  // traffic class, flow label, hop limit; the version stays
+  header[0] |= 0x0f;  // traffic class, flow label, hop limit; the version is kept
   header[1] = header[2] = header[3] = 0xff;
   header[7] = 0xff;
 }
@@ -121,7 +136,7 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
     } else {
       mask_ipv6_or_grh(h);
     }
-    // Options and extension headers, as they stand.
+    // Options and extension headers, unchanged.
     const std::uint32_t crc = crc32({packet + ip_end, udp_at - ip_end}, crc32(prefix.bytes()));
     MaskedPrefix rest;
     std::uint8_t* udp = rest.copy(packet + udp_at, info<Udp>.size + info<Bth>.size);
@@ -133,7 +148,7 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
   const bool with_grh = stack.network != HeaderStack::none && layers[stack.network].header == &info<Grh>;
   if (stack.wire == Wire::infiniband) {
-    // The first layer that is an LRH; what wrapped the capture does not count.
+    // The first LRH; layers of the capture format before it are not covered.
     for (const Layer& layer : layers)
       if (layer.header == &info<Lrh>) {
         if (with_grh) {
@@ -154,10 +169,10 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
 namespace {
 
-// Masking without a copy. A CRC is linear over GF(2): the CRC of the masked packet is the CRC of the packet as it
-// stands, in one pass of the library's kernel, xor the CRC of the bits that the mask flips. Those are a few bytes
-// before the BTH's end, so that last part is a few table look-ups, then a shift over the bytes behind the BTH: one
-// multiplication modulo the polynomial.
+// Masking without a copy. A CRC is linear over GF(2): the CRC of the masked packet is the CRC of the unmasked packet
+// xor the CRC of the bits that the mask flips. The former is one pass of the library's function. The flipped bits
+// are in few bytes before the end of the BTH, so their CRC takes a few table look-ups and one multiplication modulo
+// the polynomial to shift it over the bytes after the BTH.
 
 constexpr std::uint32_t polynomial = 0xedb88320;  // reflected
 constexpr std::uint32_t times_x8(std::uint32_t crc) {
@@ -165,7 +180,7 @@ constexpr std::uint32_t times_x8(std::uint32_t crc) {
   return crc;
 }
 
-// contribution[p][b]: the CRC of byte b followed by p zero bytes; p up to IPv6's first byte.
+// contribution[p][b]: the CRC of byte b followed by p zero bytes; p up to the first byte of IPv6.
 constexpr std::size_t masked_reach = 60;
 constexpr auto contribution = [] {
   std::array<std::array<std::uint32_t, 256>, masked_reach> t{};
@@ -175,7 +190,7 @@ constexpr auto contribution = [] {
   return t;
 }();
 
-// shift[n]: x^(8n), what multiplies a CRC when n bytes follow. Up to a path MTU of 4096 with every header.
+// shift[n]: x^(8n), the factor of a CRC followed by n bytes. Up to a path MTU of 4096 with all headers.
 constexpr std::size_t shift_reach = 4096 + 128;
 constexpr auto shift = [] {
   std::array<std::uint32_t, shift_reach> t{};
@@ -184,7 +199,31 @@ constexpr auto shift = [] {
   return t;
 }();
 
-// a times b modulo the polynomial, bit by bit.
+#if defined(__x86_64__)
+bool has_multiplier() {
+  static const bool yes = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+  return yes;
+}
+// Reduces a carry-less product of two 32-bit numbers, or a sum of products, modulo the polynomial (Barrett).
+__attribute__((target("pclmul,sse4.1"))) inline std::uint32_t reduce(__m128i product) {
+  const auto reflected = static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)) << 1;
+  auto low = [](__m128i v) { return _mm_cvtsi32_si128(_mm_cvtsi128_si32(v)); };
+  const __m128i quotient =
+      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(reflected)), _mm_set_epi64x(0, 0x1f7011641), 0);
+  const __m128i multiple = _mm_clmulepi64_si128(low(quotient), _mm_set_epi64x(0, 0x1db710641), 0);
+  return static_cast<std::uint32_t>(reflected >> 32) ^
+         static_cast<std::uint32_t>(static_cast<std::uint64_t>(_mm_cvtsi128_si64(multiple)) >> 32);
+}
+// Returns a times b modulo the polynomial.
+__attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  return reduce(
+      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0));
+}
+#else
+constexpr bool has_multiplier() { return false; }
+constexpr std::uint32_t multiply(std::uint32_t, std::uint32_t) { return 0; }
+#endif
+// The same, bit by bit.
 constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (std::uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
@@ -193,7 +232,7 @@ constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// `crc` when so many bytes of zero follow.
+// Returns `crc` followed by `bytes` zero bytes.
 std::uint32_t shifted(std::uint32_t crc, std::uint64_t bytes) {
   for (; bytes >= shift_reach; bytes -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
   return carryless::available() ? carryless::multiply(crc, shift[bytes]) : multiply_slowly(crc, shift[bytes]);
@@ -212,7 +251,7 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   const std::uint32_t bth_end = layers[stack.transport].offset + Bth::size;
   if (end - bth_end >= shift_reach || !carryless::available()) return plain::compute_icrc(stack, end);
 
-  const std::uint8_t* past = stack.bytes.data() + bth_end;  // masked bytes count back from here
+  const std::uint8_t* past = stack.bytes.data() + bth_end;  // offsets of masked bytes are relative to this
   std::uint32_t flips = 0;
   auto mask = [&](std::uint32_t back, std::uint8_t bits = 0xff) {
     flips ^= contribution[back - 1][static_cast<std::uint8_t>(~*(past - back) & bits)];
@@ -256,15 +295,14 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
 namespace {
 
-// Words that differ between two packets, one xor the other, and for each word the factor of the bytes from it to the
-// end of the CRC.
+// Words that differ between two packets: their xor, and their distance to the end of the CRC.
 struct ChangedWords {
   static constexpr std::size_t most = 96;
   std::size_t count = 0;
   std::uint32_t word[most], factor[most];
 
-  // What the ICRC masks is left out. Headers have whole words, so the masked bytes always lie in the same places of
-  // theirs. False: there are too many.
+  // Masked fields are omitted. Headers consist of whole words, so each masked byte has a fixed position in its
+  // word. Returns false if there are too many.
   bool find(const HeaderStack& stack, Bytes after, std::uint32_t end, std::uint32_t crc_end) {
     const auto layers = stack.layers();
     const std::uint32_t from = layers[stack.network].offset, bth = layers[stack.transport].offset;
@@ -291,12 +329,25 @@ struct ChangedWords {
   }
 };
 
+#if defined(__x86_64__)
+// One product per word, one reduction for all.
+__attribute__((target("pclmul,sse4.1"))) std::uint32_t sum_of(const ChangedWords& words) {
+  __m128i sum = _mm_setzero_si128();
+  for (std::size_t i = 0; i < words.count; ++i)
+    sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(words.word[i])),
+                                                  _mm_cvtsi32_si128(static_cast<int>(shift[words.behind[i]])), 0));
+  return reduce(sum);
+}
+#else
+std::uint32_t sum_of(const ChangedWords&) { return 0; }
+#endif
+
 }  // namespace
 
 std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end) {
   const std::uint32_t from = stack.layers()[stack.network].offset, icrc = stack.icrc.offset;
   end = std::min(from + ((std::max(end, from) - from + 3) & ~3U), icrc);
-  // Counted up to the ICRC or, where that is farther than the table reaches, up to the change's end.
+  // Up to the ICRC or, if that is out of the table's range, up to the end of the change.
   const bool near = icrc - from < shift_reach;
   const std::uint32_t crc_end = near ? icrc : end;
   ChangedWords words;
@@ -324,7 +375,7 @@ CrcCheck check_icrc(const HeaderStack& stack) {
   if (stack.icrc.length == 0)
     return {stack.cut || stack.fragment ? CrcCheck::Status::unverifiable : CrcCheck::Status::absent, 0, 0};
   const std::uint32_t value = load_icrc(stack.bytes.data() + stack.icrc.offset);
-  // A CRC-32 is sent low byte first: the wire's order is the number's bytes swapped.
+  // A CRC-32 is sent low byte first, so the wire order is byte-swapped.
   const std::uint32_t computed = __builtin_bswap32(compute_icrc(stack));
   return {value == computed ? CrcCheck::Status::good : CrcCheck::Status::bad, value, computed};
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What the decoders of the families share: a cursor over a packet, and the step from one header to the next.
+/// Shared by the decoders of all protocols: a cursor over a packet, and the step from one header to the next.
 
 #include "dissectors/protocol/stack.hpp"
 
@@ -7,8 +7,8 @@ namespace rdmawire {
 
 struct DecodeOptions;
 
-/// Where decoding stands. `end` is the innermost limit that a length field set, never beyond what was captured;
-/// `declared_end` is the same limit before it was cut to the capture.
+/// Decoding position. `end` is the innermost limit from a length field, clipped to the captured bytes;
+/// `declared_end` is the same limit without clipping.
 struct Cursor {
   HeaderStack& stack;
   const DecodeOptions& options;
@@ -19,8 +19,8 @@ struct Cursor {
   [[nodiscard]] const std::uint8_t* here() const { return stack.bytes.data() + at; }
   [[nodiscard]] std::uint32_t left() const { return end - at; }
 
-  /// Whether `bytes` are there for `header`; else a finding: truncated where only the capture ended, malformed where
-  /// a length field left too little room.
+  /// True if `bytes` are available for `header`. Otherwise adds a finding: truncated if the capture ends early,
+  /// malformed if a length field leaves too few bytes.
   bool need(const HeaderInfo& header, std::uint32_t bytes) {
     if (left() >= bytes) return true;
     lack(header, bytes);
@@ -30,17 +30,17 @@ struct Cursor {
   void malformed(const HeaderInfo& header, std::string_view what, std::uint32_t needed = 0, std::uint32_t had = 0) {
     stack.report({ParseError::Kind::malformed, &header, at, needed, had, what});
   }
-  /// Takes `bytes` that need() has granted as a layer.
+  /// Adds `bytes`, checked with need(), as a layer.
   bool take(const HeaderInfo& header, std::uint32_t bytes) {
     if (!stack.push(header, at, bytes)) return false;
     at += bytes;
     return true;
   }
-  /// A length field says that what is being decoded ends `bytes` after `from`. False, with a finding, when that
-  /// exceeds the layer around it; then the layer around it stays the limit.
+  /// Limits the current layer to `bytes` after `from`, according to a length field. Returns false and adds a
+  /// finding if that exceeds the enclosing layer, whose limit remains.
   bool limit(const HeaderInfo& header, std::uint32_t from, std::uint64_t bytes) {
     if (from + bytes > declared_end) {
-      malformed(header, "the length field exceeds what surrounds it",
+      malformed(header, "the length field exceeds the enclosing layer",
                 static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, UINT32_MAX)), declared_end - from);
       return false;
     }
@@ -48,8 +48,8 @@ struct Cursor {
     if (declared_end < end) end = declared_end;
     return true;
   }
-  /// The same for a network header, whose length may truly exceed the frame: a packet that was cut before it was
-  /// captured. Then the packet counts as cut, with a finding.
+  /// The same for a network header, whose length may exceed the frame if the packet was truncated before it was
+  /// captured. Then marks the packet as truncated and adds a finding.
   void datagram(const HeaderInfo& header, std::uint32_t from, std::uint64_t bytes) {
     const auto had = declared_end - from;
     declared_end = static_cast<std::uint32_t>(from + bytes);
@@ -59,13 +59,13 @@ struct Cursor {
     }
     stack.cut = true;
     stack.report({ParseError::Kind::truncated, &header, from, static_cast<std::uint32_t>(bytes), had,
-                  "the packet was cut before it was captured, or its length lies"});
+                  "the packet was truncated before it was captured, or its length field is wrong"});
   }
-  /// All that is left is payload.
+  /// The remaining bytes are payload.
   void payload() { stack.payload = {at, left()}; }
 };
 
-/// A decoder of one header, and the one to call next; null when the packet is done.
+/// A decoder of one header, which returns the next one; null at the end of the packet.
 struct Step {
   using Decoder = Step (*)(Cursor&);
   Decoder next = nullptr;

@@ -24,18 +24,17 @@ Step decode_ddp(Cursor& c) {
   const std::uint32_t offset = tagged ? 0 : View<DdpUntagged>(c.here()).get<"mo">();
   if (!c.take(model, model.size)) return done;
   if (!op.known) {
-    c.stack.report(
-        {ParseError::Kind::unknown, &info<Rdmap>, rdmap_at, 0, 0, "an opcode that no specification defines"});
+    c.stack.report({ParseError::Kind::unknown, &info<Rdmap>, rdmap_at, 0, 0, "undefined opcode"});
   } else if (op.tagged != tagged) {
     c.stack.report(
         {ParseError::Kind::malformed, &info<Rdmap>, rdmap_at, 0, 0, "the opcode belongs to the other buffer model"});
   } else if (op.header && offset == 0) {
-    // The RDMAP header stands where the message begins, so only in its first segment.
+    // Only the first segment of a message contains the RDMAP header.
     if (!c.need(*op.header, op.header->size)) return done;
     if (!c.take(*op.header, op.header->tail.empty() ? op.header->size : c.left())) return done;
     if (c.declared_end > c.at && !op.payload && op.header->tail.empty())
       c.stack.report({ParseError::Kind::malformed, op.header, c.at - op.header->size, op.header->size,
-                      c.declared_end - c.at + op.header->size, "bytes behind a message that carries none"});
+                      c.declared_end - c.at + op.header->size, "payload in a message type without payload"});
   }
   c.payload();
   return done;
@@ -66,7 +65,7 @@ void DdpUntagged::fill(FrameLayout& frame, std::size_t index) {
     const HeaderValue& rdmap = frame.at(index - 1);
     ddp.fill("qn", rdmap_opcode(static_cast<std::uint8_t>(rdmap.get(*info<Rdmap>.find("opcode")))).queue);
   }
-  ddp.fill("msn", 1);  // that of a stream's first message. RFC 5041, 4.3
+  ddp.fill("msn", 1);  // first message of a stream. RFC 5041, 4.3
 }
 
 std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
@@ -76,7 +75,7 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
   if (model == message.layers.size() || model < 2 || &message.layers[model - 2].header() != &info<Ddp>) return {};
   const bool tagged = &message.layers[model].header() == &info<DdpTagged>;
   const std::uint32_t ddp_bytes = Ddp::size + Rdmap::size + message.layers[model].header().size;
-  std::uint32_t first_bytes = 0;  // of the RDMAP header, which counts as the message's first bytes
+  std::uint32_t first_bytes = 0;  // of the RDMAP header, counted as part of the message
   for (std::size_t i = model + 1; i < message.layers.size(); ++i)
     first_bytes += static_cast<std::uint32_t>(message.layers[i].bytes().size());
   if (mulpdu < ddp_bytes + first_bytes || (mulpdu <= ddp_bytes && !message.payload.empty())) return {};
@@ -84,7 +83,7 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
   const Field& offset_field = *message.layers[model].header().find(tagged ? "to" : "mo");
   const Field& last_field = *info<Ddp>.find("last");
   const std::uint64_t start = message.layers[model].get(offset_field);
-  Frame common = message;  // to all segments
+  Frame common = message;  // common to all segments
   common.payload = {};
   std::vector<Frame> segments;
   std::size_t at = 0;

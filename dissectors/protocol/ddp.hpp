@@ -1,8 +1,8 @@
 #pragma once
-/// DDP: where the bytes of a segment are placed. RFC 5041.
+/// DDP: direct data placement. RFC 5041.
 ///
-/// The header is one control byte, one byte that belongs to RDMAP (see rdmap.hpp), and what depends on the buffer
-/// model. These are layers of their own, so that `ddp.last` and `rdmap.opcode` have one name in both models.
+/// The header consists of a control byte, a byte of RDMAP (see rdmap.hpp), and fields of the buffer model. These
+/// are separate layers, so that `ddp.last` and `rdmap.opcode` have the same name in both models.
 
 #include <vector>
 
@@ -16,7 +16,8 @@ struct Ddp {
   static constexpr std::string_view name = "ddp", title = "DDP control", section = "RFC 5041, 4.1";
   static constexpr std::size_t size = 1;
   static constexpr std::array fields{
-      field("tagged", 0, 1, "tagged buffer model: the segment says where its bytes go").alias("iwarp_ddp.tagged_flag"),
+      field("tagged", 0, 1, "tagged buffer model: the segment specifies the destination buffer")
+          .alias("iwarp_ddp.tagged_flag"),
       field("last", 1, 1, "the last segment of its message").alias("iwarp_ddp.last_flag"),
       field("reserved", 2, 4, "sent as zero").as(Display::reserved).alias("iwarp_ddp.rsvd"),
       field("dv", 6, 2, "DDP version: 1").alias("iwarp_ddp.dv"),
@@ -24,13 +25,13 @@ struct Ddp {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// What follows the two control bytes in the tagged buffer model.
+/// Fields after the two control bytes in the tagged buffer model.
 struct DdpTagged {
   static constexpr std::string_view name = "ddp_tagged", title = "DDP tagged buffer", section = "RFC 5041, 4.2";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
       field("stag", 0, 32, "steering tag of the data sink's buffer").hex().alias("iwarp_ddp.stag"),
-      field("to", 32, 64, "tagged offset: where in the buffer the segment's first byte goes")
+      field("to", 32, 64, "tagged offset: offset of the segment's first byte in the buffer")
           .hex()
           .alias("iwarp_ddp.tagged_offset"),
   };
@@ -44,7 +45,7 @@ inline constexpr Name ddp_queue_entries[] = {
 };
 inline constexpr Names ddp_queue_names{"DDP queue number", ddp_queue_entries, "RFC 7306, 10.2"};
 
-/// What follows the two control bytes in the untagged buffer model.
+/// Fields after the two control bytes in the untagged buffer model.
 struct DdpUntagged {
   static constexpr std::string_view name = "ddp_untagged", title = "DDP untagged buffer", section = "RFC 5041, 4.3";
   static constexpr std::size_t size = 16;
@@ -59,22 +60,22 @@ struct DdpUntagged {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Decodes one ULPDU of MPA: a DDP segment with the RDMAP message, or the piece of one, in it; wire is iwarp.
+/// Decodes one ULPDU of MPA: a DDP segment with its part of the RDMAP message; wire is iwarp.
 void decode_ulpdu(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length);
 inline void decode_ulpdu(HeaderStack& stack, Bytes bytes) {
   decode_ulpdu(stack, bytes, static_cast<std::uint32_t>(bytes.size()));
 }
 
-/// As a step: the segment ends where the cursor's limit is.
+/// The same as a decoding step; the segment ends at the cursor's limit.
 Step decode_ddp(Cursor& c);
 
 struct Frame;
 
-/// One DDP message as its segments, each a frame of its own. RFC 5041, 5.1 and 5.2. `message` holds the layers of one
-/// segment (Fpdu if wanted, Ddp, Rdmap, DdpTagged or DdpUntagged, the RDMAP header if there is one) and the payload of
-/// the whole message; its tagged or message offset is that of the first byte. `mulpdu` bounds a segment, header
-/// included (see mpa::mulpdu). An RDMAP header is not divided. An empty result: there is no DDP header, or no byte of
-/// payload fits.
+/// Splits one DDP message into segments, each a frame. RFC 5041, 5.1 and 5.2. `message` contains the layers of one
+/// segment (optionally Fpdu; Ddp, Rdmap, DdpTagged or DdpUntagged, the RDMAP header if there is one) and the
+/// payload of the whole message. Its tagged or message offset is that of the first byte. `mulpdu` limits a segment
+/// including headers (see mpa::mulpdu). An RDMAP header is not split. Returns an empty vector if there is no DDP
+/// header, or no payload byte fits.
 std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu);
 
 }  // namespace rdmawire

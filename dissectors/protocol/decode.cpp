@@ -14,7 +14,7 @@ void Cursor::lack(const HeaderInfo& header, std::uint32_t bytes) {
     stack.report(ParseError::truncated(header, at, bytes, left()));
     stack.cut = true;
   } else {
-    malformed(header, "a length field leaves too little room for the header", bytes, left());
+    malformed(header, "a length field leaves too few bytes for the header", bytes, left());
   }
 }
 
@@ -40,18 +40,18 @@ void decode_by_steps(HeaderStack& stack, LinkType link, const DecodeOptions& opt
   Cursor c{stack, options, 0, captured, stack.wire_length};
   Step step = first_step(link);
   if (!step.next) {
-    stack.report({ParseError::Kind::unknown, nullptr, 0, 0, 0, "a link type that is not known here"});
+    stack.report({ParseError::Kind::unknown, nullptr, 0, 0, 0, "unsupported link type"});
     c.payload();
     return;
   }
-  // Every step takes bytes or ends the packet, and layers are bounded, so this ends.
+  // Each step consumes bytes or ends the packet, and the number of layers is limited, so this terminates.
   while (step.next) step = step.next(c);
   stack.cut |= c.end < c.declared_end;
 }
 
-// What nearly every packet of a RoCEv2 capture is, decoded in one go: Ethernet, IPv4 without options, UDP to port 4791,
-// BTH and its extension headers, all whole and consistent. Anything else: false, and the steps decode it from the
-// beginning. Both give the same stack (tested on captures and on damaged packets).
+// Fast path for common RoCEv2 packets: Ethernet, IPv4 without options, UDP to port 4791, BTH and extension headers,
+// all complete and consistent. Returns false for other packets, which are then decoded step by step. Both paths
+// produce the same stack.
 bool decode_common(HeaderStack& stack, Bytes bytes) {
   constexpr std::uint32_t ip_at = Ethernet::size, udp_at = ip_at + Ipv4::size, bth_at = udp_at + Udp::size;
   constexpr std::uint32_t headers = bth_at + Bth::size, icrc_bytes = 4;
@@ -70,7 +70,7 @@ bool decode_common(HeaderStack& stack, Bytes bytes) {
   const Opcode& op = opcode(bth.get<"opcode">());
   const std::uint32_t pad = bth.get<"pad">();
   const std::uint32_t payload_at = headers + op.header_bytes, icrc_at = ip_at + total - icrc_bytes;
-  // RD may be a vendor's transport, and queue pairs 0 and 1 are for management: left to the steps.
+  // RD opcodes may be a vendor's transport, and QPs 0 and 1 are for management: decoded step by step.
   if (!op.known || op.transport == Transport::rd || bth.get<"dest_qp">() <= 1 || payload_at + pad > icrc_at)
     return false;
 
@@ -115,9 +115,9 @@ HeaderStack decode_transport(Bytes bytes, bool with_icrc) {
   HeaderStack stack;
   const auto size = static_cast<std::uint32_t>(bytes.size());
   stack.reset(bytes, size);
-  // Without its network headers an ICRC cannot be judged, so it is only set apart.
+  // Without its network headers an ICRC cannot be verified, only separated.
   const DecodeOptions options;
-  // What has no room for one behind the BTH has none: the header alone.
+  // A packet that is too short for an ICRC after the BTH has none.
   const std::uint32_t end = with_icrc && size >= Bth::size + 4 ? size - 4 : size;
   Cursor c{stack, options, 0, end, end};
   stack.fragment = true;

@@ -1,5 +1,5 @@
 #pragma once
-/// From bytes to a header stack.
+/// Decodes bytes into a header stack.
 
 #include <array>
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace rdmawire {
 
-/// What cannot be read from the packet itself.
+/// Options that the packet itself does not contain.
 struct DecodeOptions {
   static constexpr std::uint16_t roce_v2_udp_port = 4791;
-  /// A second UDP destination port that carries RoCEv2; 0: none.
+  /// A second UDP destination port of RoCEv2; 0: none.
   std::uint16_t extra_roce_v2_port = 0;
 };
 
-/// Decodes a packet from its link layer to its payload. Lenient: reads as far as it goes, and says in findings() where
-/// and why it could not go on; a capture that was cut (`wire_length` > bytes.size()) is not malformed.
-/// Does not allocate. `bytes` must outlive the stack.
+/// Decodes a packet from its link layer to its payload. Lenient: decodes as far as possible and adds a finding
+/// where decoding stops. A capture that is truncated (`wire_length` > bytes.size()) is not malformed. Does not
+/// allocate memory. `bytes` must outlive the stack.
 void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& = {});
 
 namespace plain {
-/// The same without the short way that decode() takes for common packets: what the short way is tested against.
+/// The same without the fast path of decode(), for tests.
 void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& = {});
 }  // namespace plain
 
@@ -32,12 +32,12 @@ inline HeaderStack decode(Bytes bytes, LinkType link = LinkType::ethernet, const
   return stack;
 }
 
-/// The same, but the first finding is the result: for tests of a packet that must be whole.
+/// The same, but returns the first finding as an error; for tests with complete packets.
 tl::expected<HeaderStack, ParseError> decode_strict(Bytes bytes, LinkType link = LinkType::ethernet,
                                                     const DecodeOptions& = {});
 
-/// Decodes InfiniBand's transport from the BTH on, without what lies below it: bytes end with the ICRC when
-/// `with_icrc`, unless they have no room for one behind the BTH.
+/// Decodes InfiniBand's transport from the BTH on, without lower layers. If `with_icrc`, the bytes end with the
+/// ICRC, unless they are too short for it.
 HeaderStack decode_transport(Bytes bytes, bool with_icrc = false);
 
 }  // namespace rdmawire

@@ -1,5 +1,5 @@
-// Any bytes under any link type: decoding ends, layers and ranges lie inside the packet, CRCs can be judged, what was
-// decoded encodes to the same bytes, and the short ways give what the plain ones give.
+// Arbitrary bytes with any link type. Decoding must terminate, layers and ranges must be inside the packet, CRC
+// checks must work, re-encoding must return the same bytes, and fast paths must match the reference.
 
 #include <cstdlib>
 

@@ -38,7 +38,7 @@ void expect_whole(const HeaderStack& stack, const char* what) {
   EXPECT_FALSE(stack.cut) << what;
 }
 
-TEST(Decode, RoceBehindEveryKindOfLink) {
+TEST(Decode, RoceOverEveryLinkType) {
   const HeaderValue ether = Value<Ethernet>();
   const HeaderValue outer_udp = Value<Udp>().set<"src_port">(1).set<"dst_port">(4789);
   struct Case {
@@ -104,7 +104,7 @@ TEST(Decode, NativeInfiniBandAndRoceV1) {
     const HeaderStack stack = decode(bytes, LinkType::infiniband);
     expect_whole(stack, with_grh ? "global" : "local");
     EXPECT_EQ(check_vcrc(stack).status, CrcCheck::Status::good);
-    // A switch changes the virtual lane, a router the whole LRH: the ICRC holds, the VCRC does not.
+    // A switch changes the virtual lane, a router the whole LRH: the ICRC remains valid, the VCRC does not.
     bytes[0] ^= 0x10;
     EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
     EXPECT_EQ(check_vcrc(stack).status, CrcCheck::Status::bad);
@@ -118,7 +118,7 @@ TEST(Decode, NativeInfiniBandAndRoceV1) {
   expect_whole(decode(bytes), "RoCEv1");
 }
 
-TEST(Decode, RawPacketsOfInfiniBand) {
+TEST(Decode, RawInfiniBandPackets) {
   Frame frame;
   frame /= Value<Lrh>();
   frame /= Value<Rwh>().set<"type">(ethertype::ipv4);
@@ -132,8 +132,8 @@ TEST(Decode, RawPacketsOfInfiniBand) {
   EXPECT_EQ(check_vcrc(stack).status, CrcCheck::Status::good);
 }
 
-// A sender of RoCEv2 may take any source port, also one that belongs to another protocol.
-TEST(Decode, ARegisteredSourcePortDoesNotStealRoce) {
+// A RoCEv2 sender may use any source port, including one registered for another protocol.
+TEST(Decode, RegisteredSourcePortIsStillRoce) {
   for (const unsigned port : {53U, 69U, 4789U, 4791U}) {
     Frame frame = roce(Value<Ethernet>() / ipv4());
     frame.find(info<Udp>)->set(*info<Udp>.find("src_port"), port);
@@ -142,7 +142,7 @@ TEST(Decode, ARegisteredSourcePortDoesNotStealRoce) {
   }
 }
 
-TEST(Decode, AUserSetPortCarriesRoce) {
+TEST(Decode, ConfiguredPortIsRoce) {
   Frame frame = roce(Value<Ethernet>() / ipv4());
   frame.find(info<Udp>)->set(*info<Udp>.find("dst_port"), 9999);
   const auto bytes = frame.encode();
@@ -150,7 +150,7 @@ TEST(Decode, AUserSetPortCarriesRoce) {
   expect_whole(decode(bytes, LinkType::ethernet, {.extra_roce_v2_port = 9999}), "port 9999");
 }
 
-TEST(Decode, CutAtEveryByteIsTruncatedNotMalformed) {
+TEST(Decode, TruncationAtEveryByteIsNotMalformed) {
   const auto bytes = roce(Value<Ethernet>() / Value<Vlan>() / Value<Ipv6>()).encode();
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     HeaderStack stack;
@@ -165,8 +165,8 @@ TEST(Decode, CutAtEveryByteIsTruncatedNotMalformed) {
   }
 }
 
-// The capture says that nothing was cut, the IP length says otherwise: some tools write the cut length twice.
-TEST(Decode, ASnappedPacketThatClaimsToBeWhole) {
+// Some tools write the truncated length as wire length; the IP length contradicts it.
+TEST(Decode, TruncatedPacketWithWrongWireLength) {
   const auto bytes = roce(Value<Ethernet>() / ipv4()).encode();
   const HeaderStack stack = decode(Bytes(bytes).first(bytes.size() - 6));
   EXPECT_TRUE(stack.cut);
@@ -175,7 +175,7 @@ TEST(Decode, ASnappedPacketThatClaimsToBeWhole) {
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::unverifiable);
 }
 
-TEST(Decode, LengthsThatLie) {
+TEST(Decode, InvalidLengthFields) {
   struct {
     const char* name;
     const HeaderInfo& header;
@@ -188,10 +188,10 @@ TEST(Decode, LengthsThatLie) {
       {"IPv4 version", info<Ipv4>, "version", 5, ParseError::Kind::malformed},
       {"IPv4 total length 19", info<Ipv4>, "total_length", 19, ParseError::Kind::malformed},
       {"IPv4 total length 65535", info<Ipv4>, "total_length", 65535, ParseError::Kind::truncated},
-      {"IPv4 total length without room for BTH", info<Ipv4>, "total_length", 30, ParseError::Kind::malformed},
+      {"IPv4 total length too short for BTH", info<Ipv4>, "total_length", 30, ParseError::Kind::malformed},
       {"UDP length 7", info<Udp>, "length", 7, ParseError::Kind::malformed},
       {"UDP length 65535", info<Udp>, "length", 65535, ParseError::Kind::malformed},
-      {"UDP length without room for the ICRC", info<Udp>, "length", 22, ParseError::Kind::malformed},
+      {"UDP length too short for the ICRC", info<Udp>, "length", 22, ParseError::Kind::malformed},
       {"reserved opcode", info<Bth>, "opcode", 0x1f, ParseError::Kind::unknown},
   };
   for (const auto& lie : lies) {
@@ -205,7 +205,7 @@ TEST(Decode, LengthsThatLie) {
   }
 }
 
-TEST(Decode, PadBeyondThePayload) {
+TEST(Decode, PadExceedsThePayload) {
   Frame frame = roce(Value<Ethernet>() / ipv4());
   frame.payload = {1};
   frame.pad.emplace();
@@ -217,7 +217,7 @@ TEST(Decode, PadBeyondThePayload) {
   EXPECT_EQ(stack.payload.length, 1U);
 }
 
-TEST(Decode, NestingWithoutEndIsReported) {
+TEST(Decode, EndlessNestingIsReported) {
   std::vector<std::uint8_t> vlans(12, 0);
   for (int i = 0; i < 1000; ++i) vlans.insert(vlans.end(), {0x81, 0x00, 0x00, 0x01});
   std::vector<std::uint8_t> extensions = Frame(Value<Ethernet>() / Value<Ipv6>().set<"next_header">(0)).encode();
@@ -254,15 +254,15 @@ TEST(Decode, TcpOptions) {
   EXPECT_FALSE(parts.error);
 
   auto endless = frame;
-  endless[54 + 1] = 0;  // the first option claims no bytes at all
+  endless[54 + 1] = 0;  // length 0 of the first option
   const HeaderStack damaged = decode(endless);
   const Parts stopped = Tcp::parts(damaged.bytes_of(*damaged.find(info<Tcp>)));
   EXPECT_EQ(stopped.count, 0U);
   ASSERT_TRUE(stopped.error);
 }
 
-// The last bytes of a datagram's first fragment are not the datagram's last: neither ICRC nor pad.
-TEST(Decode, AFirstFragmentHasNeitherPadNorIcrc) {
+// The last bytes of the first fragment are not the end of the datagram: neither ICRC nor pad.
+TEST(Decode, FirstFragmentHasNeitherPadNorIcrc) {
   Frame frame = roce(Value<Ethernet>() / ipv4());
   frame.find(info<Ipv4>)->set(*info<Ipv4>.find("mf"), 1);
   const auto bytes = frame.encode();
@@ -276,8 +276,8 @@ TEST(Decode, AFirstFragmentHasNeitherPadNorIcrc) {
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
 }
 
-// What a tunnel over native InfiniBand carries has a wire of its own.
-TEST(Decode, RoceInATunnelOverInfiniBand) {
+// A packet in a tunnel over native InfiniBand has its own wire.
+TEST(Decode, RoceInTunnelOverInfiniBand) {
   Frame mirrored = Value<Lrh>().set<"length">(32) / Value<Ipv6>() / Value<Gre>() / Value<Ethernet>() / Value<Grh>();
   mirrored /= Value<Bth>().set<"opcode">(0x04).set<"psn">(7);
   mirrored.payload = {1, 2, 3, 4};
@@ -287,7 +287,7 @@ TEST(Decode, RoceInATunnelOverInfiniBand) {
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
 }
 
-// Mellanox's DC on RD's opcodes: named, its payload found, nothing of it taken for RD or for management.
+// Mellanox's DC uses RD's opcodes: it is identified and its payload found, but not decoded as RD or management.
 TEST(Decode, DynamicallyConnectedTransport) {
   const auto frame = from_hex(
       "e8ebd358a0bc00b20037c52c0800456a0058108340 00ff116cc20a1674dc0a1674dd12b712b7004400004a40ffff00807fff800440fc"
@@ -322,8 +322,8 @@ void expect_same(const HeaderStack& a, const HeaderStack& b) {
   EXPECT_EQ(a.fragment, b.fragment);
 }
 
-// decode()'s short way and the ICRC's, against the plain ones, on packets of every opcode, damaged at random.
-TEST(Decode, ShortWaysEqualPlainOnes) {
+// The fast paths of decode() and the ICRC against the reference, with packets of every opcode, randomly damaged.
+TEST(Decode, FastPathsMatchReference) {
   std::mt19937 random(3);
   for (int round = 0; round < 60000; ++round) {
     const auto& op = opcodes[random() % 256];

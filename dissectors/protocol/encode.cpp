@@ -34,7 +34,7 @@ std::size_t last_index(const std::vector<HeaderValue>& layers, const HeaderInfo&
   return layers.size();
 }
 
-// The packet's own BTH: what an upper layer carries behind it is payload to it.
+// The packet's own BTH; a BTH in an upper layer is payload.
 std::size_t transport_index(const std::vector<HeaderValue>& layers) {
   std::size_t i = 0;
   while (i < layers.size() && &layers[i].header() != &info<Bth>) ++i;
@@ -56,7 +56,7 @@ std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std
   return sum;
 }
 
-// Those of the layers from `first` up to `last`.
+// Checksums of the layers from `first` up to `last`.
 void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_t last, MutableBytes packet) {
   for (std::size_t i = last; i-- > first;) {
     const HeaderInfo& header = frame.layers[i].header();
@@ -64,13 +64,13 @@ void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_
     if (!udp && !icmp && !icmpv6 && &header != &info<Tcp>) continue;
     const Field& checksum = *header.find("checksum");
     if (frame.layers[i].given(checksum)) continue;
-    if (udp && frame.next(i) == &info<Bth>) continue;  // RoCEv2 sends none
+    if (udp && frame.next(i) == &info<Bth>) continue;  // RoCEv2 uses no checksum
     std::uint8_t* at = packet.data() + frame.offsets[i];
     checksum.store(at, 0);
     const std::uint8_t protocol = udp ? ip_protocol::udp : icmpv6 ? ip_protocol::icmpv6 : ip_protocol::tcp;
     std::uint16_t sum = internet_checksum(packet.subspan(frame.offsets[i], frame.bytes_from(i)),
                                           icmp ? 0 : pseudo_header_sum(frame, i, protocol));
-    if (udp && sum == 0) sum = 0xffff;  // 0 would mean: no checksum
+    if (udp && sum == 0) sum = 0xffff;  // 0 means: no checksum
     checksum.store(at, sum);
   }
 }
@@ -87,8 +87,7 @@ Frame Frame::of(const HeaderStack& stack) {
   };
   const std::uint32_t headers_end =
       stack.layers().empty() ? 0 : stack.layers().back().offset + stack.layers().back().length;
-  // What lies between the headers and what comes behind the payload is payload, also where decoding stopped inside a
-  // header and named none.
+  // The bytes between the headers and the trailing parts are payload, even if decoding stopped inside a header.
   const bool stopped = stack.payload.offset == 0;
   std::uint32_t end = stack.pad.length       ? stack.pad.offset
                       : stack.icrc.length    ? stack.icrc.offset
@@ -155,13 +154,13 @@ std::vector<std::uint8_t> Frame::encode() const {
     at += static_cast<std::uint32_t>(layer.bytes().size());
   }
   layout.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  // Zeros up to the size that a header demands, unless the bytes behind the payload were given.
+  // Zeros up to the size that a header requires, unless trailing bytes are set.
   if (!pad)
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;
       if (demanded > headers) layout.payload_bytes = std::max(layout.payload_bytes, demanded - headers);
     }
-  // Transport headers are multiples of four bytes; upper layers' headers count as payload.
+  // Transport headers are multiples of four bytes; headers of upper layers count as payload.
   const std::size_t padded_from = has_bth ? bth : fpdu;
   layout.pad_bytes = pad                   ? static_cast<std::uint32_t>(pad->size())
                      : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_bytes) & 3U
@@ -209,7 +208,7 @@ std::vector<std::uint8_t> Frame::encode() const {
     const std::uint32_t value = icrc ? *icrc : computable ? __builtin_bswap32(compute_icrc(stack)) : 0;
     store_be(packet.data() + icrc_at, 4, value);
   }
-  // The checksums behind the BTH are covered by the ICRC; those before it, of a tunnel, cover the ICRC.
+  // The ICRC covers the checksums after the BTH; those before it, of a tunnel, cover the ICRC.
   transport_checksums(layout, 0, bth, packet);
   if (write_vcrc) store_be(packet.data() + layout.end, 2, vcrc ? *vcrc : __builtin_bswap16(compute_vcrc(stack)));
   packet.insert(packet.end(), trailer.begin(), trailer.end());
@@ -228,7 +227,7 @@ std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
   if (!whole.known || !whole.begins_message() || !whole.payload || whole.operation == Operation::atomic_write)
     return {};
 
-  // Behind the BTH: extension headers, which each packet has its own of, and the message.
+  // After the BTH: extension headers of each packet, then the message.
   const auto is_extension = [](const HeaderInfo& header) {
     for (const Opcode& op : opcodes)
       for (const HeaderInfo* extension : op.extension_headers())
@@ -247,7 +246,7 @@ std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
 
   const std::size_t count = std::max<std::size_t>(1, (message.size() + mtu - 1) / mtu);
   const auto psn = static_cast<std::uint32_t>(bth.get(psn_field));
-  Frame common = frame;  // to all packets
+  Frame common = frame;  // common to all packets
   common.layers.resize(bth_at + 1, HeaderValue(info<Bth>));
   common.payload = {};
   std::vector<Frame> packets;
@@ -270,7 +269,7 @@ std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
       const auto given = std::find_if(extensions.begin(), extensions.end(),
                                       [&](const HeaderValue* value) { return &value->header() == header; });
       packet /= given != extensions.end() ? **given : HeaderValue(*header);
-      // The first packet's RETH tells the length of the whole message.
+      // The RETH of the first packet contains the length of the whole message.
       if (header == &info<Reth> && !packet.layers.back().given(reth_length))
         packet.layers.back().set(reth_length, message.size());
     }

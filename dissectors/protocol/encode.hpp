@@ -1,6 +1,7 @@
 #pragma once
-/// From values to bytes. What is not given is computed: lengths, next-header numbers, checksums, pad, ICRC, VCRC, CRC.
-/// What is given is kept, however wrong. A length that its field cannot hold keeps its low bits (misfit.hpp).
+/// Encodes values to bytes. Unset fields are computed: lengths, next-header numbers, checksums, padding, ICRC,
+/// VCRC, MPA CRC. Explicitly set values are encoded as is, even if invalid. A length that exceeds its field is
+/// reduced to its low bits (field_overflow.hpp).
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace rdmawire {
 
-/// A packet to be encoded: headers from the outermost in, then payload.
+/// A packet to encode: headers from outermost to innermost, then payload.
 ///
 ///     Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"dst">(0x0a000002) / Value<Udp>() /
 ///                   Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(17);
@@ -20,28 +21,28 @@ namespace rdmawire {
 struct Frame {
   std::vector<HeaderValue> layers;
   std::vector<std::uint8_t> payload;
-  /// Bytes. Not given: zeros up to a multiple of four, and to the size that a header demands (a management datagram).
+  /// If unset: zeros up to a multiple of four bytes, and to the size that a header requires (a management
+  /// datagram).
   std::optional<std::vector<std::uint8_t>> pad;
-  std::optional<std::uint32_t> icrc;  ///< as load_icrc() reads it
+  std::optional<std::uint32_t> icrc;  ///< as read by load_icrc()
   std::optional<std::uint16_t> vcrc;
   std::optional<std::uint32_t> mpa_crc;  ///< of an FPDU
-  bool with_icrc = true;                 ///< false: leave the ICRC away where one belongs
-  bool with_vcrc = true;                 ///< likewise, native InfiniBand only
-  /// Likewise, FPDUs only. Where CRCs are not in use the field is there all the same: mpa_crc = 0.
+  bool with_icrc = true;                 ///< false: omit the ICRC
+  bool with_vcrc = true;                 ///< false: omit the VCRC (native InfiniBand)
+  /// false: omit the CRC field (FPDUs). If CRCs are not in use, the field is present: mpa_crc = 0.
   bool with_mpa_crc = true;
   std::vector<std::uint8_t> trailer;  ///< after everything: Ethernet padding, a frame check sequence
 
-  /// The captured packet: everything given. encode() gives its bytes again.
+  /// A captured packet with all values set; encode() returns its bytes.
   static Frame of(const HeaderStack& stack);
 
   Frame& operator/=(HeaderValue next) {
     layers.push_back(std::move(next));
     return *this;
   }
-  /// The innermost layer of that header, or nullptr.
+  /// Returns the innermost layer with that header, or nullptr.
   [[nodiscard]] HeaderValue* find(const HeaderInfo& header);
-  /// Lets everything be computed again that encode() can compute: lengths, numbers of what follows, checksums, pad
-  /// count and CRCs.
+  /// Unsets all values that encode() can compute: lengths, next-header numbers, checksums, pad count and CRCs.
   void forget_computed();
 
   [[nodiscard]] std::vector<std::uint8_t> encode() const;
@@ -58,26 +59,27 @@ inline Frame operator/(Frame frame, HeaderValue inner) {
   return frame;
 }
 
-/// What a header's `fill` sees: all layers, already laid out, those further in already filled.
+/// Argument of a header's `fill`: all layers with their offsets, the inner ones already filled.
 struct FrameLayout {
   std::vector<HeaderValue> layers;
   std::vector<std::uint32_t> offsets;  ///< of each layer in the packet
   std::uint32_t payload_bytes = 0;
   std::uint32_t pad_bytes = 0;
-  std::uint32_t end = 0;  ///< after payload, pad and ICRC or MPA CRC; VCRC and trailer come behind it
+  std::uint32_t end = 0;  ///< after payload, padding and ICRC or MPA CRC; VCRC and trailer follow
   std::uint32_t payload_end = 0;
   std::size_t transport = SIZE_MAX;  ///< index of the BTH, if there is one
 
   [[nodiscard]] HeaderValue& at(std::size_t index) { return layers[index]; }
-  /// Bytes from layer `index` (with it) to the end: of the payload when an upper layer behind the BTH asks.
+  /// Bytes from layer `index`, inclusive, to the end; for an upper layer after the BTH, to the end of the
+  /// payload.
   [[nodiscard]] std::uint32_t bytes_from(std::size_t index) const {
     return (index > transport ? payload_end : end) - offsets[index];
   }
-  /// Bytes behind layer `index`.
+  /// Bytes after layer `index`.
   [[nodiscard]] std::uint32_t bytes_after(std::size_t index) const {
     return bytes_from(index) - static_cast<std::uint32_t>(layers[index].bytes().size());
   }
-  /// The header behind layer `index`, or nullptr.
+  /// The header after layer `index`, or nullptr.
   [[nodiscard]] const HeaderInfo* next(std::size_t index) const {
     return index + 1 < layers.size() ? &layers[index + 1].header() : nullptr;
   }
@@ -86,12 +88,12 @@ struct FrameLayout {
 /// The Internet checksum: one's complement of the one's complement sum. RFC 1071.
 std::uint16_t internet_checksum(Bytes bytes, std::uint32_t sum = 0);
 
-/// One message at a path MTU: its first, middle and last packets, or its only one. `frame` is an RC, UC or XRC request
-/// or a READ response with position only or first (its opcode picks the kind; immediate and invalidate go to the end),
-/// what stands behind its extension headers (an upper layer's headers, payload) the whole message; PSNs count up from
-/// the frame's; SE and the wish for an acknowledgement are the last packet's alone. What else the frame gives, each
-/// packet has. `mtu` is the payload of a packet, a power of two from 256 to 4096. An empty result: the opcode has no
-/// such packets, or the MTU is not one.
+/// Splits one message into packets for a path MTU: first, middle and last packets, or only one. `frame` is an RC,
+/// UC or XRC request or a READ response with position only or first; its opcode selects the operation. The layers
+/// after the extension headers and the payload are the whole message. PSNs count up from the frame's; immediate
+/// data, R_Key to invalidate, SE and AckReq are only in the last packet. Other set values are in each packet. `mtu`
+/// is the maximum payload, a power of two from 256 to 4096. Returns an empty vector if the opcode has no such
+/// packets, or the MTU is invalid.
 std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu);
 
 }  // namespace rdmawire

@@ -29,8 +29,8 @@ std::vector<std::uint8_t> counting(std::size_t byte_count) {
   return bytes;
 }
 
-// The one's complement sum over the pseudo header and the datagram, its checksum among it, of the UDP header whose
-// layer is the `n`-th: 0 when the checksum is right.
+// The one's complement sum over the pseudo header and the datagram, including the checksum, of the UDP header in the
+// `n`-th layer: 0 if the checksum is valid.
 std::uint16_t udp_rest(const HeaderStack& stack, std::size_t n) {
   const Layer& ip = stack.layers()[n - 1];
   const Layer& udp = stack.layers()[n];
@@ -41,8 +41,8 @@ std::uint16_t udp_rest(const HeaderStack& stack, std::size_t n) {
   return internet_checksum(stack.bytes.subspan(udp.offset, length), sum);
 }
 
-// The mirrored packet's ICRC is data to the tunnel.
-TEST(Encode, ATunnelsChecksumCoversTheIcrcInside) {
+// The mirrored packet's ICRC is data of the tunnel.
+TEST(Encode, TunnelChecksumCoversTheInnerIcrc) {
   Frame frame = Value<Ethernet>() / ipv4() / Value<Udp>().set<"src_port">(1) / Value<Vxlan>() / Value<Ethernet>() /
                 ipv4() / Value<Udp>() / bth(0x04);
   frame.payload = {1, 2, 3, 4};
@@ -52,8 +52,8 @@ TEST(Encode, ATunnelsChecksumCoversTheIcrcInside) {
   EXPECT_EQ(udp_rest(stack, 2), 0U);
 }
 
-// Options longer than IPv4 can say: what is given is kept, and nothing is read or written beside it.
-TEST(Encode, OptionsBeyondWhatTheHeaderLengthCanSay) {
+// Options longer than the IPv4 maximum: set values are kept, without out-of-bounds access.
+TEST(Encode, OptionsExceedTheHeaderLength) {
   for (const std::size_t byte_count : {41U, 200U, 4000U}) {
     HeaderValue ip = ipv4();
     ip.set_tail(counting(byte_count));
@@ -68,8 +68,8 @@ TEST(Encode, OptionsBeyondWhatTheHeaderLengthCanSay) {
   }
 }
 
-// Their length counts in words: zeros, which end the options, fill the last one; unless the length was given.
-TEST(Encode, OptionsAreFilledToAWholeWord) {
+// The header length counts words: zeros, which end the options, pad the last word, unless the length is set.
+TEST(Encode, OptionsArePaddedToWords) {
   HeaderValue ip = ipv4();
   ip.set_tail(std::vector<std::uint8_t>{0x94, 4, 0, 0, 1});
   HeaderValue tcp = Value<Tcp>();
@@ -91,7 +91,7 @@ TEST(Encode, OptionsAreFilledToAWholeWord) {
   EXPECT_TRUE(decode(six.encode()).get<Bth>());
 }
 
-TEST(Encode, AnIcrcThatIsGivenIsKeptBehindMoreLayersThanAreFollowed) {
+TEST(Encode, ExplicitIcrcIsKeptWithManyLayers) {
   Frame frame;
   frame /= Value<Ethernet>();
   for (int i = 0; i < 30; ++i) frame /= Value<Vlan>();
@@ -103,7 +103,7 @@ TEST(Encode, AnIcrcThatIsGivenIsKeptBehindMoreLayersThanAreFollowed) {
   EXPECT_EQ(load_be<4>(bytes.data() + bytes.size() - 4), 0xdeadbeefU);
 }
 
-TEST(Encode, WhatFollowsIsAnnouncedByEveryHeaderThatSaysIt) {
+TEST(Encode, HeadersContainTheNumberOfTheNextHeader) {
   Frame raw;
   raw /= Value<Lrh>();
   raw /= Value<Rwh>();
@@ -145,8 +145,8 @@ TEST(Encode, WhatFollowsIsAnnouncedByEveryHeaderThatSaysIt) {
   EXPECT_TRUE(decode(three).get<Bth>());
 }
 
-// Lengths that their field cannot hold keep their low bits, as everywhere.
-TEST(Encode, LengthsBeyondTheirFieldKeepTheLowBits) {
+// Lengths that exceed their field are reduced to their low bits.
+TEST(Encode, OversizedLengthsKeepTheLowBits) {
   Frame frame = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(0x04);
   frame.payload.assign(70000, 0);
   const auto bytes = frame.encode();
@@ -155,17 +155,17 @@ TEST(Encode, LengthsBeyondTheirFieldKeepTheLowBits) {
   EXPECT_EQ(load_be<2>(bytes.data() + 38), (bytes.size() - 34) & 0xffff);
 }
 
-TEST(Encode, OddFramesAreDefined) {
+TEST(Encode, UnusualFramesAreDefined) {
   EXPECT_TRUE(Frame().encode().empty());
   Frame payload;
   payload.payload = {1, 2, 3};
   EXPECT_THAT(payload.encode(), ElementsAre(1, 2, 3));
-  // Without anything below it a BTH is RoCEv1's, its network header left away.
+  // A BTH without lower layers is RoCEv1's, with the network header omitted.
   Frame alone;
   alone /= bth(0x04);
   alone.payload = {1};
   EXPECT_EQ(alone.encode().size(), 12U + 1 + 3 + 4);
-  // The second BTH is the first one's payload.
+  // The second BTH is payload of the first one.
   Frame two;
   two /= bth(0x04);
   two /= bth(0x04);
@@ -184,7 +184,7 @@ struct Sent {
          << (s.acknowledge ? " A" : "");
   }
 };
-// Encodes the packets, decodes them, and puts the message together again.
+// Encodes the packets, decodes them, and reassembles the message.
 std::vector<Sent> sent(const std::vector<Frame>& packets, std::vector<std::uint8_t>* message = nullptr) {
   std::vector<Sent> all;
   for (const Frame& packet : packets) {
@@ -203,7 +203,7 @@ std::vector<Sent> sent(const std::vector<Frame>& packets, std::vector<std::uint8
   return all;
 }
 
-TEST(Segment, AWriteWithImmediate) {
+TEST(Segment, WriteWithImmediate) {
   Frame whole = Value<Ethernet>() / ipv4() / Value<Udp>();
   whole /= Value<Bth>().set<"opcode">(0x0b).set<"psn">(0xfffffe).set<"se">(1).set<"ack_request">(1);
   whole /= Value<Reth>().set<"va">(0x1000).set<"rkey">(5);
@@ -211,7 +211,7 @@ TEST(Segment, AWriteWithImmediate) {
   whole.payload = counting(4 * 256 + 3);
   const auto packets = segment(whole, 256);
   std::vector<std::uint8_t> message;
-  // Completion comes with the end: only there the receiver may be woken, only there an answer is wanted.
+  // The last packet completes the operation: only it has SE and AckReq.
   EXPECT_THAT(sent(packets, &message), ElementsAre(Sent{"RC RDMA WRITE First", 0xfffffe, 256, false, false},
                                                    Sent{"RC RDMA WRITE Middle", 0xffffff, 256, false, false},
                                                    Sent{"RC RDMA WRITE Middle", 0, 256, false, false},
@@ -222,7 +222,7 @@ TEST(Segment, AWriteWithImmediate) {
   EXPECT_EQ(decode(first).get<Reth>()->get<"length">(), 4U * 256 + 3);
 }
 
-TEST(Segment, FromNothingToAMessageOfOnePacket) {
+TEST(Segment, EmptyToSinglePacketMessages) {
   Frame whole = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(0x04);
   EXPECT_THAT(sent(segment(whole, 256)), ElementsAre(Sent{"RC SEND Only", 7, 0, false, false}));
   whole.payload = counting(256);
@@ -234,7 +234,7 @@ TEST(Segment, FromNothingToAMessageOfOnePacket) {
   EXPECT_TRUE(segment(whole, 8192).empty());
 }
 
-TEST(Segment, EveryKindOfMessage) {
+TEST(Segment, EveryOperation) {
   auto names = [](std::uint8_t value, std::size_t byte_count) {
     Frame whole = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(value);
     for (const HeaderInfo* header : opcode(value).extension_headers()) whole /= HeaderValue(*header);
@@ -254,8 +254,8 @@ TEST(Segment, EveryKindOfMessage) {
   EXPECT_THAT(names(0x1d, 300), ElementsAre());  // ATOMIC WRITE is one packet of 8 bytes
 }
 
-// Headers of what the message carries are the message's first bytes.
-TEST(Segment, UpperLayersHeadersBeginTheMessage) {
+// Headers of upper layers are the first bytes of the message.
+TEST(Segment, UpperLayerHeadersStartTheMessage) {
   Frame whole = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(0x04) / Value<Ethernet>().set<"type">(0x1234);
   whole.payload = counting(300);
   std::vector<std::uint8_t> message;
@@ -266,7 +266,7 @@ TEST(Segment, UpperLayersHeadersBeginTheMessage) {
   EXPECT_TRUE(std::equal(whole.payload.begin(), whole.payload.end(), message.begin() + 14));
 }
 
-TEST(EncodeStrictly, WhatIsComputedAndDoesNotFitIsNamed) {
+TEST(EncodeStrictly, OverflowingComputedValueIsReported) {
   const auto said = [](const Frame& frame) {
     const auto packet = encode_strictly(frame);
     return packet ? std::string() : to_string(packet.error());
@@ -277,8 +277,8 @@ TEST(EncodeStrictly, WhatIsComputedAndDoesNotFitIsNamed) {
   EXPECT_EQ(encode_strictly(large).value(), large.encode());
   large.payload.resize(70000);
   EXPECT_EQ(said(large),
-            "ip.total_length is 16 bits wide: 70044, as computed, does not fit; give it, or make the frame smaller");
-  // What is given is kept, and the next one is named.
+            "ip.total_length is 16 bits wide: 70044, as computed, does not fit; set it explicitly or reduce the frame");
+  // Set values are kept, and the next overflow is reported.
   large.find(info<Ipv4>)->set(*info<Ipv4>.find("total_length"), 99);
   EXPECT_THAT(said(large), ::testing::StartsWith("udp.length is 16 bits wide: 70024"));
   large.find(info<Udp>)->set(*info<Udp>.find("length"), 99);
@@ -290,7 +290,7 @@ TEST(EncodeStrictly, WhatIsComputedAndDoesNotFitIsNamed) {
   Frame native = Value<Lrh>() / bth(4);
   native.payload.resize(9000);
   EXPECT_THAT(said(native), ::testing::StartsWith("lrh.length is 11 bits wide: "));
-  // Who does not ask has the low bits, as ever, also behind one who asked.
+  // encode() keeps the low bits, also after encode_strictly().
   EXPECT_FALSE(native.encode().empty());
   Frame fpdu = HeaderValue(info<Fpdu>) / HeaderValue(info<Ddp>);
   fpdu.payload.resize(70000);

@@ -1,5 +1,5 @@
 #pragma once
-/// A parse error is a value: which layer, where, what was needed, what was there.
+/// A parse error as a value: layer, offset, needed and available bytes.
 
 #include <cstdint>
 #include <string>
@@ -9,18 +9,18 @@ namespace rdmawire {
 
 struct HeaderInfo;
 
-/// What is wrong with bytes. The library never prints, throws or exits because of input.
+/// A defect of a packet. The library never prints, throws or exits because of input.
 struct ParseError {
   enum class Kind : std::uint8_t {
-    truncated,  ///< the capture ends before the packet does; what is there is fine
-    malformed,  ///< the packet contradicts itself: a length that lies, a pad beyond the payload
-    unknown,    ///< a value that the tables do not know: an opcode, a version
-    limit,      ///< deeper or longer than we follow
+    truncated,  ///< the capture ends before the packet; the available bytes are valid
+    malformed,  ///< the packet contradicts itself, such as a wrong length, or padding beyond the payload
+    unknown,    ///< a value that is not in the tables, such as an opcode or a version
+    limit,      ///< exceeds a limit of nesting or length
   };
   Kind kind;
-  const HeaderInfo* layer;  ///< nullptr: no layer could be named
-  std::uint32_t offset;     ///< of the layer, in the bytes that were given
-  std::uint32_t needed;     ///< bytes from `offset` (0: not a matter of length)
+  const HeaderInfo* layer;  ///< nullptr: no layer
+  std::uint32_t offset;     ///< of the layer, in the decoded bytes
+  std::uint32_t needed;     ///< bytes from `offset` (0: not applicable)
   std::uint32_t had;        ///< bytes from `offset`
   std::string_view what;    ///< a constant sentence: "the header length exceeds the packet"
 
@@ -30,7 +30,7 @@ struct ParseError {
   }
 };
 
-/// "bth at offset 42: the bytes end inside the header (needed 12, had 7)"
+/// Returns "bth at offset 42: the bytes end inside the header (needed 12, had 7)".
 std::string to_string(const ParseError& error);
 std::string_view to_string(ParseError::Kind kind);
 

@@ -15,7 +15,7 @@ Step payload_step(Cursor& c) {
 }
 Step decode_vlan(Cursor& c);
 
-// The first entry of a decoder is the number it is announced by when encoding.
+// The first entry of a decoder is the number used for encoding.
 struct Announced {
   std::uint16_t type;
   Step::Decoder decoder;
@@ -59,7 +59,7 @@ Step decode_ethernet(Cursor& c) {
   const auto type = View<Ethernet>(c.here()).get<"type">();
   if (!c.take(info<Ethernet>, Ethernet::size)) return done;
   if (type == ethertype::ipv4) return {decode_ipv4};
-  return step_for_ethertype(type);  // an 802.3 length (below 0x600) is no EtherType: what follows is payload
+  return step_for_ethertype(type);  // a length of 802.3 (below 0x600) is not an EtherType: payload follows
 }
 
 Step decode_linux_sll(Cursor& c) {
@@ -79,7 +79,7 @@ Step decode_linux_sll2(Cursor& c) {
 Step decode_null_loopback(Cursor& c) {
   if (!c.need(info<NullLoopback>, NullLoopback::size)) return done;
   if (!c.take(info<NullLoopback>, NullLoopback::size)) return done;
-  return {decode_raw_ip};  // the families' numbers differ between systems; the version in the header does not
+  return {decode_raw_ip};  // family numbers differ between systems; the version in the IP header does not
 }
 
 Step decode_erf(Cursor& c) {
@@ -87,14 +87,14 @@ Step decode_erf(Cursor& c) {
   const View<Erf> erf(c.here());
   const std::uint32_t from = c.at;
   std::uint32_t header = Erf::size;
-  // Extension headers: 8 bytes each, the first bit of each says that another follows.
+  // Extension headers have 8 bytes; the first bit of each indicates another one.
   for (bool more = erf.get<"type.extended">(); more;) {
     if (!c.need(info<Erf>, header + 8)) return done;
     more = c.here()[header] & 0x80;
     header += 8;
   }
   const std::uint8_t kind = erf.get<"type.kind">();
-  if (kind == 2) {  // Ethernet records carry an offset and a pad byte
+  if (kind == 2) {  // Ethernet records contain an offset and a pad byte
     if (!c.need(info<Erf>, header + 2)) return done;
     header += 2;
   }

@@ -1,34 +1,34 @@
 #pragma once
-/// Ethernet II and its VLAN tags, and the captures that stand in for a link: Linux cooked, BSD loopback, ERF.
+/// Ethernet II with VLAN tags, and pseudo link layers of captures: Linux cooked, BSD loopback, ERF.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/header.hpp"
 
 namespace rdmawire {
 
-/// EtherTypes that this product reads. IEEE registration authority.
+/// Supported EtherTypes. IEEE registration authority.
 namespace ethertype {
 inline constexpr std::uint16_t ipv4 = 0x0800, arp = 0x0806, teb = 0x6558, vlan = 0x8100, ipv6 = 0x86dd, pause = 0x8808,
                                provider_vlan = 0x88a8, erspan2 = 0x88be, roce_v1 = 0x8915, old_provider_vlan = 0x9100,
                                erspan3 = 0x22eb;
-inline constexpr std::uint16_t lowest = 0x0600;  ///< less is an 802.3 length
+inline constexpr std::uint16_t lowest = 0x0600;  ///< smaller values are 802.3 lengths
 }  // namespace ethertype
 inline constexpr Name ethertype_entries[] = {
     {ethertype::ipv4, "IPv4", ""},
     {ethertype::arp, "ARP", ""},
     {ethertype::erspan3, "ERSPAN type III", "a mirrored frame inside GRE"},
-    {ethertype::teb, "Ethernet bridging", "a whole Ethernet frame"},
+    {ethertype::teb, "Ethernet bridging", "a complete Ethernet frame"},
     {ethertype::vlan, "802.1Q", "a VLAN tag"},
     {ethertype::ipv6, "IPv6", ""},
     {ethertype::pause, "MAC control", "pause and priority flow control"},
     {ethertype::provider_vlan, "802.1ad", "an outer (provider) VLAN tag"},
     {ethertype::erspan2, "ERSPAN type II", "a mirrored frame inside GRE"},
     {ethertype::roce_v1, "RoCEv1", "a GRH and InfiniBand's transport"},
-    {ethertype::old_provider_vlan, "802.1QinQ", "an outer VLAN tag as some switches wrote it before 802.1ad"},
+    {ethertype::old_provider_vlan, "802.1QinQ", "an outer VLAN tag of switches before 802.1ad"},
 };
 inline constexpr Names ethertype_names{"EtherType", ethertype_entries, "IEEE 802"};
 
-/// Ethernet II. Without preamble; the frame check sequence is not captured as a rule.
+/// Ethernet II, without preamble; the frame check sequence is usually not captured.
 struct Ethernet {
   static constexpr std::string_view name = "eth", title = "Ethernet II", section = "IEEE 802.3, 3.2";
   static constexpr std::size_t size = 14;
@@ -40,7 +40,7 @@ struct Ethernet {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// One VLAN tag; they stack.
+/// A VLAN tag; several can follow each other.
 struct Vlan {
   static constexpr std::string_view name = "vlan", title = "VLAN tag", section = "IEEE 802.1Q, 9.6";
   static constexpr std::size_t size = 4;
@@ -53,7 +53,7 @@ struct Vlan {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Linux cooked capture: what "any" devices give.
+/// Linux cooked capture: used by "any" devices.
 struct LinuxSll {
   static constexpr std::string_view name = "sll", title = "Linux cooked capture",
                                     section = "tcpdump.org, LINKTYPE_LINUX_SLL";
@@ -61,7 +61,7 @@ struct LinuxSll {
   static constexpr std::array fields{
       field("packet_type", 0, 16, "0 to us, 1 broadcast, 2 multicast, 3 to others, 4 from us").alias("sll.pkttype"),
       field("arphrd", 16, 16, "kind of device").alias("sll.hatype"),
-      field("address_length", 32, 16, "bytes of the address that count").alias("sll.halen"),
+      field("address_length", 32, 16, "valid bytes of the address").alias("sll.halen"),
       field("address", 48, 64, "sender's link address").as(Display::bytes),
       field("protocol", 112, 16, "what follows").hex().of(ethertype_names).alias("sll.etype").computed(),
   };
@@ -79,7 +79,7 @@ struct LinuxSll2 {
       field("interface", 32, 32, "interface index").alias("sll.ifindex"),
       field("arphrd", 64, 16, "kind of device").alias("sll.hatype"),
       field("packet_type", 80, 8, "0 to us, 1 broadcast, 2 multicast, 3 to others, 4 from us").alias("sll.pkttype"),
-      field("address_length", 88, 8, "bytes of the address that count").alias("sll.halen"),
+      field("address_length", 88, 8, "valid bytes of the address").alias("sll.halen"),
       field("address", 96, 64, "sender's link address").as(Display::bytes),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -109,7 +109,7 @@ struct Erf {
       field("type", 64, 8, "kind of record").hex().alias("erf.types"),
       field("type.extended", 64, 1, "extension headers follow").alias("erf.types.ext_header"),
       field("type.kind", 65, 7, "kind of record").of(erf_type_names).alias("erf.types.type"),
-      field("flags", 72, 8, "capture port and what became of the packet").hex().alias("erf.flags"),
+      field("flags", 72, 8, "capture port and status of the packet").hex().alias("erf.flags"),
       field("flags.card_error", 74, 1, "the card lost its place in the stream").alias("erf.flags.dse"),
       field("flags.receive_error", 75, 1, "the port saw an error").alias("erf.flags.rxe"),
       field("flags.truncated", 76, 1, "the record is shorter than the packet").alias("erf.flags.trunc"),
@@ -126,12 +126,12 @@ Step decode_linux_sll(Cursor& c);
 Step decode_linux_sll2(Cursor& c);
 Step decode_null_loopback(Cursor& c);
 Step decode_erf(Cursor& c);
-/// What an EtherType announces; payload when it is not one of ours.
+/// Returns the decoder for an EtherType; payload if it is unsupported.
 Step step_for_ethertype(std::uint16_t type);
-/// The EtherType that announces header `next`, or 0.
+/// Returns the EtherType of header `next`, or 0.
 std::uint16_t ethertype_of(const HeaderInfo& next);
-/// Fills the EtherType `field` of layer `index` from the layer behind it. What is not one of our headers keeps the
-/// number it has, and a VLAN tag the one of several that it has.
+/// Sets the EtherType `field` of layer `index` from the next layer. Keeps the current value if the next header is
+/// unsupported or the value is already valid for it, as with the several VLAN EtherTypes.
 void announce_ethertype(FrameLayout& frame, std::size_t index, std::string_view field);
 
 }  // namespace rdmawire

@@ -1,5 +1,5 @@
 #pragma once
-/// A field of a header, as data. A header is a table of these; every face of the product reads the table.
+/// A header field, described as data. A header is a table of fields, which all output formats use.
 
 #include <array>
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace rdmawire {
 /// One value of an enumerated field.
 struct Name {
   std::uint64_t value;
-  std::string_view name;     ///< the specification's word, short: "Sequence Error"
-  std::string_view meaning;  ///< one sentence in our words; may be empty
+  std::string_view name;     ///< short name from the specification: "Sequence Error"
+  std::string_view meaning;  ///< one sentence; may be empty
 };
 
 /// The values of an enumerated field, in ascending order.
 struct Names {
-  std::string_view title;  ///< what is enumerated: "CM REJ reason"
+  std::string_view title;  ///< the enumeration: "CM REJ reason"
   std::span<const Name> entries;
   std::string_view section;  ///< where the specification lists them
 
-  /// The entry of `value`, or nullptr.
+  /// Returns the entry of `value`, or nullptr.
   [[nodiscard]] constexpr const Name* find(std::uint64_t value) const {
     for (const Name& entry : entries)
       if (entry.value == value) return &entry;
@@ -32,8 +32,7 @@ struct Names {
   }
 };
 
-/// How a field is written for people. The JSON form follows: decimal, hexadecimal, flag and time are numbers, the
-/// others text.
+/// Display format of a field. In JSON, decimal, hexadecimal, flag and time are numbers, the others are strings.
 enum class Display : std::uint8_t {
   decimal,
   hexadecimal,
@@ -44,15 +43,16 @@ enum class Display : std::uint8_t {
   ipv6,      ///< 128 bits: an IPv6 address or a GID
   guid,      ///< 64 bits: an EUI-64
   text,      ///< characters, padded with zeros
-  bytes,     ///< bytes without further meaning
-  reserved,  ///< bits the specification reserves; shown only when not zero
+  bytes,     ///< uninterpreted bytes
+  reserved,  ///< reserved bits; only shown if not zero
 };
 
 /// One field of a header.
 ///
-/// `bit` counts from the header's first bit, most significant first, as the specification's figures do. A field wider
-/// than 64 bits begins and ends on a byte. A *part* is a field whose name is another's with a dotted suffix
-/// ("syndrome.kind" of "syndrome"): it lies inside its whole and can have a condition and a decoding.
+/// `bit` counts from the header's first bit, most significant first, as in the figures of the specification. A
+/// field wider than 64 bits starts and ends at a byte boundary. A *part* is a field whose name is another's with a
+/// dotted suffix ("syndrome.kind" of "syndrome"). It is located inside that field and can have a condition and a
+/// decoding.
 struct Field {
   std::string_view name;
   std::uint16_t bit = 0;
@@ -60,16 +60,16 @@ struct Field {
   std::string_view meaning;
   Display display = Display::decimal;
   bool little_endian = false;  ///< whole bytes in little-endian order
-  bool is_computed = false;    ///< encoding computes it when it is not given, and can compute it again
-  bool is_constant = false;    ///< a text or number that the protocol fixes: it tells nothing about who speaks
+  bool is_computed = false;    ///< encoding computes it if it is unset
+  bool is_constant = false;    ///< a fixed text or number of the protocol: does not identify the sender
   const Names* names = nullptr;
-  std::string_view section;  ///< where this field is specified, when it is not the header's own section
-  /// Wireshark's filter names where they mean the same ("ip.src", "ip.addr"); those not used are empty.
+  std::string_view section;  ///< section that specifies the field, if different from the header's
+  /// Wireshark's filter names with the same meaning ("ip.src", "ip.addr"); unused ones are empty.
   std::array<std::string_view, 2> wireshark{};
   bool (*present)(const std::uint8_t* header) = nullptr;  ///< nullptr: always
-  std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< the meaning of the raw bits in `display`'s unit
+  std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< converts the raw bits to `display`'s unit
 
-  // The table is written as a sentence: field("psn", 72, 24, "…").hex().alias("infiniband.bth.psn")
+  // The table uses chained calls: field("psn", 72, 24, "…").hex().alias("infiniband.bth.psn")
   constexpr Field& as(Display d) { return display = d, *this; }
   constexpr Field& hex() { return as(Display::hexadecimal); }
   constexpr Field& le() { return little_endian = true, *this; }
@@ -81,7 +81,7 @@ struct Field {
   constexpr Field& when(bool (*p)(const std::uint8_t*)) { return present = p, *this; }
   constexpr Field& means(std::uint64_t (*d)(std::uint64_t)) { return decoded = d, *this; }
 
-  /// Wireshark's names, without the empty ones.
+  /// Wireshark's names, without empty ones.
   [[nodiscard]] constexpr std::span<const std::string_view> aliases() const {
     return {wireshark.data(), wireshark[0].empty() ? 0U : wireshark[1].empty() ? 1U : 2U};
   }
@@ -90,7 +90,7 @@ struct Field {
   [[nodiscard]] constexpr bool is_number() const { return width <= 64; }
   [[nodiscard]] constexpr bool is_reserved() const { return display == Display::reserved; }
 
-  /// The raw number in a header that begins at `header`. Requires is_number().
+  /// Returns the raw number in a header that starts at `header`. Requires is_number().
   [[nodiscard]] constexpr std::uint64_t load(const std::uint8_t* header) const {
     return little_endian ? load_le(header + bit / 8, width / 8) : load_bits(header, bit, width);
   }
@@ -101,13 +101,13 @@ struct Field {
     else
       store_bits(header, bit, width, value);
   }
-  /// What the field says: the number, decoded where the table has a decoding. Requires is_number().
+  /// Returns the decoded number, or the raw one if there is no decoding. Requires is_number().
   [[nodiscard]] constexpr std::uint64_t value(const std::uint8_t* header) const {
     return decoded ? decoded(load(header)) : load(header);
   }
-  /// The bytes of a field that begins and ends on a byte.
+  /// Returns the bytes of a field that starts and ends at a byte boundary.
   [[nodiscard]] constexpr Bytes bytes(const std::uint8_t* header) const { return {header + bit / 8, width / 8U}; }
-  /// Whether the field exists in this very header.
+  /// True if the field exists in this header.
   [[nodiscard]] constexpr bool present_in(const std::uint8_t* header) const { return !present || present(header); }
 };
 
@@ -127,8 +127,8 @@ constexpr Field reserved(std::string_view name, unsigned bit, unsigned width) {
   return field(name, bit, width, "reserved").as(Display::reserved);
 }
 
-/// True when the fields cover `size` bytes exactly, in order, without overlap or gap; parts lie inside their whole.
-/// Names must be unique. Checked at compile time for every header.
+/// True if the fields cover `size` bytes exactly, in order, without overlap or gap, and parts are inside their
+/// field. Names must be unique. Checked at compile time for every header.
 constexpr bool tiles(std::span<const Field> fields, std::size_t size) {
   unsigned next = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -148,7 +148,7 @@ constexpr bool tiles(std::span<const Field> fields, std::size_t size) {
       if (!inside) return false;
       continue;
     }
-    if (f.decoded) return false;  // only a part may be decoded: the whole keeps its bits
+    if (f.decoded) return false;  // only a part may be decoded: the field itself keeps its bits
     if (f.bit != next) return false;
     next = f.bit + f.width;
   }

@@ -8,8 +8,8 @@
 namespace rdmawire {
 namespace {
 
-/// Where fill() leaves word. Headers are filled by functions that know nothing of who encodes, and those who do not ask
-/// are to pay nothing.
+/// Set while encode_strictly() runs on this thread. The fill functions of headers do not know the caller, and other
+/// callers must not pay for the check.
 thread_local std::optional<FieldOverflow>* asked = nullptr;
 
 struct Asking {
@@ -23,12 +23,12 @@ struct Asking {
 }  // namespace
 
 void note_misfit(const FieldOverflow& misfit) {
-  // Headers are filled from the innermost out: a further one replaces what those within said.
+  // Headers are filled from the innermost out, so an outer one replaces earlier reports.
   if (asked && (!*asked || (*asked)->header != misfit.header)) *asked = misfit;
 }
 
 std::string to_string(const FieldOverflow& misfit) {
-  return fmt::format("{}.{} is {} bits wide: {}, as computed, does not fit; give it, or make the frame smaller",
+  return fmt::format("{}.{} is {} bits wide: {}, as computed, does not fit; set it explicitly or reduce the frame",
                      misfit.header->name, misfit.field->name, static_cast<unsigned>(misfit.field->width), misfit.value);
 }
 

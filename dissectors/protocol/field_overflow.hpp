@@ -1,5 +1,5 @@
 #pragma once
-/// Lengths that are computed, and that their fields cannot hold.
+/// Computed lengths that exceed their fields.
 
 #include <cstdint>
 #include <string>
@@ -10,20 +10,20 @@
 
 namespace rdmawire {
 
-/// A value that encoding computed, and that has more bits than its field.
+/// A computed value with more bits than its field.
 struct FieldOverflow {
   const HeaderInfo* header = nullptr;
   const Field* field = nullptr;
   std::uint64_t value = 0;
 };
-/// "udp.length is 16 bits wide: 70024, as computed, does not fit; give it, or make the frame smaller"
+/// Returns "udp.length is 16 bits wide: 70024, as computed, does not fit; set it explicitly or reduce the frame".
 std::string to_string(const FieldOverflow& misfit);
 
-/// What Frame::encode() gives; where that keeps the low bits of a computed value, an error: the first such field of the
-/// outermost header that has one. Values that are given are kept as always.
+/// Encodes like Frame::encode(), but returns an error if a computed value exceeds its field: the first such field
+/// of the outermost header. Explicitly set values are kept.
 tl::expected<std::vector<std::uint8_t>, FieldOverflow> encode_strictly(const Frame& frame);
 
-/// Of HeaderValue::fill(): notes the misfit for an encode_strictly() on this thread, if there is one.
+/// For HeaderValue::fill(): reports the overflow to an encode_strictly() call on this thread, if any.
 void note_misfit(const FieldOverflow& misfit);
 
 }  // namespace rdmawire

@@ -39,7 +39,7 @@ void HeaderValue::set_tail(Bytes tail) {
 
 void HeaderValue::mark(const Field& f, bool given) {
   given_.set(index(f), given);
-  // A part speaks for its whole, and a whole for its parts.
+  // Setting a part sets the whole field, and vice versa.
   for (const Field& other : header_->fields) {
     const bool related =
         other.name.size() > f.name.size()

@@ -1,6 +1,6 @@
 #pragma once
-/// A header is one table. From it: HeaderInfo for faces that work at run time, View (zero copy) and Value (parse and
-/// emit) for C++ that knows the header at compile time.
+/// A header is one table. Derived from it: HeaderInfo for run-time access, View (zero copy) and Value (parse and
+/// emit) for headers known at compile time.
 
 #include <array>
 #include <bitset>
@@ -26,14 +26,14 @@ struct Layer {
   std::uint32_t length;  ///< the fixed part and the variable part
 };
 
-/// What a header's variable part holds (IPv4 and TCP options, MPA private data): found on demand, not while decoding.
+/// Headers inside a variable part (IPv4 and TCP options, MPA private data); parsed on demand.
 struct Parts {
-  static constexpr std::size_t capacity = 40;  ///< options area of IPv4 and TCP: at most 40 bytes, one byte each
+  static constexpr std::size_t capacity = 40;  ///< options of IPv4 and TCP: at most 40 bytes, one byte each
   std::array<Layer, capacity> layers;          ///< offsets from the header's first byte
   std::size_t count = 0;
-  std::optional<ParseError> error;  ///< where reading had to stop
+  std::optional<ParseError> error;  ///< where parsing stopped
 
-  /// Appends a part; false when there is no room.
+  /// Appends a part; returns false if full.
   bool add(const HeaderInfo& header, std::uint32_t offset, std::uint32_t bytes) {
     if (count == capacity) return false;
     layers[count++] = {&header, offset, bytes};
@@ -41,25 +41,25 @@ struct Parts {
   }
 };
 
-/// A header's table, as data: what every run-time face reads.
+/// A header's table, as data for run-time access.
 struct HeaderInfo {
-  std::string_view name;     ///< of filters and JSON: "bth"
+  std::string_view name;     ///< in filters and JSON: "bth"
   std::string_view title;    ///< "Base Transport Header"
   std::string_view section;  ///< "IBTA vol 1, 9.2"
   std::uint32_t size;        ///< bytes of the fixed part
   std::span<const Field> fields;
   std::string_view tail;                          ///< name of the variable part; empty: the header has none
-  Parts (*parts)(Bytes header);                   ///< headers within the variable part, or nullptr
-  const Field* kind;                              ///< the enumerated field that tells its packets apart, or nullptr
-  void (*fill)(FrameLayout& frame, std::size_t);  ///< computes what was not given, or nullptr (see encode.hpp)
-  std::uint32_t
-      whole;  ///< bytes from this header to the payload's end, where they are fixed; encoding adds zeros; 0: any
-  /// The field that counts this header's bytes, and in which unit: where it is not given, encoding adds zeros to the
-  /// variable part up to a whole unit. Null: none does.
+  Parts (*parts)(Bytes header);                   ///< headers in the variable part, or nullptr
+  const Field* kind;                              ///< the enumerated field that distinguishes its packets, or nullptr
+  void (*fill)(FrameLayout& frame, std::size_t);  ///< computes unset fields, or nullptr (see encode.hpp)
+  std::uint32_t whole;  ///< fixed number of bytes from this header to the end of the payload; encoding pads with zeros;
+                        ///< 0: variable
+  /// The field with this header's length, and its unit: if it is unset, encoding pads the variable part with
+  /// zeros to a whole unit. Null: none.
   const Field* counted_by;
   std::uint32_t unit;
 
-  /// The field of that name, or nullptr.
+  /// Returns the field of that name, or nullptr.
   [[nodiscard]] constexpr const Field* find(std::string_view field_name) const {
     for (const Field& f : fields)
       if (f.name == field_name) return &f;
@@ -101,14 +101,14 @@ consteval std::size_t index_of(std::string_view name) {
 }
 }  // namespace detail
 
-/// The run-time description of header `H`; its address is the header's identity.
+/// The run-time description of header `H`; its address identifies the header.
 template <class H>
 inline constexpr HeaderInfo info = [] {
   static_assert(tiles(H::fields, H::size), "the fields must cover the header exactly, in order");
   return detail::make_info<H>();
 }();
 
-/// Reads one field known at compile time: one load, one shift, one mask. No bounds are checked here.
+/// Loads one field known at compile time: one load, one shift, one mask. No bounds check.
 template <class H, FixedString Name>
 [[nodiscard]] inline auto load_field(const std::uint8_t* header) {
   constexpr Field f = detail::field_of<H>(Name.view());
@@ -121,7 +121,7 @@ template <class H, FixedString Name>
   } else {
     constexpr unsigned first = f.bit / 8, last = (f.bit + f.width - 1) / 8;
     constexpr unsigned exact = last - first + 1;
-    // Widen three, five, six, seven bytes to one load where the header has room for it.
+    // Uses one wider load for three, five, six or seven bytes if the header is large enough.
     constexpr unsigned wide = std::bit_ceil(exact);
     constexpr bool fits = first + wide <= H::size;
     constexpr unsigned count = fits ? wide : exact;
@@ -130,11 +130,11 @@ template <class H, FixedString Name>
   }
 }
 
-/// A header seen in bytes that somebody else owns. Checked once, when made; then no accessor can fail.
+/// A header in bytes owned by the caller. Checked once on creation, so that accessors cannot fail.
 template <class H>
 class View {
  public:
-  /// Checks that `bytes` holds the fixed part.
+  /// Checks that `bytes` contains the fixed part.
   static tl::expected<View, ParseError> of(Bytes bytes) {
     if (bytes.size() < H::size)
       return tl::unexpected(ParseError::truncated(info<H>, 0, H::size, static_cast<std::uint32_t>(bytes.size())));
@@ -143,7 +143,8 @@ class View {
   /// `header` must point at H::size readable bytes.
   explicit constexpr View(const std::uint8_t* header) : header_(header) {}
 
-  /// The field's value: the smallest unsigned integer that holds it; std::array of bytes when wider than 64 bits.
+  /// Returns the field's value: the smallest sufficient unsigned integer; std::array of bytes if wider than 64
+  /// bits.
   template <FixedString Name>
   [[nodiscard]] auto get() const {
     return load_field<H, Name>(header_);
@@ -155,14 +156,14 @@ class View {
   const std::uint8_t* header_;
 };
 
-/// A header as a plain value of any kind, known at run time: its bytes (fixed and variable part), and which fields
-/// were given. Encoding computes what was not given and keeps what was, however wrong.
+/// A header of any type known at run time: its bytes (fixed and variable part), and which fields are set. Encoding
+/// computes unset fields and keeps set ones, even if invalid.
 class HeaderValue {
  public:
   static constexpr std::size_t max_fields = 128;
 
   explicit HeaderValue(const HeaderInfo& header) : header_(&header), bytes_(header.size, 0) {}
-  /// A captured header: every field counts as given. `bytes` shorter than the fixed part is an error.
+  /// A captured header: every field counts as set. It is an error if `bytes` is shorter than the fixed part.
   static tl::expected<HeaderValue, ParseError> parse(const HeaderInfo& header, Bytes bytes);
 
   [[nodiscard]] const HeaderInfo& header() const { return *header_; }
@@ -174,17 +175,17 @@ class HeaderValue {
   [[nodiscard]] std::size_t index(const Field& f) const {
     return static_cast<std::size_t>(&f - header_->fields.data());
   }
-  /// The number in field `f` of header().
+  /// Returns the number in field `f` of header().
   [[nodiscard]] std::uint64_t get(const Field& f) const { return f.load(bytes_.data()); }
-  /// Sets field `f` of header() and marks it, and the whole it is a part of, as given.
+  /// Sets field `f` of header() and marks it, and the field that contains it, as set.
   void set(const Field& f, std::uint64_t value);
   void set(const Field& f, Bytes value);
   [[nodiscard]] bool given(const Field& f) const { return given_[index(f)]; }
   [[nodiscard]] bool given(std::string_view field_name) const;
-  /// Lets encoding compute the field again.
+  /// Unsets the field, so that encoding computes it.
   void forget(const Field& f);
   void forget(std::string_view field_name);
-  /// Sets a field that was not given; leaves a given one alone.
+  /// Sets a field only if it is unset.
   void fill(std::string_view field_name, std::uint64_t value);
 
   friend bool operator==(const HeaderValue& a, const HeaderValue& b) {
@@ -200,14 +201,14 @@ class HeaderValue {
   std::bitset<max_fields> given_;
 };
 
-/// The same for a header known at compile time; no allocation.
+/// The same for a header known at compile time; does not allocate.
 template <class H>
 class Value {
  public:
   static_assert(H::fields.size() <= HeaderValue::max_fields);
 
   constexpr Value() = default;
-  /// The fixed part at the beginning of `bytes`; every field counts as given.
+  /// Parses the fixed part at the start of `bytes`; every field counts as set.
   static tl::expected<Value, ParseError> parse(Bytes bytes) {
     auto view = View<H>::of(bytes);
     if (!view) return tl::unexpected(view.error());
@@ -223,11 +224,11 @@ class Value {
   [[nodiscard]] auto get() const {
     return load_field<H, Name>(bytes_.data());
   }
-  /// Sets a field and marks it as given. Returns itself: Value<Bth>().set<"psn">(5).set<"dest_qp">(17)
+  /// Sets a field. Returns *this: Value<Bth>().set<"psn">(5).set<"dest_qp">(17)
   template <FixedString Name>
   Value& set(std::uint64_t value) {
     constexpr Field f = detail::field_of<H>(Name.view());
-    static_assert(f.is_number(), "a field wider than 64 bits is set from bytes");
+    static_assert(f.is_number(), "a field wider than 64 bits requires bytes");
     f.store(bytes_.data(), value);
     given_.set(detail::index_of<H>(Name.view()));
     return *this;

@@ -5,7 +5,7 @@
 namespace rdmawire {
 namespace {
 
-// A link address is told by its length: an Ethernet's or an InfiniBand's.
+// The length distinguishes Ethernet and InfiniBand link addresses.
 const HeaderInfo& header_of(std::uint8_t type, std::uint32_t bytes) {
   if (type == nd_option::source || type == nd_option::target) {
     if (bytes == NdLinkAddress::size) return info<NdLinkAddress>;
@@ -14,7 +14,7 @@ const HeaderInfo& header_of(std::uint8_t type, std::uint32_t bytes) {
   return info<NdOption>;
 }
 
-// To the end of the message.
+// Up to the end of the message.
 Step decode_nd_options(Cursor& c) {
   while (c.left() > 0) {
     if (!c.need(info<NdOption>, NdOption::size)) return done;

@@ -14,7 +14,7 @@ inline constexpr Name icmp_type_entries[] = {
     {icmp_type::unreachable, "destination unreachable", ""},
     {icmp_type::redirect, "redirect", "there is a better next hop"},
     {icmp_type::echo_request, "echo request", "ping"},
-    {icmp_type::time_exceeded, "time exceeded", "no hops left, or fragments stayed away"},
+    {icmp_type::time_exceeded, "time exceeded", "hop limit exceeded, or fragments missing"},
 };
 inline constexpr Names icmp_type_names{"ICMP type", icmp_type_entries, "RFC 792; IANA ICMP parameters"};
 
@@ -24,18 +24,18 @@ struct Icmp {
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("type", 0, 8, "kind of message").of(icmp_type_names).alias("icmp.type"),
-      field("code", 8, 8, "what it says in particular").alias("icmp.code"),
+      field("code", 8, 8, "subtype of the message").alias("icmp.code"),
       field("checksum", 16, 16, "over the whole message").hex().alias("icmp.checksum").computed(),
   };
 };
 
-/// What an echo request or reply goes on with, before its data.
+/// Fields of an echo request or reply before its data.
 struct IcmpEcho {
   static constexpr std::string_view name = "icmp_echo", title = "ICMP echo", section = "RFC 792";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("identifier", 0, 16, "tells the requester's programs apart"),
-      field("sequence", 16, 16, "which of their requests").alias("icmp.seq"),
+      field("identifier", 0, 16, "distinguishes the requester's programs"),
+      field("sequence", 16, 16, "number of the request").alias("icmp.seq"),
   };
 };
 
@@ -49,17 +49,17 @@ inline constexpr std::uint8_t unreachable = 1, too_big = 2, time_exceeded = 3, p
 inline constexpr Name icmpv6_type_entries[] = {
     {icmpv6_type::unreachable, "destination unreachable", ""},
     {icmpv6_type::too_big, "packet too big", "the next hop's MTU is smaller"},
-    {icmpv6_type::time_exceeded, "time exceeded", "no hops left, or fragments stayed away"},
-    {icmpv6_type::parameter_problem, "parameter problem", "a header that was not understood"},
+    {icmpv6_type::time_exceeded, "time exceeded", "hop limit exceeded, or fragments missing"},
+    {icmpv6_type::parameter_problem, "parameter problem", "an unrecognized header"},
     {icmpv6_type::echo_request, "echo request", "ping"},
     {icmpv6_type::echo_reply, "echo reply", ""},
     {icmpv6_type::listener_query, "multicast listener query", ""},
     {icmpv6_type::listener_report, "multicast listener report", ""},
     {icmpv6_type::listener_done, "multicast listener done", ""},
-    {icmpv6_type::router_solicitation, "router solicitation", "is there a router?"},
+    {icmpv6_type::router_solicitation, "router solicitation", "requests router advertisements"},
     {icmpv6_type::router_advertisement, "router advertisement", ""},
-    {icmpv6_type::neighbor_solicitation, "neighbor solicitation", "who has the target address?"},
-    {icmpv6_type::neighbor_advertisement, "neighbor advertisement", "the sender has it"},
+    {icmpv6_type::neighbor_solicitation, "neighbor solicitation", "requests the link address of the target"},
+    {icmpv6_type::neighbor_advertisement, "neighbor advertisement", "contains the sender's link address"},
     {icmpv6_type::redirect, "redirect", "there is a better next hop"},
     {icmpv6_type::listener_report_2, "multicast listener report, version 2", ""},
 };
@@ -72,7 +72,7 @@ struct Icmpv6 {
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("type", 0, 8, "kind of message").of(icmpv6_type_names).alias("icmpv6.type"),
-      field("code", 8, 8, "what it says in particular").alias("icmpv6.code"),
+      field("code", 8, 8, "subtype of the message").alias("icmpv6.code"),
       field("checksum", 16, 16, "over pseudo header and message").hex().alias("icmpv6.checksum").computed(),
   };
 };
@@ -81,8 +81,8 @@ struct Icmpv6Echo {
   static constexpr std::string_view name = "icmpv6_echo", title = "ICMPv6 echo", section = "RFC 4443, 4.1";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("identifier", 0, 16, "tells the requester's programs apart").alias("icmpv6.echo.identifier"),
-      field("sequence", 16, 16, "which of their requests").alias("icmpv6.echo.sequence_number"),
+      field("identifier", 0, 16, "distinguishes the requester's programs").alias("icmpv6.echo.identifier"),
+      field("sequence", 16, 16, "number of the request").alias("icmpv6.echo.sequence_number"),
   };
 };
 
@@ -96,13 +96,13 @@ struct RouterAdvertisement {
   static constexpr std::string_view name = "nd_ra", title = "Router advertisement", section = "RFC 4861, 4.2";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
-      field("hop_limit", 0, 8, "what hosts are to begin with; 0: not said").alias("icmpv6.nd.ra.cur_hop_limit"),
-      field("managed", 8, 1, "addresses are given by DHCPv6").alias("icmpv6.nd.ra.flag.m"),
-      field("other", 9, 1, "other settings are given by DHCPv6").alias("icmpv6.nd.ra.flag.o"),
+      field("hop_limit", 0, 8, "initial hop limit of hosts; 0: unspecified").alias("icmpv6.nd.ra.cur_hop_limit"),
+      field("managed", 8, 1, "addresses are available from DHCPv6").alias("icmpv6.nd.ra.flag.m"),
+      field("other", 9, 1, "other settings are available from DHCPv6").alias("icmpv6.nd.ra.flag.o"),
       field("flags", 10, 6, "further flags").hex().in("RFC 5175"),
-      field("lifetime", 16, 16, "seconds that it is a default router").alias("icmpv6.nd.ra.router_lifetime"),
-      field("reachable_time", 32, 32, "milliseconds; 0: not said").alias("icmpv6.nd.ra.reachable_time"),
-      field("retransmit_timer", 64, 32, "milliseconds; 0: not said").alias("icmpv6.nd.ra.retrans_timer"),
+      field("lifetime", 16, 16, "seconds as a default router").alias("icmpv6.nd.ra.router_lifetime"),
+      field("reachable_time", 32, 32, "milliseconds; 0: unspecified").alias("icmpv6.nd.ra.reachable_time"),
+      field("retransmit_timer", 64, 32, "milliseconds; 0: unspecified").alias("icmpv6.nd.ra.retrans_timer"),
   };
 };
 
@@ -111,9 +111,7 @@ struct NeighborSolicitation {
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
       reserved("reserved", 0, 32),
-      field("target", 32, 128, "whose link address is asked for")
-          .as(Display::ipv6)
-          .alias("icmpv6.nd.ns.target_address"),
+      field("target", 32, 128, "IP address to resolve").as(Display::ipv6).alias("icmpv6.nd.ns.target_address"),
   };
 };
 
@@ -122,10 +120,10 @@ struct NeighborAdvertisement {
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
       field("router", 0, 1, "the sender is a router").alias("icmpv6.nd.na.flag.r"),
-      field("solicited", 1, 1, "an answer to a solicitation").alias("icmpv6.nd.na.flag.s"),
-      field("override", 2, 1, "takes the place of what was known").alias("icmpv6.nd.na.flag.o"),
+      field("solicited", 1, 1, "sent in response to a solicitation").alias("icmpv6.nd.na.flag.s"),
+      field("override", 2, 1, "replaces a cached link address").alias("icmpv6.nd.na.flag.o"),
       reserved("reserved", 3, 29),
-      field("target", 32, 128, "whose link address is told").as(Display::ipv6).alias("icmpv6.nd.na.target_address"),
+      field("target", 32, 128, "IP address of the link address").as(Display::ipv6).alias("icmpv6.nd.na.target_address"),
   };
 };
 
@@ -148,12 +146,12 @@ inline constexpr Name nd_option_entries[] = {
     {nd_option::prefix, "prefix information", ""},
     {nd_option::redirected, "redirected header", ""},
     {nd_option::mtu, "MTU", ""},
-    {nd_option::nonce, "nonce", "tells a host's own solicitations apart"},
+    {nd_option::nonce, "nonce", "distinguishes a host's own solicitations"},
 };
 inline constexpr Names nd_option_names{"neighbor discovery option", nd_option_entries,
                                        "RFC 4861, 4.6; IANA ICMPv6 parameters"};
 
-/// An option of neighbor discovery that has no table of its own.
+/// A neighbor discovery option without a table of its own.
 struct NdOption {
   static constexpr std::string_view name = "nd_option", title = "Neighbor discovery option", section = "RFC 4861, 4.6";
   static constexpr std::size_t size = 2;
@@ -162,7 +160,7 @@ struct NdOption {
   static constexpr std::uint32_t unit = 8;
   static constexpr std::array fields{
       field("type", 0, 8, "kind of option").of(nd_option_names).alias("icmpv6.opt.type"),
-      field("length", 8, 8, "in units of 8 bytes, with these two").alias("icmpv6.opt.length").computed(),
+      field("length", 8, 8, "in units of 8 bytes, including type and length").alias("icmpv6.opt.length").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -173,23 +171,23 @@ struct NdLinkAddress {
                                     section = "RFC 4861, 4.6.1";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("type", 0, 8, "1 the source's, 2 the target's").of(nd_option_names).alias("icmpv6.opt.type"),
+      field("type", 0, 8, "1 source, 2 target").of(nd_option_names).alias("icmpv6.opt.type"),
       field("length", 8, 8, "1").alias("icmpv6.opt.length").computed(),
       field("address", 16, 48, "on Ethernet").as(Display::mac).alias("icmpv6.opt.linkaddr"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// The same on InfiniBand: the hardware address of RFC 4391 is longer, and two bytes keep it aligned.
+/// The same on InfiniBand, where the hardware address (RFC 4391) is longer and two bytes align it.
 struct NdIpoibLinkAddress {
   static constexpr std::string_view name = "nd_ipoib_link_address", title = "Neighbor discovery link address (IPoIB)",
                                     section = "RFC 4861, 4.6.1; RFC 4391, 9.1.1";
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
-      field("type", 0, 8, "1 the source's, 2 the target's").of(nd_option_names).alias("icmpv6.opt.type"),
+      field("type", 0, 8, "1 source, 2 target").of(nd_option_names).alias("icmpv6.opt.type"),
       field("length", 8, 8, "3").alias("icmpv6.opt.length").computed(),
       reserved("reserved", 16, 16),
-      field("flags", 32, 8, "what the interface can do beyond datagrams").hex(),
+      field("flags", 32, 8, "capabilities of the interface in addition to datagrams").hex(),
       field("flags.rc", 32, 1, "connected mode over RC").in("RFC 4755, 3.1"),
       field("flags.uc", 33, 1, "connected mode over UC").in("RFC 4755, 3.1"),
       field("qp", 40, 24, "UD queue pair").hex(),

@@ -21,7 +21,7 @@ std::vector<std::string_view> names_of(const HeaderStack& stack) {
   return names;
 }
 
-// As Linux sends them: a ping, and a solicitation for fe80::5054:ff:fe00:3.
+// As sent by Linux: a ping, and a solicitation for fe80::5054:ff:fe00:3.
 constexpr std::string_view ping =
     "525400000003525400000002 0800 4500002c00004000400126cf 0a000002 0a000001"
     "0800 bfb7 0005 0003 000102030405060708090a0b0c0d0e0f";
@@ -29,7 +29,7 @@ constexpr std::string_view solicitation =
     "3333ff000003 525400000002 86dd 6000000000203aff fe80000000000000505400fffe000002"
     "ff0200000000000000000001ff000003 8700 8b96 00000000 fe80000000000000505400fffe000003 0101 525400000002";
 
-TEST(Icmp, APing) {
+TEST(Icmp, Ping) {
   const auto bytes = from_hex(ping);
   const HeaderStack stack = decode(bytes);
   EXPECT_TRUE(stack.findings().empty());
@@ -41,7 +41,7 @@ TEST(Icmp, APing) {
   EXPECT_EQ(stack.transport, HeaderStack::none);
 }
 
-TEST(Icmp, ANeighborSolicitation) {
+TEST(Icmp, NeighborSolicitation) {
   const auto bytes = from_hex(solicitation);
   const HeaderStack stack = decode(bytes);
   EXPECT_TRUE(stack.findings().empty());
@@ -51,8 +51,8 @@ TEST(Icmp, ANeighborSolicitation) {
   EXPECT_EQ(stack.payload.length, 0U);
 }
 
-// The option is longer on InfiniBand: 20 bytes of address after two that are reserved.
-TEST(Icmp, ALinkAddressOnInfiniBand) {
+// The option is longer on InfiniBand: 20 bytes of address after two reserved bytes.
+TEST(Icmp, LinkAddressOnInfiniBand) {
   const auto bytes = from_hex(
       "3333ff000003 525400000002 86dd 6000000000303aff fe80000000000000505400fffe000002"
       "ff0200000000000000000001ff000003 8700 1a57 00000000 fe80000000000000505400fffe000003"
@@ -68,8 +68,8 @@ TEST(Icmp, ALinkAddressOnInfiniBand) {
   EXPECT_EQ(frame.encode(), bytes);
 }
 
-// Checksums and lengths are computed when they are not given: the same bytes again.
-TEST(Icmp, WhatIsComputedIsRight) {
+// Unset checksums and lengths are computed: the result equals the captured bytes.
+TEST(Icmp, ComputedValuesAreCorrect) {
   for (const std::string_view text : {ping, solicitation}) {
     const auto bytes = from_hex(text);
     Frame frame = Frame::of(decode(bytes));
@@ -79,7 +79,7 @@ TEST(Icmp, WhatIsComputedIsRight) {
   }
 }
 
-TEST(Icmp, OptionsThatCannotBe) {
+TEST(Icmp, InvalidOptions) {
   auto bytes = from_hex(solicitation);
   bytes[79] = 0;  // its length
   HeaderStack stack = decode(bytes);
@@ -104,7 +104,7 @@ TEST(Icmp, OtherMessagesAndOptionsKeepTheirBytes) {
   const auto sent = frame.encode();
   const HeaderStack stack = decode(sent);
   EXPECT_THAT(names_of(stack), ElementsAre("eth", "ipv6", "icmpv6", "nd_rs", "nd_option"));
-  EXPECT_EQ(stack.get<NdOption>()->get<"length">(), 2) << "filled to a whole unit";
+  EXPECT_EQ(stack.get<NdOption>()->get<"length">(), 2) << "padded to a whole unit";
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 using Kind = IcrcCause::Kind;
 using Address = std::array<std::uint8_t, 16>;
 
-// ---- Arithmetic of CRC-32 as polynomials over GF(2) modulo its own, the lowest power in the highest bit.
+// ---- CRC-32 arithmetic: polynomials over GF(2) modulo the CRC polynomial, lowest power in the highest bit.
 
 constexpr std::uint32_t polynomial = 0xedb88320;
 constexpr std::uint32_t one = 0x80000000;
@@ -33,7 +33,7 @@ constexpr std::uint32_t times(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// x^(8n): what a CRC is multiplied with when n zero bytes follow.
+// x^(8n): the factor of a CRC followed by n zero bytes.
 constexpr std::uint32_t bytes_later(std::uint32_t n) {
   std::uint32_t result = one, square = one >> 8;
   for (; n != 0; n >>= 1) {
@@ -42,7 +42,7 @@ constexpr std::uint32_t bytes_later(std::uint32_t n) {
   }
   return result;
 }
-// What one zero byte does to a CRC, undone.
+// Inverts the effect of one zero byte on a CRC.
 constexpr auto undo = [] {
   std::array<std::uint32_t, 256> t{};
   for (std::uint32_t b = 0; b < 256; ++b) {
@@ -59,7 +59,7 @@ static_assert(bytes_later(0) == one);
 
 // ---- The packet
 
-constexpr std::uint64_t values = std::uint64_t{1} << 32;  // that a CRC can have
+constexpr std::uint64_t values = std::uint64_t{1} << 32;  // number of CRC values
 
 std::uint32_t accidents_of(double candidates) {
   return static_cast<std::uint32_t>(std::ceil(candidates / static_cast<double>(values) * 1e9));
@@ -101,11 +101,11 @@ class Search {
   }
 
  private:
-  // What the ICRC changes by when bytes from `at` on change by `change`, of which the first byte is the lowest.
+  // The change of the ICRC if the bytes at `at` change by `change`, whose first byte is the lowest.
   [[nodiscard]] std::uint32_t effect(std::uint32_t at, std::uint32_t change) const {
     return times(change, bytes_later(end_ - at));
   }
-  // The change of the four bytes from `at` on that has this effect.
+  // The change of the four bytes at `at` that has this effect.
   [[nodiscard]] std::uint32_t change_at(std::uint32_t at, std::uint32_t wanted) const {
     return times(wanted, bytes_earlier(end_ - at));
   }
@@ -118,7 +118,7 @@ class Search {
     }
     return result;
   }
-  // At most `bytes` bytes, so that a change of as many explains all.
+  // At most `bytes` bytes, so that one change explains the difference.
   [[nodiscard]] bool fits(std::uint32_t change, std::uint32_t bytes) const {
     return bytes >= 4 || change >> (8 * bytes) == 0;
   }
@@ -126,18 +126,18 @@ class Search {
     cause.offset = at;
     store_le(cause.change.data(), 4, change);
   }
-  // A number of `bytes` bytes at `at`, as it was before the change.
+  // The original value of a number of `bytes` bytes at `at`.
   [[nodiscard]] std::uint32_t original(std::uint32_t at, std::uint32_t bytes, std::uint32_t change) const {
     std::uint32_t value = 0;
     for (std::uint32_t i = 0; i < bytes; ++i) value = value << 8 | (packet_[at + i] ^ (change >> (8 * i) & 0xff));
     return value;
   }
 
-  // The effect of a byte that was not masked but counted as `value`.
+  // The effect of a byte with `value` that was not masked.
   [[nodiscard]] std::uint32_t unmasked(std::uint32_t at, std::uint8_t value) const {
     return effect(at, static_cast<std::uint8_t>(~value));
   }
-  // The effects of each value of a byte that should have counted as ones.
+  // The effects of each value of a byte that should have been masked.
   [[nodiscard]] std::array<std::uint32_t, 256> unmasked_values(std::uint32_t at) const {
     std::array<std::uint32_t, 8> bit_effects;
     const std::uint32_t later = bytes_later(end_ - at);
@@ -152,7 +152,7 @@ class Search {
 
   bool not_masked(IcrcCause& cause) {
     namespace m = icrc_mask;
-    // What does not depend on the time to live.
+    // The part that is independent of the time to live.
     struct Part {
       std::uint8_t field;
       std::uint32_t effect;
@@ -163,7 +163,8 @@ class Search {
           {m::udp_checksum, unmasked(*udp_ + 6, packet_[*udp_ + 6]) ^ unmasked(*udp_ + 7, packet_[*udp_ + 7])});
     if (stack_.wire == Wire::infiniband)
       if (const Layer* lrh = stack_.find(info<Lrh>)) {
-        // Its bytes stand where the packet's own begin: what lies between LRH and BTH is covered without a gap.
+        // Its bytes are at the start of the packet, so the range between LRH and BTH is covered without a
+        // gap.
         std::uint32_t all = 0;
         if (has_network_)
           for (std::uint32_t i = 0; i < Lrh::size; ++i) all ^= unmasked(lrh->offset + i, packet_[lrh->offset + i]);
@@ -198,7 +199,7 @@ class Search {
     };
     try_fixed(0, 0, 0);
     if (has_network_) {
-      // ECN is what changes of the traffic class on the way.
+      // ECN is the variant part of the traffic class.
       const std::uint8_t traffic_class =
           v4_ ? packet_[network_ + 1] : static_cast<std::uint8_t>(load_be<2>(packet_ + network_) >> 4);
       const std::uint32_t ttl_at = network_ + (v4_ ? 8 : 7);
@@ -232,7 +233,7 @@ class Search {
           }
           for (std::uint8_t fields = 1; fields < 8; ++fields) {
             if (!v4_ && fields & m::ip_checksum) continue;
-            // The combination must depend on what differs from the packet.
+            // The combination must depend on the difference from the packet.
             if (sent_ttl != ttl && !(fields & (m::time_to_live | m::ip_checksum))) continue;
             if (sent_class != traffic_class && !(fields & (m::traffic_class | m::ip_checksum))) continue;
             try_fixed(fields,
@@ -249,12 +250,13 @@ class Search {
     return true;
   }
 
-  // The checksum that the IPv4 header would have with these; `rest`: checksum_without_them().
+  // The checksum of the IPv4 header with these values; `rest`: checksum_without_them().
   [[nodiscard]] static std::uint16_t checksum_with(std::uint8_t traffic_class, std::uint8_t ttl, std::uint32_t rest) {
     const std::uint8_t changing[] = {0, traffic_class, ttl, 0};
     return internet_checksum(changing, rest);
   }
-  // The sum over the IPv4 header without its traffic class, time to live and checksum; nullopt: it is not whole.
+  // The sum over the IPv4 header without its traffic class, time to live and checksum; nullopt if it is
+  // incomplete.
   [[nodiscard]] std::optional<std::uint32_t> checksum_without_them() const {
     const std::uint32_t bytes = (packet_[network_] & 0xfU) * 4U;
     if (bytes < Ipv4::size || network_ + bytes > stack_.bytes.size()) return std::nullopt;
@@ -280,14 +282,14 @@ class Search {
     }
     return address;
   }
-  // The address at a place, as it is now, and what the ICRC changes by when it was another.
+  // An address field with its current value, and the ICRC change for another value.
   class AddressField {
    public:
     AddressField(const Search& search, std::uint32_t at) : v4_(search.v4_), now_(search.address_at(at)) {
       for (std::uint32_t word = v4_ ? 3 : 0, byte = at; word < 4; ++word, byte += 4)
         later_[word] = bytes_later(search.end_ - byte);
     }
-    // nullopt: it cannot have been that.
+    // nullopt: not a possible original.
     [[nodiscard]] std::optional<std::uint32_t> effect(const Address& before) const {
       if (now_ == before || (v4_ && !std::equal(now_.begin(), now_.begin() + 12, before.begin()))) return std::nullopt;
       std::uint32_t sum = 0;
@@ -338,7 +340,7 @@ class Search {
         if (v4_) restore_address(cause, where.destination, cause.destination);
         return true;
       }
-    // Both: the second is what the first leaves.
+    // Both addresses: the second one explains the rest.
     const auto less = [](const Candidate& a, const Candidate& b) { return a.effect < b.effect; };
     std::sort(destinations.begin(), destinations.end(), less);
     for (const Candidate& c : sources) {
@@ -369,10 +371,10 @@ class Search {
     restore(cause, at, static_cast<std::uint32_t>(load_le(packet_ + at, 4) ^ load_le(before.data() + 12, 4)));
   }
 
-  // A translator of addresses and ports, where few addresses are possible.
+  // An address and port translator, with few possible addresses.
   bool address_and_port(IcrcCause& cause, std::span<const Address> addresses) {
     constexpr std::size_t few = 4;
-    constexpr std::uint32_t dynamic = 0xc000;  // RFC 6335, 6: where senders take the source port from
+    constexpr std::uint32_t dynamic = 0xc000;  // RFC 6335, 6: range of senders' source ports
     if (!udp_ || !has_network_ || addresses.size() > few) return false;
     const Place where = place();
     const AddressField source_field(*this, where.source);
@@ -410,7 +412,7 @@ class Search {
     const std::uint32_t change = change_at(stack_.pad.offset, difference_);
     if (!fits(change, bytes)) return false;
     const std::uint32_t before = original(stack_.pad.offset, bytes, change);
-    // Three bytes of anything would explain one damage of 256; of one value, all of them, they do not.
+    // Arbitrary values of three bytes would explain one of 256 damages; three equal bytes do not.
     const bool same = before == (before & 0xff) * (0x010101U >> (8 * (3 - bytes)));
     if (bytes == 3 && !same) return false;
     cause.kind = Kind::pad;
@@ -421,7 +423,7 @@ class Search {
     return true;
   }
 
-  // Whether the ICRC sees these bytes as they stand.
+  // True if the ICRC covers these bytes unmasked.
   [[nodiscard]] bool seen(std::uint32_t at, std::uint32_t change) const {
     for (std::uint32_t i = 0; i < 4; ++i) {
       if ((change >> (8 * i) & 0xff) == 0) continue;
@@ -435,13 +437,13 @@ class Search {
     return true;
   }
 
-  // Bits side by side. The change in the four bytes from each place on that explains the ICRC is known; it counts
-  // where it is short, and begins in the first of the bytes. Among so many places a long one is found by accident.
+  // Adjacent bits. For each offset, computes the change of its four bytes that explains the ICRC. It is accepted
+  // if it is short and starts in the first byte; among many offsets, long changes match by accident.
   bool few_bits(IcrcCause& cause) {
     struct Best {
       std::uint32_t bits = 33, at = 0, change = 0;
     } header, payload;
-    // Inside the payload: its beginning and its end lie in no header.
+    // Inside the payload: its start and its end are not in a header.
     const std::uint32_t begin = has_network_ && stack_.wire != Wire::infiniband ? network_
                                 : stack_.wire == Wire::infiniband               ? lrh_offset()
                                                                                 : bth_;
@@ -461,7 +463,7 @@ class Search {
     const double by_header = candidates(payload_at - begin, header.bits),
                  by_payload = candidates(std::max(1U, end_ - payload_at), payload.bits);
     const auto icrc_bits = static_cast<std::uint32_t>(std::bit_width(difference_) - std::countr_zero(difference_));
-    // The ICRC's own damage is the least likely of all: it has to be short indeed.
+    // Damage of the ICRC itself is the least likely, so it must be very short.
     constexpr double strictest = 4096;
     const double by_icrc = candidates(4, icrc_bits);
     const double least = std::min({by_header, by_payload, by_icrc});
@@ -496,7 +498,7 @@ class Search {
   const HeaderStack& stack_;
   const std::uint8_t* packet_;
   std::uint32_t end_, bth_;
-  std::uint32_t difference_;  ///< of the CRC's own number, not of its bytes on the wire
+  std::uint32_t difference_;  ///< of the CRC value, not of its bytes on the wire
   std::uint32_t network_ = 0;
   std::optional<std::uint32_t> udp_;
   bool v4_ = false, has_network_ = false;
@@ -567,41 +569,40 @@ std::string unmasked_fields(const IcrcCause& cause) {
 
 std::string describe(const IcrcCause& cause) {
   switch (cause.kind) {
-    case Kind::none: return "the ICRC is not bad";
+    case Kind::none: return "the ICRC is valid";
     case Kind::unknown: return "no single change explains the ICRC";
-    case Kind::zero: return "the ICRC is zero: it was not computed, or the capture was taken before it was";
-    case Kind::byte_order: return "the ICRC is right, with its bytes in the other order";
+    case Kind::zero: return "the ICRC is zero: it was not computed, or the packet was captured before its computation";
+    case Kind::byte_order: return "the ICRC is correct, but byte-swapped";
     case Kind::not_masked:
       return fmt::format(
-          "the ICRC verifies with fields as they stood that must count as ones ({}): its sender did not "
+          "the ICRC is valid if variant fields ({}) are included unmasked: its sender did not "
           "mask them",
           unmasked_fields(cause));
     case Kind::source_port:
-      return fmt::format("the ICRC verifies with UDP source port {}: something on the way has changed it",
-                         cause.original);
+      return fmt::format("the ICRC is valid with UDP source port {}: a device on the path modified it", cause.original);
     case Kind::address: {
       std::string what;
       if (cause.source_changed) what = "source address " + text_of(cause.source);
       if (cause.destination_changed)
         what.append(what.empty() ? "" : " and ").append("destination address ").append(text_of(cause.destination));
-      return fmt::format("the ICRC verifies with {}: something on the way has changed {}", what,
+      return fmt::format("the ICRC is valid with {}: a device on the path modified {}", what,
                          cause.source_changed && cause.destination_changed ? "them" : "it");
     }
     case Kind::address_and_port:
       return fmt::format(
-          "the ICRC verifies with source address {} and UDP source port {}: something on the way has "
-          "changed them",
+          "the ICRC is valid with source address {} and UDP source port {}: a device on the path "
+          "modified them",
           text_of(cause.source), cause.original);
     case Kind::ip_identification:
       return fmt::format(
-          "the ICRC verifies with IP identification 0x{:04x}: something behind its computing has changed "
-          "it",
+          "the ICRC is valid with IP identification 0x{:04x}: it was modified after the computation"
+          "",
           cause.original);
-    case Kind::pad: return "the ICRC verifies with other pad bytes: they are not sent as they were computed";
+    case Kind::pad: return "the ICRC is valid with other pad bytes: they were modified after the computation";
     case Kind::header:
     case Kind::payload:
     case Kind::icrc:
-      return fmt::format("the ICRC verifies when {} bit{} from byte {} on {} changed: damage in the {}", cause.bits,
+      return fmt::format("the ICRC is valid if {} bit{} from byte {} on {} changed: damage in the {}", cause.bits,
                          cause.bits == 1 ? "" : "s", cause.offset, cause.bits == 1 ? "is" : "are",
                          cause.kind == Kind::icrc     ? "ICRC itself"
                          : cause.kind == Kind::header ? "headers"
