@@ -31,7 +31,7 @@ TEST(Tree, AFrameWithEveryField) {
            bytes               20                    bytes of this header
          tos                    0x00                  type of service
            dscp                 0                     differentiated services code point
-           ecn                  0                     Not-ECT: the sender does not take part in ECN
+           ecn                  0                     Not-ECT: the sender does not support ECN
          total_length           48                    bytes from this header to the datagram's end
          identification         0x7391                ties fragments together
          df                     1                     do not fragment
@@ -49,21 +49,21 @@ TEST(Tree, AFrameWithEveryField) {
          checksum               0x0000                0: none, as RoCEv2 senders do
    42  bth  Base Transport Header  12 bytes
          opcode                 17                    RC Acknowledge
-         se                     0                     solicited event: completing this message may wake the receiver
+         se                     0                     solicited event: the receiver generates a solicited event when the message completes
          migreq                 0                     path migration state: 1 migrated
          pad                    0                     bytes of padding after the payload
          tver                   0                     transport header version: 0
          pkey                   0xffff                partition key
            full                 1                     full member of the partition
-         fecn                   0                     forward congestion notification: a switch saw congestion
+         fecn                   0                     forward congestion notification: a switch detected congestion
          becn                   0                     backward congestion notification: to the sender
          dest_qp                0x000011              destination queue pair
-         ack_request            0                     the sender wants an acknowledgement
+         ack_request            0                     the sender requests an acknowledgement
          psn                    1595257               packet sequence number, modulo 2^24
    54  aeth  ACK ETH  4 bytes
-         syndrome               0x60                  ACK, RNR NAK or NAK, and what it says
-           kind                 3                     NAK: the request was refused or packets are missing
-           nak_code             0                     PSN sequence error: a packet is missing; the NAK carries the PSN that is expected; the requester goes back to it
+         syndrome               0x60                  ACK, RNR NAK or NAK, with its code
+           kind                 3                     NAK: the request was rejected or packets are missing
+           nak_code             0                     PSN sequence error: a packet is missing; the NAK contains the expected PSN, from which the requester retransmits
          msn                    0                     message sequence number: messages the responder has completed
    58  icrc                     0x65f72c6f            good
 )");

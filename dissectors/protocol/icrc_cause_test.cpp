@@ -1,4 +1,4 @@
-// Real frames, changed on purpose; what a faulty sender computes is worked out here by hand, byte by byte.
+// Captured frames with injected changes; the ICRC of a faulty sender is computed here byte by byte.
 
 #include "dissectors/protocol/icrc_cause.hpp"
 
@@ -61,18 +61,18 @@ Address ipv4(std::uint32_t address) {
   return a;
 }
 
-// What was told to be changed, changed back: then the ICRC is good.
+// Reverts the reported change: then the ICRC is valid.
 void expect_restored(ByteVector frame, const IcrcCause& cause) {
   for (std::size_t i = 0; i < 4 && cause.offset + i < frame.size(); ++i) frame[cause.offset + i] ^= cause.change[i];
   EXPECT_EQ(check_icrc(decode(frame)).status, CrcCheck::Status::good) << to_string(cause.kind);
 }
 
-TEST(IcrcCause, AGoodOneNeedsNoExplanation) {
+TEST(IcrcCause, ValidIcrcHasNoCause) {
   for (const ByteVector& frame : {send, padded, atomic, over_ipv6, over_grh})
     EXPECT_EQ(explain(frame).kind, Kind::none);
 }
 
-TEST(IcrcCause, ZeroAndTheOtherOrder) {
+TEST(IcrcCause, ZeroAndByteSwapped) {
   ByteVector frame = send;
   std::fill(frame.end() - 4, frame.end(), std::uint8_t{0});
   EXPECT_EQ(explain(frame).kind, Kind::zero);
@@ -96,15 +96,15 @@ TEST(IcrcCause, EverySourcePort) {
     }
 }
 
-// A middlebox of the real world: dc-small.pcap of magnate3/linux-riscv-dev.
-TEST(IcrcCause, ARealOverwrittenSourcePort) {
+// A real middlebox: dc-small.pcap of magnate3/linux-riscv-dev.
+TEST(IcrcCause, CapturedOverwrittenSourcePort) {
   const ByteVector frame = from_hex(
       "e8ebd358a0bc00b20037c52c0800456a0058108340 00ff116cc20a1674dc0a1674dd12b712b7004400004a40ffff00807fff800440fc"
       "1100903600715001 0061e24e0000c0dc00000000 00007fb235d09a0000053829000000081e6f083b846c13c4dbfabbe5");
   const IcrcCause cause = explain(frame);
   EXPECT_EQ(cause.kind, Kind::source_port);
   EXPECT_EQ(cause.original, 63484U);
-  EXPECT_EQ(describe(cause), "the ICRC verifies with UDP source port 63484: something on the way has changed it");
+  EXPECT_EQ(describe(cause), "the ICRC is valid with UDP source port 63484: a device on the path modified it");
 }
 
 TEST(IcrcCause, IpIdentification) {
@@ -122,14 +122,14 @@ TEST(IcrcCause, KnownAddresses) {
   const std::vector<Address> known{ipv4(0xc0a80001), ipv4(0x0a000003), ipv4(0x0a000002), ipv4(0xc0a80002)};
   ByteVector frame = send;
   store_be(frame.data() + ip + 12, 4, 0x64400102);
-  EXPECT_EQ(explain(frame).kind, Kind::unknown) << "nobody knows the address";
+  EXPECT_EQ(explain(frame).kind, Kind::unknown) << "the original address is unknown";
   IcrcCause cause = explain(frame, known);
   ASSERT_EQ(cause.kind, Kind::address);
   EXPECT_TRUE(cause.source_changed);
   EXPECT_FALSE(cause.destination_changed);
   EXPECT_EQ(cause.source, ipv4(0x0a000003));
   expect_restored(frame, cause);
-  EXPECT_EQ(describe(cause), "the ICRC verifies with source address 10.0.0.3: something on the way has changed it");
+  EXPECT_EQ(describe(cause), "the ICRC is valid with source address 10.0.0.3: a device on the path modified it");
 
   frame = send;
   store_be(frame.data() + ip + 16, 4, 0x64400102);
@@ -146,7 +146,7 @@ TEST(IcrcCause, KnownAddresses) {
   EXPECT_EQ(cause.source, ipv4(0x0a000003));
   EXPECT_EQ(cause.destination, ipv4(0x0a000002));
 
-  // A translator that takes another port too.
+  // A translator that changes the port too.
   frame = send;
   store_be(frame.data() + ip + 12, 4, 0x64400102);
   store_be(frame.data() + udp, 2, 1027);
@@ -156,7 +156,7 @@ TEST(IcrcCause, KnownAddresses) {
   EXPECT_EQ(cause.original, 0xf870U);
 }
 
-TEST(IcrcCause, TheLastByteOfAnAddressNeedsNoKnowledge) {
+TEST(IcrcCause, LastByteOfAnAddressIsRestoredWithoutCandidates) {
   ByteVector frame = send;
   frame[ip + 19] = 77;
   const IcrcCause cause = explain(frame);
@@ -180,7 +180,7 @@ TEST(IcrcCause, AddressesOfIpv6AndGrh) {
   }
 }
 
-// ---- Senders that do not mask. The ICRC of an IPv4 frame with everything masked but `plain`.
+// ---- Senders that do not mask. The ICRC of an IPv4 frame with all variant fields masked except `plain`.
 std::uint32_t icrc_without_masking(const ByteVector& frame, std::uint8_t plain) {
   namespace m = icrc_mask;
   ByteVector seen(8, 0xff);
@@ -198,15 +198,15 @@ std::uint32_t icrc_without_masking(const ByteVector& frame, std::uint8_t plain) 
   return __builtin_bswap32(plain::crc32(seen));
 }
 
-// A router: the time to live falls, the checksum follows.
+// A router decrements the time to live and updates the checksum.
 void forward(ByteVector& frame, unsigned hops) {
   frame[ip + 8] = static_cast<std::uint8_t>(frame[ip + 8] - hops);
   frame[ip + 10] = frame[ip + 11] = 0;
   store_be(frame.data() + ip + 10, 2, internet_checksum(Bytes(frame).subspan(ip, 20)));
 }
 
-TEST(IcrcCause, EveryCombinationOfFieldsThatWereNotMasked) {
-  EXPECT_EQ(icrc_without_masking(send, 0), 0xdd7d5e78U) << "the one that was captured";
+TEST(IcrcCause, EveryCombinationOfUnmaskedFields) {
+  EXPECT_EQ(icrc_without_masking(send, 0), 0xdd7d5e78U) << "the captured ICRC";
   for (std::uint8_t plain = 1; plain < 64; ++plain) {
     if (plain & icrc_mask::flow_label) continue;
     for (unsigned hops : {0U, 1U, 3U, 40U})
@@ -216,7 +216,7 @@ TEST(IcrcCause, EveryCombinationOfFieldsThatWereNotMasked) {
         frame[udp + 6] = 0x12;
         forward(frame, 0);
         store_be(frame.data() + frame.size() - 4, 4, icrc_without_masking(frame, plain));
-        // On the way: hops, and a switch that marks what is ECN capable.
+        // In transit: hops, and a switch that marks ECN-capable packets.
         if (tos == 0x6a) frame[ip + 1] = 0x6b;
         forward(frame, hops);
         const IcrcCause cause = explain(frame);
@@ -230,7 +230,7 @@ TEST(IcrcCause, EveryCombinationOfFieldsThatWereNotMasked) {
   }
 }
 
-TEST(IcrcCause, WhatIpv6AndGrhSendersForget) {
+TEST(IcrcCause, UnmaskedFieldsOfIpv6AndGrh) {
   for (const auto& [original, v6] : {std::pair{over_ipv6, true}, std::pair{over_grh, false}})
     for (unsigned plain = 1; plain < 64; ++plain) {
       namespace m = icrc_mask;
@@ -265,7 +265,7 @@ TEST(IcrcCause, WhatIpv6AndGrhSendersForget) {
     }
 }
 
-TEST(IcrcCause, NativeInfiniBandsLrh) {
+TEST(IcrcCause, NativeInfiniBandLrh) {
   for (const bool with_grh : {false, true}) {
     Frame made;
     made /= Value<Lrh>().set<"slid">(4).set<"dlid">(1).set<"vl">(3);
@@ -275,7 +275,7 @@ TEST(IcrcCause, NativeInfiniBandsLrh) {
     ByteVector frame = made.encode();
     HeaderStack stack = decode(frame, LinkType::infiniband);
     ASSERT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
-    // Nothing of the LRH masked; of the rest, all.
+    // No field of the LRH is masked, all other variant fields are.
     ByteVector seen(frame.begin(), frame.begin() + stack.icrc.offset);
     if (with_grh) {
       seen[8] |= 0x0f;
@@ -290,7 +290,7 @@ TEST(IcrcCause, NativeInfiniBandsLrh) {
 }
 
 TEST(IcrcCause, Pad) {
-  // The sender computed it over what lay in its memory, and sent zeros; or the other way round.
+  // The sender computed the ICRC over uninitialized padding and sent zeros, or vice versa.
   for (const std::uint32_t wrong : {0x0001U, 0xffffU, 0xbeefU}) {
     ByteVector frame = padded;
     store_be(frame.data() + frame.size() - 6, 2, wrong);
@@ -313,7 +313,7 @@ TEST(IcrcCause, PadOfEveryLength) {
   }
 }
 
-TEST(IcrcCause, ASingleBitAnywhereIsFound) {
+TEST(IcrcCause, SingleBitErrorsAreFound) {
   for (const ByteVector& original : {send, atomic, over_ipv6, over_grh}) {
     const HeaderStack stack = decode(original);
     const std::uint32_t transport = stack.layers()[stack.transport].offset;
@@ -341,7 +341,7 @@ ByteVector with_payload(std::size_t bytes) {
   return frame.encode();
 }
 
-TEST(IcrcCause, AnByteOfThePayload) {
+TEST(IcrcCause, ByteErrorsInThePayload) {
   for (std::size_t bytes : {16U, 256U, 1024U, 4096U}) {
     const ByteVector original = with_payload(bytes);
     const HeaderStack stack = decode(original);
@@ -358,8 +358,8 @@ TEST(IcrcCause, AnByteOfThePayload) {
   }
 }
 
-// Damage in several places is not given a cause that it does not have; that it lies in the payload may be said.
-TEST(IcrcCause, DamageInManyPlacesIsNotExplained) {
+// Damage in several places must not get a wrong cause; the cause may be payload.
+TEST(IcrcCause, DamageInSeveralPlacesIsNotExplained) {
   std::mt19937 random(20261121);
   std::vector<Address> known;
   for (std::uint32_t i = 0; i < 64; ++i) known.push_back(ipv4(0x0a000000 + i));
@@ -379,8 +379,8 @@ TEST(IcrcCause, DamageInManyPlacesIsNotExplained) {
   std::printf("of 10000: unknown %d, payload %d\n", kinds[Kind::unknown], kinds[Kind::payload]);
 }
 
-// Damaged headers too: whatever is decoded is borne.
-TEST(IcrcCause, AnyBytes) {
+// Also damaged headers: any decoded packet is accepted.
+TEST(IcrcCause, ArbitraryBytes) {
   std::mt19937 random(77);
   const ByteVector originals[] = {send, padded, atomic, over_ipv6, over_grh};
   std::map<Kind, int> kinds;
@@ -397,8 +397,8 @@ TEST(IcrcCause, AnyBytes) {
   EXPECT_GT(kinds[Kind::unknown], 100);
 }
 
-// Where the ICRC is arbitrary, each cause is found as often as it says, and not more often.
-TEST(IcrcCause, AccidentsAreAsRareAsTold) {
+// With a random ICRC, no cause is found more often than its stated probability.
+TEST(IcrcCause, AccidentsMatchTheStatedProbability) {
   std::mt19937_64 random(1);
   ByteVector frame = with_payload(64);
   const HeaderStack stack = decode(frame);
@@ -408,7 +408,7 @@ TEST(IcrcCause, AccidentsAreAsRareAsTold) {
     store_be(frame.data() + stack.icrc.offset, 4, random());
     kinds[explain_icrc(stack).kind]++;
   }
-  // 20,000 / 65,536 is a third; more than five has a chance below one of 100,000.
+  // The expected value of 20,000 / 65,536 is a third; the probability of more than five is below one in 100,000.
   EXPECT_LE(kinds[Kind::source_port], 5);
   EXPECT_LE(kinds[Kind::ip_identification], 5);
   EXPECT_LE(kinds[Kind::not_masked], 5);

@@ -17,7 +17,7 @@ Step decode_lrh(Cursor& c) {
   } else {
     const std::uint32_t wire_end = c.declared_end, captured_end = c.end;
     c.datagram(info<Lrh>, from, bytes);
-    // The VCRC stands behind what the length counts.
+    // The length excludes the VCRC.
     if (from + bytes + 2 <= captured_end)
       c.stack.vcrc = {from + bytes, 2};
     else if (from + bytes + 2 <= wire_end)
@@ -39,7 +39,7 @@ Step decode_lrh(Cursor& c) {
 Step decode_grh(Cursor& c) {
   if (!c.need(info<Grh>, Grh::size)) return done;
   const View<Grh> grh(c.here());
-  // Behind an Ethernet header, in a tunnel over InfiniBand too, it is RoCE's.
+  // After an Ethernet header, even in a tunnel over InfiniBand, it is RoCE's.
   const auto layers = c.stack.layers();
   if (layers.empty() || layers.back().header != &info<Lrh>) c.stack.wire = Wire::roce_v1;
   const std::uint32_t grh_at = c.at, length = grh.get<"payload_length">();
@@ -61,12 +61,12 @@ Step decode_bth(Cursor& c) {
   stack.transport = static_cast<std::uint8_t>(stack.layers().size());
   if (!c.take(info<Bth>, Bth::size)) return done;
 
-  // Set the ICRC apart; in a fragment the end of the datagram is elsewhere.
+  // Separates the ICRC; a fragment does not contain the end of the datagram.
   constexpr std::uint32_t icrc_bytes = 4;
   if (!stack.fragment) {
     if (c.declared_end - c.at < icrc_bytes) {
       stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, Bth::size + icrc_bytes, c.declared_end - bth_at,
-                    "no room for the ICRC"});
+                    "too short for the ICRC"});
     } else {
       c.declared_end -= icrc_bytes;
       if (c.end == c.declared_end + icrc_bytes)
@@ -86,14 +86,14 @@ Step decode_bth(Cursor& c) {
       headers = headers.subspan(1);
   }
   if (!op.known) {
-    stack.report({ParseError::Kind::unknown, &info<Bth>, bth_at, 0, 0, "an opcode that the specification reserves"});
+    stack.report({ParseError::Kind::unknown, &info<Bth>, bth_at, 0, 0, "reserved opcode"});
     c.payload();
     return done;
   }
   for (const HeaderInfo* header : headers)
     if (!c.need(*header, header->size) || !c.take(*header, header->size)) return done;
 
-  // Of a datagram's first fragment the end, and with it the pad, is elsewhere.
+  // The first fragment does not contain the end of the datagram with the padding.
   const bool ends_here = !stack.fragment || stack.network == HeaderStack::none;
   if (const std::uint32_t pad = ends_here ? bth.get<"pad">() : 0U) {
     if (c.declared_end - c.at < pad) {
@@ -104,7 +104,7 @@ Step decode_bth(Cursor& c) {
       c.end = std::min(c.end, c.declared_end);
     }
   }
-  // Queue pairs 0 and 1 are for management only.
+  // QPs 0 and 1 are only for management.
   if (datagram && bth.get<"dest_qp">() <= 1) return {decode_mad};
   c.payload();
   return done;
@@ -133,7 +133,7 @@ void Bth::fill(FrameLayout& frame, std::size_t index) {
 }
 
 void Reth::fill(FrameLayout& frame, std::size_t index) {
-  // A packet that holds its whole message says its length; of a longer one only its sender knows it.
+  // Only a packet with a whole message determines the length; for a longer message only the sender knows it.
   frame.at(index).fill("length", frame.payload_bytes);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// InfiniBand's own link and network headers and the transport's headers, as RoCEv1, RoCEv2 and native InfiniBand
-/// carry them. IBTA Architecture Specification, volume 1.
+/// InfiniBand's link and network headers and the transport headers of RoCEv1, RoCEv2 and native InfiniBand. IBTA
+/// Architecture Specification, volume 1.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/ethernet.hpp"
@@ -24,11 +24,11 @@ struct Lrh {
   static constexpr std::string_view name = "lrh", title = "Local Route Header", section = "IBTA vol 1, 7.7";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("vl", 0, 4, "virtual lane; changes on the way").alias("infiniband.lrh.vl"),
+      field("vl", 0, 4, "virtual lane; variant field").alias("infiniband.lrh.vl"),
       field("lver", 4, 4, "link version: 0").alias("infiniband.lrh.lver"),
       field("sl", 8, 4, "service level").alias("infiniband.lrh.sl"),
       reserved("reserved", 12, 2).alias("infiniband.lrh.reserved2"),
-      field("lnh", 14, 2, "which header follows").of(lnh_names).alias("infiniband.lrh.lnh").computed(),
+      field("lnh", 14, 2, "next header").of(lnh_names).alias("infiniband.lrh.lnh").computed(),
       field("dlid", 16, 16, "destination LID").alias("infiniband.lrh.dlid"),
       reserved("reserved2", 32, 5).alias("infiniband.lrh.reserved5"),
       field("length", 37, 11, "in units of 4 bytes, from the LRH's first to the ICRC's last")
@@ -39,7 +39,7 @@ struct Lrh {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Global Route Header: RoCEv1's network header, and native InfiniBand's between subnets and for multicast.
+/// Global Route Header: network header of RoCEv1, and of native InfiniBand between subnets and for multicast.
 struct Grh {
   static constexpr std::string_view name = "grh", title = "Global Route Header", section = "IBTA vol 1, 8.3";
   static constexpr std::size_t size = 40;
@@ -48,7 +48,7 @@ struct Grh {
       field("traffic_class", 4, 8, "DSCP and ECN").hex().alias("infiniband.grh.tclass"),
       field("traffic_class.dscp", 4, 6, "differentiated services code point"),
       field("traffic_class.ecn", 10, 2, "explicit congestion notification").of(ecn_names),
-      field("flow_label", 12, 20, "the sender's name for a flow").hex().alias("infiniband.grh.flowlabel"),
+      field("flow_label", 12, 20, "sender-defined flow identifier").hex().alias("infiniband.grh.flowlabel"),
       field("payload_length", 32, 16, "bytes after this header, to the ICRC's last")
           .alias("infiniband.grh.paylen")
           .computed(),
@@ -61,13 +61,13 @@ struct Grh {
   static constexpr std::uint8_t next_is_bth = 0x1b;
 };
 
-/// Raw packets' header: what an EtherType's payload is wrapped in.
+/// Raw Header: encapsulates the payload of an EtherType.
 struct Rwh {
   static constexpr std::string_view name = "rwh", title = "Raw Header", section = "IBTA vol 1, 5.3, number unverified";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 16),
-      field("type", 16, 16, "EtherType of what follows")
+      field("type", 16, 16, "EtherType of the payload")
           .hex()
           .of(ethertype_names)
           .alias("infiniband.rwh.etype")
@@ -83,17 +83,18 @@ struct Bth {
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
       field("opcode", 0, 8, "operation, and position in its message").of(opcode_names).alias("infiniband.bth.opcode"),
-      field("se", 8, 1, "solicited event: completing this message may wake the receiver").alias("infiniband.bth.se"),
+      field("se", 8, 1, "solicited event: the receiver generates a solicited event when the message completes")
+          .alias("infiniband.bth.se"),
       field("migreq", 9, 1, "path migration state: 1 migrated").alias("infiniband.bth.m"),
       field("pad", 10, 2, "bytes of padding after the payload").alias("infiniband.bth.padcnt").computed(),
       field("tver", 12, 4, "transport header version: 0").alias("infiniband.bth.tver"),
       field("pkey", 16, 16, "partition key").hex().alias("infiniband.bth.p_key"),
       field("pkey.full", 16, 1, "full member of the partition"),
-      field("fecn", 32, 1, "forward congestion notification: a switch saw congestion"),
+      field("fecn", 32, 1, "forward congestion notification: a switch detected congestion"),
       field("becn", 33, 1, "backward congestion notification: to the sender"),
       reserved("reserved", 34, 6),
       field("dest_qp", 40, 24, "destination queue pair").hex().alias("infiniband.bth.destqp"),
-      field("ack_request", 64, 1, "the sender wants an acknowledgement").alias("infiniband.bth.a"),
+      field("ack_request", 64, 1, "the sender requests an acknowledgement").alias("infiniband.bth.a"),
       reserved("reserved2", 65, 7).alias("infiniband.bth.reserved7"),
       field("psn", 72, 24, "packet sequence number, modulo 2^24").alias("infiniband.bth.psn"),
   };
@@ -116,7 +117,7 @@ struct Deth {
   static constexpr std::string_view name = "deth", title = "Datagram ETH", section = "IBTA vol 1, 9.3.2";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("qkey", 0, 32, "what authorizes access to the receive queue").hex().alias("infiniband.deth.q_key"),
+      field("qkey", 0, 32, "key that authorizes access to the receive queue").hex().alias("infiniband.deth.q_key"),
       reserved("reserved", 32, 8),
       field("src_qp", 40, 24, "source queue pair").hex().alias("infiniband.deth.srcqp"),
   };
@@ -150,7 +151,7 @@ struct AtomicEth {
                                     section = "IBTA vol 1, 9.3.4, number unverified";
   static constexpr std::size_t size = 28;
   static constexpr std::array fields{
-      // Wireshark has one name for this field of both headers.
+      // Wireshark uses one name for this field of both headers.
       field("va", 0, 64, "remote virtual address, a multiple of 8").hex().alias("infiniband.reth.va"),
       field("rkey", 64, 32, "remote key").hex().alias("infiniband.reth.r_key"),
       field("swap_add", 96, 64, "swap value of CmpSwap, added value of FetchAdd")
@@ -166,22 +167,22 @@ struct Aeth {
   static constexpr std::size_t size = 4;
   static constexpr bool kind_is(const std::uint8_t* header, std::uint8_t kind) { return (header[0] >> 5 & 3) == kind; }
   static constexpr std::array fields{
-      field("syndrome", 0, 8, "ACK, RNR NAK or NAK, and what it says").hex().alias("infiniband.aeth.syndrome"),
+      field("syndrome", 0, 8, "ACK, RNR NAK or NAK, with its code").hex().alias("infiniband.aeth.syndrome"),
       reserved("syndrome.reserved", 0, 1).alias("infiniband.aeth.syndrome.reserved"),
-      field("syndrome.kind", 1, 2, "what kind of acknowledgement")
+      field("syndrome.kind", 1, 2, "kind of acknowledgement")
           .of(syndrome_kind_names)
           .alias("infiniband.aeth.syndrome.opcode"),
-      field("syndrome.credit_count", 3, 5, "ACK: end-to-end credits, encoded; 31: not used")
+      field("syndrome.credit_count", 3, 5, "ACK: end-to-end credits, encoded; 31: unused")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::ack); })
           .alias("infiniband.aeth.syndrome.credit_count"),
-      field("syndrome.credits", 3, 5, "ACK: receive requests the responder has")
+      field("syndrome.credits", 3, 5, "ACK: number of posted receive work requests")
           .in("IBTA vol 1, 9.7.7.2")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::ack) && (h[0] & 31) != 31; })
           .means(&credits_of_code),
       field("syndrome.timer", 3, 5, "RNR NAK: timer code")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::rnr_nak); })
           .alias("infiniband.aeth.syndrome.timer"),
-      field("syndrome.wait", 3, 5, "RNR NAK: how long to wait before trying again")
+      field("syndrome.wait", 3, 5, "RNR NAK: minimum time before the retry")
           .as(Display::time)
           .in("IBTA vol 1, 9.7.5.2.8")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::rnr_nak); })
@@ -200,7 +201,7 @@ struct AtomicAckEth {
                                     section = "IBTA vol 1, 9.5.3, number unverified";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("original", 0, 64, "what the memory held before").hex().alias("infiniband.atomicacketh.origremdt"),
+      field("original", 0, 64, "original value in memory").hex().alias("infiniband.atomicacketh.origremdt"),
   };
 };
 
@@ -209,7 +210,7 @@ struct ImmDt {
                                     section = "IBTA vol 1, 9.3.6, number unverified";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("data", 0, 32, "placed in the receiver's completion").hex().alias("infiniband.immdt"),
+      field("data", 0, 32, "delivered in the receiver's completion").hex().alias("infiniband.immdt"),
   };
 };
 
@@ -224,8 +225,8 @@ struct Ieth {
 };
 
 inline constexpr Name flush_selectivity_entries[] = {
-    {0, "region range", "the range that the RETH names"},
-    {1, "memory region", "all of the memory region"},
+    {0, "region range", "the range specified by the RETH"},
+    {1, "memory region", "the whole memory region"},
 };
 inline constexpr Names flush_selectivity_names{"FLUSH selectivity", flush_selectivity_entries, "IBTA vol 1, A19.4.1"};
 
@@ -235,14 +236,14 @@ struct Feth {
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 26),
-      field("selectivity", 26, 2, "what is flushed").of(flush_selectivity_names),
-      field("placement", 28, 4, "bits: how far the data must have come").hex(),
+      field("selectivity", 26, 2, "memory to flush").of(flush_selectivity_names),
+      field("placement", 28, 4, "bits: required placement of the data").hex(),
       field("placement.persistent", 30, 1, "to persistence"),
       field("placement.global", 31, 1, "to global visibility"),
   };
 };
 
-/// What follows the BTH of a congestion notification packet: 16 reserved bytes.
+/// A CNP has 16 reserved bytes after the BTH.
 struct Cnp {
   static constexpr std::string_view name = "cnp", title = "CNP padding", section = "IBTA vol 1, A17.9.3";
   static constexpr std::size_t size = 16;
@@ -252,8 +253,8 @@ struct Cnp {
   };
 };
 
-/// What Mellanox's Dynamically Connected transport puts after the BTH, on the opcodes of RD. Its layout is not public:
-/// only what captures show is named.
+/// Header of Mellanox's Dynamically Connected transport after the BTH, with RD opcodes. The layout is not public;
+/// only fields observed in captures are named.
 struct DcEth {
   static constexpr std::string_view name = "dceth", title = "DC header (vendor transport)",
                                     section = "not published; observed in captures of Mellanox devices";
@@ -263,13 +264,13 @@ struct DcEth {
       field("src_qp", 8, 24, "the sender's queue pair, as observed").hex(),
       field("opaque", 32, 128, "not published").as(Display::bytes),
   };
-  /// RDETH's first byte is reserved, so zero in the specification's RD; DC has a kind there.
+  /// The first byte of RDETH is reserved (zero) in RD; DC has a kind there.
   static constexpr bool recognizes(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
 };
 
 Step decode_lrh(Cursor& c);
 Step decode_grh(Cursor& c);
-/// The wire must be known: the ICRC covers what lies below.
+/// The wire must be known, because the ICRC covers lower layers.
 Step decode_bth(Cursor& c);
 
 }  // namespace rdmawire

@@ -10,7 +10,7 @@
 namespace rdmawire {
 namespace {
 
-TEST(Syndrome, TimersAndCreditsAreTheSpecificationsTables) {
+TEST(Syndrome, TimersAndCreditsMatchTheSpecification) {
   // IBTA vol 1, table 45 in hundredths of a millisecond.
   const std::uint64_t timers[] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
                                   48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
@@ -51,7 +51,7 @@ TEST(OpcodeTable, LayoutsOfTheSpecification) {
   for (std::uint8_t reserved : {0x15, 0x18, 0x2c, 0x60, 0x80, 0x82, 0xb5, 0xff}) EXPECT_FALSE(opcode(reserved).known);
 }
 
-// Every known opcode is built from nothing on every wire, and read back whole.
+// Every known opcode is built from values for every wire, and decoded completely.
 TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
   for (const Opcode& op : opcodes) {
     if (!op.known) continue;
@@ -69,10 +69,10 @@ TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
   }
 }
 
-// An atomic whose AtomicETH does not fit before the ICRC: what lies between is kept.
+// An atomic too short for its AtomicETH before the ICRC: the bytes between are kept.
 TEST(Frame, KeepsBytesBetweenTheLastHeaderAndTheIcrc) {
   const std::vector<std::uint8_t> packet = testing::from_hex(
-      "00020000 00000000"           // LRH, whose length says nothing
+      "00020000 00000000"           // LRH without a valid length
       "13000000 00000000 00000000"  // BTH, RC CmpSwap
       "010203"                      // too short for an AtomicETH
       "aabbccdd");                  // ICRC

@@ -41,7 +41,7 @@ Step step_for_protocol(Cursor& c, std::uint8_t protocol) {
   return done;
 }
 
-// What comes behind a fragment's offset is in the middle of a datagram.
+// A later fragment is the middle of a datagram.
 Step fragment_payload(Cursor& c) {
   c.payload();
   return done;
@@ -83,12 +83,13 @@ Step decode_authentication(Cursor& c) {
   return step_for_protocol(c, protocol);
 }
 
-// What is not one of our headers keeps the number it has; a new packet that ends here says so.
+// Sets the number of the next header. Keeps the current value if the next header is unsupported; a new packet that
+// ends here gets "none".
 void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
   HeaderValue& header = frame.at(index);
   const HeaderInfo* next = frame.next(index);
   const std::uint64_t present = header.get(*header.header().find(field));
-  // Several numbers announce IPv6's extension headers: keep the one that is there.
+  // Several numbers are valid for IPv6 extension headers: keeps the current one.
   const bool announced_already =
       next == &info<Ipv6Extension> && (present == ip_protocol::hop_by_hop || present == ip_protocol::routing);
   if (next && !announced_already)
@@ -120,7 +121,7 @@ Step decode_ipv4(Cursor& c) {
     return done;
   }
   if (!c.need(info<Ipv4>, header)) return done;
-  // A total length of 0 is what segmentation offload leaves in a capture: the frame's end is the datagram's.
+  // Segmentation offload leaves a total length of 0 in captures: the datagram ends at the end of the frame.
   const std::uint32_t total = ip.get<"total_length">();
   if (total != 0 && total < header)
     c.malformed(info<Ipv4>, "the total length is shorter than the header", header, total);

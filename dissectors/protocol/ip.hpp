@@ -6,7 +6,7 @@
 
 namespace rdmawire {
 
-/// Protocol numbers that this product reads. IANA protocol numbers.
+/// Supported protocol numbers. IANA protocol numbers.
 namespace ip_protocol {
 inline constexpr std::uint8_t hop_by_hop = 0, icmp = 1, ipv4 = 4, tcp = 6, udp = 17, ipv6 = 41, routing = 43,
                               fragment = 44, gre = 47, esp = 50, authentication = 51, icmpv6 = 58, none = 59,
@@ -18,7 +18,7 @@ inline constexpr Name ip_protocol_entries[] = {
     {ip_protocol::ipv4, "IPv4", "IP in IP"},
     {ip_protocol::tcp, "TCP", ""},
     {ip_protocol::udp, "UDP", ""},
-    {27, "InfiniBand", "as a GRH says that a BTH follows"},
+    {27, "InfiniBand", "used in a GRH before a BTH"},
     {ip_protocol::ipv6, "IPv6", "IPv6 in IP"},
     {ip_protocol::routing, "routing", ""},
     {ip_protocol::fragment, "fragment", ""},
@@ -32,9 +32,9 @@ inline constexpr Name ip_protocol_entries[] = {
 inline constexpr Names ip_protocol_names{"IP protocol", ip_protocol_entries, "IANA protocol numbers"};
 
 inline constexpr Name ecn_entries[] = {
-    {0, "Not-ECT", "the sender does not take part in ECN"},
-    {1, "ECT(1)", "the sender takes part in ECN"},
-    {2, "ECT(0)", "the sender takes part in ECN"},
+    {0, "Not-ECT", "the sender does not support ECN"},
+    {1, "ECT(1)", "the sender supports ECN"},
+    {2, "ECT(0)", "the sender supports ECN"},
     {3, "CE", "congestion experienced: a switch marked the packet"},
 };
 inline constexpr Names ecn_names{"ECN", ecn_entries, "RFC 3168, 5"};
@@ -56,7 +56,7 @@ struct Ipv4 {
           .in("RFC 3168, 5")
           .alias("ip.dsfield.ecn"),
       field("total_length", 16, 16, "bytes from this header to the datagram's end").alias("ip.len").computed(),
-      field("identification", 32, 16, "ties fragments together").hex().alias("ip.id"),
+      field("identification", 32, 16, "identifies the fragments of a datagram").hex().alias("ip.id"),
       reserved("reserved", 48, 1).alias("ip.flags.rb"),
       field("df", 49, 1, "do not fragment").alias("ip.flags.df"),
       field("mf", 50, 1, "more fragments follow").alias("ip.flags.mf"),
@@ -84,7 +84,7 @@ struct Ipv6 {
           .of(ecn_names)
           .in("RFC 3168, 5")
           .alias("ipv6.tclass.ecn"),
-      field("flow_label", 12, 20, "the sender's name for a flow").hex().alias("ipv6.flow"),
+      field("flow_label", 12, 20, "sender-defined flow identifier").hex().alias("ipv6.flow"),
       field("payload_length", 32, 16, "bytes after this header").alias("ipv6.plen").computed(),
       field("next_header", 48, 8, "what follows").of(ip_protocol_names).alias("ipv6.nxt").computed(),
       field("hop_limit", 56, 8, "hops left").alias("ipv6.hlim"),
@@ -94,7 +94,7 @@ struct Ipv6 {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Hop-by-hop, routing and destination options headers share their first two bytes.
+/// Common start of hop-by-hop, routing and destination options headers.
 struct Ipv6Extension {
   static constexpr std::string_view name = "ipv6_ext", title = "IPv6 extension header", section = "RFC 8200, 4";
   static constexpr std::size_t size = 8;
@@ -118,7 +118,7 @@ struct Ipv6Fragment {
       field("offset", 16, 13, "in units of 8 bytes").alias("ipv6.fraghdr.offset"),
       reserved("reserved2", 29, 2),
       field("more", 31, 1, "more fragments follow").alias("ipv6.fraghdr.more"),
-      field("identification", 32, 32, "ties fragments together").hex().alias("ipv6.fraghdr.ident"),
+      field("identification", 32, 32, "identifies the fragments of a datagram").hex().alias("ipv6.fraghdr.ident"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -156,7 +156,7 @@ struct Ipv4Option {
   };
 };
 
-/// An IPv4 option that is its type alone: end of options, no operation.
+/// An IPv4 option that has only a type: end of options, no operation.
 struct Ipv4OptionByte {
   static constexpr std::string_view name = "ip_option_byte", title = "IPv4 option of one byte",
                                     section = "RFC 791, 3.1";
@@ -170,7 +170,7 @@ Step decode_ipv4(Cursor& c);
 Step decode_ipv6(Cursor& c);
 /// IPv4 or IPv6, by the version in the first nibble.
 Step decode_raw_ip(Cursor& c);
-/// The protocol number that announces header `next`; ip_protocol::none when there is none.
+/// Returns the protocol number of header `next`; ip_protocol::none if there is none.
 std::uint8_t ip_protocol_of(const HeaderInfo* next);
 
 }  // namespace rdmawire

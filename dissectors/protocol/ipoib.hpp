@@ -7,18 +7,18 @@
 
 namespace rdmawire {
 
-/// The encapsulation header: what an IPoIB packet begins with.
+/// The encapsulation header of an IPoIB packet.
 struct Ipoib {
   static constexpr std::string_view name = "ipoib", title = "IP over InfiniBand", section = "RFC 4391, 6";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("type", 0, 16, "EtherType of what follows").hex().of(ethertype_names).alias("ipoib.type").computed(),
+      field("type", 0, 16, "EtherType of the payload").hex().of(ethertype_names).alias("ipoib.type").computed(),
       reserved("reserved", 16, 16),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// What connected mode's REQ and REP carry as private data.
+/// Private data of connected mode's REQ and REP.
 struct IpoibCm {
   static constexpr std::string_view name = "ipoib_cm", title = "IPoIB connected mode private data",
                                     section = "RFC 4755, 6";
@@ -26,22 +26,22 @@ struct IpoibCm {
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
       field("ud_qp", 8, 24, "the sender's UD queue pair, part of its hardware address").hex(),
-      field("receive_mtu", 32, 32, "bytes of the longest packet the sender takes, encapsulation header included"),
+      field("receive_mtu", 32, 32, "maximum packet size that the sender accepts, including the encapsulation header"),
   };
 };
 
-/// Multicast GIDs of IPoIB carry a signature in their third and fourth byte. RFC 4391, 4.
+/// IPoIB multicast GIDs contain a signature in their third and fourth byte. RFC 4391, 4.
 namespace ipoib_signature {
 inline constexpr std::uint16_t ipv4 = 0x401b, ipv6 = 0x601b;
 }
-/// Whether a GID (16 bytes) is that of an IPoIB multicast group.
+/// True if a GID (16 bytes) is that of an IPoIB multicast group.
 constexpr bool is_ipoib_group(const std::uint8_t* gid) {
   const std::uint64_t signature = load_be(gid + 2, 2);
   return gid[0] == 0xff && (gid[1] & 0xf0) == 0x10 &&
          (signature == ipoib_signature::ipv4 || signature == ipoib_signature::ipv6);
 }
 
-/// Service ids of connected mode: 0x10, zeros, and the UD queue pair of the interface that is called. RFC 4755, 3.5.
+/// Service IDs of connected mode: 0x10, zeros, and the UD QP of the called interface. RFC 4755, 3.5.
 namespace ipoib_service {
 inline constexpr std::uint64_t prefix = 0x1000000000000000, qp_mask = 0xffffff;
 }

@@ -24,14 +24,14 @@ struct Iser {
       field("write_stag_valid", 4, 1, "the write STag and base offset are advertised").alias("iser.flags.wsv"),
       field("read_stag_valid", 5, 1, "the read STag and base offset are advertised").alias("iser.flags.rsv"),
       reserved("reserved", 6, 26),
-      field("write_stag", 32, 32, "STag or remote key of what the target reads").hex().alias("iser.write_stag"),
-      field("write_offset", 64, 64, "base offset that goes with it").hex().alias("iser.write_base_offset"),
-      field("read_stag", 128, 32, "STag or remote key of what the target writes to").hex().alias("iser.read_stag"),
-      field("read_offset", 160, 64, "base offset that goes with it").hex().alias("iser.read_base_offset"),
+      field("write_stag", 32, 32, "STag or R_Key of the memory that the target reads").hex().alias("iser.write_stag"),
+      field("write_offset", 64, 64, "base offset of the write STag").hex().alias("iser.write_base_offset"),
+      field("read_stag", 128, 32, "STag or R_Key of the memory that the target writes").hex().alias("iser.read_stag"),
+      field("read_offset", 160, 64, "base offset of the read STag").hex().alias("iser.read_base_offset"),
   };
 };
 
-/// The iSER Hello message, and the answer to it.
+/// The iSER Hello and HelloReply messages.
 struct IserHello {
   static constexpr std::string_view name = "iser_hello", title = "iSER Hello or HelloReply",
                                     section = "RFC 7145, 9.3 and 9.4";
@@ -39,11 +39,12 @@ struct IserHello {
   static constexpr std::array fields{
       field("opcode", 0, 4, "2 Hello, 3 HelloReply").of(iser_opcode_names).alias("iser.flags.opcode"),
       reserved("reserved", 4, 3),
-      field("reject", 7, 1, "HelloReply: the target refuses").alias("iser.flags.rej"),
+      field("reject", 7, 1, "HelloReply: the target rejects the connection").alias("iser.flags.rej"),
       field("max_version", 8, 4, "highest iSER version supported"),
       field("version", 12, 4, "Hello: lowest version supported; HelloReply: the version chosen"),
       field("depth", 16, 16,
-            "Hello: RDMA READs the initiator can answer at a time; HelloReply: those the target sends"),
+            "Hello: RDMA READs the initiator can process simultaneously; HelloReply: RDMA READs the target can have "
+            "outstanding"),
       field("reserved2", 32, 192, "reserved").as(Display::reserved),
   };
 };
@@ -70,25 +71,25 @@ inline constexpr Name iscsi_opcode_entries[] = {
 };
 inline constexpr Names iscsi_opcode_names{"iSCSI opcode", iscsi_opcode_entries, "RFC 7143, 11.2.1.2"};
 
-/// iSCSI's basic header segment: the fields that all PDUs share.
+/// iSCSI's basic header segment: the fields shared by all PDUs.
 struct Iscsi {
   static constexpr std::string_view name = "iscsi", title = "iSCSI basic header segment", section = "RFC 7143, 11.2.1";
   static constexpr std::size_t size = 48;
   static constexpr std::array fields{
       reserved("reserved", 0, 1),
-      field("immediate", 1, 1, "to be handled before commands that wait for their turn").alias("iscsi.I"),
-      field("opcode", 2, 6, "what the PDU is").hex().of(iscsi_opcode_names).alias("iscsi.opcode"),
+      field("immediate", 1, 1, "immediate delivery, before queued commands").alias("iscsi.I"),
+      field("opcode", 2, 6, "type of the PDU").hex().of(iscsi_opcode_names).alias("iscsi.opcode"),
       field("final", 8, 1, "the last PDU of a sequence"),
       field("specific", 9, 23, "meaning depends on the opcode").hex(),
       field("ahs_length", 32, 8, "additional header segments, in units of 4 bytes").alias("iscsi.totalahslength"),
       field("data_length", 40, 24, "bytes of the data segment").alias("iscsi.datasegmentlength"),
-      field("lun", 64, 64, "logical unit number, or what the opcode puts in its place").hex(),
+      field("lun", 64, 64, "logical unit number, or an opcode-specific field").hex(),
       field("task_tag", 128, 32, "initiator task tag").hex().alias("iscsi.initiatortasktag"),
       field("specific2", 160, 224, "meaning depends on the opcode").as(Display::bytes),
   };
 };
 
-/// Private data of a connection's set-up over InfiniBand, both ways.
+/// Private data of connection establishment over InfiniBand, both directions.
 struct IserCm {
   static constexpr std::string_view name = "iser_cm", title = "iSER private data", section = "IBTA vol 1, annex A12";
   static constexpr std::size_t size = 4;

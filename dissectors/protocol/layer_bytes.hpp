@@ -1,5 +1,5 @@
 #pragma once
-/// How long a header is in the packet that encoding makes.
+/// Length of a header in the encoded packet.
 
 #include <cstddef>
 
@@ -7,7 +7,7 @@
 
 namespace rdmawire {
 
-/// Bytes that `layer` takes in its packet: more than the value has where encoding completes its last unit.
+/// Bytes of `layer` in its packet: more than in the value if encoding pads its last unit.
 std::size_t bytes_in_packet(const HeaderValue& layer);
 
 }  // namespace rdmawire

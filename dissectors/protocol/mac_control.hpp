@@ -10,42 +10,40 @@ namespace mac_control_opcode {
 inline constexpr std::uint16_t pause = 0x0001, priority_pause = 0x0101;
 }
 inline constexpr Name mac_control_opcode_entries[] = {
-    {mac_control_opcode::pause, "PAUSE", "the neighbor shall stop sending"},
-    {mac_control_opcode::priority_pause, "PFC", "the neighbor shall stop sending in some traffic classes"},
+    {mac_control_opcode::pause, "PAUSE", "requests the neighbor to stop sending"},
+    {mac_control_opcode::priority_pause, "PFC", "requests the neighbor to stop sending some traffic classes"},
 };
 inline constexpr Names mac_control_opcode_names{"MAC control opcode", mac_control_opcode_entries,
                                                 "IEEE 802.3, table 31A-1"};
 
-/// What every MAC control frame begins with.
+/// Start of every MAC control frame.
 struct MacControl {
   static constexpr std::string_view name = "macc", title = "MAC control", section = "IEEE 802.3, 31.4";
   static constexpr std::string_view kind = "opcode";
   static constexpr std::size_t size = 2;
   static constexpr std::array fields{
-      field("opcode", 0, 16, "what is asked for").hex().of(mac_control_opcode_names).alias("macc.opcode").computed(),
+      field("opcode", 0, 16, "requested operation").hex().of(mac_control_opcode_names).alias("macc.opcode").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// A pause of the whole link.
+/// Pauses the whole link.
 struct Pause {
   static constexpr std::string_view name = "pause", title = "Pause", section = "IEEE 802.3, 31B.2";
   static constexpr std::size_t size = 2;
   static constexpr std::array fields{
-      field("quanta", 0, 16, "for how long, in units of 512 bit times; 0: go on").alias("macc.pause_time"),
+      field("quanta", 0, 16, "duration, in units of 512 bit times; 0: resume").alias("macc.pause_time"),
   };
 };
 
-/// A pause by priority.
+/// Pauses by priority.
 struct PriorityPause {
   static constexpr std::string_view name = "pfc", title = "Priority flow control", section = "IEEE 802.1Q, 36.2";
   static constexpr std::size_t size = 18;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
-      field("enabled", 8, 8, "for which priorities the times below count: bit n for priority n")
-          .hex()
-          .alias("macc.cbfc.enbv"),
-      field("quanta0", 16, 16, "priority 0: for how long, in units of 512 bit times; 0: go on")
+      field("enabled", 8, 8, "priorities whose times are valid: bit n for priority n").hex().alias("macc.cbfc.enbv"),
+      field("quanta0", 16, 16, "priority 0: duration, in units of 512 bit times; 0: resume")
           .alias("macc.cbfc.pause_time.c0"),
       field("quanta1", 32, 16, "priority 1").alias("macc.cbfc.pause_time.c1"),
       field("quanta2", 48, 16, "priority 2").alias("macc.cbfc.pause_time.c2"),

@@ -14,7 +14,7 @@ namespace {
 
 bool take(Cursor& c, const HeaderInfo& header) { return c.need(header, header.size) && c.take(header, header.size); }
 
-// All that is left is payload.
+// The remaining bytes are payload.
 Step rest_is_payload(Cursor& c) {
   c.payload();
   return done;
@@ -38,7 +38,7 @@ Step decode_performance_management(Cursor& c, const HeaderInfo* attribute, const
   return decode_attribute(c, attribute);
 }
 
-// Additional information that claims more bytes than the message has room for.
+// Reports additional information whose length exceeds the message.
 void check_info_length(Cursor& c, const HeaderInfo& header, std::uint32_t at) {
   const std::uint8_t* message = c.stack.bytes.data() + at;
   const std::uint32_t bytes = &header == &info<CmRej>       ? View<CmRej>(message).get<"info_length">()
@@ -58,19 +58,19 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
   const std::uint8_t* message = c.stack.bytes.data() + at;
   const bool by_ip = (attribute == &info<CmReq> && CmReq::by_ip(message)) ||
                      (attribute == &info<CmSidrReq> && CmSidrReq::by_ip(message));
-  // The service id promises the header; the IP version must agree, or the private data is left alone.
+  // The service ID implies the header; if the IP version does not match, the private data is not decoded.
   if (by_ip && c.left() >= 2 && (RdmaCm::v4(c.here()) || RdmaCm::v6(c.here())) && !take(c, info<RdmaCm>)) return done;
   return rest_is_payload(c);
 }
 
-// What RMPP's header says of the bytes behind it.
+// The bytes after the RMPP header, according to it.
 struct RmppSegment {
   enum class Kind : std::uint8_t { none, alone, data, control } kind = Kind::none;
   std::uint32_t number = 1;                   // from 1
-  std::uint32_t bytes = Rmpp::segment_bytes;  // of data, the class's header among them
+  std::uint32_t bytes = Rmpp::segment_bytes;  // of data, including the header of the class
 };
 
-// Takes RMPP's header. Kind none: it cannot be gone on.
+// Decodes the RMPP header. Kind none: decoding stops.
 RmppSegment take_rmpp(Cursor& c) {
   const std::uint32_t at = c.at;
   auto report = [&](ParseError::Kind kind, std::string_view what) {
@@ -84,13 +84,13 @@ RmppSegment take_rmpp(Cursor& c) {
     return segment;
   }
   if (rmpp.get<"version">() != Rmpp::version) {
-    report(ParseError::Kind::unknown, "an RMPP version that is not known");
+    report(ParseError::Kind::unknown, "unsupported RMPP version");
     c.payload();
     return segment;
   }
   const std::uint8_t type = rmpp.get<"type">();
   if (type != rmpp_type::data) {
-    if (type == 0 || type > rmpp_type::abort) report(ParseError::Kind::unknown, "an RMPP type that is not known");
+    if (type == 0 || type > rmpp_type::abort) report(ParseError::Kind::unknown, "unknown RMPP type");
     segment.kind = RmppSegment::Kind::control;
     return segment;
   }
@@ -99,7 +99,7 @@ RmppSegment take_rmpp(Cursor& c) {
   const bool first = rmpp.get<"flags.first">(), last = rmpp.get<"flags.last">();
   const std::uint32_t length = rmpp.get<"data2">();
   if (segment.number == 0)
-    report(ParseError::Kind::malformed, "segments are counted from 1");
+    report(ParseError::Kind::malformed, "the segment number is 0; segments are counted from 1");
   else if (first != (segment.number == 1))
     report(ParseError::Kind::malformed, "the segment number contradicts the first flag");
   if (last && length > Rmpp::segment_bytes)
@@ -111,8 +111,8 @@ RmppSegment take_rmpp(Cursor& c) {
   return segment;
 }
 
-// Records of a list, one after the other, as far as this segment holds them whole. A later segment begins inside a
-// record, except where records fill segments; then only putting the segments together would tell more.
+// Decodes consecutive records that this segment contains completely. A later segment can start inside a record,
+// unless records fill segments; decoding more would require reassembly.
 Step decode_records(Cursor& c, const HeaderInfo& record, const RmppSegment& segment, std::uint32_t stride) {
   const std::uint64_t bytes_before = (segment.number - 1ULL) * (Rmpp::segment_bytes - Sa::size);
   if (segment.number == 0 || segment.bytes < Sa::size ||
@@ -142,7 +142,7 @@ Step decode_subnet_administration(Cursor& c, const HeaderInfo* attribute, const 
   if (segment.kind == RmppSegment::Kind::alone) return decode_attribute(c, attribute);
   if (segment.bytes < Sa::size)
     c.stack.report({ParseError::Kind::malformed, &info<Rmpp>, rmpp_at, 0, 0,
-                    "the payload length leaves no room for the class's header"});
+                    "the payload length is too short for the header of the class"});
   if (!attribute) return rest_is_payload(c);
   return decode_records(c, *attribute, segment, View<Sa>(c.stack.bytes.data() + sa_at).get<"attribute_offset">() * 8U);
 }
@@ -157,8 +157,8 @@ Step decode_vendor(Cursor& c, const HeaderInfo*, const View<Mad>&) {
   return decode_attribute(c, &info<VendorMad>);
 }
 
-// Classes that are decoded: the version of their format (0: any), the headers between the common header and the
-// attribute, and how.
+// Decoded classes: version of their format (0: any), the headers between the common header and the attribute, and
+// the decoder.
 struct Class {
   std::uint8_t first, last;
   std::uint8_t version;
@@ -183,7 +183,7 @@ const Class* find_class(std::uint8_t value) {
   return nullptr;
 }
 
-// The methods that carry an attribute. The first is what encoding fills in.
+// The methods that contain an attribute. Encoding uses the first one.
 namespace mm = mad_method;
 constexpr std::uint8_t gets[] = {mm::get, mm::set, mm::get_response};
 constexpr std::uint8_t sends[] = {mm::send};
@@ -259,13 +259,13 @@ Step decode_mad(Cursor& c) {
   const View<Mad> mad(c.stack.bytes.data() + mad_at);
   const std::uint8_t mgmt_class = mad.get<"class">();
   if (mad.get<"base_version">() != Mad::version) {
-    report(ParseError::Kind::unknown, "a base version that is not known");
+    report(ParseError::Kind::unknown, "unsupported base version");
     return rest_is_payload(c);
   }
   const Class* row = find_class(mgmt_class);
   if (!row) return rest_is_payload(c);
   if (row->version != 0 && mad.get<"class_version">() != row->version) {
-    report(ParseError::Kind::unknown, "a class version that is not known");
+    report(ParseError::Kind::unknown, "unsupported class version");
     return rest_is_payload(c);
   }
   return row->decode(c, mad_attribute(mgmt_class, mad.get<"attribute_id">(), mad.get<"method">()), mad);
@@ -275,7 +275,7 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& mad = frame.at(index);
   mad.fill("base_version", version);
 
-  // The class whose headers follow, and behind them the attribute.
+  // The class whose headers follow, and then the attribute.
   auto follows = [&](std::size_t ahead) { return frame.next(index + ahead); };
   for (const Class& row : classes) {
     std::size_t count = 0;
@@ -295,7 +295,8 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   const auto mgmt_class = static_cast<std::uint8_t>(mad.get(*info<Mad>.find("class")));
   if (const Class* row = find_class(mgmt_class); row && row->version) mad.fill("class_version", row->version);
 
-  // Below: UD SEND Only from and to QP 1 with its well-known Q_Key; subnet management has QP 0, which needs none.
+  // Lower layers: UD SEND Only from and to QP 1 with its well-known Q_Key; subnet management uses QP 0 without
+  // Q_Key.
   const bool subnet = Mad::is_subnet(mad.bytes().data());
   constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.5, number unverified
   for (std::size_t i = index; i-- > 0;) {

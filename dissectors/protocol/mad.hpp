@@ -1,13 +1,13 @@
 #pragma once
-/// Management datagrams: the common header, RMPP, and what all classes share. IBTA vol 1, chapter 13.
-/// What a class carries stands in smp.hpp, sa.hpp, pm.hpp and cm.hpp.
+/// Management datagrams: the common header, RMPP, and the headers shared by all classes. IBTA vol 1, chapter 13.
+/// The attributes of classes are in smp.hpp, sa.hpp, pm.hpp and cm.hpp.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/header.hpp"
 
 namespace rdmawire {
 
-/// Management classes that are decoded beyond the common header. IBTA vol 1, 13.4.4
+/// Management classes with decoded headers or attributes. IBTA vol 1, 13.4.4
 namespace management_class {
 inline constexpr std::uint8_t subnet_lid = 0x01, subnet_directed = 0x81, subnet_administration = 0x03,
                               performance = 0x04, device_management = 0x06, communication = 0x07,
@@ -15,7 +15,7 @@ inline constexpr std::uint8_t subnet_lid = 0x01, subnet_directed = 0x81, subnet_
                               vendor_last = 0x4f;
 }  // namespace management_class
 
-/// Methods of management datagrams; the top bit says that it is a response. IBTA vol 1, 13.4.5
+/// Methods of management datagrams; the top bit marks a response. IBTA vol 1, 13.4.5
 namespace mad_method {
 inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, report = 0x06, trap_repress = 0x07,
                               get_table = 0x12, get_multi = 0x14, erase = 0x15, get_response = 0x81,
@@ -23,8 +23,8 @@ inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, 
                               erase_response = 0x95;
 }  // namespace mad_method
 
-/// Nanoseconds of the times that management uses everywhere: 4.096 us * 2^code, at most all ones. IBTA vol 1, 13.4.6.2,
-/// number unverified
+/// Nanoseconds of the time codes used in management: 4.096 us * 2^code, saturated at all ones. IBTA vol 1,
+/// 13.4.6.2, number unverified
 constexpr std::uint64_t exponential_time_ns(std::uint64_t code) { return code < 52 ? 4096ULL << code : ~0ULL; }
 
 inline constexpr Name mtu_entries[] = {
@@ -43,11 +43,11 @@ inline constexpr Names rate_names{"path rate", rate_entries, "IBTA vol 1, 15.2.5
 
 inline constexpr Name management_class_entries[] = {
     {0x01, "SubnMgt (LID routed)", "subnet management, routed by LIDs"},
-    {0x03, "SubnAdm", "subnet administration: queries of what the subnet manager knows"},
+    {0x03, "SubnAdm", "subnet administration: queries of the subnet manager's database"},
     {0x04, "PerfMgt", "performance management: counters"},
     {0x05, "BM", "baseboard management"},
     {0x06, "DevMgt", "device management: I/O units and their services"},
-    {0x07, "ComMgt", "communication management: connections are made and ended"},
+    {0x07, "ComMgt", "communication management: establishes and closes connections"},
     {0x08, "SNMP", "SNMP tunneling"},
     {0x09, "Vendor 0x09", "vendor specific, without an OUI"},
     {0x0a, "Vendor 0x0a", "vendor specific, without an OUI"},
@@ -65,19 +65,19 @@ inline constexpr Name management_class_entries[] = {
 inline constexpr Names management_class_names{"management class", management_class_entries, "IBTA vol 1, 13.4.4"};
 
 inline constexpr Name mad_method_entries[] = {
-    {0x01, "Get", "asks for an attribute"},
-    {0x02, "Set", "sets an attribute, and asks for it"},
-    {0x03, "Send", "a message without an answer of the MAD layer"},
-    {0x05, "Trap", "tells the manager of an event"},
+    {0x01, "Get", "requests an attribute"},
+    {0x02, "Set", "sets an attribute, and requests its value"},
+    {0x03, "Send", "a message without a MAD response"},
+    {0x05, "Trap", "notifies the manager of an event"},
     {0x06, "Report", "forwards a trap to a subscriber"},
-    {0x07, "TrapRepress", "the manager has heard the trap: stop repeating it"},
-    {0x12, "GetTable", "asks for all records that match"},
-    {0x13, "GetTraceTable", "asks for the ports along a path"},
-    {0x14, "GetMulti", "asks for paths between several GIDs"},
+    {0x07, "TrapRepress", "the manager received the trap; stops its repetition"},
+    {0x12, "GetTable", "requests all matching records"},
+    {0x13, "GetTraceTable", "requests the ports along a path"},
+    {0x14, "GetMulti", "requests paths between several GIDs"},
     {0x15, "Delete", "deletes a record"},
-    {0x81, "GetResp", "answers Get and Set"},
+    {0x81, "GetResp", "response to Get and Set"},
     {0x86, "ReportResp", "acknowledges a Report"},
-    {0x92, "GetTableResp", "answers GetTable and GetTraceTable"},
+    {0x92, "GetTableResp", "response to GetTable and GetTraceTable"},
     {0x94, "GetMultiResp", "answers GetMulti"},
     {0x95, "DeleteResp", "answers Delete"},
 };
@@ -94,13 +94,13 @@ inline constexpr Names mad_status_names{"MAD status: invalid fields", mad_status
 
 inline constexpr Name sa_status_entries[] = {
     {0, "ok", ""},
-    {1, "ERR_NO_RESOURCES", "subnet administration lacks the resources to answer"},
+    {1, "ERR_NO_RESOURCES", "subnet administration has no resources to respond"},
     {2, "ERR_REQ_INVALID", "the request is not valid"},
     {3, "ERR_NO_RECORDS", "no record matches"},
     {4, "ERR_TOO_MANY_RECORDS", "more than one record matches a Get"},
     {5, "ERR_REQ_INVALID_GID", "a GID in the request is not valid"},
-    {6, "ERR_REQ_INSUFFICIENT_COMPONENTS", "the request lacks components that it must give"},
-    {7, "ERR_REQ_DENIED", "the requester may not have this"},
+    {6, "ERR_REQ_INSUFFICIENT_COMPONENTS", "required components are missing in the request"},
+    {7, "ERR_REQ_DENIED", "access denied"},
     {8, "ERR_PRIORITY_SUGGESTED", "another priority was chosen"},
 };
 inline constexpr Names sa_status_names{"SA status", sa_status_entries, "IBTA vol 1, 15.2.3"};
@@ -187,14 +187,14 @@ inline constexpr Names dm_attribute_names{"device management attribute", dm_attr
 
 inline constexpr Name cm_attribute_entries[] = {
     {0x0001, "ClassPortInfo", ""},
-    {0x0010, "REQ", "ConnectRequest: asks for a connection"},
-    {0x0011, "MRA", "MsgRcptAck: the message arrived, the answer takes longer"},
-    {0x0012, "REJ", "ConnectReject: refuses or gives up"},
-    {0x0013, "REP", "ConnectReply: accepts, and gives the responder's half"},
-    {0x0014, "RTU", "ReadyToUse: the connection stands"},
-    {0x0015, "DREQ", "DisconnectRequest: asks to end the connection"},
-    {0x0016, "DREP", "DisconnectReply: the connection has ended"},
-    {0x0017, "SIDR_REQ", "ServiceIDResReq: asks which QP serves a service id"},
+    {0x0010, "REQ", "ConnectRequest: requests a connection"},
+    {0x0011, "MRA", "MsgRcptAck: message received, the reply is delayed"},
+    {0x0012, "REJ", "ConnectReject: rejects or aborts the connection"},
+    {0x0013, "REP", "ConnectReply: accepts, with the responder's parameters"},
+    {0x0014, "RTU", "ReadyToUse: the connection is established"},
+    {0x0015, "DREQ", "DisconnectRequest: requests to close the connection"},
+    {0x0016, "DREP", "DisconnectReply: the connection is closed"},
+    {0x0017, "SIDR_REQ", "ServiceIDResReq: requests the QP of a service ID"},
     {0x0018, "SIDR_REP", "ServiceIDResResp: the QP and its Q_Key"},
     {0x0019, "LAP", "LoadAlternatePath: proposes another path to migrate to"},
     {0x001a, "APR", "AlternatePathResponse"},
@@ -217,13 +217,13 @@ inline constexpr Name cc_attribute_entries[] = {
 inline constexpr Names cc_attribute_names{"congestion control attribute", cc_attribute_entries,
                                           "IBTA vol 1, annex A10.4.3"};
 
-/// The header that every management datagram begins with. A datagram has 256 bytes.
+/// The common header of all management datagrams. A datagram has 256 bytes.
 struct Mad {
   static constexpr std::string_view name = "mad", title = "Management Datagram", section = "IBTA vol 1, 13.4.3";
   static constexpr std::string_view kind = "class";
   static constexpr std::size_t size = 24;
   static constexpr std::uint32_t whole = 256;
-  static constexpr std::uint8_t version = 1;  ///< of the base version
+  static constexpr std::uint8_t version = 1;  ///< base version
 
   template <std::uint8_t Class>
   static constexpr bool is(const std::uint8_t* h) {
@@ -242,25 +242,22 @@ struct Mad {
           .alias("infiniband.mad.mgmtclass")
           .computed(),
       field("class_version", 16, 8, "version of the class's format").alias("infiniband.mad.classversion").computed(),
-      field("method", 24, 8, "what is done with the attribute")
-          .hex()
-          .of(mad_method_names)
-          .alias("infiniband.mad.method"),
-      field("method.response", 24, 1, "R: this answers a request"),
-      field("status", 32, 16, "how the request went; 0: well").hex().alias("infiniband.mad.status"),
-      field("status.direction", 32, 1, "D: 0 on the way out, 1 on the way back")
+      field("method", 24, 8, "operation on the attribute").hex().of(mad_method_names).alias("infiniband.mad.method"),
+      field("method.response", 24, 1, "R: response"),
+      field("status", 32, 16, "result of the request; 0: success").hex().alias("infiniband.mad.status"),
+      field("status.direction", 32, 1, "D: 0 outbound, 1 returning")
           .in("IBTA vol 1, 14.2.1.2")
           .when(directed)
           .alias("infiniband.smpdirected.d"),
-      field("status.sa", 32, 8, "what subnet administration says")
+      field("status.sa", 32, 8, "status of subnet administration")
           .of(sa_status_names)
           .in("IBTA vol 1, 15.2.3")
           .when(&is<management_class::subnet_administration>),
       field("status.invalid", 43, 3, "which fields are invalid").of(mad_status_names).in("IBTA vol 1, 13.4.7"),
-      field("status.redirect", 46, 1, "ask elsewhere: ClassPortInfo says where").in("IBTA vol 1, 13.4.7"),
-      field("status.busy", 47, 1, "discarded because busy; try again").in("IBTA vol 1, 13.4.7"),
-      field("class_specific", 48, 16, "the class says what for").hex().alias("infiniband.mad.classspecific"),
-      field("class_specific.hop_pointer", 48, 8, "which hop of the path comes next")
+      field("status.redirect", 46, 1, "redirected: ClassPortInfo contains the address").in("IBTA vol 1, 13.4.7"),
+      field("status.busy", 47, 1, "discarded because busy; retry").in("IBTA vol 1, 13.4.7"),
+      field("class_specific", 48, 16, "meaning depends on the class").hex().alias("infiniband.mad.classspecific"),
+      field("class_specific.hop_pointer", 48, 8, "next hop of the path")
           .in("IBTA vol 1, 14.2.1.2")
           .when(directed)
           .alias("infiniband.smpdirected.hoppointer"),
@@ -268,8 +265,8 @@ struct Mad {
           .in("IBTA vol 1, 14.2.1.2")
           .when(directed)
           .alias("infiniband.smpdirected.hopcount"),
-      field("transaction_id", 64, 64, "pairs requests with responses").hex().alias("infiniband.mad.transactionid"),
-      field("attribute_id", 128, 16, "what the datagram is about").hex().alias("infiniband.mad.attributeid").computed(),
+      field("transaction_id", 64, 64, "matches requests with responses").hex().alias("infiniband.mad.transactionid"),
+      field("attribute_id", 128, 16, "subject of the datagram").hex().alias("infiniband.mad.attributeid").computed(),
       field("attribute_id.sm", 128, 16, "subnet management: the attribute")
           .hex()
           .of(sm_attribute_names)
@@ -299,14 +296,15 @@ struct Mad {
           .hex()
           .alias("infiniband.mad.attributemodifier"),
   };
-  /// Class, method and attribute from the headers that follow; QP, Q_Key and opcode of the headers before.
+  /// Computes class, method and attribute from the following headers, and QP, Q_Key and opcode of the preceding
+  /// ones.
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
 inline constexpr Name rmpp_type_entries[] = {
-    {0, "not RMPP", "the datagram stands alone"},  {1, "DATA", "a segment of the data"},
-    {2, "ACK", "segments up to a number arrived"}, {3, "STOP", "the sender must stop: no resources"},
-    {4, "ABORT", "the transfer is given up"},
+    {0, "not RMPP", "a single datagram"},           {1, "DATA", "a segment of the data"},
+    {2, "ACK", "received segments up to a number"}, {3, "STOP", "the sender must stop: no resources"},
+    {4, "ABORT", "the transfer is aborted"},
 };
 inline constexpr Names rmpp_type_names{"RMPP type", rmpp_type_entries, "IBTA vol 1, 13.6.2.1"};
 
@@ -330,29 +328,31 @@ namespace rmpp_type {
 inline constexpr std::uint8_t data = 1, ack = 2, stop = 3, abort = 4;
 }
 
-/// Reliable Multi-Packet Transaction Protocol: data longer than one datagram, in segments of 220 bytes.
+/// Reliable Multi-Packet Transaction Protocol: splits data into segments of 220 bytes.
 struct Rmpp {
   static constexpr std::string_view name = "rmpp", title = "Reliable Multi-Packet Transaction Protocol",
                                     section = "IBTA vol 1, 13.6.2.1";
   static constexpr std::size_t size = 12;
   static constexpr std::uint8_t version = 1;
-  static constexpr std::uint32_t segment_bytes = 220;  ///< of one datagram, the class's own header among them
+  static constexpr std::uint32_t segment_bytes = 220;  ///< of one datagram, including the header of the class
   static constexpr bool is_data(const std::uint8_t* h) { return h[1] == rmpp_type::data; }
   static constexpr bool is_ack(const std::uint8_t* h) { return h[1] == rmpp_type::ack; }
   static constexpr bool has_segment(const std::uint8_t* h) { return is_data(h) || is_ack(h); }
   static constexpr std::array fields{
       field("version", 0, 8, "of RMPP: 1").alias("infiniband.rmpp.rmppversion"),
-      field("type", 8, 8, "what this packet is").of(rmpp_type_names).alias("infiniband.rmpp.rmpptype"),
-      field("response_time", 16, 5, "code of how long an answer may take; 31: not given"),
-      field("response_time.limit", 16, 5, "how long an answer may take")
+      field("type", 8, 8, "type of the packet").of(rmpp_type_names).alias("infiniband.rmpp.rmpptype"),
+      field("response_time", 16, 5, "code of the response time limit; 31: unspecified"),
+      field("response_time.limit", 16, 5, "response time limit")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[2] >> 3) != 31; })
           .means(&exponential_time_ns),
       field("flags", 21, 3, "bits").hex(),
       field("flags.last", 21, 1, "the last segment"),
       field("flags.first", 22, 1, "the first segment"),
-      field("flags.active", 23, 1, "RMPP is in use; else the rest of this header says nothing"),
-      field("status", 24, 8, "why stopped or aborted").of(rmpp_status_names).alias("infiniband.rmpp.rmppstatus"),
+      field("flags.active", 23, 1, "RMPP is in use; else the rest of this header is invalid"),
+      field("status", 24, 8, "reason for stopping or aborting")
+          .of(rmpp_status_names)
+          .alias("infiniband.rmpp.rmppstatus"),
       field("data1", 32, 32, "depends on the type").hex(),
       field("data1.segment_number", 32, 32, "DATA: this segment, from 1; ACK: the last that arrived in order")
           .as(Display::decimal)
@@ -360,85 +360,73 @@ struct Rmpp {
           .alias("infiniband.rmpp.segmentnumber"),
       field("data2", 64, 32, "depends on the type").hex(),
       field("data2.payload_length", 64, 32,
-            "DATA: in the last segment its bytes, in the first those of all; the class's header counts")
+            "DATA: bytes of the last segment, in the first segment of all; includes the header of the class")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
           .when(&is_data)
           .alias("infiniband.rmpp.payloadlength"),
-      field("data2.new_window_last", 64, 32, "ACK: the last segment that may be sent now")
+      field("data2.new_window_last", 64, 32, "ACK: the last segment that may be sent")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
           .when(&is_ack)
           .alias("infiniband.rmpp.newwindowlast"),
   };
-  /// Where the type is DATA: one segment that holds all of the layers behind.
+  /// For type DATA: one segment that contains all following layers.
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// What vendor classes 0x30 to 0x4f put before their data.
+/// Header of vendor classes 0x30 to 0x4f before their data.
 struct VendorMad {
   static constexpr std::string_view name = "vendormad", title = "Vendor class header", section = "IBTA vol 1, 16.5.1";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
-      field("oui", 8, 24, "whose class it is").hex(),
+      field("oui", 8, 24, "vendor of the class").hex(),
   };
 };
 
-/// ClassPortInfo: what a class supports on a port, where to ask instead, where its traps go.
+/// ClassPortInfo: capabilities of a class on a port, redirection, and destination of traps.
 struct ClassPortInfo {
   static constexpr std::string_view name = "classportinfo", title = "ClassPortInfo", section = "IBTA vol 1, 13.4.8.1";
   static constexpr std::size_t size = 72;
   static constexpr std::array fields{
       field("base_version", 0, 8, "of MADs").alias("infiniband.classportinfo.baseversion"),
-      field("class_version", 8, 8, "of the class").alias("infiniband.classportinfo.classversion"),
-      field("capability_mask", 16, 16, "bits: what is supported")
-          .hex()
-          .alias("infiniband.classportinfo.capabilitymask"),
-      field("capability_mask2", 32, 27, "more bits; the class says which")
+      field("class_version", 8, 8, "version of the class").alias("infiniband.classportinfo.classversion"),
+      field("capability_mask", 16, 16, "bits: capabilities").hex().alias("infiniband.classportinfo.capabilitymask"),
+      field("capability_mask2", 32, 27, "more bits; meaning depends on the class")
           .hex()
           .alias("infiniband.classportinfo.capabilitymask2"),
-      field("response_time", 59, 5, "code of how long an answer may take")
-          .alias("infiniband.classportinfo.resptimevalue"),
-      field("response_time.limit", 59, 5, "how long an answer may take").as(Display::time).means(&exponential_time_ns),
-      field("redirect_gid", 64, 128, "where to ask instead: GID")
+      field("response_time", 59, 5, "code of the response time limit").alias("infiniband.classportinfo.resptimevalue"),
+      field("response_time.limit", 59, 5, "response time limit").as(Display::time).means(&exponential_time_ns),
+      field("redirect_gid", 64, 128, "redirection: GID")
           .as(Display::ipv6)
           .alias("infiniband.classportinfo.redirectgid"),
-      field("redirect_tc", 192, 8, "where to ask instead: traffic class")
-          .hex()
-          .alias("infiniband.classportinfo.redirecttc"),
-      field("redirect_sl", 200, 4, "where to ask instead: service level").alias("infiniband.classportinfo.redirectsl"),
-      field("redirect_fl", 204, 20, "where to ask instead: flow label")
-          .hex()
-          .alias("infiniband.classportinfo.redirectfl"),
-      field("redirect_lid", 224, 16, "where to ask instead: LID; 0: by GID only")
-          .alias("infiniband.classportinfo.redirectlid"),
-      field("redirect_pkey", 240, 16, "where to ask instead: partition key")
+      field("redirect_tc", 192, 8, "redirection: traffic class").hex().alias("infiniband.classportinfo.redirecttc"),
+      field("redirect_sl", 200, 4, "redirection: service level").alias("infiniband.classportinfo.redirectsl"),
+      field("redirect_fl", 204, 20, "redirection: flow label").hex().alias("infiniband.classportinfo.redirectfl"),
+      field("redirect_lid", 224, 16, "redirection: LID; 0: only by GID").alias("infiniband.classportinfo.redirectlid"),
+      field("redirect_pkey", 240, 16, "redirection: partition key")
           .hex()
           .alias("infiniband.classportinfo.redirectpkey"),
       reserved("reserved", 256, 8),
-      field("redirect_qp", 264, 24, "where to ask instead: queue pair")
-          .hex()
-          .alias("infiniband.classportinfo.redirectqp"),
-      field("redirect_qkey", 288, 32, "where to ask instead: Q_Key")
-          .hex()
-          .alias("infiniband.classportinfo.redirectqkey"),
-      field("trap_gid", 320, 128, "where traps go: GID").as(Display::ipv6).alias("infiniband.classportinfo.trapgid"),
-      field("trap_tc", 448, 8, "where traps go: traffic class").hex().alias("infiniband.classportinfo.traptc"),
-      field("trap_sl", 456, 4, "where traps go: service level").alias("infiniband.classportinfo.trapsl"),
-      field("trap_fl", 460, 20, "where traps go: flow label").hex().alias("infiniband.classportinfo.trapfl"),
-      field("trap_lid", 480, 16, "where traps go: LID").alias("infiniband.classportinfo.traplid"),
-      field("trap_pkey", 496, 16, "where traps go: partition key").hex().alias("infiniband.classportinfo.trappkey"),
-      field("trap_hop_limit", 512, 8, "where traps go: hop limit"),
-      field("trap_qp", 520, 24, "where traps go: queue pair").hex().alias("infiniband.classportinfo.trapqp"),
-      field("trap_qkey", 544, 32, "where traps go: Q_Key").hex().alias("infiniband.classportinfo.trapqkey"),
+      field("redirect_qp", 264, 24, "redirection: QP").hex().alias("infiniband.classportinfo.redirectqp"),
+      field("redirect_qkey", 288, 32, "redirection: Q_Key").hex().alias("infiniband.classportinfo.redirectqkey"),
+      field("trap_gid", 320, 128, "trap destination: GID").as(Display::ipv6).alias("infiniband.classportinfo.trapgid"),
+      field("trap_tc", 448, 8, "trap destination: traffic class").hex().alias("infiniband.classportinfo.traptc"),
+      field("trap_sl", 456, 4, "trap destination: service level").alias("infiniband.classportinfo.trapsl"),
+      field("trap_fl", 460, 20, "trap destination: flow label").hex().alias("infiniband.classportinfo.trapfl"),
+      field("trap_lid", 480, 16, "trap destination: LID").alias("infiniband.classportinfo.traplid"),
+      field("trap_pkey", 496, 16, "trap destination: partition key").hex().alias("infiniband.classportinfo.trappkey"),
+      field("trap_hop_limit", 512, 8, "trap destination: hop limit"),
+      field("trap_qp", 520, 24, "trap destination: QP").hex().alias("infiniband.classportinfo.trapqp"),
+      field("trap_qkey", 544, 32, "trap destination: Q_Key").hex().alias("infiniband.classportinfo.trapqkey"),
   };
 };
 
-/// The header that holds attribute `id` of a class with that method, or nullptr: then the attribute is payload.
+/// Returns the header of attribute `id` of a class with that method, or nullptr if the attribute is payload.
 const HeaderInfo* mad_attribute(std::uint8_t mgmt_class, std::uint16_t id, std::uint8_t method);
 
-/// A management datagram: common header, the class's header, the attribute. What is not known stays payload.
+/// Decodes a management datagram: common header, header of the class, attribute. Unsupported parts remain payload.
 Step decode_mad(Cursor& c);
 
 }  // namespace rdmawire

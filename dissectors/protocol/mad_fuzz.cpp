@@ -1,5 +1,5 @@
-// Any bytes as a management datagram: decoding ends, layers follow each other inside the packet, and what was decoded
-// encodes to the same bytes. The first byte may put a well-formed beginning of a class before the rest.
+// Arbitrary bytes as a management datagram. Decoding must terminate, layers must be consecutive inside the packet,
+// and re-encoding must return the same bytes. The first byte can select a valid class header as prefix.
 
 #include <algorithm>
 #include <array>

@@ -13,7 +13,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// Of each class one datagram, its attribute filled with bytes that count up.
+// One datagram of each class, with ascending bytes in its attribute.
 std::vector<std::vector<std::uint8_t>> one_of_each() {
   std::vector<std::vector<std::uint8_t>> all;
   const auto add = [&](std::string_view begin) {
@@ -79,18 +79,18 @@ TEST(Mad, TimesArePowersOfTwo) {
   EXPECT_EQ(exponential_time_ns(63), ~0ULL);
 }
 
-TEST(Mad, WhatIsNotKnownStaysPayload) {
+TEST(Mad, UnknownPartsStayPayload) {
   struct {
     const char* what;
     std::string_view begin;
     std::string_view layers;
     bool finding;
   } rows[] = {
-      {"a class that nobody has", "01ff0101 0000 0000 0000000000000001 0011", "mad", false},
+      {"an unassigned class", "01ff0101 0000 0000 0000000000000001 0011", "mad", false},
       {"another base version", "80010181 0000 0000 0000000000000001 0011", "mad", true},
       {"another class version", "01070103 0000 0000 0000000000000001 0010", "mad", true},
-      {"an attribute of CM that nobody has", "01070203 0000 0000 0000000000000001 0099", "mad", false},
-      {"a method that carries no such attribute", "01070281 0000 0000 0000000000000001 0010", "mad", false},
+      {"an unassigned attribute of CM", "01070203 0000 0000 0000000000000001 0099", "mad", false},
+      {"a method without such an attribute", "01070281 0000 0000 0000000000000001 0010", "mad", false},
       {"a vendor's class", "01320103 0000 0000 0000000000000001 0010", "mad rmpp vendormad", false},
       {"a vendor's class without OUI", "01090103 0000 0000 0000000000000001 0010", "mad", false},
       {"device administration", "01100103 0000 0000 0000000000000001 0010", "mad rmpp", false},
@@ -118,10 +118,10 @@ TEST(Mad, OtherSizesAreFindings) {
   }
 }
 
-TEST(Mad, CutAtEveryByteIsTruncatedNotMalformed) {
+TEST(Mad, TruncationAtEveryByteIsNotMalformed) {
   for (const auto& bytes : one_of_each())
     for (std::size_t n = 0; n < bytes.size(); ++n) {
-      // Behind raw InfiniBand's header, whose length says how long the packet was.
+      // After raw InfiniBand's header, whose length is the length of the packet.
       const auto lrh = from_hex("0002 0001 0000 0002");
       std::vector<std::uint8_t> packet = joined({lrh, bytes, from_hex("00000000 0000")});
       store_be(packet.data() + 4, 2, (packet.size() - 2) / 4);
@@ -137,7 +137,7 @@ TEST(Mad, CutAtEveryByteIsTruncatedNotMalformed) {
     }
 }
 
-TEST(Mad, CutByALengthAtEveryByteIsMalformed) {
+TEST(Mad, LengthFieldsTooShortAreMalformed) {
   for (const auto& bytes : one_of_each())
     for (std::size_t n = datagram_at; n < bytes.size(); ++n) {
       const std::vector<std::uint8_t> packet(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
@@ -155,10 +155,10 @@ TEST(Mad, RandomBytes) {
   std::size_t deepest = 0;
   for (int round = 0; round < 200000; ++round) {
     auto bytes = seeds[random() % seeds.size()];
-    // The common header stays mostly whole, so that what lies behind is reached.
+    // The common header stays mostly intact, to reach the following headers.
     for (std::size_t i = datagram_at + Mad::size; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random());
     if (round % 3 == 0) bytes[datagram_at + random() % Mad::size] = static_cast<std::uint8_t>(random());
-    // RMPP as it should be, now and then with a flag or a number that is not.
+    // Valid RMPP, sometimes with a wrong flag or number.
     if (round % 2) {
       const auto rmpp = from_hex("01010700 00000001 000000d4 0000000000000000 0008");
       std::copy(rmpp.begin(), rmpp.end(), bytes.begin() + datagram_at + Mad::size);
@@ -169,7 +169,7 @@ TEST(Mad, RandomBytes) {
     expect_inside(stack);
     ASSERT_FALSE(HasFailure()) << round;
     deepest = std::max(deepest, stack.layers().size());
-    // Without a finding the datagram is whole, and its header says what is behind it.
+    // Without a finding the datagram is complete, and its header determines the next one.
     if (!stack.findings().empty()) continue;
     ASSERT_EQ(bytes.size(), datagram_at + Mad::whole);
     ASSERT_EQ(stack.get<Mad>()->get<"base_version">(), 1);
@@ -185,10 +185,10 @@ TEST(Mad, RandomBytes) {
     if (round % 100 != 0) continue;
     ASSERT_EQ(Frame::of(stack).encode(), bytes);
   }
-  EXPECT_GE(deepest, 8U);  // lists of records were reached
+  EXPECT_GE(deepest, 8U);  // includes lists of records
 }
 
-TEST(Mad, EncodingFillsWhatIsNotGivenAndKeepsWhatIs) {
+TEST(Mad, EncodingComputesUnsetValuesAndKeepsSetOnes) {
   Frame frame = Value<Bth>().set<"dest_qp">(1).set<"opcode">(0x64) / Value<Deth>().set<"qkey">(5) /
                 Value<Mad>().set<"class">(0x99).set<"base_version">(7) / HeaderValue(*find_header("cmrtu"));
   frame.with_icrc = false;
@@ -201,7 +201,7 @@ TEST(Mad, EncodingFillsWhatIsNotGivenAndKeepsWhatIs) {
   EXPECT_EQ(mad.get<"attribute_id">(), 0x14);
   EXPECT_EQ(View<Deth>(bytes.data() + Bth::size).get<"qkey">(), 5U);
   EXPECT_EQ(bytes[datagram_at + 34], 3);
-  // A pad that is given says: as it is.
+  // Explicitly set padding is kept.
   frame.pad.emplace();
   EXPECT_EQ(frame.encode().size(), datagram_at + 24U + 8U + 3U);
 }

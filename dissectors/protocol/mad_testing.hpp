@@ -15,23 +15,23 @@ inline std::vector<std::uint8_t> padded(std::string_view hex, std::size_t size) 
   return bytes;
 }
 
-/// One after the other.
+/// Concatenates the pieces.
 inline std::vector<std::uint8_t> joined(std::initializer_list<std::vector<std::uint8_t>> pieces) {
   std::vector<std::uint8_t> all;
   for (const auto& piece : pieces) all.insert(all.end(), piece.begin(), piece.end());
   return all;
 }
 
-/// BTH and DETH to queue pair 1, then the datagram, padded to the size that all have. No ICRC.
+/// BTH and DETH to QP 1, then the datagram, padded to the common size. No ICRC.
 inline std::vector<std::uint8_t> datagram(std::vector<std::uint8_t> mad, std::size_t size = Mad::whole) {
   mad.resize(std::max(mad.size(), size), 0);
   return joined({from_hex("6400ffff 00000001 00000000 80010000 00000001"), mad});
 }
 
-/// Where the datagram begins in datagram().
+/// Offset of the datagram in datagram().
 inline constexpr std::uint32_t datagram_at = Bth::size + Deth::size;
 
-/// The names of the layers behind the DETH: "mad rmpp sa pathrecord".
+/// Returns the names of the layers after the DETH: "mad rmpp sa pathrecord".
 inline std::string layers_of(const HeaderStack& stack) {
   std::string names;
   for (const Layer& layer : stack.layers().subspan(2))

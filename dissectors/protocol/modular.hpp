@@ -1,6 +1,6 @@
 #pragma once
-/// Serial numbers that wrap: PSN, MSN and SSN modulo 2^24 (IBTA vol 1, 9.2.1 and 9.7), DDP's MSN modulo 2^32
-/// (RFC 5041, 5.3), TCP sequence numbers. Compared in half of the ring, as all of these specifications do.
+/// Serial numbers that wrap: PSN, MSN and SSN modulo 2^24 (IBTA vol 1, 9.2.1 and 9.7), DDP's MSN modulo 2^32 (RFC
+/// 5041, 5.3), TCP sequence numbers. Compared within half of the number space, as specified.
 
 #include <compare>
 #include <cstdint>
@@ -26,14 +26,14 @@ class Modular {
   constexpr Modular& operator+=(std::int64_t n) { return *this = *this + n; }
   constexpr Modular& operator++() { return *this += 1; }
 
-  /// How far `a` is ahead of `b`: from -2^(Bits-1) to 2^(Bits-1)-1.
+  /// Signed distance from `b` to `a`: from -2^(Bits-1) to 2^(Bits-1)-1.
   friend constexpr std::int32_t operator-(Modular a, Modular b) {
     const std::uint32_t d = (a.value_ - b.value_) & mask;
     return d < half ? static_cast<std::int32_t>(d)
                     : static_cast<std::int32_t>(static_cast<std::int64_t>(d) - (1LL << Bits));
   }
   friend constexpr bool operator==(Modular a, Modular b) { return a.value_ == b.value_; }
-  /// Not an order of the whole ring: meaningful for numbers less than half of it apart.
+  /// Only an order for numbers less than half of the number space apart.
   friend constexpr bool operator<(Modular a, Modular b) { return a - b < 0; }
   friend constexpr bool operator>(Modular a, Modular b) { return b < a; }
   friend constexpr bool operator<=(Modular a, Modular b) { return a - b <= 0; }

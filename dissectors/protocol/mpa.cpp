@@ -27,7 +27,7 @@ void decode_mpa_frame(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length
   if (private_data > mpa::max_private_data)
     c.malformed(info<MpaFrame>, "more private data than MPA allows", mpa::max_private_data, private_data);
   c.limit(info<MpaFrame>, 0, MpaFrame::size + private_data);
-  // Private data that the capture or the packet lacks: what is there belongs to the frame.
+  // Truncated private data: the available bytes belong to the frame.
   c.take(info<MpaFrame>, c.left());
   c.payload();
   stack.cut |= c.end < c.declared_end;
@@ -63,7 +63,7 @@ CrcCheck check_mpa_crc(const HeaderStack& stack) {
 
 std::uint64_t MarkerGrid::span(std::uint64_t position, std::uint64_t byte_count) {
   if (byte_count == 0) return 0;
-  // Before the byte that is the n-th of the interval's 508 there stand whole intervals and the marker itself.
+  // The n-th byte of the interval's 508 is preceded by whole intervals and the marker.
   constexpr std::uint64_t room = mpa::marker_interval - mpa::marker_bytes;
   const std::uint64_t in_interval = position & (mpa::marker_interval - 1);
   const std::uint64_t before = in_interval < mpa::marker_bytes ? 0 : in_interval - mpa::marker_bytes;
@@ -109,7 +109,7 @@ void MpaSender::append(std::vector<std::uint8_t>& stream, Bytes covered, Check c
   };
   put(covered);
   if (check == Check::none) return;
-  marker();  // one that falls between pad and CRC is covered too. RFC 5044, 4.4
+  marker();  // a marker between pad and CRC is covered too. RFC 5044, 4.4
   std::array<std::uint8_t, mpa::crc_bytes> field;
   store_be(field.data(), 4, check == Check::computed ? compute_mpa_crc(Bytes(stream).subspan(from)) : value);
   put(field);

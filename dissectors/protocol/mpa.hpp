@@ -1,5 +1,5 @@
 #pragma once
-/// MPA: framing of DDP segments on TCP. RFC 5044, and RFC 6581 for the enhanced connection set-up.
+/// MPA: framing of DDP segments on TCP. RFC 5044, and RFC 6581 for enhanced connection establishment.
 
 #include <vector>
 
@@ -12,22 +12,22 @@ namespace rdmawire {
 namespace mpa {
 inline constexpr std::string_view request_key = "MPA ID Req Frame", reply_key = "MPA ID Rep Frame";
 inline constexpr std::uint32_t max_private_data = 512;  ///< RFC 5044, 7.1.1
-inline constexpr std::uint32_t marker_interval = 512;   ///< from marker to marker, in bytes of the stream. 4.3
+inline constexpr std::uint32_t marker_interval = 512;   ///< distance of markers, in bytes of the stream. 4.3
 inline constexpr std::uint32_t marker_bytes = 4;
 inline constexpr std::uint32_t crc_bytes = 4;
 inline constexpr std::uint16_t no_negotiation = 0x3fff;  ///< IRD or ORD: left to the ULP. RFC 6581, 9.1
 
-/// Bytes of padding that bring an FPDU with that ULPDU length to a multiple of four. RFC 5044, 4.1.
+/// Bytes of padding of an FPDU with that ULPDU length, to a multiple of four. RFC 5044, 4.1.
 constexpr std::uint32_t pad_bytes(std::uint32_t ulpdu_length) { return -(ulpdu_length + 2U) & 3U; }
-/// Bytes of a whole FPDU, markers not counted.
+/// Bytes of a whole FPDU, without markers.
 constexpr std::uint32_t fpdu_bytes(std::uint32_t ulpdu_length) {
   return 2 + ulpdu_length + pad_bytes(ulpdu_length) + crc_bytes;
 }
-/// The largest ULPDU that fits an empty TCP segment of `emss` bytes; at least 128. RFC 5044, 4.5.
+/// The maximum ULPDU in an empty TCP segment of `emss` bytes; at least 128. RFC 5044, 4.5.
 std::uint32_t mulpdu(std::uint32_t emss, bool markers);
 }  // namespace mpa
 
-/// MPA Request or Reply Frame: how a TCP connection becomes iWARP.
+/// MPA Request or Reply Frame: switches a TCP connection to iWARP.
 struct MpaFrame {
   static constexpr std::string_view name = "mpa", title = "MPA Request or Reply Frame", section = "RFC 5044, 7.1.1";
   static constexpr std::size_t size = 20;
@@ -36,12 +36,12 @@ struct MpaFrame {
       field("key", 0, 128, "\"MPA ID Req Frame\" of the initiator, \"MPA ID Rep Frame\" of the responder")
           .as(Display::text)
           .constant(),
-      field("markers", 128, 1, "the sender of this frame requires markers in what it receives")
+      field("markers", 128, 1, "the sender of this frame requires markers in the stream that it receives")
           .alias("iwarp_mpa.marker_flag"),
-      field("crc", 129, 1, "the sender of this frame prefers CRCs; one side is enough to turn them on")
+      field("crc", 129, 1, "the sender of this frame prefers CRCs; one side is sufficient to enable them")
           .alias("iwarp_mpa.crc_flag"),
       field("reject", 130, 1, "in a reply: the connection is rejected").alias("iwarp_mpa.rej_flag"),
-      field("enhanced", 131, 1, "the private data begins with the enhanced connection establishment data")
+      field("enhanced", 131, 1, "the private data starts with the enhanced connection establishment data")
           .in("RFC 6581, 6"),
       reserved("reserved", 132, 4),
       field("revision", 136, 8, "1, or 2 for enhanced connection establishment").alias("iwarp_mpa.rev"),
@@ -55,105 +55,105 @@ struct MpaFrame {
   static bool is_reply(const std::uint8_t* key) { return std::memcmp(key, mpa::reply_key.data(), 16) == 0; }
 };
 
-/// Enhanced RDMA Connection Establishment Data: the first bytes of the private data when the frame's S bit is set.
+/// Enhanced RDMA Connection Establishment Data: the first bytes of the private data if the frame's S bit is set.
 struct MpaEnhanced {
   static constexpr std::string_view name = "mpa_enhanced", title = "MPA enhanced connection establishment data",
                                     section = "RFC 6581, 9";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("peer_to_peer", 0, 1, "A: peer-to-peer connection model").in("RFC 6581, 9.2"),
-      field("rtr_send", 1, 1, "B: a Send of no bytes can be the ready-to-receive indication").in("RFC 6581, 9.2"),
+      field("rtr_send", 1, 1, "B: a Send without payload can be the ready-to-receive indication").in("RFC 6581, 9.2"),
       field("ird", 2, 14, "inbound RDMA Read queue depth; 16383: not negotiated here").in("RFC 6581, 9.1"),
-      field("rtr_write", 16, 1, "C: an RDMA Write of no bytes can be the ready-to-receive indication")
+      field("rtr_write", 16, 1, "C: an RDMA Write without payload can be the ready-to-receive indication")
           .in("RFC 6581, 9.2"),
-      field("rtr_read", 17, 1, "D: an RDMA Read of no bytes can be the ready-to-receive indication")
+      field("rtr_read", 17, 1, "D: an RDMA Read without payload can be the ready-to-receive indication")
           .in("RFC 6581, 9.2"),
       field("ord", 18, 14, "outbound RDMA Read queue depth; 16383: not negotiated here").in("RFC 6581, 9.1"),
   };
 };
 
-/// What stands before a ULPDU in an FPDU.
+/// Header of an FPDU, before the ULPDU.
 struct Fpdu {
   static constexpr std::string_view name = "fpdu", title = "MPA FPDU", section = "RFC 5044, 4.1";
   static constexpr std::size_t size = 2;
   static constexpr std::array fields{
-      field("ulpdu_length", 0, 16, "bytes of the DDP segment; header, pad, CRC and markers do not count")
+      field("ulpdu_length", 0, 16, "bytes of the DDP segment, without header, padding, CRC and markers")
           .alias("iwarp_mpa.ulpdulength")
           .computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// At every 512th byte of a stream whose receiver requires markers.
+/// Marker at every 512th byte of a stream, if the receiver requires markers.
 struct Marker {
   static constexpr std::string_view name = "mpa_marker", title = "MPA marker", section = "RFC 5044, 4.2";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("reserved", 0, 16, "sent as zero").as(Display::reserved).alias("iwarp_mpa.marker_res"),
-      field("fpduptr", 16, 16, "bytes of the stream back to the FPDU's beginning; 0: the FPDU begins behind the marker")
+      field("fpduptr", 16, 16, "distance in bytes back to the start of the FPDU; 0: the FPDU starts after the marker")
           .alias("iwarp_mpa.marker_fpduptr"),
   };
 };
 
-/// Decodes an MPA Request or Reply Frame that begins at bytes[0] (which key it is can be anything); wire is iwarp.
-/// Private data lies in the layer's tail. `wire_length` as in decode(): more than bytes.size() when the capture is cut.
+/// Decodes an MPA Request or Reply Frame that starts at bytes[0], with any key; wire is iwarp. The layer's tail
+/// contains the private data. `wire_length` as in decode(): more than bytes.size() if the capture is truncated.
 void decode_mpa_frame(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length);
 inline void decode_mpa_frame(HeaderStack& stack, Bytes bytes) {
   decode_mpa_frame(stack, bytes, static_cast<std::uint32_t>(bytes.size()));
 }
 
-/// Decodes one FPDU without its markers: length, DDP segment with the RDMAP message in it, pad, CRC (stack.pad and
-/// stack.mpa_crc). Bytes behind the FPDU stay unread.
+/// Decodes one FPDU without its markers: length, DDP segment with the RDMAP message, padding, CRC (stack.pad and
+/// stack.mpa_crc). Ignores bytes after the FPDU.
 void decode_fpdu(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length);
 inline void decode_fpdu(HeaderStack& stack, Bytes bytes) {
   decode_fpdu(stack, bytes, static_cast<std::uint32_t>(bytes.size()));
 }
 
-/// Judges the CRC of an FPDU that had no markers. RFC 5044, 4.4. The value is read as the bytes stand, first byte
-/// highest, as the figures of the RFC write it.
+/// Verifies the CRC of an FPDU without markers. RFC 5044, 4.4. The value is in wire order, first byte highest, as
+/// in the figures of the RFC.
 CrcCheck check_mpa_crc(const HeaderStack& stack);
 
-/// CRC of an FPDU's bytes from its beginning (with the marker before it, if there is one) to the pad's end, markers
-/// included, in the order of the wire. RFC 5044, 4.4.
+/// CRC of an FPDU from its start (including a marker before it) to the end of the padding, including markers, in
+/// wire order. RFC 5044, 4.4.
 inline std::uint32_t compute_mpa_crc(Bytes covered) { return __builtin_bswap32(crc32c(covered)); }
 
-/// Where in a stream with markers a byte stands: `position` counts from the first byte of the Full Operation Phase,
-/// which is a marker's.
+/// Position of bytes in a stream with markers: `position` is relative to the first byte of the Full Operation
+/// Phase, which starts with a marker.
 class MarkerGrid {
  public:
-  /// Bytes from `position` to the next byte that begins a marker; 0 when one begins there. Requires that `position`
-  /// is not inside a marker.
+  /// Bytes from `position` to the start of the next marker; 0 if one starts there. Requires that `position` is
+  /// not inside a marker.
   static constexpr std::uint32_t to_next(std::uint64_t position) {
     return static_cast<std::uint32_t>(-position & (mpa::marker_interval - 1));
   }
-  /// Whether the byte at `position` belongs to a marker.
+  /// True if the byte at `position` belongs to a marker.
   static constexpr bool inside(std::uint64_t position) {
     return (position & (mpa::marker_interval - 1)) < mpa::marker_bytes;
   }
-  /// Bytes of the stream that `bytes` of FPDU need from `position` on, markers included. A marker that would stand
-  /// behind the last byte does not count; one that stands before the first does.
+  /// Bytes of the stream that `bytes` of an FPDU occupy from `position` on, including markers. A marker before
+  /// the first byte is included, one after the last byte is not.
   static std::uint64_t span(std::uint64_t position, std::uint64_t bytes);
 };
 
-/// Takes the markers out of a piece of a stream that begins at `position`. `out` holds at least bytes.size() bytes
-/// and may begin at bytes.data(). Gives the number of bytes left.
+/// Removes the markers from a part of a stream that starts at `position`. `out` must have space for bytes.size()
+/// bytes and may be bytes.data(). Returns the number of remaining bytes.
 std::size_t remove_markers(Bytes bytes, std::uint64_t position, std::uint8_t* out);
 
 struct Frame;
 
-/// One direction of a connection in Full Operation Phase, as its sender writes it: FPDUs one after the other, markers
-/// on the grid, CRCs. RFC 5044, 4.
+/// The sender of one direction in Full Operation Phase: consecutive FPDUs, markers at their positions, CRCs. RFC
+/// 5044, 4.
 class MpaSender {
  public:
   struct Modes {
     bool markers = false;  ///< the receiver required them
-    bool crc = true;       ///< false: the CRC field is there, and zero. RFC 5044, 4.1
+    bool crc = true;       ///< false: the CRC field is present, and zero. RFC 5044, 4.1
   };
   explicit MpaSender(Modes modes, std::uint64_t position = 0) : modes_(modes), position_(position) {}
 
-  /// Appends one FPDU that carries `ulpdu` (at most 65535 bytes; false and nothing appended when longer).
+  /// Appends one FPDU with `ulpdu` (at most 65535 bytes; returns false and appends nothing if longer).
   bool send(std::vector<std::uint8_t>& stream, Bytes ulpdu);
-  /// Appends `fpdu`, a frame that begins with an Fpdu layer, keeping what it gives (length, pad, CRC).
+  /// Appends `fpdu`, a frame that starts with an Fpdu layer, and keeps its set values (length, padding, CRC).
   void send(std::vector<std::uint8_t>& stream, const Frame& fpdu);
 
   [[nodiscard]] std::uint64_t position() const { return position_; }

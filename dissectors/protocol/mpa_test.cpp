@@ -31,12 +31,12 @@ Frame send_frame(std::uint32_t msn, std::size_t bytes) {
 // RFC 5044, figure 5: the first FPDU of a stream with markers.
 const auto figure5 =
     from_hex("00000000 002a 4143 00000000 00000000 00000001 00000000" + std::string(48, '0') + "52239983");
-// RFC 5044, figure 6: an FPDU that begins at byte 0x1ec of the stream, with a marker in it.
+// RFC 5044, figure 6: an FPDU that starts at byte 0x1ec of the stream, with a marker inside.
 const auto figure6 =
     from_hex("002a 4143 00000000 00000000 00000002 00000000 00000014" + std::string(48, '0') + "84925898");
 
-// 52 23 99 83 and 84 92 58 98, over all bytes before them, markers too.
-TEST(MpaCrc, SpecificationsSampleFpdus) {
+// 52 23 99 83 and 84 92 58 98, over all preceding bytes, including markers.
+TEST(MpaCrc, SampleFpdusOfTheSpecification) {
   for (const auto& [fpdu, expected] : {std::pair(figure5, 0x52239983U), std::pair(figure6, 0x84925898U)})
     EXPECT_EQ(compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - mpa::crc_bytes)), expected);
 }
@@ -56,7 +56,7 @@ TEST(MpaSender, WritesFigure6) {
   EXPECT_THAT(stream, ElementsAreArray(figure6));
 }
 
-TEST(DecodeFpdu, ReadsFigure5BehindItsMarker) {
+TEST(DecodeFpdu, ReadsFigure5AfterItsMarker) {
   std::vector<std::uint8_t> bytes(figure5.size());
   bytes.resize(remove_markers(figure5, 0, bytes.data()));
   ASSERT_EQ(bytes.size(), figure5.size() - 4);
@@ -76,7 +76,7 @@ TEST(DecodeFpdu, ReadsFigure5BehindItsMarker) {
 }
 
 TEST(DecodeFpdu, ReadsAReadRequestOfLinuxSiw) {
-  // Of siw-read: the ULPDU's 46 bytes need no pad, and CRCs are not in use.
+  // From siw-read: the ULPDU's 46 bytes need no padding, and CRCs are not in use.
   const auto bytes = from_hex(
       "002e 4141 00000000 00000001 00000001 00000000 d7932900 0000558edd94a000 00004000 a9982400 000055a89b407000"
       "00000000");
@@ -98,7 +98,7 @@ TEST(DecodeFpdu, ReadsAReadRequestOfLinuxSiw) {
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
 }
 
-TEST(DecodeFpdu, CutAtEveryByteIsNeverMalformed) {
+TEST(DecodeFpdu, TruncationAtEveryByteIsNotMalformed) {
   const auto bytes = Bytes(figure5).subspan(4);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     HeaderStack stack;
@@ -113,7 +113,7 @@ TEST(DecodeFpdu, CutAtEveryByteIsNeverMalformed) {
   }
 }
 
-TEST(DecodeFpdu, ALengthBeyondThePacketIsAFinding) {
+TEST(DecodeFpdu, LengthBeyondThePacketIsAFinding) {
   auto bytes = std::vector<std::uint8_t>(figure5.begin() + 4, figure5.end());
   bytes[0] = 0xff;
   HeaderStack stack;
@@ -121,7 +121,7 @@ TEST(DecodeFpdu, ALengthBeyondThePacketIsAFinding) {
   ASSERT_EQ(stack.findings().size(), 1U);
   EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
   EXPECT_EQ(stack.findings()[0].layer, &info<Fpdu>);
-  // And one too short for its headers.
+  // Also a length too short for its headers.
   bytes[0] = 0;
   bytes[1] = 10;
   decode_fpdu(stack, bytes);
@@ -130,9 +130,9 @@ TEST(DecodeFpdu, ALengthBeyondThePacketIsAFinding) {
   EXPECT_EQ(stack.findings()[0].layer, &info<DdpUntagged>);
 }
 
-TEST(DecodeUlpdu, WhatContradictsTheOpcodeTableIsFound) {
+TEST(DecodeUlpdu, ContradictionsToTheOpcodeTableAreFindings) {
   HeaderStack stack;
-  std::vector<std::uint8_t> bytes;  // what the stack looks at
+  std::vector<std::uint8_t> bytes;  // referenced by the stack
   const auto kind_of = [&](std::string_view hex) {
     bytes = from_hex(hex);
     decode_ulpdu(stack, bytes);
@@ -151,8 +151,8 @@ TEST(DecodeUlpdu, WhatContradictsTheOpcodeTableIsFound) {
   EXPECT_EQ(kind_of("4148" + std::string(untagged) + "000102030405060708"), "malformed");  // a byte too many
 }
 
-TEST(DecodeUlpdu, ALaterSegmentHasNoRdmapHeader) {
-  // Message offset 20: what the first segment had is not repeated.
+TEST(DecodeUlpdu, LaterSegmentHasNoRdmapHeader) {
+  // Message offset 20: the RDMAP header of the first segment is not repeated.
   const auto bytes = from_hex("4141 00000000 00000001 00000001 00000014 0102030405060708");
   HeaderStack stack;
   decode_ulpdu(stack, bytes);
@@ -161,7 +161,7 @@ TEST(DecodeUlpdu, ALaterSegmentHasNoRdmapHeader) {
   EXPECT_EQ(stack.payload.length, 8U);
 }
 
-TEST(RdmapOpcodes, AreThoseOfTheFigures) {
+TEST(RdmapOpcodes, OpcodesMatchTheFigures) {
   // RFC 5040, figure 4, and RFC 7306, figure 2: tagged flag and queue number.
   const struct {
     RdmapOperation operation;
@@ -188,7 +188,7 @@ TEST(RdmapOpcodes, AreThoseOfTheFigures) {
   EXPECT_EQ(rdmap_opcode_names.find(6)->name, "Send with SE and Invalidate");
 }
 
-// What is not given follows from what is there.
+// Unset values are computed from the others.
 TEST(EncodeFpdu, FillsLengthFlagsOpcodeAndQueue) {
   const struct {
     HeaderValue header;
@@ -218,7 +218,7 @@ TEST(EncodeFpdu, FillsLengthFlagsOpcodeAndQueue) {
   }
 }
 
-TEST(EncodeFpdu, KeepsWhatIsGivenHoweverWrong) {
+TEST(EncodeFpdu, KeepsSetValuesEvenIfInvalid) {
   Frame frame = Value<Fpdu>().set<"ulpdu_length">(7) / Value<Ddp>().set<"last">(0).set<"dv">(3) /
                 Value<Rdmap>().set<"opcode">(5) / Value<DdpUntagged>().set<"qn">(9);
   frame.payload = {1, 2, 3};
@@ -232,7 +232,7 @@ TEST(EncodeFpdu, KeepsWhatIsGivenHoweverWrong) {
   stream.clear();
   MpaSender({.markers = false, .crc = false}).send(stream, frame);
   EXPECT_EQ(stream.size(), expected.size());
-  EXPECT_EQ(load_be<4>(stream.data() + stream.size() - 4), 0U);  // the field is there, CRCs are not in use
+  EXPECT_EQ(load_be<4>(stream.data() + stream.size() - 4), 0U);  // the field is present, CRCs are not in use
   frame.with_mpa_crc = false;
   EXPECT_EQ(frame.encode().size(), expected.size() - 4);
 }
@@ -261,7 +261,7 @@ TEST(Mpa, FrameOfLinuxSiwWithEnhancedData) {
 }
 
 TEST(Mpa, ControlFlagsOfTheEnhancedData) {
-  // RFC 6581, 9: A and B stand before IRD, C and D before ORD.
+  // RFC 6581, 9: A and B precede IRD, C and D precede ORD.
   const auto bytes = from_hex("ffff bffe");
   const View<MpaEnhanced> enhanced(bytes.data());
   EXPECT_EQ(enhanced.get<"peer_to_peer">(), 1);
@@ -280,14 +280,14 @@ TEST(Mpa, EncodesARequest) {
   EXPECT_THAT(frame.encode(), ElementsAreArray(from_hex("4d504120494420526571204672616d65 50 02 0006 00010001 6162")));
 }
 
-TEST(Mpa, LyingPrivateDataLengths) {
+TEST(Mpa, InvalidPrivateDataLengths) {
   auto bytes = from_hex("4d504120494420526570204672616d65 10 02 0003 000000");
   HeaderStack stack;
   decode_mpa_frame(stack, bytes);
   EXPECT_TRUE(stack.findings().empty());
   const Parts parts = info<MpaFrame>.parts(stack.bytes_of(stack.layers()[0]));
   EXPECT_EQ(parts.count, 0U);
-  ASSERT_TRUE(parts.error);  // S is set, and there is no room for the data it promises
+  ASSERT_TRUE(parts.error);  // S is set, but the data is too short for the enhanced data
   bytes[18] = 0xff;
   decode_mpa_frame(stack, bytes);
   ASSERT_FALSE(stack.findings().empty());
@@ -300,11 +300,11 @@ TEST(Mpa, MulpduFollowsTheFormulas) {
   EXPECT_EQ(mpa::mulpdu(1460, false), 1460U - 6);
   EXPECT_EQ(mpa::mulpdu(1448, true), 1448U - (6 + 4 * 3));
   EXPECT_EQ(mpa::mulpdu(1461, true), 1461U - (6 + 4 * 3 + 1));
-  EXPECT_EQ(mpa::mulpdu(100, true), 128U);  // never less
+  EXPECT_EQ(mpa::mulpdu(100, true), 128U);  // minimum
   EXPECT_EQ(mpa::mulpdu(0, false), 128U);
 }
 
-TEST(Mpa, MarkersInAndOutAgain) {
+TEST(Mpa, MarkersInsertedAndRemoved) {
   std::mt19937 random(42);
   for (int round = 0; round < 500; ++round) {
     const std::uint64_t position = 512 * (random() % 3) + (random() % 2 ? 0 : 4 * (1 + random() % 127));
@@ -328,7 +328,7 @@ TEST(Mpa, MarkersInAndOutAgain) {
     std::vector<std::uint8_t> out(stream.size());
     out.resize(remove_markers(stream, position, out.data()));
     ASSERT_EQ(out, plain);
-    // In any two pieces, also where they divide a marker; and in place.
+    // In two arbitrary pieces, also split inside a marker; and in place.
     const std::size_t cut = random() % (stream.size() + 1);
     std::vector<std::uint8_t> pieces = stream;
     std::size_t n = remove_markers(Bytes(pieces).first(cut), position, pieces.data());
@@ -338,18 +338,19 @@ TEST(Mpa, MarkersInAndOutAgain) {
   }
 }
 
-TEST(MpaSender, AMarkerBetweenPadAndCrcIsCovered) {
-  // RFC 5044, 4.4: it belongs to the FPDU that ends behind it.
+TEST(MpaSender, MarkerBetweenPadAndCrcIsCovered) {
+  // RFC 5044, 4.4: it belongs to the FPDU that ends after it.
   MpaSender sender({.markers = true, .crc = true}, 512 - 20);
   std::vector<std::uint8_t> stream;
-  ASSERT_TRUE(sender.send(stream, from_hex("c140 00000001 0000000000000000 000102")));  // 2 + 17 + 1: then the marker
+  ASSERT_TRUE(
+      sender.send(stream, from_hex("c140 00000001 0000000000000000 000102")));  // 2 + 17 + 1 bytes, then the marker
   ASSERT_EQ(stream.size(), 28U);
   EXPECT_EQ(load_be<4>(stream.data() + 20), 20U);
   EXPECT_EQ(load_be<4>(stream.data() + 24), compute_mpa_crc(Bytes(stream).first(24)));
   EXPECT_EQ(sender.position() % 512, 8U);
 }
 
-TEST(MpaSender, RefusesAUlpduThatTheLengthCannotSay) {
+TEST(MpaSender, RejectsUlpduLongerThanItsLengthField) {
   std::vector<std::uint8_t> stream;
   MpaSender sender({});
   EXPECT_FALSE(sender.send(stream, std::vector<std::uint8_t>(65536)));
@@ -358,7 +359,7 @@ TEST(MpaSender, RefusesAUlpduThatTheLengthCannotSay) {
   EXPECT_EQ(stream.size(), 65544U);
 }
 
-TEST(SegmentDdp, ATaggedMessageCountsItsOffsetUp) {
+TEST(SegmentDdp, TaggedMessageIncrementsItsOffset) {
   Frame write = Value<Ddp>() / Value<Rdmap>() / Value<DdpTagged>().set<"stag">(5).set<"to">(0xfffffffffffffff0);
   write.payload.resize(250);
   for (std::size_t i = 0; i < write.payload.size(); ++i) write.payload[i] = static_cast<std::uint8_t>(i);
@@ -379,7 +380,7 @@ TEST(SegmentDdp, ATaggedMessageCountsItsOffsetUp) {
   EXPECT_EQ(joined, write.payload);
 }
 
-TEST(SegmentDdp, AnUntaggedMessageKeepsItsMsn) {
+TEST(SegmentDdp, UntaggedMessageKeepsItsMsn) {
   Frame send = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>().set<"opcode">(6) /
                Value<DdpUntagged>().set<"msn">(77).set<"invalidate_stag">(9);
   send.payload.resize(36);
@@ -400,12 +401,12 @@ TEST(SegmentDdp, AnUntaggedMessageKeepsItsMsn) {
 
 TEST(SegmentDdp, Edges) {
   Frame send = Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
-  EXPECT_EQ(segment_ddp(send, 18).size(), 1U);  // no bytes: one segment all the same
+  EXPECT_EQ(segment_ddp(send, 18).size(), 1U);  // no bytes: still one segment
   send.payload.resize(1);
   EXPECT_TRUE(segment_ddp(send, 18).empty());
   EXPECT_EQ(segment_ddp(send, 19).size(), 1U);
   const Frame read = Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>() / Value<RdmapReadRequest>();
-  EXPECT_TRUE(segment_ddp(read, 45).empty());  // its header is not divided
+  EXPECT_TRUE(segment_ddp(read, 45).empty());  // its header is not split
   EXPECT_EQ(segment_ddp(read, 46).size(), 1U);
   Frame nothing;
   EXPECT_TRUE(segment_ddp(nothing, 1000).empty());
@@ -417,7 +418,7 @@ std::vector<const HeaderInfo*> part_headers(const Parts& parts) {
   return out;
 }
 
-TEST(TerminateMessage, QuotesTheReadRequestThatItEnds) {
+TEST(TerminateMessage, QuotesTheReadRequest) {
   // RDMA layer, remote protection error, base or bounds violation; M, D and R: length 46, DDP header, RDMAP header.
   const auto bytes = from_hex(
       "4147 00000000 00000002 00000001 00000000"
@@ -426,7 +427,7 @@ TEST(TerminateMessage, QuotesTheReadRequestThatItEnds) {
   HeaderStack stack;
   decode_ulpdu(stack, bytes);
   EXPECT_TRUE(stack.findings().empty());
-  EXPECT_EQ(stack.get<DdpUntagged>()->get<"msn">(), 1U);  // the Terminate's own, not the one it quotes
+  EXPECT_EQ(stack.get<DdpUntagged>()->get<"msn">(), 1U);  // the Terminate's own, not the quoted one
   const auto terminate = *stack.get<Terminate>();
   EXPECT_EQ(terminate.get<"segment_length_valid">(), 1);
   EXPECT_EQ(terminate.get<"ddp_header_included">(), 1);
@@ -442,7 +443,7 @@ TEST(TerminateMessage, QuotesTheReadRequestThatItEnds) {
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
 }
 
-TEST(TerminateMessage, QuotesATaggedHeaderAndStopsWhereItIsCut) {
+TEST(TerminateMessage, QuotesTaggedHeaderAndStopsAtTruncation) {
   const auto whole = from_hex("1100 c000 0400 c140 12345678 0000000000001000");
   Parts parts = info<Terminate>.parts(whole);
   EXPECT_THAT(part_headers(parts),
@@ -456,7 +457,7 @@ TEST(TerminateMessage, QuotesATaggedHeaderAndStopsWhereItIsCut) {
   EXPECT_EQ(info<Terminate>.parts(bare).count, 0U);
 }
 
-// Every code of RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8 has its name, under the right type only.
+// Every code of RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8 has a name, only for its type.
 TEST(TerminateMessage, NamesLayerTypeAndCode) {
   const auto name = [](std::uint8_t layer_type, std::uint8_t code) -> std::string {
     const std::uint8_t bytes[] = {layer_type, code, 0, 0};

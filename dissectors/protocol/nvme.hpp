@@ -1,9 +1,9 @@
 #pragma once
-/// NVMe over Fabrics, RDMA transport: capsules, and the private data of the connections that carry them. All numbers
-/// are little endian. NVM Express Base Specification 2.0; NVMe over RDMA Transport Specification 1.0.
+/// NVMe over Fabrics, RDMA transport: capsules, and the private data of their connections. All numbers are little
+/// endian. NVM Express Base Specification 2.0; NVMe over RDMA Transport Specification 1.0.
 ///
-/// A command capsule is a submission queue entry of 64 bytes, read as two headers of 40 and 24 bytes: what all
-/// commands share, to the SGL descriptor, and what the command's opcode gives a meaning to (dwords 10 to 15).
+/// A command capsule is a submission queue entry of 64 bytes, decoded as two headers. The first 40 bytes, up to the
+/// SGL descriptor, are common to all commands; the last 24 bytes (dwords 10 to 15) depend on the opcode.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -29,17 +29,17 @@ inline constexpr Name nvme_admin_opcode_entries[] = {
     {0x02, "Get Log Page", ""},
     {0x04, "Delete I/O Completion Queue", ""},
     {0x05, "Create I/O Completion Queue", ""},
-    {0x06, "Identify", "asks for a data structure that describes controller or namespaces"},
+    {0x06, "Identify", "requests a data structure of the controller or a namespace"},
     {0x08, "Abort", ""},
     {0x09, "Set Features", ""},
     {0x0a, "Get Features", ""},
-    {0x0c, "Asynchronous Event Request", "stays unanswered until something happens"},
+    {0x0c, "Asynchronous Event Request", "completes when an event occurs"},
     {0x0d, "Namespace Management", ""},
     {0x10, "Firmware Commit", ""},
     {0x11, "Firmware Image Download", ""},
     {0x14, "Device Self-test", ""},
     {0x15, "Namespace Attachment", ""},
-    {0x18, "Keep Alive", "the host is still there"},
+    {0x18, "Keep Alive", "shows that the host is still active"},
     {0x19, "Directive Send", ""},
     {0x1a, "Directive Receive", ""},
     {0x1c, "Virtualization Management", ""},
@@ -48,7 +48,7 @@ inline constexpr Name nvme_admin_opcode_entries[] = {
     {0x20, "Capacity Management", ""},
     {0x24, "Lockdown", ""},
     {0x7c, "Doorbell Buffer Config", ""},
-    {0x7f, "Fabrics", "the Fabrics command type says which"},
+    {0x7f, "Fabrics", "specified by the Fabrics command type"},
     {0x80, "Format NVM", ""},
     {0x81, "Security Send", ""},
     {0x82, "Security Receive", ""},
@@ -58,7 +58,7 @@ inline constexpr Name nvme_admin_opcode_entries[] = {
 inline constexpr Names nvme_admin_opcode_names{"NVMe admin opcode", nvme_admin_opcode_entries, "NVMe Base 2.0, 5"};
 
 inline constexpr Name nvme_io_opcode_entries[] = {
-    {0x00, "Flush", "makes what was written durable"},
+    {0x00, "Flush", "makes written data durable"},
     {0x01, "Write", ""},
     {0x02, "Read", ""},
     {0x04, "Write Uncorrectable", ""},
@@ -74,13 +74,13 @@ inline constexpr Name nvme_io_opcode_entries[] = {
     {0x79, "Zone Management Send", ""},
     {0x7a, "Zone Management Receive", ""},
     {0x7d, "Zone Append", ""},
-    {0x7f, "Fabrics", "the Fabrics command type says which"},
+    {0x7f, "Fabrics", "specified by the Fabrics command type"},
 };
 inline constexpr Names nvme_io_opcode_names{"NVMe I/O opcode", nvme_io_opcode_entries, "NVMe NVM Command Set 1.0, 3"};
 
 inline constexpr Name nvme_fabrics_type_entries[] = {
     {nvme::fabrics_type::property_set, "Property Set", "writes a controller property"},
-    {nvme::fabrics_type::connect, "Connect", "ties the connection to a controller's queue"},
+    {nvme::fabrics_type::connect, "Connect", "associates the connection with a controller's queue"},
     {nvme::fabrics_type::property_get, "Property Get", "reads a controller property"},
     {nvme::fabrics_type::authentication_send, "Authentication Send", ""},
     {nvme::fabrics_type::authentication_receive, "Authentication Receive", ""},
@@ -91,11 +91,10 @@ inline constexpr Names nvme_fabrics_type_names{"NVMe Fabrics command type", nvme
 
 inline constexpr Name nvme_sgl_type_entries[] = {
     {0, "Data Block", "address and length; as an offset: data inside the capsule"},
-    {1, "Bit Bucket", "data that nobody wants"},
+    {1, "Bit Bucket", "data to discard"},
     {2, "Segment", "a list of descriptors"},
     {3, "Last Segment", "the end of a list of descriptors"},
-    {nvme::keyed_data_block, "Keyed Data Block",
-     "address, length and remote key: the controller reads or writes it by RDMA"},
+    {nvme::keyed_data_block, "Keyed Data Block", "address, length and R_Key of host memory for RDMA by the controller"},
     {5, "Transport Data Block", ""},
     {15, "Vendor Specific", ""},
 };
@@ -103,8 +102,8 @@ inline constexpr Names nvme_sgl_type_names{"NVMe SGL descriptor type", nvme_sgl_
 
 inline constexpr Name nvme_sgl_subtype_entries[] = {
     {0, "Address", ""},
-    {1, "Offset", "from the beginning of the capsule's data"},
-    {15, "Transport specific", "RDMA: the controller invalidates the remote key when it answers"},
+    {1, "Offset", "relative to the start of the capsule's data"},
+    {15, "Transport specific", "RDMA: the controller invalidates the R_Key with the response"},
 };
 inline constexpr Names nvme_sgl_subtype_names{"NVMe SGL descriptor subtype", nvme_sgl_subtype_entries,
                                               "NVMe Base 2.0, 4.1.2; NVMe RDMA Transport 1.0, number unverified"};
@@ -112,7 +111,7 @@ inline constexpr Names nvme_sgl_subtype_names{"NVMe SGL descriptor subtype", nvm
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
-// Connect and the two of Authentication; in the others the descriptor's bytes are reserved.
+// Connect and the two Authentication commands; in the others the descriptor's bytes are reserved.
 constexpr bool nvme_fabrics_has_data(const std::uint8_t* h) {
   return h[4] == nvme::fabrics_type::connect || h[4] == nvme::fabrics_type::authentication_send ||
          h[4] == nvme::fabrics_type::authentication_receive;
@@ -125,16 +124,15 @@ struct NvmeAdmin {
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
       field("opcode", 0, 8, "command").hex().of(nvme_admin_opcode_names).alias("nvme.cmd.opc"),
-      field("flags", 8, 8, "fused operation, and how data is described").hex(),
+      field("flags", 8, 8, "fused operation, and type of data descriptor").hex(),
       field("flags.psdt", 8, 2, "1: by an SGL, as Fabrics requires").alias("nvme.cmd.psdt"),
-      field("flags.fuse", 14, 2, "0 a command of its own; 1 first, 2 second of two fused commands")
-          .alias("nvme.cmd.fuse_op"),
-      field("command_id", 16, 16, "ties the response to the command").le().hex().alias("nvme.cmd.cid"),
-      field("namespace_id", 32, 32, "namespace the command is for; 0xffffffff: all").le().alias("nvme.cmd.nsid"),
+      field("flags.fuse", 14, 2, "0 single command; 1 first, 2 second of two fused commands").alias("nvme.cmd.fuse_op"),
+      field("command_id", 16, 16, "identifies the command in the response").le().hex().alias("nvme.cmd.cid"),
+      field("namespace_id", 32, 32, "namespace of the command; 0xffffffff: all").le().alias("nvme.cmd.nsid"),
       field("dword2", 64, 32, "meaning depends on the command").le().hex(),
       field("dword3", 96, 32, "meaning depends on the command").le().hex(),
       field("metadata_pointer", 128, 64, "reserved in Fabrics").le().hex().alias("nvme.cmd.mptr"),
-      field("sgl1", 192, 128, "where the command's data is").as(Display::bytes).in("NVMe Base 2.0, 4.1.2"),
+      field("sgl1", 192, 128, "location of the command's data").as(Display::bytes).in("NVMe Base 2.0, 4.1.2"),
       field("sgl1.address", 192, 64, "host address; as an offset: bytes into the capsule's data")
           .le()
           .hex()
@@ -147,7 +145,7 @@ struct NvmeAdmin {
   };
 };
 
-/// Bytes 0 to 39 of an I/O command: those of an admin command with other opcodes.
+/// Bytes 0 to 39 of an I/O command: like an admin command, with other opcodes.
 struct NvmeIo {
   static constexpr std::string_view name = "nvme_io", title = "NVMe I/O command", section = "NVMe Base 2.0, 3.3.3";
   static constexpr std::size_t size = NvmeAdmin::size;
@@ -164,12 +162,12 @@ struct NvmeFabrics {
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
       field("opcode", 0, 8, "0x7f").hex().of(nvme_io_opcode_names),
-      field("flags", 8, 8, "how data is described").hex().alias("nvme.fabrics.cmd.rsvd"),
+      field("flags", 8, 8, "type of data descriptor").hex().alias("nvme.fabrics.cmd.rsvd"),
       field("flags.psdt", 8, 2, "1: by an SGL, as Fabrics requires"),
-      field("command_id", 16, 16, "ties the response to the command").le().hex().alias("nvme.fabrics.cmd.cid"),
-      field("type", 32, 8, "which Fabrics command").hex().of(nvme_fabrics_type_names).alias("nvme.fabrics.cmd.fctype"),
+      field("command_id", 16, 16, "identifies the command in the response").le().hex().alias("nvme.fabrics.cmd.cid"),
+      field("type", 32, 8, "Fabrics command").hex().of(nvme_fabrics_type_names).alias("nvme.fabrics.cmd.fctype"),
       field("reserved", 40, 152, "reserved").as(Display::reserved),
-      field("sgl1", 192, 128, "where the command's data is; reserved when it has none")
+      field("sgl1", 192, 128, "location of the command's data; reserved if it has none")
           .as(Display::bytes)
           .in("NVMe Base 2.0, 4.1.2"),
       field("sgl1.address", 192, 64, "host address; as an offset: bytes into the capsule's data")
@@ -199,7 +197,7 @@ struct NvmeFabrics {
   };
 };
 
-/// Dwords 10 to 15 of commands that have no table of their own here.
+/// Dwords 10 to 15 of commands without a table of their own.
 struct NvmeDwords {
   static constexpr std::string_view name = "nvme_dwords", title = "NVMe command dwords 10 to 15",
                                     section = "NVMe Base 2.0, 3.3.3";
@@ -227,18 +225,15 @@ struct NvmeRange {
           .means([](std::uint64_t raw) { return raw + 1; })
           .alias("nvme.cmd.nlb"),
       field("control", 80, 16, "little endian: retries, force unit access, protection").le().hex(),
-      field("control.limited_retry", 88, 1, "little effort to recover data is enough").alias("nvme.cmd.lr"),
+      field("control.limited_retry", 88, 1, "limited effort to recover data is sufficient").alias("nvme.cmd.lr"),
       field("control.fua", 89, 1, "force unit access: durable before it completes").alias("nvme.cmd.fua"),
       field("control.protection_action", 90, 1, "protection information is stripped or inserted")
           .alias("nvme.cmd.prinfo.action"),
-      field("control.protection_check", 91, 3, "which protection information is checked"),
+      field("control.protection_check", 91, 3, "protection information to check"),
       field("dataset", 96, 32, "hints about how the data is used").le().hex(),
       field("reference_tag", 128, 32, "initial logical block reference tag").le().hex().alias("nvme.cmd.eilbrt"),
       field("application_tag", 160, 16, "logical block application tag").le().hex().alias("nvme.cmd.elbat"),
-      field("application_mask", 176, 16, "which bits of the application tag are checked")
-          .le()
-          .hex()
-          .alias("nvme.cmd.elbatm"),
+      field("application_mask", 176, 16, "bits of the application tag to check").le().hex().alias("nvme.cmd.elbatm"),
   };
 };
 
@@ -253,7 +248,7 @@ struct NvmeConnect {
           .le()
           .alias("nvme.fabrics.cmd.connect.sqsize"),
       field("attributes", 48, 8, "priority class and options").hex().alias("nvme.fabrics.cmd.connect.cattr"),
-      field("attributes.queue_deletion", 52, 1, "the host may delete single I/O queues")
+      field("attributes.queue_deletion", 52, 1, "the host may delete individual I/O queues")
           .alias("nvme.fabrics.cmd.connect.cattr.dioq"),
       field("attributes.no_flow_control", 53, 1, "submission queue flow control is off")
           .alias("nvme.fabrics.cmd.connect.cattr.dfc"),
@@ -346,12 +341,10 @@ struct NvmeAuthentication {
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
-      field("spsp0", 8, 8, "first byte of what is specific to the security protocol")
-          .hex()
-          .alias("nvme.fabrics.cmd.auth.spsp0"),
-      field("spsp1", 16, 8, "second byte of it").hex().alias("nvme.fabrics.cmd.auth.spsp1"),
-      field("security_protocol", 24, 8, "which security protocol").hex().alias("nvme.fabrics.cmd.auth.secp"),
-      field("length", 32, 32, "bytes of data to send, or of room to receive").le().alias("nvme.fabrics.cmd.auth.al"),
+      field("spsp0", 8, 8, "first byte specific to the security protocol").hex().alias("nvme.fabrics.cmd.auth.spsp0"),
+      field("spsp1", 16, 8, "second byte specific to the security protocol").hex().alias("nvme.fabrics.cmd.auth.spsp1"),
+      field("security_protocol", 24, 8, "security protocol").hex().alias("nvme.fabrics.cmd.auth.secp"),
+      field("length", 32, 32, "bytes of data to send, or of the receive buffer").le().alias("nvme.fabrics.cmd.auth.al"),
       field("reserved2", 64, 128, "reserved").as(Display::reserved),
   };
 };
@@ -443,13 +436,13 @@ struct NvmeCqe {
   static constexpr std::string_view name = "nvme_cqe", title = "NVMe response", section = "NVMe Base 2.0, 3.3.3.2";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
-      field("result", 0, 64, "meaning depends on the command: controller id of Connect, value of Property Get")
+      field("result", 0, 64, "meaning depends on the command: controller ID of Connect, value of Property Get")
           .le()
           .hex(),
       field("sq_head", 64, 16, "submission queue head pointer").le().alias("nvme.cqe.sqhd"),
       field("sq_id", 80, 16, "submission queue identifier; reserved in Fabrics").le().alias("nvme.cqe.sqid"),
       field("command_id", 96, 16, "of the command that completed").le().hex().alias("nvme.cqe.cid"),
-      field("status", 112, 16, "success, or what went wrong").le().hex().alias("nvme.cqe.status"),
+      field("status", 112, 16, "success or error").le().hex().alias("nvme.cqe.status"),
       field("status.code", 112, 16, "status code")
           .le()
           .hex()
@@ -467,10 +460,9 @@ struct NvmeCqe {
           .means(&detail::nvme_status_code)
           .of(nvme_specific_status_names)
           .when([](const std::uint8_t* h) { return detail::nvme_status_type(h) == 1; }),
-      field("status.do_not_retry", 120, 1, "the same command would fail again").alias("nvme.cqe.status.dnr"),
-      field("status.more", 121, 1, "the error log has more").alias("nvme.cqe.status.m"),
-      field("status.retry_delay", 122, 2, "which of the controller's retry delays to wait")
-          .alias("nvme.cqe.status.crd"),
+      field("status.do_not_retry", 120, 1, "a retry of the command would fail").alias("nvme.cqe.status.dnr"),
+      field("status.more", 121, 1, "more details in the error log").alias("nvme.cqe.status.m"),
+      field("status.retry_delay", 122, 2, "index of the controller's retry delay").alias("nvme.cqe.status.crd"),
       field("status.type", 124, 3, "status code type").of(nvme_status_type_names).alias("nvme.cqe.status.sct"),
   };
 };
@@ -494,7 +486,7 @@ struct NvmeCmRequest {
   };
 };
 
-/// Private data of the answer that accepts.
+/// Private data of an accepting reply.
 struct NvmeCmReply {
   static constexpr std::string_view name = "nvme_cm_reply", title = "NVMe RDMA connection reply",
                                     section = "NVMe RDMA Transport 1.0, number unverified";
@@ -521,7 +513,7 @@ inline constexpr Name nvme_cm_status_entries[] = {
 inline constexpr Names nvme_cm_status_names{"NVMe RDMA reject status", nvme_cm_status_entries,
                                             "NVMe RDMA Transport 1.0, number unverified"};
 
-/// Private data of the answer that refuses.
+/// Private data of a rejecting reply.
 struct NvmeCmReject {
   static constexpr std::string_view name = "nvme_cm_reject", title = "NVMe RDMA connection reject",
                                     section = "NVMe RDMA Transport 1.0, number unverified";

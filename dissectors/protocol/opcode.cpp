@@ -5,7 +5,7 @@
 namespace rdmawire {
 namespace {
 
-// One row an operation, as every transport shares it (bits 4 to 0).
+// One row per operation, common to all transports (bits 4 to 0).
 struct Row {
   std::uint8_t code;
   Operation operation;
@@ -49,7 +49,7 @@ constexpr Row rows[] = {
     {0x1d, atomic_write, only, request, {&info<Reth>}, true, "ATOMIC WRITE"},
 };
 
-// Which rows a transport has.
+// True if the transport has this row.
 constexpr bool has(Transport transport, const Row& row) {
   switch (transport) {
     case Transport::rc: return row.operation != resync;
@@ -61,7 +61,7 @@ constexpr bool has(Transport transport, const Row& row) {
   }
 }
 
-// What a transport puts between the BTH and the operation's own headers.
+// Headers of a transport between the BTH and the operation's own headers.
 constexpr std::array<const HeaderInfo*, 2> transport_headers(Transport transport, Direction direction) {
   switch (transport) {
     case Transport::rd: return {&info<Rdeth>, direction == request ? &info<Deth> : nullptr};
@@ -71,7 +71,7 @@ constexpr std::array<const HeaderInfo*, 2> transport_headers(Transport transport
   }
 }
 
-// Every name, "RC SEND First", in one constant buffer.
+// All names, such as "RC SEND First", in one constant buffer.
 constexpr std::string_view prefixes[] = {"RC ", "UC ", "RD ", "UD ", "", "XRC "};
 struct NameText {
   char text[48]{};

@@ -1,7 +1,7 @@
 #pragma once
-/// The opcode table: for each BTH opcode its transport, operation, position, direction, the extension headers that
-/// follow, and whether it carries payload. Header stacks are driven by it. IBTA vol 1, 9.2; 5.2.1 to 5.2.13 for the
-/// order of headers; A19.4 for FLUSH and ATOMIC WRITE.
+/// The opcode table: transport, operation, position, direction, extension headers and payload of each BTH opcode.
+/// Decoding and encoding use it. IBTA vol 1, 9.2; 5.2.1 to 5.2.13 for the order of headers; A19.4 for FLUSH and
+/// ATOMIC WRITE.
 
 #include <array>
 #include <cstdint>
@@ -31,7 +31,7 @@ enum class Operation : std::uint8_t {
   congestion_notification,
 };
 
-/// Where in its message a packet stands.
+/// Position of a packet in its message.
 enum class Position : std::uint8_t { first, middle, last, only };
 
 enum class Direction : std::uint8_t { request, response };
@@ -43,11 +43,11 @@ struct Opcode {
   Operation operation = Operation::send;
   Position position = Position::only;
   Direction direction = Direction::request;
-  bool payload = false;     ///< may carry payload bytes
+  bool payload = false;     ///< can contain payload
   bool immediate = false;   ///< ImmDt follows
   bool invalidate = false;  ///< IETH follows
   std::uint8_t header_count = 0;
-  std::uint8_t header_bytes = 0;               ///< of all extension headers together
+  std::uint8_t header_bytes = 0;               ///< sum of all extension headers
   std::array<const HeaderInfo*, 4> headers{};  ///< extension headers, in order after the BTH
   std::string_view name;                       ///< "RC SEND First"
 
@@ -58,7 +58,7 @@ struct Opcode {
   [[nodiscard]] constexpr bool ends_message() const { return position == Position::last || position == Position::only; }
 };
 
-/// The row of opcode `value`; `known` is false for those that the specification does not define.
+/// The row of each opcode; `known` is false if the specification does not define it.
 extern const std::array<Opcode, 256> opcodes;
 inline const Opcode& opcode(std::uint8_t value) { return opcodes[value]; }
 
@@ -69,7 +69,7 @@ std::string_view to_string(Transport transport);
 std::string_view to_string(Operation operation);
 std::string_view to_string(Position position);
 
-/// The opcode of that transport, operation and position, or nullptr when the specification has none.
+/// Returns the opcode of that transport, operation and position, or nullptr if undefined.
 const Opcode* find_opcode(Transport transport, Operation operation, Position position = Position::only,
                           bool immediate = false, bool invalidate = false);
 

@@ -1,14 +1,14 @@
 #pragma once
-/// The options of IPv4 and TCP, which have one shape: 0 ends them, 1 is a byte that fills, any other is its kind, its
-/// length, and what that leaves. RFC 791, 3.1; RFC 9293, 3.1.
+/// Parser for the options of IPv4 and TCP, which have the same format: 0 ends the list, 1 is a padding byte, others
+/// consist of kind, length and data. RFC 791, 3.1; RFC 9293, 3.1.
 
 #include "dissectors/protocol/header.hpp"
 
 namespace rdmawire {
 
-/// The options behind `size` bytes of `header` as parts; `found(parts, kind, offset, bytes)` adds those of two bytes
-/// and more. `byte` is the header of the others, `option` the one that a finding names. No more than Parts::capacity
-/// are given.
+/// Returns the options after the first `size` bytes of `header` as parts, at most Parts::capacity. `found(parts,
+/// kind, offset, bytes)` adds options of two bytes and more. `byte` is the header of single-byte options, `option`
+/// the header in findings.
 template <class Found>
 Parts parts_of_options(Bytes header, std::uint32_t size, const HeaderInfo& byte, const HeaderInfo& option,
                        Found found) {
@@ -25,7 +25,7 @@ Parts parts_of_options(Bytes header, std::uint32_t size, const HeaderInfo& byte,
     const std::uint32_t length = left >= 2 ? header[at + 1] : 0;
     if (length < 2 || length > left) {
       parts.error = ParseError{ParseError::Kind::malformed, &option, at,
-                               std::max(length, 2U),        left,    "the option's length does not fit"};
+                               std::max(length, 2U),        left,    "the option's length is invalid"};
       break;
     }
     found(parts, kind, at, length);

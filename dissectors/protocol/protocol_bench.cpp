@@ -1,5 +1,5 @@
-// Decoding a frame's header stack beside libtins, and the masked ICRC beside one raw CRC of the same bytes.
-// Each pair runs in one process; the ratio is printed by scripts/bench.
+// Decoding of a frame's header stack compared with libtins, and the masked ICRC compared with one raw CRC of the
+// same bytes. Both of a pair run in one process; scripts/bench prints the ratio.
 
 #include <benchmark/benchmark.h>
 #include <isa-l.h>
@@ -27,7 +27,7 @@ std::vector<std::uint8_t> write_frame(std::size_t payload) {
   return frame.encode();
 }
 
-// The whole stack: Ethernet, IPv4, UDP, BTH, RETH, payload, pad, ICRC.
+// The whole stack: Ethernet, IPv4, UDP, BTH, RETH, payload, padding, ICRC.
 void decode_rdmawire(benchmark::State& state) {
   const auto frame = write_frame(static_cast<std::size_t>(state.range(0)));
   HeaderStack stack;
@@ -39,7 +39,7 @@ void decode_rdmawire(benchmark::State& state) {
 }
 BENCHMARK(decode_rdmawire)->Arg(64)->Arg(1024);
 
-// libtins to UDP; it knows nothing above.
+// libtins decodes up to UDP.
 void decode_libtins(benchmark::State& state) {
   const auto frame = write_frame(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) {
@@ -57,7 +57,7 @@ void icrc_masked(benchmark::State& state) {
 }
 BENCHMARK(icrc_masked)->Arg(64)->Arg(256)->Arg(1024)->Arg(2048)->Arg(4096);
 
-// One call of the library over as many bytes as the ICRC covers, the eight of the missing LRH included.
+// One call of the library with as many bytes as the ICRC covers, including the eight of the missing LRH.
 void crc_raw(benchmark::State& state) {
   const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(state.range(0)) + 8, 0x5a);
   for (auto _ : state) benchmark::DoNotOptimize(crc32_gzip_refl(0, bytes.data(), bytes.size()));

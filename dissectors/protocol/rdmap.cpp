@@ -60,7 +60,7 @@ Parts Terminate::parts(Bytes header) {
     return true;
   };
   const View<Terminate> terminate(header.data());
-  // The length stands there with the DDP header even when it is not valid.
+  // The DDP header is always preceded by the length field, even if the length is invalid.
   if (terminate.get<"segment_length_valid">() || terminate.get<"ddp_header_included">()) add(info<DdpSegmentLength>);
   if (terminate.get<"ddp_header_included">() && add(info<Ddp>)) {
     const bool is_tagged = View<Ddp>(header.data() + at - Ddp::size).get<"tagged">();

@@ -32,10 +32,10 @@ namespace {
 
 struct Row {
   const HeaderInfo* header;
-  std::string_view structure;  ///< what C++ calls it: "AtomicEth"
+  std::string_view structure;  ///< name of the C++ type: "AtomicEth"
 };
 
-// What the compiler calls H, without its namespace: "[with H = rdmawire::Bth; …]", "[H = rdmawire::Bth]".
+// The compiler's name of H without its namespace: "[with H = rdmawire::Bth; …]", "[H = rdmawire::Bth]".
 template <class H>
 constexpr std::string_view structure_name() {
   std::string_view text = __PRETTY_FUNCTION__;
@@ -57,7 +57,7 @@ constexpr auto join(const std::array<Row, N>&... lists) {
   return all;
 }
 
-// One line a family.
+// One line per protocol.
 // clang-format off
 constexpr auto rows = join(
     headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf, MacControl, Pause, PriorityPause>(),
@@ -99,7 +99,7 @@ constexpr auto headers = [] {
 struct Spelling {
   std::string_view here, there;
 };
-// Words of C++'s names as the specifications, and those who write packets, spell them.
+// Words of C++ names in the spelling of the specifications.
 constexpr Spelling words[] = {
     {"Aeth", "AETH"},     {"Arp", "ARP"},     {"Bth", "BTH"},        {"Cm", "CM"},     {"Cnp", "CNP"},
     {"Cqe", "CQE"},       {"Dc", "DC"},       {"Ddp", "DDP"},        {"Deth", "DETH"}, {"Erf", "ERF"},
@@ -113,7 +113,7 @@ constexpr Spelling words[] = {
     {"Smb", "SMB"},       {"Smp", "SMP"},     {"Srp", "SRP"},        {"Tcp", "TCP"},   {"Udp", "UDP"},
     {"Vlan", "VLAN"},     {"Vxlan", "VXLAN"}, {"Xrceth", "XRCETH"},
 };
-// Of enumerations' titles: what everybody says with one word.
+// Common names of enumerations.
 constexpr Spelling phrases[] = {{"BTH opcode", "Opcode"}};
 
 constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -135,7 +135,7 @@ std::string spell(std::string_view structure) {
   return out;
 }
 
-// The words of a phrase: letters and digits; an apostrophe is not there.
+// Words of a phrase: letters and digits, without apostrophes.
 std::vector<std::string> words_of(std::string_view phrase) {
   std::vector<std::string> out;
   bool inside = false;
@@ -170,7 +170,7 @@ std::string type_name(const Names& names) {
     word[0] = upper(word[0]);
     out += word;
   }
-  // A header's values, called as the header is.
+  // An enumeration whose name equals that of a header.
   const auto is_it = [&](const HeaderInfo* header) { return type_name(*header) == out; };
   return std::any_of(headers.begin(), headers.end(), is_it) ? out + "Code" : out;
 }
@@ -182,7 +182,7 @@ std::string constant_name(const Names& names, const Name& entry) {
       if (!out.empty()) out += '_';
       out += word;
     }
-    // No identifier begins with a digit: what is enumerated stands before it.
+    // An identifier must not start with a digit: the enumeration's name precedes it.
     if (out.empty() || is_digit(out[0])) out = words_of(names.title).front() + (out.empty() ? "" : "_") + out;
     std::transform(out.begin(), out.end(), out.begin(), upper);
     return out;
@@ -202,7 +202,7 @@ const HeaderInfo* find_header(std::string_view name) {
 }
 
 FieldRef find_field(std::string_view name) {
-  // Header names have no dot, field names may.
+  // Header names contain no dot, field names can.
   const std::size_t dot = name.find('.');
   if (dot == std::string_view::npos) return {};
   const HeaderInfo* header = find_header(name.substr(0, dot));

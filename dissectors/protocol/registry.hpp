@@ -1,5 +1,5 @@
 #pragma once
-/// Every header there is: what filters, explain, the reference page and the bindings go through.
+/// All headers, for filters, explain, the reference page and the bindings.
 
 #include <span>
 #include <string>
@@ -9,32 +9,32 @@
 
 namespace rdmawire {
 
-/// All headers, family by family, from the link up.
+/// All headers, grouped by protocol, from the link layer up.
 std::span<const HeaderInfo* const> all_headers();
-/// The header of that name ("bth"), or nullptr.
+/// Returns the header of that name ("bth"), or nullptr.
 const HeaderInfo* find_header(std::string_view name);
 
-/// What a header is called where it is a type, in the languages that bind to this library: "BTH", "IPv4", "PathRecord".
-/// Unique; an identifier. Empty for a header that is not one of all_headers().
+/// Returns the header's type name in language bindings: "BTH", "IPv4", "PathRecord". Unique and a valid identifier.
+/// Empty if the header is not in all_headers().
 std::string_view type_name(const HeaderInfo& header);
 
-/// A field of some header.
+/// A field of a header.
 struct FieldRef {
   const HeaderInfo* header = nullptr;
   const Field* field = nullptr;
   explicit operator bool() const { return field != nullptr; }
 };
-/// The field called "bth.psn". Null when there is none.
+/// Returns the field with that name, such as "bth.psn"; null if there is none.
 FieldRef find_field(std::string_view name);
-/// All fields that Wireshark calls by that name ("infiniband.bth.psn"); some names cover several of our headers.
+/// Returns all fields with that Wireshark name ("infiniband.bth.psn"); some names match several headers.
 std::span<const FieldRef> find_wireshark(std::string_view alias);
 
-/// Every enumeration that a field refers to, once.
+/// All enumerations that fields refer to, without repetition.
 std::span<const Names* const> all_names();
-/// What an enumeration is called where it is a type: "Opcode", "NAKCode". Unique; an identifier.
+/// Returns the enumeration's type name in language bindings: "Opcode", "NAKCode". Unique and a valid identifier.
 std::string type_name(const Names& names);
-/// What an entry of `names` is called where it is a constant: "RC_RDMA_WRITE_ONLY". Unique among the entries of one
-/// enumeration; an identifier.
+/// Returns the constant name of an entry in language bindings: "RC_RDMA_WRITE_ONLY". Unique in its enumeration and
+/// a valid identifier.
 std::string constant_name(const Names& names, const Name& entry);
 
 }  // namespace rdmawire

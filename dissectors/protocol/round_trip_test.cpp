@@ -1,4 +1,4 @@
-// For every header: random values become bytes and the same values again.
+// For every header: random values are encoded and decoded without change.
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@ namespace {
 
 class EveryHeader : public testing::TestWithParam<const HeaderInfo*> {};
 
-TEST_P(EveryHeader, RandomValuesSurviveBytes) {
+TEST_P(EveryHeader, RandomValuesRoundTrip) {
   const HeaderInfo& header = *GetParam();
   std::mt19937_64 random(20260101);
   for (int round = 0; round < 1000; ++round) {
-    // Beginning from 0xa5 in every byte: a bit that no field writes would show.
+    // Starts with 0xa5 in every byte, to detect bits that no field writes.
     HeaderValue value(header);
     std::fill(value.mutable_bytes().begin(), value.mutable_bytes().end(), std::uint8_t{0xa5});
     std::vector<std::vector<std::uint8_t>> wide(header.fields.size());
@@ -45,7 +45,7 @@ TEST_P(EveryHeader, RandomValuesSurviveBytes) {
   }
 }
 
-TEST_P(EveryHeader, WritingOneFieldLeavesTheOthers) {
+TEST_P(EveryHeader, WritingOneFieldKeepsTheOthers) {
   const HeaderInfo& header = *GetParam();
   for (const Field& f : header.fields) {
     if (!f.is_number()) continue;
@@ -85,17 +85,17 @@ TEST(Registry, NamesAreUniqueAndFound) {
   }
 }
 
-// A value marks each of its fields as given or not.
-TEST(Registry, NoHeaderHasMoreFieldsThanAValueMarks) {
+// A value has one bit per field, which is set if the field is.
+TEST(Registry, FieldCountIsWithinTheLimitOfValue) {
   for (const HeaderInfo* header : all_headers()) EXPECT_LE(header->fields.size(), HeaderValue::max_fields);
 }
 
-TEST(Registry, EveryFieldSaysWhatItMeans) {
+TEST(Registry, EveryFieldHasAMeaning) {
   for (const HeaderInfo* header : all_headers())
     for (const Field& f : header->fields) EXPECT_FALSE(f.meaning.empty()) << header->name << "." << f.name;
 }
 
-TEST(Value, TypedFieldsAreThoseOfTheTable) {
+TEST(Value, TypedFieldsMatchTheTable) {
   Value<Bth> bth;
   bth.set<"opcode">(0x0a).set<"psn">(0xabcdef).set<"dest_qp">(0x123456).set<"pad">(3);
   std::array<std::uint8_t, Bth::size> out;

@@ -3,8 +3,8 @@
 namespace rdmawire {
 namespace {
 
-/// Goes over the variable part, and calls `found(header, offset)` for each of its pieces; offsets count from the fixed
-/// header's first byte. Every step takes bytes, so it ends; a count that lies ends with the bytes.
+/// Parses the variable part and calls `found(header, offset)` for each of its parts; offsets are relative to the
+/// start of the fixed header. Each step consumes bytes, so a wrong count ends with the bytes.
 template <class Found>
 RpcRdmaChunks walk(Bytes header, Found found) {
   using Status = RpcRdmaChunks::Status;
@@ -14,14 +14,14 @@ RpcRdmaChunks walk(Bytes header, Found found) {
   const auto word = [&](std::uint32_t offset) {
     return static_cast<std::uint32_t>(load_be<4>(header.data() + offset));
   };
-  // False: the bytes end before it does.
+  // Returns false if the bytes end inside the part.
   const auto take = [&](const HeaderInfo& piece) {
     if (end - at < piece.size) return false;
     found(piece, at);
     at += piece.size;
     return true;
   };
-  // What stands at the next "one more?".
+  // Value of the next "present" word.
   enum class More : std::uint8_t { no, yes, cut, malformed };
   const auto more = [&] {
     if (end - at < RpcRdmaEnd::size) return More::cut;
@@ -29,7 +29,7 @@ RpcRdmaChunks walk(Bytes header, Found found) {
     return present == 0 ? More::no : present == 1 ? More::yes : More::malformed;
   };
   const auto status_of = [](More m) { return m == More::cut ? Status::cut : Status::malformed; };
-  // Segments of one chunk, its count already seen to be there.
+  // Segments of one chunk, after its count was checked.
   const auto chunk = [&] {
     if (end - at < RpcRdmaChunk::size) return false;
     std::uint32_t segments = word(at + 4);
@@ -84,7 +84,7 @@ Parts RpcRdma::parts(Bytes header) {
   if (header.size() <= RpcRdma::size) return parts;
   const RpcRdmaChunks chunks = walk(header, [&](const HeaderInfo& piece, std::uint32_t at) {
     if (!parts.add(piece, at, piece.size) && !parts.error)
-      parts.error = ParseError{ParseError::Kind::limit, &piece, at, 0, 0, "more chunks and segments than are shown"};
+      parts.error = ParseError{ParseError::Kind::limit, &piece, at, 0, 0, "too many chunks and segments"};
   });
   if (chunks.status != RpcRdmaChunks::Status::whole)
     parts.error =

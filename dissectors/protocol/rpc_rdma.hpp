@@ -1,5 +1,5 @@
 #pragma once
-/// RPC-over-RDMA version 1: RFC 8166; its private data: RFC 8797. Behind it the head of the RPC message: RFC 5531.
+/// RPC-over-RDMA version 1: RFC 8166; its private data: RFC 8797. Then the header of the RPC message: RFC 5531.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -11,25 +11,23 @@ inline constexpr std::uint32_t msg = 0, nomsg = 1, msgp = 2, done = 3, error = 4
 inline constexpr Name rpc_rdma_procedure_entries[] = {
     {rpc_rdma_procedure::msg, "RDMA_MSG", "chunk lists, then an RPC message"},
     {rpc_rdma_procedure::nomsg, "RDMA_NOMSG", "chunk lists; the RPC message is in a chunk"},
-    {rpc_rdma_procedure::msgp, "RDMA_MSGP", "an RPC message with padding inside; must not be sent any more"},
-    {rpc_rdma_procedure::done, "RDMA_DONE", "chunks were read; must not be sent any more"},
-    {rpc_rdma_procedure::error, "RDMA_ERROR", "the header could not be understood"},
+    {rpc_rdma_procedure::msgp, "RDMA_MSGP", "an RPC message with padding inside; obsolete"},
+    {rpc_rdma_procedure::done, "RDMA_DONE", "chunks were read; obsolete"},
+    {rpc_rdma_procedure::error, "RDMA_ERROR", "the header could not be parsed"},
 };
 inline constexpr Names rpc_rdma_procedure_names{"RPC-over-RDMA procedure", rpc_rdma_procedure_entries,
                                                 "RFC 8166, 4.2.4"};
 
-/// The fixed header and, as its variable part, the chunk lists or what RDMA_MSGP and RDMA_ERROR have before or in place
-/// of them.
+/// The fixed header. Its variable part contains the chunk lists, or the fields of RDMA_MSGP and RDMA_ERROR.
 struct RpcRdma {
   static constexpr std::string_view name = "rpcordma", title = "RPC-over-RDMA", section = "RFC 8166, 4.2";
   static constexpr std::size_t size = 16;
   static constexpr std::string_view tail = "chunks";
   static constexpr std::uint32_t version_1 = 1;
   static constexpr std::array fields{
-      field("xid", 0, 32, "transaction id, that of the RPC message").hex().alias("rpcordma.xid"),
+      field("xid", 0, 32, "transaction ID of the RPC message").hex().alias("rpcordma.xid"),
       field("version", 32, 32, "1").alias("rpcordma.version"),
-      field("credits", 64, 32, "in a call how many are wanted, in a reply how many are granted")
-          .alias("rpcordma.flow_control"),
+      field("credits", 64, 32, "call: requested credits; reply: granted credits").alias("rpcordma.flow_control"),
       field("procedure", 96, 32, "what follows").of(rpc_rdma_procedure_names).alias("rpcordma.msg_type"),
   };
   static Parts parts(Bytes header);
@@ -41,8 +39,8 @@ struct RpcRdmaRead {
                                     section = "RFC 8166, 4.3";
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
-      field("present", 0, 32, "1: one more segment of the list"),
-      field("position", 32, 32, "where in the RPC message the data belongs; 0: the message itself")
+      field("present", 0, 32, "1: the list has another segment"),
+      field("position", 32, 32, "position of the data in the RPC message; 0: the message itself")
           .alias("rpcordma.position"),
       field("handle", 64, 32, "remote key or STag").hex().alias("rpcordma.rdma_handle"),
       field("length", 96, 32, "bytes").alias("rpcordma.rdma_length"),
@@ -50,7 +48,7 @@ struct RpcRdmaRead {
   };
 };
 
-/// Begins a chunk of the write list, or the reply chunk.
+/// Start of a chunk of the write list, or of the reply chunk.
 struct RpcRdmaChunk {
   static constexpr std::string_view name = "rpcordma_chunk", title = "RPC-over-RDMA write or reply chunk",
                                     section = "RFC 8166, 4.3";
@@ -61,7 +59,7 @@ struct RpcRdmaChunk {
   };
 };
 
-/// One segment of a write or reply chunk: room that the receiver writes to.
+/// One segment of a write or reply chunk: memory that the receiver writes.
 struct RpcRdmaSegment {
   static constexpr std::string_view name = "rpcordma_segment", title = "RPC-over-RDMA segment",
                                     section = "RFC 8166, 4.3";
@@ -73,7 +71,7 @@ struct RpcRdmaSegment {
   };
 };
 
-/// The end of the read list or of the write list, or the absence of a reply chunk.
+/// The end of the read or write list, or the absence of a reply chunk.
 struct RpcRdmaEnd {
   static constexpr std::string_view name = "rpcordma_end", title = "RPC-over-RDMA end of a list",
                                     section = "RFC 8166, 4.3";
@@ -81,31 +79,31 @@ struct RpcRdmaEnd {
   static constexpr std::array fields{field("present", 0, 32, "0: nothing more")};
 };
 
-/// What RDMA_MSGP has before the chunk lists.
+/// Fields of RDMA_MSGP before the chunk lists.
 struct RpcRdmaPadding {
   static constexpr std::string_view name = "rpcordma_padding", title = "RPC-over-RDMA padding parameters",
                                     section = "RFC 8166, 4.6";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("align", 0, 32, "what the data is aligned to").alias("rpcordma.rdma_align"),
-      field("threshold", 32, 32, "bytes of data from which it is aligned").alias("rpcordma.rdma_thresh"),
+      field("align", 0, 32, "alignment of the data").alias("rpcordma.rdma_align"),
+      field("threshold", 32, 32, "minimum data length for alignment").alias("rpcordma.rdma_thresh"),
   };
 };
 
 inline constexpr Name rpc_rdma_error_entries[] = {
     {1, "ERR_VERS", "the version is not supported"},
-    {2, "ERR_CHUNK", "the chunks cannot be parsed or do not serve"},
+    {2, "ERR_CHUNK", "the chunks are invalid or unusable"},
 };
 inline constexpr Names rpc_rdma_error_names{"RPC-over-RDMA error", rpc_rdma_error_entries, "RFC 8166, 4.5"};
 
-/// What RDMA_ERROR says.
+/// Error code of RDMA_ERROR.
 struct RpcRdmaError {
   static constexpr std::string_view name = "rpcordma_error", title = "RPC-over-RDMA error", section = "RFC 8166, 4.5";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("error", 0, 32, "what went wrong").of(rpc_rdma_error_names).alias("rpcordma.errcode")};
+      field("error", 0, 32, "error code").of(rpc_rdma_error_names).alias("rpcordma.errcode")};
 };
-/// ERR_VERS adds the versions that would do.
+/// Supported versions, after ERR_VERS.
 struct RpcRdmaVersions {
   static constexpr std::string_view name = "rpcordma_versions", title = "RPC-over-RDMA supported versions",
                                     section = "RFC 8166, 4.5";
@@ -126,11 +124,11 @@ inline constexpr Name rpc_program_entries[] = {
     {100021, "NLM", ""},
     {100024, "status", ""},
     {100227, "NFS ACL", ""},
-    {0x40000000, "NFS callback", "the program that Linux uses for NFSv4 callbacks"},
+    {0x40000000, "NFS callback", "program number of NFSv4 callbacks in Linux"},
 };
 inline constexpr Names rpc_program_names{"RPC program", rpc_program_entries, "IANA RPC program numbers"};
 
-/// The head of an RPC call.
+/// Start of an RPC call.
 struct RpcCall {
   static constexpr std::string_view name = "rpc_call", title = "RPC call", section = "RFC 5531, 9";
   static constexpr std::size_t size = 24;
@@ -139,18 +137,18 @@ struct RpcCall {
       field("type", 32, 32, "0: a call").of(rpc_message_type_names).alias("rpc.msgtyp"),
       field("rpc_version", 64, 32, "2").alias("rpc.version"),
       field("program", 96, 32, "which service").of(rpc_program_names).alias("rpc.program"),
-      field("version", 128, 32, "of the program").alias("rpc.programversion"),
-      field("procedure", 160, 32, "of the program").alias("rpc.procedure"),
+      field("version", 128, 32, "program version").alias("rpc.programversion"),
+      field("procedure", 160, 32, "procedure of the program").alias("rpc.procedure"),
   };
 };
 
 inline constexpr Name rpc_reply_status_entries[] = {
-    {0, "accepted", "the call was understood; its own status follows"},
+    {0, "accepted", "the call was accepted; its own status follows"},
     {1, "denied", "wrong RPC version, or authentication failed"},
 };
 inline constexpr Names rpc_reply_status_names{"RPC reply status", rpc_reply_status_entries, "RFC 5531, 9"};
 
-/// The head of an RPC reply.
+/// Start of an RPC reply.
 struct RpcReply {
   static constexpr std::string_view name = "rpc_reply", title = "RPC reply", section = "RFC 5531, 9";
   static constexpr std::size_t size = 12;
@@ -161,20 +159,20 @@ struct RpcReply {
   };
 };
 
-/// The chunk lists behind a fixed header of a procedure that has them.
+/// Chunk lists after the fixed header of a procedure that has them.
 struct RpcRdmaChunks {
   enum class Status : std::uint8_t {
     whole,
     cut,       ///< the bytes end inside a list
-    malformed  ///< neither "one more" nor "nothing more" stands where one of them must
+    malformed  ///< invalid value of a "present" word
   };
   Status status = Status::whole;
-  std::uint32_t bytes = 0;  ///< from the fixed header's end to the lists' end, or to where reading stopped
+  std::uint32_t bytes = 0;  ///< from the end of the fixed header to the end of the lists, or to where parsing stopped
 };
-/// Reads the variable part that `header`, a whole RpcRdma header and what follows it, begins with.
+/// Parses the variable part of `header`, a complete RpcRdma header and the following bytes.
 RpcRdmaChunks read_chunks(Bytes header);
 
-/// Private data of a connection's set-up, both ways.
+/// Private data of connection establishment, both directions.
 struct RpcRdmaPrivate {
   static constexpr std::string_view name = "rpcordma_private", title = "RPC-over-RDMA private data",
                                     section = "RFC 8797, 4";
@@ -182,11 +180,11 @@ struct RpcRdmaPrivate {
   static constexpr std::uint32_t magic_number = 0xf6ab0e18;
   static constexpr std::array fields{
       field("magic", 0, 32, "0xf6ab0e18").hex(),
-      field("version", 32, 8, "of this format: 1"),
+      field("version", 32, 8, "version of this format: 1"),
       reserved("reserved", 40, 7),
       field("remote_invalidation", 47, 1, "the sender supports remote invalidation"),
-      field("send_size", 48, 8, "bytes of the longest SEND, in units of 1024, less one"),
-      field("receive_size", 56, 8, "bytes of the receive buffers, in units of 1024, less one"),
+      field("send_size", 48, 8, "maximum SEND size, in units of 1024 bytes, less one"),
+      field("receive_size", 56, 8, "size of the receive buffers, in units of 1024 bytes, less one"),
   };
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Subnet administration: what the subnet manager knows, to be asked for as records. IBTA vol 1, chapter 15.
+/// Subnet administration: records of the subnet manager's database. IBTA vol 1, chapter 15.
 
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/smp.hpp"
@@ -12,20 +12,20 @@ inline constexpr Name selector_entries[] = {{0, "greater than", ""},
                                             {3, "largest available", "or shortest, of times"}};
 inline constexpr Names selector_names{"selector", selector_entries, "IBTA vol 1, 15.2.5.16"};
 
-/// What subnet administration puts between RMPP's header and the attribute.
+/// Header of subnet administration between the RMPP header and the attribute.
 struct Sa {
   static constexpr std::string_view name = "sa", title = "Subnet administration", section = "IBTA vol 1, 15.2.1.1";
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
-      field("sm_key", 0, 64, "proves that the sender may see all").hex().alias("infiniband.sa.smkey"),
-      field("attribute_offset", 64, 16, "from one record to the next, in units of 8 bytes")
+      field("sm_key", 0, 64, "authorizes access to all records").hex().alias("infiniband.sa.smkey"),
+      field("attribute_offset", 64, 16, "distance of records, in units of 8 bytes")
           .alias("infiniband.sa.attributeoffset"),
       reserved("reserved", 80, 16),
-      field("component_mask", 96, 64, "bits: which fields of the record must match; bit 0 is the first field")
+      field("component_mask", 96, 64, "bits: fields of the record that must match; bit 0 is the first field")
           .hex()
           .alias("infiniband.sa.componentmask"),
   };
-  /// The attribute offset, where a list of records follows.
+  /// Computes the attribute offset if a list of records follows.
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
@@ -35,7 +35,7 @@ struct PathRecord {
   static constexpr std::string_view tail = "padding";
   static constexpr std::size_t size = 64;
   static constexpr std::array fields{
-      field("service_id", 0, 64, "service that the path is for").hex(),
+      field("service_id", 0, 64, "service of the path").hex(),
       field("dgid", 64, 128, "destination").as(Display::ipv6).alias("infiniband.pathrecord.dgid"),
       field("sgid", 192, 128, "source").as(Display::ipv6).alias("infiniband.pathrecord.sgid"),
       field("dlid", 320, 16, "destination").alias("infiniband.pathrecord.dlid"),
@@ -45,29 +45,29 @@ struct PathRecord {
       field("flow_label", 356, 20, "of the GRH").hex().alias("infiniband.pathrecord.flowlabel"),
       field("hop_limit", 376, 8, "of the GRH").alias("infiniband.pathrecord.hoplimit"),
       field("traffic_class", 384, 8, "of the GRH").hex().alias("infiniband.pathrecord.tclass"),
-      field("reversible", 392, 1, "the way back is the same").alias("infiniband.pathrecord.reversible"),
-      field("numb_path", 393, 7, "most paths that shall be told").alias("infiniband.pathrecord.numbpath"),
+      field("reversible", 392, 1, "the reverse path is the same").alias("infiniband.pathrecord.reversible"),
+      field("numb_path", 393, 7, "maximum number of returned paths").alias("infiniband.pathrecord.numbpath"),
       field("pkey", 400, 16, "partition key").hex().alias("infiniband.pathrecord.p_key"),
       field("qos_class", 416, 12, "class of service").hex(),
       field("sl", 428, 4, "service level").alias("infiniband.pathrecord.sl"),
-      field("mtu_selector", 432, 2, "how the MTU is meant")
+      field("mtu_selector", 432, 2, "comparison of the MTU")
           .of(selector_names)
           .alias("infiniband.pathrecord.mtuselector"),
       field("mtu", 434, 6, "of the path").of(mtu_names).alias("infiniband.pathrecord.mtu"),
-      field("rate_selector", 440, 2, "how the rate is meant")
+      field("rate_selector", 440, 2, "comparison of the rate")
           .of(selector_names)
           .alias("infiniband.pathrecord.rateselector"),
       field("rate", 442, 6, "of the path").of(rate_names).alias("infiniband.pathrecord.rate"),
-      field("packet_life_time_selector", 448, 2, "how the packet life time is meant")
+      field("packet_life_time_selector", 448, 2, "comparison of the packet life time")
           .of(selector_names)
           .alias("infiniband.pathrecord.packetlifetimeselector"),
-      field("packet_life_time", 450, 6, "code of the longest propagation along the path")
+      field("packet_life_time", 450, 6, "code of the maximum propagation time along the path")
           .alias("infiniband.pathrecord.packetlifetime"),
-      field("packet_life_time.limit", 450, 6, "the longest propagation along the path")
+      field("packet_life_time.limit", 450, 6, "maximum propagation time along the path")
           .as(Display::time)
           .means(&exponential_time_ns),
       field("preference", 456, 8, "lower is preferred").alias("infiniband.pathrecord.preference"),
-      field("reverse_path_pkey_member", 464, 2, "membership of the way back"),
+      field("reverse_path_pkey_member", 464, 2, "partition membership of the reverse path"),
       reserved("reserved2", 466, 46),
   };
 };
@@ -83,31 +83,33 @@ struct McMemberRecord {
       field("port_gid", 128, 128, "the member").as(Display::ipv6).alias("infiniband.mcmemberrecord.portgid"),
       field("qkey", 256, 32, "of the group").hex().alias("infiniband.mcmemberrecord.q_key"),
       field("mlid", 288, 16, "of the group").hex().alias("infiniband.mcmemberrecord.mlid"),
-      field("mtu_selector", 304, 2, "how the MTU is meant")
+      field("mtu_selector", 304, 2, "comparison of the MTU")
           .of(selector_names)
           .alias("infiniband.mcmemberrecord.mtuselector"),
       field("mtu", 306, 6, "of the group").of(mtu_names).alias("infiniband.mcmemberrecord.mtu"),
       field("traffic_class", 312, 8, "of the GRH").hex().alias("infiniband.mcmemberrecord.tclass"),
       field("pkey", 320, 16, "partition key of the group").hex().alias("infiniband.mcmemberrecord.p_key"),
-      field("rate_selector", 336, 2, "how the rate is meant")
+      field("rate_selector", 336, 2, "comparison of the rate")
           .of(selector_names)
           .alias("infiniband.mcmemberrecord.rateselector"),
       field("rate", 338, 6, "of the group").of(rate_names).alias("infiniband.mcmemberrecord.rate"),
-      field("packet_life_time_selector", 344, 2, "how the packet life time is meant")
+      field("packet_life_time_selector", 344, 2, "comparison of the packet life time")
           .of(selector_names)
           .alias("infiniband.mcmemberrecord.packetlifetimeselector"),
-      field("packet_life_time", 346, 6, "code of the longest propagation")
+      field("packet_life_time", 346, 6, "code of the maximum propagation time")
           .alias("infiniband.mcmemberrecord.packetlifetime"),
-      field("packet_life_time.limit", 346, 6, "the longest propagation").as(Display::time).means(&exponential_time_ns),
+      field("packet_life_time.limit", 346, 6, "maximum propagation time").as(Display::time).means(&exponential_time_ns),
       field("sl", 352, 4, "service level").alias("infiniband.mcmemberrecord.sl"),
       field("flow_label", 356, 20, "of the GRH").hex().alias("infiniband.mcmemberrecord.flowlabel"),
       field("hop_limit", 376, 8, "of the GRH").alias("infiniband.mcmemberrecord.hoplimit"),
-      field("scope", 384, 4, "how far the group reaches").alias("infiniband.mcmemberrecord.scope"),
-      field("join_state", 388, 4, "bits: how the port is a member").hex().alias("infiniband.mcmemberrecord.joinstate"),
-      field("join_state.send_only_full_member", 388, 1, "sends only, and counts as a member"),
-      field("join_state.send_only_non_member", 389, 1, "sends only, and does not count"),
-      field("join_state.non_member", 390, 1, "sends and receives, and does not count"),
-      field("join_state.full_member", 391, 1, "sends and receives, and counts as a member"),
+      field("scope", 384, 4, "scope of the group").alias("infiniband.mcmemberrecord.scope"),
+      field("join_state", 388, 4, "bits: membership type of the port")
+          .hex()
+          .alias("infiniband.mcmemberrecord.joinstate"),
+      field("join_state.send_only_full_member", 388, 1, "send-only full member"),
+      field("join_state.send_only_non_member", 389, 1, "send-only non-member"),
+      field("join_state.non_member", 390, 1, "non-member that sends and receives"),
+      field("join_state.full_member", 391, 1, "full member that sends and receives"),
       field("proxy_join", 392, 1, "joined on behalf of another port").alias("infiniband.mcmemberrecord.proxyjoin"),
       reserved("reserved", 393, 23),
   };
@@ -121,7 +123,7 @@ struct NodeRecord {
   static constexpr auto fields = detail::rows(
       std::array{field("lid", 0, 16, "of the port").alias("infiniband.sa.lid"), reserved("reserved", 16, 16)},
       detail::moved(detail::node_info_rows, 32),
-      std::array{field("node_description", 352, 512, "what people call the node")
+      std::array{field("node_description", 352, 512, "name of the node")
                      .as(Display::text)
                      .alias("infiniband.nodedescription.nodestring")});
 };
@@ -135,29 +137,31 @@ struct PortInfoRecord {
       std::array{
           field("end_port_lid", 0, 16, "of the port; of a switch's: of port 0").alias("infiniband.sa.endportlid"),
           field("port_num", 16, 8, "the port").alias("infiniband.sa.portnum"),
-          field("options", 24, 8, "bits: which form of the link speeds; reserved in older releases").hex()},
+          field("options", 24, 8, "bits: format of the link speeds; reserved in older releases").hex()},
       detail::moved(detail::port_info_rows, 32));
 };
 
-/// A service that somebody advertises.
+/// An advertised service.
 struct ServiceRecord {
   static constexpr std::string_view name = "servicerecord", title = "ServiceRecord", section = "IBTA vol 1, 15.2.5.14";
   static constexpr std::string_view tail = "padding";
   static constexpr std::size_t size = 176;
   static constexpr std::array fields{
       field("service_id", 0, 64, "the service").hex().alias("infiniband.linkrecord.serviceid"),
-      field("service_gid", 64, 128, "port that offers it").as(Display::ipv6).alias("infiniband.linkrecord.servicegid"),
+      field("service_gid", 64, 128, "port that offers the service")
+          .as(Display::ipv6)
+          .alias("infiniband.linkrecord.servicegid"),
       field("service_pkey", 192, 16, "partition key").hex().alias("infiniband.linkrecord.servicep_key"),
       reserved("reserved", 208, 16),
-      field("service_lease", 224, 32, "seconds; all ones: for ever").alias("infiniband.linkrecord.servicelease"),
+      field("service_lease", 224, 32, "seconds; all ones: unlimited").alias("infiniband.linkrecord.servicelease"),
       field("service_key", 256, 128, "key of the service").alias("infiniband.linkrecord.servicekey"),
-      field("service_name", 384, 512, "what people call it")
+      field("service_name", 384, 512, "name of the service")
           .as(Display::text)
           .alias("infiniband.linkrecord.servicename"),
-      field("service_data8", 896, 128, "sixteen bytes of the service's own").as(Display::bytes),
-      field("service_data16", 1024, 128, "eight numbers of 16 bits of the service's own"),
-      field("service_data32", 1152, 128, "four numbers of 32 bits of the service's own"),
-      field("service_data64", 1280, 128, "two numbers of 64 bits of the service's own"),
+      field("service_data8", 896, 128, "sixteen service-specific bytes").as(Display::bytes),
+      field("service_data16", 1024, 128, "eight service-specific 16-bit numbers"),
+      field("service_data32", 1152, 128, "four service-specific 32-bit numbers"),
+      field("service_data64", 1280, 128, "two service-specific 64-bit numbers"),
   };
 };
 
@@ -169,15 +173,15 @@ inline constexpr std::array inform_info_rows{
     reserved("reserved", 160, 16),
     field("is_generic", 176, 8, "1: traps of the specification; 0: a vendor's")
         .alias("infiniband.informinfo.isgeneric"),
-    field("subscribe", 184, 8, "1: forward them; 0: no longer").alias("infiniband.informinfo.subscribe"),
+    field("subscribe", 184, 8, "1: subscribe; 0: unsubscribe").alias("infiniband.informinfo.subscribe"),
     field("type", 192, 16, "notice type; 0xffff: all").hex().alias("infiniband.informinfo.type"),
-    field("trap_number", 208, 16, "which trap, a vendor's: device id; 0xffff: all")
+    field("trap_number", 208, 16, "trap number, a vendor's: device ID; 0xffff: all")
         .of(trap_names)
         .alias("infiniband.informinfo.trapnumberdeviceid"),
-    field("qpn", 224, 24, "queue pair of the subscriber").hex().alias("infiniband.informinfo.qpn"),
+    field("qpn", 224, 24, "QP of the subscriber").hex().alias("infiniband.informinfo.qpn"),
     reserved("reserved2", 248, 3),
-    field("response_time", 251, 5, "code of how long an answer may take").alias("infiniband.informinfo.resptimevalue"),
-    field("response_time.limit", 251, 5, "how long an answer may take").as(Display::time).means(&exponential_time_ns),
+    field("response_time", 251, 5, "code of the response time limit").alias("infiniband.informinfo.resptimevalue"),
+    field("response_time.limit", 251, 5, "response time limit").as(Display::time).means(&exponential_time_ns),
     reserved("reserved3", 256, 8),
     field("producer", 264, 24, "producer type, a vendor's: its OUI; 0xffffff: all")
         .hex()
@@ -192,7 +196,7 @@ struct InformInfo {
   static constexpr auto fields = detail::inform_info_rows;
 };
 
-/// A subscription that stands.
+/// An active subscription.
 struct InformInfoRecord {
   static constexpr std::string_view name = "informinforecord", title = "InformInfoRecord",
                                     section = "IBTA vol 1, 15.2.5.12";
@@ -203,17 +207,17 @@ struct InformInfoRecord {
           field("subscriber_gid", 0, 128, "who subscribed")
               .as(Display::ipv6)
               .alias("infiniband.informinforecord.subscribergid"),
-          field("enum", 128, 16, "tells the subscriber's records apart").alias("infiniband.informinforecord.enum"),
+          field("enum", 128, 16, "distinguishes the subscriber's records").alias("infiniband.informinforecord.enum"),
           reserved("reserved0", 144, 48)},
       detail::moved(detail::inform_info_rows, 192));
 };
 
-/// A notice that is forwarded to a subscriber: with the GID of its issuer.
+/// A notice forwarded to a subscriber, with the GID of its issuer.
 struct SaNotice {
   static constexpr std::string_view name = "sanotice", title = "Notice, forwarded", section = "IBTA vol 1, 13.4.8.2";
   static constexpr std::size_t size = 80;
-  static constexpr auto fields =
-      detail::rows(detail::notice_rows, std::array{field("issuer_gid", 512, 128, "who issued it").as(Display::ipv6)});
+  static constexpr auto fields = detail::rows(
+      detail::notice_rows, std::array{field("issuer_gid", 512, 128, "issuer of the notice").as(Display::ipv6)});
 };
 
 }  // namespace rdmawire

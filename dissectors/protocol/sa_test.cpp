@@ -120,7 +120,7 @@ TEST(Sa, MemberNodePortAndService) {
   EXPECT_EQ(inform.get<"producer">(), 4U);
 }
 
-TEST(Sa, AListOfRecordsIsSeveralLayers) {
+TEST(Sa, ListOfRecordsHasSeveralLayers) {
   const auto record = from_hex(path_record);
   const auto bytes = table("0035", "01 01 07 00 00000001 000000d4", "0008", joined({record, record, record}));
   const HeaderStack stack = decode_transport(bytes);
@@ -132,7 +132,7 @@ TEST(Sa, AListOfRecordsIsSeveralLayers) {
   EXPECT_EQ(stack.payload.length, 8U);
 }
 
-TEST(Sa, TheAttributeOffsetPadsRecords) {
+TEST(Sa, AttributeOffsetPadsRecords) {
   const auto record = padded("ff12401bffff00000000000000000001", 56);
   const auto bytes = table("0038", "01 01 07 00 00000001 00000084", "0007", joined({record, record}));
   const HeaderStack stack = decode_transport(bytes);
@@ -142,7 +142,7 @@ TEST(Sa, TheAttributeOffsetPadsRecords) {
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
 }
 
-TEST(Sa, OnlyWholeRecordsOfASegmentAreDecoded) {
+TEST(Sa, OnlyCompleteRecordsOfASegmentAreDecoded) {
   const auto record = from_hex(path_record);
   const std::vector<std::uint8_t> begun(record.begin(), record.begin() + 8);
   // The first of several segments: its payload length is that of all.
@@ -150,16 +150,16 @@ TEST(Sa, OnlyWholeRecordsOfASegmentAreDecoded) {
   EXPECT_TRUE(decode_transport(first).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(first)), "mad rmpp sa pathrecord pathrecord pathrecord");
   EXPECT_EQ(decode_transport(first).payload.length, 8U);
-  // The second begins inside the fourth record.
+  // The second one starts inside the fourth record.
   const auto second = table("0035", "01 01 01 00 00000002 00000000", "0008", joined({record, record}));
   EXPECT_TRUE(decode_transport(second).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(second)), "mad rmpp sa");
-  // Before the ninth there are 1600 bytes: 25 records.
+  // 1600 bytes (25 records) precede the ninth.
   const auto ninth = table("0035", "01 01 01 00 00000009 00000000", "0008", joined({record, record}));
   EXPECT_EQ(layers_of(decode_transport(ninth)), "mad rmpp sa pathrecord pathrecord pathrecord");
 }
 
-TEST(Sa, AcknowledgementsCarryNoRecords) {
+TEST(Sa, AcknowledgementsHaveNoRecords) {
   const auto bytes = table("0035", "01 02 01 00 00000003 00000040", "0008", from_hex(path_record));
   const HeaderStack stack = decode_transport(bytes);
   EXPECT_EQ(layers_of(stack), "mad rmpp");
@@ -168,17 +168,18 @@ TEST(Sa, AcknowledgementsCarryNoRecords) {
   EXPECT_TRUE(stack.findings().empty());
 }
 
-TEST(Sa, LengthsThatLieAreFindings) {
+TEST(Sa, InvalidLengthFieldsAreFindings) {
   struct {
     const char* name;
     std::string_view rmpp, offset;
     ParseError::Kind kind;
   } lies[] = {
-      {"the last segment is longer than a segment", "01 01 07 00 00000001 000000dd", "0008",
+      {"the last segment exceeds the segment size", "01 01 07 00 00000001 000000dd", "0008",
        ParseError::Kind::malformed},
       {"the length of all is all ones", "01 01 07 00 00000001 ffffffff", "0008", ParseError::Kind::malformed},
-      {"no room for SA's header", "01 01 07 00 00000001 00000013", "0008", ParseError::Kind::malformed},
-      {"fits one segment, is not the last", "01 01 03 00 00000001 00000010", "0008", ParseError::Kind::malformed},
+      {"too short for the SA header", "01 01 07 00 00000001 00000013", "0008", ParseError::Kind::malformed},
+      {"fits in one segment, but is not the last", "01 01 03 00 00000001 00000010", "0008",
+       ParseError::Kind::malformed},
       {"first, but number two", "01 01 07 00 00000002 00000054", "0008", ParseError::Kind::malformed},
       {"number one, but not first", "01 01 05 00 00000001 00000054", "0008", ParseError::Kind::malformed},
       {"number zero", "01 01 05 00 00000000 00000054", "0008", ParseError::Kind::malformed},
@@ -194,14 +195,14 @@ TEST(Sa, LengthsThatLieAreFindings) {
   }
 }
 
-TEST(Sa, StatusesAreNamed) {
+TEST(Sa, StatusNames) {
   auto bytes = datagram(from_hex("01030281 0300 0000 00000000000000bb 0035 0000 00000000"));
   const auto mad = *decode_transport(bytes).get<Mad>();
   EXPECT_EQ(sa_status_names.find(mad.get<"status.sa">())->name, "ERR_NO_RECORDS");
   EXPECT_TRUE(info<Mad>.find("status.sa")->present_in(mad.data()));
 }
 
-TEST(Sa, AListIsBuiltFromItsRecords) {
+TEST(Sa, ListIsBuiltFromItsRecords) {
   Frame frame = Value<Bth>() / Value<Deth>() / Value<Mad>().set<"method">(mad_method::get_table_response) /
                 Value<Rmpp>().set<"type">(rmpp_type::data) / Value<Sa>() / Value<PathRecord>().set<"dlid">(1) /
                 Value<PathRecord>().set<"dlid">(2);

@@ -1,6 +1,6 @@
 #pragma once
-/// Subnet management: the packets by which a subnet manager discovers and sets up the ports. IBTA vol 1, chapter 14.
-/// An attribute fills the 64 bytes that the packet has for it.
+/// Subnet management: packets that a subnet manager uses to discover and configure ports. IBTA vol 1, chapter 14.
+/// An attribute has a fixed size of 64 bytes.
 
 #include "dissectors/protocol/mad.hpp"
 
@@ -12,8 +12,8 @@ inline constexpr Names node_type_names{"node type", node_type_entries, "IBTA vol
 inline constexpr Name port_state_entries[] = {
     {0, "no change", "set only"},
     {1, "Down", "no link"},
-    {2, "Initialize", "the link is up, and only subnet management passes"},
-    {3, "Armed", "ready: the first packet makes it active"},
+    {2, "Initialize", "the link is up, but only passes subnet management packets"},
+    {3, "Armed", "ready: the first packet activates the port"},
     {4, "Active", "all packets pass"},
 };
 inline constexpr Names port_state_names{"port state", port_state_entries, "IBTA vol 1, 14.2.5.6"};
@@ -35,16 +35,15 @@ inline constexpr Name link_width_entries[] = {
 };
 inline constexpr Names link_width_names{"link width", link_width_entries, "IBTA vol 1, 14.2.5.6"};
 
-inline constexpr Name link_speed_entries[] = {
-    {0, "extended", "the extended speed says"}, {1, "2.5 Gb/s", "SDR"}, {2, "5 Gb/s", "DDR"}, {4, "10 Gb/s", "QDR"}};
+inline constexpr Name link_speed_entries[] = {{0, "extended", "specified by the extended speed"},
+                                              {1, "2.5 Gb/s", "SDR"},
+                                              {2, "5 Gb/s", "DDR"},
+                                              {4, "10 Gb/s", "QDR"}};
 inline constexpr Names link_speed_names{"link speed of a lane", link_speed_entries, "IBTA vol 1, 14.2.5.6"};
 
 inline constexpr Name link_speed_extended_entries[] = {
-    {0, "none", "not an extended speed"},
-    {1, "14.0625 Gb/s", "FDR"},
-    {2, "25.78125 Gb/s", "EDR"},
-    {4, "53.125 Gb/s", "HDR"},
-    {8, "106.25 Gb/s", "NDR"},
+    {0, "none", "no extended speed"}, {1, "14.0625 Gb/s", "FDR"}, {2, "25.78125 Gb/s", "EDR"},
+    {4, "53.125 Gb/s", "HDR"},        {8, "106.25 Gb/s", "NDR"},
 };
 inline constexpr Names link_speed_extended_names{"extended link speed of a lane", link_speed_extended_entries,
                                                  "IBTA vol 1, 14.2.5.6"};
@@ -58,14 +57,14 @@ inline constexpr Name sm_state_entries[] = {
     {0, "Not-active", "disabled by another subnet manager"},
     {1, "Discovering", "sweeping the subnet"},
     {2, "Standby", "ready to take over"},
-    {3, "Master", "it manages the subnet"},
+    {3, "Master", "manages the subnet"},
 };
 inline constexpr Names sm_state_names{"SM state", sm_state_entries, "IBTA vol 1, 14.2.5.13"};
 
 inline constexpr Name notice_type_entries[] = {
     {0, "Fatal", ""},         {1, "Urgent", ""},
     {2, "Security", ""},      {3, "Subnet Management", ""},
-    {4, "Informational", ""}, {0x7f, "Empty", "there is no notice"},
+    {4, "Informational", ""}, {0x7f, "Empty", "no notice"},
 };
 inline constexpr Names notice_type_names{"notice type", notice_type_entries, "IBTA vol 1, 13.4.8.2"};
 
@@ -74,69 +73,69 @@ inline constexpr Name notice_producer_entries[] = {
 inline constexpr Names notice_producer_names{"producer type", notice_producer_entries, "IBTA vol 1, 13.4.8.2"};
 
 inline constexpr Name trap_entries[] = {
-    {64, "GID in service", "a port can be reached"},
-    {65, "GID out of service", "a port can no longer be reached"},
+    {64, "GID in service", "a port is reachable"},
+    {65, "GID out of service", "a port is no longer reachable"},
     {66, "multicast group created", ""},
     {67, "multicast group deleted", ""},
     {68, "paths invalid", "paths may have changed"},
-    {69, "paths computed", "the paths that may have changed can be asked for again"},
-    {128, "link state change", "of a port of a switch"},
-    {129, "local link integrity", "the threshold of local link integrity errors was reached"},
-    {130, "excessive buffer overrun", "the threshold of buffer overruns was reached"},
+    {69, "paths computed", "the changed paths can be queried"},
+    {128, "link state change", "link state of a switch port"},
+    {129, "local link integrity", "threshold of local link integrity errors reached"},
+    {130, "excessive buffer overrun", "threshold of buffer overruns reached"},
     {131, "flow control watchdog", "the neighbor sent no flow control packets in time"},
     {144, "port changed", "capability mask, link width, link speed or node description"},
     {145, "system image GUID changed", ""},
     {256, "bad M_Key", "a subnet management packet had the wrong key"},
     {257, "bad P_Key", "a packet had the wrong partition key"},
     {258, "bad Q_Key", "a packet had the wrong Q_Key"},
-    {259, "bad P_Key at a switch", "a switch's port refused a partition key"},
+    {259, "bad P_Key at a switch", "a switch port rejected a partition key"},
 };
 inline constexpr Names trap_names{"trap number", trap_entries, "IBTA vol 1, 14.2.5.1"};
 
-/// What subnet management packets put between the common header and the attribute, when routed by LIDs.
+/// Header of LID-routed subnet management packets between the common header and the attribute.
 struct SmpLid {
   static constexpr std::string_view name = "smp", title = "Subnet Management Packet, LID routed",
                                     section = "IBTA vol 1, 14.2.1.1";
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
-      field("mkey", 0, 64, "key that the port demands").hex().alias("infiniband.smplid.mkey"),
+      field("mkey", 0, 64, "key required by the port").hex().alias("infiniband.smplid.mkey"),
       reserved("reserved", 64, 256),
   };
 };
 
-/// The same along a directed route.
+/// Header of directed-route subnet management packets.
 struct SmpDirected {
   static constexpr std::string_view name = "smpdr", title = "Subnet Management Packet, directed route",
                                     section = "IBTA vol 1, 14.2.1.2";
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
-      field("mkey", 0, 64, "key that the port demands").hex().alias("infiniband.smplid.mkey"),
-      field("dr_slid", 64, 16, "LID where the directed part of the route begins; 0xffff: at the sender")
+      field("mkey", 0, 64, "key required by the port").hex().alias("infiniband.smplid.mkey"),
+      field("dr_slid", 64, 16, "LID at the start of the directed part of the route; 0xffff: the sender")
           .alias("infiniband.smpdirected.drslid"),
-      field("dr_dlid", 80, 16, "LID where the directed part of the route ends; 0xffff: at the receiver")
+      field("dr_dlid", 80, 16, "LID at the end of the directed part of the route; 0xffff: the receiver")
           .alias("infiniband.smpdirected.drdlid"),
       reserved("reserved", 96, 224),
   };
 };
 
-/// What follows the attribute on a directed route: the ports, one byte a hop; the first byte is not used.
+/// Port lists of a directed route after the attribute, one byte per hop; the first byte is unused.
 struct SmpPath {
   static constexpr std::string_view name = "smppath", title = "Directed route", section = "IBTA vol 1, 14.2.1.2";
   static constexpr std::size_t size = 128;
   static constexpr std::array fields{
-      field("initial", 0, 512, "port to leave by at each hop on the way out")
+      field("initial", 0, 512, "outbound port at each hop of the forward path")
           .alias("infiniband.smpdirected.initialpath"),
-      field("return", 512, 512, "port to leave by at each hop on the way back")
+      field("return", 512, 512, "outbound port at each hop of the return path")
           .alias("infiniband.smpdirected.returnpath"),
   };
 };
 
-/// An attribute that is named but not taken apart.
+/// An attribute with a name, but without decoded fields.
 struct SmpData {
   static constexpr std::string_view name = "smpdata", title = "Subnet management attribute",
                                     section = "IBTA vol 1, 14.2.5";
   static constexpr std::size_t size = 64;
-  static constexpr std::array fields{field("data", 0, 512, "not taken apart")};
+  static constexpr std::array fields{field("data", 0, 512, "not decoded")};
 };
 
 struct NodeDescription {
@@ -144,15 +143,13 @@ struct NodeDescription {
                                     section = "IBTA vol 1, 14.2.5.2";
   static constexpr std::size_t size = 64;
   static constexpr std::array fields{
-      field("text", 0, 512, "what people call the node")
-          .as(Display::text)
-          .alias("infiniband.nodedescription.nodestring"),
+      field("text", 0, 512, "name of the node").as(Display::text).alias("infiniband.nodedescription.nodestring"),
   };
 };
 
 namespace detail {
 
-/// Rows of tables, one after the other.
+/// Concatenates tables of rows.
 template <std::size_t... N>
 constexpr auto rows(const std::array<Field, N>&... tables) {
   std::array<Field, (N + ...)> all{};
@@ -160,7 +157,7 @@ constexpr auto rows(const std::array<Field, N>&... tables) {
   ((out = std::copy(tables.begin(), tables.end(), out)), ...);
   return all;
 }
-/// The same rows, `bits` further on. Only for rows without conditions: those look at the header's beginning.
+/// Shifts rows by `bits`. Not for rows with conditions, whose offsets are relative to the header.
 template <std::size_t N>
 constexpr std::array<Field, N> moved(std::array<Field, N> table, unsigned bits) {
   for (Field& f : table) {
@@ -169,7 +166,7 @@ constexpr std::array<Field, N> moved(std::array<Field, N> table, unsigned bits) 
   }
   return table;
 }
-/// Rows that differ in their name only.
+/// Rows that differ only in their name.
 template <std::size_t N>
 constexpr std::array<Field, N> repeated(const std::string_view (&names)[N], unsigned width, std::string_view meaning,
                                         Display display) {
@@ -181,48 +178,50 @@ constexpr std::array<Field, N> repeated(const std::string_view (&names)[N], unsi
 
 inline constexpr std::array node_info_rows{
     field("base_version", 0, 8, "of MADs").alias("infiniband.nodeinfo.baseversion"),
-    field("class_version", 8, 8, "of subnet management").alias("infiniband.nodeinfo.classversion"),
-    field("node_type", 16, 8, "what the node is").of(node_type_names).alias("infiniband.nodeinfo.nodetype"),
+    field("class_version", 8, 8, "version of subnet management").alias("infiniband.nodeinfo.classversion"),
+    field("node_type", 16, 8, "type of the node").of(node_type_names).alias("infiniband.nodeinfo.nodetype"),
     field("num_ports", 24, 8, "physical ports").alias("infiniband.nodeinfo.numports"),
-    field("system_image_guid", 32, 64, "common to all nodes of one box")
+    field("system_image_guid", 32, 64, "common to all nodes of one system")
         .as(Display::guid)
         .alias("infiniband.nodeinfo.systemimageguid"),
-    field("node_guid", 96, 64, "of the node").as(Display::guid).alias("infiniband.nodeinfo.nodeguid"),
-    field("port_guid", 160, 64, "of the port that answers; of a switch: of port 0")
+    field("node_guid", 96, 64, "GUID of the node").as(Display::guid).alias("infiniband.nodeinfo.nodeguid"),
+    field("port_guid", 160, 64, "GUID of the responding port; of a switch: of port 0")
         .as(Display::guid)
         .alias("infiniband.nodeinfo.portguid"),
     field("partition_cap", 224, 16, "entries of the partition table").alias("infiniband.nodeinfo.partitioncap"),
-    field("device_id", 240, 16, "the vendor's number of the device").hex().alias("infiniband.nodeinfo.deviceid"),
-    field("revision", 256, 32, "of the device").hex().alias("infiniband.nodeinfo.revision"),
-    field("local_port_num", 288, 8, "port that the packet came in by").alias("infiniband.nodeinfo.localportnum"),
+    field("device_id", 240, 16, "the vendor's device ID").hex().alias("infiniband.nodeinfo.deviceid"),
+    field("revision", 256, 32, "revision of the device").hex().alias("infiniband.nodeinfo.revision"),
+    field("local_port_num", 288, 8, "port that received the packet").alias("infiniband.nodeinfo.localportnum"),
     field("vendor_id", 296, 24, "OUI of the vendor").hex().alias("infiniband.nodeinfo.vendorid"),
 };
 
 inline constexpr std::array port_info_rows{
-    field("mkey", 0, 64, "key that the port demands; shown as 0 to those who do not know it")
+    field("mkey", 0, 64, "key required by the port; returned as 0 without the right key")
         .hex()
         .alias("infiniband.portinfo.m_key"),
     field("gid_prefix", 64, 64, "first half of the port's GIDs").hex().alias("infiniband.portinfo.guid"),
     field("lid", 128, 16, "the port's base LID").alias("infiniband.portinfo.lid"),
     field("master_sm_lid", 144, 16, "LID of the master subnet manager").alias("infiniband.portinfo.mastersmlid"),
-    field("capability_mask", 160, 32, "bits: what the port supports").hex().alias("infiniband.portinfo.capabilitymask"),
+    field("capability_mask", 160, 32, "bits: capabilities of the port")
+        .hex()
+        .alias("infiniband.portinfo.capabilitymask"),
     field("capability_mask.hierarchy_info", 160, 1, "has hierarchy information"),
     field("capability_mask.multicast_fdb_top", 161, 1, "has MulticastFDBTop"),
     field("capability_mask.multicast_pkey_trap_suppression", 162, 1, "can suppress multicast P_Key traps"),
     field("capability_mask.vendor_mads_table", 163, 1, "has the vendor specific MADs table"),
     field("capability_mask.link_speed_width_pairs", 164, 1, "has the link speed and width pairs table")
         .alias("infiniband.portinfo.capabilitymask.linkspeedwidthpairstablesupported"),
-    field("capability_mask.other_local_changes_notice", 165, 1, "trap 144 tells of other local changes")
+    field("capability_mask.other_local_changes_notice", 165, 1, "trap 144 reports other local changes")
         .alias("infiniband.portinfo.capabilitymask.otherlocalchangesnoticesupported"),
-    field("capability_mask.client_reregistration", 166, 1, "clients can be asked to register again")
+    field("capability_mask.client_reregistration", 166, 1, "supports client reregistration")
         .alias("infiniband.portinfo.capabilitymask.clientregistrationsupported"),
     field("capability_mask.link_round_trip_latency", 167, 1, "measures the link's round trip")
         .alias("infiniband.portinfo.capabilitymask.linkroundtriplatencysupported"),
     field("capability_mask.boot_management", 168, 1, "supports boot management")
         .alias("infiniband.portinfo.capabilitymask.bootmanagementsupported"),
-    field("capability_mask.capability_mask_notice", 169, 1, "trap 144 tells of changes of this mask")
+    field("capability_mask.capability_mask_notice", 169, 1, "trap 144 reports changes of this mask")
         .alias("infiniband.portinfo.capabilitymask.capabilitymasknoticesupported"),
-    field("capability_mask.dr_notice", 170, 1, "trap 256 tells of directed routes")
+    field("capability_mask.dr_notice", 170, 1, "trap 256 reports directed routes")
         .alias("infiniband.portinfo.capabilitymask.drnoticesupported"),
     field("capability_mask.vendor_class", 171, 1, "supports a vendor class")
         .alias("infiniband.portinfo.capabilitymask.vendorclasssupported"),
@@ -244,108 +243,106 @@ inline constexpr std::array port_info_rows{
     field("capability_mask.sm_disabled", 181, 1, "its subnet manager is disabled")
         .alias("infiniband.portinfo.capabilitymask.smdisabled"),
     field("capability_mask.led_info", 182, 1, "has a LED").alias("infiniband.portinfo.capabilitymask.ledinfosupported"),
-    field("capability_mask.pkey_nvram", 183, 1, "keeps P_Keys when off")
+    field("capability_mask.pkey_nvram", 183, 1, "keeps P_Keys when powered off")
         .alias("infiniband.portinfo.capabilitymask.pkeynvram"),
-    field("capability_mask.mkey_nvram", 184, 1, "keeps the M_Key when off")
+    field("capability_mask.mkey_nvram", 184, 1, "keeps the M_Key when powered off")
         .alias("infiniband.portinfo.capabilitymask.mkeynvram"),
     field("capability_mask.sl_mapping", 185, 1, "maps service levels to virtual lanes")
         .alias("infiniband.portinfo.capabilitymask.slmappingsupported"),
     field("capability_mask.automatic_migration", 186, 1, "supports automatic path migration")
         .alias("infiniband.portinfo.capabilitymask.automaticmigrationsupported"),
-    field("capability_mask.optional_ipd", 187, 1, "supports more inter-packet delays than it must")
+    field("capability_mask.optional_ipd", 187, 1, "supports optional inter-packet delays")
         .alias("infiniband.portinfo.capabilitymask.optionalipdsupported"),
     field("capability_mask.trap", 188, 1, "sends traps").alias("infiniband.portinfo.capabilitymask.trapsupported"),
     field("capability_mask.notice", 189, 1, "keeps notices")
         .alias("infiniband.portinfo.capabilitymask.noticesupported"),
     field("capability_mask.sm", 190, 1, "has a subnet manager").alias("infiniband.portinfo.capabilitymask.issm"),
     reserved("capability_mask.reserved", 191, 1),
-    field("diag_code", 192, 16, "0: the port is well").hex().alias("infiniband.portinfo.diagcode"),
+    field("diag_code", 192, 16, "0: no error").hex().alias("infiniband.portinfo.diagcode"),
     field("mkey_lease_period", 208, 16, "seconds; 0: the M_Key does not expire")
         .alias("infiniband.portinfo.m_keyleaseperiod"),
-    field("local_port_num", 224, 8, "port that the packet came in by").alias("infiniband.portinfo.localportnum"),
+    field("local_port_num", 224, 8, "port that received the packet").alias("infiniband.portinfo.localportnum"),
     field("link_width_enabled", 232, 8, "bits: 1x, 4x, 8x, 12x, 2x")
         .hex()
         .alias("infiniband.portinfo.linkwidthenabled"),
     field("link_width_supported", 240, 8, "bits: 1x, 4x, 8x, 12x, 2x")
         .hex()
         .alias("infiniband.portinfo.linkwidthsupported"),
-    field("link_width_active", 248, 8, "as the link runs")
+    field("link_width_active", 248, 8, "active link width")
         .of(link_width_names)
         .alias("infiniband.portinfo.linkwidthactive"),
     field("link_speed_supported", 256, 4, "bits: SDR, DDR, QDR").hex().alias("infiniband.portinfo.linkspeedsupported"),
     field("port_state", 260, 4, "what passes").of(port_state_names).alias("infiniband.portinfo.portstate"),
-    field("port_physical_state", 264, 4, "of the link")
+    field("port_physical_state", 264, 4, "physical state of the link")
         .of(port_physical_state_names)
         .alias("infiniband.portinfo.portphysicalstate"),
-    field("link_down_default_state", 268, 4, "where the link goes when it fails")
+    field("link_down_default_state", 268, 4, "state of the link after a failure")
         .of(link_down_default_names)
         .alias("infiniband.portinfo.linkdowndefaultstate"),
-    field("mkey_protect_bits", 272, 2, "what can be read without the M_Key")
-        .alias("infiniband.portinfo.m_keyprotectbits"),
+    field("mkey_protect_bits", 272, 2, "read access without the M_Key").alias("infiniband.portinfo.m_keyprotectbits"),
     reserved("reserved", 274, 3),
     field("lmc", 277, 3, "the port has 2^LMC LIDs").alias("infiniband.portinfo.lmc"),
-    field("link_speed_active", 280, 4, "as the link runs")
+    field("link_speed_active", 280, 4, "active link speed")
         .of(link_speed_names)
         .alias("infiniband.portinfo.linkspeedactive"),
     field("link_speed_enabled", 284, 4, "bits: SDR, DDR, QDR").hex().alias("infiniband.portinfo.linkspeedenabled"),
     field("neighbor_mtu", 288, 4, "MTU of this link").of(mtu_names).alias("infiniband.portinfo.neighbormtu"),
     field("master_sm_sl", 292, 4, "service level toward the subnet manager").alias("infiniband.portinfo.mastersmsl"),
     field("vl_cap", 296, 4, "data lanes that the port has").of(vl_count_names).alias("infiniband.portinfo.vlcap"),
-    field("init_type", 300, 4, "bits: how to initialize").hex().alias("infiniband.portinfo.inittype"),
-    field("vl_high_limit", 304, 8, "data of high priority before low gets a turn")
+    field("init_type", 300, 4, "bits: requested initialization").hex().alias("infiniband.portinfo.inittype"),
+    field("vl_high_limit", 304, 8, "high-priority data before low priority is served")
         .alias("infiniband.portinfo.vlhighlimit"),
     field("vl_arbitration_high_cap", 312, 8, "entries of the arbitration table for high priority")
         .alias("infiniband.portinfo.vlarbitrationhighcap"),
     field("vl_arbitration_low_cap", 320, 8, "entries of the arbitration table for low priority")
         .alias("infiniband.portinfo.vlarbitrationlowcap"),
-    field("init_type_reply", 328, 4, "bits: how it was initialized").hex().alias("infiniband.portinfo.inittypereply"),
+    field("init_type_reply", 328, 4, "bits: performed initialization").hex().alias("infiniband.portinfo.inittypereply"),
     field("mtu_cap", 332, 4, "largest MTU of the port").of(mtu_names).alias("infiniband.portinfo.mtucap"),
     field("vl_stall_count", 336, 3, "packets dropped in a row before a lane counts as stalled")
         .alias("infiniband.portinfo.vlstallcount"),
-    field("hoq_life", 339, 5,
-          "code of how long a packet may wait at the head of a switch's queue; 19 and more: for ever")
+    field("hoq_life", 339, 5, "code of the maximum time at the head of a switch's queue; 19 and more: unlimited")
         .alias("infiniband.portinfo.hoqlife"),
     field("operational_vls", 344, 4, "data lanes in use")
         .of(vl_count_names)
         .alias("infiniband.portinfo.operationalvls"),
-    field("partition_enforcement_inbound", 348, 1, "the switch checks P_Keys on the way in")
+    field("partition_enforcement_inbound", 348, 1, "the switch checks P_Keys of inbound packets")
         .alias("infiniband.portinfo.partitionenforcementinbound"),
-    field("partition_enforcement_outbound", 349, 1, "the switch checks P_Keys on the way out")
+    field("partition_enforcement_outbound", 349, 1, "the switch checks P_Keys of outbound packets")
         .alias("infiniband.portinfo.partitionenforcementoutbound"),
-    field("filter_raw_inbound", 350, 1, "the switch drops raw packets on the way in")
+    field("filter_raw_inbound", 350, 1, "the switch drops inbound raw packets")
         .alias("infiniband.portinfo.filterrawinbound"),
-    field("filter_raw_outbound", 351, 1, "the switch drops raw packets on the way out")
+    field("filter_raw_outbound", 351, 1, "the switch drops outbound raw packets")
         .alias("infiniband.portinfo.filterrawoutbound"),
     field("mkey_violations", 352, 16, "packets with a wrong M_Key").alias("infiniband.portinfo.m_keyviolations"),
     field("pkey_violations", 368, 16, "packets with a wrong P_Key").alias("infiniband.portinfo.p_keyviolations"),
     field("qkey_violations", 384, 16, "packets with a wrong Q_Key").alias("infiniband.portinfo.q_keyviolations"),
     field("guid_cap", 400, 8, "entries of the GUID table").alias("infiniband.portinfo.guidcap"),
-    field("client_reregister", 408, 1, "clients shall register again").alias("infiniband.portinfo.clientreregister"),
-    field("multicast_pkey_trap_suppression", 409, 2, "P_Key traps that multicast packets do not cause"),
-    field("subnet_timeout", 411, 5, "code of the longest propagation through the subnet")
+    field("client_reregister", 408, 1, "clients shall reregister").alias("infiniband.portinfo.clientreregister"),
+    field("multicast_pkey_trap_suppression", 409, 2, "suppressed P_Key traps of multicast packets"),
+    field("subnet_timeout", 411, 5, "code of the maximum propagation time through the subnet")
         .alias("infiniband.portinfo.subnettimeout"),
-    field("subnet_timeout.limit", 411, 5, "the longest propagation through the subnet")
+    field("subnet_timeout.limit", 411, 5, "maximum propagation time through the subnet")
         .as(Display::time)
         .means(&exponential_time_ns),
     reserved("reserved2", 416, 3),
-    field("response_time", 419, 5, "code of how long an answer may take").alias("infiniband.portinfo.resptimevalue"),
-    field("response_time.limit", 419, 5, "how long an answer may take").as(Display::time).means(&exponential_time_ns),
+    field("response_time", 419, 5, "code of the response time limit").alias("infiniband.portinfo.resptimevalue"),
+    field("response_time.limit", 419, 5, "response time limit").as(Display::time).means(&exponential_time_ns),
     field("local_phy_errors", 424, 4, "threshold of local physical errors").alias("infiniband.portinfo.localphyerrors"),
     field("overrun_errors", 428, 4, "threshold of buffer overruns").alias("infiniband.portinfo.overrunerrors"),
-    field("max_credit_hint", 432, 16, "most credits of flow control, in units of 64 bytes")
+    field("max_credit_hint", 432, 16, "maximum flow control credits, in units of 64 bytes")
         .alias("infiniband.portinfo.maxcredithint"),
     reserved("reserved3", 448, 8),
     field("link_round_trip_latency", 456, 24, "in units of 4 ns; all ones: not measured")
         .alias("infiniband.portinfo.linkroundtriplatency"),
-    field("capability_mask2", 480, 16, "more bits: what the port supports").hex(),
+    field("capability_mask2", 480, 16, "more bits: capabilities of the port").hex(),
     field("capability_mask2.ndr", 485, 1, "supports NDR"),
     field("capability_mask2.hdr", 490, 1, "supports HDR"),
     field("capability_mask2.link_width_2x", 491, 1, "supports 2x"),
     field("capability_mask2.switch_port_state_table", 492, 1, "has the switch port state table"),
     field("capability_mask2.virtualization", 493, 1, "supports virtual ports"),
     field("capability_mask2.port_info_extended", 494, 1, "has PortInfoExtended"),
-    field("capability_mask2.set_node_description", 495, 1, "its node description can be set"),
-    field("link_speed_ext_active", 496, 4, "as the link runs").of(link_speed_extended_names),
+    field("capability_mask2.set_node_description", 495, 1, "the node description can be set"),
+    field("link_speed_ext_active", 496, 4, "active extended link speed").of(link_speed_extended_names),
     field("link_speed_ext_supported", 500, 4, "bits: FDR, EDR, HDR, NDR").hex(),
     reserved("reserved4", 504, 3),
     field("link_speed_ext_enabled", 507, 5, "bits: FDR, EDR, HDR, NDR").hex(),
@@ -358,7 +355,7 @@ inline constexpr std::string_view pkey_row_names[] = {
     "pkey11", "pkey12", "pkey13", "pkey14", "pkey15", "pkey16", "pkey17", "pkey18", "pkey19", "pkey20", "pkey21",
     "pkey22", "pkey23", "pkey24", "pkey25", "pkey26", "pkey27", "pkey28", "pkey29", "pkey30", "pkey31"};
 
-/// Whether the notice that begins at `h` is one of the specification's, with a trap number from `First` to `Last`.
+/// True if the notice at `h` is one of the specification's, with a trap number from `First` to `Last`.
 template <unsigned First, unsigned Last = First>
 constexpr bool trap_is(const std::uint8_t* h) {
   const std::uint64_t number = load_be(h + 4, 2);
@@ -373,30 +370,30 @@ constexpr bool vendor_notice(const std::uint8_t* h) { return !generic_notice(h);
 inline constexpr std::array notice_rows{
     field("is_generic", 0, 1, "1: one of the specification's; 0: a vendor's").alias("infiniband.notice.isgeneric"),
     field("type", 1, 7, "how urgent").of(notice_type_names).alias("infiniband.notice.type"),
-    field("producer", 8, 24, "who sends it").hex().alias("infiniband.notice.producertypevendorid"),
-    field("producer.type", 8, 24, "generic: what kind of node").of(notice_producer_names).when(&generic_notice),
+    field("producer", 8, 24, "sender of the notice").hex().alias("infiniband.notice.producertypevendorid"),
+    field("producer.type", 8, 24, "generic: type of node").of(notice_producer_names).when(&generic_notice),
     field("producer.vendor_id", 8, 24, "a vendor's: its OUI").hex().when(&vendor_notice),
-    field("trap_number", 32, 16, "what happened, a vendor's: device id").alias("infiniband.notice.trapnumberdeviceid"),
-    field("trap_number.event", 32, 16, "generic: what happened").of(trap_names).when(&generic_notice),
-    field("issuer_lid", 48, 16, "who issued it").alias("infiniband.notice.issuerlid"),
+    field("trap_number", 32, 16, "event; a vendor's: device ID").alias("infiniband.notice.trapnumberdeviceid"),
+    field("trap_number.event", 32, 16, "generic: event").of(trap_names).when(&generic_notice),
+    field("issuer_lid", 48, 16, "LID of the issuer").alias("infiniband.notice.issuerlid"),
     field("toggle", 64, 1, "alternates when notices are cleared").alias("infiniband.notice.noticetoggle"),
-    field("count", 65, 15, "notices that are queued").alias("infiniband.notice.noticecount"),
+    field("count", 65, 15, "number of queued notices").alias("infiniband.notice.noticecount"),
     field("details", 80, 432, "depends on the trap").in("IBTA vol 1, 14.2.5.1").alias("infiniband.notice.datadetails"),
     field("details.gid", 128, 128, "traps 64 to 67: of the port or the multicast group")
         .as(Display::ipv6)
         .when(&trap_is<64, 67>)
         .alias("infiniband.trap.gidaddr"),
     field("details.switch_lid", 80, 16, "trap 128: the switch").when(&trap_is<128>).alias("infiniband.trap.lidaddr"),
-    field("details.lid", 96, 16, "traps 129 to 131, 144, 145, 256: where it happened")
+    field("details.lid", 96, 16, "traps 129 to 131, 144, 145, 256: LID of the port")
         .when(&trap_has_lid)
         .alias("infiniband.trap.lidaddr"),
-    field("details.port", 112, 8, "traps 129 to 131: where it happened")
+    field("details.port", 112, 8, "traps 129 to 131: port number")
         .when(&trap_is<129, 131>)
         .alias("infiniband.trap.portno"),
-    field("details.other_local_changes", 127, 1, "trap 144: something beside the mask changed")
+    field("details.other_local_changes", 127, 1, "trap 144: changes other than the mask")
         .when(&trap_is<144>)
         .alias("infiniband.trap.otherlocalchanges"),
-    field("details.capability_mask", 128, 32, "trap 144: PortInfo's, now")
+    field("details.capability_mask", 128, 32, "trap 144: current mask of PortInfo")
         .hex()
         .when(&trap_is<144>)
         .alias("infiniband.trap.capabilitymask"),
@@ -410,7 +407,7 @@ inline constexpr std::array notice_rows{
     field("details.node_description_change", 175, 1, "trap 144: NodeDescription changed")
         .when(&trap_is<144>)
         .alias("infiniband.trap.nodedescriptionchange"),
-    field("details.system_image_guid", 128, 64, "trap 145: the new one")
+    field("details.system_image_guid", 128, 64, "trap 145: the new GUID")
         .as(Display::guid)
         .when(&trap_is<145>)
         .alias("infiniband.trap.systemimageguid"),
@@ -435,7 +432,7 @@ inline constexpr std::array notice_rows{
     field("details.dr_notice", 264, 1, "trap 256: the packet had a directed route")
         .when(&trap_is<256>)
         .alias("infiniband.trap.drnotice"),
-    field("details.dr_path_truncated", 265, 1, "trap 256: the path was longer than what is here")
+    field("details.dr_path_truncated", 265, 1, "trap 256: the return path is truncated")
         .when(&trap_is<256>)
         .alias("infiniband.trap.drpathtruncated"),
     field("details.dr_hop_count", 266, 6, "trap 256: bytes of the return path")
@@ -471,8 +468,8 @@ inline constexpr std::array notice_rows{
         .as(Display::ipv6)
         .when(&trap_is<257, 258>)
         .alias("infiniband.trap.gidaddr2"),
-    field("details.valid", 80, 16, "trap 259: bits: which of the following are known").hex().when(&trap_is<259>),
-    field("details.switch_pkey", 128, 16, "trap 259: the refused partition key").hex().when(&trap_is<259>),
+    field("details.valid", 80, 16, "trap 259: bits: valid fields of the following").hex().when(&trap_is<259>),
+    field("details.switch_pkey", 128, 16, "trap 259: the rejected partition key").hex().when(&trap_is<259>),
     field("details.switch_sl", 144, 4, "trap 259: service level").when(&trap_is<259>),
     field("details.switch_qp1", 152, 24, "trap 259: source queue pair").hex().when(&trap_is<259>),
     field("details.switch_qp2", 184, 24, "trap 259: destination queue pair").hex().when(&trap_is<259>),
@@ -500,15 +497,15 @@ struct SwitchInfo {
           .alias("infiniband.switchinfo.randomfdbcap"),
       field("multicast_fdb_cap", 32, 16, "entries of the multicast forwarding table")
           .alias("infiniband.switchinfo.multicastfdbcap"),
-      field("linear_fdb_top", 48, 16, "last LID of the linear forwarding table that is valid")
+      field("linear_fdb_top", 48, 16, "last valid LID of the linear forwarding table")
           .alias("infiniband.switchinfo.linearfdbtop"),
-      field("default_port", 64, 8, "where LIDs go that the random table lacks")
+      field("default_port", 64, 8, "port for LIDs that are not in the random table")
           .alias("infiniband.switchinfo.defaultport"),
-      field("default_multicast_primary_port", 72, 8, "where multicast goes that the table lacks")
+      field("default_multicast_primary_port", 72, 8, "port for multicast LIDs that are not in the table")
           .alias("infiniband.switchinfo.defaultmulticastprimaryport"),
-      field("default_multicast_not_primary_port", 80, 8, "where it goes when it came in by that port")
+      field("default_multicast_not_primary_port", 80, 8, "port for such packets received on the primary port")
           .alias("infiniband.switchinfo.defaultmulticastnotprimaryport"),
-      field("life_time_value", 88, 5, "code of how long a packet may stay in the switch; 20 and more: for ever")
+      field("life_time_value", 88, 5, "code of the maximum time in the switch; 20 and more: unlimited")
           .alias("infiniband.switchinfo.lifetimevalue"),
       field("port_state_change", 93, 1, "a port's state changed; writing 1 clears it")
           .alias("infiniband.switchinfo.portstatechange"),
@@ -518,18 +515,18 @@ struct SwitchInfo {
           .alias("infiniband.switchinfo.lidsperport"),
       field("partition_enforcement_cap", 112, 16, "entries of a port's partition table")
           .alias("infiniband.switchinfo.partitionenforcementcap"),
-      field("inbound_enforcement_cap", 128, 1, "can check P_Keys on the way in")
+      field("inbound_enforcement_cap", 128, 1, "can check P_Keys of inbound packets")
           .alias("infiniband.switchinfo.inboundenforcementcap"),
-      field("outbound_enforcement_cap", 129, 1, "can check P_Keys on the way out")
+      field("outbound_enforcement_cap", 129, 1, "can check P_Keys of outbound packets")
           .alias("infiniband.switchinfo.outboundenforcementcap"),
-      field("filter_raw_inbound_cap", 130, 1, "can drop raw packets on the way in")
+      field("filter_raw_inbound_cap", 130, 1, "can drop inbound raw packets")
           .alias("infiniband.switchinfo.filterrawinboundcap"),
-      field("filter_raw_outbound_cap", 131, 1, "can drop raw packets on the way out")
+      field("filter_raw_outbound_cap", 131, 1, "can drop outbound raw packets")
           .alias("infiniband.switchinfo.filterrawoutboundcap"),
-      field("enhanced_port0", 132, 1, "port 0 has all abilities of a channel adapter's port")
+      field("enhanced_port0", 132, 1, "port 0 has all capabilities of a channel adapter's port")
           .alias("infiniband.switchinfo.enhancedportzero"),
       reserved("reserved", 133, 11),
-      field("multicast_fdb_top", 144, 16, "last multicast LID of the table that is valid"),
+      field("multicast_fdb_top", 144, 16, "last valid multicast LID of the table"),
       reserved("reserved2", 160, 352),
   };
 };
@@ -538,7 +535,7 @@ struct GuidInfo {
   static constexpr std::string_view name = "guidinfo", title = "GUIDInfo", section = "IBTA vol 1, 14.2.5.5";
   static constexpr std::size_t size = 64;
   static constexpr auto fields =
-      detail::repeated(detail::guid_row_names, 64, "of this block of the port's GUIDs", Display::guid);
+      detail::repeated(detail::guid_row_names, 64, "entry of this block of the port's GUIDs", Display::guid);
 };
 
 struct PortInfo {
@@ -550,8 +547,8 @@ struct PortInfo {
 struct PKeyTable {
   static constexpr std::string_view name = "pkeytable", title = "P_KeyTable", section = "IBTA vol 1, 14.2.5.7";
   static constexpr std::size_t size = 64;
-  static constexpr auto fields = detail::repeated(detail::pkey_row_names, 16,
-                                                  "of this block; the top bit says: full member", Display::hexadecimal);
+  static constexpr auto fields =
+      detail::repeated(detail::pkey_row_names, 16, "entry of this block; top bit: full member", Display::hexadecimal);
 };
 
 struct SmInfo {
@@ -560,14 +557,14 @@ struct SmInfo {
   static constexpr std::array fields{
       field("guid", 0, 64, "port of the subnet manager").as(Display::guid).alias("infiniband.sminfo.guid"),
       field("sm_key", 64, 64, "key among subnet managers").hex().alias("infiniband.sminfo.sm_key"),
-      field("act_count", 128, 32, "grows while the subnet manager is at work").alias("infiniband.sminfo.actcount"),
+      field("act_count", 128, 32, "incremented while the subnet manager is active").alias("infiniband.sminfo.actcount"),
       field("priority", 160, 4, "15 is the highest").alias("infiniband.sminfo.priority"),
       field("state", 164, 4, "of the subnet manager").of(sm_state_names).alias("infiniband.sminfo.smstate"),
       reserved("reserved", 168, 344),
   };
 };
 
-/// A trap, or a notice that is kept.
+/// A trap, or a stored notice.
 struct Notice {
   static constexpr std::string_view name = "notice", title = "Notice", section = "IBTA vol 1, 13.4.8.2";
   static constexpr std::size_t size = 64;

@@ -60,7 +60,7 @@ TEST(Smp, NodeInfoAlongADirectedRoute) {
   EXPECT_EQ(path.get<"return">()[3], 0x06);
 }
 
-TEST(Smp, PortInfoIsWhole) {
+TEST(Smp, PortInfoIsComplete) {
   const auto bytes = answer("0015",
                             "0102030405060708 fe80000000000000 0012 0001 0251086a 0003 000f"
                             "01 03 07 02 74 52 c2 41 45 40 07 08 09 24 ad 5f"
@@ -139,7 +139,7 @@ TEST(Smp, PortInfoIsWhole) {
   EXPECT_EQ(port.get<"link_speed_ext_enabled">(), 7);
 }
 
-TEST(Smp, TheOtherAttributes) {
+TEST(Smp, OtherAttributes) {
   const auto description = answer("0010", "6d6c78345f30");  // "mlx4_0"
   EXPECT_EQ(layers_of(decode_transport(description)), "mad smp nodedescription");
   EXPECT_EQ(decode_transport(description).get<NodeDescription>()->get<"text">()[3], '4');
@@ -171,7 +171,7 @@ TEST(Smp, TheOtherAttributes) {
   EXPECT_EQ(decode_transport(sm).get<SmInfo>()->get<"state">(), 3);
 }
 
-TEST(Smp, AnAttributeThatIsOnlyNamed) {
+TEST(Smp, AttributeWithoutDecodedFields) {
   const auto bytes = answer("0019", "01020304");
   const HeaderStack stack = decode_transport(bytes);
   EXPECT_EQ(layers_of(stack), "mad smp smpdata");
@@ -179,7 +179,7 @@ TEST(Smp, AnAttributeThatIsOnlyNamed) {
   EXPECT_EQ(stack.get<SmpData>()->get<"data">()[3], 4);
 }
 
-TEST(Smp, TrapsSayWhatHappened) {
+TEST(Smp, TrapDetails) {
   auto trap = [](std::string_view notice) {
     return datagram(joined({from_hex("01010105 0000 0000 00000000000000aa 0002 0000 00000000"),
                             padded("", SmpLid::size), from_hex(notice)}));
@@ -236,7 +236,7 @@ TEST(Smp, TrapsSayWhatHappened) {
   EXPECT_FALSE(has(*decode_transport(vendor).get<Notice>(), "producer.type"));
 }
 
-TEST(Smp, ClassMethodAndAttributeComeFromTheHeaders) {
+TEST(Smp, ClassMethodAndAttributeFollowFromHeaders) {
   Frame frame = Value<Bth>() / Value<Deth>() / Value<Mad>() / Value<SmpDirected>().set<"dr_slid">(0xffff) /
                 Value<NodeInfo>() / Value<SmpPath>();
   frame.with_icrc = false;

@@ -1,6 +1,6 @@
 #pragma once
-/// The SCSI RDMA Protocol: information units, in SENDs and in the private data of CM messages. INCITS 365 (SRP);
-/// its place in CM messages: IBTA vol 1, I/O annex. Layouts as in include/scsi/srp.h of Linux agree.
+/// The SCSI RDMA Protocol: information units in SENDs and in the private data of CM messages. INCITS 365 (SRP); CM
+/// messages: IBTA vol 1, I/O annex. The layouts match include/scsi/srp.h of Linux.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -13,18 +13,18 @@ inline constexpr std::uint8_t login_request = 0x00, task_management = 0x01, comm
                               login_reject = 0xc2;
 }
 inline constexpr Name srp_type_entries[] = {
-    {srp_type::login_request, "SRP_LOGIN_REQ", "an initiator asks for a channel"},
+    {srp_type::login_request, "SRP_LOGIN_REQ", "an initiator requests a channel"},
     {srp_type::task_management, "SRP_TSK_MGMT", "aborts, resets"},
     {srp_type::command, "SRP_CMD", "a SCSI command"},
-    {srp_type::initiator_logout, "SRP_I_LOGOUT", "the initiator ends the channel"},
+    {srp_type::initiator_logout, "SRP_I_LOGOUT", "the initiator closes the channel"},
     {srp_type::credit_response, "SRP_CRED_RSP", "answers SRP_CRED_REQ"},
     {srp_type::event_response, "SRP_AER_RSP", "answers SRP_AER_REQ"},
-    {srp_type::target_logout, "SRP_T_LOGOUT", "the target ends the channel"},
+    {srp_type::target_logout, "SRP_T_LOGOUT", "the target closes the channel"},
     {srp_type::credit_request, "SRP_CRED_REQ", "the target changes the request limit"},
     {srp_type::event_request, "SRP_AER_REQ", "the target reports an event"},
     {srp_type::login_response, "SRP_LOGIN_RSP", "the target accepts the channel"},
-    {srp_type::response, "SRP_RSP", "the outcome of a command or of task management"},
-    {srp_type::login_reject, "SRP_LOGIN_REJ", "the target refuses the channel"},
+    {srp_type::response, "SRP_RSP", "result of a command or of task management"},
+    {srp_type::login_reject, "SRP_LOGIN_REJ", "the target rejects the channel"},
 };
 inline constexpr Names srp_type_names{"SRP information unit type", srp_type_entries, "INCITS 365, number unverified"};
 
@@ -32,12 +32,14 @@ namespace detail {
 constexpr Field srp_type_field(unsigned bit = 0) {
   return field("type", bit, 8, "kind of information unit").hex().of(srp_type_names);
 }
-constexpr Field srp_tag_field(unsigned bit) { return field("tag", bit, 64, "ties a response to its request").hex(); }
+constexpr Field srp_tag_field(unsigned bit) {
+  return field("tag", bit, 64, "identifies the request in the response").hex();
+}
 constexpr Field srp_notification_field(unsigned bit) {
-  return field("solicited_notification", bit, 8, "bits: solicited notification is wanted, or was given").hex();
+  return field("solicited_notification", bit, 8, "bits: solicited notification requested or sent").hex();
 }
 constexpr Field srp_delta_field(unsigned bit) {
-  return field("request_limit_delta", bit, 32, "requests that the initiator may send more than before");
+  return field("request_limit_delta", bit, 32, "additional requests that the initiator may send");
 }
 constexpr Field srp_formats_field(unsigned bit, std::string_view name) {
   return field(name, bit, 16, "bits: data buffer descriptor formats: 0x2 direct, 0x4 indirect").hex();
@@ -52,10 +54,10 @@ struct SrpLoginRequest {
       detail::srp_type_field(),
       reserved("reserved", 8, 56),
       detail::srp_tag_field(64),
-      field("max_length", 128, 32, "bytes of the longest information unit the initiator will send"),
+      field("max_length", 128, 32, "maximum information unit size of the initiator"),
       reserved("reserved2", 160, 32),
       detail::srp_formats_field(192, "buffer_formats"),
-      field("flags", 208, 8, "what becomes of other channels of the same ports; 0x80: immediate data wanted").hex(),
+      field("flags", 208, 8, "handling of other channels of the same ports; 0x80: immediate data requested").hex(),
       reserved("reserved3", 216, 8),
       field("immediate_data_offset", 224, 16, "bytes before immediate data").in("SRP2"),
       reserved("reserved4", 240, 16),
@@ -64,18 +66,18 @@ struct SrpLoginRequest {
   };
 };
 
-/// The same where RDMA-CM's header leaves less room for private data: reserved bytes left out, fields in another
-/// order. As Linux defines it.
+/// The shorter form for the private data after RDMA-CM's header: without reserved bytes, with fields in another
+/// order. Defined by Linux.
 struct SrpLoginRequestRdma {
-  static constexpr std::string_view name = "srp_login_req_rdma", title = "SRP_LOGIN_REQ behind RDMA-CM's header",
+  static constexpr std::string_view name = "srp_login_req_rdma", title = "SRP_LOGIN_REQ after RDMA-CM's header",
                                     section = "Linux, SRP over RDMA-CM";
   static constexpr std::size_t size = 56;
   static constexpr std::array fields{
       detail::srp_tag_field(0),
       detail::srp_formats_field(64, "buffer_formats"),
-      field("flags", 80, 8, "what becomes of other channels of the same ports; 0x80: immediate data wanted").hex(),
+      field("flags", 80, 8, "handling of other channels of the same ports; 0x80: immediate data requested").hex(),
       detail::srp_type_field(88),
-      field("max_length", 96, 32, "bytes of the longest information unit the initiator will send"),
+      field("max_length", 96, 32, "maximum information unit size of the initiator"),
       field("initiator_port", 128, 128, "initiator port identifier").as(Display::bytes),
       field("target_port", 256, 128, "target port identifier").as(Display::bytes),
       field("immediate_data_offset", 384, 16, "bytes before immediate data").in("SRP2"),
@@ -92,10 +94,10 @@ struct SrpLoginResponse {
       reserved("reserved", 8, 24),
       detail::srp_delta_field(32),
       detail::srp_tag_field(64),
-      field("max_to_target", 128, 32, "bytes of the longest information unit the target takes"),
-      field("max_to_initiator", 160, 32, "bytes of the longest information unit the target sends"),
+      field("max_to_target", 128, 32, "maximum information unit size that the target accepts"),
+      field("max_to_initiator", 160, 32, "maximum information unit size that the target sends"),
       detail::srp_formats_field(192, "buffer_formats"),
-      field("flags", 208, 8, "what became of other channels of the same ports; 0x80: immediate data supported").hex(),
+      field("flags", 208, 8, "handling of other channels of the same ports; 0x80: immediate data supported").hex(),
       field("reserved2", 216, 200, "reserved").as(Display::reserved),
   };
 };
@@ -165,8 +167,8 @@ struct SrpTaskManagement {
       detail::srp_type_field(),       detail::srp_notification_field(8),
       reserved("reserved", 16, 48),   detail::srp_tag_field(64),
       reserved("reserved2", 128, 32), field("lun", 160, 64, "logical unit number").hex(),
-      reserved("reserved3", 224, 16), field("function", 240, 8, "what to do").hex().of(srp_function_names),
-      reserved("reserved4", 248, 8),  field("task_tag", 256, 64, "tag of the task it is about").hex(),
+      reserved("reserved3", 224, 16), field("function", 240, 8, "requested function").hex().of(srp_function_names),
+      reserved("reserved4", 248, 8),  field("task_tag", 256, 64, "tag of the affected task").hex(),
       reserved("reserved5", 320, 64),
   };
 };
@@ -205,16 +207,16 @@ struct SrpResponse {
       detail::srp_delta_field(32),
       detail::srp_tag_field(64),
       reserved("reserved2", 128, 16),
-      field("flags", 144, 8, "which of the following counts").hex(),
-      field("flags.data_in_under", 146, 1, "less data was read than was asked for"),
-      field("flags.data_in_over", 147, 1, "more data was there than could be read"),
+      field("flags", 144, 8, "bits: valid fields").hex(),
+      field("flags.data_in_under", 146, 1, "less data was read than requested"),
+      field("flags.data_in_over", 147, 1, "more data was available than could be read"),
       field("flags.data_out_under", 148, 1, "less data was written than was offered"),
-      field("flags.data_out_over", 149, 1, "more data was wanted than was offered"),
+      field("flags.data_out_over", 149, 1, "more data was requested than was offered"),
       field("flags.sense_valid", 150, 1, "sense data follows"),
       field("flags.response_valid", 151, 1, "response data follows"),
       field("status", 152, 8, "SCSI status").hex(),
-      field("data_out_residual", 160, 32, "bytes left or lacking on the way to the target"),
-      field("data_in_residual", 192, 32, "bytes left or lacking on the way from the target"),
+      field("data_out_residual", 160, 32, "residual bytes to the target"),
+      field("data_in_residual", 192, 32, "residual bytes from the target"),
       field("sense_length", 224, 32, "bytes of sense data"),
       field("response_length", 256, 32, "bytes of response data"),
   };

@@ -1,5 +1,5 @@
 #pragma once
-/// The header stack of one packet: what decode() gives. A small value: layers with offsets, no copy, no allocation.
+/// The header stack of one packet, the result of decode(): layers with offsets, without copies or allocations.
 
 #include <array>
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace rdmawire {
 
-/// A piece of the bytes that were decoded.
+/// A range of the decoded bytes.
 struct Range {
   std::uint32_t offset = 0;
   std::uint32_t length = 0;
   [[nodiscard]] constexpr std::uint32_t end() const { return offset + length; }
 };
 
-/// Which RDMA wire a packet belongs to; it decides what the invariant CRC covers.
+/// The RDMA wire format of a packet; determines the coverage of the ICRC.
 enum class Wire : std::uint8_t { none, infiniband, roce_v1, roce_v2, iwarp };
 
-/// The layers of a packet, from the link up, and what lies behind them.
+/// The layers of a packet, from the link layer up, and the ranges after them.
 class HeaderStack {
  public:
-  static constexpr std::size_t max_layers = 24;  ///< deeper nesting is reported, not followed
+  static constexpr std::size_t max_layers = 24;  ///< deeper nesting is reported as a finding
   static constexpr std::size_t max_findings = 4;
 
   HeaderStack() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the arrays alone
-  // Copies only what is used: most of the arrays never is.
+  // Copies only the used entries, which are few.
   HeaderStack(const HeaderStack& other) { *this = other; }
   HeaderStack& operator=(const HeaderStack& other) {
     if (this == &other) return *this;
@@ -52,31 +52,31 @@ class HeaderStack {
     return *this;
   }
 
-  Bytes bytes;                    ///< what was decoded; owned by the caller
-  std::uint32_t wire_length = 0;  ///< bytes on the wire; more than bytes.size() in a snapped capture
+  Bytes bytes;                    ///< decoded bytes, owned by the caller
+  std::uint32_t wire_length = 0;  ///< bytes on the wire; more than bytes.size() in a truncated capture
 
-  Range payload;  ///< what no header claimed, without pad and CRCs
-  Range pad;      ///< padding bytes that the BTH counts, or of an FPDU
-  Range icrc;     ///< length 0: there is none, or the capture ends before it
-  Range vcrc;     ///< likewise
-  Range mpa_crc;  ///< likewise; only in the stack of an FPDU
+  Range payload;  ///< bytes of no header, without padding and CRCs
+  Range pad;      ///< padding bytes counted by the BTH, or of an FPDU
+  Range icrc;     ///< length 0: none, or truncated by the capture
+  Range vcrc;     ///< length 0 as for icrc
+  Range mpa_crc;  ///< length 0 as for icrc; only for an FPDU
   Wire wire = Wire::none;
   std::uint8_t network = none;    ///< index of the innermost IPv4, IPv6 or GRH layer
   std::uint8_t transport = none;  ///< index of the innermost BTH, UDP or TCP layer
-  bool cut = false;               ///< the capture ends before the packet does
-  bool fragment = false;          ///< an IP fragment: what follows the IP header is not a whole datagram
+  bool cut = false;               ///< truncated by the capture
+  bool fragment = false;          ///< an IP fragment: the bytes after the IP header are not a whole datagram
   static constexpr std::uint8_t none = 0xff;
 
   [[nodiscard]] std::span<const Layer> layers() const { return {layers_.data(), layer_count_}; }
   [[nodiscard]] std::span<const ParseError> findings() const { return {findings_.data(), finding_count_}; }
 
-  /// The innermost layer of header `h`, or nullptr.
+  /// Returns the innermost layer of header `h`, or nullptr.
   [[nodiscard]] const Layer* find(const HeaderInfo& h) const {
     for (std::size_t i = layer_count_; i-- > 0;)
       if (layers_[i].header == &h) return &layers_[i];
     return nullptr;
   }
-  /// A view of the innermost `H`, or nullopt. Layers are wholly inside bytes, so the view is safe.
+  /// Returns a view of the innermost `H`, or nullopt. The view is safe, because layers are inside the bytes.
   template <class H>
   [[nodiscard]] std::optional<View<H>> get() const {
     const Layer* layer = find(info<H>);
@@ -86,28 +86,28 @@ class HeaderStack {
   [[nodiscard]] Bytes bytes_of(const Layer& layer) const { return bytes.subspan(layer.offset, layer.length); }
   [[nodiscard]] Bytes bytes_of(Range range) const { return bytes.subspan(range.offset, range.length); }
 
-  /// Appends a layer; false, with a finding, when there is no room. Used by decoders only.
+  /// Appends a layer; returns false and adds a finding if the stack is full. Only for decoders.
   bool push(const HeaderInfo& header, std::uint32_t offset, std::uint32_t length) {
     if (layer_count_ == max_layers) {
-      report({ParseError::Kind::limit, &header, offset, 0, 0, "more layers than are followed"});
+      report({ParseError::Kind::limit, &header, offset, 0, 0, "too many layers"});
       return false;
     }
     layers_[layer_count_++] = {&header, offset, length};
     return true;
   }
-  /// Begins with these layers.
+  /// Starts with these layers.
   template <std::size_t N>
   void assign(const Layer (&layers)[N]) {
     static_assert(N <= max_layers);
     for (std::size_t i = 0; i < N; ++i) layers_[i] = layers[i];
     layer_count_ = N;
   }
-  /// Appends a finding; those beyond max_findings are dropped: the first ones explain the rest.
+  /// Appends a finding; drops those beyond max_findings, because the first ones cause the rest.
   void report(const ParseError& finding) {
     if (finding_count_ < max_findings) findings_[finding_count_++] = finding;
   }
   [[nodiscard]] std::uint8_t last_layer() const { return static_cast<std::uint8_t>(layer_count_ - 1); }
-  /// Ready for the next packet; cheaper than a new object.
+  /// Prepares for the next packet; cheaper than a new object.
   void reset(Bytes packet, std::uint32_t length_on_wire) {
     bytes = packet;
     wire_length = length_on_wire;
@@ -121,7 +121,7 @@ class HeaderStack {
  private:
   std::uint32_t layer_count_ = 0;
   std::uint32_t finding_count_ = 0;
-  // Not initialized: a packet writes only what it has.
+  // Uninitialized: a packet writes only the entries it uses.
   std::array<Layer, max_layers> layers_;
   std::array<ParseError, max_findings> findings_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// What the AETH's syndrome says. IBTA vol 1, 9.7.5.2.
+/// Meaning of the AETH syndrome. IBTA vol 1, 9.7.5.2.
 
 #include "dissectors/protocol/field.hpp"
 
@@ -12,7 +12,7 @@ inline constexpr Name syndrome_kind_entries[] = {
     {syndrome_kind::ack, "ACK", "all packets up to this PSN have arrived"},
     {syndrome_kind::rnr_nak, "RNR NAK", "the receiver was not ready: no receive request; wait, then send again"},
     {syndrome_kind::reserved, "reserved", "no meaning is defined"},
-    {syndrome_kind::nak, "NAK", "the request was refused or packets are missing"},
+    {syndrome_kind::nak, "NAK", "the request was rejected or packets are missing"},
 };
 inline constexpr Names syndrome_kind_names{"AETH syndrome", syndrome_kind_entries, "IBTA vol 1, 9.7.5.2"};
 
@@ -22,29 +22,29 @@ inline constexpr std::uint8_t psn_sequence_error = 0, invalid_request = 1, remot
 }
 inline constexpr Name nak_code_entries[] = {
     {nak_code::psn_sequence_error, "PSN sequence error",
-     "a packet is missing; the NAK carries the PSN that is expected; the requester goes back to it"},
+     "a packet is missing; the NAK contains the expected PSN, from which the requester retransmits"},
     {nak_code::invalid_request, "invalid request",
-     "the operation, its length or its place in the message is not one the responder takes"},
+     "the responder does not support the operation, its length or its position in the message"},
     {nak_code::remote_access_error, "remote access error",
-     "the remote key, the address range or the access right does not match"},
+     "the R_Key, the address range or the access right is invalid"},
     {nak_code::remote_operational_error, "remote operational error",
-     "the responder could not complete the request for a reason of its own"},
-    {nak_code::invalid_rd_request, "invalid RD request", "the destination does not fit the request (RD only)"},
+     "the responder could not complete the request due to an internal error"},
+    {nak_code::invalid_rd_request, "invalid RD request", "the destination does not match the request (RD only)"},
 };
 inline constexpr Names nak_code_names{"NAK code", nak_code_entries, "IBTA vol 1, 9.7.5.2.2"};
 
-/// What a credit code of 0 to 30 stands for: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. 31 (no credits are given) is 0 here;
-/// ask for the code. IBTA vol 1, 9.7.7.2.
+/// Number of credits of a credit code from 0 to 30: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. Returns 0 for 31 (no
+/// credits); check the code. IBTA vol 1, 9.7.7.2.
 constexpr std::uint64_t credits_of_code(std::uint64_t code) {
   if (code == 0 || code >= 31) return 0;
-  // Codes come in pairs: 2^n, then 1.5 times 2^n; the first pair lacks its half step.
+  // Codes alternate between 2^n and 1.5 * 2^n; the first pair has no half step.
   if (code == 1) return 1;
   const std::uint64_t power = 1ULL << (code / 2);
   return code % 2 == 0 ? power : power + power / 2;
 }
 
-/// What an RNR NAK's timer code stands for, in nanoseconds: 0 is the longest, 655.36 ms; 1 is 10 µs, 31 is 491.52 ms.
-/// IBTA vol 1, 9.7.5.2.8.
+/// Nanoseconds of an RNR NAK's timer code: 0 is the maximum, 655.36 ms; 1 is 10 µs, 31 is 491.52 ms. IBTA vol 1,
+/// 9.7.5.2.8.
 constexpr std::uint64_t rnr_timer_ns(std::uint64_t code) {
   constexpr std::uint64_t unit = 10'000;  // 0.01 ms
   code &= 31;

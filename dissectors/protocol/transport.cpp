@@ -18,7 +18,7 @@ Step decode_udp(Cursor& c) {
     c.limit(info<Udp>, c.at, length);
   c.stack.transport = static_cast<std::uint8_t>(c.stack.layers().size());
   if (!c.take(info<Udp>, Udp::size)) return done;
-  // The destination port alone decides: RoCEv2's source port is any number, also a registered one.
+  // Only the destination port matters: RoCEv2's source port is arbitrary and can be a registered one.
   const std::uint16_t port = udp.get<"dst_port">();
   if (port == DecodeOptions::roce_v2_udp_port || (port == c.options.extra_roce_v2_port && port != 0)) {
     c.stack.wire = Wire::roce_v2;
@@ -41,7 +41,7 @@ Step decode_tcp(Cursor& c) {
   if (!c.need(info<Tcp>, header)) return done;
   c.stack.transport = static_cast<std::uint8_t>(c.stack.layers().size());
   if (!c.take(info<Tcp>, header)) return done;
-  c.payload();  // whether it is iWARP only the connection can tell
+  c.payload();  // only the connection shows whether it is iWARP
   return done;
 }
 
@@ -71,7 +71,7 @@ void Udp::fill(FrameLayout& frame, std::size_t index) {
   udp.fill("length", frame.bytes_from(index));
   if (next == &info<Bth>) {
     udp.fill("dst_port", DecodeOptions::roce_v2_udp_port);
-    udp.fill("src_port", 0xc000);  // the lowest of the dynamic ports, which senders of RoCEv2 take theirs from
+    udp.fill("src_port", 0xc000);  // the first dynamic port; RoCEv2 senders use the dynamic range
     udp.fill("checksum", 0);       // RoCEv2 has the ICRC
   } else if (next == &info<Vxlan>) {
     udp.fill("dst_port", udp_port::vxlan);

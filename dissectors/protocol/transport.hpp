@@ -41,13 +41,13 @@ struct Tcp {
       field("ae", 103, 1, "accurate ECN").in("RFC 9768, 3").alias("tcp.flags.ae"),
       field("cwr", 104, 1, "congestion window reduced").alias("tcp.flags.cwr"),
       field("ece", 105, 1, "ECN echo").alias("tcp.flags.ece"),
-      field("urg", 106, 1, "the urgent pointer counts").alias("tcp.flags.urg"),
-      field("ack", 107, 1, "the acknowledgement number counts").alias("tcp.flags.ack"),
-      field("psh", 108, 1, "deliver at once").alias("tcp.flags.push"),
+      field("urg", 106, 1, "the urgent pointer is valid").alias("tcp.flags.urg"),
+      field("ack", 107, 1, "the acknowledgement number is valid").alias("tcp.flags.ack"),
+      field("psh", 108, 1, "push: deliver immediately").alias("tcp.flags.push"),
       field("rst", 109, 1, "reset").alias("tcp.flags.reset"),
       field("syn", 110, 1, "opens a connection").alias("tcp.flags.syn"),
       field("fin", 111, 1, "no more data from the sender").alias("tcp.flags.fin"),
-      field("window", 112, 16, "bytes the sender would take, before scaling").alias("tcp.window_size_value"),
+      field("window", 112, 16, "receive window of the sender in bytes, before scaling").alias("tcp.window_size_value"),
       field("checksum", 128, 16, "over pseudo header, header and data").hex().alias("tcp.checksum").computed(),
       field("urgent_pointer", 144, 16, "end of urgent data").alias("tcp.urgent_pointer"),
   };
@@ -62,7 +62,7 @@ inline constexpr Name tcp_option_entries[] = {
 };
 inline constexpr Names tcp_option_names{"TCP option", tcp_option_entries, "IANA TCP option kinds"};
 
-/// A TCP option that has no table of its own.
+/// A TCP option without a table of its own.
 struct TcpOption {
   static constexpr std::string_view name = "tcp_option", title = "TCP option", section = "RFC 9293, 3.2";
   static constexpr std::size_t size = 2;
@@ -72,7 +72,7 @@ struct TcpOption {
       field("length", 8, 8, "bytes of the option").alias("tcp.option_len"),
   };
 };
-/// A TCP option that is its kind alone: end of options, no operation.
+/// A TCP option that has only a kind: end of options, no operation.
 struct TcpOptionByte {
   static constexpr std::string_view name = "tcp_option_byte", title = "TCP option of one byte",
                                     section = "RFC 9293, 3.2";
@@ -87,7 +87,7 @@ struct TcpMss {
   static constexpr std::array fields{
       field("kind", 0, 8, "2").of(tcp_option_names).alias("tcp.option_kind"),
       field("length", 8, 8, "4").alias("tcp.option_len"),
-      field("mss", 16, 16, "bytes of data the sender takes in one segment").alias("tcp.options.mss_val"),
+      field("mss", 16, 16, "maximum segment size that the sender accepts").alias("tcp.options.mss_val"),
   };
 };
 struct TcpWindowScale {
@@ -96,7 +96,7 @@ struct TcpWindowScale {
   static constexpr std::array fields{
       field("kind", 0, 8, "3").of(tcp_option_names).alias("tcp.option_kind"),
       field("length", 8, 8, "3").alias("tcp.option_len"),
-      field("shift", 16, 8, "windows count in units of 2^shift bytes").alias("tcp.options.wscale.shift"),
+      field("shift", 16, 8, "window unit is 2^shift bytes").alias("tcp.options.wscale.shift"),
   };
 };
 struct TcpTimestamps {
@@ -106,16 +106,16 @@ struct TcpTimestamps {
       field("kind", 0, 8, "8").of(tcp_option_names).alias("tcp.option_kind"),
       field("length", 8, 8, "10").alias("tcp.option_len"),
       field("value", 16, 32, "the sender's clock").alias("tcp.options.timestamp.tsval"),
-      field("echo", 48, 32, "the clock value being answered").alias("tcp.options.timestamp.tsecr"),
+      field("echo", 48, 32, "echoed clock value of the peer").alias("tcp.options.timestamp.tsecr"),
   };
 };
-/// One block of a selective acknowledgement; the option holds up to four.
+/// One block of a selective acknowledgement; the option contains up to four.
 struct TcpSackBlock {
   static constexpr std::string_view name = "tcp_sack", title = "TCP SACK block", section = "RFC 2018, 3";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("left", 0, 32, "first byte held").alias("tcp.options.sack_le"),
-      field("right", 32, 32, "first byte after those held").alias("tcp.options.sack_re"),
+      field("left", 0, 32, "first received byte").alias("tcp.options.sack_le"),
+      field("right", 32, 32, "end of the received bytes").alias("tcp.options.sack_re"),
   };
 };
 

@@ -33,14 +33,14 @@ Step decode_gre(Cursor& c) {
   const bool sequence = gre.get<"sequence_present">();
   const std::uint16_t protocol = gre.get<"protocol">();
   if (gre.get<"version">() != 0 || gre.get<"routing_present">()) {
-    c.stack.report({ParseError::Kind::unknown, &info<Gre>, c.at, 0, 0, "a GRE version or routing that is not read"});
+    c.stack.report({ParseError::Kind::unknown, &info<Gre>, c.at, 0, 0, "unsupported GRE version or routing"});
     if (c.take(info<Gre>, Gre::size)) c.payload();
     return done;
   }
   const std::uint32_t bytes = Gre::size + 4U * (gre.get<"checksum_present">() + gre.get<"key_present">() + sequence);
   if (!c.need(info<Gre>, bytes) || !c.take(info<Gre>, bytes)) return done;
   switch (protocol) {
-    // Type I is the frame itself, without a sequence number or a header of its own.
+    // Type I is only the frame, without a sequence number or an ERSPAN header.
     case ethertype::erspan2: return {sequence ? decode_erspan2 : decode_ethernet};
     case ethertype::erspan3: return {decode_erspan3};
     default: return step_for_ethertype(protocol);

@@ -1,5 +1,5 @@
 #pragma once
-/// Tunnels that mirrored traffic arrives in: VXLAN, GRE, ERSPAN.
+/// Tunnels of mirrored traffic: VXLAN, GRE, ERSPAN.
 
 #include "dissectors/protocol/ethernet.hpp"
 
@@ -9,8 +9,8 @@ struct Vxlan {
   static constexpr std::string_view name = "vxlan", title = "VXLAN", section = "RFC 7348, 5";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("flags", 0, 8, "0x08: the network identifier counts").hex(),
-      field("flags.vni_valid", 4, 1, "the network identifier counts"),
+      field("flags", 0, 8, "0x08: the network identifier is valid").hex(),
+      field("flags.vni_valid", 4, 1, "the network identifier is valid"),
       reserved("reserved", 8, 24),
       field("vni", 32, 24, "network identifier").alias("vxlan.vni"),
       reserved("reserved2", 56, 8),
@@ -42,11 +42,11 @@ struct Erspan2 {
       field("version", 0, 4, "1").alias("erspan.version"),
       field("vlan", 4, 12, "VLAN of the mirrored frame").alias("erspan.vlan"),
       field("cos", 16, 3, "class of service of the mirrored frame").alias("erspan.cos"),
-      field("encapsulation", 19, 2, "how the mirrored frame was tagged").alias("erspan.encap"),
-      field("truncated", 21, 1, "the mirrored frame was cut").alias("erspan.truncated"),
+      field("encapsulation", 19, 2, "VLAN tagging of the mirrored frame").alias("erspan.encap"),
+      field("truncated", 21, 1, "the mirrored frame was truncated").alias("erspan.truncated"),
       field("session", 22, 10, "which mirror").alias("erspan.spanid"),
       reserved("reserved", 32, 12),
-      field("index", 44, 20, "port and direction, as the switch numbers them"),
+      field("index", 44, 20, "port and direction, in the switch's numbering"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -61,9 +61,9 @@ struct Erspan3 {
       field("vlan", 4, 12, "VLAN of the mirrored frame").alias("erspan.vlan"),
       field("cos", 16, 3, "class of service of the mirrored frame").alias("erspan.cos"),
       field("bso", 19, 2, "bad, short or oversized").alias("erspan.bso"),
-      field("truncated", 21, 1, "the mirrored frame was cut").alias("erspan.truncated"),
+      field("truncated", 21, 1, "the mirrored frame was truncated").alias("erspan.truncated"),
       field("session", 22, 10, "which mirror").alias("erspan.spanid"),
-      field("timestamp", 32, 32, "when it was mirrored, in units of `granularity`").alias("erspan.timestamp"),
+      field("timestamp", 32, 32, "time of mirroring, in units of `granularity`").alias("erspan.timestamp"),
       field("sgt", 64, 16, "security group tag").alias("erspan.sgt"),
       field("p", 80, 1, "the frame is an Ethernet frame").alias("erspan.p"),
       field("frame_type", 81, 5, "0: Ethernet, 2: IP").alias("erspan.ft"),

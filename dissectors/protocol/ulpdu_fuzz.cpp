@@ -1,5 +1,5 @@
-// Any bytes as FPDU, ULPDU or MPA frame: decoding ends, layers and ranges lie inside, and what was decoded encodes to
-// the same bytes.
+// Arbitrary bytes as FPDU, ULPDU or MPA frame. Decoding must terminate, layers and ranges must be inside the bytes,
+// and re-encoding must return the same bytes.
 
 #include <cstdlib>
 
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   frame.forget_computed();
   (void)frame.encode();
 
-  // Markers put in and taken out again leave the bytes.
+  // Inserting and removing markers must not change the bytes.
   std::vector<std::uint8_t> stream;
   MpaSender sender({.markers = true, .crc = true}, data[1] * 4U);
   const std::uint64_t from = sender.position();

@@ -26,8 +26,8 @@ std::string_view to_string(Upper upper) {
 
 namespace {
 
-/// A message, or its first packet, inside a stack. What is decoded here is payload of the RDMA packet: the ranges,
-/// indices and marks that describe that packet are kept from the decoders of what is inside.
+/// A message, or its first packet, inside a stack. Its contents are payload of the RDMA packet, so decoders of
+/// inner layers must not change the ranges, indices and flags of that packet.
 class Message {
  public:
   Message(HeaderStack& stack, Extent extent)
@@ -60,12 +60,11 @@ class Message {
   [[nodiscard]] const std::uint8_t* here() const { return cursor_.here(); }
   [[nodiscard]] std::uint32_t left() const { return cursor_.left(); }
 
-  /// Whether `bytes` are there. If not, and the message is there whole, a finding: every message of the protocol has
-  /// them.
+  /// True if `bytes` are available for `header`. If not, and the message is complete, adds a finding, because
+  /// every message of the protocol has them.
   bool need(const HeaderInfo& header, std::uint32_t bytes) {
     if (left() >= bytes) return true;
-    if (!partial_)
-      cursor_.malformed(header, "the message is shorter than any of the connection's protocol", bytes, left());
+    if (!partial_) cursor_.malformed(header, "the message is too short for the connection's protocol", bytes, left());
     return false;
   }
   bool take(const HeaderInfo& header) { return cursor_.take(header, header.size); }
@@ -140,7 +139,7 @@ void decode_nvme(Message& m, const UpperContext& context) {
   }
   const std::uint8_t type = View<NvmeFabrics>(m.here()).get<"type">();
   if (!m.take(info<NvmeFabrics>) || !m.take(fabrics_body(type))) return;
-  // Nothing else stands behind a Connect than its data, and only when it travels in the capsule.
+  // Only the data of a Connect can follow its command, in the same capsule.
   if (type == nvme::fabrics_type::connect && m.left() >= NvmeConnectData::size) m.take(info<NvmeConnectData>);
 }
 
@@ -148,14 +147,14 @@ void decode_rpc_rdma(Message& m) {
   if (!m.need(info<RpcRdma>, RpcRdma::size)) return;
   const View<RpcRdma> header(m.here());
   if (header.get<"version">() != RpcRdma::version_1) {
-    m.unknown(info<RpcRdma>, "an RPC-over-RDMA version that is not known");
+    m.unknown(info<RpcRdma>, "unsupported RPC-over-RDMA version");
     m.take(info<RpcRdma>);
     return;
   }
   const RpcRdmaChunks chunks = read_chunks({m.here(), m.left()});
   using Status = RpcRdmaChunks::Status;
   if (chunks.status == Status::malformed)
-    m.malformed(info<RpcRdma>, "a chunk list that is no list");
+    m.malformed(info<RpcRdma>, "invalid chunk list");
   else if (chunks.status == Status::cut && !m.partial())
     m.malformed(info<RpcRdma>, "the message ends inside the chunk lists");
   if (chunks.status != Status::whole) {
@@ -180,7 +179,7 @@ void decode_iser(Message& m) {
       return;
     case iser_opcode::hello:
     case iser_opcode::hello_reply: m.take(info<IserHello>); return;
-    default: m.unknown(info<Iser>, "an iSER opcode that the specification does not define");
+    default: m.unknown(info<Iser>, "undefined iSER opcode");
   }
 }
 
@@ -205,7 +204,7 @@ const HeaderInfo* srp_unit(std::uint8_t type) {
 void decode_srp(Message& m) {
   const HeaderInfo* unit = srp_unit(m.here()[0]);
   if (!unit)
-    m.unknown(info<SrpShort>, "an SRP information unit type that is not defined");
+    m.unknown(info<SrpShort>, "undefined SRP information unit type");
   else if (m.need(*unit, unit->size))
     m.take(*unit);
 }
@@ -223,11 +222,11 @@ void decode_smb_direct(Message& m, const UpperContext& context) {
   const bool before = length != 0 && offset < SmbDirectData::size;
   const bool beyond = std::uint64_t{offset} + length > m.left();
   if (before || (beyond && !m.partial())) {
-    m.malformed(info<SmbDirectData>, before ? "the data begins inside the header" : "the data exceeds the message");
+    m.malformed(info<SmbDirectData>, before ? "the data starts inside the header" : "the data exceeds the message");
     m.take(info<SmbDirectData>);
     return;
   }
-  // What lies between header and data is padding.
+  // The bytes between header and data are padding.
   const bool padded = length != 0 && offset <= m.left();
   m.take(info<SmbDirectData>, padded ? offset : std::uint32_t{SmbDirectData::size});
 }
@@ -239,7 +238,7 @@ void decode_upper(HeaderStack& stack, const UpperContext& context, Extent extent
   Message m(stack, extent);
   switch (context.protocol) {
     case Upper::ipoib:
-      // Multicast groups can be shared with programs that send without the encapsulation.
+      // Applications that send without the encapsulation can use the same multicast groups.
       if (m.need(info<Ipoib>, Ipoib::size) && View<Ipoib>(m.here()).get<"type">() >= ethertype::lowest)
         m.run({decode_ipoib});
       break;
@@ -280,7 +279,7 @@ void decode_private_data(HeaderStack& stack, const UpperContext& context, Privat
                                    ? (ip_addressed ? info<SrpLoginRequestRdma> : info<SrpLoginRequest>)
                                : message == PrivateData::reply ? info<SrpLoginResponse>
                                                                : info<SrpLoginReject>;
-      // A reply that is no login response, a reject by something else than the target: no SRP in there.
+      // A reply that is not a login response, or a reject that is not from the target, contains no SRP.
       const std::uint8_t type = message == PrivateData::request ? srp_type::login_request
                                 : message == PrivateData::reply ? srp_type::login_response
                                                                 : srp_type::login_reject;

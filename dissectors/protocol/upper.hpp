@@ -1,6 +1,6 @@
 #pragma once
-/// Upper layer protocols over RDMA. Nothing in a packet says which of them its payload is: the connection does. So who
-/// knows the connection says the protocol, and this reads it.
+/// Upper layer protocols over RDMA. Packets do not identify their upper layer protocol, so the caller provides it
+/// from the connection's state.
 
 #include <cstdint>
 #include <string_view>
@@ -9,38 +9,38 @@
 
 namespace rdmawire {
 
-/// An upper layer protocol over RDMA. Named from evidence in the connection (service id, private data, port, multicast
-/// group), never from what payload bytes happen to look like.
+/// An upper layer protocol over RDMA. Detected from evidence in the connection (service ID, private data, port,
+/// multicast group), never from payload bytes.
 enum class Upper : std::uint8_t { unknown, ipoib, nvme, rpc_rdma, iser, srp, smb_direct };
 std::string_view to_string(Upper upper);
 
-/// What the connection says about a message.
+/// Properties of a message that follow from its connection.
 struct UpperContext {
   Upper protocol = Upper::unknown;
-  bool to_listener = false;    ///< sent by the side that asked for the connection: the host, client or initiator
-  bool first_message = false;  ///< the first message of its direction: SMB Direct negotiates with it
+  bool to_listener = false;    ///< sent by the side that requested the connection: the host, client or initiator
+  bool first_message = false;  ///< the first message of its direction: SMB Direct negotiation
   bool admin_queue = false;    ///< NVMe over Fabrics: queue 0
-  bool connect_data = false;   ///< NVMe over Fabrics: not a capsule, but the data of a Connect, read by the controller
+  bool connect_data = false;   ///< NVMe over Fabrics: the data of a Connect that the controller reads, not a capsule
 };
 
-/// How much of a message a packet carries.
+/// Part of a message in a packet.
 enum class Extent : std::uint8_t {
-  whole,     ///< all of it
+  whole,     ///< the whole message
   beginning  ///< its first packet; more follow
 };
 
-/// Reads the beginning of a message that was sent (SEND, or RDMAP's Send), or of the data of a Connect: `stack.payload`
-/// is where it starts. Pushes the protocol's headers behind the layers that are there, and leaves in `payload` what
-/// they do not claim. What lies below (network, transport, CRCs, pad, cut) stays as it was. A message that cannot be
-/// what the protocol sends leaves the payload as it is, with a finding when the message is there whole.
+/// Decodes the start of a SEND message (or RDMAP's Send), or of the data of a Connect, at `stack.payload`. Appends
+/// the protocol's headers to the existing layers and leaves the remaining bytes in `payload`. Lower layers
+/// (network, transport, CRCs, pad, cut) do not change. If the message is invalid for the protocol, the payload does
+/// not change, and a complete message gets a finding.
 void decode_upper(HeaderStack& stack, const UpperContext& context, Extent extent);
 
-/// A message that sets a connection up and carries private data: the CM's REQ, REP and REJ, MPA's request and reply.
+/// A message with private data for connection establishment: the CM's REQ, REP and REJ, MPA's request and reply.
 enum class PrivateData : std::uint8_t { request, reply, reject };
 
-/// Reads the upper layer protocol's own part of the private data, which is `stack.payload`: behind RDMA-CM's header
-/// where there is one. `ip_addressed` says whether the service id is one of RDMA-CM's, which leaves less room, so that
-/// SRP has a shorter login for it. Formats that are not known stay payload.
+/// Decodes the upper layer protocol's part of the private data at `stack.payload`, after RDMA-CM's header if
+/// present. `ip_addressed`: the service ID is RDMA-CM's, which leaves less space, so that SRP uses a shorter login.
+/// Unknown formats remain payload.
 void decode_private_data(HeaderStack& stack, const UpperContext& context, PrivateData message, bool ip_addressed);
 
 }  // namespace rdmawire

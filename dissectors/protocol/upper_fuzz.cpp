@@ -1,5 +1,5 @@
-// Any bytes as a message or private data of any upper layer protocol: reading ends, layers and parts lie inside the
-// bytes, one behind the other, and what was read encodes to the same bytes.
+// Arbitrary bytes as message or private data of any upper layer protocol. Decoding must terminate, layers and parts
+// must be consecutive inside the bytes, and re-encoding must return the same bytes.
 
 #include <cstdlib>
 

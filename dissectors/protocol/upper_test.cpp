@@ -1,4 +1,4 @@
-// Upper layer protocols, read where the connection says that they are there: messages as literal bytes.
+// Upper layer protocols that the connection specifies: messages as literal bytes.
 
 #include "dissectors/protocol/upper.hpp"
 
@@ -29,7 +29,7 @@ constexpr UpperContext context_of(Upper upper, bool to_listener = true, bool fir
   return {upper, to_listener, first, true};
 }
 
-/// A message alone, as `stack.payload` of a stack that has no layers.
+/// A message as `stack.payload` of a stack without layers.
 class Read {
  public:
   Read(std::vector<std::uint8_t> bytes, const UpperContext& context, Extent extent = Extent::whole)
@@ -69,7 +69,7 @@ constexpr std::string_view nvme_response_frame =
     "5254000000035254000000020800450000401a35400040110c740a0000020a000003dc7a12b7002c00001700ffff0000001180fe0213"
     "0000034801000000000000000100000000000000265eb257";
 
-TEST(Nvme, ConnectIsReadBehindTheBth) {
+TEST(Nvme, ConnectAfterTheBth) {
   const auto bytes = from_hex(nvme_connect_frame);
   HeaderStack stack = decode(bytes);
   ASSERT_EQ(stack.payload.length, 64U);
@@ -91,19 +91,19 @@ TEST(Nvme, ConnectIsReadBehindTheBth) {
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
 }
 
-TEST(Nvme, ResponseIsReadBehindTheIeth) {
+TEST(Nvme, ResponseAfterTheIeth) {
   const auto bytes = from_hex(nvme_response_frame);
   HeaderStack stack = decode(bytes);
   decode_upper(stack, context_of(Upper::nvme, false), Extent::whole);
   const auto cqe = stack.get<NvmeCqe>();
   ASSERT_TRUE(cqe);
-  EXPECT_EQ(cqe->get<"result">(), 1U);  // Connect gives the controller id
+  EXPECT_EQ(cqe->get<"result">(), 1U);  // the result of Connect is the controller ID
   EXPECT_EQ(cqe->get<"sq_head">(), 1);
   EXPECT_EQ(cqe->get<"status">(), 0);
   EXPECT_EQ(cqe->get<"status.code">(), 0U);
 }
 
-TEST(Nvme, StatusPartsAreThoseOfTheFigure) {
+TEST(Nvme, StatusPartsMatchTheFigure) {
   // Command Specific, Connect Invalid Parameters, do not retry: phase 0, code 0x82, type 1, DNR.
   const Read read("0000000000000000 0000 0000 0700 0483", context_of(Upper::nvme, false));
   EXPECT_EQ((read.get<NvmeCqe, "command_id">()), 7);
@@ -116,7 +116,7 @@ TEST(Nvme, StatusPartsAreThoseOfTheFigure) {
   EXPECT_FALSE(info<NvmeCqe>.find("status.generic")->present_in(read.stack().bytes.data()));
 }
 
-TEST(Nvme, OpcodesAreOfTheQueuesKind) {
+TEST(Nvme, OpcodesDependOnTheQueueType) {
   std::vector<std::uint8_t> sqe(64, 0);
   sqe[0] = 2;
   UpperContext context = context_of(Upper::nvme);
@@ -138,7 +138,7 @@ TEST(Nvme, ConnectDataInTheCapsule) {
   EXPECT_EQ(read.stack().payload.length, 0U);
 }
 
-TEST(Nvme, ACapsuleTooShortIsAFindingOnlyWhenItIsThereWhole) {
+TEST(Nvme, ShortCapsuleIsAFindingOnlyIfComplete) {
   const Read whole(std::vector<std::uint8_t>(63), context_of(Upper::nvme));
   ASSERT_EQ(whole.stack().findings().size(), 1U);
   EXPECT_EQ(whole.stack().findings()[0].kind, ParseError::Kind::malformed);
@@ -162,9 +162,9 @@ TEST(IpoibTest, ArpHasAddressesOfTwentyBytes) {
   EXPECT_EQ((read.get<ArpInfiniband, "target_protocol">()), 0x0a00003aU);
 }
 
-TEST(IpoibTest, TheDatagramInsideLeavesThePacketsOwnRangesAlone) {
-  // A SEND over RoCEv2 with an IPv4 and UDP datagram inside, whose port is RoCEv2's own: nothing of it may become the
-  // packet's network, transport or ICRC.
+TEST(IpoibTest, InnerDatagramKeepsThePacketsRanges) {
+  // A SEND over RoCEv2 that contains an IPv4 and UDP datagram to RoCEv2's port: it must not become the packet's
+  // network, transport or ICRC.
   Frame inside = Value<Ipv4>().set<"src">(1).set<"dst">(2) / Value<Udp>();
   inside /= Value<Bth>().set<"opcode">(0x04);
   inside.payload = {1, 2, 3, 4};
@@ -183,14 +183,14 @@ TEST(IpoibTest, TheDatagramInsideLeavesThePacketsOwnRangesAlone) {
   EXPECT_EQ(stack.icrc.offset, before.icrc.offset);
   EXPECT_EQ(stack.payload.end(), before.payload.end());
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
-  // It encodes to the same bytes, also when lengths and CRCs are computed again.
+  // It encodes to the same bytes, also with recomputed lengths and CRCs.
   Frame again = Frame::of(stack);
   EXPECT_EQ(again.encode(), bytes);
   again.icrc.reset();
   EXPECT_EQ(again.encode(), bytes);
 }
 
-TEST(IpoibTest, LengthsInsideAreComputedWithoutPadAndIcrc) {
+TEST(IpoibTest, InnerLengthsAreComputedWithoutPadAndIcrc) {
   Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"src">(3).set<"dst">(4);
   frame /= Value<Udp>();
   frame /= Value<Bth>().set<"opcode">(0x04);
@@ -210,7 +210,7 @@ TEST(IpoibTest, LengthsInsideAreComputedWithoutPadAndIcrc) {
   EXPECT_EQ(stack.payload.length, 5U);
 }
 
-TEST(IpoibTest, ALongDatagramsFirstPacketIsNotCut) {
+TEST(IpoibTest, FirstPacketOfALongDatagramIsNotTruncated) {
   // IPv4 of 2000 bytes, of which connected mode's first packet has 256.
   auto bytes = from_hex("08000000 4500 07d0 0000 0000 4001 0000 0a000001 0a000002");
   bytes.resize(256, 0x55);
@@ -220,7 +220,7 @@ TEST(IpoibTest, ALongDatagramsFirstPacketIsNotCut) {
   EXPECT_FALSE(first.stack().cut);
 }
 
-TEST(IpoibTest, WhatIsNoEtherTypeStaysPayload) {
+TEST(IpoibTest, InvalidEtherTypeStaysPayload) {
   const Read read("0001000000000000", context_of(Upper::ipoib));
   EXPECT_TRUE(read.layers().empty());
   EXPECT_TRUE(read.stack().findings().empty());
@@ -268,13 +268,13 @@ TEST(RpcRdmaTest, ReplyAndErrors) {
   EXPECT_EQ(error.layers(), (Names{"rpcordma"}));
   EXPECT_EQ(error.stack().payload.length, 0U);
   EXPECT_TRUE(error.stack().findings().empty());
-  // Version 2 has the same four words first, and then something else.
+  // Version 2 has the same first four words, then another format.
   const Read next("deadbeef 00000002 00000020 00000000 ffffffff", context_of(Upper::rpc_rdma));
   ASSERT_EQ(next.stack().findings().size(), 1U);
   EXPECT_EQ(next.stack().findings()[0].kind, ParseError::Kind::unknown);
 }
 
-TEST(RpcRdmaTest, CountsThatLieEndWithTheMessage) {
+TEST(RpcRdmaTest, InvalidCountsEndWithTheMessage) {
   const Read lie("deadbeef 00000001 00000020 00000001 00000000 00000001 ffffffff 0000000a",
                  context_of(Upper::rpc_rdma));
   ASSERT_EQ(lie.stack().findings().size(), 1U);
@@ -301,7 +301,7 @@ TEST(IserTest, ControlPduAndIscsi) {
   EXPECT_EQ(Read("70110010" + std::string(48, '0'), context_of(Upper::iser)).stack().findings().size(), 1U);
 }
 
-TEST(SrpTest, InformationUnitsByTheirType) {
+TEST(SrpTest, InformationUnitTypes) {
   const auto unit = [](std::uint8_t type, std::size_t byte_count) {
     std::vector<std::uint8_t> bytes(byte_count);
     bytes[0] = type;
@@ -336,7 +336,7 @@ TEST(SrpTest, Command) {
   EXPECT_EQ(read.stack().payload.length, 4U);
 }
 
-TEST(SmbDirect, NegotiatesFirstThenCarriesData) {
+TEST(SmbDirect, NegotiationThenData) {
   const Read request("0001 0001 0000 ff00 54050000 00200000 00001000", context_of(Upper::smb_direct, true, true));
   EXPECT_EQ((request.get<SmbDirectNegotiateRequest, "max_version">()), 0x100);
   EXPECT_EQ((request.get<SmbDirectNegotiateRequest, "credits_requested">()), 255);
@@ -349,7 +349,7 @@ TEST(SmbDirect, NegotiatesFirstThenCarriesData) {
   EXPECT_EQ((data.get<SmbDirectData, "flags.response_requested">()), 1);
   EXPECT_EQ(data.stack().layers()[0].length, 24U);
   EXPECT_EQ(data.stack().payload.length, 4U);
-  // Lengths that lie.
+  // Invalid lengths.
   EXPECT_EQ(Read("ff00 0100 0000 0000 00000000 18000000 05000000 00000000 fe534d42", context_of(Upper::smb_direct))
                 .stack()
                 .findings()
@@ -367,7 +367,7 @@ TEST(SmbDirect, NegotiatesFirstThenCarriesData) {
             20U);
 }
 
-TEST(PrivateDataTest, FormatsOfTheProtocols) {
+TEST(PrivateDataTest, PrivateDataFormats) {
   const auto read = [](std::string_view hex, Upper upper, PrivateData message, bool ip = true) {
     auto bytes = from_hex(hex);
     bytes.resize(92, 0);
@@ -392,7 +392,7 @@ TEST(PrivateDataTest, FormatsOfTheProtocols) {
   EXPECT_EQ(read("00", Upper::unknown, PrivateData::request), "");
 }
 
-/// Layers in order, inside the bytes; the payload behind them; the finding's layer inside too.
+/// Layers in order and inside the bytes, followed by the payload; the finding's layer inside too.
 void expect_sound(const HeaderStack& stack) {
   std::uint32_t end = 0;
   for (const Layer& layer : stack.layers()) {
@@ -432,11 +432,11 @@ TEST(BadMessages, TruncatedAtEveryByte) {
       }
 }
 
-TEST(BadMessages, RandomBytesUnderEveryProtocol) {
+TEST(BadMessages, RandomBytesWithEveryProtocol) {
   std::mt19937_64 random(20260102);
   for (int round = 0; round < 20000; ++round) {
     std::vector<std::uint8_t> bytes(random() % 300);
-    // Small numbers make lists and lengths that go on.
+    // Small numbers produce lists and lengths that continue.
     for (auto& b : bytes) b = static_cast<std::uint8_t>(random() % 3 ? random() % 3 : random());
     const std::uint64_t bits = random();
     for (Upper upper : all_uppers) {
