@@ -49,7 +49,7 @@ inline constexpr std::uint8_t timeout = 4, stale_connection = 10, consumer = 28;
 struct CmTimes {
   std::int64_t answer = 0;    ///< how long the other end's answer may take, the way there and back with it
   std::int64_t way = 0;       ///< the way there and back: goes on top of what an MRA announces
-  std::int64_t timewait = 0;  ///< how long packets may still be on their way. 12.9.8.4 (number unverified)
+  std::int64_t timewait = 0;  ///< how long packets may still be on their way. 12.9.8.4 (clause number not verified)
   std::uint8_t retries = 0;   ///< Max CM Retries: how often a message is sent again. 12.7.27
 };
 
@@ -222,7 +222,7 @@ constexpr CmStep timed_out(Cm at, std::int64_t now) {
     at.deadline = now + at.times.answer;
     return detail::repeat(at, message);
   }
-  // 12.9.8.5 (number unverified): it gives up.
+  // 12.9.8.5 (clause number not verified): it gives up.
   if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmNotification::disconnected};
   return {detail::over(at, now), CmMessage::rej, false, cm_reason::timeout, CmNotification::unreachable};
 }

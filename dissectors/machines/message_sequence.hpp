@@ -1,5 +1,5 @@
 #pragma once
-/// Which packet may follow which: first, middle, last, only. IBTA vol 1, 9.7.4.1 (number unverified).
+/// Which packet may follow which: first, middle, last, only. IBTA vol 1, 9.7.4.1 (clause number not verified).
 
 #include <cstdint>
 

@@ -27,7 +27,7 @@ struct ResponderWindow {
   [[nodiscard]] constexpr ResponderWindow after(Psn psn, std::uint32_t psns) const { return {psn + psns}; }
 };
 
-/// What a response's PSN is to the requester. IBTA vol 1, 9.7.5 (number unverified).
+/// What a response's PSN is to the requester. IBTA vol 1, 9.7.5 (clause number not verified).
 enum class ResponsePlace : std::uint8_t {
   outstanding,   ///< of a request that waits for its answer
   acknowledged,  ///< of one that has it: a ghost, to be ignored
@@ -55,7 +55,7 @@ struct RequesterWindow {
 };
 
 /// What a packet's PSN is to a receiver of the unreliable connected service, which loses a message with a gap and takes
-/// the next one at its own PSN. IBTA vol 1, 9.8.2 (number unverified).
+/// the next one at its own PSN. IBTA vol 1, 9.8.2 (clause number not verified).
 struct UcReceiverWindow {
   Psn expected;
 

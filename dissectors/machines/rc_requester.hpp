@@ -53,7 +53,7 @@ enum class RcStep : std::uint8_t {
   wait,      ///< likewise, after the RNR timer
   fail,      ///< likewise, and the message at `restart` ends with `failure`
 };
-/// How a message fails: verbs' names of completion statuses. 11.6.2 (number unverified).
+/// How a message fails: verbs' names of completion statuses. 11.6.2 (clause number not verified).
 enum class RcFailure : std::uint8_t {
   none,
   remote_invalid_request,

@@ -14,18 +14,18 @@ inline constexpr Name cm_service_type_entries[] = {
     {3, "extended", "specified by the extended transport type"},
 };
 inline constexpr Names cm_service_type_names{"CM transport service type", cm_service_type_entries,
-                                             "IBTA vol 1, 12.7.19, number unverified"};
+                                             "IBTA vol 1, 12.7.19 (clause number not verified)"};
 
 inline constexpr Name cm_extended_type_entries[] = {
     {0, "none", "specified by the transport service type"},
     {1, "XRC", "extended reliable connection"},
 };
 inline constexpr Names cm_extended_type_names{"CM extended transport type", cm_extended_type_entries,
-                                              "IBTA vol 1, annex A14, number unverified"};
+                                              "IBTA vol 1, annex A14 (clause number not verified)"};
 
 inline constexpr Name cm_rnr_retry_entries[] = {{7, "infinite", "unlimited retries"}};
 inline constexpr Names cm_rnr_retry_names{"RNR retry count", cm_rnr_retry_entries,
-                                          "IBTA vol 1, 12.7.34, number unverified"};
+                                          "IBTA vol 1, 12.7.34 (clause number not verified)"};
 
 inline constexpr Name cm_mra_message_entries[] = {
     {0, "REQ", "a REQ was received"},
@@ -127,7 +127,8 @@ struct CmReq {
   static constexpr std::size_t size = 140;
   static constexpr std::uint32_t service_id_at = 8;
   static constexpr bool by_ip(const std::uint8_t* h) { return IpServiceId::holds(h + service_id_at); }
-  /// True if the GID at byte `At` contains an IPv4 address, as in RoCE. IBTA vol 1, A17.4.5.2, number unverified
+  /// True if the GID at byte `At` contains an IPv4 address, as in RoCE. IBTA vol 1, A17.4.5.2 (clause number not
+  /// verified)
   template <unsigned At>
   static constexpr bool ipv4_mapped(const std::uint8_t* h) {
     return load_be(h + At, 8) == 0 && load_be(h + At + 8, 4) == 0xffff;
@@ -141,7 +142,7 @@ struct CmReq {
       reserved("reserved", 32, 8),
       field("vendor_id", 40, 24, "vendor of the offered connection enhancement; 0: none")
           .hex()
-          .in("IBTA vol 1, release 1.4, number unverified"),
+          .in("IBTA vol 1, release 1.4 (clause number not verified)"),
       field("service_id", 64, 64, "the requested service").hex().alias("infiniband.cm.req.serviceid"),
       field("service_id.prefix", 64, 40, "RDMA IP CM: 0000000001")
           .hex()
@@ -149,11 +150,11 @@ struct CmReq {
           .alias("infiniband.cm.req.serviceid.prefix"),
       field("service_id.protocol", 104, 8, "RDMA IP CM: IP protocol of the port")
           .of(ip_protocol_names)
-          .in("IBTA vol 1, A11.6.1, number unverified")
+          .in("IBTA vol 1, A11.6.1 (clause number not verified)")
           .when(&by_ip)
           .alias("infiniband.cm.req.serviceid.protocol"),
       field("service_id.port", 112, 16, "RDMA IP CM: destination port")
-          .in("IBTA vol 1, A11.6.1, number unverified")
+          .in("IBTA vol 1, A11.6.1 (clause number not verified)")
           .when(&by_ip)
           .alias("infiniband.cm.req.serviceid.dport"),
       field("local_ca_guid", 128, 64, "the requester's channel adapter")
@@ -277,7 +278,7 @@ struct CmReq {
           .when([](const std::uint8_t* h) { return (h[139] >> 3) != 0; })
           .means(&exponential_time_ns),
       field("sap_supported", 1117, 1, "the requester supports suggested alternate paths")
-          .in("IBTA vol 1, annex A9, number unverified"),
+          .in("IBTA vol 1, annex A9 (clause number not verified)"),
       reserved("reserved8", 1118, 2),
   };
 };
@@ -336,15 +337,17 @@ struct CmRep {
       field("local_qpn", 96, 24, "the responder's queue pair").hex().alias("infiniband.cm.rep.localqpn"),
       field("vendor_id_high", 120, 8, "bits 23 to 16 of the vendor of the accepted connection enhancement")
           .hex()
-          .in("IBTA vol 1, release 1.4, number unverified"),
+          .in("IBTA vol 1, release 1.4 (clause number not verified)"),
       field("local_eecn", 128, 24, "the responder's end-to-end context, RD only")
           .hex()
           .alias("infiniband.cm.rep.localeecn"),
       field("vendor_id_middle", 152, 8, "bits 15 to 8 of the same")
           .hex()
-          .in("IBTA vol 1, release 1.4, number unverified"),
+          .in("IBTA vol 1, release 1.4 (clause number not verified)"),
       field("starting_psn", 160, 24, "first PSN that the requester sends").alias("infiniband.cm.rep.startpsn"),
-      field("vendor_id_low", 184, 8, "bits 7 to 0 of the same").hex().in("IBTA vol 1, release 1.4, number unverified"),
+      field("vendor_id_low", 184, 8, "bits 7 to 0 of the same")
+          .hex()
+          .in("IBTA vol 1, release 1.4 (clause number not verified)"),
       field("responder_resources", 192, 8, "RDMA READs and atomics that the responder can process simultaneously")
           .alias("infiniband.cm.rep.respres"),
       field("initiator_depth", 200, 8, "RDMA READs and atomics that the responder can have outstanding")
@@ -480,10 +483,10 @@ struct CmSidrReq {
       field("service_id", 64, 64, "the requested service").hex(),
       field("service_id.protocol", 104, 8, "RDMA IP CM: IP protocol of the port")
           .of(ip_protocol_names)
-          .in("IBTA vol 1, A11.6.1, number unverified")
+          .in("IBTA vol 1, A11.6.1 (clause number not verified)")
           .when(&by_ip),
       field("service_id.port", 112, 16, "RDMA IP CM: destination port")
-          .in("IBTA vol 1, A11.6.1, number unverified")
+          .in("IBTA vol 1, A11.6.1 (clause number not verified)")
           .when(&by_ip),
   };
 };
@@ -504,10 +507,10 @@ struct CmSidrRep {
       field("service_id", 96, 64, "the requested service").hex(),
       field("service_id.protocol", 136, 8, "RDMA IP CM: IP protocol of the port")
           .of(ip_protocol_names)
-          .in("IBTA vol 1, A11.6.1, number unverified")
+          .in("IBTA vol 1, A11.6.1 (clause number not verified)")
           .when(&by_ip),
       field("service_id.port", 144, 16, "RDMA IP CM: destination port")
-          .in("IBTA vol 1, A11.6.1, number unverified")
+          .in("IBTA vol 1, A11.6.1 (clause number not verified)")
           .when(&by_ip),
       field("qkey", 160, 32, "the queue pair's Q_Key").hex(),
       field("info", 192, 576, "additional information, depends on the status, padded with zeros").as(Display::bytes),
@@ -518,7 +521,7 @@ struct CmSidrRep {
 /// the source port of the connection.
 struct RdmaCm {
   static constexpr std::string_view name = "rdmacm", title = "RDMA IP CM private data header",
-                                    section = "IBTA vol 1, A11.6.2, number unverified";
+                                    section = "IBTA vol 1, A11.6.2 (clause number not verified)";
   static constexpr std::size_t size = 36;
   static constexpr bool v4(const std::uint8_t* h) { return h[1] >> 4 == 4; }
   static constexpr bool v6(const std::uint8_t* h) { return h[1] >> 4 == 6; }

@@ -17,7 +17,7 @@ inline constexpr Name lnh_entries[] = {
     {2, "BTH", "InfiniBand local: the BTH follows"},
     {3, "GRH", "InfiniBand global: a GRH follows"},
 };
-inline constexpr Names lnh_names{"LRH LNH", lnh_entries, "IBTA vol 1, 7.7, number unverified"};
+inline constexpr Names lnh_names{"LRH LNH", lnh_entries, "IBTA vol 1, 7.7 (clause number not verified)"};
 
 /// Local Route Header.
 struct Lrh {
@@ -63,7 +63,8 @@ struct Grh {
 
 /// Raw Header: encapsulates the payload of an EtherType.
 struct Rwh {
-  static constexpr std::string_view name = "rwh", title = "Raw Header", section = "IBTA vol 1, 5.3, number unverified";
+  static constexpr std::string_view name = "rwh", title = "Raw Header",
+                                    section = "IBTA vol 1, 5.3 (clause number not verified)";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 16),
@@ -104,7 +105,7 @@ struct Bth {
 /// Reliable Datagram Extended Transport Header.
 struct Rdeth {
   static constexpr std::string_view name = "rdeth", title = "Reliable Datagram ETH",
-                                    section = "IBTA vol 1, 9.3.1, number unverified";
+                                    section = "IBTA vol 1, 9.3.1 (clause number not verified)";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
@@ -148,7 +149,7 @@ struct Reth {
 /// Atomic Extended Transport Header.
 struct AtomicEth {
   static constexpr std::string_view name = "atomiceth", title = "Atomic ETH",
-                                    section = "IBTA vol 1, 9.3.4, number unverified";
+                                    section = "IBTA vol 1, 9.3.4 (clause number not verified)";
   static constexpr std::size_t size = 28;
   static constexpr std::array fields{
       // Wireshark uses one name for this field of both headers.
@@ -198,7 +199,7 @@ struct Aeth {
 /// Atomic Acknowledge Extended Transport Header.
 struct AtomicAckEth {
   static constexpr std::string_view name = "atomicacketh", title = "Atomic ACK ETH",
-                                    section = "IBTA vol 1, 9.5.3, number unverified";
+                                    section = "IBTA vol 1, 9.5.3 (clause number not verified)";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
       field("original", 0, 64, "original value in memory").hex().alias("infiniband.atomicacketh.origremdt"),
@@ -207,7 +208,7 @@ struct AtomicAckEth {
 
 struct ImmDt {
   static constexpr std::string_view name = "immdt", title = "Immediate Data",
-                                    section = "IBTA vol 1, 9.3.6, number unverified";
+                                    section = "IBTA vol 1, 9.3.6 (clause number not verified)";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("data", 0, 32, "delivered in the receiver's completion").hex().alias("infiniband.immdt"),
@@ -217,7 +218,7 @@ struct ImmDt {
 /// Invalidate Extended Transport Header.
 struct Ieth {
   static constexpr std::string_view name = "ieth", title = "Invalidate ETH",
-                                    section = "IBTA vol 1, 9.3.7, number unverified";
+                                    section = "IBTA vol 1, 9.3.7 (clause number not verified)";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("rkey", 0, 32, "remote key that the receiver invalidates").hex().alias("infiniband.ieth"),

@@ -298,7 +298,7 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   // Lower layers: UD SEND Only from and to QP 1 with its well-known Q_Key; subnet management uses QP 0 without
   // Q_Key.
   const bool subnet = Mad::is_subnet(mad.bytes().data());
-  constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.5, number unverified
+  constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.5 (clause number not verified)
   for (std::size_t i = index; i-- > 0;) {
     HeaderValue& below = frame.at(i);
     if (&below.header() == &info<Deth>) {

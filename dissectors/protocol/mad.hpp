@@ -24,7 +24,7 @@ inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, 
 }  // namespace mad_method
 
 /// Nanoseconds of the time codes used in management: 4.096 us * 2^code, saturated at all ones. IBTA vol 1,
-/// 13.4.6.2, number unverified
+/// 13.4.6.2 (clause number not verified)
 constexpr std::uint64_t exponential_time_ns(std::uint64_t code) { return code < 52 ? 4096ULL << code : ~0ULL; }
 
 inline constexpr Name mtu_entries[] = {
@@ -322,7 +322,8 @@ inline constexpr Name rmpp_status_entries[] = {
     {126, "TMR", "ABORT: too many retries"},
     {127, "Unspec", "ABORT: unspecified"},
 };
-inline constexpr Names rmpp_status_names{"RMPP status", rmpp_status_entries, "IBTA vol 1, 13.6.2.4, number unverified"};
+inline constexpr Names rmpp_status_names{"RMPP status", rmpp_status_entries,
+                                         "IBTA vol 1, 13.6.2.4 (clause number not verified)"};
 
 namespace rmpp_type {
 inline constexpr std::uint8_t data = 1, ack = 2, stop = 3, abort = 4;

@@ -105,8 +105,9 @@ inline constexpr Name nvme_sgl_subtype_entries[] = {
     {1, "Offset", "relative to the start of the capsule's data"},
     {15, "Transport specific", "RDMA: the controller invalidates the R_Key with the response"},
 };
-inline constexpr Names nvme_sgl_subtype_names{"NVMe SGL descriptor subtype", nvme_sgl_subtype_entries,
-                                              "NVMe Base 2.0, 4.1.2; NVMe RDMA Transport 1.0, number unverified"};
+inline constexpr Names nvme_sgl_subtype_names{
+    "NVMe SGL descriptor subtype", nvme_sgl_subtype_entries,
+    "NVMe Base 2.0, 4.1.2; NVMe RDMA Transport 1.0 (clause number not verified)"};
 
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
@@ -470,7 +471,7 @@ struct NvmeCqe {
 /// Private data of a connection request.
 struct NvmeCmRequest {
   static constexpr std::string_view name = "nvme_cm_request", title = "NVMe RDMA connection request",
-                                    section = "NVMe RDMA Transport 1.0, number unverified";
+                                    section = "NVMe RDMA Transport 1.0 (clause number not verified)";
   static constexpr std::size_t size = 32;
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme-rdma.cm.req.recfmt"),
@@ -489,7 +490,7 @@ struct NvmeCmRequest {
 /// Private data of an accepting reply.
 struct NvmeCmReply {
   static constexpr std::string_view name = "nvme_cm_reply", title = "NVMe RDMA connection reply",
-                                    section = "NVMe RDMA Transport 1.0, number unverified";
+                                    section = "NVMe RDMA Transport 1.0 (clause number not verified)";
   static constexpr std::size_t size = 32;
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme-rdma.cm.rsp.recfmt"),
@@ -511,12 +512,12 @@ inline constexpr Name nvme_cm_status_entries[] = {
     {8, "Invalid ORD", "the host's RDMA READ depth as an initiator is too small"},
 };
 inline constexpr Names nvme_cm_status_names{"NVMe RDMA reject status", nvme_cm_status_entries,
-                                            "NVMe RDMA Transport 1.0, number unverified"};
+                                            "NVMe RDMA Transport 1.0 (clause number not verified)"};
 
 /// Private data of a rejecting reply.
 struct NvmeCmReject {
   static constexpr std::string_view name = "nvme_cm_reject", title = "NVMe RDMA connection reject",
-                                    section = "NVMe RDMA Transport 1.0, number unverified";
+                                    section = "NVMe RDMA Transport 1.0 (clause number not verified)";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme-rdma.cm.rej.recfmt"),

@@ -26,7 +26,8 @@ inline constexpr Name srp_type_entries[] = {
     {srp_type::response, "SRP_RSP", "result of a command or of task management"},
     {srp_type::login_reject, "SRP_LOGIN_REJ", "the target rejects the channel"},
 };
-inline constexpr Names srp_type_names{"SRP information unit type", srp_type_entries, "INCITS 365, number unverified"};
+inline constexpr Names srp_type_names{"SRP information unit type", srp_type_entries,
+                                      "INCITS 365 (clause number not verified)"};
 
 namespace detail {
 constexpr Field srp_type_field(unsigned bit = 0) {
@@ -48,7 +49,7 @@ constexpr Field srp_formats_field(unsigned bit, std::string_view name) {
 
 struct SrpLoginRequest {
   static constexpr std::string_view name = "srp_login_req", title = "SRP_LOGIN_REQ",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 64;
   static constexpr std::array fields{
       detail::srp_type_field(),
@@ -87,7 +88,7 @@ struct SrpLoginRequestRdma {
 
 struct SrpLoginResponse {
   static constexpr std::string_view name = "srp_login_rsp", title = "SRP_LOGIN_RSP",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 52;
   static constexpr std::array fields{
       detail::srp_type_field(),
@@ -112,11 +113,11 @@ inline constexpr Name srp_login_reject_entries[] = {
     {0x00010006, "channel limit reached", ""},
 };
 inline constexpr Names srp_login_reject_names{"SRP_LOGIN_REJ reason", srp_login_reject_entries,
-                                              "INCITS 365, number unverified"};
+                                              "INCITS 365 (clause number not verified)"};
 
 struct SrpLoginReject {
   static constexpr std::string_view name = "srp_login_rej", title = "SRP_LOGIN_REJ",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 32;
   static constexpr std::array fields{
       detail::srp_type_field(),
@@ -132,7 +133,7 @@ struct SrpLoginReject {
 /// SRP_I_LOGOUT, SRP_CRED_RSP and SRP_AER_RSP have the same layout: a type and a tag.
 struct SrpShort {
   static constexpr std::string_view name = "srp", title = "SRP_I_LOGOUT, SRP_CRED_RSP or SRP_AER_RSP",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
       detail::srp_type_field(),
@@ -143,7 +144,7 @@ struct SrpShort {
 
 struct SrpTargetLogout {
   static constexpr std::string_view name = "srp_t_logout", title = "SRP_T_LOGOUT",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
       detail::srp_type_field(),     detail::srp_notification_field(8),
@@ -157,11 +158,11 @@ inline constexpr Name srp_function_entries[] = {
     {0x08, "LOGICAL UNIT RESET", ""}, {0x40, "CLEAR ACA", ""},
 };
 inline constexpr Names srp_function_names{"SRP task management function", srp_function_entries,
-                                          "INCITS 365, number unverified"};
+                                          "INCITS 365 (clause number not verified)"};
 
 struct SrpTaskManagement {
   static constexpr std::string_view name = "srp_tsk_mgmt", title = "SRP_TSK_MGMT",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 48;
   static constexpr std::array fields{
       detail::srp_type_field(),       detail::srp_notification_field(8),
@@ -174,7 +175,8 @@ struct SrpTaskManagement {
 };
 
 struct SrpCommand {
-  static constexpr std::string_view name = "srp_cmd", title = "SRP_CMD", section = "INCITS 365, number unverified";
+  static constexpr std::string_view name = "srp_cmd", title = "SRP_CMD",
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 48;
   static constexpr std::array fields{
       detail::srp_type_field(),
@@ -198,7 +200,8 @@ struct SrpCommand {
 };
 
 struct SrpResponse {
-  static constexpr std::string_view name = "srp_rsp", title = "SRP_RSP", section = "INCITS 365, number unverified";
+  static constexpr std::string_view name = "srp_rsp", title = "SRP_RSP",
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 36;
   static constexpr std::array fields{
       detail::srp_type_field(),
@@ -224,7 +227,7 @@ struct SrpResponse {
 
 struct SrpCreditRequest {
   static constexpr std::string_view name = "srp_cred_req", title = "SRP_CRED_REQ",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
       detail::srp_type_field(),    detail::srp_notification_field(8), reserved("reserved", 16, 16),
@@ -234,7 +237,7 @@ struct SrpCreditRequest {
 
 struct SrpEventRequest {
   static constexpr std::string_view name = "srp_aer_req", title = "SRP_AER_REQ",
-                                    section = "INCITS 365, number unverified";
+                                    section = "INCITS 365 (clause number not verified)";
   static constexpr std::size_t size = 36;
   static constexpr std::array fields{
       detail::srp_type_field(),

@@ -10,7 +10,7 @@ inline constexpr std::uint8_t ack = 0, rnr_nak = 1, reserved = 2, nak = 3;
 }
 inline constexpr Name syndrome_kind_entries[] = {
     {syndrome_kind::ack, "ACK", "all packets up to this PSN have arrived"},
-    {syndrome_kind::rnr_nak, "RNR NAK", "the receiver was not ready: no receive request; wait, then send again"},
+    {syndrome_kind::rnr_nak, "RNR NAK", "receiver not ready (no receive posted); retry after the timer"},
     {syndrome_kind::reserved, "reserved", "no meaning is defined"},
     {syndrome_kind::nak, "NAK", "the request was rejected or packets are missing"},
 };

@@ -323,7 +323,7 @@ class Session:
         """Runs until so many executions or seconds are over, what comes first; 0: no such end.
 
         ``progress`` is called a few times a second. ctrl-C ends the run, and the session can go on afterwards. Raises
-        DeviceError when the device has failed and does not come back.
+        DeviceError when the device is lost and does not come back.
         """
         if executions < 0 or seconds < 0:
             raise UsageError("executions and seconds are not negative")
