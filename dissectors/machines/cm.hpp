@@ -1,6 +1,6 @@
 #pragma once
-/// The communication manager's side of one connection: what each message, each wish of its consumer and the passing of
-/// time make of it. Pure functions of small values. IBTA vol 1, 12.9.5 to 12.9.8 (numbers unverified).
+/// State machine of one side of a CM connection: reactions to messages, application calls and timeouts. Pure
+/// functions of small values. IBTA vol 1, 12.9.5 to 12.9.8 (clause numbers not verified).
 
 #include <cstdint>
 #include <limits>
@@ -12,57 +12,58 @@ enum class CmMessage : std::uint8_t { req, mra, rej, rep, rtu, dreq, drep };
 
 enum class CmState : std::uint8_t {
   idle,
-  req_sent,      ///< active: a REP is waited for
-  rep_wait,      ///< active: an MRA came meanwhile
-  rep_received,  ///< active: its consumer has not said that it is ready
-  req_received,  ///< passive: its consumer has not answered
-  mra_req_sent,  ///< passive: likewise, and the other end knows
-  rep_sent,      ///< passive: an RTU is waited for
-  rtu_wait,      ///< passive: an MRA came meanwhile
+  req_sent,      ///< active: waits for a REP
+  rep_wait,      ///< active: waits for a REP after an MRA
+  rep_received,  ///< active: waits for its application to establish the connection
+  req_received,  ///< passive: waits for its application to accept or reject
+  mra_req_sent,  ///< passive: the same, after sending an MRA
+  rep_sent,      ///< passive: waits for an RTU
+  rtu_wait,      ///< passive: waits for an RTU after an MRA
   established,
   dreq_sent,
-  dreq_received,  ///< its consumer has not agreed yet
-  timewait,       ///< over; packets of it may still be on their way
+  dreq_received,  ///< waits for its application to disconnect
+  timewait,       ///< closed; packets of the connection may still be in flight
 };
 
-/// What a consumer asks for.
+/// Calls by the application.
 enum class CmCall : std::uint8_t { connect, accept, establish, reject, disconnect };
 
-/// What a consumer is told.
+/// Notifications to the application.
 enum class CmNotification : std::uint8_t {
   nothing,
   request,
   response,
   established,
   rejected,
-  unreachable,  ///< nobody answered, how often it was asked
+  unreachable,  ///< no reply after all retries
   disconnected,
   timewait_exit,
 };
 
-/// Reasons of a REJ that the machine itself gives. 12.6.7.2.
+/// Reasons of REJs that the state machine generates. 12.6.7.2.
 namespace cm_reason {
 inline constexpr std::uint8_t timeout = 4, stale_connection = 10, consumer = 28;
 }
 
-/// Times of a connection, nanoseconds.
+/// Times of a connection in nanoseconds.
 struct CmTimes {
-  std::int64_t answer = 0;    ///< how long the other end's answer may take, the way there and back with it
-  std::int64_t way = 0;       ///< the way there and back: goes on top of what an MRA announces
-  std::int64_t timewait = 0;  ///< how long packets may still be on their way. 12.9.8.4 (clause number not verified)
-  std::uint8_t retries = 0;   ///< Max CM Retries: how often a message is sent again. 12.7.27
+  std::int64_t answer = 0;  ///< maximum time until the peer's reply, including the round trip
+  std::int64_t way = 0;     ///< round trip time, added to the time in an MRA
+  std::int64_t timewait =
+      0;  ///< maximum time that packets can still be in flight. 12.9.8.4 (clause number not verified)
+  std::uint8_t retries = 0;  ///< Max CM Retries: maximum number of retransmissions of a message. 12.7.27
 };
 
-/// One end of one connection.
+/// One side of one connection.
 struct Cm {
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
   CmState state = CmState::idle;
   CmTimes times;
   std::int64_t deadline = never;
-  std::uint8_t left = 0;  ///< retries of the message that waits for its answer
+  std::uint8_t left = 0;  ///< remaining retries of the message that waits for a reply
 
-  /// Whether this end asked for the connection, as far as the state tells.
+  /// True if this side requested the connection and waits for the reply.
   [[nodiscard]] constexpr bool waits_for_reply() const {
     return state == CmState::req_sent || state == CmState::rep_wait;
   }
@@ -77,22 +78,22 @@ struct Cm {
 struct CmStep {
   Cm next;
   std::optional<CmMessage> sends = {};
-  bool again = false;       ///< the same message as before, byte by byte
-  std::uint8_t reason = 0;  ///< of a REJ that is sent
+  bool again = false;       ///< retransmission of the same message, byte by byte
+  std::uint8_t reason = 0;  ///< of a sent REJ
   CmNotification told = CmNotification::nothing;
-  bool refused = false;  ///< of a call: the state does not allow it
+  bool refused = false;  ///< calls: not allowed in this state
 };
 
-/// What else a message says.
+/// Parameters of a received message.
 struct CmReceived {
   CmMessage message;
-  CmMessage about = CmMessage::req;  ///< MRA: the message that it acknowledges
-  std::int64_t service = 0;          ///< MRA: nanoseconds until the answer
+  CmMessage about = CmMessage::req;  ///< MRA: the acknowledged message
+  std::int64_t service = 0;          ///< MRA: nanoseconds until the reply
 };
 
 namespace detail {
 
-/// A message leaves that is to be answered.
+/// Sends a message that requires a reply.
 constexpr CmStep ask(Cm at, CmState state, CmMessage message, std::int64_t now) {
   at.state = state;
   at.left = at.times.retries;
@@ -123,7 +124,7 @@ constexpr CmStep received_rej(Cm at, std::int64_t now) {
   }
 }
 
-/// The other end did not understand that it was answered, or asks a second time.
+/// The peer did not receive the reply, or sends another request.
 constexpr CmStep received_req(Cm at) {
   switch (at.state) {
     case CmState::idle: return {in(at, CmState::req_received), {}, false, 0, CmNotification::request};
@@ -147,10 +148,10 @@ constexpr CmStep received_mra(Cm at, const CmReceived& message, std::int64_t now
 
 constexpr CmStep received_dreq(Cm at, std::int64_t now) {
   switch (at.state) {
-    // 12.10.8: who asked for the end, too, agrees.
+    // 12.10.8: simultaneous disconnect: each side replies.
     case CmState::dreq_sent: return {over(at, now), CmMessage::drep, false, 0, CmNotification::disconnected};
     case CmState::timewait: return {at, CmMessage::drep};
-    // A DREQ behind a REP says that the RTU was lost on the way.
+    // A DREQ after a REP implies that the RTU was lost.
     case CmState::rep_sent:
     case CmState::rtu_wait:
     case CmState::rep_received:
@@ -161,7 +162,7 @@ constexpr CmStep received_dreq(Cm at, std::int64_t now) {
 
 }  // namespace detail
 
-/// A message of this connection came.
+/// Handles a received message of this connection.
 constexpr CmStep received(const Cm& at, const CmReceived& message, std::int64_t now) {
   switch (message.message) {
     case CmMessage::req: return detail::received_req(at);
@@ -169,7 +170,7 @@ constexpr CmStep received(const Cm& at, const CmReceived& message, std::int64_t 
     case CmMessage::rej: return detail::received_rej(at, now);
     case CmMessage::rep:
       if (at.waits_for_reply()) return {detail::in(at, CmState::rep_received), {}, false, 0, CmNotification::response};
-      // It did not hear the RTU.
+      // The peer did not receive the RTU.
       if (at.state == CmState::established) return detail::repeat(at, CmMessage::rtu);
       return detail::stay(at);
     case CmMessage::rtu:
@@ -184,7 +185,7 @@ constexpr CmStep received(const Cm& at, const CmReceived& message, std::int64_t 
   return detail::stay(at);
 }
 
-/// The consumer asks for something.
+/// Handles a call by the application.
 constexpr CmStep asked(const Cm& at, CmCall call, std::int64_t now) {
   const CmStep refused{at, {}, false, 0, CmNotification::nothing, true};
   switch (call) {
@@ -206,7 +207,7 @@ constexpr CmStep asked(const Cm& at, CmCall call, std::int64_t now) {
   return refused;
 }
 
-/// The deadline is over.
+/// Handles an expired deadline.
 constexpr CmStep timed_out(Cm at, std::int64_t now) {
   if (now < at.deadline) return detail::stay(at);
   const CmMessage message = at.waits_for_reply()             ? CmMessage::req
@@ -222,7 +223,7 @@ constexpr CmStep timed_out(Cm at, std::int64_t now) {
     at.deadline = now + at.times.answer;
     return detail::repeat(at, message);
   }
-  // 12.9.8.5 (clause number not verified): it gives up.
+  // 12.9.8.5 (clause number not verified): gives up.
   if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmNotification::disconnected};
   return {detail::over(at, now), CmMessage::rej, false, cm_reason::timeout, CmNotification::unreachable};
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr CmTimes times{.answer = 100, .way = 7, .timewait = 1000, .retries = 2};
 
-/// Both ends, without a wire: each step by hand.
+/// Both sides without a network: the test performs each step.
 struct End {
   Cm cm{.times = times};
   CmStep hears(CmMessage message, std::int64_t now = 0) { return take(received(cm, {message}, now)); }
@@ -20,7 +20,7 @@ struct End {
   }
 };
 
-TEST(ConnectionManager, ConnectsAndEnds) {
+TEST(ConnectionManager, ConnectsAndDisconnects) {
   End active, passive;
   EXPECT_EQ(active.is_asked(CmCall::connect).sends, CmMessage::req);
   EXPECT_EQ(passive.hears(CmMessage::req).told, CmNotification::request);
@@ -38,8 +38,8 @@ TEST(ConnectionManager, ConnectsAndEnds) {
   EXPECT_EQ(active.cm.state, CmState::idle);
 }
 
-// 12.7.27: n retries, then the consumer hears of it.
-TEST(ConnectionManager, AsksAgainAsOftenAsItMay) {
+// 12.7.27: n retries, then the application is notified.
+TEST(ConnectionManager, RetransmitsUpToMaxCmRetries) {
   End active;
   active.is_asked(CmCall::connect, 0);
   EXPECT_FALSE(active.waits(99).sends);
@@ -55,10 +55,10 @@ TEST(ConnectionManager, AsksAgainAsOftenAsItMay) {
 }
 
 // 12.6.6
-TEST(ConnectionManager, WaitsAsLongAsAnMraSays) {
+TEST(ConnectionManager, WaitsForTheTimeInAnMra) {
   End active;
   active.is_asked(CmCall::connect, 0);
-  active.hears(CmReceived{CmMessage::mra, CmMessage::rep, 5000}, 10);  // not of what was sent
+  active.hears(CmReceived{CmMessage::mra, CmMessage::rep, 5000}, 10);  // acknowledges another message
   EXPECT_EQ(active.cm.deadline, 100);
   active.hears(CmReceived{CmMessage::mra, CmMessage::req, 5000}, 10);
   EXPECT_FALSE(active.waits(5016).sends);
@@ -66,7 +66,7 @@ TEST(ConnectionManager, WaitsAsLongAsAnMraSays) {
   EXPECT_EQ(active.hears(CmMessage::rep).told, CmNotification::response);
 }
 
-TEST(ConnectionManager, AnswersWhatComesTwiceAlike) {
+TEST(ConnectionManager, RepeatsReplyToRetransmittedMessage) {
   End passive;
   passive.hears(CmMessage::req);
   EXPECT_EQ(passive.hears(CmMessage::req).sends, CmMessage::mra);
@@ -88,7 +88,7 @@ TEST(ConnectionManager, AnswersWhatComesTwiceAlike) {
   EXPECT_EQ(active.hears(CmMessage::rep).sends, CmMessage::rtu);
 }
 
-TEST(ConnectionManager, HearsThatItIsNotWanted) {
+TEST(ConnectionManager, RejectionNotifiesTheApplication) {
   End passive, active;
   active.is_asked(CmCall::connect);
   passive.hears(CmMessage::req);
@@ -103,7 +103,7 @@ TEST(ConnectionManager, HearsThatItIsNotWanted) {
 }
 
 // 12.10.8
-TEST(ConnectionManager, EndsWhenBothAskForIt) {
+TEST(ConnectionManager, SimultaneousDisconnect) {
   End end;
   end.is_asked(CmCall::connect);
   end.hears(CmMessage::rep);
@@ -119,7 +119,7 @@ TEST(ConnectionManager, EndsWhenBothAskForIt) {
   EXPECT_EQ(stale.reason, 10);
 }
 
-TEST(ConnectionManager, EndsAlsoWhenNobodyAgrees) {
+TEST(ConnectionManager, DisconnectWithoutReplyTimesOut) {
   End end;
   end.hears(CmMessage::req);
   end.is_asked(CmCall::accept);

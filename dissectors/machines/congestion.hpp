@@ -1,49 +1,49 @@
 #pragma once
-/// Congestion control of RoCEv2: who sees marks tells the sender (the notification point), and the sender slows down
-/// (the reaction point). The specification says that it is so: CA17-44 to CA17-46; how often and how much is the
-/// device's, and here as DCQCN has it. Pure functions; time comes in as an argument, in nanoseconds.
+/// Congestion control of RoCEv2: the receiver of ECN marks (notification point) notifies the sender (reaction
+/// point), which reduces its rate. Required by CA17-44 to CA17-46; rates and intervals are implementation-defined
+/// and follow DCQCN here. Pure functions; time is an argument, in nanoseconds.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace rdmawire::machines {
 
-/// Decides which marked packets draw a notification: one an interval. CA17-44 allows a single one for several marks.
+/// Selects the marked packets that cause a CNP: one per interval. CA17-44 allows a single CNP for several marks.
 struct NotificationPoint {
-  std::int64_t quiet_until = 0;  ///< no other before
+  std::int64_t quiet_until = 0;  ///< no CNP before this time
 
   [[nodiscard]] constexpr bool notifies(std::int64_t now) const { return now >= quiet_until; }
-  /// After one was sent.
+  /// State after a CNP was sent.
   [[nodiscard]] static constexpr NotificationPoint notified(std::int64_t now, std::int64_t interval) {
     return {now + interval};
   }
 };
 
 struct ReactionSettings {
-  std::uint64_t line = 100'000'000'000;    ///< bits a second: as fast as it goes without congestion
-  std::uint64_t least = 10'000'000;        ///< bits a second: it does not fall below
-  std::int64_t interval = 55'000;          ///< how long after a fall, or a rise, the next rise comes
-  std::int64_t fall_interval = 4'000;      ///< notifications closer than this count as one
-  std::uint32_t fast_recovery_steps = 5;   ///< rises that only halve the way back
-  std::uint64_t additive = 1'000'000'000;  ///< bits a second that the target rises by after them
+  std::uint64_t line = 100'000'000'000;    ///< bits per second: rate without congestion
+  std::uint64_t least = 10'000'000;        ///< bits per second: minimum rate
+  std::int64_t interval = 55'000;          ///< time from a decrease or an increase to the next increase
+  std::int64_t fall_interval = 4'000;      ///< CNPs closer than this count as one
+  std::uint32_t fast_recovery_steps = 5;   ///< increases that only halve the distance to the target
+  std::uint64_t additive = 1'000'000'000;  ///< bits per second: later increases of the target
 };
 
 /// The rate of one sender.
 struct ReactionPoint {
-  static constexpr std::uint32_t one = 1024;  ///< of alpha
+  static constexpr std::uint32_t one = 1024;  ///< alpha = 1
 
-  std::uint64_t rate = 0;     ///< bits a second; 0: without limit
-  std::uint64_t target = 0;   ///< that it recovers to
-  std::uint32_t alpha = one;  ///< how bad congestion seems, in 1/1024
+  std::uint64_t rate = 0;     ///< bits per second; 0: unlimited
+  std::uint64_t target = 0;   ///< rate to recover to
+  std::uint32_t alpha = one;  ///< estimated congestion, in 1/1024
   std::int64_t next_rise = 0;
   std::int64_t last_fall = 0;
-  std::uint32_t rises = 0;  ///< since the last fall
+  std::uint32_t rises = 0;  ///< since the last decrease
 
   [[nodiscard]] constexpr bool is_limited() const { return rate != 0; }
   friend constexpr bool operator==(const ReactionPoint&, const ReactionPoint&) = default;
 };
 
-/// After a notification: the rate falls, by half at first. CA17-45.
+/// State after a CNP: decreases the rate, initially by half. CA17-45.
 constexpr ReactionPoint notified(ReactionPoint at, std::int64_t now, const ReactionSettings& settings) {
   if (at.is_limited() && now - at.last_fall < settings.fall_interval) return at;
   const std::uint64_t rate = at.is_limited() ? at.rate : settings.line;
@@ -56,13 +56,13 @@ constexpr ReactionPoint notified(ReactionPoint at, std::int64_t now, const React
   return at;
 }
 
-/// After time has passed without a notification: halfway back each interval, then the target itself rises; at the
-/// line's rate there is no limit any more. CA17-46.
+/// State after time without CNPs: moves halfway to the target each interval, then increases the target; at line
+/// rate the limit is removed. CA17-46.
 constexpr ReactionPoint passed(ReactionPoint at, std::int64_t now, const ReactionSettings& settings) {
   while (at.is_limited() && now >= at.next_rise) {
     at.alpha -= at.alpha / 16;
     if (at.rises++ >= settings.fast_recovery_steps) at.target = std::min(settings.line, at.target + settings.additive);
-    // What is left of the way, so that it ends.
+    // At least one, so that it terminates.
     at.rate += std::max<std::uint64_t>((at.target - std::min(at.rate, at.target)) / 2, 1);
     if (at.target - std::min(at.rate, at.target) < settings.least) at.rate = at.target;
     at.next_rise += settings.interval;
@@ -71,7 +71,7 @@ constexpr ReactionPoint passed(ReactionPoint at, std::int64_t now, const Reactio
   return at;
 }
 
-/// When a packet of so many bytes may be followed by the next one.
+/// Minimum time from a packet of `bytes` bytes to the next packet.
 constexpr std::int64_t spacing(const ReactionPoint& at, std::uint64_t bytes) {
   return at.is_limited() ? static_cast<std::int64_t>(bytes * 8 * 1'000'000'000 / at.rate) : 0;
 }

@@ -12,7 +12,7 @@ constexpr ReactionSettings settings{.line = 1'000'000'000,
                                     .fast_recovery_steps = 5,
                                     .additive = 100'000'000};
 
-TEST(NotificationPoint, OneAnInterval) {
+TEST(NotificationPoint, OneCnpPerInterval) {
   NotificationPoint at;
   EXPECT_TRUE(at.notifies(1000));
   at = NotificationPoint::notified(1000, 50'000);
@@ -21,25 +21,25 @@ TEST(NotificationPoint, OneAnInterval) {
   EXPECT_TRUE(at.notifies(51'000));
 }
 
-TEST(ReactionPoint, FallsByHalfAndRecovers) {
+TEST(ReactionPoint, HalvesAndRecovers) {
   ReactionPoint at;
   EXPECT_FALSE(at.is_limited());
   EXPECT_EQ(spacing(at, 1000), 0);
   at = notified(at, 0, settings);
   EXPECT_EQ(at.rate, 500'000'000U);
   EXPECT_EQ(spacing(at, 1000), 16'000);  // 8000 bits
-  // Close behind it counts as the same.
+  // A CNP shortly after counts as the same.
   EXPECT_EQ(notified(at, 3'999, settings), at);
   const ReactionPoint twice = notified(at, 4'000, settings);
   EXPECT_EQ(twice.rate, 250'000'000U);
-  // Nothing happens before the interval is over; then half of what it lost comes back.
+  // No change before the end of the interval; then half of the decrease is recovered.
   EXPECT_EQ(passed(at, 49'999, settings), at);
   EXPECT_EQ(passed(at, 50'000, settings).rate, 750'000'000U);
   EXPECT_EQ(passed(at, 100'000, settings).rate, 875'000'000U);
   EXPECT_FALSE(passed(at, 10'000'000, settings).is_limited());
 }
 
-TEST(ReactionPoint, DoesNotFallBelowItsLeast) {
+TEST(ReactionPoint, KeepsTheMinimumRate) {
   ReactionPoint at;
   for (int i = 0; i < 100; ++i) at = notified(at, i * 4'000, settings);
   EXPECT_EQ(at.rate, 10'000'000U);

@@ -1,6 +1,6 @@
 #pragma once
-/// DDP: which segments may be placed, which messages are whole, and how a message becomes segments. Pure functions of
-/// small values; buffers and memory are the caller's. RFC 5041, 4, 5 and 7; RFC 7306, 4.1 (queue 3).
+/// DDP: validates segments, detects complete messages, and segments messages. Pure functions of small values; the
+/// caller manages buffers and memory. RFC 5041, 4, 5 and 7; RFC 7306, 4.1 (queue 3).
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace rdmawire::machines {
 
-/// Bytes of a segment's header, RDMAP's part of it counted. RFC 5041, 4.2 and 4.3.
+/// Bytes of a segment's header, including the RDMAP part. RFC 5041, 4.2 and 4.3.
 constexpr std::uint32_t ddp_header_bytes(bool tagged) {
   return static_cast<std::uint32_t>(Ddp::size + Rdmap::size + (tagged ? DdpTagged::size : DdpUntagged::size));
 }
@@ -23,14 +23,14 @@ struct DdpSegment {
   bool tagged = false, last = false;
   std::uint8_t version = 1;
   std::uint8_t control = 0;           ///< RDMAP's byte
-  std::uint32_t invalidate_stag = 0;  ///< RDMAP's four bytes of an untagged one
+  std::uint32_t invalidate_stag = 0;  ///< untagged: RDMAP's four bytes
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
   std::uint32_t qn = 0, msn = 0, mo = 0;
   std::uint32_t bytes = 0;  ///< of payload
 };
 
-/// A ULPDU's DDP header; nothing: it is too short for one. Reserved bits are not looked at. RFC 5041, 4.1.
+/// Reads a ULPDU's DDP header; nullopt if it is too short. Ignores reserved bits. RFC 5041, 4.1.
 inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
   if (ulpdu.empty()) return std::nullopt;
   const View<Ddp> ddp(ulpdu.data());
@@ -54,12 +54,12 @@ inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
   return segment;
 }
 
-/// One untagged queue. TCP keeps the order, so one message is open at a time.
+/// One untagged queue. TCP preserves order, so at most one message is open.
 struct UntaggedQueue {
-  DdpMsn expected{1};  ///< of the message that is open, or that comes next
-  bool open = false;   ///< some of it was placed
+  DdpMsn expected{1};  ///< of the open message, or of the next one
+  bool open = false;   ///< a part of it was placed
   std::uint32_t placed = 0;
-  // Of the open one's first segment:
+  // From the first segment of the open message:
   std::uint8_t control = 0;
   std::uint32_t invalidate_stag = 0;
 };
@@ -68,10 +68,10 @@ struct UntaggedQueue {
 struct DdpReceiver {
   std::array<UntaggedQueue, 4> queues;
   std::uint32_t queue_count = 3;
-  std::uint8_t version = 1;  ///< what the stream speaks: segments of another are errors. RFC 5041, 4.1
+  std::uint8_t version = 1;  ///< version of the stream; segments with another version are errors. RFC 5041, 4.1
 };
 
-/// The buffer of the message that is open or comes next.
+/// The buffer of the open or next message.
 struct UntaggedBuffer {
   bool available = false;
   std::uint64_t bytes = 0;
@@ -79,8 +79,8 @@ struct UntaggedBuffer {
 
 struct DdpVerdict {
   bool valid = true;
-  IwarpError error{};     ///< of an invalid one
-  bool delivers = false;  ///< its message is whole
+  IwarpError error{};     ///< if invalid
+  bool delivers = false;  ///< the message is complete
 
   friend constexpr bool operator==(const DdpVerdict&, const DdpVerdict&) = default;
 };
@@ -90,9 +90,9 @@ constexpr IwarpError version_error(bool tagged) {
   return tagged ? iwarp_error::tagged_version : iwarp_error::untagged_version;
 }
 
-/// Whether an untagged segment is placed. `buffer`: queue number → UntaggedBuffer, called at most once, of a queue that
-/// exists. The checks of the offset are made of segments with payload alone (7.1); a message needs its buffer even
-/// when it is empty (RFC 5040, 5.3). Segments of a message out of their order are refused by their offset.
+/// Validates an untagged segment. `buffer`: queue number → UntaggedBuffer, called at most once, for an existing
+/// queue. Offset checks apply only to segments with payload (7.1); even an empty message needs a buffer (RFC 5040,
+/// 5.3). Out-of-order segments of a message have an invalid offset.
 template <class Buffer>
 constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& segment, const Buffer& buffer) {
   if (segment.version != at.version) return ddp_refused(iwarp_error::untagged_version);
@@ -108,7 +108,7 @@ constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& seg
   return {.delivers = segment.last};
 }
 
-/// After an untagged segment was placed.
+/// State after an untagged segment was placed.
 constexpr DdpReceiver placed(DdpReceiver at, const DdpSegment& segment) {
   UntaggedQueue& queue = at.queues[segment.qn];
   if (segment.last) {
@@ -124,22 +124,22 @@ constexpr DdpReceiver placed(DdpReceiver at, const DdpSegment& segment) {
   return at;
 }
 
-/// What a tagged segment is told whose memory is refused. The codes know no missing right: like a buffer that does not
-/// allow placement (7.1, item 2) it is an invalid STag.
+/// Returns the error for a rejected tagged segment. There is no code for missing rights: a buffer that does not
+/// permit placement (7.1, item 2) is an invalid STag.
 constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::uint64_t bytes) {
   switch (reason) {
     case AccessReason::other_domain:
     case AccessReason::other_queue_pair: return iwarp_error::tagged_other_stream;
     case AccessReason::beyond_address_space:
     case AccessReason::out_of_bounds:
-      // The sum itself must not wrap, so one of exactly 2^64 has. 7.1, item 5
+      // The sum must not wrap, so a sum of exactly 2^64 has wrapped. 7.1, item 5
       return to + bytes < to ? iwarp_error::tagged_to_wrap : iwarp_error::tagged_bounds;
     default: return iwarp_error::tagged_invalid_stag;
   }
 }
 
-/// Whether a tagged segment is placed. `memory`: () → AccessDecision of what STag and TO open, called only for a
-/// segment with payload: of one without, neither is looked at (5.2).
+/// Validates a tagged segment. `memory`: () → AccessDecision for STag and TO, called only for a segment with
+/// payload; without payload neither is checked (5.2).
 template <class Memory>
 constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segment, const Memory& memory) {
   if (segment.version != version) return ddp_refused(iwarp_error::tagged_version);
@@ -151,7 +151,7 @@ constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segmen
   return {.delivers = segment.last};
 }
 
-/// One segment of a message that is sent: its offset is added to the message's first TO, or is the MO.
+/// One segment of a sent message: `offset` is added to the message's first TO, or is the MO.
 struct DdpPiece {
   std::uint64_t offset = 0;
   std::uint32_t bytes = 0;
@@ -159,7 +159,8 @@ struct DdpPiece {
 
   friend constexpr bool operator==(const DdpPiece&, const DdpPiece&) = default;
 };
-/// The segment that follows `done` bytes of a message of `whole`; an empty message is one segment. RFC 5041, 5.2.
+/// Returns the segment after `done` bytes of a message of `whole` bytes; an empty message has one segment. RFC
+/// 5041, 5.2.
 constexpr DdpPiece next_piece(std::uint64_t done, std::uint64_t whole, std::uint32_t mulpdu, bool tagged) {
   const std::uint64_t room = mulpdu - ddp_header_bytes(tagged);
   const std::uint64_t bytes = std::min(room, whole - done);

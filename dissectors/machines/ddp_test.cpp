@@ -41,8 +41,8 @@ TEST(DdpReceiver, ReadsHeaders) {
   EXPECT_FALSE(read_segment(from_hex("81 40 01020304 11223344556677")));
 }
 
-// RFC 5041, 4.3 and 5.2: MSNs begin at 1 and count messages; the MO is that of the segment's first byte.
-TEST(DdpReceiver, TakesMessagesInOrder) {
+// RFC 5041, 4.3 and 5.2: MSNs start at 1 and count messages; the MO is that of the segment's first byte.
+TEST(DdpReceiver, AcceptsMessagesInOrder) {
   DdpReceiver at;
   EXPECT_EQ(judge_untagged(at, untagged(0, 1, 0, 60, false), buffer_of_100), DdpVerdict{});
   at = placed(at, untagged(0, 1, 0, 60, false));
@@ -60,7 +60,7 @@ TEST(DdpReceiver, MsnsWrapToZero) {
 }
 
 // RFC 5041, 7.2: the untagged codes.
-TEST(DdpReceiver, RefusesUntaggedSegmentsByTheirCodes) {
+TEST(DdpReceiver, RejectsUntaggedSegmentsWithTheirCodes) {
   DdpReceiver at;
   DdpSegment other = untagged(0, 1, 0, 1);
   other.version = 2;
@@ -76,7 +76,7 @@ TEST(DdpReceiver, RefusesUntaggedSegmentsByTheirCodes) {
   EXPECT_EQ(judge_untagged(at, untagged(3, 1, 0, 1), buffer_of_100), delivered());
 }
 
-TEST(DdpReceiver, LooksAtNoOffsetOfAnEmptySegment) {
+TEST(DdpReceiver, EmptySegmentOffsetIsIgnored) {
   EXPECT_EQ(judge_untagged(DdpReceiver{}, untagged(0, 1, 4000, 0), buffer_of_100), delivered());
 }
 
@@ -85,7 +85,7 @@ DdpSegment tagged(std::uint64_t to, std::uint32_t bytes) {
 }
 
 // RFC 5041, 7.2: the tagged codes.
-TEST(DdpReceiver, RefusesTaggedSegmentsByTheirCodes) {
+TEST(DdpReceiver, RejectsTaggedSegmentsWithTheirCodes) {
   const auto because = [](AccessReason reason, std::uint64_t to, std::uint32_t bytes) {
     return judge_tagged(1, tagged(to, bytes), [&] {
       return AccessDecision{reason == AccessReason::none ? AccessAnswer::allowed : AccessAnswer::remote_access_error,
@@ -106,7 +106,7 @@ TEST(DdpReceiver, RefusesTaggedSegmentsByTheirCodes) {
   EXPECT_EQ(judge_tagged(1, other, [] { return AccessDecision{}; }), refused(1, 4));
 }
 
-TEST(DdpReceiver, LooksAtNoStagOfAnEmptySegment) {
+TEST(DdpReceiver, EmptySegmentStagIsIgnored) {
   bool looked = false;
   EXPECT_EQ(judge_tagged(1, tagged(~0ULL, 0),
                          [&] {
@@ -117,8 +117,8 @@ TEST(DdpReceiver, LooksAtNoStagOfAnEmptySegment) {
   EXPECT_FALSE(looked);
 }
 
-// RFC 5041, 5.2: the specification's own examples.
-TEST(DdpSender, SegmentsAsTheExamplesHaveIt) {
+// RFC 5041, 5.2: the examples of the specification.
+TEST(DdpSender, SegmentationMatchesTheExamples) {
   EXPECT_EQ(next_piece(0, 2048, 1500, false), (DdpPiece{0, 1482, false}));
   EXPECT_EQ(next_piece(1482, 2048, 1500, false), (DdpPiece{1482, 566, true}));
   EXPECT_EQ(next_piece(0, 2048, 1500, true), (DdpPiece{0, 1486, false}));

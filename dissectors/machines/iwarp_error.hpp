@@ -1,6 +1,6 @@
 #pragma once
-/// The errors of iWARP as the triples that a Terminate tells them by: layer, type, code. The numbers are those of the
-/// Terminate's tables (rdmap.hpp), found by the specification's names while compiling.
+/// iWARP errors as triples of a Terminate: layer, type, code. Looked up at compile time by the specification's
+/// names in the Terminate tables (rdmap.hpp).
 ///
 /// RFC 5040, 4.8 figure 9; RFC 5041, 7.2; RFC 5044, 8; RFC 6581, 8.
 

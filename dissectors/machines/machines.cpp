@@ -1,4 +1,4 @@
-// The machines are pure functions in headers; each must compile by itself.
+// The state machines are header-only; checks that each header compiles by itself.
 #include "dissectors/machines/cm.hpp"
 #include "dissectors/machines/congestion.hpp"
 #include "dissectors/machines/ddp.hpp"

@@ -1,24 +1,24 @@
 #pragma once
-/// Whether a remote access to memory is allowed, and whether a window may be bound or a key invalidated. Pure functions
-/// of small values: looking a key up is the caller's.
+/// Validates remote memory access, binding of memory windows, and invalidation of keys. Pure functions of small
+/// values; the caller looks up keys.
 ///
-/// IBTA vol 1, 9.3.3.2, 9.7.4.1.5 (what of an R_Key is validated), 9.7.5.2.4 (the NAK), C9-88 (zero length), C10-56,
-/// C10-57 and C10-72 to C10-77 (domains, rights, windows), o10-37.2.43 (type 2 windows), A19.4.1 (FLUSH).
+/// IBTA vol 1, 9.3.3.2, 9.7.4.1.5 (R_Key validation), 9.7.5.2.4 (the NAK), C9-88 (zero length), C10-56, C10-57 and
+/// C10-72 to C10-77 (domains, rights, windows), o10-37.2.43 (type 2 windows), A19.4.1 (FLUSH).
 
 #include <cstdint>
 
 namespace rdmawire::machines {
 
-/// What may be done with memory, or through a queue pair; a set.
+/// Access rights of memory or of a QP; a set.
 enum class MemoryRights : std::uint8_t {
   none = 0,
-  remote_write = 1,  ///< ATOMIC WRITE too
+  remote_write = 1,  ///< includes ATOMIC WRITE
   remote_read = 2,
   remote_atomic = 4,
   flush_global = 8,       ///< FLUSH to global visibility: A19
   flush_persistent = 16,  ///< FLUSH to persistence: A19
   local_write = 32,
-  bind = 64,  ///< windows may be bound to the region
+  bind = 64,  ///< the region allows binding of windows
 };
 constexpr MemoryRights operator|(MemoryRights a, MemoryRights b) {
   return static_cast<MemoryRights>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -31,29 +31,29 @@ constexpr bool contains_any(MemoryRights set, MemoryRights wanted) { return (set
 
 enum class MemoryKind : std::uint8_t {
   region,
-  fast_region,     ///< its keys come and go by work requests: fast registration
-  window_type_1,   ///< of a protection domain
-  window_type_2a,  ///< of a queue pair
-  window_type_2b,  ///< of a queue pair and a protection domain
+  fast_region,     ///< registered and invalidated with work requests: fast registration
+  window_type_1,   ///< belongs to a protection domain
+  window_type_2a,  ///< belongs to a QP
+  window_type_2b,  ///< belongs to a QP and a protection domain
 };
 constexpr bool is_window(MemoryKind kind) { return kind >= MemoryKind::window_type_1; }
 constexpr bool is_window_type_2(MemoryKind kind) { return kind >= MemoryKind::window_type_2a; }
 
-/// What a key stands for.
+/// The region or window of a key.
 struct MemoryObject {
   MemoryKind kind = MemoryKind::region;
-  bool valid = true;  ///< false: invalidated, not bound yet, or freed
+  bool valid = true;  ///< false: invalidated, unbound, or freed
   std::uint32_t domain = 0;
-  std::uint32_t queue_pair = 0;  ///< of a type 2 window: where it is bound
+  std::uint32_t queue_pair = 0;  ///< type 2 windows: QP of the binding
   MemoryRights rights = MemoryRights::none;
-  bool zero_based = false;    ///< addresses count from its beginning
-  std::uint64_t base = 0;     ///< first address; of no meaning where zero-based
+  bool zero_based = false;    ///< addresses are relative to its start
+  std::uint64_t base = 0;     ///< first address; unused if zero-based
   std::uint64_t length = 0;   ///< bytes
-  std::uint32_t windows = 0;  ///< of a region: bound to it
+  std::uint32_t windows = 0;  ///< regions: number of bound windows
 };
 
-/// Whether `length` bytes from `address` on lie in the object. The sum may be 2^64, the end of the address space, and
-/// never more.
+/// True if `length` bytes at `address` are inside the object. The sum may be 2^64, the end of the address space,
+/// but no more.
 constexpr bool holds(const MemoryObject& object, std::uint64_t address, std::uint64_t length) {
   const std::uint64_t base = object.zero_based ? 0 : object.base;
   if (address < base) return false;
@@ -61,18 +61,18 @@ constexpr bool holds(const MemoryObject& object, std::uint64_t address, std::uin
   return offset <= object.length && length <= object.length - offset;
 }
 
-/// An access that a request asks for.
+/// A requested access.
 struct RemoteAccess {
   std::uint64_t address = 0;
-  std::uint64_t length = 0;  ///< bytes; of an atomic 8
+  std::uint64_t length = 0;  ///< bytes; atomics: 8
   MemoryRights needed = MemoryRights::remote_read;
-  std::uint32_t domain = 0;  ///< the queue pair's
+  std::uint32_t domain = 0;  ///< protection domain of the QP
   std::uint32_t queue_pair = 0;
   MemoryRights queue_pair_rights = MemoryRights::none;
-  bool whole_region = false;  ///< FLUSH of a region: address and length mean nothing
+  bool whole_region = false;  ///< FLUSH of a region: ignores address and length
 };
 
-/// What the requester is answered.
+/// Response to the requester.
 enum class AccessAnswer : std::uint8_t {
   allowed,
   invalid_request,      ///< NAK code 1
@@ -80,12 +80,12 @@ enum class AccessAnswer : std::uint8_t {
 };
 enum class AccessReason : std::uint8_t {
   none,
-  queue_pair_right,  ///< the queue pair does not allow the operation
+  queue_pair_right,  ///< the QP does not permit the operation
   unknown_key,
-  not_valid,  ///< invalidated, or a window that is not bound
+  not_valid,  ///< invalidated, or an unbound window
   other_domain,
   other_queue_pair,
-  right,  ///< the region or window does not allow the operation
+  right,  ///< the region or window does not permit the operation
   beyond_address_space,
   out_of_bounds,
 };
@@ -96,10 +96,10 @@ struct AccessDecision {
   friend constexpr bool operator==(const AccessDecision&, const AccessDecision&) = default;
 };
 
-/// Whether the access is allowed. `object`: what the request's key stands for; nullptr: nothing.
+/// Validates the access. `object`: region or window of the request's key; nullptr if not found.
 ///
-/// The queue pair's rights come first, whatever the key. Then an RDMA READ or WRITE of no bytes is allowed without a
-/// look at the key (C9-88); a FLUSH is not, since its region is always validated (oA19-13).
+/// The QP's rights are checked first, independent of the key. Then an RDMA READ or WRITE of zero bytes is allowed
+/// without checking the key (C9-88). This does not apply to FLUSH, whose region is always validated (oA19-13).
 constexpr AccessDecision judge_access(const MemoryObject* object, const RemoteAccess& access) {
   const auto refused = [](AccessReason reason) { return AccessDecision{AccessAnswer::remote_access_error, reason}; };
   if (!contains_all(access.queue_pair_rights, access.needed))
@@ -119,7 +119,7 @@ constexpr AccessDecision judge_access(const MemoryObject* object, const RemoteAc
   return holds(*object, access.address, access.length) ? AccessDecision{} : refused(AccessReason::out_of_bounds);
 }
 
-/// What a consumer wants a window to be. `domain`: the queue pair's.
+/// Parameters of a window bind. `domain`: protection domain of the QP.
 struct WindowBind {
   std::uint64_t address = 0;
   std::uint64_t length = 0;
@@ -130,19 +130,19 @@ struct WindowBind {
 enum class BindAnswer : std::uint8_t {
   done,
   not_a_window,
-  window_in_use,        ///< a type 2 window that is bound: it must be invalidated first (o10-37.2.30)
-  window_other_domain,  ///< than the queue pair's: C10-72
-  no_region,            ///< a type 2 window cannot be unbound by binding it to nothing: o10-37.2.40
+  window_in_use,        ///< a bound type 2 window: it must be invalidated first (o10-37.2.30)
+  window_other_domain,  ///< not in the QP's protection domain: C10-72
+  no_region,            ///< a type 2 window cannot be unbound with a bind of length 0: o10-37.2.40
   zero_based_type_1,    ///< o10-36.2.2
-  zero_based_region,    ///< windows are not bound to such
+  zero_based_region,    ///< zero-based regions do not allow windows
   region_not_valid,
   region_other_domain,
   region_not_bindable,  ///< C10-73
-  region_not_writable,  ///< a window to write through needs local write: C10-74
-  out_of_bounds,        ///< of the region: C10-75
+  region_not_writable,  ///< a writable window requires local write: C10-74
+  out_of_bounds,        ///< outside of the region: C10-75
 };
 
-/// Whether a bind succeeds. Of a type 1 window a length of 0 unbinds it. `region`: nullptr: none.
+/// Validates a bind. Length 0 unbinds a type 1 window. `region`: nullptr if none.
 constexpr BindAnswer judge_bind(const MemoryObject& window, const MemoryObject* region, const WindowBind& bind) {
   if (!is_window(window.kind)) return BindAnswer::not_a_window;
   if (is_window_type_2(window.kind)) {
@@ -168,15 +168,15 @@ constexpr BindAnswer judge_bind(const MemoryObject& window, const MemoryObject* 
 enum class InvalidateAnswer : std::uint8_t {
   done,
   unknown_key,
-  not_valid,       ///< already
+  not_valid,       ///< already invalid
   window_type_1,   ///< o10-37.2.26
-  region_of_user,  ///< only fast registrations can be: o10-37.2.13, o10-37.2.17
+  region_of_user,  ///< only fast registrations can be invalidated: o10-37.2.13, o10-37.2.17
   windows_bound,   ///< 10.6.7.2.6
   other_domain,
-  other_queue_pair,  ///< a type 2 window's
+  other_queue_pair,  ///< a type 2 window of another QP
 };
 
-/// Whether a local invalidate, or a SEND with Invalidate, on a queue pair of `domain` may invalidate the key.
+/// Validates a local invalidate, or a SEND with Invalidate, on a QP of `domain`.
 constexpr InvalidateAnswer judge_invalidate(const MemoryObject* object, std::uint32_t domain,
                                             std::uint32_t queue_pair) {
   if (!object) return InvalidateAnswer::unknown_key;

@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint64_t top = 0xffffffffffffffff;
 constexpr auto all_rights = static_cast<MemoryRights>(127);
 
-/// 4096 bytes at 0x10000, of domain 1, for reading and writing.
+/// 4096 bytes at 0x10000 in domain 1, readable and writable.
 constexpr MemoryObject region{
     .domain = 1, .rights = MemoryRights::remote_read | MemoryRights::remote_write, .base = 0x10000, .length = 4096};
 constexpr RemoteAccess reading{.address = 0x10000,
@@ -27,7 +27,7 @@ constexpr Value with(Value value, Change change) {
   return value;
 }
 
-TEST(MemoryAccess, BoundsToTheByte) {
+TEST(MemoryAccess, BoundsAreExact) {
   struct Row {
     std::uint64_t address, length;
     AccessDecision decision;
@@ -65,7 +65,7 @@ TEST(MemoryAccess, BoundsToTheByte) {
         << std::hex << row.address << " + " << row.length;
 }
 
-TEST(MemoryAccess, ARegionAtTheEndOfTheAddressSpace) {
+TEST(MemoryAccess, RegionAtTheEndOfTheAddressSpace) {
   const MemoryObject last = with(region, [](MemoryObject& o) { o.base = top - 4095; });
   const auto judge = [&](std::uint64_t address, std::uint64_t length) {
     return judge_access(&last, with(reading, [&](RemoteAccess& a) {
@@ -78,8 +78,8 @@ TEST(MemoryAccess, ARegionAtTheEndOfTheAddressSpace) {
   EXPECT_EQ(judge(top, 2), refused(AccessReason::beyond_address_space));
   EXPECT_EQ(judge(top - 4095, 4097), refused(AccessReason::beyond_address_space));
   EXPECT_EQ(judge(top - 4096, 4096), refused(AccessReason::out_of_bounds));
-  EXPECT_EQ(judge(0, 1), refused(AccessReason::out_of_bounds)) << "what follows the end is not the beginning";
-  // The longest that there can be.
+  EXPECT_EQ(judge(0, 1), refused(AccessReason::out_of_bounds)) << "addresses do not wrap";
+  // The maximum length.
   const MemoryObject everything = with(region, [](MemoryObject& o) {
     o.base = 0;
     o.length = top;
@@ -92,7 +92,7 @@ TEST(MemoryAccess, ARegionAtTheEndOfTheAddressSpace) {
             allowed);
 }
 
-TEST(MemoryAccess, ZeroBasedCountsFromTheBeginning) {
+TEST(MemoryAccess, ZeroBasedAddressesAreRelative) {
   const MemoryObject window = with(region, [](MemoryObject& o) {
     o.kind = MemoryKind::window_type_2b;
     o.queue_pair = 17;
@@ -110,21 +110,21 @@ TEST(MemoryAccess, ZeroBasedCountsFromTheBeginning) {
   EXPECT_EQ(judge(0x10000, 1), refused(AccessReason::out_of_bounds));
 }
 
-TEST(MemoryAccess, ZeroLengthNeedsNoKey) {
+TEST(MemoryAccess, ZeroLengthIgnoresTheKey) {
   const RemoteAccess nothing = with(reading, [](RemoteAccess& a) { a.length = 0; });
   EXPECT_EQ(judge_access(nullptr, nothing), allowed);
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.address = top; })), allowed);
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.domain = 2; })), allowed);
-  // The operation itself must be allowed.
+  // The operation must be permitted.
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.queue_pair_rights = MemoryRights::none; })),
             (AccessDecision{AccessAnswer::invalid_request, AccessReason::queue_pair_right}));
-  // The region of a FLUSH is validated always.
+  // The region of a FLUSH is always validated.
   const RemoteAccess flush = with(nothing, [](RemoteAccess& a) { a.needed = MemoryRights::flush_global; });
   EXPECT_EQ(judge_access(nullptr, flush), refused(AccessReason::unknown_key));
   EXPECT_EQ(judge_access(&region, flush), refused(AccessReason::right));
 }
 
-TEST(MemoryAccess, KeysDomainsRights) {
+TEST(MemoryAccess, KeysDomainsAndRights) {
   EXPECT_EQ(judge_access(&region, reading), allowed);
   EXPECT_EQ(judge_access(nullptr, reading), refused(AccessReason::unknown_key));
   const MemoryObject invalidated = with(region, [](MemoryObject& o) { o.valid = false; });
@@ -143,7 +143,7 @@ TEST(MemoryAccess, KeysDomainsRights) {
             (AccessDecision{AccessAnswer::invalid_request, AccessReason::queue_pair_right}));
   EXPECT_EQ(judge_access(nullptr, with(reading, [](RemoteAccess& a) { a.queue_pair_rights = MemoryRights::none; })),
             (AccessDecision{AccessAnswer::invalid_request, AccessReason::queue_pair_right}))
-      << "the queue pair is asked before the key";
+      << "the QP is checked before the key";
 }
 
 TEST(MemoryAccess, FlushOfAWholeRegion) {
@@ -154,7 +154,7 @@ TEST(MemoryAccess, FlushOfAWholeRegion) {
     a.length = top;
     a.whole_region = true;
   });
-  EXPECT_EQ(judge_access(&persistent, whole), allowed) << "address and length are not looked at";
+  EXPECT_EQ(judge_access(&persistent, whole), allowed) << "address and length are ignored";
   EXPECT_EQ(judge_access(&persistent, with(whole, [](RemoteAccess& a) { a.whole_region = false; })),
             refused(AccessReason::beyond_address_space));
   EXPECT_EQ(
@@ -162,7 +162,7 @@ TEST(MemoryAccess, FlushOfAWholeRegion) {
           &persistent,
           with(whole, [](RemoteAccess& a) { a.needed = MemoryRights::flush_persistent | MemoryRights::flush_global; })),
       refused(AccessReason::right))
-      << "both placements are asked for, one is granted";
+      << "both placements are requested, one is permitted";
   EXPECT_EQ(judge_access(nullptr, whole), refused(AccessReason::unknown_key));
 }
 
@@ -177,7 +177,7 @@ TEST(MemoryAccess, WindowsBelongToDomainsAndQueuePairs) {
       a.queue_pair = queue_pair;
     }));
   };
-  EXPECT_EQ(judge(MemoryKind::window_type_1, 1, 18), allowed) << "any queue pair of its domain";
+  EXPECT_EQ(judge(MemoryKind::window_type_1, 1, 18), allowed) << "any QP of its domain";
   EXPECT_EQ(judge(MemoryKind::window_type_1, 2, 17), refused(AccessReason::other_domain));
   EXPECT_EQ(judge(MemoryKind::window_type_2a, 1, 17), allowed);
   EXPECT_EQ(judge(MemoryKind::window_type_2a, 1, 18), refused(AccessReason::other_queue_pair));
@@ -186,7 +186,7 @@ TEST(MemoryAccess, WindowsBelongToDomainsAndQueuePairs) {
   EXPECT_EQ(judge(MemoryKind::window_type_2b, 2, 17), refused(AccessReason::other_domain));
 }
 
-TEST(WindowBind, EachReasonToRefuse) {
+TEST(WindowBind, EveryErrorCase) {
   constexpr MemoryObject whole{
       .domain = 1, .rights = MemoryRights::bind | MemoryRights::local_write, .base = 0x10000, .length = 4096};
   constexpr MemoryObject free{.kind = MemoryKind::window_type_2b, .valid = false, .domain = 1};
@@ -197,7 +197,7 @@ TEST(WindowBind, EachReasonToRefuse) {
   EXPECT_EQ(judge_bind(whole, &whole, bind), BindAnswer::not_a_window);
 
   EXPECT_EQ(judge_bind(with(free, [](MemoryObject& o) { o.valid = true; }), &whole, bind), BindAnswer::window_in_use);
-  EXPECT_EQ(judge_bind(type_1, &whole, bind), BindAnswer::done) << "a type 1 window may be bound anew";
+  EXPECT_EQ(judge_bind(type_1, &whole, bind), BindAnswer::done) << "a type 1 window may be rebound";
   const WindowBind elsewhere = with(bind, [](WindowBind& b) { b.domain = 2; });
   EXPECT_EQ(judge_bind(free, &whole, elsewhere), BindAnswer::window_other_domain);
   EXPECT_EQ(judge_bind(type_1, &whole, elsewhere), BindAnswer::window_other_domain);
@@ -205,7 +205,7 @@ TEST(WindowBind, EachReasonToRefuse) {
   const WindowBind nothing = with(bind, [](WindowBind& b) { b.length = 0; });
   EXPECT_EQ(judge_bind(free, nullptr, bind), BindAnswer::no_region);
   EXPECT_EQ(judge_bind(free, &whole, nothing), BindAnswer::no_region);
-  EXPECT_EQ(judge_bind(type_1, nullptr, nothing), BindAnswer::done) << "so a type 1 window is unbound";
+  EXPECT_EQ(judge_bind(type_1, nullptr, nothing), BindAnswer::done) << "a bind of length 0 unbinds a type 1 window";
   EXPECT_EQ(judge_bind(type_1, nullptr, bind), BindAnswer::no_region);
 
   const WindowBind zero_based = with(bind, [](WindowBind& b) { b.zero_based = true; });
@@ -225,7 +225,7 @@ TEST(WindowBind, EachReasonToRefuse) {
   EXPECT_EQ(to([](MemoryObject& o) { o.length = 4095; }), BindAnswer::out_of_bounds);
   EXPECT_EQ(to([](MemoryObject& o) { o.base = 0x10001; }), BindAnswer::out_of_bounds);
   EXPECT_EQ(judge_bind(free, &whole, with(bind, [](WindowBind& b) { b.length = top; })), BindAnswer::out_of_bounds)
-      << "the sum of address and length is small again";
+      << "the sum of address and length wraps";
 
   constexpr MemoryObject only_bind{.domain = 1, .rights = MemoryRights::bind, .base = 0x10000, .length = 4096};
   EXPECT_EQ(judge_bind(free, &only_bind, with(bind, [](WindowBind& b) { b.rights = MemoryRights::remote_read; })),
@@ -234,7 +234,7 @@ TEST(WindowBind, EachReasonToRefuse) {
             BindAnswer::region_not_writable);
 }
 
-TEST(Invalidate, EachReasonToRefuse) {
+TEST(Invalidate, EveryErrorCase) {
   constexpr MemoryObject fast{.kind = MemoryKind::fast_region, .domain = 1};
   const auto judge = [&](auto change, std::uint32_t queue_pair = 17) {
     const MemoryObject object = with(fast, change);

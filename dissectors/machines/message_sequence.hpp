@@ -1,5 +1,6 @@
 #pragma once
-/// Which packet may follow which: first, middle, last, only. IBTA vol 1, 9.7.4.1 (clause number not verified).
+/// Valid sequences of packets in a message: first, middle, last, only. IBTA vol 1, 9.7.4.1 (clause number not
+/// verified).
 
 #include <cstdint>
 
@@ -7,22 +8,22 @@
 
 namespace rdmawire::machines {
 
-/// Where a sender's requests stand between two packets.
+/// State of a sender's requests between two packets.
 struct MessageSequence {
-  bool inside = false;                    ///< a message was begun and not ended
+  bool inside = false;                    ///< a message is started and not finished
   Operation operation = Operation::send;  ///< of that message
 
-  /// Whether a request with this opcode can come next.
+  /// True if a request with this opcode is valid next.
   [[nodiscard]] constexpr bool allows(const Opcode& op) const {
     if (op.begins_message()) return !inside;
     return inside && op.operation == operation;
   }
-  /// After that request.
+  /// Returns the state after that request.
   [[nodiscard]] constexpr MessageSequence after(const Opcode& op) const { return {!op.ends_message(), op.operation}; }
 };
 
-/// Whether a request's payload fits its place: all but the last packet of a message are full, none is longer than the
-/// path MTU, a last one is not empty. IBTA vol 1, 9.7.4.1.6.
+/// True if the payload length is valid for the packet's position: all packets except the last are full, none
+/// exceeds the path MTU, the last one is not empty. IBTA vol 1, 9.7.4.1.6.
 constexpr bool fits(const Opcode& op, std::uint32_t payload, std::uint32_t mtu) {
   switch (op.position) {
     case Position::first:

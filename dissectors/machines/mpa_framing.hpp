@@ -1,7 +1,7 @@
 #pragma once
-/// FPDUs in a half connection's stream of bytes, as its receiver takes them: where each begins and ends, which markers
-/// lie in it, what its CRC covers. Sending them is MpaSender's (protocol/mpa.hpp). Positions count from the first byte
-/// of the Full Operation Phase. RFC 5044, 4 and 8.
+/// Receives FPDUs in one direction of a stream: extent, markers and CRC coverage of each. MpaSender
+/// (protocol/mpa.hpp) sends them. Positions are relative to the first byte of the Full Operation Phase. RFC 5044, 4
+/// and 8.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace rdmawire::machines {
 /// A DDP segment has 1 to 64768 bytes. RFC 5044, 3.
 inline constexpr std::uint32_t longest_ulpdu = 64768;
 
-/// The largest ULPDU for an EMSS, the bounds of RFC 5044, 3 kept.
+/// Returns the maximum ULPDU for an EMSS, within the limits of RFC 5044, 3.
 inline std::uint32_t mulpdu(std::uint32_t emss, bool markers) {
   return std::min(mpa::mulpdu(emss, markers), longest_ulpdu);
 }
 
-/// An FPDU that begins (its marker, if one is due there) at `position`.
+/// Extent of an FPDU that starts at `position`, with a marker if one is due there.
 struct FpduExtent {
-  std::uint64_t begin = 0;   ///< of its first byte, which is the marker's when one precedes the length field
-  std::uint64_t header = 0;  ///< of its length field, to which its markers point
-  std::uint64_t crc = 0;     ///< of its CRC field: the CRC covers [begin, crc)
+  std::uint64_t begin = 0;   ///< its first byte; the marker's if one precedes the length field
+  std::uint64_t header = 0;  ///< its length field, the target of its markers
+  std::uint64_t crc = 0;     ///< its CRC field: the CRC covers [begin, crc)
   std::uint64_t end = 0;
 
   friend constexpr bool operator==(const FpduExtent&, const FpduExtent&) = default;
@@ -35,29 +35,29 @@ inline FpduExtent extent_of(std::uint64_t position, std::uint32_t ulpdu_length, 
   FpduExtent extent{.begin = position, .header = position};
   if (MarkerGrid::inside(position)) extent.header = position + mpa::marker_bytes;
   extent.end = position + MarkerGrid::span(position, bytes);
-  // All of it is a multiple of four: no marker divides the CRC field, and one right before it is covered.
+  // All sizes are multiples of four: no marker splits the CRC field, and one right before it is covered.
   extent.crc = extent.end - mpa::crc_bytes;
   return extent;
 }
 
-/// What the marker at `marker` says in an FPDU whose length field is at `header`: 0 where it precedes it. RFC
+/// FPDUPTR of the marker at `marker` in an FPDU whose length field is at `header`; 0 if the marker precedes it. RFC
 /// 5044, 4.3.
 constexpr std::uint16_t fpduptr(std::uint64_t marker, std::uint64_t header) {
   return marker < header ? std::uint16_t{0} : static_cast<std::uint16_t>(marker - header);
 }
 
-/// How a receiver takes FPDUs.
+/// Receiver modes.
 struct FpduModes {
-  bool markers = false;  ///< it required them
-  bool crc = true;       ///< it checks CRCs
+  bool markers = false;  ///< the receiver requested markers
+  bool crc = true;       ///< the receiver checks CRCs
 };
 
-/// What of an FPDU has arrived.
+/// State of a received FPDU.
 struct FpduArrival {
   enum class State : std::uint8_t {
-    more,     ///< the stream must have `bytes` from here on to go on
-    whole,    ///< it takes `bytes` of the stream; `ulpdu_length` of them are the ULPDU
-    invalid,  ///< `error`: no FPDU of this half connection is delivered any more. RFC 5044, 8
+    more,     ///< needs `bytes` from here on to continue
+    whole,    ///< complete with `bytes` of the stream, including `ulpdu_length` of the ULPDU
+    invalid,  ///< `error`: no more FPDUs are delivered in this direction. RFC 5044, 8
   };
   State state = State::more;
   std::uint64_t bytes = 0;
@@ -65,8 +65,8 @@ struct FpduArrival {
   IwarpError error{};
 };
 
-/// Judges the bytes of the stream from `position` on, where an FPDU begins. The CRC comes first: only when it is good
-/// are the markers held against the length field (code 3). The two low bits of FPDUPTR are not looked at.
+/// Validates the bytes of the stream from `position` on, where an FPDU starts. The CRC is checked first; only with
+/// a valid CRC are the markers compared with the length field (code 3). The two low bits of FPDUPTR are ignored.
 inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes modes) {
   using State = FpduArrival::State;
   FpduArrival arrival;
@@ -95,7 +95,8 @@ inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes mo
   return arrival;
 }
 
-/// Takes the ULPDU out of a whole FPDU at `position`. `room`: as many bytes as the FPDU has; it may be the FPDU's own.
+/// Extracts the ULPDU of a complete FPDU at `position`. `room`: a buffer of the FPDU's size; it may be the FPDU
+/// itself.
 inline MutableBytes take_ulpdu(Bytes fpdu, std::uint64_t position, const FpduArrival& arrival, bool markers,
                                MutableBytes room) {
   std::size_t bytes = fpdu.size();

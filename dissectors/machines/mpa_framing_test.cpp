@@ -12,7 +12,7 @@ namespace {
 using rdmawire::testing::from_hex;
 using State = FpduArrival::State;
 
-// RFC 5044, 4.4, figures 5 and 6: the stream's first two FPDUs, the second with a marker in it.
+// RFC 5044, 4.4, figures 5 and 6: the stream's first two FPDUs, the second with a marker inside.
 std::vector<std::uint8_t> figure_5() {
   auto bytes = from_hex("00000000 002a 4143 00000000 00000000 00000001 00000000");
   bytes.resize(48);
@@ -20,7 +20,7 @@ std::vector<std::uint8_t> figure_5() {
   return bytes;
 }
 
-TEST(MpaFraming, TakesTheFigureOfTheSpecification) {
+TEST(MpaFraming, AcceptsTheFiguresOfTheSpecification) {
   const auto stream = figure_5();
   ASSERT_EQ(stream.size(), 52U);
   const FpduArrival arrival = judge_fpdu(stream, 0, {.markers = true, .crc = true});
@@ -34,7 +34,7 @@ TEST(MpaFraming, TakesTheFigureOfTheSpecification) {
   EXPECT_EQ(ulpdu[1], 0x43);
 }
 
-TEST(MpaFraming, AsksForWhatIsMissing) {
+TEST(MpaFraming, RequestsMissingBytes) {
   const auto stream = figure_5();
   const FpduModes modes{.markers = true, .crc = true};
   EXPECT_EQ(judge_fpdu({}, 0, modes).bytes, 6U);
@@ -47,7 +47,7 @@ TEST(MpaFraming, AsksForWhatIsMissing) {
 
 TEST(MpaFraming, EveryByteBeforeTheCrcIsCovered) {
   for (std::size_t at = 0; at < 52; ++at) {
-    if (at == 4 || at == 5) continue;  // the length: another extent
+    if (at == 4 || at == 5) continue;  // the length field changes the extent
     auto stream = figure_5();
     stream[at] ^= 0x10;
     const FpduArrival arrival = judge_fpdu(stream, 0, {.markers = true, .crc = true});
@@ -62,7 +62,7 @@ TEST(MpaFraming, WithoutCrcsAnyValueIsValid) {
   EXPECT_EQ(judge_fpdu(stream, 0, {.markers = true, .crc = false}).state, State::whole);
 }
 
-/// An FPDU as MpaSender makes it at `position`, CRC good.
+/// An FPDU from MpaSender at `position` with a valid CRC.
 std::vector<std::uint8_t> fpdu_at(std::uint64_t position, std::size_t ulpdu, bool markers) {
   std::vector<std::uint8_t> stream;
   MpaSender sender({.markers = markers, .crc = true}, position);
@@ -75,7 +75,7 @@ TEST(MpaFraming, MarkersPointToTheLengthField) {
   EXPECT_EQ(fpduptr(0, 4), 0);
   EXPECT_EQ(fpduptr(512, 4), 508);
   EXPECT_EQ(fpduptr(1024, 4), 1020);
-  EXPECT_EQ(fpduptr(512, 500), 12);  // as figure 4 draws it
+  EXPECT_EQ(fpduptr(512, 500), 12);  // as in figure 4
   EXPECT_EQ(extent_of(0, 1000, true), (FpduExtent{0, 4, 1012, 1016}));
   EXPECT_EQ(extent_of(0, 1010, true), (FpduExtent{0, 4, 1020, 1024}));
   EXPECT_EQ(extent_of(0, 1014, true), (FpduExtent{0, 4, 1028, 1032}));  // one right before the CRC
@@ -87,7 +87,7 @@ TEST(MpaFraming, MarkersPointToTheLengthField) {
   EXPECT_EQ(judge_fpdu(stream, 500, {.markers = true}).state, State::whole);
 }
 
-TEST(MpaFraming, AMarkerThatDisagreesIsAnErrorOfItsOwn) {
+TEST(MpaFraming, MarkerMismatchHasItsOwnError) {
   auto stream = fpdu_at(500, 100, true);
   stream[12 + 3] = 16;
   const std::uint32_t good = compute_mpa_crc(Bytes(stream).first(stream.size() - 4));
@@ -95,14 +95,14 @@ TEST(MpaFraming, AMarkerThatDisagreesIsAnErrorOfItsOwn) {
   const FpduArrival arrival = judge_fpdu(stream, 500, {.markers = true});
   ASSERT_EQ(arrival.state, State::invalid);
   EXPECT_EQ(arrival.error, (IwarpError{2, 0, 3}));
-  // Its low bits are reserved, and zero for who computes with it.
+  // Its low bits are reserved and ignored.
   stream[12 + 3] = 15;
   store_be(stream.data() + stream.size() - 4, 4, compute_mpa_crc(Bytes(stream).first(stream.size() - 4)));
   EXPECT_EQ(judge_fpdu(stream, 500, {.markers = true}).state, State::whole);
 }
 
 // RFC 5044, 4.5: EMSS - (6 + EMSS mod 4), with markers 4 * ceil(EMSS / 512) less; 128 at least, 64768 at most (3).
-TEST(MpaFraming, TheLargestUlpduFollowsTheEmss) {
+TEST(MpaFraming, MaximumUlpduFollowsTheEmss) {
   EXPECT_EQ(mulpdu(1460, false), 1454U);
   EXPECT_EQ(mulpdu(1460, true), 1442U);
   EXPECT_EQ(mulpdu(1461, false), 1454U);

@@ -1,8 +1,8 @@
 #pragma once
-/// How a TCP connection becomes iWARP: the MPA Request and Reply Frames, what both ends agree on by them, and who may
-/// send when. Pure functions of small values; making and reading the consumer's private data is the caller's.
+/// MPA negotiation: Request and Reply Frames, negotiated parameters, and phases of a connection. Pure functions of
+/// small values; the caller handles the application's private data.
 ///
-/// RFC 5044, 7.1 (revision 1) and appendix C (revision 0, the RDMA Consortium's); RFC 6581, 6 to 10 (revision 2).
+/// RFC 5044, 7.1 (revision 1) and appendix C (revision 0, RDMA Consortium); RFC 6581, 6 to 10 (revision 2).
 
 #include <algorithm>
 #include <cstdint>
@@ -27,17 +27,17 @@ struct RtrKinds {
   friend constexpr bool operator==(const RtrKinds&, const RtrKinds&) = default;
 };
 
-/// What an end is set up to do.
+/// Capabilities and settings of an endpoint.
 struct MpaSettings {
-  std::uint8_t revision = 2;       ///< the highest that it speaks: 1 or 2
-  bool markers = false;            ///< it requires them in what it receives
-  bool crc = true;                 ///< without: only where the administrator asked for it. RFC 5044, 4.4
-  bool enhanced = true;            ///< of an initiator of revision 2: it asks for enhanced set-up
-  bool peer_to_peer = false;       ///< of an initiator: control flag A
-  RtrKinds rtr{true, true, true};  ///< that it can send or take
-  bool rdmac = false;              ///< "permissive": it can speak revision 0. RFC 5044, C.1
-  std::uint16_t ird = 1, ord = 1;  ///< what its consumer wants; mpa::no_negotiation: they are the ULP's
-  std::uint16_t most_ird = 128;    ///< what it has resources for
+  std::uint8_t revision = 2;       ///< maximum supported revision: 1 or 2
+  bool markers = false;            ///< requests markers in the received stream
+  bool crc = true;                 ///< false only if the administrator disabled CRCs. RFC 5044, 4.4
+  bool enhanced = true;            ///< initiators of revision 2: request enhanced connection establishment
+  bool peer_to_peer = false;       ///< initiators: control flag A
+  RtrKinds rtr{true, true, true};  ///< supported indications
+  bool rdmac = false;              ///< "permissive": supports revision 0. RFC 5044, C.1
+  std::uint16_t ird = 1, ord = 1;  ///< requested by the application; mpa::no_negotiation: left to the ULP
+  std::uint16_t most_ird = 128;    ///< maximum by its resources
 };
 
 /// The enhanced connection establishment data. RFC 6581, 9.
@@ -53,28 +53,29 @@ struct MpaEnhancedData {
 struct MpaSetupFrame {
   MpaRole sender = MpaRole::initiator;
   bool markers = false, crc = false, reject = false;
-  bool enhanced = false;  ///< S, in revision 2: `data` stands before the consumer's private data
+  bool enhanced = false;  ///< S, in revision 2: `data` precedes the application's private data
   std::uint8_t revision = 1;
   MpaEnhancedData data{};
 
   friend constexpr bool operator==(const MpaSetupFrame&, const MpaSetupFrame&) = default;
 };
 
-/// What of a frame has arrived.
+/// State of a received frame.
 struct MpaSetupArrival {
   enum class State : std::uint8_t {
-    more,      ///< `bytes` of it must be there to go on
-    whole,     ///< it ends after `bytes`
-    improper,  ///< TCP is closed; the error is told locally. RFC 5044, 7.1.2 rules 2, 3, 5, 9
+    more,      ///< `bytes` are needed to continue
+    whole,     ///< complete with `bytes`
+    improper,  ///< TCP is closed and the error reported locally. RFC 5044, 7.1.2 rules 2, 3, 5, 9
   };
   State state = State::more;
   std::uint32_t bytes = MpaFrame::size;
   MpaSetupFrame frame{};
-  std::uint32_t private_at = 0;  ///< of a whole one: where the consumer's private data begins
+  std::uint32_t private_at = 0;  ///< if complete: start of the application's private data
 };
 
-/// Reads the bytes with which the other end's stream begins. A wrong key shows with its first wrong byte: a request
-/// where a reply is due is one (both ends are initiators: rule 8). Res bits, and R of a request, are not looked at.
+/// Parses the first bytes of the peer's stream. An invalid key is detected at its first wrong byte. A request
+/// instead of a reply is invalid, because both sides are initiators (rule 8). Ignores the Res bits and R of a
+/// request.
 inline MpaSetupArrival read_setup(Bytes bytes, MpaRole sender) {
   using State = MpaSetupArrival::State;
   MpaSetupArrival arrival;
@@ -108,24 +109,25 @@ inline MpaSetupArrival read_setup(Bytes bytes, MpaRole sender) {
                         .rtr = {data.get<"rtr_send">() != 0, data.get<"rtr_write">() != 0, data.get<"rtr_read">() != 0},
                         .ird = data.get<"ird">(),
                         .ord = data.get<"ord">()};
-  // Without A the other flags mean nothing. RFC 6581, 9.2
+  // Without A the other flags are ignored. RFC 6581, 9.2
   if (!arrival.frame.data.peer_to_peer) arrival.frame.data.rtr = {};
   return arrival;
 }
 
-/// Bytes of private data that a consumer can give; enhanced set-up takes four of the 512. RFC 6581, 9.
+/// Maximum private data of the application; enhanced connection establishment uses four of the 512 bytes. RFC 6581,
+/// 9.
 constexpr std::uint32_t most_private_data(bool enhanced) {
   return mpa::max_private_data - (enhanced ? static_cast<std::uint32_t>(MpaEnhanced::size) : 0);
 }
 
-/// What both ends hold to, as one of them sees it.
+/// Negotiated parameters, from one side's view.
 struct MpaAgreement {
   bool send_markers = false, receive_markers = false;
   bool crc = true;           ///< generated and checked, in both directions
-  std::uint8_t version = 1;  ///< of DDP and RDMAP; 0: the RDMA Consortium's. RFC 5044, C.1
+  std::uint8_t version = 1;  ///< of DDP and RDMAP; 0: RDMA Consortium. RFC 5044, C.1
   std::uint16_t ird = 0, ord = 0;
   bool peer_to_peer = false;
-  Rtr rtr = Rtr::none;  ///< of the initiator: what it sends first
+  Rtr rtr = Rtr::none;  ///< of the initiator: its first FPDU
 
   friend constexpr bool operator==(const MpaAgreement&, const MpaAgreement&) = default;
 };
@@ -133,7 +135,7 @@ struct MpaAgreement {
 constexpr MpaSetupFrame request_of(const MpaSettings& own) {
   MpaSetupFrame request{.sender = MpaRole::initiator, .markers = own.markers, .crc = own.crc};
   request.enhanced = own.enhanced && own.revision >= 2;
-  // Without enhancements there is nothing to gain by a higher revision. RFC 6581, 6 and 10
+  // Without enhancements a higher revision has no advantage. RFC 6581, 6 and 10
   request.revision = request.enhanced ? 2 : 1;
   if (request.enhanced)
     request.data = {.peer_to_peer = own.peer_to_peer,
@@ -143,11 +145,11 @@ constexpr MpaSetupFrame request_of(const MpaSettings& own) {
   return request;
 }
 
-/// What a responder does with a whole request.
+/// Reaction of a responder to a complete request.
 enum class MpaRequestVerdict : std::uint8_t {
-  ask_consumer,      ///< who accepts or rejects
-  close,             ///< a revision that it does not speak. RFC 5044, 7.1.1; RFC 6581, 10
-  answer_and_close,  ///< revision 0 at one that is not permissive: a reply of revision 1, a graceful close. C.2.1
+  ask_consumer,      ///< the application accepts or rejects
+  close,             ///< unsupported revision. RFC 5044, 7.1.1; RFC 6581, 10
+  answer_and_close,  ///< revision 0 without permissive mode: reply of revision 1, then graceful close. C.2.1
 };
 constexpr MpaRequestVerdict judge_request(const MpaSettings& own, const MpaSetupFrame& request) {
   if (request.revision == 0) return own.rdmac ? MpaRequestVerdict::ask_consumer : MpaRequestVerdict::answer_and_close;
@@ -159,7 +161,7 @@ struct MpaAnswer {
   MpaAgreement agreement{};
 };
 
-/// The reply of a responder whose consumer accepts, and what it holds to then.
+/// Returns the reply of a responder whose application accepts, and its negotiated parameters.
 constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& request) {
   MpaAnswer answer;
   MpaSetupFrame& reply = answer.reply;
@@ -192,12 +194,12 @@ constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& 
   if (!data.peer_to_peer) return answer;
   const RtrKinds common = request.data.rtr & own.rtr;
   data.rtr = common.any() ? common : own.rtr;
-  // An RTR by a read needs room for it.
+  // An RTR by RDMA Read requires an IRD of at least 1.
   if (data.rtr.read && agreed.ird == 0) data.ird = agreed.ird = 1;
   return answer;
 }
 
-/// The reply of a responder whose consumer rejects; `needed_ord`: what it would have needed. RFC 6581, 9.1.
+/// Returns the reply of a responder whose application rejects; `needed_ord`: the required ORD. RFC 6581, 9.1.
 constexpr MpaSetupFrame reject_request(const MpaSettings& own, const MpaSetupFrame& request) {
   MpaSetupFrame reply = accept_request(own, request).reply;
   reply.reject = true;
@@ -205,13 +207,13 @@ constexpr MpaSetupFrame reject_request(const MpaSettings& own, const MpaSetupFra
   return reply;
 }
 
-/// What an initiator does with a whole reply.
+/// Reaction of an initiator to a complete reply.
 struct MpaReplyVerdict {
   enum class Kind : std::uint8_t {
-    operate,    ///< Full Operation Phase, as `agreement` says
-    rejected,   ///< MPA ends; TCP is the consumer's. RFC 5044, 7.1.2 rule 3
-    close,      ///< no revision in common, or not the reply to what was asked
-    terminate,  ///< Full Operation begins with a Terminate that tells `error`, and ends. RFC 6581, 9.1 and 9.2
+    operate,    ///< Full Operation Phase with `agreement`
+    rejected,   ///< MPA ends; the application owns the TCP connection. RFC 5044, 7.1.2 rule 3
+    close,      ///< no common revision, or an invalid reply
+    terminate,  ///< Full Operation Phase starts with a Terminate with `error`, then closes. RFC 6581, 9.1 and 9.2
   };
   Kind kind = Kind::close;
   MpaAgreement agreement{};
@@ -227,7 +229,7 @@ constexpr MpaReplyVerdict judge_reply(const MpaSettings& own, const MpaSetupFram
     verdict.kind = Kind::rejected;
     return verdict;
   }
-  // An enhanced request has an enhanced reply, or none. RFC 6581, 10
+  // The reply to an enhanced request must be enhanced. RFC 6581, 10
   if (reply.enhanced != request.enhanced && !rdmac) return verdict;
   verdict.kind = Kind::operate;
   MpaAgreement& agreed = verdict.agreement;
@@ -252,27 +254,27 @@ constexpr MpaReplyVerdict judge_reply(const MpaSettings& own, const MpaSetupFram
   if (!reply.data.peer_to_peer) return fails(iwarp_error::no_rtr_option);
   agreed.peer_to_peer = true;
   const RtrKinds common = reply.data.rtr & own.rtr;
-  // A read of no bytes counts like any other: it needs room at the responder.
+  // A read of zero bytes requires an IRD of at least 1 at the responder, like any read.
   const bool may_read = common.read && reply.data.ird > 0;
   agreed.rtr = common.write ? Rtr::write : may_read ? Rtr::read : common.send ? Rtr::send : Rtr::none;
   return agreed.rtr == Rtr::none ? fails(iwarp_error::no_rtr_option) : verdict;
 }
 
-/// Where an end's set-up stands.
+/// Phases of the MPA negotiation.
 enum class MpaPhase : std::uint8_t {
-  awaits_request,     ///< a responder, from the beginning
-  awaits_consumer,    ///< a responder: the request was whole
-  awaits_reply,       ///< an initiator, from the beginning
-  awaits_first_fpdu,  ///< a responder that has replied: it receives FPDUs, and sends none. RFC 5044, 7.1.2 rule 4
+  awaits_request,     ///< initial phase of a responder
+  awaits_consumer,    ///< a responder with a complete request
+  awaits_reply,       ///< initial phase of an initiator
+  awaits_first_fpdu,  ///< a responder after its reply: receives FPDUs, but must not send any. RFC 5044, 7.1.2 rule 4
   full_operation,
-  ended,  ///< closed, rejected or torn down
+  ended,  ///< closed, rejected or aborted
 };
 enum class MpaSetupEvent : std::uint8_t { request, accepted, reply, first_fpdu, ended };
 
 constexpr MpaPhase begins(MpaRole role) {
   return role == MpaRole::initiator ? MpaPhase::awaits_reply : MpaPhase::awaits_request;
 }
-/// The phase after an event; nothing: it cannot happen there.
+/// Returns the phase after an event; nullopt if the event is invalid in this phase.
 constexpr std::optional<MpaPhase> after(MpaPhase phase, MpaSetupEvent event) {
   using enum MpaPhase;
   if (event == MpaSetupEvent::ended) return ended;
@@ -286,7 +288,7 @@ constexpr bool may_send_fpdus(MpaPhase phase) { return phase == MpaPhase::full_o
 constexpr bool takes_fpdus(MpaPhase phase) {
   return phase == MpaPhase::full_operation || phase == MpaPhase::awaits_first_fpdu;
 }
-/// Whether a timer runs: the other end owes its frame. RFC 5044, 7.1.2 rules 8 and 10.
+/// True if a timer runs because the peer's frame is due. RFC 5044, 7.1.2 rules 8 and 10.
 constexpr bool is_timed(MpaPhase phase) { return phase == MpaPhase::awaits_request || phase == MpaPhase::awaits_reply; }
 
 }  // namespace rdmawire::machines

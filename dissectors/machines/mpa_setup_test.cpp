@@ -38,34 +38,34 @@ TEST(MpaSetup, ReadsAnEnhancedReply) {
                 .peer_to_peer = true, .rtr = {.send = false, .write = true, .read = true}, .ird = 5, .ord = 0x3fff}));
 }
 
-TEST(MpaSetup, WithoutAOtherFlagsMeanNothing) {
+TEST(MpaSetup, OtherFlagsAreIgnoredWithoutA) {
   const auto bytes = from_hex(request_key + "10 02 0004 4001 c002");
   const MpaSetupArrival arrival = read_setup(bytes, MpaRole::initiator);
   ASSERT_EQ(arrival.state, State::whole);
   EXPECT_EQ(arrival.frame.data, (MpaEnhancedData{.ird = 1, .ord = 2}));
 }
 
-TEST(MpaSetup, TakesAFrameByteByByte) {
+TEST(MpaSetup, ParsesAFrameByteByByte) {
   const auto bytes = from_hex(request_key + "40 01 0002 6162");
   for (std::size_t n = 0; n < bytes.size(); ++n)
     EXPECT_EQ(read_setup(Bytes(bytes).first(n), MpaRole::initiator).state, State::more) << n;
   EXPECT_EQ(read_setup(bytes, MpaRole::initiator).state, State::whole);
 }
 
-TEST(MpaSetup, ImproperFramesShowEarly) {
-  // A request where a reply is due: the keys part at their tenth byte, "q" and "p".
+TEST(MpaSetup, ImproperFramesAreDetectedEarly) {
+  // A request instead of a reply: the keys differ at their tenth byte, "q" and "p".
   const auto request = from_hex(request_key);
   EXPECT_EQ(read_setup(Bytes(request).first(9), MpaRole::responder).state, State::more);
   EXPECT_EQ(read_setup(Bytes(request).first(10), MpaRole::responder).state, State::improper);
   EXPECT_EQ(read_setup(from_hex(request_key + "00 01 0200"), MpaRole::initiator).state, State::more);
   EXPECT_EQ(read_setup(from_hex(request_key + "00 01 0201"), MpaRole::initiator).state, State::improper);
   EXPECT_EQ(read_setup(from_hex(request_key + "10 02 0003 000000"), MpaRole::initiator).state, State::improper);
-  // In revision 1 that bit is reserved, and not checked; nor are the others, and R.
+  // In revision 1 that bit is reserved and unchecked, like the others and R.
   EXPECT_EQ(read_setup(from_hex(request_key + "3f 01 0003 000000"), MpaRole::initiator).state, State::whole);
   EXPECT_FALSE(read_setup(from_hex(request_key + "3f 01 0003 000000"), MpaRole::initiator).frame.reject);
 }
 
-TEST(MpaSetup, EnhancedDataTakesFourOfThePrivateBytes) {
+TEST(MpaSetup, EnhancedDataUsesFourOfThePrivateBytes) {
   EXPECT_EQ(most_private_data(false), 512U);
   EXPECT_EQ(most_private_data(true), 508U);
 }
@@ -88,7 +88,7 @@ TEST(MpaSetup, RequestsRevision2OnlyForItsEnhancements) {
   EXPECT_FALSE(request_of(without).enhanced);
 }
 
-TEST(MpaSetup, RepliesAsItWasAsked) {
+TEST(MpaSetup, ReplyMatchesTheRequestFormat) {
   const MpaSetupFrame old = accept_request(enhanced, request_of(plain)).reply;
   EXPECT_EQ(old.revision, 1);
   EXPECT_FALSE(old.enhanced);
@@ -97,7 +97,7 @@ TEST(MpaSetup, RepliesAsItWasAsked) {
   EXPECT_TRUE(same.enhanced);
 }
 
-TEST(MpaSetup, RefusesRevisions) {
+TEST(MpaSetup, RejectsRevisions) {
   MpaSetupFrame request{.sender = MpaRole::initiator, .revision = 3};
   EXPECT_EQ(judge_request(enhanced, request), MpaRequestVerdict::close);
   request.revision = 2;
@@ -107,7 +107,7 @@ TEST(MpaSetup, RefusesRevisions) {
 }
 
 // RFC 5044, C.2, figures 15 and 16.
-TEST(MpaSetup, MeetsTheConsortiumsAsAppendixCHasIt) {
+TEST(MpaSetup, InteroperatesWithTheRdmaConsortium) {
   MpaSettings permissive{.revision = 1};
   permissive.rdmac = true;
   const MpaSetupFrame request{.sender = MpaRole::initiator, .markers = true, .crc = true, .revision = 0};
@@ -128,8 +128,8 @@ TEST(MpaSetup, MeetsTheConsortiumsAsAppendixCHasIt) {
   EXPECT_TRUE(verdict.agreement.send_markers && verdict.agreement.receive_markers && verdict.agreement.crc);
 }
 
-// RFC 5044, 7.1.1: M holds for the half connection toward its sender, C of either for both.
-TEST(MpaSetup, NegotiatesMarkersByDirectionAndCrcTogether) {
+// RFC 5044, 7.1.1: M applies to the direction toward its sender, C of either side to both directions.
+TEST(MpaSetup, NegotiatesMarkersPerDirectionAndCrcForBoth) {
   for (const bool markers_here : {false, true})
     for (const bool markers_there : {false, true})
       for (const bool crc_here : {false, true})
@@ -158,7 +158,7 @@ TEST(MpaSetup, NegotiatesDepths) {
   responder.ird = 4;
   responder.ord = 9;
   const MpaAnswer answer = accept_request(responder, request_of(initiator));
-  EXPECT_EQ(answer.reply.data.ird, 7);  // it has room for what is asked
+  EXPECT_EQ(answer.reply.data.ird, 7);  // it supports the requested depth
   EXPECT_EQ(answer.reply.data.ord, 2);
   EXPECT_EQ(answer.agreement.ird, 7);
   EXPECT_EQ(answer.agreement.ord, 2);
@@ -169,7 +169,7 @@ TEST(MpaSetup, NegotiatesDepths) {
   EXPECT_EQ(between(initiator, responder).agreement.ord, 5);
 }
 
-TEST(MpaSetup, LeavesDepthsToTheConsumerThatWantsThem) {
+TEST(MpaSetup, LeavesDepthsToTheUlp) {
   MpaSettings initiator = enhanced;
   initiator.ird = initiator.ord = 0x3fff;
   const MpaAnswer answer = accept_request(enhanced, request_of(initiator));
@@ -179,7 +179,7 @@ TEST(MpaSetup, LeavesDepthsToTheConsumerThatWantsThem) {
   EXPECT_EQ(answer.agreement.ord, 3);
 }
 
-TEST(MpaSetup, TerminatesForWantOfDepth) {
+TEST(MpaSetup, TerminatesIfDepthIsInsufficient) {
   MpaSettings initiator = enhanced;
   initiator.most_ird = 8;
   MpaSetupFrame reply = accept_request(enhanced, request_of(initiator)).reply;
@@ -192,7 +192,7 @@ TEST(MpaSetup, TerminatesForWantOfDepth) {
 }
 
 // RFC 6581, 9.2.
-TEST(MpaSetup, ChoosesTheReadyToReceiveIndication) {
+TEST(MpaSetup, SelectsTheReadyToReceiveIndication) {
   MpaSettings responder = enhanced;
   responder.rtr = {.send = true, .write = false, .read = true};
   const MpaSetupFrame reply = accept_request(responder, request_of(peers)).reply;
@@ -206,7 +206,7 @@ TEST(MpaSetup, ChoosesTheReadyToReceiveIndication) {
   EXPECT_EQ(accept_request(enhanced, request_of(enhanced)).reply.data.rtr, RtrKinds{});
 }
 
-TEST(MpaSetup, TellsWhatItCanWhereNoIndicationIsShared) {
+TEST(MpaSetup, SendsItsOptionsWithoutCommonIndication) {
   MpaSettings initiator = peers, responder = enhanced;
   initiator.rtr = {.send = true};
   responder.rtr = {.read = true};
@@ -216,7 +216,7 @@ TEST(MpaSetup, TellsWhatItCanWhereNoIndicationIsShared) {
   EXPECT_EQ(verdict.error, (IwarpError{2, 0, 7}));
 }
 
-TEST(MpaSetup, MakesRoomForAnIndicationByRead) {
+TEST(MpaSetup, ReservesDepthForAnIndicationByRead) {
   MpaSettings initiator = peers, responder = enhanced;
   initiator.ord = 0;
   responder.ird = 0;
@@ -230,18 +230,18 @@ TEST(MpaSetup, RejectsInTheFormatOfTheRequest) {
   initiator.ird = 1;
   const MpaSetupFrame reply = reject_request(responder, request_of(initiator));
   EXPECT_TRUE(reply.reject && reply.enhanced);
-  EXPECT_EQ(reply.data.ord, 6);  // what it would have needed
+  EXPECT_EQ(reply.data.ord, 6);  // required ORD
   EXPECT_EQ(judge_reply(initiator, request_of(initiator), reply).kind, Kind::rejected);
   EXPECT_FALSE(reject_request(responder, request_of(plain)).enhanced);
 }
 
-TEST(MpaSetup, AnUnenhancedReplyToAnEnhancedRequestIsNone) {
+TEST(MpaSetup, PlainReplyToEnhancedRequestIsInvalid) {
   EXPECT_EQ(judge_reply(enhanced, request_of(enhanced), {.sender = MpaRole::responder, .revision = 1}).kind,
             Kind::close);
 }
 
 // RFC 5044, 7.1.2 rules 2 to 4, 8, 10.
-TEST(MpaSetup, KeepsTheOrder) {
+TEST(MpaSetup, PhasesAreOrdered) {
   using enum MpaPhase;
   using E = MpaSetupEvent;
   EXPECT_EQ(after(begins(MpaRole::responder), E::request), awaits_consumer);

@@ -7,7 +7,7 @@
 namespace rdmawire::machines {
 namespace {
 
-TEST(ResponderWindow, DividesTheRingInHalves) {
+TEST(ResponderWindow, ClassifiesPsnsByHalves) {
   const ResponderWindow window{Psn(0)};
   EXPECT_EQ(window.place(Psn(0)), RequestPlace::expected);
   EXPECT_EQ(window.place(Psn(0xffffff)), RequestPlace::duplicate);
@@ -16,13 +16,13 @@ TEST(ResponderWindow, DividesTheRingInHalves) {
   EXPECT_EQ(window.place(Psn(1)), RequestPlace::ahead);
 }
 
-TEST(ResponderWindow, GoesOnOverTheWrap) {
+TEST(ResponderWindow, ContinuesAcrossTheWrap) {
   const ResponderWindow window = ResponderWindow{Psn(0xfffffe)}.after(Psn(0xfffffe), 4);
   EXPECT_EQ(window.expected.value(), 2U);
   EXPECT_EQ(window.place(Psn(0xffffff)), RequestPlace::duplicate);
 }
 
-TEST(RequesterWindow, KnowsWhatWaits) {
+TEST(RequesterWindow, ClassifiesResponses) {
   RequesterWindow window{Psn(0xfffffe), Psn(0xfffffe)};
   EXPECT_EQ(window.outstanding(), 0U);
   EXPECT_EQ(window.place(Psn(0xfffffe)), ResponsePlace::unsent);
@@ -37,21 +37,21 @@ TEST(RequesterWindow, KnowsWhatWaits) {
   EXPECT_EQ(window.place(Psn(0xffffff)), ResponsePlace::acknowledged);
 }
 
-TEST(RequesterWindow, AcknowledgementsOfNothingChangeNothing) {
+TEST(RequesterWindow, InvalidAcknowledgementsAreIgnored) {
   const RequesterWindow window{Psn(10), Psn(20)};
   EXPECT_EQ(window.acknowledged(Psn(9)).oldest.value(), 10U);
   EXPECT_EQ(window.acknowledged(Psn(20)).oldest.value(), 10U);
   EXPECT_EQ(window.acknowledged(Psn(19)).outstanding(), 0U);
 }
 
-TEST(UcReceiverWindow, TakesAMessageAtItsOwnPsn) {
+TEST(UcReceiverWindow, AcceptsAMessageAtItsOwnPsn) {
   const UcReceiverWindow window{Psn(5)};
   EXPECT_TRUE(window.accepts(Psn(5), false));
   EXPECT_FALSE(window.accepts(Psn(6), false));
   EXPECT_TRUE(window.accepts(Psn(99), true));
 }
 
-TEST(PsnsOfRead, OneForEachPacketOfTheResponse) {
+TEST(PsnsOfRead, OnePerResponsePacket) {
   EXPECT_EQ(psns_of_read(0, 1024), 1U);
   EXPECT_EQ(psns_of_read(1, 1024), 1U);
   EXPECT_EQ(psns_of_read(1024, 1024), 1U);
@@ -78,7 +78,7 @@ TEST(MessageSequence, FirstMiddleLast) {
   EXPECT_TRUE(sequence.after(last).allows(first));
 }
 
-TEST(Fits, PayloadAtItsPlace) {
+TEST(Fits, PayloadLengthByPosition) {
   const Opcode first = *find_opcode(Transport::rc, Operation::send, Position::first);
   const Opcode last = *find_opcode(Transport::rc, Operation::send, Position::last);
   const Opcode only = *find_opcode(Transport::rc, Operation::send, Position::only);

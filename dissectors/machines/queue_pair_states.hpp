@@ -1,9 +1,9 @@
 #pragma once
-/// The states of a queue pair: which transitions a consumer may make, with which attributes, and what a queue pair does
-/// in each state with work requests and packets. Pure functions of small values.
+/// QP state machine: transitions, required and optional attributes, and the handling of work requests and packets
+/// in each state. Pure functions of small values.
 ///
-/// IBTA vol 1, 10.3.1 (states; number unverified), 11.2.4.2 and 11.2.5.2 (modify queue pair), and what manual pages
-/// and drivers agree on.
+/// IBTA vol 1, 10.3.1 (states; clause number not verified), 11.2.4.2 and 11.2.5.2 (modify QP), and behavior common
+/// to manual pages and drivers.
 
 #include <cstdint>
 #include <initializer_list>
@@ -16,22 +16,22 @@ enum class QueuePairState : std::uint8_t {
   rtr,   ///< ready to receive
   rts,   ///< ready to send
   sqd,   ///< send queue drain
-  sqe,   ///< send queue error; only of services whose sends fail without the other end
+  sqe,   ///< send queue error; only for services whose sends fail locally
   err,
 };
 inline constexpr std::initializer_list<QueuePairState> queue_pair_states = {
     QueuePairState::reset, QueuePairState::init, QueuePairState::rtr, QueuePairState::rts,
     QueuePairState::sqd,   QueuePairState::sqe,  QueuePairState::err};
 
-/// What a queue pair's service and, of XRC, its half is. Management queue pairs are as `ud`, but without a port.
+/// Service of a QP; for XRC also its role. Management QPs are like `ud`, but without a port.
 enum class QueuePairService : std::uint8_t { rc, uc, ud, xrc_initiator, xrc_target };
 inline constexpr std::initializer_list<QueuePairService> queue_pair_services = {
     QueuePairService::rc, QueuePairService::uc, QueuePairService::ud, QueuePairService::xrc_initiator,
     QueuePairService::xrc_target};
 
-/// Attributes that modify sets, beside the state; bits of a set.
+/// Attributes of modify in addition to the state; a bit set.
 enum class QueuePairAttribute : std::uint32_t {
-  current_state = 1U << 0,  ///< the state that the consumer believes in
+  current_state = 1U << 0,  ///< the state expected by the application
   access_flags = 1U << 1,
   pkey_index = 1U << 2,
   port = 1U << 3,
@@ -49,7 +49,7 @@ enum class QueuePairAttribute : std::uint32_t {
   destination_qpn = 1U << 15,
   alternate_path = 1U << 16,
   path_migration_state = 1U << 17,
-  notify_drained = 1U << 18,  ///< whether the event "send queue drained" is wanted
+  notify_drained = 1U << 18,  ///< enables the event "send queue drained"
 };
 
 /// A set of attributes.
@@ -67,7 +67,7 @@ class QueuePairAttributes {
   friend constexpr QueuePairAttributes operator|(QueuePairAttributes a, QueuePairAttributes b) {
     return QueuePairAttributes(a.bits_ | b.bits_);
   }
-  /// Those of `a` that are not in `b`.
+  /// Attributes of `a` that are not in `b`.
   friend constexpr QueuePairAttributes operator-(QueuePairAttributes a, QueuePairAttributes b) {
     return QueuePairAttributes(a.bits_ & ~b.bits_);
   }
@@ -79,28 +79,28 @@ class QueuePairAttributes {
 };
 
 constexpr bool is_connected(QueuePairService service) { return service != QueuePairService::ud; }
-/// Whether a request waits for its response: its errors come from the other end too.
+/// True if requests have responses, so that errors can also be remote.
 constexpr bool is_reliable(QueuePairService service) {
   return service != QueuePairService::ud && service != QueuePairService::uc;
 }
 constexpr bool has_requester(QueuePairService service) { return service != QueuePairService::xrc_target; }
 constexpr bool has_responder(QueuePairService service) { return service != QueuePairService::xrc_initiator; }
-/// Whether the service has the state at all. A send that fails brings a reliable queue pair to `err`.
+/// True if the service has the state. A failed send moves a reliable QP to `err`.
 constexpr bool has_state(QueuePairService service, QueuePairState state) {
   return state != QueuePairState::sqe || !is_reliable(service);
 }
 
-/// A transition that modify may make, or may not.
+/// A transition of modify, legal or not.
 struct QueuePairTransition {
   bool legal = false;
   QueuePairAttributes required{};
-  QueuePairAttributes optional{};  ///< beside the required ones
+  QueuePairAttributes optional{};  ///< in addition to the required ones
 
   friend constexpr bool operator==(const QueuePairTransition&, const QueuePairTransition&) = default;
 };
 
-/// The transition from one state to another (or the same), for a service. Drivers differ in one point: Linux refuses
-/// reset to err, the specification lets any state go there.
+/// Returns the transition between two states (or the same), for a service. Drivers differ in one case: Linux
+/// rejects reset to err, the specification allows err from any state.
 constexpr QueuePairTransition transition(QueuePairService service, QueuePairState from, QueuePairState to) {
   using enum QueuePairAttribute;
   using State = QueuePairState;
@@ -114,7 +114,7 @@ constexpr QueuePairTransition transition(QueuePairService service, QueuePairStat
   if (to == State::reset || to == State::err) return {.legal = true};
 
   const Set basic = Set{pkey_index, port} | (datagram ? Set{qkey} : Set{access_flags});
-  // What may change whenever the queue pair goes to RTS, or stays there.
+  // Attributes that may change on every transition to RTS, or within RTS.
   const Set running = datagram ? Set{current_state, qkey}
                                : Set{current_state, access_flags, alternate_path, path_migration_state} |
                                      only_if(receives_reliably, {min_rnr_timer});
@@ -163,21 +163,21 @@ constexpr QueuePairTransition transition(QueuePairService service, QueuePairStat
   return {};
 }
 
-/// What modify answers.
+/// Results of modify.
 enum class ModifyAnswer : std::uint8_t {
   done,
   illegal_transition,
-  attribute_missing,  ///< a required one
-  attribute_refused,  ///< one that this transition does not take
+  attribute_missing,  ///< a required attribute is missing
+  attribute_refused,  ///< an attribute is not allowed in this transition
 };
 struct ModifyDecision {
   ModifyAnswer answer = ModifyAnswer::done;
-  QueuePairAttributes attributes{};  ///< those that are missing, or refused
+  QueuePairAttributes attributes{};  ///< the missing or disallowed ones
 
   friend constexpr bool operator==(const ModifyDecision&, const ModifyDecision&) = default;
 };
 
-/// Whether modify succeeds with exactly these attributes. Where it does not, nothing of the queue pair changes.
+/// Validates modify with exactly these attributes. On failure the QP does not change.
 constexpr ModifyDecision judge_modify(QueuePairService service, QueuePairState from, QueuePairState to,
                                       QueuePairAttributes given) {
   const QueuePairTransition step = transition(service, from, to);
@@ -188,12 +188,12 @@ constexpr ModifyDecision judge_modify(QueuePairService service, QueuePairState f
   return {};
 }
 
-/// What becomes of a work request that is posted.
+/// Results of posting a work request.
 enum class PostAnswer : std::uint8_t {
-  refused,  ///< an immediate error: nothing is queued
-  queued,   ///< accepted, and processed when a later state allows it
+  refused,  ///< immediate error; nothing is queued
+  queued,   ///< accepted, processed in a later state
   worked,   ///< accepted and processed
-  flushed,  ///< accepted, and completed as flushed
+  flushed,  ///< accepted and completed with a flush error
 };
 
 /// C10-96, 10.8.2 (before RTS), C10-42 (in ERR). XRC targets have no send queue.
@@ -211,7 +211,7 @@ constexpr PostAnswer post_send(QueuePairService service, QueuePairState state) {
   return PostAnswer::refused;
 }
 
-/// To the queue pair's own receive queue. C10-97.2.1 (in RESET), C10-42 (in ERR). XRC has shared receive queues alone.
+/// The QP's own receive queue. C10-97.2.1 (in RESET), C10-42 (in ERR). XRC only has shared receive queues.
 constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state) {
   if (service == QueuePairService::xrc_initiator || service == QueuePairService::xrc_target ||
       !has_state(service, state))
@@ -228,22 +228,24 @@ constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state
   return PostAnswer::refused;
 }
 
-/// Whether an arriving request is executed (and, where the service does, answered); else it is dropped in silence.
+/// True if a received request is executed and, if the service has responses, answered; otherwise it is dropped
+/// silently.
 constexpr bool takes_requests(QueuePairService service, QueuePairState state) {
   return has_responder(service) && has_state(service, state) && state != QueuePairState::reset &&
          state != QueuePairState::init && state != QueuePairState::err;
 }
 
-/// Whether an arriving response is looked at; else it is dropped in silence. Before RTS nothing waits for one.
+/// True if a received response is processed; otherwise it is dropped silently. Before RTS no request is
+/// outstanding.
 constexpr bool takes_responses(QueuePairService service, QueuePairState state) {
   return is_reliable(service) && has_requester(service) &&
          (state == QueuePairState::rts || state == QueuePairState::sqd);
 }
 
-/// What of requests may leave.
+/// Requests that may be sent.
 enum class Sending : std::uint8_t {
   nothing,
-  finish,  ///< messages that have begun, and what of them has to be sent again
+  finish,  ///< only started messages, including retransmissions
   everything,
 };
 constexpr Sending sending(QueuePairService service, QueuePairState state) {
@@ -252,7 +254,7 @@ constexpr Sending sending(QueuePairService service, QueuePairState state) {
   return state == QueuePairState::sqd ? Sending::finish : Sending::nothing;
 }
 
-/// Where an error of a send that is being worked on leads to: UC and UD go on receiving.
+/// State after an error of a send in progress: UC and UD continue to receive.
 constexpr QueuePairState after_send_error(QueuePairService service) {
   return is_reliable(service) ? QueuePairState::err : QueuePairState::sqe;
 }

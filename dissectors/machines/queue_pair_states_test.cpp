@@ -13,7 +13,7 @@ using Set = QueuePairAttributes;
 using Service = QueuePairService;
 using State = QueuePairState;
 
-/// A row for each state to go from, in their order: R I r s d e E, or - where it must not go.
+/// A row per source state, in the order R I r s d e E; '-' for illegal transitions.
 std::string legal_from(Service service, State from) {
   std::string row;
   constexpr std::string_view letters = "RIrsdeE";
@@ -28,13 +28,13 @@ std::vector<std::string> legal(Service service) {
   return rows;
 }
 
-TEST(QueuePairTransitions, ThoseThatAreLegal) {
+TEST(QueuePairTransitions, LegalTransitions) {
   const std::vector<std::string> reliable = {"RI----E",   // RESET
                                              "RIr---E",   // INIT
                                              "R--s--E",   // RTR
                                              "R--sd-E",   // RTS
                                              "R--sd-E",   // SQD
-                                             "-------",   // SQE: there is none
+                                             "-------",   // SQE does not exist
                                              "R-----E"};  // ERR
   std::vector<std::string> unreliable = reliable;
   unreliable[5] = "R--s--E";
@@ -51,8 +51,8 @@ struct Row {
   Set required, optional;
 };
 
-// The manual page of ibv_modify_qp for the way up; drivers' tables for the rest.
-TEST(QueuePairTransitions, TheirAttributes) {
+// Manual page of ibv_modify_qp for transitions up to RTS; drivers' tables for the rest.
+TEST(QueuePairTransitions, AttributesOfTransitions) {
   const Set connected_running{current_state, access_flags, alternate_path, path_migration_state};
   const Row rows[] = {
       {Service::ud, State::reset, State::init, {pkey_index, port, qkey}, {}},
@@ -140,7 +140,7 @@ TEST(QueuePairTransitions, TheirAttributes) {
   }
 }
 
-TEST(Modify, SaysWhatIsMissingOrRefused) {
+TEST(Modify, ReportsMissingAndDisallowedAttributes) {
   const Set to_rtr{address_vector, path_mtu, destination_qpn, rq_psn, max_dest_rd_atomic, min_rnr_timer};
   EXPECT_EQ(judge_modify(Service::rc, State::init, State::rtr, to_rtr), ModifyDecision{});
   EXPECT_EQ(judge_modify(Service::rc, State::init, State::rtr, to_rtr | Set{pkey_index}), ModifyDecision{});
@@ -157,7 +157,7 @@ TEST(Modify, SaysWhatIsMissingOrRefused) {
             (ModifyDecision{ModifyAnswer::attribute_refused, {qkey}}));
 }
 
-// A letter for each of RESET INIT RTR RTS SQD SQE ERR: - refused or dropped, q queued, w worked, f flushed.
+// A letter for each of RESET INIT RTR RTS SQD SQE ERR: - rejected or dropped, q queued, w worked, f flushed.
 template <class Function>
 std::string in_each_state(Function function) {
   std::string row;
@@ -165,7 +165,7 @@ std::string in_each_state(Function function) {
   return row;
 }
 
-TEST(QueuePairStates, WhatBecomesOfWorkRequests) {
+TEST(QueuePairStates, WorkRequestsByState) {
   constexpr std::string_view letters = "-qwf";
   const auto sends = [&](Service service) {
     return in_each_state([&](State state) { return letters[static_cast<std::size_t>(post_send(service, state))]; });
@@ -177,15 +177,15 @@ TEST(QueuePairStates, WhatBecomesOfWorkRequests) {
   EXPECT_EQ(sends(Service::uc), "---wqff");
   EXPECT_EQ(sends(Service::ud), "---wqff");
   EXPECT_EQ(sends(Service::xrc_initiator), "---wq-f");
-  EXPECT_EQ(sends(Service::xrc_target), "-------") << "it has no send queue";
+  EXPECT_EQ(sends(Service::xrc_target), "-------") << "XRC targets have no send queue";
   EXPECT_EQ(receives(Service::rc), "-qwww-f");
   EXPECT_EQ(receives(Service::uc), "-qwwwwf");
   EXPECT_EQ(receives(Service::ud), "-qwwwwf");
   EXPECT_EQ(receives(Service::xrc_initiator), "-------");
-  EXPECT_EQ(receives(Service::xrc_target), "-------") << "it has shared receive queues alone";
+  EXPECT_EQ(receives(Service::xrc_target), "-------") << "XRC only has shared receive queues";
 }
 
-TEST(QueuePairStates, WhatBecomesOfPackets) {
+TEST(QueuePairStates, ReceivedPacketsByState) {
   const auto requests = [](Service service) {
     return in_each_state([&](State state) { return takes_requests(service, state) ? 'w' : '-'; });
   };
@@ -204,7 +204,7 @@ TEST(QueuePairStates, WhatBecomesOfPackets) {
   EXPECT_EQ(responses(Service::ud), "-------");
 }
 
-TEST(QueuePairStates, WhatLeaves) {
+TEST(QueuePairStates, SentPacketsByState) {
   const auto leaves = [](Service service) {
     constexpr std::string_view letters = "-fe";
     return in_each_state([&](State state) { return letters[static_cast<std::size_t>(sending(service, state))]; });

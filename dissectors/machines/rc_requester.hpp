@@ -1,7 +1,7 @@
 #pragma once
-/// The requester of a reliable connection (RC; the initiator of XRC likewise): what a response means for the requests
-/// that wait. Pure functions of small values; time comes in as an argument. IBTA vol 1, 9.7.5, 9.7.6 (numbers of single
-/// statements unverified unless said).
+/// Requester of a reliable connection (RC; also the initiator of XRC): evaluates responses to outstanding requests.
+/// Pure functions of small values; time is an argument. IBTA vol 1, 9.7.5, 9.7.6 (clause numbers of single
+/// statements not verified unless stated).
 
 #include <algorithm>
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace rdmawire::machines {
 
-/// A message that was sent, and waits.
+/// A sent message without complete response.
 struct RcOutstanding {
   Psn first;
-  std::uint32_t psns = 1;  ///< that it takes
+  std::uint32_t psns = 1;  ///< number of its PSNs
   Operation operation = Operation::send;
-  std::uint32_t length = 0;  ///< bytes; of a READ: asked for
-  /// PSNs of a READ's response that have come, in order; of other operations that are answered by more than an
-  /// acknowledgement: 1 when the answer has come.
+  std::uint32_t length = 0;  ///< bytes; READ: requested
+  /// READ: number of response PSNs received in order. Other operations with a response beyond an acknowledgement:
+  /// 1 when it has arrived.
   std::uint32_t answered = 0;
-  /// Where the newest request for the rest of a READ began, in PSNs from `first`: its response begins anew there.
+  /// Start of the last retry of a READ, in PSNs from `first`: its response starts there.
   std::uint32_t asked_from = 0;
 
-  /// Whether an acknowledgement alone does not end it: 9.4.4, 9.4.5, A19.4.
+  /// True if an acknowledgement does not complete it: 9.4.4, 9.4.5, A19.4.
   [[nodiscard]] constexpr bool needs_answer() const {
     return operation == Operation::rdma_read_request || operation == Operation::compare_swap ||
            operation == Operation::fetch_add || operation == Operation::flush || operation == Operation::atomic_write;
@@ -36,56 +36,56 @@ struct RcOutstanding {
   [[nodiscard]] constexpr Psn last() const { return first + (psns - 1); }
 };
 
-/// A response packet, as far as its requester judges it.
+/// A response packet, as evaluated by its requester.
 struct RcResponse {
   const Opcode* op = nullptr;  ///< not nullptr
   Psn psn;
-  std::uint8_t syndrome = 0;  ///< of the AETH, where there is one
+  std::uint8_t syndrome = 0;  ///< of the AETH, if present
   bool has_aeth = false;
-  std::uint32_t payload = 0;  ///< bytes without pad
+  std::uint32_t payload = 0;  ///< bytes without padding
 };
 
-/// What a response makes the requester do.
+/// Reaction of the requester to a response.
 enum class RcStep : std::uint8_t {
-  ignore,    ///< a ghost or a duplicate: nothing changes
-  progress,  ///< everything before `through` is acknowledged; of a READ's response the payload is taken
-  go_back,   ///< likewise, and sending begins again at `restart`
-  wait,      ///< likewise, after the RNR timer
-  fail,      ///< likewise, and the message at `restart` ends with `failure`
+  ignore,    ///< a ghost acknowledgement or a duplicate: no change
+  progress,  ///< acknowledges everything before `through`; accepts payload of a READ response
+  go_back,   ///< the same, and retransmits from `restart`
+  wait,      ///< the same, after the RNR timer
+  fail,      ///< the same, and the message at `restart` fails with `failure`
 };
-/// How a message fails: verbs' names of completion statuses. 11.6.2 (clause number not verified).
+/// Completion error of a message: verbs' names of completion statuses. 11.6.2 (clause number not verified).
 enum class RcFailure : std::uint8_t {
   none,
   remote_invalid_request,
   remote_access,
   remote_operation,
-  bad_response,  ///< a response that does not fit what was asked
-  local_length,  ///< more bytes than were asked for
+  bad_response,  ///< a response that does not match the request
+  local_length,  ///< more bytes than requested
   retry_exceeded,
   rnr_retry_exceeded,
 };
 
 struct RcProgress {
   RcStep step = RcStep::ignore;
-  Psn through{};  ///< the first PSN that stays unacknowledged; not for ignore
+  Psn through{};  ///< the first unacknowledged PSN; not for ignore
   Psn restart{};
   RcFailure failure = RcFailure::none;
-  bool implied = false;  ///< go_back because a response is missing: an implied NAK
-  /// Of a READ response or an atomic's answer that is taken: which of the outstanding ones it belongs to.
+  bool implied = false;  ///< go_back because of a missing response: an implied NAK
+  /// Index of the outstanding message of an accepted READ or atomic response.
   std::size_t message = 0;
   bool takes_payload = false;
 
   friend constexpr bool operator==(const RcProgress&, const RcProgress&) = default;
 };
 
-/// What a response means. `outstanding`: the messages that were sent and not completed, oldest first, their PSNs
-/// contiguous from window.oldest or before it up to window.next. `mtu`: bytes of payload a packet holds.
+/// Evaluates a response. `outstanding`: messages sent and not completed, oldest first, with contiguous PSNs from
+/// window.oldest or before up to window.next. `mtu`: maximum payload in bytes.
 constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const RequesterWindow& window,
                            const RcResponse& response, std::uint32_t mtu) {
   const Opcode& op = *response.op;
   if (window.place(response.psn) != ResponsePlace::outstanding) return {};
-  // Everything before `psn` is acknowledged, unless an answer is missing there: then what is missing is asked for
-  // again.
+  // Acknowledges everything before `psn`, unless a response is missing there; then the missing response is
+  // requested again.
   const auto acknowledge = [&](Psn psn, RcProgress then) {
     for (const RcOutstanding& m : outstanding) {
       if (m.first - psn >= 0) break;
@@ -119,7 +119,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
     }
     const auto at = static_cast<std::uint32_t>(response.psn - asked.first);
     if (at < asked.answered) return {};
-    // First, last and only ones hold an AETH, which can only acknowledge.
+    // First, last and only packets have an AETH, which must be an ACK.
     if (response.has_aeth && response.syndrome >> 5 != syndrome_kind::ack) return bad(RcFailure::bad_response);
     if (at > asked.answered) {
       const Psn missing = asked.first + asked.answered;
@@ -129,7 +129,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
     const std::uint32_t wanted = last ? asked.length - at * mtu : mtu;
     if (response.payload > wanted) return bad(RcFailure::local_length);
     if (response.payload < wanted || op.ends_message() != last) return bad(RcFailure::bad_response);
-    // Where the rest was asked for again, responders begin with a first packet or go on with a middle one: both occur.
+    // After a retry, responders start with a first packet or continue with a middle one: both occur.
     const bool begins = at == 0 || at == asked.asked_from;
     if ((op.begins_message() && !begins) || (!op.begins_message() && at == 0)) return bad(RcFailure::bad_response);
     return acknowledge(response.psn, {.step = RcStep::progress, .message = index, .takes_payload = true});
@@ -145,7 +145,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
   const std::uint8_t kind = response.syndrome >> 5, code = response.syndrome & 31;
   switch (kind) {
     case syndrome_kind::ack:
-      // An acknowledgement of a request that needs more than one says that its answer was lost.
+      // An acknowledgement of a request that needs a response implies that the response was lost.
       return acknowledge(response.psn + 1, {.step = RcStep::progress});
     case syndrome_kind::rnr_nak: return acknowledge(response.psn, {.step = RcStep::wait, .restart = response.psn});
     case syndrome_kind::nak: {
@@ -161,24 +161,24 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
   }
 }
 
-/// The local ACK timeout that a code from 0 to 31 stands for, in nanoseconds: 4.096 µs · 2^code; 0: no timer runs. The
-/// timer ends not before, and not later than four times after it. C9-140 to C9-142, 9.7.6.1.3.
+/// Returns the local ACK timeout of a code from 0 to 31, in nanoseconds: 4.096 µs · 2^code; 0: no timer. The timer
+/// expires after one to four times this value. C9-140 to C9-142, 9.7.6.1.3.
 constexpr std::int64_t ack_timeout_ns(std::uint8_t code) { return code == 0 ? 0 : std::int64_t{4096} << (code & 31); }
 inline constexpr int ack_timeout_latest = 4;
 
-/// What is left of the patience of a requester.
+/// Retry counters of a requester.
 struct RcRetries {
-  std::uint8_t timeouts = 7;  ///< retry_cnt: transmissions beyond the first, for timeouts and sequence errors
-  std::uint8_t rnr = 7;       ///< rnr_retry; 7: without limit
+  std::uint8_t timeouts = 7;  ///< retry_cnt: retransmissions after timeouts and sequence errors
+  std::uint8_t rnr = 7;       ///< rnr_retry; 7: unlimited
   std::uint8_t timeouts_left = timeouts;
   std::uint8_t rnr_left = rnr;
 
   static constexpr std::uint8_t without_limit = 7;
-  /// After progress the counters begin anew.
+  /// Resets the counters after progress.
   [[nodiscard]] constexpr RcRetries reloaded() const { return {timeouts, rnr, timeouts, rnr}; }
-  /// One more try for a timeout or a sequence error; false: there is none left.
+  /// Uses one retry for a timeout or a sequence error; returns false if none is left.
   constexpr bool again() { return timeouts_left != 0 && (--timeouts_left, true); }
-  /// One more after an RNR NAK.
+  /// Uses one retry after an RNR NAK.
   constexpr bool again_after_rnr() { return rnr == without_limit || (rnr_left != 0 && (--rnr_left, true)); }
 };
 

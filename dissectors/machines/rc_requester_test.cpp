@@ -35,7 +35,7 @@ struct Sender {
   }
 };
 
-TEST(RcRequester, AnAcknowledgementStopsAtAMissingAnswer) {
+TEST(RcRequester, AcknowledgementStopsAtAMissingResponse) {
   Sender sender;
   RcProgress got = sender.acknowledge(10, ack);
   EXPECT_EQ(got.step, RcStep::progress);
@@ -48,13 +48,13 @@ TEST(RcRequester, AnAcknowledgementStopsAtAMissingAnswer) {
   EXPECT_EQ(sender.acknowledge(16, ack).restart.value(), 13U);
   sender.outstanding[1].answered = 3;
   EXPECT_EQ(sender.acknowledge(14, ack).step, RcStep::progress);
-  EXPECT_EQ(sender.acknowledge(16, ack).restart.value(), 15U);  // the atomic's answer
-  // An acknowledgement with a READ's own PSN is none of it.
+  EXPECT_EQ(sender.acknowledge(16, ack).restart.value(), 15U);  // the atomic's response
+  // An acknowledgement with a READ's own PSN is not its response.
   sender.outstanding[1].answered = 0;
   EXPECT_EQ(sender.acknowledge(12, ack).restart.value(), 11U);
 }
 
-TEST(RcRequester, GhostsChangeNothing) {
+TEST(RcRequester, GhostAcknowledgementsAreIgnored) {
   Sender sender;
   EXPECT_EQ(sender.acknowledge(17, ack).step, RcStep::ignore);
   EXPECT_EQ(sender.acknowledge(17, nak).step, RcStep::ignore);
@@ -75,14 +75,14 @@ TEST(RcRequester, ReadResponsesInOrder) {
   EXPECT_EQ(sender.response(13, Position::last, 89).failure, RcFailure::local_length);
   EXPECT_EQ(sender.response(13, Position::middle, 88).failure, RcFailure::bad_response);
   EXPECT_EQ(sender.response(13, Position::only, 88).failure, RcFailure::bad_response);
-  sender.outstanding[1].asked_from = 2;  // asked for again from there
+  sender.outstanding[1].asked_from = 2;  // retried from there
   EXPECT_EQ(sender.response(13, Position::only, 88).step, RcStep::progress);
   EXPECT_EQ(sender.response(13, Position::last, 88).step, RcStep::progress);
   sender.outstanding[1].answered = 0;
   EXPECT_EQ(sender.response(11, Position::middle, 256).failure, RcFailure::bad_response);
 }
 
-TEST(RcRequester, AReadResponseCanOnlyAcknowledge) {
+TEST(RcRequester, ReadResponseMustBeAnAck) {
   const Sender sender;
   RcResponse response{.op = find_opcode(Transport::rc, Operation::rdma_read_response, Position::first),
                       .psn = Psn(11),
@@ -94,7 +94,7 @@ TEST(RcRequester, AReadResponseCanOnlyAcknowledge) {
   EXPECT_EQ(sender.gets(response).failure, RcFailure::bad_response);
 }
 
-TEST(RcRequester, AnswersOfAnotherKindFail) {
+TEST(RcRequester, ResponsesOfAnotherTypeFail) {
   Sender sender;
   sender.outstanding[1].answered = 3;
   EXPECT_EQ(sender.response(14, Position::only, 0).failure, RcFailure::bad_response);
@@ -111,7 +111,7 @@ TEST(RcRequester, Naks) {
   Sender sender;
   RcProgress got = sender.acknowledge(11, nak);
   EXPECT_EQ(got, (RcProgress{.step = RcStep::go_back, .through = Psn(11), .restart = Psn(11)}));
-  got = sender.acknowledge(14, nak);  // behind a READ without an answer
+  got = sender.acknowledge(14, nak);  // after a READ without a response
   EXPECT_EQ(got.restart.value(), 11U);
   EXPECT_TRUE(got.implied);
   EXPECT_EQ(sender.acknowledge(10, rnr).step, RcStep::wait);
@@ -134,7 +134,7 @@ TEST(RcRequester, Timers) {
   EXPECT_EQ(ack_timeout_ns(31), 4096LL << 31);
 }
 
-TEST(RcRequester, Patience) {
+TEST(RcRequester, RetryCounters) {
   RcRetries retries{.timeouts = 2, .rnr = 1, .timeouts_left = 2, .rnr_left = 1};
   EXPECT_TRUE(retries.again());
   EXPECT_TRUE(retries.again());

@@ -1,10 +1,10 @@
 #pragma once
-/// The responder of a reliable connection (RC; the target of XRC likewise): what a request is answered with. Pure
-/// functions of small values; time, memory and receive queues come in as arguments.
+/// Responder of a reliable connection (RC; also the target of XRC): evaluates requests. Pure functions of small
+/// values; time, memory and receive queues are arguments.
 ///
-/// A request is judged in the specification's order: its place in the PSNs, then what its own headers and the packets
-/// before it show (anybody who watches the wire can judge that far), then what only the device knows: its receive
-/// queue, keys, rights. IBTA vol 1, 9.7.3 to 9.7.5 (numbers of single statements unverified unless said).
+/// A request is validated in the order of the specification: its PSN, then its headers and the preceding packets
+/// (visible on the wire), then device state: receive queue, keys, rights. IBTA vol 1, 9.7.3 to 9.7.5 (clause
+/// numbers of single statements not verified unless stated).
 
 #include <array>
 #include <cstdint>
@@ -16,75 +16,76 @@
 
 namespace rdmawire::machines {
 
-/// A request packet, as far as its responder judges it.
+/// A request packet, as evaluated by its responder.
 struct RcRequest {
-  const Opcode* op = nullptr;  ///< not nullptr; may be one that the specification does not define
+  const Opcode* op = nullptr;  ///< not nullptr; may be undefined
   Psn psn;
   bool wants_acknowledge = false;
-  std::uint32_t payload = 0;  ///< bytes without pad
+  std::uint32_t payload = 0;  ///< bytes without padding
   std::uint64_t va = 0;       ///< of RETH or AtomicETH
   std::uint32_t rkey = 0;
-  std::uint32_t length = 0;       ///< of RETH: the whole message's
+  std::uint32_t length = 0;       ///< of RETH: of the whole message
   std::uint64_t swap_or_add = 0;  ///< of AtomicETH
   std::uint64_t compare = 0;      ///< of AtomicETH
-  std::uint8_t placement = 0;     ///< of FETH: the types asked for
+  std::uint8_t placement = 0;     ///< of FETH: requested types
   std::uint8_t selectivity = 0;   ///< of FETH: range or region
 };
 
 constexpr bool is_atomic(Operation operation) {
   return operation == Operation::compare_swap || operation == Operation::fetch_add;
 }
-/// Operations whose answer the responder keeps, to give it again: READs, atomics, and what A19 answers like a READ.
+/// Operations whose response the responder keeps for duplicates: READs, atomics, and the operations of A19 with a
+/// READ response.
 constexpr bool keeps_answer(Operation operation) {
   return operation == Operation::rdma_read_request || is_atomic(operation) || operation == Operation::atomic_write ||
          operation == Operation::flush;
 }
-/// Whether the message takes a receive request when it ends.
+/// True if the message consumes a receive work request at its end.
 constexpr bool takes_receive(const Opcode& op) { return op.operation == Operation::send || op.immediate; }
-/// Whether this packet's memory is reached by a key.
+/// True if this packet accesses memory with a key.
 constexpr bool uses_key(Operation operation) { return operation == Operation::rdma_write || keeps_answer(operation); }
 
-/// What is agreed on for a connection, and what its queue pair allows.
+/// Negotiated parameters of a connection and rights of its QP.
 struct RcResponderSettings {
-  std::uint32_t mtu = 1024;          ///< bytes of payload a packet holds
-  std::uint32_t reads_at_once = 16;  ///< READs and atomics whose answers are kept: max_dest_rd_atomic
-  bool writes = false, reads = false, atomics = false;                 ///< the queue pair's rights
-  bool flush_global = false, flush_persistent = false;                 ///< likewise, A19
-  bool has_atomics = true, has_atomic_write = true, has_flush = true;  ///< the device knows the operation
+  std::uint32_t mtu = 1024;          ///< maximum payload in bytes
+  std::uint32_t reads_at_once = 16;  ///< maximum number of kept READ and atomic responses: max_dest_rd_atomic
+  bool writes = false, reads = false, atomics = false;                 ///< rights of the QP
+  bool flush_global = false, flush_persistent = false;                 ///< rights of the QP, A19
+  bool has_atomics = true, has_atomic_write = true, has_flush = true;  ///< the device supports the operation
 };
 
-/// Why a request is refused for what its headers show.
+/// Reason for rejecting a request because of its headers.
 enum class InvalidRequest : std::uint8_t {
-  opcode,             ///< none that the responder knows: reserved, or not supported
-  sequence,           ///< cannot follow the packet before it
-  payload,            ///< too long, or too short for its place
-  message_length,     ///< the packets of a WRITE are not as many bytes as its RETH said
-  message_too_long,   ///< RETH says more than 2^31 bytes: C9-94
-  misaligned,         ///< an atomic's address: 9.4.5
+  opcode,             ///< reserved or unsupported
+  sequence,           ///< invalid after the preceding packet
+  payload,            ///< payload too long, or too short for its position
+  message_length,     ///< the packets of a WRITE differ from the length in its RETH
+  message_too_long,   ///< RETH contains more than 2^31 bytes: C9-94
+  misaligned,         ///< address of an atomic: 9.4.5
   atomic_write_size,  ///< not eight bytes: oA19-28
-  flush_form,         ///< payload, or a message that is open: oA19-1, oA19-2
-  right,              ///< the queue pair does not allow the operation
-  resources,          ///< READs or atomics while none is allowed
+  flush_form,         ///< payload, or within an open message: oA19-1, oA19-2
+  right,              ///< the QP does not permit the operation
+  resources,          ///< READs or atomics are disabled
 };
 
-/// An answer that is kept.
+/// A kept response.
 struct RcAnswer {
   Psn psn;                 ///< of the request
-  std::uint32_t psns = 0;  ///< that it takes; 0: no answer
+  std::uint32_t psns = 0;  ///< number of its PSNs; 0: unused
   Operation operation = Operation::rdma_read_request;
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
   std::uint32_t length = 0;
-  std::uint64_t original = 0;  ///< what an atomic found
+  std::uint64_t original = 0;  ///< original value of an atomic
 };
 
-/// What is done with a request.
+/// Reaction to a request.
 enum class RcReaction : std::uint8_t {
-  execute,            ///< it is the next one and good
+  execute,            ///< the expected request, valid
   acknowledge_again,  ///< a duplicate SEND or WRITE: C9-105
-  answer_again,       ///< a duplicate READ, atomic, FLUSH or ATOMIC WRITE whose answer is kept: 9.4.4
-  drop,               ///< silence
-  nak_sequence,       ///< a gap's first packet
+  answer_again,       ///< a duplicate READ, atomic, FLUSH or ATOMIC WRITE with a kept response: 9.4.4
+  drop,               ///< no response
+  nak_sequence,       ///< the first packet after a gap
   nak_invalid,
   nak_access,
   nak_operational,
@@ -95,31 +96,31 @@ constexpr bool is_error(RcReaction reaction) {
          reaction == RcReaction::nak_operational;
 }
 
-/// What memory says to an access.
+/// Result of a memory access.
 enum class Access : std::uint8_t { granted, refused, failed };
 
 struct RcDecision {
   RcReaction reaction = RcReaction::drop;
-  InvalidRequest invalid = InvalidRequest::opcode;  ///< of nak_invalid
-  std::uint8_t answer = 0;                          ///< of answer_again: which of the kept ones
+  InvalidRequest invalid = InvalidRequest::opcode;  ///< if nak_invalid
+  std::uint8_t answer = 0;                          ///< if answer_again: index of the kept response
 
   friend constexpr bool operator==(const RcDecision&, const RcDecision&) = default;
 };
 
-/// Where a responder stands between two packets.
+/// State of a responder between two packets.
 struct RcResponder {
   static constexpr std::size_t most_answers = 128;
 
   ResponderWindow window;
-  Msn msn;  ///< messages completed: C9-148
+  Msn msn;  ///< number of completed messages: C9-148
   MessageSequence sequence;
-  bool nak_sent = false;     ///< a gap was reported, and what is missing has not come
-  std::uint64_t va = 0;      ///< where the next packet of an open WRITE goes
+  bool nak_sent = false;     ///< a gap was reported, and the missing packet has not arrived
+  std::uint64_t va = 0;      ///< address of the next packet of an open WRITE
   std::uint32_t rkey = 0;    ///< of the open WRITE
-  std::uint32_t length = 0;  ///< of the open WRITE, as its RETH said
+  std::uint32_t length = 0;  ///< of the open WRITE, from its RETH
   std::uint32_t done = 0;    ///< bytes of the open message
-  Psn acknowledged;          ///< the newest SEND or WRITE packet that was executed: what a duplicate is answered with
-  std::uint8_t newest = 0;   ///< of answers
+  Psn acknowledged;          ///< PSN of the last executed SEND or WRITE packet: used to acknowledge duplicates
+  std::uint8_t newest = 0;   ///< index of the newest answer
   std::array<RcAnswer, most_answers> answers{};
 
   static constexpr RcResponder expecting(Psn psn) {
@@ -130,15 +131,15 @@ struct RcResponder {
   }
 };
 
-/// Longest message. 9.7.7, C9-94.
+/// Maximum message length. 9.7.7, C9-94.
 inline constexpr std::uint32_t longest_message = 1U << 31;
 
-/// PSNs that an expected request takes.
+/// Number of PSNs of an expected request.
 constexpr std::uint32_t psns_of(const RcRequest& request, std::uint32_t mtu) {
   return request.op->operation == Operation::rdma_read_request ? psns_of_read(request.length, mtu) : 1;
 }
 
-/// What is wrong with an expected request, by its headers and the packets before it alone.
+/// Returns the error of an expected request that follows from its headers and the preceding packets.
 constexpr std::optional<InvalidRequest> malformed(const RcResponder& at, const RcRequest& request,
                                                   const RcResponderSettings& settings) {
   const Opcode& op = *request.op;
@@ -172,8 +173,8 @@ constexpr std::optional<InvalidRequest> malformed(const RcResponder& at, const R
   return std::nullopt;
 }
 
-/// Whether the queue pair refuses the operation whatever the key says. The specification's class for this is not
-/// verified; Linux and hardware answer invalid request.
+/// Returns an error if the QP does not permit the operation, independent of the key. The error class in the
+/// specification is not verified; Linux and hardware use invalid request.
 constexpr std::optional<InvalidRequest> not_allowed(const RcRequest& request, const RcResponderSettings& settings) {
   const auto unless = [](bool allowed) { return allowed ? std::nullopt : std::optional(InvalidRequest::right); };
   switch (request.op->operation) {
@@ -193,7 +194,7 @@ constexpr std::optional<InvalidRequest> not_allowed(const RcRequest& request, co
   }
 }
 
-/// What is done with a duplicate. Of READs a part may be asked for again; it must lie inside what was answered.
+/// Evaluates a duplicate. A READ retry can request a part of the READ, which must be inside the original range.
 constexpr RcDecision judge_duplicate(const RcResponder& at, const RcRequest& request,
                                      const RcResponderSettings& settings) {
   const Opcode& op = *request.op;
@@ -220,27 +221,28 @@ constexpr RcDecision judge_duplicate(const RcResponder& at, const RcRequest& req
   return {};
 }
 
-/// What only the device knows of an expected request that is well formed.
+/// Device state for a valid expected request.
 struct RcKnowledge {
-  bool receive = true;                  ///< a receive request is there (asked only where one is taken)
-  std::uint64_t receive_bytes = ~0ULL;  ///< that it holds, from the message's first byte on
-  Access access = Access::granted;      ///< what memory says (asked where a key is used, or an open WRITE goes on)
+  bool receive = true;                  ///< a receive work request is posted (only used if the request consumes one)
+  std::uint64_t receive_bytes = ~0ULL;  ///< its length, from the first byte of the message
+  Access access =
+      Access::granted;  ///< result of the memory access (only used with a key, or if an open WRITE continues)
 };
 
-/// Which of these things have to be known for the request: what costs is not looked up in vain.
+/// Functions that select the required device state, so that expensive look-ups are avoided.
 constexpr bool asks_receive(const RcResponder& at, const Opcode& op) {
   if (op.operation == Operation::send) return op.begins_message() || at.sequence.inside;
   return op.immediate;
 }
 constexpr bool asks_access(const RcRequest& request) {
-  // C9-88: of a message without bytes the key is not looked at.
+  // C9-88: for a message of zero bytes the key is not checked.
   return uses_key(request.op->operation) &&
          !(request.op->begins_message() && request.length == 0 &&
            (request.op->operation == Operation::rdma_write || request.op->operation == Operation::rdma_read_request));
 }
 
-/// What a request is answered with. `knowledge` is a function RcRequest → RcKnowledge, called at most once and only for
-/// an expected request that its headers do not condemn.
+/// Evaluates a request. `knowledge` is a function RcRequest → RcKnowledge, called at most once, only for an
+/// expected request with valid headers.
 template <class Knowledge>
 constexpr RcDecision judge(const RcResponder& at, const RcRequest& request, const RcResponderSettings& settings,
                            const Knowledge& knowledge) {
@@ -269,7 +271,7 @@ constexpr RcDecision judge(const RcResponder& at, const RcRequest& request, cons
   return {.reaction = RcReaction::execute};
 }
 
-/// After an expected request was executed. `original`: what an atomic found.
+/// State after an expected request was executed. `original`: original value of an atomic.
 constexpr RcResponder executed(RcResponder at, const RcRequest& request, const RcResponderSettings& settings,
                                std::uint64_t original = 0) {
   const Opcode& op = *request.op;
@@ -297,7 +299,7 @@ constexpr RcResponder executed(RcResponder at, const RcRequest& request, const R
   return at;
 }
 
-/// After a sequence error was answered.
+/// State after a NAK for a sequence error.
 constexpr RcResponder reported_gap(RcResponder at) {
   at.nak_sent = true;
   return at;

@@ -9,7 +9,7 @@ const Opcode& rc(Operation operation, Position position = Position::only, bool i
   return *find_opcode(Transport::rc, operation, position, immediate);
 }
 
-/// A responder that expects PSN 100, at MTU 256, with everything allowed.
+/// A responder that expects PSN 100, with MTU 256 and all rights.
 struct Device {
   RcResponder at = RcResponder::expecting(Psn(100));
   RcResponderSettings settings{.mtu = 256,
@@ -25,7 +25,7 @@ struct Device {
   RcDecision judge(const RcRequest& request) {
     return machines::judge(at, request, settings, [&](const RcRequest&) { return ++asked, knowledge; });
   }
-  /// What is executed is; the rest changes what it has to.
+  /// Updates the state for an executed request or a reported gap.
   RcReaction takes(const RcRequest& request, std::uint64_t original = 0) {
     const RcReaction reaction = judge(request).reaction;
     if (reaction == RcReaction::execute) at = executed(at, request, settings, original);
@@ -52,7 +52,7 @@ RcRequest fetch_add(std::uint32_t psn, std::uint64_t va = 0x1000) {
   return {.op = &rc(Operation::fetch_add), .psn = Psn(psn), .va = va, .rkey = 7};
 }
 
-TEST(RcResponder, MsnCountsMessagesAndPsnsPackets) {
+TEST(RcResponder, MsnCountsMessagesAndPsnPackets) {
   Device device;
   EXPECT_EQ(device.takes(send(100)), RcReaction::execute);
   EXPECT_EQ(device.at.msn.value(), 1U);
@@ -66,7 +66,7 @@ TEST(RcResponder, MsnCountsMessagesAndPsnsPackets) {
   EXPECT_EQ(device.at.msn.value(), 3U);
 }
 
-TEST(RcResponder, OneNakForAGapUntilWhatIsMissingComes) {
+TEST(RcResponder, OneNakPerGapUntilTheMissingPacketArrives) {
   Device device;
   EXPECT_EQ(device.takes(send(101)), RcReaction::nak_sequence);
   EXPECT_EQ(device.takes(send(102)), RcReaction::drop);
@@ -81,12 +81,12 @@ TEST(RcResponder, PsnsWrap) {
   EXPECT_EQ(device.takes(send(0, Position::last, 256)), RcReaction::execute);
   EXPECT_EQ(device.takes(send(0xffffff, Position::first, 256)), RcReaction::acknowledge_again);
   EXPECT_EQ(device.at.window.expected.value(), 1U);
-  // The edges of the halves of the ring.
+  // The limits of the PSN halves.
   EXPECT_EQ(device.judge(send(1 + 0x7fffff)).reaction, RcReaction::nak_sequence);
   EXPECT_EQ(device.judge(send(1 + 0x800000)).reaction, RcReaction::acknowledge_again);
 }
 
-TEST(RcResponder, WhatCannotFollowIsInvalid) {
+TEST(RcResponder, InvalidOpcodeSequences) {
   const auto invalid = [](Device device, const RcRequest& request) {
     device.asked = 0;
     const RcDecision decision = device.judge(request);
@@ -109,7 +109,7 @@ TEST(RcResponder, WhatCannotFollowIsInvalid) {
   EXPECT_EQ(invalid(writing, write(101, Position::last, 0)), InvalidRequest::payload);
 }
 
-TEST(RcResponder, AWriteIsAsLongAsItsRethSays) {
+TEST(RcResponder, WriteLengthMatchesItsReth) {
   const auto last = [](std::uint32_t length, std::uint32_t bytes) {
     Device device;
     EXPECT_EQ(device.takes(write(100, Position::first, 256, length)), RcReaction::execute);
@@ -126,7 +126,7 @@ TEST(RcResponder, AWriteIsAsLongAsItsRethSays) {
   EXPECT_EQ(device.judge(read(100, 0x80000001)).invalid, InvalidRequest::message_too_long);
 }
 
-TEST(RcResponder, WhatTheDeviceKnowsIsAskedLast) {
+TEST(RcResponder, DeviceStateIsCheckedLast) {
   Device device;
   device.knowledge.receive = false;
   EXPECT_EQ(device.judge(send(100)).reaction, RcReaction::rnr_nak);
@@ -160,17 +160,17 @@ TEST(RcResponder, AtomicsAreAligned) {
   EXPECT_EQ(device.judge(atomic_write).invalid, InvalidRequest::atomic_write_size);
 }
 
-TEST(RcResponder, DuplicatesAreAnsweredFromWhatIsKept) {
+TEST(RcResponder, DuplicatesAreAnsweredFromKeptResponses) {
   Device device;
   EXPECT_EQ(device.takes(send(100)), RcReaction::execute);
   EXPECT_EQ(device.takes(read(101, 3 * 256)), RcReaction::execute);
   EXPECT_EQ(device.takes(fetch_add(104), 42), RcReaction::execute);
   EXPECT_EQ(device.judge(send(100)).reaction, RcReaction::acknowledge_again);
-  EXPECT_EQ(device.at.acknowledged.value(), 100U);  // not the READ's: C9-105
+  EXPECT_EQ(device.at.acknowledged.value(), 100U);  // the READ does not count: C9-105
   EXPECT_EQ(device.judge(read(101, 3 * 256)).reaction, RcReaction::answer_again);
   EXPECT_EQ(device.judge(read(102, 2 * 256, 0x1100)).reaction, RcReaction::answer_again);
   EXPECT_EQ(device.judge(read(103, 4, 0x1200)).reaction, RcReaction::answer_again);
-  // Another place, more than was asked, another key.
+  // Another address, more than the original range, another key.
   EXPECT_EQ(device.judge(read(102, 256, 0x1200)).reaction, RcReaction::drop);
   EXPECT_EQ(device.judge(read(102, 3 * 256, 0x1100)).reaction, RcReaction::drop);
   RcRequest other = read(101, 256);
@@ -179,13 +179,13 @@ TEST(RcResponder, DuplicatesAreAnsweredFromWhatIsKept) {
   const RcDecision atomic = device.judge(fetch_add(104));
   EXPECT_EQ(atomic.reaction, RcReaction::answer_again);
   EXPECT_EQ(device.at.answers[atomic.answer].original, 42U);
-  // Two are kept: the READ's goes with the next one.
+  // Two are kept: the next one evicts the READ's.
   EXPECT_EQ(device.takes(fetch_add(105)), RcReaction::execute);
   EXPECT_EQ(device.judge(read(101, 3 * 256)).reaction, RcReaction::drop);
   EXPECT_EQ(device.judge(fetch_add(104)).reaction, RcReaction::answer_again);
 }
 
-TEST(RcResponder, ADuplicateDoesNotDisturbAnOpenMessage) {
+TEST(RcResponder, DuplicateDoesNotAffectAnOpenMessage) {
   Device device;
   EXPECT_EQ(device.takes(read(100, 4)), RcReaction::execute);
   EXPECT_EQ(device.takes(write(101, Position::first, 256, 512)), RcReaction::execute);

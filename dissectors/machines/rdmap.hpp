@@ -1,6 +1,6 @@
 #pragma once
-/// RDMAP: what each opcode demands of its segments, how many reads and atomics are under way, what atomics do, and how
-/// a stream ends. Pure functions of small values.
+/// RDMAP: validation of segments by opcode, limits of outstanding READs and atomics, atomic operations, and stream
+/// termination. Pure functions of small values.
 ///
 /// RFC 5040, 4 to 7; RFC 7306 (immediate data, atomics).
 
@@ -13,9 +13,9 @@
 
 namespace rdmawire::machines {
 
-/// What a stream speaks.
+/// Versions and extensions of a stream.
 struct RdmapAbilities {
-  std::uint8_t version = 1;  ///< of RDMAP, and of DDP; 0 with a peer of the RDMA Consortium
+  std::uint8_t version = 1;  ///< of RDMAP and DDP; 0 with a peer of the RDMA Consortium
   bool extensions = true;    ///< RFC 7306: opcodes 8 to 11, queue 3
 
   [[nodiscard]] constexpr std::uint32_t queues() const { return extensions ? 4 : 3; }
@@ -32,9 +32,9 @@ constexpr bool is_immediate(RdmapOperation operation) {
   return operation == RdmapOperation::immediate_data || operation == RdmapOperation::immediate_data_se;
 }
 
-/// Whether RDMAP's byte fits the segment: version, opcode, buffer model, queue. RFC 5040, 4.1 figure 4 and 7.2; RFC
-/// 7306, figure 2. An opcode in the other buffer model is unexpected there; a queue that is not its own is an invalid
-/// one. Reserved bits are not looked at.
+/// Validates RDMAP's control byte for the segment: version, opcode, buffer model, queue. RFC 5040, 4.1 figure 4 and
+/// 7.2; RFC 7306, figure 2. An opcode in the wrong buffer model is unexpected; a wrong queue is invalid. Reserved
+/// bits are ignored.
 inline std::optional<IwarpError> judge_control(const DdpSegment& segment, RdmapAbilities abilities) {
   const View<Rdmap> control(&segment.control);
   if (control.get<"rv">() != abilities.version) return iwarp_error::rdmap_version;
@@ -46,16 +46,17 @@ inline std::optional<IwarpError> judge_control(const DdpSegment& segment, RdmapA
   return std::nullopt;
 }
 
-/// Whether a segment of a message that is open goes on with it: all carry RDMAP's bytes of the first. RFC 5041, 4.3.
+/// Validates a later segment of an open message: RDMAP's bytes must equal those of the first segment. RFC 5041,
+/// 4.3.
 constexpr std::optional<IwarpError> judge_continuation(const UntaggedQueue& queue, const DdpSegment& segment) {
   if (!queue.open || (segment.control == queue.control && segment.invalidate_stag == queue.invalidate_stag))
     return std::nullopt;
   return iwarp_error::unexpected_opcode;
 }
 
-/// Whether a whole message has the bytes that its opcode demands: those of its header where that is all (RFC 5040,
-/// figure 5; RFC 7306, 6.3), any number else. More are too many for the buffer; for fewer there is no code of their
-/// own.
+/// Validates the length of a complete message: exactly its header if the opcode has no payload (RFC 5040, figure 5;
+/// RFC 7306, 6.3), otherwise any length. Longer messages exceed the buffer; there is no separate code for shorter
+/// ones.
 inline std::optional<IwarpError> judge_length(RdmapOperation operation, std::uint64_t bytes) {
   const RdmapOpcode& op = rdmap_opcode(operation);
   if (op.header == nullptr) return std::nullopt;
@@ -64,7 +65,7 @@ inline std::optional<IwarpError> judge_length(RdmapOperation operation, std::uin
   return std::nullopt;
 }
 
-/// What the source of an RDMA Read, or the target of an atomic, is told whose memory is refused. RFC 5040, figure 9.
+/// Returns the error for rejected memory of an RDMA Read source or an atomic target. RFC 5040, figure 9.
 constexpr IwarpError protection_error(AccessReason reason, std::uint64_t to, std::uint64_t bytes) {
   switch (reason) {
     case AccessReason::right: return iwarp_error::protection_rights;
@@ -77,26 +78,26 @@ constexpr IwarpError protection_error(AccessReason reason, std::uint64_t to, std
   }
 }
 
-/// Reads and atomics under way: they share queue 1 and its depths. RFC 5040, 5.2.2 and 6.1; RFC 7306, 5.2.
+/// READs and atomics in progress: they share queue 1 and its depths. RFC 5040, 5.2.2 and 6.1; RFC 7306, 5.2.
 struct ReadDepth {
   std::uint32_t ord = 0, ird = 0;
-  std::uint32_t outstanding = 0;  ///< of this end: requests without their whole responses
-  std::uint32_t serving = 0;      ///< of the other end
+  std::uint32_t outstanding = 0;  ///< of this endpoint: requests without complete response
+  std::uint32_t serving = 0;      ///< of the peer
 
   [[nodiscard]] constexpr bool may_request() const { return outstanding < ord; }
-  /// Whether one more of the other end's requests has a buffer.
+  /// True if a buffer is available for another request of the peer.
   [[nodiscard]] constexpr bool has_buffer() const { return serving < ird; }
 };
 
-/// Whether the next of the send queue may begin: fenced work waits for the responses before it (RFC 5040, 5.5 rule 12),
-/// and so does what needs room in the depth.
+/// True if the next work request may start: fenced requests wait for earlier responses (RFC 5040, 5.5 rule 12),
+/// others only for an available depth.
 constexpr bool may_begin(const ReadDepth& depth, bool reads_or_atomic, bool fenced) {
   if (fenced && depth.outstanding != 0) return false;
   return !reads_or_atomic || depth.may_request();
 }
 
-/// A read response against the request that is oldest: the sink may check that it is what was asked for. RFC 5040,
-/// 5.2.2. `received`: bytes of it so far.
+/// Compares a read response with the oldest request; the sink may check that it matches. RFC 5040, 5.2.2.
+/// `received`: bytes received so far.
 struct ReadSink {
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
@@ -115,9 +116,9 @@ constexpr std::optional<IwarpError> judge_response(const ReadSink* oldest, const
 
 // Atomics. RFC 7306, 5.1.
 
-/// A mask's bit ends a field at its top: no carry leaves it.
+/// A mask bit marks the top bit of a field: carries do not leave the field.
 constexpr std::uint64_t fetch_add(std::uint64_t original, std::uint64_t add, std::uint64_t mask) {
-  // Below the tops of the fields nothing can leave a field; the tops themselves add without a carry out.
+  // Carries below the top bits stay in their field; the top bits are added without carry-out.
   const std::uint64_t tops = mask | 1ULL << 63;
   return ((original & ~tops) + (add & ~tops)) ^ ((original ^ add) & tops);
 }
@@ -130,8 +131,8 @@ inline constexpr std::uint8_t atomic_fetch_add = 0, atomic_compare_swap = 2;
 static_assert(atomic_operation_entries[0].value == atomic_fetch_add &&
               atomic_operation_entries[2].value == atomic_compare_swap);
 
-/// What an atomic request is told before its memory is looked at: an operation that does not exist, or an address (not
-/// the offset alone) that is no multiple of eight. RFC 7306, 5.2.1 item 4 (no code is named there) and 8.2.
+/// Returns the error of an atomic request before the memory check: undefined operation, or an address (not only the
+/// offset) that is not a multiple of eight. RFC 7306, 5.2.1 item 4 (specifies no code) and 8.2.
 constexpr std::optional<IwarpError> judge_atomic(std::uint8_t operation, std::uint64_t address) {
   if (operation != atomic_fetch_add && operation != atomic_compare_swap) return iwarp_error::unexpected_opcode;
   if (address % 8 != 0) return iwarp_error::stream_catastrophic;
@@ -142,28 +143,28 @@ constexpr std::optional<IwarpError> judge_atomic(std::uint8_t operation, std::ui
 
 enum class StreamState : std::uint8_t {
   operating,
-  peer_closed,  ///< its FIN came between messages: it is sent to, no longer received from
-  closing,      ///< our FIN is sent or next; it is received from
-  terminating,  ///< an error: a Terminate and a FIN are sent or next; what comes is dropped
-  terminated,   ///< the other end's Terminate came; our FIN is sent or next
+  peer_closed,  ///< received a FIN between messages: sends, no longer receives
+  closing,      ///< a local FIN is sent or next; still receives
+  terminating,  ///< an error: a Terminate and a FIN are sent or next; received data is dropped
+  terminated,   ///< received a Terminate; a local FIN is sent or next
   closed,
 };
 enum class StreamEvent : std::uint8_t {
-  error,            ///< of what was received, or of one's own
-  terminate,        ///< a Terminate was delivered
-  consumer_closes,  ///< in order, when nothing of its own waits
-  fin,              ///< between messages
+  error,            ///< in received data, or local
+  terminate,        ///< a Terminate was received
+  consumer_closes,  ///< graceful, when no local request waits
+  fin,              ///< received between messages
   fin_in_message,
-  lost,  ///< TCP was reset, or gave up
+  lost,  ///< TCP was reset, or timed out
   timeout,
 };
 struct StreamActions {
-  bool terminate = false;    ///< send a Terminate, at the end of the message that is being sent
-  bool fin = false;          ///< close our half, behind what is to be sent
+  bool terminate = false;    ///< send a Terminate after the current message
+  bool fin = false;          ///< close the local direction, after the pending data
   bool reset = false;        ///< abort TCP
-  bool flush = false;        ///< complete what is outstanding in error
-  bool tell_error = false;   ///< to the consumer
-  bool tell_closed = false;  ///< to the consumer: half or all of the stream
+  bool flush = false;        ///< complete outstanding requests in error
+  bool tell_error = false;   ///< notify the application of the error
+  bool tell_closed = false;  ///< notify the application: one or both directions closed
 
   friend constexpr bool operator==(const StreamActions&, const StreamActions&) = default;
 };
@@ -174,18 +175,19 @@ struct StreamStep {
   friend constexpr bool operator==(const StreamStep&, const StreamStep&) = default;
 };
 
-/// Each direction has one Terminate at most, of the first error; after it nothing is sent but the FIN.
+/// Each direction has at most one Terminate, for the first error; then only the FIN is sent.
 constexpr StreamStep after(StreamState state, StreamEvent event) {
   using enum StreamState;
   using enum StreamEvent;
   constexpr StreamStep aborted{closed, {.reset = true, .flush = true, .tell_error = true}};
   const StreamStep nothing{state, {}};
   if (state == closed) return nothing;
-  const bool failed = state == terminating || state == terminated;  // flushed and told already
+  const bool failed = state == terminating || state == terminated;  // already flushed and reported
   switch (event) {
     case error:
       if (failed) return nothing;
-      // What our closed half cannot tell by a Terminate it tells by a reset; as for a peer that sends behind its FIN.
+      // A closed local direction cannot send a Terminate and uses a reset, also for a peer that sends after
+      // its FIN.
       if (state != operating) return aborted;
       return {terminating, {.terminate = true, .fin = true, .flush = true, .tell_error = true}};
     case terminate:

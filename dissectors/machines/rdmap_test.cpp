@@ -10,7 +10,7 @@ std::optional<IwarpError> judged(std::uint8_t control, bool tagged, std::uint32_
 }
 
 // RFC 5040, figure 4; RFC 7306, figure 2.
-TEST(Rdmap, DemandsItsBufferModelAndQueue) {
+TEST(Rdmap, RequiresItsBufferModelAndQueue) {
   struct Row {
     std::uint8_t opcode;
     bool tagged;
@@ -25,12 +25,12 @@ TEST(Rdmap, DemandsItsBufferModelAndQueue) {
     if (!row.tagged) {
       EXPECT_EQ(judged(control, false, row.qn + 1), (IwarpError{1, 2, 1})) << int{row.opcode};
     }
-    // Reserved bits are not looked at.
+    // Reserved bits are ignored.
     EXPECT_EQ(judged(static_cast<std::uint8_t>(control | 0x30), row.tagged, row.qn), std::nullopt);
   }
 }
 
-TEST(Rdmap, RefusesVersionsAndOpcodes) {
+TEST(Rdmap, RejectsVersionsAndOpcodes) {
   EXPECT_EQ(judged(0x83, false, 0), (IwarpError{0, 2, 5}));
   EXPECT_EQ(judged(0x03, false, 0), (IwarpError{0, 2, 5}));
   EXPECT_EQ(judged(0x03, false, 0, {.version = 0}), std::nullopt);
@@ -42,7 +42,7 @@ TEST(Rdmap, RefusesVersionsAndOpcodes) {
   EXPECT_EQ(RdmapAbilities{}.queues(), 4U);
 }
 
-TEST(Rdmap, SegmentsOfAMessageCarryTheSame) {
+TEST(Rdmap, SegmentsOfAMessageHaveEqualControlBytes) {
   UntaggedQueue queue{.open = true, .control = 0x44, .invalidate_stag = 7};
   EXPECT_EQ(judge_continuation(queue, {.control = 0x44, .invalidate_stag = 7}), std::nullopt);
   EXPECT_EQ(judge_continuation(queue, {.control = 0x43, .invalidate_stag = 7}), (IwarpError{0, 2, 6}));
@@ -52,7 +52,7 @@ TEST(Rdmap, SegmentsOfAMessageCarryTheSame) {
 }
 
 // RFC 5040, 4.4 (28 bytes); RFC 7306, 5.2.1 (52), 5.2.2 (12), 6.3 (8).
-TEST(Rdmap, MessagesThatAreHeadersHaveTheirLength) {
+TEST(Rdmap, HeaderOnlyMessagesHaveFixedLength) {
   using enum RdmapOperation;
   const std::pair<RdmapOperation, std::uint64_t> lengths[] = {
       {read_request, 28}, {atomic_request, 52}, {atomic_response, 12}, {immediate_data, 8}, {immediate_data_se, 8}};
@@ -67,7 +67,7 @@ TEST(Rdmap, MessagesThatAreHeadersHaveTheirLength) {
 }
 
 // RFC 5040, figure 9.
-TEST(Rdmap, ProtectionErrorsHaveTheirCodes) {
+TEST(Rdmap, ProtectionErrorCodes) {
   EXPECT_EQ(protection_error(AccessReason::unknown_key, 0, 8), (IwarpError{0, 1, 0}));
   EXPECT_EQ(protection_error(AccessReason::out_of_bounds, 0, 8), (IwarpError{0, 1, 1}));
   EXPECT_EQ(protection_error(AccessReason::right, 0, 8), (IwarpError{0, 1, 2}));
@@ -75,7 +75,7 @@ TEST(Rdmap, ProtectionErrorsHaveTheirCodes) {
   EXPECT_EQ(protection_error(AccessReason::beyond_address_space, ~0ULL, 8), (IwarpError{0, 1, 4}));
 }
 
-TEST(Rdmap, DepthAndFenceHoldRequestsBack) {
+TEST(Rdmap, DepthAndFenceDelayRequests) {
   ReadDepth depth{.ord = 2, .ird = 1};
   EXPECT_TRUE(may_begin(depth, true, false));
   depth.outstanding = 1;
@@ -90,7 +90,7 @@ TEST(Rdmap, DepthAndFenceHoldRequestsBack) {
   EXPECT_FALSE(depth.has_buffer());
 }
 
-TEST(Rdmap, ResponsesAreHeldAgainstTheirRequest) {
+TEST(Rdmap, ResponsesAreComparedWithTheirRequest) {
   const ReadSink sink{.stag = 5, .to = 1000, .bytes = 100, .received = 60};
   const auto segment = [](std::uint32_t stag, std::uint64_t to, std::uint32_t bytes, bool last) {
     return DdpSegment{.tagged = true, .last = last, .stag = stag, .to = to, .bytes = bytes};
@@ -106,7 +106,7 @@ TEST(Rdmap, ResponsesAreHeldAgainstTheirRequest) {
   EXPECT_EQ(judge_response(&empty, segment(99, 99, 0, true)), std::nullopt);
 }
 
-/// RFC 7306, 5.1.1: the specification's own loop.
+/// RFC 7306, 5.1.1: the loop of the specification.
 std::uint64_t added_bit_by_bit(std::uint64_t original, std::uint64_t add, std::uint64_t mask) {
   std::uint64_t value = 0, carry = 0;
   for (unsigned bit = 0; bit < 64; ++bit) {
@@ -138,7 +138,7 @@ TEST(Rdmap, CompareSwapMasksBoth) {
   EXPECT_EQ(compare_swap(7, 123, 0, 9, ~0ULL), 9U);
 }
 
-TEST(Rdmap, AtomicsAreAlignedAndKnown) {
+TEST(Rdmap, AtomicsMustBeAlignedAndDefined) {
   EXPECT_EQ(judge_atomic(0, 0x1000), std::nullopt);
   EXPECT_EQ(judge_atomic(2, 0x1008), std::nullopt);
   for (const std::uint8_t operation : {1, 3, 15}) EXPECT_EQ(judge_atomic(operation, 0x1000), (IwarpError{0, 2, 6}));
@@ -146,7 +146,7 @@ TEST(Rdmap, AtomicsAreAlignedAndKnown) {
 }
 
 // RFC 5040, 5.4, 6.2.1, 7.1 rule 4.
-TEST(Stream, AnErrorIsToldOnceAndCloses) {
+TEST(Stream, FirstErrorIsReportedAndCloses) {
   using enum StreamState;
   StreamStep step = after(operating, StreamEvent::error);
   EXPECT_EQ(step, (StreamStep{terminating, {.terminate = true, .fin = true, .flush = true, .tell_error = true}}));
@@ -156,7 +156,7 @@ TEST(Stream, AnErrorIsToldOnceAndCloses) {
   EXPECT_EQ(after(terminating, StreamEvent::timeout), (StreamStep{closed, {.reset = true, .tell_closed = true}}));
 }
 
-TEST(Stream, ATerminateIsNotAnsweredByOne) {
+TEST(Stream, TerminateIsNotAnsweredByTerminate) {
   using enum StreamState;
   EXPECT_EQ(after(operating, StreamEvent::terminate),
             (StreamStep{terminated, {.fin = true, .flush = true, .tell_error = true}}));
@@ -165,7 +165,7 @@ TEST(Stream, ATerminateIsNotAnsweredByOne) {
 }
 
 // RFC 5041, 6.2.1.
-TEST(Stream, ClosesHalfByHalf) {
+TEST(Stream, ClosesEachDirection) {
   using enum StreamState;
   EXPECT_EQ(after(operating, StreamEvent::fin), (StreamStep{peer_closed, {.tell_closed = true}}));
   EXPECT_EQ(after(peer_closed, StreamEvent::consumer_closes),
@@ -174,7 +174,7 @@ TEST(Stream, ClosesHalfByHalf) {
   EXPECT_EQ(after(closing, StreamEvent::fin), (StreamStep{closed, {.flush = true, .tell_closed = true}}));
 }
 
-TEST(Stream, WhatEndsInAMessageOrGoesOnAfterItsEndIsAborted) {
+TEST(Stream, FinInsideMessageOrDataAfterFinAborts) {
   using enum StreamState;
   const StreamStep aborted{closed, {.reset = true, .flush = true, .tell_error = true}};
   EXPECT_EQ(after(operating, StreamEvent::fin_in_message), aborted);

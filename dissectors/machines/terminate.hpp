@@ -1,5 +1,5 @@
 #pragma once
-/// From an error to the Terminate that tells it, bit by bit, and back. RFC 5040, 4.8 and 7.1; RFC 7306, 8.
+/// Encodes errors as Terminate messages and decodes them. RFC 5040, 4.8 and 7.1; RFC 7306, 8.
 
 #include <cstdint>
 #include <optional>
@@ -11,32 +11,31 @@
 
 namespace rdmawire::machines {
 
-/// The headers that follow a Terminate's control.
+/// The headers that follow the control field of a Terminate.
 struct TerminateIncludes {
-  bool ddp_header = false;   ///< D and M: the segment's length, and its DDP header
-  bool rdma_header = false;  ///< R: the Read Request's
+  bool ddp_header = false;   ///< D and M: the segment length and its DDP header
+  bool rdma_header = false;  ///< R: the header of the Read Request
 
   friend constexpr bool operator==(const TerminateIncludes&, const TerminateIncludes&) = default;
 };
 
-/// Figure 10. `cause`: the operation of the incoming message; nothing: the error has none, or its header could not be
-/// read, and nothing follows.
+/// Figure 10. `cause`: the operation of the received message; nullopt if the error has none or its header is
+/// unreadable, then no header follows.
 constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperation> cause) {
   if (!cause || error.layer == terminate_layer::llp || error == iwarp_error::local_catastrophic) return {};
   const bool protection = error.layer == terminate_layer::rdma && error.type == iwarp_error::protection_rights.type;
   return {.ddp_header = true, .rdma_header = protection && *cause == RdmapOperation::read_request};
 }
 
-/// The segment that an error was found in.
+/// The segment that caused an error.
 struct TerminateCause {
-  Bytes segment{};                 ///< the ULPDU: its DDP header is quoted, its length told
-  std::uint32_t answered = 0;      ///< of a Read Request: bytes of the response that were sent
-  std::optional<Bytes> request{};  ///< of an error found later than its segment came: the Read Request Header
+  Bytes segment{};                 ///< the ULPDU: source of the quoted DDP header and length
+  std::uint32_t answered = 0;      ///< Read Requests: bytes of the response that were sent
+  std::optional<Bytes> request{};  ///< the Read Request Header, for an error found after its segment
 };
 
-/// The bytes of the Terminate message behind its DDP header. The segment's length counts its DDP header: it is a
-/// segment's, and a segment has both (RFC 5041, 1.1). A Read Request that was answered in part is quoted with where it
-/// stands.
+/// Returns the bytes of a Terminate message after its DDP header. The segment length includes the DDP header (RFC
+/// 5041, 1.1). A partially answered Read Request is quoted with its current offsets.
 inline std::vector<std::uint8_t> terminate_message(IwarpError error, const TerminateCause& cause) {
   const auto segment = read_segment(cause.segment);
   const TerminateIncludes quoted =
@@ -72,12 +71,12 @@ inline std::vector<std::uint8_t> terminate_message(IwarpError error, const Termi
   return message;
 }
 
-/// What a Terminate says.
+/// Contents of a Terminate.
 struct TerminateContents {
   IwarpError error{};
   bool length_valid = false, ddp_header = false, rdma_header = false;
 };
-/// Nothing: the message is too short for its control, or for the headers that it announces.
+/// Returns nullopt if the message is too short for its control field, or for the headers that it announces.
 inline std::optional<TerminateContents> read_terminate(Bytes message) {
   if (message.size() < Terminate::size) return std::nullopt;
   const View<Terminate> view(message.data());

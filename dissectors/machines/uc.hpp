@@ -1,7 +1,7 @@
 #pragma once
-/// The responder of an unreliable connection (UC): it answers nothing; a message with a fault is dropped whole, and the
-/// next one is taken at its own PSN. Pure functions of small values. IBTA vol 1, 9.8.2, table 63 (numbers of single
-/// statements unverified).
+/// Responder of an unreliable connection (UC): sends no responses; an invalid message is dropped, and the next one
+/// is accepted with its own PSN. Pure functions of small values. IBTA vol 1, 9.8.2, table 63 (clause numbers of
+/// single statements not verified).
 
 #include <cstdint>
 
@@ -10,29 +10,29 @@
 
 namespace rdmawire::machines {
 
-/// What is done with a packet.
+/// Reaction to a packet.
 enum class UcReaction : std::uint8_t {
-  execute,  ///< it goes on with its message, or begins one
-  drop,     ///< silence; a message that was open is lost
+  execute,  ///< continues or starts a message
+  drop,     ///< dropped silently; an open message is lost
 };
 
 struct UcDecision {
   UcReaction reaction = UcReaction::drop;
-  /// A message was open, and is lost: with a queue of its own the receive is used again (class D1), one of a shared
-  /// queue completes in error (class E).
+  /// An open message is lost: its receive work request is reused (own receive queue, class D1), or completes in
+  /// error (shared receive queue, class E).
   bool abandons = false;
-  bool too_long = false;  ///< for the receive that is there; one of a shared queue completes in error (class E)
+  bool too_long = false;  ///< longer than the receive buffer; on a shared receive queue it completes in error (class E)
 
   friend constexpr bool operator==(const UcDecision&, const UcDecision&) = default;
 };
 
-/// Where the receiver stands between two packets.
+/// State of the receiver between two packets.
 struct UcResponder {
   UcReceiverWindow window;
   MessageSequence sequence;
-  std::uint64_t va = 0;      ///< where the next packet of an open WRITE goes
+  std::uint64_t va = 0;      ///< address of the next packet of an open WRITE
   std::uint32_t rkey = 0;    ///< of the open WRITE
-  std::uint32_t length = 0;  ///< of the open WRITE, as its RETH said
+  std::uint32_t length = 0;  ///< of the open WRITE, from its RETH
   std::uint32_t done = 0;    ///< bytes of the open message
 
   static constexpr UcResponder expecting(Psn psn) {
@@ -42,7 +42,7 @@ struct UcResponder {
   }
 };
 
-/// Whether a packet's own headers, and the packets before it, allow it.
+/// True if the packet's headers and the preceding packets are valid.
 constexpr bool well_formed(const UcResponder& at, const RcRequest& request, std::uint32_t mtu) {
   const Opcode& op = *request.op;
   if (!op.known || op.transport != Transport::uc || op.direction != Direction::request) return false;
@@ -59,14 +59,14 @@ constexpr bool well_formed(const UcResponder& at, const RcRequest& request, std:
   return op.ends_message() ? through == whole : through < whole;
 }
 
-/// What a packet does. `knowledge` is a function RcRequest → RcKnowledge, called at most once and only where the
-/// headers do not condemn the packet.
+/// Evaluates a packet. `knowledge` is a function RcRequest → RcKnowledge, called at most once, only with valid
+/// headers.
 template <class Knowledge>
 constexpr UcDecision judge(const UcResponder& at, const RcRequest& request, std::uint32_t mtu,
                            const Knowledge& knowledge) {
   const Opcode& op = *request.op;
   const bool begins = op.known && op.begins_message();
-  // A packet that does not begin a message, out of its place: the open message has lost one.
+  // A packet with an unexpected PSN that does not start a message: a packet of the open message is lost.
   if (!at.window.accepts(request.psn, begins)) return {.abandons = at.sequence.inside};
   if (!well_formed(at, request, mtu)) return {.abandons = at.sequence.inside};
   UcDecision decision{.reaction = UcReaction::execute, .abandons = begins && at.sequence.inside};
@@ -82,7 +82,7 @@ constexpr UcDecision judge(const UcResponder& at, const RcRequest& request, std:
   return decision;
 }
 
-/// After a packet was executed.
+/// State after a packet was executed.
 constexpr UcResponder executed(UcResponder at, const RcRequest& request) {
   const Opcode& op = *request.op;
   if (op.begins_message()) {
@@ -98,7 +98,7 @@ constexpr UcResponder executed(UcResponder at, const RcRequest& request) {
   return at;
 }
 
-/// After a packet was dropped: what was open is lost, and the PSNs go on from this one.
+/// State after a packet was dropped: the open message is lost, and PSNs continue from this packet.
 constexpr UcResponder dropped(UcResponder at, const RcRequest& request) {
   at.sequence.inside = false;
   at.window = at.window.after(request.psn);

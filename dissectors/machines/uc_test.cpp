@@ -7,7 +7,7 @@
 namespace rdmawire::machines {
 namespace {
 
-/// A receiver that expects PSN 100, at MTU 256, with receives of 1000 bytes.
+/// A receiver that expects PSN 100, with MTU 256 and receive buffers of 1000 bytes.
 struct Receiver {
   UcResponder at = UcResponder::expecting(Psn(100));
   RcKnowledge knowledge{.receive = true, .receive_bytes = 1000, .access = Access::granted};
@@ -23,7 +23,7 @@ constexpr UcDecision taken{UcReaction::execute, false}, dropped_alone{UcReaction
     lost{UcReaction::drop, true}, restarted{UcReaction::execute, true};
 constexpr std::uint8_t send_first = 0x20, send_middle = 0x21, send_last = 0x22, send_only = 0x24, write_only = 0x2a;
 
-TEST(UcResponder, TakesMessagesInOrder) {
+TEST(UcResponder, AcceptsMessagesInOrder) {
   Receiver receiver;
   EXPECT_EQ(receiver.takes(send_first, 100, 256), taken);
   EXPECT_EQ(receiver.takes(send_middle, 101, 256), taken);
@@ -31,7 +31,7 @@ TEST(UcResponder, TakesMessagesInOrder) {
   EXPECT_EQ(receiver.takes(send_only, 103, 0), taken);
 }
 
-TEST(UcResponder, LosesAMessageWithAGapAndTakesTheNextAtItsOwnPsn) {
+TEST(UcResponder, GapDropsTheMessageAndTheNextHasItsOwnPsn) {
   Receiver receiver;
   EXPECT_EQ(receiver.takes(send_first, 100, 256), taken);
   EXPECT_EQ(receiver.takes(send_last, 102, 7), lost);
@@ -39,23 +39,23 @@ TEST(UcResponder, LosesAMessageWithAGapAndTakesTheNextAtItsOwnPsn) {
   EXPECT_EQ(receiver.at.window.expected.value(), 151U);
 }
 
-TEST(UcResponder, TakesNoMiddleWithoutAFirst) {
+TEST(UcResponder, RejectsMiddleWithoutFirst) {
   Receiver receiver;
   EXPECT_EQ(receiver.takes(send_middle, 100, 256), dropped_alone);
   EXPECT_EQ(receiver.takes(send_last, 101, 7), dropped_alone);
 }
 
-TEST(UcResponder, ANewMessageAbandonsTheOpenOne) {
+TEST(UcResponder, NewMessageAbandonsTheOpenOne) {
   Receiver receiver;
   EXPECT_EQ(receiver.takes(send_first, 100, 256), taken);
   EXPECT_EQ(receiver.takes(send_only, 101, 7), restarted);
 }
 
-TEST(UcResponder, DropsWhatItsMemoryOrReceivesRefuse) {
+TEST(UcResponder, DropsOnMemoryOrReceiveErrors) {
   Receiver receiver;
   receiver.knowledge.access = Access::refused;
   EXPECT_EQ(receiver.takes(write_only, 100, 8, 8), dropped_alone);
-  EXPECT_EQ(receiver.takes(write_only, 101, 0, 0), taken);  // nothing is written: the key is not looked at
+  EXPECT_EQ(receiver.takes(write_only, 101, 0, 0), taken);  // no bytes are written: the key is not checked
   receiver.knowledge.receive = false;
   EXPECT_EQ(receiver.takes(send_only, 102, 8), dropped_alone);
   receiver.knowledge = {.receive = true, .receive_bytes = 4, .access = Access::granted};
@@ -63,12 +63,12 @@ TEST(UcResponder, DropsWhatItsMemoryOrReceivesRefuse) {
   EXPECT_EQ(receiver.takes(send_only, 104, 4), taken);
 }
 
-TEST(UcResponder, KnowsNoReads) {
+TEST(UcResponder, RejectsReads) {
   Receiver receiver;
   EXPECT_EQ(receiver.takes(0x2c, 100, 0), dropped_alone);
 }
 
-TEST(UdReceiver, TakesWhatFitsWithItsHeader) {
+TEST(UdReceiver, AcceptsPayloadThatFitsWithItsHeader) {
   const Opcode& send = opcode(0x64);
   EXPECT_EQ(judge_datagram(send, 60, 256, true, 100), UdReaction::deliver);
   EXPECT_EQ(judge_datagram(send, 61, 256, true, 100), UdReaction::drop);

@@ -1,6 +1,6 @@
 #pragma once
-/// The receiver of datagrams (UD; the general services interface likewise): which are taken. Pure functions. IBTA vol
-/// 1, 9.8.3, C9-205.
+/// Receiver of datagrams (UD; also the general services interface): selects the accepted ones. Pure functions. IBTA
+/// vol 1, 9.8.3, C9-205.
 
 #include <cstdint>
 
@@ -8,21 +8,21 @@
 
 namespace rdmawire::machines {
 
-/// Bytes in front of a datagram's payload in the receive buffer: the GRH, or the IP header at its end. 11.4.1.2,
-/// A17.4.5.2.
+/// Bytes before a datagram's payload in the receive buffer: the GRH, or the IP header at the end of that space.
+/// 11.4.1.2, A17.4.5.2.
 inline constexpr std::uint32_t ud_header_bytes = 40;
 
-/// Q_Key of the general services interface. 9.6.1.4.1 (value unverified in its text).
+/// Q_Key of the general services interface. 9.6.1.4.1 (value not verified).
 inline constexpr std::uint32_t gsi_qkey = 0x80010000;
 
-/// The Q_Key that a request sends: the queue pair's own when the given one has its high bit set. 10.2.5.
+/// Q_Key that a request sends: the QP's own if the high bit of the specified one is set. 10.2.5.
 constexpr std::uint32_t sent_qkey(std::uint32_t given, std::uint32_t own) {
   return (given & 0x80000000U) != 0 ? own : given;
 }
 
 enum class UdReaction : std::uint8_t { deliver, drop };
 
-/// `room`: bytes of the receive request that is next; 0 and `receive` false: none is there.
+/// `room`: bytes of the next receive work request; `receive` false and 0: none is posted.
 constexpr UdReaction judge_datagram(const Opcode& op, std::uint32_t payload, std::uint32_t mtu, bool receive,
                                     std::uint64_t room) {
   const bool good = op.known && op.transport == Transport::ud && op.operation == Operation::send &&
