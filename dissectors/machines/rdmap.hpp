@@ -90,7 +90,7 @@ struct ReadDepth {
 };
 
 /// True if the next work request may start: fenced requests wait for earlier responses (RFC 5040, 5.5 rule 12),
-/// others only for an available depth.
+/// READs and atomics for an available depth.
 constexpr bool may_begin(const ReadDepth& depth, bool reads_or_atomic, bool fenced) {
   if (fenced && depth.outstanding != 0) return false;
   return !reads_or_atomic || depth.may_request();

@@ -96,7 +96,7 @@ void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stac
 }
 
 Node Count::Stacks::tree() const {
-  // In the order of appearance: places in the table depend on addresses, which change from run to run.
+  // In order of appearance: table positions depend on memory addresses, which differ between runs.
   std::vector<const Row*> rows;
   for (const Row& row : rows_)
     if (row.hash != 0) rows.push_back(&row);
@@ -112,7 +112,7 @@ Node Count::Stacks::tree() const {
     };
     root.packets += row.packets;
     root.bytes += row.bytes;
-    std::span<const HeaderInfo* const> implied;  // extension headers, which the opcode's name says already
+    std::span<const HeaderInfo* const> implied;  // extension headers implied by the opcode's name
     for (const Level& level : row.levels) {
       if (std::find(implied.begin(), implied.end(), level.header) != implied.end()) continue;
       descend(level.header->name);
@@ -125,7 +125,7 @@ Node Count::Stacks::tree() const {
     if (row.levels.empty()) descend("not decoded");
   }
   if (rest_.packets) {
-    Node& rest = child(root, "further combinations of headers");
+    Node& rest = child(root, "other combinations of headers");
     rest.packets = rest_.packets;
     rest.bytes = rest_.bytes;
     root.packets += rest_.packets;
@@ -154,7 +154,7 @@ std::string Count::text(bool colors) const {
     if (one.packets && !one.interface.empty())
       where += fmt::format("{}{} at {}", where.empty() ? ": " : ", ", one.packets, one.interface);
   }
-  if (lost) page.put(TextStyle::bad, fmt::format("the capture itself lost {} packets{}", lost, where)).line();
+  if (lost) page.put(TextStyle::bad, fmt::format("the capture lost {} packets{}", lost, where)).line();
   if (packets_ == 0) return out;
 
   page.line().put(TextStyle::dim, "     packets         bytes    share  protocol").line();
@@ -181,9 +181,9 @@ std::string Count::text(bool colors) const {
   crcs("VCRC", vcrc_);
   crcs("MPA CRC", mpa_crc_);
   if (cut_)
-    page.put("cut      ")
+    page.put("truncated")
         .put("  ")
-        .put(TextStyle::notice, fmt::format("{} packets are longer than what was captured of them", cut_))
+        .put(TextStyle::notice, fmt::format("{} packets, by the capture", cut_))
         .line();
   std::uint64_t findings = 0;
   for (const std::uint64_t n : findings_) findings += n;
@@ -216,7 +216,7 @@ std::string Count::json() const {
   crcs("mpa_crc", mpa_crc_);
   for (const ParseError::Kind kind : finding_kinds)
     root["findings"][std::string(to_string(kind))] = findings_[index(kind)];
-  root["cut"] = cut_;
+  root["truncated_packets"] = cut_;
   root["lost"] = nlohmann::ordered_json();
   for (const Lost& one : lost_)
     root["lost"] = root["lost"].is_null() ? one.packets : root["lost"].get<std::uint64_t>() + one.packets;

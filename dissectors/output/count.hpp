@@ -1,6 +1,6 @@
 #pragma once
-/// What a capture consists of: packets and bytes by protocol and operation, CRCs judged, findings. At the cost of a
-/// few nanoseconds a packet.
+/// Counts packets and bytes by protocol and operation, CRC results and findings. Costs a few nanoseconds per
+/// packet.
 
 #include <array>
 #include <cstdint>
@@ -16,49 +16,49 @@ namespace rdmawire::output {
 class Count {
  public:
   void add(const tracking::Packet& packet);
-  /// Packets that are missing because the capture itself lost them, as it says of one of its interfaces ("" when that
-  /// has no name). Captures that do not say leave it out, which is not the same as none.
+  /// Adds packets that the capture lost according to its statistics of one interface ("" if it has no name).
+  /// Without a call the number is unknown, which differs from zero.
   void add_lost(std::string_view interface, std::uint64_t packets);
 
-  /// One node of the tree of protocols: a header, or below a header that has kinds the kind (the opcode of a BTH).
+  /// A node of the protocol tree: a header, or below it a value of its kind field (the opcode of a BTH).
   struct Node {
     std::string name;
     std::uint64_t packets = 0;
-    std::uint64_t bytes = 0;  ///< on the wire, of the whole packets
+    std::uint64_t bytes = 0;  ///< whole packets on the wire
     std::vector<Node> children;
   };
-  /// All packets, by the headers from the link up; the root's name is empty.
+  /// All packets by header, from the link layer up; the root's name is empty.
   [[nodiscard]] Node packets_by_protocol() const;
   /// Units of iWARP streams: MPA requests and replies, FPDUs by operation. Bytes are those of the units.
   [[nodiscard]] Node units_by_protocol() const;
 
-  /// A table for people. `colors` as a terminal takes them.
+  /// Returns a table for a terminal; `colors`: with escape sequences.
   [[nodiscard]] std::string text(bool colors) const;
   /// {"packets":…,"bytes":…,"first":…,"last":…,"protocols":[{"name","packets","bytes","children"}],"units":[…],
-  /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"cut":…,
-  /// "lost":…}; "lost" is null when the capture does not say.
+  /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"truncated_packets":…,
+  /// "lost":…}; "lost" is null if unknown.
   [[nodiscard]] std::string json() const;
 
  private:
-  // A header of a stack, and what its kind field says (0 when it has none).
+  // A header of a stack and the value of its kind field (0 if it has none).
   struct Level {
     const HeaderInfo* header;
     std::uint64_t kind;
   };
   struct Row {
     std::uint64_t hash = 0;
-    std::size_t order = 0;  ///< of the first packet of its kind among the rows
+    std::size_t order = 0;  ///< position of the first packet of its kind
     std::uint64_t packets = 0;
     std::uint64_t bytes = 0;
     std::vector<Level> levels;
   };
-  // Distinct stacks: a few dozen in any real capture. Hostile ones can make more than the table holds; what is beyond
-  // it is counted together.
+  // Distinct stacks: a few dozen in real captures. A malicious capture can exceed the table; the rest is counted
+  // together.
   class Stacks {
    public:
     Stacks() : rows_(slots) {}
     void add(const HeaderStack& stack, std::uint64_t bytes) {
-      // Each layer by a multiplier of its own, so that they do not wait for one another.
+      // A separate multiplier per layer allows parallel multiplications.
       std::uint64_t hash = 0, multiplier = 0x9e3779b97f4a7c15;
       for (const Layer& layer : stack.layers()) {
         hash += (reinterpret_cast<std::uintptr_t>(layer.header) ^ kind_of(stack, layer) << 48) * multiplier;

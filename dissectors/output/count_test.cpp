@@ -57,21 +57,21 @@ TEST(Count, TreeSumsAndOperations) {
   EXPECT_EQ(bth.children[0].name, "RC SEND Only");
   EXPECT_EQ(bth.children[0].packets, 4U);
   EXPECT_EQ(bth.children[1].name, "RC Acknowledge");
-  EXPECT_TRUE(bth.children[1].children.empty()) << "the AETH goes without saying";
+  EXPECT_TRUE(bth.children[1].children.empty()) << "the opcode implies the AETH";
   EXPECT_EQ(root.children[1].name, "not decoded");
   EXPECT_NE(count.text(false).find("4 good"), std::string::npos);
   EXPECT_EQ(count.text(false).find('\033'), std::string::npos);
 }
 
-TEST(Count, WhatTheCaptureLostIsTold) {
+TEST(Count, CaptureLossIsReported) {
   Count count;
-  EXPECT_TRUE(nlohmann::json::parse(count.json())["lost"].is_null()) << "not known is not none";
+  EXPECT_TRUE(nlohmann::json::parse(count.json())["lost"].is_null()) << "unknown differs from zero";
   count.add_lost("eth0", 0);
   EXPECT_EQ(count.text(false).find("lost"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(count.json())["lost"], 0);
   count.add_lost("eth1", 7);
   count.add_lost("", 2);
-  EXPECT_NE(count.text(false).find("the capture itself lost 9 packets: 7 at eth1\n"), std::string::npos);
+  EXPECT_NE(count.text(false).find("the capture lost 9 packets: 7 at eth1\n"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(count.json())["lost"], 9);
 }
 
@@ -86,13 +86,13 @@ TEST(Count, TimesBefore1970) {
   EXPECT_NE(count.text(false).find(" in 2 s from 1969-12-31 23:59:55"), std::string::npos) << count.text(false);
 }
 
-TEST(Count, HostileStacksDoNotGrowTheTable) {
+TEST(Count, MaliciousStacksDoNotGrowTheTable) {
   Count count;
   tracking::Packet packet;
   std::mt19937 random(1);
   std::uint64_t packets = 0;
   for (int i = 0; i < 20000; ++i) {
-    // Random stacks of VLAN tags, extension headers and opcodes: far more combinations than rows.
+    // Random stacks of VLAN tags, extension headers and opcodes: many more combinations than rows.
     Frame frame;
     frame /= Value<Ethernet>();
     for (unsigned n = random() % 6; n > 0; --n) frame /= Value<Vlan>();

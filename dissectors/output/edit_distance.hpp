@@ -1,5 +1,5 @@
 #pragma once
-/// How far one name is from another: for "did you mean".
+/// Edit distance of names, for "did you mean".
 
 #include <cstddef>
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace rdmawire::output {
 
-/// Steps from one text to the other: a character more, less or another, or two neighbors in turned order. Where there
-/// are more than `limit`, some number above `limit`.
+/// Returns the number of insertions, deletions, substitutions and transpositions of neighbors between the texts. If
+/// it exceeds `limit`, returns some number above `limit`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit = SIZE_MAX);
 
 }  // namespace rdmawire::output

@@ -8,7 +8,7 @@
 namespace rdmawire::output {
 namespace {
 
-TEST(EditDistance, StepsAreCounted) {
+TEST(EditDistance, CountsSteps) {
   EXPECT_EQ(edit_distance("", ""), 0U);
   EXPECT_EQ(edit_distance("bth", "bth"), 0U);
   EXPECT_EQ(edit_distance("bht", "bth"), 1U) << "turned neighbors";
@@ -18,7 +18,7 @@ TEST(EditDistance, StepsAreCounted) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
 }
 
-TEST(EditDistance, ALimitChangesNothingWithinIt) {
+TEST(EditDistance, LimitKeepsSmallerDistances) {
   std::mt19937 random(5);
   auto text = [&] {
     std::string s(random() % 9, ' ');

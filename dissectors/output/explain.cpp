@@ -65,7 +65,7 @@ std::string path_of(const HeaderInfo& header, const Field& field) {
   return std::string(header.name) + "." + std::string(field.name);
 }
 
-/// Where an enumeration is used.
+/// Returns the fields that use an enumeration.
 std::vector<FieldRef> users_of(const Names& names) {
   std::vector<FieldRef> users;
   for (const HeaderInfo* header : all_headers())
@@ -79,14 +79,15 @@ const Field* whole_of(const HeaderInfo& header, const Field& part) {
   return dot == std::string_view::npos ? nullptr : header.find(part.name.substr(0, dot));
 }
 
-/// A header of zeros but for one field, big enough for every accessor.
+/// Returns a header of zeros except for one field, large enough for every accessor.
 std::vector<std::uint8_t> header_with(const HeaderInfo& header, const Field& field, std::uint64_t value) {
   std::vector<std::uint8_t> bytes(header.size, 0);
   if (field.is_number()) field.store(bytes.data(), value);
   return bytes;
 }
 
-/// The header's fields that are not parts of others and not reserved: what numbers after its name are given to.
+/// Returns the header's fields that are neither parts nor reserved: numbers after the header's name are assigned to
+/// them.
 std::vector<const Field*> wholes_of(const HeaderInfo& header) {
   std::vector<const Field*> fields;
   for (const Field& field : header.fields)
@@ -112,7 +113,7 @@ Topic value_topic(const HeaderInfo& header, const Field& field, std::uint64_t va
   return {Kind::field_value, &header, &field, value, field.names, field.names ? field.names->find(value) : nullptr, {}};
 }
 
-/// The canonical identifier, which find_topics understands.
+/// Returns the canonical identifier, which find_topics accepts.
 std::string id_of(const Topic& topic) {
   switch (topic.kind) {
     case Kind::header: return std::string(topic.header->name);
@@ -127,12 +128,12 @@ std::string id_of(const Topic& topic) {
 
 bool contains(const Words& words, const std::string& word) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& w) {
-    // "seq" for "sequence", "reject" for "rej": beginnings of at least three letters count.
+    // Prefixes of at least three letters match: "seq" for "sequence", "reject" for "rej".
     return w == word || (word.size() >= 3 && w.starts_with(word)) || (w.size() >= 3 && word.starts_with(w));
   });
 }
 
-/// How well a value of an enumeration answers `query`; 0: not at all.
+/// Returns how well a value of an enumeration matches `query`; 0: no match.
 int score(const Words& query, const Names& names, const Words& context, const Name& entry) {
   const Words own = words_of(entry.name);
   if (own == query) return 1000;
@@ -169,8 +170,8 @@ std::vector<Topic> find_entries(const Words& query) {
   return best;
 }
 
-/// The parts of the same whole that are there because part `of` has that value. Of two on the same bits, the raw one:
-/// the other is decoded from it.
+/// Returns the parts of the same field that are present because part `of` has that value. Of two on the same bits,
+/// returns the raw one, from which the other is decoded.
 std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t value) {
   const Field* whole = whole_of(*of.header, *of.field);
   if (!whole || !of.field->is_number()) return {};
@@ -184,7 +185,7 @@ std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t va
   return parts;
 }
 
-/// "rnr 14": a value of one part decides which part beside it counts; the number is that one's.
+/// "rnr 14": a value of one part determines the adjacent part, which gets the number.
 void find_sibling_values(const Words& query, std::uint64_t number, std::vector<Topic>& found) {
   for (const Topic& kind : find_entries(query))
     for (const FieldRef& user : users_of(*kind.names))
@@ -205,10 +206,10 @@ std::vector<Topic> find_names(const Words& query) {
   return found;
 }
 
-/// "terminate 0 1 5": numbers for the first fields of a header.
+/// "terminate 0 1 5": numbers of the first fields of a header.
 std::vector<Topic> find_header_values(const Words& words) {
   std::vector<std::uint64_t> values;
-  // The last run of numbers.
+  // The last sequence of numbers.
   for (const std::string& word : words) {
     if (const auto number = number_of(word))
       values.push_back(*number);
@@ -231,7 +232,7 @@ std::vector<Topic> find_header_values(const Words& words) {
   return {};
 }
 
-/// Fields by their own name, in any header, parts also by their last word.
+/// Fields by their own name, in any header; parts also by their last word.
 std::vector<Topic> find_fields(const Words& query) {
   std::vector<Topic> found;
   for (const HeaderInfo* header : all_headers())
@@ -265,7 +266,7 @@ std::vector<Topic> find_plain(std::string_view text) {
   if (!found.empty()) return found;
   if (found = find_names(query); !found.empty()) return found;
   if (found = find_fields(query); !found.empty()) {
-    // A value that is called exactly so is asked for as likely as the field.
+    // A value with exactly that name is as likely as the field.
     for (const Topic& entry : find_entries(query)) {
       const Words own = words_of(entry.entry->name);
       Words titled = words_of(entry.names->title);
@@ -290,7 +291,7 @@ std::vector<Topic> find_topics(std::string_view query) {
   std::vector<Topic> found = find_plain(query);
   if (!number || !found.empty()) return found;
 
-  // "opcode 10": whatever stands before the number has that value.
+  // "opcode 10": the topic before the number has that value.
   Words before(words.begin(), words.end() - 1);
   const std::string text = joined(before, '.');
   std::vector<Topic> base = find_plain(text);
@@ -301,13 +302,13 @@ std::vector<Topic> find_topics(std::string_view query) {
       if (const Name* entry = topic.names->find(*number)) found.push_back(entry_topic(*topic.names, *entry));
     }
   }
-  // Of several fields of that name those that know the value are meant.
+  // Of several fields with that name, prefers those with a name for the value.
   if (std::any_of(found.begin(), found.end(), [](const Topic& t) { return t.entry != nullptr; }))
     std::erase_if(found, [](const Topic& t) { return t.entry == nullptr; });
   if (found.empty()) found = find_header_values(words);
   if (found.empty()) find_sibling_values(before, *number, found);
   if (!found.empty()) return found;
-  // "reject reason 28": words out of an enumeration's title and the places that use it.
+  // "reject reason 28": words of an enumeration's title and of its fields.
   for (const Names* names : all_names()) {
     const Name* entry = names->find(*number);
     if (!entry) continue;
@@ -413,7 +414,7 @@ class Writer {
     page_.raw(draw_header(header, field, colors_));
   }
 
-  /// The opcodes whose packets carry `header`.
+  /// The opcodes whose packets contain `header`.
   void carriers(const HeaderInfo& header) {
     std::string list;
     std::size_t more = 0;
@@ -459,7 +460,7 @@ class Writer {
     row("specified", field.section.empty() ? header.section : field.section);
     row("shown as", display_name(field.display));
     if (field.present) row("present", "depends on other fields of the header");
-    if (field.is_computed) row("encoding", "computed when it is not given");
+    if (field.is_computed) row("encoding", "computed if not set");
     row("Wireshark", fmt::format("{}", fmt::join(field.aliases(), ", ")));
     figure(header, &field);
     if (!field.names) return;
@@ -511,7 +512,7 @@ class Writer {
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));
   }
 
-  /// The smallest value of the whole in which the part is there and has that value: "aeth.syndrome is 0x60".
+  /// The smallest value of the enclosing field that contains the part with that value: "aeth.syndrome is 0x60".
   void wholes(const FieldRef& part, std::uint64_t value) {
     const Field* whole = whole_of(*part.header, *part.field);
     if (!whole || whole->width > 16) return;
@@ -534,7 +535,7 @@ class Writer {
       heading(what, std::string(topic.entry->name) +
                         (topic.entry->meaning.empty() ? "" : ": " + std::string(topic.entry->meaning)));
     else if (field.names)
-      heading(what, "a value that the specification does not name");
+      heading(what, "a value without a name in the specification");
     else
       heading(what, field.meaning);
     row("specified", !field.section.empty() ? field.section
@@ -551,7 +552,7 @@ class Writer {
     if (field.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.value)));
   }
 
-  /// A line for one field of an example header.
+  /// One line for a field of an example header.
   void field_of(const Field& field, std::string_view name, const std::uint8_t* bytes) {
     if (!field.present_in(bytes) || (field.is_reserved() && field.load(bytes) == 0)) return;
     std::string text;
@@ -598,7 +599,7 @@ class Writer {
       list += fmt::format("{} ({} bytes)", header->name, header->size);
     }
     row("after the BTH", list.empty() ? std::string_view("no further header") : std::string_view(list));
-    row("payload", op.payload ? "may carry payload" : "none");
+    row("payload", op.payload ? "may contain payload" : "none");
   }
 
   Page page_;
@@ -710,14 +711,13 @@ std::string explain_json(const Topic& topic) {
 std::string list_topics(bool colors) {
   std::string out;
   Page page(out, colors);
-  page.put(TextStyle::strong, "Headers").put(": rdmawire explain bth; a field of one: rdmawire explain bth.psn").line();
+  page.put(TextStyle::strong, "Headers").put(": rdmawire explain bth; a field: rdmawire explain bth.psn").line();
   std::size_t width = 0;
   for (const HeaderInfo* header : all_headers()) width = std::max(width, header->name.size());
   for (const HeaderInfo* header : all_headers())
     page.to(2).put(header->name).to(2 + width + 2).put(TextStyle::dim, header->title).line();
   page.line();
-  page.put(TextStyle::strong, "Enumerations")
-      .put(": rdmawire explain nak-code; a value of one: rdmawire explain nak-code 2,");
+  page.put(TextStyle::strong, "Enumerations").put(": rdmawire explain nak-code; a value: rdmawire explain nak-code 2,");
   page.put(" or by its name: rdmawire explain rnr nak").line();
   width = 0;
   for (const Names* names : all_names()) width = std::max(width, slug(names->title).size());

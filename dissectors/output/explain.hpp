@@ -1,5 +1,5 @@
 #pragma once
-/// What a header, a field, an enumeration or one of its values means, from the tables.
+/// Explains headers, fields, enumerations and values from the tables.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rdmawire::output {
 
-/// One thing that can be explained. What is not part of it is nullptr.
+/// A topic to explain. Unused members are nullptr.
 struct Topic {
   enum class Kind : std::uint8_t {
     header,         ///< header
@@ -29,28 +29,28 @@ struct Topic {
   std::vector<std::uint64_t> values;
 };
 
-/// What `query` asks for, best first; several when it is ambiguous, none when nothing is called so. Understood are
-/// names of headers ("bth"), of fields ("bth.psn", "psn", "infiniband.bth.psn"), of values ("RC RDMA WRITE Only",
-/// "rnr nak", "nak.sequence-error"), of enumerations ("NAK code"), and a number after any of them ("opcode 10",
-/// "syndrome 0x60", "rnr 14"); several numbers after a header are its first fields ("terminate 0 1 5"). A number alone
-/// is a BTH opcode. Case and punctuation do not matter.
+/// Returns the topics that match `query`, best first: several if it is ambiguous, none if there is no match.
+/// Accepts names of headers ("bth"), of fields ("bth.psn", "psn", "infiniband.bth.psn"), of values ("RC RDMA WRITE
+/// Only", "rnr nak", "nak.sequence-error") and of enumerations ("NAK code"), each optionally with a number ("opcode
+/// 10", "syndrome 0x60", "rnr 14"). Several numbers after a header are its first fields ("terminate 0 1 5"). A
+/// number without a name is a BTH opcode. Case and punctuation are ignored.
 std::vector<Topic> find_topics(std::string_view query);
-/// The identifiers most like `query`, by edit distance; at most `count`.
+/// Returns at most `count` identifiers most similar to `query`, by edit distance.
 std::vector<std::string> nearest_topics(std::string_view query, std::size_t count = 5);
 
-/// The text of an explanation; several lines.
+/// Returns an explanation of several lines.
 std::string explain(const Topic& topic, bool colors = false);
-/// The same as one JSON object, without line end.
+/// Returns the same as one JSON object, without newline.
 std::string explain_json(const Topic& topic);
-/// All that can be explained: headers by family, enumerations, and how to ask for fields and values.
+/// Lists all topics: headers by protocol, enumerations, and the syntax for fields and values.
 std::string list_topics(bool colors = false);
 std::string list_topics_json();
 
-/// The header as the specifications draw it: 32 bits a row. Fields too narrow for their name show a letter, which a
-/// legend below explains. Rows that one field fills are drawn as one, with the number of rows.
+/// Draws the header as in the specifications: 32 bits per row. Fields too narrow for their name show a letter,
+/// explained in a legend. Rows of one field are drawn once, with the number of rows.
 std::string draw_header(const HeaderInfo& header, const Field* highlighted = nullptr, bool colors = false);
 
-/// The reference of all headers, fields, opcodes and codes, in Markdown: docs/reference.md.
+/// Returns the reference of all headers, fields, opcodes and codes, in Markdown: docs/reference.md.
 std::string reference_page();
 
 }  // namespace rdmawire::output

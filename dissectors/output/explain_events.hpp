@@ -1,15 +1,15 @@
 #pragma once
-/// The kinds of events that tracking tells of, explained from their table.
+/// Explains the kinds of events of the tracker.
 
 #include <string>
 #include <string_view>
 
 namespace rdmawire::output {
 
-/// Every kind with its severity, meaning and causes; or, given a name ("rnr_nak", "rnr nak"), that one. Empty: no kind
-/// is called so.
+/// Returns all kinds with severity, meaning and causes; or only `name` ("rnr_nak", "rnr nak"). Empty if the name is
+/// unknown.
 std::string explain_events(std::string_view name = {}, bool colors = false);
-/// The same as JSON objects, one a line: {"kind":"event","id","severity","meaning","causes"}.
+/// Returns the same as JSON objects, one per line: {"kind":"event","id","severity","meaning","causes"}.
 std::string explain_events_json(std::string_view name = {});
 
 }  // namespace rdmawire::output

@@ -22,7 +22,7 @@ std::string first(std::string_view query) {
   return topics.empty() ? "nothing" : explain(topics.front());
 }
 
-TEST(Explain, AHeaderIsDrawnAsTheSpecificationDrawsIt) {
+TEST(Explain, HeaderIsDrawnAsInTheSpecification) {
   EXPECT_EQ(draw_header(info<Bth>),
             "    0                   1                   2                   3\n"
             "    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1\n"
@@ -36,7 +36,7 @@ TEST(Explain, AHeaderIsDrawnAsTheSpecificationDrawsIt) {
             "    s se, m migreq, f fecn, b becn, a ack_request\n");
 }
 
-TEST(Explain, TheSameThingByManyNames) {
+TEST(Explain, EquivalentNames) {
   const std::string write_only = first("0x0a");
   EXPECT_THAT(write_only, HasSubstr("RC RDMA WRITE Only"));
   EXPECT_THAT(write_only, HasSubstr("reth (16 bytes)"));
@@ -70,25 +70,25 @@ TEST(Explain, ReasonsAndCodes) {
   EXPECT_THAT(first("ethertype 0x8915"), HasSubstr("RoCEv1"));
 }
 
-TEST(Explain, ATerminateByLayerTypeAndCode) {
+TEST(Explain, TerminateByLayerTypeAndCode) {
   EXPECT_THAT(first("terminate 0 1 0"), HasSubstr("Remote Protection Error"));
   EXPECT_EQ(first("terminate 0/1/0x00"), first("terminate 0 1 0"));
   EXPECT_EQ(json::parse(explain_json(find_topics("terminate 0 1 0").front()))["fields"]["layer_name"], "RDMA");
   EXPECT_TRUE(find_topics("terminate 0 16 0").empty()) << "a type has four bits";
 }
 
-TEST(Explain, WhatIsUnknownGetsTheNearest) {
+TEST(Explain, UnknownNamesGetSuggestions) {
   EXPECT_TRUE(find_topics("bth.psnn").empty());
   EXPECT_EQ(nearest_topics("bth.psnn").front(), "bth.psn");
-  EXPECT_EQ(nearest_topics("bht").front(), "bth") << "turned letters are one mistake";
+  EXPECT_EQ(nearest_topics("bht").front(), "bth") << "a transposition is one mistake";
   EXPECT_EQ(nearest_topics("remote acess error").front(), "remote access error");
   EXPECT_TRUE(find_topics("").empty());
   EXPECT_TRUE(find_topics("...").empty());
   EXPECT_TRUE(find_topics("256").empty()) << "no opcode";
 }
 
-// Whatever the tables hold can be asked for by the identifier that explain gives it, and is explained.
-TEST(Explain, EveryIdentifierIsUnderstood) {
+// Every topic can be found by its identifier and explained.
+TEST(Explain, EveryIdentifierIsAccepted) {
   for (const HeaderInfo* header : all_headers()) {
     const auto topics = find_topics(header->name);
     ASSERT_FALSE(topics.empty()) << header->name;
@@ -105,14 +105,14 @@ TEST(Explain, EveryIdentifierIsUnderstood) {
   }
   for (const Names* names : all_names())
     for (const Name& entry : names->entries) {
-      if (entry.name == "reserved") continue;  // so are fields called
+      if (entry.name == "reserved") continue;  // also the name of fields
       const auto topics = find_topics(std::string(names->title) + " " + std::string(entry.name));
       EXPECT_TRUE(std::any_of(topics.begin(), topics.end(), [&](const Topic& t) { return t.entry == &entry; }))
           << names->title << " " << entry.name;
     }
 }
 
-TEST(Explain, AnyQueryIsSafe) {
+TEST(Explain, ArbitraryQueriesAreSafe) {
   std::mt19937 random(7);
   static constexpr std::string_view alphabet = "abcnrtkps 0123456789.x-_\xc3\xa9\n";
   for (int i = 0; i < 300; ++i) {
@@ -126,7 +126,7 @@ TEST(Explain, AnyQueryIsSafe) {
   }
 }
 
-TEST(Reference, ThePageIsThatOfTheTables) {
+TEST(Reference, PageMatchesTheTables) {
   std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference.md");
   std::stringstream page;
   page << file.rdbuf();

@@ -1,4 +1,4 @@
-/// Headers drawn as the specifications draw them.
+/// Draws headers as in the specifications.
 
 #include <algorithm>
 #include <vector>
@@ -17,7 +17,7 @@ struct Cell {
 };
 struct Row {
   std::vector<Cell> cells;
-  unsigned repeated = 1;  ///< rows that look the same: the middle of one wide field
+  unsigned repeated = 1;  ///< identical rows: the middle of one wide field
 };
 
 std::vector<Row> rows_of(const HeaderInfo& header) {
@@ -31,7 +31,7 @@ std::vector<Row> rows_of(const HeaderInfo& header) {
       bit = end;
     }
   }
-  // A field of several whole rows is drawn as one.
+  // A field of several whole rows is drawn once.
   std::vector<Row> merged;
   for (Row& row : rows) {
     const bool filled = row.cells.size() == 1 && row.cells[0].to - row.cells[0].from == row_bits;
@@ -49,14 +49,14 @@ std::string centerd(std::string_view text, std::size_t width) {
   return std::string(left, ' ') + std::string(text) + std::string(width - text.size() - left, ' ');
 }
 
-/// Where the lines of two rows meet, by which of the four arms there are.
+/// Returns the corner character of two rows for the existing lines.
 std::string_view corner(bool up, bool down, bool left, bool right) {
   static constexpr std::string_view corners[] = {" ", "╶", "╴", "─", "╷", "┌", "┐", "┬",
                                                  "╵", "└", "┘", "┴", "│", "├", "┤", "┼"};
   return corners[up * 8 + down * 4 + left * 2 + right];
 }
 
-/// Bits at which row `row` has a line, 0 and the row's end among them.
+/// Returns the bits at which row `row` has a line, including 0 and the end of the row.
 std::vector<bool> edges(const Row* row) {
   std::vector<bool> at(row_bits + 1, false);
   if (row)
@@ -82,7 +82,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
   std::string out;
   Page page(out, colors);
   const std::vector<Row> rows = rows_of(header);
-  // A part is shown where its whole stands.
+  // A part is highlighted in the position of its field.
   std::string_view lit = highlighted ? highlighted->name.substr(0, highlighted->name.find('.')) : std::string_view();
 
   std::string tens = "    ", ones = "    ";
@@ -108,7 +108,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
       if (continued && columns(text) > room) text = "…";
       if (rows[r].repeated > 1) text.append(" (").append(std::to_string(rows[r].repeated * 4)).append(" bytes)");
       if (columns(text) > room) {
-        // A letter that is still free: of the name, or any.
+        // An unused letter: of the name, or any other.
         char letter = 0;
         for (const auto& [used, field] : legend)
           if (field == cell.field) letter = used;
@@ -126,7 +126,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
         text = std::string(1, letter);
       }
       page.put(TextStyle::dim, "│");
-      // UTF-8 takes more bytes than columns.
+      // UTF-8 has more bytes than columns.
       const std::string padded = centerd(text, room + (text.size() - columns(text)));
       page.put(cell.field->name == lit ? TextStyle::request : TextStyle::plain, padded);
     }

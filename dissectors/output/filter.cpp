@@ -39,7 +39,7 @@ struct Token {
   Sort sort = Sort::end;
   std::size_t position = 0;
   std::size_t length = 0;
-  std::string text;  ///< a word as it stands; a quoted text without quotes and escapes; what is wrong
+  std::string text;  ///< a word; a quoted text without quotes and escapes; or an error
 };
 
 std::string lower(std::string_view text) {
@@ -63,7 +63,7 @@ constexpr Spelling keywords[] = {
     {"contains", Sort::contains}, {"matches", Sort::matches}, {"eq", Sort::equal},     {"ne", Sort::not_equal},
     {"lt", Sort::less},           {"le", Sort::less_equal},   {"gt", Sort::greater},   {"ge", Sort::greater_equal},
 };
-// The longer ones first.
+// Longer ones first.
 constexpr Spelling signs[] = {
     {"==", Sort::equal},   {"!=", Sort::not_equal}, {"<=", Sort::less_equal}, {">=", Sort::greater_equal},
     {"&&", Sort::both},    {"||", Sort::either},    {"..", Sort::dots},       {"<", Sort::less},
@@ -71,7 +71,7 @@ constexpr Spelling signs[] = {
     {"{", Sort::open_set}, {"}", Sort::close_set},  {",", Sort::comma},
 };
 
-/// How a comparison is printed; empty for what is none.
+/// Returns the operator's text; empty for other tokens.
 std::string_view sign_of(Sort sort) {
   if (sort == Sort::contains) return "contains";
   if (sort < Sort::equal || sort > Sort::greater_equal) return {};
@@ -107,7 +107,7 @@ class Scanner {
     for (const Spelling& sign : signs)
       if (rest_.starts_with(sign.text)) return take(token, sign.sort, sign.text.size());
     if (in_word(rest_[0])) {
-      // Two dots end a word: they stand between the ends of a range.
+      // Two dots end a word, because they separate the limits of a range.
       std::size_t length = 0;
       while (length < rest_.size() && in_word(rest_[length]) && rest_.substr(length, 2) != "..") ++length;
       token.text = rest_.substr(0, length);
@@ -116,10 +116,10 @@ class Scanner {
         if (plain == keyword.text) return take(token, keyword.sort, length);
       return take(token, Sort::word, length);
     }
-    token.text = rest_[0] == '='                      ? "a single = compares nothing; did you mean ==?"
-                 : rest_[0] == '&' || rest_[0] == '|' ? "bits are not computed with; fields have parts for them"
-                 : static_cast<unsigned char>(rest_[0]) < 0x20 ? "a character that has no meaning here"
-                                                               : fmt::format("{} has no meaning here", rest_[0]);
+    token.text = rest_[0] == '='                      ? "the operator = is not supported; did you mean ==?"
+                 : rest_[0] == '&' || rest_[0] == '|' ? "bit operators are not supported; compare the parts of a field"
+                 : static_cast<unsigned char>(rest_[0]) < 0x20 ? "unexpected control character"
+                                                               : fmt::format("unexpected character {}", rest_[0]);
     return take(token, Sort::wrong, 1);
   }
 
@@ -173,7 +173,7 @@ std::string listed(const std::vector<std::string>& names, std::string_view last)
 
 }  // namespace
 
-/// Reads an expression by recursive descent and lays its tests out in order.
+/// Parses an expression by recursive descent and orders its tests.
 class FilterCompiler {
  public:
   explicit FilterCompiler(std::string_view expression) : scanner_(expression) {}
@@ -196,13 +196,13 @@ class FilterCompiler {
  private:
   static constexpr std::size_t most = 0x8000;
 
-  /// What tests are joined to.
+  /// Part of the test graph.
   struct Node {
     enum class Join : std::uint8_t { test, all, any, negation } join = Join::test;
     std::uint16_t test = 0;
     std::vector<Node> children;
   };
-  /// A part of the expression, and how it is printed. A printed part of a higher rank needs brackets inside a lower.
+  /// A part of the expression and its printed form. A part of higher rank needs parentheses inside a lower one.
   struct Part {
     Node node;
     std::string text;
@@ -241,7 +241,7 @@ class FilterCompiler {
 
   Part single() {
     if (++depth_ > Filter::max_depth) {
-      fail(token_, fmt::format("more than {} brackets and nots inside each other", Filter::max_depth));
+      fail(token_, fmt::format("more than {} nested brackets and nots", Filter::max_depth));
       return {};
     }
     Part part;
@@ -265,17 +265,17 @@ class FilterCompiler {
     return part;
   }
 
-  // Fields that are compared in the same way.
+  // Fields of the same type.
   struct Group {
     FilterType type;
     const Names* names;
-    const Field* field;  ///< one of them, for its width; nullptr: derived
+    const Field* field;  ///< any of them, for its width; nullptr: derived
     std::vector<Filter::Source> sources;
   };
 
   Part comparison() {
     if (token_.sort == Sort::text) {
-      fail(token_, "expected a field's name, and names of fields have no quotes");
+      fail(token_, "expected a field name, without quotes");
       return {};
     }
     if (token_.sort != Sort::word) {
@@ -294,7 +294,7 @@ class FilterCompiler {
     advance();
     const Sort sort = token_.sort;
     if (sort == Sort::matches) {
-      fail(token_, "regular expressions are not offered; contains looks for a text");
+      fail(token_, "regular expressions are not supported; use contains to search for a text");
       return {};
     }
     if (sort == Sort::word || sort == Sort::text || sort == Sort::open_set) {
@@ -322,7 +322,7 @@ class FilterCompiler {
     return {compared(name, sign, groups, values), std::move(text), 0};
   }
 
-  // A name that stands alone.
+  // A name without comparison.
   Part bare(const Token& name, const Resolved& resolved) {
     Part part;
     part.text = name.text;
@@ -336,7 +336,7 @@ class FilterCompiler {
     } else {
       std::vector<Filter::Source> headers, flags, fields;
       for (const FieldRef& ref : resolved.refs) {
-        // A flag of ours is true when it is set; by Wireshark's name it is true when it is there, as in Wireshark.
+        // Our flag is true if it is set; Wireshark's name is true if the field is present, as in Wireshark.
         const bool asks_value = ref.field && type_of(*ref.field) == FilterType::flag && !resolved.by_wireshark;
         auto& list = !ref.field ? headers : asks_value ? flags : fields;
         list.push_back({ref.header, ref.field, nullptr});
@@ -370,24 +370,24 @@ class FilterCompiler {
 
   void refuse_value(const Token& name, const Resolved& resolved) {
     if (resolved.derived || resolved.refs.size() > 1)
-      return fail(name, fmt::format("{} is there or not; it has no value to compare", name.text));
+      return fail(name, fmt::format("{} has no value to compare; use its name without an operator", name.text));
     const HeaderInfo& header = *resolved.refs.front().header;
     std::vector<std::string> fields;
     for (const Field& field : header.fields)
       if (!field.is_reserved() && fields.size() < 3) fields.push_back(fmt::format("{}.{}", header.name, field.name));
-    fail(name, fields.empty() ? fmt::format("{} is a header: it is there or not", name.text)
-                              : fmt::format("{} is a header: it is there or not; compare one of its fields, as {}",
+    fail(name, fields.empty() ? fmt::format("{} is a header and has no value", name.text)
+                              : fmt::format("{} is a header and has no value; compare one of its fields, such as {}",
                                             name.text, listed(fields, "or")));
   }
 
-  /// A value as written, or both ends of a range.
+  /// A value, or the limits of a range.
   struct Value {
     Token from;
     std::optional<Token> to;
   };
   bool read_value(Token& value, std::string& text) {
     if (token_.sort != Sort::word && token_.sort != Sort::text) {
-      fail(token_, token_.sort == Sort::open_set ? "a set is compared with in" : unexpected("a value"));
+      fail(token_, token_.sort == Sort::open_set ? "a set requires the operator in" : unexpected("a value"));
       return false;
     }
     value = token_;
@@ -428,7 +428,7 @@ class FilterCompiler {
     return !error_;
   }
 
-  // Numbers up to 64 bits and addresses of 128 bits differ in nothing but their width.
+  // Numbers up to 64 bits and addresses of 128 bits differ only in their width.
   template <class Number>
   struct Interval {
     Number low;
@@ -437,7 +437,7 @@ class FilterCompiler {
   template <class Number>
   using Intervals = std::vector<Interval<Number>>;
 
-  // The comparison as a test for each group. A value that one group cannot read counts when another can.
+  // Builds a test per group. A value must be valid for at least one group.
   Node compared(const Token& name, const Token& sign, const std::vector<Group>& groups,
                 const std::vector<Value>& values) {
     std::vector<Node> equal, present;
@@ -475,14 +475,14 @@ class FilterCompiler {
     const bool is_bytes = group.type == FilterType::bytes || group.type == FilterType::text;
     const bool orders = sign.sort >= Sort::less && sign.sort <= Sort::greater_equal;
     if (sign.sort == Sort::contains && !is_bytes)
-      return refusal(sign, fmt::format("contains looks into text and bytes; {} is compared with {}", name.text,
+      return refusal(sign, fmt::format("contains requires text or bytes; {} is compared with {}", name.text,
                                        describe(group.type)));
     if (orders && (is_bytes || group.type == FilterType::flag))
-      return refusal(sign, fmt::format("{} has no order; it is compared with == and !=", name.text));
+      return refusal(sign, fmt::format("{} has no order; use == or !=", name.text));
     if (is_bytes) {
       std::vector<std::string> strings;
       for (const Value& value : values) {
-        if (value.to) return refusal(*value.to, fmt::format("{} has no order, so no ranges", name.text));
+        if (value.to) return refusal(*value.to, fmt::format("{} has no order; ranges are not allowed", name.text));
         const bool as_bytes = group.type == FilterType::bytes && value.from.sort == Sort::word;
         const auto bytes = as_bytes ? parse_bytes(value.from.text) : std::optional(value.from.text);
         if (!bytes) return refusal(value.from, wrong_type(name, group, value.from));
@@ -521,7 +521,7 @@ class FilterCompiler {
       }
       const Interval<Number> first = from->front();
       if (sign.sort >= Sort::less && sign.sort <= Sort::greater_equal && is_prefix(value.from, group))
-        return refusal(value.from, "a prefix is compared with ==, != and in");
+        return refusal(value.from, "a prefix requires ==, != or in");
       switch (sign.sort) {
         case Sort::less:
           if (first.low != 0) add(0, first.low - 1);
@@ -546,7 +546,7 @@ class FilterCompiler {
     return is_address(group.type) && value.text.find('/') != std::string::npos;
   }
 
-  // The numbers that a value stands for: one; those of a prefix; those of all entries that have the name.
+  // The numbers of a value: one; those of a prefix; or those of all entries with that name.
   template <class Number>
   tl::expected<Intervals<Number>, FilterError> intervals(const Token& name, const Group& group, const Token& value) {
     if (is_address(group.type)) {
@@ -568,7 +568,7 @@ class FilterCompiler {
         const bool mapped = group.type == FilterType::ipv6 && address.find(':') == std::string_view::npos;
         const unsigned most_bits = mapped ? 32 : bits;
         if (!length || *length > most_bits)
-          return refusal(value, fmt::format("the length of the prefix is a number up to {}", most_bits));
+          return refusal(value, fmt::format("the prefix length must be a number from 0 to {}", most_bits));
         const unsigned host_bits = most_bits - static_cast<unsigned>(*length);
         host = host_bits == 0 ? 0 : ~Number{0} >> (sizeof(Number) * 8 - host_bits);
       }
@@ -579,10 +579,10 @@ class FilterCompiler {
       if (group.names)
         for (const Name& entry : group.names->entries)
           if (plain_name(entry.name) == plain_name(value.text)) named.push_back({entry.value, entry.value});
-      // Some names are numbers ("2048" of an MTU code): quotes tell which is meant.
+      // Some names are numbers ("2048" of an MTU code): quotes select the name.
       if (!named.empty() && value.sort == Sort::text) return named;
       if (const auto number = parse_scalar(group.type, value.text)) {
-        // A decoded value is not bound to its field's bits.
+        // A decoded value can exceed its field's bits.
         if (!group.field || group.field->decoded || group.field->width == 64 || *number >> group.field->width == 0)
           return Intervals<Number>{{*number, *number}};
         if (named.empty())
@@ -649,7 +649,7 @@ class FilterCompiler {
     return {Node::Join::any, 0, std::move(nodes)};
   }
 
-  // Tests in the order of the expression, each with where it leads when it holds and when it does not.
+  // Assigns indexes in the order of the expression, with the targets of true and false.
   void lay_out(const Node& node, std::uint16_t& next, std::uint16_t if_true, std::uint16_t if_false) {
     switch (node.join) {
       case Node::Join::test:
@@ -688,12 +688,12 @@ class FilterCompiler {
 tl::expected<Filter, FilterError> Filter::compile(std::string_view expression) {
   if (expression.size() > max_length)
     return tl::unexpected(FilterError{
-        max_length, 0, fmt::format("the expression has {} bytes; at most {} are read", expression.size(), max_length)});
+        max_length, 0, fmt::format("the expression has {} bytes; the maximum is {}", expression.size(), max_length)});
   return FilterCompiler(expression).compile();
 }
 
 std::string to_string(const FilterError& error, std::string_view expression) {
-  // The line with the place, and of a long one what is near.
+  // The line with the error; for a long line the part around it.
   std::size_t begin = std::min(error.position, expression.size());
   const std::size_t at = begin;
   while (begin > 0 && expression[begin - 1] != '\n' && at - begin < 60) --begin;

@@ -1,5 +1,5 @@
 #pragma once
-/// Filters: an expression over the tables' field names that a packet matches or not.
+/// Filters: boolean expressions over the tables' field names, evaluated for a packet.
 ///
 ///     bth.opcode == "RC SEND Only" and not (ip.src == 10.0.0.0/24 or frame.len > 1500)
 ///
@@ -18,29 +18,29 @@ namespace rdmawire::output {
 
 struct Derived;
 
-/// What is wrong with an expression, and where.
+/// An error in an expression and its position.
 struct FilterError {
-  std::size_t position = 0;  ///< bytes from the expression's begin
+  std::size_t position = 0;  ///< bytes from the start of the expression
   std::size_t length = 0;    ///< bytes; 0: between two characters, or at the end
-  std::string message;       ///< one sentence: what was found, what was expected, the nearest right names
+  std::string message;       ///< one sentence: what was found and expected, with similar valid names
 };
-/// Three lines: the expression, carets below the place, the message.
+/// Returns three lines: the expression, carets below the error, the message.
 std::string to_string(const FilterError& error, std::string_view expression);
 
-/// An expression, compiled. Matching does not allocate, and one filter can be used by several threads.
+/// A compiled expression. Matching does not allocate; several threads can share a filter.
 class Filter {
  public:
   static constexpr std::size_t max_length = 8192;  ///< bytes of an expression
-  static constexpr unsigned max_depth = 64;        ///< brackets and `not` inside each other
+  static constexpr unsigned max_depth = 64;        ///< nested brackets and `not`
 
   /// Compiles an expression; names are resolved against the registry.
   static tl::expected<Filter, FilterError> compile(std::string_view expression);
 
   [[nodiscard]] bool matches(const tracking::Packet& packet) const;
 
-  /// Whether the result depends on CRCs, so that they must have been verified before.
+  /// True if the result depends on CRCs, which then must be verified before.
   [[nodiscard]] bool uses_crcs() const { return uses_crcs_; }
-  /// The expression in its plain form: compiling it gives the same filter.
+  /// Returns the expression in canonical form, which compiles to the same filter.
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
@@ -49,15 +49,15 @@ class Filter {
   __extension__ using Wide = unsigned __int128;
 
   enum class Kind : std::uint8_t {
-    header,   ///< one of the headers is there
-    present,  ///< one of the fields is there
+    header,   ///< one of the headers is present
+    present,  ///< one of the fields is present
     set,      ///< one of the fields is not zero
-    number,   ///< a field of up to 64 bits lies in one of the ranges
+    number,   ///< a field of up to 64 bits is in one of the ranges
     wide,     ///< the same for 128 bits
-    equals,   ///< bytes are one of the strings
+    equals,   ///< the bytes equal one of the strings
     contains,
   };
-  /// What is compared: a header's field (or, for Kind::header, a header alone), or something derived.
+  /// The compared item: a header's field (for Kind::header only a header), or a derived field.
   struct Source {
     const HeaderInfo* header = nullptr;
     const Field* field = nullptr;
@@ -66,17 +66,17 @@ class Filter {
   template <class Number>
   struct Range {
     Number from;
-    Number width;  ///< inside: value - from <= width, unsigned
+    Number width;  ///< in range: value - from <= width, unsigned
   };
-  /// A run of one of the filter's tables.
+  /// A range of one of the filter's tables.
   struct Run {
     std::uint16_t begin = 0;
     std::uint16_t count = 0;
   };
-  /// One test and where it leads: an index, or one of the two ends.
+  /// One test and its targets: an index, or one of the two results.
   struct Test {
     Kind kind = Kind::header;
-    bool none = false;  ///< `!=`: something is there, and no occurrence compares equal
+    bool none = false;  ///< `!=`: present, and no occurrence compares equal
     std::uint16_t if_true = 0;
     std::uint16_t if_false = 0;
     Run sources;

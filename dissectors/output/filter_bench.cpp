@@ -1,4 +1,4 @@
-/// Filters on a decoded packet: the goal is 10 million packets a second for a simple one.
+/// Filters on a decoded packet. Goal: 10 million packets per second for a simple filter.
 
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
-/// Any text as a filter: it compiles or gives an error that can be shown; what compiles prints itself, and the print
-/// means the same. The filter runs over packets of every wire.
+/// Arbitrary text as a filter. It must compile or return a printable error, and its canonical form must be
+/// equivalent. The filter runs on packets of every wire.
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const auto again = output::Filter::compile(filter->text());
-  // Printing adds spaces and may pass the limit of length.
+  // The canonical form adds spaces and can exceed the length limit.
   if (!again && filter->text().size() <= output::Filter::max_length) std::abort();
   if (again && again->text() != filter->text()) std::abort();
   for (const auto& sample : samples())

@@ -1,5 +1,4 @@
-/// Filters against other ways to the same answer: the documentation's examples, an evaluator that is slow and plain,
-/// and tshark on real captures.
+/// Compares filters with the documentation's examples, a simple slow evaluator, and tshark on real captures.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +29,7 @@ std::string documentation() {
   std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/filters.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
-/// The blocks of that kind, each as its lines.
+/// Returns the lines of each block of that kind.
 std::vector<std::vector<std::string>> blocks(std::string_view kind) {
   std::vector<std::vector<std::string>> found;
   std::istringstream text(documentation());
@@ -57,7 +56,7 @@ TEST(FilterDocumentation, EveryExampleCompiles) {
   EXPECT_GE(examples, 15U);
 }
 
-TEST(FilterDocumentation, EveryMistakeIsToldAsItSays) {
+TEST(FilterDocumentation, EveryDocumentedErrorMatches) {
   const auto mistakes = blocks("error");
   EXPECT_GE(mistakes.size(), 4U);
   for (const auto& block : mistakes) {
@@ -68,17 +67,17 @@ TEST(FilterDocumentation, EveryMistakeIsToldAsItSays) {
   }
 }
 
-TEST(FilterDocumentation, NamesAllThatAPacketHas) {
+TEST(FilterDocumentation, ListsAllDerivedFields) {
   const std::string text = documentation();
   for (const Derived& derived : derived_fields()) {
     EXPECT_NE(text.find("`" + std::string(derived.name) + "`"), std::string::npos) << derived.name;
-    // A field of the tables would hide it.
+    // A field of the tables with that name would hide it.
     EXPECT_FALSE(find_field(derived.name)) << derived.name;
     EXPECT_EQ(find_header(derived.name), nullptr) << derived.name;
   }
 }
 
-TEST(FilterNames, EveryFieldOfTheTablesCanBeAskedFor) {
+TEST(FilterNames, EveryTableFieldCompiles) {
   for (const HeaderInfo* header : all_headers()) {
     EXPECT_TRUE(Filter::compile(header->name)) << header->name;
     for (const Field& field : header->fields) {
@@ -87,7 +86,7 @@ TEST(FilterNames, EveryFieldOfTheTablesCanBeAskedFor) {
       for (const std::string_view alias : field.aliases()) EXPECT_TRUE(Filter::compile(alias)) << alias;
       if (!field.names) continue;
       for (const Name& entry : field.names->entries) {
-        // In quotes every name is a value, whatever it looks like.
+        // Quoted names are always values.
         const std::string comparison = name + " == \"" + std::string(entry.name) + "\"";
         EXPECT_TRUE(Filter::compile(comparison)) << comparison;
       }
@@ -95,7 +94,7 @@ TEST(FilterNames, EveryFieldOfTheTablesCanBeAskedFor) {
   }
 }
 
-// ---- against a plain evaluator
+// ---- Comparison with a simple evaluator
 
 struct Sample {
   std::vector<std::uint8_t> bytes;
@@ -123,7 +122,7 @@ std::vector<std::unique_ptr<Sample>> samples() {
 }
 
 using Values = std::vector<std::uint64_t>;
-/// All values of a field, found layer by layer.
+/// All values of a field, collected layer by layer.
 Values values_of(const Packet& packet, const std::string& name) {
   if (name == "frame.len") return {packet.stack.wire_length};
   if (name == "payload.length") return {packet.stack.payload.length};
@@ -176,7 +175,7 @@ class Generator {
     static const std::uint64_t interesting[] = {0, 1, 2, 3, 7, 10, 17, 62, 64, 100, 255};
     const std::string name = names[below(std::size(names))];
     const FieldRef ref = find_field(name);
-    // What does not fit in the field is an error.
+    // A value that exceeds the field is an error.
     const std::uint64_t most = ref ? (ref.field->width == 64 ? ~0ULL : (1ULL << ref.field->width) - 1) : ~0ULL;
     auto value = [&] { return std::min(most, interesting[below(std::size(interesting))]); };
     auto any_value = [name](auto test) {
@@ -213,7 +212,7 @@ class Generator {
   std::mt19937 random_;
 };
 
-TEST(FilterProperty, AgreesWithAPlainEvaluatorAndWithItsOwnPrint) {
+TEST(FilterProperty, MatchesSimpleEvaluatorAndItsCanonicalForm) {
   constexpr std::uint32_t seed = 20260101;
   Generator generator(seed);
   const auto packets = samples();
@@ -236,7 +235,7 @@ TEST(FilterProperty, AgreesWithAPlainEvaluatorAndWithItsOwnPrint) {
   EXPECT_LT(matched, 70000U);
 }
 
-// ---- against tshark
+// ---- Comparison with tshark
 
 std::string output_of(const std::string& command) {
   std::string out;
@@ -248,8 +247,8 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-TEST(FilterDifferential, WiresharkNamesMatchWhatTsharkMatches) {
-  if (output_of("tshark --version 2>/dev/null").empty()) GTEST_SKIP() << "needs tshark";
+TEST(FilterDifferential, WiresharkNamesMatchTshark) {
+  if (output_of("tshark --version 2>/dev/null").empty()) GTEST_SKIP() << "requires tshark";
   struct Case {
     const char* file;
     const char* expression;

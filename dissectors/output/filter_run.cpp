@@ -1,4 +1,4 @@
-/// Filters, run. The compiler is in filter.cpp.
+/// Evaluates compiled filters. The compiler is in filter.cpp.
 #include <algorithm>
 
 #include "dissectors/output/filter.hpp"
@@ -22,7 +22,7 @@ std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(by
 
 }  // namespace
 
-// Calls take(number, bytes) for each occurrence of the source's value, of which one counts, until it returns true.
+// Calls take(number, bytes) for each occurrence of the source's value until it returns true.
 template <class Visit>
 bool Filter::visit(const Source& source, const Packet& packet, Visit take) {
   if (source.derived) return each_derived(*source.derived, packet, take);
@@ -37,7 +37,7 @@ bool Filter::visit(const Source& source, const Packet& packet, Visit take) {
 bool Filter::holds(const Test& test, const Packet& packet) const {
   const std::span<const Source> sources(sources_.data() + test.sources.begin, test.sources.count);
   bool some = false;
-  // Whether an occurrence of one of the sources passes.
+  // True if an occurrence of one of the sources matches.
   auto any = [&](auto passes) {
     for (const Source& source : sources)
       if (visit(source, packet, passes)) return true;
@@ -49,7 +49,7 @@ bool Filter::holds(const Test& test, const Packet& packet) const {
       if (value - range[i].from <= range[i].width) return true;
     return false;
   };
-  // The bytes of a text end at the zeros that pad it; a field that fits a number is still text.
+  // Text ends at its zero padding; a field that fits into a number can still be text.
   auto bytes_of = [&](const Source& source, auto take) {
     if (source.derived)
       return each_derived(*source.derived, packet, [&](std::uint64_t, Bytes bytes) { return take(as_text(bytes)); });

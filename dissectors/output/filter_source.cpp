@@ -22,7 +22,7 @@ constexpr std::uint64_t number_of(T value) {
 constexpr Name status_entries[] = {
     {number_of(CrcCheck::Status::good), "good", ""},
     {number_of(CrcCheck::Status::bad), "bad", ""},
-    {number_of(CrcCheck::Status::unverifiable), "unverifiable", "the capture is cut, or the packet is a fragment"},
+    {number_of(CrcCheck::Status::unverifiable), "unverifiable", "the packet is truncated by the capture or a fragment"},
 };
 constexpr Names status_names{"CRC status", status_entries, ""};
 
@@ -34,7 +34,7 @@ constexpr Name wire_entries[] = {
 };
 constexpr Names wire_names{"wire", wire_entries, ""};
 
-// A protocol answers to its short name and to its own.
+// A protocol has a short and a full name.
 constexpr Name upper_entries[] = {
     {number_of(Upper::ipoib), "ipoib", ""},
     {number_of(Upper::nvme), "nvme", ""},
@@ -48,10 +48,10 @@ constexpr Name upper_entries[] = {
 constexpr Names upper_names{"upper layer protocol", upper_entries, ""};
 
 constexpr Name finding_entries[] = {
-    {number_of(ParseError::Kind::truncated), "truncated", "the capture ends before the packet does"},
+    {number_of(ParseError::Kind::truncated), "truncated", "the capture ends before the packet"},
     {number_of(ParseError::Kind::malformed), "malformed", "the packet contradicts itself"},
-    {number_of(ParseError::Kind::unknown), "unknown", "a value that the tables do not know"},
-    {number_of(ParseError::Kind::limit), "limit", "deeper or longer than is followed"},
+    {number_of(ParseError::Kind::unknown), "unknown", "a value that is not in the tables"},
+    {number_of(ParseError::Kind::limit), "limit", "exceeds a limit of nesting or length"},
 };
 constexpr Names finding_names{"finding", finding_entries, ""};
 
@@ -61,7 +61,7 @@ constexpr Name direction_entries[] = {
 };
 constexpr Names direction_names{"opcode direction", direction_entries, ""};
 
-// The names of transports, operations and positions are the opcode table's own.
+// The names of transports, operations and positions are from the opcode table.
 template <class Enum, std::size_t N>
 struct NamesOf {
   std::array<Name, N> entries;
@@ -92,7 +92,7 @@ const Names& position_names() {
   return table.names;
 }
 
-// A BTH can stand in the packet more than once: a mirrored packet in a tunnel.
+// A packet can contain several BTHs: a mirrored packet in a tunnel.
 template <class Take>
 bool each_opcode(const Packet& packet, Take take) {
   for (const Layer& layer : packet.stack.layers())
@@ -108,7 +108,7 @@ bool each_finding(const Packet& packet, Take take) {
       if (take(finding)) return true;
   return false;
 }
-// Where a packet carries units of a byte stream, its payload is theirs.
+// If a packet contains units of a byte stream, its payload is that of the units.
 template <class Take>
 bool each_payload(const Packet& packet, Take take) {
   if (packet.pdus.empty()) return packet.stack.payload.length && take(packet.stack.bytes_of(packet.stack.payload));
@@ -128,25 +128,25 @@ bool each_mpa_crc(const Packet& packet, Take take) {
 }
 
 using enum FilterType;
-// One line each. A visitor of type `header` reports its presence as a number that nobody looks at.
+// One line each. A visitor of type `header` reports its presence as an arbitrary number.
 const Derived derived[] = {
     {"frame", bytes, nullptr, "", "all captured bytes",
      [](const Packet& p, Occurrences to) { return to.bytes(p.stack.bytes); }},
     {"frame.number", number, nullptr, "frame.number", "position in the capture, from 1",
      [](const Packet& p, Occurrences to) { return to.number(p.number); }},
-    {"frame.time", time, nullptr, "frame.time_epoch", "when it was captured: seconds since 1970, or a date in UTC",
+    {"frame.time", time, nullptr, "frame.time_epoch", "capture time: seconds since 1970, or a date in UTC",
      [](const Packet& p, Occurrences to) { return to.number(number_of(p.time_ns) ^ 1ULL << 63); }},
     {"frame.len", number, nullptr, "frame.len", "bytes on the wire",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.wire_length); }},
-    {"frame.cap_len", number, nullptr, "frame.cap_len", "bytes that were captured",
+    {"frame.cap_len", number, nullptr, "frame.cap_len", "captured bytes",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.bytes.size()); }},
-    {"frame.cut", flag, nullptr, "", "the capture ends before the packet does",
+    {"frame.truncated", flag, nullptr, "", "the packet is truncated by the capture",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.cut); }},
     {"frame.fragment", flag, nullptr, "", "a fragment of an IP datagram",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.fragment); }},
-    {"wire", number, &wire_names, "", "which RDMA wire the packet belongs to",
+    {"wire", number, &wire_names, "", "RDMA wire format of the packet",
      [](const Packet& p, Occurrences to) { return p.stack.wire != Wire::none && to.number(number_of(p.stack.wire)); }},
-    {"upper", number, &upper_names, "", "the upper layer protocol, where evidence in the connection names it",
+    {"upper", number, &upper_names, "", "the upper layer protocol, if detected from the connection",
      [](const Packet& p, Occurrences to) {
        return p.upper.protocol != Upper::unknown && to.number(number_of(p.upper.protocol));
      }},
@@ -158,42 +158,42 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.operation)); });
      }},
-    {"opcode.position", number, &position_names(), "", "where in its message the packet stands",
+    {"opcode.position", number, &position_names(), "", "position of the packet in its message",
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.position)); });
      }},
-    {"opcode.direction", number, &direction_names, "", "whether a requester or a responder sends it",
+    {"opcode.direction", number, &direction_names, "", "request or response",
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.direction)); });
      }},
-    {"payload", bytes, nullptr, "", "what no header claimed, when there is any; with iWARP, that of each segment",
+    {"payload", bytes, nullptr, "", "bytes after all headers, if any; with iWARP, of each segment",
      [](const Packet& p, Occurrences to) { return each_payload(p, [&](Bytes b) { return to.bytes(b); }); }},
-    {"payload.length", number, nullptr, "", "its bytes; 0 when there is none",
+    {"payload.length", number, nullptr, "", "length of the payload in bytes; 0 if there is none",
      [](const Packet& p, Occurrences to) {
        if (p.pdus.empty()) return to.number(p.stack.payload.length);
        for (const Pdu& pdu : p.pdus)
          if (to.number(pdu.stack.payload.length)) return true;
        return false;
      }},
-    {"icrc", header, nullptr, "", "the packet has, or should have, an ICRC",
+    {"icrc", header, nullptr, "", "the packet has, or requires, an ICRC",
      [](const Packet& p, Occurrences to) { return exists(p.icrc) && to.number(1); }},
-    {"icrc.status", number, &status_names, "", "whether the ICRC is good",
+    {"icrc.status", number, &status_names, "", "result of the ICRC check",
      [](const Packet& p, Occurrences to) { return exists(p.icrc) && to.number(number_of(p.icrc.status)); }},
     {"icrc.value", number, nullptr, "infiniband.invariant.crc", "the ICRC in the packet",
      [](const Packet& p, Occurrences to) { return readable(p.icrc) && to.number(p.icrc.value); }},
-    {"icrc.computed", number, nullptr, "", "what it should be",
+    {"icrc.computed", number, nullptr, "", "the expected ICRC",
      [](const Packet& p, Occurrences to) { return readable(p.icrc) && to.number(p.icrc.computed); }},
-    {"vcrc", header, nullptr, "", "the packet has, or should have, a VCRC",
+    {"vcrc", header, nullptr, "", "the packet has, or requires, a VCRC",
      [](const Packet& p, Occurrences to) { return exists(p.vcrc) && to.number(1); }},
-    {"vcrc.status", number, &status_names, "", "whether the VCRC is good",
+    {"vcrc.status", number, &status_names, "", "result of the VCRC check",
      [](const Packet& p, Occurrences to) { return exists(p.vcrc) && to.number(number_of(p.vcrc.status)); }},
     {"vcrc.value", number, nullptr, "infiniband.variant.crc", "the VCRC in the packet",
      [](const Packet& p, Occurrences to) { return readable(p.vcrc) && to.number(p.vcrc.value); }},
-    {"vcrc.computed", number, nullptr, "", "what it should be",
+    {"vcrc.computed", number, nullptr, "", "the expected VCRC",
      [](const Packet& p, Occurrences to) { return readable(p.vcrc) && to.number(p.vcrc.computed); }},
     {"fpdu.crc", header, nullptr, "", "an FPDU with a CRC ends in the packet",
      [](const Packet& p, Occurrences to) { return each_mpa_crc(p, [&](const CrcCheck&) { return to.number(1); }); }},
-    {"fpdu.crc.status", number, &status_names, "", "whether the CRC of an FPDU is good",
+    {"fpdu.crc.status", number, &status_names, "", "result of an FPDU's CRC check",
      [](const Packet& p, Occurrences to) {
        return each_mpa_crc(p, [&](const CrcCheck& c) { return to.number(number_of(c.status)); });
      }},
@@ -201,17 +201,17 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_mpa_crc(p, [&](const CrcCheck& c) { return readable(c) && to.number(c.value); });
      }},
-    {"fpdu.crc.computed", number, nullptr, "", "what it should be",
+    {"fpdu.crc.computed", number, nullptr, "", "the expected CRC",
      [](const Packet& p, Occurrences to) {
        return each_mpa_crc(p, [&](const CrcCheck& c) { return readable(c) && to.number(c.computed); });
      }},
-    {"finding", header, nullptr, "", "something in the packet could not be read, or contradicts itself",
+    {"finding", header, nullptr, "", "a part of the packet could not be decoded, or contradicts itself",
      [](const Packet& p, Occurrences to) { return each_finding(p, [&](const ParseError&) { return to.number(1); }); }},
-    {"finding.kind", number, &finding_names, "", "what kind of finding",
+    {"finding.kind", number, &finding_names, "", "kind of the finding",
      [](const Packet& p, Occurrences to) {
        return each_finding(p, [&](const ParseError& f) { return to.number(number_of(f.kind)); });
      }},
-    {"note", text, nullptr, "", "what is remarkable about the packet in its connection",
+    {"note", text, nullptr, "", "a remarkable property of the packet in its connection",
      [](const Packet& p, Occurrences to) {
        for (std::string_view note : p.notes)
          if (to.bytes({reinterpret_cast<const std::uint8_t*>(note.data()), note.size()})) return true;
@@ -219,21 +219,21 @@ const Derived derived[] = {
      }},
 };
 
-constexpr std::size_t longest_name = 96;  // of those that are compared; nobody mistypes a longer one
+constexpr std::size_t longest_name = 96;  // longest compared name
 
-// Which characters there are, as bits.
+// The set of characters, as bits.
 std::uint64_t characters(std::string_view text) {
   std::uint64_t bits = 0;
   for (char c : text) bits |= 1ULL << (static_cast<unsigned char>(c) & 63);
   return bits;
 }
 
-// At least so many steps lead from one set of characters to the other: each that only one of them has costs one.
+// Lower bound of the edit distance of two sets of characters.
 std::size_t steps_between(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::size_t>(std::max(std::popcount(a & ~b), std::popcount(b & ~a)));
 }
 
-// edit_distance(), but most names are told apart by their letters alone.
+// edit_distance(); the character sets rule out most names.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (steps_between(characters(a), characters(b)) > limit) return limit + 1;
   return edit_distance(a, b, limit);
@@ -244,7 +244,7 @@ std::string_view after_first_dot(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view{} : name.substr(dot + 1);
 }
 
-/// Keeps what is near of what is offered.
+/// Collects the candidates closest to a name.
 class Nearest {
  public:
   explicit Nearest(std::size_t limit) : limit_(limit) {}
@@ -254,7 +254,7 @@ class Nearest {
       if (name == candidate) return;
     found_.emplace_back(score, std::string(candidate));
   }
-  /// The best first, at most three; a clearly better one stands alone.
+  /// Returns the best first, at most three; only one if it is clearly better.
   [[nodiscard]] std::vector<std::string> best() {
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> names;
@@ -276,16 +276,16 @@ std::span<const Derived> derived_fields() { return derived; }
 
 std::string_view describe(FilterType type) {
   switch (type) {
-    case FilterType::header: return "no value: it is there or not";
+    case FilterType::header: return "no value, only presence";
     case FilterType::number: return "a number, decimal or with 0x";
     case FilterType::flag: return "true or false";
-    case FilterType::duration: return "a time with its unit, as 1.5ms (ns, us, ms, s)";
-    case FilterType::time: return "seconds since 1970 or a date as \"2026-11-21 07:53:37.5\" (UTC)";
-    case FilterType::mac: return "a MAC address as 52:54:00:00:00:02";
+    case FilterType::duration: return "a time with its unit, such as 1.5ms (ns, us, ms, s)";
+    case FilterType::time: return "seconds since 1970 or a date such as \"2026-11-21 07:53:37.5\" (UTC)";
+    case FilterType::mac: return "a MAC address such as 52:54:00:00:00:02";
     case FilterType::ipv4: return "an IPv4 address or prefix";
     case FilterType::ipv6: return "an IPv6 address, a GID or a prefix";
     case FilterType::guid: return "a GUID as 0002:c903:000e:0b72";
-    case FilterType::bytes: return "bytes as 0a:ff:10 or a \"text\"";
+    case FilterType::bytes: return "bytes such as 0a:ff:10 or a \"text\"";
     case FilterType::text: return "a \"text\"";
   }
   return "?";
@@ -325,7 +325,7 @@ Resolved resolve(std::string_view name) {
   Resolved found;
   if (FieldRef ref = find_field(name)) {
     found.refs.push_back(ref);
-    // Where Wireshark has the same name for it, that may cover further headers: ip.version is IPv6's, too.
+    // Wireshark can use the same name for more headers: ip.version is also IPv6's.
     const auto aliases = ref.field->aliases();
     if (std::find(aliases.begin(), aliases.end(), name) != aliases.end())
       for (FieldRef other : find_wireshark(name))
@@ -349,7 +349,7 @@ Resolved resolve(std::string_view name) {
       found.derived = &d;
       return found;
     }
-  // The beginning of Wireshark's names ("infiniband", "infiniband.aeth"): the headers that have fields of such names.
+  // The prefix of Wireshark's names ("infiniband", "infiniband.aeth") matches the headers with such fields.
   for (const HeaderInfo* header : all_headers())
     for (const Field& field : header->fields)
       if (const auto aliases = field.aliases();
@@ -367,7 +367,7 @@ std::vector<std::string> nearest_names(std::string_view name) {
   struct Candidate {
     std::string name;
     std::string plain;
-    std::string_view field;    // of the name
+    std::string_view field;    // last part of the name
     std::uint64_t characters;  // of the plain name
     bool wireshark;
   };
@@ -398,7 +398,7 @@ std::vector<std::string> nearest_names(std::string_view name) {
   const std::string_view wanted_field = after_first_dot(name);
   for (const Candidate& candidate : candidates) {
     if (candidate.wireshark && wanted_field.empty()) continue;
-    // The right field under the wrong header is a likely mistake, however different the headers' names.
+    // The right field with the wrong header is a likely mistake, even if the headers' names differ.
     const bool same_field = !wanted_field.empty() && wanted_field == candidate.field;
     if (!same_field && steps_between(wanted_characters, candidate.characters) > limit) continue;
     const std::size_t steps = distance(wanted, candidate.plain, limit);
@@ -415,7 +415,7 @@ std::vector<std::string> nearest_entries(std::string_view name, const Names& nam
   for (const Name& entry : names.entries) {
     const std::string candidate = plain_name(entry.name);
     if (candidate.size() > longest_name) continue;
-    // A part of the name is a good guess, too: "Access Error".
+    // A part of the name is also a good guess: "Access Error".
     const bool part = !wanted.empty() && candidate.find(wanted) != std::string::npos;
     nearest.offer(entry.name, part ? 1 : distance(wanted, candidate, limit));
   }

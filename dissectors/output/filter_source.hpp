@@ -1,5 +1,5 @@
 #pragma once
-/// What a filter can compare: the fields of all headers, and what a packet has beyond them.
+/// Items that a filter can compare: the fields of all headers, and derived properties of a packet.
 
 #include <cstdint>
 #include <span>
@@ -12,13 +12,13 @@
 
 namespace rdmawire::output {
 
-/// How values are written and compared.
+/// Type of a value: determines its syntax and comparison.
 enum class FilterType : std::uint8_t {
-  header,  ///< there or not; has no value
+  header,  ///< presence only; no value
   number,
   flag,
   duration,  ///< nanoseconds
-  time,      ///< nanoseconds since 1970, with the sign bit turned over so that unsigned comparison orders them
+  time,      ///< nanoseconds since 1970, with inverted sign bit for unsigned comparison
   mac,
   ipv4,
   ipv6,  ///< 128 bits, compared as a big-endian number
@@ -26,12 +26,12 @@ enum class FilterType : std::uint8_t {
   bytes,
   text,
 };
-/// "an IPv4 address or prefix": what a value of that type looks like.
+/// Returns the expected syntax of a value: "an IPv4 address or prefix".
 std::string_view describe(FilterType type);
-/// Of the values of `field`.
+/// Returns the type of the values of `field`.
 FilterType type_of(const Field& field);
 
-/// Takes the occurrences of something derived, one by one; returning true ends the visit.
+/// Receives the occurrences of a derived field one by one; returning true ends the visit.
 struct Occurrences {
   bool (*take)(void* state, std::uint64_t number, Bytes bytes);
   void* state;
@@ -39,34 +39,34 @@ struct Occurrences {
   bool bytes(Bytes value) { return take(state, 0, value); }
 };
 
-/// Something that a packet has beyond its headers' fields.
+/// A derived property of a packet.
 struct Derived {
   std::string_view name;
   FilterType type;
   const Names* names;          ///< of an enumeration, or nullptr
-  std::string_view wireshark;  ///< Wireshark's filter name where it means the same, else empty
+  std::string_view wireshark;  ///< Wireshark's filter name with the same meaning, else empty
   std::string_view meaning;
   bool (*visit)(const tracking::Packet& packet, Occurrences to);
 };
-/// All of them, in the order of the documentation.
+/// All derived fields, in the order of the documentation.
 std::span<const Derived> derived_fields();
 
-/// What a name stands for: fields, headers, or one derived field. Fields of one name are of one type, except that a
-/// name of Wireshark can cover fields of several.
+/// The items of a name: fields, headers, or one derived field. Fields of one name have one type, except that a
+/// Wireshark name can match fields of several types.
 struct Resolved {
-  std::vector<FieldRef> refs;  ///< field nullptr: the header as a whole
+  std::vector<FieldRef> refs;  ///< field nullptr: the whole header
   const Derived* derived = nullptr;
-  bool by_wireshark = false;  ///< the name is Wireshark's, not ours
+  bool by_wireshark = false;  ///< the name is Wireshark's
   explicit operator bool() const { return derived || !refs.empty(); }
 };
-/// Our names first, then Wireshark's.
+/// Looks up our names first, then Wireshark's.
 Resolved resolve(std::string_view name);
 
-/// The names that are nearest to a wrong one, best first, at most three.
+/// Returns at most three names that are most similar to a wrong one, best first.
 std::vector<std::string> nearest_names(std::string_view name);
-/// The same among the entries of an enumeration.
+/// The same for the entries of an enumeration.
 std::vector<std::string> nearest_entries(std::string_view name, const Names& names);
-/// Letters and digits only, in lower case: how names of values are compared.
+/// Only letters and digits, in lower case: the form in which names of values are compared.
 std::string plain_name(std::string_view name);
 
 }  // namespace rdmawire::output

@@ -38,12 +38,12 @@ Frame send_only() {
   frame.payload = {'h', 'e', 'l', 'l', 'o'};
   return frame;
 }
-/// An acknowledgement with that syndrome.
+/// An acknowledgement with the specified syndrome.
 Frame acknowledge(std::uint8_t syndrome) {
   return roce() / Value<Bth>().set<"opcode">(0x11).set<"psn">(100) /
          Value<Aeth>().set<"syndrome">(syndrome).set<"msn">(3);
 }
-/// A mirrored acknowledgement: the outer addresses differ from the inner ones.
+/// A mirrored acknowledgement whose outer addresses differ from the inner ones.
 Frame mirrored() {
   Frame frame = Value<Ethernet>() / ip(0xc0a80001, 0xc0a80002) / Value<Udp>().set<"dst_port">(4789) / Value<Vxlan>();
   for (const HeaderValue& layer : acknowledge(0x60).layers) frame /= layer;
@@ -78,12 +78,12 @@ TEST(Filter, AbsentFieldsCompareFalse) {
                             "aeth.msn", "vcrc.status == good", "vcrc.status != good", "upper != nvme"})
     EXPECT_FALSE(matches(send_only(), fails)) << fails;
   EXPECT_TRUE(matches(send_only(), "not aeth.msn == 0"));
-  // The timer exists in an RNR NAK only.
+  // Only an RNR NAK has the timer.
   EXPECT_TRUE(matches(acknowledge(0x21), "aeth.syndrome.timer"));
   EXPECT_FALSE(matches(acknowledge(0x60), "aeth.syndrome.timer"));
 }
 
-TEST(Filter, JoinsWithTheUsualPrecedence) {
+TEST(Filter, OperatorsHaveTheUsualPrecedence) {
   EXPECT_TRUE(matches(send_only(), "bth.psn == 100 or bth.psn == 1 and bth.psn == 2"));
   EXPECT_FALSE(matches(send_only(), "(bth.psn == 100 or bth.psn == 1) and bth.psn == 2"));
   EXPECT_TRUE(matches(send_only(), "not bth.psn == 1 && bth"));
@@ -130,7 +130,7 @@ TEST(Filter, AddressesAndPrefixes) {
 }
 
 TEST(Filter, TimesAndFlags) {
-  // Timer code 14: 2.56 ms... as the table of the specification gives it for 0x0e: 1.28 ms.
+  // Timer code 14 (0x0e) is 1.28 ms in the table of the specification.
   EXPECT_TRUE(matches(acknowledge(0x2e), "aeth.syndrome.wait == 1.28ms"));
   EXPECT_TRUE(matches(acknowledge(0x2e), "aeth.syndrome.wait == 1280us and aeth.syndrome.wait == \"1.28 ms\""));
   EXPECT_TRUE(matches(acknowledge(0x2e), "aeth.syndrome.wait > 1\u00b5s and aeth.syndrome.wait < 1s"));
@@ -141,7 +141,7 @@ TEST(Filter, TimesAndFlags) {
   EXPECT_TRUE(matches(send_only(), "frame.time >= \"2024-11-21 04:23:20\" and frame.time < 2024-11-21T04:24"));
 }
 
-TEST(Filter, WhatAPacketHasBesidesItsHeaders) {
+TEST(Filter, DerivedFields) {
   for (const char* holds :
        {"frame.number == 7", "frame.len == 66", "frame.cap_len == 66", "payload.length == 5", "payload == \"hello\"",
         "payload contains \"ell\"", "payload contains 65:6c", "frame contains \"hello\"", "icrc", "not vcrc",
@@ -155,15 +155,15 @@ TEST(Filter, WhatAPacketHasBesidesItsHeaders) {
   EXPECT_TRUE(matches(acknowledge(0x60), "payload.length == 0"));
   Dissected snapped(send_only());
   tracking::Dissector().dissect(snapped.packet, Bytes(snapped.bytes).first(60), 66);
-  for (const char* holds : {"finding", "frame.cut", "icrc.status == unverifiable", "frame.len > 60"})
+  for (const char* holds : {"finding", "frame.truncated", "icrc.status == unverifiable", "frame.len > 60"})
     EXPECT_EQ(Filter::compile(holds)->matches(snapped.packet), std::string_view(holds) != "finding") << holds;
   Frame lying = send_only();
   lying.layers[1].set(*info<Ipv4>.find("total_length"), 2000);
-  EXPECT_TRUE(matches(lying, "finding and finding.kind == truncated and frame.cut"));
+  EXPECT_TRUE(matches(lying, "finding and finding.kind == truncated and frame.truncated"));
 }
 
-TEST(Filter, EveryOccurrenceCounts) {
-  // Any occurrence may be equal; all must differ for !=.
+TEST(Filter, AnyOccurrenceMatches) {
+  // Any occurrence may be equal; for != all must differ.
   EXPECT_TRUE(matches(mirrored(), "ip.src == 10.0.0.3 and ip.src == 192.168.0.1"));
   EXPECT_FALSE(matches(mirrored(), "ip.src != 10.0.0.3"));
   EXPECT_FALSE(matches(mirrored(), "ip.src != 192.168.0.1"));
@@ -171,7 +171,7 @@ TEST(Filter, EveryOccurrenceCounts) {
   EXPECT_TRUE(matches(mirrored(), "udp.dst_port == 4789 and udp.dst_port == 4791"));
 }
 
-TEST(Filter, LooksIntoVariableParts) {
+TEST(Filter, VariablePartsAreSearched) {
   HeaderValue tcp = Value<Tcp>().set<"data_offset">(8);
   const std::uint8_t options[] = {2, 4, 0x05, 0xb4, 1, 3, 3, 7, 1, 1, 1, 0};
   tcp.set_tail(options);
@@ -185,14 +185,14 @@ TEST(Filter, WiresharkNamesAreAliases) {
   EXPECT_TRUE(matches(send_only(), "infiniband.bth.psn == 100 and infiniband.bth.opcode == 4 and infiniband"));
   EXPECT_TRUE(matches(acknowledge(0x60), "infiniband.aeth and infiniband.aeth.syndrome.opcode == 3"));
   EXPECT_FALSE(matches(send_only(), "infiniband.aeth"));
-  // One name of Wireshark's for fields of several headers, also where it is a name of ours.
+  // One Wireshark name for fields of several headers, also if it equals one of our names.
   EXPECT_TRUE(matches(send_only(), "ip.addr == 10.0.0.2 and ip.addr == 10.0.0.3 and udp.port == 4791"));
   EXPECT_TRUE(matches(Value<Ethernet>() / Value<Ipv6>() / Value<Udp>(), "ip.version == 6 and ipv6.version == 6"));
-  EXPECT_TRUE(matches(send_only(), "infiniband.bth.se and not bth.se")) << "there, and not set";
+  EXPECT_TRUE(matches(send_only(), "infiniband.bth.se and not bth.se")) << "present, but not set";
   EXPECT_TRUE(matches(send_only(), "frame.time_epoch > 1732163000"));
 }
 
-TEST(Filter, ErrorsSayWhereAndWhat) {
+TEST(Filter, ErrorsHavePositionAndMessage) {
   EXPECT_EQ(error_of("bth.opcod == 4"), "bth.opcod == 4\n^^^^^^^^^\nunknown field bth.opcod; did you mean bth.opcode?");
   EXPECT_EQ(error_of("bth and ip.src == 5"),
             "bth and ip.src == 5\n                  ^\n"
@@ -203,28 +203,28 @@ TEST(Filter, ErrorsSayWhereAndWhat) {
   EXPECT_EQ(error_of("bth.psn == 0x1000000"),
             "bth.psn == 0x1000000\n           ^^^^^^^^^\n0x1000000 does not fit in the 24 bits of bth.psn");
   EXPECT_EQ(error_of("(bth.psn == 1"), "(bth.psn == 1\n^\nthe bracket is not closed");
-  EXPECT_EQ(error_of("bth.psn = 1"), "bth.psn = 1\n        ^\na single = compares nothing; did you mean ==?");
+  EXPECT_EQ(error_of("bth.psn = 1"), "bth.psn = 1\n        ^\nthe operator = is not supported; did you mean ==?");
   EXPECT_EQ(error_of("bth.psn =="), "bth.psn ==\n          ^\nthe expression ends; expected a value");
   EXPECT_EQ(error_of(""), "\n^\nthe expression ends; expected a field's or header's name, not, or (");
   EXPECT_EQ(error_of("aeth == 4"),
-            "aeth == 4\n^^^^\naeth is a header: it is there or not; compare one of its fields, as aeth.syndrome, "
+            "aeth == 4\n^^^^\naeth is a header and has no value; compare one of its fields, such as aeth.syndrome, "
             "aeth.syndrome.kind or aeth.syndrome.credit_count");
   EXPECT_EQ(error_of("bth.opcode == RC SEND Only"),
             "bth.opcode == RC SEND Only\n              ^^^^^^^^^^^^\n"
             "a value of several words needs quotes: \"RC SEND Only\"");
 }
 
-TEST(Filter, BoundsItsInput) {
+TEST(Filter, InputSizeIsLimited) {
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += '(';
-  EXPECT_NE(error_of(deep).find("more than 64 brackets"), std::string::npos);
+  EXPECT_NE(error_of(deep).find("more than 64 nested brackets"), std::string::npos);
   EXPECT_NE(error_of(std::string(10000, ' ')).find("at most 8192"), std::string::npos);
   std::string many = "infiniband";
   while (many.size() + 20 < Filter::max_length) many += " or infiniband";
   EXPECT_TRUE(Filter::compile(many));
 }
 
-TEST(Filter, PrintsItself) {
+TEST(Filter, CanonicalForm) {
   const auto filter = Filter::compile("!(bth.psn==1||bth.psn in{2,3..5})&&(aeth or (bth and not bth.se)) ");
   ASSERT_TRUE(filter);
   EXPECT_EQ(filter->text(), "not (bth.psn == 1 or bth.psn in {2, 3..5}) and (aeth or bth and not bth.se)");

@@ -1,6 +1,6 @@
 #pragma once
-/// For tests only: literal frames of Linux 6.1's RoCEv2 device (captures/samples says where from), and what becomes of
-/// them.
+/// For tests only: literal frames of Linux 6.1's RoCEv2 device (source: captures/samples), and the packets decoded
+/// from them.
 
 #include <string_view>
 

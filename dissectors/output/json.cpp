@@ -13,7 +13,7 @@
 namespace rdmawire::output {
 namespace {
 
-/// The length of the UTF-8 character at `text`, or 0 when there is none.
+/// Returns the length of the UTF-8 character at `text`, or 0 if it is invalid.
 std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = at(0);
@@ -25,7 +25,7 @@ std::size_t utf8_length(std::string_view text) {
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((at(i) & 0xc0) != 0x80) return 0;
-  // No overlong forms, no surrogates, nothing above U+10FFFF.
+  // Rejects overlong forms, surrogates, and code points above U+10FFFF.
   if (first == 0xe0 && at(1) < 0xa0) return 0;
   if (first == 0xed && at(1) > 0x9f) return 0;
   if (first == 0xf0 && at(1) < 0x90) return 0;
@@ -33,13 +33,13 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// What is known of a field before any packet comes.
+/// Precomputed output of a field.
 struct FieldPlan {
   const Field* field;
   std::string key;                                           ///< "\"opcode\":"
   std::string name_key;                                      ///< ",\"opcode_name\":"
-  bool is_text;                                              ///< its value stands in quotes
-  std::vector<std::pair<std::uint64_t, std::string>> names;  ///< in quotes, ascending
+  bool is_text;                                              ///< the value is a quoted string
+  std::vector<std::pair<std::uint64_t, std::string>> names;  ///< quoted, ascending
 
   explicit FieldPlan(const Field& f) : field(&f) {
     append_json_string(key, f.name);
@@ -126,7 +126,7 @@ struct JsonWriter::Plans {
     return found != by_header.end() ? found->second : by_header.emplace(&header, HeaderPlan(header)).first->second;
   }
 
-  /// `base` is added to offsets that are written: layer.offset counts from `bytes`.
+  /// `base` is added to offsets: layer.offset is relative to `bytes`.
   void layer(std::string& out, Bytes bytes, const Layer& layer, std::uint32_t base = 0) {
     const HeaderInfo& header = *layer.header;
     const HeaderPlan& plan = of(header);
@@ -176,7 +176,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// `source_port`: the UDP source port with which a bad ICRC would be good.
+  /// `source_port`: the UDP source port that makes a bad ICRC valid.
   static void crc(std::string& out, std::string_view key, const CrcCheck& check, unsigned digits,
                   std::optional<std::uint16_t> source_port = {}) {
     using enum CrcCheck::Status;
@@ -204,7 +204,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// layers, payload and pad of a stack.
+  /// Layers, payload and padding of a stack.
   void stack(std::string& out, const HeaderStack& stack) {
     out += ",\"layers\":[";
     bool first = true;
@@ -238,7 +238,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// The stack's own findings, and those of headers within its headers.
+  /// The findings of the stack, and of headers inside its headers.
   static void findings(std::string& out, const HeaderStack& stack) {
     bool any = false;
     const auto begin = [&] {
@@ -389,7 +389,7 @@ std::string link_name(const tracking::Packet& packet) {
 }
 
 Wire wire_of(const tracking::Packet& packet) {
-  // Only its connection tells that a TCP segment is iWARP.
+  // Only the connection shows that a TCP segment is iWARP.
   return packet.stack.wire == Wire::none && !packet.pdus.empty() ? Wire::iwarp : packet.stack.wire;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// A packet as one line of JSON. The keys are documented in docs/json.md; those of fields are the tables' names.
+/// Writes a packet as one line of JSON. The keys are documented in docs/json.md; keys of fields are the tables'
+/// names.
 
 #include <cstdint>
 #include <memory>
@@ -11,14 +12,14 @@
 
 namespace rdmawire::output {
 
-/// What the capture knows of a packet beside the packet itself.
+/// Data of the capture about a packet.
 struct PacketContext {
-  std::string_view file;                       ///< named when several files are read; else empty
-  std::span<const std::string_view> comments;  ///< of the capture file
+  std::string_view file;                       ///< set if several files are read
+  std::span<const std::string_view> comments;  ///< from the capture file
 };
 
-/// Writes packets as NDJSON: one object and a line end each. Valid JSON whatever the bytes are: text that is not UTF-8
-/// comes out with replacement characters.
+/// Writes packets as NDJSON: one object and a newline each. The output is always valid JSON; invalid UTF-8 is
+/// replaced.
 class JsonWriter {
  public:
   JsonWriter();
@@ -33,16 +34,16 @@ class JsonWriter {
   std::unique_ptr<Plans> plans_;
 };
 
-/// Appends `text` as a JSON string, with its quotes.
+/// Appends `text` as a quoted JSON string.
 void append_json_string(std::string& out, std::string_view text);
 
-/// "ethernet", "infiniband": the link type's word; its number in text when it is not one of ours.
+/// Returns the name of a link type, such as "ethernet"; its number as text if it is unsupported.
 std::string link_name(LinkType link);
-/// Of a packet: the outermost header's name where that is none that a capture's packets begin with (an FPDU, a BTH).
+/// The same for a packet: the outermost header's name if a captured packet cannot start with it (an FPDU, a BTH).
 std::string link_name(const tracking::Packet& packet);
-/// Which RDMA wire the packet belongs to, by itself or by its connection.
+/// Returns the RDMA wire format of the packet, from its headers or its connection.
 Wire wire_of(const tracking::Packet& packet);
-/// "infiniband", "roce_v1", "roce_v2", "iwarp"; empty for none.
+/// Returns "infiniband", "roce_v1", "roce_v2", "iwarp", or an empty text for none.
 std::string_view wire_name(Wire wire);
 
 }  // namespace rdmawire::output

@@ -27,7 +27,7 @@ std::string line_of(const tracking::Packet& packet, const PacketContext& context
   return out;
 }
 
-TEST(Json, AFrameLiterally) {
+TEST(Json, LiteralFrame) {
   EXPECT_EQ(
       line_of(OnePacket(nak_frame).packet),
       R"({"frame":7,"time":"1795247618.500000000","length":62,"captured":62,"link":"ethernet","wire":"roce_v2","layers":[)"
@@ -57,7 +57,7 @@ TEST(Json, StatusOfCrcs) {
             (json{{"status", "unverifiable"}}));
 }
 
-TEST(Json, FindingsSayWhereAndHowMuch) {
+TEST(Json, FindingsHavePositionAndLengths) {
   const std::string cut(nak_frame.substr(0, nak_frame.size() - 4 - 9 - 8));
   const json line = json::parse(line_of(OnePacket(cut, LinkType::ethernet, 10).packet));
   ASSERT_FALSE(line["findings"].empty()) << line;
@@ -84,8 +84,8 @@ TEST(Json, TextIsAlwaysUtf8) {
             1U);
 }
 
-// No header's table, and no bytes in it, make any face crash or write invalid JSON.
-TEST(Faces, EveryHeaderWithRandomBytes) {
+// All output formats handle any header with any bytes, and JSON stays valid.
+TEST(OutputFormats, EveryHeaderWithRandomBytes) {
   std::mt19937 random(20261121);
   JsonWriter writer;
   LinePrinter lines;
@@ -124,8 +124,8 @@ TEST(Faces, EveryHeaderWithRandomBytes) {
   }
 }
 
-// Field names, their "_name" twins and the variable part must not meet in one object.
-TEST(Json, NoKeyTwice) {
+// Field names, their "_name" keys and the variable part must be distinct in one object.
+TEST(Json, NoDuplicateKeys) {
   for (const HeaderInfo* header : all_headers()) {
     std::set<std::string> keys;
     for (const Field& field : header->fields) {

@@ -24,13 +24,13 @@ consteval EndpointFields endpoints(std::string_view source, std::string_view des
                                    std::string_view prefix = {}) {
   return {&info<H>, prefix, detail::field_of<H>(source), detail::field_of<H>(destination)};
 }
-// The nearest to the transport that is there.
+// The address fields, nearest to the transport first.
 constexpr EndpointFields endpoint_fields[] = {
     endpoints<Ipv4>("src", "dst"),  endpoints<Ipv6>("src", "dst"),     endpoints<Lrh>("slid", "dlid", "LID "),
     endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
 };
 
-/// The color of what a header says: of an operation by its direction, and by whether it is good news.
+/// Color of a header's summary: of an operation by its direction, and by success or error.
 TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
   if (&which == &info<Bth>) {
     const Opcode& op = opcode(View<Bth>(header).get<"opcode">());
@@ -51,10 +51,10 @@ TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, con
   return ink_of(which);
 }
 
-/// PDUs of a packet that a line has room for.
+/// Maximum number of PDUs in a line.
 constexpr std::size_t shown_pdus = 4;
 
-/// Whether the line says by itself what the upper layer is, or the packet carries nothing of it.
+/// True if the line already shows the upper layer, or the packet contains none of it.
 bool names_upper(const HeaderStack& stack) {
   const bool is_mad = stack.find(info<Mad>) != nullptr;
   if (stack.payload.length == 0) return !is_mad;
@@ -101,8 +101,8 @@ struct LinePrinter::Plans {
                                                                   : TextStyle::dim;
     page.put("  ").put(ink, crc_name(name, check.status, scratch));
   }
-  /// Where the size of a payload ends, from where the header begins that says what the packet does: the columns of its
-  /// gist, and room for a size. 0: another header.
+  /// Column after the payload size, relative to the start of the main header: its summary and space for a size.
+  /// 0: another header.
   static std::size_t size_end(const HeaderInfo& header) {
     return &header == &info<Bth> ? 61 : &header == &info<Rdmap> ? 30 : 0;
   }
@@ -117,7 +117,7 @@ struct LinePrinter::Plans {
   void essence(Page& page, const HeaderStack& stack) {
     const auto layers = stack.layers();
     const bool is_mad = stack.find(info<Mad>) != nullptr;
-    bool sized = is_mad;  // of a MAD's fixed 256 bytes the rest says nothing
+    bool sized = is_mad;  // the size of a MAD (256 bytes) is not shown
     bool first = true;
     for (const Layer& layer : layers) {
       const bool last = &layer == &layers.back();
@@ -126,7 +126,7 @@ struct LinePrinter::Plans {
         if (write(page, below, stack, layer)) page.put(" · ");
         continue;
       }
-      // Every MAD comes in the same BTH and DETH.
+      // Every MAD has the same BTH and DETH.
       if (is_mad && (layer.header == &info<Bth> || layer.header == &info<Deth>)) continue;
       const Page::Mark before = page.mark();
       if (!first) page.put("  ");
@@ -165,7 +165,7 @@ void LinePrinter::set_origin(std::int64_t time_ns) { origin_ = time_ns; }
 
 Endpoints endpoints_of(const HeaderStack& stack) {
   const auto layers = stack.layers();
-  // Native InfiniBand is told apart by its LIDs, also where a GRH follows.
+  // Native InfiniBand is identified by its LIDs, even with a GRH.
   const Layer* nearest = stack.wire == Wire::infiniband ? stack.find(info<Lrh>) : nullptr;
   if (!nearest && stack.network != HeaderStack::none) nearest = &layers[stack.network];
   const std::size_t from = nearest ? static_cast<std::size_t>(nearest - layers.data()) + 1 : layers.size();
@@ -209,7 +209,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   page.put(TextStyle::dim, scratch).put("  ");
 
   const Endpoints ends = endpoints_of(stack);
-  // What carries no transport (ARP, neighbor discovery) does not push the columns of what does.
+  // Packets without transport (ARP, neighbor discovery) do not widen the columns of the others.
   if (stack.transport != HeaderStack::none) {
     source_width_ = std::max(source_width_, columns(ends.source));
     destination_width_ = std::max(destination_width_, columns(ends.destination));

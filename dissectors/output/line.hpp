@@ -1,5 +1,5 @@
 #pragma once
-/// A packet as one line.
+/// Formats a packet as one line.
 
 #include <cstdint>
 #include <memory>
@@ -16,9 +16,8 @@ struct LineOptions {
   bool colors = false;
 };
 
-/// Writes packets as lines in columns: number, time, source → destination, what the packet does, its CRC, what is
-/// remarkable, what is wrong. Remembers the first and the last time, and how wide the addresses were: columns only
-/// grow.
+/// Writes packets as lines in columns: number, time, source → destination, summary, CRC, notes, findings. Keeps the
+/// first and the last time and the column widths, which only grow.
 class LinePrinter {
  public:
   explicit LinePrinter(const LineOptions& options = {});
@@ -26,10 +25,10 @@ class LinePrinter {
   LinePrinter& operator=(LinePrinter&&) noexcept;
   ~LinePrinter();
 
-  /// Appends one line, with its line end.
+  /// Appends one line with a newline.
   void append(std::string& out, const tracking::Packet& packet);
 
-  /// The times count from here; else from the first packet that is written.
+  /// Sets the origin of relative times; default: the first packet written.
   void set_origin(std::int64_t time_ns);
 
  private:
@@ -42,15 +41,15 @@ class LinePrinter {
   std::size_t destination_width_ = 8;
 };
 
-/// The endpoints of a packet, as a line names them: IP addresses, LIDs of native InfiniBand, GIDs, MACs, whichever
-/// comes closest to the transport. Empty when there are none.
+/// The endpoints of a packet in a line: IP addresses, LIDs of native InfiniBand, GIDs or MACs, whichever is closest
+/// to the transport. Empty if there are none.
 struct Endpoints {
   std::string source;
   std::string destination;
 };
 Endpoints endpoints_of(const HeaderStack& stack);
 
-/// One line for one packet, whose time counts from itself.
+/// Formats a single packet, with relative time 0.
 std::string one_line(const tracking::Packet& packet, const LineOptions& options = {});
 
 }  // namespace rdmawire::output

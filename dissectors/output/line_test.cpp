@@ -13,14 +13,14 @@ using testing::nak_frame;
 using testing::OnePacket;
 using testing::read_request_frame;
 
-// What follows the columns of number, time and addresses.
+// The part after the columns of number, time and addresses.
 std::string essence(const tracking::Packet& packet) {
   const std::string line = one_line(packet);
   const std::size_t arrow = line.find("→ ");
   return line.substr(line.find("  ", arrow) + 2);
 }
 
-TEST(Line, WholeLines) {
+TEST(Line, CompleteLines) {
   EXPECT_EQ(
       one_line(OnePacket(nak_frame).packet),
       "     7    0.000000000  10.0.0.2 → 10.0.0.3  RC Acknowledge               qp 0x11     psn 1595257           "
@@ -52,7 +52,7 @@ TEST(Line, TimeStyles) {
   EXPECT_TRUE(b.ends_with(b.substr(b.rfind("     7    0.000000000"))));
 }
 
-TEST(Line, EveryAcknowledgementSaysWhatItMeans) {
+TEST(Line, EveryAcknowledgementShowsItsMeaning) {
   struct {
     const char* aeth;
     const char* text;
@@ -68,7 +68,7 @@ TEST(Line, EveryAcknowledgementSaysWhatItMeans) {
   }
 }
 
-TEST(Line, ABadCrcAndACutPacketAreSaid) {
+TEST(Line, BadCrcAndTruncatedPacketAreShown) {
   std::string bad(nak_frame);
   bad.replace(bad.find("65f72c6f"), 8, "65f72c6e");
   EXPECT_TRUE(essence(OnePacket(bad).packet).ends_with("  ICRC bad\n"));
@@ -78,7 +78,7 @@ TEST(Line, ABadCrcAndACutPacketAreSaid) {
   EXPECT_NE(line.find("! truncated: "), std::string::npos) << line;
 }
 
-TEST(Line, CongestionMarksStandOut) {
+TEST(Line, CongestionMarksAreShown) {
   std::string frame(read_request_frame);
   frame.replace(frame.find("4500003c"), 8, "4503003c");
   frame.replace(frame.find("0c00ffff00000011"), 16, "0c80ffffc0000011");
@@ -86,18 +86,18 @@ TEST(Line, CongestionMarksStandOut) {
       << essence(OnePacket(frame).packet);
 }
 
-TEST(Line, ColorsOnlyWhenAsked) {
+TEST(Line, ColorsOnlyIfRequested) {
   const OnePacket one(nak_frame);
   EXPECT_EQ(one_line(one.packet).find('\033'), std::string::npos);
   std::string colored = one_line(one.packet, {.colors = true});
   EXPECT_NE(colored.find(std::string(escape_of(TextStyle::bad)) + "RC Acknowledge"), std::string::npos) << colored;
-  // Without its escape sequences it is the same line.
+  // Without its escape sequences the line is the same.
   for (std::size_t at; (at = colored.find('\033')) != std::string::npos;)
     colored.erase(at, colored.find('m', at) - at + 1);
   EXPECT_EQ(colored, one_line(one.packet));
 }
 
-TEST(Line, ColumnsFitTheLongestAddressSoFar) {
+TEST(Line, ColumnsFitTheLongestAddress) {
   OnePacket shorter(nak_frame);
   std::string hex(nak_frame);
   hex.replace(hex.find("0a0000020a000003"), 16, "c0a8647bc0a86464");
@@ -110,7 +110,7 @@ TEST(Line, ColumnsFitTheLongestAddressSoFar) {
   EXPECT_EQ(out.find("RC Ack"), out.find("RC Ack", second) - second);
 }
 
-TEST(Line, EndpointsAreTheNearestToTheTransport) {
+TEST(Line, EndpointsAreClosestToTheTransport) {
   const Endpoints ends = endpoints_of(OnePacket(nak_frame).packet.stack);
   EXPECT_EQ(ends.source, "10.0.0.2");
   EXPECT_EQ(ends.destination, "10.0.0.3");

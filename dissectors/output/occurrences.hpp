@@ -1,5 +1,5 @@
 #pragma once
-/// Where in a packet a header stands: what filters and columns visit.
+/// Visits the occurrences of a header in a packet, for filters and columns.
 
 #include <cstdint>
 
@@ -9,7 +9,8 @@ namespace rdmawire::output {
 
 inline constexpr int max_nesting = 4;  // of headers in variable parts
 
-/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`; true ends it.
+/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`; returning true
+/// ends it.
 template <class Visit>
 bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, Visit visit, int nesting = 0) {
   const Parts parts = outer.parts(bytes);
@@ -33,7 +34,7 @@ bool each_layer(const HeaderStack& stack, const HeaderInfo* header, Visit visit)
   return false;
 }
 
-/// The same for what the variable parts of the stack's layers hold.
+/// The same for the variable parts of the stack's layers.
 template <class Visit>
 bool each_layer_of_parts(const HeaderStack& stack, const HeaderInfo* header, Visit visit) {
   for (const Layer& layer : stack.layers())
@@ -43,7 +44,7 @@ bool each_layer_of_parts(const HeaderStack& stack, const HeaderInfo* header, Vis
   return false;
 }
 
-/// Every place where a header can stand: the packet's stack, the units of a byte stream, and what variable parts hold.
+/// All occurrences: in the packet's stack, in the units of a byte stream, and in variable parts.
 template <class Visit>
 bool each_occurrence(const tracking::Packet& packet, const HeaderInfo* header, Visit visit) {
   if (each_layer(packet.stack, header, visit)) return true;

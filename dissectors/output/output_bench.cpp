@@ -1,5 +1,4 @@
-/// What a packet costs as a line, as JSON, as a tree; and JSON by nlohmann's writer from the same values, as the
-/// yardstick of writing directly.
+/// Cost of a packet as line, JSON and tree; and JSON by nlohmann's library from the same values for comparison.
 
 #include <benchmark/benchmark.h>
 

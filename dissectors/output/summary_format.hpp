@@ -1,15 +1,15 @@
 #pragma once
-/// What of a header is worth a place in one line: a sentence with the names of its fields, one row a header.
+/// Format of a header's one-line summary: text with field names, one row per header.
 ///
-///   {psn}          the field's value: the name of an enumerated one, hexadecimal as short as it goes
-///   {psn:8}        padded to so many columns
-///   {se?SE}        "SE" when the field is not zero
-///   {ecn=3?CE}     "CE" when the field has that value
-///   [ wait {w}]    left out when a field inside is not present in this very header
-///   [?status: …]   left out too when that field is zero or not present
-///   [!port: …]     left out when that field is present
+/// {psn}          the field's value: the name of an enumerated one, shortest hexadecimal
+/// {psn:8}        padded to 8 columns
+/// {se?SE}        "SE" if the field is not zero
+/// {ecn=3?CE}     "CE" if the field has that value
+/// [ wait {w}]    omitted if a field inside is not present in this header
+/// [?status: …]   also omitted if that field is zero or not present
+/// [!port: …]     omitted if that field is present
 ///
-/// The names are checked against the header's table when the program is compiled.
+/// The names are checked against the header's table at compile time.
 
 #include <string>
 #include <string_view>
@@ -20,13 +20,13 @@
 
 namespace rdmawire::output {
 
-/// One row: the sentence of a header.
+/// The format of a header.
 struct SummaryFormat {
   const HeaderInfo* header;
   std::string_view sentence;
 };
 
-/// The row of `H`; a name that its table does not have is an error of compilation.
+/// The format of `H`; an unknown field name is a compile-time error.
 template <class H>
 consteval SummaryFormat summary_format(std::string_view sentence) {
   int depth = 0;
@@ -47,32 +47,32 @@ consteval SummaryFormat summary_format(std::string_view sentence) {
   return {&info<H>, sentence};
 }
 
-/// A sentence made ready for use.
+/// A parsed format.
 class SummaryPlan {
  public:
   explicit SummaryPlan(const SummaryFormat& summary_format);
-  /// For a header that has no sentence: its title.
+  /// For a header without a format: its title.
   explicit SummaryPlan(const HeaderInfo& header);
 
-  /// Writes the sentence for the header at `bytes`.
+  /// Writes the summary of the header at `bytes`.
   void write(Page& page, const std::uint8_t* bytes) const;
 
  private:
   struct Piece {
-    std::string_view text;         ///< what stands for itself, or follows '?'
+    std::string_view text;         ///< literal text, or text after '?'
     const Field* field = nullptr;  ///< nullptr: text only
     std::uint8_t width = 0;
     bool conditional = false;
     bool any_nonzero = false;
-    std::uint64_t value = 0;      ///< compared with, when conditional and not any_nonzero
-    std::uint16_t group_end = 0;  ///< not 0: a group begins here and ends before that piece
-    char asks = 0;                ///< of a group: '?' or '!', about `field`
+    std::uint64_t value = 0;      ///< compared value, if conditional and not any_nonzero
+    std::uint16_t group_end = 0;  ///< not 0: a group starts here and ends before that piece
+    char asks = 0;                ///< of a group: '?' or '!', for `field`
   };
   [[nodiscard]] bool group_present(std::size_t begin, const std::uint8_t* bytes) const;
   std::vector<Piece> pieces_;
 };
 
-/// The name of `value` in the field's enumeration; when it has none there, "title value".
+/// Appends the name of `value` in the field's enumeration; "title value" if it has none.
 void append_named(std::string& out, const Field& field, std::uint64_t value);
 
 }  // namespace rdmawire::output

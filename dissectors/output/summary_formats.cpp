@@ -60,7 +60,7 @@ constexpr SummaryFormat own_rows[] = {
         "comm {local_comm_id}  qp {local_qpn}  psn {starting_psn}  {transport_service_type}  mtu {path_mtu}"
         "[  service {service_id.protocol} {service_id.port}][!service_id.port:  service {service_id}]"),
     summary_format<CmMra>(
-        "comm {local_comm_id} → {remote_comm_id}  of {message}[  answers within {service_timeout.limit}]"),
+        "comm {local_comm_id} → {remote_comm_id}  of {message}[  reply within {service_timeout.limit}]"),
     summary_format<CmRej>("comm {local_comm_id} → {remote_comm_id}  of {message}: {reason}"),
     summary_format<CmRep>("comm {local_comm_id} → {remote_comm_id}  qp {local_qpn}  psn {starting_psn}"),
     summary_format<CmRtu>("comm {local_comm_id} → {remote_comm_id}"),

@@ -1,5 +1,5 @@
 #pragma once
-/// The sentences of all headers: what of each is worth a place in a packet's line. One row a header.
+/// Summary formats of all headers for a packet's line. One row per header.
 
 #include <span>
 
@@ -7,16 +7,16 @@
 
 namespace rdmawire::output::summary_formats {
 
-/// What a header says. A header that has no row here says its title.
+/// Summaries. A header without a row shows its title.
 extern const std::span<const SummaryFormat> own;
-/// Headers whose news is what they carry: they are named only where that is nothing that is read here.
+/// Headers that are only shown if their payload is not decoded.
 extern const std::span<const SummaryFormat> carriers;
-/// What is worth saying of a header that carries others: written before them.
+/// Fields of encapsulating headers, shown before their contents.
 extern const std::span<const SummaryFormat> beneath;
-/// Bits that matter when they are set: written behind the numbers.
+/// Flags that are shown if set, after the numbers.
 extern const std::span<const SummaryFormat> marks;
 
-/// Of a TCP header, which connection it is: all that is wanted beside the PDUs in it.
+/// Connection of a TCP header, shown with its PDUs.
 extern const SummaryFormat stream;
 
 }  // namespace rdmawire::output::summary_formats

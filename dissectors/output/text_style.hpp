@@ -1,5 +1,5 @@
 #pragma once
-/// Text with colors and columns. Colors are escape sequences of a terminal (ECMA-48) and cost nothing when off.
+/// Text with colors and columns. Colors are terminal escape sequences (ECMA-48); without colors they cost nothing.
 
 #include <cstdint>
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace rdmawire::output {
 
-/// What a piece of text is, from which its color follows.
+/// Role of a piece of text; determines its color.
 enum class TextStyle : std::uint8_t {
   plain,
   dim,
   strong,
-  request,   ///< an operation that a requester asks for
-  response,  ///< what a responder answers
+  request,   ///< an operation of a requester
+  response,  ///< a response of a responder
   good,
   notice,  ///< remarkable
   bad,
-  link,  ///< layers by family, as the hexdump tells them apart
+  link,  ///< layers by protocol, as in the hexdump
   network,
   transport,
   rdma,
@@ -27,11 +27,11 @@ enum class TextStyle : std::uint8_t {
   payload,
 };
 
-/// The escape sequence that begins `ink`; empty when it is written plainly.
+/// Returns the escape sequence that starts `ink`; empty for plain text.
 std::string_view escape_of(TextStyle ink);
 
-/// Writes into a string. Knows the column, so that escape sequences do not disturb alignment, and the color, so that
-/// it is changed only where it changes.
+/// Writes styled text into a string. Keeps the column, so that escape sequences do not affect alignment, and the
+/// color, to write only changes.
 class Page {
  public:
   Page(std::string& out, bool colors) : out_(out), colors_(colors) {}
@@ -43,7 +43,7 @@ class Page {
     column_ += columns(text);
     return *this;
   }
-  /// Lets `append(std::string&)` write, counted as text.
+  /// Calls `append(std::string&)` to write text.
   template <class Append>
   Page& with(Append append) {
     change(base_);
@@ -52,17 +52,17 @@ class Page {
     column_ += columns(std::string_view(out_).substr(from));
     return *this;
   }
-  /// What has no color of its own is written in `ink` from here on, until the line ends.
+  /// Text without its own color is written in `ink` until the end of the line.
   Page& base(TextStyle ink) {
     base_ = ink;
     return *this;
   }
-  /// Whole lines that were made elsewhere.
+  /// Appends complete, already formatted lines.
   Page& raw(std::string_view lines) {
     out_.append(lines);
     return *this;
   }
-  /// Spaces up to `column`.
+  /// Appends spaces up to `column`.
   Page& to(std::size_t column) {
     if (column_ < column) {
       change(base_);
@@ -71,7 +71,7 @@ class Page {
     }
     return *this;
   }
-  /// Ends the line; spaces at its end are taken away.
+  /// Ends the line and removes trailing spaces.
   Page& line() {
     base_ = TextStyle::plain;
     change(base_);
@@ -80,7 +80,7 @@ class Page {
     column_ = 0;
     return *this;
   }
-  /// A mark to come back to: what was written since can be taken back.
+  /// A position to which the output can be reset.
   struct Mark {
     std::size_t size;
     std::size_t column;
@@ -92,7 +92,7 @@ class Page {
     column_ = mark.column;
     current_ = mark.ink;
   }
-  /// What was written since.
+  /// Returns the text written since `mark`.
   [[nodiscard]] std::string_view since(const Mark& mark) const { return std::string_view(out_).substr(mark.size); }
   [[nodiscard]] std::size_t column() const { return column_; }
   [[nodiscard]] bool colors() const { return colors_; }

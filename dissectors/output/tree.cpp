@@ -15,15 +15,15 @@
 namespace rdmawire::output {
 namespace {
 
-// Columns of the tree, from a layer's indentation. Values move to the right where a header's names need it, and
-// meanings with them.
+// Columns of the tree, relative to a layer's indentation. Long names move the values to the right, and long values
+// the meanings.
 constexpr std::size_t offset_width = 5, name_column = 9, value_column = 32, value_width = 22;
-constexpr std::size_t shown_bytes = 32;  // of a field or payload without further meaning
+constexpr std::size_t shown_bytes = 32;  // of an uninterpreted field or payload
 
 std::size_t depth_of(const Field& field) {
   return static_cast<std::size_t>(std::count(field.name.begin(), field.name.end(), '.'));
 }
-/// The field's name within the field that it is part of.
+/// Returns the last part of a part's name.
 std::string_view label_of(const Field& field) { return field.name.substr(field.name.rfind('.') + 1); }
 
 std::size_t value_column_of(const HeaderInfo& header) {
@@ -191,9 +191,9 @@ class Tree {
                                     : TextStyle::dim,
               to_string(check.status));
     if (check.status == bad) {
-      page_.put(": the packet's bytes give ").with([&](std::string& out) { append_hex(out, check.computed, digits); });
+      page_.put(": computed value is ").with([&](std::string& out) { append_hex(out, check.computed, digits); });
     } else if (check.status == unverifiable) {
-      page_.put(TextStyle::dim, ": not all of the bytes it covers were captured");
+      page_.put(TextStyle::dim, ": not all covered bytes were captured");
     }
     page_.line();
   }
@@ -223,7 +223,7 @@ class Tree {
 
   void remark(std::string_view what, std::string_view text, TextStyle ink) {
     page_.to(indent_ + offset_width + 2).put(ink, what).put("  ");
-    // A comment may have several lines, or bytes that would steer the terminal.
+    // A comment can contain newlines or terminal escape sequences.
     page_.with([&](std::string& out) {
       for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
     });
@@ -247,7 +247,7 @@ class Tree {
   std::string scratch_;
 };
 
-/// What is known of each byte of a dump.
+/// Properties of each byte of a dump.
 struct Marked {
   enum Boundary : std::uint8_t { none, field, layer };
   struct Begin {
@@ -358,7 +358,7 @@ void append_hexdump(std::string& out, const tracking::Packet& packet, bool color
 }
 
 TextStyle ink_of(const HeaderInfo& header) {
-  // The registry goes from the link up, so a header's place tells its family.
+  // The registry is ordered from the link layer up, so the position determines the protocol.
   const auto all = all_headers();
   const auto place = [&](const HeaderInfo& h) { return std::find(all.begin(), all.end(), &h) - all.begin(); };
   const auto here = place(header);

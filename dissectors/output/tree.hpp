@@ -1,5 +1,5 @@
 #pragma once
-/// A packet as a tree of its layers and fields, and as bytes with the fields marked.
+/// Formats a packet as a tree of layers and fields, and as a hexdump with the fields marked.
 
 #include <cstdint>
 #include <string>
@@ -11,20 +11,20 @@ namespace rdmawire::output {
 
 struct TreeOptions {
   bool colors = false;
-  bool meanings = true;  ///< what each field means, beside its value
+  bool meanings = true;  ///< show the meaning of each field
 };
 
-/// Appends the packet, field by field: offset and length of every layer; value, name and meaning of every field; parts
-/// indented below their whole; reserved bits only when they are not zero; payload, pad and CRCs; the PDUs of a byte
-/// stream; upper layer and why; notes; findings; the capture's comments.
+/// Appends the packet as a tree: offset and length of every layer; value, name and meaning of every field, with
+/// parts indented and reserved bits only if not zero; payload, padding and CRCs; the PDUs of a byte stream; upper
+/// layer and reason; notes; findings; comments of the capture.
 void append_tree(std::string& out, const tracking::Packet& packet, const PacketContext& context = {},
                  const TreeOptions& options = {});
 
-/// Appends the packet's bytes, 16 a line: a bar where a layer begins, a dot where a field begins, and in the margin the
-/// layers that begin in that line. Reassembled PDUs follow, each as a dump of its own.
+/// Appends a hexdump, 16 bytes per line: a bar marks the start of a layer, a dot the start of a field, and the
+/// margin lists the layers that start in the line. Dumps of reassembled PDUs follow.
 void append_hexdump(std::string& out, const tracking::Packet& packet, bool colors = false);
 
-/// The color of a header's family.
+/// The color of a header's protocol.
 enum class TextStyle : std::uint8_t;
 TextStyle ink_of(const HeaderInfo& header);
 

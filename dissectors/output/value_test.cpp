@@ -20,7 +20,7 @@ std::string value(const Field& field, std::string_view hex, Hex width = Hex::pad
   return text([&](std::string& out) { append_value(out, field, bytes.data(), width); });
 }
 
-TEST(Value, EachDisplayInItsUsualForm) {
+TEST(Value, EveryDisplayFormat) {
   EXPECT_EQ(value(field("n", 0, 16), "12b7"), "4791");
   EXPECT_EQ(value(field("n", 8, 24).hex(), "ff000011"), "0x000011");
   EXPECT_EQ(value(field("n", 8, 24).hex(), "ff000011", Hex::shortest), "0x11");
@@ -31,13 +31,13 @@ TEST(Value, EachDisplayInItsUsualForm) {
   EXPECT_EQ(value(field("n", 0, 64).as(Display::guid), "0002c903000e0b72"), "0002:c903:000e:0b72");
   EXPECT_EQ(value(field("n", 0, 64).as(Display::text), "6d6c7835 5f300000"), "mlx5_0");
   EXPECT_EQ(value(field("n", 0, 32).as(Display::text), "411b5c42"), "A\\x1b\\x5cB")
-      << "bytes must not steer a terminal";
+      << "bytes must not control a terminal";
   EXPECT_EQ(value(field("n", 0, 72), "000102030405060708"), "000102030405060708");
   EXPECT_EQ(value(field("n", 0, 32).le(), "01000000"), "1");
   EXPECT_EQ(value(field("n", 0, 64), "ffffffffffffffff"), "18446744073709551615");
 }
 
-TEST(Value, DurationsInTheUnitThatReadsBest) {
+TEST(Value, DurationsInTheMostReadableUnit) {
   const auto duration = [](std::uint64_t ns) { return text([&](std::string& out) { append_duration(out, ns); }); };
   EXPECT_EQ(duration(0), "0 ns");
   EXPECT_EQ(duration(999), "999 ns");
