@@ -13,7 +13,7 @@ namespace {
 constexpr const char* name(Side end) { return end == Side::a ? "a" : "b"; }
 constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
 
-/// A subtree of generated items, which have no bytes of the frame.
+/// A subtree of generated items, which have no bytes in the frame.
 class Branch {
  public:
   Branch(proto_tree* tree, tvbuff_t* tvb) : tree_(tree), tvb_(tvb) {}
@@ -31,7 +31,7 @@ class Branch {
   proto_item* flag(Own field, bool value) const {
     return mark(proto_tree_add_boolean(tree_, field_id(field), tvb_, 0, 0, value));
   }
-  /// A frame's number; nothing where it is 0.
+  /// Adds a frame number; nothing if it is 0.
   void frame(Own field, std::uint64_t value) const {
     if (value) number(field, value);
   }
@@ -39,7 +39,7 @@ class Branch {
     const nstime_t time = nstime_of(nanoseconds);
     mark(proto_tree_add_time(tree_, field_id(field), tvb_, 0, 0, &time));
   }
-  /// `value` ends with a zero.
+  /// `value` must be zero-terminated.
   proto_item* text(Own field, const char* value) const {
     return mark(proto_tree_add_string(tree_, field_id(field), tvb_, 0, 0, value));
   }
@@ -55,10 +55,10 @@ class Branch {
 
 const char* part_text(Part part, const MessageFacts& message) {
   switch (part) {
-    case Part::begins: return message.first_frame == message.last_frame ? "is sent here" : "begins here";
+    case Part::begins: return message.first_frame == message.last_frame ? "sent here" : "starts here";
     case Part::ends: return "ends here";
     case Part::first_response: return "first response";
-    case Part::answer: return "is completed here";
+    case Part::answer: return "completed here";
   }
   return "";
 }
@@ -121,7 +121,7 @@ void add_event(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Event&
   else if (!cause.empty())
     g_snprintf(because, sizeof because, "; cause: %.*s", static_cast<int>(cause.size()), cause.data());
   if (event.origin_frame)
-    g_snprintf(origin, sizeof origin, "; goes back to frame %" G_GUINT64_FORMAT, event.origin_frame);
+    g_snprintf(origin, sizeof origin, "; first sent in frame %" G_GUINT64_FORMAT, event.origin_frame);
   expert_add_info_format(pinfo, item, &expert_of(event.kind), "%s: %" G_GUINT64_FORMAT " packet%s%s%s",
                          row.meaning.data(), event.packets, event.packets == 1 ? "" : "s", because, origin);
 }
@@ -129,7 +129,7 @@ void add_event(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Event&
 void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const conformance::Violation& violation) {
   const conformance::Rule& rule = violation.of();
   proto_item* item = nullptr;
-  // Rules' texts are constants with a zero at their end; statements are strings that stay.
+  // Texts of rules are zero-terminated constants; statements are persistent strings.
   if (tree) {
     const Branch above(tree, tvb);
     item = above.text(Own::violation, rule.sentence.data());
@@ -137,7 +137,7 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
     inside.text(Own::violation_rule, rule.id.data());
     if (!rule.alias.empty()) inside.text(Own::violation_alias, rule.alias.data());
     inside.text(Own::violation_level, conformance::to_string(rule.level).data());
-    // Wireshark may leave by longjmp: what was allocated stays reachable.
+    // Wireshark may leave by longjmp, so allocated memory must remain reachable.
     static std::string clauses;
     clauses = conformance::clauses_of(rule);
     inside.text(Own::violation_clause, clauses.c_str());
@@ -151,7 +151,7 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
                          violation.statement.expected.c_str(), violation.statement.actual.c_str());
 }
 
-/// The requester's window after the packet, and what a response did to it.
+/// The requester's window after the packet, and the effect of a response on it.
 void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& facts) {
   tree.number(Own::outstanding, note.outstanding);
   if (note.outstanding_bytes) tree.number(Own::outstanding_bytes, note.outstanding_bytes);
@@ -166,7 +166,7 @@ void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& fa
   if (note.answered == tracking::Answered::unseen) tree.flag(Own::unseen_request, true);
 }
 
-/// The round of going back and sending again that the frame belongs to.
+/// The retransmission burst that contains the frame.
 void add_round(const Branch& tree, const FrameFacts& facts) {
   const Event& round = *facts.retransmission;
   const Branch inside = tree.below(tree.number(Own::round, facts.round), Subtree::event);
@@ -181,7 +181,7 @@ void add_round(const Branch& tree, const FrameFacts& facts) {
   inside.duration(Own::round_cost, round.duration);
 }
 
-/// What an event's value and found are, by its kind.
+/// An event's value and found, by kind.
 void add_typed(const Branch& tree, const Event& event) {
   using enum tracking::EventKind;
   switch (event.kind) {
@@ -204,7 +204,7 @@ void add_typed(const Branch& tree, const Event& event) {
   }
 }
 
-/// Whom a congestion notification is for, and what it answers.
+/// The target of a congestion notification and its cause.
 void add_notification(const Branch& tree, packet_info* pinfo, const FrameFacts& facts) {
   const NotificationFacts& found = *facts.notification;
   if (facts.connection) {
@@ -223,7 +223,7 @@ void add_notification(const Branch& tree, packet_info* pinfo, const FrameFacts& 
   }
 }
 
-/// A message as a data source of its own, with the frames that carry it.
+/// A message as a data source, with its frames.
 template <class Frames>
 void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info* pinfo, Bytes bytes,
                const Frames& frames) {
@@ -238,7 +238,7 @@ void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info*
   for (const auto one : frames) inside.frame(Own::segment, one);
 }
 
-/// The messages whose last segments these are; of other segments where that is.
+/// The messages that end in this frame; for other segments the frame in which the message is complete.
 void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
                     const FrameFacts& facts) {
   if (!tree) return;
@@ -295,11 +295,11 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
     proto_item* heading = root.heading(Own::analysis);
     where = proto_item_add_subtree(heading, subtree_id(Subtree::analysis));
   }
-  // What happened stands first.
+  // Events come first.
   if (facts.retransmission && facts.retransmission->frame != frame) {
     const Event& round = *facts.retransmission;
     expert_add_info_format(pinfo, where, &expert_of(round.kind),
-                           "sent again in the round that began in frame %" G_GUINT64_FORMAT
+                           "retransmitted in the burst that starts in frame %" G_GUINT64_FORMAT
                            "; cause: %s; first sent in frame %" G_GUINT64_FORMAT,
                            round.frame, to_string(round.cause).data(), facts.note ? facts.note->related_frame : 0);
   }
@@ -336,7 +336,7 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
       inside.frame(note.again ? Own::first_sent_in : Own::answers_frame, note.related_frame);
       inside.duration(note.again ? Own::first_sent_ago : Own::answers_after, note.related_delay);
     }
-    inside.frame(Own::sent_again_in, facts.sent_again_in);
+    inside.frame(Own::retransmitted_in, facts.retransmitted_in);
     if (facts.retransmission && facts.retransmission->kind == tracking::EventKind::retransmission)
       add_round(inside, facts);
     for (const Event* event : facts.events) add_typed(inside, *event);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
-/// Wireshark's headers, and what differs between its versions: nothing else in this folder asks for a version.
-/// Built and run with 4.0, 4.4 and 4.6 (docs/wireshark.md says what of it); 4.2 by its release notes.
+/// Wireshark's headers and all version differences; other files of this directory do not depend on the version.
+/// Built and run with 4.0, 4.4 and 4.6 (details in docs/wireshark.md); 4.2 according to its release notes.
 
 #ifndef HAVE_SSIZE_T
 #define HAVE_SSIZE_T 1
@@ -11,7 +11,7 @@
 #define RDMAWIRE_WIRESHARK_AT_LEAST(major, minor) \
   (WIRESHARK_VERSION_MAJOR > (major) || (WIRESHARK_VERSION_MAJOR == (major) && WIRESHARK_VERSION_MINOR >= (minor)))
 
-// Its headers are C: what their inline functions do is not ours to warn of.
+// C headers: suppresses warnings in their inline functions.
 #include <cstdint>
 
 #pragma GCC diagnostic push
@@ -42,21 +42,21 @@
 
 namespace rdmawire::wireshark {
 
-// 4.4 took C's bool for glib's gboolean, which is an int: callbacks have other types.
+// 4.4 replaced glib's gboolean (an int) with bool, so callback types differ.
 #if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
 using Boolean = bool;
 #else
 using Boolean = gboolean;
 #endif
 
-// Since 4.4 fields that are not registered yet are 0; before, -1.
+// Fields that are not registered yet are 0 since 4.4, and -1 before.
 #if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
 inline constexpr int unregistered = 0;
 #else
 inline constexpr int unregistered = -1;
 #endif
 
-/// Nanoseconds as Wireshark has times and durations.
+/// Converts nanoseconds to Wireshark's time type.
 inline nstime_t nstime_of(std::int64_t nanoseconds) {
   nstime_t time;
   time.secs = static_cast<time_t>(nanoseconds / 1'000'000'000);
@@ -64,7 +64,7 @@ inline nstime_t nstime_of(std::int64_t nanoseconds) {
   return time;
 }
 
-/// Registers following a connection. 4.4 added how many sub-streams there are, and where the next one is: none.
+/// Registers "follow" for a connection. 4.4 added the number of sub-streams and the next sub-stream: none.
 inline void register_follow(int proto, const char* tap, follow_conv_filter_func of_packet,
                             follow_index_filter_func of_index, follow_address_filter_func of_addresses,
                             follow_port_to_display_func port) {
@@ -76,8 +76,8 @@ inline void register_follow(int proto, const char* tap, follow_conv_filter_func 
 #endif
 }
 
-/// Registers a filter for the connection of a packet. Later versions give its functions a second argument, which we do
-/// not need: generic lambdas take it or not.
+/// Registers a filter for the connection of a packet. Later versions pass a second, unused argument to its
+/// functions: generic lambdas accept both.
 template <class Valid, class Text>
 void register_filter(const char* proto, const char* name, Valid valid, Text text) {
 #if RDMAWIRE_WIRESHARK_AT_LEAST(4, 2)

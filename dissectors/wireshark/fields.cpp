@@ -14,7 +14,7 @@
 namespace rdmawire::wireshark {
 namespace {
 
-/// Texts with a zero at their end that stay: Wireshark keeps the pointers.
+/// Persistent zero-terminated texts: Wireshark keeps the pointers.
 const char* keep(std::string text) {
   static std::deque<std::string> texts;
   return texts.emplace_back(std::move(text)).c_str();
@@ -25,7 +25,7 @@ constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value)
 
 // ---------------------------------------------------------------------------------------------------- header tables
 
-/// The names of an enumeration as Wireshark takes them.
+/// The names of an enumeration in Wireshark's format.
 struct ValueStrings {
   std::vector<value_string> narrow;
   std::vector<val64_string> wide;
@@ -90,7 +90,7 @@ Kind kind_of(const Field& field) {
   }
 }
 
-/// The field's name within the field that it is part of.
+/// Returns the last part of a part's name.
 std::string_view label_of(const Field& field) { return field.name.substr(field.name.rfind('.') + 1); }
 
 std::unordered_map<const HeaderInfo*, HeaderFields>& header_fields() {
@@ -135,10 +135,10 @@ void add_header(const HeaderInfo& header, std::vector<hf_register_info>& rows, s
 
 // ----------------------------------------------------------------------------------------------------- own fields
 
-/// value_strings of an enumeration whose words to_string() gives, from 0 to `count` - 1.
+/// value_strings of an enumeration with the names of to_string(), from 0 to `count` - 1.
 template <class Enumeration>
 const value_string* words(std::size_t count) {
-  auto& all = *new std::vector<value_string>;  // stays: Wireshark keeps the pointer
+  auto& all = *new std::vector<value_string>;  // persistent: Wireshark keeps the pointer
   for (std::size_t i = 0; i < count; ++i)
     all.push_back({static_cast<guint32>(i), keep(to_string(static_cast<Enumeration>(i)))});
   all.push_back({0, nullptr});
@@ -183,162 +183,166 @@ std::vector<OwnRow> own_rows() {
   const value_string* upper_words = words<Upper>(index(Upper::smb_direct) + 1);
   const value_string* finding_words = words<ParseError::Kind>(4);
   return {
-      {wire, "wire", "Wire", named(wire_words()), "which RDMA wire the packet belongs to"},
-      {payload, "payload", "Payload", bytes, "what no header claimed, without pad and CRCs"},
-      {pad, "pad", "Pad", bytes, "padding bytes behind the payload"},
-      {icrc, "icrc", "Invariant CRC", hexadecimal, "as the packet holds it"},
-      {icrc_status, "icrc.status", "Status", named(status), "the CRC, verified"},
-      {icrc_computed, "icrc.computed", "Computed", hexadecimal, "what the packet's bytes give"},
-      {icrc_source_port, "icrc.source_port", "Source port that makes it good", number,
-       "with this UDP source port the CRC would be right: it was changed on the way"},
-      {vcrc, "vcrc", "Variant CRC", {FT_UINT16, BASE_HEX}, "as the packet holds it"},
-      {vcrc_status, "vcrc.status", "Status", named(status), "the CRC, verified"},
-      {vcrc_computed, "vcrc.computed", "Computed", {FT_UINT16, BASE_HEX}, "what the packet's bytes give"},
+      {wire, "wire", "Wire", named(wire_words()), "RDMA wire format of the packet"},
+      {payload, "payload", "Payload", bytes, "bytes after all headers, without padding and CRCs"},
+      {pad, "pad", "Pad", bytes, "padding bytes after the payload"},
+      {icrc, "icrc", "Invariant CRC", hexadecimal, "value in the packet"},
+      {icrc_status, "icrc.status", "Status", named(status), "result of the CRC check"},
+      {icrc_computed, "icrc.computed", "Computed", hexadecimal, "value computed from the packet's bytes"},
+      {icrc_source_port, "icrc.source_port", "Source port with valid CRC", number,
+       "the CRC is valid with this UDP source port, which was modified in transit"},
+      {vcrc, "vcrc", "Variant CRC", {FT_UINT16, BASE_HEX}, "value in the packet"},
+      {vcrc_status, "vcrc.status", "Status", named(status), "result of the CRC check"},
+      {vcrc_computed, "vcrc.computed", "Computed", {FT_UINT16, BASE_HEX}, "value computed from the packet's bytes"},
       {pdu, "pdu", "PDU", none, "a unit of the byte stream that ends in this frame: an MPA frame or an FPDU"},
-      {pdu_offset, "pdu.offset", "Offset in this frame", number, "of those of its bytes that this frame carried"},
-      {pdu_length, "pdu.length", "Bytes in this frame", number, "of the PDU; 0: it was only waiting for this frame"},
+      {pdu_offset, "pdu.offset", "Offset in this frame", number, "offset of the PDU's bytes in this frame"},
+      {pdu_length, "pdu.length", "Bytes in this frame", number,
+       "bytes of the PDU in this frame; 0: it only waited for this frame"},
       {pdu_reassembled, "pdu.reassembled", "Reassembled", flag,
-       "other frames carried some of it, or markers were taken out"},
-      {pdu_markers, "pdu.markers", "Markers", number, "that were taken out"},
+       "reassembled from several frames, or markers were removed"},
+      {pdu_markers, "pdu.markers", "Markers", number, "number of markers removed"},
       {pdu_wrong_marker, "pdu.wrong_marker", "Wrong marker", flag,
-       "one of the markers does not point to the FPDU's beginning"},
-      {crc, "crc", "MPA CRC", hexadecimal, "as the FPDU holds it"},
-      {crc_status, "crc.status", "Status", named(status), "the CRC, verified"},
-      {crc_computed, "crc.computed", "Computed", hexadecimal, "what the FPDU's bytes give"},
-      {upper, "upper", "Upper layer protocol", named(upper_words), "which the connection carries"},
-      {upper_reason, "upper.reason", "Because", text, "why that is known"},
-      {upper_frame, "upper.frame", "Known from", frame, "where it was seen"},
-      {note, "note", "Note", text, "what is remarkable about the frame in its connection"},
-      {finding, "finding", "Finding", text, "what decoding found wrong"},
+       "one of the markers does not point to the start of the FPDU"},
+      {crc, "crc", "MPA CRC", hexadecimal, "value in the FPDU"},
+      {crc_status, "crc.status", "Status", named(status), "result of the CRC check"},
+      {crc_computed, "crc.computed", "Computed", hexadecimal, "value computed from the FPDU's bytes"},
+      {upper, "upper", "Upper layer protocol", named(upper_words), "upper layer protocol of the connection"},
+      {upper_reason, "upper.reason", "Reason", text, "evidence for the upper layer protocol"},
+      {upper_frame, "upper.frame", "Detected in", frame, "frame of the evidence"},
+      {note, "note", "Note", text, "a remarkable property of the frame in its connection"},
+      {finding, "finding", "Finding", text, "an error found while decoding"},
       {finding_kind, "finding.kind", "Kind", named(finding_words), nullptr},
-      {finding_offset, "finding.offset", "Offset", number, "of the layer"},
-      {analysis, "analysis", "Analysis", none, "what the frame is to its connection"},
-      {connection, "analysis.connection", "Connection", number, "named by the number of its first frame"},
+      {finding_offset, "finding.offset", "Offset", number, "offset of the layer"},
+      {analysis, "analysis", "Analysis", none, "role of the frame in its connection"},
+      {connection, "analysis.connection", "Connection", number, "number of the connection's first frame"},
       {service, "analysis.service", "Service", named(service_words), nullptr},
-      {paired_by, "analysis.paired_by", "Directions joined by", named(joined_words),
-       "what says that the two directions are one connection's"},
-      {mtu, "analysis.mtu", "Path MTU", number, "bytes of payload; as the CM or the programs said, or as it shows"},
-      {opened_in, "analysis.opened_in", "Opened in", frame, "what made the connection ready"},
-      {open_time, "analysis.open_time", "Time to open it", duration, "from the request to the reply that opened it"},
+      {paired_by, "analysis.paired_by", "Directions paired by", named(joined_words),
+       "evidence for pairing the two directions of the connection"},
+      {mtu, "analysis.mtu", "Path MTU", number, "maximum payload in bytes, negotiated or inferred"},
+      {opened_in, "analysis.opened_in", "Opened in", frame, "frame that completed the connection establishment"},
+      {open_time, "analysis.open_time", "Time to open", duration, "from the connection request to the reply"},
       {closed_in, "analysis.closed_in", "Closed in", frame, nullptr},
       {sender, "analysis.sender", "Sender", named(end_words),
-       "which end sent the frame; a: sent the first frame, or the request for the connection"},
-      {from, "analysis.from", "From", text, "the sender: address and queue pair, or TCP port"},
-      {to, "analysis.to", "To", text, "the receiver: address and queue pair, or TCP port"},
-      {endpoint, "analysis.endpoint", "Either end", text, "to filter by"},
-      {own_qp, "analysis.qp", "Sender's queue pair", {FT_UINT32, BASE_HEX_DEC}, "iWARP: its TCP port"},
-      {peer_qp, "analysis.peer_qp", "Receiver's queue pair", {FT_UINT32, BASE_HEX_DEC}, "iWARP: its TCP port"},
-      {either_qp, "analysis.either_qp", "Queue pair of either end", {FT_UINT32, BASE_HEX_DEC}, "to filter by"},
-      {relative_psn, "analysis.relative_psn", "Relative PSN", number, "from the first PSN of its direction's requests"},
+       "endpoint that sent the frame; a: sender of the first frame or of the connection request"},
+      {from, "analysis.from", "From", text, "the sender: address and QP, or TCP port"},
+      {to, "analysis.to", "To", text, "the receiver: address and QP, or TCP port"},
+      {endpoint, "analysis.endpoint", "Either endpoint", text, "for filters"},
+      {own_qp, "analysis.qp", "Sender's QP", {FT_UINT32, BASE_HEX_DEC}, "iWARP: its TCP port"},
+      {peer_qp, "analysis.peer_qp", "Receiver's QP", {FT_UINT32, BASE_HEX_DEC}, "iWARP: its TCP port"},
+      {either_qp, "analysis.either_qp", "QP of either endpoint", {FT_UINT32, BASE_HEX_DEC}, "for filters"},
+      {relative_psn, "analysis.relative_psn", "Relative PSN", number,
+       "relative to the first PSN of its direction's requests"},
       {outstanding, "analysis.outstanding", "Packets in flight", number,
-       "packets of the requester that are not acknowledged after this one"},
+       "unacknowledged packets of the requester after this frame"},
       {outstanding_bytes, "analysis.outstanding_bytes", "Bytes in flight", number,
-       "of payload, of these packets, as far as their first sending was seen"},
+       "payload bytes of these packets, as far as their first transmission was seen"},
       {acknowledges, "analysis.acknowledges", "Packets acknowledged", number,
-       "packets of the requester that this one acknowledges first; more than one: acknowledgements were coalesced"},
-      {completes, "analysis.completes", "Messages completed", number,
-       "that this frame answers or acknowledges in full"},
+       "packets that this frame acknowledges for the first time; more than one: coalesced acknowledgements"},
+      {completes, "analysis.completes", "Messages completed", number, "messages that this frame completes"},
       {duplicate_acknowledgement, "analysis.duplicate_acknowledgement", "Acknowledged before", flag,
-       "a response to what had been acknowledged before"},
-      {unseen_request, "analysis.unseen_request", "Answers what was not seen", flag,
-       "a response to a request that the capture does not have, so far"},
-      {reads, "analysis.reads_outstanding", "READs and atomics outstanding", number, "that wait for their answers"},
+       "a response to a request that was already acknowledged"},
+      {unseen_request, "analysis.unseen_request", "Response to unseen request", flag,
+       "a response to a request that is missing in the capture so far"},
+      {reads, "analysis.reads_outstanding", "READs and atomics outstanding", number,
+       "READs and atomics without a response"},
       {reads_allowed, "analysis.reads_allowed", "READs and atomics allowed", number,
-       "that may be outstanding, as the CM said"},
+       "negotiated maximum of outstanding READs and atomics"},
       {credits, "analysis.credits", "Credits left", number,
-       "messages that the responder will take beyond those that were sent, as its last acknowledgement says"},
-      {again, "analysis.again", "Seen before", flag, "the packet was seen before"},
-      {first_sent_in, "analysis.first_sent_in", "First seen in", frame, "where the same packet was seen first"},
+       "additional messages that the responder can accept, from its last acknowledgement"},
+      {again, "analysis.seen_before", "Seen before", flag, "retransmitted or duplicate packet"},
+      {first_sent_in, "analysis.first_sent_in", "First seen in", frame, "first frame with the same packet"},
       {first_sent_ago, "analysis.first_sent_ago", "Time since it was first seen", duration, nullptr},
-      {answers_frame, "analysis.answers", "Answers the request in", request, nullptr},
+      {answers_frame, "analysis.answers", "Response to request in", request, nullptr},
       {answers_after, "analysis.answers_after", "Time since that request", duration, nullptr},
-      {sent_again_in, "analysis.sent_again_in", "Sent again in", frame, "where the same packet comes next"},
-      {round, "analysis.go_back_n", "Go back N", number,
-       "a round of sending again that the frame belongs to: so many of its requester's rounds, from 1"},
-      {round_frame, "analysis.go_back_n.begins_in", "Begins in", frame, "the first packet that is sent again"},
-      {round_last_frame, "analysis.go_back_n.ends_in", "Ends in", frame, "the last packet that is sent again"},
-      {round_origin_frame, "analysis.go_back_n.goes_back_to", "Goes back to", frame,
-       "the first sending of the first packet; or what stands before it, where that was not captured"},
-      {round_packets, "analysis.go_back_n.packets", "Packets sent again", wide, "in the round"},
-      {round_bytes, "analysis.go_back_n.bytes", "Bytes sent again", wide, "in the round, of payload"},
+      {retransmitted_in, "analysis.retransmitted_in", "Retransmitted in", frame, "next frame with the same packet"},
+      {round, "analysis.go_back_n", "Go back N", number, "number of the retransmission burst of the requester, from 1"},
+      {round_frame, "analysis.go_back_n.starts_in", "Starts in", frame, "first retransmitted packet"},
+      {round_last_frame, "analysis.go_back_n.ends_in", "Ends in", frame, "last retransmitted packet"},
+      {round_origin_frame, "analysis.go_back_n.goes_back_to", "First transmission in", frame,
+       "first transmission of the first packet; if not captured, the frame before it"},
+      {round_packets, "analysis.go_back_n.packets", "Retransmitted packets", wide,
+       "retransmitted packets of the burst"},
+      {round_bytes, "analysis.go_back_n.bytes", "Retransmitted bytes", wide,
+       "retransmitted payload bytes of the burst"},
       {round_cause, "analysis.go_back_n.cause", "Cause", named(causes), nullptr},
-      {round_cause_frame, "analysis.go_back_n.cause_frame", "Brought about by", frame, nullptr},
-      {round_reaction, "analysis.go_back_n.reaction_time", "Time to react", duration,
-       "from the NAK, or RNR NAK, to the first packet that is sent again"},
-      {round_cost, "analysis.go_back_n.time", "Time since the first sending", duration,
-       "of the first packet: for a timeout, how long the timer ran"},
-      {rnr_timer, "analysis.rnr_timer", "RNR timer", duration, "how long the receiver asked the requester to wait"},
-      {rnr_wait, "analysis.rnr_wait", "RNR wait", duration, "how long it waited"},
-      {rnr_early, "analysis.rnr_early", "Did not wait long enough", flag, "sent again before the RNR timer ended"},
-      {msn_expected, "analysis.msn_expected", "MSN expected", number, "by the messages that were completed"},
+      {round_cause_frame, "analysis.go_back_n.cause_frame", "Caused by", frame, nullptr},
+      {round_reaction, "analysis.go_back_n.reaction_time", "Reaction time", duration,
+       "from the NAK or RNR NAK to the first retransmitted packet"},
+      {round_cost, "analysis.go_back_n.time", "Time since first transmission", duration,
+       "of the first packet; for a timeout the duration of the timer"},
+      {rnr_timer, "analysis.rnr_timer", "RNR timer", duration, "minimum wait requested by the receiver"},
+      {rnr_wait, "analysis.rnr_wait", "RNR wait", duration, "actual wait"},
+      {rnr_early, "analysis.rnr_early", "Retried too early", flag, "retransmitted before the RNR timer expired"},
+      {msn_expected, "analysis.msn_expected", "MSN expected", number, "according to the completed messages"},
       {msn_found, "analysis.msn_found", "MSN found", number, nullptr},
-      {cnp_flow, "analysis.cnp.flow", "CNP to the flow", text, "whose sender shall slow down: from and to"},
+      {cnp_flow, "analysis.cnp.flow", "CNP to the flow", text, "flow whose sender must reduce its rate: from and to"},
       {cnp_ce_frame, "analysis.cnp.ce_frame", "CNP for", frame,
-       "the last frame of that flow that a switch had marked (congestion experienced)"},
+       "last frame of that flow with an ECN mark (congestion experienced)"},
       {cnp_latency, "analysis.cnp.latency", "Time since that mark", duration, nullptr},
       {cnp_marked, "analysis.cnp.marked", "Frames marked", number,
-       "of that flow, since the CNP before; 0: the capture shows no reason for the CNP"},
-      {cnp_before, "analysis.cnp.previous", "CNP before", frame, "to the same flow"},
-      {cnp_interval, "analysis.cnp.interval", "Time since the CNP before", duration, nullptr},
-      {cnp_rate_before, "analysis.cnp.rate_before", "Rate before", wide, "of the flow, bits a second of payload"},
-      {cnp_rate_after, "analysis.cnp.rate_after", "Rate after", wide, "likewise"},
-      {ce_notified_in, "analysis.ecn_marked.cnp_in", "CNP in", frame, "the first one to this flow after the mark"},
-      {message, "message.number", "Message", number, "of its requester's messages, from 1"},
-      {message_of, "message.requester", "Requester", named(end_words), "whose message it is"},
+       "ECN-marked frames of that flow since the previous CNP; 0: no cause in the capture"},
+      {cnp_before, "analysis.cnp.previous", "Previous CNP", frame, "previous CNP to the same flow"},
+      {cnp_interval, "analysis.cnp.interval", "Time since previous CNP", duration, nullptr},
+      {cnp_rate_before, "analysis.cnp.rate_before", "Rate before", wide, "payload rate of the flow, bits per second"},
+      {cnp_rate_after, "analysis.cnp.rate_after", "Rate after", wide, "payload rate of the flow, bits per second"},
+      {ce_notified_in, "analysis.ecn_marked.cnp_in", "CNP in", frame, "first CNP to this flow after the mark"},
+      {message, "message.number", "Message", number, "number of the requester's message, from 1"},
+      {message_of, "message.requester", "Requester", named(end_words), "requester of the message"},
       {message_operation, "message.operation", "Operation", named(operations), nullptr},
       {message_outcome, "message.outcome", "Outcome", named(outcomes), nullptr},
-      {message_size, "message.size", "Size", wide, "bytes of payload: sent, written, or asked for by a read"},
-      {message_packets, "message.packets", "Packets", number, "that carry it, each counted once"},
-      {message_repeated, "message.repeated", "Packets sent again", number, nullptr},
-      {message_key, "message.key", "Key", hexadecimal, "rkey or STag"},
+      {message_size, "message.size", "Size", wide, "payload bytes: sent, written, or requested by a READ"},
+      {message_packets, "message.packets", "Packets", number, "packets of the message, each counted once"},
+      {message_repeated, "message.repeated", "Retransmitted packets", number, nullptr},
+      {message_key, "message.key", "Key", hexadecimal, "R_Key or STag"},
       {message_address, "message.address", "Remote address", address, nullptr},
       {message_first_psn, "message.first_psn", "First PSN", number, "iWARP: MSN"},
-      {message_last_psn, "message.last_psn", "Last PSN", number, "of a read: of its responses"},
-      {request_in, "analysis.request_in", "Request in", request, "where the message begins"},
+      {message_last_psn, "message.last_psn", "Last PSN", number, "READ: of its responses"},
+      {request_in, "analysis.request_in", "Request in", request, "first frame of the message"},
       {request_ends_in, "analysis.request_ends_in", "Request ends in", request, nullptr},
       {response_in, "analysis.response_in", "First response in", response, nullptr},
       {acknowledged_in, "analysis.acknowledged_in", "Acknowledged in", acknowledgement,
-       "the acknowledgement, or the response, that completed the message"},
+       "acknowledgement or response that completed the message"},
       {response_time, "analysis.response_time", "Time to the first response", duration,
        "from the message's first packet"},
       {acknowledgement_time, "analysis.acknowledgement_time", "Time to the acknowledgement", duration,
-       "from the message's first packet to what completed it"},
+       "from the message's first packet to the frame that completed it"},
       {request_time, "analysis.request_time", "Time to send the request", duration,
        "from the message's first packet to its last"},
-      {ended, "analysis.message_part", "Message", text, "what the frame is to a message"},
-      {event, "event", "Event", text, "what happened here"},
+      {ended, "analysis.message_part", "Message", text, "role of the frame in a message"},
+      {event, "event", "Event", text, "event that starts in this frame"},
       {event_kind, "event.kind", "Kind", named(kinds), nullptr},
       {event_severity, "event.severity", "Severity", named(severities), nullptr},
-      {event_cause, "event.cause", "Cause", named(causes), "why it happened, or where"},
-      {event_end, "event.end", "AffectedConnection", named(end_words), "which end of the connection"},
+      {event_cause, "event.cause", "Cause", named(causes), "reason or location of the event"},
+      {event_end, "event.end", "Affected endpoint", named(end_words), "affected endpoint of the connection"},
       {event_connection, "event.connection", "Connection", number, nullptr},
-      {event_frame, "event.frame", "Shows first in", frame, nullptr},
-      {event_last_frame, "event.last_frame", "Last frame", frame, "that belongs to it"},
-      {event_origin_frame, "event.origin_frame", "Goes back to", frame,
-       "the packet that is sent again or acknowledged, or stands before the gap"},
-      {event_cause_frame, "event.cause_frame", "Brought about by", frame,
-       "the NAK, the RNR NAK, the response that implies a NAK"},
-      {event_duration, "event.duration", "Cost", duration, "from the first sending to the one that repeats it; waited"},
-      {event_packets, "event.packets", "Packets", wide, "sent again, missing, marked"},
-      {event_bytes, "event.bytes", "Bytes", wide, "of RDMA payload of these packets"},
-      {event_psn, "event.psn", "PSN", number, "the first one concerned; iWARP: MSN; TCP: sequence number"},
-      {event_value, "event.value", "Value", wide, "what the kind calls for: RNR timer in ns, expected MSN, MTU"},
-      {event_found, "event.found", "Found", wide, "what was there instead, or happened"},
-      {violation, "violation", "Deviation from the specification", text,
-       "as we read it, and as far as these packets show"},
+      {event_frame, "event.frame", "First frame", frame, nullptr},
+      {event_last_frame, "event.last_frame", "Last frame", frame, "last frame of the event"},
+      {event_origin_frame, "event.origin_frame", "Related frame", frame,
+       "the retransmitted or acknowledged packet, or the one before the gap"},
+      {event_cause_frame, "event.cause_frame", "Caused by", frame,
+       "the NAK, the RNR NAK, or the response that implies a NAK"},
+      {event_duration, "event.duration", "Cost", duration,
+       "time from first transmission to retransmission, or time waited"},
+      {event_packets, "event.packets", "Packets", wide, "retransmitted, missing or marked packets"},
+      {event_bytes, "event.bytes", "Bytes", wide, "RDMA payload bytes of these packets"},
+      {event_psn, "event.psn", "PSN", number, "first affected PSN; iWARP: MSN; TCP: sequence number"},
+      {event_value, "event.value", "Value", wide,
+       "expected or reference value of the kind: RNR timer in ns, expected MSN, MTU"},
+      {event_found, "event.found", "Found", wide, "observed value"},
+      {violation, "violation", "Violation of the specification", text, "according to our reading of the specification"},
       {violation_rule, "violation.rule", "Rule", text, nullptr},
       {violation_alias, "violation.alias", "Catalog number", text, nullptr},
       {violation_level, "violation.level", "Level", text, "shall, should or may"},
       {violation_clause, "violation.clause", "Clause", text, nullptr},
       {violation_expected, "violation.expected", "Expected", text, nullptr},
       {violation_actual, "violation.actual", "Actual", text, nullptr},
-      {violation_count, "violation.count", "Times on this connection", wide, nullptr},
+      {violation_count, "violation.count", "Count on this connection", wide, nullptr},
       {violation_last_frame, "violation.last_frame", "Last seen in", frame, nullptr},
-      {violation_related, "violation.related", "See also", frame, "another frame that shows it"},
-      {reassembled_in, "reassembled_in", "Reassembled in", frame, "where the whole message is shown"},
+      {violation_related, "violation.related", "See also", frame, "another frame of the violation"},
+      {reassembled_in, "reassembled_in", "Reassembled in", frame, "frame with the complete message"},
       {reassembled_length, "reassembled.length", "Reassembled bytes", number, nullptr},
       {reassembled_data, "reassembled.data", "Reassembled message", bytes, nullptr},
-      {segment, "segment", "Segment of the message", frame, "a frame that carries a part of it"},
+      {segment, "segment", "Segment of the message", frame, "a frame with a part of the message"},
   };
 }
 
@@ -370,7 +374,7 @@ ei_register_info expert_row(expert_field& id, std::string name, int group, int s
 }
 
 void register_experts(int proto) {
-  auto& rows = *new std::vector<ei_register_info>;  // stays, as Wireshark's own tables do
+  auto& rows = *new std::vector<ei_register_info>;  // persistent, like Wireshark's own tables
   for (const tracking::EventRow& event : tracking::event_rows)
     rows.push_back(expert_row(event_experts[index(event.kind)], "rdmawire.analysis." + std::string(event.name),
                               event.kind == tracking::EventKind::crc_bad ? PI_CHECKSUM : PI_SEQUENCE,
@@ -379,12 +383,12 @@ void register_experts(int proto) {
   constexpr int level_severities[] = {PI_ERROR, PI_WARN, PI_NOTE, PI_NOTE};
   for (std::size_t i = 0; i < level_experts.size(); ++i)
     rows.push_back(expert_row(level_experts[i], std::string("rdmawire.violation.of_") + levels[i], PI_PROTOCOL,
-                              level_severities[i], "a deviation from the specification"));
+                              level_severities[i], "a violation of the specification"));
   constexpr int finding_severities[] = {PI_NOTE, PI_ERROR, PI_WARN, PI_WARN};
   for (std::size_t i = 0; i < finding_experts.size(); ++i) {
     const auto kind = static_cast<ParseError::Kind>(i);
     rows.push_back(expert_row(finding_experts[i], "rdmawire.finding.is_" + std::string(to_string(kind)), PI_MALFORMED,
-                              finding_severities[i], "decoding could not go on here"));
+                              finding_severities[i], "decoding stopped here"));
   }
   expert_register_field_array(expert_register_protocol(proto), rows.data(), static_cast<int>(rows.size()));
 }
@@ -401,7 +405,7 @@ expert_field& expert_of(ParseError::Kind kind) { return finding_experts[index(ki
 void register_fields(int proto) {
   own_ids.fill(unregistered);
   subtree_ids.fill(-1);
-  auto& rows = *new std::vector<hf_register_info>;  // stays: Wireshark keeps pointers into it
+  auto& rows = *new std::vector<hf_register_info>;  // persistent: Wireshark keeps pointers into it
   std::vector<int*> trees;
   for (const HeaderInfo* header : all_headers()) add_header(*header, rows, trees);
   for (const OwnRow& own : own_rows())

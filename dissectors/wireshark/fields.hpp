@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
-/// Every field that the plugin registers: those of the header tables, derived from them, and those of the analysis,
-/// one row each.
+/// All fields that the plugin registers: those of the header tables, and those of the analysis, one row each.
 
 #include <vector>
 
@@ -12,17 +11,17 @@
 
 namespace rdmawire::wireshark {
 
-/// A header's table, registered.
+/// A registered header table.
 struct HeaderFields {
-  int header = unregistered;  ///< the header as a whole: "rdmawire.bth"
+  int header = unregistered;  ///< the header: "rdmawire.bth"
   int tail = unregistered;    ///< its variable part
   int tree = -1;
-  std::vector<int> fields;  ///< in the table's order
-  std::vector<int> whole;   ///< of a part the index of the field that it lies in; else -1
+  std::vector<int> fields;  ///< in table order
+  std::vector<int> whole;   ///< for a part the index of the field that contains it; else -1
 };
 const HeaderFields& fields_of(const HeaderInfo& header);
 
-/// Fields that no header table has.
+/// Fields that are not in a header table.
 enum class Own : std::uint8_t {
   wire,
   payload,
@@ -76,7 +75,7 @@ enum class Own : std::uint8_t {
   reads_allowed,
   credits,
   again,
-  sent_again_in,
+  retransmitted_in,
   first_sent_in,
   first_sent_ago,
   answers_frame,
@@ -159,17 +158,17 @@ enum class Own : std::uint8_t {
 /// The registered number of a field.
 int field_id(Own field);
 
-/// Subtrees of what is not a header.
+/// Subtrees other than headers.
 enum class Subtree : std::uint8_t { root, crc, pdu, analysis, message, event, violation, finding, count_ };
 int subtree_id(Subtree subtree);
 
 /// Expert items.
 expert_field& expert_of(tracking::EventKind kind);
 expert_field& expert_of(conformance::Level level);
-/// What decoding found wrong with a packet.
+/// Errors found while decoding a packet.
 expert_field& expert_of(ParseError::Kind kind);
 
-/// Registers them all for the protocol. Once.
+/// Registers all fields for the protocol; called once.
 void register_fields(int proto);
 
 }  // namespace rdmawire::wireshark

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/// Says for each frame of a capture what the tracker had told of that very frame when the frame had been added: what
-/// the plugin must show in one pass. By the tracker alone, without anything of the plugin.
+/// Prints for each frame of a capture the tracker's state after adding that frame, which the plugin must show in a
+/// single pass. Uses only the tracker.
 ///
-///     wireshark_so_far CAPTURE
+/// wireshark_so_far CAPTURE
 ///
-/// A line a frame: number, connection, end, relative PSN, outstanding, again, related frame, outstanding bytes,
-/// packets acknowledged, what a response answers, READs outstanding and allowed, credits (-: none are given); then its
-/// events.
+/// One line per frame: number, connection, endpoint, relative PSN, outstanding, retransmission flag, related frame,
+/// outstanding bytes, acknowledged packets, class of a response, outstanding and allowed READs, credits (-: none),
+/// then its events.
 
 #include <cstdio>
 #include <string>

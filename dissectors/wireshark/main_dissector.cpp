@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/// Ours in place of the built-in dissectors of RoCE, InfiniBand and iWARP: by preference, or by Decode As. What the
-/// messages carry goes to the same tables of upper layer dissectors.
+/// Replaces the built-in dissectors of RoCE, InfiniBand and iWARP, by preference or by Decode As. Payload is passed
+/// to the same tables of upper layer dissectors.
 
 #include <algorithm>
 
@@ -18,15 +18,16 @@ namespace {
 dissector_handle_t data, on_tcp;
 heur_dissector_list_t infiniband_payload, iwarp_payload;
 
-/// A place in a table of Wireshark's: who has it when we do not, and ours for it. What the user chose (Decode As) is
-/// told from what we put there by the handles.
+/// An entry of a Wireshark dissector table: the built-in dissector and ours. Separate handles distinguish the
+/// user's choice (Decode As) from our own changes.
 struct Place {
   const char* table;
   guint32 value;
   dissector_handle_t built_in = nullptr;
-  dissector_handle_t ours = nullptr;           ///< what Decode As offers
-  dissector_handle_t taking = nullptr;         ///< the same, put there because of the preference
-  dissector_handle_t by_preference = nullptr;  ///< the default meanwhile: that the built-in was chosen can be seen then
+  dissector_handle_t ours = nullptr;    ///< offered by Decode As
+  dissector_handle_t taking = nullptr;  ///< the same, selected by the preference
+  dissector_handle_t by_preference =
+      nullptr;  ///< the temporary default, to detect that the user chose the built-in dissector
 };
 constexpr guint32 roce_v1_type = 0x8915;
 Place on_udp{"udp.port", DecodeOptions::roce_v2_udp_port};
@@ -39,7 +40,7 @@ tvbuff_t* piece_of(tvbuff_t* frame, Range range) {
                                       static_cast<gint>(range.length));
 }
 
-/// What payload dissectors want to know of a packet: packet-infiniband.h.
+/// Packet data for payload dissectors: packet-infiniband.h.
 infinibandinfo info_of(const HeaderStack& stack, std::uint8_t op, proto_tree* tree) {
   infinibandinfo info{};
   info.payload_tree = tree;
@@ -79,8 +80,8 @@ void set_columns(packet_info* pinfo, const HeaderStack& stack, const Opcode& op)
   }
 }
 
-/// The sender's queue pair, which no packet of a connection names: from what the CM said, where upper layers look for
-/// it, else from our own analysis; 0xffffffff: not known, as the built-in has it.
+/// The sender's QP, which packets of a connection do not contain: from the CM if known, else from our analysis;
+/// 0xffffffff: unknown, as in the built-in dissector.
 guint32 source_queue_pair(packet_info* pinfo, const FrameFacts& facts) {
   static const int infiniband = proto_get_id_by_filter_name("infiniband");
   if (const conversation_t* conversation = find_conversation(pinfo->num, &pinfo->dst, &pinfo->dst, CONVERSATION_IBQP,
@@ -94,14 +95,15 @@ guint32 source_queue_pair(packet_info* pinfo, const FrameFacts& facts) {
   return own.qp_known ? own.qp : unknown;
 }
 
-/// RoCE and InfiniBand: from UDP, Ethernet or the link.
+/// RoCE and InfiniBand: called for UDP, Ethernet or the link layer.
 int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, dissector_handle_t built_in) {
   const Current& frame = current_frame(tvb, pinfo);
   const auto back = [&] { return built_in ? call_dissector_only(built_in, tvb, pinfo, tree, nullptr) : 0; };
   if (!frame.packet) return back();
   const HeaderStack& stack = frame.packet->stack;
   const auto bth = stack.get<Bth>();
-  // Management datagrams teach the upper layer dissectors what a connection carries: the built-in's have the tables.
+  // The built-in dissector handles management datagrams, because its tables tell upper layer dissectors the
+  // protocol of a connection.
   if (!bth || stack.find(info<Mad>)) return back();
   const std::uint8_t number = bth->get<"opcode">();
   const Opcode& op = opcode(number);
@@ -110,10 +112,10 @@ int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, disse
   pinfo->destport = bth->get<"dest_qp">();
   pinfo->srcport = source_queue_pair(pinfo, frame.known());
   const Range range = message_bytes(stack);
-  // A READ request has nothing but its headers, and upper layers wait for it.
+  // A READ request has only headers, which upper layers need.
   const bool asks = op.operation == Operation::rdma_read_request;
   if (range.length == 0 && !asks) return static_cast<int>(tvb_captured_length(tvb));
-  // Packet by packet, as they were written for: those that need whole messages put them together by the opcode.
+  // Per packet, as upper layer dissectors expect; they reassemble messages by opcode.
   infinibandinfo upper = info_of(stack, number, tree);
   give(infiniband_payload, piece_of(frame.tvb, range), pinfo, tree, &upper);
   return static_cast<int>(tvb_captured_length(tvb));
@@ -137,7 +139,7 @@ void register_place(const char* name, int proto, int preferring) {
   place.by_preference = create_dissector_handle(dissect_by_preference<place>, preferring);
 }
 
-/// iWARP: TCP segments of connections that the core knows to be iWARP's.
+/// iWARP: TCP segments of connections that the core has identified as iWARP.
 bool dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree) {
   if (!session()) return false;
   const Current& frame = current_frame(tvb, pinfo);
@@ -162,7 +164,7 @@ bool dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree) {
     upper.opcode = number;
     upper.last_flag = TRUE;
     upper.message_seq_num = untagged->get<"msn">();
-    // Upper layers read whole messages.
+    // Upper layers need whole messages.
     const Range range = message_bytes(stack);
     Bytes bytes = stack.bytes_of(range);
     if (untagged->get<"mo">() != 0) {
@@ -183,12 +185,12 @@ bool dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree) {
   return true;
 }
 
-/// Among those that guess at what TCP carries.
+/// Heuristic dissector for TCP.
 Boolean guess_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
   return preferences.main_dissector && dissect_iwarp(tvb, pinfo, tree);
 }
 
-/// By Decode As, for a TCP port.
+/// For a TCP port by Decode As.
 int dissect_tcp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
   return dissect_iwarp(tvb, pinfo, tree) ? static_cast<int>(tvb_captured_length(tvb)) : 0;
 }
@@ -196,9 +198,9 @@ int dissect_tcp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
 }  // namespace
 
 void register_main_dissector(int proto) {
-  // Decode As shows it among others: it needs a name of its own.
+  // Decode As lists dissectors by name, so it needs a separate name.
   const int preferring =
-      proto_register_protocol_in_name_only("RDMA on the wire, as its preference says", "rdmawire by preference",
+      proto_register_protocol_in_name_only("RDMA on the wire, selected by preference", "rdmawire by preference",
                                            "rdmawire_by_preference", proto, FT_PROTOCOL);
   register_place<on_udp>("rdmawire.roce_v2", proto, preferring);
   register_place<on_ethernet>("rdmawire.roce_v1", proto, preferring);
@@ -209,7 +211,7 @@ void register_main_dissector(int proto) {
 void hand_off_main_dissector() {
   for (Place* place : places) {
     place->built_in = dissector_get_default_uint_handle(place->table, place->value);
-    // Command line and profile may choose before the preferences are known.
+    // The command line and the profile can select before preferences are loaded.
     dissector_add_uint(place->table, place->value, place->by_preference);
   }
   dissector_add_for_decode_as(on_udp.table, on_udp.ours);
@@ -243,9 +245,9 @@ void take_places() {
     dissector_handle_t now = dissector_get_uint_handle(table, place->value);
     const bool chosen = now != first && now != place->taking;
     if (preferences.main_dissector) {
-      // The built-in's own preferences make it the default again.
+      // The built-in dissector's own preferences restore it as default.
       if (first != place->by_preference) dissector_add_uint(place->table, place->value, place->by_preference);
-      // Other than the default, so that no dissector of a lower source port is asked before.
+      // Different from the default, so that it takes precedence over dissectors of a lower source port.
       dissector_change_uint(place->table, place->value, chosen ? now : place->taking);
     } else if (first == place->by_preference) {
       if (place->built_in)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/// What Wireshark asks of a plugin: who it is, and what it registers.
+/// The plugin's entry points: version and registration.
 
 #include "dissectors/wireshark/plugin.hpp"
 
@@ -37,8 +37,8 @@ std::optional<LinkType> link_of(int encapsulation) {
   }
 }
 
-// Wireshark is written in C: nothing may be thrown through it. Where there is no more room, what was gathered is given
-// up, and the rest of the file is Wireshark's alone.
+// Wireshark is written in C, so exceptions must not leave the plugin. If memory is exhausted, the analysis of the
+// file is discarded.
 template <class Work>
 void unless_out_of_memory(const Work& work) {
   try {
@@ -76,14 +76,14 @@ void first_pass_is_over() {
   });
 }
 
-/// Behind all others, so that nothing of theirs is missing when it adds its tree.
+/// Runs after all other dissectors, so that their data is complete.
 int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
   const Current& frame = current_frame(tvb, pinfo);
-  current_of = nullptr;  // the frame may be dissected again, with what later ones told
+  current_of = nullptr;  // the frame may be dissected again, with data of later frames
   if (!frame.packet) return 0;
   const bool eventful = file->eventful(frame.packet->number);
   if (!eventful && !concerns(*frame.packet, file->is_iwarp(frame.packet->number))) return 0;
-  // Most readings want little of a packet: then there is little to do.
+  // Most passes need few fields of a packet, so little is computed.
   proto_item* item = proto_tree_add_item(tree, proto, frame.tvb, 0, -1, ENC_NA);
   const bool wanted = tree && proto_field_is_referenced(tree, proto);
   if (wanted || eventful) {
@@ -98,26 +98,27 @@ int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*
 void register_preferences() {
   module_t* module = prefs_register_protocol(proto, nullptr);
   prefs_register_bool_preference(
-      module, "main_dissector", "Dissect RoCE and iWARP in place of Wireshark's own dissectors",
-      "Payloads go to the same upper layer dissectors; infiniband.* and iwarp_* fields are not there then",
+      module, "main_dissector", "Replace Wireshark's own RoCE and iWARP dissectors",
+      "Upper layer dissectors are the same; infiniband.* and iwarp_* fields are not available",
       &preferences.main_dissector);
   prefs_register_bool_preference(module, "lower_layers", "Show the layers below RDMA",
-                                 "Also show the headers below the RDMA transport, which Wireshark shows anyway",
+                                 "Also show the headers below the RDMA transport, which Wireshark already shows",
                                  &preferences.lower_layers);
   prefs_register_bool_preference(module, "verify_crcs", "Verify ICRC, VCRC and MPA's CRC",
-                                 "Bad ones are expert items, with what explains them", &preferences.verify_crcs);
+                                 "Bad CRCs are shown as expert items with their probable cause",
+                                 &preferences.verify_crcs);
   prefs_register_bool_preference(module, "check_rules", "Check the rules of the specifications",
-                                 "Deviations from the specifications are expert items", &preferences.check_rules);
-  prefs_register_uint_preference(module, "roce_port", "A further UDP port of RoCEv2", "Beside 4791; 0: none", 10,
-                                 &preferences.roce_port);
-  prefs_register_uint_preference(
-      module, "kept_megabytes", "Megabytes for messages that lie in several packets",
-      "So much of their payload is kept in all, to show them whole; of further ones the headers alone", 10,
-      &preferences.kept_megabytes);
+                                 "Violations of the specifications are shown as expert items",
+                                 &preferences.check_rules);
+  prefs_register_uint_preference(module, "roce_port", "Additional UDP port of RoCEv2", "In addition to 4791; 0: none",
+                                 10, &preferences.roce_port);
+  prefs_register_uint_preference(module, "kept_megabytes", "Megabytes for messages of several packets",
+                                 "Maximum payload kept for reassembly; of other messages only the headers are shown",
+                                 10, &preferences.kept_megabytes);
   prefs_register_bool_preference(
       module, "read_once", "Forget old frames (tshark in one pass only)",
-      "What was known of frames is forgotten some 65,000 frames later: memory stays bounded, however long the capture "
-      "is. Never in the window, nor with tshark -2: they ask for old frames again",
+      "Discard the analysis of a frame about 65,000 frames later, to limit memory for captures of any length. "
+      "Do not use it in the main window or with tshark -2, which dissect old frames again",
       &preferences.read_once);
 }
 
@@ -164,7 +165,7 @@ const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
   frame.time_ns = bounded_time(whole_seconds * second + pinfo->abs_ts.nsecs);
   frame.link = *link;
   const guint length = tvb_captured_length(whole);
-  // A part of the frame that was put together of several (IP fragments): not what the file has.
+  // A reassembled part of the frame (IP fragments), not the bytes of the file.
   if (length != pinfo->fd->cap_len) return current;
   frame.bytes = {length ? tvb_get_ptr(whole, 0, static_cast<gint>(length)) : nullptr, length};
   frame.wire_length = tvb_reported_length(whole);
@@ -179,7 +180,7 @@ const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
 
 }  // namespace rdmawire::wireshark
 
-// A const at namespace scope is not exported by itself in C++: declared first.
+// A const at namespace scope has internal linkage in C++ unless declared extern first.
 #define RDMAWIRE_EXPORT extern "C" __attribute__((visibility("default")))
 RDMAWIRE_EXPORT const char plugin_version[];
 RDMAWIRE_EXPORT const int plugin_want_major;

@@ -12,7 +12,7 @@
 namespace rdmawire::wireshark {
 namespace {
 
-/// Of one requester, where nothing is asked for again.
+/// Messages of one requester, if old frames are forgotten.
 constexpr std::size_t remembered_messages = std::size_t{1} << 16;
 
 constexpr std::uint64_t key_of(std::uint64_t connection, Side requester) {
@@ -150,7 +150,7 @@ const Packet& Session::add(const Frame& frame) {
 }
 
 void Session::save(Row& row) {
-  // Upper layer headers come behind what decode() gives by itself: where a connection says whose they are.
+  // Upper layer headers follow those of decode() if the connection determines the protocol.
   const bool upper = packet_.upper.protocol != Upper::unknown || packet_.stack.find(info<Mad>) != nullptr;
   if (!upper && packet_.pdus.empty() && packet_.notes.empty()) return;
   Saved& saved = saved_.add();
@@ -181,7 +181,7 @@ void Session::save(Row& row) {
       continue;
     }
     if (kept_ + bytes.size() > options_.kept_bytes) {
-      // The headers are always kept. Where the payload was let go, zeros would lie.
+      // Headers are always kept; a dropped payload would read as zeros.
       const auto headers = std::min(pdu.length, from.stack.payload.offset);
       dropped_ += pdu.length - headers;
       pdu.length = headers;
@@ -200,8 +200,8 @@ const std::uint8_t* Session::keep_bytes(Bytes bytes) {
   return into.data() + into.size() - bytes.size();
 }
 
-// What no later frame asks for. Messages and rounds lie closer together than this, and what refers to earlier ones says
-// only that they were.
+// Data that no later frame needs. Messages and retransmission bursts are shorter than this distance, and other
+// references contain only frame numbers.
 void Session::forget() {
   constexpr std::uint64_t remembered = 1 << 16, step = 1 << 12;
   if (last_frame_ % step != 0) return;
@@ -235,7 +235,7 @@ void Session::keep_segment(Row& row) {
   if (!bth || range.length == 0 || stack.cut) return;
   const Opcode& op = opcode(bth->get<"opcode">());
   if (op.position == Position::only) return;
-  // What was damaged is no part of a message, and comes again.
+  // A damaged packet is not used for reassembly and will be retransmitted.
   if (packet_.icrc.status == CrcCheck::Status::bad) return;
   Segment& segment = segments_.add();
   row.segment = static_cast<std::uint32_t>(segments_.end() - 1);
@@ -266,7 +266,7 @@ void Session::keep_stream_segments() {
     if (!goes_on) {
       kept_ -= message.bytes.size();
       message = {};
-      // Most messages are one segment.
+      // Most messages have one segment.
       if (last) continue;
       message.tagged = tagged.has_value();
       message.opcode = rdmap->get<"opcode">();
@@ -333,7 +333,7 @@ const Session::Arrangement* Session::arranged(std::uint64_t frame) const {
   for (std::uint32_t one = newest; one != 0 && rows_.has(one); one = segment_of(one).previous)
     found.order.push_back(one);
   const auto psn = [this](std::uint32_t one) { return rows_[one].relative_psn; };
-  // Of one that was sent again the first counts.
+  // The first transmission counts.
   std::sort(found.order.begin(), found.order.end(),
             [&](std::uint32_t x, std::uint32_t y) { return std::pair(psn(x), x) < std::pair(psn(y), y); });
   found.order.erase(std::unique(found.order.begin(), found.order.end(),
@@ -405,7 +405,7 @@ const Packet& Session::again(const Frame& frame) {
     const SavedPdu& from = pdus_[saved->pdus + i];
     Bytes bytes(from.bytes, from.length);
     if (!from.bytes) {
-      if (std::size_t{from.offset} + from.length > frame.bytes.size()) continue;  // not the frame that it was
+      if (std::size_t{from.offset} + from.length > frame.bytes.size()) continue;  // the frame has changed
       bytes = frame.bytes.subspan(from.offset, from.length);
     }
     tracking::Pdu& pdu = packet.pdus.emplace_back();
@@ -438,7 +438,7 @@ bool Session::is_iwarp(std::uint64_t frame) const {
 
 std::uint64_t Session::now_called(std::uint64_t id, bool& swapped) const {
   swapped = false;
-  // A connection is joined once; a longer chain would be a loop.
+  // A connection is merged once; a longer chain would be a loop.
   for (int steps = 0; steps < 8; ++steps) {
     const auto found = renamed_.find(id);
     if (found == renamed_.end()) break;
@@ -461,7 +461,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.retransmission = nullptr;
   facts.round = 0;
   facts.reaction = 0;
-  facts.sent_again_in = facts.notified_in = 0;
+  facts.retransmitted_in = facts.notified_in = 0;
   facts.notification.reset();
   facts.events.clear();
   facts.messages.clear();
@@ -483,7 +483,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
       case What::part: facts.parts.push_back(&stream_messages_[one.index]); break;
     }
   }
-  // The last one was linked first.
+  // Linked in reverse order.
   std::reverse(facts.events.begin(), facts.events.end());
   std::reverse(facts.messages.begin(), facts.messages.end());
   std::reverse(facts.violations.begin(), facts.violations.end());
@@ -507,10 +507,10 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   note.reads = row->reads;
   note.read_limit = row->read_limit;
   if (row->has_credits) note.credits = row->credits;
-  facts.sent_again_in = row->sent_again_in;
+  facts.retransmitted_in = row->retransmitted_in;
   facts.connection = connection_of(note.connection);
   if (note.message != 0) {
-    // What was told of a half is called as it was then.
+    // Events of an unpaired direction have its earlier ID.
     for (const auto& [id, requester] :
          {std::pair(note.connection, note.requester), std::pair(std::uint64_t{row->connection}, row->requester)}) {
       const Requests* requests = find_requests(id, requester);
@@ -549,7 +549,7 @@ void Session::round_of(std::uint64_t frame, const Row& row, FrameFacts& facts) c
 
 void Session::congestion_of(std::uint64_t frame, const Row& row, FrameFacts& facts) const {
   const auto before = [](const auto& one, std::uint64_t other) { return one.first < other; };
-  // Who notifies speaks to the sender of what was marked.
+  // A CNP is sent to the sender of the marked packets.
   const Side sender = row.notifies ? tracking::other(facts.note->end) : facts.note->end;
   const Requests* requests = find_requests(facts.note->connection, sender);
   if (!requests) return;
@@ -579,7 +579,7 @@ void Session::message(const Connection& connection, const Message& message) {
   note_connection(connection);
   const std::size_t index = messages_.end();
   messages_.add(message);
-  // Numbers rise by one; a bound all the same, where they would not.
+  // Numbers increase by one; limited for safety.
   constexpr std::uint64_t most_numbers = std::uint64_t{1} << 26;
   if (message.number != 0 && message.number < most_numbers) {
     Kept<std::uint32_t>& known = requests_of(message.connection, message.end).messages;
@@ -618,7 +618,7 @@ void Session::connection(const Connection& connection, tracking::CloseReason clo
 void Session::merged(const Connection& connection, std::uint64_t id) {
   if (monitors_) monitors_->merged(connection, id);
   note_connection(connection);
-  // The half that had given up is the connection's second one: tracking joins it to the first.
+  // The merged direction is the connection's second one: the tracker merges it into the first.
   renamed_[id] = {connection.id, true};
   for (const Side end : {Side::a, Side::b}) {
     const auto half = requests_.find(key_of(id, end));
@@ -653,8 +653,8 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   row.has_credits = note.credits.has_value();
   row.credits = static_cast<std::uint16_t>(std::min<std::uint32_t>(note.credits.value_or(0), UINT16_MAX));
   if (note.again && note.related_frame != frame && rows_.has(note.related_frame))
-    if (Row& first = rows_[note.related_frame]; first.sent_again_in == 0)
-      first.sent_again_in = static_cast<std::uint32_t>(frame);
+    if (Row& first = rows_[note.related_frame]; first.retransmitted_in == 0)
+      first.retransmitted_in = static_cast<std::uint32_t>(frame);
   if (row.notifies) {
     requests_of(note.connection, tracking::other(note.end)).notifications.emplace_back(frame, notified_at_[frame]);
     notified_at_.erase(frame);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
-/// What is known of the capture file that is open: built once, frame by frame in order, and asked for any frame
-/// afterwards. Knows nothing of Wireshark.
+/// Analysis of the current capture file: frames are added once in order, and then any frame can be queried.
+/// Independent of Wireshark.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,11 +30,11 @@ using tracking::Side;
 
 struct SessionOptions {
   tracking::DissectorOptions dissector;
-  bool monitors = true;                            ///< judge the rules of conformance, too
-  std::size_t kept_bytes = std::size_t{64} << 20;  ///< of PDUs and messages that lie in several frames, in all
+  bool monitors = true;                            ///< also check the conformance rules
+  std::size_t kept_bytes = std::size_t{64} << 20;  ///< limit for PDUs and messages of several frames
 };
 
-/// A frame as it came from the file.
+/// A frame from the capture file.
 struct Frame {
   std::uint64_t number = 0;
   std::int64_t time_ns = 0;
@@ -43,7 +43,7 @@ struct Frame {
   std::uint32_t wire_length = 0;
 };
 
-/// Things in the order in which they became known, by index. The first ones can be forgotten: indexes stay.
+/// Items by index in the order of addition. Old items can be removed; indexes remain valid.
 template <class T>
 class Kept {
  public:
@@ -58,7 +58,7 @@ class Kept {
   }
   T& back() { return kept_.back(); }
   const T& back() const { return kept_.back(); }
-  /// So many, new ones as they are made.
+  /// Grows to `end` default items.
   void grow(std::size_t end) {
     if (end > this->end()) kept_.resize(end - forgotten_);
   }
@@ -71,7 +71,7 @@ class Kept {
   std::size_t forgotten_ = 0;
 };
 
-/// A connection as far as it is known.
+/// A connection, as far as known.
 struct ConnectionFacts {
   std::uint64_t id = 0;
   tracking::Service service = tracking::Service::rc;
@@ -80,10 +80,10 @@ struct ConnectionFacts {
   tracking::JoinedBy paired_by = tracking::JoinedBy::nothing;
   std::uint32_t mtu = 0;
   std::uint64_t opened_frame = 0, closed_frame = 0;  ///< 0: not seen
-  std::int64_t open_duration = 0;                    ///< of its set-up, nanoseconds; 0: not known
+  std::int64_t open_duration = 0;                    ///< of the connection establishment, nanoseconds; 0: unknown
 };
 
-/// A message that is over: what of tracking::Message is shown.
+/// A finished message: the shown fields of tracking::Message.
 struct MessageFacts {
   std::int64_t start = 0, end_time = 0, first_response_time = 0, answer_time = 0;
   std::uint64_t size = 0, remote_address = 0;
@@ -97,52 +97,52 @@ struct MessageFacts {
   explicit MessageFacts(const Message& message);
 };
 
-/// What a congestion notification answers: the marks that its connection's packets had, as far as they were captured.
+/// Cause of a congestion notification: the captured ECN marks of its connection.
 struct NotificationFacts {
-  std::uint64_t marked_frame = 0;  ///< the last marked one before it; 0: none was seen
+  std::uint64_t marked_frame = 0;  ///< the last marked frame before it; 0: none
   std::int64_t after = 0;          ///< nanoseconds since that frame
-  std::uint32_t marked = 0;        ///< frames that were marked since the notification before it
-  std::uint64_t before_frame = 0;  ///< the notification before it; 0: it is the first
-  std::int64_t interval = 0;       ///< nanoseconds since that one
+  std::uint32_t marked = 0;        ///< frames marked since the previous notification
+  std::uint64_t before_frame = 0;  ///< the previous notification; 0: none
+  std::int64_t interval = 0;       ///< nanoseconds since the previous notification
 };
 
-/// What a frame has to do with a message.
+/// Role of a frame in a message.
 enum class Part : std::uint8_t { begins, ends, first_response, answer };
 
-/// A DDP message that several segments carry, put together.
+/// A reassembled DDP message of several segments.
 struct StreamMessage {
-  std::vector<std::uint32_t> frames;  ///< in which its segments end
+  std::vector<std::uint32_t> frames;  ///< frames in which its segments end
   std::vector<std::uint8_t> bytes;
-  std::uint32_t msn = 0;  ///< untagged ones
+  std::uint32_t msn = 0;  ///< untagged messages
   std::uint8_t opcode = 0;
   bool tagged = false;
 };
 
-/// What is known of one frame beside its own bytes; valid until the next frame is added.
+/// Analysis of one frame; valid until the next frame is added.
 struct FrameFacts {
   std::optional<PacketNote> note;
   const ConnectionFacts* connection = nullptr;  ///< of the note
-  const MessageFacts* message = nullptr;        ///< the one that the note names, once it is over
-  const Event* retransmission = nullptr;        ///< the round in which the frame repeats another
-  std::uint32_t round = 0;                      ///< of its requester's rounds that one's number, from 1
-  std::int64_t reaction = 0;                    ///< nanoseconds from the frame that brought the round about; 0: unknown
-  std::uint64_t sent_again_in = 0;              ///< the next frame with the same packet; 0: none
-  std::uint64_t notified_in = 0;                ///< the frame is marked: the first notification after it; 0: none
+  const MessageFacts* message = nullptr;        ///< the note's message, once it is finished
+  const Event* retransmission = nullptr;        ///< the retransmission burst that contains the frame
+  std::uint32_t round = 0;                      ///< number of that burst of its requester, from 1
+  std::int64_t reaction = 0;                    ///< nanoseconds from the frame that caused the burst; 0: unknown
+  std::uint64_t retransmitted_in = 0;              ///< the next frame with the same packet; 0: none
+  std::uint64_t notified_in = 0;                ///< if the frame is marked: the first notification after it; 0: none
   std::optional<NotificationFacts> notification;
-  std::vector<const Event*> events;  ///< that show first in this frame
+  std::vector<const Event*> events;  ///< that start in this frame
   std::vector<std::pair<Part, const MessageFacts*>> messages;
   std::vector<const conformance::Violation*> violations;
   std::vector<const StreamMessage*> whole;  ///< that end in this frame
-  std::vector<const StreamMessage*> parts;  ///< of which this frame carries a segment that is not the last
+  std::vector<const StreamMessage*> parts;  ///< with a segment in this frame that is not the last
 };
 
-/// The bytes of its message that a packet or a PDU carries: what lies behind the headers of InfiniBand's transport or
-/// of RDMAP, upper layers' headers included. Length 0: none.
+/// Range of the message's bytes in a packet or PDU: after the headers of InfiniBand's transport or RDMAP, including
+/// upper layer headers. Length 0: none.
 Range message_bytes(const HeaderStack& stack);
 
-/// A message put together from the frames that carry it.
+/// A message reassembled from its frames.
 struct Reassembly {
-  std::vector<std::uint64_t> frames;  ///< in the message's order
+  std::vector<std::uint64_t> frames;  ///< in message order
   std::vector<std::uint8_t> bytes;
 };
 
@@ -153,36 +153,35 @@ class Session final : public tracking::Sink {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// The next frame: numbers must rise. The packet is valid until the next call of add() or again().
+  /// Adds the next frame; numbers must increase. The packet is valid until the next call of add() or again().
   const Packet& add(const Frame& frame);
-  /// A frame that was added before. What its connection taught is what it was then.
+  /// Dissects a frame that was added before, with the connection state of that time.
   const Packet& again(const Frame& frame);
-  /// No frame will be asked for again after later ones were added: the old ones are forgotten from here on, but for
-  /// what later ones refer to.
+  /// Declares that no frame is queried after later ones were added: old frames are discarded from here on, except
+  /// for data that later ones refer to.
   void read_once() { once_ = true; }
-  /// The last frame was added: what waited is told.
+  /// The last frame was added: reports waiting events.
   void finish();
   [[nodiscard]] bool finished() const { return finished_; }
   [[nodiscard]] std::uint64_t last_frame() const { return last_frame_; }
 
-  /// What is known of a frame now. Pointers into the session; valid until the next frame is added.
+  /// Returns the current analysis of a frame. Pointers are valid until the next frame is added.
   void facts_of(std::uint64_t frame, FrameFacts& facts) const;
-  /// Whether anything happened in the frame that a person is warned of.
+  /// True if the frame has an event that warrants a warning.
   [[nodiscard]] bool eventful(std::uint64_t frame) const;
-  /// The connection of that id, or of what was told as that id.
+  /// Returns the connection with that ID, or into which that ID was merged.
   [[nodiscard]] const ConnectionFacts* connection_of(std::uint64_t id) const;
-  /// What was told as connection `id` belongs to the one that is returned; its ends are the other way round if
-  /// `swapped` is set.
+  /// Returns the ID of the connection into which `id` was merged; `swapped`: its endpoints are reversed.
   [[nodiscard]] std::uint64_t now_called(std::uint64_t id, bool& swapped) const;
-  /// Whether the frame's TCP segment is iWARP's, though no PDU may end in it.
+  /// True if the frame's TCP segment belongs to iWARP, even if no PDU ends in it.
   [[nodiscard]] bool is_iwarp(std::uint64_t frame) const;
-  /// Bytes that were not kept for want of room (SessionOptions::kept_bytes).
+  /// Bytes dropped because of the memory limit (SessionOptions::kept_bytes).
   [[nodiscard]] std::uint64_t bytes_dropped() const { return dropped_; }
 
-  /// The message whose last segment the frame carries, put together; false: it carries none, or segments are missing,
-  /// or there was no room for them. Messages of one packet need none of this.
+  /// Reassembles the message whose last segment is in the frame. Returns false if there is none, or if segments
+  /// are missing or were dropped. Not needed for messages of one packet.
   bool reassemble(std::uint64_t frame, Reassembly& whole) const;
-  /// The frame in which the message is whole, of which this frame carries a segment; 0: it is not.
+  /// Returns the frame that completes the message of this frame's segment; 0: incomplete.
   [[nodiscard]] std::uint64_t reassembled_in(std::uint64_t frame) const;
 
   void message(const Connection& connection, const Message& message) override;
@@ -201,11 +200,11 @@ class Session final : public tracking::Sink {
     std::uint32_t index, next;
     What what;
   };
-  /// A row a frame: small, because there are as many as frames.
+  /// A row per frame; must be small.
   struct Row {
     std::int64_t related_delay = 0;
     std::uint32_t connection = 0, message = 0, related_frame = 0, relative_psn = 0, outstanding = 0;
-    std::uint32_t outstanding_bytes = 0, acknowledged = 0, sent_again_in = 0;
+    std::uint32_t outstanding_bytes = 0, acknowledged = 0, retransmitted_in = 0;
     std::uint32_t links = none, saved = none, segment = none;
     std::uint16_t reads = 0, credits = 0;
     std::uint8_t read_limit = 0;
@@ -214,41 +213,41 @@ class Session final : public tracking::Sink {
     tracking::Answered answered = tracking::Answered::nothing;
     Side end = Side::a, requester = Side::a;
   };
-  /// A packet's part of a message that has several.
+  /// A packet's part of a message of several packets.
   struct Segment {
-    const std::uint8_t* bytes = nullptr;  ///< nullptr: there was no room
+    const std::uint8_t* bytes = nullptr;  ///< nullptr: dropped because of the memory limit
     std::uint32_t length = 0;
     std::uint32_t previous = 0;  ///< another frame of the same message; 0: none
     Position position = Position::only;
   };
-  /// How its segments make a message.
+  /// Order of a message's segments.
   struct Arrangement {
     std::uint64_t connection = 0, message = 0;
     Side requester = Side::a;
-    std::uint32_t newest = 0;          ///< the segment that came last when this was found
-    std::vector<std::uint32_t> order;  ///< one frame for each PSN, in the message's order
-    std::uint32_t whole_in = 0;        ///< the frame that made it whole; 0: it is not
+    std::uint32_t newest = 0;          ///< the last segment when this was computed
+    std::vector<std::uint32_t> order;  ///< one frame per PSN, in message order
+    std::uint32_t whole_in = 0;        ///< the frame that completed it; 0: incomplete
   };
-  /// A round of going back and sending again.
+  /// A retransmission burst.
   struct RoundPlace {
     std::uint32_t frame, last_frame, index;  ///< in events_
   };
-  /// What is known of one requester. Messages by number - 1.
+  /// State of one requester. Messages by number - 1.
   struct Requests {
-    Kept<std::uint32_t> messages;  ///< index in messages_, once they are over
-    Kept<std::uint32_t> segments;  ///< frame of the newest segment
+    Kept<std::uint32_t> messages;  ///< index in messages_, for finished messages
+    Kept<std::uint32_t> segments;  ///< frame of the last segment
     std::vector<RoundPlace> rounds;
-    /// Frames that a switch marked, and those that notify of congestion: frame and time.
+    /// ECN-marked frames, and frames with notifications: frame and time.
     std::vector<std::pair<std::uint32_t, std::int64_t>> marks, notifications;
   };
-  /// How far everything had grown at a frame.
+  /// Sizes of all tables at a frame.
   struct Milestone {
     std::uint64_t frame;
     std::size_t links, events, messages, saved, pdus, layers, findings, notes, segments, stream_messages, bytes;
   };
-  /// A header stack without what was not used of it.
+  /// A header stack without its unused parts.
   struct SavedStack {
-    std::uint32_t layers = 0, findings = 0;  ///< from here on in layers_ and findings_
+    std::uint32_t layers = 0, findings = 0;  ///< start index in layers_ and findings_
     Range payload, pad, mpa_crc;
     std::uint8_t layer_count = 0, finding_count = 0;
     std::uint8_t network = HeaderStack::none, transport = HeaderStack::none;
@@ -258,7 +257,7 @@ class Session final : public tracking::Sink {
   /// A PDU of a byte stream.
   struct SavedPdu {
     SavedStack stack;
-    const std::uint8_t* bytes = nullptr;  ///< of one that lies in several frames; nullptr: it lies in its frame
+    const std::uint8_t* bytes = nullptr;  ///< copy of a PDU of several frames; nullptr: it is in its frame
     std::uint32_t offset = 0;             ///< in its frame
     std::uint32_t length = 0, wire_length = 0;
     Range in_frame;
@@ -266,21 +265,21 @@ class Session final : public tracking::Sink {
     std::uint16_t markers = 0;
     bool reassembled = false, wrong_marker = false;
   };
-  /// What of a packet its own bytes do not tell.
+  /// Data of a packet that does not follow from its own bytes.
   struct Saved {
-    SavedStack stack;  ///< its own, where its connection told of more headers
+    SavedStack stack;  ///< its own stack, if the connection determined more headers
     tracking::UpperEvidence upper;
-    std::uint32_t pdus = 0, notes = 0;  ///< from here on in pdus_ and notes_
+    std::uint32_t pdus = 0, notes = 0;  ///< start index in pdus_ and notes_
     std::uint16_t pdu_count = 0;
     std::uint8_t note_count = 0;
     bool has_stack = false;
   };
-  /// The DDP message, tagged or untagged, that a sender has begun: another one begins when it has ended. RFC 5041, 5.3.
+  /// The open DDP message of a sender, tagged or untagged; the next one starts after its end. RFC 5041, 5.3.
   struct OpenMessage {
     StreamMessage message;
-    std::uint64_t next = 0;  ///< message offset, or tagged offset, of the segment that goes on with it
+    std::uint64_t next = 0;  ///< message offset, or tagged offset, of the next segment
     std::uint32_t stag = 0;
-    bool whole = false;  ///< nothing is missing so far
+    bool whole = false;  ///< no segment is missing so far
   };
   struct Renamed {
     std::uint64_t now;
@@ -322,8 +321,8 @@ class Session final : public tracking::Sink {
   Kept<ParseError> findings_;
   Kept<std::string_view> notes_;
   Kept<Segment> segments_;
-  Kept<std::vector<std::uint8_t>> bytes_;  ///< of segments and PDUs, in large pieces
-  mutable Arrangement arrangement_;        ///< the one that was asked for last
+  Kept<std::vector<std::uint8_t>> bytes_;  ///< of segments and PDUs, in large blocks
+  mutable Arrangement arrangement_;        ///< the last one requested
   std::size_t violations_seen_ = 0;
   std::vector<const conformance::Violation*> violations_;
   std::unordered_map<std::uint64_t, OpenMessage> open_messages_;  ///< by TCP connection, model and sender

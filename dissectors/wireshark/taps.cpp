@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/// Tables that users know from TCP: conversations, endpoints, service response times, statistics, follow. Each also as
-/// tshark's -z.
+/// Tables known from TCP: conversations, endpoints, service response times, statistics, follow. Each is also
+/// available with tshark's -z.
 
 #include <cstring>
 
@@ -18,7 +18,7 @@ int follow_tap = -1;
 
 const Current& current_of(const void* data) { return *static_cast<const Current*>(data); }
 
-/// The queue pairs that a frame goes between; iWARP: the TCP ports.
+/// The QPs of a frame's sender and receiver; iWARP: the TCP ports.
 struct Between {
   std::uint32_t from = 0, to = 0;
 };
@@ -31,7 +31,7 @@ std::optional<Between> between(const FrameFacts& facts) {
 
 // ------------------------------------------------------------------------------------- conversations and endpoints
 
-/// An end of a connection as an address that is a text: tshark's tables leave out ports that are not TCP's or UDP's.
+/// An endpoint as a text address: tshark's tables omit ports other than those of TCP and UDP.
 address end_of(packet_info* pinfo, const FrameFacts& facts, Side end) {
   address result;
   const char* text = end_text(pinfo, *facts.connection, end);
@@ -79,7 +79,7 @@ tap_packet_status count_endpoints(void* table, packet_info* pinfo, epan_dissect_
 
 // ----------------------------------------------------------------------------------------- service response times
 
-/// Operations in the order of their kinds, with names that end with a zero.
+/// Operations by kind, with zero-terminated names.
 void begin_response_times(register_srt*, GArray* tables) {
   srt_stat_table* table = init_srt_table("RDMA operations", "RDMA", tables, static_cast<int>(tracking::message_kinds),
                                          "Operation", "rdmawire.message.operation", nullptr);
@@ -104,7 +104,7 @@ tap_packet_status count_response_times(void* tables, packet_info* pinfo, epan_di
 
 constexpr const char* packets_title = "RDMA packets by operation";
 constexpr const char* events_title = "RDMA events";
-constexpr const char* rules_title = "Deviations from the specification";
+constexpr const char* rules_title = "Violations of the specification";
 int packets_node, events_node, rules_node;
 
 void begin_operations(stats_tree* tree) {
@@ -180,9 +180,9 @@ gchar* queue_pair_text(wmem_allocator_t* allocator, guint qp) { return wmem_strd
 void tap_payload(packet_info* pinfo, const Current& current) {
   const Packet& packet = *current.packet;
   const std::optional<PacketNote>& note = current.known().note;
-  // Of what was sent again the first counts, where the capture has it.
+  // Uses the first transmission if it was captured.
   if (!note || (note->again && note->related_frame != 0)) return;
-  // Who follows wants to know who speaks by ports.
+  // "Follow" distinguishes the senders by port.
   const auto pair = between(current.known());
   if (!pair) return;
   pinfo->srcport = pair->from;
@@ -208,7 +208,7 @@ void register_taps(int proto) {
   register_srt_table(proto, nullptr, 1, count_response_times, begin_response_times, nullptr);
   stats_tree_register_plugin("rdmawire", "rdmawire", "RDMA/Packets by operation", 0, count_operations, begin_operations,
                              nullptr);
-  stats_tree_register_plugin("rdmawire", "rdmawire_events", "RDMA/Events and deviations", 0, count_events, begin_events,
+  stats_tree_register_plugin("rdmawire", "rdmawire_events", "RDMA/Events and violations", 0, count_events, begin_events,
                              nullptr);
   register_follow(proto, "rdmawire_follow", follow_packet, follow_index, follow_addresses, queue_pair_text);
   register_filter(

@@ -23,7 +23,7 @@ bool is_zero(const Field& field, const std::uint8_t* header) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; });
 }
 
-/// Bytes that a tvb holds from `origin` on: stacks count in their own bytes, trees in the tvb.
+/// Maps stack offsets to the tvb, which starts at `origin`.
 struct Shown {
   tvbuff_t* tvb;
   Bytes bytes;
@@ -136,11 +136,11 @@ void add_crc(proto_tree* tree, const Shown& shown, Range range, const CrcCheck& 
         proto_tree_add_uint(inside, field_id(Own::icrc_source_port), shown.tvb, at, length, *source_port));
 }
 
-/// Whether Wireshark shows the header itself, and below the RDMA transport.
+/// True if Wireshark shows the header itself, below the RDMA transport.
 bool is_lower(const HeaderStack& stack, std::size_t layer) {
   if (stack.transport == HeaderStack::none) return stack.wire == Wire::none;
   const HeaderInfo* transport = stack.layers()[stack.transport].header;
-  // Of TCP the PDUs are ours.
+  // Our tree shows the PDUs of TCP.
   return transport == &info<Bth> ? layer < stack.transport && stack.layers()[layer].header != &info<Lrh> &&
                                        stack.layers()[layer].header != &info<Grh>
                                  : layer <= stack.transport;
@@ -197,7 +197,7 @@ void add_pdu(packet_info* pinfo, proto_tree* tree, tvbuff_t* frame, const Packet
     shown.tvb = tvb_new_child_real_data(frame, copy, static_cast<guint>(bytes.size()), static_cast<gint>(bytes.size()));
     add_new_data_source(pinfo, shown.tvb, "Reassembled PDU");
   }
-  // Of a PDU whose payload was not kept the headers are there.
+  // For a PDU without kept payload, the headers are available.
   for (const Layer& layer : pdu.stack.layers())
     if (std::size_t{layer.offset} + layer.length <= bytes.size()) add_layer(inside, shown, layer);
   add_range(inside, Own::payload, shown, pdu.stack.payload);
@@ -231,7 +231,7 @@ void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& se
     if (wire != Wire::none)
       proto_item_set_generated(proto_tree_add_uint(root, field_id(Own::wire), tvb, 0, 0, static_cast<guint32>(wire)));
   }
-  // What people look for stands before what they know.
+  // The analysis comes first.
   show_analysis(tvb, pinfo, root, session, packet.number, facts);
   if (root) {
     for (std::size_t i = 0; i < stack.layers().size(); ++i)
@@ -248,7 +248,7 @@ void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& se
           proto_tree_add_uint(root, field_id(Own::upper), tvb, 0, 0, static_cast<guint32>(packet.upper.protocol));
       proto_item_set_generated(upper);
       proto_tree* inside = proto_item_add_subtree(upper, subtree_id(Subtree::analysis));
-      // Constant sentences, with a zero at their end.
+      // Constant, zero-terminated sentences.
       proto_item_set_generated(
           proto_tree_add_string(inside, field_id(Own::upper_reason), tvb, 0, 0, packet.upper.reason.data()));
       proto_item_set_generated(

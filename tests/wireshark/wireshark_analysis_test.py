@@ -104,7 +104,7 @@ def test_packets(capture, tables_of, trees_of):
         assert "ab"[int(direct(analysis, "analysis.sender"))] == said_end, f"frame {frame}"
         assert direct(analysis, "analysis.relative_psn") == row["relative_psn"], f"frame {frame}"
         assert direct(analysis, "analysis.outstanding") == row["outstanding"], f"frame {frame}"
-        again = direct(analysis, "analysis.again") in ("1", "True")
+        again = direct(analysis, "analysis.seen_before") in ("1", "True")
         assert again == (row["again"] == "1"), f"frame {frame}"
         related = "analysis.first_sent_" if again else "analysis.answers"
         assert direct(analysis, related + ("in" if again else "")) == row["related_frame"], f"frame {frame}"
@@ -220,13 +220,13 @@ def test_rounds_of_going_back(capture, tables_of, trees_of):
             end = shown(tree, "analysis.sender")
             key = (shown(tree, "analysis.connection"), "ab"[int(end)], element.get("show"))
             told = tuple(direct(element, "analysis.go_back_n." + name) for name in (
-                "begins_in", "ends_in", "goes_back_to", "packets", "bytes", "cause_frame")) + (
+                "starts_in", "ends_in", "goes_back_to", "packets", "bytes", "cause_frame")) + (
                 word(element, "analysis.go_back_n.cause"), ns(direct(element, "analysis.go_back_n.time")))
             assert said.setdefault(key, told) == told, f"frame {frame}"
             assert int(told[0]) <= frame <= int(told[1])
             first = shown(tree, "analysis.first_sent_in")
             if first:
-                assert shown(trees[int(first)], "analysis.sent_again_in"), f"frame {frame}, first in {first}"
+                assert shown(trees[int(first)], "analysis.retransmitted_in"), f"frame {frame}, first in {first}"
     assert sorted(said.values()) == sorted(
         (row["frame"], row["last_frame"], row["origin_frame"], row["packets"], row["bytes"], row["cause_frame"],
          row["cause"], int(row["duration_ns"])) for row in rounds)
@@ -264,13 +264,13 @@ def test_messages(capture, tables_of, trees_of):
                                           "repeated_packets", "first_psn", "last_psn"))
         first, last = row["first_frame"], row["last_frame"]
         if first:
-            wanted[int(first), said, "is sent here" if first == last else "begins here"] += 1
+            wanted[int(first), said, "sent here" if first == last else "starts here"] += 1
         if last and last != first:
             wanted[int(last), said, "ends here"] += 1
         if row["first_response_frame"] and row["first_response_frame"] != row["answer_frame"]:
             wanted[int(row["first_response_frame"]), said, "first response"] += 1
         if row["answer_frame"]:
-            wanted[int(row["answer_frame"]), said, "is completed here"] += 1
+            wanted[int(row["answer_frame"]), said, "completed here"] += 1
     assert there == wanted
 
 
@@ -285,7 +285,7 @@ def test_message_times_and_links(capture, tables_of, trees_of):
         if tree is None:
             continue
         element = next((e for e in fields(tree, "analysis.message_part")
-                        if e.get("show") in ("is sent here", "begins here")
+                        if e.get("show") in ("sent here", "starts here")
                         and message_of(e)["message"] == row["message"] and message_of(e)["end"] == row["end"]), None)
         assert element is not None, row
         assert direct(element, "analysis.acknowledged_in") == (
@@ -333,7 +333,7 @@ def test_one_pass_says_what_was_known_then(capture):
         analysis = None if tree is None else next(iter(fields(tree, "analysis")), None)
         said = str(frame)
         if analysis is not None and direct(analysis, "analysis.connection"):
-            again = direct(analysis, "analysis.again") in ("1", "True")
+            again = direct(analysis, "analysis.seen_before") in ("1", "True")
             related = direct(analysis, "analysis.first_sent_in" if again else "analysis.answers") or "0"
             answered = ("acknowledged" if direct(analysis, "analysis.duplicate_acknowledgement")
                         else "unseen" if direct(analysis, "analysis.unseen_request") else None)

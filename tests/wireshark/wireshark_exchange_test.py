@@ -81,11 +81,11 @@ def test_acknowledgements_of_other_packets(see):  # noqa: F811
 
 def test_a_packet_and_where_it_is_sent_again(see):  # noqa: F811
     packets = see(EXCHANGE, "-2")
-    round_of = ("first_sent_in", "go_back_n", "go_back_n.begins_in", "go_back_n.ends_in", "go_back_n.goes_back_to",
+    round_of = ("first_sent_in", "go_back_n", "go_back_n.starts_in", "go_back_n.ends_in", "go_back_n.goes_back_to",
                 "go_back_n.packets", "go_back_n.bytes")
     assert analysis(packets[11], *round_of) == ("2", "1", "12", "13", "2", "2", "600")
     assert analysis(packets[12], *round_of) == ("3", "1", "12", "13", "2", "2", "600")
-    assert [analysis(packets[number - 1], "sent_again_in") for number in (2, 3, 8)] == [("12",), ("13",), ("",)]
+    assert [analysis(packets[number - 1], "retransmitted_in") for number in (2, 3, 8)] == [("12",), ("13",), ("",)]
     assert analysis(packets[7], "go_back_n") == ("",)
 
 
@@ -170,7 +170,7 @@ def test_message_sequence_numbers_that_jump(made):
 
 def test_reactions_to_naks(made):
     """From the NAK's time to that of the round's first packet."""
-    said = made.said("rdmawire.analysis.go_back_n.reaction_time", "rdmawire.analysis.go_back_n.begins_in",
+    said = made.said("rdmawire.analysis.go_back_n.reaction_time", "rdmawire.analysis.go_back_n.starts_in",
                      "rdmawire.analysis.go_back_n.cause_frame", "rdmawire.analysis.go_back_n.reaction_time")
     times = {frame: Decimal(time) for frame, (time,) in made.said("frame", "frame.time_epoch").items()}
     assert len(said) > 10

@@ -30,7 +30,7 @@ def why_not():
 pytestmark = [needs_tshark, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
 
 FIELDS = ("frame.number", "rdmawire.analysis.connection", "rdmawire.analysis.sender", "rdmawire.analysis.relative_psn",
-          "rdmawire.analysis.again", "rdmawire.aeth.syndrome.kind", "rdmawire.icrc.status")
+          "rdmawire.analysis.seen_before", "rdmawire.aeth.syndrome.kind", "rdmawire.icrc.status")
 # What goes by the time that passes between packets.
 TIMED = ("rdmawire.event", "rdmawire.event.cause", "rdmawire.analysis.outstanding", "rdmawire.analysis.answers_after",
          "rdmawire.message.number", "rdmawire.reassembled.length")

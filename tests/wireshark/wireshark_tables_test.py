@@ -166,7 +166,7 @@ def test_files_one_after_another_and_frames_in_any_order():
         assert ours_in(answer) == ours_in(first[frame]), f"frame {frame}"
     assert ours_in(answers[12]), "the second file has no tree of ours"
     text = "\n".join(ours_in(first[35])[0])
-    assert "sequence_error_nak" in text and "Brought about by: 34" in text
+    assert "sequence_error_nak" in text and "Caused by: 34" in text
     # The same as tshark says in two passes.
     packets = home.packets(LOSS, "-2", "-J", "rdmawire")
     for frame in (26, 35, 41):
@@ -236,7 +236,7 @@ def test_from_standard_input():
 
 def test_display_filters_find_what_happened():
     found = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.retransmission"))
-    again = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.again == 1"))
+    again = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.seen_before == 1"))
     assert len(again) == 90  # what analyze calls packets sent again
     assert {frame for frame, in again} <= {frame for frame, in found}
     naks = rows(LOSS, "frame.number", arguments=("-Y", 'rdmawire.aeth.syndrome.kind == "NAK"'))
