@@ -22,7 +22,7 @@ enum class CmState : std::uint8_t {
   established,
   dreq_sent,
   dreq_received,  ///< waits for its application to disconnect
-  timewait,       ///< closed; packets of the connection may still be in flight
+  timewait,       ///< closed (packets of the connection may still be in flight)
 };
 
 /// Calls by the application.

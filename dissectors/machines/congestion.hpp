@@ -1,7 +1,7 @@
 #pragma once
 /// Congestion control of RoCEv2: the receiver of ECN marks (notification point) notifies the sender (reaction
-/// point), which reduces its rate. Required by CA17-44 to CA17-46; rates and intervals are implementation-defined
-/// and follow DCQCN here. Pure functions; time is an argument, in nanoseconds.
+/// point), which reduces its rate. Required by CA17-44 to CA17-46. Rates and intervals are implementation-defined
+/// and follow DCQCN here. Pure functions. Time is an argument, in nanoseconds.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct ReactionSettings {
 struct ReactionPoint {
   static constexpr std::uint32_t one = 1024;  ///< alpha = 1
 
-  std::uint64_t rate = 0;     ///< bits per second; 0: unlimited
+  std::uint64_t rate = 0;     ///< bits per second (0: unlimited)
   std::uint64_t target = 0;   ///< rate to recover to
   std::uint32_t alpha = one;  ///< estimated congestion, in 1/1024
   std::int64_t next_rise = 0;

@@ -32,7 +32,7 @@ TEST(ReactionPoint, HalvesAndRecovers) {
   EXPECT_EQ(notified(at, 3'999, settings), at);
   const ReactionPoint twice = notified(at, 4'000, settings);
   EXPECT_EQ(twice.rate, 250'000'000U);
-  // No change before the end of the interval; then half of the decrease is recovered.
+  // No change before the end of the interval. Then half of the decrease is recovered.
   EXPECT_EQ(passed(at, 49'999, settings), at);
   EXPECT_EQ(passed(at, 50'000, settings).rate, 750'000'000U);
   EXPECT_EQ(passed(at, 100'000, settings).rate, 875'000'000U);

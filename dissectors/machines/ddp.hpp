@@ -1,5 +1,5 @@
 #pragma once
-/// DDP: validates segments, detects complete messages, and segments messages. Pure functions of small values; the
+/// DDP: validates segments, detects complete messages, and segments messages. Pure functions of small values. The
 /// caller manages buffers and memory. RFC 5041, 4, 5 and 7; RFC 7306, 4.1 (queue 3).
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct DdpSegment {
   std::uint32_t bytes = 0;  ///< of payload
 };
 
-/// Reads a ULPDU's DDP header; nullopt if it is too short. Ignores reserved bits. RFC 5041, 4.1.
+/// Reads a ULPDU's DDP header, or nullopt if it is too short. Ignores reserved bits. RFC 5041, 4.1.
 inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
   if (ulpdu.empty()) return std::nullopt;
   const View<Ddp> ddp(ulpdu.data());
@@ -64,7 +64,7 @@ struct UntaggedQueue {
   std::uint32_t invalidate_stag = 0;
 };
 
-/// Queues 0 to 2; with RFC 7306 also 3.
+/// Queues 0 to 2. With RFC 7306 also 3.
 struct DdpReceiver {
   std::array<UntaggedQueue, 4> queues;
   std::uint32_t queue_count = 3;
@@ -91,7 +91,7 @@ constexpr IwarpError version_error(bool tagged) {
 }
 
 /// Validates an untagged segment. `buffer`: queue number → UntaggedBuffer, called at most once, for an existing
-/// queue. Offset checks apply only to segments with payload (7.1); even an empty message needs a buffer (RFC 5040,
+/// queue. Offset checks apply only to segments with payload (7.1). Even an empty message needs a buffer (RFC 5040,
 /// 5.3). Out-of-order segments of a message have an invalid offset.
 template <class Buffer>
 constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& segment, const Buffer& buffer) {
@@ -139,7 +139,7 @@ constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::ui
 }
 
 /// Validates a tagged segment. `memory`: () → AccessDecision for STag and TO, called only for a segment with
-/// payload; without payload neither is checked (5.2).
+/// payload. Without payload neither is checked (5.2).
 template <class Memory>
 constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segment, const Memory& memory) {
   if (segment.version != version) return ddp_refused(iwarp_error::tagged_version);
@@ -159,7 +159,7 @@ struct DdpPiece {
 
   friend constexpr bool operator==(const DdpPiece&, const DdpPiece&) = default;
 };
-/// Returns the segment after `done` bytes of a message of `whole` bytes; an empty message has one segment. RFC
+/// Returns the segment after `done` bytes of a message of `whole` bytes. An empty message has one segment. RFC
 /// 5041, 5.2.
 constexpr DdpPiece next_piece(std::uint64_t done, std::uint64_t whole, std::uint32_t mulpdu, bool tagged) {
   const std::uint64_t room = mulpdu - ddp_header_bytes(tagged);

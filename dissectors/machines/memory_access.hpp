@@ -1,6 +1,6 @@
 #pragma once
 /// Validates remote memory access, binding of memory windows, and invalidation of keys. Pure functions of small
-/// values; the caller looks up keys.
+/// values. The caller looks up keys.
 ///
 /// IBTA vol 1, 9.3.3.2, 9.7.4.1.5 (R_Key validation), 9.7.5.2.4 (the NAK), C9-88 (zero length), C10-56, C10-57 and
 /// C10-72 to C10-77 (domains, rights, windows), o10-37.2.43 (type 2 windows), A19.4.1 (FLUSH).
@@ -47,7 +47,7 @@ struct MemoryObject {
   std::uint32_t queue_pair = 0;  ///< type 2 windows: QP of the binding
   MemoryRights rights = MemoryRights::none;
   bool zero_based = false;    ///< addresses are relative to its start
-  std::uint64_t base = 0;     ///< first address; unused if zero-based
+  std::uint64_t base = 0;     ///< first address (unused if zero-based)
   std::uint64_t length = 0;   ///< bytes
   std::uint32_t windows = 0;  ///< regions: number of bound windows
 };
@@ -64,7 +64,7 @@ constexpr bool holds(const MemoryObject& object, std::uint64_t address, std::uin
 /// A requested access.
 struct RemoteAccess {
   std::uint64_t address = 0;
-  std::uint64_t length = 0;  ///< bytes; atomics: 8
+  std::uint64_t length = 0;  ///< bytes (atomics: 8)
   MemoryRights needed = MemoryRights::remote_read;
   std::uint32_t domain = 0;  ///< protection domain of the QP
   std::uint32_t queue_pair = 0;
@@ -96,7 +96,7 @@ struct AccessDecision {
   friend constexpr bool operator==(const AccessDecision&, const AccessDecision&) = default;
 };
 
-/// Validates the access. `object`: region or window of the request's key; nullptr if not found.
+/// Validates the access. `object`: region or window of the request's key, or nullptr if not found.
 ///
 /// The QP's rights are checked first, independent of the key. Then an RDMA READ or WRITE of zero bytes is allowed
 /// without checking the key (C9-88). This does not apply to FLUSH, whose region is always validated (oA19-13).

@@ -22,7 +22,7 @@ inline std::uint32_t mulpdu(std::uint32_t emss, bool markers) {
 
 /// Extent of an FPDU that starts at `position`, with a marker if one is due there.
 struct FpduExtent {
-  std::uint64_t begin = 0;   ///< its first byte; the marker's if one precedes the length field
+  std::uint64_t begin = 0;   ///< its first byte (the marker's if one precedes the length field)
   std::uint64_t header = 0;  ///< its length field, the target of its markers
   std::uint64_t crc = 0;     ///< its CRC field: the CRC covers [begin, crc)
   std::uint64_t end = 0;
@@ -65,7 +65,7 @@ struct FpduArrival {
   IwarpError error{};
 };
 
-/// Validates the bytes of the stream from `position` on, where an FPDU starts. The CRC is checked first; only with
+/// Validates the bytes of the stream from `position` on, where an FPDU starts. The CRC is checked first, only with
 /// a valid CRC are the markers compared with the length field (code 3). The two low bits of FPDUPTR are ignored.
 inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes modes) {
   using State = FpduArrival::State;
@@ -95,7 +95,7 @@ inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes mo
   return arrival;
 }
 
-/// Extracts the ULPDU of a complete FPDU at `position`. `room`: a buffer of the FPDU's size; it may be the FPDU
+/// Extracts the ULPDU of a complete FPDU at `position`. `room`: a buffer of the FPDU's size. It may be the FPDU
 /// itself.
 inline MutableBytes take_ulpdu(Bytes fpdu, std::uint64_t position, const FpduArrival& arrival, bool markers,
                                MutableBytes room) {

@@ -1,6 +1,6 @@
 #pragma once
 /// MPA negotiation: Request and Reply Frames, negotiated parameters, and phases of a connection. Pure functions of
-/// small values; the caller handles the application's private data.
+/// small values. The caller handles the application's private data.
 ///
 /// RFC 5044, 7.1 (revision 1) and appendix C (revision 0, RDMA Consortium); RFC 6581, 6 to 10 (revision 2).
 
@@ -36,7 +36,7 @@ struct MpaSettings {
   bool peer_to_peer = false;       ///< initiators: control flag A
   RtrKinds rtr{true, true, true};  ///< supported indications
   bool rdmac = false;              ///< "permissive": supports revision 0. RFC 5044, C.1
-  std::uint16_t ird = 1, ord = 1;  ///< requested by the application; mpa::no_negotiation: left to the ULP
+  std::uint16_t ird = 1, ord = 1;  ///< requested by the application (mpa::no_negotiation: left to the ULP)
   std::uint16_t most_ird = 128;    ///< maximum by its resources
 };
 
@@ -114,7 +114,7 @@ inline MpaSetupArrival read_setup(Bytes bytes, MpaRole sender) {
   return arrival;
 }
 
-/// Maximum private data of the application; enhanced connection establishment uses four of the 512 bytes. RFC 6581,
+/// Maximum private data of the application. Enhanced connection establishment uses four of the 512 bytes. RFC 6581,
 /// 9.
 constexpr std::uint32_t most_private_data(bool enhanced) {
   return mpa::max_private_data - (enhanced ? static_cast<std::uint32_t>(MpaEnhanced::size) : 0);
@@ -274,7 +274,7 @@ enum class MpaSetupEvent : std::uint8_t { request, accepted, reply, first_fpdu, 
 constexpr MpaPhase begins(MpaRole role) {
   return role == MpaRole::initiator ? MpaPhase::awaits_reply : MpaPhase::awaits_request;
 }
-/// Returns the phase after an event; nullopt if the event is invalid in this phase.
+/// Returns the phase after an event, or nullopt if the event is invalid in this phase.
 constexpr std::optional<MpaPhase> after(MpaPhase phase, MpaSetupEvent event) {
   using enum MpaPhase;
   if (event == MpaSetupEvent::ended) return ended;

@@ -1,5 +1,5 @@
 #pragma once
-/// PSN windows of the two sides of a connection; all classification of PSNs is here. Pure functions of small
+/// PSN windows of the two sides of a connection. All classification of PSNs is here. Pure functions of small
 /// values.
 
 #include <cstdint>
@@ -36,7 +36,7 @@ enum class ResponsePlace : std::uint8_t {
 
 /// State of the requester: sent and acknowledged requests.
 struct RequesterWindow {
-  Psn oldest;  ///< the oldest unacknowledged PSN; `next` if none is outstanding
+  Psn oldest;  ///< the oldest unacknowledged PSN (`next` if none is outstanding)
   Psn next;    ///< of the next new request
 
   /// Number of unacknowledged PSNs.

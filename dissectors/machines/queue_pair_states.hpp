@@ -16,20 +16,20 @@ enum class QueuePairState : std::uint8_t {
   rtr,   ///< ready to receive
   rts,   ///< ready to send
   sqd,   ///< send queue drain
-  sqe,   ///< send queue error; only for services whose sends fail locally
+  sqe,   ///< send queue error (only for services whose sends fail locally)
   err,
 };
 inline constexpr std::initializer_list<QueuePairState> queue_pair_states = {
     QueuePairState::reset, QueuePairState::init, QueuePairState::rtr, QueuePairState::rts,
     QueuePairState::sqd,   QueuePairState::sqe,  QueuePairState::err};
 
-/// Service of a QP; for XRC also its role. Management QPs are like `ud`, but without a port.
+/// Service of a QP. For XRC also its role. Management QPs are like `ud`, but without a port.
 enum class QueuePairService : std::uint8_t { rc, uc, ud, xrc_initiator, xrc_target };
 inline constexpr std::initializer_list<QueuePairService> queue_pair_services = {
     QueuePairService::rc, QueuePairService::uc, QueuePairService::ud, QueuePairService::xrc_initiator,
     QueuePairService::xrc_target};
 
-/// Attributes of modify in addition to the state; a bit set.
+/// Attributes of modify in addition to the state. A bit set.
 enum class QueuePairAttribute : std::uint32_t {
   current_state = 1U << 0,  ///< the state expected by the application
   access_flags = 1U << 1,
@@ -190,7 +190,7 @@ constexpr ModifyDecision judge_modify(QueuePairService service, QueuePairState f
 
 /// Results of posting a work request.
 enum class PostAnswer : std::uint8_t {
-  refused,  ///< immediate error; nothing is queued
+  refused,  ///< immediate error (nothing is queued)
   queued,   ///< accepted, processed in a later state
   worked,   ///< accepted and processed
   flushed,  ///< accepted and completed with a flush error
@@ -228,14 +228,14 @@ constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state
   return PostAnswer::refused;
 }
 
-/// True if a received request is executed and, if the service has responses, answered; otherwise it is dropped
+/// True if a received request is executed and, if the service has responses, answered. Otherwise it is dropped
 /// silently.
 constexpr bool takes_requests(QueuePairService service, QueuePairState state) {
   return has_responder(service) && has_state(service, state) && state != QueuePairState::reset &&
          state != QueuePairState::init && state != QueuePairState::err;
 }
 
-/// True if a received response is processed; otherwise it is dropped silently. Before RTS no request is
+/// True if a received response is processed. Otherwise it is dropped silently. Before RTS no request is
 /// outstanding.
 constexpr bool takes_responses(QueuePairService service, QueuePairState state) {
   return is_reliable(service) && has_requester(service) &&

@@ -51,7 +51,7 @@ struct Row {
   Set required, optional;
 };
 
-// Manual page of ibv_modify_qp for transitions up to RTS; drivers' tables for the rest.
+// Manual page of ibv_modify_qp for transitions up to RTS. Drivers' tables for the rest.
 TEST(QueuePairTransitions, AttributesOfTransitions) {
   const Set connected_running{current_state, access_flags, alternate_path, path_migration_state};
   const Row rows[] = {

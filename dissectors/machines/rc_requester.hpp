@@ -1,6 +1,6 @@
 #pragma once
 /// Requester of a reliable connection (RC; also the initiator of XRC): evaluates responses to outstanding requests.
-/// Pure functions of small values; time is an argument. IBTA vol 1, 9.7.5, 9.7.6 (clause numbers of single
+/// Pure functions of small values. Time is an argument. IBTA vol 1, 9.7.5, 9.7.6 (clause numbers of single
 /// statements not verified unless stated).
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct RcResponse {
 /// Reaction of the requester to a response.
 enum class RcStep : std::uint8_t {
   ignore,    ///< a ghost acknowledgement or a duplicate: no change
-  progress,  ///< acknowledges everything before `through`; accepts payload of a READ response
+  progress,  ///< acknowledges everything before `through` (accepts payload of a READ response)
   go_back,   ///< the same, and retransmits from `restart`
   wait,      ///< the same, after the RNR timer
   fail,      ///< the same, and the message at `restart` fails with `failure`
@@ -67,7 +67,7 @@ enum class RcFailure : std::uint8_t {
 
 struct RcProgress {
   RcStep step = RcStep::ignore;
-  Psn through{};  ///< the first unacknowledged PSN; not for ignore
+  Psn through{};  ///< the first unacknowledged PSN (not for ignore)
   Psn restart{};
   RcFailure failure = RcFailure::none;
   bool implied = false;  ///< go_back because of a missing response: an implied NAK
@@ -84,7 +84,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
                            const RcResponse& response, std::uint32_t mtu) {
   const Opcode& op = *response.op;
   if (window.place(response.psn) != ResponsePlace::outstanding) return {};
-  // Acknowledges everything before `psn`, unless a response is missing there; then the missing response is
+  // Acknowledges everything before `psn`, unless a response is missing there. Then the missing response is
   // requested again.
   const auto acknowledge = [&](Psn psn, RcProgress then) {
     for (const RcOutstanding& m : outstanding) {
@@ -169,14 +169,14 @@ inline constexpr int ack_timeout_latest = 4;
 /// Retry counters of a requester.
 struct RcRetries {
   std::uint8_t timeouts = 7;  ///< retry_cnt: retransmissions after timeouts and sequence errors
-  std::uint8_t rnr = 7;       ///< rnr_retry; 7: unlimited
+  std::uint8_t rnr = 7;       ///< rnr_retry (7: unlimited)
   std::uint8_t timeouts_left = timeouts;
   std::uint8_t rnr_left = rnr;
 
   static constexpr std::uint8_t without_limit = 7;
   /// Resets the counters after progress.
   [[nodiscard]] constexpr RcRetries reloaded() const { return {timeouts, rnr, timeouts, rnr}; }
-  /// Uses one retry for a timeout or a sequence error; returns false if none is left.
+  /// Uses one retry for a timeout or a sequence error. Returns false if none is left.
   constexpr bool again() { return timeouts_left != 0 && (--timeouts_left, true); }
   /// Uses one retry after an RNR NAK.
   constexpr bool again_after_rnr() { return rnr == without_limit || (rnr_left != 0 && (--rnr_left, true)); }

@@ -1,6 +1,6 @@
 #pragma once
 /// Responder of a reliable connection (RC; also the target of XRC): evaluates requests. Pure functions of small
-/// values; time, memory and receive queues are arguments.
+/// values. Time, memory and receive queues are arguments.
 ///
 /// A request is validated in the order of the specification: its PSN, then its headers and the preceding packets
 /// (visible on the wire), then device state: receive queue, keys, rights. IBTA vol 1, 9.7.3 to 9.7.5 (clause
@@ -18,7 +18,7 @@ namespace rdmawire::machines {
 
 /// A request packet, as evaluated by its responder.
 struct RcRequest {
-  const Opcode* op = nullptr;  ///< not nullptr; may be undefined
+  const Opcode* op = nullptr;  ///< not nullptr, possibly an undefined opcode
   Psn psn;
   bool wants_acknowledge = false;
   std::uint32_t payload = 0;  ///< bytes without padding
@@ -71,7 +71,7 @@ enum class InvalidRequest : std::uint8_t {
 /// A kept response.
 struct RcAnswer {
   Psn psn;                 ///< of the request
-  std::uint32_t psns = 0;  ///< number of its PSNs; 0: unused
+  std::uint32_t psns = 0;  ///< number of its PSNs (0: unused)
   Operation operation = Operation::rdma_read_request;
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;

@@ -15,7 +15,7 @@ namespace rdmawire::machines {
 
 /// Versions and extensions of a stream.
 struct RdmapAbilities {
-  std::uint8_t version = 1;  ///< of RDMAP and DDP; 0 with a peer of the RDMA Consortium
+  std::uint8_t version = 1;  ///< of RDMAP and DDP (0 with a peer of the RDMA Consortium)
   bool extensions = true;    ///< RFC 7306: opcodes 8 to 11, queue 3
 
   [[nodiscard]] constexpr std::uint32_t queues() const { return extensions ? 4 : 3; }
@@ -33,7 +33,7 @@ constexpr bool is_immediate(RdmapOperation operation) {
 }
 
 /// Validates RDMAP's control byte for the segment: version, opcode, buffer model, queue. RFC 5040, 4.1 figure 4 and
-/// 7.2; RFC 7306, figure 2. An opcode in the wrong buffer model is unexpected; a wrong queue is invalid. Reserved
+/// 7.2; RFC 7306, figure 2. An opcode in the wrong buffer model is unexpected. A wrong queue is invalid. Reserved
 /// bits are ignored.
 inline std::optional<IwarpError> judge_control(const DdpSegment& segment, RdmapAbilities abilities) {
   const View<Rdmap> control(&segment.control);
@@ -55,7 +55,7 @@ constexpr std::optional<IwarpError> judge_continuation(const UntaggedQueue& queu
 }
 
 /// Validates the length of a complete message: exactly its header if the opcode has no payload (RFC 5040, figure 5;
-/// RFC 7306, 6.3), otherwise any length. Longer messages exceed the buffer; there is no separate code for shorter
+/// RFC 7306, 6.3), otherwise any length. Longer messages exceed the buffer. There is no separate code for shorter
 /// ones.
 inline std::optional<IwarpError> judge_length(RdmapOperation operation, std::uint64_t bytes) {
   const RdmapOpcode& op = rdmap_opcode(operation);
@@ -96,7 +96,7 @@ constexpr bool may_begin(const ReadDepth& depth, bool reads_or_atomic, bool fenc
   return !reads_or_atomic || depth.may_request();
 }
 
-/// Compares a read response with the oldest request; the sink may check that it matches. RFC 5040, 5.2.2.
+/// Compares a read response with the oldest request. The sink may check that it matches. RFC 5040, 5.2.2.
 /// `received`: bytes received so far.
 struct ReadSink {
   std::uint32_t stag = 0;
@@ -118,7 +118,7 @@ constexpr std::optional<IwarpError> judge_response(const ReadSink* oldest, const
 
 /// A mask bit marks the top bit of a field: carries do not leave the field.
 constexpr std::uint64_t fetch_add(std::uint64_t original, std::uint64_t add, std::uint64_t mask) {
-  // Carries below the top bits stay in their field; the top bits are added without carry-out.
+  // Carries below the top bits stay in their field. The top bits are added without carry-out.
   const std::uint64_t tops = mask | 1ULL << 63;
   return ((original & ~tops) + (add & ~tops)) ^ ((original ^ add) & tops);
 }
@@ -144,9 +144,9 @@ constexpr std::optional<IwarpError> judge_atomic(std::uint8_t operation, std::ui
 enum class StreamState : std::uint8_t {
   operating,
   peer_closed,  ///< received a FIN between messages: sends, no longer receives
-  closing,      ///< a local FIN is sent or next; still receives
-  terminating,  ///< an error: a Terminate and a FIN are sent or next; received data is dropped
-  terminated,   ///< received a Terminate; a local FIN is sent or next
+  closing,      ///< a local FIN is sent or next (still receives)
+  terminating,  ///< an error: a Terminate and a FIN are sent or next (received data is dropped)
+  terminated,   ///< received a Terminate (a local FIN is sent or next)
   closed,
 };
 enum class StreamEvent : std::uint8_t {
@@ -175,7 +175,7 @@ struct StreamStep {
   friend constexpr bool operator==(const StreamStep&, const StreamStep&) = default;
 };
 
-/// Each direction has at most one Terminate, for the first error; then only the FIN is sent.
+/// Each direction has at most one Terminate, for the first error. Then only the FIN is sent.
 constexpr StreamStep after(StreamState state, StreamEvent event) {
   using enum StreamState;
   using enum StreamEvent;

@@ -19,7 +19,7 @@ struct TerminateIncludes {
   friend constexpr bool operator==(const TerminateIncludes&, const TerminateIncludes&) = default;
 };
 
-/// Figure 10. `cause`: the operation of the received message; nullopt if the error has none or its header is
+/// Figure 10. `cause`: the operation of the received message, or nullopt if the error has none or its header is
 /// unreadable, then no header follows.
 constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperation> cause) {
   if (!cause || error.layer == terminate_layer::llp || error == iwarp_error::local_catastrophic) return {};

@@ -13,7 +13,7 @@ namespace rdmawire::machines {
 /// Reaction to a packet.
 enum class UcReaction : std::uint8_t {
   execute,  ///< continues or starts a message
-  drop,     ///< dropped silently; an open message is lost
+  drop,     ///< dropped silently (an open message is lost)
 };
 
 struct UcDecision {

@@ -27,12 +27,12 @@ class Count {
     std::uint64_t bytes = 0;  ///< whole packets on the wire
     std::vector<Node> children;
   };
-  /// All packets by header, from the link layer up; the root's name is empty.
+  /// All packets by header, from the link layer up. The root's name is empty.
   [[nodiscard]] Node packets_by_protocol() const;
   /// Units of iWARP streams: MPA requests and replies, FPDUs by operation. Bytes are those of the units.
   [[nodiscard]] Node units_by_protocol() const;
 
-  /// Returns a table for a terminal; `colors`: with escape sequences.
+  /// Returns a table for a terminal. `colors`: with escape sequences.
   [[nodiscard]] std::string text(bool colors) const;
   /// {"packets":…,"bytes":…,"first":…,"last":…,"protocols":[{"name","packets","bytes","children"}],"units":[…],
   /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"truncated_packets":…,
@@ -52,7 +52,7 @@ class Count {
     std::uint64_t bytes = 0;
     std::vector<Level> levels;
   };
-  // Distinct stacks: a few dozen in real captures. A malicious capture can exceed the table; the rest is counted
+  // Distinct stacks: a few dozen in real captures. A malicious capture can exceed the table. The rest is counted
   // together.
   class Stacks {
    public:

@@ -232,7 +232,7 @@ std::vector<Topic> find_header_values(const Words& words) {
   return {};
 }
 
-/// Fields by their own name, in any header; parts also by their last word.
+/// Fields by their own name, in any header. Parts also by their last word.
 std::vector<Topic> find_fields(const Words& query) {
   std::vector<Topic> found;
   for (const HeaderInfo* header : all_headers())

@@ -6,7 +6,7 @@
 
 namespace rdmawire::output {
 
-/// Returns all kinds with severity, meaning and causes; or only `name` ("rnr_nak", "rnr nak"). Empty if the name is
+/// Returns all kinds with severity, meaning and causes, or only `name` ("rnr_nak", "rnr nak"). Empty if the name is
 /// unknown.
 std::string explain_events(std::string_view name = {}, bool colors = false);
 /// Returns the same as JSON objects, one per line: {"kind":"event","id","severity","meaning","causes"}.

@@ -71,7 +71,7 @@ constexpr Spelling signs[] = {
     {"{", Sort::open_set}, {"}", Sort::close_set},  {",", Sort::comma},
 };
 
-/// Returns the operator's text; empty for other tokens.
+/// Returns the operator's text. Empty for other tokens.
 std::string_view sign_of(Sort sort) {
   if (sort == Sort::contains) return "contains";
   if (sort < Sort::equal || sort > Sort::greater_equal) return {};
@@ -269,7 +269,7 @@ class FilterCompiler {
   struct Group {
     FilterType type;
     const Names* names;
-    const Field* field;  ///< any of them, for its width; nullptr: derived
+    const Field* field;  ///< any of them, for its width (nullptr: derived)
     std::vector<Filter::Source> sources;
   };
 
@@ -693,7 +693,7 @@ tl::expected<Filter, FilterError> Filter::compile(std::string_view expression) {
 }
 
 std::string to_string(const FilterError& error, std::string_view expression) {
-  // The line with the error; for a long line the part around it.
+  // The line with the error. For a long line the part around it.
   std::size_t begin = std::min(error.position, expression.size());
   const std::size_t at = begin;
   while (begin > 0 && expression[begin - 1] != '\n' && at - begin < 60) --begin;

@@ -21,19 +21,19 @@ struct Derived;
 /// An error in an expression and its position.
 struct FilterError {
   std::size_t position = 0;  ///< bytes from the start of the expression
-  std::size_t length = 0;    ///< bytes; 0: between two characters, or at the end
+  std::size_t length = 0;    ///< bytes (0: between two characters, or at the end)
   std::string message;       ///< one sentence: what was found and expected, with similar valid names
 };
 /// Returns three lines: the expression, carets below the error, the message.
 std::string to_string(const FilterError& error, std::string_view expression);
 
-/// A compiled expression. Matching does not allocate; several threads can share a filter.
+/// A compiled expression. Matching does not allocate. Several threads can share a filter.
 class Filter {
  public:
   static constexpr std::size_t max_length = 8192;  ///< bytes of an expression
   static constexpr unsigned max_depth = 64;        ///< nested brackets and `not`
 
-  /// Compiles an expression; names are resolved against the registry.
+  /// Compiles an expression. Names are resolved against the registry.
   static tl::expected<Filter, FilterError> compile(std::string_view expression);
 
   [[nodiscard]] bool matches(const tracking::Packet& packet) const;

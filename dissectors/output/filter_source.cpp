@@ -166,9 +166,9 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.direction)); });
      }},
-    {"payload", bytes, nullptr, "", "bytes after all headers, if any; with iWARP, of each segment",
+    {"payload", bytes, nullptr, "", "bytes after all headers, if any (with iWARP, of each segment)",
      [](const Packet& p, Occurrences to) { return each_payload(p, [&](Bytes b) { return to.bytes(b); }); }},
-    {"payload.length", number, nullptr, "", "length of the payload in bytes; 0 if there is none",
+    {"payload.length", number, nullptr, "", "length of the payload in bytes (0 if there is none)",
      [](const Packet& p, Occurrences to) {
        if (p.pdus.empty()) return to.number(p.stack.payload.length);
        for (const Pdu& pdu : p.pdus)
@@ -233,7 +233,7 @@ std::size_t steps_between(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::size_t>(std::max(std::popcount(a & ~b), std::popcount(b & ~a)));
 }
 
-// edit_distance(); the character sets rule out most names.
+// edit_distance(). The character sets rule out most names.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (steps_between(characters(a), characters(b)) > limit) return limit + 1;
   return edit_distance(a, b, limit);
@@ -254,7 +254,7 @@ class Nearest {
       if (name == candidate) return;
     found_.emplace_back(score, std::string(candidate));
   }
-  /// Returns the best first, at most three; only one if it is clearly better.
+  /// Returns the best first, at most three, only one if it is clearly better.
   [[nodiscard]] std::vector<std::string> best() {
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> names;

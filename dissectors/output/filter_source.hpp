@@ -14,7 +14,7 @@ namespace rdmawire::output {
 
 /// Type of a value: determines its syntax and comparison.
 enum class FilterType : std::uint8_t {
-  header,  ///< presence only; no value
+  header,  ///< presence only (no value)
   number,
   flag,
   duration,  ///< nanoseconds
@@ -31,7 +31,7 @@ std::string_view describe(FilterType type);
 /// Returns the type of the values of `field`.
 FilterType type_of(const Field& field);
 
-/// Receives the occurrences of a derived field one by one; returning true ends the visit.
+/// Receives the occurrences of a derived field one by one. Returning true ends the visit.
 struct Occurrences {
   bool (*take)(void* state, std::uint64_t number, Bytes bytes);
   void* state;

@@ -163,7 +163,7 @@ TEST(Filter, DerivedFields) {
 }
 
 TEST(Filter, AnyOccurrenceMatches) {
-  // Any occurrence may be equal; for != all must differ.
+  // Any occurrence may be equal. For != all must differ.
   EXPECT_TRUE(matches(mirrored(), "ip.src == 10.0.0.3 and ip.src == 192.168.0.1"));
   EXPECT_FALSE(matches(mirrored(), "ip.src != 10.0.0.3"));
   EXPECT_FALSE(matches(mirrored(), "ip.src != 192.168.0.1"));

@@ -1,5 +1,5 @@
 #pragma once
-/// Writes a packet as one line of JSON. The keys are documented in docs/json.md; keys of fields are the tables'
+/// Writes a packet as one line of JSON. The keys are documented in docs/json.md. Keys of fields are the tables'
 /// names.
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct PacketContext {
   std::span<const std::string_view> comments;  ///< from the capture file
 };
 
-/// Writes packets as NDJSON: one object and a newline each. The output is always valid JSON; invalid UTF-8 is
+/// Writes packets as NDJSON: one object and a newline each. The output is always valid JSON. Invalid UTF-8 is
 /// replaced.
 class JsonWriter {
  public:
@@ -37,7 +37,7 @@ class JsonWriter {
 /// Appends `text` as a quoted JSON string.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Returns the name of a link type, such as "ethernet"; its number as text if it is unsupported.
+/// Returns the name of a link type, such as "ethernet". Its number as text if it is unsupported.
 std::string link_name(LinkType link);
 /// The same for a packet: the outermost header's name if a captured packet cannot start with it (an FPDU, a BTH).
 std::string link_name(const tracking::Packet& packet);

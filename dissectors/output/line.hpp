@@ -28,7 +28,7 @@ class LinePrinter {
   /// Appends one line with a newline.
   void append(std::string& out, const tracking::Packet& packet);
 
-  /// Sets the origin of relative times; default: the first packet written.
+  /// Sets the origin of relative times. Default: the first packet written.
   void set_origin(std::int64_t time_ns);
 
  private:

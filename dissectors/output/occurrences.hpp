@@ -9,7 +9,7 @@ namespace rdmawire::output {
 
 inline constexpr int max_nesting = 4;  // of headers in variable parts
 
-/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`; returning true
+/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`. Returning true
 /// ends it.
 template <class Visit>
 bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, Visit visit, int nesting = 0) {

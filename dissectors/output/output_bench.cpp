@@ -1,4 +1,4 @@
-/// Cost of a packet as line, JSON and tree; and JSON by nlohmann's library from the same values for comparison.
+/// Cost of a packet as line, JSON and tree, and JSON by nlohmann's library from the same values for comparison.
 
 #include <benchmark/benchmark.h>
 

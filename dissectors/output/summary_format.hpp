@@ -26,7 +26,7 @@ struct SummaryFormat {
   std::string_view sentence;
 };
 
-/// The format of `H`; an unknown field name is a compile-time error.
+/// The format of `H`. An unknown field name is a compile-time error.
 template <class H>
 consteval SummaryFormat summary_format(std::string_view sentence) {
   int depth = 0;

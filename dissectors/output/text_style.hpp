@@ -1,5 +1,5 @@
 #pragma once
-/// Text with colors and columns. Colors are terminal escape sequences (ECMA-48); without colors they cost nothing.
+/// Text with colors and columns. Colors are terminal escape sequences (ECMA-48). Without colors they cost nothing.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rdmawire::output {
 
-/// Role of a piece of text; determines its color.
+/// Role of a piece of text. Determines its color.
 enum class TextStyle : std::uint8_t {
   plain,
   dim,
@@ -27,7 +27,7 @@ enum class TextStyle : std::uint8_t {
   payload,
 };
 
-/// Returns the escape sequence that starts `ink`; empty for plain text.
+/// Returns the escape sequence that starts `ink`. Empty for plain text.
 std::string_view escape_of(TextStyle ink);
 
 /// Writes styled text into a string. Keeps the column, so that escape sequences do not affect alignment, and the

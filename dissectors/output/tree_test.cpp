@@ -43,8 +43,8 @@ TEST(Tree, FrameWithEveryField) {
          src                    10.0.0.2              source address
          dst                    10.0.0.3              destination address
    34  udp  User Datagram Protocol  8 bytes
-         src_port               49441                 source port; RoCEv2 senders vary it so that flows take different paths
-         dst_port               4791                  destination port; 4791 is RoCEv2
+         src_port               49441                 source port (RoCEv2 senders vary it so that flows take different paths)
+         dst_port               4791                  destination port (4791 is RoCEv2)
          length                 28                    bytes of header and data
          checksum               0x0000                0: none, as RoCEv2 senders do
    42  bth  Base Transport Header  12 bytes
@@ -63,7 +63,7 @@ TEST(Tree, FrameWithEveryField) {
    54  aeth  ACK ETH  4 bytes
          syndrome               0x60                  ACK, RNR NAK or NAK, with its code
            kind                 3                     NAK: the request was rejected or packets are missing
-           nak_code             0                     PSN sequence error: a packet is missing; the NAK contains the expected PSN, from which the requester retransmits
+           nak_code             0                     PSN sequence error: a packet is missing (the NAK contains the expected PSN, from which the requester retransmits)
          msn                    0                     message sequence number: messages the responder has completed
    58  icrc                     0x65f72c6f            good
 )");
@@ -109,7 +109,7 @@ TEST(Tree, OtherCausesOfABadIcrcAreShown) {
 }
 
 TEST(Tree, OptionsAreIndentedBelowTheirHeader) {
-  // SYN with MSS 1460 and a window scale; then an option with an invalid length.
+  // SYN with MSS 1460 and a window scale. Then an option with an invalid length.
   std::string out;
   append_tree(out, OnePacket("525400000003525400000002 0800 450000300000400040060000 0a0000020a000003"
                              "80021c06 00000001 00000000 7002faf0 00000000 020405b4 01 0303 06")

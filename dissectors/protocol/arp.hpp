@@ -24,7 +24,7 @@ inline constexpr Name arp_operation_entries[] = {
 };
 inline constexpr Names arp_operation_names{"ARP operation", arp_operation_entries, "RFC 826; RFC 903"};
 
-/// Start of every ARP packet; the addresses follow.
+/// Start of every ARP packet. The addresses follow.
 struct Arp {
   static constexpr std::string_view name = "arp", title = "Address Resolution Protocol", section = "RFC 826";
   static constexpr std::size_t size = 8;
@@ -48,7 +48,7 @@ struct ArpEthernet {
   static constexpr std::array fields{
       field("sender_hardware", 0, 48, "sender's Ethernet address").as(Display::mac).alias("arp.src.hw_mac"),
       field("sender_protocol", 48, 32, "sender's IPv4 address").as(Display::ipv4).alias("arp.src.proto_ipv4"),
-      field("target_hardware", 80, 48, "target's Ethernet address; without meaning in a request")
+      field("target_hardware", 80, 48, "target's Ethernet address (without meaning in a request)")
           .as(Display::mac)
           .alias("arp.dst.hw_mac"),
       field("target_protocol", 128, 32, "target's IPv4 address").as(Display::ipv4).alias("arp.dst.proto_ipv4"),
@@ -70,8 +70,8 @@ struct ArpInfiniband {
       field("target_flags", 192, 8, "capabilities of the target's interface in addition to datagrams").hex(),
       field("target_flags.rc", 192, 1, "connected mode over RC").in("RFC 4755, 3.1"),
       field("target_flags.uc", 193, 1, "connected mode over UC").in("RFC 4755, 3.1"),
-      field("target_qp", 200, 24, "target's UD queue pair; zero in a request").hex(),
-      field("target_gid", 224, 128, "target's port; zero in a request").as(Display::ipv6),
+      field("target_qp", 200, 24, "target's UD queue pair (zero in a request)").hex(),
+      field("target_gid", 224, 128, "target's port (zero in a request)").as(Display::ipv6),
       field("target_protocol", 352, 32, "target's IPv4 address").as(Display::ipv4).alias("arp.dst.proto_ipv4"),
   };
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// Loads and stores of bit fields in network byte order; all shifting and masking is here.
+/// Loads and stores of bit fields in network byte order. All shifting and masking is here.
 
 #include <algorithm>
 #include <array>

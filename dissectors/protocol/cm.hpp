@@ -53,28 +53,28 @@ inline constexpr Name cm_rej_reason_entries[] = {
     {9, "Invalid Transport Service Type", "the service is not offered over this transport"},
     {10, "Stale connection", "the responder still has an older connection with this QP"},
     {11, "RDC does not exist", "there is no reliable datagram channel yet"},
-    {12, "Primary Remote Port GID rejected", "the responder rejects this GID; ARI can contain another"},
-    {13, "Primary Remote Port LID rejected", "the responder rejects this LID; ARI can contain another"},
-    {14, "Invalid Primary SL", "the service level is not accepted; ARI can contain another"},
-    {15, "Invalid Primary Traffic Class", "the traffic class is not accepted; ARI can contain another"},
-    {16, "Invalid Primary Hop Limit", "the hop limit is not accepted; ARI can contain another"},
-    {17, "Invalid Primary Packet Rate", "the packet rate is not accepted; ARI can contain another"},
-    {18, "Alternate Remote Port GID rejected", "the responder rejects this GID; ARI can contain another"},
-    {19, "Alternate Remote Port LID rejected", "the responder rejects this LID; ARI can contain another"},
-    {20, "Invalid Alternate SL", "the service level is not accepted; ARI can contain another"},
-    {21, "Invalid Alternate Traffic Class", "the traffic class is not accepted; ARI can contain another"},
-    {22, "Invalid Alternate Hop Limit", "the hop limit is not accepted; ARI can contain another"},
-    {23, "Invalid Alternate Packet Rate", "the packet rate is not accepted; ARI can contain another"},
-    {24, "Port and CM Redirection", "use another CM and another port; ARI contains its ClassPortInfo"},
-    {25, "Port Redirection", "use another port; ARI contains its GID"},
-    {26, "Invalid Path MTU", "the path MTU is not accepted; ARI can contain the maximum"},
+    {12, "Primary Remote Port GID rejected", "the responder rejects this GID (ARI can contain another)"},
+    {13, "Primary Remote Port LID rejected", "the responder rejects this LID (ARI can contain another)"},
+    {14, "Invalid Primary SL", "the service level is not accepted (ARI can contain another)"},
+    {15, "Invalid Primary Traffic Class", "the traffic class is not accepted (ARI can contain another)"},
+    {16, "Invalid Primary Hop Limit", "the hop limit is not accepted (ARI can contain another)"},
+    {17, "Invalid Primary Packet Rate", "the packet rate is not accepted (ARI can contain another)"},
+    {18, "Alternate Remote Port GID rejected", "the responder rejects this GID (ARI can contain another)"},
+    {19, "Alternate Remote Port LID rejected", "the responder rejects this LID (ARI can contain another)"},
+    {20, "Invalid Alternate SL", "the service level is not accepted (ARI can contain another)"},
+    {21, "Invalid Alternate Traffic Class", "the traffic class is not accepted (ARI can contain another)"},
+    {22, "Invalid Alternate Hop Limit", "the hop limit is not accepted (ARI can contain another)"},
+    {23, "Invalid Alternate Packet Rate", "the packet rate is not accepted (ARI can contain another)"},
+    {24, "Port and CM Redirection", "use another CM and another port (ARI contains its ClassPortInfo)"},
+    {25, "Port Redirection", "use another port (ARI contains its GID)"},
+    {26, "Invalid Path MTU", "the path MTU is not accepted (ARI can contain the maximum)"},
     {27, "Insufficient Responder Resources", "the responder supports fewer outstanding RDMA READs and atomics"},
-    {28, "Consumer Reject", "the application rejected the connection; its private data can contain the reason"},
+    {28, "Consumer Reject", "the application rejected the connection (its private data can contain the reason)"},
     {29, "RNR Retry Count Reject", "the RNR retry count is not accepted"},
     {30, "Duplicate Local Communication ID", "the requester already uses this ID for another communication"},
-    {31, "Unsupported Class Version", "the CM's class version is not supported; ARI can contain the highest"},
-    {32, "Invalid Primary Flow Label", "the flow label is not accepted; ARI can contain another"},
-    {33, "Invalid Alternate Flow Label", "the flow label is not accepted; ARI can contain another"},
+    {31, "Unsupported Class Version", "the CM's class version is not supported (ARI can contain the highest)"},
+    {32, "Invalid Primary Flow Label", "the flow label is not accepted (ARI can contain another)"},
+    {33, "Invalid Alternate Flow Label", "the flow label is not accepted (ARI can contain another)"},
     {35, "Vendor Option Not Supported", "the vendor's enhancement of the connection is not supported"},
 };
 inline constexpr Names cm_rej_reason_names{"CM REJ reason", cm_rej_reason_entries, "IBTA vol 1, 12.6.7.2"};
@@ -94,13 +94,14 @@ inline constexpr Name cm_ap_status_entries[] = {
     {4, "Redirect", "use another CM: the additional information contains a ClassPortInfo"},
     {5, "duplicate path", "the path is the current one already"},
     {6, "QPN or EECN mismatch", "the QP does not belong to this communication"},
-    {7, "LID rejected", "the LID is not accepted; the additional information can contain another"},
-    {8, "GID rejected", "the GID is not accepted; the additional information can contain another"},
-    {9, "Flow Label rejected", "the flow label is not accepted; the additional information can contain another"},
-    {10, "Traffic Class rejected", "the traffic class is not accepted; the additional information can contain another"},
-    {11, "Hop Limit rejected", "the hop limit is not accepted; the additional information can contain another"},
-    {12, "Packet Rate rejected", "the packet rate is not accepted; the additional information can contain another"},
-    {13, "SL rejected", "the service level is not accepted; the additional information can contain another"},
+    {7, "LID rejected", "the LID is not accepted (the additional information can contain another)"},
+    {8, "GID rejected", "the GID is not accepted (the additional information can contain another)"},
+    {9, "Flow Label rejected", "the flow label is not accepted (the additional information can contain another)"},
+    {10, "Traffic Class rejected",
+     "the traffic class is not accepted (the additional information can contain another)"},
+    {11, "Hop Limit rejected", "the hop limit is not accepted (the additional information can contain another)"},
+    {12, "Packet Rate rejected", "the packet rate is not accepted (the additional information can contain another)"},
+    {13, "SL rejected", "the service level is not accepted (the additional information can contain another)"},
 };
 inline constexpr Names cm_ap_status_names{"CM APR status", cm_ap_status_entries, "IBTA vol 1, 12.8.2"};
 
@@ -140,7 +141,7 @@ struct CmReq {
   static constexpr std::array fields{
       field("local_comm_id", 0, 32, "the requester's ID of this communication").hex().alias("infiniband.cm.req"),
       reserved("reserved", 32, 8),
-      field("vendor_id", 40, 24, "vendor of the offered connection enhancement; 0: none")
+      field("vendor_id", 40, 24, "vendor of the offered connection enhancement (0: none)")
           .hex()
           .in("IBTA vol 1, release 1.4 (clause number not verified)"),
       field("service_id", 64, 64, "the requested service").hex().alias("infiniband.cm.req.serviceid"),
@@ -204,9 +205,9 @@ struct CmReq {
       field("extended_transport_type", 413, 3, "transport, if not one of the four basic ones")
           .of(cm_extended_type_names)
           .alias("infiniband.cm.req.ext_transport"),
-      field("primary_local_lid", 416, 16, "primary path: the requester's LID; 0xffff: by GID, as RoCE does")
+      field("primary_local_lid", 416, 16, "primary path: the requester's LID (0xffff: by GID, as RoCE does)")
           .alias("infiniband.cm.req.prim_locallid"),
-      field("primary_remote_lid", 432, 16, "primary path: the responder's LID; 0xffff: by GID, as RoCE does")
+      field("primary_remote_lid", 432, 16, "primary path: the responder's LID (0xffff: by GID, as RoCE does)")
           .alias("infiniband.cm.req.prim_remotelid"),
       field("primary_local_gid", 448, 128, "primary path: the requester's GID").as(Display::ipv6),
       field("primary_local_gid.ipv6", 448, 128, "primary path: the requester's GID, if it is not an IPv4 address")
@@ -246,7 +247,7 @@ struct CmReq {
           .when([](const std::uint8_t* h) { return (h[95] >> 3) != 0; })
           .means(&exponential_time_ns),
       reserved("reserved5", 765, 3),
-      field("alternate_local_lid", 768, 16, "alternate path: the requester's LID; 0: no alternate path")
+      field("alternate_local_lid", 768, 16, "alternate path: the requester's LID (0: no alternate path)")
           .alias("infiniband.cm.req.alt_locallid"),
       field("alternate_remote_lid", 784, 16, "alternate path: the responder's LID")
           .alias("infiniband.cm.req.alt_remotelid"),
@@ -306,10 +307,10 @@ struct CmRej {
   static constexpr std::size_t size = 84;
   static constexpr std::uint32_t ari_bytes = 72;
   static constexpr std::array fields{
-      field("local_comm_id", 0, 32, "the sender's ID of this communication; 0: none")
+      field("local_comm_id", 0, 32, "the sender's ID of this communication (0: none)")
           .hex()
           .alias("infiniband.cm.rej.localcommid"),
-      field("remote_comm_id", 32, 32, "the receiver's ID of this communication; 0: unknown")
+      field("remote_comm_id", 32, 32, "the receiver's ID of this communication (0: unknown)")
           .hex()
           .alias("infiniband.cm.rej.remotecommid"),
       field("message", 64, 2, "rejected message").of(cm_rej_message_names).alias("infiniband.cm.rej.msgrej"),
@@ -531,10 +532,10 @@ struct RdmaCm {
       field("ip_version", 8, 4, "IP version of the addresses: 4 or 6").alias("infiniband.cm.req.ip_cm.ipv"),
       reserved("reserved", 12, 4),
       field("src_port", 16, 16, "source port").alias("infiniband.cm.req.ip_cm.sport"),
-      field("src", 32, 128, "source address; IPv4 in the last four bytes").as(Display::bytes),
+      field("src", 32, 128, "source address (IPv4 in the last four bytes)").as(Display::bytes),
       field("src.ipv4", 128, 32, "source address").as(Display::ipv4).when(&v4).alias("infiniband.cm.req.ip_cm.sip4"),
       field("src.ipv6", 32, 128, "source address").as(Display::ipv6).when(&v6).alias("infiniband.cm.req.ip_cm.sip6"),
-      field("dst", 160, 128, "destination address; IPv4 in the last four bytes").as(Display::bytes),
+      field("dst", 160, 128, "destination address (IPv4 in the last four bytes)").as(Display::bytes),
       field("dst.ipv4", 256, 32, "destination address")
           .as(Display::ipv4)
           .when(&v4)

@@ -15,7 +15,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// A captured frame; the bytes between `head` and the ICRC are zeros (rest of the private data).
+// A captured frame. The bytes between `head` and the ICRC are zeros (rest of the private data).
 std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc) {
   std::vector<std::uint8_t> frame = from_hex(head);
   frame.resize(Ethernet::size + Ipv4::size + Udp::size + Bth::size + Deth::size + Mad::whole, 0);

@@ -109,7 +109,7 @@ class MaskedPrefix {
 
 void mask_bth(std::uint8_t* bth) { bth[4] = 0xff; }  // FECN, BECN and the adjacent reserved bits
 void mask_ipv6_or_grh(std::uint8_t* header) {
-  header[0] |= 0x0f;  // traffic class, flow label, hop limit; the version is kept
+  header[0] |= 0x0f;  // traffic class, flow label, hop limit (the version is kept)
   header[1] = header[2] = header[3] = 0xff;
   header[7] = 0xff;
 }
@@ -148,7 +148,7 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
   const bool with_grh = stack.network != HeaderStack::none && layers[stack.network].header == &info<Grh>;
   if (stack.wire == Wire::infiniband) {
-    // The first LRH; layers of the capture format before it are not covered.
+    // The first LRH. Layers of the capture format before it are not covered.
     for (const Layer& layer : layers)
       if (layer.header == &info<Lrh>) {
         if (with_grh) {
@@ -180,7 +180,7 @@ constexpr std::uint32_t times_x8(std::uint32_t crc) {
   return crc;
 }
 
-// contribution[p][b]: the CRC of byte b followed by p zero bytes; p up to the first byte of IPv6.
+// contribution[p][b]: the CRC of byte b followed by p zero bytes. P up to the first byte of IPv6.
 constexpr std::size_t masked_reach = 60;
 constexpr auto contribution = [] {
   std::array<std::array<std::uint32_t, 256>, masked_reach> t{};

@@ -15,7 +15,7 @@ std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0);
 /// The CRC-16 of InfiniBand's VCRC: polynomial 0x100B, inverted at start and end. IBTA vol 1, 7.8.2.
 std::uint16_t crc16_vcrc(Bytes bytes);
 
-/// Reference implementations, as defined in the specifications; for testing the fast ones.
+/// Reference implementations, as defined in the specifications. For testing the fast ones.
 namespace plain {
 std::uint32_t crc32(Bytes bytes, std::uint32_t crc = 0);
 std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0);
@@ -37,12 +37,12 @@ struct CrcCheck {
 /// Returns "good", "bad", "unverifiable" or "absent".
 std::string_view to_string(CrcCheck::Status status);
 
-/// Computes the packet's ICRC: over all invariant fields, with variant fields masked as ones. IBTA vol 1, 7.8.1;
-/// annexes A16 (RoCE) and A17 (RoCEv2). Requires wire infiniband, roce_v1 or roce_v2, and bytes up to `end`, the
+/// Computes the packet's ICRC: over all invariant fields, with variant fields masked as ones. IBTA vol 1, 7.8.1.
+/// Annexes A16 (RoCE) and A17 (RoCEv2). Requires wire infiniband, roce_v1 or roce_v2, and bytes up to `end`, the
 /// offset of the ICRC. `end` 0: stack.icrc.offset.
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
 namespace plain {
-/// Masks a copy of the headers, as specified; for any stack.
+/// Masks a copy of the headers, as specified. For any stack.
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
 }  // namespace plain
 /// Returns the xor of the ICRC of `stack` and the ICRC after its bytes from the network header up to `end` are
@@ -60,7 +60,7 @@ CrcCheck check_icrc(const HeaderStack& stack);
 std::uint16_t compute_vcrc(const HeaderStack& stack);
 CrcCheck check_vcrc(const HeaderStack& stack);
 
-/// ICRC and VCRC are sent low byte first; values are printed in wire order, as in Wireshark and the specification.
+/// ICRC and VCRC are sent low byte first. Values are printed in wire order, as in Wireshark and the specification.
 inline std::uint32_t load_icrc(const std::uint8_t* p) { return static_cast<std::uint32_t>(load_be<4>(p)); }
 /// Stores a value of compute_icrc().
 inline void store_icrc(std::uint8_t* p, std::uint32_t computed) { store_le(p, 4, computed); }

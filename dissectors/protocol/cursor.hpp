@@ -65,7 +65,7 @@ struct Cursor {
   void payload() { stack.payload = {at, left()}; }
 };
 
-/// A decoder of one header, which returns the next one; null at the end of the packet.
+/// A decoder of one header, which returns the next one. Null at the end of the packet.
 struct Step {
   using Decoder = Step (*)(Cursor&);
   Decoder next = nullptr;

@@ -50,11 +50,11 @@ struct DdpUntagged {
   static constexpr std::string_view name = "ddp_untagged", title = "DDP untagged buffer", section = "RFC 5041, 4.3";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
-      field("invalidate_stag", 0, 32, "steering tag that a Send with Invalidate invalidates; zero in other messages")
+      field("invalidate_stag", 0, 32, "steering tag that a Send with Invalidate invalidates (zero in other messages)")
           .hex()
           .in("RFC 5040, 4.1"),
       field("qn", 32, 32, "queue number at the data sink").of(ddp_queue_names).alias("iwarp_ddp.qn"),
-      field("msn", 64, 32, "message sequence number of this queue; the first is 1").alias("iwarp_ddp.msn"),
+      field("msn", 64, 32, "message sequence number of this queue (the first is 1)").alias("iwarp_ddp.msn"),
       field("mo", 96, 32, "message offset: bytes of the message before this segment").alias("iwarp_ddp.mo"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -66,7 +66,7 @@ inline void decode_ulpdu(HeaderStack& stack, Bytes bytes) {
   decode_ulpdu(stack, bytes, static_cast<std::uint32_t>(bytes.size()));
 }
 
-/// The same as a decoding step; the segment ends at the cursor's limit.
+/// The same as a decoding step. The segment ends at the cursor's limit.
 Step decode_ddp(Cursor& c);
 
 struct Frame;

@@ -32,7 +32,7 @@ inline HeaderStack decode(Bytes bytes, LinkType link = LinkType::ethernet, const
   return stack;
 }
 
-/// The same, but returns the first finding as an error; for tests with complete packets.
+/// The same, but returns the first finding as an error. For tests with complete packets.
 tl::expected<HeaderStack, ParseError> decode_strict(Bytes bytes, LinkType link = LinkType::ethernet,
                                                     const DecodeOptions& = {});
 

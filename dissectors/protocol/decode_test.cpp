@@ -165,7 +165,7 @@ TEST(Decode, TruncationAtEveryByteIsNotMalformed) {
   }
 }
 
-// Some tools write the truncated length as wire length; the IP length contradicts it.
+// Some tools write the truncated length as wire length. The IP length contradicts it.
 TEST(Decode, TruncatedPacketWithWrongWireLength) {
   const auto bytes = roce(Value<Ethernet>() / ipv4()).encode();
   const HeaderStack stack = decode(Bytes(bytes).first(bytes.size() - 6));

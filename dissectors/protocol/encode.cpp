@@ -34,7 +34,7 @@ std::size_t last_index(const std::vector<HeaderValue>& layers, const HeaderInfo&
   return layers.size();
 }
 
-// The packet's own BTH; a BTH in an upper layer is payload.
+// The packet's own BTH. A BTH in an upper layer is payload.
 std::size_t transport_index(const std::vector<HeaderValue>& layers) {
   std::size_t i = 0;
   while (i < layers.size() && &layers[i].header() != &info<Bth>) ++i;
@@ -160,7 +160,7 @@ std::vector<std::uint8_t> Frame::encode() const {
       const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;
       if (demanded > headers) layout.payload_bytes = std::max(layout.payload_bytes, demanded - headers);
     }
-  // Transport headers are multiples of four bytes; headers of upper layers count as payload.
+  // Transport headers are multiples of four bytes. Headers of upper layers count as payload.
   const std::size_t padded_from = has_bth ? bth : fpdu;
   layout.pad_bytes = pad                   ? static_cast<std::uint32_t>(pad->size())
                      : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_bytes) & 3U
@@ -208,7 +208,7 @@ std::vector<std::uint8_t> Frame::encode() const {
     const std::uint32_t value = icrc ? *icrc : computable ? __builtin_bswap32(compute_icrc(stack)) : 0;
     store_be(packet.data() + icrc_at, 4, value);
   }
-  // The ICRC covers the checksums after the BTH; those before it, of a tunnel, cover the ICRC.
+  // The ICRC covers the checksums after the BTH. Those before it, of a tunnel, cover the ICRC.
   transport_checksums(layout, 0, bth, packet);
   if (write_vcrc) store_be(packet.data() + layout.end, 2, vcrc ? *vcrc : __builtin_bswap16(compute_vcrc(stack)));
   packet.insert(packet.end(), trailer.begin(), trailer.end());

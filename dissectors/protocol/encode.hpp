@@ -33,7 +33,7 @@ struct Frame {
   bool with_mpa_crc = true;
   std::vector<std::uint8_t> trailer;  ///< after everything: Ethernet padding, a frame check sequence
 
-  /// A captured packet with all values set; encode() returns its bytes.
+  /// A captured packet with all values set. encode() returns its bytes.
   static Frame of(const HeaderStack& stack);
 
   Frame& operator/=(HeaderValue next) {
@@ -65,12 +65,12 @@ struct FrameLayout {
   std::vector<std::uint32_t> offsets;  ///< of each layer in the packet
   std::uint32_t payload_bytes = 0;
   std::uint32_t pad_bytes = 0;
-  std::uint32_t end = 0;  ///< after payload, padding and ICRC or MPA CRC; VCRC and trailer follow
+  std::uint32_t end = 0;  ///< after payload, padding and ICRC or MPA CRC (VCRC and trailer follow)
   std::uint32_t payload_end = 0;
   std::size_t transport = SIZE_MAX;  ///< index of the BTH, if there is one
 
   [[nodiscard]] HeaderValue& at(std::size_t index) { return layers[index]; }
-  /// Bytes from layer `index`, inclusive, to the end; for an upper layer after the BTH, to the end of the
+  /// Bytes from layer `index`, inclusive, to the end. For an upper layer after the BTH, to the end of the
   /// payload.
   [[nodiscard]] std::uint32_t bytes_from(std::size_t index) const {
     return (index > transport ? payload_end : end) - offsets[index];
@@ -89,8 +89,8 @@ struct FrameLayout {
 std::uint16_t internet_checksum(Bytes bytes, std::uint32_t sum = 0);
 
 /// Splits one message into packets for a path MTU: first, middle and last packets, or only one. `frame` is an RC,
-/// UC or XRC request or a READ response with position only or first; its opcode selects the operation. The layers
-/// after the extension headers and the payload are the whole message. PSNs count up from the frame's; immediate
+/// UC or XRC request or a READ response with position only or first. Its opcode selects the operation. The layers
+/// after the extension headers and the payload are the whole message. PSNs count up from the frame's. Immediate
 /// data, R_Key to invalidate, SE and AckReq are only in the last packet. Other set values are in each packet. `mtu`
 /// is the maximum payload, a power of two from 256 to 4096. Returns an empty vector if the opcode has no such
 /// packets, or the MTU is invalid.

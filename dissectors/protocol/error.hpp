@@ -12,7 +12,7 @@ struct HeaderInfo;
 /// A defect of a packet. The library never prints, throws or exits because of input.
 struct ParseError {
   enum class Kind : std::uint8_t {
-    truncated,  ///< the capture ends before the packet; the available bytes are valid
+    truncated,  ///< the capture ends before the packet (the available bytes are valid)
     malformed,  ///< the packet contradicts itself, such as a wrong length, or padding beyond the payload
     unknown,    ///< a value that is not in the tables, such as an opcode or a version
     limit,      ///< exceeds a limit of nesting or length

@@ -79,7 +79,7 @@ Step decode_linux_sll2(Cursor& c) {
 Step decode_null_loopback(Cursor& c) {
   if (!c.need(info<NullLoopback>, NullLoopback::size)) return done;
   if (!c.take(info<NullLoopback>, NullLoopback::size)) return done;
-  return {decode_raw_ip};  // family numbers differ between systems; the version in the IP header does not
+  return {decode_raw_ip};  // family numbers differ between systems (the version in the IP header does not)
 }
 
 Step decode_erf(Cursor& c) {
@@ -87,7 +87,7 @@ Step decode_erf(Cursor& c) {
   const View<Erf> erf(c.here());
   const std::uint32_t from = c.at;
   std::uint32_t header = Erf::size;
-  // Extension headers have 8 bytes; the first bit of each indicates another one.
+  // Extension headers have 8 bytes. The first bit of each indicates another one.
   for (bool more = erf.get<"type.extended">(); more;) {
     if (!c.need(info<Erf>, header + 8)) return done;
     more = c.here()[header] & 0x80;

@@ -28,7 +28,7 @@ inline constexpr Name ethertype_entries[] = {
 };
 inline constexpr Names ethertype_names{"EtherType", ethertype_entries, "IEEE 802"};
 
-/// Ethernet II, without preamble; the frame check sequence is usually not captured.
+/// Ethernet II, without preamble. The frame check sequence is usually not captured.
 struct Ethernet {
   static constexpr std::string_view name = "eth", title = "Ethernet II", section = "IEEE 802.3, 3.2";
   static constexpr std::size_t size = 14;
@@ -40,7 +40,7 @@ struct Ethernet {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// A VLAN tag; several can follow each other.
+/// A VLAN tag. Several can follow each other.
 struct Vlan {
   static constexpr std::string_view name = "vlan", title = "VLAN tag", section = "IEEE 802.1Q, 9.6";
   static constexpr std::size_t size = 4;
@@ -126,7 +126,7 @@ Step decode_linux_sll(Cursor& c);
 Step decode_linux_sll2(Cursor& c);
 Step decode_null_loopback(Cursor& c);
 Step decode_erf(Cursor& c);
-/// Returns the decoder for an EtherType; payload if it is unsupported.
+/// Returns the decoder for an EtherType. Payload if it is unsupported.
 Step step_for_ethertype(std::uint16_t type);
 /// Returns the EtherType of header `next`, or 0.
 std::uint16_t ethertype_of(const HeaderInfo& next);

@@ -15,7 +15,7 @@ namespace rdmawire {
 struct Name {
   std::uint64_t value;
   std::string_view name;     ///< short name from the specification: "Sequence Error"
-  std::string_view meaning;  ///< one sentence; may be empty
+  std::string_view meaning;  ///< one sentence (may be empty)
 };
 
 /// The values of an enumerated field, in ascending order.
@@ -44,7 +44,7 @@ enum class Display : std::uint8_t {
   guid,      ///< 64 bits: an EUI-64
   text,      ///< characters, padded with zeros
   bytes,     ///< uninterpreted bytes
-  reserved,  ///< reserved bits; only shown if not zero
+  reserved,  ///< reserved bits (only shown if not zero)
 };
 
 /// One field of a header.

@@ -26,14 +26,14 @@ struct Layer {
   std::uint32_t length;  ///< the fixed part and the variable part
 };
 
-/// Headers inside a variable part (IPv4 and TCP options, MPA private data); parsed on demand.
+/// Headers inside a variable part (IPv4 and TCP options, MPA private data). Parsed on demand.
 struct Parts {
   static constexpr std::size_t capacity = 40;  ///< options of IPv4 and TCP: at most 40 bytes, one byte each
   std::array<Layer, capacity> layers;          ///< offsets from the header's first byte
   std::size_t count = 0;
   std::optional<ParseError> error;  ///< where parsing stopped
 
-  /// Appends a part; returns false if full.
+  /// Appends a part. Returns false if full.
   bool add(const HeaderInfo& header, std::uint32_t offset, std::uint32_t bytes) {
     if (count == capacity) return false;
     layers[count++] = {&header, offset, bytes};
@@ -48,7 +48,7 @@ struct HeaderInfo {
   std::string_view section;  ///< "IBTA vol 1, 9.2"
   std::uint32_t size;        ///< bytes of the fixed part
   std::span<const Field> fields;
-  std::string_view tail;                          ///< name of the variable part; empty: the header has none
+  std::string_view tail;                          ///< name of the variable part (empty: the header has none)
   Parts (*parts)(Bytes header);                   ///< headers in the variable part, or nullptr
   const Field* kind;                              ///< the enumerated field that distinguishes its packets, or nullptr
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes unset fields, or nullptr (see encode.hpp)
@@ -101,7 +101,7 @@ consteval std::size_t index_of(std::string_view name) {
 }
 }  // namespace detail
 
-/// The run-time description of header `H`; its address identifies the header.
+/// The run-time description of header `H`. Its address identifies the header.
 template <class H>
 inline constexpr HeaderInfo info = [] {
   static_assert(tiles(H::fields, H::size), "the fields must cover the header exactly, in order");
@@ -201,14 +201,14 @@ class HeaderValue {
   std::bitset<max_fields> given_;
 };
 
-/// The same for a header known at compile time; does not allocate.
+/// The same for a header known at compile time. Does not allocate.
 template <class H>
 class Value {
  public:
   static_assert(H::fields.size() <= HeaderValue::max_fields);
 
   constexpr Value() = default;
-  /// Parses the fixed part at the start of `bytes`; every field counts as set.
+  /// Parses the fixed part at the start of `bytes`. Every field counts as set.
   static tl::expected<Value, ParseError> parse(Bytes bytes) {
     auto view = View<H>::of(bytes);
     if (!view) return tl::unexpected(view.error());
@@ -217,7 +217,7 @@ class Value {
     value.given_.set();
     return value;
   }
-  /// Writes H::size bytes; every bit is written.
+  /// Writes H::size bytes. Every bit is written.
   void emit(std::span<std::uint8_t, H::size> out) const { std::memcpy(out.data(), bytes_.data(), H::size); }
 
   template <FixedString Name>

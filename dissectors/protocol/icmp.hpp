@@ -96,13 +96,13 @@ struct RouterAdvertisement {
   static constexpr std::string_view name = "nd_ra", title = "Router advertisement", section = "RFC 4861, 4.2";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
-      field("hop_limit", 0, 8, "initial hop limit of hosts; 0: unspecified").alias("icmpv6.nd.ra.cur_hop_limit"),
+      field("hop_limit", 0, 8, "initial hop limit of hosts (0: unspecified)").alias("icmpv6.nd.ra.cur_hop_limit"),
       field("managed", 8, 1, "addresses are available from DHCPv6").alias("icmpv6.nd.ra.flag.m"),
       field("other", 9, 1, "other settings are available from DHCPv6").alias("icmpv6.nd.ra.flag.o"),
       field("flags", 10, 6, "further flags").hex().in("RFC 5175"),
       field("lifetime", 16, 16, "seconds as a default router").alias("icmpv6.nd.ra.router_lifetime"),
-      field("reachable_time", 32, 32, "milliseconds; 0: unspecified").alias("icmpv6.nd.ra.reachable_time"),
-      field("retransmit_timer", 64, 32, "milliseconds; 0: unspecified").alias("icmpv6.nd.ra.retrans_timer"),
+      field("reachable_time", 32, 32, "milliseconds (0: unspecified)").alias("icmpv6.nd.ra.reachable_time"),
+      field("retransmit_timer", 64, 32, "milliseconds (0: unspecified)").alias("icmpv6.nd.ra.retrans_timer"),
   };
 };
 

@@ -255,7 +255,7 @@ class Search {
     const std::uint8_t changing[] = {0, traffic_class, ttl, 0};
     return internet_checksum(changing, rest);
   }
-  // The sum over the IPv4 header without its traffic class, time to live and checksum; nullopt if it is
+  // The sum over the IPv4 header without its traffic class, time to live and checksum, or nullopt if it is
   // incomplete.
   [[nodiscard]] std::optional<std::uint32_t> checksum_without_them() const {
     const std::uint32_t bytes = (packet_[network_] & 0xfU) * 4U;
@@ -412,7 +412,7 @@ class Search {
     const std::uint32_t change = change_at(stack_.pad.offset, difference_);
     if (!fits(change, bytes)) return false;
     const std::uint32_t before = original(stack_.pad.offset, bytes, change);
-    // Arbitrary values of three bytes would explain one of 256 damages; three equal bytes do not.
+    // Arbitrary values of three bytes would explain one of 256 damages. Three equal bytes do not.
     const bool same = before == (before & 0xff) * (0x010101U >> (8 * (3 - bytes)));
     if (bytes == 3 && !same) return false;
     cause.kind = Kind::pad;
@@ -438,7 +438,7 @@ class Search {
   }
 
   // Adjacent bits. For each offset, computes the change of its four bytes that explains the ICRC. It is accepted
-  // if it is short and starts in the first byte; among many offsets, long changes match by accident.
+  // if it is short and starts in the first byte. Among many offsets, long changes match by accident.
   bool few_bits(IcrcCause& cause) {
     struct Best {
       std::uint32_t bits = 33, at = 0, change = 0;

@@ -19,7 +19,7 @@ inline constexpr std::uint8_t traffic_class = 1,  ///< IPv4's type of service, I
     ip_checksum = 4,                              ///< IPv4
     udp_checksum = 8, flow_label = 16,            ///< IPv6, GRH
     bth_reserved = 32,                            ///< the BTH's fifth byte: FECN, BECN, reserved bits
-    lrh = 64;                                     ///< native InfiniBand: the VL; with a GRH the whole LRH
+    lrh = 64;                                     ///< native InfiniBand: the VL (with a GRH the whole LRH)
 }  // namespace icrc_mask
 
 /// Explanation of a bad ICRC, and the probability that it is accidental.
@@ -62,12 +62,12 @@ std::string_view to_string(IcrcCause::Kind kind);
 /// unmarked), source port, known addresses, identification, padding, address and port, a few bits in headers,
 /// payload or ICRC.
 ///
-/// `addresses`: GIDs, IPv6 or mapped IPv4 addresses that may be the original; the first 256 are tried, for
+/// `addresses`: GIDs, IPv6 or mapped IPv4 addresses that may be the original. The first 256 are tried, for
 /// address_and_port only if there are at most four. Without candidates, an IPv4 address is restored only if its
 /// last byte was changed.
 ///
 /// Method: a CRC is linear, so a change of at most 32 adjacent bits follows from the ICRC difference and the
-/// offset; only offsets and combinations are searched. Cost: one CRC of the packet, a table look-up per byte, and
+/// offset, only offsets and combinations are searched. Cost: one CRC of the packet, a table look-up per byte, and
 /// about 5,000 xor operations, about 15 us. Maximum with 256 addresses and an ECN-marked packet: 15,000 xor
 /// operations and 512 multiplications, below 0.2 ms.
 IcrcCause explain_icrc(const HeaderStack& stack, std::span<const std::array<std::uint8_t, 16>> addresses = {});

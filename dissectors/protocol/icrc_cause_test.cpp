@@ -1,4 +1,4 @@
-// Captured frames with injected changes; the ICRC of a faulty sender is computed here byte by byte.
+// Captured frames with injected changes. The ICRC of a faulty sender is computed here byte by byte.
 
 #include "dissectors/protocol/icrc_cause.hpp"
 
@@ -24,7 +24,7 @@ using Kind = IcrcCause::Kind;
 using Address = std::array<std::uint8_t, 16>;
 
 // captures/samples: rping.pcap frame 18, rc-send.pcap.gz frame 31 (two pad bytes), rc-atomic.pcap frame 40,
-// rc-write-ipv6.pcap frame 44; and a RoCEv1 acknowledgement.
+// rc-write-ipv6.pcap frame 44, and a RoCEv1 acknowledgement.
 const ByteVector send = from_hex(
     "52540000000252540000000308004500003ceeb34000401137f90a0000030a000002f87012b7002800000400ffff0000001180806831000055"
     "b3"
@@ -358,7 +358,7 @@ TEST(IcrcCause, ByteErrorsInThePayload) {
   }
 }
 
-// Damage in several places must not get a wrong cause; the cause may be payload.
+// Damage in several places must not get a wrong cause. The cause may be payload.
 TEST(IcrcCause, DamageInSeveralPlacesIsNotExplained) {
   std::mt19937 random(20261121);
   std::vector<Address> known;
@@ -408,7 +408,7 @@ TEST(IcrcCause, AccidentsMatchTheStatedProbability) {
     store_be(frame.data() + stack.icrc.offset, 4, random());
     kinds[explain_icrc(stack).kind]++;
   }
-  // The expected value of 20,000 / 65,536 is a third; the probability of more than five is below one in 100,000.
+  // The expected value of 20,000 / 65,536 is a third. The probability of more than five is below one in 100,000.
   EXPECT_LE(kinds[Kind::source_port], 5);
   EXPECT_LE(kinds[Kind::ip_identification], 5);
   EXPECT_LE(kinds[Kind::not_masked], 5);

@@ -61,7 +61,7 @@ Step decode_bth(Cursor& c) {
   stack.transport = static_cast<std::uint8_t>(stack.layers().size());
   if (!c.take(info<Bth>, Bth::size)) return done;
 
-  // Separates the ICRC; a fragment does not contain the end of the datagram.
+  // Separates the ICRC. A fragment does not contain the end of the datagram.
   constexpr std::uint32_t icrc_bytes = 4;
   if (!stack.fragment) {
     if (c.declared_end - c.at < icrc_bytes) {
@@ -133,7 +133,7 @@ void Bth::fill(FrameLayout& frame, std::size_t index) {
 }
 
 void Reth::fill(FrameLayout& frame, std::size_t index) {
-  // Only a packet with a whole message determines the length; for a longer message only the sender knows it.
+  // Only a packet with a whole message determines the length. For a longer message only the sender knows it.
   frame.at(index).fill("length", frame.payload_bytes);
 }
 

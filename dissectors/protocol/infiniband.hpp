@@ -24,7 +24,7 @@ struct Lrh {
   static constexpr std::string_view name = "lrh", title = "Local Route Header", section = "IBTA vol 1, 7.7";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("vl", 0, 4, "virtual lane; variant field").alias("infiniband.lrh.vl"),
+      field("vl", 0, 4, "virtual lane (variant field)").alias("infiniband.lrh.vl"),
       field("lver", 4, 4, "link version: 0").alias("infiniband.lrh.lver"),
       field("sl", 8, 4, "service level").alias("infiniband.lrh.sl"),
       reserved("reserved", 12, 2).alias("infiniband.lrh.reserved2"),
@@ -173,7 +173,7 @@ struct Aeth {
       field("syndrome.kind", 1, 2, "kind of acknowledgement")
           .of(syndrome_kind_names)
           .alias("infiniband.aeth.syndrome.opcode"),
-      field("syndrome.credit_count", 3, 5, "ACK: end-to-end credits, encoded; 31: unused")
+      field("syndrome.credit_count", 3, 5, "ACK: end-to-end credits, encoded (31: unused)")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::ack); })
           .alias("infiniband.aeth.syndrome.credit_count"),
       field("syndrome.credits", 3, 5, "ACK: number of posted receive work requests")
@@ -254,7 +254,7 @@ struct Cnp {
   };
 };
 
-/// Header of Mellanox's Dynamically Connected transport after the BTH, with RD opcodes. The layout is not public;
+/// Header of Mellanox's Dynamically Connected transport after the BTH, with RD opcodes. The layout is not public,
 /// only fields observed in captures are named.
 struct DcEth {
   static constexpr std::string_view name = "dceth", title = "DC header (vendor transport)",

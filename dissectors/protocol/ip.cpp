@@ -83,7 +83,7 @@ Step decode_authentication(Cursor& c) {
   return step_for_protocol(c, protocol);
 }
 
-// Sets the number of the next header. Keeps the current value if the next header is unsupported; a new packet that
+// Sets the number of the next header. Keeps the current value if the next header is unsupported. A new packet that
 // ends here gets "none".
 void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
   HeaderValue& header = frame.at(index);

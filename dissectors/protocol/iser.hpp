@@ -1,5 +1,5 @@
 #pragma once
-/// iSER: iSCSI over RDMA. RFC 7145; over InfiniBand: IBTA vol 1, annex A12. iSCSI's own header: RFC 7143.
+/// iSER: iSCSI over RDMA. RFC 7145. Over InfiniBand: IBTA vol 1, annex A12. iSCSI's own header: RFC 7143.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -41,9 +41,9 @@ struct IserHello {
       reserved("reserved", 4, 3),
       field("reject", 7, 1, "HelloReply: the target rejects the connection").alias("iser.flags.rej"),
       field("max_version", 8, 4, "highest iSER version supported"),
-      field("version", 12, 4, "Hello: lowest version supported; HelloReply: the version chosen"),
+      field("version", 12, 4, "Hello: lowest version supported (HelloReply: the version chosen)"),
       field("depth", 16, 16,
-            "Hello: RDMA READs the initiator can process simultaneously; HelloReply: RDMA READs the target can have "
+            "Hello: RDMA READs the initiator can process simultaneously (HelloReply: RDMA READs the target can have )"
             "outstanding"),
       field("reserved2", 32, 192, "reserved").as(Display::reserved),
   };

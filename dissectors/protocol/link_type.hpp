@@ -12,7 +12,7 @@ enum class LinkType : std::uint16_t {
   ethernet = 1,       ///< Ethernet II
   raw_ip = 101,       ///< IPv4 or IPv6, by the first nibble
   linux_sll = 113,    ///< Linux cooked capture
-  erf = 197,          ///< Endace's extensible record format; contains InfiniBand records
+  erf = 197,          ///< Endace's extensible record format (contains InfiniBand records)
   ipv4 = 228,
   ipv6 = 229,
   infiniband = 247,  ///< starts with the LRH

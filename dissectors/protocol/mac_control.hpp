@@ -32,7 +32,7 @@ struct Pause {
   static constexpr std::string_view name = "pause", title = "Pause", section = "IEEE 802.3, 31B.2";
   static constexpr std::size_t size = 2;
   static constexpr std::array fields{
-      field("quanta", 0, 16, "duration, in units of 512 bit times; 0: resume").alias("macc.pause_time"),
+      field("quanta", 0, 16, "duration, in units of 512 bit times (0: resume)").alias("macc.pause_time"),
   };
 };
 
@@ -43,7 +43,7 @@ struct PriorityPause {
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
       field("enabled", 8, 8, "priorities whose times are valid: bit n for priority n").hex().alias("macc.cbfc.enbv"),
-      field("quanta0", 16, 16, "priority 0: duration, in units of 512 bit times; 0: resume")
+      field("quanta0", 16, 16, "priority 0: duration, in units of 512 bit times (0: resume)")
           .alias("macc.cbfc.pause_time.c0"),
       field("quanta1", 32, 16, "priority 1").alias("macc.cbfc.pause_time.c1"),
       field("quanta2", 48, 16, "priority 2").alias("macc.cbfc.pause_time.c2"),

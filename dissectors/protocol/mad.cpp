@@ -58,7 +58,7 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
   const std::uint8_t* message = c.stack.bytes.data() + at;
   const bool by_ip = (attribute == &info<CmReq> && CmReq::by_ip(message)) ||
                      (attribute == &info<CmSidrReq> && CmSidrReq::by_ip(message));
-  // The service ID implies the header; if the IP version does not match, the private data is not decoded.
+  // The service ID implies the header. If the IP version does not match, the private data is not decoded.
   if (by_ip && c.left() >= 2 && (RdmaCm::v4(c.here()) || RdmaCm::v6(c.here())) && !take(c, info<RdmaCm>)) return done;
   return rest_is_payload(c);
 }
@@ -112,7 +112,7 @@ RmppSegment take_rmpp(Cursor& c) {
 }
 
 // Decodes consecutive records that this segment contains completely. A later segment can start inside a record,
-// unless records fill segments; decoding more would require reassembly.
+// unless records fill segments. Decoding more would require reassembly.
 Step decode_records(Cursor& c, const HeaderInfo& record, const RmppSegment& segment, std::uint32_t stride) {
   const std::uint64_t bytes_before = (segment.number - 1ULL) * (Rmpp::segment_bytes - Sa::size);
   if (segment.number == 0 || segment.bytes < Sa::size ||
@@ -295,7 +295,7 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   const auto mgmt_class = static_cast<std::uint8_t>(mad.get(*info<Mad>.find("class")));
   if (const Class* row = find_class(mgmt_class); row && row->version) mad.fill("class_version", row->version);
 
-  // Lower layers: UD SEND Only from and to QP 1 with its well-known Q_Key; subnet management uses QP 0 without
+  // Lower layers: UD SEND Only from and to QP 1 with its well-known Q_Key. Subnet management uses QP 0 without
   // Q_Key.
   const bool subnet = Mad::is_subnet(mad.bytes().data());
   constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.5 (clause number not verified)

@@ -15,7 +15,7 @@ inline constexpr std::uint8_t subnet_lid = 0x01, subnet_directed = 0x81, subnet_
                               vendor_last = 0x4f;
 }  // namespace management_class
 
-/// Methods of management datagrams; the top bit marks a response. IBTA vol 1, 13.4.5
+/// Methods of management datagrams. The top bit marks a response. IBTA vol 1, 13.4.5
 namespace mad_method {
 inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, report = 0x06, trap_repress = 0x07,
                               get_table = 0x12, get_multi = 0x14, erase = 0x15, get_response = 0x81,
@@ -70,7 +70,7 @@ inline constexpr Name mad_method_entries[] = {
     {0x03, "Send", "a message without a MAD response"},
     {0x05, "Trap", "notifies the manager of an event"},
     {0x06, "Report", "forwards a trap to a subscriber"},
-    {0x07, "TrapRepress", "the manager received the trap; stops its repetition"},
+    {0x07, "TrapRepress", "the manager received the trap (stops its repetition)"},
     {0x12, "GetTable", "requests all matching records"},
     {0x13, "GetTraceTable", "requests the ports along a path"},
     {0x14, "GetMulti", "requests paths between several GIDs"},
@@ -244,7 +244,7 @@ struct Mad {
       field("class_version", 16, 8, "version of the class's format").alias("infiniband.mad.classversion").computed(),
       field("method", 24, 8, "operation on the attribute").hex().of(mad_method_names).alias("infiniband.mad.method"),
       field("method.response", 24, 1, "R: response"),
-      field("status", 32, 16, "result of the request; 0: success").hex().alias("infiniband.mad.status"),
+      field("status", 32, 16, "result of the request (0: success)").hex().alias("infiniband.mad.status"),
       field("status.direction", 32, 1, "D: 0 outbound, 1 returning")
           .in("IBTA vol 1, 14.2.1.2")
           .when(directed)
@@ -255,7 +255,7 @@ struct Mad {
           .when(&is<management_class::subnet_administration>),
       field("status.invalid", 43, 3, "which fields are invalid").of(mad_status_names).in("IBTA vol 1, 13.4.7"),
       field("status.redirect", 46, 1, "redirected: ClassPortInfo contains the address").in("IBTA vol 1, 13.4.7"),
-      field("status.busy", 47, 1, "discarded because busy; retry").in("IBTA vol 1, 13.4.7"),
+      field("status.busy", 47, 1, "discarded because busy (retry)").in("IBTA vol 1, 13.4.7"),
       field("class_specific", 48, 16, "meaning depends on the class").hex().alias("infiniband.mad.classspecific"),
       field("class_specific.hop_pointer", 48, 8, "next hop of the path")
           .in("IBTA vol 1, 14.2.1.2")
@@ -342,7 +342,7 @@ struct Rmpp {
   static constexpr std::array fields{
       field("version", 0, 8, "of RMPP: 1").alias("infiniband.rmpp.rmppversion"),
       field("type", 8, 8, "type of the packet").of(rmpp_type_names).alias("infiniband.rmpp.rmpptype"),
-      field("response_time", 16, 5, "code of the response time limit; 31: unspecified"),
+      field("response_time", 16, 5, "code of the response time limit (31: unspecified)"),
       field("response_time.limit", 16, 5, "response time limit")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[2] >> 3) != 31; })
@@ -350,18 +350,18 @@ struct Rmpp {
       field("flags", 21, 3, "bits").hex(),
       field("flags.last", 21, 1, "the last segment"),
       field("flags.first", 22, 1, "the first segment"),
-      field("flags.active", 23, 1, "RMPP is in use; else the rest of this header is invalid"),
+      field("flags.active", 23, 1, "RMPP is in use (else the rest of this header is invalid)"),
       field("status", 24, 8, "reason for stopping or aborting")
           .of(rmpp_status_names)
           .alias("infiniband.rmpp.rmppstatus"),
       field("data1", 32, 32, "depends on the type").hex(),
-      field("data1.segment_number", 32, 32, "DATA: this segment, from 1; ACK: the last that arrived in order")
+      field("data1.segment_number", 32, 32, "DATA: this segment, from 1 (ACK: the last that arrived in order)")
           .as(Display::decimal)
           .when(&has_segment)
           .alias("infiniband.rmpp.segmentnumber"),
       field("data2", 64, 32, "depends on the type").hex(),
       field("data2.payload_length", 64, 32,
-            "DATA: bytes of the last segment, in the first segment of all; includes the header of the class")
+            "DATA: bytes of the last segment, in the first segment of all (includes the header of the class)")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
           .when(&is_data)
@@ -394,7 +394,7 @@ struct ClassPortInfo {
       field("base_version", 0, 8, "of MADs").alias("infiniband.classportinfo.baseversion"),
       field("class_version", 8, 8, "version of the class").alias("infiniband.classportinfo.classversion"),
       field("capability_mask", 16, 16, "bits: capabilities").hex().alias("infiniband.classportinfo.capabilitymask"),
-      field("capability_mask2", 32, 27, "more bits; meaning depends on the class")
+      field("capability_mask2", 32, 27, "more bits (meaning depends on the class)")
           .hex()
           .alias("infiniband.classportinfo.capabilitymask2"),
       field("response_time", 59, 5, "code of the response time limit").alias("infiniband.classportinfo.resptimevalue"),
@@ -405,7 +405,7 @@ struct ClassPortInfo {
       field("redirect_tc", 192, 8, "redirection: traffic class").hex().alias("infiniband.classportinfo.redirecttc"),
       field("redirect_sl", 200, 4, "redirection: service level").alias("infiniband.classportinfo.redirectsl"),
       field("redirect_fl", 204, 20, "redirection: flow label").hex().alias("infiniband.classportinfo.redirectfl"),
-      field("redirect_lid", 224, 16, "redirection: LID; 0: only by GID").alias("infiniband.classportinfo.redirectlid"),
+      field("redirect_lid", 224, 16, "redirection: LID (0: only by GID)").alias("infiniband.classportinfo.redirectlid"),
       field("redirect_pkey", 240, 16, "redirection: partition key")
           .hex()
           .alias("infiniband.classportinfo.redirectpkey"),

@@ -23,7 +23,7 @@ constexpr std::uint32_t pad_bytes(std::uint32_t ulpdu_length) { return -(ulpdu_l
 constexpr std::uint32_t fpdu_bytes(std::uint32_t ulpdu_length) {
   return 2 + ulpdu_length + pad_bytes(ulpdu_length) + crc_bytes;
 }
-/// The maximum ULPDU in an empty TCP segment of `emss` bytes; at least 128. RFC 5044, 4.5.
+/// The maximum ULPDU in an empty TCP segment of `emss` bytes. At least 128. RFC 5044, 4.5.
 std::uint32_t mulpdu(std::uint32_t emss, bool markers);
 }  // namespace mpa
 
@@ -38,14 +38,14 @@ struct MpaFrame {
           .constant(),
       field("markers", 128, 1, "the sender of this frame requires markers in the stream that it receives")
           .alias("iwarp_mpa.marker_flag"),
-      field("crc", 129, 1, "the sender of this frame prefers CRCs; one side is sufficient to enable them")
+      field("crc", 129, 1, "the sender of this frame prefers CRCs (one side is sufficient to enable them)")
           .alias("iwarp_mpa.crc_flag"),
       field("reject", 130, 1, "in a reply: the connection is rejected").alias("iwarp_mpa.rej_flag"),
       field("enhanced", 131, 1, "the private data starts with the enhanced connection establishment data")
           .in("RFC 6581, 6"),
       reserved("reserved", 132, 4),
       field("revision", 136, 8, "1, or 2 for enhanced connection establishment").alias("iwarp_mpa.rev"),
-      field("private_data_length", 144, 16, "bytes of private data; at most 512")
+      field("private_data_length", 144, 16, "bytes of private data (at most 512)")
           .alias("iwarp_mpa.pdlength")
           .computed(),
   };
@@ -63,12 +63,12 @@ struct MpaEnhanced {
   static constexpr std::array fields{
       field("peer_to_peer", 0, 1, "A: peer-to-peer connection model").in("RFC 6581, 9.2"),
       field("rtr_send", 1, 1, "B: a Send without payload can be the ready-to-receive indication").in("RFC 6581, 9.2"),
-      field("ird", 2, 14, "inbound RDMA Read queue depth; 16383: not negotiated here").in("RFC 6581, 9.1"),
+      field("ird", 2, 14, "inbound RDMA Read queue depth (16383: not negotiated here)").in("RFC 6581, 9.1"),
       field("rtr_write", 16, 1, "C: an RDMA Write without payload can be the ready-to-receive indication")
           .in("RFC 6581, 9.2"),
       field("rtr_read", 17, 1, "D: an RDMA Read without payload can be the ready-to-receive indication")
           .in("RFC 6581, 9.2"),
-      field("ord", 18, 14, "outbound RDMA Read queue depth; 16383: not negotiated here").in("RFC 6581, 9.1"),
+      field("ord", 18, 14, "outbound RDMA Read queue depth (16383: not negotiated here)").in("RFC 6581, 9.1"),
   };
 };
 
@@ -90,12 +90,12 @@ struct Marker {
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("reserved", 0, 16, "sent as zero").as(Display::reserved).alias("iwarp_mpa.marker_res"),
-      field("fpduptr", 16, 16, "distance in bytes back to the start of the FPDU; 0: the FPDU starts after the marker")
+      field("fpduptr", 16, 16, "distance in bytes back to the start of the FPDU (0: the FPDU starts after the marker)")
           .alias("iwarp_mpa.marker_fpduptr"),
   };
 };
 
-/// Decodes an MPA Request or Reply Frame that starts at bytes[0], with any key; wire is iwarp. The layer's tail
+/// Decodes an MPA Request or Reply Frame that starts at bytes[0], with any key. Wire is iwarp. The layer's tail
 /// contains the private data. `wire_length` as in decode(): more than bytes.size() if the capture is truncated.
 void decode_mpa_frame(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length);
 inline void decode_mpa_frame(HeaderStack& stack, Bytes bytes) {

@@ -328,7 +328,7 @@ TEST(Mpa, MarkersInsertedAndRemoved) {
     std::vector<std::uint8_t> out(stream.size());
     out.resize(remove_markers(stream, position, out.data()));
     ASSERT_EQ(out, plain);
-    // In two arbitrary pieces, also split inside a marker; and in place.
+    // In two arbitrary pieces, also split inside a marker, and in place.
     const std::size_t cut = random() % (stream.size() + 1);
     std::vector<std::uint8_t> pieces = stream;
     std::size_t n = remove_markers(Bytes(pieces).first(cut), position, pieces.data());

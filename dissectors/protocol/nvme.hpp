@@ -3,7 +3,7 @@
 /// endian. NVM Express Base Specification 2.0; NVMe over RDMA Transport Specification 1.0.
 ///
 /// A command capsule is a submission queue entry of 64 bytes, decoded as two headers. The first 40 bytes, up to the
-/// SGL descriptor, are common to all commands; the last 24 bytes (dwords 10 to 15) depend on the opcode.
+/// SGL descriptor, are common to all commands. The last 24 bytes (dwords 10 to 15) depend on the opcode.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -90,7 +90,7 @@ inline constexpr Names nvme_fabrics_type_names{"NVMe Fabrics command type", nvme
                                                "NVMe Base 2.0, 6"};
 
 inline constexpr Name nvme_sgl_type_entries[] = {
-    {0, "Data Block", "address and length; as an offset: data inside the capsule"},
+    {0, "Data Block", "address and length (as an offset: data inside the capsule)"},
     {1, "Bit Bucket", "data to discard"},
     {2, "Segment", "a list of descriptors"},
     {3, "Last Segment", "the end of a list of descriptors"},
@@ -112,7 +112,7 @@ inline constexpr Names nvme_sgl_subtype_names{
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
-// Connect and the two Authentication commands; in the others the descriptor's bytes are reserved.
+// Connect and the two Authentication commands. In the others the descriptor's bytes are reserved.
 constexpr bool nvme_fabrics_has_data(const std::uint8_t* h) {
   return h[4] == nvme::fabrics_type::connect || h[4] == nvme::fabrics_type::authentication_send ||
          h[4] == nvme::fabrics_type::authentication_receive;
@@ -127,14 +127,15 @@ struct NvmeAdmin {
       field("opcode", 0, 8, "command").hex().of(nvme_admin_opcode_names).alias("nvme.cmd.opc"),
       field("flags", 8, 8, "fused operation, and type of data descriptor").hex(),
       field("flags.psdt", 8, 2, "1: by an SGL, as Fabrics requires").alias("nvme.cmd.psdt"),
-      field("flags.fuse", 14, 2, "0 single command; 1 first, 2 second of two fused commands").alias("nvme.cmd.fuse_op"),
+      field("flags.fuse", 14, 2, "0 single command (1 first, 2 second of two fused commands)")
+          .alias("nvme.cmd.fuse_op"),
       field("command_id", 16, 16, "identifies the command in the response").le().hex().alias("nvme.cmd.cid"),
-      field("namespace_id", 32, 32, "namespace of the command; 0xffffffff: all").le().alias("nvme.cmd.nsid"),
+      field("namespace_id", 32, 32, "namespace of the command (0xffffffff: all)").le().alias("nvme.cmd.nsid"),
       field("dword2", 64, 32, "meaning depends on the command").le().hex(),
       field("dword3", 96, 32, "meaning depends on the command").le().hex(),
       field("metadata_pointer", 128, 64, "reserved in Fabrics").le().hex().alias("nvme.cmd.mptr"),
       field("sgl1", 192, 128, "location of the command's data").as(Display::bytes).in("NVMe Base 2.0, 4.1.2"),
-      field("sgl1.address", 192, 64, "host address; as an offset: bytes into the capsule's data")
+      field("sgl1.address", 192, 64, "host address (as an offset: bytes into the capsule's data)")
           .le()
           .hex()
           .alias("nvme.cmd.sgl1.addr"),
@@ -168,10 +169,10 @@ struct NvmeFabrics {
       field("command_id", 16, 16, "identifies the command in the response").le().hex().alias("nvme.fabrics.cmd.cid"),
       field("type", 32, 8, "Fabrics command").hex().of(nvme_fabrics_type_names).alias("nvme.fabrics.cmd.fctype"),
       field("reserved", 40, 152, "reserved").as(Display::reserved),
-      field("sgl1", 192, 128, "location of the command's data; reserved if it has none")
+      field("sgl1", 192, 128, "location of the command's data (reserved if it has none)")
           .as(Display::bytes)
           .in("NVMe Base 2.0, 4.1.2"),
-      field("sgl1.address", 192, 64, "host address; as an offset: bytes into the capsule's data")
+      field("sgl1.address", 192, 64, "host address (as an offset: bytes into the capsule's data)")
           .le()
           .hex()
           .when(&detail::nvme_fabrics_has_data)
@@ -255,7 +256,7 @@ struct NvmeConnect {
           .alias("nvme.fabrics.cmd.connect.cattr.dfc"),
       field("attributes.priority", 54, 2, "priority class of an I/O queue").alias("nvme.fabrics.cmd.connect.cattr.pc"),
       reserved("reserved", 56, 8),
-      field("keep_alive", 64, 32, "keep alive timeout in milliseconds; 0: none")
+      field("keep_alive", 64, 32, "keep alive timeout in milliseconds (0: none)")
           .le()
           .alias("nvme.fabrics.cmd.connect.kato"),
       field("reserved2", 96, 96, "reserved").as(Display::reserved),
@@ -441,7 +442,7 @@ struct NvmeCqe {
           .le()
           .hex(),
       field("sq_head", 64, 16, "submission queue head pointer").le().alias("nvme.cqe.sqhd"),
-      field("sq_id", 80, 16, "submission queue identifier; reserved in Fabrics").le().alias("nvme.cqe.sqid"),
+      field("sq_id", 80, 16, "submission queue identifier (reserved in Fabrics)").le().alias("nvme.cqe.sqid"),
       field("command_id", 96, 16, "of the command that completed").le().hex().alias("nvme.cqe.cid"),
       field("status", 112, 16, "success or error").le().hex().alias("nvme.cqe.status"),
       field("status.code", 112, 16, "status code")

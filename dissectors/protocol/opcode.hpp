@@ -58,7 +58,7 @@ struct Opcode {
   [[nodiscard]] constexpr bool ends_message() const { return position == Position::last || position == Position::only; }
 };
 
-/// The row of each opcode; `known` is false if the specification does not define it.
+/// The row of each opcode. `known` is false if the specification does not define it.
 extern const std::array<Opcode, 256> opcodes;
 inline const Opcode& opcode(std::uint8_t value) { return opcodes[value]; }
 

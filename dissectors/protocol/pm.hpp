@@ -12,13 +12,13 @@ struct Pm {
   static constexpr std::array fields{reserved("reserved", 0, 320)};
 };
 
-/// Counters of every port; they saturate at their maximum.
+/// Counters of every port. They saturate at their maximum.
 struct PortCounters {
   static constexpr std::string_view name = "portcounters", title = "PortCounters", section = "IBTA vol 1, 16.1.3.5";
   static constexpr std::size_t size = 44;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
-      field("port_select", 8, 8, "port number; 255: all").alias("infiniband.portcounters.portselect"),
+      field("port_select", 8, 8, "port number (255: all)").alias("infiniband.portcounters.portselect"),
       field("counter_select", 16, 16, "Set: bits: selected counters")
           .hex()
           .alias("infiniband.portcounters.counterselect"),
@@ -44,7 +44,7 @@ struct PortCounters {
           .alias("infiniband.portcounters.locallinkintegrityerrors"),
       field("excessive_buffer_overrun_errors", 156, 4, "number of consecutive buffer overruns")
           .alias("infiniband.portcounters.excessivebufferoverrunerrors"),
-      field("qp1_dropped", 160, 16, "packets to QP 1 that were dropped; reserved in older releases"),
+      field("qp1_dropped", 160, 16, "packets to QP 1 that were dropped (reserved in older releases)"),
       field("vl15_dropped", 176, 16, "subnet management packets dropped for lack of buffers")
           .alias("infiniband.portcounters.vl15dropped"),
       field("xmit_data", 192, 32, "data sent, in units of 4 bytes").alias("infiniband.portcounters.portxmitdata"),
@@ -64,7 +64,7 @@ struct PortCountersExtended {
   static constexpr std::size_t size = 72;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
-      field("port_select", 8, 8, "port number; 255: all").alias("infiniband.portcounters_ext.portselect"),
+      field("port_select", 8, 8, "port number (255: all)").alias("infiniband.portcounters_ext.portselect"),
       field("counter_select", 16, 16, "Set: bits: selected counters")
           .hex()
           .alias("infiniband.portcounters_ext.counterselect"),

@@ -1,5 +1,5 @@
 // Decoding of a frame's header stack compared with libtins, and the masked ICRC compared with one raw CRC of the
-// same bytes. Both of a pair run in one process; scripts/bench prints the ratio.
+// same bytes. Both of a pair run in one process. Scripts/bench prints the ratio.
 
 #include <benchmark/benchmark.h>
 #include <isa-l.h>

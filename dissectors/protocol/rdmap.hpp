@@ -32,7 +32,7 @@ struct RdmapOpcode {
   const HeaderInfo* header = nullptr;  ///< the RDMAP header after the DDP header, or nullptr
   std::string_view name;               ///< "Send with Invalidate"
 };
-/// The rows of values 0 to 15; `known` is false for undefined ones.
+/// The rows of values 0 to 15. `known` is false for undefined ones.
 extern const std::array<RdmapOpcode, 16> rdmap_opcodes;
 inline const RdmapOpcode& rdmap_opcode(std::uint8_t value) { return rdmap_opcodes[value & 15]; }
 inline const RdmapOpcode& rdmap_opcode(RdmapOperation operation) {
@@ -47,7 +47,7 @@ struct Rdmap {
   static constexpr std::string_view kind = "opcode";
   static constexpr std::size_t size = 1;
   static constexpr std::array fields{
-      field("rv", 0, 2, "RDMAP version: 1; 0 is the RDMA Consortium's").alias("iwarp_rdma.version"),
+      field("rv", 0, 2, "RDMAP version: 1 (0 is the RDMA Consortium's)").alias("iwarp_rdma.version"),
       field("reserved", 2, 2, "sent as zero").as(Display::reserved).alias("iwarp_rdma.rsv"),
       field("opcode", 4, 4, "type of the message").of(rdmap_opcode_names).alias("iwarp_rdma.opcode"),
   };
@@ -78,7 +78,7 @@ inline constexpr Name terminate_layer_entries[] = {
 inline constexpr Names terminate_layer_names{"Terminate layer", terminate_layer_entries, "RFC 5040, 4.8, figure 9"};
 
 inline constexpr Name terminate_rdma_type_entries[] = {
-    {0, "Local Catastrophic Error", "the sender cannot continue due to an internal error; no error codes"},
+    {0, "Local Catastrophic Error", "the sender cannot continue due to an internal error (no error codes)"},
     {1, "Remote Protection Error", "invalid STag, range or access rights"},
     {2, "Remote Operation Error", "unacceptable message"},
 };
@@ -155,7 +155,7 @@ inline constexpr Name terminate_mpa_entries[] = {
 inline constexpr Names terminate_mpa_names{"Terminate MPA error", terminate_mpa_entries,
                                            "RFC 5044, 8 (1 to 4); RFC 6581, 8 (5 to 7)"};
 
-/// The Terminate header; its tail contains the quoted headers of the terminated message.
+/// The Terminate header. Its tail contains the quoted headers of the terminated message.
 struct Terminate {
   static constexpr std::string_view name = "rdmap_terminate", title = "Terminate", section = "RFC 5040, 4.8";
   static constexpr std::size_t size = 4;
@@ -261,7 +261,7 @@ struct RdmapAtomicRequest {
           .hex()
           .alias("iwarp_rdma.atomic.remote_tagged_offset"),
       field("add_swap_data", 160, 64, "value to add or swap").hex(),
-      field("add_swap_mask", 224, 64, "FetchAdd: a bit at the top of every field; CmpSwap: bits to swap").hex(),
+      field("add_swap_mask", 224, 64, "FetchAdd: a bit at the top of every field (CmpSwap: bits to swap)").hex(),
       field("compare_data", 288, 64, "CmpSwap: value compared with memory")
           .hex()
           .alias("iwarp_rdma.atomic.compare_data"),
@@ -269,7 +269,7 @@ struct RdmapAtomicRequest {
   };
 };
 
-/// Twelve bytes, according to figure 6 and appendix A.2; the text of section 4 specifies 32.
+/// Twelve bytes, according to figure 6 and appendix A.2. The text of section 4 specifies 32.
 struct RdmapAtomicResponse {
   static constexpr std::string_view name = "rdmap_atomic_response", title = "Atomic Response",
                                     section = "RFC 7306, 5.2.2";

@@ -24,9 +24,9 @@ struct FieldRef {
   const Field* field = nullptr;
   explicit operator bool() const { return field != nullptr; }
 };
-/// Returns the field with that name, such as "bth.psn"; null if there is none.
+/// Returns the field with that name, such as "bth.psn". Null if there is none.
 FieldRef find_field(std::string_view name);
-/// Returns all fields with that Wireshark name ("infiniband.bth.psn"); some names match several headers.
+/// Returns all fields with that Wireshark name ("infiniband.bth.psn"). Some names match several headers.
 std::span<const FieldRef> find_wireshark(std::string_view alias);
 
 /// All enumerations that fields refer to, without repetition.

@@ -3,7 +3,7 @@
 namespace rdmawire {
 namespace {
 
-/// Parses the variable part and calls `found(header, offset)` for each of its parts; offsets are relative to the
+/// Parses the variable part and calls `found(header, offset)` for each of its parts. Offsets are relative to the
 /// start of the fixed header. Each step consumes bytes, so a wrong count ends with the bytes.
 template <class Found>
 RpcRdmaChunks walk(Bytes header, Found found) {

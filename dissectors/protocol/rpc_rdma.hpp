@@ -1,5 +1,5 @@
 #pragma once
-/// RPC-over-RDMA version 1: RFC 8166; its private data: RFC 8797. Then the header of the RPC message: RFC 5531.
+/// RPC-over-RDMA version 1: RFC 8166. Its private data: RFC 8797. Then the header of the RPC message: RFC 5531.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -10,9 +10,9 @@ inline constexpr std::uint32_t msg = 0, nomsg = 1, msgp = 2, done = 3, error = 4
 }
 inline constexpr Name rpc_rdma_procedure_entries[] = {
     {rpc_rdma_procedure::msg, "RDMA_MSG", "chunk lists, then an RPC message"},
-    {rpc_rdma_procedure::nomsg, "RDMA_NOMSG", "chunk lists; the RPC message is in a chunk"},
-    {rpc_rdma_procedure::msgp, "RDMA_MSGP", "an RPC message with padding inside; obsolete"},
-    {rpc_rdma_procedure::done, "RDMA_DONE", "chunks were read; obsolete"},
+    {rpc_rdma_procedure::nomsg, "RDMA_NOMSG", "chunk lists (the RPC message is in a chunk)"},
+    {rpc_rdma_procedure::msgp, "RDMA_MSGP", "an RPC message with padding inside (obsolete)"},
+    {rpc_rdma_procedure::done, "RDMA_DONE", "chunks were read (obsolete)"},
     {rpc_rdma_procedure::error, "RDMA_ERROR", "the header could not be parsed"},
 };
 inline constexpr Names rpc_rdma_procedure_names{"RPC-over-RDMA procedure", rpc_rdma_procedure_entries,
@@ -27,7 +27,7 @@ struct RpcRdma {
   static constexpr std::array fields{
       field("xid", 0, 32, "transaction ID of the RPC message").hex().alias("rpcordma.xid"),
       field("version", 32, 32, "1").alias("rpcordma.version"),
-      field("credits", 64, 32, "call: requested credits; reply: granted credits").alias("rpcordma.flow_control"),
+      field("credits", 64, 32, "call: requested credits (reply: granted credits)").alias("rpcordma.flow_control"),
       field("procedure", 96, 32, "what follows").of(rpc_rdma_procedure_names).alias("rpcordma.msg_type"),
   };
   static Parts parts(Bytes header);
@@ -40,7 +40,7 @@ struct RpcRdmaRead {
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       field("present", 0, 32, "1: the list has another segment"),
-      field("position", 32, 32, "position of the data in the RPC message; 0: the message itself")
+      field("position", 32, 32, "position of the data in the RPC message (0: the message itself)")
           .alias("rpcordma.position"),
       field("handle", 64, 32, "remote key or STag").hex().alias("rpcordma.rdma_handle"),
       field("length", 96, 32, "bytes").alias("rpcordma.rdma_length"),
@@ -143,7 +143,7 @@ struct RpcCall {
 };
 
 inline constexpr Name rpc_reply_status_entries[] = {
-    {0, "accepted", "the call was accepted; its own status follows"},
+    {0, "accepted", "the call was accepted (its own status follows)"},
     {1, "denied", "wrong RPC version, or authentication failed"},
 };
 inline constexpr Names rpc_reply_status_names{"RPC reply status", rpc_reply_status_entries, "RFC 5531, 9"};

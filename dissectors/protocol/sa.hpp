@@ -21,7 +21,7 @@ struct Sa {
       field("attribute_offset", 64, 16, "distance of records, in units of 8 bytes")
           .alias("infiniband.sa.attributeoffset"),
       reserved("reserved", 80, 16),
-      field("component_mask", 96, 64, "bits: fields of the record that must match; bit 0 is the first field")
+      field("component_mask", 96, 64, "bits: fields of the record that must match (bit 0 is the first field)")
           .hex()
           .alias("infiniband.sa.componentmask"),
   };
@@ -135,9 +135,9 @@ struct PortInfoRecord {
   static constexpr std::size_t size = 68;
   static constexpr auto fields = detail::rows(
       std::array{
-          field("end_port_lid", 0, 16, "of the port; of a switch's: of port 0").alias("infiniband.sa.endportlid"),
+          field("end_port_lid", 0, 16, "of the port (of a switch's: of port 0)").alias("infiniband.sa.endportlid"),
           field("port_num", 16, 8, "the port").alias("infiniband.sa.portnum"),
-          field("options", 24, 8, "bits: format of the link speeds; reserved in older releases").hex()},
+          field("options", 24, 8, "bits: format of the link speeds (reserved in older releases)").hex()},
       detail::moved(detail::port_info_rows, 32));
 };
 
@@ -153,7 +153,7 @@ struct ServiceRecord {
           .alias("infiniband.linkrecord.servicegid"),
       field("service_pkey", 192, 16, "partition key").hex().alias("infiniband.linkrecord.servicep_key"),
       reserved("reserved", 208, 16),
-      field("service_lease", 224, 32, "seconds; all ones: unlimited").alias("infiniband.linkrecord.servicelease"),
+      field("service_lease", 224, 32, "seconds (all ones: unlimited)").alias("infiniband.linkrecord.servicelease"),
       field("service_key", 256, 128, "key of the service").alias("infiniband.linkrecord.servicekey"),
       field("service_name", 384, 512, "name of the service")
           .as(Display::text)
@@ -168,14 +168,14 @@ struct ServiceRecord {
 namespace detail {
 inline constexpr std::array inform_info_rows{
     field("gid", 0, 128, "one port, 0: a range of LIDs").as(Display::ipv6).alias("infiniband.informinfo.gid"),
-    field("lid_range_begin", 128, 16, "first LID; 0xffff: all").alias("infiniband.informinfo.lidrangebegin"),
+    field("lid_range_begin", 128, 16, "first LID (0xffff: all)").alias("infiniband.informinfo.lidrangebegin"),
     field("lid_range_end", 144, 16, "last LID").alias("infiniband.informinfo.lidrangeend"),
     reserved("reserved", 160, 16),
-    field("is_generic", 176, 8, "1: traps of the specification; 0: a vendor's")
+    field("is_generic", 176, 8, "1: traps of the specification (0: a vendor's)")
         .alias("infiniband.informinfo.isgeneric"),
-    field("subscribe", 184, 8, "1: subscribe; 0: unsubscribe").alias("infiniband.informinfo.subscribe"),
-    field("type", 192, 16, "notice type; 0xffff: all").hex().alias("infiniband.informinfo.type"),
-    field("trap_number", 208, 16, "trap number, a vendor's: device ID; 0xffff: all")
+    field("subscribe", 184, 8, "1: subscribe (0: unsubscribe)").alias("infiniband.informinfo.subscribe"),
+    field("type", 192, 16, "notice type (0xffff: all)").hex().alias("infiniband.informinfo.type"),
+    field("trap_number", 208, 16, "trap number, a vendor's: device ID (0xffff: all)")
         .of(trap_names)
         .alias("infiniband.informinfo.trapnumberdeviceid"),
     field("qpn", 224, 24, "QP of the subscriber").hex().alias("infiniband.informinfo.qpn"),
@@ -183,7 +183,7 @@ inline constexpr std::array inform_info_rows{
     field("response_time", 251, 5, "code of the response time limit").alias("infiniband.informinfo.resptimevalue"),
     field("response_time.limit", 251, 5, "response time limit").as(Display::time).means(&exponential_time_ns),
     reserved("reserved3", 256, 8),
-    field("producer", 264, 24, "producer type, a vendor's: its OUI; 0xffffff: all")
+    field("producer", 264, 24, "producer type, a vendor's: its OUI (0xffffff: all)")
         .hex()
         .alias("infiniband.informinfo.producertypevendorid"),
 };

@@ -43,7 +43,7 @@ struct SmbDirectNegotiateResponse {
           .le()
           .alias("smb_direct.credits.requested"),
       field("credits_granted", 80, 16, "SEND credits granted to the client").le().alias("smb_direct.credits.granted"),
-      field("status", 96, 32, "NT status; 0: success").le().hex().alias("smb_direct.status"),
+      field("status", 96, 32, "NT status (0: success)").le().hex().alias("smb_direct.status"),
       field("max_read_write_size", 128, 32, "maximum size of the server's RDMA READs and WRITEs")
           .le()
           .alias("smb_direct.max_read_write_size"),
@@ -59,7 +59,7 @@ struct SmbDirectNegotiateResponse {
   };
 };
 
-/// Header of all later messages; their data starts at data_offset.
+/// Header of all later messages. Their data starts at data_offset.
 struct SmbDirectData {
   static constexpr std::string_view name = "smb_direct_data", title = "SMB Direct data transfer",
                                     section = "MS-SMBD 2.2.3";
@@ -77,7 +77,7 @@ struct SmbDirectData {
       field("remaining_length", 64, 32, "bytes of the upper layer message in later messages")
           .le()
           .alias("smb_direct.remaining_length"),
-      field("data_offset", 96, 32, "offset of the data from the start of this header; 0: no data")
+      field("data_offset", 96, 32, "offset of the data from the start of this header (0: no data)")
           .le()
           .alias("smb_direct.data_offset"),
       field("data_length", 128, 32, "bytes of data").le().alias("smb_direct.data_length"),

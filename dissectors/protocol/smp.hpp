@@ -110,15 +110,15 @@ struct SmpDirected {
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
       field("mkey", 0, 64, "key required by the port").hex().alias("infiniband.smplid.mkey"),
-      field("dr_slid", 64, 16, "LID at the start of the directed part of the route; 0xffff: the sender")
+      field("dr_slid", 64, 16, "LID at the start of the directed part of the route (0xffff: the sender)")
           .alias("infiniband.smpdirected.drslid"),
-      field("dr_dlid", 80, 16, "LID at the end of the directed part of the route; 0xffff: the receiver")
+      field("dr_dlid", 80, 16, "LID at the end of the directed part of the route (0xffff: the receiver)")
           .alias("infiniband.smpdirected.drdlid"),
       reserved("reserved", 96, 224),
   };
 };
 
-/// Port lists of a directed route after the attribute, one byte per hop; the first byte is unused.
+/// Port lists of a directed route after the attribute, one byte per hop. The first byte is unused.
 struct SmpPath {
   static constexpr std::string_view name = "smppath", title = "Directed route", section = "IBTA vol 1, 14.2.1.2";
   static constexpr std::size_t size = 128;
@@ -185,7 +185,7 @@ inline constexpr std::array node_info_rows{
         .as(Display::guid)
         .alias("infiniband.nodeinfo.systemimageguid"),
     field("node_guid", 96, 64, "GUID of the node").as(Display::guid).alias("infiniband.nodeinfo.nodeguid"),
-    field("port_guid", 160, 64, "GUID of the responding port; of a switch: of port 0")
+    field("port_guid", 160, 64, "GUID of the responding port (of a switch: of port 0)")
         .as(Display::guid)
         .alias("infiniband.nodeinfo.portguid"),
     field("partition_cap", 224, 16, "entries of the partition table").alias("infiniband.nodeinfo.partitioncap"),
@@ -196,7 +196,7 @@ inline constexpr std::array node_info_rows{
 };
 
 inline constexpr std::array port_info_rows{
-    field("mkey", 0, 64, "key required by the port; returned as 0 without the right key")
+    field("mkey", 0, 64, "key required by the port (returned as 0 without the right key)")
         .hex()
         .alias("infiniband.portinfo.m_key"),
     field("gid_prefix", 64, 64, "first half of the port's GIDs").hex().alias("infiniband.portinfo.guid"),
@@ -259,7 +259,7 @@ inline constexpr std::array port_info_rows{
     field("capability_mask.sm", 190, 1, "has a subnet manager").alias("infiniband.portinfo.capabilitymask.issm"),
     reserved("capability_mask.reserved", 191, 1),
     field("diag_code", 192, 16, "0: no error").hex().alias("infiniband.portinfo.diagcode"),
-    field("mkey_lease_period", 208, 16, "seconds; 0: the M_Key does not expire")
+    field("mkey_lease_period", 208, 16, "seconds (0: the M_Key does not expire)")
         .alias("infiniband.portinfo.m_keyleaseperiod"),
     field("local_port_num", 224, 8, "port that received the packet").alias("infiniband.portinfo.localportnum"),
     field("link_width_enabled", 232, 8, "bits: 1x, 4x, 8x, 12x, 2x")
@@ -300,7 +300,7 @@ inline constexpr std::array port_info_rows{
     field("mtu_cap", 332, 4, "largest MTU of the port").of(mtu_names).alias("infiniband.portinfo.mtucap"),
     field("vl_stall_count", 336, 3, "packets dropped in a row before a lane counts as stalled")
         .alias("infiniband.portinfo.vlstallcount"),
-    field("hoq_life", 339, 5, "code of the maximum time at the head of a switch's queue; 19 and more: unlimited")
+    field("hoq_life", 339, 5, "code of the maximum time at the head of a switch's queue (19 and more: unlimited)")
         .alias("infiniband.portinfo.hoqlife"),
     field("operational_vls", 344, 4, "data lanes in use")
         .of(vl_count_names)
@@ -332,7 +332,7 @@ inline constexpr std::array port_info_rows{
     field("max_credit_hint", 432, 16, "maximum flow control credits, in units of 64 bytes")
         .alias("infiniband.portinfo.maxcredithint"),
     reserved("reserved3", 448, 8),
-    field("link_round_trip_latency", 456, 24, "in units of 4 ns; all ones: not measured")
+    field("link_round_trip_latency", 456, 24, "in units of 4 ns (all ones: not measured)")
         .alias("infiniband.portinfo.linkroundtriplatency"),
     field("capability_mask2", 480, 16, "more bits: capabilities of the port").hex(),
     field("capability_mask2.ndr", 485, 1, "supports NDR"),
@@ -368,12 +368,12 @@ constexpr bool generic_notice(const std::uint8_t* h) { return h[0] >> 7; }
 constexpr bool vendor_notice(const std::uint8_t* h) { return !generic_notice(h); }
 
 inline constexpr std::array notice_rows{
-    field("is_generic", 0, 1, "1: one of the specification's; 0: a vendor's").alias("infiniband.notice.isgeneric"),
+    field("is_generic", 0, 1, "1: one of the specification's (0: a vendor's)").alias("infiniband.notice.isgeneric"),
     field("type", 1, 7, "how urgent").of(notice_type_names).alias("infiniband.notice.type"),
     field("producer", 8, 24, "sender of the notice").hex().alias("infiniband.notice.producertypevendorid"),
     field("producer.type", 8, 24, "generic: type of node").of(notice_producer_names).when(&generic_notice),
     field("producer.vendor_id", 8, 24, "a vendor's: its OUI").hex().when(&vendor_notice),
-    field("trap_number", 32, 16, "event; a vendor's: device ID").alias("infiniband.notice.trapnumberdeviceid"),
+    field("trap_number", 32, 16, "event (a vendor's: device ID)").alias("infiniband.notice.trapnumberdeviceid"),
     field("trap_number.event", 32, 16, "generic: event").of(trap_names).when(&generic_notice),
     field("issuer_lid", 48, 16, "LID of the issuer").alias("infiniband.notice.issuerlid"),
     field("toggle", 64, 1, "alternates when notices are cleared").alias("infiniband.notice.noticetoggle"),
@@ -505,9 +505,9 @@ struct SwitchInfo {
           .alias("infiniband.switchinfo.defaultmulticastprimaryport"),
       field("default_multicast_not_primary_port", 80, 8, "port for such packets received on the primary port")
           .alias("infiniband.switchinfo.defaultmulticastnotprimaryport"),
-      field("life_time_value", 88, 5, "code of the maximum time in the switch; 20 and more: unlimited")
+      field("life_time_value", 88, 5, "code of the maximum time in the switch (20 and more: unlimited)")
           .alias("infiniband.switchinfo.lifetimevalue"),
-      field("port_state_change", 93, 1, "a port's state changed; writing 1 clears it")
+      field("port_state_change", 93, 1, "a port's state changed (writing 1 clears it)")
           .alias("infiniband.switchinfo.portstatechange"),
       field("optimized_sl_to_vl", 94, 2, "many SL to VL tables can be set at once")
           .alias("infiniband.switchinfo.optimizedsltovlmappingprogramming"),
@@ -548,7 +548,7 @@ struct PKeyTable {
   static constexpr std::string_view name = "pkeytable", title = "P_KeyTable", section = "IBTA vol 1, 14.2.5.7";
   static constexpr std::size_t size = 64;
   static constexpr auto fields =
-      detail::repeated(detail::pkey_row_names, 16, "entry of this block; top bit: full member", Display::hexadecimal);
+      detail::repeated(detail::pkey_row_names, 16, "entry of this block (top bit: full member)", Display::hexadecimal);
 };
 
 struct SmInfo {

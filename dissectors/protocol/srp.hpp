@@ -58,7 +58,7 @@ struct SrpLoginRequest {
       field("max_length", 128, 32, "maximum information unit size of the initiator"),
       reserved("reserved2", 160, 32),
       detail::srp_formats_field(192, "buffer_formats"),
-      field("flags", 208, 8, "handling of other channels of the same ports; 0x80: immediate data requested").hex(),
+      field("flags", 208, 8, "handling of other channels of the same ports (0x80: immediate data requested)").hex(),
       reserved("reserved3", 216, 8),
       field("immediate_data_offset", 224, 16, "bytes before immediate data").in("SRP2"),
       reserved("reserved4", 240, 16),
@@ -76,7 +76,7 @@ struct SrpLoginRequestRdma {
   static constexpr std::array fields{
       detail::srp_tag_field(0),
       detail::srp_formats_field(64, "buffer_formats"),
-      field("flags", 80, 8, "handling of other channels of the same ports; 0x80: immediate data requested").hex(),
+      field("flags", 80, 8, "handling of other channels of the same ports (0x80: immediate data requested)").hex(),
       detail::srp_type_field(88),
       field("max_length", 96, 32, "maximum information unit size of the initiator"),
       field("initiator_port", 128, 128, "initiator port identifier").as(Display::bytes),
@@ -98,7 +98,7 @@ struct SrpLoginResponse {
       field("max_to_target", 128, 32, "maximum information unit size that the target accepts"),
       field("max_to_initiator", 160, 32, "maximum information unit size that the target sends"),
       detail::srp_formats_field(192, "buffer_formats"),
-      field("flags", 208, 8, "handling of other channels of the same ports; 0x80: immediate data supported").hex(),
+      field("flags", 208, 8, "handling of other channels of the same ports (0x80: immediate data supported)").hex(),
       field("reserved2", 216, 200, "reserved").as(Display::reserved),
   };
 };

@@ -19,7 +19,7 @@ struct Range {
   [[nodiscard]] constexpr std::uint32_t end() const { return offset + length; }
 };
 
-/// The RDMA wire format of a packet; determines the coverage of the ICRC.
+/// The RDMA wire format of a packet. Determines the coverage of the ICRC.
 enum class Wire : std::uint8_t { none, infiniband, roce_v1, roce_v2, iwarp };
 
 /// The layers of a packet, from the link layer up, and the ranges after them.
@@ -59,7 +59,7 @@ class HeaderStack {
   Range pad;      ///< padding bytes counted by the BTH, or of an FPDU
   Range icrc;     ///< length 0: none, or truncated by the capture
   Range vcrc;     ///< length 0 as for icrc
-  Range mpa_crc;  ///< length 0 as for icrc; only for an FPDU
+  Range mpa_crc;  ///< length 0 as for icrc (only for an FPDU)
   Wire wire = Wire::none;
   std::uint8_t network = none;    ///< index of the innermost IPv4, IPv6 or GRH layer
   std::uint8_t transport = none;  ///< index of the innermost BTH, UDP or TCP layer
@@ -86,7 +86,7 @@ class HeaderStack {
   [[nodiscard]] Bytes bytes_of(const Layer& layer) const { return bytes.subspan(layer.offset, layer.length); }
   [[nodiscard]] Bytes bytes_of(Range range) const { return bytes.subspan(range.offset, range.length); }
 
-  /// Appends a layer; returns false and adds a finding if the stack is full. Only for decoders.
+  /// Appends a layer. Returns false and adds a finding if the stack is full. Only for decoders.
   bool push(const HeaderInfo& header, std::uint32_t offset, std::uint32_t length) {
     if (layer_count_ == max_layers) {
       report({ParseError::Kind::limit, &header, offset, 0, 0, "too many layers"});
@@ -102,12 +102,12 @@ class HeaderStack {
     for (std::size_t i = 0; i < N; ++i) layers_[i] = layers[i];
     layer_count_ = N;
   }
-  /// Appends a finding; drops those beyond max_findings, because the first ones cause the rest.
+  /// Appends a finding. Drops those beyond max_findings, because the first ones cause the rest.
   void report(const ParseError& finding) {
     if (finding_count_ < max_findings) findings_[finding_count_++] = finding;
   }
   [[nodiscard]] std::uint8_t last_layer() const { return static_cast<std::uint8_t>(layer_count_ - 1); }
-  /// Prepares for the next packet; cheaper than a new object.
+  /// Prepares for the next packet. Cheaper than a new object.
   void reset(Bytes packet, std::uint32_t length_on_wire) {
     bytes = packet;
     wire_length = length_on_wire;

@@ -10,7 +10,7 @@ inline constexpr std::uint8_t ack = 0, rnr_nak = 1, reserved = 2, nak = 3;
 }
 inline constexpr Name syndrome_kind_entries[] = {
     {syndrome_kind::ack, "ACK", "all packets up to this PSN have arrived"},
-    {syndrome_kind::rnr_nak, "RNR NAK", "receiver not ready (no receive posted); retry after the timer"},
+    {syndrome_kind::rnr_nak, "RNR NAK", "receiver not ready (no receive posted), retry after the timer"},
     {syndrome_kind::reserved, "reserved", "no meaning is defined"},
     {syndrome_kind::nak, "NAK", "the request was rejected or packets are missing"},
 };
@@ -22,7 +22,7 @@ inline constexpr std::uint8_t psn_sequence_error = 0, invalid_request = 1, remot
 }
 inline constexpr Name nak_code_entries[] = {
     {nak_code::psn_sequence_error, "PSN sequence error",
-     "a packet is missing; the NAK contains the expected PSN, from which the requester retransmits"},
+     "a packet is missing (the NAK contains the expected PSN, from which the requester retransmits)"},
     {nak_code::invalid_request, "invalid request",
      "the responder does not support the operation, its length or its position in the message"},
     {nak_code::remote_access_error, "remote access error",
@@ -34,10 +34,10 @@ inline constexpr Name nak_code_entries[] = {
 inline constexpr Names nak_code_names{"NAK code", nak_code_entries, "IBTA vol 1, 9.7.5.2.2"};
 
 /// Number of credits of a credit code from 0 to 30: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. Returns 0 for 31 (no
-/// credits); check the code. IBTA vol 1, 9.7.7.2.
+/// credits). Check the code. IBTA vol 1, 9.7.7.2.
 constexpr std::uint64_t credits_of_code(std::uint64_t code) {
   if (code == 0 || code >= 31) return 0;
-  // Codes alternate between 2^n and 1.5 * 2^n; the first pair has no half step.
+  // Codes alternate between 2^n and 1.5 * 2^n. The first pair has no half step.
   if (code == 1) return 1;
   const std::uint64_t power = 1ULL << (code / 2);
   return code % 2 == 0 ? power : power + power / 2;

@@ -7,7 +7,7 @@
 
 namespace rdmawire::testing {
 
-/// Parses hexadecimal digits; skips other characters.
+/// Parses hexadecimal digits. Skips other characters.
 inline std::vector<std::uint8_t> from_hex(std::string_view text) {
   std::vector<std::uint8_t> bytes;
   int high = -1;

@@ -7,7 +7,7 @@
 namespace rdmawire {
 
 /// Maximum distance of a packet from 1970, in nanoseconds: the years 1823 to 2116. The difference of two times plus
-/// an hour fits into 64 bits; twice the difference may not.
+/// an hour fits into 64 bits. Twice the difference may not.
 constexpr std::int64_t farthest_time = (std::int64_t{1} << 62) - (std::int64_t{1} << 42);
 
 /// Clamps a time from an untrusted file or peer to the supported range.

@@ -14,10 +14,10 @@ struct Udp {
   static constexpr std::string_view name = "udp", title = "User Datagram Protocol", section = "RFC 768";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("src_port", 0, 16, "source port; RoCEv2 senders vary it so that flows take different paths")
+      field("src_port", 0, 16, "source port (RoCEv2 senders vary it so that flows take different paths)")
           .alias("udp.srcport")
           .alias("udp.port"),
-      field("dst_port", 16, 16, "destination port; 4791 is RoCEv2").alias("udp.dstport").alias("udp.port").computed(),
+      field("dst_port", 16, 16, "destination port (4791 is RoCEv2)").alias("udp.dstport").alias("udp.port").computed(),
       field("length", 32, 16, "bytes of header and data").alias("udp.length").computed(),
       field("checksum", 48, 16, "0: none, as RoCEv2 senders do").hex().alias("udp.checksum").computed(),
   };
@@ -33,7 +33,7 @@ struct Tcp {
   static constexpr std::array fields{
       field("src_port", 0, 16, "source port").alias("tcp.srcport").alias("tcp.port"),
       field("dst_port", 16, 16, "destination port").alias("tcp.dstport").alias("tcp.port"),
-      field("seq", 32, 32, "of the first byte of data; of SYN itself").alias("tcp.seq_raw"),
+      field("seq", 32, 32, "of the first byte of data (of SYN itself)").alias("tcp.seq_raw"),
       field("ack_number", 64, 32, "next byte expected").alias("tcp.ack_raw"),
       field("data_offset", 96, 4, "header length in units of 4 bytes").computed(),
       field("data_offset.bytes", 96, 4, "bytes of this header").means(&bytes_of_words).alias("tcp.hdr_len"),
@@ -109,7 +109,7 @@ struct TcpTimestamps {
       field("echo", 48, 32, "echoed clock value of the peer").alias("tcp.options.timestamp.tsecr"),
   };
 };
-/// One block of a selective acknowledgement; the option contains up to four.
+/// One block of a selective acknowledgement. The option contains up to four.
 struct TcpSackBlock {
   static constexpr std::string_view name = "tcp_sack", title = "TCP SACK block", section = "RFC 2018, 3";
   static constexpr std::size_t size = 8;

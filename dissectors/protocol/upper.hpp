@@ -26,7 +26,7 @@ struct UpperContext {
 /// Part of a message in a packet.
 enum class Extent : std::uint8_t {
   whole,     ///< the whole message
-  beginning  ///< its first packet; more follow
+  beginning  ///< its first packet (more follow)
 };
 
 /// Decodes the start of a SEND message (or RDMAP's Send), or of the data of a Connect, at `stack.payload`. Appends

@@ -233,7 +233,7 @@ TEST(IpoibTest, GroupsBySignature) {
   EXPECT_FALSE(is_ipoib_group(from_hex("fe80401bffff000000000000ffffffff").data()));
 }
 
-// One read segment, a write chunk of two segments, no reply chunk; then an NFS call.
+// One read segment, a write chunk of two segments, no reply chunk. Then an NFS call.
 constexpr std::string_view rpc_call_with_chunks =
     "deadbeef 00000001 00000020 00000000"
     "00000001 00000080 00001234 00001000 00000000deadbeef 00000000"
@@ -392,7 +392,7 @@ TEST(PrivateDataTest, PrivateDataFormats) {
   EXPECT_EQ(read("00", Upper::unknown, PrivateData::request), "");
 }
 
-/// Layers in order and inside the bytes, followed by the payload; the finding's layer inside too.
+/// Layers in order and inside the bytes, followed by the payload. The finding's layer inside too.
 void expect_sound(const HeaderStack& stack) {
   std::uint32_t end = 0;
   for (const Layer& layer : stack.layers()) {

@@ -9,8 +9,8 @@
 namespace rdmawire::tracking {
 
 struct CmMessage {
-  const HeaderInfo* kind = nullptr;      ///< &info<CmReq> and so on; nullptr if the packet is not a CM message
-  const std::uint8_t* header = nullptr;  ///< first byte of the message; not null if `kind` is set
+  const HeaderInfo* kind = nullptr;      ///< &info<CmReq> and so on (nullptr if the packet is not a CM message)
+  const std::uint8_t* header = nullptr;  ///< first byte of the message (not null if `kind` is set)
   std::uint64_t transaction_id = 0;
   std::uint32_t local_id = 0, remote_id = 0;    ///< communication IDs of the sender and the receiver; SIDR_REQ and
                                                 ///< SIDR_REP: the request ID in both
@@ -18,7 +18,7 @@ struct CmMessage {
   std::uint16_t port = 0;                       ///< REQ, SIDR_REQ: the port of RDMA-CM's service ID, else 0
   std::uint8_t port_protocol = 0;               ///< the IP protocol of `port`
   std::uint64_t ca_guid = 0;                    ///< REP: of the sender
-  std::uint32_t qp = 0;                         ///< REQ, REP, SIDR_REP: of the sender; DREQ, LAP: of the receiver
+  std::uint32_t qp = 0;                         ///< REQ, REP, SIDR_REP: of the sender (DREQ, LAP: of the receiver)
   std::uint32_t starting_psn = 0;               ///< REQ and REP: the first PSN that the receiver of the message uses
   std::uint16_t local_lid = 0, remote_lid = 0;  ///< REQ: the primary path
   bool ip_addressed = false;                    ///< REQ: RDMA-CM's header precedes the private data

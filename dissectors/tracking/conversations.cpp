@@ -99,7 +99,7 @@ void Conversations::add(const Packet& packet) {
 }
 
 // The requester's messages contain its ID as the local one, the responder's as the remote one. Each CA chooses its
-// own IDs, so the two can be equal; then the known responder ID decides.
+// own IDs, so the two can be equal. Then the known responder ID decides.
 Conversations::Found Conversations::find(const FlowKey& ports, const CmMessage& cm) {
   const auto agrees = [](const Conversation& c, std::uint32_t responder_id) {
     return c.responder_id == 0 || responder_id == 0 || c.responder_id == responder_id;
@@ -162,7 +162,7 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
   requester.qp = cm.qp;
   requester.reads_as_responder = req.get<"responder_resources">();
   requester.reads_as_requester = req.get<"initiator_depth">();
-  // For the REQ's receiver: 12.7.34. The sender's own timeout contains the delay of the other CA; it is assumed to
+  // For the REQ's receiver: 12.7.34. The sender's own timeout contains the delay of the other CA. It is assumed to
   // be equal.
   requester.acknowledgement_timeout = responder.acknowledgement_timeout =
       timeout_of(req.get<"primary_local_ack_timeout">(), req.get<"primary_local_ack_timeout.limit">());

@@ -21,9 +21,9 @@ class Conversations {
   static constexpr std::uint32_t default_capacity = 1U << 15;
   explicit Conversations(PairSink& sink, std::uint32_t capacity = default_capacity);
 
-  /// Processes a packet; calls must be in capture order. Packets of other protocols cost a few comparisons.
+  /// Processes a packet. Calls must be in capture order. Packets of other protocols cost a few comparisons.
   void add(const Packet& packet);
-  /// Reports the REQs and DREQs without a reply; call after the last packet.
+  /// Reports the REQs and DREQs without a reply. Call after the last packet.
   void finish();
 
   [[nodiscard]] std::uint32_t known() const { return conversations_.size(); }
@@ -42,7 +42,7 @@ class Conversations {
     std::uint32_t responder_psn = 0;  ///< the REQ's starting PSN
     std::uint64_t last_request_frame = 0;
     std::int64_t last_request_time = 0;
-    std::uint64_t proposal_frame = 0;  ///< LAP without an APR; 0: none
+    std::uint64_t proposal_frame = 0;  ///< LAP without an APR (0: none)
     std::int64_t proposal_time = 0;
     std::uint8_t proposed_by = 0;  ///< side
     FlowKey proposal;              ///< from sides[0] to sides[1]

@@ -383,7 +383,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(wires.last().evidence.sides[0].qp, host_qp);
   EXPECT_EQ(wires.last().evidence.sides[1].qp, 0U);
 
-  // The requester rejects the REP; more bytes of ARI than available; an unknown reason.
+  // The requester rejects the REP. More bytes of ARI than available. An unknown reason.
   Wires other;
   other.send(host, other.request());
   other.send(target, Wires::reply());

@@ -124,13 +124,13 @@ constexpr Side other(Side end) { return end == Side::a ? Side::b : Side::a; }
 struct Event {
   EventKind kind = EventKind::retransmission;
   Cause cause = Cause::none;
-  /// The affected endpoint: the requester of these packets; for unsolicited packets of a responder the requester
-  /// that receives them; for events of a single packet (CRC, ECN, truncated) its sender.
+  /// The affected endpoint: the requester of these packets. For unsolicited packets of a responder the requester
+  /// that receives them. For events of a single packet (CRC, ECN, truncated) its sender.
   Side end = Side::a;
   std::uint64_t connection = 0;  ///< Connection::id; 0: none (pause frames, bad packets of unknown flows)
   std::uint64_t frame = 0;       ///< first frame of the event
   std::uint64_t last_frame =
-      0;  ///< last frame of the event, such as of a retransmission burst or a stall; else `frame`
+      0;  ///< last frame of the event, such as of a retransmission burst or a stall (else `frame`)
   std::uint64_t origin_frame =
       0;  ///< related earlier packet: the retransmitted or acknowledged one, or the one before a gap
   std::uint64_t cause_frame = 0;  ///< the NAK, RNR NAK or response (implied NAK) that caused it

@@ -57,7 +57,7 @@ const Service* find_iwarp_service(std::uint16_t port) {
   return service && !service->mpa_reason.empty() ? service : nullptr;
 }
 
-/// Returns the MAD of a packet to QP 1; empty if it is incomplete.
+/// Returns the MAD of a packet to QP 1. Empty if it is incomplete.
 Bytes mad_of(const HeaderStack& stack) {
   const Layer* mad = stack.find(info<Mad>);
   if (!mad || stack.bytes.size() < mad->offset + Mad::whole) return {};
@@ -364,7 +364,7 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   request.context.to_listener = true;
   if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
     request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
-  // The path from the REQ; a RoCE path has no LIDs.
+  // The path from the REQ. A RoCE path has no LIDs.
   const FlowKey path =
       native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
   request.to_requester = path.reversed(cm.qp);

@@ -60,7 +60,7 @@ class Evidence {
     std::uint32_t peer_qp = 0;    ///< destination QP of the other direction
     ConnectData connect_data;     ///< NVMe over Fabrics, to the controller
   };
-  /// A CM REQ; kept until the reply and for the disconnect.
+  /// A CM REQ. Kept until the reply and for the disconnect.
   struct Request {
     UpperEvidence evidence;
     UpperContext context;

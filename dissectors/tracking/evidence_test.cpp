@@ -33,7 +33,7 @@ using ByteVector = std::vector<std::uint8_t>;
 constexpr std::uint32_t host = 0x0a000003, target = 0x0a000002;
 constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, target_id = 0x2222;
 
-/// Two hosts over RoCEv2; dissects their packets in order.
+/// Two hosts over RoCEv2. Dissects their packets in order.
 class Wires {
  public:
   explicit Wires() : dissector_(DissectorOptions{}) {}
@@ -539,9 +539,9 @@ TEST(Captures, NvmeHeadersAreCompletelyDecoded) {
   EXPECT_EQ(nvme.findings, 0);
   EXPECT_EQ(nvme.layers["nvme_cm_request"], 3);
   EXPECT_EQ(nvme.layers["nvme_cm_reply"], 3);
-  // Three queues have three Connects; every command has its response.
+  // Three queues have three Connects. Every command has its response.
   EXPECT_EQ(nvme.layers["nvme_connect"], 3);
-  // The controller reads the data of two of them with RDMA; the third has it in its capsule, part of which is in
+  // The controller reads the data of two of them with RDMA. The third has it in its capsule, part of which is in
   // the next packet.
   EXPECT_EQ(nvme.layers["nvme_connect_data"], 2);
   EXPECT_EQ(nvme.layers["nvme_range"], 19);

@@ -14,7 +14,7 @@
 
 namespace rdmawire::tracking::testing {
 
-/// RC opcodes; those of UC, UD and XRC have the same low bits.
+/// RC opcodes. Those of UC, UD and XRC have the same low bits.
 namespace rc {
 inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last = 0x02, send_last_immediate = 0x03,
                               send = 0x04, send_immediate = 0x05, write_first = 0x06, write_middle = 0x07,

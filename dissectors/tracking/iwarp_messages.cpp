@@ -421,7 +421,7 @@ void IwarpTracker::State::untagged(Tracked& t, Side end, Segment& s) {
     if (!open.lost) wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
     unfinished(t, open);
   }
-  // The rest of a segmented request or Terminate; its first segment contains all fields.
+  // The rest of a segmented request or Terminate. Its first segment contains all fields.
   if (!send && s.position != 0 && msn.known && s.msn + 1 == msn.next) return;
   if (msn.known && msn.next != s.msn) wrong(t, end, EventKind::msn_jump, msn.next, s.msn, s);
   msn = {.next = s.msn + 1, .known = true};

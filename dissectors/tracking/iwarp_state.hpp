@@ -1,5 +1,5 @@
 #pragma once
-/// Internals of IwarpTracker; only its own sources include this. iwarp_tracker.cpp handles connections and TCP,
+/// Internals of IwarpTracker, only its own sources include this. iwarp_tracker.cpp handles connections and TCP,
 /// iwarp_messages.cpp the contents of PDUs.
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Segment {
   const Pdu* pdu;
   const RdmapOpcode* opcode;
   bool tagged, last;
-  std::uint32_t key;       // STag; untagged: the STag to invalidate
+  std::uint32_t key;       // STag (untagged: the STag to invalidate)
   std::uint64_t position;  // TO or MO
   std::uint32_t queue, msn;
   std::uint64_t bytes;  // after the DDP header
@@ -59,7 +59,7 @@ struct Request {
   std::uint64_t begin, end;
   Message message;
   bool atomic, lost = false;
-  std::uint32_t sink = 0;  // STag; atomics: the request identifier
+  std::uint32_t sink = 0;  // STag (atomics: the request identifier)
   std::uint64_t sink_to = 0, received = 0;
   std::uint32_t gaps = 0;  // gaps of the responder's stream when the request was sent
   Moment latest;           // of the response's last packet
@@ -99,7 +99,7 @@ struct IwarpDirection {
     bool known = false;
   } msn[queues];
   Open send, write;
-  // Segments of a response whose request is not captured yet; captures can mix the two directions.
+  // Segments of a response whose request is not captured yet. Captures can mix the two directions.
   struct {
     bool any = false, whole = false;
     std::uint32_t key = 0;
@@ -260,7 +260,7 @@ class IwarpTracker::State {
   Order::iterator hand_ = order_.end();
   std::vector<Slot> slots_;
   std::unordered_map<Ports, Order::iterator, PortsHash> connections_;
-  std::vector<Event> events_;  // of TCP; kept for its memory
+  std::vector<Event> events_;  // of TCP (kept for its memory)
   std::uint64_t waiting_ = 0;  // messages
   std::uint64_t evicted_ = 0;
   const Packet* packet_ = nullptr;

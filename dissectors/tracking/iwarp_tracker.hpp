@@ -1,12 +1,12 @@
 #pragma once
 /// Extracts iWARP connections, messages and events from dissected TCP packets.
 ///
-/// A connection is a TCP connection, starting with its MPA request or the packet that identified it as iWARP;
-/// messages are RDMAP messages. RFC 5040, 5041, 5044, 6581, 7306. Meaning of the shared types for iWARP:
+/// A connection is a TCP connection, starting with its MPA request or the packet that identified it as iWARP.
+/// Messages are RDMAP messages. RFC 5040, 5041, 5044, 6581, 7306. Meaning of the shared types for iWARP:
 /// - Message::first_psn and last_psn are the DDP MSN of untagged messages and 0 for tagged messages. `packets`
 ///   counts FPDUs, `repeated_packets` retransmitted TCP segments with bytes of the message.
 /// - RDMAP has no acknowledgements. A message without response, such as a Send or RDMA Write, is `completed` when
-///   TCP acknowledges its last byte. That packet is its answer; it proves receipt by the peer's TCP, not by its ULP.
+///   TCP acknowledges its last byte. That packet is its answer. It proves receipt by the peer's TCP, not by its ULP.
 ///   The message is `sent` if no such acknowledgement was captured. `refused`: a Terminate quotes it; nak_code is the
 ///   Terminate's error code.
 /// - The answer of a READ is the last segment of its response; key and remote_address identify the source, not the
@@ -42,7 +42,7 @@
 namespace rdmawire::tracking {
 
 struct IwarpLimits {
-  std::uint32_t connections = 1U << 14;   ///< maximum number of tracked connections; an idle one is evicted first
+  std::uint32_t connections = 1U << 14;   ///< maximum number of tracked connections (an idle one is evicted first)
   std::uint32_t messages = 1U << 10;      ///< maximum number of messages without answer in one direction
   std::uint32_t all_messages = 1U << 17;  ///< the same, of all connections
   std::int64_t stall = 200'000'000;       ///< minimum silence for a stall event, in nanoseconds
@@ -62,7 +62,7 @@ class IwarpTracker {
   void add(const Packet& packet) {
     if (packet.tcp.connection) follow(packet);
   }
-  /// Reports waiting messages and all connections; call after the last packet.
+  /// Reports waiting messages and all connections. Call after the last packet.
   void finish();
 
   /// Connections and waiting messages evicted because a table was full.

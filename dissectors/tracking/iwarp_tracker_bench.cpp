@@ -18,7 +18,7 @@ struct Quiet final : Sink {};
 
 using ByteVector = std::vector<std::uint8_t>;
 
-// Interleaved connections; each sends writes of 12 segments, of which every second is acknowledged.
+// Interleaved connections. Each sends writes of 12 segments, of which every second is acknowledged.
 class Traffic {
  public:
   Traffic(std::uint32_t connections, bool iwarp) : connections_(connections), iwarp_(iwarp) {

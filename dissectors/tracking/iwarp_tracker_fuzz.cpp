@@ -51,7 +51,7 @@ struct Judge final : Sink {
   }
 };
 
-// Reads the input's bytes; returns zeros at its end.
+// Reads the input's bytes. Returns zeros at its end.
 struct Source {
   const std::uint8_t* data;
   std::size_t left;

@@ -687,7 +687,7 @@ TEST(IwarpTracker, OpcodeOnWrongQueue) {
 
 TEST(IwarpTracker, MoreReadsThanNegotiated) {
   Talk talk;
-  // a may have min(ORD 4, IRD 2) outstanding; b has no negotiated limit.
+  // a may have min(ORD 4, IRD 2) outstanding. B has no negotiated limit.
   talk.establish(std::pair{0x3fff, 4}, std::pair{2, 0x3fff});
   EXPECT_EQ(talk.told.events.at(0).kind, EventKind::opened);
   EXPECT_EQ(talk.told.events[0].value, 2U);

@@ -16,7 +16,7 @@ class Link {
   struct NegotiatedParameters {
     std::uint32_t mtu = 1024;
     std::uint32_t first_a = 100, first_b = 500;  ///< PSNs
-    std::uint8_t reads = 0;                      ///< maximum outstanding READs; 0: not negotiated
+    std::uint8_t reads = 0;                      ///< maximum outstanding READs (0: not negotiated)
     bool joined = true;                          ///< false: no CM messages
     TrackerOptions options = {};
   };

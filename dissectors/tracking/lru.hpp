@@ -20,7 +20,7 @@ class LruTable {
   /// Entries evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
 
-  /// Returns the value of `key` and marks it as used; nullptr if not found. Valid until the table changes.
+  /// Returns the value of `key` and marks it as used, or nullptr if not found. Valid until the table changes.
   [[nodiscard]] Value* find(const Key& key) {
     if (size_ == 0) return nullptr;
     const std::uint32_t at = locate(key);
@@ -71,7 +71,7 @@ class LruTable {
     for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
   }
 
-  /// Removes all entries; they do not count as evicted.
+  /// Removes all entries. They do not count as evicted.
   void clear() {
     nodes_.clear();
     buckets_.clear();

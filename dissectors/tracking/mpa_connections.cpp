@@ -32,7 +32,7 @@ bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   return true;
 }
 
-// Bytes of data in the segment on the wire; the capture may contain fewer.
+// Bytes of data in the segment on the wire. The capture may contain fewer.
 std::uint32_t data_bytes(const HeaderStack& stack) {
   if (!stack.cut) return stack.payload.length;
   const Layer& network = stack.layers()[stack.network];
@@ -301,7 +301,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   }
   if (ack && !rst) {
     other.tcp.acknowledged(tcp.get<"ack_number">());
-    // The window of a SYN is never scaled; other windows are scaled only if both SYNs have the option.
+    // The window of a SYN is never scaled. Other windows are scaled only if both SYNs have the option.
     const bool scaled = !syn && direction.scales && other.scales;
     other.window = static_cast<std::uint32_t>(tcp.get<"window">()) << (scaled ? direction.shift : 0);
   }

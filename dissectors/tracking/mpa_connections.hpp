@@ -32,11 +32,11 @@ struct MpaConnection {
   std::uint64_t frame = 0;   ///< frame in which it was recognized
   Endpoint initiator;        ///< sender of the MPA request, else of the SYN, else either endpoint
   Endpoint responder;        ///< the peer of `initiator`
-  Endpoint listener;         ///< destination of the SYN; the responder if no SYN was captured
+  Endpoint listener;         ///< destination of the SYN (the responder if no SYN was captured)
   bool roles_known = false;  ///< from a request, a reply or a SYN
   bool request_seen = false, reply_seen = false;
   bool rejected = false;
-  std::uint8_t revision = 0;                       ///< of the last MPA frame; 0: none was seen
+  std::uint8_t revision = 0;                       ///< of the last MPA frame (0: none was seen)
   std::vector<std::uint8_t> request_private_data;  ///< at most 512 bytes, including enhanced connection data
   std::vector<std::uint8_t> reply_private_data;
   MpaModes::Use crc = MpaModes::Use::unknown;
@@ -78,7 +78,7 @@ class MpaConnections {
     std::uint8_t shift = 0;        // window scale of this direction's sender. RFC 7323, 2.2
     bool scales = false;           // its SYN has the window scale option
     bool timestamps = false;       // its SYN has the timestamps option. RFC 7323, 3.2
-    std::uint16_t mss = 0;         // maximum segment size that this direction's sender accepts; 0: no SYN was seen
+    std::uint16_t mss = 0;         // maximum segment size that this direction's sender accepts (0: no SYN was seen)
   };
   struct Connection {
     Key key;

@@ -34,7 +34,7 @@ struct Seen {
   std::uint16_t markers;
 };
 
-// A client 10.0.0.3:40000 and a server 10.0.0.2:4210; records the dissector's output.
+// A client 10.0.0.3:40000 and a server 10.0.0.2:4210. Records the dissector's output.
 class Talk {
  public:
   Dissector dissector;
@@ -105,7 +105,7 @@ class Talk {
     out /= value;
     return out.encode();
   }
-  // MPA negotiation; `markers`: the server requests markers in the client's stream.
+  // MPA negotiation. `markers`: the server requests markers in the client's stream.
   void establish(bool markers, bool crc) {
     open();
     client(mpa(true, false, crc));

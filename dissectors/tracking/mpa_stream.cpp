@@ -15,7 +15,7 @@ constexpr std::size_t shortest_fpdu = mpa::fpdu_bytes(Ddp::size + Rdmap::size + 
 constexpr std::size_t kept_capacity = 8 << 10;  // of an emptied buffer
 
 bool is_key(Bytes bytes) {
-  // Both keys start with these eight bytes; this check runs for every segment.
+  // Both keys start with these eight bytes. This check runs for every segment.
   constexpr std::uint64_t common = 0x4d50412049442052;
   return bytes.size() >= 16 && load_be<8>(bytes.data()) == common &&
          (MpaFrame::is_request(bytes.data()) || MpaFrame::is_reply(bytes.data()));
@@ -76,7 +76,7 @@ struct MpaStream::Context {
   Events& events;
 };
 
-// Copies the first `bytes` of an FPDU without markers; returns false if some are missing.
+// Copies the first `bytes` of an FPDU without markers. Returns false if some are missing.
 bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t byte_count, std::uint8_t* out) const {
   const std::uint64_t raw = span(at, byte_count);
   if (bytes.size() < raw) return false;
@@ -146,7 +146,7 @@ void MpaStream::bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool ve
     return;
   }
   while (!bytes.empty()) {
-    // Only the bytes of this unit; later bytes need not be copied.
+    // Only the bytes of this unit. Later bytes need not be copied.
     const std::uint64_t have = pending_at_ + pending_.size();
     const std::size_t n =
         state_ == State::search || want_ <= have ? bytes.size() : std::min<std::uint64_t>(bytes.size(), want_ - have);
@@ -433,7 +433,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
         modes.marker_origin = layout.origin;
       }
     }
-    // Markers are 508 bytes apart; if no marker appeared in that distance, the stream has none.
+    // Markers are 508 bytes apart. If no marker appeared in that distance, the stream has none.
     if (verdict.kind == FramingResult::Kind::yes && !layout.markers) {
       unmarked_ += verdict.end - at;
       if (unmarked_ >= mpa::marker_interval) modes.markers = Use::off;

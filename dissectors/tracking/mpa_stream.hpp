@@ -11,7 +11,7 @@
 
 namespace rdmawire::tracking {
 
-/// Memory for the bytes of reassembled PDUs; valid until the next packet, then reused.
+/// Memory for the bytes of reassembled PDUs. Valid until the next packet, then reused.
 class Scratch {
  public:
   void reset();
@@ -46,7 +46,7 @@ class MpaStream {
   static constexpr std::uint64_t searched_bytes = 512 << 10;
 
   enum class State : std::uint8_t {
-    beginning,  ///< no data was seen; an MPA frame is possible
+    beginning,  ///< no data was seen (an MPA frame is possible)
     search,     ///< searching for an FPDU at any offset
     fpdus,      ///< Full Operation Phase: an FPDU starts at the next byte
     other,      ///< not iWARP, or not yet
@@ -55,7 +55,7 @@ class MpaStream {
   /// Notifications to the connection.
   class Events {
    public:
-    /// A complete MPA Request or Reply Frame, or as much of it as is available; it ends before offset `end`.
+    /// A complete MPA Request or Reply Frame, or as much of it as is available. It ends before offset `end`.
     /// The connection can set the stream's modes now.
     virtual void mpa_frame(const HeaderStack& frame, std::uint64_t end) = 0;
     /// Returns the storage for a new PDU of the packet.
@@ -94,7 +94,7 @@ class MpaStream {
   };
   struct FramingResult {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;
-    std::uint64_t end = 0;   // yes: end of the FPDU; more: offset up to which bytes are needed
+    std::uint64_t end = 0;   // yes: end of the FPDU (more: offset up to which bytes are needed)
     bool proven = false;     // yes: its CRC is valid
     bool ambiguous = false;  // yes: its CRC is valid for several marker positions
     Layout layout;
@@ -126,7 +126,7 @@ class MpaStream {
   static constexpr std::uint8_t unaligned = 4;
   std::vector<std::uint8_t> pending_;
   std::uint64_t pending_at_ = 0;
-  std::uint64_t want_ = 0;                           // offset up to which bytes are needed to continue; 0: none
+  std::uint64_t want_ = 0;                           // offset up to which bytes are needed to continue (0: none)
   std::uint64_t skip_until_ = 0;                     // bytes before it belong to an incomplete FPDU
   std::uint64_t unmarked_ = 0;                       // bytes of consecutive valid FPDUs without a marker
   std::uint64_t first_at_ = 0;                       // start of the Full Operation Phase, until it was checked

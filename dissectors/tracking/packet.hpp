@@ -39,18 +39,18 @@ struct MarkerFaults {
 struct Pdu {
   Pdu() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the stack's arrays alone
 
-  HeaderStack stack;         ///< offsets are relative to stack.bytes
-  Range in_frame;            ///< those of its bytes that this packet contains; length 0: it only waited for this packet
+  HeaderStack stack;  ///< offsets are relative to stack.bytes
+  Range in_frame;     ///< those of its bytes that this packet contains (length 0: it only waited for this packet)
   bool reassembled = false;  ///< stack.bytes is not part of the packet's bytes, because it was reassembled from several
                              ///< packets or contained markers; valid until the next packet is dissected
-  CrcCheck crc;              ///< MPA CRC; `absent`, with its value, if the connection does not use CRCs
+  CrcCheck crc;              ///< MPA CRC (`absent`, with its value, if the connection does not use CRCs)
   std::uint16_t markers = 0;    ///< number of markers removed
   bool wrong_marker = false;    ///< one of them does not point to the start of the FPDU. RFC 5044, 8, code 3
   MarkerFaults marker_faults;   ///< details
-  bool from_initiator = false;  ///< sent by the sender of the MPA request; valid if roles are known
+  bool from_initiator = false;  ///< sent by the sender of the MPA request (valid if roles are known)
   std::uint64_t stream_offset = 0, stream_end = 0;  ///< position of its bytes, including markers, in the sender's
                                                     ///< stream, captured or not; counted as TcpSegment::offset
-  const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus; valid until the next packet is dissected
+  const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus (valid until the next packet is dissected)
 };
 
 /// A TCP segment of a known iWARP connection. Bytes of a stream are numbered by offsets: sequence numbers unwrapped
@@ -58,10 +58,10 @@ struct Pdu {
 struct TcpSegment {
   const MpaConnection* connection = nullptr;  ///< null: not known to be iWARP, and the other members are unset. Valid
                                               ///< until the next packet is dissected
-  std::uint64_t offset = 0;        ///< of its first byte, or of the next one if it has no data; valid if sender_known
-  std::uint64_t acknowledged = 0;  ///< offset in the peer's stream; valid if `has_acknowledged`
-  std::uint32_t length = 0;        ///< bytes of data on the wire; the capture may contain fewer
-  std::uint32_t window = 0;        ///< receive window of the sender; unscaled if the scale was not captured
+  std::uint64_t offset = 0;        ///< of its first byte, or of the next one if it has no data (valid if sender_known)
+  std::uint64_t acknowledged = 0;  ///< offset in the peer's stream (valid if `has_acknowledged`)
+  std::uint32_t length = 0;        ///< bytes of data on the wire (the capture may contain fewer)
+  std::uint32_t window = 0;        ///< receive window of the sender (unscaled if the scale was not captured)
   std::uint16_t emss = 0;  ///< the sender's maximum segment size according to the SYNs; the path may allow less; 0: the
                            ///< receiver's SYN was not captured. RFC 9293, 3.7.1
   bool from_initiator = false;  ///< as Pdu::from_initiator

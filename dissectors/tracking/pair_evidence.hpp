@@ -18,20 +18,20 @@ struct PairEvidence {
     std::uint32_t qp = 0;                    ///< 0: unknown (no connection has QP 0)
     std::optional<std::uint32_t> first_psn;  ///< of the requests that this side sends
     std::optional<std::uint8_t>
-        reads_as_responder;  ///< maximum READs and atomics it accepts at once; the CM's responder resources
-    std::optional<std::uint8_t> reads_as_requester;  ///< maximum it will have outstanding; the CM's initiator depth
+        reads_as_responder;  ///< maximum READs and atomics it accepts at once (the CM's responder resources)
+    std::optional<std::uint8_t> reads_as_requester;  ///< maximum it will have outstanding (the CM's initiator depth)
     std::optional<std::uint8_t> retries,
-        rnr_retries;  ///< number of retries after a timeout, and after RNR NAKs; 7 RNR retries: unlimited
-    std::int64_t acknowledgement_timeout = 0;  ///< minimum time that it waits for an ACK, in nanoseconds; 0: unknown
+        rnr_retries;  ///< number of retries after a timeout, and after RNR NAKs (7 RNR retries: unlimited)
+    std::int64_t acknowledgement_timeout = 0;  ///< minimum time that it waits for an ACK, in nanoseconds (0: unknown)
   };
   JoinedBy by = JoinedBy::connection_manager;
   Service service = Service::rc;
   bool service_known = true;  ///< false: RC, UC or UD is unknown (ibv_*_pingpong's text)
   std::array<Side, 2> sides;
-  std::uint32_t mtu = 0;                       ///< bytes; 0: unknown
+  std::uint32_t mtu = 0;                       ///< bytes (0: unknown)
   std::uint16_t pkey = 0;                      ///< 0: unknown
   std::uint64_t service_id = 0;                ///< of the CM
-  std::uint16_t service_port = 0;              ///< of RDMA-CM's service ID; 0: none
+  std::uint16_t service_port = 0;              ///< of RDMA-CM's service ID (0: none)
   std::optional<std::uint32_t> qkey;           ///< UD: Q_Key of the service's QP
   std::uint64_t request_frame = 0, frame = 0;  ///< the REQ, and the packet that completed the evidence
   std::int64_t request_time = 0, time = 0;
@@ -56,10 +56,10 @@ struct Rejection {
   std::size_t by = 1;     ///< rejecting side: index of PairEvidence::sides
   bool datagram = false;  ///< a SIDR_REP: `reason` is its status
   std::uint16_t reason = 0;
-  std::string_view reason_name;     ///< "Invalid Service ID"; empty: not a reason of the specification
-  std::string_view reason_meaning;  ///< a sentence; empty as `reason_name`
+  std::string_view reason_name;     ///< "Invalid Service ID" (empty: not a reason of the specification)
+  std::string_view reason_meaning;  ///< a sentence (empty as `reason_name`)
   std::uint8_t message = 0;         ///< rejected message: 0 REQ, 1 REP, 2 none (a timeout)
-  Bytes additional;                 ///< Additional Reject Information, the valid part; may be empty
+  Bytes additional;                 ///< Additional Reject Information, the valid part (may be empty)
 };
 
 /// Receives the evidence in capture order.
@@ -84,13 +84,13 @@ class PairSink {
   /// `packets` the number of REQs sent. If the REJ precedes any REP, sides[1].qp is unknown and pair() was not
   /// called.
   virtual void rejected(const PairEvidence& /*evidence*/, const Event&, const Rejection&) {}
-  /// A REQ or SIDR_REQ without REP or REJ; reported by Conversations::finish. Event unanswered: `frame` the
+  /// A REQ or SIDR_REQ without REP or REJ. Reported by Conversations::finish. Event unanswered: `frame` the
   /// request, `last_frame` its last transmission, `packets` the number of transmissions, `duration` from the
   /// first to the last. pair() was not called.
   virtual void unanswered(const PairEvidence& /*evidence*/, const Event&) {}
   /// An alternate path was negotiated (LAP and APR): `path` is from sides[0] to sides[1] (number 0). Event
   /// path_change: `frame` the APR, `origin_frame` the LAP, `end` the proposer, `value` the APR's status. 0: the
-  /// path is loaded; with other values `path` is unused.
+  /// path is loaded. With other values `path` is unused.
   virtual void path_changed(const PairEvidence& /*evidence*/, const Event&, const FlowKey& /*path*/) {}
   /// The first DREQ: the QPs can be reused from here on. If the start of the connection was not captured,
   /// sides[0] is the sender of the DREQ, its QP is unknown, and request_frame is 0.

@@ -1,4 +1,4 @@
-/// Table of directions; creation and removal of connections.
+/// Table of directions. Creation and removal of connections.
 
 #include <algorithm>
 

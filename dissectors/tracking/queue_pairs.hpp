@@ -35,7 +35,7 @@ class QueuePairs final : public PairSink {
   QueuePairs(const QueuePairs&) = delete;
   QueuePairs& operator=(const QueuePairs&) = delete;
 
-  /// Processes a packet with a BTH; ignores other packets.
+  /// Processes a packet with a BTH. Ignores other packets.
   void add(const Packet& packet);
   void note_addresses(const PortAddress& from, const PortAddress& to) {
     // Packets between two ports arrive in bursts.

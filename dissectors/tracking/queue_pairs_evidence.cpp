@@ -46,7 +46,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   c.first_time = evidence.request_time;
   c.last_frame = evidence.frame;
   c.last_time = evidence.time;
-  // One segment can describe many connections and has no frame number; the first packet sets the ID.
+  // One segment can describe many connections and has no frame number. The first packet sets the ID.
   if (evidence.by != JoinedBy::connection_manager) c.id = 0;
   c.service = evidence.service_known ? evidence.service : Service::rc;
   c.paired_by = evidence.by;
@@ -71,7 +71,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   if (!(key_from(f, Side::b) == key_from(f, Side::a))) insert(key_from(f, Side::b), at, Side::b);
 }
 
-// The connection that the evidence describes, if known; `swapped`: its endpoint a is sides[1].
+// The connection that the evidence describes, if known. `swapped`: its endpoint a is sides[1].
 QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool& swapped) {
   for (std::size_t side : {std::size_t{1}, std::size_t{0}}) {
     if (evidence.sides[side].qp == 0) continue;

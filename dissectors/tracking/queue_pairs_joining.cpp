@@ -79,7 +79,7 @@ void QueuePairs::try_source_port(Index at) {
   if (found != none && same_port <= constant) join(found, at, JoinedBy::source_port, Confidence::high);
 }
 
-// Returns the time of the request that `response` answers, if it was seen before frame `before`; nullopt if unknown.
+// Returns the time of the request that `response` answers, if it was seen before frame `before`, or nullopt if unknown.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
                                                 std::uint64_t before) {
   const std::uint8_t kind = response.syndrome >> 5 & 3, code = response.syndrome & 31;
@@ -175,7 +175,7 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
     if (std::any_of(search.candidates.begin(), search.candidates.end(), same)) return;
     if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back({candidate});
   };
-  // A NAK for a gap contains the PSN of a missing packet; the one before it was seen.
+  // A NAK for a gap contains the PSN of a missing packet. The one before it was seen.
   for (const Psn psn : {t.psn, t.psn - 1}) {
     const auto [first, last] = requests_.equal_range(place_of(f, true, psn.value()));
     std::size_t looked = 0;

@@ -74,7 +74,7 @@ void QueuePairs::add(const Packet& packet) {
   // A damaged PSN does not identify a new connection.
   if (!(t.crc_bad && f.good_crcs != 0)) {
     if (begins_anew(f, t)) {
-      // Waiting packets belong to an earlier connection; after pairing, a replacement can be detected.
+      // Waiting packets belong to an earlier connection. After pairing, a replacement can be detected.
       give_up(at);
       slot = find({t.from, t.to, number_of(t)});
       at = slot->at;
@@ -189,7 +189,7 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   if (!t.crc_bad) judge_pkey(f, t, event);
 }
 
-// Of the first packets of a connection either can have the wrong P_Key; the next one decides.
+// Of the first packets of a connection either can have the wrong P_Key. The next one decides.
 void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
   constexpr std::uint16_t base = 0x7fff;  // without the membership bit
   Connection& c = f.info;
@@ -233,7 +233,7 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
   if (!same) tell_wrong(event, t.pkey);
 }
 
-// Some senders alternate between two ports or vary the port of every packet; reported only once.
+// Some senders alternate between two ports or vary the port of every packet. Reported only once.
 void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   const auto side = static_cast<std::size_t>(end);
   constexpr std::uint8_t told = 8;
@@ -450,7 +450,7 @@ void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
   if (t.op->operation == Operation::congestion_notification) {
     f.requesters[peer].notified(t, {f.info, sink_, other(end), joined, wanted});
   } else if (f.info.service == Service::ud) {
-    // Each datagram is a message; receivers do not check its PSN.
+    // Each datagram is a message. Receivers do not check its PSN.
     Event event;
     auto& qkey = f.qkey[peer];
     constexpr std::uint32_t privileged = 0x80000000;

@@ -30,7 +30,7 @@ inline bool has_answers(Service service) { return service == Service::rc || serv
 struct QueuePairs::Candidate {
   Index at = none;
   std::uint32_t against = 0;  // responses that do not match it, or match another candidate much better
-  std::int64_t delay = 0;     // of the current response; negative: no match
+  std::int64_t delay = 0;     // of the current response (negative: no match)
 };
 
 struct QueuePairs::Search {

@@ -55,7 +55,7 @@ void Requester::expect(Psn first) {
 }
 
 bool Requester::can_continue(Psn psn) const {
-  // The PSN from the CM can belong to another run; the first request decides.
+  // The PSN from the CM can belong to another run. The first request decides.
   return !started_ || expected_ || near(psn);
 }
 
@@ -74,7 +74,7 @@ void Requester::fetch_state(bool response) const {
   fetch_between(&ack_frame_, this + 1);
 }
 
-// Requests append after the last packet and may remove the first one; responses access the last few.
+// Requests append after the last packet and may remove the first one. Responses access the last few.
 void Requester::fetch_requests(bool response) const {
   constexpr std::size_t few = 4;
   if (const SentPacket* first = packets_.place(0)) fetch(first, sizeof(SentPacket));

@@ -49,9 +49,9 @@ class Requester {
   void response(const TransportPacket& packet, const Reporter& to);
   /// Processes a congestion notification to this endpoint.
   void notified(const TransportPacket& packet, const Reporter& to);
-  /// Reports the remaining state; the capture ended at `end`, nanoseconds since 1970.
+  /// Reports the remaining state. The capture ended at `end`, nanoseconds since 1970.
   void finish(const Reporter& to, std::int64_t end);
-  /// Returns the condition this requester waited for during the silence before this packet; none if another event
+  /// Returns the condition this requester waited for during the silence before this packet. None if another event
   /// reports it.
   [[nodiscard]] Cause waited_for(const TransportPacket& packet) const;
 
@@ -59,7 +59,7 @@ class Requester {
   [[nodiscard]] bool started() const { return started_; }
   [[nodiscard]] const machines::RequesterWindow& window() const { return window_; }
   [[nodiscard]] Psn first() const { return first_; }
-  /// True if a request with this PSN can belong to the current sequence; if not, the QP has a new connection.
+  /// True if a request with this PSN can belong to the current sequence. If not, the QP has a new connection.
   [[nodiscard]] bool can_continue(Psn psn) const;
   /// Memory in addition to the object itself, in bytes.
   [[nodiscard]] std::size_t memory() const;
@@ -72,7 +72,7 @@ class Requester {
   struct SentPacket {
     Psn psn;
     std::uint32_t psns = 1;
-    std::uint64_t frame = 0;  // of its first transmission; 0: not seen
+    std::uint64_t frame = 0;  // of its first transmission (0: not seen)
     std::int64_t first_time = 0;
     std::int64_t time = 0;  // of its last transmission
     std::uint32_t payload = 0;
@@ -93,11 +93,11 @@ class Requester {
   /// A message that is being sent or waits for its response.
   struct Waiting {
     Message message;
-    Psn first, end;      // its PSNs; `end`: one after the last
+    Psn first, end;      // its PSNs (`end`: one after the last)
     bool whole = false;  // its last packet was seen
     bool done = false;   // reported
     bool read = false;
-    bool atomic = false;      // atomic, FLUSH or ATOMIC WRITE: one response; an acknowledgement does not complete it
+    bool atomic = false;      // atomic, FLUSH or ATOMIC WRITE: one response (an acknowledgement does not complete it)
     bool unmeasured = false;  // READ: its length was truncated by the capture
     bool answered = false;    // its response was seen, but that of an earlier READ or atomic is missing
     Psn next_response;        // READ: the first response that the requester is missing
@@ -127,7 +127,7 @@ class Requester {
     std::int64_t time = 0;
     Event event;  // RNR: reported when the wait is over
   };
-  /// A packet that filled a gap; the next packet shows whether it was late or retransmitted.
+  /// A packet that filled a gap. The next packet shows whether it was late or retransmitted.
   struct GapFill {
     bool active = false;
     Psn psn, first_end, next;
@@ -136,7 +136,7 @@ class Requester {
   };
   struct Notification {
     Event event;
-    double rate_before = 0;  // bytes per nanosecond; 0: unknown
+    double rate_before = 0;  // bytes per nanosecond (0: unknown)
     std::uint32_t packets_after = 0;
     std::uint64_t bytes_after = 0;
     std::int64_t first_after = 0;
@@ -148,7 +148,7 @@ class Requester {
   };
   /// State that few connections need.
   struct LossEpisode {
-    std::deque<TransportPacket> ahead;  // by PSN; wait until the gap before them is filled or given up
+    std::deque<TransportPacket> ahead;  // by PSN (wait until the gap before them is filled or given up)
     std::vector<Notification> notifications;
     std::optional<TransportPacket> unsent;  // the furthest response to a request that was not seen
     TransportPacket first_unsent;           // the first of these
@@ -230,13 +230,13 @@ class Requester {
   std::uint32_t unanswered_again_ = 0;  // retransmitted packets whose acknowledgement may be repeated
   Psn again_end_;                       // next PSN at the end of that burst: their acknowledgements have earlier PSNs
   std::int64_t again_time_ = 0;         // of the last retransmitted packet
-  std::int64_t again_until_ = 0;        // when the last of these can arrive; 0: unknown
+  std::int64_t again_until_ = 0;        // when the last of these can arrive (0: unknown)
   TransportPacket last_ack_;
   std::uint64_t ack_frame_ = 0;  // the last acknowledgement
   std::int64_t last_time_ = 0;   // of this endpoint's requests and their responses
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
-  std::uint8_t credit_ = 31;  // credit code of the last ACK; 31: unused
+  std::uint8_t credit_ = 31;  // credit code of the last ACK (31: unused)
   bool credits_used_ = false;
   std::uint32_t most_outstanding_ = 0;
   bool msn_known_ = false;
@@ -247,7 +247,7 @@ class Requester {
   std::uint16_t last_identification_ = 0;   // of the newest request packet
   std::uint8_t other_identifications_ = 0;  // number of consecutive newer packets with another value
   std::unique_ptr<LossEpisode> trouble_;
-  std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN; only with READs
+  std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN (only with READs)
 };
 
 }  // namespace rdmawire::tracking

@@ -281,7 +281,7 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
 
 // The responder's MSN counts the completed messages. IBTA vol 1, 9.7.7.1.
 void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
-  // Waiting messages are sorted by PSN; only the last one can be incomplete.
+  // Waiting messages are sorted by PSN, only the last one can be incomplete.
   std::size_t low = 0, high = waiting_.size();
   while (low < high) {
     const std::size_t middle = (low + high) / 2;

@@ -8,14 +8,14 @@
 
 namespace rdmawire::tracking::requester_limits {
 
-/// Maximum delay of a duplicate from the network; retransmission timers are longer.
+/// Maximum delay of a duplicate from the network. Retransmission timers are longer.
 inline constexpr std::int64_t copy_ns = 100'000;
 /// Maximum delay of a duplicate with the same IP identification, if the sender uses a different one for each
 /// packet. Captures on several host interfaces or bridge ports show such duplicates.
 inline constexpr std::int64_t numbered_copy_ns = 1'000'000;
-/// Maximum delay of a duplicate acknowledgement; later ones were retransmitted.
+/// Maximum delay of a duplicate acknowledgement. Later ones were retransmitted.
 inline constexpr std::int64_t acknowledgement_copy_ns = 20'000;
-/// Maximum time from a response that implies a NAK to the READ's retransmission; later ones were caused by a
+/// Maximum time from a response that implies a NAK to the READ's retransmission. Later ones were caused by a
 /// timeout.
 inline constexpr std::int64_t implied_ns = 3'900'000;
 /// The same if the capture is missing the response too, which reduces the doubt.

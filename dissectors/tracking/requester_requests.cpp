@@ -193,7 +193,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     give_up_gap(packet.psn - 1, false, 0, to);
 }
 
-// A packet of the gap at `at` arrived; the PSNs before and after it remain gaps.
+// A packet of the gap at `at` arrived. The PSNs before and after it remain gaps.
 void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns) {
   const SentPacket gap = packets_[at];
   SentPacket sent = gap;
@@ -392,7 +392,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
              window_.oldest - packet.psn > 0 &&
              (what == Operation::rdma_read_request || what == Operation::compare_swap ||
               what == Operation::fetch_add)) {
-    // The responder answered it at the capture point; the requester saw the next response, and is missing this
+    // The responder answered it at the capture point. The requester saw the next response, and is missing this
     // one.
     event.cause = Cause::implied_nak;
     event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
@@ -430,10 +430,10 @@ void Requester::end_round(const Reporter& to) {
   if (again_until_ != 0) unanswered_again_ = 0;
   again_until_ = 0;
   again_end_ = window_.next;
-  // The responder acknowledges each duplicate packet; after a NAK it had dropped them.
+  // The responder acknowledges each duplicate packet. After a NAK it had dropped them.
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
-  // The network duplicates single packets; a retransmission continues with more packets or new identifications.
+  // The network duplicates single packets. A retransmission continues with more packets or new identifications.
   if (round_.copy && (event.packets == 1 || numbers_packets())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;

@@ -1,4 +1,4 @@
-// Reports about a requester, one behavior per test. Each uses a connection paired by the CM; endpoint a sends from
+// Reports about a requester, one behavior per test. Each uses a connection paired by the CM. Endpoint a sends from
 // PSN 100 with an MTU of 1024. The first frame is number 2.
 
 #include "dissectors/tracking/requester.hpp"
@@ -79,7 +79,7 @@ TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
   EXPECT_EQ(told.messages[1].invalidated_key, 0xbeefU);
 }
 
-// The response to FLUSH and ATOMIC WRITE is an empty READ response; an acknowledgement does not replace it: A19.4.
+// The response to FLUSH and ATOMIC WRITE is an empty READ response. An acknowledgement does not replace it: A19.4.
 TEST(Requester, FlushAndAtomicWriteCompleteByEmptyReadResponse) {
   Link link;
   link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});

@@ -55,7 +55,7 @@ class Ring {
     first_ = (first_ + 1) & (capacity_ - 1);
     --size_;
   }
-  /// Inserts `item` before item `at`; the others keep their order.
+  /// Inserts `item` before item `at`. The others keep their order.
   void insert(std::size_t at, const T& item) {
     const T copy = item;  // `item` can be in this ring
     if (size_ == capacity_) grow();

@@ -14,9 +14,9 @@ namespace rdmawire::tracking {
 /// A request to subnet administration and its response.
 struct SubnetQuestion {
   PortAddress asker;
-  std::uint64_t request_frame = 0, frame = 0;  ///< 0: not captured; `frame`: the response
-  std::int64_t request_time = 0, time = 0;     ///< nanoseconds since 1970; 0: not captured
-  std::uint16_t status = 0;                    ///< MAD status of the response; 0: success
+  std::uint64_t request_frame = 0, frame = 0;  ///< 0: not captured (`frame`: the response)
+  std::int64_t request_time = 0, time = 0;     ///< nanoseconds since 1970 (0: not captured)
+  std::uint16_t status = 0;                    ///< MAD status of the response (0: success)
 };
 
 /// SubnAdmSet and SubnAdmDelete of MCMemberRecord. IBTA vol 1, 15.2.5.17.
@@ -27,7 +27,7 @@ struct MulticastMembership {
   std::uint16_t mlid = 0;
   std::uint32_t qkey = 0;
   std::uint16_t pkey = 0;
-  std::uint32_t mtu = 0;  ///< bytes; 0: not specified
+  std::uint32_t mtu = 0;  ///< bytes (0: not specified)
   std::uint8_t join_state =
       0;  ///< bits, from the lowest: full member, non-member, send-only non-member, send-only full
 };
@@ -39,7 +39,7 @@ struct PathGiven {
   std::uint16_t from_lid = 0, to_lid = 0;
   std::uint16_t pkey = 0;
   std::uint8_t service_level = 0;
-  std::uint32_t mtu = 0;       ///< bytes; 0: not specified
+  std::uint32_t mtu = 0;       ///< bytes (0: not specified)
   std::uint8_t rate = 0;       ///< code: rate_names
   std::int64_t life_time = 0;  ///< nanoseconds, maximum propagation time
 };
@@ -62,7 +62,7 @@ struct PortCounterReading {
 
 class ManagementSink {
  public:
-  /// Reported with the response; without one, by Subnet::finish() with question.frame 0.
+  /// Reported with the response. Without one, by Subnet::finish() with question.frame 0.
   virtual void multicast(const MulticastMembership&) {}
   /// Each path of a response. A request without response is reported too, with the fields of the request.
   virtual void path(const PathGiven&) {}
@@ -72,15 +72,15 @@ class ManagementSink {
   ~ManagementSink() = default;
 };
 
-/// Bounded: at most `capacity` requests wait for their response; evicts the oldest and counts evictions.
+/// Bounded: at most `capacity` requests wait for their response. Evicts the oldest and counts evictions.
 class Subnet {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 12;
   explicit Subnet(ManagementSink& sink, std::uint32_t capacity = default_capacity);
 
-  /// Processes a packet; calls must be in capture order. Packets other than management cost a few comparisons.
+  /// Processes a packet. Calls must be in capture order. Packets other than management cost a few comparisons.
   void add(const Packet& packet);
-  /// Reports the requests without response; call after the last packet.
+  /// Reports the requests without response. Call after the last packet.
   void finish();
 
   /// Requests evicted because the table was full.

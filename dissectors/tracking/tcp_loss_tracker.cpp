@@ -232,7 +232,7 @@ void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& e
       hole.acknowledged_time = a.time;
     }
     if (round_.open && acknowledged_ >= round_.recover) close_round(events);
-    // Bytes at the end of the stream that were acknowledged but not captured are missing too; one of them can be
+    // Bytes at the end of the stream that were acknowledged but not captured are missing too. One of them can be
     // a FIN.
     if (acknowledged_ > highest_ + 1) {
       if (holes_.size() == max_holes) holes_.erase(holes_.begin());

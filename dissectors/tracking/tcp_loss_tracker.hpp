@@ -15,7 +15,7 @@ class TcpLossTracker {
   /// suffice for the longest FPDU.
   static constexpr std::size_t remembered_acknowledged = 48, remembered_segments = 128;
   static constexpr std::size_t max_holes = 64;
-  /// An acknowledgement can be captured before its bytes; after this time (nanoseconds) the capture is missing
+  /// An acknowledgement can be captured before its bytes. After this time (nanoseconds) the capture is missing
   /// them.
   static constexpr std::int64_t late_capture = 10'000'000;
   /// A sender that was silent for this time (nanoseconds) had a timeout, regardless of duplicate ACKs: the
@@ -28,7 +28,7 @@ class TcpLossTracker {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
     std::uint32_t timestamp = 0;       ///< TCP timestamp; valid if has_timestamp. RFC 7323, 3.2
-    std::uint16_t identification = 0;  ///< of IPv4; 0: none
+    std::uint16_t identification = 0;  ///< of IPv4 (0: none)
     std::uint16_t checksum = 0;        ///< of TCP
     bool has_timestamp = false;
   };
@@ -49,7 +49,7 @@ class TcpLossTracker {
   };
   struct Judgment {
     Kind kind = Kind::fresh;
-    std::uint64_t bytes = 0;         ///< again: of these; else of all
+    std::uint64_t bytes = 0;         ///< again: of these (else of all)
     std::uint64_t origin_frame = 0;  ///< of the first sending, where that is known
     std::int64_t origin_time = 0;
   };

@@ -12,7 +12,7 @@ namespace rdmawire::tracking {
 /// Bytes of the stream are numbered by *offsets*: TCP sequence numbers, unwrapped to 64 bits.
 class TcpStream {
  public:
-  /// Maximum number of buffered bytes after a gap; beyond it, the gap counts as lost.
+  /// Maximum number of buffered bytes after a gap. Beyond it, the gap counts as lost.
   static constexpr std::size_t max_buffered = 256 << 10;
 
   /// Classification of a segment.
@@ -26,10 +26,10 @@ class TcpStream {
     beyond,          ///< too far from the stream: another connection
   };
 
-  /// Receives the bytes, exactly once each and in order; gap() reports lost ones.
+  /// Receives the bytes, exactly once each and in order. gap() reports lost ones.
   class Sink {
    public:
-    /// `in_packet`: the bytes are in the packet that is being dissected; else they are only valid during the
+    /// `in_packet`: the bytes are in the packet that is being dissected. Else they are only valid during the
     /// call.
     virtual void bytes(std::uint64_t offset, Bytes bytes, bool in_packet) = 0;
     /// Bytes from `from` up to `to` are lost.
@@ -39,7 +39,7 @@ class TcpStream {
     ~Sink() = default;
   };
 
-  /// Starts at sequence number `seq`; discards all earlier state.
+  /// Starts at sequence number `seq`. Discards all earlier state.
   void start(std::uint32_t seq);
   [[nodiscard]] bool started() const { return started_; }
   /// True if the stream started at this sequence number.
@@ -73,7 +73,7 @@ class TcpStream {
   std::uint64_t start_ = 0;
   std::uint64_t next_ = 0;
   std::uint64_t acknowledged_ = 0;
-  std::map<std::uint64_t, std::vector<std::uint8_t>> ahead_;  // disjoint; each starts after next_
+  std::map<std::uint64_t, std::vector<std::uint8_t>> ahead_;  // disjoint (each starts after next_)
   std::size_t buffered_ = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 using Arrival = TcpStream::Arrival;
 
-// Records the output; a lost byte is '?'.
+// Records the output. A lost byte is '?'.
 struct Recorder final : TcpStream::Sink {
   std::vector<std::uint8_t> got;
   std::uint64_t at = 0;

@@ -19,7 +19,7 @@ struct Record {
   std::uint32_t wire_length = 0;
 };
 
-/// Reads the records of a little-endian pcap file; empty if the file does not exist or has another format.
+/// Reads the records of a little-endian pcap file. Empty if the file does not exist or has another format.
 inline std::vector<Record> read_pcap(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<std::uint8_t> all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t shortest = 19, longest = 108;
 
-// Parses the parts of a record in order; after the first mismatch every call fails.
+// Parses the parts of a record in order. After the first mismatch every call fails.
 class Reader {
  public:
   explicit Reader(Bytes text) : text_(text) {}
@@ -182,7 +182,7 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
     take(packet, client, *exchange, side, record);
     rest = rest.subspan(record.length);
   }
-  // An incomplete record; its bytes are not parsed until it is complete.
+  // An incomplete record. Its bytes are not parsed until it is complete.
   if (!rest.empty() && rest.size() < longest && (continues || rest.size() < all)) {
     direction.partial.assign(rest.begin(), rest.end());
     ++partials_;

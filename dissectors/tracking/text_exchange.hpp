@@ -26,28 +26,28 @@ struct TextRecord {
   PortAddress gid;         ///< zero: not specified
   std::uint8_t reads = 0;  ///< perftest: maximum RDMA READs and atomics that it accepts at once
   bool perftest = false;
-  std::uint32_t length = 0;  ///< bytes, including the terminating zero; 0: not a record
+  std::uint32_t length = 0;  ///< bytes, including the terminating zero (0: not a record)
 };
 
-/// Parses the record at the start of `text`; length 0 if it does not match a form exactly.
+/// Parses the record at the start of `text`. Length 0 if it does not match a form exactly.
 TextRecord read_text_record(Bytes text);
 
 /// Produces evidence `by` text: the k-th QP of one side is connected to the k-th QP of the other. The service (RC,
 /// UC or UD) is unknown. The address is the LID, else the GID, else that of the TCP connection.
 ///
-/// A TCP connection is parsed from the first segment that starts with a complete record; a record may be split
+/// A TCP connection is parsed from the first segment that starts with a complete record. A record may be split
 /// between segments. If a segment is missing or out of order, parsing stops, because wrong evidence is worse than
 /// none. Other TCP packets cost a few comparisons.
 ///
 /// Bounded: at most `capacity` TCP connections, each with `max_queue_pairs` per side. Evicts the least recently
-/// used connection; counts evictions and QPs beyond the limit.
+/// used connection. Counts evictions and QPs beyond the limit.
 class TextExchange {
  public:
   static constexpr std::uint32_t default_capacity = 256;
   static constexpr std::size_t max_queue_pairs = 1024;
   explicit TextExchange(PairSink& sink, std::uint32_t capacity = default_capacity);
 
-  /// Processes a packet; calls must be in capture order.
+  /// Processes a packet. Calls must be in capture order.
   void add(const Packet& packet);
 
   /// Number of TCP connections with such text.
@@ -68,7 +68,7 @@ class TextExchange {
     std::uint32_t next = 0;             ///< TCP sequence number after the last parsed segment
     bool started = false;               ///< `next` is known
     bool broken = false;                ///< a segment is missing: parsing has stopped
-    std::uint8_t mtu = 0;               ///< perftest's code of the path MTU; 0: not specified
+    std::uint8_t mtu = 0;               ///< perftest's code of the path MTU (0: not specified)
   };
   struct Exchange {
     std::array<Direction, 2> directions;  ///< 0: the side that sent the first QP number, the client
@@ -80,7 +80,7 @@ class TextExchange {
             const TextRecord& record);
 
   PairSink& sink_;
-  LruTable<FlowKey, Exchange> exchanges_;      ///< from the client; number: its port and the server's port
+  LruTable<FlowKey, Exchange> exchanges_;      ///< from the client (number: its port and the server's port)
   LruTable<FlowKey, std::uint8_t> mtu_codes_;  ///< by direction: perftest sends it first
   std::uint64_t beyond_ = 0;
   std::size_t partials_ = 0;  ///< directions with an incomplete record: only then other segments matter

@@ -1,5 +1,5 @@
 #pragma once
-/// Tracks dissected packets; reports connections, messages and events.
+/// Tracks dissected packets. Reports connections, messages and events.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace rdmawire::tracking {
 
 struct TrackerOptions {
-  std::uint32_t connections = 1U << 18;      ///< maximum number of connections; the least recently used is evicted
+  std::uint32_t connections = 1U << 18;      ///< maximum number of connections (the least recently used is evicted)
   std::uint32_t waiting_packets = 1U << 20;  ///< maximum number of packets that wait for pairing
   /// Maximum memory of all connections' outstanding packets and messages, in bytes; beyond it, connections are
   /// evicted. The connections themselves and waiting packets use additional memory.
   std::size_t outstanding_bytes = std::size_t{2} << 30;
-  bool use_connection_manager = true;  ///< evidence for pairing; disable one to measure the others
+  bool use_connection_manager = true;  ///< evidence for pairing (disable one to measure the others)
   bool use_text = true;
   bool use_source_port = true;
   bool notes_addresses = true;  ///< of the packets passed to add()
@@ -39,7 +39,7 @@ class Tracker {
   Tracker(const Tracker&) = delete;
   Tracker& operator=(const Tracker&) = delete;
 
-  /// Processes a packet of Dissector; calls must be in capture order, with increasing frame numbers.
+  /// Processes a packet of Dissector. Calls must be in capture order, with increasing frame numbers.
   void add(const Packet& packet);
   /// Pairs two QPs that the caller connected, like a CM exchange, with JoinedBy::told. Their earlier connections
   /// have ended.
@@ -47,7 +47,7 @@ class Tracker {
   /// Adds addresses of a packet that need not be passed to add(): candidates for restoring a rewritten address.
   /// Unnecessary if TrackerOptions::notes_addresses is set.
   void note_addresses(const PortAddress& from, const PortAddress& to);
-  /// Reports all waiting items and connections; call after the last packet.
+  /// Reports all waiting items and connections. Call after the last packet.
   void finish() { finish({}); }
   /// The same, if other trackers processed other packets of the capture: `last` is the maximum of their last().
   /// It determines the silence at the end of each connection.

@@ -117,7 +117,7 @@ struct Source {
   std::uint8_t byte() { return left ? (--left, *at++) : 0; }
 };
 
-// A small limit, so that connections are evicted; few QPs and hosts, so that they are reused.
+// A small limit, so that connections are evicted. Few QPs and hosts, so that they are reused.
 constexpr std::uint32_t connections = 6;
 
 class Run {

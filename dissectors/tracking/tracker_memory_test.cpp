@@ -1,5 +1,5 @@
-// Floods: memory stays within its limits for any traffic, and each packet has about the same cost. Small by default;
-// ten million packets with RDMAWIRE_FULL=1. Prints times, which depend on the host, and fails only for extreme
+// Floods: memory stays within its limits for any traffic, and each packet has about the same cost. Small by default.
+// Ten million packets with RDMAWIRE_FULL=1. Prints times, which depend on the host, and fails only for extreme
 // growth.
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ class Flood {
   std::uint8_t bytes_[RdmaFrame::most];
 };
 
-/// Runs `flood(scale)` at a tenth and at full scale; prints seconds per million packets of both.
+/// Runs `flood(scale)` at a tenth and at full scale. Prints seconds per million packets of both.
 template <class Run>
 void compare(const char* name, std::uint64_t packets, Run run) {
   double rates[2] = {};

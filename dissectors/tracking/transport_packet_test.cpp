@@ -242,7 +242,7 @@ TEST(TransportPacket, OtherPacketsAreRejected) {
   EXPECT_FALSE(read(other.encode()));
 }
 
-// Every sample packet with a BTH is accepted; its payload and headers fit into the wire length.
+// Every sample packet with a BTH is accepted. Its payload and headers fit into the wire length.
 TEST(TransportPacket, RealCaptures) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rc-write-ipv6.pcap",
                            "ud-pingpong.pcap", "linlinw5-rc-write.pcap", "nvme-over-rdma.pcap.zst", "ucmatose.pcap"}) {

@@ -31,7 +31,7 @@ class Branch {
   proto_item* flag(Own field, bool value) const {
     return mark(proto_tree_add_boolean(tree_, field_id(field), tvb_, 0, 0, value));
   }
-  /// Adds a frame number; nothing if it is 0.
+  /// Adds a frame number, nothing if it is 0.
   void frame(Own field, std::uint64_t value) const {
     if (value) number(field, value);
   }
@@ -129,7 +129,7 @@ void add_event(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Event&
 void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const conformance::Violation& violation) {
   const conformance::Rule& rule = violation.of();
   proto_item* item = nullptr;
-  // Texts of rules are zero-terminated constants; statements are persistent strings.
+  // Texts of rules are zero-terminated constants. Statements are persistent strings.
   if (tree) {
     const Branch above(tree, tvb);
     item = above.text(Own::violation, rule.sentence.data());
@@ -238,7 +238,7 @@ void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info*
   for (const auto one : frames) inside.frame(Own::segment, one);
 }
 
-/// The messages that end in this frame; for other segments the frame in which the message is complete.
+/// The messages that end in this frame. For other segments the frame in which the message is complete.
 void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
                     const FrameFacts& facts) {
   if (!tree) return;

@@ -17,7 +17,7 @@ struct HeaderFields {
   int tail = unregistered;    ///< its variable part
   int tree = -1;
   std::vector<int> fields;  ///< in table order
-  std::vector<int> whole;   ///< for a part the index of the field that contains it; else -1
+  std::vector<int> whole;   ///< for a part the index of the field that contains it (else -1)
 };
 const HeaderFields& fields_of(const HeaderInfo& header);
 

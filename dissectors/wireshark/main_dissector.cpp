@@ -115,7 +115,7 @@ int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, disse
   // A READ request has only headers, which upper layers need.
   const bool asks = op.operation == Operation::rdma_read_request;
   if (range.length == 0 && !asks) return static_cast<int>(tvb_captured_length(tvb));
-  // Per packet, as upper layer dissectors expect; they reassemble messages by opcode.
+  // Per packet, as upper layer dissectors expect. They reassemble messages by opcode.
   infinibandinfo upper = info_of(stack, number, tree);
   give(infiniband_payload, piece_of(frame.tvb, range), pinfo, tree, &upper);
   return static_cast<int>(tvb_captured_length(tvb));

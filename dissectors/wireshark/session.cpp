@@ -181,7 +181,7 @@ void Session::save(Row& row) {
       continue;
     }
     if (kept_ + bytes.size() > options_.kept_bytes) {
-      // Headers are always kept; a dropped payload would read as zeros.
+      // Headers are always kept. A dropped payload would read as zeros.
       const auto headers = std::min(pdu.length, from.stack.payload.offset);
       dropped_ += pdu.length - headers;
       pdu.length = headers;
@@ -438,7 +438,7 @@ bool Session::is_iwarp(std::uint64_t frame) const {
 
 std::uint64_t Session::now_called(std::uint64_t id, bool& swapped) const {
   swapped = false;
-  // A connection is merged once; a longer chain would be a loop.
+  // A connection is merged once. A longer chain would be a loop.
   for (int steps = 0; steps < 8; ++steps) {
     const auto found = renamed_.find(id);
     if (found == renamed_.end()) break;
@@ -579,7 +579,7 @@ void Session::message(const Connection& connection, const Message& message) {
   note_connection(connection);
   const std::size_t index = messages_.end();
   messages_.add(message);
-  // Numbers increase by one; limited for safety.
+  // Numbers increase by one. Limited for safety.
   constexpr std::uint64_t most_numbers = std::uint64_t{1} << 26;
   if (message.number != 0 && message.number < most_numbers) {
     Kept<std::uint32_t>& known = requests_of(message.connection, message.end).messages;

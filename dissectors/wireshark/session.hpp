@@ -43,7 +43,7 @@ struct Frame {
   std::uint32_t wire_length = 0;
 };
 
-/// Items by index in the order of addition. Old items can be removed; indexes remain valid.
+/// Items by index in the order of addition. Old items can be removed. Indexes remain valid.
 template <class T>
 class Kept {
  public:
@@ -80,7 +80,7 @@ struct ConnectionFacts {
   tracking::JoinedBy paired_by = tracking::JoinedBy::nothing;
   std::uint32_t mtu = 0;
   std::uint64_t opened_frame = 0, closed_frame = 0;  ///< 0: not seen
-  std::int64_t open_duration = 0;                    ///< of the connection establishment, nanoseconds; 0: unknown
+  std::int64_t open_duration = 0;                    ///< of the connection establishment, nanoseconds (0: unknown)
 };
 
 /// A finished message: the shown fields of tracking::Message.
@@ -99,10 +99,10 @@ struct MessageFacts {
 
 /// Cause of a congestion notification: the captured ECN marks of its connection.
 struct NotificationFacts {
-  std::uint64_t marked_frame = 0;  ///< the last marked frame before it; 0: none
+  std::uint64_t marked_frame = 0;  ///< the last marked frame before it (0: none)
   std::int64_t after = 0;          ///< nanoseconds since that frame
   std::uint32_t marked = 0;        ///< frames marked since the previous notification
-  std::uint64_t before_frame = 0;  ///< the previous notification; 0: none
+  std::uint64_t before_frame = 0;  ///< the previous notification (0: none)
   std::int64_t interval = 0;       ///< nanoseconds since the previous notification
 };
 
@@ -118,16 +118,16 @@ struct StreamMessage {
   bool tagged = false;
 };
 
-/// Analysis of one frame; valid until the next frame is added.
+/// Analysis of one frame. Valid until the next frame is added.
 struct FrameFacts {
   std::optional<PacketNote> note;
   const ConnectionFacts* connection = nullptr;  ///< of the note
   const MessageFacts* message = nullptr;        ///< the note's message, once it is finished
   const Event* retransmission = nullptr;        ///< the retransmission burst that contains the frame
   std::uint32_t round = 0;                      ///< number of that burst of its requester, from 1
-  std::int64_t reaction = 0;                    ///< nanoseconds from the frame that caused the burst; 0: unknown
-  std::uint64_t retransmitted_in = 0;              ///< the next frame with the same packet; 0: none
-  std::uint64_t notified_in = 0;                ///< if the frame is marked: the first notification after it; 0: none
+  std::int64_t reaction = 0;                    ///< nanoseconds from the frame that caused the burst (0: unknown)
+  std::uint64_t retransmitted_in = 0;           ///< the next frame with the same packet (0: none)
+  std::uint64_t notified_in = 0;                ///< if the frame is marked: the first notification after it (0: none)
   std::optional<NotificationFacts> notification;
   std::vector<const Event*> events;  ///< that start in this frame
   std::vector<std::pair<Part, const MessageFacts*>> messages;
@@ -153,7 +153,7 @@ class Session final : public tracking::Sink {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Adds the next frame; numbers must increase. The packet is valid until the next call of add() or again().
+  /// Adds the next frame. Numbers must increase. The packet is valid until the next call of add() or again().
   const Packet& add(const Frame& frame);
   /// Dissects a frame that was added before, with the connection state of that time.
   const Packet& again(const Frame& frame);
@@ -171,7 +171,7 @@ class Session final : public tracking::Sink {
   [[nodiscard]] bool eventful(std::uint64_t frame) const;
   /// Returns the connection with that ID, or into which that ID was merged.
   [[nodiscard]] const ConnectionFacts* connection_of(std::uint64_t id) const;
-  /// Returns the ID of the connection into which `id` was merged; `swapped`: its endpoints are reversed.
+  /// Returns the ID of the connection into which `id` was merged. `swapped`: its endpoints are reversed.
   [[nodiscard]] std::uint64_t now_called(std::uint64_t id, bool& swapped) const;
   /// True if the frame's TCP segment belongs to iWARP, even if no PDU ends in it.
   [[nodiscard]] bool is_iwarp(std::uint64_t frame) const;
@@ -200,7 +200,7 @@ class Session final : public tracking::Sink {
     std::uint32_t index, next;
     What what;
   };
-  /// A row per frame; must be small.
+  /// A row per frame. Must be small.
   struct Row {
     std::int64_t related_delay = 0;
     std::uint32_t connection = 0, message = 0, related_frame = 0, relative_psn = 0, outstanding = 0;
@@ -217,7 +217,7 @@ class Session final : public tracking::Sink {
   struct Segment {
     const std::uint8_t* bytes = nullptr;  ///< nullptr: dropped because of the memory limit
     std::uint32_t length = 0;
-    std::uint32_t previous = 0;  ///< another frame of the same message; 0: none
+    std::uint32_t previous = 0;  ///< another frame of the same message (0: none)
     Position position = Position::only;
   };
   /// Order of a message's segments.
@@ -226,7 +226,7 @@ class Session final : public tracking::Sink {
     Side requester = Side::a;
     std::uint32_t newest = 0;          ///< the last segment when this was computed
     std::vector<std::uint32_t> order;  ///< one frame per PSN, in message order
-    std::uint32_t whole_in = 0;        ///< the frame that completed it; 0: incomplete
+    std::uint32_t whole_in = 0;        ///< the frame that completed it (0: incomplete)
   };
   /// A retransmission burst.
   struct RoundPlace {
@@ -257,7 +257,7 @@ class Session final : public tracking::Sink {
   /// A PDU of a byte stream.
   struct SavedPdu {
     SavedStack stack;
-    const std::uint8_t* bytes = nullptr;  ///< copy of a PDU of several frames; nullptr: it is in its frame
+    const std::uint8_t* bytes = nullptr;  ///< copy of a PDU of several frames (nullptr: it is in its frame)
     std::uint32_t offset = 0;             ///< in its frame
     std::uint32_t length = 0, wire_length = 0;
     Range in_frame;
@@ -274,7 +274,7 @@ class Session final : public tracking::Sink {
     std::uint8_t note_count = 0;
     bool has_stack = false;
   };
-  /// The open DDP message of a sender, tagged or untagged; the next one starts after its end. RFC 5041, 5.3.
+  /// The open DDP message of a sender, tagged or untagged. The next one starts after its end. RFC 5041, 5.3.
   struct OpenMessage {
     StreamMessage message;
     std::uint64_t next = 0;  ///< message offset, or tagged offset, of the next segment

@@ -18,7 +18,7 @@ int follow_tap = -1;
 
 const Current& current_of(const void* data) { return *static_cast<const Current*>(data); }
 
-/// The QPs of a frame's sender and receiver; iWARP: the TCP ports.
+/// The QPs of a frame's sender and receiver. IWARP: the TCP ports.
 struct Between {
   std::uint32_t from = 0, to = 0;
 };

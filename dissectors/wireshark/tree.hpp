@@ -16,7 +16,7 @@ struct TreeOptions {
 void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& session, const Packet& packet,
           const FrameFacts& facts, const TreeOptions& options);
 
-/// True if the packet is related to RDMA; other packets get no tree.
+/// True if the packet is related to RDMA. Other packets get no tree.
 bool concerns(const Packet& packet, bool is_iwarp);
 
 }  // namespace rdmawire::wireshark
