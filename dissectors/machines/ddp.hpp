@@ -99,11 +99,11 @@ constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& seg
   if (segment.qn >= at.queue_count) return ddp_refused(iwarp_error::untagged_invalid_qn);
   const UntaggedQueue& queue = at.queues[segment.qn];
   if (DdpMsn(segment.msn) != queue.expected) return ddp_refused(iwarp_error::untagged_msn_range);
-  const UntaggedBuffer room = buffer(segment.qn);
-  if (!room.available) return ddp_refused(iwarp_error::untagged_no_buffer);
+  const UntaggedBuffer space = buffer(segment.qn);
+  if (!space.available) return ddp_refused(iwarp_error::untagged_no_buffer);
   if (segment.bytes != 0) {
     if (segment.mo != queue.placed) return ddp_refused(iwarp_error::untagged_invalid_mo);
-    if (std::uint64_t{segment.mo} + segment.bytes > room.bytes) return ddp_refused(iwarp_error::untagged_too_long);
+    if (std::uint64_t{segment.mo} + segment.bytes > space.bytes) return ddp_refused(iwarp_error::untagged_too_long);
   }
   return {.delivers = segment.last};
 }
@@ -162,8 +162,8 @@ struct DdpPiece {
 /// Returns the segment after `done` bytes of a message of `whole` bytes. An empty message has one segment. RFC
 /// 5041, 5.2.
 constexpr DdpPiece next_piece(std::uint64_t done, std::uint64_t whole, std::uint32_t mulpdu, bool tagged) {
-  const std::uint64_t room = mulpdu - ddp_header_bytes(tagged);
-  const std::uint64_t bytes = std::min(room, whole - done);
+  const std::uint64_t space = mulpdu - ddp_header_bytes(tagged);
+  const std::uint64_t bytes = std::min(space, whole - done);
   return {done, static_cast<std::uint32_t>(bytes), done + bytes == whole};
 }
 

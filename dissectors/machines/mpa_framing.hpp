@@ -95,16 +95,16 @@ inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes mo
   return arrival;
 }
 
-/// Extracts the ULPDU of a complete FPDU at `position`. `room`: a buffer of the FPDU's size. It may be the FPDU
+/// Extracts the ULPDU of a complete FPDU at `position`. `space`: a buffer of the FPDU's size. It may be the FPDU
 /// itself.
 inline MutableBytes take_ulpdu(Bytes fpdu, std::uint64_t position, const FpduArrival& arrival, bool markers,
-                               MutableBytes room) {
+                               MutableBytes space) {
   std::size_t bytes = fpdu.size();
   if (markers)
-    bytes = remove_markers(fpdu, position, room.data());
+    bytes = remove_markers(fpdu, position, space.data());
   else
-    std::copy(fpdu.begin(), fpdu.end(), room.begin());
-  return room.first(bytes).subspan(Fpdu::size, arrival.ulpdu_length);
+    std::copy(fpdu.begin(), fpdu.end(), space.begin());
+  return space.first(bytes).subspan(Fpdu::size, arrival.ulpdu_length);
 }
 
 }  // namespace rdmawire::machines

@@ -27,8 +27,8 @@ TEST(MpaFraming, AcceptsTheFiguresOfTheSpecification) {
   ASSERT_EQ(arrival.state, State::whole);
   EXPECT_EQ(arrival.bytes, 52U);
   EXPECT_EQ(arrival.ulpdu_length, 42U);
-  std::vector<std::uint8_t> room(52);
-  const MutableBytes ulpdu = take_ulpdu(stream, 0, arrival, true, room);
+  std::vector<std::uint8_t> space(52);
+  const MutableBytes ulpdu = take_ulpdu(stream, 0, arrival, true, space);
   ASSERT_EQ(ulpdu.size(), 42U);
   EXPECT_EQ(ulpdu[0], 0x41);
   EXPECT_EQ(ulpdu[1], 0x43);

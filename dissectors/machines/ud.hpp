@@ -22,12 +22,12 @@ constexpr std::uint32_t sent_qkey(std::uint32_t given, std::uint32_t own) {
 
 enum class UdReaction : std::uint8_t { deliver, drop };
 
-/// `room`: bytes of the next receive work request. `receive` false and 0: none is posted.
+/// `space`: bytes of the next receive work request. `receive` false and 0: none is posted.
 constexpr UdReaction judge_datagram(const Opcode& op, std::uint32_t payload, std::uint32_t mtu, bool receive,
-                                    std::uint64_t room) {
+                                    std::uint64_t space) {
   const bool good = op.known && op.transport == Transport::ud && op.operation == Operation::send &&
                     op.position == Position::only && payload <= mtu && receive &&
-                    std::uint64_t{payload} + ud_header_bytes <= room;
+                    std::uint64_t{payload} + ud_header_bytes <= space;
   return good ? UdReaction::deliver : UdReaction::drop;
 }
 

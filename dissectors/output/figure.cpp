@@ -100,14 +100,14 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
     std::string number = std::to_string(byte);
     page.to(3 - std::min<std::size_t>(3, number.size())).put(TextStyle::dim, number);
     for (const Cell& cell : rows[r].cells) {
-      const std::size_t room = (cell.to - cell.from) * 2 - 1;
+      const std::size_t space = (cell.to - cell.from) * 2 - 1;
       const bool continued = cell.field->bit < byte * 8 + cell.from;
       std::string text(cell.field->name);
-      if (cell.field->is_reserved()) text = room >= 8 ? "reserved" : "";
+      if (cell.field->is_reserved()) text = space >= 8 ? "reserved" : "";
       if (continued) text.insert(0, "… ");
-      if (continued && columns(text) > room) text = "…";
+      if (continued && columns(text) > space) text = "…";
       if (rows[r].repeated > 1) text.append(" (").append(std::to_string(rows[r].repeated * 4)).append(" bytes)");
-      if (columns(text) > room) {
+      if (columns(text) > space) {
         // An unused letter: of the name, or any other.
         char letter = 0;
         for (const auto& [used, field] : legend)
@@ -127,7 +127,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
       }
       page.put(TextStyle::dim, "│");
       // UTF-8 has more bytes than columns.
-      const std::string padded = centerd(text, room + (text.size() - columns(text)));
+      const std::string padded = centerd(text, space + (text.size() - columns(text)));
       page.put(cell.field->name == lit ? TextStyle::request : TextStyle::plain, padded);
     }
     page.put(TextStyle::dim, "│").line();

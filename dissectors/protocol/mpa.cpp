@@ -64,11 +64,11 @@ CrcCheck check_mpa_crc(const HeaderStack& stack) {
 std::uint64_t MarkerGrid::span(std::uint64_t position, std::uint64_t byte_count) {
   if (byte_count == 0) return 0;
   // The n-th byte of the interval's 508 is preceded by whole intervals and the marker.
-  constexpr std::uint64_t room = mpa::marker_interval - mpa::marker_bytes;
+  constexpr std::uint64_t space = mpa::marker_interval - mpa::marker_bytes;
   const std::uint64_t in_interval = position & (mpa::marker_interval - 1);
   const std::uint64_t before = in_interval < mpa::marker_bytes ? 0 : in_interval - mpa::marker_bytes;
   const std::uint64_t last = before + byte_count - 1;
-  return (last / room) * mpa::marker_interval + mpa::marker_bytes + last % room + 1 - in_interval;
+  return (last / space) * mpa::marker_interval + mpa::marker_bytes + last % space + 1 - in_interval;
 }
 
 std::size_t remove_markers(Bytes bytes, std::uint64_t position, std::uint8_t* out) {
@@ -100,8 +100,8 @@ void MpaSender::append(std::vector<std::uint8_t>& stream, Bytes covered, Check c
   auto put = [&](Bytes rest) {
     while (!rest.empty()) {
       marker();
-      const std::size_t room = modes_.markers ? MarkerGrid::to_next(position_) : rest.size();
-      const Bytes piece = rest.first(std::min(rest.size(), room));
+      const std::size_t space = modes_.markers ? MarkerGrid::to_next(position_) : rest.size();
+      const Bytes piece = rest.first(std::min(rest.size(), space));
       stream.insert(stream.end(), piece.begin(), piece.end());
       position_ += piece.size();
       rest = rest.subspan(piece.size());

@@ -494,7 +494,7 @@ TEST(Conversations, DatagramServices) {
   EXPECT_EQ(wires.last().reason, "rejected");
 }
 
-TEST(Conversations, RepliesWithoutRequestsReportNothing) {
+TEST(Conversations, RepliesWithoutRequestsAreIgnored) {
   Wires wires;
   wires.send(target, Wires::reply());
   wires.send(host, Value<CmRtu>().set<"local_comm_id">(host_id).set<"remote_comm_id">(target_id));
@@ -505,7 +505,7 @@ TEST(Conversations, RepliesWithoutRequestsReportNothing) {
   EXPECT_EQ(wires.recorder.steps(), "");
 }
 
-TEST(Conversations, DamagedMessageReportsNothing) {
+TEST(Conversations, DamagedMessageIsIgnored) {
   Wires wires;
   Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"src">(host).set<"dst">(target) / Value<Udp>() /
                 Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) / Value<Deth>().set<"qkey">(0x80010000) /

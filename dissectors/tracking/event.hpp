@@ -138,7 +138,7 @@ struct Event {
   std::int64_t duration = 0;      ///< cost in time: from first transmission to retransmission, or time waited
   std::uint64_t packets = 1;      ///< number of retransmitted, missing or marked packets
   std::uint64_t bytes = 0;        ///< RDMA payload of these packets, as far as known
-  std::uint32_t psn = 0;          ///< first PSN concerned; iWARP: the MSN; TCP: the sequence number
+  std::uint32_t psn = 0;          ///< first affected PSN (iWARP: the MSN, TCP: the sequence number)
   std::uint64_t value =
       0;  ///< expected or reference value by kind: RNR timer in ns, expected MSN, MTU, restored source port
   std::uint64_t found = 0;  ///< observed value by kind: time waited in ns, MSN, bytes

@@ -872,7 +872,7 @@ TEST(IwarpTcp, IdenticalPacketIsADuplicate) {
   EXPECT_EQ(talk.told.connections[0].by(Side::a).duplicates, 1U);
 }
 
-TEST(IwarpTcp, KeepAliveReportsNothing) {
+TEST(IwarpTcp, KeepAliveIsIgnored) {
   Talk talk;
   talk.establish();
   talk.say(Side::a, send(1, 100));

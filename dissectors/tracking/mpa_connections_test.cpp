@@ -528,7 +528,7 @@ TEST(MpaConnections, SegmentsHaveTheirStreamOffsets) {
   EXPECT_EQ(talk.packet.tcp.length, 0U);
 }
 
-TEST(MpaConnections, RetransmittedSynChangesNothing) {
+TEST(MpaConnections, RetransmittedSynIsIgnored) {
   std::mt19937 random(13);
   const Stream stream(random, 3, 100, false);
   Talk talk(5000, 6000);

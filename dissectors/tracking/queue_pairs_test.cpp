@@ -272,7 +272,7 @@ TEST(QueuePairs, ReusedWhilePacketsWait) {
   EXPECT_EQ(told.farewells[1].connection.sent[0].packets, 20U);
 }
 
-TEST(QueuePairs, StrayPacketReplacesNothing) {
+TEST(QueuePairs, StrayPacketIsIgnored) {
   Link link;
   link.sends(100, 3);
   link.sends(0x500000);

@@ -43,7 +43,7 @@ class TcpLossTracker {
   };
   enum class Kind : std::uint8_t {
     fresh,      ///< brought bytes that were not sent before
-    again,      ///< sent again: they were seen, or had been lost before the capturing point
+    again,      ///< retransmitted: seen before, or lost before the capture point
     late,       ///< bytes that others overtook
     duplicate,  ///< the same packet once more
   };
