@@ -317,7 +317,7 @@ struct CmRej {
       reserved("reserved", 66, 6),
       field("info_length", 72, 7, "valid bytes of ARI, at most 72").alias("infiniband.cm.rej.rejinfolen"),
       reserved("reserved2", 79, 1),
-      field("reason", 80, 16, "why").of(cm_rej_reason_names).alias("infiniband.cm.rej.reason"),
+      field("reason", 80, 16, "reason").of(cm_rej_reason_names).alias("infiniband.cm.rej.reason"),
       field("ari", 96, 576, "Additional Reject Information: meaning depends on the reason, padded with zeros")
           .as(Display::bytes)
           .in("IBTA vol 1, 12.6.7.2")

@@ -35,7 +35,7 @@ struct Ethernet {
   static constexpr std::array fields{
       field("dst", 0, 48, "destination address").as(Display::mac).alias("eth.dst").alias("eth.addr"),
       field("src", 48, 48, "source address").as(Display::mac).alias("eth.src").alias("eth.addr"),
-      field("type", 96, 16, "what follows").hex().of(ethertype_names).alias("eth.type").computed(),
+      field("type", 96, 16, "next header").hex().of(ethertype_names).alias("eth.type").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -48,7 +48,7 @@ struct Vlan {
       field("priority", 0, 3, "priority code point: the traffic class").alias("vlan.priority"),
       field("dei", 3, 1, "drop eligible").alias("vlan.dei"),
       field("id", 4, 12, "VLAN").alias("vlan.id"),
-      field("type", 16, 16, "what follows").hex().of(ethertype_names).alias("vlan.etype"),
+      field("type", 16, 16, "next header").hex().of(ethertype_names).alias("vlan.etype"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -63,7 +63,7 @@ struct LinuxSll {
       field("arphrd", 16, 16, "kind of device").alias("sll.hatype"),
       field("address_length", 32, 16, "valid bytes of the address").alias("sll.halen"),
       field("address", 48, 64, "sender's link address").as(Display::bytes),
-      field("protocol", 112, 16, "what follows").hex().of(ethertype_names).alias("sll.etype").computed(),
+      field("protocol", 112, 16, "next header").hex().of(ethertype_names).alias("sll.etype").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -74,7 +74,7 @@ struct LinuxSll2 {
                                     section = "tcpdump.org, LINKTYPE_LINUX_SLL2";
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
-      field("protocol", 0, 16, "what follows").hex().of(ethertype_names).alias("sll.etype").computed(),
+      field("protocol", 0, 16, "next header").hex().of(ethertype_names).alias("sll.etype").computed(),
       reserved("reserved", 16, 16),
       field("interface", 32, 32, "interface index").alias("sll.ifindex"),
       field("arphrd", 64, 16, "kind of device").alias("sll.hatype"),

@@ -133,7 +133,7 @@ struct NdRedirect {
   static constexpr std::array fields{
       reserved("reserved", 0, 32),
       field("target", 32, 128, "the better next hop").as(Display::ipv6).alias("icmpv6.nd.rd.target_address"),
-      field("destination", 160, 128, "to where").as(Display::ipv6),
+      field("destination", 160, 128, "redirected destination").as(Display::ipv6),
   };
 };
 

@@ -188,7 +188,7 @@ struct Aeth {
           .in("IBTA vol 1, 9.7.5.2.8")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::rnr_nak); })
           .means(&rnr_timer_ns),
-      field("syndrome.nak_code", 3, 5, "NAK: why")
+      field("syndrome.nak_code", 3, 5, "NAK: error code")
           .of(nak_code_names)
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::nak); })
           .alias("infiniband.aeth.syndrome.error_code"),

@@ -62,7 +62,7 @@ struct Ipv4 {
       field("mf", 50, 1, "more fragments follow").alias("ip.flags.mf"),
       field("fragment_offset", 51, 13, "in units of 8 bytes").alias("ip.frag_offset"),
       field("ttl", 64, 8, "hops left").alias("ip.ttl"),
-      field("protocol", 72, 8, "what follows").of(ip_protocol_names).alias("ip.proto").computed(),
+      field("protocol", 72, 8, "next header").of(ip_protocol_names).alias("ip.proto").computed(),
       field("checksum", 80, 16, "over this header").hex().alias("ip.checksum").computed(),
       field("src", 96, 32, "source address").as(Display::ipv4).alias("ip.src").alias("ip.addr"),
       field("dst", 128, 32, "destination address").as(Display::ipv4).alias("ip.dst").alias("ip.addr"),
@@ -86,7 +86,7 @@ struct Ipv6 {
           .alias("ipv6.tclass.ecn"),
       field("flow_label", 12, 20, "sender-defined flow identifier").hex().alias("ipv6.flow"),
       field("payload_length", 32, 16, "bytes after this header").alias("ipv6.plen").computed(),
-      field("next_header", 48, 8, "what follows").of(ip_protocol_names).alias("ipv6.nxt").computed(),
+      field("next_header", 48, 8, "next header").of(ip_protocol_names).alias("ipv6.nxt").computed(),
       field("hop_limit", 56, 8, "hops left").alias("ipv6.hlim"),
       field("src", 64, 128, "source address").as(Display::ipv6).alias("ipv6.src").alias("ipv6.addr"),
       field("dst", 192, 128, "destination address").as(Display::ipv6).alias("ipv6.dst").alias("ipv6.addr"),
@@ -102,7 +102,7 @@ struct Ipv6Extension {
   static constexpr std::string_view counted_by = "length";
   static constexpr std::uint32_t unit = 8;
   static constexpr std::array fields{
-      field("next_header", 0, 8, "what follows").of(ip_protocol_names),
+      field("next_header", 0, 8, "next header").of(ip_protocol_names),
       field("length", 8, 8, "in units of 8 bytes beyond the first 8"),
       field("data", 16, 48, "options, or routing type, segments left and data").as(Display::bytes),
   };
@@ -113,7 +113,7 @@ struct Ipv6Fragment {
   static constexpr std::string_view name = "ipv6_fragment", title = "IPv6 fragment header", section = "RFC 8200, 4.5";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("next_header", 0, 8, "what follows").of(ip_protocol_names).alias("ipv6.fraghdr.nxt"),
+      field("next_header", 0, 8, "next header").of(ip_protocol_names).alias("ipv6.fraghdr.nxt"),
       reserved("reserved", 8, 8),
       field("offset", 16, 13, "in units of 8 bytes").alias("ipv6.fraghdr.offset"),
       reserved("reserved2", 29, 2),
@@ -130,7 +130,7 @@ struct Ipv6Authentication {
   static constexpr std::string_view counted_by = "length";
   static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
-      field("next_header", 0, 8, "what follows").of(ip_protocol_names).alias("ah.next_header"),
+      field("next_header", 0, 8, "next header").of(ip_protocol_names).alias("ah.next_header"),
       field("length", 8, 8, "in units of 4 bytes, less 2").alias("ah.length"),
       reserved("reserved", 16, 16),
       field("spi", 32, 32, "security parameters index").hex().alias("ah.spi"),

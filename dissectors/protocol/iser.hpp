@@ -20,7 +20,7 @@ struct Iser {
   static constexpr std::string_view name = "iser", title = "iSER", section = "RFC 7145, 9.2";
   static constexpr std::size_t size = 28;
   static constexpr std::array fields{
-      field("opcode", 0, 4, "what follows").of(iser_opcode_names).alias("iser.flags.opcode"),
+      field("opcode", 0, 4, "message type").of(iser_opcode_names).alias("iser.flags.opcode"),
       field("write_stag_valid", 4, 1, "the write STag and base offset are advertised").alias("iser.flags.wsv"),
       field("read_stag_valid", 5, 1, "the read STag and base offset are advertised").alias("iser.flags.rsv"),
       reserved("reserved", 6, 26),

@@ -253,7 +253,7 @@ struct Mad {
           .of(sa_status_names)
           .in("IBTA vol 1, 15.2.3")
           .when(&is<management_class::subnet_administration>),
-      field("status.invalid", 43, 3, "which fields are invalid").of(mad_status_names).in("IBTA vol 1, 13.4.7"),
+      field("status.invalid", 43, 3, "invalid fields").of(mad_status_names).in("IBTA vol 1, 13.4.7"),
       field("status.redirect", 46, 1, "redirected: ClassPortInfo contains the address").in("IBTA vol 1, 13.4.7"),
       field("status.busy", 47, 1, "discarded because busy (retry)").in("IBTA vol 1, 13.4.7"),
       field("class_specific", 48, 16, "meaning depends on the class").hex().alias("infiniband.mad.classspecific"),

@@ -232,7 +232,7 @@ struct NvmeRange {
       field("control.protection_action", 90, 1, "protection information is stripped or inserted")
           .alias("nvme.cmd.prinfo.action"),
       field("control.protection_check", 91, 3, "protection information to check"),
-      field("dataset", 96, 32, "hints about how the data is used").le().hex(),
+      field("dataset", 96, 32, "hints about the use of the data").le().hex(),
       field("reference_tag", 128, 32, "initial logical block reference tag").le().hex().alias("nvme.cmd.eilbrt"),
       field("application_tag", 160, 16, "logical block application tag").le().hex().alias("nvme.cmd.elbat"),
       field("application_mask", 176, 16, "bits of the application tag to check").le().hex().alias("nvme.cmd.elbatm"),
@@ -298,7 +298,7 @@ struct NvmePropertySet {
       field("attributes", 0, 8, "size of the property").hex(),
       field("attributes.size", 5, 3, "0: 4 bytes, 1: 8 bytes").alias("nvme.fabrics.cmd.prop_get_set.attrib.size"),
       reserved("reserved", 8, 24),
-      field("offset", 32, 32, "which property")
+      field("offset", 32, 32, "property")
           .le()
           .hex()
           .of(nvme_property_names)
@@ -317,7 +317,7 @@ struct NvmePropertyGet {
       field("attributes", 0, 8, "size of the property").hex(),
       field("attributes.size", 5, 3, "0: 4 bytes, 1: 8 bytes").alias("nvme.fabrics.cmd.prop_get_set.attrib.size"),
       reserved("reserved", 8, 24),
-      field("offset", 32, 32, "which property")
+      field("offset", 32, 32, "property")
           .le()
           .hex()
           .of(nvme_property_names)
@@ -522,7 +522,7 @@ struct NvmeCmReject {
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme-rdma.cm.rej.recfmt"),
-      field("status", 16, 16, "why").le().of(nvme_cm_status_names).alias("nvme-rdma.cm.rej.status"),
+      field("status", 16, 16, "reason").le().of(nvme_cm_status_names).alias("nvme-rdma.cm.rej.status"),
   };
 };
 

@@ -53,7 +53,7 @@ struct PortCounters {
       field("rcv_data.bytes", 224, 32, "received bytes").means(&bytes_of_words),
       field("xmit_pkts", 256, 32, "sent packets").alias("infiniband.portcounters.portxmitpkts"),
       field("rcv_pkts", 288, 32, "received packets").alias("infiniband.portcounters.portrcvpkts"),
-      field("xmit_wait", 320, 32, "ticks in which data waited for credits"),
+      field("xmit_wait", 320, 32, "ticks during which data waited for credits"),
   };
 };
 

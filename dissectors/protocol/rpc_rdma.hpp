@@ -28,7 +28,7 @@ struct RpcRdma {
       field("xid", 0, 32, "transaction ID of the RPC message").hex().alias("rpcordma.xid"),
       field("version", 32, 32, "1").alias("rpcordma.version"),
       field("credits", 64, 32, "call: requested credits (reply: granted credits)").alias("rpcordma.flow_control"),
-      field("procedure", 96, 32, "what follows").of(rpc_rdma_procedure_names).alias("rpcordma.msg_type"),
+      field("procedure", 96, 32, "message type").of(rpc_rdma_procedure_names).alias("rpcordma.msg_type"),
   };
   static Parts parts(Bytes header);
 };
@@ -136,7 +136,7 @@ struct RpcCall {
       field("xid", 0, 32, "transaction id").hex().alias("rpc.xid"),
       field("type", 32, 32, "0: a call").of(rpc_message_type_names).alias("rpc.msgtyp"),
       field("rpc_version", 64, 32, "2").alias("rpc.version"),
-      field("program", 96, 32, "which service").of(rpc_program_names).alias("rpc.program"),
+      field("program", 96, 32, "program number").of(rpc_program_names).alias("rpc.program"),
       field("version", 128, 32, "program version").alias("rpc.programversion"),
       field("procedure", 160, 32, "procedure of the program").alias("rpc.procedure"),
   };

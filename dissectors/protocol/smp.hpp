@@ -272,7 +272,7 @@ inline constexpr std::array port_info_rows{
         .of(link_width_names)
         .alias("infiniband.portinfo.linkwidthactive"),
     field("link_speed_supported", 256, 4, "bits: SDR, DDR, QDR").hex().alias("infiniband.portinfo.linkspeedsupported"),
-    field("port_state", 260, 4, "what passes").of(port_state_names).alias("infiniband.portinfo.portstate"),
+    field("port_state", 260, 4, "state of the port").of(port_state_names).alias("infiniband.portinfo.portstate"),
     field("port_physical_state", 264, 4, "physical state of the link")
         .of(port_physical_state_names)
         .alias("infiniband.portinfo.portphysicalstate"),
@@ -369,7 +369,7 @@ constexpr bool vendor_notice(const std::uint8_t* h) { return !generic_notice(h);
 
 inline constexpr std::array notice_rows{
     field("is_generic", 0, 1, "1: one of the specification's (0: a vendor's)").alias("infiniband.notice.isgeneric"),
-    field("type", 1, 7, "how urgent").of(notice_type_names).alias("infiniband.notice.type"),
+    field("type", 1, 7, "urgency").of(notice_type_names).alias("infiniband.notice.type"),
     field("producer", 8, 24, "sender of the notice").hex().alias("infiniband.notice.producertypevendorid"),
     field("producer.type", 8, 24, "generic: type of node").of(notice_producer_names).when(&generic_notice),
     field("producer.vendor_id", 8, 24, "a vendor's: its OUI").hex().when(&vendor_notice),

@@ -122,7 +122,7 @@ struct SrpLoginReject {
   static constexpr std::array fields{
       detail::srp_type_field(),
       reserved("reserved", 8, 24),
-      field("reason", 32, 32, "why").hex().of(srp_login_reject_names),
+      field("reason", 32, 32, "reason").hex().of(srp_login_reject_names),
       detail::srp_tag_field(64),
       reserved("reserved2", 128, 64),
       detail::srp_formats_field(192, "buffer_formats"),
@@ -148,7 +148,7 @@ struct SrpTargetLogout {
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
       detail::srp_type_field(),     detail::srp_notification_field(8),
-      reserved("reserved", 16, 16), field("reason", 32, 32, "why").hex(),
+      reserved("reserved", 16, 16), field("reason", 32, 32, "reason").hex(),
       detail::srp_tag_field(64),
   };
 };

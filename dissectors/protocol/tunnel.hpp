@@ -30,7 +30,7 @@ struct Gre {
       field("sequence_present", 3, 1, "a sequence number follows").alias("gre.flags.sequence_number"),
       reserved("reserved", 4, 9),
       field("version", 13, 3, "0").alias("gre.flags.version"),
-      field("protocol", 16, 16, "what follows").hex().of(ethertype_names).alias("gre.proto"),
+      field("protocol", 16, 16, "next header").hex().of(ethertype_names).alias("gre.proto"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -44,7 +44,7 @@ struct Erspan2 {
       field("cos", 16, 3, "class of service of the mirrored frame").alias("erspan.cos"),
       field("encapsulation", 19, 2, "VLAN tagging of the mirrored frame").alias("erspan.encap"),
       field("truncated", 21, 1, "the mirrored frame was truncated").alias("erspan.truncated"),
-      field("session", 22, 10, "which mirror").alias("erspan.spanid"),
+      field("session", 22, 10, "mirror session").alias("erspan.spanid"),
       reserved("reserved", 32, 12),
       field("index", 44, 20, "port and direction, in the switch's numbering"),
   };
@@ -62,12 +62,12 @@ struct Erspan3 {
       field("cos", 16, 3, "class of service of the mirrored frame").alias("erspan.cos"),
       field("bso", 19, 2, "bad, short or oversized").alias("erspan.bso"),
       field("truncated", 21, 1, "the mirrored frame was truncated").alias("erspan.truncated"),
-      field("session", 22, 10, "which mirror").alias("erspan.spanid"),
+      field("session", 22, 10, "mirror session").alias("erspan.spanid"),
       field("timestamp", 32, 32, "time of mirroring, in units of `granularity`").alias("erspan.timestamp"),
       field("sgt", 64, 16, "security group tag").alias("erspan.sgt"),
       field("p", 80, 1, "the frame is an Ethernet frame").alias("erspan.p"),
       field("frame_type", 81, 5, "0: Ethernet, 2: IP").alias("erspan.ft"),
-      field("hardware", 86, 6, "which hardware").alias("erspan.hw"),
+      field("hardware", 86, 6, "hardware ID").alias("erspan.hw"),
       field("direction", 92, 1, "1: egress").alias("erspan.direction"),
       field("granularity", 93, 2, "unit of the time stamp").alias("erspan.gra"),
       field("platform_present", 95, 1, "8 bytes of platform data follow").alias("erspan.o"),
