@@ -120,7 +120,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
     const auto at = static_cast<std::uint32_t>(response.psn - asked.first);
     if (at < asked.answered) return {};
     // First, last and only packets have an AETH, which must be an ACK.
-    if (response.has_aeth && response.syndrome >> 5 != syndrome_kind::ack) return bad(RcFailure::bad_response);
+    if (response.has_aeth && !Syndrome(response.syndrome).is_ack()) return bad(RcFailure::bad_response);
     if (at > asked.answered) {
       const Psn missing = asked.first + asked.answered;
       return acknowledge(missing, {.step = RcStep::go_back, .restart = missing, .implied = true});
@@ -142,13 +142,14 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
   }
   if (op.operation != Operation::acknowledge) return {};
 
-  const std::uint8_t kind = response.syndrome >> 5, code = response.syndrome & 31;
-  switch (kind) {
+  const Syndrome syndrome(response.syndrome);
+  switch (syndrome.kind()) {
     case syndrome_kind::ack:
       // An acknowledgement of a request that needs a response implies that the response was lost.
       return acknowledge(response.psn + 1, {.step = RcStep::progress});
     case syndrome_kind::rnr_nak: return acknowledge(response.psn, {.step = RcStep::wait, .restart = response.psn});
     case syndrome_kind::nak: {
+      const std::uint8_t code = syndrome.code();
       if (code == nak_code::psn_sequence_error)
         return acknowledge(response.psn, {.step = RcStep::go_back, .restart = response.psn});
       RcFailure failure = RcFailure::bad_response;

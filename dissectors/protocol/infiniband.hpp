@@ -166,7 +166,7 @@ struct AtomicEth {
 struct Aeth {
   static constexpr std::string_view name = "aeth", title = "ACK ETH", section = "IBTA vol 1, 9.3.5";
   static constexpr std::size_t size = 4;
-  static constexpr bool kind_is(const std::uint8_t* header, std::uint8_t kind) { return (header[0] >> 5 & 3) == kind; }
+  static constexpr Syndrome syndrome_of(const std::uint8_t* header) { return Syndrome(header[0]); }
   static constexpr std::array fields{
       field("syndrome", 0, 8, "ACK, RNR NAK or NAK, with its code").hex().alias("infiniband.aeth.syndrome"),
       reserved("syndrome.reserved", 0, 1).alias("infiniband.aeth.syndrome.reserved"),
@@ -174,23 +174,23 @@ struct Aeth {
           .of(syndrome_kind_names)
           .alias("infiniband.aeth.syndrome.opcode"),
       field("syndrome.credit_count", 3, 5, "ACK: end-to-end credits, encoded (31: unused)")
-          .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::ack); })
+          .when([](const std::uint8_t* h) { return syndrome_of(h).is_ack(); })
           .alias("infiniband.aeth.syndrome.credit_count"),
       field("syndrome.credits", 3, 5, "ACK: number of posted receive work requests")
           .in("IBTA vol 1, 9.7.7.2")
-          .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::ack) && (h[0] & 31) != 31; })
+          .when([](const std::uint8_t* h) { return syndrome_of(h).has_credits(); })
           .means(&credits_of_code),
       field("syndrome.timer", 3, 5, "RNR NAK: timer code")
-          .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::rnr_nak); })
+          .when([](const std::uint8_t* h) { return syndrome_of(h).is_rnr_nak(); })
           .alias("infiniband.aeth.syndrome.timer"),
       field("syndrome.wait", 3, 5, "RNR NAK: minimum time before the retry")
           .as(Display::time)
           .in("IBTA vol 1, 9.7.5.2.8")
-          .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::rnr_nak); })
+          .when([](const std::uint8_t* h) { return syndrome_of(h).is_rnr_nak(); })
           .means(&rnr_timer_ns),
       field("syndrome.nak_code", 3, 5, "NAK: error code")
           .of(nak_code_names)
-          .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::nak); })
+          .when([](const std::uint8_t* h) { return syndrome_of(h).is_nak(); })
           .alias("infiniband.aeth.syndrome.error_code"),
       field("msn", 8, 24, "message sequence number: messages the responder has completed").alias("infiniband.aeth.msn"),
   };

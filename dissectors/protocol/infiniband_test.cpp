@@ -22,6 +22,26 @@ TEST(Syndrome, TimersAndCreditsMatchTheSpecification) {
   for (unsigned code = 0; code < 31; ++code) EXPECT_EQ(credits_of_code(code), credits[code]) << code;
 }
 
+TEST(Syndrome, ReservedBitIsIgnored) {
+  for (unsigned bits = 0; bits < 128; ++bits) {
+    const Syndrome plain(static_cast<std::uint8_t>(bits)), reserved(static_cast<std::uint8_t>(bits | 0x80));
+    EXPECT_EQ(reserved.kind(), plain.kind()) << bits;
+    EXPECT_EQ(reserved.code(), plain.code()) << bits;
+    EXPECT_NE(reserved, plain);
+  }
+}
+
+TEST(Syndrome, BuildsEachKind) {
+  EXPECT_EQ(Syndrome::ack().bits(), 0x1f);
+  EXPECT_FALSE(Syndrome::ack().has_credits());
+  EXPECT_TRUE(Syndrome::ack(0).has_credits());
+  EXPECT_EQ(Syndrome::rnr_nak(14).bits(), 0x2e);
+  EXPECT_EQ(Syndrome::rnr_nak(14).wait_ns(), 1'280'000U);
+  EXPECT_EQ(Syndrome::nak(nak_code::remote_access_error).bits(), 0x62);
+  EXPECT_TRUE(Syndrome(0x60).is_nak(nak_code::psn_sequence_error));
+  EXPECT_FALSE(Syndrome(0x40).is_ack() || Syndrome(0x40).is_rnr_nak() || Syndrome(0x40).is_nak());
+}
+
 TEST(OpcodeTable, LayoutsOfTheSpecification) {
   struct {
     std::uint8_t opcode;

@@ -54,4 +54,36 @@ constexpr std::uint64_t rnr_timer_ns(std::uint64_t code) {
   return (code % 2 == 0 ? power : power + power / 2) * unit;
 }
 
+/// An AETH syndrome. Bit 7 is reserved: it is sent as zero and ignored on receipt, so all eight values of bits 7 to 5
+/// have one of the four kinds. IBTA vol 1, 9.7.5.2.
+class Syndrome {
+ public:
+  static constexpr std::uint8_t no_credits = 31;  ///< code of an ACK without end-to-end credits
+
+  constexpr explicit Syndrome(std::uint8_t bits) : bits_(bits) {}
+  static constexpr Syndrome ack(std::uint8_t credit_code = no_credits) { return {syndrome_kind::ack, credit_code}; }
+  static constexpr Syndrome rnr_nak(std::uint8_t timer_code) { return {syndrome_kind::rnr_nak, timer_code}; }
+  static constexpr Syndrome nak(std::uint8_t nak_code) { return {syndrome_kind::nak, nak_code}; }
+
+  [[nodiscard]] constexpr std::uint8_t bits() const { return bits_; }
+  /// Returns a value of syndrome_kind.
+  [[nodiscard]] constexpr std::uint8_t kind() const { return bits_ >> 5 & 3; }
+  /// Returns the low five bits: credit code, timer code or NAK code.
+  [[nodiscard]] constexpr std::uint8_t code() const { return bits_ & 31; }
+  [[nodiscard]] constexpr bool is_ack() const { return kind() == syndrome_kind::ack; }
+  [[nodiscard]] constexpr bool is_rnr_nak() const { return kind() == syndrome_kind::rnr_nak; }
+  [[nodiscard]] constexpr bool is_nak() const { return kind() == syndrome_kind::nak; }
+  [[nodiscard]] constexpr bool is_nak(std::uint8_t nak_code) const { return is_nak() && code() == nak_code; }
+  /// True for an ACK with end-to-end credits.
+  [[nodiscard]] constexpr bool has_credits() const { return is_ack() && code() != no_credits; }
+  /// Returns the minimum time before a retry, in nanoseconds. Requires is_rnr_nak().
+  [[nodiscard]] constexpr std::uint64_t wait_ns() const { return rnr_timer_ns(code()); }
+  friend constexpr bool operator==(Syndrome, Syndrome) = default;
+
+ private:
+  constexpr Syndrome(std::uint8_t kind, std::uint8_t code)
+      : bits_(static_cast<std::uint8_t>(kind << 5 | (code & 31))) {}
+  std::uint8_t bits_;
+};
+
 }  // namespace rdmawire

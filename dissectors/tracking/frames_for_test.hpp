@@ -27,9 +27,9 @@ inline constexpr std::uint8_t uc = 0x20, ud = 0x60, xrc = 0xa0;  ///< added to a
 inline constexpr std::uint8_t congestion_notification = 0x81;
 
 /// AETH syndromes.
-inline constexpr std::uint8_t ack = 0x1f;  ///< without credits
-constexpr std::uint8_t rnr(std::uint8_t timer) { return 0x20 | timer; }
-constexpr std::uint8_t nak(std::uint8_t code) { return 0x60 | code; }
+inline constexpr std::uint8_t ack = Syndrome::ack().bits();  ///< without credits
+constexpr std::uint8_t rnr(std::uint8_t timer) { return Syndrome::rnr_nak(timer).bits(); }
+constexpr std::uint8_t nak(std::uint8_t code) { return Syndrome::nak(code).bits(); }
 
 inline constexpr std::uint32_t host_a = 0x0a000001, host_b = 0x0a000002;
 

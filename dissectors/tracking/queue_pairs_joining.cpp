@@ -82,9 +82,9 @@ void QueuePairs::try_source_port(Index at) {
 // Returns the time of the request that `response` answers, if it was seen before frame `before`, or nullopt if unknown.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
                                                 std::uint64_t before) {
-  const std::uint8_t kind = response.syndrome >> 5 & 3, code = response.syndrome & 31;
-  const bool gap_nak = response.op->operation == Operation::acknowledge && kind == syndrome_kind::nak &&
-                       code == nak_code::psn_sequence_error;
+  const Syndrome syndrome(response.syndrome);
+  const bool gap_nak =
+      response.op->operation == Operation::acknowledge && syndrome.is_nak(nak_code::psn_sequence_error);
   const auto covers = [&](const TransportPacket& request) {
     const std::int32_t ahead = response.psn - request.psn;
     if (ahead < 0) return false;
@@ -98,7 +98,7 @@ std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const 
     if (response.op->operation == Operation::atomic_acknowledge) return ahead == 0 && request.has_atomic;
     // A NAK for a gap contains the PSN of a missing packet.
     if (gap_nak) return ahead <= 1;
-    return ahead == 0 && (!read || kind != syndrome_kind::ack);
+    return ahead == 0 && (!read || !syndrome.is_ack());
   };
   if (requests.search) {
     for (std::size_t i = requests.search->held.size(); i-- > 0;) {

@@ -155,10 +155,10 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
     ++sent.responses;
     sent.response_dscp = dscp;
     if (t.op->operation == Operation::acknowledge) {
-      const std::uint8_t kind = t.syndrome >> 5 & 3, code = t.syndrome & 31;
-      if (kind == syndrome_kind::ack) ++sent.acks;
-      if (kind == syndrome_kind::rnr_nak) ++sent.rnr_naks;
-      if (kind == syndrome_kind::nak && code < sent.naks.size()) ++sent.naks[code];
+      const Syndrome syndrome(t.syndrome);
+      if (syndrome.is_ack()) ++sent.acks;
+      if (syndrome.is_rnr_nak()) ++sent.rnr_naks;
+      if (syndrome.is_nak() && syndrome.code() < sent.naks.size()) ++sent.naks[syndrome.code()];
     }
   } else if (t.op->operation == Operation::congestion_notification) {
     ++sent.cnps;

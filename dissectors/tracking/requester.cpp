@@ -143,12 +143,10 @@ void Requester::settle_unsent(const TransportPacket& request, const Reporter& to
 Cause Requester::waited_for(const TransportPacket& packet) const {
   const std::uint32_t outstanding = window_.outstanding();
   if (packet.is_response()) {
-    const std::uint8_t credit = packet.syndrome & 31;
-    const bool credits =
-        packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
-    constexpr std::uint8_t unused = 31;
+    const Syndrome syndrome(packet.syndrome);
+    const bool credits = packet.op->operation == Operation::acknowledge && syndrome.has_credits();
     const bool update = credits && packet.psn == last_ack_.psn && packet.msn == last_ack_.msn;
-    if (update && credit_ == 0 && credit != 0 && credit != unused) return Cause::credit;
+    if (update && credit_ == 0 && syndrome.code() != 0) return Cause::credit;
     return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
   if (started_ && packet.psn - window_.next < 0) {

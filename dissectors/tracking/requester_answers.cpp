@@ -53,8 +53,8 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   last_time_ = std::max(last_time_, packet.time);
   last_frame_ = packet.frame;
   response_time_ = packet.time;
-  const std::uint8_t kind = packet.syndrome >> 5 & 3;
-  const bool negative = packet.op->operation == Operation::acknowledge && kind != syndrome_kind::ack;
+  const Syndrome syndrome(packet.syndrome);
+  const bool negative = packet.op->operation == Operation::acknowledge && !syndrome.is_ack();
   if (place == machines::ResponsePlace::unsent && !(negative && packet.psn == window_.next)) {
     unseen_request(packet, to);
     return;
@@ -66,9 +66,8 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       if (negative) {
         refused(packet, to);
       } else {
-        credit_ = packet.syndrome & 31;
-        constexpr std::uint8_t unused = 31;
-        credits_used_ |= credit_ != 0 && credit_ != unused;
+        credit_ = syndrome.code();
+        credits_used_ |= syndrome.has_credits() && credit_ != 0;
         acknowledge(packet.psn, packet, to);
       }
       break;
@@ -95,8 +94,7 @@ void Requester::note_window(PacketNote& note) {
   if (oldest) note.outstanding_bytes = bytes_sent_ - oldest->bytes_before;
   note.reads = reads_out_;
   note.read_limit = read_limit_;
-  constexpr std::uint8_t unused = 31;
-  if (credits_used_ && credit_ != unused && msn_known_ && msn_epoch_ == epoch_) {
+  if (credits_used_ && credit_ != Syndrome::no_credits && msn_known_ && msn_epoch_ == epoch_) {
     const std::uint64_t taken = messages_ - msn_messages_, given = credits_of_code(credit_);
     note.credits = static_cast<std::uint32_t>(given > taken ? given - taken : 0);
   }
@@ -196,8 +194,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   // Acknowledgements arrive in order, except for small deviations.
   if (unanswered_again_ != 0 && again_until_ == 0 && through - again_end_ >= 0)
     again_until_ = packet.time + acknowledgement_copy_ns;
-  if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
-      packet.has_aeth)
+  if (packet.op->operation != Operation::rdma_read_response && Syndrome(packet.syndrome).is_ack() && packet.has_aeth)
     check_msn(packet, to);
   drop_done();
   // The requester received responses that it never requested again.
@@ -430,20 +427,20 @@ void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
 void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   // It acknowledges the packets before.
   if (window_.place(packet.psn - 1) == machines::ResponsePlace::outstanding) acknowledge(packet.psn - 1, packet, to);
-  const std::uint8_t kind = packet.syndrome >> 5 & 3, code = packet.syndrome & 31;
+  const Syndrome syndrome(packet.syndrome);
   SentPacket* request = find(packet.psn);
   const bool seen = request && request->seen && request->frame != 0;
-  const bool repeated =
-      refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == (kind == syndrome_kind::rnr_nak);
-  if (kind == syndrome_kind::rnr_nak) {
+  const bool repeated = refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == syndrome.is_rnr_nak();
+  if (syndrome.is_rnr_nak()) {
     Event event = event_of(EventKind::rnr_nak, Cause::none, packet, to);
     event.origin_frame = seen ? request->frame : 0;
-    event.value = rnr_timer_ns(code);
+    event.value = syndrome.wait_ns();
     end_refusal(to, nullptr);
     refusal_ = {true, true, packet.psn, packet.frame, packet.time, event};
     return;
   }
-  if (kind != syndrome_kind::nak) return;
+  if (!syndrome.is_nak()) return;
+  const std::uint8_t code = syndrome.code();
   Event event = event_of(EventKind::nak, cause_of_nak(code), packet, to);
   event.origin_frame = seen ? request->frame : 0;
   Waiting* waiting = waiting_of(packet.psn);
