@@ -506,7 +506,7 @@ class Writer {
     for (const FieldRef& user : users_of(*topic.names)) {
       wholes(user, topic.entry->value);
       for (const Field* part : parts_that_follow(user, topic.entry->value))
-        row("then counts", fmt::format("{}, {}{}", path_of(*user.header, *part), part->meaning,
+        row("valid part", fmt::format("{}, {}{}", path_of(*user.header, *part), part->meaning,
                                        part->names ? fmt::format(" (explain {})", slug(part->names->title)) : ""));
     }
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));

@@ -59,8 +59,8 @@ TEST(Explain, Acknowledgements) {
   EXPECT_THAT(first("nak code 2"), HasSubstr("remote access error"));
   EXPECT_THAT(first("nak.sequence-error"), HasSubstr("aeth.syndrome 0x60"));
   EXPECT_THAT(first("rnr nak"), HasSubstr("not ready"));
-  EXPECT_THAT(first("nak"), HasSubstr("refused"));
-  EXPECT_THAT(first("nak"), HasSubstr("aeth.syndrome.nak_code, NAK: why (explain nak-code)"));
+  EXPECT_THAT(first("nak"), HasSubstr("rejected"));
+  EXPECT_THAT(first("nak"), HasSubstr("aeth.syndrome.nak_code, NAK: error code (explain nak-code)"));
 }
 
 TEST(Explain, ReasonsAndCodes) {

@@ -218,7 +218,7 @@ TEST(Filter, InputSizeIsLimited) {
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += '(';
   EXPECT_NE(error_of(deep).find("more than 64 nested brackets"), std::string::npos);
-  EXPECT_NE(error_of(std::string(10000, ' ')).find("at most 8192"), std::string::npos);
+  EXPECT_NE(error_of(std::string(10000, ' ')).find("the maximum is 8192"), std::string::npos);
   std::string many = "infiniband";
   while (many.size() + 20 < Filter::max_length) many += " or infiniband";
   EXPECT_TRUE(Filter::compile(many));

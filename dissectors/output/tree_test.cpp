@@ -28,7 +28,7 @@ TEST(Tree, FrameWithEveryField) {
    14  ip  Internet Protocol, version 4  20 bytes
          version                4
          header_length          5                     in units of 4 bytes
-           bytes               20                    bytes of this header
+           bytes                20                    bytes of this header
          tos                    0x00                  type of service
            dscp                 0                     differentiated services code point
            ecn                  0                     Not-ECT: the sender does not support ECN
@@ -49,7 +49,7 @@ TEST(Tree, FrameWithEveryField) {
          checksum               0x0000                0: none, as RoCEv2 senders do
    42  bth  Base Transport Header  12 bytes
          opcode                 17                    RC Acknowledge
-         se                     0                     solicited event: the receiver generates a solicited event when the message completes
+         se                     0                     solicited event: generated at the receiver when the message completes
          migreq                 0                     path migration state: 1 migrated
          pad                    0                     bytes of padding after the payload
          tver                   0                     transport header version: 0

@@ -84,7 +84,7 @@ struct Bth {
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
       field("opcode", 0, 8, "operation, and position in its message").of(opcode_names).alias("infiniband.bth.opcode"),
-      field("se", 8, 1, "solicited event: the receiver generates a solicited event when the message completes")
+      field("se", 8, 1, "solicited event: generated at the receiver when the message completes")
           .alias("infiniband.bth.se"),
       field("migreq", 9, 1, "path migration state: 1 migrated").alias("infiniband.bth.m"),
       field("pad", 10, 2, "bytes of padding after the payload").alias("infiniband.bth.padcnt").computed(),
