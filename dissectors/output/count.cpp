@@ -181,10 +181,7 @@ std::string Count::text(bool colors) const {
   crcs("VCRC", vcrc_);
   crcs("MPA CRC", mpa_crc_);
   if (cut_)
-    page.put("truncated")
-        .put("  ")
-        .put(TextStyle::notice, fmt::format("{} packets, by the capture", cut_))
-        .line();
+    page.put("truncated").put("  ").put(TextStyle::notice, fmt::format("{} packets, by the capture", cut_)).line();
   std::uint64_t findings = 0;
   for (const std::uint64_t n : findings_) findings += n;
   if (findings) {
