@@ -24,6 +24,15 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(rdmawire_flags INTERFACE
     $<$<CONFIG:Release>:-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow>)
 endif()
+if(CMAKE_UNITY_BUILD)
+  # Several sources are one translation unit there: a type of its anonymous namespace is no longer in the main file, and
+  # a local name may be that of another source's constant. Builds of single sources make these two checks.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(rdmawire_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)
+  else()
+    target_compile_options(rdmawire_flags INTERFACE -Wno-shadow)
+  endif()
+endif()
 if(RDMAWIRE_WERROR)
   target_compile_options(rdmawire_flags INTERFACE -Werror)
 endif()

@@ -10,7 +10,7 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-bool number(std::string_view text, std::uint64_t& value) {
+bool read_number(std::string_view text, std::uint64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
@@ -148,7 +148,7 @@ tl::expected<Counters, std::string> parse_counters(std::string_view text) {
     // "link mlx5_0/1 name value name value …" and "name: value" and "name value" alike: a name, then a number.
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
       std::uint64_t value = 0;
-      if (!is_name(words[i]) || !number(words[i + 1], value)) continue;
+      if (!is_name(words[i]) || !read_number(words[i + 1], value)) continue;
       counters[std::string(words[i])] += value;
       ++i;
     }

@@ -170,7 +170,7 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
 peer::PeerResult<void> Connected::try_to_modify(const nlohmann::json& attributes) const {
   auto result = qp.modify(attributes);
   if (!result && result.error().number == ETIMEDOUT) {
-    // The system asked for the tester's MAC address, and the wire answers only while it is read.
+    // Address resolution of the tester's MAC: the wire responds only while it is read.
     bench_->pass(bench_->patience().silence);
     result = qp.modify(attributes);
   }
@@ -247,7 +247,7 @@ void Connected::post(peer::SendRequest request) {
 }
 
 void Connected::fails_or_is_asked_again(std::uint64_t wr_id) {
-  const std::string expected = fmt::format("{} fails or is asked for again", wr_id);
+  const std::string expected = fmt::format("{} fails or is retried", wr_id);
   const std::int64_t until = bench_->now() + bench_->patience().answer;
   do {
     const auto found = bench_->take(completions().poll(1, bench_->silence_time()), "poll for a completion");

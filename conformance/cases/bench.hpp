@@ -1,5 +1,5 @@
 #pragma once
-/// What a case works with: a conversation over the wire, and queue pairs, memory and completions at the device.
+/// The environment of a RoCE case: an exchange of frames over the wire, and QPs, memory and completions at the device.
 
 #include <chrono>
 #include <cstdint>
@@ -19,98 +19,98 @@ namespace rdmawire::conformance {
 
 class Bench;
 
-/// Which of the device's GIDs a queue pair speaks over. A device that lacks it makes the case "unsupported".
+/// The GID that a queue pair uses. If the device lacks it, the case is "unsupported".
 enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 
-/// How a queue pair of the device is made and connected to the tester.
+/// How a QP of the device is created and connected to the tester.
 struct ConnectOptions {
   Transport transport = Transport::rc;
   std::uint32_t mtu = 1024;
-  std::uint32_t receives = 0;          ///< receive requests that are posted
-  std::uint32_t receive_bytes = 1024;  ///< each of them holds
+  std::uint32_t receives = 0;          ///< number of posted receive requests
+  std::uint32_t receive_bytes = 1024;  ///< size of each
   std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};
-  peer::Names access = {"remote_write", "remote_read", "remote_atomic"};  ///< the queue pair's
-  std::uint8_t reads_at_once = 4;  ///< that the device answers: max_dest_rd_atomic
-  std::uint8_t own_reads = 4;      ///< that the device may have outstanding: max_rd_atomic
+  peer::Names access = {"remote_write", "remote_read", "remote_atomic"};  ///< access rights of the QP
+  std::uint8_t reads_at_once = 4;                                         ///< max_dest_rd_atomic of the device
+  std::uint8_t own_reads = 4;                                             ///< max_rd_atomic of the device
   std::uint8_t timeout = 14, retry_cnt = 7, rnr_retry = 7;
   std::uint8_t min_rnr_timer = 12;
   std::uint32_t send_wr = 32;
   std::uint32_t inline_bytes = 0;
   peer::Names send_ops{};
   std::uint32_t send_sge = 1;
-  std::uint32_t completions = 256;  ///< that its queue holds
-  /// In place of one of its own.
+  std::uint32_t completions = 256;  ///< size of the completion queue
+  /// Replaces the QP's own completion queue.
   const peer::CompletionQueue* shared_cq = nullptr;
-  bool shared_receives = false;     ///< a shared receive queue takes the receive requests
-  bool xrc_target = false;          ///< of XRC: it receives, by a shared receive queue of its own; else it sends
-  std::size_t xrc_domain = 0;       ///< of a target; by number
-  std::uint32_t qkey = 0x11111111;  ///< of UD
-  std::string state = "rts";        ///< where it is left: "reset", "init", "rtr" or "rts"
+  bool shared_receives = false;     ///< post receive requests to a shared receive queue
+  bool xrc_target = false;          ///< XRC: a target with a shared receive queue of its own; otherwise an initiator
+  std::size_t xrc_domain = 0;       ///< number of the XRC domain of a target
+  std::uint32_t qkey = 0x11111111;  ///< UD only
+  std::string state = "rts";        ///< final state: "reset", "init", "rtr" or "rts"
   std::uint8_t hop_limit = 64, traffic_class = 0, service_level = 0;
   Over over = Over::ipv4;
-  bool notifies = false;         ///< the completion queue can be asked for notifications
-  std::int64_t first_psn = -1;   ///< of the tester; -1: by chance
-  std::int64_t device_psn = -1;  ///< of the device; likewise
+  bool notifies = false;         ///< enable notifications of the completion queue
+  std::int64_t first_psn = -1;   ///< first PSN of the tester; -1: random
+  std::int64_t device_psn = -1;  ///< first PSN of the device; -1: random
 };
 
-/// A message of the device: bytes of the region from `offset` on.
+/// A message of the device: bytes of the region from `offset`.
 struct Message {
   std::uint32_t length = 8;
   std::uint64_t offset = 0;
   peer::Names flags = {"signaled"};
 };
-/// What the device's requests say of the tester's memory. Nothing looks at it but the tester.
+/// Address of the tester's memory in requests of the device.
 inline constexpr std::uint64_t tester_memory = 0x10000;
 inline constexpr std::uint32_t tester_rkey = 0x4321;
-/// The tester's shared receive queue that the device's requests of XRC name.
+/// Number of the tester's shared receive queue in XRC requests of the device.
 inline constexpr std::uint32_t tester_srq = 0x5a1c3;
 
-/// A queue pair of the device, in RTS unless its options say otherwise, and the tester's end of it.
+/// A QP of the device, in RTS unless its options specify another state, and the tester's endpoint.
 struct Connected : TesterQueuePair, DeviceQueuePair {
   Connected(Bench& at, const ConnectOptions& how);
 
   ConnectOptions options;
 
-  /// Of a request into the region.
+  /// Operands of a request into the region.
   [[nodiscard]] Operands at(std::uint64_t offset, std::uint32_t length = 0, std::string payload = {}) const {
     return {.payload = std::move(payload), .va = region.addr() + offset, .rkey = region.rkey(), .length = length};
   }
-  /// Posts a send request at the device, or ends the case; one of XRC goes to the tester's shared receive queue.
+  /// Posts a send request at the device, or ends the case. An XRC request goes to the tester's shared receive queue.
   void post(peer::SendRequest request);
 
-  /// What the device is to send: its requests to the tester, which is the responder.
+  /// Posts a request of the device. The tester is the responder.
   void device_sends(std::uint64_t wr_id, Message message = {});
   void device_writes(std::uint64_t wr_id, Message message = {});
-  /// READs into the region.
+  /// Posts a READ into the region.
   void device_reads(std::uint64_t wr_id, Message message = {});
-  /// Fetches and adds 5; what was there comes to the region.
+  /// Posts a FetchAdd of 5; the original value is written to the region.
   void device_adds(std::uint64_t wr_id, Message message = {});
 
-  /// For a request of UD to the tester.
+  /// Address handle for UD requests to the tester.
   [[nodiscard]] peer::AddressHandle address_handle_of_tester() const;
 
-  /// Attributes for modify_qp with which it goes to that state in the usual order: RESET, INIT, RTR, RTS.
+  /// Attributes of modify_qp for the transition to this state in the order RESET, INIT, RTR, RTS.
   [[nodiscard]] nlohmann::json attributes_to(const std::string& state) const;
-  /// Modifies exactly these.
+  /// Modifies exactly these attributes.
   [[nodiscard]] peer::PeerResult<void> try_to_modify(const nlohmann::json& attributes) const;
-  /// The same, or the case ends.
+  /// Modifies exactly these attributes, or ends the case.
   void modify(const nlohmann::json& attributes);
-  /// In the usual order from RESET up to that state.
+  /// Moves the QP from RESET to this state in the usual order.
   void bring_to(const std::string& state);
 
-  /// It may fail, or be asked for again on the wire, and that it must within some time; but it does not succeed.
+  /// The request must fail or be retried within some time, and must not succeed.
   void fails_or_is_asked_again(std::uint64_t wr_id);
-  /// Sends a frame that must be dropped, on a fresh queue pair: silence. Then a SEND Only with PSN +0 is executed as if
-  /// nothing had come before.
+  /// Sends a frame that must be dropped, on a new QP, and checks that there is no response and that a SEND Only with
+  /// PSN +0 is then executed.
   void drops(const Stimulus& bad);
-  /// Sends a SEND Only with PSN +0 that must be accepted, on a fresh queue pair: it is executed.
+  /// Sends a SEND Only with PSN +0 on a new QP and checks that it is executed.
   void accepts(const Stimulus& good, const std::string& payload);
-  /// What a class C error makes of a queue pair: that NAK, then the error state.
+  /// Checks the reaction to a class C error: this NAK, then the Error state.
   void refuses(const Expectation& nak);
 
  private:
-  /// By the attributes with which it goes to RTR; those of RTS as the options have them.
+  /// Derived from the attributes for RTR; those for RTS are taken from the options.
   [[nodiscard]] Pairing pairing(const nlohmann::json& attributes) const;
 
   Bench* bench_;
@@ -135,7 +135,7 @@ class Bench : public Conversation, public DeviceBench {
     options.transport = Transport::ud;
     return connect(options);
   }
-  /// XRC: the device's end receives, or sends.
+  /// XRC: the device has the target, or the initiator.
   Connected& xrc_target(ConnectOptions options = {}) {
     options.transport = Transport::xrc;
     options.xrc_target = true;
@@ -145,20 +145,20 @@ class Bench : public Conversation, public DeviceBench {
     options.transport = Transport::xrc;
     return connect(options);
   }
-  /// An XRC domain, by number; or the case ends "unsupported".
+  /// Returns an XRC domain by number, or ends the case as "unsupported".
   const peer::XrcDomain& xrc_domain(std::size_t number = 0);
-  /// For a request into any region.
+  /// Operands of a request into any region.
   static Operands of(const peer::Region& region, std::uint64_t offset, std::uint32_t length = 0,
                      std::string payload = {}) {
     return {.payload = std::move(payload), .va = region.addr() + offset, .rkey = region.rkey(), .length = length};
   }
-  /// A window of type 2 onto a piece of the queue pair's region, bound through the queue pair; gives its R_Key.
+  /// Binds a type 2 window to a part of the QP's region through the QP; returns its R_Key.
   std::uint32_t bound_window(Connected& through, std::uint64_t offset, std::uint64_t length, const peer::Names& access);
-  /// The way to the device, or the case ends "unsupported".
+  /// Returns the path to the device, or ends the case as "unsupported".
   [[nodiscard]] Way way(Over over);
 
-  /// The device's congestion management is on, or off, as is asked: switched where the tester can, else as somebody
-  /// said. The case ends "unsupported" where it is known to be the other way. False: nobody knows.
+  /// Requires congestion management to be on or off. Switches it if the tester can. Otherwise compares with the user's
+  /// option. Ends the case as "unsupported" on a mismatch. Returns false if the state is unknown.
   bool congestion_management(bool on);
 
  private:
@@ -168,8 +168,8 @@ class Bench : public Conversation, public DeviceBench {
   std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
-  bool switched_ = false;            // congestion management, to what it usually is not
-  std::deque<BoundWindow> windows_;  // go first: before the queue pairs and regions that they are bound to
+  bool switched_ = false;            // congestion management differs from its default
+  std::deque<BoundWindow> windows_;  // released before the QPs and regions that they are bound to
 };
 
 }  // namespace rdmawire::conformance

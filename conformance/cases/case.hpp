@@ -1,7 +1,7 @@
 #pragma once
-/// What a case is: the rules it exercises, what it needs, and its steps. It states the expected answer literally, from
-/// the clause, and never asks a machine: so a clause that was misread shows as a disagreement with the reference
-/// device, which is built on the machines, or with a real one.
+/// A case: the rule that it exercises, its requirements, and its steps. A case states the expected response literally
+/// from the clause and does not use the protocol state machines. A misread clause therefore appears as a mismatch with
+/// the reference device, which uses the state machines, or with a real device.
 
 #include <span>
 #include <string>
@@ -13,10 +13,10 @@
 
 namespace rdmawire::conformance {
 
-/// The device's part.
+/// The role of the device.
 enum class Role : std::uint8_t { responder, requester, verbs, wire };
 
-/// What a device must have. What it lacks makes the verdict "unsupported".
+/// Required features of the device. If one is missing, the verdict is "unsupported".
 enum class Need : std::uint32_t {
   nothing = 0,
   uc = 1U << 0,
@@ -38,47 +38,47 @@ constexpr bool needs(Need set, Need one) {
   return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(one)) != 0;
 }
 
-/// What a case may cost a real device. The reference device runs every case.
+/// Whether a case may run on a real device by default. The reference device runs every case.
 enum class RunPolicy : std::uint8_t {
   none,
-  slow,       ///< takes more than a minute of the device's clock
-  dangerous,  ///< is known to have left a device hanging or deaf
+  slow,       ///< takes more than a minute of the device's time
+  dangerous,  ///< known to hang a device
 };
 
 namespace iwarp {
 class IwarpBench;
 }
 
-/// Steps that are more than a function: of a program that brings its own cases.
+/// Steps with state, for cases that a program adds.
 class Script {
  public:
   explicit Script(Family family = Family::infiniband) : family_(family) {}
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
   virtual ~Script() = default;
-  /// What it speaks: which of the two that follow is called.
+  /// The family of the device. Determines which of the following functions is called.
   [[nodiscard]] Family family() const { return family_; }
-  /// Ends early by CaseEnd alone. Called by any thread, and by several at once, each with a bench of its own.
+  /// Runs the case. Only CaseEnd ends it early. May be called by several threads, each with its own bench.
   virtual void run(Bench& bench) const;
-  /// The same, of iWARP.
+  /// Runs an iWARP case.
   virtual void run_streams(iwarp::IwarpBench& bench) const;
 
  private:
   Family family_;
 };
 
-/// A case's steps, by a function of its file, or by a script.
+/// The steps of a case: a function or a script.
 class Steps {
  public:
   using OfInfiniband = void (*)(Bench&);
   using OfIwarp = void (*)(iwarp::IwarpBench&);
   constexpr Steps() = default;
-  // Cases name their function where steps are meant.
+  // Cases pass their function where steps are expected.
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr Steps(OfInfiniband run) : infiniband_(run) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr Steps(OfIwarp run) : iwarp_(run) {}
-  /// `script` must outlive it.
+  /// `script` must outlive this object.
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr Steps(const Script& script) : script_(&script) {}
 
@@ -86,7 +86,7 @@ class Steps {
     if (script_) return script_->family();
     return iwarp_ ? Family::iwarp : Family::infiniband;
   }
-  /// Requires that the family is the bench's.
+  /// Runs the steps. The family must match the bench.
   void operator()(Bench& bench) const { script_ ? script_->run(bench) : infiniband_(bench); }
   void operator()(iwarp::IwarpBench& bench) const { script_ ? script_->run_streams(bench) : iwarp_(bench); }
 
@@ -97,13 +97,13 @@ class Steps {
 };
 
 struct Case {
-  RuleId rule;                 ///< that its verdict is about
-  std::string_view variant{};  ///< tells cases of one rule apart: "two packets missing"; empty: the only one
+  RuleId rule;                 ///< the tested rule
+  std::string_view variant{};  ///< distinguishes cases of one rule: "two packets missing"; empty: the only case
   Role role = Role::responder;
   Need needs = Need::nothing;
   Steps run{};
   RunPolicy caution = RunPolicy::none;
-  std::string_view possible_problems{};  ///< when a deviation says less than it seems
+  std::string_view possible_problems{};  ///< reasons for which a failure may be a false positive
 
   [[nodiscard]] Family family() const { return run.family(); }
   /// "rc.responder.psn.sequence-error", "rc.responder.psn.sequence-error/two packets missing"
@@ -112,21 +112,22 @@ struct Case {
   }
 };
 
-/// What of `needed` the device says it lacks, in words; empty: nothing. What no device can say of itself is not asked.
+/// Describes the required features that the device reports as missing. Empty if there are none. Features that devices
+/// cannot report are not checked.
 std::string lacking(const DeviceUnderTest& device, Need needed);
 
-/// Why the case is not run unless it is asked for, in words; empty: it is run.
+/// Describes why the case is skipped by default. Empty if it runs.
 std::string left_out(const DeviceUnderTest& device, RunPolicy caution);
 
-/// All cases of this product, by file, in the rules' order; the dangerous ones last.
+/// All built-in cases by file, in the order of the rules. Dangerous cases last.
 std::span<const Case> cases();
 
-/// A case of a program's own, beside them: known by its id from now on, as long as the program runs; its texts and its
-/// script must live so long. nullptr: there is one of that id already. From any thread.
+/// Adds a case, which is then found by its id. Its texts and its script must outlive the program's use of cases.
+/// Returns nullptr if the id exists already. Thread-safe.
 const Case* add_case(const Case& which);
-/// Those that were added, in that order.
+/// The added cases in the order of addition.
 std::vector<const Case*> added_cases();
-/// The case of that id, ours or added; nullptr: there is none.
+/// Returns the built-in or added case with this id, or nullptr.
 const Case* find_case(std::string_view id);
 
 }  // namespace rdmawire::conformance

@@ -11,18 +11,18 @@ void CaseRecorder::record_at(std::int64_t time, Step::Kind kind, std::string tex
 }
 
 void CaseRecorder::record(const Pairing& pairing) {
-  record(Step::Kind::verbs, fmt::format("queue pair {:#x} of the device speaks to {:#x} of the tester",
+  record(Step::Kind::verbs, fmt::format("QP {:#x} of the device is connected to {:#x} of the tester",
                                         pairing.device.qpn, pairing.tester.qpn));
   transcript_.back().pairing = pairing;
 }
 
 void CaseRecorder::deviate(Verdict verdict, const std::string& expected, const std::string& actual) {
-  record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
+  record(Step::Kind::violation, fmt::format("expected {}; got {}", expected, actual));
   throw CaseEnd{{verdict, expected, actual}};
 }
 
 void CaseRecorder::deviates(Verdict verdict, const std::string& expected, const std::string& actual) {
-  record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
+  record(Step::Kind::violation, fmt::format("expected {}; got {}", expected, actual));
   if (!deviation_) deviation_ = Judgment{verdict, expected, actual};
 }
 

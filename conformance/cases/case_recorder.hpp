@@ -1,5 +1,5 @@
 #pragma once
-/// What a case is written down in while it runs, and how it ends early.
+/// Records the steps of a running case, and ends a case early.
 
 #include <cstdint>
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace rdmawire::conformance {
 
-/// How long a device is waited for, nanoseconds.
+/// Timeouts for the device in nanoseconds.
 struct Timeouts {
-  std::int64_t answer = 2'000'000'000;  ///< before a missing answer counts as none
-  std::int64_t silence = 50'000'000;    ///< without a frame before that counts as silence
-  bool upper_bounds = false;            ///< a late answer can be blamed on the device: its clock is ours
+  std::int64_t answer = 2'000'000'000;  ///< time after which a response counts as missing
+  std::int64_t silence = 50'000'000;    ///< time without a frame that counts as silence
+  bool upper_bounds = false;            ///< a late response is a violation, because device and tester share a clock
 };
 
 class CaseRecorder {
@@ -26,30 +26,30 @@ class CaseRecorder {
   CaseRecorder& operator=(const CaseRecorder&) = delete;
   virtual ~CaseRecorder() = default;
 
-  /// Nanoseconds of the clock that frames have their times of.
+  /// The current time in nanoseconds of the clock of the frames.
   [[nodiscard]] virtual std::int64_t now() const = 0;
-  /// Lets time pass; what comes meanwhile is kept for later.
+  /// Lets time pass. Frames that arrive are kept for later.
   virtual void pass(std::int64_t nanoseconds) = 0;
 
-  /// What is seen by verbs or computed: ends the case with that verdict unless it holds.
+  /// Checks a result of verbs or a computed value. Ends the case with `otherwise` if `holds` is false.
   void require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise = Verdict::fail);
   void note(std::string text) { record(Step::Kind::note, std::move(text)); }
   void record(Step::Kind kind, std::string text, Bytes frame = {}) { record_at(now(), kind, std::move(text), frame); }
   void record_at(std::int64_t time, Step::Kind kind, std::string text, Bytes frame = {});
-  /// A queue pair is connected.
+  /// Records the connection of a QP.
   void record(const Pairing& pairing);
 
-  /// Ends the case with that verdict: what came is not what was expected.
+  /// Ends the case with this verdict because the result differs from the expectation.
   [[noreturn]] void deviate(Verdict verdict, const std::string& expected, const std::string& actual);
 
-  /// The same, but the case goes on: what follows is judged, too. The first such deviation is the verdict unless the
-  /// case ends otherwise.
+  /// Records a failure and continues, so that later steps are checked too. The first failure determines the verdict
+  /// unless the case ends otherwise.
   void deviates(Verdict verdict, const std::string& expected, const std::string& actual);
   [[nodiscard]] const std::optional<Judgment>& deviation() const { return deviation_; }
 
   [[nodiscard]] const Timeouts& patience() const { return patience_; }
   [[nodiscard]] const Transcript& transcript() const { return transcript_; }
-  /// Gives it, and begins anew: of a story that has no end.
+  /// Returns the transcript and starts a new one, for programs that run indefinitely.
   [[nodiscard]] Transcript take_transcript() { return std::exchange(transcript_, {}); }
 
  private:
@@ -58,7 +58,7 @@ class CaseRecorder {
   std::optional<Judgment> deviation_;
 };
 
-/// Ends the case with that verdict and reason.
+/// Ends the case with this verdict and reason.
 [[noreturn]] void end_case(Verdict verdict, std::string reason);
 
 }  // namespace rdmawire::conformance

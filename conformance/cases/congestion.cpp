@@ -1,5 +1,5 @@
-/// Congestion management: IBTA vol 1, annex A17, A17.9 (CA17-44 to CA17-46, Figure 6) and CA17-29 (FECN). What a device
-/// without it does is optional, and reported.
+/// Congestion management: IBTA vol 1, annex A17, A17.9 (CA17-44 to CA17-46, Figure 6) and CA17-29 (FECN). It is
+/// optional. The behavior of a device without it is only reported.
 
 #include <fmt/format.h>
 
@@ -9,10 +9,10 @@
 #include "conformance/cases/files.hpp"
 #include "dissectors/protocol/ip.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::congestion_cases {
 namespace {
 
-constexpr std::uint8_t experienced = 3;  ///< the ECN field's mark
+constexpr std::uint8_t experienced = 3;  ///< ECN field 11 (CE)
 
 Stimulus marked(const Stimulus& stimulus) {
   return stimulus.changed(
@@ -22,11 +22,10 @@ Stimulus marked(const Stimulus& stimulus) {
       },
       "marked \"congestion experienced\"");
 }
-/// What the device's maker documents of its notifications, as `describe` gives it. What is not said is nobody's
-/// promise, and only reported.
+/// The documented CNP behavior of the device, as `describe` reports it. Undocumented behavior is only reported.
 struct Documented {
-  bool paces_by_queue_pair = false;  ///< each queue pair's marks are answered by themselves
-  bool nothing_on_loss = false;      ///< a loss draws no CNP
+  bool paces_by_queue_pair = false;  ///< CNPs are paced for each QP
+  bool nothing_on_loss = false;      ///< a loss causes no CNP
 };
 Documented documented(Bench& bench) {
   const auto said = bench.device().peer->call("describe", {{"device", bench.device().device->handle()}});
@@ -37,32 +36,32 @@ Documented documented(Bench& bench) {
 
 bool is_cnp(const Seen& seen) { return seen.op->known && seen.op->operation == Operation::congestion_notification; }
 
-/// CNPs among what comes until there is silence.
+/// Returns the CNPs that arrive until there is silence.
 std::vector<Seen> cnps(Bench& bench) {
   std::vector<Seen> all = bench.all_until_silence();
   std::erase_if(all, [](const Seen& seen) { return !is_cnp(seen); });
   return all;
 }
-/// The CNPs that marks draw. Congestion management is optional: only of a device that is known to have it they are
-/// missed, else the case ends.
+/// Returns the CNPs for ECN-marked packets. A missing CNP is a failure only if the device is known to support
+/// congestion management. Otherwise it ends the case.
 std::vector<Seen> notifications(Bench& bench, bool known) {
   std::vector<Seen> seen = cnps(bench);
   if (seen.empty() && known) bench.require(false, "a CNP for a marked packet", "none");
-  if (seen.empty()) end_case(Verdict::may, "a marked packet draws no CNP: no congestion management, as it seems");
+  if (seen.empty()) end_case(Verdict::may, "an ECN-marked packet causes no CNP: probably no congestion management");
   return seen;
 }
-/// One marked packet, and the CNP that it draws.
+/// Sends one ECN-marked packet and returns its CNP.
 Seen notified(Bench& bench, Connected& qp) {
   const bool known = bench.congestion_management(true);
   bench >> marked(qp.send_only(psn(+0)));
   return notifications(bench, known).front();
 }
 
-// CA17-44: a marked packet draws a CNP to its source.
+// CA17-44: an ECN-marked packet causes a CNP to its source.
 void a_mark_is_answered(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   const Seen seen = notified(bench, qp);
-  bench.require(seen.dest_qp == qp.tester_qpn, "a CNP for the queue pair that sent the mark",
+  bench.require(seen.dest_qp == qp.tester_qpn, "a CNP for the QP that sent the marked packet",
                 fmt::format("for {:#x}", seen.dest_qp));
 }
 
@@ -81,7 +80,7 @@ void format_of_cnp(Bench& bench) {
                 "16 reserved bytes of 0", "others");
 }
 
-// A device may answer several marks by one CNP, never by more CNPs than marks. The interval is its own choice.
+// A device may send one CNP for several marks, but no more CNPs than marks. The interval is implementation-defined.
 void a_burst(Bench& bench) {
   constexpr int marks = 16;
   const bool known = bench.congestion_management(true);
@@ -110,7 +109,7 @@ void two_queue_pairs(Bench& bench) {
   end_case(Verdict::may, fmt::format("{} and {} CNPs for the two queue pairs", of(one), of(other)));
 }
 
-// Only a valid packet's mark counts.
+// Only the mark of a valid packet counts.
 void an_invalid_mark(Bench& bench, const std::function<Stimulus(Connected&)>& invalid) {
   Connected& qp = bench.rc({.receives = 2});
   bench >> invalid(qp);
@@ -139,7 +138,7 @@ void a_mark_on_a_cnp(Bench& bench) {
   bench.require(cnps(bench).empty(), "no CNP", "a CNP");
 }
 
-/// The device's requests: how long a WRITE of so many bytes takes, each acknowledged.
+/// Returns the duration of a WRITE of the device with an acknowledgement for each packet.
 std::int64_t time_of_write(Bench& bench, Connected& qp, std::uint64_t wr_id, psn& at) {
   constexpr std::int32_t packets = 64;
   qp.device_writes(wr_id, {.length = packets * 256});
@@ -156,18 +155,19 @@ std::int64_t time_of_write(Bench& bench, Connected& qp, std::uint64_t wr_id, psn
   return end - begin;
 }
 
-/// What the rate did. A clock of ours and a device that is known to have congestion management make it judged; else it
-/// is reported: how much and when, no clause says, and other traffic or a slow tester look alike.
+/// Reports a change of the rate. It is a failure only with a shared clock and a device that is known to support
+/// congestion management, because other traffic or a slow tester have the same effect and no clause specifies amount or
+/// time.
 void rate(Bench& bench, bool known, bool holds, const std::string& expected, const std::string& seen) {
   if (!known || !bench.patience().upper_bounds) end_case(Verdict::may, seen);
   bench.require(holds, expected, seen);
 }
 std::string times(std::int64_t before, const char* when, std::int64_t then) {
-  return fmt::format("64 packets took {} us at first, and {} us {}", before / 1000, then / 1000, when);
+  return fmt::format("64 packets took {} us initially, and {} us {}", before / 1000, then / 1000, when);
 }
 const ConnectOptions writer{.mtu = 256, .receives = 1, .region_bytes = 65536, .timeout = 20};
 
-// CA17-45: a CNP slows down that queue pair, and no other. Its reserved bytes mean nothing: Figure 6.
+// CA17-45: a CNP reduces the rate only of its QP. Its reserved bytes are ignored: Figure 6.
 void slows(Bench& bench, const std::function<Stimulus(Connected&)>& cnp) {
   const bool known = bench.congestion_management(true);
   Connected& qp = bench.rc(writer);
@@ -175,12 +175,12 @@ void slows(Bench& bench, const std::function<Stimulus(Connected&)>& cnp) {
   psn at(0), of_other(0);
   const std::int64_t before = time_of_write(bench, qp, 0, at);
   for (int i = 0; i < 8; ++i) bench >> cnp(qp);
-  bench.pass(10'000);  // until they are there
+  bench.pass(10'000);  // until the CNPs have arrived
   const std::int64_t behind = time_of_write(bench, qp, 1, at);
   const std::int64_t elsewhere = time_of_write(bench, other, 0, of_other);
   rate(bench, known, behind > before + before / 2 && elsewhere <= before,
-       "a lower rate of the queue pair that the CNPs are for, and of no other",
-       fmt::format("{}; on another queue pair {} us", times(before, "behind the CNPs", behind), elsewhere / 1000));
+       "a lower rate of the QP that the CNPs indicate, and of no other QP",
+       fmt::format("{}; on another QP {} us", times(before, "after the CNPs", behind), elsewhere / 1000));
 }
 void a_cnp_slows(Bench& bench) {
   slows(bench, [](Connected& qp) { return qp.cnp(); });
@@ -199,10 +199,10 @@ void the_rate_recovers(Bench& bench) {
        times(slow, "100 ms after the last CNP", later));
 }
 
-// Whatever a CNP holds, and whoever it is for: nothing breaks.
-void a_cnp_for_nobody(Bench& bench) {
+// A CNP for an unknown QP or with any content has no effect.
+void a_cnp_for_an_unknown_qp(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  bench >> qp.cnp().with<Bth, "dest_qp">(qp.device_qpn ^ 0x1000, "for an unknown queue pair");
+  bench >> qp.cnp().with<Bth, "dest_qp">(qp.device_qpn ^ 0x1000, "for an unknown QP");
   bench << silence();
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
@@ -219,16 +219,16 @@ void a_cnp_with_reserved_bytes(Bench& bench) {
 }
 void a_cnp_with_reserved_bytes_slows(Bench& bench) { slows(bench, with_reserved_bytes); }
 
-// Some devices send CNPs for losses, and document it: reported.
+// Some devices document that they send CNPs for losses. Only reported.
 void a_loss_without_a_mark(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
   bench >> qp.send_only(psn(+1));
   const std::size_t count = cnps(bench).size();
   if (documented(bench).nothing_on_loss) return bench.require(count == 0, "no CNP for a loss", "a CNP");
-  end_case(Verdict::may, count ? "a loss draws a CNP" : "a loss draws no CNP");
+  end_case(Verdict::may, count ? "a loss causes a CNP" : "a loss causes no CNP");
 }
 
-// CA17-29: RoCEv2 marks in the IP header; FECN means nothing.
+// CA17-29: RoCEv2 marks packets in the IP header and does not use FECN.
 void fecn_is_ignored(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.send_only(psn(+0)).with<Bth, "fecn">(1, "with FECN");
@@ -245,11 +245,11 @@ void fecn_slows_nothing(Bench& bench) {
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
   const std::int64_t behind = time_of_write(bench, qp, 1, at);
-  rate(bench, known, behind <= before, "the same rate behind a packet with FECN",
-       times(before, "behind a packet with FECN", behind));
+  rate(bench, known, behind <= before, "the same rate after a packet with FECN",
+       times(before, "after a packet with FECN", behind));
 }
 
-// What the device counts is what the tester saw.
+// The device's counters match the frames that the tester observed.
 void counters_are_true(Bench& bench) {
   constexpr std::uint64_t marks = 4;
   bench.congestion_management(true);
@@ -270,7 +270,7 @@ void counters_are_true(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> congestion_cases() {
+std::span<const Case> all() {
   constexpr Role wire = Role::wire;
   static constexpr Case list[] = {
       {.rule = "congestion.notification-point.cnp.answers-mark", .role = wire, .run = a_mark_is_answered},
@@ -292,9 +292,9 @@ std::span<const Case> congestion_cases() {
       {.rule = "congestion.notification-point.cnp.never-for-cnp", .role = wire, .run = a_mark_on_a_cnp},
       {.rule = "congestion.reaction-point.rate.falls", .role = wire, .run = a_cnp_slows},
       {.rule = "congestion.reaction-point.cnp.strange-ignored",
-       .variant = "unknown queue pair",
+       .variant = "unknown QP",
        .role = wire,
-       .run = a_cnp_for_nobody},
+       .run = a_cnp_for_an_unknown_qp},
       {.rule = "congestion.reaction-point.cnp.strange-ignored",
        .variant = "reserved bytes",
        .role = wire,
@@ -312,4 +312,4 @@ std::span<const Case> congestion_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::congestion_cases

@@ -64,7 +64,7 @@ peer::Listener TesterCm::device_listens() {
   return bench_.take(peer::Listener::listen(*bench_.device().peer, at), "the device listens");
 }
 
-// ---- messages of the tester
+// ---- messages sent by the tester
 
 Stimulus TesterCm::message(HeaderValue header, const std::string& text) const {
   return general_.datagram(psn(+0), general_qkey, {})
@@ -168,9 +168,9 @@ Stimulus TesterCm::lap() const {
                  "LAP");
 }
 
-// ---- messages of the device
+// ---- messages received from the device
 
-// Others may be of a connection before this one, whose end its tester did not wait for.
+// Other messages may belong to an earlier connection whose close the tester did not await.
 bool TesterCm::is_ours(const Seen& seen) const {
   if (seen.dest_qp != 1) return true;
   if (const auto req = seen.stack.get<CmReq>()) return (req->get<"service_id">() & 0xffff) == port_;
@@ -208,7 +208,7 @@ void TesterCm::expect_silence(std::int64_t for_ns) {
 
 void TesterCm::learn(std::uint32_t starting_psn, std::uint32_t device_qpn) {
   if (qp.device_qpn != device_qpn)
-    bench_.require(false, fmt::format("queue pair {:#x}", qp.device_qpn), fmt::format("{:#x}", device_qpn));
+    bench_.require(false, fmt::format("QP {:#x}", qp.device_qpn), fmt::format("{:#x}", device_qpn));
   qp.ours = Psn(starting_psn);
   bench_.listen_to(qp);
 }
@@ -224,7 +224,7 @@ void TesterCm::take_over(const Seen& seen) {
   }
 }
 
-// ---- the whole of it
+// ---- complete exchanges
 
 peer::CmConnection TesterCm::connected_by_device() {
   peer::CmConnection connection = device_connects();
@@ -239,7 +239,7 @@ peer::CmConnection TesterCm::connected_by_tester() {
   listener_ = device_listens();
   bench_ >> req(listener_.port());
   peer::CmConnection connection = requested(listener_);
-  bench_.take(connection.accept(qp.qp), "the device's consumer accepts");
+  bench_.take(connection.accept(qp.qp), "the device's application accepts");
   hears<CmRep>();
   bench_ >> rtu();
   expect_event(connection, "established");
@@ -247,7 +247,7 @@ peer::CmConnection TesterCm::connected_by_tester() {
 }
 
 void TesterCm::ends(peer::CmConnection& connection) {
-  bench_.take(connection.disconnect(), "the device's consumer disconnects");
+  bench_.take(connection.disconnect(), "the device's application disconnects");
   hears<CmDreq>();
   bench_ >> drep();
   expect_event(connection, "disconnected");

@@ -1,5 +1,5 @@
 #pragma once
-/// The tester's communication manager: messages at queue pair 1, made by hand, and the device's verbs of connections.
+/// The tester's communication manager: constructed messages at QP 1, and the device's verbs for connections.
 /// IBTA vol 1, chapter 12; annex A11 (service ids of IP); CA17-34 to CA17-38.
 
 #include <optional>
@@ -11,21 +11,21 @@
 
 namespace rdmawire::conformance {
 
-/// A time of the CM: 4.096 µs times two to the power of `code`, in nanoseconds. 12.7 (number unverified).
+/// Converts a CM time code to nanoseconds: 4.096 µs * 2^code. 12.7 (clause number not verified).
 constexpr std::int64_t cm_time(std::uint64_t code) { return std::int64_t{4096} << code; }
 
-/// Makes one connection of one queue pair of the device, as its active or as its passive side. The queue pair begins in
-/// RESET; the device's CM moves it.
+/// Establishes a connection of one QP of the device, as its active or passive side. The QP starts in RESET and is moved
+/// by the device's CM.
 class TesterCm {
  public:
   explicit TesterCm(Bench& bench, Over over = Over::ipv4);
 
-  Connected& qp;  ///< the connection's; what the messages say of it is taken over
+  Connected& qp;  ///< the QP of the connection; updated from the received messages
 
-  // The device's verbs.
-  /// The device asks for a connection to the tester.
+  // Verbs of the device
+  /// The device requests a connection to the tester.
   [[nodiscard]] peer::CmConnection device_connects(const peer::CmParameters& parameters = {});
-  /// The device waits for the tester's REQ.
+  /// The device listens for the tester's REQ.
   [[nodiscard]] peer::Listener device_listens();
   [[nodiscard]] peer::CmConnection requested(const peer::Listener& listener) { return bench_.requested(listener); }
   peer::CmEvent expect_event(const peer::CmConnection& connection, const std::string& type,
@@ -33,31 +33,31 @@ class TesterCm {
     return bench_.expect_event(connection, type, within_ns);
   }
 
-  // What the tester says. Whatever a case wants otherwise it changes: req().with<CmReq, "primary_local_lid">(7, "LID
+  // Messages of the tester. A case changes fields as needed: req().with<CmReq, "primary_local_lid">(7, "LID
   // 7")
   [[nodiscard]] Stimulus req(std::uint16_t port) const;
   [[nodiscard]] Stimulus rep() const;
   [[nodiscard]] Stimulus rtu() const;
-  /// "REQ" 0, "REP" 1: which message it acknowledges, and the time from then, as a code.
+  /// `message`: the acknowledged message, 0 for REQ and 1 for REP; `code`: the time as a code.
   [[nodiscard]] Stimulus mra(std::uint8_t message, std::uint8_t code) const;
   [[nodiscard]] Stimulus dreq() const;
   [[nodiscard]] Stimulus drep() const;
   [[nodiscard]] Stimulus lap() const;
 
-  /// Waits for that message of the device's; what it says of the connection is taken over. MRAs before it are free.
+  /// Waits for this message from the device and applies its fields to the connection. Ignores MRAs before it.
   template <class H>
   Seen hears(const std::string& where = {}, const std::function<bool(const View<H>&)>& holds = {}) {
     return hears(info<H>, where, [&](const Seen& seen) { return !holds || holds(*seen.stack.get<H>()); });
   }
-  /// None of the connection's messages comes for so long; but MRAs.
+  /// Checks that no message of the connection except MRAs arrives for this time.
   void expect_silence(std::int64_t for_ns);
 
-  // The whole of it.
-  /// The device asks, and the tester agrees.
+  // Complete exchanges
+  /// The device requests the connection, and the tester accepts.
   [[nodiscard]] peer::CmConnection connected_by_device();
-  /// The tester asks, and the device agrees.
+  /// The tester requests the connection, and the device accepts.
   [[nodiscard]] peer::CmConnection connected_by_tester();
-  /// Ends it in the usual way, so that nothing of it is sent later.
+  /// Closes the connection in the usual way, so that no message is sent later.
   void ends(peer::CmConnection& connection);
 
   [[nodiscard]] std::uint32_t local_id() const { return local_id_; }
@@ -71,10 +71,10 @@ class TesterCm {
   void learn(std::uint32_t starting_psn, std::uint32_t device_qpn);
   [[nodiscard]] Stimulus message(HeaderValue header, const std::string& text) const;
   Bench& bench_;
-  TesterQueuePair general_;  ///< queue pair 1 of both
+  TesterQueuePair general_;  ///< QP 1 of both sides
   std::uint32_t local_id_, remote_id_ = 0;
   std::uint64_t transaction_;
-  std::uint16_t port_;  ///< of the tester's service, and that it asks from
+  std::uint16_t port_;  ///< port of the tester's service, and source port of its requests
   peer::Listener listener_;
 };
 

@@ -1,5 +1,5 @@
-/// What the messages of the CM say: IBTA vol 1, 12.6.5 to 12.6.11 (tables of the messages, their numbers differ by
-/// release), 12.10.8 (disconnection), A11 (service ids of IP, numbers unverified), CA17-34 to CA17-38, A17.6.1.
+/// Contents of CM messages: IBTA vol 1, 12.6.5 to 12.6.11 (tables of the messages, their numbers differ by release),
+/// 12.10.8 (disconnection), A11 (service IDs of IP, clause numbers not verified), CA17-34 to CA17-38, A17.6.1.
 
 #include <fmt/format.h>
 
@@ -10,17 +10,17 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::connection_manager_messages_cases {
 namespace {
 
 constexpr std::uint32_t accepted_mtu_codes = 5;  // 256 to 4096 bytes
 constexpr std::uint16_t invalid_service_id = 8, primary_lid_rejected = 13, alternate_lid_rejected = 19,
-                        consumer_reject = 28;
+                        application_reject = 28;
 
 bool same(Bytes a, const std::array<std::uint8_t, 16>& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
-// 13.4.3, 9.6.1.4.1: a datagram of the class "communication management", version 2, method Send, between both queue
-// pairs 1, with their Q_Key.
+// 13.4.3, 9.6.1.4.1: a datagram of the class "communication management", version 2, method Send, between the two QPs 1,
+// with their Q_Key.
 bool is_a_send(const Seen& seen, std::uint16_t attribute) {
   const auto bth = seen.stack.get<Bth>();
   const auto deth = seen.stack.get<Deth>();
@@ -41,7 +41,7 @@ void req_names_the_service(Bench& bench) {
   TesterCm cm(bench);
   peer::CmConnection connection = cm.device_connects();
   const Seen seen =
-      cm.hears<CmReq>(fmt::format("service id 0x000000000106{:04x}, RC, queue pair {:#x}", cm.port(), cm.qp.device_qpn),
+      cm.hears<CmReq>(fmt::format("service ID 0x000000000106{:04x}, RC, QP {:#x}", cm.port(), cm.qp.device_qpn),
                       [&](const View<CmReq>& req) {
                         return req.get<"service_id">() == (0x0000000001060000U | cm.port()) &&
                                req.get<"transport_service_type">() == 0 && req.get<"local_qpn">() == cm.qp.device_qpn;
@@ -52,7 +52,7 @@ void req_names_the_service(Bench& bench) {
 void req_names_both_ends(Bench& bench) {
   TesterCm cm(bench);
   peer::CmConnection connection = cm.device_connects();
-  const Seen seen = cm.hears<CmReq>("GIDs of both ends, P_Key 0xffff", [&](const View<CmReq>& req) {
+  const Seen seen = cm.hears<CmReq>("GIDs of both endpoints, P_Key 0xffff", [&](const View<CmReq>& req) {
     return same(req.get<"primary_local_gid">(), cm.qp.path.device_address) &&
            same(req.get<"primary_remote_gid">(), cm.qp.path.tester_address) && req.get<"pkey">() == 0xffff &&
            req.get<"local_ca_guid">() != 0 && req.get<"local_comm_id">() != 0;
@@ -61,10 +61,10 @@ void req_names_both_ends(Bench& bench) {
   bench.require(ip && ip->get<"major_version">() == 0 && ip->get<"ip_version">() == 4 &&
                     std::equal(cm.qp.path.tester_address.begin() + 12, cm.qp.path.tester_address.end(),
                                ip->get<"dst">().begin() + 12),
-                "private data that begins with the IP addresses, version 4", "other private data");
+                "private data that starts with the IP addresses, version 4", "other private data");
   bench.take(connection.release(), "the connection given up");
 }
-void req_says_what_is_asked(Bench& bench) {
+void req_has_requested_values(Bench& bench) {
   TesterCm cm(bench);
   peer::CmConnection connection =
       cm.device_connects({.responder_resources = 3, .initiator_depth = 2, .retry_count = 5, .rnr_retry_count = 6});
@@ -93,9 +93,9 @@ void rep_names_the_communication(Bench& bench) {
   bench >> cm.req(listener.port());
   peer::CmConnection connection = cm.requested(listener);
   bench.take(connection.accept(cm.qp.qp, {.responder_resources = 3, .initiator_depth = 2, .rnr_retry_count = 6}),
-             "the device's consumer accepts");
+             "the device's application accepts");
   const Seen seen =
-      cm.hears<CmRep>(fmt::format("id {:#x}, queue pair {:#x}, 3 and 2 READs at a time, RNR retry count 6",
+      cm.hears<CmRep>(fmt::format("ID {:#x}, QP {:#x}, responder resources 3, initiator depth 2, RNR retry count 6",
                                   cm.local_id(), cm.qp.device_qpn),
                       [&](const View<CmRep>& rep) {
                         return rep.get<"remote_comm_id">() == cm.local_id() && rep.get<"local_comm_id">() != 0 &&
@@ -108,14 +108,14 @@ void rep_names_the_communication(Bench& bench) {
   cm.expect_event(connection, "established");
   cm.ends(connection);
 }
-// A REP answers in the REQ's transaction.
+// A REP belongs to the transaction of the REQ.
 void rep_is_of_the_transaction(Bench& bench) {
   TesterCm cm(bench);
   const peer::Listener listener = cm.device_listens();
   const Stimulus asked = cm.req(listener.port());
   bench >> asked;
   peer::CmConnection connection = cm.requested(listener);
-  bench.take(connection.accept(cm.qp.qp), "the device's consumer accepts");
+  bench.take(connection.accept(cm.qp.qp), "the device's application accepts");
   const Seen seen = cm.hears<CmRep>();
   Frame frame = asked.frame();
   const std::uint64_t transaction = frame.find(info<Mad>)->get(*info<Mad>.find("transaction_id"));
@@ -126,7 +126,7 @@ void rep_is_of_the_transaction(Bench& bench) {
   cm.ends(connection);
 }
 
-// CA17-34: what stands in the LID fields of a REQ is nothing to RoCEv2.
+// CA17-34: RoCEv2 ignores the LID fields of a REQ.
 Stimulus with_lids(const Stimulus& req, std::uint16_t lid) {
   return req.with<CmReq, "primary_local_lid">(lid, fmt::format("LIDs {:#x}", lid))
       .with<CmReq, "primary_remote_lid">(lid, {});
@@ -136,7 +136,7 @@ void lids_are_ignored(Bench& bench, std::uint16_t lid) {
   const peer::Listener listener = cm.device_listens();
   bench >> with_lids(cm.req(listener.port()), lid);
   peer::CmConnection connection = cm.requested(listener);
-  bench.take(connection.accept(cm.qp.qp), "the device's consumer accepts");
+  bench.take(connection.accept(cm.qp.qp), "the device's application accepts");
   cm.hears<CmRep>();
   bench >> cm.rtu();
   cm.expect_event(connection, "established");
@@ -146,7 +146,7 @@ void lid_0(Bench& bench) { lids_are_ignored(bench, 0); }
 void lid_of_a_port(Bench& bench) { lids_are_ignored(bench, 0x0007); }
 void lid_of_a_group(Bench& bench) { lids_are_ignored(bench, 0xc001); }
 
-// CA17-35: whatever is refused, it is not for a LID.
+// CA17-35: a REJ never has a LID reason.
 void rejects(Bench& bench, TesterCm& cm, std::uint16_t reason) {
   const Seen seen = cm.hears<CmRej>(
       fmt::format("to the REQ, id {:#x}, no reason of LIDs (13, 19)", cm.local_id()), [&](const View<CmRej>& rej) {
@@ -157,21 +157,21 @@ void rejects(Bench& bench, TesterCm& cm, std::uint16_t reason) {
   bench.require(found == reason, fmt::format("reason {}", reason), fmt::format("reason {}", found),
                 Verdict::fail_wrong_code);
 }
-void nobody_listens(Bench& bench) {
+void no_listener(Bench& bench) {
   TesterCm cm(bench);
-  static_cast<void>(cm.device_listens());  // it has a CM; and then listens no more
+  static_cast<void>(cm.device_listens());  // checks that the device has a CM; the listener is closed immediately
   bench >> with_lids(cm.req(cm.port()), 0x0007);
   rejects(bench, cm, invalid_service_id);
 }
-void the_consumer_refuses(Bench& bench) {
+void the_application_rejects(Bench& bench) {
   TesterCm cm(bench);
   const peer::Listener listener = cm.device_listens();
   bench >> with_lids(cm.req(listener.port()), 0x0007);
   const peer::CmConnection connection = cm.requested(listener);
-  bench.take(connection.reject(), "the device's consumer refuses");
-  rejects(bench, cm, consumer_reject);
+  bench.take(connection.reject(), "the device's application refuses");
+  rejects(bench, cm, application_reject);
 }
-// CA17-37: nor is an alternate path.
+// CA17-37: an alternate path is never rejected for its LIDs.
 void an_alternate_path_of_lids(Bench& bench) {
   TesterCm cm(bench);
   peer::CmConnection connection = cm.connected_by_device();
@@ -184,7 +184,7 @@ void an_alternate_path_of_lids(Bench& bench) {
   cm.ends(connection);
 }
 
-// A17.6.1: the CM speaks over the network of the connection that it makes.
+// A17.6.1: the CM uses the encapsulation of the connection.
 void connects_over(Bench& bench, Over over) {
   TesterCm cm(bench, over);
   peer::CmConnection connection = cm.device_connects();
@@ -203,7 +203,7 @@ void connects_over(Bench& bench, Over over) {
 void over_ipv4(Bench& bench) { connects_over(bench, Over::ipv4); }
 void over_ipv6(Bench& bench) { connects_over(bench, Over::ipv6); }
 
-/// The connection carries a SEND each way: with the PSNs that REQ and REP told.
+/// Sends a SEND in each direction, with the PSNs of REQ and REP.
 void carries(Bench& bench, Connected& qp) {
   qp.post_receives(1);
   bench >> qp.send_only(psn(+0));
@@ -214,20 +214,20 @@ void carries(Bench& bench, Connected& qp) {
   bench >> qp.ack(psn(+0), 1);
   qp.completes(7);
 }
-void device_asks_and_data_agrees(Bench& bench) {
+void device_requests_and_data_matches(Bench& bench) {
   TesterCm cm(bench);
   peer::CmConnection connection = cm.connected_by_device();
   carries(bench, cm.qp);
   cm.ends(connection);
 }
-void tester_asks_and_data_agrees(Bench& bench) {
+void tester_requests_and_data_matches(Bench& bench) {
   TesterCm cm(bench);
   peer::CmConnection connection = cm.connected_by_tester();
   carries(bench, cm.qp);
   cm.ends(connection);
 }
 
-// 12.10.8: what comes after the DREP is nobody's.
+// 12.10.8: packets after the DREP are not accepted.
 void nothing_after_the_end(Bench& bench, TesterCm& cm) {
   bench >> cm.qp.send_only(psn(+1));
   bench << silence();
@@ -255,9 +255,9 @@ void device_disconnects(Bench& bench) {
   cm.qp.post_receives(2);
   bench >> cm.qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
-  bench.take(connection.disconnect(), "the device's consumer disconnects");
+  bench.take(connection.disconnect(), "the device's application disconnects");
   const Seen seen = cm.hears<CmDreq>(
-      fmt::format("the communication ids of both, queue pair {:#x}", cm.qp.tester_qpn), [&](const View<CmDreq>& dreq) {
+      fmt::format("the communication IDs of both, QP {:#x}", cm.qp.tester_qpn), [&](const View<CmDreq>& dreq) {
         return dreq.get<"local_comm_id">() == cm.remote_id() && dreq.get<"remote_comm_id">() == cm.local_id() &&
                dreq.get<"remote_qpn">() == cm.qp.tester_qpn;
       });
@@ -269,7 +269,7 @@ void device_disconnects(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> connection_manager_messages_cases() {
+std::span<const Case> all() {
   constexpr Role verbs = Role::verbs;
   constexpr Need manager = Need::connection_manager;
   static constexpr Case list[] = {
@@ -279,15 +279,15 @@ std::span<const Case> connection_manager_messages_cases() {
        .needs = manager,
        .run = req_names_the_service},
       {.rule = "cm.endpoint.messages.fields",
-       .variant = "REQ, both ends",
+       .variant = "REQ, both endpoints",
        .role = verbs,
        .needs = manager,
        .run = req_names_both_ends},
       {.rule = "cm.endpoint.messages.fields",
-       .variant = "REQ, what is asked",
+       .variant = "REQ, requested values",
        .role = verbs,
        .needs = manager,
-       .run = req_says_what_is_asked},
+       .run = req_has_requested_values},
       {.rule = "cm.endpoint.messages.fields",
        .variant = "RTU",
        .role = verbs,
@@ -319,15 +319,15 @@ std::span<const Case> connection_manager_messages_cases() {
        .needs = manager,
        .run = lid_of_a_group},
       {.rule = "cm.endpoint.messages.hold-for-data",
-       .variant = "the device asks",
+       .variant = "the device requests",
        .role = verbs,
        .needs = manager,
-       .run = device_asks_and_data_agrees},
+       .run = device_requests_and_data_matches},
       {.rule = "cm.endpoint.messages.hold-for-data",
-       .variant = "the device is asked",
+       .variant = "the tester requests",
        .role = verbs,
        .needs = manager,
-       .run = tester_asks_and_data_agrees},
+       .run = tester_requests_and_data_matches},
       {.rule = "cm.endpoint.disconnect.nothing-accepted",
        .variant = "DREQ of the tester",
        .role = verbs,
@@ -339,15 +339,15 @@ std::span<const Case> connection_manager_messages_cases() {
        .needs = manager,
        .run = device_disconnects},
       {.rule = "cm.endpoint.reject.no-lid-reasons",
-       .variant = "nobody listens",
+       .variant = "no listener",
        .role = verbs,
        .needs = manager,
-       .run = nobody_listens},
+       .run = no_listener},
       {.rule = "cm.endpoint.reject.no-lid-reasons",
-       .variant = "the consumer refuses",
+       .variant = "the application rejects",
        .role = verbs,
        .needs = manager,
-       .run = the_consumer_refuses},
+       .run = the_application_rejects},
       {.rule = "cm.endpoint.reject.no-lid-reasons",
        .variant = "LAP",
        .role = verbs,
@@ -367,4 +367,4 @@ std::span<const Case> connection_manager_messages_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::connection_manager_messages_cases

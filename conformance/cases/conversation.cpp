@@ -15,7 +15,7 @@ void Conversation::drain(std::int64_t silence) {
   try {
     for (std::size_t left = most; left > 0 && next(silence); --left) kept_.clear();
   } catch (const CaseEnd&) {
-    // A wire that fails has nothing more to tell.
+    // A failed wire delivers no further frames.
   }
 }
 
@@ -32,7 +32,7 @@ Conversation& Conversation::operator>>(const Stimulus& stimulus) {
   }
 }
 
-// Nothing: it is not for one of our queue pairs.
+// Returns nullopt if the frame is not addressed to a QP of the tester.
 std::optional<Seen> Conversation::read(const replay::Received& received) const {
   if (received.own) return std::nullopt;
   Seen seen;

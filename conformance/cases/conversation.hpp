@@ -1,5 +1,5 @@
 #pragma once
-/// A conversation with the device over a wire: the tester says, and waits.
+/// An exchange of frames with the device over a wire: the tester sends, and waits for frames.
 ///
 ///     conversation >> qp.send_only(psn(+1)) >> qp.send_only(psn(+2));
 ///     conversation << nak_sequence_error(psn(+0)) << silence();
@@ -19,34 +19,34 @@ namespace rdmawire::conformance {
 
 class Conversation : public CaseRecorder {
  public:
-  /// `wire` gives only what is for the tester (see replay/host), and must outlive this.
+  /// `wire` returns only frames for the tester (see replay/host) and must outlive this object.
   Conversation(replay::Wire& wire, const Timeouts& patience) : CaseRecorder(patience), wire_(wire) {}
 
-  /// Frames to this queue pair are heard from now on. It takes the place of one with its number.
+  /// Receives frames addressed to this QP; replaces a QP with the same number.
   void listen_to(const TesterQueuePair& queue_pair) {
     std::erase_if(queue_pairs_,
                   [&](const TesterQueuePair& other) { return other.tester_qpn == queue_pair.tester_qpn; });
     queue_pairs_.push_back(queue_pair);
   }
-  /// And every other frame of RoCE that comes, whatever queue pair it is for; its PSNs count from 0.
+  /// Also receives all other RoCE frames, for any QP; their PSNs count from 0.
   void listen_to_all() { to_all_ = true; }
 
   Conversation& operator>>(const Stimulus& stimulus);
-  /// Waits for the next frame to one of the queue pairs; another one than expected ends the case.
+  /// Waits for the next frame to one of the QPs. A frame other than expected ends the case.
   Conversation& operator<<(const Expectation& expectation) {
     static_cast<void>(wait(expectation));
     return *this;
   }
   Conversation& operator<<(const Silence& silence);
 
-  /// The same as <<, and what came.
+  /// Like <<, and returns the frame.
   Seen wait(const Expectation& expectation);
-  /// What comes next, whatever it is; nothing until the deadline (0: the usual patience).
+  /// Returns the next frame, or nullopt at the deadline (0: the default timeout).
   std::optional<Seen> next(std::int64_t for_ns = 0);
-  /// Frames that came, until there is silence; at most so many.
+  /// Returns frames until there is silence, at most `most`.
   std::vector<Seen> all_until_silence(std::size_t most = 4096);
   void pass(std::int64_t nanoseconds) override;
-  /// What still comes at the end of a case, until there is silence for so long: it belongs to what happened.
+  /// Records frames at the end of a case until there is silence for this time.
   void drain(std::int64_t silence);
 
   [[nodiscard]] std::int64_t now() const override { return wire_.now(); }

@@ -8,7 +8,7 @@ namespace rdmawire::conformance {
 
 namespace {
 
-/// Where two runs of bytes differ first.
+/// Describes the first difference of two byte sequences.
 std::string difference(const peer::ByteVector& found, const std::string& expected) {
   for (std::size_t i = 0; i < found.size() && i < expected.size(); ++i)
     if (found[i] != static_cast<std::uint8_t>(expected[i]))
@@ -61,14 +61,14 @@ void DeviceBench::tells(const std::string& event, const std::string& kind, std::
            told.body.value(kind, std::uint64_t{0}) == handle;
   };
   const bool came = next_event(story_.patience().answer, about).has_value();
-  story_.require(came, fmt::format("the asynchronous event {} of the {}", event, kind), "no such event");
+  story_.require(came, fmt::format("the asynchronous event {} of the {}", event, kind), "no event");
 }
 
 std::optional<peer::Event> DeviceBench::next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter) {
   constexpr std::int64_t a_while = 2'000'000;
   const std::int64_t until = story_.now() + for_ns;
   for (;;) {
-    // A device in virtual time tells with its next answer what has happened.
+    // A device in virtual time reports pending events with its next reply.
     if (const auto alive = device_.peer->call("ping"); !alive) refused(alive.error(), "wait for an event");
     auto event = device_.peer->next_event(std::chrono::milliseconds(0), filter);
     if (!event) refused(event.error(), "wait for an event");
@@ -80,7 +80,7 @@ std::optional<peer::Event> DeviceBench::next_event(std::int64_t for_ns, const pe
 BoundWindow ask_for_window(DeviceBench& bench, DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
                            const peer::Names& access, std::uint64_t wr_id) {
   BoundWindow bound{.window = bench.take(bench.domain().memory_window(2), "a memory window of type 2")};
-  // The lowest byte of a type 2 window's key is its consumer's.
+  // The application chooses the lowest byte of a type 2 window's key.
   bound.rkey = (bound.window.rkey() & ~0xffU) | ((bound.window.rkey() + 1) & 0xff);
   through.post({.opcode = "bind_mw",
                 .wr_id = wr_id,
@@ -119,7 +119,7 @@ peer::CmEvent DeviceBench::expect_event(const peer::CmConnection& connection, co
     peer::CmEvent event = wait_for(type, within_ns ? within_ns : story_.patience().answer,
                                    [&] { return connection.next_event(std::chrono::milliseconds(0)); });
     if (event.type != type && is_progress(event.type)) continue;
-    story_.require(event.type == type, fmt::format("the consumer told: {}", type), event.body.dump());
+    story_.require(event.type == type, fmt::format("application notified: {}", type), event.body.dump());
     return event;
   }
 }
@@ -182,17 +182,16 @@ void DeviceQueuePair::is_in(const std::string& state) {
   const std::int64_t until = device_->story().now() + device_->story().patience().answer;
   std::string found;
   do {
-    found = device_->take(qp.state(), "query the queue pair");
+    found = device_->take(qp.state(), "query the QP");
     if (found == state) break;
     device_->story().pass(device_->story().patience().silence / 5);
   } while (device_->story().now() < until);
-  device_->story().require(found == state, fmt::format("the queue pair in state {}", state),
-                           fmt::format("state {}", found));
+  device_->story().require(found == state, fmt::format("the QP in state {}", state), fmt::format("state {}", found));
 }
 
 void DeviceQueuePair::ask_for_notification(bool solicited_only) {
   device_->take(completions().notify(solicited_only),
-                solicited_only ? "a notification asked for, of solicited completions" : "a notification asked for");
+                solicited_only ? "a notification requested for solicited completions" : "a notification requested");
 }
 
 void DeviceQueuePair::is_notified(bool expected) {
@@ -210,7 +209,7 @@ void DeviceQueuePair::holds(std::uint64_t offset, const std::string& expected) {
 }
 
 void DeviceQueuePair::received(std::uint64_t wr_id, const std::string& expected) {
-  const auto found = device_->take(inbox.read(wr_id * receive_bytes, expected.size()), "read what was received");
+  const auto found = device_->take(inbox.read(wr_id * receive_bytes, expected.size()), "read the received data");
   device_->story().require(same(found, expected),
                            fmt::format("the {} bytes that were sent in receive request {}", expected.size(), wr_id),
                            difference(found, expected));

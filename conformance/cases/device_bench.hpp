@@ -1,6 +1,5 @@
 #pragma once
-/// The device's side of a case, whatever its queue pairs speak: protection domains, memory, completions and events, by
-/// its agent.
+/// The device side of a case for all families, through its agent: protection domains, memory, completions and events.
 
 #include <chrono>
 #include <cstdint>
@@ -22,7 +21,7 @@ std::string text_of(const peer::Completion& completion);
 
 struct DeviceQueuePair;
 
-/// A memory window of type 2 that is bound; not after its queue pair and region.
+/// A bound type 2 memory window. Must be released before its QP and region.
 struct BoundWindow {
   peer::MemoryWindow window;
   std::uint32_t rkey = 0;
@@ -30,46 +29,45 @@ struct BoundWindow {
 
 class DeviceBench {
  public:
-  /// Both must outlive it.
+  /// Both references must outlive this object.
   DeviceBench(CaseRecorder& story, DeviceUnderTest& device, std::uint64_t seed)
       : story_(story), device_(device), random_(seed) {}
   DeviceBench(const DeviceBench&) = delete;
   DeviceBench& operator=(const DeviceBench&) = delete;
 
-  /// A protection domain, by number; the queue pairs of this case belong to 0.
+  /// Returns a protection domain by number. The QPs of this case belong to domain 0.
   const peer::ProtectionDomain& domain(std::size_t number = 0);
-  /// Memory of its own.
+  /// Registers new memory.
   peer::Region region(std::uint64_t bytes, const peer::Names& access, std::size_t domain = 0);
-  /// A window of type 2 onto a piece of the queue pair's region, bound through the queue pair.
+  /// Binds a type 2 window to a part of the QP's region through the QP.
   BoundWindow bind_window(DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
                           const peer::Names& access);
-  /// The region holds these bytes, or the case ends.
+  /// Checks the content of the region.
   void holds(const peer::Region& region, std::uint64_t offset, const std::string& expected);
-  /// The device refuses what was asked of its verbs, or the case ends.
+  /// Checks that the device rejected the verb.
   template <class T>
   void is_refused(const peer::PeerResult<T>& result, const std::string& what) {
     if (!result && result.error().kind != peer::PeerError::Kind::refused) refused(result.error(), what);
     story_.require(!result, what + " is refused", "it was done");
   }
-  /// The device tells of this asynchronous event: "sq_drained", about that object (its kind and handle).
+  /// Checks that the device reports this asynchronous event ("sq_drained") for this object (kind and handle).
   void tells(const std::string& event, const std::string& kind, std::uint64_t handle);
-  /// The next event that the filter takes, of the agent's; nothing when none comes within that time of the wire's
-  /// clock.
+  /// Returns the next event of the agent that the filter accepts, or nullopt after this time of the wire's clock.
   std::optional<peer::Event> next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter);
   /// The device's counters by name.
   std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
-  /// The sum of those named that the device has; nothing where it has none of them.
+  /// Returns the sum of the named counters that the device has, or nullopt if it has none of them.
   std::optional<std::uint64_t> counter(std::initializer_list<const char*> names);
-  /// What the attempt gives as soon as it does not time out; the case ends when that takes longer. Time goes on
-  /// meanwhile, and what comes is kept.
+  /// Repeats the attempt until it returns something other than a timeout. Ends the case after `for_ns`. Time passes
+  /// meanwhile, and frames are kept.
   template <class Attempt>
   auto wait_for(const std::string& event, std::int64_t within_ns, const Attempt& attempt) {
-    const std::string expected = "the device's consumer told of: " + event;
+    const std::string expected = "the device's application notified: " + event;
     const std::int64_t until = story_.now() + within_ns;
     for (;;) {
-      // A device in virtual time tells of what has happened with its next answer.
+      // A device in virtual time reports pending events with its next reply.
       if (const auto alive = device_.peer->call("ping"); !alive)
-        end_case(Verdict::error, "ask the device's agent: " + alive.error().message);
+        end_case(Verdict::error, "call the device's agent: " + alive.error().message);
       auto result = attempt();
       const bool waits = !result && result.error().kind == peer::PeerError::Kind::timeout;
       if (!waits) return take(std::move(result), expected);
@@ -77,20 +75,20 @@ class DeviceBench {
       story_.pass(2'000'000);
     }
   }
-  /// The request that the device's consumer was told of, or the case ends.
+  /// Returns the request that the device's application was notified of, or ends the case.
   [[nodiscard]] peer::CmConnection requested(const peer::Listener& listener);
-  /// The device's consumer is told of this event of the connection next, or the case ends. Those that only report
-  /// progress ("addr_resolved", "route_resolved") are passed over.
+  /// Checks the next event of the connection at the device's application. Skips progress events ("addr_resolved",
+  /// "route_resolved").
   peer::CmEvent expect_event(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0);
-  /// `later` came no sooner than `least` nanoseconds after `earlier`.
+  /// Checks that `later` is at least `least` nanoseconds after `earlier`.
   void no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what);
 
   [[nodiscard]] DeviceUnderTest& device() { return device_; }
-  /// A number by chance, of the case's seed.
+  /// Returns a random number below `below`, derived from the case's seed.
   std::uint32_t any(std::uint32_t below) { return std::uniform_int_distribution<std::uint32_t>(0, below - 1)(random_); }
 
-  /// What the device's verbs gave; where they refused, the case ends: unsupported where the device has no such thing,
-  /// else an error of the tester.
+  /// Returns the result of a verb. On failure, ends the case: unsupported if the device lacks the feature, otherwise an
+  /// error of the tester.
   template <class T>
   T take(peer::PeerResult<T> result, const std::string& what) {
     if (!result) refused(result.error(), what);
@@ -115,48 +113,48 @@ class DeviceBench {
   std::deque<peer::ProtectionDomain> domains_;
 };
 
-/// A queue pair of the device, with memory and a completion queue.
+/// A QP of the device, with memory and a completion queue.
 struct DeviceQueuePair {
   explicit DeviceQueuePair(DeviceBench& at, std::uint32_t each_receive) : receive_bytes(each_receive), device_(&at) {}
 
   peer::CompletionQueue cq;
-  const peer::CompletionQueue* shared_cq = nullptr;  ///< in place of it, where there is one
+  const peer::CompletionQueue* shared_cq = nullptr;  ///< replaces `cq` if set
   peer::Region region;                               ///< for READs, WRITEs and atomics of both sides
-  peer::Region inbox;                                ///< receive request n has bytes n * receive_bytes and on
-  peer::SharedReceiveQueue srq;  ///< where receive requests go, if there is one; outlives the queue pair
+  peer::Region inbox;                                ///< receive request n starts at n * receive_bytes
+  peer::SharedReceiveQueue srq;                      ///< the queue for receive requests, if any; must outlive the QP
   peer::QueuePair qp;
   std::uint32_t receive_bytes;
 
   [[nodiscard]] const peer::CompletionQueue& completions() const { return shared_cq ? *shared_cq : cq; }
-  /// For a work request of the device: memory of the region.
+  /// Local memory of the region for a work request.
   [[nodiscard]] peer::Piece piece(std::uint64_t offset, std::uint32_t length) const {
     return region.piece(offset, length);
   }
 
-  /// Posts further receive requests; their wr_id counts from 0.
+  /// Posts further receive requests. The wr_id counts from 0.
   void post_receives(std::uint32_t count);
-  /// Posts a send request at the device, as it stands, or ends the case.
+  /// Posts a send request unchanged, or ends the case.
   void post(peer::SendRequest request);
 
-  /// The next completion has this status and wr_id, or the case ends.
+  /// Checks wr_id and status of the next completion.
   peer::Completion completes(std::uint64_t wr_id, const std::string& status = "success");
-  /// None comes for a while.
+  /// Checks that there is no completion for a while.
   void completes_nothing();
-  /// Asks for one notification of the completion queue's: at the next completion, or at the next solicited one.
+  /// Requests one notification of the completion queue: for the next completion, or the next solicited one.
   void ask_for_notification(bool solicited_only);
-  /// The notification comes; or none does.
+  /// Checks whether the notification arrives.
   void is_notified(bool expected);
-  /// It comes, with any error but "flushed": those of which the specification names no code.
+  /// Checks for a completion with an error other than "flushed", for errors whose status is not specified.
   peer::Completion fails(std::uint64_t wr_id);
-  /// It comes, with an error of its own or flushed: whether an error belongs to this request is the device's opinion.
+  /// Checks for a completion with any error, including "flushed". The device attributes the error to a request.
   peer::Completion fails_or_is_flushed(std::uint64_t wr_id);
-  /// These complete as flushed, one after the other.
+  /// Checks that these requests complete as flushed, in order.
   void flushes(std::uint64_t first, std::uint64_t last);
-  /// The queue pair is in this state within the usual patience.
+  /// Checks that the QP enters this state within the timeout.
   void is_in(const std::string& state);
-  /// The region holds these bytes.
+  /// Checks the content of the region.
   void holds(std::uint64_t offset, const std::string& expected);
-  /// The receive request's memory does.
+  /// Checks the content of the memory of a receive request.
   void received(std::uint64_t wr_id, const std::string& expected);
   void fill(std::uint64_t offset, const std::string& bytes);
 

@@ -82,7 +82,7 @@ Expectation Expectation::msn(std::uint32_t value) const {
 }
 
 Expectation Expectation::carrying(const std::string& payload) const {
-  return where(fmt::format("with the {} bytes asked for", payload.size()), [payload](const Seen& seen) {
+  return where(fmt::format("with the {} expected bytes", payload.size()), [payload](const Seen& seen) {
     return std::equal(seen.payload.begin(), seen.payload.end(), payload.begin(), payload.end(),
                       [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
   });

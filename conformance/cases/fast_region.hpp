@@ -1,5 +1,5 @@
 #pragma once
-/// Memory for fast registration: work requests of a queue pair register and invalidate it.
+/// Memory for fast registration: work requests of a QP register and invalidate it.
 
 #include <cstdint>
 
@@ -7,9 +7,8 @@
 
 namespace rdmawire::conformance {
 
-/// No verbs of user space have it (libibverbs knows no IBV_WR_REG_MR; what single vendors offer beside it is theirs),
-/// so no agent does: the faces of the reference devices alone have such a command. Elsewhere the case ends
-/// "unsupported".
+/// Only the reference devices support this, because user-space verbs have no fast registration (libibverbs has no
+/// IBV_WR_REG_MR). With other devices, the case ends as "unsupported".
 class FastRegion {
  public:
   /// `domain`: the protection domain, by number.
@@ -18,9 +17,9 @@ class FastRegion {
   FastRegion& operator=(const FastRegion&) = delete;
   ~FastRegion();
 
-  /// The key of the n-th registration: its lowest byte is the consumer's.
+  /// The key of the n-th registration. The application chooses its lowest byte.
   [[nodiscard]] std::uint32_t key(std::uint32_t n) const { return (key_ & ~0xffU) | ((key_ + n) & 0xffU); }
-  /// Registers all of it under key(n), or the case ends.
+  /// Registers the whole memory with key(n), or ends the case.
   void registers(DeviceQueuePair& through, std::uint64_t wr_id, std::uint32_t n) const;
 
   std::uint64_t address = 0;

@@ -1,4 +1,4 @@
-/// Who may speak to a queue pair: IBTA vol 1, 9.6.1.2.3, A17.4.4.2, CA17-41; C9-42 (P_Keys of QP1).
+/// Source and destination addresses: IBTA vol 1, 9.6.1.2.3, A17.4.4.2, CA17-41; C9-42 (P_Keys of QP1).
 
 #include <fmt/format.h>
 
@@ -6,14 +6,14 @@
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/ip.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::headers_addresses_cases {
 namespace {
 
 std::uint32_t ipv4_of(const std::array<std::uint8_t, 16>& gid) {
   return static_cast<std::uint32_t>(load_be<4>(gid.data() + 12));
 }
 
-// Another source than the connection's peer: no answer, nothing executed. 9.6.1.2.3
+// A source other than the connection's peer: no response, no execution. 9.6.1.2.3
 void forged_source(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "src">(ipv4_of(qp.path.tester_address) ^ 1, "from another address"));
@@ -31,12 +31,12 @@ void forged_ipv6_source(Bench& bench) {
   qp.drops(forger.send_only(psn(+0)));
 }
 
-// A destination that is not in the GID table. CA17-41
+// A destination outside the GID table. CA17-41
 void foreign_destination(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "dst">(ipv4_of(qp.path.device_address) ^ 0x60, "to another address"));
 }
-// One that is there, but not the one that the queue pair speaks from.
+// A destination in the GID table that the QP does not use.
 void another_entry(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   TesterQueuePair other = qp;
@@ -44,8 +44,8 @@ void another_entry(Bench& bench) {
   qp.drops(other.send_only(psn(+0)));
 }
 
-// A packet to QP1 is taken with any P_Key of the port's table. What shows it: a DREQ for a connection that nobody has
-// is answered by the device's CM with a DREP. IBTA vol 1, 12.7.8 (number unverified)
+// A packet to QP1 is accepted with any P_Key of the port's table. Evidence: the device's CM replies with a DREP to a
+// DREQ for an unknown connection. IBTA vol 1, 12.7.8 (clause number not verified)
 void management_datagram(Bench& bench) {
   constexpr std::uint8_t ud_send_only = 0x64;
   constexpr std::uint32_t qp1 = 1, qp1_qkey = 0x80010000;
@@ -56,7 +56,7 @@ void management_datagram(Bench& bench) {
   end.path = bench.way(Over::ipv4).path;
   end.device_qpn = end.tester_qpn = qp1;
   bench.listen_to(end);
-  // Version 1, class 7 (CM) version 2, method Send; attribute DREQ; then both ends' communication IDs.
+  // Version 1, class 7 (CM) version 2, method Send, attribute DREQ, then both communication IDs.
   std::string mad(256, '\0');
   constexpr unsigned char header[] = {1, 7, 2, 3};
   std::copy(std::begin(header), std::end(header), mad.begin());
@@ -80,7 +80,7 @@ void management_datagram(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> headers_addresses_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "roce.receiver.ip.foreign-source-dropped", .variant = "SEND", .run = forged_source},
       {.rule = "roce.receiver.ip.foreign-source-dropped", .variant = "WRITE", .run = forged_write},
@@ -90,9 +90,9 @@ std::span<const Case> headers_addresses_cases() {
       {.rule = "bth.receiver.pkey.any-of-table-on-qp1",
        .needs = Need::connection_manager,
        .run = management_datagram,
-       .possible_problems = "nobody but a CM answers; without one the device is silent"},
+       .possible_problems = "only a CM replies; a device without a CM is silent"},
   };
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::headers_addresses_cases

@@ -6,7 +6,7 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::headers_bth_cases {
 namespace {
 
 const std::string payload = pattern_bytes(16);
@@ -20,7 +20,7 @@ void dropped(Bench& bench, const std::function<Stimulus(const Stimulus&)>& chang
   qp.drops(change(qp.send_only(psn(+0), payload)));
 }
 
-// FECN, BECN and the bits beside them are ones in the ICRC, whatever they are in the packet. 7.8.1
+// FECN, BECN and the adjacent bits count as ones in the ICRC, regardless of their values. 7.8.1
 void all_of_the_byte(Bench& bench) {
   accepted(bench, [](const Stimulus& s) {
     return s.with<Bth, "fecn">(1, "").with<Bth, "becn">(1, "").with<Bth, "reserved">(0x3f, "FECN, BECN, reserved set");
@@ -42,7 +42,7 @@ void becn(Bench& bench) {
   accepted(bench, [](const Stimulus& s) { return s.with<Bth, "becn">(1, "BECN set"); });
 }
 
-// MigReq is either while no other path is loaded. 17.2.8
+// MigReq may have either value while no alternate path is loaded. 17.2.8
 void migreq_0(Bench& bench) {
   accepted(bench, [](const Stimulus& s) { return s.with<Bth, "migreq">(0, "with MigReq 0"); });
 }
@@ -58,29 +58,29 @@ void version_15(Bench& bench) {
   dropped(bench, [](const Stimulus& s) { return s.with<Bth, "tver">(15, "with TVer 15"); });
 }
 
-// Queue pair 0, or one that nobody has. CA17-33, 9.6.1. An answer would not know whom to go to: any counts.
+// QP 0, or an unused QP number. CA17-33, 9.6.1. A response would have no destination, so any response fails.
 void queue_pair_0(Bench& bench) {
   bench.listen_to_all();
-  dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0, "to queue pair 0"); });
+  dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0, "to QP 0"); });
 }
-void nobodys_queue_pair(Bench& bench) {
+void unused_qpn(Bench& bench) {
   bench.listen_to_all();
-  dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0xabcdef, "to queue pair 0xabcdef"); });
+  dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0xabcdef, "to QP 0xabcdef"); });
 }
 void multicast_queue_pair(Bench& bench) {
   bench.listen_to_all();
-  dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0xffffff, "to queue pair 0xffffff"); });
+  dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0xffffff, "to QP 0xffffff"); });
 }
-// One that was there a moment ago.
+// A QP that was destroyed.
 void destroyed_queue_pair(Bench& bench) {
   Connected& gone = bench.rc({.receives = 1});
-  bench.take(gone.qp.release(), "the queue pair destroyed");
+  bench.take(gone.qp.release(), "the QP destroyed");
   bench.listen_to_all();
   bench >> gone.send_only(psn(+0));
   bench << silence();
 }
 
-// Another partition, and two limited members of one. C9-43; a limited member and a full one may talk.
+// Another partition, and two limited members of one partition. C9-43; a limited and a full member may communicate.
 void another_partition(Bench& bench) {
   dropped(bench, [](const Stimulus& s) { return s.with<Bth, "pkey">(0x8123, "with P_Key 0x8123"); });
 }
@@ -125,7 +125,7 @@ void rc_to_uc(Bench& bench) {
   qp.completes(0);
 }
 
-// Pad bytes may be anything, and are not delivered.
+// Pad bytes may have any value and are not delivered.
 void padded(Bench& bench, std::size_t length) {
   Connected& qp = bench.rc({.receives = 1});
   const std::string odd = pattern_bytes(length);
@@ -152,12 +152,12 @@ void three_pad_bytes_in_a_write(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> headers_bth_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "bth.receiver.icrc.reserved-byte-masked", .variant = "all bits", .run = all_of_the_byte},
       {.rule = "bth.receiver.icrc.reserved-byte-masked", .variant = "FECN and BECN", .run = congestion_bits},
       {.rule = "bth.receiver.qpn.zero-dropped", .run = queue_pair_0},
-      {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "nobody's", .run = nobodys_queue_pair},
+      {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "unused", .run = unused_qpn},
       {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "multicast's", .run = multicast_queue_pair},
       {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "destroyed", .run = destroyed_queue_pair},
       {.rule = "bth.receiver.version.unknown-dropped", .variant = "1", .run = version_1},
@@ -172,8 +172,8 @@ std::span<const Case> headers_bth_cases() {
       {.rule = "bth.receiver.opcode.other-service-dropped", .variant = "XRC to RC", .run = xrc_to_rc},
       {.rule = "bth.receiver.opcode.other-service-dropped", .variant = "vendor's to RC", .run = vendors_to_rc},
       {.rule = "bth.receiver.opcode.other-service-dropped", .variant = "RC to UC", .needs = Need::uc, .run = rc_to_uc},
-      {.rule = "bth.receiver.reserved.ignored", .variant = "beside BECN", .run = reserved_of_fecn},
-      {.rule = "bth.receiver.reserved.ignored", .variant = "beside AckReq", .run = reserved_of_ack_request},
+      {.rule = "bth.receiver.reserved.ignored", .variant = "next to BECN", .run = reserved_of_fecn},
+      {.rule = "bth.receiver.reserved.ignored", .variant = "next to AckReq", .run = reserved_of_ack_request},
       {.rule = "bth.receiver.reserved.ignored", .variant = "BECN", .run = becn},
       {.rule = "bth.receiver.pad.not-delivered", .variant = "1 byte", .run = one_pad_byte},
       {.rule = "bth.receiver.pad.not-delivered", .variant = "2 bytes", .run = two_pad_bytes},
@@ -185,4 +185,4 @@ std::span<const Case> headers_bth_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::headers_bth_cases

@@ -1,4 +1,4 @@
-/// What the device puts around its packets, as it was asked to: IBTA vol 1, A17.3.1 (IP), A17.3.2 (UDP), A17.3.3
+/// Headers that the device adds according to the address vector: IBTA vol 1, A17.3.1 (IP), A17.3.2 (UDP), A17.3.3
 /// (ICRC), A17.4.2 (service level and VLAN priority).
 
 #include <fmt/format.h>
@@ -12,13 +12,13 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::headers_ip_cases {
 namespace {
 
 using namespace nlohmann::literals;
 
-// Frames of each kind that a responder sends: an ACK, a READ response with pad, two of several packets.
-/// In a deque, where what was read of a frame keeps pointing at its bytes.
+// Frames of each kind that a responder sends: an ACK, a READ response with pad, a READ response of two packets.
+/// In a deque, because a parsed frame refers to its bytes.
 std::deque<Seen> some_frames(Bench& bench, ConnectOptions options = {}) {
   options.receives = 1;
   options.mtu = 256;
@@ -60,7 +60,7 @@ void dscp_of_ipv6(Bench& bench) {
   each_has<Ipv6, "traffic_class.dscp">(bench, some_frames(bench, {.traffic_class = 46 << 2, .over = Over::ipv6}), 46);
 }
 
-// Without congestion management ECN is 00, whatever the traffic class's low bits are. CA17-5, CA17-14
+// Without congestion management, ECN is 00 regardless of the low bits of the traffic class. CA17-5, CA17-14
 void ecn_is_clear(Bench& bench, Over over, std::uint64_t (*ecn_of)(const Seen&)) {
   const bool known = bench.congestion_management(false);
   for (const Seen& seen : some_frames(bench, {.traffic_class = 2, .over = over})) {
@@ -68,21 +68,21 @@ void ecn_is_clear(Bench& bench, Over over, std::uint64_t (*ecn_of)(const Seen&))
     bench.require(ecn == 0, "ECN 00",
                   fmt::format("ECN {} in {}; {}", ecn, seen.text(),
                               known ? "the device is known to have no congestion management"
-                                    : "nobody said whether it has congestion management"),
+                                    : "it is unknown whether the device has congestion management"),
                   known ? Verdict::fail : Verdict::inconclusive);
   }
 }
 void ecn_of_ipv4(Bench& bench) { ecn_is_clear(bench, Over::ipv4, field_of<Ipv4, "tos.ecn">); }
 void ecn_of_ipv6(Bench& bench) { ecn_is_clear(bench, Over::ipv6, field_of<Ipv6, "traffic_class.ecn">); }
-// The mark "congestion experienced" is the network's. RFC 3168, 5
+// The mark "congestion experienced" is reserved for the network. RFC 3168, 5
 void never_marked(Bench& bench) {
   for (const Seen& seen : some_frames(bench, {.traffic_class = 3}))
     bench.require(field_of<Ipv4, "tos.ecn">(seen) != 3, "another ECN than 11", "11 in " + seen.text());
 }
 
-// IP and UDP lengths count to the end of the ICRC. CA17-6, CA17-15, CA17-21
+// IP and UDP lengths include all bytes up to the end of the ICRC. CA17-6, CA17-15, CA17-21
 constexpr std::size_t ethernet_bytes = 14, ipv4_bytes = 20;
-/// UDP, BTH, AETH, payload with pad, ICRC: of the ACK, and of the READ responses with 5, 256 and 1 bytes.
+/// UDP, BTH, AETH, payload with pad, and ICRC of the ACK, and of the READ responses with 5, 256 and 1 bytes.
 constexpr std::uint64_t udp_lengths[] = {8 + 12 + 4 + 4, 8 + 12 + 4 + 8 + 4, 8 + 12 + 4 + 256 + 4, 8 + 12 + 4 + 4 + 4};
 void lengths_are(Bench& bench, Over over, std::uint64_t (*length)(const Seen&), std::uint64_t more_than_udp) {
   const std::deque<Seen> frames = some_frames(bench, {.over = over});
@@ -97,7 +97,7 @@ void payload_length(Bench& bench) { lengths_are(bench, Over::ipv6, field_of<Ipv6
 void udp_length_over_ipv4(Bench& bench) { lengths_are(bench, Over::ipv4, field_of<Udp, "length">, 0); }
 void udp_length_over_ipv6(Bench& bench) { lengths_are(bench, Over::ipv6, field_of<Udp, "length">, 0); }
 
-// "Do not fragment", and no fragment. CA17-7, CA17-8
+// DF is set, and the packet is not a fragment. CA17-7, CA17-8
 void never_a_fragment(Bench& bench) {
   const std::deque<Seen> frames = some_frames(bench);
   each_has<Ipv4, "df">(bench, frames, 1);
@@ -105,14 +105,14 @@ void never_a_fragment(Bench& bench) {
   each_has<Ipv4, "fragment_offset">(bench, frames, 0);
 }
 
-// TTL and Hop Limit are the address vector's. CA17-9, CA17-17. A system may give the device another one than it was
-// asked for, as Linux gives the route's: then what the device sends says nothing.
+// TTL and Hop Limit are those of the address vector. CA17-9, CA17-17. A system may configure another value than
+// requested: Linux uses the hop limit of the route. Then the device's packets prove nothing.
 ConnectOptions with_hop_limit(Bench& bench, ConnectOptions options) {
-  const auto held = bench.take(bench.connect(options).qp.query(), "query the queue pair");
+  const auto held = bench.take(bench.connect(options).qp.query(), "query the QP");
   const int found = held.value("/ah_attr/grh/hop_limit"_json_pointer, -1);
   if (found != options.hop_limit)
     end_case(Verdict::inconclusive,
-             fmt::format("asked for hop limit {}, the system gave the queue pair {}", options.hop_limit, found));
+             fmt::format("requested hop limit {}, but the system configured {}", options.hop_limit, found));
   return options;
 }
 void ttl_is(Bench& bench, std::uint8_t limit) {
@@ -126,7 +126,7 @@ void hop_limit(Bench& bench) {
                               33);
 }
 
-// The source is the address of the selected GID, the destination that of the peer's. CA17-11, -12, -18, -19
+// The source is the address of the selected GID, the destination that of the peer. CA17-11, -12, -18, -19
 void addresses_of_ipv4(Bench& bench, Over over) {
   const Path path = bench.way(over).path;
   const auto number = [](const std::array<std::uint8_t, 16>& gid) { return load_be<4>(gid.data() + 12); };
@@ -147,7 +147,7 @@ void ipv6_addresses(Bench& bench) {
   }
 }
 
-// All packets of a queue pair come from one UDP port. A17.3.2.1
+// All packets of a QP have the same UDP source port. A17.3.2.1
 void one_source_port(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   std::set<std::uint64_t> ports;
@@ -157,7 +157,7 @@ void one_source_port(Bench& bench) {
   bench.require(ports.size() == 1, "one UDP source port", fmt::format("{}: {}", ports.size(), fmt::join(ports, ", ")));
 }
 
-// The ICRC is that of 7.8.1 and CA17-22. What computes it here is tested on the specification's sample packet.
+// The ICRC is that of 7.8.1 and CA17-22. A unit test checks the computation with the specification's sample packet.
 void icrc_holds(Bench& bench, Over over) {
   for (const Seen& seen : some_frames(bench, {.over = over})) {
     const CrcCheck check = check_icrc(seen.stack);
@@ -180,7 +180,7 @@ void priority_7(Bench& bench) { priority(bench, 7); }
 void transfer_over_ipv4(Bench& bench) { static_cast<void>(some_frames(bench)); }
 void transfer_over_ipv6(Bench& bench) { static_cast<void>(some_frames(bench, {.over = Over::ipv6})); }
 
-// A packet is of RoCEv1, or of RoCEv2 over the version of IP, as the GID says. CA17-40
+// A packet uses RoCEv1, or RoCEv2 over the IP version, according to the GID. CA17-40
 void version_of_ipv4(Bench& bench) { each_has<Ethernet, "type">(bench, some_frames(bench), ethertype::ipv4); }
 void version_of_ipv6(Bench& bench) {
   each_has<Ethernet, "type">(bench, some_frames(bench, {.over = Over::ipv6}), ethertype::ipv6);
@@ -191,7 +191,7 @@ void version_of_roce_v1(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> headers_ip_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "roce.sender.ipv4.no-options", .run = no_options},
       {.rule = "roce.sender.ip.dscp-as-asked", .variant = "IPv4", .run = dscp_of_ipv4},
@@ -200,12 +200,12 @@ std::span<const Case> headers_ip_cases() {
        .variant = "IPv4",
        .run = ecn_of_ipv4,
        .possible_problems =
-           "a device with congestion management may set ECT; verbs do not tell, so --congestion-management does"},
+           "a device with congestion management may set ECT; verbs do not report it, so use --congestion-management"},
       {.rule = "roce.sender.ip.ecn-clear-without-management",
        .variant = "IPv6",
        .run = ecn_of_ipv6,
        .possible_problems =
-           "a device with congestion management may set ECT; verbs do not tell, so --congestion-management does"},
+           "a device with congestion management may set ECT; verbs do not report it, so use --congestion-management"},
       {.rule = "roce.sender.ip.ecn-never-marked", .run = never_marked},
       {.rule = "roce.sender.ipv4.total-length", .run = total_length},
       {.rule = "roce.sender.ipv4.never-a-fragment", .run = never_a_fragment},
@@ -234,4 +234,4 @@ std::span<const Case> headers_ip_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::headers_ip_cases

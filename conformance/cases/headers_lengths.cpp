@@ -1,5 +1,5 @@
-/// Packets that must not be accepted for what stands around the BTH, and their lengths: IBTA vol 1, CA17-24, CA17-27,
-/// A17.3.4.
+/// Packets that the receiver must drop because of their headers around the BTH or their lengths: IBTA vol 1, CA17-24,
+/// CA17-27, A17.3.4.
 
 #include <fmt/format.h>
 
@@ -10,12 +10,12 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::headers_lengths_cases {
 namespace {
 
 constexpr std::size_t ethernet_bytes = 14, ipv4_bytes = 20, udp_bytes = 8, bth_bytes = 12, icrc_bytes = 4;
 
-// One bit of the ICRC, or of what it covers: no answer. CA17-24
+// One flipped bit in the ICRC or in the covered bytes: no response. CA17-24
 void flipped(Bench& bench, std::size_t from_end, std::uint8_t bit) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).damaged([=](std::vector<std::uint8_t>& b) { b[b.size() - from_end] ^= bit; },
@@ -28,7 +28,7 @@ void no_icrc(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).changed([](Frame& f) { f.with_icrc = false; }, "without an ICRC"));
 }
-// Counted, where the device has a counter for it.
+// The packet is counted if the device has a counter for it.
 void bad_icrc_counted(Bench& bench) {
   const auto count = [&] {
     return bench.counter({"rx_icrc_encapsulated", "icrc_error", "rx_icrc_errors", "icrc_errors"});
@@ -40,13 +40,13 @@ void bad_icrc_counted(Bench& bench) {
   bench.require(after == *before + 1, "the counter of wrong ICRCs one higher", fmt::format("{} more", after - *before));
 }
 
-// A packet that allows fragmenting. CA17-7
+// A packet that permits fragmentation. CA17-7
 void may_fragment(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "df">(0, "with DF 0"));
 }
 
-// Options, or a fragment. CA17-3, CA17-8
+// A packet with options, or a fragment. CA17-3, CA17-8
 void with_options(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).changed(
@@ -69,7 +69,7 @@ void fragment_offset(Bench& bench) {
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "fragment_offset">(1, "with fragment offset 1"));
 }
 
-// The version of IP is not what the EtherType says. CA17-27
+// The IP version does not match the EtherType. CA17-27
 void version_6_as_ipv4(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "version">(6, "with IP version 6"));
@@ -83,7 +83,7 @@ void ipv6_as_ipv4(Bench& bench) {
   qp.drops(qp.send_only(psn(+0)).with<Ethernet, "type">(ethertype::ipv4, "under the EtherType of IPv4"));
 }
 
-// Lengths that contradict the frame or each other; everything else, the ICRC too, is right around them. CA17-6, CA17-21
+// Lengths that contradict the frame or each other. All other fields and the ICRC are valid. CA17-6, CA17-21
 std::uint32_t udp_length(const Stimulus& s) {
   return static_cast<std::uint32_t>(s.bytes().size() - ethernet_bytes - ipv4_bytes);
 }
@@ -107,8 +107,8 @@ void udp_length_0(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Udp, "length">(0, "with UDP Length 0"));
 }
-// The datagram goes on behind the ICRC: UDP's end is not IP's.
-void bytes_behind_the_icrc(Bench& bench) {
+// The IP datagram has trailing bytes after the ICRC: UDP and IP end at different bytes.
+void bytes_after_the_icrc(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   const Stimulus good = qp.send_only(psn(+0));
   qp.drops(
@@ -116,41 +116,41 @@ void bytes_behind_the_icrc(Bench& bench) {
           .changed([](Frame& frame) { frame.trailer.assign(4, 0); }, "with 4 bytes between the ICRC and IP's end"));
 }
 
-// Packets shorter than their opcode's headers, pad and ICRC: no answer, and the device works on. They are whole frames
-// with right lengths and a right ICRC; only the headers behind the BTH are missing.
+// Packets shorter than their opcode's headers, pad and ICRC: no response, and the device continues to work. The frames
+// are complete, with valid lengths and ICRC; only headers after the BTH are missing.
 void runt(Bench& bench, std::uint8_t opcode, std::uint32_t bytes_kept) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.request(Operation::send, Position::only, psn(+0), {.payload = pattern_bytes(bytes_kept)})
-               .with<Bth, "opcode">(
-                   opcode, fmt::format("with opcode {:#04x} and {} bytes behind the BTH", opcode, bytes_kept)));
+               .with<Bth, "opcode">(opcode,
+                                    fmt::format("with opcode {:#04x} and {} bytes after the BTH", opcode, bytes_kept)));
 }
 void write_without_reth(Bench& bench) { runt(bench, 0x0a, 0); }
-void write_with_half_a_reth(Bench& bench) { runt(bench, 0x0a, 8); }
-void read_with_half_a_reth(Bench& bench) { runt(bench, 0x0c, 12); }
+void write_with_a_truncated_reth(Bench& bench) { runt(bench, 0x0a, 8); }
+void read_with_a_truncated_reth(Bench& bench) { runt(bench, 0x0c, 12); }
 void atomic_with_a_reth(Bench& bench) { runt(bench, 0x14, 16); }
 void immediate_missing(Bench& bench) { runt(bench, 0x05, 0); }
 void pad_without_payload(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0), "").with<Bth, "pad">(3, "with pad count 3 and no payload"));
 }
-// Cut anywhere: in the UDP header, in the BTH, before the ICRC. IP's length is what is left.
-void cut_to(Bench& bench, std::size_t bytes_of_udp) {
+// Truncated in the UDP header, in the BTH, or before the ICRC. The IP length is that of the remaining bytes.
+void truncated_to(Bench& bench, std::size_t bytes_of_udp) {
   Connected& qp = bench.rc({.receives = 1});
   const std::size_t length = ipv4_bytes + bytes_of_udp;
   qp.drops(qp.send_only(psn(+0))
                .with<Ipv4, "total_length">(length, "")
                .with<Udp, "length">(bytes_of_udp, "")
                .damaged([=](std::vector<std::uint8_t>& b) { b.resize(ethernet_bytes + length); },
-                        fmt::format("cut to {} bytes of UDP", bytes_of_udp)));
+                        fmt::format("truncated to {} bytes of UDP", bytes_of_udp)));
 }
-void cut_in_udp(Bench& bench) { cut_to(bench, 4); }
-void cut_behind_udp(Bench& bench) { cut_to(bench, udp_bytes); }
-void cut_in_the_bth(Bench& bench) { cut_to(bench, udp_bytes + 4); }
-void cut_behind_the_bth(Bench& bench) { cut_to(bench, udp_bytes + bth_bytes); }
+void truncated_in_udp(Bench& bench) { truncated_to(bench, 4); }
+void truncated_after_udp(Bench& bench) { truncated_to(bench, udp_bytes); }
+void truncated_in_the_bth(Bench& bench) { truncated_to(bench, udp_bytes + 4); }
+void truncated_after_the_bth(Bench& bench) { truncated_to(bench, udp_bytes + bth_bytes); }
 
 }  // namespace
 
-std::span<const Case> headers_lengths_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "roce.receiver.icrc.bad-dropped", .variant = "last bit", .run = last_bit_of_the_icrc},
       {.rule = "roce.receiver.icrc.bad-dropped", .variant = "first bit", .run = first_bit_of_the_icrc},
@@ -171,20 +171,26 @@ std::span<const Case> headers_lengths_cases() {
       {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "UDP, less", .run = udp_length_4_less},
       {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "UDP, 0", .run = udp_length_0},
       {.rule = "roce.receiver.length.inconsistent-dropped",
-       .variant = "bytes behind the ICRC",
-       .run = bytes_behind_the_icrc},
+       .variant = "bytes after the ICRC",
+       .run = bytes_after_the_icrc},
       {.rule = "roce.receiver.length.runt-dropped", .variant = "WRITE without RETH", .run = write_without_reth},
-      {.rule = "roce.receiver.length.runt-dropped", .variant = "WRITE, half a RETH", .run = write_with_half_a_reth},
-      {.rule = "roce.receiver.length.runt-dropped", .variant = "READ, part of a RETH", .run = read_with_half_a_reth},
+      {.rule = "roce.receiver.length.runt-dropped",
+       .variant = "WRITE, truncated RETH",
+       .run = write_with_a_truncated_reth},
+      {.rule = "roce.receiver.length.runt-dropped",
+       .variant = "READ, part of a RETH",
+       .run = read_with_a_truncated_reth},
       {.rule = "roce.receiver.length.runt-dropped", .variant = "atomic", .run = atomic_with_a_reth},
       {.rule = "roce.receiver.length.runt-dropped", .variant = "no ImmDt", .run = immediate_missing},
       {.rule = "roce.receiver.length.runt-dropped", .variant = "pad without payload", .run = pad_without_payload},
-      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut in UDP", .run = cut_in_udp},
-      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut behind UDP", .run = cut_behind_udp},
-      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut in the BTH", .run = cut_in_the_bth},
-      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut behind the BTH", .run = cut_behind_the_bth},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "truncated in UDP", .run = truncated_in_udp},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "truncated after UDP", .run = truncated_after_udp},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "truncated in the BTH", .run = truncated_in_the_bth},
+      {.rule = "roce.receiver.length.runt-dropped",
+       .variant = "truncated after the BTH",
+       .run = truncated_after_the_bth},
   };
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::headers_lengths_cases

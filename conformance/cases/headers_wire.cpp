@@ -1,6 +1,6 @@
-/// What a capture shows of any packet, asked for where a capture alone could not tell: frames that are no RoCE, headers
-/// in another order, whole messages of every service. IBTA vol 1, CA17-10, CA17-16, CA17-20, 5.2 with Table
-/// 38, 9.7.7.2; numbers of the requester's statements unverified.
+/// Active tests of rules that also apply to captures: frames that may not be recognized as RoCE, the order of headers,
+/// and complete messages of every service. IBTA vol 1, CA17-10, CA17-16, CA17-20, 5.2 with Table 38, 9.7.7.2; numbers
+/// of the requester's statements unverified.
 
 #include <fmt/format.h>
 
@@ -10,13 +10,13 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::headers_wire_cases {
 namespace {
 
 constexpr std::uint32_t immediate = 0x12345678;
 
-/// Whether the datagram is the ACK that was asked for, whatever IP and UDP call it: the device's host may say other
-/// things by the same port. The BTH stands where RoCEv2 has it.
+/// Returns whether the datagram is the requested ACK, regardless of its IP and UDP fields, because the device's host
+/// may send other datagrams. The BTH is at the offset of RoCEv2.
 using Datagram = std::span<const std::uint8_t>;
 bool acknowledges(Datagram ip, const Connected& qp) {
   constexpr std::size_t udp_header = 8, bth_bytes = 12;
@@ -27,7 +27,7 @@ bool acknowledges(Datagram ip, const Connected& qp) {
   return bth[0] == rc_acknowledge && (bth[5] << 16U | bth[6] << 8U | bth[7]) == static_cast<int>(qp.tester_qpn);
 }
 
-/// The next frames of the device as they come, read by nobody: the IP datagram is bytes from 14 on.
+/// Passes the next frames of the device unparsed. The IP datagram starts at byte 14.
 void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.send_only(psn(+0));
@@ -45,14 +45,14 @@ void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
     any = true;
     judge(datagram);
   }
-  bench.require(any, "an answer over IPv4", "none");
+  bench.require(any, "a response over IPv4", "none");
 }
 
 // CA17-10
 void protocol_is_udp(Bench& bench) {
   each_datagram(bench, [&](Datagram ip) { bench.require(ip[9] == 17, "IP protocol 17", fmt::format("{}", ip[9])); });
 }
-// CA17-20. The port stands in bytes 2 and 3 behind the IP header.
+// CA17-20. The port is in bytes 2 and 3 after the IP header.
 void port_is_4791(Bench& bench) {
   each_datagram(bench, [&](Datagram ip) {
     const std::size_t udp = (ip[0] & 15U) * std::size_t{4};
@@ -60,7 +60,7 @@ void port_is_4791(Bench& bench) {
     bench.require(port == 4791, "UDP port 4791", fmt::format("{}", port));
   });
 }
-// The range that Linux and some adapters use; the specification leaves it to the sender.
+// The range of Linux and some adapters. The specification permits any port.
 void source_port_is_dynamic(Bench& bench) {
   each_datagram(bench, [&](Datagram ip) {
     const std::size_t udp = (ip[0] & 15U) * std::size_t{4};
@@ -69,7 +69,7 @@ void source_port_is_dynamic(Bench& bench) {
   });
 }
 
-// Table 38: RETH, then ImmDt; AETH, then AtomicAckETH. Each has the numbers that were asked for.
+// Table 38: RETH, then ImmDt; AETH, then AtomicAckETH, each with the requested values.
 void reth_before_immediate(Bench& bench) {
   Connected& qp = bench.rc();
   qp.post({.opcode = "write_imm",
@@ -93,7 +93,7 @@ void aeth_before_atomic(Bench& bench) {
   bench << atomic_acknowledge(psn(+0), original).msn(1);
 }
 
-// 9.7.7.2: 31 says that credits are not used; who says so says it always.
+// 9.7.7.2: credit code 31 indicates that credits are not used, and then all ACKs have it.
 void credits_or_none(Bench& bench) {
   constexpr std::uint8_t not_used = 31;
   Connected& qp = bench.rc({.receives = 4});
@@ -106,7 +106,7 @@ void credits_or_none(Bench& bench) {
   bench.require(!(used && unused), "credits in every ACK, or in none", "both");
 }
 
-// A message of three packets: the first two are full, each takes one PSN, and the next message goes on behind it.
+// A message of three packets: the first two are full, each covers one PSN, and the next message has the following PSN.
 void three_packets_then_one(Bench& bench, Connected& qp) {
   qp.device_sends(0, {.length = 700});
   const auto holds = [](std::size_t bytes) {
@@ -121,8 +121,8 @@ void three_packets_then_one(Bench& bench, Connected& qp) {
 void packets_filled(Bench& bench) { three_packets_then_one(bench, bench.rc({.mtu = 256, .timeout = 20})); }
 void psn_of_uc(Bench& bench) { three_packets_then_one(bench, bench.uc({.mtu = 256})); }
 
-// What is lost comes again as it was: payload, immediate data, operands.
-void again_with_immediate(Bench& bench) {
+// A retransmission has the same payload, immediate data and operands.
+void retransmitted_with_immediate(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 20});
   qp.fill(0, pattern_bytes(8));
   qp.post({.opcode = "send_imm", .wr_id = 0, .sges = {qp.piece(0, 8)}, .imm = immediate});
@@ -134,7 +134,7 @@ void again_with_immediate(Bench& bench) {
   bench >> qp.nak(nak_code::psn_sequence_error, psn(+0), 0);
   bench << same;
 }
-void again_an_atomic(Bench& bench) {
+void retransmitted_an_atomic(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 20});
   qp.device_adds(0);
   const Expectation same = a_fetch_add(psn(+0)).where("an addition of 5 to the same address", [](const Seen& seen) {
@@ -147,7 +147,7 @@ void again_an_atomic(Bench& bench) {
   bench << same;
 }
 
-// Nobody answers a UC packet: it asks for nothing, and its request is complete when it has left.
+// UC has no acknowledgements: AckReq is 0, and the request completes when it is sent.
 void complete_when_sent(Bench& bench) {
   Connected& qp = bench.uc();
   qp.device_sends(0);
@@ -155,7 +155,7 @@ void complete_when_sent(Bench& bench) {
                                  [](const Seen& seen) { return seen.stack.get<Bth>()->get<"ack_request">() == 0; });
   qp.completes(0);
 }
-void datagram_asks_nothing(Bench& bench) {
+void datagram_has_no_ack_request(Bench& bench) {
   Connected& qp = bench.ud();
   const peer::AddressHandle ah = qp.address_handle_of_tester();
   qp.post({.opcode = "send",
@@ -170,7 +170,7 @@ void datagram_asks_nothing(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> headers_wire_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
       {.rule = "roce.sender.ip.protocol-is-udp", .run = protocol_is_udp},
@@ -190,16 +190,16 @@ std::span<const Case> headers_wire_cases() {
       {.rule = "rc.requester.retry.same-operands",
        .variant = "immediate data",
        .role = requester,
-       .run = again_with_immediate},
+       .run = retransmitted_with_immediate},
       {.rule = "rc.requester.retry.same-operands",
        .variant = "atomic",
        .role = requester,
        .needs = Need::atomics,
-       .run = again_an_atomic},
+       .run = retransmitted_an_atomic},
       {.rule = "uc.requester.completion.when-sent", .role = requester, .needs = Need::uc, .run = complete_when_sent},
-      {.rule = "ud.sender.ack-request.clear", .role = requester, .needs = Need::ud, .run = datagram_asks_nothing},
+      {.rule = "ud.sender.ack-request.clear", .role = requester, .needs = Need::ud, .run = datagram_has_no_ack_request},
   };
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::headers_wire_cases

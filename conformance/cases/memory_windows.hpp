@@ -1,5 +1,5 @@
 #pragma once
-/// Memory windows whose binding somebody else waits for.
+/// Memory windows that are bound asynchronously.
 
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace rdmawire::conformance {
 
-/// Asks for a window of type 2 onto a piece of the queue pair's region, bound through the queue pair; or ends the case.
-/// It is bound when the request of that wr_id completes.
+/// Posts the bind of a type 2 window to a part of the QP's region through the QP, or ends the case. The window is bound
+/// when the request with this wr_id completes.
 BoundWindow ask_for_window(DeviceBench& bench, DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
                            const peer::Names& access, std::uint64_t wr_id);
 

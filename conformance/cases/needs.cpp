@@ -38,24 +38,23 @@ constexpr Question questions[] = {
 }  // namespace
 
 std::string left_out(const DeviceUnderTest& device, RunPolicy caution) {
-  if (caution == RunPolicy::slow && !device.takes_slow)
-    return "it takes more than a minute, and is run with --slow alone";
+  if (caution == RunPolicy::slow && !device.takes_slow) return "the case takes more than a minute; run it with --slow";
   if (caution == RunPolicy::dangerous && !device.takes_dangerous)
-    return "it has left a device hanging or deaf, and is run with --dangerous alone";
+    return "the case is known to hang devices; run it with --dangerous";
   return {};
 }
 
 std::string lacking(const DeviceUnderTest& device, Need needed) {
   if (needs(needed, Need::multicast) && !device.multicast)
-    return "multicast is not sent unasked: --allow-multicast allows it";
+    return "multicast is not permitted; permit it with --allow-multicast";
   const bool asks = std::any_of(std::begin(questions), std::end(questions),
                                 [&](const Question& question) { return needs(needed, question.need); });
   if (!asks) return {};
   const auto description = device.peer->call("describe", {{"device", device.device->handle()}});
-  if (!description) return {};  // the case's own steps will tell
+  if (!description) return {};  // the steps of the case report the error
   for (const Question& question : questions)
     if (needs(needed, question.need) && !question.answer(*description))
-      return fmt::format("the device says that it has no {}", question.name);
+      return fmt::format("the device reports no support for {}", question.name);
   return {};
 }
 

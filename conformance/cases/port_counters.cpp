@@ -1,25 +1,25 @@
-/// Counters of a port: IBTA vol 1, 16.1.3.5 (they stop at all ones), 14.2.5.6 (violations of P_Keys and Q_Keys have 16
-/// bits, number unverified).
+/// Port counters: IBTA vol 1, 16.1.3.5 (saturation at all ones), 14.2.5.6 (violations of P_Keys and Q_Keys have 16
+/// bits, clause number not verified).
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::port_counters_cases {
 namespace {
 
 constexpr std::uint64_t all_ones = 0xffff;
 
-/// A counter of the port, by the agent's name for it.
+/// Reads a counter of the port by the agent's name.
 std::uint64_t read(Bench& bench, const char* name) {
   const auto port = bench.device().peer->call("port", {{"device", bench.device().device->handle()}, {"port", 1}});
-  if (!port) end_case(Verdict::error, "ask for the port: " + port.error().message);
+  if (!port) end_case(Verdict::error, "query the port: " + port.error().message);
   return port->value(name, std::uint64_t{0});
 }
 
-/// Sends it so often that the counter must have grown by as much, if the device counts.
+/// Sends the packet `times` times and returns the counter, so that a device that counts has increased it.
 std::uint64_t count_up(Bench& bench, const Stimulus& bad, const char* name, std::uint64_t times) {
-  constexpr std::uint64_t burst = 256;  // what a receive queue of a network interface takes
+  constexpr std::uint64_t burst = 256;  // fits into the receive queue of a network interface
   const std::vector<std::uint8_t> frame = bad.bytes();
   for (std::uint64_t sent = 0; sent < times; ++sent) {
     while (true) {
@@ -34,9 +34,9 @@ std::uint64_t count_up(Bench& bench, const Stimulus& bad, const char* name, std:
   return read(bench, name);
 }
 
-// Nobody can preset such a counter by verbs: so it is counted up, from wherever it is.
+// Verbs cannot preset such a counter, so it is counted up from its current value.
 void saturates(Bench& bench, const Stimulus& bad, const char* name) {
-  constexpr int attempts = 20;  // some may be lost on the way
+  constexpr int attempts = 20;  // some packets may be lost
   bench >> bad;
   bench << silence();
   std::uint64_t value = read(bench, name);
@@ -63,7 +63,7 @@ void violations_of_qkeys(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> port_counters_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "port.verbs.counters.saturate",
        .variant = "P_Key violations",
@@ -78,4 +78,4 @@ std::span<const Case> port_counters_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::port_counters_cases

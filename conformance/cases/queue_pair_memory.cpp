@@ -6,7 +6,7 @@
 #include "conformance/cases/fast_region.hpp"
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::queue_pair_memory_cases {
 namespace {
 
 using nlohmann::json;
@@ -25,7 +25,7 @@ peer::SendRequest bind(const peer::MemoryWindow& window, const peer::Region& reg
   return {.opcode = "bind_mw", .wr_id = 0, .more = std::move(more)};
 }
 
-// A bind that does not fit is refused at once, or completes in error. Never is it done.
+// An invalid bind is rejected immediately or completes in error, and has no effect.
 void is_not_bound(Bench& bench, Connected& qp, const peer::SendRequest& request, const std::string& what) {
   const auto posted = qp.qp.post_send({request});
   if (!posted) return bench.note(what + " is refused at once: " + posted.error().message);
@@ -106,7 +106,7 @@ void nothing_beyond_the_window(Bench& bench) {
   bench >> qp.read(psn(+0), {.va = qp.region.addr() + 57, .rkey = key, .length = 8});
   bench << nak_remote_access(psn(+0));
 }
-// o10-37.2.43: a type 2B window is its queue pair's alone.
+// o10-37.2.43: a type 2B window is usable only on its QP.
 void not_on_another_queue_pair(Bench& bench) {
   Connected& qp = bench.rc({.region_access = bindable});
   Connected& other = bench.rc();
@@ -115,7 +115,7 @@ void not_on_another_queue_pair(Bench& bench) {
   bench << nak_remote_access(psn(+0));
 }
 // 10.6.5
-void not_behind_its_invalidate(Bench& bench) {
+void not_after_its_invalidate(Bench& bench) {
   Connected& qp = bench.rc({.region_access = bindable});
   const std::uint32_t key = bench.bound_window(qp, 0, 64, {"remote_read"});
   bench >> qp.read(psn(+0), {.va = qp.region.addr(), .rkey = key, .length = 8});
@@ -128,7 +128,7 @@ void not_behind_its_invalidate(Bench& bench) {
 void reads_with(Bench& bench, Connected& qp, psn at, const FastRegion& region, std::uint32_t n) {
   bench >> qp.read(at, {.va = region.address, .rkey = region.key(n), .length = 8});
 }
-// 10.6.3.7: its key is good from the execution of the work request on.
+// 10.6.3.7: the key is valid from the execution of the work request on.
 void not_before_it_is_registered(Bench& bench) {
   const FastRegion region(bench);
   Connected& early = bench.rc();
@@ -139,7 +139,7 @@ void not_before_it_is_registered(Bench& bench) {
   reads_with(bench, qp, psn(+0), region, 1);
   bench << read_response(Position::only, psn(+0)).carrying(std::string(8, '\0'));
 }
-// And registered anew, under the new key alone.
+// After another registration, only the new key is valid.
 void the_key_before_is_bad(Bench& bench) {
   const FastRegion region(bench);
   Connected& qp = bench.rc();
@@ -153,7 +153,7 @@ void the_key_before_is_bad(Bench& bench) {
   bench << nak_remote_access(psn(+1));
 }
 // 10.6.5
-void not_behind_the_regions_invalidate(Bench& bench) {
+void not_after_the_regions_invalidate(Bench& bench) {
   const FastRegion region(bench);
   Connected& qp = bench.rc();
   region.registers(qp, 0, 1);
@@ -168,18 +168,18 @@ void not_behind_the_regions_invalidate(Bench& bench) {
 void its_queue_pair_can_go(Bench& bench) {
   Connected& qp = bench.rc({.region_access = bindable});
   bench.bound_window(qp, 0, 64, {"remote_read"});
-  const std::string what = "the queue pair destroyed while a type 2B window is bound to it";
+  const std::string what = "the QP destroyed while a type 2B window is bound to it";
   auto destroyed = qp.qp.release();
-  // A system that waits for the window waits for ever: nobody else lets go of it.
+  // A device that waits for the release of the window waits indefinitely.
   if (!destroyed && destroyed.error().kind == peer::PeerError::Kind::timeout)
-    bench.require(false, what, "no answer: " + destroyed.error().message);
+    bench.require(false, what, "no reply: " + destroyed.error().message);
   bench.take(std::move(destroyed), what);
 }
 
 json port(Bench& bench) {
   return bench.take(bench.device().peer->call("port", {{"device", bench.device().device->handle()}}), "the port");
 }
-// C10-2, A17.7.1: the first P_Key is the default one. The first GID is the port's own.
+// C10-2, A17.7.1: the first P_Key is the default P_Key, and the first GID is the port's own.
 void first_entries(Bench& bench) {
   const json tables = port(bench);
   const auto& pkeys = tables.at("pkeys");
@@ -199,14 +199,14 @@ void every_gid_has_a_type(Bench& bench) {
   }
 }
 
-// What the device counts is what the tester did.
+// The device's counters match the actions of the tester.
 void counts(Bench& bench, std::initializer_list<const char*> names, std::uint64_t times,
             const std::function<void()>& events) {
   bench.pass(20'000'000);
   const auto before = bench.counter(names);
   if (!before) end_case(Verdict::unsupported, fmt::format("the device has no counter {}", *names.begin()));
   events();
-  bench.pass(20'000'000);  // counters may be read from a copy that is some milliseconds old: Linux's are
+  bench.pass(20'000'000);  // Linux returns counter values that are up to some milliseconds old
   const std::uint64_t counted = bench.counter(names).value_or(0) - *before;
   bench.require(counted == times, fmt::format("{} by {}", *names.begin(), times), fmt::format("by {}", counted));
 }
@@ -256,7 +256,7 @@ void exhausted_retries_are_counted(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> queue_pair_memory_cases() {
+std::span<const Case> all() {
   constexpr Role verbs = Role::verbs;
   constexpr Need windows = Need::memory_windows;
   static constexpr Case list[] = {
@@ -309,10 +309,10 @@ std::span<const Case> queue_pair_memory_cases() {
       {.rule = "memory.responder.region.local-invalidate",
        .variant = "window",
        .needs = windows,
-       .run = not_behind_its_invalidate},
+       .run = not_after_its_invalidate},
       {.rule = "memory.responder.region.local-invalidate",
        .variant = "region",
-       .run = not_behind_the_regions_invalidate},
+       .run = not_after_the_regions_invalidate},
       {.rule = "port.verbs.tables.first-entries", .role = verbs, .run = first_entries},
       {.rule = "port.verbs.tables.gid-type", .role = verbs, .run = every_gid_has_a_type},
       {.rule = "port.verbs.counters.as-the-wire", .variant = "duplicates", .run = duplicates_are_counted},
@@ -331,9 +331,9 @@ std::span<const Case> queue_pair_memory_cases() {
        .needs = windows,
        .run = its_queue_pair_can_go,
        .caution = RunPolicy::dangerous,
-       .possible_problems = "a device that waits for the window may not answer any more"},
+       .possible_problems = "a device that waits for the window may no longer respond"},
   };
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::queue_pair_memory_cases

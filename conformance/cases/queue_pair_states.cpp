@@ -7,14 +7,14 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::queue_pair_states_cases {
 namespace {
 
 using nlohmann::json;
 
 constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s
 
-/// Brings a fresh queue pair to that state, by legal steps.
+/// Moves a new QP to this state by legal transitions.
 Connected& in_state(Bench& bench, const std::string& state) {
   const std::string on_the_way = state == "sqd" || state == "err" ? "rts" : state;
   Connected& qp = bench.rc({.timeout = patient, .state = "reset"});
@@ -23,15 +23,15 @@ Connected& in_state(Bench& bench, const std::string& state) {
   return qp;
 }
 
-// Table 91: RESET to INIT, INIT to RTR, RTR to RTS, RTS and SQD to each other, each to itself where it is of use, and
-// every state to RESET and ERR. No other.
+// Table 91: RESET to INIT, INIT to RTR, RTR to RTS, RTS and SQD to each other, some states to themselves, and every
+// state to RESET and ERR. All other transitions are illegal.
 void transitions_from(Bench& bench, const std::string& from, const std::vector<std::string>& legal) {
   for (const std::string to : {"reset", "init", "rtr", "rts", "sqd", "sqe", "err"}) {
     Connected& qp = in_state(bench, from);
     const bool allowed = std::find(legal.begin(), legal.end(), to) != legal.end();
-    // Whether RESET goes to ERR, readings differ: the table of Linux has no such step.
+    // Readings differ on RESET to ERR: Linux's table has no such transition.
     if (from == "reset" && to == "err") continue;
-    // From the usual state before it the attributes of the step; else the state alone.
+    // From the usual preceding state, use the attributes of the transition. Otherwise only the state.
     const bool usual =
         (from == "reset" && to == "init") || (from == "init" && to == "rtr") || (from == "rtr" && to == "rts");
     const auto done = qp.qp.modify(allowed && !usual ? json{{"state", to}} : qp.attributes_to(to));
@@ -47,7 +47,7 @@ void from_rts(Bench& bench) { transitions_from(bench, "rts", {"reset", "rts", "s
 void from_sqd(Bench& bench) { transitions_from(bench, "sqd", {"reset", "rts", "sqd", "err"}); }
 void from_err(Bench& bench) { transitions_from(bench, "err", {"reset", "err"}); }
 
-// Table 91: what a step requires must be there.
+// Table 91: the required attributes of a transition.
 void required(Bench& bench, const std::string& from, const std::string& to) {
   const json all = in_state(bench, from).attributes_to(to);
   std::vector<std::string> names;
@@ -87,7 +87,7 @@ void required_of_ud(Bench& bench) {
   bench.is_refused(qp.qp.modify(attributes), "reset to init of UD without qkey");
 }
 
-// C10-96: before RTS nothing can be sent.
+// C10-96: posting a send before RTS fails.
 void post_send_in(Bench& bench, const std::string& state) {
   Connected& qp = in_state(bench, state);
   bench.is_refused(qp.qp.post_send({{.opcode = "send", .wr_id = 0, .sges = {qp.piece(0, 8)}}}),
@@ -102,7 +102,7 @@ void post_receive_in_reset(Bench& bench) {
   bench.is_refused(qp.qp.post_recv({{0, {qp.inbox.piece(0, 64)}}}), "posting a receive in reset");
 }
 
-// C10-42: in ERR it is accepted, and flushed.
+// C10-42: in ERR, a work request is accepted and flushed.
 void post_send_in_error(Bench& bench) {
   Connected& qp = in_state(bench, "err");
   qp.device_sends(0);
@@ -116,7 +116,7 @@ void post_receive_in_error(Bench& bench) {
   qp.flushes(0, 1);
 }
 
-// C9-220: whatever is outstanding completes once, in order, as flushed.
+// C9-220: all outstanding work requests complete once, in order, as flushed.
 void sends_are_flushed(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -144,7 +144,7 @@ void what_is_done_is_not_flushed(Bench& bench) {
   qp.flushes(1, 1);
 }
 
-// 10.3.1.5: in SQD what has begun is finished, the event says so, and nothing new begins.
+// 10.3.1.5: in SQD, started messages are finished, the event is raised, and no further message starts.
 void drained(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
   qp.device_sends(0, {.length = 400});
@@ -172,7 +172,8 @@ void receives_in_sqd(Bench& bench) {
   qp.completes(0);
 }
 
-// A send that fails locally stops the send queue of UC and UD alone: it goes to SQE, receives on, and RTS again.
+// A local error of a send stops only the send queue of UC and UD: the QP enters SQE, still receives, and can return to
+// RTS.
 void stopped_send_queue(Connected& qp, const std::function<void()>& receive) {
   qp.is_in("sqe");
   receive();
@@ -205,14 +206,14 @@ void send_error_of_ud(Bench& bench) {
   });
 }
 
-// In ERR and RESET nothing is sent, not even again.
+// In ERR and RESET, the QP sends no packets, including retransmissions.
 void quiet_after(Bench& bench, const std::string& state) {
   Connected& qp = bench.rc({.receives = 1, .timeout = 13});
   qp.device_sends(0);
   bench << a_send(psn(+0));
   qp.modify({{"state", state}});
   bench.pass(bench.patience().silence);
-  bench.all_until_silence();  // what was on its way
+  bench.all_until_silence();  // packets in flight
   bench << silence(150'000'000);
   bench >> qp.send_only(psn(+0));
   bench << silence();
@@ -229,7 +230,7 @@ void what_waits_is_never_sent(Bench& bench) {
   bench << silence(150'000'000);
 }
 
-// A queue pair that was reset is a new one: the PSNs that it is given, MSN 0. What is late is nobody's.
+// A reset QP starts with the given PSNs and MSN 0. Late packets of the previous connection have no effect.
 void reset_is_a_fresh_start(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1, .timeout = patient});
   bench >> qp.send_only(psn(+0));
@@ -240,7 +241,7 @@ void reset_is_a_fresh_start(Bench& bench) {
   qp.modify({{"state", "reset"}});
   qp.bring_to("rts");
   qp.post_receives(1);
-  bench >> qp.ack(psn(+0), 1);  // of the life before
+  bench >> qp.ack(psn(+0), 1);  // of the previous connection
   qp.completes_nothing();
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
@@ -251,7 +252,7 @@ void reset_is_a_fresh_start(Bench& bench) {
   qp.completes(6);
 }
 
-// C9-218: too many completions: the queue tells of it, and its queue pairs are in error.
+// C9-218: a completion queue overflow raises an event and moves its QPs to the Error state.
 void completion_queue_overflow(Bench& bench) {
   Connected& other = bench.rc({.receives = 1});
   Connected& qp = bench.rc({.timeout = patient, .send_wr = 64, .completions = 1});
@@ -270,10 +271,10 @@ void completion_queue_overflow(Bench& bench) {
 void completion_queue_in_use(Bench& bench) {
   Connected& qp = bench.rc();
   bench.is_refused(bench.device().peer->call("destroy", {{"object", qp.cq.handle()}}),
-                   "destroying a completion queue that a queue pair is attached to");
+                   "destroying a completion queue that has an attached QP");
 }
 
-// C11-31, C11-32: one event for the next completion, or for the next solicited one; an error counts as one.
+// C11-31, C11-32: one event for the next completion, or the next solicited one. A completion in error is solicited.
 void notified_of_the_next(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2, .notifies = true});
   qp.ask_for_notification(false);
@@ -282,7 +283,7 @@ void notified_of_the_next(Bench& bench) {
   qp.is_notified(true);
   bench >> qp.send_only(psn(+1));
   bench << acknowledged(psn(+1));
-  qp.is_notified(false);  // once for each time that it was asked
+  qp.is_notified(false);  // one notification for each request
 }
 void notified_of_solicited(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2, .notifies = true});
@@ -304,7 +305,7 @@ void notified_of_an_error(Bench& bench) {
   qp.completes(0, "rem_op_err");
 }
 
-// 12.9.7.1: in INIT receives can be posted, and no packet is accepted.
+// 12.9.7.1: in INIT, receives can be posted, and no packet is accepted.
 void nothing_accepted_in_init(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1, .state = "init"});
   bench >> qp.send_only(psn(+0));
@@ -318,7 +319,7 @@ void nothing_accepted_in_init(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> queue_pair_states_cases() {
+std::span<const Case> all() {
   constexpr Role verbs = Role::verbs;
   static constexpr Case list[] = {
       {.rule = "qp.verbs.modify.legal-transitions", .variant = "from RESET", .role = verbs, .run = from_reset},
@@ -362,12 +363,12 @@ std::span<const Case> queue_pair_states_cases() {
       {.rule = "qp.verbs.error.all-flushed", .variant = "sends", .role = verbs, .run = sends_are_flushed},
       {.rule = "qp.verbs.error.all-flushed", .variant = "receives", .role = verbs, .run = receives_are_flushed},
       {.rule = "qp.verbs.error.all-flushed",
-       .variant = "not what is done",
+       .variant = "not completed requests",
        .role = verbs,
        .run = what_is_done_is_not_flushed},
       {.rule = "qp.sender.drain.then-quiet", .variant = "a message on its way", .role = verbs, .run = drained},
       {.rule = "qp.sender.drain.then-quiet",
-       .variant = "nothing outstanding",
+       .variant = "no requests outstanding",
        .role = verbs,
        .run = drained_when_empty},
       {.rule = "qp.sender.drain.then-quiet", .variant = "receives on", .role = verbs, .run = receives_in_sqd},
@@ -401,4 +402,4 @@ std::span<const Case> queue_pair_states_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::queue_pair_states_cases

@@ -1,12 +1,12 @@
-/// What the requester makes of acknowledgements: IBTA vol 1, 9.7.5.1.2 (coalesced acknowledges), 9.7.5 (valid PSNs of
-/// responses, number unverified), 9.3.5 (AETH), 9.7.7.2 (end-to-end credits, number unverified).
+/// Handling of acknowledgements by the requester: IBTA vol 1, 9.7.5.1.2 (coalesced acknowledges), 9.7.5 (valid PSNs of
+/// responses, clause number not verified), 9.3.5 (AETH), 9.7.7.2 (end-to-end credits, clause number not verified).
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_requester_acknowledge_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s: nothing is sent again while the case looks
+constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s, longer than the case
 constexpr std::uint8_t acknowledge = 0x11;
 
 void send_three(Bench& bench, Connected& qp) {
@@ -14,7 +14,7 @@ void send_three(Bench& bench, Connected& qp) {
   bench << a_send(psn(+0)) << a_send(psn(+1)) << a_send(psn(+2));
 }
 
-// 9.7.5.1.2: an ACK speaks for all requests up to its PSN, and for none behind it.
+// 9.7.5.1.2: an ACK acknowledges all requests up to its PSN, and no later one.
 void one_ack_for_two(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   send_three(bench, qp);
@@ -26,7 +26,7 @@ void one_ack_for_two(Bench& bench) {
   qp.completes(2);
 }
 
-// The ACKs of the first two are lost, the third's is not.
+// The ACKs of the first two requests are lost. The third arrives.
 void lost_acks_do_not_matter(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   send_three(bench, qp);
@@ -35,7 +35,7 @@ void lost_acks_do_not_matter(Bench& bench) {
   bench << silence();
 }
 
-// An ACK inside of a message says that so much arrived, not that it is complete.
+// An ACK within a message does not complete the message.
 void an_ack_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
   qp.device_sends(0, {.length = 600});
@@ -56,7 +56,7 @@ void acks_across_the_wrap(Bench& bench) {
   qp.completes(2);
 }
 
-// What was never sent cannot be acknowledged: a ghost.
+// An ACK of a PSN that was never sent: a ghost acknowledgement.
 void an_ack_ahead(Bench& bench, std::int32_t ahead) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -80,7 +80,7 @@ void a_nak_ahead(Bench& bench) {
   qp.completes(0);
 }
 
-// What is acknowledged already is over; nothing can be said of it any more.
+// A late acknowledgement of an acknowledged PSN has no effect.
 void stale(Bench& bench, const std::function<Stimulus(Connected&)>& old) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -108,7 +108,7 @@ void an_ack_from_before_the_connection(Bench& bench) {
   stale(bench, [](Connected& qp) { return qp.ack(psn(-3), 1); });
 }
 
-// The kinds of a syndrome are ACK, RNR NAK and NAK; the fourth means nothing.
+// The kinds of a syndrome are ACK, RNR NAK and NAK; the fourth is reserved.
 void a_reserved_syndrome(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 14, .retry_cnt = 1});
   qp.device_sends(0);
@@ -117,7 +117,7 @@ void a_reserved_syndrome(Bench& bench) {
   qp.fails_or_is_asked_again(0);
 }
 
-// Credits: who was told that the responder has no receive left sends one message that needs one, and waits.
+// Credits: with zero credits, the requester sends one message that needs a receive, and waits.
 void no_credits(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -143,7 +143,7 @@ void two_credits(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_requester_acknowledge_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
       {.rule = "rc.requester.ack.completes-up-to",
@@ -188,4 +188,4 @@ std::span<const Case> rc_requester_acknowledge_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_requester_acknowledge_cases

@@ -1,16 +1,16 @@
-/// How the requester fails: IBTA vol 1, 9.9.2.2, 9.9.2.4.2 and Table 59 (errors of the requester), 9.7.5.2.2 (NAK
-/// codes), 10.7.3.1 (completions), C9-220 and C10-42 (what is behind the error), 10.10.2.2 (states).
+/// Errors of the requester: IBTA vol 1, 9.9.2.2, 9.9.2.4.2 and Table 59 (errors of the requester), 9.7.5.2.2 (NAK
+/// codes), 10.7.3.1 (completions), C9-220 and C10-42 (requests after the error), 10.10.2.2 (states).
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_requester_errors_cases {
 namespace {
 
 constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s
 constexpr std::uint8_t acknowledge = 0x11;
 
-// Table 59: each NAK of a fatal error has its own completion status. The queue pair is in error, and what is behind
-// the request is flushed.
+// Table 59: each fatal NAK has its own completion status. The QP enters the Error state, and the requests after the
+// failed one are flushed.
 void fatal_nak(Bench& bench, std::uint8_t code, const std::string& status) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -26,7 +26,7 @@ void invalid_request(Bench& bench) { fatal_nak(bench, nak_code::invalid_request,
 void remote_access(Bench& bench) { fatal_nak(bench, nak_code::remote_access_error, "rem_access_err"); }
 void remote_operational(Bench& bench) { fatal_nak(bench, nak_code::remote_operational_error, "rem_op_err"); }
 
-// The NAK of the second request: the first arrived.
+// A NAK for the second request acknowledges the first.
 void the_second_fails(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   for (std::uint64_t i = 0; i < 3; ++i) qp.device_writes(i);
@@ -37,7 +37,7 @@ void the_second_fails(Bench& bench) {
   qp.flushes(2, 2);
 }
 
-// A NAK for a READ and for an atomic is one, too.
+// A NAK for a READ or an atomic.
 void a_read_fails(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_reads(0);
@@ -55,7 +55,7 @@ void an_atomic_fails(Bench& bench) {
   qp.is_in("err");
 }
 
-// 9.7.5.2.2: a code that means nothing fails the request; which error it then is, no clause says.
+// 9.7.5.2.2: a NAK with a reserved code fails the request; the status is unspecified.
 void reserved_code(Bench& bench, std::uint8_t syndrome) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -67,7 +67,7 @@ void code_of_reliable_datagrams(Bench& bench) { reserved_code(bench, 0x64); }
 void first_reserved_code(Bench& bench) { reserved_code(bench, 0x65); }
 void last_reserved_code(Bench& bench) { reserved_code(bench, 0x7f); }
 
-// 10.7.3.1: who asked for no completion gets one all the same when it fails.
+// 10.7.3.1: an unsignaled request generates a completion if it fails.
 void unsignaled(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0, {.flags = {}});
@@ -75,7 +75,7 @@ void unsignaled(Bench& bench) {
   bench >> qp.nak(nak_code::remote_operational_error, psn(+0), 0);
   qp.completes(0, "rem_op_err");
 }
-// And gets none when it does not fail.
+// It generates no completion if it succeeds.
 void unsignaled_and_well(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0, {.flags = {}});
@@ -86,13 +86,13 @@ void unsignaled_and_well(Bench& bench) {
   qp.completes_nothing();
 }
 
-// C9-220: each of those behind it completes once, in order, as flushed.
+// C9-220: the requests after the failed one complete once, in order, as flushed.
 void flushed_in_order(Bench& bench) {
   Connected& qp = bench.rc({.own_reads = 1, .timeout = patient});
   qp.device_sends(0);
   qp.device_writes(1);
   qp.device_reads(2);
-  qp.device_adds(3, {.offset = 64});  // waits for the READ: it has not left
+  qp.device_adds(3, {.offset = 64});  // not sent yet, because it waits for the READ
   qp.device_sends(4);
   bench << a_send(psn(+0)) << a_write(psn(+1)) << a_read(psn(+2), 8, tester_memory);
   bench >> qp.nak(nak_code::remote_operational_error, psn(+0), 0);
@@ -108,7 +108,7 @@ void flushed_after_retries(Bench& bench) {
   qp.completes_nothing();
 }
 
-// An operation that the service does not have is refused, or completes in error; it is never lost.
+// An operation that the service does not support is rejected or completes in error.
 void an_operation_of_another_service(Bench& bench) {
   Connected& qp = bench.uc();
   const auto posted = qp.qp.post_send(
@@ -120,7 +120,7 @@ void an_operation_of_another_service(Bench& bench) {
   bench << silence();
 }
 
-// A key that is none: the requester's own memory fails the request before it leaves.
+// An invalid local key fails the request before it is sent.
 void a_wrong_local_key(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.post(
@@ -132,7 +132,7 @@ void a_wrong_local_key(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_requester_errors_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
       {.rule = "rc.requester.nak.reserved-code",
@@ -172,11 +172,11 @@ std::span<const Case> rc_requester_errors_cases() {
        .role = requester,
        .run = unsignaled_and_well},
       {.rule = "rc.requester.completion.flushed-in-order",
-       .variant = "behind a NAK",
+       .variant = "after a NAK",
        .role = requester,
        .run = flushed_in_order},
       {.rule = "rc.requester.completion.flushed-in-order",
-       .variant = "behind the last retry",
+       .variant = "after the last retry",
        .role = requester,
        .run = flushed_after_retries},
       {.rule = "rc.requester.completion.unknown-operation",
@@ -192,4 +192,4 @@ std::span<const Case> rc_requester_errors_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_requester_errors_cases

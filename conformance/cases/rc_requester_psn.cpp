@@ -1,16 +1,16 @@
-/// The requester's PSNs, and how it makes packets of messages: IBTA vol 1, 9.7.2 (PSNs of requests, number unverified),
+/// PSNs and segmentation of the requester: IBTA vol 1, 9.7.2 (PSNs of requests, clause number not verified),
 /// 9.4 (lengths), 9.5 (order), 9.7.7 and C9-94 (the longest message).
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_requester_psn_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s: nothing is sent again while the case looks
+constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s, longer than the case
 
 bool asks(const Seen& seen) { return seen.stack.get<Bth>()->get<"ack_request">() != 0; }
 
-// The first request has the PSN that was agreed, each packet behind it the next.
+// The first request has the negotiated PSN, and each following packet the next PSN.
 void one_more_for_each_message(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   for (std::uint64_t i = 0; i < 3; ++i) qp.device_sends(i);
@@ -27,7 +27,7 @@ void one_more_for_each_packet(Bench& bench) {
         << a_send(psn(+3));
 }
 
-// PSNs count modulo 2^24, inside of a message and between two.
+// PSNs count modulo 2^24, within a message and between messages.
 void psns_wrap(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient, .device_psn = 0xfffffe});
   qp.device_sends(0, {.length = 700});
@@ -47,7 +47,7 @@ void a_message_without_bytes_is_one_packet(Bench& bench) {
   bench << a_send(psn(+0)).carrying("") << a_write(psn(+1)).carrying("") << a_send(psn(+2));
 }
 
-// A READ takes as many PSNs as its response has packets: the next request is behind them.
+// A READ covers as many PSNs as its response has packets.
 void a_read_takes_the_psns_of_its_response(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
   qp.device_reads(0, {.length = 256});
@@ -65,21 +65,21 @@ void a_read_of_nothing_takes_one(Bench& bench) {
   bench << a_read(psn(+0), 0, tester_memory) << a_send(psn(+1));
 }
 
-// Who wants to know whether a message arrived asks at its last packet at the latest.
-void an_only_packet_asks(Bench& bench) {
+// The last packet of a message has AckReq set.
+void an_only_packet_has_ack_request(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
   bench << a_send(psn(+0)).where("AckReq", asks);
 }
 
-void the_last_packet_asks(Bench& bench) {
+void the_last_packet_has_ack_request(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
   qp.device_writes(0, {.length = 600});
   bench << a_write(psn(+0), Position::first) << a_write(psn(+1), Position::middle)
         << a_write(psn(+2), Position::last).where("AckReq", asks);
 }
 
-// Messages leave as they were posted, and none inside of another.
+// Messages are sent in posting order, without interleaving.
 void messages_leave_as_posted(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
   qp.device_writes(0, {.length = 600});
@@ -91,7 +91,7 @@ void messages_leave_as_posted(Bench& bench) {
         << a_write(psn(+6));
 }
 
-/// Pieces of one region, again and again, whose lengths make 2^31 and `more`.
+/// Repeated pieces of one region with a total length of 2^31 plus `more`.
 std::vector<peer::Piece> longest(const Connected& qp, std::uint32_t more) {
   constexpr std::uint32_t pieces = 32, each = (std::uint32_t{1} << 31) / pieces;
   std::vector<peer::Piece> list(pieces, qp.piece(0, each));
@@ -100,7 +100,7 @@ std::vector<peer::Piece> longest(const Connected& qp, std::uint32_t more) {
 }
 constexpr std::uint64_t long_region = (std::uint64_t{1} << 26) + 4096;
 
-// C9-94: a message has up to 2^31 bytes. Its RETH says so; nobody waits for all of it.
+// C9-94: a message has up to 2^31 bytes. The case checks the RETH and does not receive the whole message.
 void the_longest_message_is_sent(Bench& bench) {
   Connected& qp = bench.rc({.region_bytes = long_region, .timeout = patient, .send_sge = 32});
   qp.post({.opcode = "write", .wr_id = 0, .sges = longest(qp, 0), .remote_addr = tester_memory, .rkey = tester_rkey});
@@ -121,12 +121,12 @@ void a_longer_message_is_not(Bench& bench) {
   const auto posted = qp.qp.post_send(
       {{.opcode = "write", .wr_id = 0, .sges = longest(qp, 1), .remote_addr = tester_memory, .rkey = tester_rkey}});
   bench << silence();
-  if (posted) qp.completes(0, "loc_len_err");  // else it was refused at once
+  if (posted) qp.completes(0, "loc_len_err");  // otherwise it was rejected immediately
 }
 
 }  // namespace
 
-std::span<const Case> rc_requester_psn_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
       {.rule = "rc.requester.psn.increments",
@@ -149,11 +149,11 @@ std::span<const Case> rc_requester_psn_cases() {
       {.rule = "rc.requester.ack-request.on-last",
        .variant = "one packet",
        .role = requester,
-       .run = an_only_packet_asks},
+       .run = an_only_packet_has_ack_request},
       {.rule = "rc.requester.ack-request.on-last",
        .variant = "three packets",
        .role = requester,
-       .run = the_last_packet_asks},
+       .run = the_last_packet_has_ack_request},
       {.rule = "rc.requester.order.as-posted", .role = requester, .run = messages_leave_as_posted},
       {.rule = "rc.requester.length.maximum", .variant = "2^31", .role = requester, .run = the_longest_message_is_sent},
       {.rule = "rc.requester.length.maximum", .variant = "2^31 + 1", .role = requester, .run = a_longer_message_is_not},
@@ -161,4 +161,4 @@ std::span<const Case> rc_requester_psn_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_requester_psn_cases

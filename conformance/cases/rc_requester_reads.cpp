@@ -1,16 +1,16 @@
-/// The requester's READs and atomics: IBTA vol 1, 9.4.4 (READ), 9.7.5 (responses, numbers of statements unverified),
-/// 10.8.3.3 (fence), 11.2.4.2 (READs and atomics at a time), 10.6.5.1 (local invalidate).
+/// READs and atomics of the requester: IBTA vol 1, 9.4.4 (READ), 9.7.5 (responses, clause numbers not verified),
+/// 10.8.3.3 (fence), 11.2.4.2 (outstanding READs and atomics), 10.6.5.1 (local invalidate).
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_requester_reads_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s: what is sent again before is for another reason
-constexpr std::uint8_t hasty = 14;    ///< one of 67 ms
+constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s; earlier retransmissions have another cause
+constexpr std::uint8_t short_timeout = 14;  ///< one of 67 ms
 
-/// A READ of the device of three packets, which has left.
-Connected& three_packets_asked(Bench& bench, std::uint8_t timeout) {
+/// A READ of the device with three response packets, which has been sent.
+Connected& three_packets_requested(Bench& bench, std::uint8_t timeout) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = timeout});
   qp.device_reads(0, {.length = 700});
   bench << a_read(psn(+0), 700, tester_memory);
@@ -18,16 +18,16 @@ Connected& three_packets_asked(Bench& bench, std::uint8_t timeout) {
 }
 std::string part(std::size_t index) { return pattern_bytes(700).substr(index * 256, 256); }
 
-// An ACK is no answer to a READ: its bytes are still missing.
+// An ACK does not complete a READ.
 void an_ack_is_no_response(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_reads(0);
   bench << a_read(psn(+0), 8, tester_memory);
   bench >> qp.ack(psn(+0), 1);
   qp.fails_or_is_asked_again(0);
 }
 
-// 9.7.5: an ACK of what is behind a READ tells that the READ's response was lost.
+// 9.7.5: an ACK of a request after a READ indicates that the READ's response was lost.
 void the_response_was_lost(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_reads(0);
@@ -40,7 +40,7 @@ void the_response_was_lost(Bench& bench) {
   qp.holds(0, pattern_bytes(8));
 }
 
-void the_second_response_tells_of_the_first(Bench& bench) {
+void the_second_response_implies_loss_of_the_first(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_reads(0);
   qp.device_reads(1, {.offset = 64});
@@ -58,9 +58,9 @@ void a_lost_atomic_response(Bench& bench) {
   bench << a_fetch_add(psn(+0));
 }
 
-// Good behavior first: a response of three packets.
+// The regular case: a response of three packets.
 void a_whole_response(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, patient);
+  Connected& qp = three_packets_requested(bench, patient);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
   qp.completes(0);
@@ -68,49 +68,49 @@ void a_whole_response(Bench& bench) {
   bench << silence();
 }
 
-void begins_with_a_middle(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, hasty);
+void starts_with_a_middle(Bench& bench) {
+  Connected& qp = three_packets_requested(bench, short_timeout);
   bench >> qp.read_response(Position::middle, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
   qp.fails_or_is_asked_again(0);
 }
-void begins_with_a_last(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, hasty);
+void starts_with_a_last(Bench& bench) {
+  Connected& qp = three_packets_requested(bench, short_timeout);
   bench >> qp.read_response(Position::last, psn(+0), 1, part(0));
   qp.fails_or_is_asked_again(0);
 }
 void a_first_where_a_last_belongs(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, hasty);
+  Connected& qp = three_packets_requested(bench, short_timeout);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::first, psn(+2), 1, part(2));
   qp.fails_or_is_asked_again(0);
 }
 
-// Fewer bytes than were asked for are no response.
+// A response that is shorter than requested.
 void short_only(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_reads(0, {.length = 64});
   bench << a_read(psn(+0), 64, tester_memory);
   bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(60));
   qp.fails_or_is_asked_again(0);
 }
 void short_last(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, hasty);
+  Connected& qp = three_packets_requested(bench, short_timeout);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
       qp.read_response(Position::last, psn(+2), 1, part(2).substr(0, 184));
   qp.fails_or_is_asked_again(0);
 }
 void ends_too_early(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, hasty);
+  Connected& qp = three_packets_requested(bench, short_timeout);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::last, psn(+1), 1, part(1));
   qp.fails_or_is_asked_again(0);
 }
 
-// More bytes than were asked for fail the READ, and none is written behind its buffer.
+// A response that is longer than requested fails the READ, and no byte is written after its buffer.
 void long_only(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.fill(64, pattern_bytes(64, 0x80));
   qp.device_reads(0, {.length = 64});
   bench << a_read(psn(+0), 64, tester_memory);
@@ -119,7 +119,7 @@ void long_only(Bench& bench) {
   qp.holds(64, pattern_bytes(64, 0x80));
 }
 void long_last(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.mtu = 256, .timeout = short_timeout, .retry_cnt = 1});
   qp.fill(700, pattern_bytes(64, 0x80));
   qp.device_reads(0, {.length = 700});
   bench << a_read(psn(+0), 700, tester_memory);
@@ -130,37 +130,37 @@ void long_last(Bench& bench) {
   qp.holds(700, pattern_bytes(64, 0x80));
 }
 
-// An answer of another operation is none.
+// A response of another operation.
 void atomic_acknowledge_for_a_read(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_reads(0);
   bench << a_read(psn(+0), 8, tester_memory);
   bench >> qp.atomic_acknowledge(psn(+0), 1, 42);
   qp.fails_or_is_asked_again(0);
 }
 void read_response_for_a_send(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_sends(0);
   bench << a_send(psn(+0));
   bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   qp.fails_or_is_asked_again(0);
 }
 void read_response_for_an_atomic(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_adds(0);
   bench << a_fetch_add(psn(+0));
   bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   qp.fails_or_is_asked_again(0);
 }
 void atomic_acknowledge_for_a_send(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_sends(0);
   bench << a_send(psn(+0));
   bench >> qp.atomic_acknowledge(psn(+0), 1, 42);
   qp.fails_or_is_asked_again(0);
 }
 void ack_for_an_atomic(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_adds(0);
   bench << a_fetch_add(psn(+0));
   bench >> qp.ack(psn(+0), 1);
@@ -168,14 +168,14 @@ void ack_for_an_atomic(Bench& bench) {
 }
 void reserved_syndrome_of_a_read_response(Bench& bench) {
   constexpr std::uint8_t read_response_only = 0x10;
-  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  Connected& qp = bench.rc({.timeout = short_timeout, .retry_cnt = 1});
   qp.device_reads(0);
   bench << a_read(psn(+0), 8, tester_memory);
   bench >> qp.response(read_response_only, psn(+0), 0x40, 1, pattern_bytes(8));
   qp.fails_or_is_asked_again(0);
 }
 
-// 11.2.4.2: no more READs and atomics on the wire than max_rd_atomic.
+// 11.2.4.2: at most max_rd_atomic outstanding READs and atomics.
 void one_read_at_a_time(Bench& bench) {
   Connected& qp = bench.rc({.own_reads = 1, .timeout = patient});
   qp.device_reads(0);
@@ -198,8 +198,8 @@ void reads_and_atomics_count_together(Bench& bench) {
   bench << a_read(psn(+2), 8, tester_memory) << silence();
 }
 
-// 10.8.3.3: a fence holds a request back until the READs and atomics before it are answered; nothing else does.
-void fence_behind_a_read(Bench& bench) {
+// 10.8.3.3: only a fence delays a request until the earlier READs and atomics are answered.
+void fence_after_a_read(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_reads(0);
   qp.device_sends(1, {.flags = {"signaled", "fence"}});
@@ -207,7 +207,7 @@ void fence_behind_a_read(Bench& bench) {
   bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   bench << a_send(psn(+1));
 }
-void fence_behind_an_atomic(Bench& bench) {
+void fence_after_an_atomic(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_adds(0);
   qp.device_writes(1, {.flags = {"signaled", "fence"}});
@@ -222,9 +222,9 @@ void without_a_fence_nothing_waits(Bench& bench) {
   bench << a_read(psn(+0), 8, tester_memory) << a_send(psn(+1));
 }
 
-// 9.4.4: what came of a READ is kept, and the rest is asked for: its PSN, address and length.
-void the_rest_is_asked_for(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, 16);
+// 9.4.4: received data is kept, and the rest is requested with its PSN, address and length.
+void the_rest_is_requested(Bench& bench) {
+  Connected& qp = three_packets_requested(bench, 16);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0));
   bench << a_read(psn(+1), 700 - 256, tester_memory + 256);
   bench >> qp.read_response(Position::first, psn(+1), 1, part(1)) >>
@@ -232,8 +232,8 @@ void the_rest_is_asked_for(Bench& bench) {
   qp.completes(0);
   qp.holds(0, pattern_bytes(700));
 }
-void the_last_packet_is_asked_for(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, 16);
+void the_last_packet_is_requested(Bench& bench) {
+  Connected& qp = three_packets_requested(bench, 16);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1));
   bench << a_read(psn(+2), 700 - 512, tester_memory + 512);
@@ -242,9 +242,9 @@ void the_last_packet_is_asked_for(Bench& bench) {
   qp.holds(0, pattern_bytes(700));
 }
 
-// What came already does not come again.
+// A duplicate response packet is ignored.
 void the_first_packet_twice(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, patient);
+  Connected& qp = three_packets_requested(bench, patient);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::first, psn(+0), 1, pattern_bytes(256, 0x77)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
@@ -267,9 +267,9 @@ void a_whole_response_twice(Bench& bench) {
   qp.holds(64, pattern_bytes(8, 9));
 }
 
-// What is missing in the middle is asked for again from there on, at the timeout at the latest.
+// Missing packets in the middle are requested from the gap on, at the timeout at the latest.
 void the_middle_is_missing(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, hasty);
+  Connected& qp = three_packets_requested(bench, short_timeout);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::last, psn(+2), 1, part(2));
   bench << a_read(psn(+1), 700 - 256, tester_memory + 256);
@@ -279,31 +279,31 @@ void the_middle_is_missing(Bench& bench) {
   qp.holds(0, pattern_bytes(700));
 }
 void the_first_is_missing(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, hasty);
+  Connected& qp = three_packets_requested(bench, short_timeout);
   bench >> qp.read_response(Position::middle, psn(+1), 1, part(1));
   bench << a_read(psn(+0), 700, tester_memory);
 }
-// The gap tells of the loss: whoever takes it for an implied NAK need not wait for the timeout.
+// The gap is an implied NAK, so the requester may retry before the timeout.
 void the_gap_is_an_implied_nak(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, 18);
+  Connected& qp = three_packets_requested(bench, 18);
   const std::int64_t before = bench.now();
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::last, psn(+2), 1, part(2));
   const Seen again = bench.wait(a_read(psn(+1), 700 - 256, tester_memory + 256));
   const bool at_once = again.time - before < std::int64_t{4096} << 17;
-  end_case(Verdict::may, at_once ? "asks again at once" : "asks again at the local ACK timeout");
+  end_case(Verdict::may, at_once ? "retries immediately" : "retries at the local ACK timeout");
 }
 
-// 9.9.2.2: a responder that cannot go on says so in the middle of its response.
+// 9.9.2.2: the responder reports an error in the middle of its response.
 void an_error_between_responses(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, patient);
+  Connected& qp = three_packets_requested(bench, patient);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >> qp.nak(nak_code::remote_access_error, psn(+1), 1);
   qp.completes(0, "rem_access_err");
   qp.is_in("err");
   bench << silence();
 }
 
-// 10.6.5.1: a fenced local invalidate waits for everything before it. The key is good as long.
+// 10.6.5.1: a fenced local invalidate waits for all earlier requests; the key stays valid until then.
 void local_invalidate_waits(Bench& bench) {
   Connected& qp =
       bench.rc({.region_access = {"local_write", "remote_write", "remote_read", "mw_bind"}, .timeout = patient});
@@ -332,7 +332,7 @@ void local_invalidate_waits(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_requester_reads_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
       {.rule = "rc.requester.read.not-completed-by-ack",
@@ -351,7 +351,7 @@ std::span<const Case> rc_requester_reads_cases() {
       {.rule = "rc.requester.read.implied-nak",
        .variant = "response to the next READ",
        .role = requester,
-       .run = the_second_response_tells_of_the_first},
+       .run = the_second_response_implies_loss_of_the_first},
       {.rule = "rc.requester.read.implied-nak",
        .variant = "atomic",
        .role = requester,
@@ -360,13 +360,13 @@ std::span<const Case> rc_requester_reads_cases() {
       {.rule = "rc.requester.read.begins-in-the-middle",
        .variant = "Middle",
        .role = requester,
-       .run = begins_with_a_middle},
+       .run = starts_with_a_middle},
       {.rule = "rc.requester.read.begins-in-the-middle",
        .variant = "Last",
        .role = requester,
-       .run = begins_with_a_last},
+       .run = starts_with_a_last},
       {.rule = "rc.requester.read.begins-in-the-middle",
-       .variant = "First at the end",
+       .variant = "First as the last packet",
        .role = requester,
        .run = a_first_where_a_last_belongs},
       {.rule = "rc.requester.read.response-short", .variant = "Only", .role = requester, .run = short_only},
@@ -404,14 +404,14 @@ std::span<const Case> rc_requester_reads_cases() {
        .role = requester,
        .needs = Need::atomics,
        .run = reads_and_atomics_count_together},
-      {.rule = "rc.requester.order.fence", .variant = "behind a READ", .role = requester, .run = fence_behind_a_read},
+      {.rule = "rc.requester.order.fence", .variant = "after a READ", .role = requester, .run = fence_after_a_read},
       {.rule = "rc.requester.order.fence",
-       .variant = "behind an atomic",
+       .variant = "after an atomic",
        .role = requester,
        .needs = Need::atomics,
-       .run = fence_behind_an_atomic},
+       .run = fence_after_an_atomic},
       {.rule = "rc.requester.order.fence",
-       .variant = "none asked for",
+       .variant = "none requested",
        .role = requester,
        .run = without_a_fence_nothing_waits},
       {.rule = "rc.requester.order.local-invalidate",
@@ -421,13 +421,13 @@ std::span<const Case> rc_requester_reads_cases() {
       {.rule = "rc.requester.read.rest-asked-again",
        .variant = "two packets lost",
        .role = requester,
-       .run = the_rest_is_asked_for},
+       .run = the_rest_is_requested},
       {.rule = "rc.requester.read.rest-asked-again",
        .variant = "the last lost",
        .role = requester,
-       .run = the_last_packet_is_asked_for},
+       .run = the_last_packet_is_requested},
       {.rule = "rc.requester.read.duplicate-ignored",
-       .variant = "nothing repeated",
+       .variant = "no repetition",
        .role = requester,
        .run = a_whole_response},
       {.rule = "rc.requester.read.duplicate-ignored",
@@ -452,4 +452,4 @@ std::span<const Case> rc_requester_reads_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_requester_reads_cases

@@ -1,16 +1,16 @@
-/// How the requester sends again: IBTA vol 1, 9.7.5.2 (NAK and retry, numbers of statements unverified), 9.7.6 and
+/// Retransmissions of the requester: IBTA vol 1, 9.7.5.2 (NAK and retry, clause numbers not verified), 9.7.6 and
 /// C9-140 to C9-142 (local ACK timeout, retry counter).
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_requester_retry_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s: what is sent again before is for another reason
+constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s; earlier retransmissions have another cause
 
-/// A SEND of three packets, which have left.
+/// A SEND of three packets, which have been sent.
 Connected& three_packets_sent(Bench& bench, std::int64_t first = -1) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient, .device_psn = first});
   qp.fill(0, pattern_bytes(700));
@@ -20,7 +20,7 @@ Connected& three_packets_sent(Bench& bench, std::int64_t first = -1) {
 }
 std::string part(std::size_t index) { return pattern_bytes(700).substr(index * 256, 256); }
 
-// A NAK for a sequence error names the PSN that is missing: from there on everything is sent again.
+// A NAK (PSN sequence error) contains the missing PSN: all packets from there on are retransmitted.
 void the_first_was_lost(Bench& bench) {
   Connected& qp = three_packets_sent(bench);
   bench >> qp.nak(nak_code::psn_sequence_error, psn(+0), 0);
@@ -44,7 +44,7 @@ void the_last_was_lost(Bench& bench) {
   bench >> qp.ack(psn(+2), 1);
   qp.completes(0);
 }
-// What is before the NAK's PSN arrived.
+// The NAK acknowledges the packets before its PSN.
 void a_nak_between_messages(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   for (std::uint64_t i = 0; i < 3; ++i) qp.device_sends(i);
@@ -57,8 +57,8 @@ void a_nak_between_messages(Bench& bench) {
   qp.completes(1);
   qp.completes(2);
 }
-// A message is sent again although a READ is behind it, and the READ, too.
-void a_read_behind_the_loss(Bench& bench) {
+// A message before a READ is retransmitted, and so is the READ.
+void a_read_after_the_loss(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_writes(0);
   qp.device_reads(1, {.offset = 64});
@@ -68,7 +68,7 @@ void a_read_behind_the_loss(Bench& bench) {
   bench << a_write(psn(+0)) << a_read(psn(+1), 8, tester_memory) << a_send(psn(+2)) << silence();
 }
 
-// Three NAKs for one loss are one loss.
+// Three NAKs for the same loss cause one recovery.
 void three_naks_for_one_loss(Bench& bench) {
   Connected& qp = three_packets_sent(bench);
   const Stimulus nak = qp.nak(nak_code::psn_sequence_error, psn(+0), 0);
@@ -86,7 +86,7 @@ void a_loss_before_the_wrap(Bench& bench) {
   bench >> qp.ack(psn(+2), 1);
   qp.completes(0);
 }
-void a_loss_behind_the_wrap(Bench& bench) {
+void a_loss_after_the_wrap(Bench& bench) {
   Connected& qp = three_packets_sent(bench, 0xffffff);
   bench >> qp.nak(nak_code::psn_sequence_error, psn(+1), 0);
   bench << a_send(psn(+1), Position::middle) << a_send(psn(+2), Position::last);
@@ -94,10 +94,10 @@ void a_loss_behind_the_wrap(Bench& bench) {
   qp.completes(0);
 }
 
-// C9-141: the local ACK timeout is 4.096 us * 2^t at least, and four times that at most. Only a clock that is the
-// tester's own can judge the upper end.
+// C9-141: the local ACK timeout is between 4.096 us * 2^t and four times that. The upper bound can be checked only if
+// tester and device share a clock.
 //
-// Measured over several of them, from before the request was posted: so no delay on the way makes them look shorter.
+// Measured over several timeouts from before the posting, so that delays do not shorten the result.
 void timeout(Bench& bench, std::uint8_t code, int times) {
   Connected& qp = bench.rc({.timeout = code, .retry_cnt = 6});
   const std::int64_t one = std::int64_t{4096} << code;
@@ -107,18 +107,18 @@ void timeout(Bench& bench, std::uint8_t code, int times) {
   for (int i = 0; i < times; ++i) {
     const std::int64_t again = bench.wait(a_send(psn(+0))).time;
     if (bench.patience().upper_bounds)
-      bench.require(again - last <= 4 * one, "sent again after four times the timeout at most",
+      bench.require(again - last <= 4 * one, "retransmitted within four times the timeout",
                     fmt::format("after {} ns", again - last));
     last = again;
   }
-  bench.no_sooner(before, last, times * one, fmt::format("sent again {} times with timeout code {}", times, code));
+  bench.no_sooner(before, last, times * one, fmt::format("{} retransmissions with timeout code {}", times, code));
 }
 void timeout_of_17_ms(Bench& bench) { timeout(bench, 12, 5); }
 void timeout_of_67_ms(Bench& bench) { timeout(bench, 14, 5); }
 void timeout_of_537_ms(Bench& bench) { timeout(bench, 17, 1); }
 
-// Only a wait without any answer is one: each ACK that brings something new begins another.
-void progress_begins_another_timeout(Bench& bench) {
+// Each ACK with progress restarts the timeout.
+void progress_starts_another_timeout(Bench& bench) {
   constexpr std::uint8_t code = 17;
   Connected& qp = bench.rc({.mtu = 256, .timeout = code});
   qp.device_sends(0, {.length = 400});
@@ -127,10 +127,10 @@ void progress_begins_another_timeout(Bench& bench) {
   const std::int64_t before = bench.now();
   bench >> qp.ack(psn(+0), 0);
   const Seen again = bench.wait(a_send(psn(+1), Position::last));
-  bench.no_sooner(before, again.time, std::int64_t{4096} << code, "the rest is sent again");
+  bench.no_sooner(before, again.time, std::int64_t{4096} << code, "the rest is retransmitted");
 }
 
-// A request that nobody answers leaves 1 + n times, and then fails for that reason.
+// An unacknowledged request is sent 1 + n times and then fails with the retry-exceeded error.
 void retries(Bench& bench, std::uint8_t count) {
   Connected& qp = bench.rc({.timeout = 12, .retry_cnt = count});
   qp.device_sends(0);
@@ -149,8 +149,8 @@ void retries_of_a_read(Bench& bench) {
   qp.completes(0, "retry_exc_err");
   bench << silence();
 }
-// NAKs for sequence errors count as much as silence does. A second NAK of what was just sent again may be taken for the
-// same loss: then the timeout sends it again, and the count is the same.
+// NAKs (PSN sequence error) count like timeouts. A second NAK right after a retransmission may belong to the same loss:
+// then the timeout causes the retransmission, and the count is the same.
 void retries_after_naks(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 16, .retry_cnt = 2});
   qp.device_sends(0);
@@ -162,7 +162,7 @@ void retries_after_naks(Bench& bench) {
   bench << silence();
 }
 
-// What was answered in time gives all retries back.
+// An acknowledgement within the timeout reloads the retry counter.
 void answered_in_between(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 16, .retry_cnt = 2});
   qp.device_sends(0);
@@ -175,7 +175,7 @@ void answered_in_between(Bench& bench) {
   qp.completes(1);
 }
 
-// A timeout of 0 is none at all.
+// A timeout of 0 disables the timer.
 void no_timeout(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 0, .retry_cnt = 1});
   qp.device_sends(0);
@@ -187,7 +187,7 @@ void no_timeout(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_requester_retry_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
       {.rule = "rc.requester.retry.begins-at-nak",
@@ -204,25 +204,25 @@ std::span<const Case> rc_requester_retry_cases() {
        .run = the_first_was_lost},
       {.rule = "rc.requester.retry.go-back-n", .variant = "the last lost", .role = requester, .run = the_last_was_lost},
       {.rule = "rc.requester.retry.go-back-n",
-       .variant = "a READ behind the loss",
+       .variant = "a READ after the loss",
        .role = requester,
-       .run = a_read_behind_the_loss},
+       .run = a_read_after_the_loss},
       {.rule = "rc.requester.retry.once-for-a-loss", .role = requester, .run = three_naks_for_one_loss},
       {.rule = "rc.requester.retry.psn-wraps",
        .variant = "lost before",
        .role = requester,
        .run = a_loss_before_the_wrap},
       {.rule = "rc.requester.retry.psn-wraps",
-       .variant = "lost behind",
+       .variant = "later packet lost",
        .role = requester,
-       .run = a_loss_behind_the_wrap},
+       .run = a_loss_after_the_wrap},
       {.rule = "rc.requester.timeout.window", .variant = "17 ms", .role = requester, .run = timeout_of_17_ms},
       {.rule = "rc.requester.timeout.window", .variant = "67 ms", .role = requester, .run = timeout_of_67_ms},
       {.rule = "rc.requester.timeout.window", .variant = "537 ms", .role = requester, .run = timeout_of_537_ms},
       {.rule = "rc.requester.timeout.window",
-       .variant = "begins again with progress",
+       .variant = "restarted by progress",
        .role = requester,
-       .run = progress_begins_another_timeout},
+       .run = progress_starts_another_timeout},
       {.rule = "rc.requester.timeout.retry-count", .variant = "0", .role = requester, .run = no_retry},
       {.rule = "rc.requester.timeout.retry-count", .variant = "1", .role = requester, .run = one_retry},
       {.rule = "rc.requester.timeout.retry-count", .variant = "7", .role = requester, .run = seven_retries},
@@ -234,4 +234,4 @@ std::span<const Case> rc_requester_retry_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_requester_retry_cases

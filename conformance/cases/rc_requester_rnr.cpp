@@ -1,17 +1,17 @@
-/// What the requester makes of RNR NAKs: IBTA vol 1, 9.7.5.2.8 with Table 45 (timer), 9.7.5.1.2 (what is acknowledged),
-/// and the RNR retry counter (numbers unverified).
+/// Handling of RNR NAKs by the requester: IBTA vol 1, 9.7.5.2.8 with Table 45 (timer), 9.7.5.1.2 (acknowledged
+/// requests), and the RNR retry counter (clause numbers not verified).
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_requester_rnr_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s: what is sent again before is for another reason
+constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s; earlier retransmissions have another cause
 constexpr std::uint8_t shortest_timer = 1;  ///< 0.01 ms
 
-// Table 45: nothing is sent again before the time that the code asks for.
+// Table 45: no retransmission before the time of the timer code.
 void timer(Bench& bench, std::uint8_t code, std::int64_t microseconds) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -19,7 +19,7 @@ void timer(Bench& bench, std::uint8_t code, std::int64_t microseconds) {
   const std::int64_t before = bench.now();
   bench >> qp.rnr_nak(code, psn(+0), 0);
   const Seen again = bench.wait(a_send(psn(+0)));
-  bench.no_sooner(before, again.time, microseconds * 1000, fmt::format("sent again after RNR timer code {}", code));
+  bench.no_sooner(before, again.time, microseconds * 1000, fmt::format("retransmitted after RNR timer code {}", code));
   bench >> qp.ack(psn(+0), 1);
   qp.completes(0);
 }
@@ -30,18 +30,18 @@ void code_25(Bench& bench) { timer(bench, 25, 61'440); }
 void code_31(Bench& bench) { timer(bench, 31, 491'520); }
 void code_0(Bench& bench) { timer(bench, 0, 655'360); }
 
-// The ACK timeout is another clock: it does not cut the RNR timer short.
-void the_ack_timeout_does_not_cut_it_short(Bench& bench) {
+// The ACK timeout does not shorten the RNR timer.
+void the_ack_timeout_does_not_shorten_it(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 14});
   qp.device_sends(0);
   bench << a_send(psn(+0));
   const std::int64_t before = bench.now();
   bench >> qp.rnr_nak(29, psn(+0), 0);
   const Seen again = bench.wait(a_send(psn(+0)));
-  bench.no_sooner(before, again.time, 245'760'000, "sent again after RNR timer code 29");
+  bench.no_sooner(before, again.time, 245'760'000, "retransmitted after RNR timer code 29");
 }
 
-// With a count of n it sends again n times, and then gives up for that reason.
+// With a count of n, the requester retries n times and then fails with the RNR-retry-exceeded error.
 void retries(Bench& bench, std::uint8_t count) {
   Connected& qp = bench.rc({.timeout = patient, .rnr_retry = count});
   qp.device_sends(0);
@@ -57,7 +57,7 @@ void no_retry(Bench& bench) { retries(bench, 0); }
 void one_retry(Bench& bench) { retries(bench, 1); }
 void six_retries(Bench& bench) { retries(bench, 6); }
 
-// What was answered in between gives all retries back.
+// An acknowledgement reloads the RNR retry counter.
 void the_counter_reloads(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient, .rnr_retry = 1});
   for (std::uint64_t i = 0; i < 2; ++i) {
@@ -71,7 +71,7 @@ void the_counter_reloads(Bench& bench) {
   }
 }
 
-// 7 is no number of retries: it never gives up.
+// A count of 7 means infinite retries.
 void seven_is_for_ever(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient, .rnr_retry = 7});
   qp.device_sends(0);
@@ -84,7 +84,7 @@ void seven_is_for_ever(Bench& bench) {
   qp.completes(0);
 }
 
-// 9.7.5.1.2: whatever is answered, what was before it is acknowledged.
+// 9.7.5.1.2: any response acknowledges the earlier requests.
 void what_was_before_is_acknowledged(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);
@@ -99,7 +99,7 @@ void what_was_before_is_acknowledged(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_requester_rnr_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
       {.rule = "rc.requester.rnr.timer-kept", .variant = "code 1", .role = requester, .run = code_1},
@@ -111,7 +111,7 @@ std::span<const Case> rc_requester_rnr_cases() {
       {.rule = "rc.requester.rnr.timer-kept",
        .variant = "a shorter ACK timeout",
        .role = requester,
-       .run = the_ack_timeout_does_not_cut_it_short},
+       .run = the_ack_timeout_does_not_shorten_it},
       {.rule = "rc.requester.rnr.retry-count", .variant = "0", .role = requester, .run = no_retry},
       {.rule = "rc.requester.rnr.retry-count", .variant = "1", .role = requester, .run = one_retry},
       {.rule = "rc.requester.rnr.retry-count", .variant = "6", .role = requester, .run = six_retries},
@@ -125,4 +125,4 @@ std::span<const Case> rc_requester_rnr_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_requester_rnr_cases

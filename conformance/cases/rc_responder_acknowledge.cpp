@@ -2,10 +2,10 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_acknowledge_cases {
 namespace {
 
-// An expected request with AckReq draws an ACK with its own PSN, and the message counts. C9-148, 9.7.5
+// An expected request with AckReq causes an ACK with its own PSN, and the MSN counts the message. C9-148, 9.7.5
 void send_is_acknowledged(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   const std::string payload = pattern_bytes(100);
@@ -40,7 +40,7 @@ void send_of_the_path_mtu(Bench& bench) {
   qp.received(0, payload);
 }
 
-// An ACK speaks for everything before it, so that what did not ask for one is acknowledged, too. 9.7.5.1.2
+// An ACK acknowledges all earlier requests, including requests without AckReq. 9.7.5.1.2
 void one_ack_for_two(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
   bench >> qp.send_only(psn(+0)).without_ack_request() >> qp.send_only(psn(+1));
@@ -54,7 +54,7 @@ void one_ack_for_a_message(Bench& bench) {
   bench << acknowledged(psn(+2)).msn(1) << silence();
 }
 
-// AckReq draws a response, and nothing is acknowledged a second time unasked.
+// A request with AckReq causes one response, which is not repeated without a retransmission.
 void acknowledged_once(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.send_only(psn(+0));
@@ -69,8 +69,9 @@ void acknowledged_inside_a_message(Bench& bench) {
   bench << ack(psn(+1)).msn(1) << silence();
 }
 
-// MSN is 0 when connected: an ACK before the first message's end says so, and the one for its end says 1. C9-148
-void msn_begins(Bench& bench) {
+// MSN is 0 after connection establishment: an ACK before the end of the first message has 0, and the ACK of its end 1.
+// C9-148
+void msn_starts(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   bench >> qp.write_first(psn(+0), qp.at(0, 512, pattern_bytes(256)));
   bench << ack(psn(+0)).msn(0);
@@ -78,7 +79,7 @@ void msn_begins(Bench& bench) {
   bench << ack(psn(+1)).msn(1);
 }
 
-// A message counts once, however many packets it has. C9-148
+// A message is counted once, regardless of its number of packets. C9-148
 void msn_of_a_long_write(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   bench >> qp.write_first(psn(+0), qp.at(0, 1024, pattern_bytes(256))).without_ack_request();
@@ -99,7 +100,7 @@ void msn_after_a_long_read(Bench& bench) {
   bench << ack(psn(+3)).msn(2);
 }
 
-// The last packet of a READ response has counted the READ. C9-148
+// The last packet of a READ response has an MSN that counts the READ. C9-148
 void msn_in_a_read_response(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 1});
   bench >> qp.send_only(psn(+0));
@@ -117,7 +118,7 @@ void msn_in_a_short_read_response(Bench& bench) {
   bench << read_response(Position::only, psn(+0)).msn(1);
 }
 
-// A request that came before does not count again. C9-148
+// A duplicate request is not counted. C9-148
 void msn_after_a_duplicate_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 3});
   bench >> qp.send_only(psn(+0));
@@ -138,7 +139,7 @@ void msn_after_a_duplicate_read(Bench& bench) {
   bench << ack(psn(+1)).msn(2);
 }
 
-// Responses leave in the order of the requests.
+// Responses are sent in the order of the requests.
 void responses_in_order(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 2});
   bench >> qp.send_only(psn(+0)) >> qp.read(psn(+1), qp.at(0, 768)) >> qp.send_only(psn(+4));
@@ -146,8 +147,8 @@ void responses_in_order(Bench& bench) {
         << read_response(Position::last, psn(+3)) << ack(psn(+4)).msn(3);
 }
 
-// What stands behind a READ is executed behind it: the READ sees memory as it was before. 9.5
-void write_behind_a_read(Bench& bench) {
+// A request after a READ is executed after it: the READ returns the old memory content. 9.5
+void write_after_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   const std::string before = pattern_bytes(512, 7);
   qp.fill(0, before);
@@ -157,13 +158,13 @@ void write_behind_a_read(Bench& bench) {
   qp.holds(256, pattern_bytes(256, 99));
 }
 
-void send_behind_a_read(Bench& bench) {
+void send_after_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 1});
   bench >> qp.read(psn(+0), qp.at(0, 512)) >> qp.send_only(psn(+2));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::last, psn(+1)) << ack(psn(+2)).msn(2);
 }
 
-void read_behind_a_write(Bench& bench) {
+void read_after_a_write(Bench& bench) {
   Connected& qp = bench.rc();
   const std::string payload = pattern_bytes(64, 33);
   bench >> qp.write_only(psn(+0), qp.at(0, 0, payload)).without_ack_request() >> qp.read(psn(+1), qp.at(0, 64));
@@ -175,7 +176,7 @@ void read_behind_a_write(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_acknowledge_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.ack.in-order", .variant = "SEND", .run = send_is_acknowledged},
       {.rule = "rc.responder.ack.in-order", .variant = "WRITE", .run = write_is_acknowledged},
@@ -185,7 +186,7 @@ std::span<const Case> rc_responder_acknowledge_cases() {
       {.rule = "rc.responder.ack.coalesced", .variant = "packets of one", .run = one_ack_for_a_message},
       {.rule = "rc.responder.ack.asked-for-once", .variant = "an Only", .run = acknowledged_once},
       {.rule = "rc.responder.ack.asked-for-once", .variant = "First and Last", .run = acknowledged_inside_a_message},
-      {.rule = "rc.responder.msn.starts-at-zero", .run = msn_begins},
+      {.rule = "rc.responder.msn.starts-at-zero", .run = msn_starts},
       {.rule = "rc.responder.msn.once-a-message", .variant = "WRITE", .run = msn_of_a_long_write},
       {.rule = "rc.responder.msn.once-a-message", .variant = "READ", .run = msn_after_a_long_read},
       {.rule = "rc.responder.msn.in-read-response", .variant = "two packets", .run = msn_in_a_read_response},
@@ -193,11 +194,11 @@ std::span<const Case> rc_responder_acknowledge_cases() {
       {.rule = "rc.responder.msn.unchanged-by-duplicate", .variant = "SEND", .run = msn_after_a_duplicate_send},
       {.rule = "rc.responder.msn.unchanged-by-duplicate", .variant = "READ", .run = msn_after_a_duplicate_read},
       {.rule = "rc.responder.order.responses-by-psn", .run = responses_in_order},
-      {.rule = "rc.responder.order.behind-read", .variant = "WRITE", .run = write_behind_a_read},
-      {.rule = "rc.responder.order.behind-read", .variant = "SEND", .run = send_behind_a_read},
-      {.rule = "rc.responder.order.behind-read", .variant = "READ behind a WRITE", .run = read_behind_a_write},
+      {.rule = "rc.responder.order.behind-read", .variant = "WRITE", .run = write_after_a_read},
+      {.rule = "rc.responder.order.behind-read", .variant = "SEND", .run = send_after_a_read},
+      {.rule = "rc.responder.order.behind-read", .variant = "READ after a WRITE", .run = read_after_a_write},
   };
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_acknowledge_cases

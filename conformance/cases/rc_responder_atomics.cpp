@@ -2,7 +2,7 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_atomics_cases {
 namespace {
 
 Operands word(const Connected& qp, std::uint64_t offset, std::uint64_t swap_or_add, std::uint64_t compare = 0) {
@@ -12,13 +12,13 @@ Operands word(const Connected& qp, std::uint64_t offset, std::uint64_t swap_or_a
   return operands;
 }
 
-// What the word holds now: FetchAdd of 0 tells it as a number, whatever the device's byte order is.
+// Reads the word with a FetchAdd of 0, which is independent of the device's byte order.
 void word_is(Bench& bench, Connected& qp, psn at, std::uint64_t value) {
   bench >> qp.fetch_add(at, word(qp, 0, 0));
   bench << atomic_acknowledge(at, value);
 }
 
-// The answer is what the memory held before, and the memory holds the sum.
+// The response contains the original value, and memory contains the sum.
 void adds(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.fetch_add(psn(+0), word(qp, 0, 0x100000005));
@@ -47,7 +47,7 @@ void swaps_only_when_equal(Bench& bench) {
   bench << atomic_acknowledge(psn(+0), 0).msn(1);
   word_is(bench, qp, psn(+1), 0);
 }
-// One bit in the highest byte makes the difference.
+// A difference of one bit in the highest byte.
 void compares_all_bytes(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.compare_swap(psn(+0), word(qp, 0, 5, std::uint64_t{1} << 63));
@@ -61,7 +61,7 @@ void last_word_of_the_region(Bench& bench) {
   qp.holds(4080, std::string(8, '\0') + std::string(8, '\xff'));
 }
 
-// An address that is no multiple of 8: NAK for an invalid request, memory as it was.
+// An address that is not a multiple of 8: NAK (invalid request), memory unchanged.
 void at_offset(Bench& bench, std::uint64_t offset, bool swap) {
   Connected& qp = bench.rc();
   bench >> (swap ? qp.compare_swap(psn(+0), word(qp, offset, 5, 0)) : qp.fetch_add(psn(+0), word(qp, offset, 5)));
@@ -72,7 +72,7 @@ void at_1(Bench& bench) { at_offset(bench, 1, false); }
 void at_4(Bench& bench) { at_offset(bench, 4, true); }
 void at_7(Bench& bench) { at_offset(bench, 7, false); }
 
-// The queue pair allows none.
+// The QP permits no atomics.
 void none_allowed(Bench& bench) {
   Connected& qp = bench.rc({.reads_at_once = 0});
   bench >> qp.fetch_add(psn(+0), word(qp, 0, 5));
@@ -82,7 +82,7 @@ void none_allowed(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_atomics_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.atomic.misaligned", .variant = "+1", .needs = Need::atomics, .run = at_1},
       {.rule = "rc.responder.atomic.misaligned", .variant = "+4, CmpSwap", .needs = Need::atomics, .run = at_4},
@@ -113,4 +113,4 @@ std::span<const Case> rc_responder_atomics_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_atomics_cases

@@ -1,13 +1,14 @@
-/// Requests that came before: IBTA vol 1, 9.7.5.1.4 (number unverified), 9.4.4 (READ), 9.4.5 (atomics); C9-105, C9-110.
+/// Duplicate requests: IBTA vol 1, 9.7.5.1.4 (clause number not verified), 9.4.4 (READ), 9.4.5 (atomics); C9-105,
+/// C9-110.
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_duplicates_cases {
 namespace {
 
-// A duplicate SEND or WRITE is acknowledged again and not executed again. C9-105
+// A duplicate SEND or WRITE is acknowledged without being executed again. C9-105
 void duplicate_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
   bench >> qp.send_only(psn(+0), pattern_bytes(8, 1));
@@ -41,7 +42,7 @@ void duplicate_middle(Bench& bench) {
   qp.received(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(4, 3));
 }
 
-// The ACK of a duplicate carries the newest PSN that was executed, not the duplicate's. C9-105
+// The ACK of a duplicate has the newest executed PSN, not that of the duplicate. C9-105
 void newest_is_acknowledged(Bench& bench) {
   Connected& qp = bench.rc();
   for (int i = 0; i < 3; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, pattern_bytes(8)));
@@ -50,7 +51,7 @@ void newest_is_acknowledged(Bench& bench) {
   bench << ack(psn(+2)).msn(3);
 }
 
-// A READ was the newest: its responses acknowledged it, and the ACK has the PSN of the WRITE before it.
+// The newest request is a READ, which its response acknowledges: the ACK has the PSN of the WRITE before it.
 void newest_is_no_read(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
@@ -61,7 +62,7 @@ void newest_is_no_read(Bench& bench) {
   bench << ack(psn(+0)).msn(2);
 }
 
-// A duplicate READ is executed again and answered in full. 9.4.4
+// A duplicate READ is executed again and answered completely. 9.4.4
 void duplicate_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   qp.fill(0, pattern_bytes(512));
@@ -81,7 +82,8 @@ void duplicate_read_after_a_send(Bench& bench) {
   bench << read_response(Position::only, psn(+0)).carrying(pattern_bytes(8)) << silence();
 }
 
-// A part of the READ before: that part alone. 9.4.4. Whether it begins with a First or goes on with a Middle is open.
+// A part of an earlier READ: only that part. 9.4.4. The response may start with a First or continue with a Middle
+// packet.
 void part_of_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   const std::string memory = pattern_bytes(768);
@@ -114,8 +116,8 @@ void end_of_a_read(Bench& bench) {
   bench << silence();
 }
 
-// An old READ again leaves a message that is half received as it is. 9.7.4
-void read_again_inside_a_message(Bench& bench) {
+// A retransmitted READ leaves a partially received message unchanged. 9.7.4
+void read_repeated_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   bench >> qp.read(psn(+0), qp.at(4096, 8));
   bench << read_response(Position::only, psn(+0)).msn(1);
@@ -128,7 +130,7 @@ void read_again_inside_a_message(Bench& bench) {
   qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(256, 3));
 }
 
-void atomic_again_inside_a_message(Bench& bench) {
+void atomic_repeated_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   bench >> qp.fetch_add(psn(+0), {.va = qp.region.addr() + 4096, .rkey = qp.region.rkey(), .swap_or_add = 1});
   bench << atomic_acknowledge(psn(+0), 0);
@@ -141,8 +143,8 @@ void atomic_again_inside_a_message(Bench& bench) {
   qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2));
 }
 
-// A READ again, with another range or key, brings nothing from outside of the first: what the first one brought, a NAK
-// for it, or nothing. 9.4.4
+// A retransmitted READ with another range or key returns no data from outside the original READ: the original data, a
+// NAK, or no response. 9.4.4
 void nothing_but(Bench& bench, Connected& qp, const Operands& operands) {
   const std::string first = pattern_bytes(64, 0x20);
   qp.fill(0, first);
@@ -152,26 +154,26 @@ void nothing_but(Bench& bench, Connected& qp, const Operands& operands) {
   for (const Seen& seen : bench.all_until_silence()) {
     const std::string got(seen.payload.begin(), seen.payload.end());
     bench.require(first.starts_with(got), "no byte that the first READ did not bring",
-                  fmt::format("{}, beginning with {:#04x}", seen.text(), seen.payload.empty() ? 0 : seen.payload[0]));
+                  fmt::format("{}, starting with {:#04x}", seen.text(), seen.payload.empty() ? 0 : seen.payload[0]));
     if (nak_remote_access(psn(+0)).judge(seen) == Match::yes) return qp.is_in("err");
   }
-  bench >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));  // the device works on
+  bench >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));  // the device continues to work
   bench << acknowledged(psn(+1));
 }
 
-void read_again_beyond_the_range(Bench& bench) {
+void read_repeated_beyond_the_range(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   qp.fill(64, pattern_bytes(64, 0xa0));
   nothing_but(bench, qp, qp.at(64, 64));
 }
 
-void read_again_longer(Bench& bench) {
+void read_repeated_longer(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   qp.fill(64, pattern_bytes(64, 0xa0));
   nothing_but(bench, qp, qp.at(0, 128));
 }
 
-void read_again_with_another_key(Bench& bench) {
+void read_repeated_with_another_key(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   const std::string secret = pattern_bytes(64, 0xa0);
   const peer::Region other = bench.region(4096, {"local_write", "remote_read"});
@@ -179,8 +181,8 @@ void read_again_with_another_key(Bench& bench) {
   nothing_but(bench, qp, Bench::of(other, 0, 64));
 }
 
-// The address wraps around so that a naive test of the range holds; then what is read is none of the region.
-void read_again_wrapping(Bench& bench) {
+// The address wraps around, so that a simple range check passes although the data is outside the region.
+void read_repeated_wrapping(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   Operands operands = qp.at(0, 64);
   operands.va = ~std::uint64_t{0} - 31;
@@ -191,7 +193,7 @@ Operands word(const Connected& qp, std::uint64_t swap_or_add, std::uint64_t comp
   return {.va = qp.region.addr(), .rkey = qp.region.rkey(), .swap_or_add = swap_or_add, .compare = compare};
 }
 
-// A duplicate atomic is answered with the value that was saved, and is not executed again. 9.4.5
+// A duplicate atomic is answered with the saved value without being executed again. 9.4.5
 void duplicate_fetch_add(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.fetch_add(psn(+0), word(qp, 5));
@@ -212,7 +214,7 @@ void duplicate_compare_swap(Bench& bench) {
   bench << atomic_acknowledge(psn(+1), 9).msn(2);
 }
 
-// The older of two atomics again: each has its own saved value.
+// The older of two atomics is retransmitted: each has its own saved value.
 void older_of_two_atomics(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.fetch_add(psn(+0), word(qp, 5)) >> qp.fetch_add(psn(+1), word(qp, 7));
@@ -244,7 +246,7 @@ void other_address(Bench& bench) {
   qp.holds(64, std::string(8, '\0'));
 }
 
-// What was saved for a READ or an atomic is gone after as many others as the queue pair allows at once. Class D
+// The saved result of a READ or atomic is dropped after as many others as the QP permits. Class D
 void too_old_atomic(Bench& bench) {
   Connected& qp = bench.rc({.reads_at_once = 1});
   for (int i = 0; i < 3; ++i) {
@@ -269,7 +271,7 @@ void too_old_read(Bench& bench) {
   bench << read_response(Position::only, psn(+3));
 }
 
-// An earlier READ again stops the responses of a later one; what is asked for again is answered in the order of PSNs.
+// A retransmitted earlier READ stops the response of a later one, and the duplicates are answered in PSN order.
 // C9-110
 void earlier_read_first(Bench& bench) {
   constexpr std::int32_t packets = 64;
@@ -278,19 +280,19 @@ void earlier_read_first(Bench& bench) {
   bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
   bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
   const std::vector<Seen> all = bench.all_until_silence();
-  // The last time that +0 is answered begins what was asked for again: from there, PSNs count up by one to the end.
+  // The last response with +0 starts the repeated responses: from there, PSNs are consecutive to the end.
   std::size_t again = 0;
   for (std::size_t i = 1; i < all.size(); ++i)
     if (all[i].at == psn(+0)) again = i;
-  bench.require(again != 0, "the earlier READ answered a second time", "one answer");
+  bench.require(again != 0, "a second response to the earlier READ", "one response");
   for (std::size_t i = again; i < all.size(); ++i)
     bench.require(all[i].at.value == static_cast<std::int32_t>(i - again),
-                  "PSNs in their order after the earlier READ's second answer", all[i].text());
-  bench.require(all.size() - again == packets + 1, "both READs answered in full",
+                  "PSNs in order after the second response to the earlier READ", all[i].text());
+  bench.require(all.size() - again == packets + 1, "both READs answered completely",
                 fmt::format("{} packets", all.size() - again));
 }
 
-// The earlier one alone comes again, while a very long one is answered: it is not kept waiting for that one's end.
+// Only the earlier READ is retransmitted during a very long response: it does not wait for the end of the response.
 void earlier_read_between_responses(Bench& bench) {
   constexpr std::int32_t packets = 4096;
   constexpr std::uint32_t mtu = 256;
@@ -300,10 +302,10 @@ void earlier_read_between_responses(Bench& bench) {
   bench >> qp.read(psn(+0), qp.at(0, 8));
   for (bool later_ended = false;;) {
     const auto seen = bench.next();
-    bench.require(seen.has_value(), "the earlier READ answered a second time", "nothing");
+    bench.require(seen.has_value(), "a second response to the earlier READ", "no response");
     if (seen->at == psn(+0)) {
-      // How fast it is, and what waits in the network, only a clock of ours tells apart.
-      bench.require(!later_ended, "the earlier READ before the end of the later one", "behind it",
+      // Only a shared clock distinguishes a slow device from packets queued in the network.
+      bench.require(!later_ended, "the earlier READ before the end of the later one", "after it",
                     bench.patience().upper_bounds ? Verdict::fail : Verdict::inconclusive);
       return;
     }
@@ -313,34 +315,34 @@ void earlier_read_between_responses(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_duplicates_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.duplicate.not-executed-again", .variant = "SEND", .run = duplicate_send},
       {.rule = "rc.responder.duplicate.not-executed-again", .variant = "WRITE", .run = duplicate_write},
       {.rule = "rc.responder.duplicate.not-executed-again", .variant = "a Middle", .run = duplicate_middle},
       {.rule = "rc.responder.duplicate.newest-psn-acknowledged", .variant = "WRITEs", .run = newest_is_acknowledged},
-      {.rule = "rc.responder.duplicate.newest-psn-acknowledged", .variant = "behind a READ", .run = newest_is_no_read},
+      {.rule = "rc.responder.duplicate.newest-psn-acknowledged", .variant = "after a READ", .run = newest_is_no_read},
       {.rule = "rc.responder.duplicate.read-replayed", .variant = "at once", .run = duplicate_read},
       {.rule = "rc.responder.duplicate.read-replayed", .variant = "later", .run = duplicate_read_after_a_send},
       {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "two of three", .run = part_of_a_read},
       {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "the last", .run = end_of_a_read},
       {.rule = "rc.responder.duplicate.open-message-undisturbed",
        .variant = "READ",
-       .run = read_again_inside_a_message},
+       .run = read_repeated_inside_a_message},
       {.rule = "rc.responder.duplicate.open-message-undisturbed",
        .variant = "atomic",
        .needs = Need::atomics,
-       .run = atomic_again_inside_a_message},
+       .run = atomic_repeated_inside_a_message},
       {.rule = "rc.responder.duplicate.read-within-first",
        .variant = "other range",
-       .run = read_again_beyond_the_range},
-      {.rule = "rc.responder.duplicate.read-within-first", .variant = "longer", .run = read_again_longer},
+       .run = read_repeated_beyond_the_range},
+      {.rule = "rc.responder.duplicate.read-within-first", .variant = "longer", .run = read_repeated_longer},
       {.rule = "rc.responder.duplicate.read-within-first",
        .variant = "other region",
-       .run = read_again_with_another_key},
+       .run = read_repeated_with_another_key},
       {.rule = "rc.responder.duplicate.read-within-first",
        .variant = "end of the address space",
-       .run = read_again_wrapping},
+       .run = read_repeated_wrapping},
       {.rule = "rc.responder.duplicate.atomic-saved-result",
        .variant = "FetchAdd",
        .needs = Need::atomics,
@@ -366,7 +368,7 @@ std::span<const Case> rc_responder_duplicates_cases() {
        .needs = Need::atomics,
        .run = too_old_atomic},
       {.rule = "rc.responder.duplicate.too-old-dropped", .variant = "READ", .run = too_old_read},
-      {.rule = "rc.responder.duplicate.earlier-read-first", .variant = "both again", .run = earlier_read_first},
+      {.rule = "rc.responder.duplicate.earlier-read-first", .variant = "both retransmitted", .run = earlier_read_first},
       {.rule = "rc.responder.duplicate.earlier-read-first",
        .variant = "while the later one is answered",
        .run = earlier_read_between_responses},
@@ -374,4 +376,4 @@ std::span<const Case> rc_responder_duplicates_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_duplicates_cases

@@ -1,5 +1,5 @@
-/// What the responder's consumer sees: events, completions in error, solicited events, invalidated keys, states. IBTA
-/// vol 1, C9-222.1.1 (9.9.3.1.3), 10.10.2, 9.2 (SE), 11.4.2.2, 9.4.1.1.3, 10.3.1; o11-5.2.5.
+/// Events of the responder's application: events, completions in error, solicited events, invalidated keys, states.
+/// IBTA vol 1, C9-222.1.1 (9.9.3.1.3), 10.10.2, 9.2 (SE), 11.4.2.2, 9.4.1.1.3, 10.3.1; o11-5.2.5.
 
 #include <fmt/format.h>
 
@@ -7,23 +7,23 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_events_cases {
 namespace {
 
 constexpr std::uint8_t send_last_with_invalidate = 0x16, send_only_with_invalidate = 0x17;
 constexpr std::uint8_t write_only_with_immediate = 0x0b;
-constexpr std::uint32_t nobodys_key = 0xdeadbe00;
+constexpr std::uint32_t unused_key = 0xdeadbe00;
 
 Operands with_key(Operands operands, std::uint32_t rkey) {
   operands.rkey = rkey;
   return operands;
 }
 
-// A WRITE without immediate data that violates its R_Key has no receive to complete in error: an event tells.
+// A WRITE without immediate data that violates its R_Key consumes no receive, so an event reports the violation.
 // C9-222.1.1, 10.10.2.3
 void event_of_a_wrong_key(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.write_only(psn(+0), with_key(qp.at(0, 0, pattern_bytes(8)), nobodys_key));
+  bench >> qp.write_only(psn(+0), with_key(qp.at(0, 0, pattern_bytes(8)), unused_key));
   bench << nak_remote_access(psn(+0));
   bench.tells("qp_access_err", "qp", qp.qp.handle());
 }
@@ -34,8 +34,8 @@ void event_of_a_range(Bench& bench) {
   bench.tells("qp_access_err", "qp", qp.qp.handle());
 }
 
-// Where there is a receive, that tells. C9-222.1.1, 10.10.2.2
-void receive_tells_of_a_long_send(Bench& bench) {
+// If the request consumes a receive, its completion reports the violation. C9-222.1.1, 10.10.2.2
+void receive_reports_a_long_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2, .receive_bytes = 64});
   bench >> qp.send_only(psn(+0), pattern_bytes(65));
   bench << nak_invalid_request(psn(+0));
@@ -43,16 +43,16 @@ void receive_tells_of_a_long_send(Bench& bench) {
   qp.completes(1, "wr_flush_err");
   qp.is_in("err");
 }
-void receive_tells_of_a_wrong_key(Bench& bench) {
+void receive_reports_a_wrong_key(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
-  bench >> qp.request(write_only_with_immediate, psn(+0), with_key(qp.at(0, 8, pattern_bytes(8)), nobodys_key));
+  bench >> qp.request(write_only_with_immediate, psn(+0), with_key(qp.at(0, 8, pattern_bytes(8)), unused_key));
   bench << nak_remote_access(psn(+0));
   qp.fails(0);
   qp.completes(1, "wr_flush_err");
   qp.is_in("err");
 }
 
-// SEND with Invalidate: the window's key is no good any more. 9.4.1.1.3
+// SEND with Invalidate invalidates the window's key. 9.4.1.1.3
 const ConnectOptions with_windows{.receives = 2,
                                   .region_access = {"local_write", "remote_write", "remote_read", "mw_bind"},
                                   .access = {"remote_write", "remote_read", "mw_bind"}};
@@ -79,7 +79,8 @@ void invalidated(Bench& bench, bool long_message) {
 void invalidated_by_an_only(Bench& bench) { invalidated(bench, false); }
 void invalidated_by_a_last(Bench& bench) { invalidated(bench, true); }
 
-// What may not be invalidated: no success, and the queue pair in error. Whether the SEND is acknowledged is open.
+// A key that may not be invalidated: no success, and the QP enters the Error state. The SEND may or may not be
+// acknowledged.
 void not_invalidated(Bench& bench, Connected& qp, std::uint32_t rkey) {
   bench >> qp.request(send_only_with_invalidate, psn(+0), {.payload = pattern_bytes(8), .invalidated_rkey = rkey});
   qp.fails(0);
@@ -89,9 +90,9 @@ void users_region_not_invalidated(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   not_invalidated(bench, qp, qp.region.rkey());
 }
-void nobodys_key_not_invalidated(Bench& bench) {
+void unused_key_not_invalidated(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  not_invalidated(bench, qp, nobodys_key);
+  not_invalidated(bench, qp, unused_key);
 }
 void region_with_a_window_not_invalidated(Bench& bench) {
   Connected& qp = bench.rc(with_windows);
@@ -99,8 +100,8 @@ void region_with_a_window_not_invalidated(Bench& bench) {
   not_invalidated(bench, qp, qp.region.rkey());
 }
 
-// A consumer that waits for solicited completions is woken by SE on the last packet of a SEND, or of a WRITE with
-// immediate data, and by nothing else. 9.2, 11.4.2.2
+// Only SE on the last packet of a SEND or of a WRITE with immediate data notifies an application that waits for
+// solicited completions. 9.2, 11.4.2.2
 void solicited(Bench& bench, const std::function<void(Connected&)>& say, bool woken) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 1, .notifies = true});
   qp.ask_for_notification(true);
@@ -153,7 +154,7 @@ void read_while_ready_to_receive(Bench& bench) {
   bench << read_response(Position::only, psn(+0)) << ack(psn(+1)).msn(2);
 }
 
-// In RESET, INIT and ERR nothing is answered. 10.3.1
+// In RESET, INIT and ERR, requests cause no response. 10.3.1
 void in_reset(Bench& bench) {
   Connected& qp = bench.rc({.state = "reset"});
   bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
@@ -176,8 +177,8 @@ void in_error(Bench& bench) {
   qp.holds(0, std::string(8, '\0'));
 }
 
-// An error in the midst of SENDs: each of them used one receive at most, those that were executed come first and are
-// whole, and what is left over is flushed.
+// An error between SENDs: each SEND consumes at most one receive, the executed ones complete first and with their data,
+// and the remaining receives are flushed.
 void error_among_sends(Bench& bench) {
   constexpr std::uint32_t sends = 8, receives = 16;
   Connected& qp = bench.rc({.receives = receives});
@@ -189,7 +190,7 @@ void error_among_sends(Bench& bench) {
   for (const peer::Completion& completion : completions) {
     if (!completion.good()) continue;
     bench.require(completion.wr_id == executed, "receives in their order, the executed ones first",
-                  fmt::format("receive {} behind {} executed ones", completion.wr_id, executed));
+                  fmt::format("receive {} after {} executed ones", completion.wr_id, executed));
     qp.received(executed, pattern_bytes(8, static_cast<std::uint8_t>(16 * executed)));
     ++executed;
   }
@@ -199,7 +200,7 @@ void error_among_sends(Bench& bench) {
   qp.completes_nothing();
 }
 
-// A queue pair on a shared receive queue that goes to ERR tells when it has taken its last receive. o11-5.2.5
+// A QP with a shared receive queue that enters ERR reports that it has consumed its last receive. o11-5.2.5
 void last_wqe_by_a_modify(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2, .shared_receives = true});
   bench >> qp.send_only(psn(+0));
@@ -210,12 +211,12 @@ void last_wqe_by_a_modify(Bench& bench) {
 }
 void last_wqe_by_an_error(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2, .shared_receives = true});
-  bench >> qp.read(psn(+0), with_key(qp.at(0, 8), nobodys_key));
+  bench >> qp.read(psn(+0), with_key(qp.at(0, 8), unused_key));
   bench << nak_remote_access(psn(+0));
   bench.tells("qp_last_wqe_reached", "qp", qp.qp.handle());
 }
 
-// The same by a request that is refused: its own receive fails, and the others are flushed.
+// The same after a rejected request: its own receive fails, and the others are flushed.
 void error_of_a_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 4, .receive_bytes = 64});
   bench >> qp.send_only(psn(+0)) >> qp.send_only(psn(+1), pattern_bytes(65));
@@ -227,16 +228,14 @@ void error_of_a_send(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_events_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.access.asynchronous-event", .variant = "key", .run = event_of_a_wrong_key},
       {.rule = "rc.responder.access.asynchronous-event", .variant = "range", .run = event_of_a_range},
-      {.rule = "rc.responder.access.receive-completes-in-error",
-       .variant = "SEND",
-       .run = receive_tells_of_a_long_send},
+      {.rule = "rc.responder.access.receive-completes-in-error", .variant = "SEND", .run = receive_reports_a_long_send},
       {.rule = "rc.responder.access.receive-completes-in-error",
        .variant = "WRITE with immediate",
-       .run = receive_tells_of_a_wrong_key},
+       .run = receive_reports_a_wrong_key},
       {.rule = "rc.responder.invalidate.takes-effect",
        .variant = "Only",
        .needs = Need::memory_windows,
@@ -246,7 +245,7 @@ std::span<const Case> rc_responder_events_cases() {
        .needs = Need::memory_windows,
        .run = invalidated_by_a_last},
       {.rule = "rc.responder.invalidate.refused", .variant = "user's region", .run = users_region_not_invalidated},
-      {.rule = "rc.responder.invalidate.refused", .variant = "nobody's key", .run = nobodys_key_not_invalidated},
+      {.rule = "rc.responder.invalidate.refused", .variant = "unused key", .run = unused_key_not_invalidated},
       {.rule = "rc.responder.invalidate.refused",
        .variant = "region with a window",
        .needs = Need::memory_windows,
@@ -261,10 +260,10 @@ std::span<const Case> rc_responder_events_cases() {
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "RESET", .run = in_reset},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "INIT", .run = in_init},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "ERR", .run = in_error},
-      {.rule = "rc.responder.state.error-uses-one-receive", .variant = "ERR asked for", .run = error_among_sends},
+      {.rule = "rc.responder.state.error-uses-one-receive", .variant = "ERR requested", .run = error_among_sends},
       {.rule = "rc.responder.state.error-uses-one-receive", .variant = "a SEND refused", .run = error_of_a_send},
       {.rule = "rc.responder.state.last-wqe-reached",
-       .variant = "ERR asked for",
+       .variant = "ERR requested",
        .needs = Need::shared_receive_queues,
        .run = last_wqe_by_a_modify},
       {.rule = "rc.responder.state.last-wqe-reached",
@@ -275,4 +274,4 @@ std::span<const Case> rc_responder_events_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_events_cases

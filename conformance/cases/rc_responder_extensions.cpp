@@ -2,7 +2,7 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_extensions_cases {
 namespace {
 
 constexpr std::uint8_t global_visibility = 1, persistence = 2;
@@ -20,7 +20,7 @@ Stimulus atomic_write(const Connected& qp, psn at, std::uint64_t offset, const s
 }
 Expectation empty_response(psn at) { return read_response(Position::only, at).carrying(""); }
 
-// 8 bytes are written; the answer is a READ response Only with no bytes, and the message counts. oA19-28
+// 8 bytes are written; the response is a READ response Only without payload, and the MSN counts it. oA19-28
 void written(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> atomic_write(qp, psn(+0), 8, pattern_bytes(8));
@@ -34,7 +34,7 @@ void written_to_the_last_word(Bench& bench) {
   qp.holds(4088, pattern_bytes(8));
 }
 
-// Any other length is refused, and nothing is written. oA19-28
+// Any other length is rejected, and memory is unchanged. oA19-28
 void of_length(Bench& bench, std::size_t length) {
   Connected& qp = bench.rc();
   bench >> atomic_write(qp, psn(+0), 0, pattern_bytes(length));
@@ -46,7 +46,7 @@ void of_4(Bench& bench) { of_length(bench, 4); }
 void of_7(Bench& bench) { of_length(bench, 7); }
 void of_9(Bench& bench) { of_length(bench, 9); }
 void of_16(Bench& bench) { of_length(bench, 16); }
-// RETH and payload contradict each other.
+// RETH and payload have different lengths.
 void announcing_8_bringing_none(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.request(Operation::atomic_write, Position::only, psn(+0), qp.at(0, 8));
@@ -63,8 +63,8 @@ void at_offset(Bench& bench, std::uint64_t offset) {
 void at_1(Bench& bench) { at_offset(bench, 1); }
 void at_4(Bench& bench) { at_offset(bench, 4); }
 
-// Again: answered, and memory that was changed meanwhile stays as it is.
-void atomic_write_again(Bench& bench) {
+// A duplicate is answered, and changed memory stays unchanged.
+void atomic_write_repeated(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> atomic_write(qp, psn(+0), 0, pattern_bytes(8));
   bench << empty_response(psn(+0)).msn(1);
@@ -74,7 +74,7 @@ void atomic_write_again(Bench& bench) {
   qp.holds(0, pattern_bytes(8, 0x80));
 }
 
-// A FLUSH is answered by a READ response Only with no bytes. oA19-5, oA19-6
+// The response to a FLUSH is a READ response Only without payload. oA19-5, oA19-6
 void flushed(Bench& bench) {
   Connected& qp = bench.rc(visible);
   bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(64))) >> flush(qp, psn(+1), qp.at(0, 64));
@@ -82,7 +82,8 @@ void flushed(Bench& bench) {
   qp.holds(0, pattern_bytes(64));
 }
 
-// The region does not grant the placement: remote access error; the queue pair does not: invalid request. oA19-13
+// A placement that the region does not grant: remote access error. One that the QP does not grant: invalid request.
+// oA19-13
 void region_grants_no_visibility(Bench& bench) {
   ConnectOptions options = visible;
   options.region_access = {"local_write", "remote_write"};
@@ -109,7 +110,7 @@ void queue_pair_grants_no_visibility(Bench& bench) {
   qp.refuses(nak_invalid_request(psn(+0)));
 }
 
-// Of a whole region: the region is validated, address and length are not looked at. A19.4.1.2
+// For a whole region, the region is validated. Address and length are ignored. A19.4.1.2
 void whole_region_any_range(Bench& bench) {
   Connected& qp = bench.rc(visible);
   Operands operands = qp.at(0, 64);
@@ -119,7 +120,7 @@ void whole_region_any_range(Bench& bench) {
   bench >> flush(qp, psn(+0), operands);
   bench << empty_response(psn(+0)).msn(1);
 }
-void whole_region_nobodys_key(Bench& bench) {
+void whole_region_unused_key(Bench& bench) {
   Connected& qp = bench.rc(visible);
   Operands operands = qp.at(0, 64);
   operands.rkey = 0xdeadbe00;
@@ -133,8 +134,8 @@ void range_beyond_the_end(Bench& bench) {
   qp.refuses(nak_remote_access(psn(+0)));
 }
 
-// Again: acknowledged again. oA19-14, oA19-15
-void flush_again(Bench& bench) {
+// A duplicate FLUSH is acknowledged. oA19-14, oA19-15
+void flush_repeated(Bench& bench) {
   Connected& qp = bench.rc(visible);
   for (int again = 0; again < 2; ++again) {
     bench >> flush(qp, psn(+0), qp.at(0, 64));
@@ -142,7 +143,7 @@ void flush_again(Bench& bench) {
   }
 }
 
-// A FLUSH whose ICRC is right, FETH and RETH counted once, is taken. CA17-22, A19.4.1
+// A FLUSH with a valid ICRC, which covers FETH and RETH once, is accepted. CA17-22, A19.4.1
 void right_icrc_of_a_flush(Bench& bench) {
   Connected& qp = bench.rc(visible);
   bench >> flush(qp, psn(+0), qp.at(0, 8));
@@ -151,7 +152,7 @@ void right_icrc_of_a_flush(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_extensions_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.atomic-write.executed", .needs = Need::atomic_write, .run = written},
       {.rule = "rc.responder.atomic-write.executed",
@@ -169,7 +170,7 @@ std::span<const Case> rc_responder_extensions_cases() {
        .run = announcing_8_bringing_none},
       {.rule = "rc.responder.atomic-write.misaligned", .variant = "+1", .needs = Need::atomic_write, .run = at_1},
       {.rule = "rc.responder.atomic-write.misaligned", .variant = "+4", .needs = Need::atomic_write, .run = at_4},
-      {.rule = "rc.responder.atomic-write.duplicate", .needs = Need::atomic_write, .run = atomic_write_again},
+      {.rule = "rc.responder.atomic-write.duplicate", .needs = Need::atomic_write, .run = atomic_write_repeated},
       {.rule = "rc.responder.flush.answered", .needs = Need::flush, .run = flushed},
       {.rule = "rc.responder.flush.placement-not-granted",
        .variant = "region, visibility",
@@ -180,7 +181,7 @@ std::span<const Case> rc_responder_extensions_cases() {
        .needs = Need::flush,
        .run = region_grants_no_persistence},
       {.rule = "rc.responder.flush.placement-not-granted",
-       .variant = "queue pair",
+       .variant = "QP",
        .needs = Need::flush,
        .run = queue_pair_grants_no_visibility},
       {.rule = "rc.responder.flush.whole-region",
@@ -188,17 +189,17 @@ std::span<const Case> rc_responder_extensions_cases() {
        .needs = Need::flush,
        .run = whole_region_any_range},
       {.rule = "rc.responder.flush.whole-region",
-       .variant = "nobody's key",
+       .variant = "unused key",
        .needs = Need::flush,
-       .run = whole_region_nobodys_key},
+       .run = whole_region_unused_key},
       {.rule = "rc.responder.flush.whole-region",
        .variant = "a range beyond the end",
        .needs = Need::flush,
        .run = range_beyond_the_end},
-      {.rule = "rc.responder.flush.duplicate", .needs = Need::flush, .run = flush_again},
+      {.rule = "rc.responder.flush.duplicate", .needs = Need::flush, .run = flush_repeated},
       {.rule = "rc.endpoint.icrc.flush", .needs = Need::flush, .run = right_icrc_of_a_flush},
   };
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_extensions_cases

@@ -4,20 +4,20 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_keys_cases {
 namespace {
 
-constexpr std::uint32_t nobodys_key = 0xdeadbe00;
+constexpr std::uint32_t unused_key = 0xdeadbe00;
 
 Operands wrong_key(const Connected& qp, std::uint32_t length, std::string payload = {}) {
   Operands operands = qp.at(0, length, std::move(payload));
-  operands.rkey = nobodys_key;
+  operands.rkey = unused_key;
   return operands;
 }
 
 constexpr std::uint8_t write_only_with_immediate = 0x0b;
 
-// No bytes, no memory: whatever the R_Key is, the request is good. C9-88
+// A zero-length request is valid regardless of the R_Key. C9-88
 void empty_read(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.read(psn(+0), wrong_key(qp, 0));
@@ -44,23 +44,23 @@ void empty_write_without_rights(Bench& bench) {
   bench << ack(psn(+0)).msn(1);
 }
 
-// A key that nobody has: NAK for a remote access error, the error state.
-void read_with_nobodys_key(Bench& bench) {
+// An unused key: NAK (remote access error), and the Error state.
+void read_with_unused_key(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.read(psn(+0), wrong_key(qp, 8));
   qp.refuses(nak_remote_access(psn(+0)));
 }
-void write_with_nobodys_key(Bench& bench) {
+void write_with_unused_key(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.write_only(psn(+0), wrong_key(qp, 8, pattern_bytes(8)));
   qp.refuses(nak_remote_access(psn(+0)));
 }
-void atomic_with_nobodys_key(Bench& bench) {
+void atomic_with_unused_key(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.fetch_add(psn(+0), wrong_key(qp, 0));
   qp.refuses(nak_remote_access(psn(+0)));
 }
-// The key of a region that is gone.
+// The key of a deregistered region.
 void read_with_a_stale_key(Bench& bench) {
   Connected& qp = bench.rc();
   peer::Region gone = bench.region(4096, {"local_write", "remote_read"});
@@ -69,7 +69,7 @@ void read_with_a_stale_key(Bench& bench) {
   bench >> qp.read(psn(+0), operands);
   qp.refuses(nak_remote_access(psn(+0)));
 }
-// The right region, with another number in the key's lowest byte.
+// The key of the region with another lowest byte.
 void read_with_a_neighbors_key(Bench& bench) {
   Connected& qp = bench.rc();
   Operands operands = qp.at(0, 8);
@@ -78,7 +78,7 @@ void read_with_a_neighbors_key(Bench& bench) {
   qp.refuses(nak_remote_access(psn(+0)));
 }
 
-// Beyond the region: NAK for a remote access error, and no byte is written, not even inside of it. 9.7.4.1.5
+// A range that exceeds the region: NAK (remote access error), and no byte is written, not even within it. 9.7.4.1.5
 void write_beyond_the_end(Bench& bench) {
   Connected& qp = bench.rc({.region_bytes = 4096});
   bench >> qp.write_only(psn(+0), qp.at(4089, 0, pattern_bytes(8)));
@@ -115,7 +115,7 @@ void write_over_the_address_space(Bench& bench) {
   bench >> qp.write_only(psn(+0), operands);
   qp.refuses(nak_remote_access(psn(+0)));
 }
-// The end of the range wraps around and comes to lie in the region.
+// The end of the range wraps around into the region.
 void read_wraps_into_the_region(Bench& bench) {
   Connected& qp = bench.rc({.region_bytes = 4096});
   Operands operands = qp.at(0, 0x80000000);
@@ -148,7 +148,7 @@ void atomic_another_domain(Bench& bench) {
   in_another_domain(bench, [](Connected& qp, const peer::Region& r) { return qp.fetch_add(psn(+0), Bench::of(r, 0)); });
 }
 
-// The region does not allow the operation. C10-57
+// The region does not permit the operation. C10-57
 void region_without(Bench& bench, const peer::Names& rights, const std::function<Stimulus(Connected&)>& use) {
   Connected& qp = bench.rc({.region_access = rights});
   bench >> use(qp);
@@ -165,7 +165,7 @@ void region_without_atomic(Bench& bench) {
   region_without(bench, {"local_write", "remote_write", "remote_read"}, adds);
 }
 
-// The queue pair does not.
+// The QP does not permit the operation.
 void queue_pair_without(Bench& bench, const peer::Names& rights, const std::function<Stimulus(Connected&)>& use) {
   Connected& qp = bench.rc({.access = rights});
   bench >> use(qp);
@@ -175,7 +175,7 @@ void queue_pair_without_read(Bench& bench) { queue_pair_without(bench, {"remote_
 void queue_pair_without_write(Bench& bench) { queue_pair_without(bench, {"remote_read", "remote_atomic"}, writes); }
 void queue_pair_without_atomic(Bench& bench) { queue_pair_without(bench, {"remote_write", "remote_read"}, adds); }
 
-// Each error of class C draws its NAK, also for requests that use no receive: here none is posted. Table 63
+// Each class C error causes its NAK also for requests that consume no receive. None is posted here. Table 63
 void nak_without_receive(Bench& bench, const std::function<Stimulus(Connected&)>& use, const Expectation& expected) {
   Connected& qp = bench.rc();
   bench >> use(qp);
@@ -200,7 +200,7 @@ void atomic_misaligned_without_receive(Bench& bench) {
       bench, [](Connected& qp) { return qp.fetch_add(psn(+0), qp.at(4)); }, nak_invalid_request(psn(+0)));
 }
 
-// The NAK of a READ or an atomic is an Acknowledge, too; nak_…() asks for exactly that opcode.
+// The NAK of a READ or atomic has the opcode Acknowledge, which nak_…() checks.
 void nak_of_a_read(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.read(psn(+0), wrong_key(qp, 8));
@@ -212,7 +212,7 @@ void nak_of_an_atomic(Bench& bench) {
   bench << nak_remote_access(psn(+0)) << silence();
 }
 
-// A type 2 window is good on its own queue pair, and nowhere else. o10-37.2.43, C10-77
+// A type 2 window is usable only on its own QP. o10-37.2.43, C10-77
 constexpr std::uint64_t window_bytes = 4096;
 Operands in_window(const Connected& qp, std::uint32_t rkey) {
   Operands operands = qp.at(0, 8);
@@ -250,7 +250,7 @@ void beyond_the_window(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_keys_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.access.zero-length-unchecked", .variant = "READ", .run = empty_read},
       {.rule = "rc.responder.access.zero-length-unchecked", .variant = "WRITE", .run = empty_write},
@@ -260,12 +260,12 @@ std::span<const Case> rc_responder_keys_cases() {
       {.rule = "rc.responder.access.zero-length-unchecked",
        .variant = "region without rights",
        .run = empty_write_without_rights},
-      {.rule = "rc.responder.access.unknown-rkey", .variant = "READ", .run = read_with_nobodys_key},
-      {.rule = "rc.responder.access.unknown-rkey", .variant = "WRITE", .run = write_with_nobodys_key},
+      {.rule = "rc.responder.access.unknown-rkey", .variant = "READ", .run = read_with_unused_key},
+      {.rule = "rc.responder.access.unknown-rkey", .variant = "WRITE", .run = write_with_unused_key},
       {.rule = "rc.responder.access.unknown-rkey",
        .variant = "atomic",
        .needs = Need::atomics,
-       .run = atomic_with_nobodys_key},
+       .run = atomic_with_unused_key},
       {.rule = "rc.responder.access.unknown-rkey", .variant = "region that is gone", .run = read_with_a_stale_key},
       {.rule = "rc.responder.access.unknown-rkey", .variant = "lowest byte other", .run = read_with_a_neighbors_key},
       {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE, one byte", .run = write_beyond_the_end},
@@ -318,11 +318,11 @@ std::span<const Case> rc_responder_keys_cases() {
        .needs = Need::atomics,
        .run = nak_of_an_atomic},
       {.rule = "rc.responder.access.window-elsewhere",
-       .variant = "its own queue pair",
+       .variant = "its own QP",
        .needs = Need::memory_windows,
        .run = window_of_the_queue_pair},
       {.rule = "rc.responder.access.window-elsewhere",
-       .variant = "another queue pair",
+       .variant = "another QP",
        .needs = Need::memory_windows,
        .run = window_of_another_queue_pair},
       {.rule = "rc.responder.access.region-rights",
@@ -337,4 +337,4 @@ std::span<const Case> rc_responder_keys_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_keys_cases

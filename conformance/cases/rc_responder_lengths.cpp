@@ -2,12 +2,12 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_lengths_cases {
 namespace {
 
 constexpr std::uint32_t mtu = 256;
 
-// A First or Middle is of the path MTU, no word less or more.
+// A First or Middle packet has exactly the path MTU.
 void first_of(Bench& bench, std::uint32_t length, bool write) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
   bench >> (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, pattern_bytes(length)))
@@ -31,7 +31,7 @@ void long_send_middle(Bench& bench) { middle_of(bench, mtu + 4, false); }
 void short_write_middle(Bench& bench) { middle_of(bench, mtu - 4, true); }
 void empty_first(Bench& bench) { first_of(bench, 0, false); }
 
-// An Only is of the path MTU at most.
+// An Only packet has at most the path MTU.
 void long_send_only(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
   bench >> qp.send_only(psn(+0), pattern_bytes(mtu + 4));
@@ -44,7 +44,7 @@ void long_write_only(Bench& bench) {
   qp.holds(0, std::string(mtu + 4, '\0'));
 }
 
-// A Last has 1 byte at least, and the path MTU at most.
+// A Last packet has between 1 byte and the path MTU.
 void last_of(Bench& bench, std::uint32_t length) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
   bench >> qp.send_first(psn(+0), pattern_bytes(mtu));
@@ -64,7 +64,7 @@ void long_send_last(Bench& bench) { last_of(bench, mtu + 4); }
 void empty_write_last(Bench& bench) { write_last_of(bench, mtu + 4, 0); }
 void long_write_last(Bench& bench) { write_last_of(bench, 2 * mtu + 4, mtu + 4); }
 
-// The packets of a WRITE bring what its RETH announced, no byte less or more.
+// The packets of a WRITE have exactly the DMA length of the RETH in total.
 void write_only_announcing(Bench& bench, std::uint32_t announced) {
   Connected& qp = bench.rc();
   Operands operands = qp.at(0, announced, pattern_bytes(64));
@@ -84,7 +84,7 @@ void middle_brings_too_much(Bench& bench) {
   qp.holds(mtu + 8, std::string(64, '\0'));
 }
 
-// 2^31 bytes is the most that a RETH may announce. C9-94
+// A RETH has a DMA length of at most 2^31 bytes. C9-94
 constexpr std::uint32_t too_much = 0x80000001;
 void write_announces_too_much(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu});
@@ -97,7 +97,7 @@ void read_asks_too_much(Bench& bench) {
   qp.refuses(nak_invalid_request(psn(+0)));
 }
 
-// A SEND is longer than the receive that it finds: NAK for an invalid request, the receive ends in error.
+// A SEND longer than its receive: NAK (invalid request), and the receive completes in error.
 void send_over_the_receive(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1, .receive_bytes = 64});
   bench >> qp.send_only(psn(+0), pattern_bytes(65));
@@ -117,7 +117,7 @@ void last_over_the_receive(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_lengths_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.length.first-or-middle", .variant = "short SEND First", .run = short_send_first},
       {.rule = "rc.responder.length.first-or-middle", .variant = "long SEND First", .run = long_send_first},
@@ -146,4 +146,4 @@ std::span<const Case> rc_responder_lengths_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_lengths_cases

@@ -2,10 +2,10 @@
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_psn_cases {
 namespace {
 
-// A gap in the PSNs draws exactly one NAK, with the PSN that is missing; then silence until that arrives.
+// A PSN gap causes exactly one NAK with the missing PSN, and no further response until it arrives.
 void one_nak_for_a_gap(Bench& bench) {
   Connected& qp = bench.rc({.receives = 3});
   bench >> qp.send_only(psn(+1)) >> qp.send_only(psn(+2));  // +0 is missing
@@ -14,8 +14,8 @@ void one_nak_for_a_gap(Bench& bench) {
   bench << ack(psn(+0)).msn(1);
 }
 
-// What is missing arrives: from then on another gap is one of its own.
-void the_next_gap_is_reported_again(Bench& bench) {
+// After the missing request has arrived, another gap causes another NAK.
+void the_next_gap_causes_a_nak(Bench& bench) {
   Connected& qp = bench.rc({.receives = 4});
   bench >> qp.send_only(psn(+1));
   bench << nak_sequence_error(psn(+0));
@@ -25,7 +25,7 @@ void the_next_gap_is_reported_again(Bench& bench) {
   bench << nak_sequence_error(psn(+1)) << silence();
 }
 
-// PSNs count modulo 2^24, inside of a message and between two.
+// PSNs count modulo 2^24, within a message and between messages.
 void psns_wrap_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 2, .first_psn = 0xffffff});
   bench >> qp.send_first(psn(+0), pattern_bytes(256)).without_ack_request() >> qp.send_last(psn(+1), pattern_bytes(4));
@@ -41,13 +41,13 @@ void psns_wrap_between_messages(Bench& bench) {
   bench << ack(psn(+1)).msn(2);
 }
 
-// Half of the ring is before the expected PSN, half behind it.
+// The PSN space is divided into equal parts before and after the expected PSN.
 void farthest_duplicate(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
   bench >> qp.send_only(psn(+1 - 0x800000));
-  bench << ack(psn(+0)).msn(1);  // the newest that was executed: C9-105
+  bench << ack(psn(+0)).msn(1);  // the newest executed request: C9-105
   qp.completes(0);
   qp.completes_nothing();
 }
@@ -62,10 +62,10 @@ void farthest_ahead(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_psn_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.psn.sequence-error", .run = one_nak_for_a_gap},
-      {.rule = "rc.responder.psn.sequence-error-again", .run = the_next_gap_is_reported_again},
+      {.rule = "rc.responder.psn.sequence-error-again", .run = the_next_gap_causes_a_nak},
       {.rule = "rc.responder.psn.wraps", .variant = "inside a message", .run = psns_wrap_inside_a_message},
       {.rule = "rc.responder.psn.wraps", .variant = "between messages", .run = psns_wrap_between_messages},
       {.rule = "rc.responder.psn.half-window", .variant = "duplicate", .run = farthest_duplicate},
@@ -74,4 +74,4 @@ std::span<const Case> rc_responder_psn_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_psn_cases

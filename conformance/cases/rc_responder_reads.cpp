@@ -1,20 +1,20 @@
-/// READs that cannot be answered as they were asked: IBTA vol 1, 9.7.5.1.3, 9.7.5.2.4, Table 63 (too many at once).
+/// READs that the responder cannot complete: IBTA vol 1, 9.7.5.1.3, 9.7.5.2.4, Table 63 (too many outstanding).
 
 #include <algorithm>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_reads_cases {
 namespace {
 
-// More READs at once than max_dest_rd_atomic: refused or served, the device's choice.
+// More READs than max_dest_rd_atomic: the device may reject or execute them.
 void one_more_than_allowed(Bench& bench) {
   constexpr std::uint32_t length = 16 * 1024;
   constexpr std::int32_t packets = length / 256;
   Connected& qp = bench.rc({.mtu = 256, .region_bytes = length, .reads_at_once = 1});
   bench >> qp.read(psn(+0), qp.at(0, length)) >> qp.read(psn(packets), qp.at(0, 8));
   const std::vector<Seen> all = bench.all_until_silence();
-  if (all.empty()) end_case(Verdict::fail, "no answer at all");
+  if (all.empty()) end_case(Verdict::fail, "no response");
   const Seen& last = all.back();
   if (read_response(Position::only, psn(packets)).judge(last) == Match::yes)
     end_case(Verdict::may, "both READs were served, though max_dest_rd_atomic is 1");
@@ -23,10 +23,10 @@ void one_more_than_allowed(Bench& bench) {
   bench.require(false, "both READs served, or the second refused as an invalid request", last.text());
 }
 
-// The region goes while the responses flow: then they end with a NAK that has the PSN of the one that failed, and no
-// packet comes of memory that is not there. How much was sent before is the device's; a READ that was faster than the
-// deregistration shows nothing.
-std::vector<Seen> read_while_the_region_goes(Bench& bench, Connected& qp, peer::Region& doomed, std::uint32_t length) {
+// The region is deregistered during the responses: they end with a NAK that has the PSN of the failed packet, and no
+// packet contains data of inaccessible memory. The amount of data sent before is implementation-defined. A READ that
+// finishes before the deregistration proves nothing.
+std::vector<Seen> read_during_deregistration(Bench& bench, Connected& qp, peer::Region& doomed, std::uint32_t length) {
   bench >> qp.read(psn(+0), Bench::of(doomed, 0, length));
   std::vector<Seen> all{bench.wait(read_response(Position::first, psn(+0)))};
   bench.take(doomed.release(), "the region deregistered");
@@ -35,7 +35,7 @@ std::vector<Seen> read_while_the_region_goes(Bench& bench, Connected& qp, peer::
 }
 void ends_with_an_error(const std::vector<Seen>& all) {
   if (all.back().op->position == Position::last && all.back().op->operation == Operation::rdma_read_response)
-    end_case(Verdict::inconclusive, "the whole READ was answered before the region was gone");
+    end_case(Verdict::inconclusive, "the READ was answered completely before the region was deregistered");
 }
 
 constexpr std::uint32_t long_read = 1U << 20;
@@ -43,7 +43,7 @@ constexpr std::uint32_t long_read = 1U << 20;
 void error_inside_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   peer::Region doomed = bench.region(long_read, {"local_write", "remote_read"});
-  const std::vector<Seen> all = read_while_the_region_goes(bench, qp, doomed, long_read);
+  const std::vector<Seen> all = read_during_deregistration(bench, qp, doomed, long_read);
   ends_with_an_error(all);
   const psn failed(static_cast<std::int32_t>(all.size()) - 1);
   const Expectation expected = nak_remote_access(failed);
@@ -56,12 +56,12 @@ void no_stale_data(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   peer::Region doomed = bench.region(long_read, {"local_write", "remote_read"});
   bench.take(doomed.fill("byte", 0x5a), "the region filled");
-  const std::vector<Seen> all = read_while_the_region_goes(bench, qp, doomed, long_read);
+  const std::vector<Seen> all = read_during_deregistration(bench, qp, doomed, long_read);
   for (const Seen& seen : all)
     bench.require(std::all_of(seen.payload.begin(), seen.payload.end(), [](std::uint8_t o) { return o == 0x5a; }),
                   "no byte that is not the region's", seen.text());
   ends_with_an_error(all);
-  const Expectation expected("NAK remote access error behind what was read", [](const Seen& seen) {
+  const Expectation expected("NAK remote access error after the data that was read", [](const Seen& seen) {
     if (seen.op->operation != Operation::acknowledge || seen.kind() != syndrome_kind::nak) return Match::no;
     return seen.code() == nak_code::remote_access_error ? Match::yes : Match::wrong_code;
   });
@@ -72,17 +72,17 @@ void no_stale_data(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_reads_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.read.too-many", .run = one_more_than_allowed},
       {.rule = "rc.responder.read.error-psn",
        .run = error_inside_a_read,
-       .possible_problems = "the device may put the deregistration off until it has answered"},
+       .possible_problems = "the device may delay the deregistration until the response is complete"},
       {.rule = "rc.responder.read.no-stale-data",
        .run = no_stale_data,
-       .possible_problems = "the device may put the deregistration off until it has answered"},
+       .possible_problems = "the device may delay the deregistration until the response is complete"},
   };
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_reads_cases

@@ -1,15 +1,16 @@
-/// Requests that find no receive, and what uses one up: IBTA vol 1, 9.7.5.2.8 (RNR NAK), Table 45; C10-87 (10.7.2.2).
+/// Requests without a posted receive, and the consumption of receives: IBTA vol 1, 9.7.5.2.8 (RNR NAK), Table 45;
+/// C10-87
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_rnr_cases {
 namespace {
 
 constexpr std::uint8_t write_last_with_immediate = 0x09, write_only_with_immediate = 0x0b;
 
-// No receive: RNR NAK with the request's PSN and the queue pair's timer code; the queue pair stays in its state.
+// No receive: RNR NAK with the request's PSN and the QP's timer code. The QP state is unchanged.
 void send_finds_none(Bench& bench, std::uint8_t timer) {
   Connected& qp = bench.rc({.min_rnr_timer = timer});
   bench >> qp.send_only(psn(+0));
@@ -32,7 +33,7 @@ void write_with_immediate_finds_none(Bench& bench) {
   qp.is_in("rts");
 }
 
-// The request again, with a receive: executed once.
+// The request is retransmitted after a receive is posted: executed once.
 void then_executed(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.send_only(psn(+0), pattern_bytes(16));
@@ -54,8 +55,8 @@ void write_then_executed(Bench& bench) {
   qp.completes(0);
   qp.holds(0, pattern_bytes(8));
 }
-// What was behind the request came before its time, and is not executed.
-void what_came_behind_is_dropped(Bench& bench) {
+// Requests after the rejected one are out of order and are not executed.
+void what_came_after_is_dropped(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.send_only(psn(+0), pattern_bytes(16)) >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));
   bench << rnr_nak(psn(+0));
@@ -66,7 +67,7 @@ void what_came_behind_is_dropped(Bench& bench) {
   bench << acknowledged(psn(+1)).msn(2);
 }
 
-// None of these uses a receive up: three are posted, three SENDs find them afterwards. C10-87
+// None of these consumes a receive: three are posted, and three SENDs use them afterwards. C10-87
 void three_receives_left(Bench& bench, Connected& qp, std::int32_t next) {
   for (int i = 0; i < 3; ++i) bench >> qp.send_only(psn(next + i), pattern_bytes(8, static_cast<std::uint8_t>(10 * i)));
   bench << acknowledged(psn(next + 2));
@@ -103,7 +104,7 @@ void write_uses_none(Bench& bench) {
   three_receives_left(bench, qp, 2);
 }
 
-// A WRITE with immediate data uses one when its last packet is there, and its completion tells the bytes written.
+// A WRITE with immediate data consumes a receive with its last packet. The completion has the number of written bytes.
 void length_is(Bench& bench, const peer::Completion& completion, std::uint32_t expected) {
   bench.require(completion.byte_len == expected, fmt::format("byte_len {}", expected),
                 fmt::format("byte_len {}", completion.byte_len));
@@ -139,7 +140,7 @@ void immediate_alone(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> rc_responder_rnr_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.rnr.no-receive", .variant = "SEND", .run = send_timer_12},
       {.rule = "rc.responder.rnr.no-receive", .variant = "shortest timer", .run = send_timer_1},
@@ -151,9 +152,7 @@ std::span<const Case> rc_responder_rnr_cases() {
        .run = write_with_immediate_finds_none},
       {.rule = "rc.responder.rnr.then-executed-once", .variant = "SEND", .run = then_executed},
       {.rule = "rc.responder.rnr.then-executed-once", .variant = "WRITE with immediate", .run = write_then_executed},
-      {.rule = "rc.responder.rnr.then-executed-once",
-       .variant = "a WRITE behind it",
-       .run = what_came_behind_is_dropped},
+      {.rule = "rc.responder.rnr.then-executed-once", .variant = "a WRITE after it", .run = what_came_after_is_dropped},
       {.rule = "rc.responder.receive.kept-on-nak-and-duplicate", .variant = "RNR NAK", .run = rnr_uses_none},
       {.rule = "rc.responder.receive.kept-on-nak-and-duplicate", .variant = "a gap", .run = gap_uses_none},
       {.rule = "rc.responder.receive.kept-on-nak-and-duplicate", .variant = "duplicates", .run = duplicate_uses_none},
@@ -165,4 +164,4 @@ std::span<const Case> rc_responder_rnr_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_rnr_cases

@@ -1,15 +1,15 @@
-/// The order of opcodes, and reserved ones: IBTA vol 1, 9.7.4.1 (number unverified), Table 63, class C.
+/// Opcode sequence and reserved opcodes: IBTA vol 1, 9.7.4.1 (clause number not verified), Table 63, class C.
 
 #include <functional>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::rc_responder_sequence_cases {
 namespace {
 
 constexpr std::uint32_t mtu = 256;
 
-// A message that begins with its middle or end: NAK for an invalid request, the error state, receives flushed.
+// A message that starts with a Middle or Last packet: NAK (invalid request), the Error state, receives flushed.
 void begins(Bench& bench, Operation operation, Position position, std::size_t length) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
   bench >> qp.request(operation, position, psn(+0), {.payload = pattern_bytes(length)});
@@ -21,8 +21,8 @@ void send_last(Bench& bench) { begins(bench, Operation::send, Position::last, 8)
 void write_middle(Bench& bench) { begins(bench, Operation::rdma_write, Position::middle, mtu); }
 void write_last(Bench& bench) { begins(bench, Operation::rdma_write, Position::last, 8); }
 
-// After a message that was whole, too.
-void middle_behind_a_message(Bench& bench) {
+// The same after a complete message.
+void middle_after_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 2});
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
@@ -30,7 +30,7 @@ void middle_behind_a_message(Bench& bench) {
   qp.refuses(nak_invalid_request(psn(+1)));
 }
 
-// Another message begins before the one before has ended.
+// A message starts before the preceding one has ended.
 void open_send_then(Bench& bench, const std::function<Stimulus(Connected&)>& next) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 2});
   bench >> qp.send_first(psn(+0), pattern_bytes(mtu));
@@ -59,7 +59,7 @@ void write_first_only(Bench& bench) {
   open_write_then(bench, [](Connected& qp) { return qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8))); });
 }
 
-// A message goes on as another operation.
+// A message continues with another operation.
 void send_then_write_middle(Bench& bench) {
   open_send_then(bench, [](Connected& qp) { return qp.write_middle(psn(+1), pattern_bytes(mtu)); });
 }
@@ -73,7 +73,7 @@ void write_then_send_last(Bench& bench) {
   open_write_then(bench, [](Connected& qp) { return qp.send_last(psn(+1), pattern_bytes(8)); });
 }
 
-// A READ, or an atomic, inside of a message.
+// A READ or an atomic within a message.
 void read_inside_a_write(Bench& bench) {
   open_write_then(bench, [](Connected& qp) { return qp.read(psn(+1), qp.at(0, 8)); });
 }
@@ -84,7 +84,7 @@ void atomic_inside_a_write(Bench& bench) {
   open_write_then(bench, [](Connected& qp) { return qp.fetch_add(psn(+1), qp.at(0)); });
 }
 
-// A reserved opcode of RC's own, with the expected PSN: NAK for an invalid request, the error state.
+// A reserved RC opcode with the expected PSN: NAK (invalid request), and the Error state.
 void reserved(Bench& bench, std::uint8_t opcode) {
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.request(opcode, psn(+0)).with<Bth, "ack_request">(1, "with AckReq");
@@ -96,15 +96,13 @@ void opcode_1f(Bench& bench) { reserved(bench, 0x1f); }
 
 }  // namespace
 
-std::span<const Case> rc_responder_sequence_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.opcode.begins-in-the-middle", .variant = "SEND Middle", .run = send_middle},
       {.rule = "rc.responder.opcode.begins-in-the-middle", .variant = "SEND Last", .run = send_last},
       {.rule = "rc.responder.opcode.begins-in-the-middle", .variant = "WRITE Middle", .run = write_middle},
       {.rule = "rc.responder.opcode.begins-in-the-middle", .variant = "WRITE Last", .run = write_last},
-      {.rule = "rc.responder.opcode.begins-in-the-middle",
-       .variant = "behind a message",
-       .run = middle_behind_a_message},
+      {.rule = "rc.responder.opcode.begins-in-the-middle", .variant = "after a message", .run = middle_after_a_message},
       {.rule = "rc.responder.opcode.message-not-ended", .variant = "SEND First, First", .run = send_first_first},
       {.rule = "rc.responder.opcode.message-not-ended", .variant = "SEND First, Only", .run = send_first_only},
       {.rule = "rc.responder.opcode.message-not-ended", .variant = "WRITE First, First", .run = write_first_first},
@@ -126,4 +124,4 @@ std::span<const Case> rc_responder_sequence_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::rc_responder_sequence_cases

@@ -1,5 +1,5 @@
 #pragma once
-/// Numbers in cases count from where the connection began.
+/// Numbers in cases are relative to the start of the connection.
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rdmawire::conformance {
 
-/// A PSN, from the first one of its direction: psn(+1) is the second request's.
+/// A PSN relative to the first one of its direction: psn(+1) is that of the second request.
 struct psn {
   std::int32_t value = 0;
   constexpr explicit psn(std::int32_t from_first) : value(from_first) {}
@@ -18,7 +18,7 @@ struct psn {
 /// "+3", "-1"
 std::string to_string(psn relative);
 
-/// Bytes of payload that can be told apart: `count` of them, from `seed` up.
+/// Distinguishable payload: `count` bytes that increase from `seed`.
 std::string pattern_bytes(std::size_t count, std::uint8_t seed = 1);
 
 }  // namespace rdmawire::conformance

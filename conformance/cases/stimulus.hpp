@@ -1,5 +1,5 @@
 #pragma once
-/// A frame that a case sends: made whole and right, then changed where the case says so.
+/// A frame that a case sends: a complete valid frame, with the changes of the case.
 
 #include <cstdint>
 #include <functional>
@@ -13,14 +13,14 @@
 
 namespace rdmawire::conformance {
 
-/// A frame and how it is called in a report. Each change returns a changed copy, so that it reads as a sentence:
+/// A frame and its description for reports. Each change returns a changed copy:
 ///
 ///     qp.send_only(psn(+0)).with<Bth, "tver">(1, "with TVer 1")
 class Stimulus {
  public:
   Stimulus(Frame frame, std::string text) : frame_(std::move(frame)), text_(std::move(text)) {}
 
-  /// Sets a field, whatever it makes of the frame; lengths and CRCs are computed around it.
+  /// Sets a field. Lengths and CRCs are computed afterwards.
   template <class H, FixedString Name>
   [[nodiscard]] Stimulus with(std::uint64_t value, std::string_view words) const {
     constexpr const Field& field = *info<H>.find(Name.view());
@@ -34,13 +34,13 @@ class Stimulus {
     change(result.frame_);
     return result.called(words);
   }
-  /// Changes the encoded bytes: CRCs stay as they were.
+  /// Changes the encoded bytes without recomputing CRCs.
   [[nodiscard]] Stimulus damaged(std::function<void(std::vector<std::uint8_t>&)> change, std::string_view words) const {
     Stimulus result = *this;
     result.damages_.push_back(std::move(change));
     return result.called(words);
   }
-  /// Whether the responder is asked for an acknowledgement. Requests ask unless they say otherwise.
+  /// Clears AckReq, which requests set by default.
   [[nodiscard]] Stimulus without_ack_request() const { return with<Bth, "ack_request">(0, "without AckReq"); }
   [[nodiscard]] Stimulus solicited() const { return with<Bth, "se">(1, "solicited"); }
 
@@ -51,7 +51,7 @@ class Stimulus {
     damage(bytes);
     return bytes;
   }
-  /// What damaged() asked for, to bytes that were encoded otherwise: an FPDU with its markers.
+  /// Applies the changes of damaged() to other encoded bytes, e.g. an FPDU with its markers.
   void damage(std::vector<std::uint8_t>& bytes) const {
     for (const auto& one : damages_) one(bytes);
   }

@@ -1,14 +1,14 @@
 /// Unreliable connections: IBTA vol 1, 9.8.2 (PSNs and messages), Table 63 (errors of the responder), Table 38
-/// (opcodes); numbers of most statements unverified.
+/// (opcodes). Most clause numbers not verified.
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::uc_cases {
 namespace {
 
-/// It still receives what is in order: a SEND, which no answer follows.
+/// Checks that the QP still receives in-order packets: a SEND, without a response.
 void receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id) {
   const std::string payload = pattern_bytes(24, 0x40);
   bench >> qp.send_only(at, payload).without_ack_request();
@@ -33,7 +33,7 @@ void writes_are_not_answered(Bench& bench) {
   qp.holds(16, pattern_bytes(32));
 }
 
-// A gap inside a message loses it, and nothing else: the next First or Only begins anew, at its own PSN.
+// A gap within a message loses only this message: the next First or Only packet is accepted with its PSN.
 void a_middle_is_lost(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 2});
   bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_last(psn(+2), pattern_bytes(8));
@@ -66,15 +66,15 @@ void a_loss_across_the_wrap(Bench& bench) {
   receives(bench, qp, psn(+3), 1);
 }
 
-// Class D: what does not begin with a First or Only is no message, and takes no receive.
-void begins_with_a_middle(Bench& bench) {
+// Class D: a message that starts with a Middle or Last packet is dropped and consumes no receive.
+void starts_with_a_middle(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 1});
   bench >> qp.send_middle(psn(+0), pattern_bytes(256)) >> qp.send_last(psn(+1), pattern_bytes(8));
   bench << silence();
   qp.completes_nothing();
   receives(bench, qp, psn(+2), 0);
 }
-void begins_with_a_last(Bench& bench) {
+void starts_with_a_last(Bench& bench) {
   Connected& qp = bench.uc({.receives = 1});
   bench >> qp.send_last(psn(+0), pattern_bytes(8));
   bench << silence();
@@ -82,7 +82,7 @@ void begins_with_a_last(Bench& bench) {
   receives(bench, qp, psn(+1), 0);
 }
 
-// Class D1: a First inside a message begins another one, with the same receive.
+// Class D1: a First packet within a message starts a new message that uses the same receive.
 void a_first_in_a_message(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 1});
   const std::string payload = pattern_bytes(300, 0x60);
@@ -97,7 +97,7 @@ void an_only_in_a_message(Bench& bench) {
   bench >> qp.send_first(psn(+0), pattern_bytes(256));
   receives(bench, qp, psn(+1), 0);
 }
-// Class E: one of a shared queue cannot be used again: it completes in error.
+// Class E: a receive of a shared queue cannot be reused, so it completes in error.
 void a_first_in_a_message_shared(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 2, .shared_receives = true});
   bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_first(psn(+1), pattern_bytes(256)) >>
@@ -115,7 +115,7 @@ void no_receive(Bench& bench) {
   receives(bench, qp, psn(+1), 0);
 }
 
-// Table 63: a WRITE that is not allowed writes nothing and draws nothing.
+// Table 63: a WRITE without access rights has no effect and no response.
 void refused_write(Bench& bench, const ConnectOptions& options, const std::function<Operands(Connected&)>& operands) {
   Connected& qp = bench.uc(options);
   bench >> qp.write_only(psn(+0), operands(qp));
@@ -130,7 +130,7 @@ void a_wrong_rkey(Bench& bench) {
     return operands;
   });
 }
-void behind_the_region(Bench& bench) {
+void after_the_region(Bench& bench) {
   refused_write(bench, {}, [](Connected& qp) { return qp.at(8192 - 7, 0, pattern_bytes(8)); });
 }
 void without_the_regions_right(Bench& bench) {
@@ -154,7 +154,7 @@ void longer_than_the_shared_receive(Bench& bench) {
   bench << silence();
 }
 
-// C9-88 says it of RC: where nothing is written, no key is looked at.
+// A zero-length WRITE does not use its key, as C9-88 states for RC.
 void nothing_with_a_wrong_rkey(Bench& bench) {
   Connected& qp = bench.uc({.receives = 2});
   bench >> qp.request(Operation::rdma_write, Position::only, psn(+0), {.va = 0x1234, .rkey = 0xdead00});
@@ -171,7 +171,7 @@ void nothing_but_an_immediate_with_a_wrong_rkey(Bench& bench) {
                 fmt::format("{} bytes, immediate {:#x}", completion.byte_len, completion.imm.value_or(0)));
 }
 
-// Table 38: UC has SENDs and WRITEs, and no others.
+// Table 38: UC supports only SENDs and WRITEs.
 void undefined(Bench& bench, std::uint8_t opcode) {
   Connected& qp = bench.uc({.receives = 1});
   bench >> qp.request(opcode, psn(+0), {.va = qp.region.addr(), .rkey = qp.region.rkey(), .length = 8});
@@ -185,7 +185,7 @@ void a_reserved_opcode(Bench& bench) { undefined(bench, 0x3f); }
 
 }  // namespace
 
-std::span<const Case> uc_cases() {
+std::span<const Case> all() {
   static constexpr Case list[] = {
       {.rule = "uc.responder.response.none", .variant = "SEND", .needs = Need::uc, .run = sends_are_not_answered},
       {.rule = "uc.responder.response.none", .variant = "WRITE", .needs = Need::uc, .run = writes_are_not_answered},
@@ -203,11 +203,11 @@ std::span<const Case> uc_cases() {
       {.rule = "uc.responder.opcode.begins-in-the-middle",
        .variant = "Middle",
        .needs = Need::uc,
-       .run = begins_with_a_middle},
+       .run = starts_with_a_middle},
       {.rule = "uc.responder.opcode.begins-in-the-middle",
        .variant = "Last",
        .needs = Need::uc,
-       .run = begins_with_a_last},
+       .run = starts_with_a_last},
       {.rule = "uc.responder.opcode.message-not-ended",
        .variant = "First",
        .needs = Need::uc,
@@ -227,13 +227,13 @@ std::span<const Case> uc_cases() {
       {.rule = "uc.responder.access.violation-dropped",
        .variant = "out of bounds by one",
        .needs = Need::uc,
-       .run = behind_the_region},
+       .run = after_the_region},
       {.rule = "uc.responder.access.violation-dropped",
        .variant = "region without the right",
        .needs = Need::uc,
        .run = without_the_regions_right},
       {.rule = "uc.responder.access.violation-dropped",
-       .variant = "queue pair without the right",
+       .variant = "QP without the access right",
        .needs = Need::uc,
        .run = without_the_queue_pairs_right},
       {.rule = "uc.responder.length.receive-too-small",
@@ -262,4 +262,4 @@ std::span<const Case> uc_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::uc_cases

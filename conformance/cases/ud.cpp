@@ -1,4 +1,4 @@
-/// Datagrams: IBTA vol 1, 9.6.1.4.1 and 10.2.5 (Q_Keys), 9.8.3 (lengths), 11.4.1.2 and 11.4.2.1 (what a receive tells),
+/// Datagrams: IBTA vol 1, 9.6.1.4.1 and 10.2.5 (Q_Keys), 9.8.3 (lengths), 11.4.1.2 and 11.4.2.1 (receive completions),
 /// 11.3.1 (multicast), A17.4.5 and A17.5 (RoCEv2).
 
 #include <fmt/format.h>
@@ -9,23 +9,23 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::ud_cases {
 namespace {
 
 constexpr std::uint32_t network_header = 40;  ///< bytes before the payload in a receive
 constexpr std::uint32_t qkey = 0x11111111;
 
-/// A datagram arrives: 40 bytes of network header, whatever they are, and the payload.
+/// Checks that a datagram arrives: 40 bytes of network header with any content, and the payload.
 peer::Completion receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id, const std::string& payload) {
   bench >> qp.datagram(at, qkey, payload);
   const peer::Completion completion = qp.completes(wr_id);
   const auto found = bench.take(qp.inbox.read(wr_id * qp.options.receive_bytes + network_header, payload.size()),
-                                "read what was received");
-  bench.require(std::string(found.begin(), found.end()) == payload, "the payload behind 40 bytes", "other bytes");
+                                "read the received data");
+  bench.require(std::string(found.begin(), found.end()) == payload, "the payload after 40 bytes", "other bytes");
   return completion;
 }
 
-// A17.4.5.2: an IPv4 header is in the second 20 of the 40 bytes.
+// A17.4.5.2: an IPv4 header is in the last 20 of the 40 bytes.
 void ipv4_header_in_front(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1});
   receives(bench, qp, psn(+0), 0, pattern_bytes(32));
@@ -44,17 +44,17 @@ void ipv6_header_in_front(Bench& bench) {
                 "the source address in it", "another");
 }
 
-// 11.4.2.1: the completion counts the 40 bytes, and tells who sent.
+// 11.4.2.1: the completion counts the 40 bytes and reports the sender.
 void the_completion_tells_the_source(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1});
   const peer::Completion completion = receives(bench, qp, psn(+0), 0, pattern_bytes(32));
   bench.require(completion.byte_len == network_header + 32, "72 bytes in the completion",
                 fmt::format("{}", completion.byte_len));
-  bench.require(completion.src_qp.value_or(0) == qp.tester_qpn, "the tester's queue pair as the source",
+  bench.require(completion.src_qp.value_or(0) == qp.tester_qpn, "the tester's QP as the source",
                 fmt::format("{:#x}", completion.src_qp.value_or(0)));
 }
 
-// 9.6.1.4.1: another Q_Key is none.
+// 9.6.1.4.1: an invalid Q_Key.
 void wrong_qkey(Bench& bench, std::uint32_t flip) {
   Connected& qp = bench.ud({.receives = 1});
   bench >> qp.datagram(psn(+0), qkey ^ flip);
@@ -77,12 +77,12 @@ void device_sends(Bench& bench, Connected& qp, const peer::AddressHandle& ah, st
 }
 std::uint64_t qkey_of(const Seen& seen) { return seen.stack.get<Deth>()->get<"qkey">(); }
 
-// 10.2.5: a Q_Key with its high bit set in the work request means the queue pair's own.
+// 10.2.5: a Q_Key with the high bit set in the work request selects the QP's own Q_Key.
 void high_bit_means_own(Bench& bench) {
   Connected& qp = bench.ud();
   const peer::AddressHandle ah = qp.address_handle_of_tester();
   device_sends(bench, qp, ah, 0x80000001);
-  bench << a_send(psn(+0)).where("the queue pair's own Q_Key", [](const Seen& seen) { return qkey_of(seen) == qkey; });
+  bench << a_send(psn(+0)).where("the QP's own Q_Key", [](const Seen& seen) { return qkey_of(seen) == qkey; });
 }
 void without_it_the_requests(Bench& bench) {
   Connected& qp = bench.ud();
@@ -91,36 +91,36 @@ void without_it_the_requests(Bench& bench) {
   bench << a_send(psn(+0)).where("the work request's Q_Key", [](const Seen& seen) { return qkey_of(seen) == 0x1234; });
 }
 
-// A consumer without privileges cannot have a privileged Q_Key of its own: 10.2.5. One that has them may.
+// An unprivileged application cannot set a privileged Q_Key: 10.2.5. A privileged one may.
 void privileged_of_its_own(Bench& bench) {
   Connected& qp = bench.ud({.state = "reset"});
   nlohmann::json attributes = qp.attributes_to("init");
   attributes["qkey"] = 0x80010000;
   const nlohmann::json& hello = bench.device().peer->hello();
   const auto privileged = hello.find("privileged");
-  if (privileged == hello.end()) end_case(Verdict::inconclusive, "the agent does not say whether it is privileged");
+  if (privileged == hello.end()) end_case(Verdict::inconclusive, "the agent does not report whether it is privileged");
   if (*privileged == true)
-    end_case(Verdict::unsupported, "the agent is privileged, and may have such a Q_Key; run it without CAP_NET_RAW");
+    end_case(Verdict::unsupported, "the agent is privileged and may set such a Q_Key; run it without CAP_NET_RAW");
   bench.is_refused(qp.qp.modify(attributes), "a Q_Key of 0x80010000, which is a privileged one");
 }
 
-/// A REQ for a service that nobody offers, to the device's QP1: what its CM hears it answers by a REJ.
+/// Sends a REQ for an unused service to the device's QP1: if QP1 receives it, its CM replies with a REJ.
 void unheard_by_qp1(Bench& bench, const std::function<Stimulus(const Stimulus&)>& changed) {
   TesterCm cm(bench);
-  static_cast<void>(cm.device_listens());  // it has a CM; and then listens no more
+  static_cast<void>(cm.device_listens());  // checks that the device has a CM; the listener is closed immediately
   bench >> changed(cm.req(cm.port()));
   cm.expect_silence(bench.patience().silence);
   bench >> cm.req(cm.port());
   cm.hears<CmRej>();
 }
-// 9.6.1.4.1: QP1 hears one Q_Key alone.
+// 9.6.1.4.1: QP1 accepts only one Q_Key.
 void wrong_qkey_to_qp1(Bench& bench) {
   unheard_by_qp1(bench, [](const Stimulus& s) { return s.with<Deth, "qkey">(0x80010001, "with Q_Key 0x80010001"); });
 }
 void ordinary_qkey_to_qp1(Bench& bench) {
   unheard_by_qp1(bench, [](const Stimulus& s) { return s.with<Deth, "qkey">(qkey, "with Q_Key 0x11111111"); });
 }
-/// A REQ in so many bytes; what its sender announces is whole.
+/// A REQ truncated or extended to `bytes`. Its fields are complete.
 Stimulus mad_of(const TesterCm& cm, std::size_t bytes) {
   constexpr std::size_t usual = 256;
   return cm.req(cm.port()).changed(
@@ -130,14 +130,15 @@ Stimulus mad_of(const TesterCm& cm, std::size_t bytes) {
       },
       fmt::format("{} bytes long", bytes));
 }
-// C13-3: a MAD has 256 bytes. What becomes of others the clause does not say, as far as we know it.
+// C13-3: a MAD has 256 bytes. The reaction to other lengths is unspecified as far as known.
 void a_mad_too_short(Bench& bench) {
   TesterCm cm(bench);
   static_cast<void>(cm.device_listens());
   bench >> mad_of(cm, 252);
-  end_case(Verdict::may, bench.all_until_silence().empty() ? "a MAD of 252 bytes is dropped" : "it is answered");
+  end_case(Verdict::may,
+           bench.all_until_silence().empty() ? "a MAD of 252 bytes is dropped" : "a MAD of 252 bytes is answered");
 }
-// C9-205: one that does not fit into QP1's receives is dropped at most. QP1 goes on.
+// C9-205: a MAD that does not fit into QP1's receives may be dropped; QP1 continues to work.
 void a_mad_too_long(Bench& bench) {
   TesterCm cm(bench);
   static_cast<void>(cm.device_listens());
@@ -157,7 +158,7 @@ void answers_have_256_bytes(Bench& bench) {
                 fmt::format("{} bytes", length - udp_header - bth - deth - icrc));
 }
 
-// C9-205: what does not fit is dropped, and the queue pair goes on.
+// C9-205: a datagram that does not fit is dropped, and the QP continues to work.
 void one_byte_too_many(Bench& bench) {
   Connected& qp = bench.ud({.receives = 2, .receive_bytes = network_header + 64});
   bench >> qp.datagram(psn(+0), qkey, pattern_bytes(65));
@@ -177,7 +178,7 @@ void above_the_mtu(Bench& bench) {
   qp.is_in("rts");
 }
 
-// C10-93.1.1: a datagram above the port's MTU is not sent, and is no error either.
+// C10-93.1.1: a datagram above the port's MTU is not sent, and is not an error.
 void a_request_above_the_mtu(Bench& bench) {
   const std::uint32_t mtu = bench.device().device->port().active_mtu;
   Connected& qp = bench.ud();
@@ -198,7 +199,7 @@ void a_request_of_the_mtu(Bench& bench) {
   qp.completes(0);
 }
 
-// Table 38: datagrams are whole. First, Middle and Last have no opcode.
+// Table 38: UD has no First, Middle and Last opcodes.
 void undefined(Bench& bench, std::uint8_t opcode) {
   Connected& qp = bench.ud({.receives = 1});
   bench >> qp.datagram(psn(+0), qkey).with<Bth, "opcode">(opcode, fmt::format("with opcode {:#04x}", opcode));
@@ -228,7 +229,7 @@ void immediate_data(Bench& bench) {
                 completion.imm ? fmt::format("{:#x}", *completion.imm) : "none");
 }
 
-// Whatever the PSN is.
+// Any PSN is accepted.
 void any_psn(Bench& bench) {
   Connected& qp = bench.ud({.receives = 4});
   std::uint64_t wr_id = 0;
@@ -242,14 +243,14 @@ Stimulus to_group(const Connected& qp, std::uint32_t qpn, const std::string& pay
   return qp.datagram(psn(+0), qkey, payload)
       .with<Ethernet, "dst">(0x01005e010203, "to a group's MAC")
       .with<Ipv4, "dst">(group, "to 239.1.2.3")
-      .with<Bth, "dest_qp">(qpn, fmt::format("to queue pair {:#x}", qpn));
+      .with<Bth, "dest_qp">(qpn, fmt::format("to QP {:#x}", qpn));
 }
-/// A queue pair in the group for as long as this lives: one that is in it cannot be destroyed.
+/// Attaches a QP to the group for the lifetime of this object. An attached QP cannot be destroyed.
 class Attached {
  public:
   Attached(Bench& bench, const Connected& qp)
       : peer_(*bench.device().peer), membership_({{"qp", qp.qp.handle()}, {"gid", group_gid}}) {
-    bench.take(peer_.call("attach_multicast", membership_), "the queue pair attached to 239.1.2.3");
+    bench.take(peer_.call("attach_multicast", membership_), "the QP attached to 239.1.2.3");
   }
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
@@ -260,17 +261,17 @@ class Attached {
   const nlohmann::json membership_;
 };
 
-/// Two queue pairs of a group get a datagram to it; else the port does not listen to the group.
+/// Checks that two QPs of a group receive a datagram. Ends the case if the port does not receive the group's frames.
 void reaches(Bench& bench, Connected& one, Connected& other) {
   bench >> to_group(one, 0xffffff, pattern_bytes(32));
   const auto first = bench.take(one.cq.poll(1, bench.silence_time()), "poll for a completion");
   const auto second = bench.take(other.cq.poll(1, bench.silence_time()), "poll for a completion");
   if (first.empty() && second.empty())
     end_case(Verdict::inconclusive,
-             "no datagram to the group arrives: its port may not listen to it, which attaching does not ask for");
-  bench.require(!first.empty() && !second.empty(), "a copy for each of the two queue pairs", "one alone");
+             "no datagram to the group arrives: the port may not be a member, because attaching a QP does not join it");
+  bench.require(!first.empty() && !second.empty(), "a copy for each of the two QPs", "only one copy");
 }
-// 11.3.1: each queue pair of the group gets one copy.
+// 11.3.1: each QP of the group receives one copy.
 void one_copy_each(Bench& bench) {
   Connected& one = bench.ud({.receives = 2});
   Connected& other = bench.ud({.receives = 2});
@@ -293,22 +294,22 @@ void to_an_ordinary_queue_pair(Bench& bench) {
 void unicast_to_the_multicast_queue_pair(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1});
   const Attached membership(bench, qp);
-  bench >> qp.datagram(psn(+0), qkey).with<Bth, "dest_qp">(0xffffff, "to queue pair 0xffffff");
+  bench >> qp.datagram(psn(+0), qkey).with<Bth, "dest_qp">(0xffffff, "to QP 0xffffff");
   bench << silence();
   qp.completes_nothing();
 }
 
-// o10-2.2.3: it has to be detached before.
+// o10-2.2.3: the QP must be detached first.
 void destroy_while_attached(Bench& bench) {
   Connected& qp = bench.ud();
   const Attached membership(bench, qp);
   const auto destroyed = bench.device().peer->call("destroy", {{"object", qp.qp.handle()}});
-  bench.is_refused(destroyed, "destroying a queue pair that is attached to a group");
+  bench.is_refused(destroyed, "destroying a QP that is attached to a group");
   bench.take(bench.device().peer->call("detach_multicast", {{"qp", qp.qp.handle()}, {"gid", group_gid}}),
-             "the queue pair detached");
+             "the QP detached");
 }
 
-/// The same in RoCEv1: a GRH in place of IP and UDP.
+/// The same datagram in RoCEv1: a GRH instead of IP and UDP.
 Stimulus as_roce_v1(const Connected& qp, const Stimulus& stimulus) {
   return stimulus.changed(
       [&qp](Frame& frame) {
@@ -349,7 +350,7 @@ void other_version_to_a_connection(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> ud_cases() {
+std::span<const Case> all() {
   constexpr Need manager = Need::ud | Need::connection_manager;
   static constexpr Case list[] = {
       {.rule = "ud.receiver.delivery.network-header-first",
@@ -397,7 +398,7 @@ std::span<const Case> ud_cases() {
        .needs = manager,
        .run = a_mad_too_long,
        .caution = RunPolicy::dangerous,
-       .possible_problems = "a device whose QP1 goes to error by it hears no CM any more"},
+       .possible_problems = "a device whose QP1 enters the Error state receives no CM messages afterwards"},
       {.rule = "ud.sender.length.above-mtu",
        .variant = "one byte more",
        .role = Role::requester,
@@ -419,7 +420,7 @@ std::span<const Case> ud_cases() {
       {.rule = "ud.endpoint.mad.bytes", .variant = "252 bytes to it", .needs = manager, .run = a_mad_too_short},
       {.rule = "ud.receiver.multicast.one-copy-each", .needs = Need::ud | Need::multicast, .run = one_copy_each},
       {.rule = "ud.receiver.multicast.malformed-dropped",
-       .variant = "to an ordinary queue pair",
+       .variant = "to a unicast QP",
        .needs = Need::ud | Need::multicast,
        .run = to_an_ordinary_queue_pair},
       {.rule = "ud.receiver.multicast.malformed-dropped",
@@ -437,4 +438,4 @@ std::span<const Case> ud_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::ud_cases

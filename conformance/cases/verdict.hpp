@@ -1,5 +1,5 @@
 #pragma once
-/// How a case ends.
+/// The verdict of a case.
 
 #include <cstdint>
 #include <string>
@@ -10,23 +10,23 @@ namespace rdmawire::conformance {
 enum class Verdict : std::uint8_t {
   pass,
   fail,
-  fail_wrong_code,  ///< the right kind of reaction, with another code
-  may,              ///< optional behavior: what the device does is reported, and not judged
-  unsupported,      ///< the device, its agent or the wire lacks something that the case needs
-  inconclusive,     ///< nothing can be said, for the reason given
-  error,            ///< the tester failed, or the transfer that shows that everything works did
+  fail_wrong_code,  ///< the right kind of reaction with another code
+  may,              ///< optional behavior, which is only reported
+  unsupported,      ///< the device, its agent or the wire lacks a required feature
+  inconclusive,     ///< no verdict is possible, for the given reason
+  error,            ///< the tester failed, or the transfer that checks the bench
 };
 std::string_view to_string(Verdict verdict);
 
 struct Judgment {
   Verdict verdict = Verdict::pass;
-  std::string expected;  ///< of fail and fail_wrong_code: what the clause asks for, as we read it
-  std::string actual;    ///< what the device did; else the reason
+  std::string expected;  ///< for fail and fail_wrong_code: the requirement of the clause, in our reading
+  std::string actual;    ///< the behavior of the device, or the reason
 
   friend bool operator==(const Judgment&, const Judgment&) = default;
 };
 
-/// Ends a case early. Thrown by the vocabulary of cases and caught by who runs them; nothing else throws it.
+/// Ends a case early. Thrown only by the vocabulary of cases, and caught by the runner.
 struct CaseEnd {
   Judgment judgment;
 };

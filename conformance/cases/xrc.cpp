@@ -1,23 +1,23 @@
-/// Extended reliable connections: IBTA vol 1, 5.2.8 (XRCETH), annex A14 (numbers unverified), o9-30 (order of
+/// Extended reliable connections: IBTA vol 1, 5.2.8 (XRCETH), annex A14 (clause numbers not verified), o9-30 (order of
 /// responses), 9.6.1 (checks of the BTH).
 ///
-/// No system's driver that can run here has XRC; these cases were seen at the reference device alone.
+/// No driver available in the lab supports XRC; these cases have run only against the reference device.
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "dissectors/protocol/transport.hpp"
 
-namespace rdmawire::conformance {
+namespace rdmawire::conformance::xrc_cases {
 namespace {
 
 using nlohmann::json;
 
 constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s
 
-// 5.2.8: of a request's four bytes behind the BTH the last three are the number of the shared receive queue.
+// 5.2.8: the last three of the four bytes after the BTH of a request are the number of the shared receive queue.
 Expectation of_xrc(std::uint8_t opcode, const Expectation& expected) {
-  return expected.where(fmt::format("opcode {:#04x}, behind the BTH 00 {:06x}", opcode, tester_srq),
+  return expected.where(fmt::format("opcode {:#04x}, then 00 {:06x} after the BTH", opcode, tester_srq),
                         [opcode](const Seen& seen) {
                           const Layer* bth = seen.stack.find(info<Bth>);
                           const std::size_t behind = bth->offset + bth->length;
@@ -60,7 +60,7 @@ void atomics_name_the_queue(Bench& bench) {
   bench >> qp.atomic_acknowledge(psn(+0), 1, 0x77);
   qp.completes(0);
 }
-// What is sent again is the same packet.
+// A retransmission has the same XRCETH.
 void repeated_requests_name_the_queue(Bench& bench) {
   Connected& qp = bench.xrc_initiator({.timeout = patient});
   qp.device_sends(0);
@@ -69,7 +69,7 @@ void repeated_requests_name_the_queue(Bench& bench) {
   bench << of_xrc(0xa4, a_send(psn(+0)));
 }
 
-// o9-30: responses leave in the order of the requests' PSNs, a READ's among them.
+// o9-30: responses, including READ responses, are sent in PSN order.
 void responses_in_order(Bench& bench) {
   Connected& qp = bench.xrc_target({.mtu = 256, .receives = 2});
   bench >> qp.send_only(psn(+0)) >> qp.read(psn(+1), qp.at(0, 768)) >> qp.send_only(psn(+4));
@@ -90,7 +90,7 @@ void each_is_acknowledged(Bench& bench) {
   qp.holds(16, pattern_bytes(32));
 }
 
-// A SEND names the receive queue itself: it must be of the queue pair's XRC domain.
+// A SEND selects the receive queue, which must be in the QP's XRC domain.
 void queue_of_another_domain(Bench& bench) {
   Connected& qp = bench.xrc_target({.receives = 1});
   Connected& other = bench.xrc_target({.receives = 1, .xrc_domain = 1});
@@ -104,7 +104,7 @@ void queue_that_does_not_exist(Bench& bench) {
   qp.refuses(nak_invalid_request(psn(+0)));
   qp.completes_nothing();
 }
-// Of its own domain it takes any: which one is the sender's choice, message by message.
+// The sender may select any queue of the domain, message by message.
 void any_queue_of_the_domain(Bench& bench) {
   Connected& qp = bench.xrc_target({.receives = 1});
   Connected& other = bench.xrc_target({.receives = 1});
@@ -132,7 +132,7 @@ void no_receive_in_the_queue_that_is_named(Bench& bench) {
   qp.completes_nothing();
 }
 
-// An opcode of XRC is none of an RC queue pair's: dropped, and nothing counts it.
+// An XRC opcode to an RC QP is dropped and not counted.
 void xrc_opcode_to_rc(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.request(0xa4, psn(+0), {.payload = pattern_bytes(8), .xrc_srq = 1});
@@ -143,7 +143,7 @@ void xrc_opcode_to_rc(Bench& bench) {
   qp.completes(0);
 }
 
-// And an opcode of RC none of an XRC target's.
+// An RC opcode to an XRC target is dropped.
 void rc_opcode_to_xrc(Bench& bench) {
   Connected& qp = bench.xrc_target({.receives = 1});
   TesterQueuePair of_rc = qp;
@@ -156,7 +156,7 @@ void rc_opcode_to_xrc(Bench& bench) {
   qp.completes(0);
 }
 
-// Everything else is as over a reliable connection: 9.4.3 to 9.4.5, Table 63.
+// Everything else is as for a reliable connection: 9.4.3 to 9.4.5, Table 63.
 Operands adding(const Connected& qp, std::uint64_t value, std::uint64_t offset = 0) {
   Operands operands = qp.at(offset);
   operands.swap_or_add = value;
@@ -177,7 +177,7 @@ void adds(Bench& bench) {
   bench << atomic_acknowledge(psn(+0), 0).msn(1);
   bench >> qp.fetch_add(psn(+1), adding(qp, 7));
   bench << atomic_acknowledge(psn(+1), 0x100000005).msn(2);
-  bench >> qp.fetch_add(psn(+1), adding(qp, 7));  // once more: answered as before, and not executed
+  bench >> qp.fetch_add(psn(+1), adding(qp, 7));  // a duplicate: answered with the saved value, not executed
   bench << atomic_acknowledge(psn(+1), 0x100000005);
   bench >> qp.fetch_add(psn(+2), adding(qp, 0));
   bench << atomic_acknowledge(psn(+2), 0x10000000c).msn(3);
@@ -186,7 +186,7 @@ void swaps(Bench& bench) {
   Connected& qp = bench.xrc_target();
   bench >> qp.compare_swap(psn(+0), adding(qp, 0x1122334455667788));  // equal to 0
   bench << atomic_acknowledge(psn(+0), 0).msn(1);
-  bench >> qp.compare_swap(psn(+1), adding(qp, 5));  // no more
+  bench >> qp.compare_swap(psn(+1), adding(qp, 5));  // no longer equal
   bench << atomic_acknowledge(psn(+1), 0x1122334455667788).msn(2);
   bench >> qp.fetch_add(psn(+2), adding(qp, 0));
   bench << atomic_acknowledge(psn(+2), 0x1122334455667788);
@@ -204,7 +204,7 @@ void foreign_key(Bench& bench) {
   bench >> qp.read(psn(+0), operands);
   qp.refuses(nak_remote_access(psn(+0)));
 }
-// The domain that keys are held against is that of the shared receive queue: a target has none of its own.
+// Keys are checked against the protection domain of the shared receive queue: a target has none of its own.
 void region_of_another_domain(Bench& bench) {
   Connected& qp = bench.xrc_target();
   const peer::Region other = bench.region(4096, {"local_write", "remote_write", "remote_read"}, 1);
@@ -218,7 +218,7 @@ void a_gap_draws_a_nak(Bench& bench) {
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
 }
-void asks_again(Bench& bench) {
+void expect_retry(Bench& bench) {
   Connected& qp = bench.xrc_initiator({.mtu = 256, .timeout = patient});
   qp.device_reads(0, {.length = 600});
   bench << a_read(psn(+0), 600, tester_memory);
@@ -239,7 +239,7 @@ void errors_end_in_completions(Bench& bench) {
   qp.is_in("err");
 }
 
-// Whoever takes from a shared receive queue of XRC is told who sent: the queue itself tells it not.
+// A completion of an XRC shared receive queue reports the sender's QP, which the queue does not imply.
 void completions_name_the_source(Bench& bench) {
   Connected& one = bench.xrc_target({.receives = 2});
   Connected& two = bench.xrc_target();
@@ -250,13 +250,13 @@ void completions_name_the_source(Bench& bench) {
   for (const std::uint64_t wr_id : {0U, 1U}) {
     const peer::Completion completion = one.completes(wr_id);
     const std::uint32_t source = wr_id == 0 ? one.tester_qpn : two.tester_qpn;
-    bench.require(completion.src_qp == source, fmt::format("source queue pair {:#x} in the completion", source),
+    bench.require(completion.src_qp == source, fmt::format("source QP {:#x} in the completion", source),
                   completion.src_qp ? fmt::format("{:#x}", *completion.src_qp) : "none");
   }
 }
 
-// A17.5.4: the attributes are those of the half that a target has, a responder's. It asks nothing again, so it has no
-// retry counts, and no READs of its own.
+// A17.5.4: a target has only the attributes of a responder. It sends no requests, so it has no retry counts and no
+// READs of its own.
 struct TargetStep {
   const char* to;
   std::vector<const char*> attributes;
@@ -309,7 +309,7 @@ void has_no_send_queue(Bench& bench) {
   bench << silence();
 }
 
-// Who does not announce XRC has no such queue pairs either, and drops its opcodes.
+// A device that does not announce XRC has no XRC QPs and drops the XRC opcodes.
 void absent_means_dropped(Bench& bench) {
   const auto domain = bench.device().device->xrc_domain();
   if (domain) end_case(Verdict::unsupported, "the device has XRC");
@@ -319,7 +319,7 @@ void absent_means_dropped(Bench& bench) {
 
 }  // namespace
 
-std::span<const Case> xrc_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester, verbs = Role::verbs;
   constexpr Need xrc = Need::xrc;
   static constexpr Case list[] = {
@@ -344,7 +344,7 @@ std::span<const Case> xrc_cases() {
        .needs = xrc,
        .run = atomics_name_the_queue},
       {.rule = "xrc.requester.headers.xrceth",
-       .variant = "sent again",
+       .variant = "retransmitted",
        .role = requester,
        .needs = xrc,
        .run = repeated_requests_name_the_queue},
@@ -404,7 +404,7 @@ std::span<const Case> xrc_cases() {
        .variant = "a lost response",
        .role = requester,
        .needs = xrc,
-       .run = asks_again},
+       .run = expect_retry},
       {.rule = "xrc.responder.operations.as-reliable-connection",
        .variant = "NAK",
        .role = requester,
@@ -417,7 +417,7 @@ std::span<const Case> xrc_cases() {
        .needs = xrc,
        .run = takes_a_responders_attributes},
       {.rule = "xrc.verbs.modify.as-responder",
-       .variant = "one left out",
+       .variant = "one omitted",
        .role = verbs,
        .needs = xrc,
        .run = needs_each_of_them},
@@ -436,4 +436,4 @@ std::span<const Case> xrc_cases() {
   return list;
 }
 
-}  // namespace rdmawire::conformance
+}  // namespace rdmawire::conformance::xrc_cases

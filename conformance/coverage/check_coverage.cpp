@@ -1,4 +1,4 @@
-// check_coverage STAMP: part of the build. Fails on a rule that nothing judges; else writes the stamp.
+// check_coverage STAMP: build step that fails if a rule has no check; otherwise writes the stamp file.
 
 #include <cstdio>
 #include <fstream>
@@ -14,7 +14,7 @@ int main(int count, char** arguments) {
   if (const std::string text = rdmawire::conformance::gaps(all); !text.empty()) {
     std::fprintf(stderr,
                  "%serror: every rule needs a case, a monitor or a unit check; conformance/coverage/coverage.cpp "
-                 "says what is left out and why\n",
+                 "lists exceptions with reasons\n",
                  text.c_str());
     return 1;
   }

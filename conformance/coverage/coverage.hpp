@@ -1,5 +1,5 @@
 #pragma once
-/// What of the suite is about each rule: its cases, its monitor, its unit checks, and the faults that break it.
+/// The checks of each rule: cases, monitor, unit checks, and injected faults that violate it.
 
 #include <span>
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace rdmawire::conformance {
 
-/// A test of the tester itself that holds a rule.
+/// A unit test of the tester that checks a rule.
 struct UnitCheck {
   RuleId rule;
-  std::string_view file;  ///< from the repository's root
+  std::string_view file;  ///< path in the repository
   std::string_view test;  ///< "Icrc.SpecificationsSamplePacket"
 };
-/// A rule that nothing can judge as its mode asks, and why.
+/// A rule without the check that its mode requires, and the reason.
 struct LeftOut {
   RuleId rule;
   std::string_view reason;  ///< one sentence
@@ -26,25 +26,25 @@ std::span<const LeftOut> left_out();
 
 struct Coverage {
   const Rule* rule = nullptr;              ///< not nullptr
-  std::vector<std::string> cases{};        ///< by id
-  std::vector<std::string_view> faults{};  ///< of the reference device, by name
+  std::vector<std::string> cases{};        ///< ids
+  std::vector<std::string_view> faults{};  ///< names of faults of the reference devices
   bool monitor = false;
   const UnitCheck* unit = nullptr;
   const LeftOut* without = nullptr;
 
-  /// A rule that is judged by a stimulus has a case, one that captures show a monitor, one of both kinds either, one
-  /// of the tester a unit check.
+  /// Returns whether the rule has the check of its mode: a case (active), a monitor (passive), either (both), or a unit
+  /// check.
   [[nodiscard]] bool complete() const;
 };
 
-/// Of every rule, in the order of `rules`.
+/// The coverage of every rule, in the order of `rules`.
 std::vector<Coverage> coverage();
 
-/// What must not be: a rule that is not complete and has no reason, or has one without need. A line each; empty: all is
-/// well.
+/// Returns one line for each incomplete rule without a reason, and for each superfluous exception. Empty if there are
+/// none.
 std::string gaps(std::span<const Coverage> all);
 
-/// The table in Markdown: docs/coverage.md.
+/// The coverage table in Markdown: docs/coverage.md.
 std::string coverage_page();
 
 }  // namespace rdmawire::conformance

@@ -20,27 +20,27 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-TEST(Coverage, EveryRuleIsJudged) { EXPECT_EQ(gaps(coverage()), ""); }
+TEST(Coverage, EveryRuleIsChecked) { EXPECT_EQ(gaps(coverage()), ""); }
 
-TEST(Coverage, AGapIsSaid) {
+TEST(Coverage, GapIsReported) {
   Coverage one;
   const auto said = [&](const char* id) {
     one.rule = find_rule(id);
     return gaps({&one, 1});
   };
   EXPECT_EQ(said("roce.tester.icrc.sample-packet"),
-            "HDR-016 roce.tester.icrc.sample-packet: it is judged unit, and has no unit check\n");
-  EXPECT_THAT(said("rc.responder.psn.sequence-error"), HasSubstr("it is judged both, and has no case and no monitor"));
-  EXPECT_THAT(said("roce.sender.udp.checksum-zero"), HasSubstr("passive, and has no monitor"));
+            "HDR-016 roce.tester.icrc.sample-packet: mode unit, but no unit check\n");
+  EXPECT_THAT(said("rc.responder.psn.sequence-error"), HasSubstr("mode both, but no case or monitor"));
+  EXPECT_THAT(said("roce.sender.udp.checksum-zero"), HasSubstr("passive, but no monitor"));
   one.cases = {"a case"};
-  EXPECT_THAT(said("roce.sender.udp.checksum-zero"), HasSubstr("passive, and has no monitor"));
+  EXPECT_THAT(said("roce.sender.udp.checksum-zero"), HasSubstr("passive, but no monitor"));
   EXPECT_EQ(said("rc.responder.psn.sequence-error"), "");
   const LeftOut reason{"rc.responder.psn.sequence-error", "For a reason."};
   one.without = &reason;
-  EXPECT_THAT(said("rc.responder.psn.sequence-error"), HasSubstr("it is said to be left out, and is not"));
+  EXPECT_THAT(said("rc.responder.psn.sequence-error"), HasSubstr("listed as an exception without need"));
 }
 
-TEST(Coverage, UnitChecksAreThere) {
+TEST(Coverage, UnitChecksExist) {
   for (const UnitCheck& check : unit_checks()) {
     std::string declared = "TEST(" + std::string(check.test) + ")";
     declared.replace(declared.find('.'), 1, ", ");
@@ -48,7 +48,7 @@ TEST(Coverage, UnitChecksAreThere) {
   }
 }
 
-TEST(Coverage, ThePageIsTheCommittedOne) {
+TEST(Coverage, DocumentationPageIsCurrent) {
   EXPECT_EQ(coverage_page(), content("docs/coverage.md")) << "rdmawire certify --coverage >docs/coverage.md";
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The ways in which the reference devices can be broken on purpose, of both families.
+/// The faults that can be injected into the reference devices of both families.
 
 #include <span>
 #include <string_view>
@@ -10,18 +10,18 @@
 namespace rdmawire::conformance {
 
 struct SeededFault {
-  Family family = Family::infiniband;    ///< of which reference device
-  std::string_view name;                 ///< by which it is chosen: "naks-every-packet", "ignores-crc"
-  std::string_view sentence;             ///< what the device does
-  std::vector<std::string_view> broken;  ///< ids of the rules that it breaks, declared before any run
-  bool on_the_wire = true;               ///< else only verbs show it, or time
-  std::string_view unseen;   ///< why the frames alone do not show it to the monitors of its rules; empty: they do, or
-                             ///< there is none
-  std::string_view related;  ///< other rules whose cases or monitors it touches: aliases or ids, with blanks between
-                             ///< them; "*": every exchange needs it
+  Family family = Family::infiniband;    ///< family of the reference device
+  std::string_view name;                 ///< "naks-every-packet", "ignores-crc"
+  std::string_view sentence;             ///< the faulty behavior
+  std::vector<std::string_view> broken;  ///< ids of the violated rules, declared in advance
+  bool on_the_wire = true;               ///< false: visible only through verbs or in timing
+  std::string_view unseen;   ///< why monitors cannot detect the fault in the frames; empty if they can, or if no
+                             ///< violated rule has a monitor
+  std::string_view related;  ///< other rules whose cases or monitors may report the fault: aliases or ids, separated by
+                             ///< blanks; "*": any rule
 };
 
-/// Those of RoCE first, each family's in its table's order.
+/// All faults: those of RoCE first, each family in the order of its table.
 std::span<const SeededFault> seeded_faults();
 
 }  // namespace rdmawire::conformance

@@ -16,10 +16,10 @@ using machines::QueuePairState;
 
 namespace {
 
-constexpr std::uint32_t all_rights =
+constexpr std::uint32_t iwarp_all_rights =
     access::local_write | access::remote_write | access::remote_read | access::remote_atomic | access::mw_bind;
-constexpr std::int64_t usual_pause = 20'000;
-constexpr std::uint32_t most_wakes = 64, most_takes = 256;  // in one step
+constexpr std::int64_t iwarp_usual_pause = 20'000;
+constexpr std::uint32_t iwarp_most_wakes = 64, most_takes = 256;  // in one step
 constexpr std::uint16_t most_ird = 8;
 
 std::uint16_t depth_of(std::int64_t value) { return static_cast<std::uint16_t>(low(value) & 0xffU); }
@@ -91,7 +91,7 @@ IwarpDeviceFixture::IwarpDeviceFixture(std::uint64_t seed, const endpoint::Fault
   memory_.buffer = *memory.allocate(layout::size);
   fill_memory(memory.at(memory_.buffer, layout::size));
   memory_.register_regions(
-      all_rights, [&](layout::Range range, std::uint32_t rights, bool foreign) -> const device::Region& {
+      iwarp_all_rights, [&](layout::Range range, std::uint32_t rights, bool foreign) -> const device::Region& {
         return **rnic_.register_region(foreign ? other_pd_ : pd_, memory_.buffer + range.offset, range.bytes, rights);
       });
   memory_.regions[5] = (*memory.allocate_region(rnic_.new_handle(), pd_, layout::fast.bytes))->handle;
@@ -209,7 +209,7 @@ void IwarpDeviceFixture::settle(std::size_t at, Outcome& outcome, std::size_t mo
 void IwarpDeviceFixture::run(std::int64_t nanoseconds, Outcome& outcome) {
   const std::int64_t until = now_ + nanoseconds;
   for (std::size_t at = 0; at < endpoints_.size(); ++at) settle(at, outcome);
-  for (std::uint32_t i = 0; i < most_wakes; ++i) {
+  for (std::uint32_t i = 0; i < iwarp_most_wakes; ++i) {
     std::int64_t next = endpoint::never;
     for (const auto& one : endpoints_)
       if (one) next = std::min(next, one->wakes());
@@ -240,7 +240,7 @@ void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<s
   streams_.clear();
   const auto at = static_cast<std::size_t>(step.at);
   Endpoint* endpoint = endpoints_[at].get();
-  std::int64_t pause = usual_pause;
+  std::int64_t pause = iwarp_usual_pause;
   const auto refused = [&] { outcome.results.push_back(EINVAL); };
   switch (step.kind) {
     case StepKind::connect: connect(step, segments, outcome); break;

@@ -16,10 +16,10 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
   for (const Exchanged& one : frames) {
     if (one.sent) continue;
     dissector.dissect(packet, one.frame, static_cast<std::uint32_t>(one.frame.size()));
-    if (const auto ports = tracking::ports_of(packet.stack)) options.trust.judged.push_back(ports->from);
+    if (const auto ports = tracking::ports_of(packet.stack)) options.assumptions.checked.push_back(ports->from);
   }
   // Without anybody to judge, everybody would be.
-  if (options.trust.judged.empty()) return {};
+  if (options.assumptions.checked.empty()) return {};
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;
   conformance::Monitors monitors(options);
@@ -34,7 +34,7 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
   }
   tracker.finish();
   std::set<std::string> ids;
-  for (const conformance::Violation& violation : monitors.judge().violations())
+  for (const conformance::Violation& violation : monitors.evaluator().violations())
     if (violation.count != 0) ids.emplace(violation.of().id);
   return {ids.begin(), ids.end()};
 }

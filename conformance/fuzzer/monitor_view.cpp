@@ -37,7 +37,7 @@ class MonitorView::Life final : public tracking::Sink {
   Life(EdgeMap& map, Known& known)
       : map_(map),
         known_(known),
-        monitors_({.rules = {}, .trust = {.at = {}, .judged = known.ports}}),
+        monitors_({.rules = {}, .assumptions = {.at = {}, .checked = known.ports}}),
         tracker_(*this, tracker_options()) {}
 
   void add(const Exchanged& one) {
@@ -57,13 +57,13 @@ class MonitorView::Life final : public tracking::Sink {
 
   void end() {
     tracker_.finish();
-    const auto& tallies = monitors_.judge().tallies();
-    for (std::size_t i = 0; i < tallies.size(); ++i) {
-      const conformance::ResultCounters& tally = tallies[i];
-      if (tally.holds != 0) map_.add(mix(i, 1));
-      if (tally.violated != 0) map_.add(mix(i, 2));
-      for (std::size_t why = 0; why < tally.open.size(); ++why)
-        if (tally.open[why] != 0) map_.add(mix(i, 3 + why));
+    const auto& counters = monitors_.evaluator().counters();
+    for (std::size_t i = 0; i < counters.size(); ++i) {
+      const conformance::ResultCounters& counts = counters[i];
+      if (counts.passed != 0) map_.add(mix(i, 1));
+      if (counts.violated != 0) map_.add(mix(i, 2));
+      for (std::size_t why = 0; why < counts.inconclusive_by_reason.size(); ++why)
+        if (counts.inconclusive_by_reason[why] != 0) map_.add(mix(i, 3 + why));
     }
   }
 

@@ -32,18 +32,18 @@ std::uint64_t CmMonitor::pair_hash(const tracking::FlowKey& ports) {
   return tracking::FlowKey{std::min(ports.from, ports.to), std::max(ports.from, ports.to), 0}.hash();
 }
 
-template <class Tell>
-void CmMonitor::say(const Message& m, RuleId rule, RuleResult ruling, const Tell& tell) {
+template <class Describe>
+void CmMonitor::report(const Message& m, RuleId rule, RuleResult result, const Describe& describe) {
   Place place;
   place.connection = m.exchange.request_frame;
   place.by_flow = true;
   place.flow = flow_of(m.packet).value_or(m.ports);
   place.frame = m.packet.number;
   place.time = m.packet.time_ns;
-  // The REQ's sender is end a.
+  // The sender of the REQ is endpoint a.
   place.end = m.cm.local_id == m.exchange.active_id ? Side::a : Side::b;
-  Violation* violation = judge_.judge(rule, ruling.unless(m.damaged, Reason::damaged), place, tell);
-  if (violation) violation->ladder = m.exchange.rungs;
+  Violation* violation = evaluator_.record(rule, result.unless(m.damaged, Reason::damaged), place, describe);
+  if (violation) violation->sequence = m.exchange.entries;
 }
 
 void CmMonitor::add(const tracking::Packet& packet) {
@@ -58,29 +58,29 @@ void CmMonitor::add(const tracking::Packet& packet) {
   if (exchanges_.size() >= most) exchanges_.clear();
   Exchange& exchange = exchanges_[pair_hash(*ports) ^ cm.transaction_id * 0x9e3779b97f4a7c15];
   const Message m{packet, cm, *ports, exchange, packet.icrc.status == CrcCheck::Status::bad};
-  const bool copy = packet.icrc.value != 0 && exchange.last_icrc == packet.icrc.value &&
-                    packet.time_ns - exchange.last_time < limits::copy_ns;
+  const bool duplicate = packet.icrc.value != 0 && exchange.last_icrc == packet.icrc.value &&
+                         packet.time_ns - exchange.last_time < limits::duplicate_ns;
   exchange.last_icrc = packet.icrc.value;
   exchange.last_time = packet.time_ns;
   if (cm.kind == &info<CmReq> && exchange.request_frame == 0) exchange.active_id = cm.local_id;
-  if (exchange.rungs.size() < kept_rungs) {
-    SequenceEntry rung;
-    rung.frame = packet.number;
-    rung.time = packet.time_ns;
-    rung.label = cm.kind->title;
-    rung.from = cm.local_id == exchange.active_id ? Side::a : Side::b;
-    rung.repeated = copy;
-    exchange.rungs.push_back(rung);
+  if (exchange.entries.size() < kept_rungs) {
+    SequenceEntry entry;
+    entry.frame = packet.number;
+    entry.time = packet.time_ns;
+    entry.label = cm.kind->title;
+    entry.from = cm.local_id == exchange.active_id ? Side::a : Side::b;
+    entry.repeated = duplicate;
+    exchange.entries.push_back(entry);
   }
-  if (copy) return;
+  if (duplicate) return;
   if (cm.kind == &info<CmReq>) request(m);
   if (cm.kind == &info<CmRep>) reply(m);
   if (cm.kind == &info<CmRtu>) ready(m);
   if (cm.kind == &info<CmRej>) reject(m);
   if (cm.kind == &info<CmApr> && stack.wire == Wire::roce_v2) {
     const std::uint32_t status = cm.as<CmApr>().get<"status">();
-    say(m, "cm.endpoint.reject.no-lid-reasons", RuleResult::of(status != status_lid), [&] {
-      return Statement{"a status that is not of LIDs", fmt::format("status {}", status), {}};
+    report(m, "cm.endpoint.reject.no-lid-reasons", RuleResult::of(status != status_lid), [&] {
+      return Statement{"a status other than the LID status", fmt::format("status {}", status), {}};
     });
   }
   if (cm.kind == &info<CmMra> && exchange.receipt_frame == 0) exchange.receipt_frame = packet.number;
@@ -100,37 +100,37 @@ void CmMonitor::request(const Message& m) {
   if (req.get<"alternate_local_lid">() != 0) alternate_paths_.insert(pair_hash(m.ports));
   ++exchange.requests;
   const bool same = m.cm.local_id == exchange.active_id;
-  say(m, "cm.active-side.request.retries", RuleResult::of(same && exchange.requests <= exchange.most_requests), [&] {
+  report(m, "cm.active-side.request.retries", RuleResult::of(same && exchange.requests <= exchange.most_requests), [&] {
     if (!same)
       return Statement{
           fmt::format("communication ID {:#x}, as in frame {}", exchange.active_id, exchange.request_frame),
           fmt::format("communication ID {:#x} in the same transaction", m.cm.local_id),
           {exchange.request_frame}};
-    return Statement{fmt::format("{} times at most, Max CM Retries and once", exchange.most_requests),
+    return Statement{fmt::format("at most {} REQs: Max CM Retries + 1", exchange.most_requests),
                      fmt::format("sent {} times", exchange.requests),
                      {exchange.request_frame}};
   });
-  judge_network(m);
+  check_network(m);
   const std::uint32_t mtu = req.get<"path_mtu">(), qp = req.get<"local_qpn">();
   constexpr std::uint32_t largest_mtu_code = 5;
   const bool legal = mtu >= 1 && mtu <= largest_mtu_code && qp > 1 && m.cm.local_id != 0;
-  say(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
-    return Statement{"path MTU code 1 to 5, a queue pair and a communication ID",
-                     fmt::format("path MTU code {}, queue pair {:#x}, communication ID {:#x}", mtu, qp, m.cm.local_id),
+  report(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
+    return Statement{"path MTU code 1 to 5, a QP number and a communication ID",
+                     fmt::format("path MTU code {}, QP {:#x}, communication ID {:#x}", mtu, qp, m.cm.local_id),
                      {}};
   });
 }
 
-// RoCEv2 over IPv4 or over IPv6, as the GIDs of the connection's path.
-void CmMonitor::judge_network(const Message& m) {
+// Checks for RoCEv2 over IPv4 or IPv6 according to the GIDs of the connection's path.
+void CmMonitor::check_network(const Message& m) {
   const HeaderStack& stack = m.packet.stack;
   if (stack.wire != Wire::roce_v2 || stack.network >= stack.layers().size()) return;
   const bool by_ipv4 = stack.layers()[stack.network].header == &info<Ipv4>;
-  constexpr std::size_t gid_at = 56;  // of the REQ, primary path: the requester's
+  constexpr std::size_t gid_at = 56;  // the requester's GID in the primary path of the REQ
   const std::uint8_t* gid = m.cm.header + gid_at;
   const bool mapped = load_be<8>(gid) == 0 && load_be<4>(gid + 8) == 0xffff;
-  say(m, "cm.endpoint.messages.over-the-same-network", RuleResult::of(by_ipv4 == mapped), [&] {
-    return Statement{mapped ? "RoCEv2 over IPv4, as the path's GIDs" : "RoCEv2 over IPv6, as the path's GIDs",
+  report(m, "cm.endpoint.messages.over-the-same-network", RuleResult::of(by_ipv4 == mapped), [&] {
+    return Statement{mapped ? "RoCEv2 over IPv4, like the path's GIDs" : "RoCEv2 over IPv6, like the path's GIDs",
                      by_ipv4 ? "RoCEv2 over IPv4" : "RoCEv2 over IPv6",
                      {}};
   });
@@ -141,16 +141,16 @@ void CmMonitor::reply(const Message& m) {
   const auto rep = m.cm.as<CmRep>();
   if (exchange.reply_frame == 0) exchange.passive_id = m.cm.local_id;
   if (exchange.request_frame == 0) {
-    judge_.judge("cm.endpoint.messages.fields", RuleResult::open(Reason::start_not_seen));
+    evaluator_.record("cm.endpoint.messages.fields", RuleResult::inconclusive(Reason::start_not_seen));
     if (exchange.reply_frame == 0) exchange.reply_frame = m.packet.number;
     return;
   }
   const std::uint32_t qp = rep.get<"local_qpn">();
   const bool legal = m.cm.remote_id == exchange.active_id && m.cm.local_id == exchange.passive_id && qp > 1;
-  say(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
-    return Statement{fmt::format("the REQ's communication ID {:#x}, its own, {:#x}, and a queue pair",
+  report(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
+    return Statement{fmt::format("the REQ's communication ID {:#x}, a local communication ID, {:#x}, and a QP number",
                                  exchange.active_id, exchange.passive_id),
-                     fmt::format("{:#x}, {:#x}, queue pair {:#x}", m.cm.remote_id, m.cm.local_id, qp),
+                     fmt::format("{:#x}, {:#x}, QP {:#x}", m.cm.remote_id, m.cm.local_id, qp),
                      {exchange.request_frame}};
   });
   if (exchange.reply_frame == 0) exchange.reply_frame = m.packet.number;
@@ -159,36 +159,36 @@ void CmMonitor::reply(const Message& m) {
 void CmMonitor::ready(const Message& m) {
   const Exchange& exchange = m.exchange;
   if (exchange.request_frame == 0 || exchange.reply_frame == 0) {
-    judge_.judge("cm.endpoint.messages.fields", RuleResult::open(Reason::start_not_seen));
+    evaluator_.record("cm.endpoint.messages.fields", RuleResult::inconclusive(Reason::start_not_seen));
     return;
   }
   const bool legal = m.cm.local_id == exchange.active_id && m.cm.remote_id == exchange.passive_id;
-  say(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
+  report(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
     return Statement{
-        fmt::format("communication IDs {:#x} and {:#x}, of REQ and REP", exchange.active_id, exchange.passive_id),
+        fmt::format("the communication IDs {:#x} and {:#x} of REQ and REP", exchange.active_id, exchange.passive_id),
         fmt::format("{:#x} and {:#x}", m.cm.local_id, m.cm.remote_id),
         {exchange.request_frame, exchange.reply_frame}};
   });
 }
 
-// A side that gave up waiting names the other one's ID where it knows it: from a REP, or from an MRA.
+// After a timeout, a REJ contains the peer's communication ID if it is known from a REP or an MRA.
 void CmMonitor::reject(const Message& m) {
   const std::uint32_t reason = m.cm.as<CmRej>().get<"reason">();
   if (m.packet.stack.wire == Wire::roce_v2)
-    say(m, "cm.endpoint.reject.no-lid-reasons", RuleResult::of(reason != reason_lid && reason != reason_alternate_lid),
-        [&] {
-          return Statement{"a reason that is not of LIDs", fmt::format("reason {}", reason), {}};
-        });
+    report(m, "cm.endpoint.reject.no-lid-reasons",
+           RuleResult::of(reason != reason_lid && reason != reason_alternate_lid), [&] {
+             return Statement{"a reason other than the LID reasons", fmt::format("reason {}", reason), {}};
+           });
   if (reason != reason_timeout) return;
   const Exchange& exchange = m.exchange;
   const std::uint64_t known = exchange.receipt_frame;
   const bool broken = m.cm.remote_id == 0 && known != 0;
-  say(m, "cm.active-side.reject.remote-id",
-      RuleResult::of(!broken).unless(!trust_.covers(m.ports.from), Reason::maybe_lost_downstream), [&] {
-        return Statement{fmt::format("the other side's communication ID, which the MRA of frame {} told", known),
-                         "remote communication ID 0",
-                         {known}};
-      });
+  report(m, "cm.active-side.reject.remote-id",
+         RuleResult::of(!broken).unless(!trust_.covers(m.ports.from), Reason::maybe_lost_downstream), [&] {
+           return Statement{fmt::format("the peer's communication ID from the MRA of frame {}", known),
+                            "remote communication ID 0",
+                            {known}};
+         });
 }
 
 }  // namespace rdmawire::conformance

@@ -1,5 +1,5 @@
 #pragma once
-/// The CM's exchanges: what REQ, REP, RTU and REJ say, and how often. IBTA vol 1, chapter 12.
+/// Checks of CM exchanges: fields of REQ, REP, RTU and REJ, and the number of retries. IBTA vol 1, chapter 12.
 
 #include <cstdint>
 #include <unordered_map>
@@ -14,16 +14,16 @@ namespace rdmawire::conformance {
 
 struct CaptureAssumptions;
 
-/// Bounded: at most `most` exchanges are remembered; when there are more, all are forgotten.
+/// Bounded: stores at most `most` exchanges. When the limit is exceeded, all are dropped.
 class CmMonitor {
  public:
-  CmMonitor(Evaluator& judge, const CaptureAssumptions& trust) : judge_(judge), trust_(trust) {}
+  CmMonitor(Evaluator& evaluator, const CaptureAssumptions& assumptions) : evaluator_(evaluator), trust_(assumptions) {}
 
-  /// A packet; those that are not of the CM change nothing.
+  /// Handles a packet. Ignores packets other than CM messages.
   void add(const tracking::Packet& packet);
   /// Monitors::management_state.
   [[nodiscard]] std::uint64_t state() const { return state_; }
-  /// Whether an alternate path was agreed on between these two ports (number 0), either way round.
+  /// Returns whether an alternate path was negotiated between these two ports (number 0), in either direction.
   [[nodiscard]] bool has_alternate_path(const tracking::FlowKey& ports) const {
     return !alternate_paths_.empty() && alternate_paths_.contains(pair_hash(ports));
   }
@@ -36,19 +36,19 @@ class CmMonitor {
     std::uint32_t requests = 0, most_requests = 0;
     std::uint32_t last_icrc = 0;
     std::int64_t last_time = 0;
-    std::vector<SequenceEntry> rungs;
+    std::vector<SequenceEntry> entries;
   };
   struct Message;
   [[nodiscard]] static std::uint64_t pair_hash(const tracking::FlowKey& ports);
   void request(const Message& m);
-  void judge_network(const Message& m);
+  void check_network(const Message& m);
   void reply(const Message& m);
   void ready(const Message& m);
   void reject(const Message& m);
-  template <class Tell>
-  void say(const Message& m, RuleId rule, RuleResult ruling, const Tell& tell);
+  template <class Describe>
+  void report(const Message& m, RuleId rule, RuleResult result, const Describe& describe);
 
-  Evaluator& judge_;
+  Evaluator& evaluator_;
   const CaptureAssumptions& trust_;
   std::unordered_map<std::uint64_t, Exchange> exchanges_;  // by ports and transaction
   std::unordered_set<std::uint64_t> alternate_paths_;

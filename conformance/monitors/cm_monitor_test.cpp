@@ -1,4 +1,4 @@
-// REQ, REP and RTU of a real capture, changed byte by byte.
+// REQ, REP and RTU of a real capture, with changed bytes.
 
 #include "conformance/monitors/cm_monitor.hpp"
 
@@ -39,70 +39,70 @@ class Cm : public ::testing::Test {
     packet.time_ns = now * 1'000'000;
     packet.link = link;
     dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
-    packet.icrc.status = CrcCheck::Status::good;  // what was changed is meant
+    packet.icrc.status = CrcCheck::Status::good;  // the change is not damage
     packet.icrc.value = static_cast<std::uint32_t>(packet.number);
     monitor.add(packet);
   }
-  const ResultCounters& tally(const char* rule) {
-    return judge.tallies()[static_cast<std::size_t>(find_rule(rule) - rules.data())];
+  const ResultCounters& counts(const char* rule) {
+    return evaluator.counters()[static_cast<std::size_t>(find_rule(rule) - rules.data())];
   }
 
   std::vector<ByteVector> frames;
   std::size_t mad_at = 0;
   LinkType link = LinkType::ethernet;
-  Evaluator judge;
-  CaptureAssumptions trust;
-  CmMonitor monitor{judge, trust};
+  Evaluator evaluator;
+  CaptureAssumptions assumptions;
+  CmMonitor monitor{evaluator, assumptions};
   tracking::Dissector dissector;
   tracking::Packet packet;
 };
 
-TEST_F(Cm, AnExchangeAsItWas) {
+TEST_F(Cm, UnchangedExchangePasses) {
   for (std::size_t i = 0; i < 3; ++i) give(i, static_cast<std::int64_t>(i));
-  EXPECT_EQ(tally("QPS-024").holds, 3U);
-  EXPECT_EQ(tally("QPS-027").holds, 1U);
-  EXPECT_TRUE(judge.violations().empty());
+  EXPECT_EQ(counts("QPS-024").passed, 3U);
+  EXPECT_EQ(counts("QPS-027").passed, 1U);
+  EXPECT_TRUE(evaluator.violations().empty());
 }
 
-TEST_F(Cm, AReplyNamesTheRequestsId) {
+TEST_F(Cm, RepHasCommunicationIdOfReq) {
   give(0, 0);
   give(1, 1, [](auto*, std::uint8_t* m) { m[4] ^= 1; });
-  ASSERT_EQ(judge.violations().size(), 1U);
-  const Violation& v = judge.violations().front();
+  ASSERT_EQ(evaluator.violations().size(), 1U);
+  const Violation& v = evaluator.violations().front();
   EXPECT_EQ(v.of().alias, "QPS-024");
   EXPECT_EQ(v.place.end, Side::b);
   EXPECT_EQ(v.statement.related, std::vector<std::uint64_t>{1});
-  EXPECT_EQ(v.ladder.size(), 2U);
+  EXPECT_EQ(v.sequence.size(), 2U);
 }
 
-TEST_F(Cm, AReplyWhoseRequestWasNotCapturedIsNotJudged) {
+TEST_F(Cm, RepWithoutCapturedReqIsInconclusive) {
   give(1, 1, [](auto*, std::uint8_t* m) { m[4] ^= 1; });
-  EXPECT_EQ(tally("QPS-024").violated, 0U);
-  EXPECT_EQ(tally("QPS-024").inconclusive(), 1U);
+  EXPECT_EQ(counts("QPS-024").violated, 0U);
+  EXPECT_EQ(counts("QPS-024").inconclusive(), 1U);
 }
 
-TEST_F(Cm, AReadyToUseNamesBoth) {
+TEST_F(Cm, RtuHasBothCommunicationIds) {
   give(0, 0);
   give(1, 1);
   give(2, 2, [](auto*, std::uint8_t* m) { m[7] ^= 1; });
-  EXPECT_EQ(tally("QPS-024").violated, 1U);
+  EXPECT_EQ(counts("QPS-024").violated, 1U);
 }
 
-TEST_F(Cm, ARequestHasAnMtu) {
+TEST_F(Cm, ReqHasValidPathMtu) {
   give(0, 0, [](auto*, std::uint8_t* m) { m[50] = static_cast<std::uint8_t>((m[50] & 0x0f) | 0x70); });
-  EXPECT_EQ(tally("QPS-024").violated, 1U);
+  EXPECT_EQ(counts("QPS-024").violated, 1U);
 }
 
-TEST_F(Cm, ARequestIsSentAgainAsOftenAsItSays) {
+TEST_F(Cm, ReqIsRetriedAtMostMaxCmRetries) {
   const Change once = [](auto*, std::uint8_t* m) { m[51] = static_cast<std::uint8_t>((m[51] & 0x0f) | 0x10); };
   give(0, 0, once);
   give(0, 4000, once);
-  EXPECT_EQ(tally("QPS-027").violated, 0U);
+  EXPECT_EQ(counts("QPS-027").violated, 0U);
   give(0, 8000, once);
-  EXPECT_EQ(tally("QPS-027").violated, 1U);
+  EXPECT_EQ(counts("QPS-027").violated, 1U);
 }
 
-TEST_F(Cm, ARejectionForATimeoutNamesWhomItKnows) {
+TEST_F(Cm, RejForTimeoutHasKnownCommunicationId) {
   const auto as = [](std::uint8_t kind, bool knows) {
     return [=](std::uint8_t* mad, std::uint8_t* m) {
       mad[17] = kind;
@@ -117,13 +117,13 @@ TEST_F(Cm, ARejectionForATimeoutNamesWhomItKnows) {
   give(0, 0);
   give(1, 10, as(mra, true));
   give(2, 9000, as(rej, false));
-  EXPECT_EQ(tally("QPS-030").violated, 0U) << "the MRA may have been lost behind the capture";
-  EXPECT_EQ(tally("QPS-030").inconclusive(), 1U);
-  trust.everywhere = true;
+  EXPECT_EQ(counts("QPS-030").violated, 0U) << "the MRA may have been lost downstream of the capture point";
+  EXPECT_EQ(counts("QPS-030").inconclusive(), 1U);
+  assumptions.everywhere = true;
   give(2, 9100, as(rej, false));
-  EXPECT_EQ(tally("QPS-030").violated, 1U);
+  EXPECT_EQ(counts("QPS-030").violated, 1U);
   give(2, 9200, as(rej, true));
-  EXPECT_EQ(tally("QPS-030").holds, 1U);
+  EXPECT_EQ(counts("QPS-030").passed, 1U);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace rdmawire::conformance {
 
 void CongestionMonitor::packet(const MonitoredPacket& watch, std::array<CongestionMonitor, 2>& ends) {
   const auto& t = watch.t;
-  if (watch.copy || t.damaged) return;
+  if (watch.duplicate || t.damaged) return;
   constexpr std::uint32_t congestion_experienced = 3;
   if (t.op->operation != Operation::congestion_notification) {
     if ((t.traffic_class & 3U) != congestion_experienced) return;
@@ -20,27 +20,27 @@ void CongestionMonitor::packet(const MonitoredPacket& watch, std::array<Congesti
   ++notifications_;
   const CongestionMonitor& marks = ends[static_cast<std::size_t>(tracking::other(watch.from))];
   if (marks.marked_ == 0) {
-    // Marked behind the capture, or one of those devices that tell of a loss so.
-    watch.open("congestion.notification-point.cnp.answers-mark", Reason::maybe_lost_downstream);
-    watch.holds("congestion.notification-point.cnp.on-loss");
+    // The mark was set downstream of the capture, or the device signals a loss with the CNP.
+    watch.inconclusive("congestion.notification-point.cnp.answers-mark", Reason::maybe_lost_downstream);
+    watch.pass("congestion.notification-point.cnp.on-loss");
     return;
   }
-  watch.holds("congestion.notification-point.cnp.answers-mark");
-  watch.say("congestion.notification-point.pacing.interval",
-            RuleResult::of(notifications_ <= marks.marked_)
-                .unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream),
-            watch.from, [&] {
-              return Statement{fmt::format("at most {} CNPs, one a marked packet", marks.marked_),
-                               fmt::format("{} CNPs", notifications_),
-                               {marks.marked_frame_}};
-            });
-  constexpr std::uint16_t base = 0x7fff;  // membership may differ
-  watch.say("congestion.notification-point.cnp.format", RuleResult::of(((t.pkey ^ marks.marked_pkey_) & base) == 0),
-            watch.from, [&] {
-              return Statement{fmt::format("P_Key {:#06x}, of the marked packet", marks.marked_pkey_),
-                               fmt::format("P_Key {:#06x}", t.pkey),
-                               {marks.marked_frame_}};
-            });
+  watch.pass("congestion.notification-point.cnp.answers-mark");
+  watch.report("congestion.notification-point.pacing.interval",
+               RuleResult::of(notifications_ <= marks.marked_)
+                   .unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream),
+               watch.from, [&] {
+                 return Statement{fmt::format("at most {} CNPs, one for each marked packet", marks.marked_),
+                                  fmt::format("{} CNPs", notifications_),
+                                  {marks.marked_frame_}};
+               });
+  constexpr std::uint16_t base = 0x7fff;  // without the membership bit
+  watch.report("congestion.notification-point.cnp.format", RuleResult::of(((t.pkey ^ marks.marked_pkey_) & base) == 0),
+               watch.from, [&] {
+                 return Statement{fmt::format("P_Key {:#06x} of the marked packet", marks.marked_pkey_),
+                                  fmt::format("P_Key {:#06x}", t.pkey),
+                                  {marks.marked_frame_}};
+               });
 }
 
 }  // namespace rdmawire::conformance

@@ -1,5 +1,5 @@
 #pragma once
-/// Congestion marks and the notifications that answer them. IBTA vol 1, A17.9.
+/// Checks of ECN marks and the CNPs for them. IBTA vol 1, A17.9.
 
 #include <array>
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace rdmawire::conformance {
 
 struct MonitoredPacket;
 
-/// What one end of a connection sends, as far as congestion matters.
+/// ECN marks and CNPs in the packets of one endpoint.
 class CongestionMonitor {
  public:
-  /// A packet of this end that is marked, or a CNP. `ends`: both ends' monitors.
+  /// Handles an ECN-marked packet or a CNP of this endpoint. `ends`: the monitors of both endpoints.
   void packet(const MonitoredPacket& watch, std::array<CongestionMonitor, 2>& ends);
 
  private:
-  std::uint64_t marked_ = 0;  ///< packets of this end with CE
+  std::uint64_t marked_ = 0;  ///< packets of this endpoint with ECN 11 (CE)
   std::uint64_t marked_frame_ = 0;
   std::uint16_t marked_pkey_ = 0;
-  std::uint64_t notifications_ = 0;  ///< CNPs that this end sent
+  std::uint64_t notifications_ = 0;  ///< CNPs that this endpoint sent
 };
 
 }  // namespace rdmawire::conformance

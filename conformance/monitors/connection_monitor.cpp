@@ -15,100 +15,105 @@ bool CaptureAssumptions::covers(const tracking::PortAddress& address) const {
   return everywhere || std::find(at.begin(), at.end(), address) != at.end();
 }
 
-bool CaptureAssumptions::judges(const tracking::PortAddress& address) const {
-  return judged.empty() || std::find(judged.begin(), judged.end(), address) != judged.end();
+bool CaptureAssumptions::checks(const tracking::PortAddress& address) const {
+  return checked.empty() || std::find(checked.begin(), checked.end(), address) != checked.end();
 }
 
-Place MonitoredPacket::place(Side judged) const {
-  return {connection.id, judged, false, {}, t.frame, t.time, monitor.relative_psn(from, t, agreement)};
+Place MonitoredPacket::place(Side checked) const {
+  return {connection.id, checked, false, {}, t.frame, t.time, monitor.relative_psn(from, t, negotiated)};
 }
 
-void MonitoredPacket::draw(Violation* violation) const {
-  if (violation) monitor.draw(violation);
+void MonitoredPacket::attach_sequence(Violation* violation) const {
+  if (violation) monitor.attach_sequence(violation);
 }
 
 std::uint32_t ConnectionMonitor::relative_psn(Side from, const TransportPacket& t,
-                                              const tracking::NegotiatedParameters* agreement) const {
+                                              const tracking::NegotiatedParameters* negotiated) const {
   const auto requester = static_cast<std::size_t>(t.is_response() ? tracking::other(from) : from);
   Psn first = t.psn;
   if (exchanges_[requester].started())
     first = exchanges_[requester].first();
   else if (senders_[requester].started())
     first = senders_[requester].first();
-  else if (agreement && agreement->ends[requester].first_psn)
-    first = Psn(*agreement->ends[requester].first_psn);
+  else if (negotiated && negotiated->ends[requester].first_psn)
+    first = Psn(*negotiated->ends[requester].first_psn);
   return Psn(t.psn.value() - first.value()).value();
 }
 
-// The same packet once more: the network's or the capture's doing, not the sender's.
-bool ConnectionMonitor::is_copy(Side from, const TransportPacket& t) const {
+// An identical packet within duplicate_ns: duplicated by the network or the capture, not by the sender.
+bool ConnectionMonitor::is_duplicate(Side from, const TransportPacket& t) const {
   if (t.icrc == 0) return false;
   for (std::size_t i = 0; i < last_.size() && i < noted_; ++i) {
     const Last& l = last_[i];
     if (l.icrc == t.icrc && l.psn == t.psn.value() && l.opcode == t.op->value && l.identification == t.identification &&
-        l.from == from && t.time - l.time < limits::copy_ns)
+        l.from == from && t.time - l.time < limits::duplicate_ns)
       return true;
   }
   return false;
 }
 
-void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement,
-                             bool copy) {
-  SequenceEntry& rung = rungs_[noted_ % kept];
-  rung = {t.frame,       t.time,        relative_psn(from, t, agreement),
-          t.payload,     t.msn.value(), t.op->value,
-          t.syndrome,    from,          t.has_aeth,
-          t.ack_request, copy};
+void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* negotiated,
+                             bool duplicate) {
+  SequenceEntry& entry = entries_[noted_ % kept];
+  entry = {t.frame,       t.time,        relative_psn(from, t, negotiated),
+           t.payload,     t.msn.value(), t.op->value,
+           t.syndrome,    from,          t.has_aeth,
+           t.ack_request, duplicate};
   last_[noted_ % last_.size()] = {t.icrc, t.identification, t.psn.value(), t.op->value, from, t.time};
   ++noted_;
-  for (Drawing& drawing : drawings_) {
-    drawing.violation->ladder.push_back(rung);
-    --drawing.left;
+  for (OpenSequence& open : open_sequences_) {
+    open.violation->sequence.push_back(entry);
+    --open.left;
   }
-  std::erase_if(drawings_, [](const Drawing& drawing) { return drawing.left == 0; });
+  std::erase_if(open_sequences_, [](const OpenSequence& open) { return open.left == 0; });
 }
 
-void ConnectionMonitor::draw(Violation* violation) {
-  violation->ladder.clear();
+void ConnectionMonitor::attach_sequence(Violation* violation) {
+  violation->sequence.clear();
   const std::size_t count = std::min<std::size_t>(noted_, kept);
-  for (std::size_t i = noted_ - count; i < noted_; ++i) violation->ladder.push_back(rungs_[i % kept]);
-  drawings_.push_back({violation, drawn_behind});
+  for (std::size_t i = noted_ - count; i < noted_; ++i) violation->sequence.push_back(entries_[i % kept]);
+  open_sequences_.push_back({violation, entries_after});
 }
 
-void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection,
-                               Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement,
-                               bool alternate_path) {
+void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& assumptions,
+                               const Connection& connection, Side from, const TransportPacket& t,
+                               const tracking::NegotiatedParameters* negotiated, bool alternate_path) {
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
-  // Where nothing is unseen nobody makes copies.
-  const bool copy = !trust.covers(connection.at(from).address) && is_copy(from, t);
-  judged_ = {trust.judges(connection.at(Side::a).address), trust.judges(connection.at(Side::b).address)};
-  judge.hear({judged_, from, t.is_response()});
+  // In a complete capture there are no duplicates.
+  const bool duplicate = !assumptions.covers(connection.at(from).address) && is_duplicate(from, t);
+  checked_ = {assumptions.checks(connection.at(Side::a).address), assumptions.checks(connection.at(Side::b).address)};
+  evaluator.set_packet({checked_, from, t.is_response()});
   MonitoredPacket watch{
-      judge, connection,
-      t,     agreement,
-      *this, from,
-      sure,  {trust.covers(connection.at(Side::a).address), trust.covers(connection.at(Side::b).address)},
-      copy,  trust.everywhere};
-  note(from, t, agreement, copy);
-  for (Violation* violation : judge.of_frame(t.frame)) {
+      evaluator,
+      connection,
+      t,
+      negotiated,
+      *this,
+      from,
+      sure,
+      {assumptions.covers(connection.at(Side::a).address), assumptions.covers(connection.at(Side::b).address)},
+      duplicate,
+      assumptions.everywhere};
+  note(from, t, negotiated, duplicate);
+  for (Violation* violation : evaluator.of_frame(t.frame)) {
     violation->place.connection = connection.id;
     violation->place.end = from;
-    violation->place.psn = relative_psn(from, t, agreement);
-    draw(violation);
+    violation->place.psn = relative_psn(from, t, negotiated);
+    attach_sequence(violation);
   }
   if (connection.service == Service::vendor || connection.service == Service::rd) return;
-  judge_life(watch);
-  judge_ecn(watch);
+  check_state_after_error(watch);
+  check_ecn(watch);
   if (connection.service != Service::ud) {
-    judge_migration(watch, alternate_path);
-    judge_source_port(watch);
+    check_migration(watch, alternate_path);
+    check_source_port(watch);
   }
   const bool notification = t.op->operation == Operation::congestion_notification;
   if (t.traffic_class != 0 || notification) congestion_[static_cast<std::size_t>(from)].packet(watch, congestion_);
   if (notification) return;
-  // What is cut short, or is of another service, its receiver drops.
+  // The receiver drops truncated packets and packets of another service.
   if (t.truncated || (!t.is_response() && tracking::service_of(t.op->transport) != connection.service)) return;
   switch (connection.service) {
     case Service::rc:
@@ -123,7 +128,7 @@ void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust
     }
     case Service::uc:
       if (t.is_response())
-        judge_unreliable_response(watch);
+        check_unreliable_response(watch);
       else
         senders_[static_cast<std::size_t>(from)].packet(watch);
       break;
@@ -131,27 +136,27 @@ void ConnectionMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust
   }
 }
 
-// A state of the queue pair: judged when it is first seen, and when it changes.
-void ConnectionMonitor::judge_migration(const MonitoredPacket& watch, bool alternate_path) {
+// Evaluated for the first packet and for each change of the bit.
+void ConnectionMonitor::check_migration(const MonitoredPacket& watch, bool alternate_path) {
   const auto& t = watch.t;
   if (t.op->operation == Operation::congestion_notification || t.damaged) return;
   auto& before = migrated_[static_cast<std::size_t>(watch.from)];
   if (before == t.migrated) return;
   before = t.migrated;
-  const bool seen = watch.agreement && watch.agreement->by != tracking::JoinedBy::text;
-  watch.say(
+  const bool seen = watch.negotiated && watch.negotiated->by != tracking::JoinedBy::text;
+  watch.report(
       "bth.sender.migration.state-constant",
       RuleResult::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_internal),
       watch.from, [&] {
-        return Statement{"MigReq 1: no alternate path was loaded, so the queue pair counts as migrated",
+        return Statement{"MigReq 1 (migrated), because no alternate path was loaded",
                          fmt::format("MigReq 0 in {}", t.op->name),
-                         {watch.agreement ? watch.agreement->request_frame : 0}};
+                         {watch.negotiated ? watch.negotiated->request_frame : 0}};
       });
 }
 
-// Whether the device has congestion management only it knows: then the field may say so. Told once, and when it
-// changes.
-void ConnectionMonitor::judge_ecn(const MonitoredPacket& watch) {
+// Evaluated for the first packet and for each change. A device with congestion management may set ECN; the capture does
+// not show whether it has congestion management.
+void ConnectionMonitor::check_ecn(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (t.wire != Wire::roce_v2) return;
   constexpr std::uint8_t congestion_experienced = 3;
@@ -159,90 +164,91 @@ void ConnectionMonitor::judge_ecn(const MonitoredPacket& watch) {
   auto& marked = marked_[static_cast<std::size_t>(watch.from)];
   if (marked != (ecn == congestion_experienced)) {
     marked = ecn == congestion_experienced;
-    // A switch between the sender and the capture may have marked it.
-    watch.say("roce.sender.ip.ecn-never-marked",
-              RuleResult::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::modified_in_transit), watch.from,
-              [&] {
-                return Statement{"an ECN field of 00, 01 or 10", "11, congestion experienced", {}};
-              });
+    // A switch between the sender and the capture may have set the mark.
+    watch.report("roce.sender.ip.ecn-never-marked",
+                 RuleResult::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::modified_in_transit),
+                 watch.from, [&] {
+                   return Statement{"an ECN field of 00, 01 or 10", "11, congestion experienced", {}};
+                 });
   }
   const bool capable = ecn != 0;
   auto& before = capable_[static_cast<std::size_t>(watch.from)];
   if (before == capable) return;
   before = capable;
-  watch.judge.judge("roce.sender.ip.ecn-clear-without-management",
-                    capable ? RuleResult::open(Reason::capability_unknown) : RuleResult::holds());
+  watch.evaluator.record("roce.sender.ip.ecn-clear-without-management",
+                         capable ? RuleResult::inconclusive(Reason::capability_unknown) : RuleResult::pass());
 }
 
-void ConnectionMonitor::judge_source_port(const MonitoredPacket& watch) {
+void ConnectionMonitor::check_source_port(const MonitoredPacket& watch) {
   const auto& t = watch.t;
-  if (t.source_port == 0 || t.crc_bad || watch.copy) return;
+  if (t.source_port == 0 || t.crc_bad || watch.duplicate) return;
   const auto side = static_cast<std::size_t>(watch.from);
   if (port_[side] != 0)
-    watch.say("roce.sender.udp.source-port-constant", RuleResult::of(port_[side] == t.source_port), watch.from, [&] {
+    watch.report("roce.sender.udp.source-port-constant", RuleResult::of(port_[side] == t.source_port), watch.from, [&] {
       return Statement{fmt::format("UDP source port {}, as in frame {}", port_[side], port_frame_[side]),
                        fmt::format("port {}", t.source_port),
                        {port_frame_[side]}};
     });
   constexpr std::uint16_t dynamic = 49152;
   if (port_[side] != t.source_port)
-    watch.judge.judge("roce.sender.udp.source-port-dynamic",
-                      t.source_port >= dynamic ? RuleResult::holds() : RuleResult::open(Reason::device_internal));
+    watch.evaluator.record(
+        "roce.sender.udp.source-port-dynamic",
+        t.source_port >= dynamic ? RuleResult::pass() : RuleResult::inconclusive(Reason::device_internal));
   port_[side] = t.source_port;
   port_frame_[side] = t.frame;
 }
 
-// What a queue pair sends when its life is over.
-void ConnectionMonitor::judge_life(const MonitoredPacket& watch) {
+// Packets from a QP in the Error state or after the connection was closed.
+void ConnectionMonitor::check_state_after_error(const MonitoredPacket& watch) {
   const auto& t = watch.t;
-  if (t.damaged || watch.copy) return;
+  if (t.damaged || watch.duplicate) return;
   const auto side = static_cast<std::size_t>(watch.from);
   const bool notification = t.op->operation == Operation::congestion_notification;
   if (failed_[side].frame != 0 && !notification) {
     const bool sure = t.time - failed_[side].time >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say("qp.sender.state.quiet-after-error", RuleResult::violated().unless(!sure, Reason::order_unknown),
-              watch.from, [&] {
-                return Statement{fmt::format("silence after the NAK of frame {}, which puts the queue pair into the "
-                                             "error state",
-                                             failed_[side].frame),
-                                 std::string(t.op->name),
-                                 {failed_[side].frame}};
-              });
+    watch.report("qp.sender.state.quiet-after-error", RuleResult::violation().unless(!sure, Reason::order_unknown),
+                 watch.from, [&] {
+                   return Statement{fmt::format("no packet after the NAK of frame {}, which moves the QP to the Error "
+                                                "state",
+                                                failed_[side].frame),
+                                    std::string(t.op->name),
+                                    {failed_[side].frame}};
+                 });
   }
   const bool fatal = t.op->operation == Operation::acknowledge && (t.syndrome >> 5 & 3) == syndrome_kind::nak &&
                      (t.syndrome & 31) != nak_code::psn_sequence_error;
   if (fatal && failed_[side].frame == 0) {
     failed_[side] = {t.frame, t.time};
-    watch.holds("qp.sender.state.quiet-after-error");
+    watch.pass("qp.sender.state.quiet-after-error");
     refused_[1 - side] = {t.frame, t.time};
   } else if (refused_[side].frame != 0 && !t.is_response() && !notification) {
-    // The requester's queue pair fails when the NAK arrives.
-    watch.say("qp.sender.state.quiet-after-error",
-              RuleResult::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream), watch.from,
-              [&] {
-                return Statement{fmt::format("no request after the NAK of frame {}", refused_[side].frame),
-                                 std::string(t.op->name),
-                                 {refused_[side].frame}};
-              });
+    // The requester's QP enters the Error state when the NAK arrives.
+    watch.report("qp.sender.state.quiet-after-error",
+                 RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream),
+                 watch.from, [&] {
+                   return Statement{fmt::format("no request after the NAK of frame {}", refused_[side].frame),
+                                    std::string(t.op->name),
+                                    {refused_[side].frame}};
+                 });
   }
   if (closed_ && !notification) {
-    // Who answered the DREQ has said that the connection is over; who asked may not have got the answer.
+    // The sender of the DREP knows that the connection is closed. The DREP may be lost on its way to the peer.
     const Side answered = tracking::other(closed_->by);
     const bool later = t.time - closed_->time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     const bool sure = later && watch.from == answered;
-    watch.say("cm.endpoint.disconnect.nothing-accepted",
-              RuleResult::violated().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
-                return Statement{fmt::format("no answer after the DREP of frame {}", closed_->frame),
-                                 std::string(t.op->name),
-                                 {closed_->frame}};
-              });
+    watch.report("cm.endpoint.disconnect.nothing-accepted",
+                 RuleResult::violation().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
+                   return Statement{fmt::format("no response after the DREP of frame {}", closed_->frame),
+                                    std::string(t.op->name),
+                                    {closed_->frame}};
+                 });
   }
 }
 
-void ConnectionMonitor::closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, Side by) {
+void ConnectionMonitor::closed(Evaluator& evaluator, std::uint64_t reply_frame, std::int64_t reply_time, Side by) {
   closed_ = Closed{reply_frame, reply_time, by};
-  judge.hear({judged_, tracking::other(by), true});
-  judge.judge("cm.endpoint.disconnect.nothing-accepted", RuleResult::holds());
+  evaluator.set_packet({checked_, tracking::other(by), true});
+  evaluator.record("cm.endpoint.disconnect.nothing-accepted", RuleResult::pass());
 }
 
 void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
@@ -252,7 +258,7 @@ void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
   port_frame_[1] = other.port_frame_[0];
   failed_[1] = other.failed_[0];
   congestion_[1] = other.congestion_[0];
-  for (const Drawing& drawing : other.drawings_) drawings_.push_back(drawing);
+  for (const OpenSequence& open : other.open_sequences_) open_sequences_.push_back(open);
 }
 
 void ConnectionMonitor::states(std::vector<std::uint64_t>& states) const {
@@ -264,10 +270,10 @@ void ConnectionMonitor::states(std::vector<std::uint64_t>& states) const {
   }
 }
 
-void ConnectionMonitor::finish(Evaluator& judge) {
+void ConnectionMonitor::finish(Evaluator& evaluator) {
   for (const Side requester : {Side::a, Side::b}) {
-    judge.hear({judged_, requester, false});
-    exchanges_[static_cast<std::size_t>(requester)].finish(judge);
+    evaluator.set_packet({checked_, requester, false});
+    exchanges_[static_cast<std::size_t>(requester)].finish(evaluator);
   }
 }
 

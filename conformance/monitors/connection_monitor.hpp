@@ -1,5 +1,5 @@
 #pragma once
-/// One connection under watch: its packets in order, its monitors, and the last of its frames for ladders.
+/// Monitors of one connection, and its most recent frames for sequence diagrams.
 
 #include <array>
 #include <cstdint>
@@ -21,107 +21,108 @@ namespace rdmawire::conformance {
 using tracking::Connection;
 using tracking::TransportPacket;
 
-/// What is supposed of time, in one place, each with its reason.
+/// Timing assumptions of the monitors.
 namespace limits {
-/// Two packets of one sender that were captured so far apart left in that order: no network holds a packet back longer.
+/// Packets of one sender that are captured further apart than this were sent in capture order.
 inline constexpr std::int64_t reorder_ns = 10'000'000;
-/// A copy that a network or a capture makes of a packet comes this soon.
-inline constexpr std::int64_t copy_ns = 1'000'000;
-/// What an end sends so long after a packet to it was seen, it sends knowing that packet.
+/// Maximum delay of a duplicate made by the network or the capture.
+inline constexpr std::int64_t duplicate_ns = 1'000'000;
+/// An endpoint knows a packet that was captured at least this long before its own packet.
 inline constexpr std::int64_t in_flight_ns = 10'000'000;
-/// How far the clocks of a capture and of a device may differ over a time: a thousandth, and a microsecond.
+/// Tolerance between the clocks of capture and device over a time span: 0.1 % plus 1 µs.
 constexpr std::int64_t clock_error(std::int64_t ns) { return ns / 1000 + 1000; }
 }  // namespace limits
 
-/// What is taken for granted of a capture.
+/// Assumptions about a capture.
 struct CaptureAssumptions {
-  /// The capture was taken at the port of these addresses and lost nothing: of them everything sent and received is in
-  /// it, in this order.
+  /// The capture was taken at the ports of these addresses without loss. All packets to and from them are in the
+  /// capture, in order.
   std::vector<tracking::PortAddress> at;
-  bool everywhere = false;  ///< of every address: nothing is lost or changes its order anywhere but before our eyes,
-                            ///< and programs leave their buffers alone: a simulation, or a bench
+  bool everywhere = false;  ///< the capture is complete for all addresses (simulation or back-to-back link), and
+                            ///< applications do not change posted buffers
 
-  /// These alone are judged; empty: everybody. A tester breaks rules on purpose.
-  std::vector<tracking::PortAddress> judged = {};
+  /// Addresses of the endpoints to check; empty: all. Excludes a tester that violates rules intentionally.
+  std::vector<tracking::PortAddress> checked = {};
 
   [[nodiscard]] bool covers(const tracking::PortAddress& address) const;
-  [[nodiscard]] bool judges(const tracking::PortAddress& address) const;
+  [[nodiscard]] bool checks(const tracking::PortAddress& address) const;
 };
 
 class ConnectionMonitor;
 
-/// A packet of a connection, as its monitors judge it.
+/// A packet of a connection, with the context that monitors need.
 struct MonitoredPacket {
-  Evaluator& judge;
+  Evaluator& evaluator;
   const Connection& connection;
   const TransportPacket& t;
-  const tracking::NegotiatedParameters* agreement;
+  const tracking::NegotiatedParameters* negotiated;
   ConnectionMonitor& monitor;
-  Side from;      ///< its sender
-  bool joined;    ///< both directions are known to belong together, certainly enough to blame somebody for it
-  bool whole[2];  ///< by end: everything that it sent and received is seen
-  bool copy;      ///< the packet was captured before
-  bool bench;     ///< programs leave their buffers alone, and no time is lost but by the devices
+  Side from;         ///< its sender
+  bool paired;       ///< both directions are paired with enough confidence to report violations
+  bool complete[2];  ///< by endpoint: all packets that it sent and received are in the capture
+  bool duplicate;    ///< the same packet was captured before
+  bool bench;        ///< applications do not change posted buffers, and only the devices cause delays
 
-  [[nodiscard]] bool sees_all_of(Side end) const { return whole[static_cast<std::size_t>(end)]; }
-  [[nodiscard]] Place place(Side judged) const;
-  void holds(RuleId rule) const { judge.judge(rule, RuleResult::holds()); }
-  void open(RuleId rule, Reason why) const { judge.judge(rule, RuleResult::open(why)); }
-  /// A ruling on `judged`, by this packet. `tell` gives a Statement.
-  template <class Tell>
-  void say(RuleId rule, RuleResult ruling, Side judged, const Tell& tell) const {
-    draw(judge.judge(rule, ruling, place(judged), tell));
+  [[nodiscard]] bool sees_all_of(Side end) const { return complete[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] Place place(Side checked) const;
+  void pass(RuleId rule) const { evaluator.record(rule, RuleResult::pass()); }
+  void inconclusive(RuleId rule, Reason why) const { evaluator.record(rule, RuleResult::inconclusive(why)); }
+  /// Records a result of endpoint `checked` for this packet. `describe` returns a Statement.
+  template <class Describe>
+  void report(RuleId rule, RuleResult result, Side checked, const Describe& describe) const {
+    attach_sequence(evaluator.record(rule, result, place(checked), describe));
   }
-  /// Of what needs both directions: inconclusive while it is not sure that they belong together.
-  template <class Tell>
-  void say_of_both(RuleId rule, RuleResult ruling, Side judged, const Tell& tell) const {
-    say(rule, ruling.unless(!joined, Reason::paired_by_inference).unless(t.damaged, Reason::damaged), judged, tell);
+  /// Like report(), for rules that need both directions: inconclusive if the pairing is uncertain.
+  template <class Describe>
+  void report_paired(RuleId rule, RuleResult result, Side checked, const Describe& describe) const {
+    report(rule, result.unless(!paired, Reason::paired_by_inference).unless(t.damaged, Reason::damaged), checked,
+           describe);
   }
 
  private:
-  void draw(Violation* violation) const;
+  void attach_sequence(Violation* violation) const;
 };
 
 class ConnectionMonitor {
  public:
-  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
-              const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool alternate_path);
-  /// The CM's DREP, or whatever ended it; `by`: who sent the DREQ.
-  void closed(Evaluator& judge, std::uint64_t reply_frame, std::int64_t reply_time, Side by);
-  /// The other half, which had been followed by itself: its end a is this one's b.
+  void packet(Evaluator& evaluator, const CaptureAssumptions& assumptions, const Connection& connection, Side from,
+              const TransportPacket& t, const tracking::NegotiatedParameters* negotiated, bool alternate_path);
+  /// Called when the connection is closed, by a DREP or otherwise. `by`: the sender of the DREQ.
+  void closed(Evaluator& evaluator, std::uint64_t reply_frame, std::int64_t reply_time, Side by);
+  /// Merges the monitor of the other direction. Its endpoint a is this connection's b.
   void adopt(ConnectionMonitor&& other);
-  /// Nothing more will come.
-  void finish(Evaluator& judge);
+  /// Called after the last packet.
+  void finish(Evaluator& evaluator);
 
-  /// Monitors::states_of, appended.
+  /// Appends the values of Monitors::states_of().
   void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool is_new() const { return noted_ == 0; }
-  /// Which ends' queue pairs were used before, by a connection that is over.
+  /// Marks the endpoints whose QPs were used by an earlier connection.
   void reuses(std::array<bool, 2> ends) { reused_ = ends; }
   [[nodiscard]] bool is_reused(Side end) const { return reused_[static_cast<std::size_t>(end)]; }
 
-  /// The first frames around the violation, now and with the next packets.
-  void draw(Violation* violation);
+  /// Attaches the frames around the violation: the recent ones now, the following ones as they arrive.
+  void attach_sequence(Violation* violation);
   [[nodiscard]] std::uint32_t relative_psn(Side from, const TransportPacket& t,
-                                           const tracking::NegotiatedParameters* agreement) const;
+                                           const tracking::NegotiatedParameters* negotiated) const;
 
  private:
-  static constexpr std::size_t kept = 12, drawn_behind = 3;
-  struct Drawing {
+  static constexpr std::size_t kept = 12, entries_after = 3;
+  struct OpenSequence {
     Violation* violation;
     std::size_t left;
   };
-  void note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* agreement, bool copy);
-  [[nodiscard]] bool is_copy(Side from, const TransportPacket& t) const;
-  void judge_migration(const MonitoredPacket& watch, bool alternate_path);
-  void judge_ecn(const MonitoredPacket& watch);
-  void judge_source_port(const MonitoredPacket& watch);
-  void judge_life(const MonitoredPacket& watch);
+  void note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* negotiated, bool duplicate);
+  [[nodiscard]] bool is_duplicate(Side from, const TransportPacket& t) const;
+  void check_migration(const MonitoredPacket& watch, bool alternate_path);
+  void check_ecn(const MonitoredPacket& watch);
+  void check_source_port(const MonitoredPacket& watch);
+  void check_state_after_error(const MonitoredPacket& watch);
 
-  std::array<RcExchange, 2> exchanges_;     // by requester
-  std::array<bool, 2> judged_{true, true};  // by end
+  std::array<RcExchange, 2> exchanges_;      // by requester
+  std::array<bool, 2> checked_{true, true};  // by endpoint
   std::array<UnreliableSender, 2> senders_;
-  std::array<SequenceEntry, kept> rungs_;
+  std::array<SequenceEntry, kept> entries_;
   struct Last {
     std::uint32_t icrc = 0;
     std::uint16_t identification = 0;
@@ -130,7 +131,7 @@ class ConnectionMonitor {
     Side from = Side::a;
     std::int64_t time = 0;
   };
-  std::array<Last, 8> last_{};  // to know copies
+  std::array<Last, 8> last_{};  // to detect duplicates
   std::uint32_t noted_ = 0;
   std::array<std::uint16_t, 2> port_{};  // UDP source port, by sender
   std::array<std::uint64_t, 2> port_frame_{};
@@ -141,11 +142,11 @@ class ConnectionMonitor {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
   };
-  std::array<Failed, 2> failed_{};   // a NAK put this end's queue pair into the error state
-  std::array<Failed, 2> refused_{};  // a NAK to this end did
+  std::array<Failed, 2> failed_{};   // the NAK that this endpoint sent moved its QP to the Error state
+  std::array<Failed, 2> refused_{};  // the NAK that this endpoint received moved its QP to the Error state
   std::array<CongestionMonitor, 2> congestion_{};
   std::array<bool, 2> reused_{};
-  std::vector<Drawing> drawings_;
+  std::vector<OpenSequence> open_sequences_;
   struct Closed {
     std::uint64_t frame = 0;
     std::int64_t time = 0;

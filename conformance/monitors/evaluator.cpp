@@ -6,13 +6,13 @@ namespace rdmawire::conformance {
 
 std::string RuleSet::choose(const std::vector<std::string>& patterns) {
   if (patterns.empty()) return {};
-  const bool takes_away = patterns.front().starts_with('!');
-  chosen_.fill(takes_away);
+  const bool excludes = patterns.front().starts_with('!');
+  chosen_.fill(excludes);
   for (const std::string& pattern : patterns) {
-    const bool away = pattern.starts_with('!');
-    const auto selected = select_rules(std::string_view(pattern).substr(away ? 1 : 0));
+    const bool exclude = pattern.starts_with('!');
+    const auto selected = select_rules(std::string_view(pattern).substr(exclude ? 1 : 0));
     if (selected.empty()) return pattern;
-    for (const Rule* rule : selected) chosen_[static_cast<std::size_t>(rule - rules.data())] = !away;
+    for (const Rule* rule : selected) chosen_[static_cast<std::size_t>(rule - rules.data())] = !exclude;
   }
   return {};
 }
@@ -22,11 +22,11 @@ void RuleSet::at_least(Level level) {
 }
 
 bool EvaluatedPacket::concerns(RuleId rule) const {
-  const std::string_view id = rule->id, behind_group = id.substr(id.find('.') + 1);
-  const bool of_requester = behind_group.starts_with("requester.");
-  const bool of_responder = behind_group.starts_with("responder.") || behind_group.starts_with("receiver.");
+  const std::string_view id = rule->id, after_group = id.substr(id.find('.') + 1);
+  const bool of_requester = after_group.starts_with("requester.");
+  const bool of_responder = after_group.starts_with("responder.") || after_group.starts_with("receiver.");
   const bool of_sender = of_requester ? !response : !of_responder || response;
-  return judged[static_cast<std::size_t>(of_sender ? from : tracking::other(from))];
+  return checked[static_cast<std::size_t>(of_sender ? from : tracking::other(from))];
 }
 
 std::uint64_t Evaluator::key_of(std::size_t rule, const Place& place) {
@@ -41,15 +41,15 @@ Violation* Evaluator::find(RuleId rule, const Place& place) {
     return known->second;
   }
   if (violations_.size() >= most_violations) {
-    ++untold_;
+    ++omitted_;
     return nullptr;
   }
-  Violation& made = violations_.emplace_back();
-  made.rule = rule.index();
-  made.place = place;
-  made.last_frame = place.frame;
-  known_.emplace(key, &made);
-  return &made;
+  Violation& reported = violations_.emplace_back();
+  reported.rule = rule.index();
+  reported.place = place;
+  reported.last_frame = place.frame;
+  known_.emplace(key, &reported);
+  return &reported;
 }
 
 void Evaluator::renamed(std::uint64_t id, std::uint64_t now, bool swapped) {
@@ -59,7 +59,7 @@ void Evaluator::renamed(std::uint64_t id, std::uint64_t now, bool swapped) {
     violation.place.connection = now;
     if (swapped) {
       violation.place.end = tracking::other(violation.place.end);
-      for (SequenceEntry& rung : violation.ladder) rung.from = tracking::other(rung.from);
+      for (SequenceEntry& entry : violation.sequence) entry.from = tracking::other(entry.from);
     }
     if (violation.place.by_flow) continue;
     known_.erase(key);

@@ -1,5 +1,5 @@
 #pragma once
-/// Where every judgment goes: counts by rule, and violations, those of one rule on one connection as one.
+/// Collects all results: counters by rule, and violations grouped by rule, connection and endpoint.
 
 #include <array>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace rdmawire::conformance {
 
 using tracking::Side;
 
-/// One frame of a ladder.
+/// One frame of a sequence diagram.
 struct SequenceEntry {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
@@ -30,47 +30,47 @@ struct SequenceEntry {
   std::uint8_t syndrome = 0;
   Side from = Side::a;
   bool has_aeth = false, ack_request = false, repeated = false;
-  std::string_view label{};  ///< what it is, where that is not its opcode: a CM message
+  std::string_view label{};  ///< replaces the opcode's name for packets without opcode, e.g. a CM message
 };
 
-/// Which packet is judged.
+/// The evaluated packet and the endpoint that the result is attributed to.
 struct Place {
-  std::uint64_t connection = 0;  ///< Connection::id; 0: known later by `flow`, or there is none
-  Side end = Side::a;            ///< the end that is judged
-  bool by_flow = false;          ///< what is told as one: of this flow, whatever connection it turns out to be
-  tracking::FlowKey flow;        ///< of the judged packet; set where `by_flow` is
+  std::uint64_t connection = 0;  ///< Connection::id; 0 if unknown (see `flow`) or none
+  Side end = Side::a;            ///< the evaluated endpoint
+  bool by_flow = false;          ///< group violations by `flow` instead of by connection
+  tracking::FlowKey flow;        ///< flow of the packet; set if `by_flow`
   std::uint64_t frame = 0;
   std::int64_t time = 0;
-  std::uint32_t psn = 0;  ///< relative
+  std::uint32_t psn = 0;  ///< relative to the first request
 };
 
-/// What a person reads of a violation.
+/// Human-readable description of a violation.
 struct Statement {
-  std::string expected, actual;        ///< one sentence each
-  std::vector<std::uint64_t> related;  ///< other frames that show it
+  std::string expected, actual;
+  std::vector<std::uint64_t> related;  ///< other frames as evidence
 };
 
-/// A rule that was broken, once or often, by one end of one connection.
+/// Violations of one rule by one endpoint of one connection.
 struct Violation {
   std::size_t rule = 0;  ///< index of `rules`
-  Place place;           ///< of the first time
-  Statement statement;   ///< likewise
+  Place place;           ///< the first occurrence
+  Statement statement;   ///< description of the first occurrence
   std::uint64_t last_frame = 0;
   std::uint64_t count = 0;
-  std::vector<SequenceEntry> ladder;  ///< frames of the connection around the first time
+  std::vector<SequenceEntry> sequence;  ///< frames of the connection around the first occurrence
 
   [[nodiscard]] const Rule& of() const { return rules[rule]; }
 };
 
-/// Which rules are judged; all, unless told.
+/// The set of rules to evaluate. Default: all.
 class RuleSet {
  public:
   [[nodiscard]] bool has(RuleId rule) const { return chosen_[rule.index()]; }
   [[nodiscard]] bool has(std::size_t index) const { return chosen_[index]; }
-  /// Patterns as select_rules() takes them; those that begin with ! take rules away. Where the first one does, all
-  /// others are chosen. The pattern that matches nothing, or empty.
+  /// Selects rules by the patterns of select_rules(). A pattern that starts with ! removes rules. If the first pattern
+  /// does, the set starts with all rules. Returns the first pattern without match, or an empty text.
   std::string choose(const std::vector<std::string>& patterns);
-  /// Only rules that ask at least so strongly.
+  /// Removes rules with a weaker level than `level`.
   void at_least(Level level);
 
  private:
@@ -82,81 +82,83 @@ class RuleSet {
   std::array<bool, rules.size()> chosen_ = all;
 };
 
-/// Whose packet is being judged, and who of its connection is to be judged at all.
+/// The packet under evaluation and which endpoints of its connection are checked.
 struct EvaluatedPacket {
-  std::array<bool, 2> judged{true, true};  ///< by end
-  Side from = Side::a;                     ///< the packet's sender
+  std::array<bool, 2> checked{true, true};  ///< by endpoint
+  Side from = Side::a;                      ///< the packet's sender
   bool response = false;
 
-  /// Whether the rule's subject is judged: of responders the end that answers, or is asked; of requesters the other
-  /// one; else the packet's sender.
+  /// Returns whether the actor of the rule is checked. The actor of requester and responder rules follows from the
+  /// packet's direction. The actor of other rules is the packet's sender.
   [[nodiscard]] bool concerns(RuleId rule) const;
 };
 
 class Evaluator {
  public:
-  /// So many violations are told one by one; more are counted.
+  /// Maximum number of stored violations. Further ones are only counted.
   static constexpr std::size_t most_violations = 1U << 14;
 
   explicit Evaluator(const RuleSet& chosen = {}) : chosen_(chosen) {}
 
-  /// What comes is of this packet. Everybody is judged until this is called first.
-  void hear(const EvaluatedPacket& hearing) {
-    hearing_ = hearing;
-    hears_all_ = hearing.judged[0] && hearing.judged[1];
+  /// Sets the packet of the following results. Before the first call, both endpoints are checked.
+  void set_packet(const EvaluatedPacket& packet) {
+    packet_ = packet;
+    checks_all_ = packet.checked[0] && packet.checked[1];
   }
-  /// Counts a ruling that is no violation.
-  void judge(RuleId rule, RuleResult ruling) {
-    if (hears_all_ || hearing_.concerns(rule)) count(rule, ruling);
+  /// Counts a result that is not a violation.
+  void record(RuleId rule, RuleResult result) {
+    if (checks_all_ || packet_.concerns(rule)) count(rule, result);
   }
-  /// The same where it is known which end is judged.
-  void judge(RuleId rule, RuleResult ruling, Side judged) {
-    if (hears_all_ || hearing_.judged[static_cast<std::size_t>(judged)]) count(rule, ruling);
+  /// Counts a result of the given endpoint.
+  void record(RuleId rule, RuleResult result, Side checked) {
+    if (checks_all_ || packet_.checked[static_cast<std::size_t>(checked)]) count(rule, result);
   }
-  /// Counts a ruling; `tell`, a function that gives a Statement, is called for the first violation of its kind, which
-  /// is returned so that its ladder can be drawn; else nullptr.
-  template <class Tell>
-  Violation* judge(RuleId rule, RuleResult ruling, const Place& place, const Tell& tell) {
-    if (!hears_all_ && !hearing_.judged[static_cast<std::size_t>(place.end)]) return nullptr;
-    if (!count(rule, ruling) || ruling.kind() != RuleResult::Kind::violated) return nullptr;
+  /// Counts a result. For the first violation of its group, calls `describe` (returns a Statement) and returns the
+  /// violation, so that the caller can attach a sequence. Otherwise returns nullptr.
+  template <class Describe>
+  Violation* record(RuleId rule, RuleResult result, const Place& place, const Describe& describe) {
+    if (!checks_all_ && !packet_.checked[static_cast<std::size_t>(place.end)]) return nullptr;
+    if (!count(rule, result) || result.kind() != RuleResult::Kind::violation) return nullptr;
     Violation* violation = find(rule, place);
     if (!violation || violation->count++ != 0) return nullptr;
-    violation->statement = tell();
+    violation->statement = describe();
     return violation;
   }
   [[nodiscard]] bool wants(RuleId rule) const { return chosen_.has(rule); }
 
-  /// The violation's ladder is drawn when its packet's connection is known; nullptr: nothing to draw.
-  void draw_later(Violation* violation) {
-    if (violation) undrawn_[violation->place.frame].push_back(violation);
+  /// Defers the sequence of `violation` (may be nullptr) until the connection of its packet is known.
+  void attach_sequence_later(Violation* violation) {
+    if (violation) without_sequence_[violation->place.frame].push_back(violation);
   }
-  /// What waits for the connection of that frame to be known.
+  /// Removes and returns the violations of this frame that wait for their connection.
   [[nodiscard]] std::vector<Violation*> of_frame(std::uint64_t frame) {
-    if (undrawn_.empty()) return {};
-    const auto waiting = undrawn_.find(frame);
-    if (waiting == undrawn_.end()) return {};
+    if (without_sequence_.empty()) return {};
+    const auto waiting = without_sequence_.find(frame);
+    if (waiting == without_sequence_.end()) return {};
     std::vector<Violation*> violations = std::move(waiting->second);
-    undrawn_.erase(waiting);
+    without_sequence_.erase(waiting);
     return violations;
   }
 
-  /// A connection that was told of as `id` is `now`, its ends in the other order if `swapped`.
+  /// Moves the violations of connection `id` to `now`. `swapped` exchanges endpoints a and b.
   void renamed(std::uint64_t id, std::uint64_t now, bool swapped);
 
-  [[nodiscard]] const std::array<ResultCounters, rules.size()>& tallies() const { return tallies_; }
+  [[nodiscard]] const std::array<ResultCounters, rules.size()>& counters() const { return counters_; }
   [[nodiscard]] std::deque<Violation>& violations() { return violations_; }
   [[nodiscard]] const std::deque<Violation>& violations() const { return violations_; }
-  /// Violations that found no room.
-  [[nodiscard]] std::uint64_t untold() const { return untold_; }
+  /// Number of violations beyond the maximum.
+  [[nodiscard]] std::uint64_t omitted() const { return omitted_; }
 
  private:
-  bool count(RuleId rule, RuleResult ruling) {
+  bool count(RuleId rule, RuleResult result) {
     if (!chosen_.has(rule)) return false;
-    ResultCounters& tally = tallies_[rule.index()];
-    switch (ruling.kind()) {
-      case RuleResult::Kind::holds: ++tally.holds; break;
-      case RuleResult::Kind::violated: ++tally.violated; break;
-      case RuleResult::Kind::inconclusive: ++tally.open[static_cast<std::size_t>(ruling.reason())]; break;
+    ResultCounters& counts = counters_[rule.index()];
+    switch (result.kind()) {
+      case RuleResult::Kind::pass: ++counts.passed; break;
+      case RuleResult::Kind::violation: ++counts.violated; break;
+      case RuleResult::Kind::inconclusive:
+        ++counts.inconclusive_by_reason[static_cast<std::size_t>(result.reason())];
+        break;
     }
     return true;
   }
@@ -164,13 +166,13 @@ class Evaluator {
   [[nodiscard]] static std::uint64_t key_of(std::size_t rule, const Place& place);
 
   RuleSet chosen_;
-  EvaluatedPacket hearing_;
-  bool hears_all_ = true;
-  std::array<ResultCounters, rules.size()> tallies_{};
-  std::deque<Violation> violations_;  // their places in memory stay
+  EvaluatedPacket packet_;
+  bool checks_all_ = true;
+  std::array<ResultCounters, rules.size()> counters_{};
+  std::deque<Violation> violations_;  // a deque, because pointers to the elements must stay valid
   std::unordered_map<std::uint64_t, Violation*> known_;
-  std::unordered_map<std::uint64_t, std::vector<Violation*>> undrawn_;  // by frame
-  std::uint64_t untold_ = 0;
+  std::unordered_map<std::uint64_t, std::vector<Violation*>> without_sequence_;  // by frame
+  std::uint64_t omitted_ = 0;
 };
 
 }  // namespace rdmawire::conformance

@@ -17,47 +17,47 @@ namespace {
 
 constexpr RuleId rule = "rc.responder.psn.sequence-error";
 
-TEST(Evaluator, CountsEveryVerdict) {
-  Evaluator judge;
-  judge.judge(rule, RuleResult::holds());
-  judge.judge(rule, RuleResult::open(Reason::cut));
-  judge.judge(rule, RuleResult::open(Reason::cut));
-  judge.judge(rule, RuleResult::violated(), Place{7, Side::b, false, {}, 12, 0, 0}, [] {
+TEST(Evaluator, CountsEveryResult) {
+  Evaluator evaluator;
+  evaluator.record(rule, RuleResult::pass());
+  evaluator.record(rule, RuleResult::inconclusive(Reason::truncated));
+  evaluator.record(rule, RuleResult::inconclusive(Reason::truncated));
+  evaluator.record(rule, RuleResult::violation(), Place{7, Side::b, false, {}, 12, 0, 0}, [] {
     return Statement{"x", "y", {}};
   });
-  const ResultCounters& tally = judge.tallies()[rule.index()];
-  EXPECT_EQ(tally.holds, 1U);
-  EXPECT_EQ(tally.violated, 1U);
-  EXPECT_EQ(tally.inconclusive(), 2U);
-  EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::cut)], 2U);
-  EXPECT_EQ(tally.evaluated(), 4U);
+  const ResultCounters& counts = evaluator.counters()[rule.index()];
+  EXPECT_EQ(counts.passed, 1U);
+  EXPECT_EQ(counts.violated, 1U);
+  EXPECT_EQ(counts.inconclusive(), 2U);
+  EXPECT_EQ(counts.inconclusive_by_reason[static_cast<std::size_t>(Reason::truncated)], 2U);
+  EXPECT_EQ(counts.evaluated(), 4U);
 }
 
-TEST(Evaluator, TellsOneRuleOfOneEndOfOneConnectionOnce) {
-  Evaluator judge;
+TEST(Evaluator, GroupsViolationsByRuleEndpointAndConnection) {
+  Evaluator evaluator;
   int told = 0;
-  const auto tell = [&] {
+  const auto describe = [&] {
     ++told;
     return Statement{"x", "y", {}};
   };
   for (const std::uint64_t frame : {12U, 15U, 19U})
-    judge.judge(rule, RuleResult::violated(), Place{7, Side::b, false, {}, frame, 0, 0}, tell);
-  judge.judge(rule, RuleResult::violated(), Place{7, Side::a, false, {}, 20, 0, 0}, tell);
-  judge.judge(rule, RuleResult::violated(), Place{8, Side::b, false, {}, 21, 0, 0}, tell);
+    evaluator.record(rule, RuleResult::violation(), Place{7, Side::b, false, {}, frame, 0, 0}, describe);
+  evaluator.record(rule, RuleResult::violation(), Place{7, Side::a, false, {}, 20, 0, 0}, describe);
+  evaluator.record(rule, RuleResult::violation(), Place{8, Side::b, false, {}, 21, 0, 0}, describe);
   EXPECT_EQ(told, 3);
-  ASSERT_EQ(judge.violations().size(), 3U);
-  EXPECT_EQ(judge.violations()[0].count, 3U);
-  EXPECT_EQ(judge.violations()[0].place.frame, 12U);
-  EXPECT_EQ(judge.violations()[0].last_frame, 19U);
+  ASSERT_EQ(evaluator.violations().size(), 3U);
+  EXPECT_EQ(evaluator.violations()[0].count, 3U);
+  EXPECT_EQ(evaluator.violations()[0].place.frame, 12U);
+  EXPECT_EQ(evaluator.violations()[0].last_frame, 19U);
 }
 
-TEST(Evaluator, DoubtMakesAViolationInconclusiveAndNothingElse) {
-  EXPECT_EQ(RuleResult::violated().unless(true, Reason::cut).kind(), RuleResult::Kind::inconclusive);
-  EXPECT_EQ(RuleResult::violated().unless(false, Reason::cut).kind(), RuleResult::Kind::violated);
-  EXPECT_EQ(RuleResult::holds().unless(true, Reason::cut).kind(), RuleResult::Kind::holds);
+TEST(Evaluator, DoubtMakesOnlyViolationsInconclusive) {
+  EXPECT_EQ(RuleResult::violation().unless(true, Reason::truncated).kind(), RuleResult::Kind::inconclusive);
+  EXPECT_EQ(RuleResult::violation().unless(false, Reason::truncated).kind(), RuleResult::Kind::violation);
+  EXPECT_EQ(RuleResult::pass().unless(true, Reason::truncated).kind(), RuleResult::Kind::pass);
 }
 
-TEST(RuleSet, ChoosesAndTakesAway) {
+TEST(RuleSet, ChoosesAndExcludesByPattern) {
   RuleSet set;
   EXPECT_EQ(set.choose({"rc.responder.*", "!RSP-009"}), "");
   EXPECT_TRUE(set.has("rc.responder.ack.in-order"));
@@ -70,7 +70,7 @@ TEST(RuleSet, ChoosesAndTakesAway) {
   EXPECT_EQ(RuleSet().choose({"RSP-999"}), "RSP-999");
 }
 
-/// The monitors' sources, one behind the other.
+/// The concatenated sources of the monitors.
 std::string sources() {
   std::string text;
   for (const auto& entry : std::filesystem::directory_iterator(RDMAWIRE_SOURCE_DIR "/conformance/monitors")) {
@@ -92,23 +92,23 @@ std::multiset<std::string> matches_of(const std::string& text, const std::string
 const std::string an_id =
     R"re("((?:roce|rc|bth|uc|ud|xrc|congestion|cm|qp|mpa|fpdu|ddp|rdmap|terminate)(?:\.[a-z0-9-]+){2,})")re";
 
-// Every rule that a monitor's source names is in the list, and no other.
-TEST(Monitored, IsWhatTheSourcesName) {
+// The list contains exactly the rules in the sources of the monitors.
+TEST(Monitored, ListMatchesSources) {
   const auto all = matches_of(sources(), an_id);
   std::set<std::string> listed;
   for (const RuleId which : monitored) listed.insert(std::string(which->id));
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()), listed);
 }
 
-// A rule of which nothing but "it holds", or that nothing can be said, is ever said.
-TEST(Monitored, SaysWhichRulesNoCaptureCanShowBroken) {
+// Rules that the monitors only record as pass or inconclusive.
+TEST(Monitored, PassOnlyListMatchesSources) {
   const std::string text = sources();
   const auto all = matches_of(text, an_id);
-  auto harmless = matches_of(text, R"re(\bholds\()re" + an_id + R"re(\))re");
-  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*RuleResult::holds\(\)\))re"));
-  harmless.merge(matches_of(
-      text, R"re(\b(?:judge|rule)\()re" + an_id + R"re(,[^;]*\? RuleResult::holds\(\) : RuleResult::open\()re"));
-  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*RuleResult::open\()re"));
+  auto harmless = matches_of(text, R"re(\bpass\()re" + an_id + R"re(\))re");
+  harmless.merge(matches_of(text, R"re(\brecord\()re" + an_id + R"re(,\s*RuleResult::pass\(\)\))re"));
+  harmless.merge(matches_of(text, R"re(\b(?:record|rule)\()re" + an_id +
+                                      R"re(,[^;]*\? RuleResult::pass\(\) : RuleResult::inconclusive\()re"));
+  harmless.merge(matches_of(text, R"re(\brecord\()re" + an_id + R"re(,\s*RuleResult::inconclusive\()re"));
   std::set<std::string> found, listed;
   for (const std::string& id : harmless)
     if (harmless.count(id) == all.count(id)) found.insert(id);
@@ -116,8 +116,8 @@ TEST(Monitored, SaysWhichRulesNoCaptureCanShowBroken) {
   EXPECT_EQ(found, listed);
 }
 
-/// The rows of the catalog that a capture can show, and that no monitor judges, each for a reason.
-TEST(Monitored, HasEveryRuleThatCapturesShow) {
+/// Every rule of mode passive or both has a monitor.
+TEST(Monitored, EveryPassiveRuleHasAMonitor) {
   std::vector<std::string> left;
   for (std::size_t i = 0; i < rules.size(); ++i)
     if ((rules[i].mode == Mode::passive || rules[i].mode == Mode::both) && !is_monitored(RuleId::at(i)))

@@ -38,44 +38,44 @@ std::optional<tracking::FlowKey> flow_of(const tracking::Packet& packet) {
                         bth.get<"dest_qp">());
 }
 
-/// The packet that is judged.
+/// The packet under evaluation.
 struct HeaderMonitor::HeaderPacketContext {
   const tracking::Packet& packet;
   const HeaderStack& stack;
   const Layer& network;
   View<Bth> bth;
   const Opcode& op;
-  Evaluator& judge;
-  bool damaged = false;   // the ICRC is bad: fields may have been changed
-  std::uint32_t end = 0;  // behind the ICRC, by the length below
+  Evaluator& evaluator;
+  bool damaged = false;   // the ICRC is invalid, so fields may have been changed
+  std::uint32_t end = 0;  // offset after the ICRC, according to the length fields
 
-  /// What is broken by a damaged packet may be the damage's.
-  template <class Tell>
-  void holds(RuleId rule, bool holds_it, const Tell& tell) const {
-    if (holds_it)
-      judge.judge(rule, RuleResult::holds());
+  /// Records a pass or a violation. A violation in a damaged packet is inconclusive.
+  template <class Describe>
+  void check(RuleId rule, bool condition, const Describe& describe) const {
+    if (condition)
+      evaluator.record(rule, RuleResult::pass());
     else
-      blame(rule, RuleResult::violated().unless(damaged, Reason::damaged), tell);
+      report_sender(rule, RuleResult::violation().unless(damaged, Reason::damaged), describe);
   }
-  template <class Tell>
-  void blame(RuleId rule, RuleResult ruling, const Tell& tell) const {
+  template <class Describe>
+  void report_sender(RuleId rule, RuleResult result, const Describe& describe) const {
     Place place;
     place.by_flow = true;
     place.flow = flow_of(packet).value_or(tracking::FlowKey{});
     place.frame = packet.number;
     place.time = packet.time_ns;
-    draw(judge.judge(rule, ruling, place, tell));
+    attach_sequence(evaluator.record(rule, result, place, describe));
   }
-  /// The packet alone, until its connection is known.
-  void draw(Violation* violation) const {
+  /// Attaches this packet as the sequence, until its connection is known.
+  void attach_sequence(Violation* violation) const {
     if (!violation) return;
-    SequenceEntry rung;
-    rung.frame = packet.number;
-    rung.time = packet.time_ns;
-    rung.opcode = op.value;
-    rung.ack_request = bth.get<"ack_request">();
-    violation->ladder = {rung};
-    judge.draw_later(violation);
+    SequenceEntry entry;
+    entry.frame = packet.number;
+    entry.time = packet.time_ns;
+    entry.opcode = op.value;
+    entry.ack_request = bth.get<"ack_request">();
+    violation->sequence = {entry};
+    evaluator.attach_sequence_later(violation);
   }
   [[nodiscard]] const std::uint8_t* at(const Layer& layer) const { return stack.bytes.data() + layer.offset; }
   [[nodiscard]] const Layer* below_bth() const {
@@ -90,130 +90,134 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   const View<Bth> bth(stack.bytes.data() + layers[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
   static constexpr Layer no_layer{};
-  HeaderPacketContext here{
-      packet, stack,  stack.network < layers.size() ? layers[stack.network] : no_layer, bth,
-      op,     judge_, !untouched_ && packet.icrc.status == CrcCheck::Status::bad,       tracking::declared_end(stack)};
+  HeaderPacketContext here{packet,
+                           stack,
+                           stack.network < layers.size() ? layers[stack.network] : no_layer,
+                           bth,
+                           op,
+                           evaluator_,
+                           !untouched_ && packet.icrc.status == CrcCheck::Status::bad,
+                           tracking::declared_end(stack)};
   if (stack.wire == Wire::roce_v2) {
-    if (here.network.header == &info<Ipv4>) judge_ipv4(here);
-    if (here.network.header == &info<Ipv6>) judge_ipv6(here);
-    judge_udp(here);
-    judge_icrc(here);
+    if (here.network.header == &info<Ipv4>) check_ipv4(here);
+    if (here.network.header == &info<Ipv6>) check_ipv6(here);
+    check_udp(here);
+    check_icrc(here);
   }
-  judge_bth(here);
-  if (!op.known || op.transport == Transport::rd) return;  // what follows is not known, or a vendor's
-  judge_length(here);
-  judge_service(here);
-  if (op.operation == Operation::congestion_notification) judge_cnp(here);
+  check_bth(here);
+  if (!op.known || op.transport == Transport::rd) return;  // unknown or vendor-specific headers follow
+  check_length(here);
+  check_service(here);
+  if (op.operation == Operation::congestion_notification) check_cnp(here);
 }
 
-// IP's length against UDP's, which must end at the same byte. A frame that ends before was cut, on the way or by the
-// capture; one that ends later has Ethernet's filling or check sequence behind it.
-void HeaderMonitor::judge_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length,
+// Compares the IP length with the UDP length. Both must end at the same byte. A shorter frame is truncated. A longer
+// frame has Ethernet padding or a frame check sequence.
+void HeaderMonitor::check_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length,
                                 std::uint32_t counted_from) {
   const Layer* udp = here.below_bth();
   if (!udp || udp->header != &info<Udp>) return;
   const std::uint32_t on_wire = here.stack.wire_length - here.network.offset - counted_from;
   if (length > on_wire) {
-    judge_.judge(rule, RuleResult::open(Reason::cut));
+    evaluator_.record(rule, RuleResult::inconclusive(Reason::truncated));
     return;
   }
   const std::uint32_t by_udp = udp->offset - here.network.offset - counted_from +
                                static_cast<std::uint32_t>(View<Udp>(here.at(*udp)).get<"length">());
-  // Where they differ the frame's end tells which is right.
-  here.holds(rule, length == by_udp || by_udp != on_wire, [&] {
+  // If they differ, the end of the frame decides which is right.
+  here.check(rule, length == by_udp || by_udp != on_wire, [&] {
     return Statement{fmt::format("{} {}, up to the end of the UDP datagram and of the frame", name, by_udp),
                      fmt::format("{} {}", name, length),
                      {}};
   });
 }
 
-void HeaderMonitor::judge_ipv4(const HeaderPacketContext& here) {
+void HeaderMonitor::check_ipv4(const HeaderPacketContext& here) {
   const View<Ipv4> ip(here.at(here.network));
   const std::uint32_t words = ip.get<"header_length">();
-  here.holds("roce.sender.ipv4.no-options", words == 5, [&] {
+  here.check("roce.sender.ipv4.no-options", words == 5, [&] {
     return Statement{"IHL 5", fmt::format("IHL {}", words), {}};
   });
-  judge_total(here, "roce.sender.ipv4.total-length", "Total Length", ip.get<"total_length">(), 0);
+  check_total(here, "roce.sender.ipv4.total-length", "Total Length", ip.get<"total_length">(), 0);
   const bool df = ip.get<"df">(), mf = ip.get<"mf">();
   const std::uint32_t offset = ip.get<"fragment_offset">();
-  here.holds("roce.sender.ipv4.never-a-fragment", df && !mf && offset == 0, [&] {
+  here.check("roce.sender.ipv4.never-a-fragment", df && !mf && offset == 0, [&] {
     return Statement{
         "DF 1, MF 0, fragment offset 0", fmt::format("DF {:d}, MF {:d}, fragment offset {}", df, mf, offset), {}};
   });
-  judge_.judge("roce.sender.ip.protocol-is-udp", RuleResult::holds());
+  evaluator_.record("roce.sender.ip.protocol-is-udp", RuleResult::pass());
 }
 
-void HeaderMonitor::judge_ipv6(const HeaderPacketContext& here) {
+void HeaderMonitor::check_ipv6(const HeaderPacketContext& here) {
   const View<Ipv6> ip(here.at(here.network));
-  judge_total(here, "roce.sender.ipv6.payload-length", "Payload Length", ip.get<"payload_length">(), Ipv6::size);
-  judge_.judge("roce.sender.ip.protocol-is-udp", RuleResult::holds());
+  check_total(here, "roce.sender.ipv6.payload-length", "Payload Length", ip.get<"payload_length">(), Ipv6::size);
+  evaluator_.record("roce.sender.ip.protocol-is-udp", RuleResult::pass());
 }
 
-void HeaderMonitor::judge_udp(const HeaderPacketContext& here) {
+void HeaderMonitor::check_udp(const HeaderPacketContext& here) {
   const Layer* layer = here.below_bth();
   if (!layer || layer->header != &info<Udp>) return;
   const View<Udp> udp(here.at(*layer));
   const std::uint32_t port = udp.get<"dst_port">();
-  here.holds("roce.sender.udp.destination-port", port == DecodeOptions::roce_v2_udp_port, [&] {
+  here.check("roce.sender.udp.destination-port", port == DecodeOptions::roce_v2_udp_port, [&] {
     return Statement{"UDP destination port 4791", fmt::format("port {}", port), {}};
   });
   const std::uint32_t length = udp.get<"length">(), wanted = here.end - layer->offset;
   const bool ip_is_wrong = layer->offset + length == here.stack.wire_length && here.end < here.stack.wire_length;
-  here.holds("roce.sender.udp.length", length == wanted || ip_is_wrong, [&] {
+  here.check("roce.sender.udp.length", length == wanted || ip_is_wrong, [&] {
     return Statement{fmt::format("UDP Length {}, up to the end of the IP datagram and its ICRC", wanted),
                      fmt::format("UDP Length {}", length),
                      {}};
   });
   const std::uint32_t checksum = udp.get<"checksum">();
-  here.holds("roce.sender.udp.checksum-zero", checksum == 0, [&] {
+  here.check("roce.sender.udp.checksum-zero", checksum == 0, [&] {
     return Statement{"UDP checksum 0", fmt::format("{:#06x}", checksum), {}};
   });
 }
 
-void HeaderMonitor::judge_icrc(const HeaderPacketContext& here) {
+void HeaderMonitor::check_icrc(const HeaderPacketContext& here) {
   const RuleId rule = here.op.known && here.op.operation == Operation::flush ? RuleId("rc.endpoint.icrc.flush")
                       : here.network.header == &info<Ipv4>                   ? RuleId("roce.sender.icrc.over-ipv4")
                                                                              : RuleId("roce.sender.icrc.over-ipv6");
   const CrcCheck& crc = here.packet.icrc;
   switch (crc.status) {
-    case CrcCheck::Status::good: judge_.judge(rule, RuleResult::holds()); return;
+    case CrcCheck::Status::good: evaluator_.record(rule, RuleResult::pass()); return;
     case CrcCheck::Status::bad: break;
     case CrcCheck::Status::unverifiable:
-      // Our own rule: this is no pass.
-      judge_.judge("roce.tester.icrc.cut-off-inconclusive", RuleResult::holds());
-      judge_.judge(rule, RuleResult::open(Reason::cut));
+      // A rule of rdmawire: the ICRC rule itself does not pass.
+      evaluator_.record("roce.tester.icrc.cut-off-inconclusive", RuleResult::pass());
+      evaluator_.record(rule, RuleResult::inconclusive(Reason::truncated));
       return;
     case CrcCheck::Status::absent: return;
   }
-  if (!judge_.wants(rule)) return;
+  if (!evaluator_.wants(rule)) return;
   const IcrcCause cause = explanations_ < explained ? explain_icrc(here.stack) : IcrcCause{};
   ++explanations_;
-  // What a sender can do wrong by itself; all else something on the way may have done, or the capturing host, which
-  // sees packets before its adapter has written the ICRC.
+  // Errors that only a sender can make. A hop or the capturing host, which sees packets before its adapter writes the
+  // ICRC, may cause all others.
   const bool senders =
       untouched_ || cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::byte_order;
-  here.blame(rule, RuleResult::violated().unless(!senders, Reason::modified_in_transit), [&] {
+  here.report_sender(rule, RuleResult::violation().unless(!senders, Reason::modified_in_transit), [&] {
     return Statement{
         fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
   });
 }
 
-void HeaderMonitor::judge_bth(const HeaderPacketContext& here) {
+void HeaderMonitor::check_bth(const HeaderPacketContext& here) {
   const std::uint32_t six = here.bth.get<"reserved">(), seven = here.bth.get<"reserved2">();
   const bool fecn = here.bth.get<"fecn">(), becn = here.bth.get<"becn">();
-  // On native InfiniBand F and B mean something; a CNP is what B was for, and its senders set it.
+  // Native InfiniBand defines FECN and BECN; the BECN of a CNP is set by its sender.
   const bool roce = here.stack.wire != Wire::infiniband;
   const bool notification = here.op.known && here.op.operation == Operation::congestion_notification;
   const bool clear = six == 0 && seven == 0 && (!roce || (!fecn && (!becn || notification)));
-  here.holds("bth.sender.reserved.zero", clear, [&] {
+  here.check("bth.sender.reserved.zero", clear, [&] {
     return Statement{"reserved bits 0",
-                     fmt::format("FECN {:d}, BECN {:d}, the six bits behind {:#x}, the seven behind AckReq {:#x}", fecn,
-                                 becn, six, seven),
+                     fmt::format("FECN {:d}, BECN {:d}, reserved6 {:#x}, reserved7 {:#x}", fecn, becn, six, seven),
                      {}};
   });
 }
 
-void HeaderMonitor::judge_length(const HeaderPacketContext& here) {
+void HeaderMonitor::check_length(const HeaderPacketContext& here) {
   const HeaderStack& stack = here.stack;
   const std::uint32_t payload_at = stack.layers()[stack.transport].offset + Bth::size + here.op.header_bytes;
   const std::uint32_t pad = here.bth.get<"pad">();
@@ -221,63 +225,63 @@ void HeaderMonitor::judge_length(const HeaderPacketContext& here) {
   if (end == 0) return;
   const bool room = payload_at + pad + icrc_bytes <= end;
   const bool too_much = room && !here.op.payload && end != payload_at + icrc_bytes;
-  here.holds("bth.sender.headers.as-opcode-says", room && !too_much, [&] {
+  here.check("bth.sender.headers.as-opcode-says", room && !too_much, [&] {
     const std::uint32_t have = end - (stack.layers()[stack.transport].offset + Bth::size);
-    return Statement{fmt::format("{} bytes of extension headers{} and an ICRC behind the BTH of {}",
+    return Statement{fmt::format("{} bytes of extension headers{} and an ICRC after the BTH of {}",
                                  here.op.header_bytes, here.op.payload ? ", payload" : "", here.op.name),
-                     fmt::format("{} bytes in all, {} of them counted as pad", have, pad),
+                     fmt::format("{} bytes in total, including {} pad bytes", have, pad),
                      {}};
   });
   if (!room) return;
   const std::uint32_t bytes = end - icrc_bytes - payload_at;
   const bool fills = bytes % 4 == 0 && (here.op.payload || pad == 0) && !(bytes == pad && pad != 0);
-  here.holds("bth.sender.pad.to-multiple-of-four", fills, [&] {
-    return Statement{"payload and pad of a multiple of 4 bytes, and no pad without payload",
+  here.check("bth.sender.pad.to-multiple-of-four", fills, [&] {
+    return Statement{"payload and pad with a multiple of 4 bytes, and no pad without payload",
                      fmt::format("{} bytes of payload and {} of pad", bytes - pad, pad),
                      {}};
   });
 }
 
-void HeaderMonitor::judge_service(const HeaderPacketContext& here) {
+void HeaderMonitor::check_service(const HeaderPacketContext& here) {
   const bool ack_request = here.bth.get<"ack_request">();
   const auto clear = [&](RuleId rule) {
-    here.holds(rule, !ack_request, [&] { return Statement{"AckReq 0", "AckReq 1", {}}; });
+    here.check(rule, !ack_request, [&] { return Statement{"AckReq 0", "AckReq 1", {}}; });
   };
   if (here.op.transport == Transport::uc || here.op.transport == Transport::ud)
     clear("bth.sender.ack-request.clear-if-unacknowledged");
   if (here.op.transport == Transport::ud) {
     clear("ud.sender.ack-request.clear");
-    judge_.judge("ud.receiver.psn.unchecked", RuleResult::holds());
+    evaluator_.record("ud.receiver.psn.unchecked", RuleResult::pass());
     const std::uint32_t qp = here.bth.get<"dest_qp">();
     const Layer* deth = here.stack.find(info<Deth>);
     if (qp <= management_qps && deth && !here.stack.fragment) {
       const std::uint32_t at = here.stack.layers()[here.stack.transport].offset + Bth::size + here.op.header_bytes;
       const std::uint32_t behind = at + static_cast<std::uint32_t>(here.bth.get<"pad">()) + icrc_bytes;
       const std::uint32_t bytes = here.end > behind ? here.end - behind : 0;
-      here.holds("ud.endpoint.mad.bytes", bytes == mad_bytes, [&] {
+      here.check("ud.endpoint.mad.bytes", bytes == mad_bytes, [&] {
         return Statement{"256 bytes", fmt::format("{} bytes", bytes), {}};
       });
     }
   } else if (here.op.transport == Transport::xrc && here.op.direction == Direction::request) {
     const bool there = here.stack.find(info<Xrceth>) != nullptr;
     if (there || !here.stack.cut)
-      here.holds("xrc.requester.headers.xrceth", there, [&] {
+      here.check("xrc.requester.headers.xrceth", there, [&] {
         return Statement{"an XRCETH", "the packet ends before it", {}};
       });
   }
 }
 
-void HeaderMonitor::judge_cnp(const HeaderPacketContext& here) {
+void HeaderMonitor::check_cnp(const HeaderPacketContext& here) {
   const Layer* body = here.stack.find(info<Cnp>);
   if (!body) {
-    judge_.judge("congestion.notification-point.cnp.format", RuleResult::open(Reason::cut));
+    evaluator_.record("congestion.notification-point.cnp.format", RuleResult::inconclusive(Reason::truncated));
     return;
   }
   const Bytes reserved = here.stack.bytes_of(*body);
   const bool zero = std::all_of(reserved.begin(), reserved.end(), [](std::uint8_t byte) { return byte == 0; });
   const std::uint32_t psn = here.bth.get<"psn">();
   const bool solicited = here.bth.get<"se">(), migrated = here.bth.get<"migreq">();
-  here.holds("congestion.notification-point.cnp.format", zero && psn == 0 && !solicited && !migrated, [&] {
+  here.check("congestion.notification-point.cnp.format", zero && psn == 0 && !solicited && !migrated, [&] {
     return Statement{"PSN 0, no solicited event, M 0, 16 reserved bytes of 0",
                      fmt::format("PSN {}, solicited event {:d}, M {:d}, reserved bytes {}", psn, solicited, migrated,
                                  zero ? "0" : "not 0"),
@@ -290,11 +294,11 @@ void HeaderMonitor::judge_cnp(const HeaderPacketContext& here) {
     traffic_class = View<Ipv6>(here.at(here.network)).get<"traffic_class">();
   else
     return;
-  // Which DSCP was configured only the device knows.
-  here.blame("congestion.notification-point.cnp.network-headers",
-             RuleResult::of((traffic_class & 3U) == 0).unless(!untouched_, Reason::modified_in_transit), [&] {
-               return Statement{"an ECN field of 00", fmt::format("{:02b}", traffic_class & 3U), {}};
-             });
+  // The configured DSCP is internal to the device.
+  here.report_sender("congestion.notification-point.cnp.network-headers",
+                     RuleResult::of((traffic_class & 3U) == 0).unless(!untouched_, Reason::modified_in_transit), [&] {
+                       return Statement{"an ECN field of 00", fmt::format("{:02b}", traffic_class & 3U), {}};
+                     });
 }
 
 }  // namespace rdmawire::conformance

@@ -7,7 +7,7 @@ namespace {
 
 using Change = std::function<void(std::uint8_t*)>;
 
-/// Bytes of the frame: IPv4 from 0, UDP from 20, BTH from 28.
+/// Offsets in the frame: IPv4 at 0, UDP at 20, BTH at 28.
 constexpr std::size_t ip = 0, udp = 20, bth = 28;
 
 struct HeaderExample {
@@ -51,10 +51,10 @@ const auto examples = std::vector<HeaderExample>{
 };
 
 class Header : public ::testing::TestWithParam<HeaderExample> {};
-TEST_P(Header, IsJudgedByItself) {
+TEST_P(Header, ReportsViolationUnlessPacketIsDamaged) {
   const HeaderExample& example = GetParam();
-  const auto tally = [&](bool broken, CrcCheck::Status status) {
-    Watched link({.joined = false});
+  const auto counts = [&](bool broken, CrcCheck::Status status) {
+    Watched link({.paired = false});
     link.migrated = example.frame.opcode != congestion_notification;
     link.status = status;
     link.change = [&](std::uint8_t* bytes, std::size_t size) {
@@ -62,13 +62,13 @@ TEST_P(Header, IsJudgedByItself) {
       return std::max(size, static_cast<std::size_t>(load_be<2>(bytes + 2)));
     };
     link.a(example.frame);
-    return link.tally(example.alias);
+    return link.counts(example.alias);
   };
-  EXPECT_EQ(tally(true, CrcCheck::Status::good).violated, 1U);
-  EXPECT_EQ(tally(false, CrcCheck::Status::good).holds, 1U);
-  const ResultCounters damaged = tally(true, CrcCheck::Status::bad);
-  EXPECT_EQ(damaged.violated, 0U) << "what damaged the packet may have changed the header";
-  EXPECT_EQ(damaged.open[static_cast<std::size_t>(Reason::damaged)], 1U);
+  EXPECT_EQ(counts(true, CrcCheck::Status::good).violated, 1U);
+  EXPECT_EQ(counts(false, CrcCheck::Status::good).passed, 1U);
+  const ResultCounters damaged = counts(true, CrcCheck::Status::bad);
+  EXPECT_EQ(damaged.violated, 0U) << "the damage may have changed the header";
+  EXPECT_EQ(damaged.inconclusive_by_reason[static_cast<std::size_t>(Reason::damaged)], 1U);
 }
 INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const auto& parameter) {
   std::string name = parameter.param.alias;
@@ -76,67 +76,67 @@ INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const 
   return name;
 });
 
-/// A packet with the right ICRC, changed before it is computed, and after.
+/// A packet with a valid ICRC; `before` changes it before the ICRC is computed, `after` afterwards.
 ResultCounters icrc(std::string_view rule, const Change& before, const Change& after) {
-  Watched link({.joined = false});
-  link.status = CrcCheck::Status::bad;  // computed, then
+  Watched link({.paired = false});
+  link.status = CrcCheck::Status::bad;  // makes the monitor compute the ICRC
   link.change = [&](std::uint8_t* bytes, std::size_t size) {
     if (before) before(bytes);
     HeaderStack stack = decode(Bytes(bytes, size), LinkType::raw_ip);
-    store_be(bytes + size - 4, 4, __builtin_bswap32(compute_icrc(stack)));  // sent low byte first
+    store_be(bytes + size - 4, 4, __builtin_bswap32(compute_icrc(stack)));  // little-endian on the wire
     if (after) after(bytes);
     return size;
   };
   link.a(a_send());
-  return link.tally(rule);
+  return link.counts(rule);
 }
 
-TEST(HeaderMonitor, AnIcrcIsRight) { EXPECT_EQ(icrc("HDR-014", nullptr, nullptr).holds, 1U); }
+TEST(HeaderMonitor, ValidIcrcPasses) { EXPECT_EQ(icrc("HDR-014", nullptr, nullptr).passed, 1U); }
 
-TEST(HeaderMonitor, ASenderThatSendsTheBytesInTheOtherOrderIsBlamed) {
-  Watched link({.joined = false});
+TEST(HeaderMonitor, IcrcInWrongByteOrderIsAViolation) {
+  Watched link({.paired = false});
   link.status = CrcCheck::Status::bad;
   link.change = [&](std::uint8_t* bytes, std::size_t size) {
     store_be(bytes + size - 4, 4, compute_icrc(decode(Bytes(bytes, size), LinkType::raw_ip)));
     return size;
   };
   link.a(a_send());
-  EXPECT_EQ(link.tally("HDR-014").violated, 1U) << "no damage on the way does that";
+  EXPECT_EQ(link.counts("HDR-014").violated, 1U) << "damage in transit cannot cause this";
 }
 
-TEST(HeaderMonitor, AChangeOnTheWayIsNotTheSendersFault) {
-  const ResultCounters tally = icrc("HDR-014", nullptr, [](std::uint8_t* bytes) { bytes[udp + 1] ^= 0x55; });
-  EXPECT_EQ(tally.violated, 0U);
-  EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::modified_in_transit)], 1U);
+TEST(HeaderMonitor, ChangeInTransitIsInconclusive) {
+  const ResultCounters counts = icrc("HDR-014", nullptr, [](std::uint8_t* bytes) { bytes[udp + 1] ^= 0x55; });
+  EXPECT_EQ(counts.violated, 0U);
+  EXPECT_EQ(counts.inconclusive_by_reason[static_cast<std::size_t>(Reason::modified_in_transit)], 1U);
 }
 
-TEST(HeaderMonitor, ACutIcrcIsInconclusiveAndThatIsARuleOfOurs) {
-  Watched link({.joined = false});
+TEST(HeaderMonitor, TruncatedIcrcIsInconclusive) {
+  Watched link({.paired = false});
   link.status = CrcCheck::Status::unverifiable;
   link.kept = 60;
   link.a({.opcode = rc::send, .psn = 100, .payload = 64});
-  EXPECT_EQ(link.tally("HDR-014").open[static_cast<std::size_t>(Reason::cut)], 1U);
-  EXPECT_EQ(link.tally("HDR-042").holds, 1U);
+  EXPECT_EQ(link.counts("HDR-014").inconclusive_by_reason[static_cast<std::size_t>(Reason::truncated)], 1U);
+  EXPECT_EQ(link.counts("HDR-042").passed, 1U);
 }
 
-TEST(HeaderMonitor, AFrameThatWasCutShortOnTheWayIsNotTheSendersFault) {
-  Watched link({.joined = false});
+TEST(HeaderMonitor, FrameTruncatedInTransitIsInconclusive) {
+  Watched link({.paired = false});
   link.change = [](std::uint8_t*, std::size_t size) { return size - 20; };
   link.a({.opcode = rc::send, .psn = 100, .payload = 64});
-  EXPECT_EQ(link.tally("HDR-004").violated, 0U);
-  EXPECT_EQ(link.tally("HDR-004").inconclusive(), 1U);
+  EXPECT_EQ(link.counts("HDR-004").violated, 0U);
+  EXPECT_EQ(link.counts("HDR-004").inconclusive(), 1U);
 }
 
-TEST(UnreliableMonitor, NothingIsSentAgainOrAnswered) {
+TEST(UnreliableMonitor, RetransmissionsAndResponsesAreViolations) {
   Watched link({.service = tracking::Service::uc});
   for (std::uint32_t i = 0; i < 4; ++i) link.a({.opcode = uc + rc::send, .psn = 100 + i, .payload = 8});
   link.a({.opcode = uc + rc::send, .psn = 101, .payload = 8});
   link.b({.opcode = rc::acknowledge, .psn = 101, .msn = 1});
   EXPECT_EQ(link.violated(), (std::vector<std::string>{"UC-012 a 6", "UC-001 b 7"}));
-  EXPECT_EQ(link.tally("UC-013").holds, 4U);
+  EXPECT_EQ(link.counts("UC-013").passed, 4U);
 }
 
-TEST(UnreliableMonitor, AGapIsALossAndALatePacketIsLate) {
+TEST(UnreliableMonitor, GapsAndLatePacketsAreInconclusive) {
   Watched link({.service = tracking::Service::uc});
   for (const std::uint32_t psn : {100U, 101U, 103U, 102U, 104U})
     link.a({.opcode = uc + rc::send, .psn = psn, .payload = 8});
@@ -146,33 +146,33 @@ TEST(UnreliableMonitor, AGapIsALossAndALatePacketIsLate) {
   EXPECT_EQ(bench.violated(), std::vector<std::string>{"UC-013 a 3"});
 }
 
-TEST(CongestionMonitor, ANotificationAnswersAMark) {
+TEST(CongestionMonitor, CnpFollowsEcnMark) {
   Watched link({.at = {tracking::PortAddress::of_ipv4(host_b)}});
   link.a({.opcode = rc::send, .psn = 100, .payload = 8, .traffic_class = 3});
   link.migrated = false;
   link.b({.opcode = congestion_notification});
-  EXPECT_EQ(link.tally("CNP-001").holds, 1U);
-  EXPECT_EQ(link.tally("CNP-004").holds, 1U);
+  EXPECT_EQ(link.counts("CNP-001").passed, 1U);
+  EXPECT_EQ(link.counts("CNP-004").passed, 1U);
   EXPECT_THAT(link.violated(), ::testing::IsEmpty());
 }
 
-TEST(CongestionMonitor, MoreNotificationsThanMarksAreTooManyWhereAllMarksAreSeen) {
+TEST(CongestionMonitor, MoreCnpsThanMarksViolateOnlyInCompleteCapture) {
   for (const bool bench : {true, false}) {
     Watched link({.bench = bench});
     link.a({.opcode = rc::send, .psn = 100, .payload = 8, .traffic_class = 3});
     link.migrated = false;
     link.b({.opcode = congestion_notification});
     link.b({.opcode = congestion_notification});
-    EXPECT_EQ(link.tally("CNP-004").violated, bench ? 1U : 0U);
+    EXPECT_EQ(link.counts("CNP-004").violated, bench ? 1U : 0U);
   }
 }
 
-TEST(CongestionMonitor, ANotificationWithoutAMarkProvesNothing) {
+TEST(CongestionMonitor, CnpWithoutMarkIsInconclusive) {
   Watched link;
   link.sends(0);
   link.migrated = false;
   link.b({.opcode = congestion_notification});
-  EXPECT_EQ(link.tally("CNP-001").inconclusive(), 1U);
+  EXPECT_EQ(link.counts("CNP-001").inconclusive(), 1U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-/// What every FPDU must look like: length, pad, CRC, markers. RFC 5044, 3 and 4.
+/// Checks of FPDUs: length, pad, CRC, markers. RFC 5044, 3 and 4.
 
 #include <fmt/format.h>
 
@@ -14,10 +14,10 @@ namespace {
 
 using Status = CrcCheck::Status;
 
-/// So many bad CRCs from the beginning, and no good one, are no damage.
+/// With this many invalid CRCs from the start and no valid one, damage is ruled out.
 constexpr std::uint64_t too_many_for_damage = 3;
 
-// Whether TCP's checksum is that of what was captured: what the sending TCP was given, as far as it can tell.
+// Returns whether the TCP checksum matches the captured bytes, so that they are as sent.
 bool has_good_checksum(const HeaderStack& stack) {
   if (stack.cut || stack.network >= stack.layers().size()) return false;
   const Layer &network = stack.layers()[stack.network], &transport = stack.layers()[stack.transport];
@@ -48,11 +48,11 @@ bool has_good_checksum(const HeaderStack& stack) {
 }  // namespace
 
 void IwarpMonitor::framing(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
-  IwarpHalf& mine = half(here.place.end);
+  IwarpDirection& mine = direction(here.place.end);
   const bool bad = pdu.crc.status == Status::bad;
-  const bool whole = !pdu.stack.cut;
-  judge_markers(here, pdu);
-  judge_crc(here, pdu);
+  const bool complete = !pdu.stack.cut;
+  check_markers(here, pdu);
+  check_crc(here, pdu);
   if (bad) {
     ++mine.bad_crcs;
     ++mine.bad_in_a_row;
@@ -62,135 +62,134 @@ void IwarpMonitor::framing(const IwarpPacketContext& here, const tracking::Pdu& 
     ++mine.good_crcs;
     mine.bad_in_a_row = 0;
   }
-  if (!whole) return here.open("fpdu.sender.format.length-pad-crc", Reason::cut);
+  if (!complete) return here.inconclusive("fpdu.sender.format.length-pad-crc", Reason::truncated);
   const Bytes pad = pdu.stack.bytes_of(pdu.stack.pad);
   const bool zero = std::all_of(pad.begin(), pad.end(), [](std::uint8_t byte) { return byte == 0; });
-  here.keeps("fpdu.sender.format.length-pad-crc", zero, [&] {
-    return Statement{"a pad of zeros", fmt::format("a pad of {} bytes that are not all zero", pad.size()), {}};
+  here.check("fpdu.sender.format.length-pad-crc", zero, [&] {
+    return Statement{"a pad of zeros", fmt::format("a pad of {} bytes with nonzero bytes", pad.size()), {}};
   });
 }
 
-void IwarpMonitor::judge_crc(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
-  const IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
-  const bool asked = (mine.setup && mine.setup->frame.crc) || (peer.setup && peer.setup->frame.crc);
+void IwarpMonitor::check_crc(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
+  const IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
+  const bool pending = (mine.setup && mine.setup->frame.crc) || (peer.setup && peer.setup->frame.crc);
   switch (pdu.crc.status) {
     case Status::good:
-      here.holds("fpdu.sender.crc.right");
-      if (asked) here.holds("mpa.endpoint.crc.used-if-either-asks");
+      here.pass("fpdu.sender.crc.right");
+      if (pending) here.pass("mpa.endpoint.crc.used-if-either-asks");
       break;
-    case Status::unverifiable: here.open("fpdu.sender.crc.right", Reason::cut); break;
+    case Status::unverifiable: here.inconclusive("fpdu.sender.crc.right", Reason::truncated); break;
     case Status::bad: {
       const bool here_alone = pdu.in_frame.length == pdu.stream_end - pdu.stream_offset;
       const bool sent_so = everywhere_ || (here_alone && has_good_checksum(here.packet.stack)) ||
                            (mine.good_crcs == 0 && mine.bad_crcs + 1 >= too_many_for_damage);
-      const RuleResult ruling = RuleResult::violated().unless(!sent_so, Reason::damaged);
-      const auto tell = [&](const char* expected) {
+      const RuleResult result = RuleResult::violation().unless(!sent_so, Reason::damaged);
+      const auto describe = [&](const char* expected) {
         return Statement{
-            expected, fmt::format("a CRC of {:#010x} where {:#010x} is computed", pdu.crc.value, pdu.crc.computed), {}};
+            expected, fmt::format("a CRC of {:#010x} instead of {:#010x}", pdu.crc.value, pdu.crc.computed), {}};
       };
       IwarpPacketContext where = here;
-      // Whether it is one at all, and where its markers are, has to be certain.
+      // The FPDU and its marker positions must be certain.
       where.sure = everywhere_ || ((mine.chained || mine.framed || (mine.contiguous && mine.good_crcs == 0)) &&
                                    mine.setup && peer.setup && !mine.guessed);
       if (pdu.marker_faults.uncovered)
-        where.say("fpdu.sender.markers.between-fpdus", ruling,
-                  [&] { return tell("the marker before the FPDU counts to its CRC"); });
-      else if (pdu.crc.value == 0 && asked)
-        where.say("mpa.endpoint.crc.used-if-either-asks", ruling,
-                  [&] { return tell("both ends generate CRCs, as a set-up frame asks for"); });
+        where.report("fpdu.sender.markers.between-fpdus", result,
+                     [&] { return describe("a CRC that covers the marker before the FPDU"); });
+      else if (pdu.crc.value == 0 && pending)
+        where.report("mpa.endpoint.crc.used-if-either-asks", result,
+                     [&] { return describe("CRCs from both endpoints, because a negotiation frame requests them"); });
       else
-        where.say("fpdu.sender.crc.right", ruling,
-                  [&] { return tell("the CRC32c of length, ULPDU, markers and pad"); });
+        where.report("fpdu.sender.crc.right", result,
+                     [&] { return describe("the CRC32c of length, ULPDU, markers and pad"); });
       break;
     }
     default: break;
   }
 }
 
-void IwarpMonitor::judge_markers(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
-  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
+void IwarpMonitor::check_markers(const IwarpPacketContext& here, const tracking::Pdu& pdu) {
+  IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   const tracking::MarkerFaults& faults = pdu.marker_faults;
   const bool first = mine.setup && mine.fpdus == 0 && pdu.stream_offset == mine.setup->end;
-  // What this half has to have the other end's frame says.
+  // The peer's frame determines whether this direction has markers.
   if (first && peer.setup) {
     IwarpPacketContext at_start = here;
     at_start.sure = true;
     const bool wanted = peer.setup->frame.markers, wants = mine.setup->frame.markers;
     if (wanted) {
-      at_start.keeps("fpdu.sender.markers.first", !faults.no_first, [&] {
-        return Statement{"the marker 0x00000000 before the first FPDU, as the other end's frame asks for",
+      at_start.check("fpdu.sender.markers.first", !faults.no_first, [&] {
+        return Statement{"the marker 0x00000000 before the first FPDU, which the peer's frame requests",
                          "an FPDU without a marker before it",
                          {peer.setup->number}};
       });
     } else {
-      const auto tell = [&] {
-        return Statement{"no markers: the other end's frame does not ask for them",
+      const auto describe = [&] {
+        return Statement{"no markers, because the peer's frame does not request them",
                          "a marker before the first FPDU",
                          {peer.setup->number}};
       };
       if (wants)
-        at_start.keeps("fpdu.sender.markers.one-direction", !faults.unasked, tell);
+        at_start.check("fpdu.sender.markers.one-direction", !faults.unasked, describe);
       else
-        at_start.keeps("mpa.sender.markers.none-if-unasked", !faults.unasked, tell);
+        at_start.check("mpa.sender.markers.none-if-unasked", !faults.unasked, describe);
     }
-    if (wanted && !wants) at_start.holds("fpdu.sender.markers.one-direction");
+    if (wanted && !wants) at_start.pass("fpdu.sender.markers.one-direction");
   }
   if (pdu.markers == 0 || faults.no_first) return;
-  // A bad CRC may be of a damaged marker, or of no FPDU at all.
+  // An invalid CRC may belong to a damaged marker, or to bytes that are not an FPDU.
   const bool damaged = pdu.crc.status == Status::bad && !faults.uncovered && !everywhere_;
-  const auto judged = [&](RuleId rule, bool holds_it, const auto& tell) {
-    here.say(rule, RuleResult::of(holds_it).unless(damaged, Reason::damaged), tell);
+  const auto checked = [&](RuleId rule, bool condition, const auto& describe) {
+    here.report(rule, RuleResult::of(condition).unless(damaged, Reason::damaged), describe);
   };
   const auto tell_pointer = [&] {
     return Statement{fmt::format("an FPDUPTR of {}", faults.due),
                      faults.pointer ? fmt::format("an FPDUPTR of {}", faults.says)
-                                    : std::string("reserved bits of a marker that are not zero"),
+                                    : std::string("nonzero reserved bits in a marker"),
                      {}};
   };
   const bool right = !faults.pointer && !faults.reserved;
   const bool leads = faults.leads;
-  // Beyond the wrap of the sequence numbers since the first one.
+  // The sequence number wrapped since the first FPDU.
   const bool wrapped = pdu.stream_end >> 32 != mine.first >> 32;
   if (faults.divided) {
-    judged("fpdu.sender.markers.one-fpdu-one-start", false, [&] {
-      return Statement{
-          "all markers of the FPDU point to its ULPDU_Length",
-          fmt::format("one says {} where {} is the distance, others another beginning", faults.says, faults.due),
-          {}};
+    checked("fpdu.sender.markers.one-fpdu-one-start", false, [&] {
+      return Statement{"all markers of the FPDU point to its ULPDU_Length",
+                       fmt::format("a marker contains {} instead of the distance {}", faults.says, faults.due),
+                       {}};
     });
   } else if (!right && wrapped && !mine.markers_wrapped) {
-    judged("fpdu.sender.markers.across-wrap", false, tell_pointer);
+    checked("fpdu.sender.markers.across-wrap", false, tell_pointer);
   } else {
-    judged("fpdu.sender.markers.every-512", right, tell_pointer);
-    if (pdu.markers > 1 + (leads ? 1 : 0)) judged("fpdu.sender.markers.one-fpdu-one-start", true, tell_pointer);
+    checked("fpdu.sender.markers.every-512", right, tell_pointer);
+    if (pdu.markers > 1 + (leads ? 1 : 0)) checked("fpdu.sender.markers.one-fpdu-one-start", true, tell_pointer);
     if (wrapped && right) {
       mine.markers_wrapped = true;
-      judged("fpdu.sender.markers.across-wrap", true, tell_pointer);
+      checked("fpdu.sender.markers.across-wrap", true, tell_pointer);
     }
   }
-  if (leads && pdu.crc.status == Status::good) here.holds("fpdu.sender.markers.between-fpdus");
+  if (leads && pdu.crc.status == Status::good) here.pass("fpdu.sender.markers.between-fpdus");
 }
 
-void IwarpMonitor::judge_length(const IwarpPacketContext& here, const Segment& s) {
-  const IwarpHalf& peer = half(tracking::other(here.place.end));
+void IwarpMonitor::check_length(const IwarpPacketContext& here, const Segment& s) {
+  const IwarpDirection& peer = direction(tracking::other(here.place.end));
   const std::uint32_t length = s.ddp.bytes + machines::ddp_header_bytes(s.ddp.tagged);
   const std::uint32_t emss = here.packet.tcp.emss;
-  // No EMSS gives more, and without the SYN nothing is known of it.
+  // The maximum for any EMSS, because the EMSS is unknown without the SYN.
   const bool markers = peer.setup && peer.setup->frame.markers;
   const std::uint32_t most = emss == 0 ? machines::longest_ulpdu : machines::mulpdu(emss, markers);
   if (emss == 0 && length <= most) {
-    here.open("fpdu.sender.length.within-mulpdu", Reason::negotiation_not_seen);
-    here.open("ddp.data-source.length.within-mulpdu", Reason::negotiation_not_seen);
+    here.inconclusive("fpdu.sender.length.within-mulpdu", Reason::negotiation_not_seen);
+    here.inconclusive("ddp.data-source.length.within-mulpdu", Reason::negotiation_not_seen);
     return;
   }
-  const auto tell = [&] {
+  const auto describe = [&] {
     return Statement{emss == 0 ? fmt::format("a ULPDU of at most {} bytes", most)
                                : fmt::format("a ULPDU of at most {} bytes, the MULPDU of an EMSS of {}", most, emss),
                      fmt::format("one of {} bytes", length),
                      {}};
   };
-  here.keeps("fpdu.sender.length.within-mulpdu", length <= most, tell);
-  here.keeps("ddp.data-source.length.within-mulpdu", length <= most, tell);
+  here.check("fpdu.sender.length.within-mulpdu", length <= most, describe);
+  here.check("ddp.data-source.length.within-mulpdu", length <= most, describe);
 }
 
 }  // namespace rdmawire::conformance

@@ -9,66 +9,68 @@ namespace rdmawire::conformance {
 
 void IwarpMonitor::note(Side from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes,
                         std::uint32_t msn, std::string_view label) {
-  SequenceEntry rung;
-  rung.frame = packet.number;
-  rung.time = packet.time_ns;
-  rung.psn = at;
-  rung.payload = bytes;
-  rung.msn = msn;
-  rung.from = from;
-  rung.label = label;
-  rungs_[noted_++ % kept] = rung;
-  for (Drawing& drawing : drawings_) {
-    drawing.violation->ladder.push_back(rung);
-    --drawing.left;
+  SequenceEntry entry;
+  entry.frame = packet.number;
+  entry.time = packet.time_ns;
+  entry.psn = at;
+  entry.payload = bytes;
+  entry.msn = msn;
+  entry.from = from;
+  entry.label = label;
+  entries_[noted_++ % kept] = entry;
+  for (OpenSequence& open : open_sequences_) {
+    open.violation->sequence.push_back(entry);
+    --open.left;
   }
-  if (!drawings_.empty()) std::erase_if(drawings_, [](const Drawing& drawing) { return drawing.left == 0; });
+  if (!open_sequences_.empty()) std::erase_if(open_sequences_, [](const OpenSequence& open) { return open.left == 0; });
 }
 
-void IwarpMonitor::draw(std::vector<Violation*>& made) {
-  for (Violation* violation : made) {
-    violation->ladder.clear();
+void IwarpMonitor::attach_sequence(std::vector<Violation*>& reported) {
+  for (Violation* violation : reported) {
+    violation->sequence.clear();
     const std::uint64_t count = std::min<std::uint64_t>(noted_, kept);
-    for (std::uint64_t i = noted_ - count; i < noted_; ++i) violation->ladder.push_back(rungs_[i % kept]);
-    drawings_.push_back({violation, drawn_behind});
+    for (std::uint64_t i = noted_ - count; i < noted_; ++i) violation->sequence.push_back(entries_[i % kept]);
+    open_sequences_.push_back({violation, entries_after});
   }
-  made.clear();
+  reported.clear();
 }
 
-// Whether who sent this packet acknowledges bytes of the other end of which no PDU has come out: what it knows is more
-// than what we saw. A FIN counts as one byte.
+// Returns whether the sender of this packet acknowledges peer bytes beyond the last reassembled PDU, so that it knows
+// more than the capture shows. A FIN counts as one byte.
 bool IwarpMonitor::unseen_before(Side sender, const tracking::Packet& packet) {
-  const IwarpHalf& other = half(tracking::other(sender));
+  const IwarpDirection& other = direction(tracking::other(sender));
   if (!packet.tcp.has_acknowledged || !carried_) return true;
   return !other.parsed || packet.tcp.acknowledged > other.parsed_to + (other.fin ? 1 : 0);
 }
 
-// Bytes of `mine` are missing: messages and requests may be among them, and responses to the other end's requests.
-void IwarpMonitor::gap(IwarpHalf& mine, IwarpHalf& peer) {
+// Handles missing bytes of `mine`, which may contain messages, requests, and responses to the peer's requests.
+void IwarpMonitor::gap(IwarpDirection& mine, IwarpDirection& peer) {
   mine.chained = mine.framed = false;
   ++mine.gaps;
-  for (IwarpHalf::Queue& queue : mine.queues) {
+  for (IwarpDirection::Queue& queue : mine.queues) {
     queue.known = queue.ended = queue.empty_before = false;
     queue.unsure = true;
   }
   mine.tagged.unsure = true;
-  for (IwarpHalf* each : {&mine, &peer})
-    for (IwarpHalf::Asked& asked : each->asked) asked.stale = true;
+  for (IwarpDirection* each : {&mine, &peer})
+    for (IwarpDirection::PendingRequest& pending : each->pending) pending.stale = true;
 }
 
-void IwarpMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
-                          const tracking::Packet& packet) {
-  judge.hear(
-      {{trust.judges(connection.at(Side::a).address), trust.judges(connection.at(Side::b).address)}, from, false});
-  everywhere_ = trust.everywhere;
-  IwarpHalf &mine = half(from), &peer = half(tracking::other(from));
+void IwarpMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& assumptions, const Connection& connection,
+                          Side from, const tracking::Packet& packet) {
+  evaluator.set_packet(
+      {{assumptions.checks(connection.at(Side::a).address), assumptions.checks(connection.at(Side::b).address)},
+       from,
+       false});
+  everywhere_ = assumptions.everywhere;
+  IwarpDirection &mine = direction(from), &peer = direction(tracking::other(from));
   const tracking::TcpSegment& tcp = packet.tcp;
   if (tcp.anew) {
     gap(mine, peer);
     mine.parsed = false;
   }
   mine.data |= tcp.length != 0;
-  std::vector<Violation*> made;
+  std::vector<Violation*> reported;
   Place place;
   place.connection = connection.id;
   place.end = from;
@@ -92,39 +94,39 @@ void IwarpMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, con
                                    : s && s->opcode->known ? s->opcode->name
                                                            : std::string_view("FPDU");
     note(from, packet, place.psn, s ? s->ddp.bytes : 0, s && !s->ddp.tagged ? s->ddp.msn : 0, label);
-    IwarpPacketContext here{judge, *this, packet, place, &made};
+    IwarpPacketContext here{evaluator, *this, packet, place, &reported};
     if (is_setup) {
       setup(here, pdu);
       mine.parsed_to = pdu.stream_end;
-      draw(made);
+      attach_sequence(reported);
       continue;
     }
     using Status = CrcCheck::Status;
-    // A CRC proves where an FPDU begins and ends. Which of its bytes are markers it does not, as they count to it.
+    // A valid CRC proves the bounds of an FPDU, but not the marker positions, which the CRC covers.
     mine.guessed |= pdu.marker_faults.no_first;
     const bool known_markers = pdu.markers == 0 || (mine.setup && peer.setup && !mine.guessed);
     here.sure = ((mine.chained || pdu.crc.status == Status::good) && known_markers) || everywhere_;
     here.doubt = mine.setup ? Reason::capture_lost : Reason::start_not_seen;
-    if (!began && !mine.setup) here.holds("fpdu.tester.stream.begins-in-the-middle");
+    if (!began && !mine.setup) here.pass("fpdu.tester.stream.begins-in-the-middle");
     first_fpdu(here, pdu, s ? &*s : nullptr);
     framing(here, pdu);
     mine.framed = pdu.crc.status == Status::good;
     mine.parsed_to = pdu.stream_end;
     ++mine.fpdus;
-    // What a bad CRC covers is not what was sent, or its receiver does not take it.
+    // The content of an FPDU with an invalid CRC is unreliable, or its receiver rejects it.
     if (pdu.crc.status == Status::bad || !s) {
       gap(mine, peer);
     } else {
       segment(here, *s);
     }
-    draw(made);
+    attach_sequence(reported);
   }
   if (tcp.fin || tcp.reset) {
     place.psn = static_cast<std::uint32_t>((tcp.fin ? tcp.offset + tcp.length : mine.parsed_to) - mine.first);
     note(from, packet, place.psn, 0, 0, tcp.fin ? "TCP FIN" : "TCP reset");
-    IwarpPacketContext here{judge, *this, packet, place, &made};
+    IwarpPacketContext here{evaluator, *this, packet, place, &reported};
     closing(here);
-    draw(made);
+    attach_sequence(reported);
     mine.fin |= tcp.fin;
     mine.reset |= tcp.reset;
   }
@@ -133,31 +135,35 @@ void IwarpMonitor::packet(Evaluator& judge, const CaptureAssumptions& trust, con
 }
 
 void IwarpMonitor::states(std::vector<std::uint64_t>& states) const {
-  for (const IwarpHalf& half : halves_) {
-    const IwarpHalf::Setup setup = half.setup.value_or(IwarpHalf::Setup{});
+  for (const IwarpDirection& direction : directions_) {
+    const IwarpDirection::Setup setup = direction.setup.value_or(IwarpDirection::Setup{});
     const auto& frame = setup.frame;
-    states.push_back(state_number(half.setup.has_value(), setup.request, setup.answers, frame.enhanced, frame.markers,
-                                  frame.crc, frame.reject, frame.revision));
-    states.push_back(state_number(half.parsed, half.chained, half.guessed, half.framed, half.contiguous, half.data,
-                                  half.fin, half.reset, few(half.bad_crcs), few(half.gaps), half.version.value_or(0),
-                                  half.old_rdmap));
-    for (const IwarpHalf::Queue& queue : half.queues)
+    states.push_back(state_number(direction.setup.has_value(), setup.request, setup.answers, frame.enhanced,
+                                  frame.markers, frame.crc, frame.reject, frame.revision));
+    states.push_back(state_number(direction.parsed, direction.chained, direction.guessed, direction.framed,
+                                  direction.contiguous, direction.data, direction.fin, direction.reset,
+                                  few(direction.bad_crcs), few(direction.gaps), direction.version.value_or(0),
+                                  direction.old_rdmap));
+    for (const IwarpDirection::Queue& queue : direction.queues)
       states.push_back(state_number(queue.known, queue.open, queue.ended, queue.unsure, queue.open ? queue.control : 0,
                                     queue.empty_before));
-    const IwarpHalf::Tagged& tagged = half.tagged;
-    states.push_back(state_number(tagged.open, tagged.unsure, tagged.open ? tagged.control : 0, tagged.stands));
-    const IwarpHalf::Asked asked = half.asked.empty() ? IwarpHalf::Asked{} : half.asked.front();
-    states.push_back(state_number(few(half.asked.size()), asked.atomic, asked.stale, asked.received != 0,
-                                  asked.cut_short, asked.misanswered, half.answering));
-    states.push_back(state_number(half.terminate.has_value(), half.terminate && half.terminate->judged));
+    const IwarpDirection::Tagged& tagged = direction.tagged;
+    states.push_back(
+        state_number(tagged.open, tagged.unsure, tagged.open ? tagged.control : 0, tagged.constant_offset));
+    const IwarpDirection::PendingRequest pending =
+        direction.pending.empty() ? IwarpDirection::PendingRequest{} : direction.pending.front();
+    states.push_back(state_number(few(direction.pending.size()), pending.atomic, pending.stale, pending.received != 0,
+                                  pending.ended_early, pending.reported_mismatch, direction.responding));
+    states.push_back(
+        state_number(direction.terminate.has_value(), direction.terminate && direction.terminate->checked));
   }
 }
 
-void IwarpMonitor::finish(Evaluator& judge) {
-  // An end that sent bytes of which nothing could be made.
+void IwarpMonitor::finish(Evaluator& evaluator) {
+  // An endpoint that sent bytes without a recognizable PDU.
   for (const Side end : {Side::a, Side::b}) {
-    if (half(end).parsed || !half(end).data) continue;
-    judge.judge("fpdu.tester.stream.begins-in-the-middle", RuleResult::open(Reason::start_not_seen), end);
+    if (direction(end).parsed || !direction(end).data) continue;
+    evaluator.record("fpdu.tester.stream.begins-in-the-middle", RuleResult::inconclusive(Reason::start_not_seen), end);
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// One iWARP connection under watch: its set-up frames and FPDUs in the order of the stream, as the tracker's TCP
-/// reassembly gives them. Retransmissions, copies and segments out of order are gone then; what was lost to the capture
-/// shows as a gap, and what depends on it is not judged.
+/// Monitors of one iWARP connection. Negotiation frames and FPDUs arrive in stream order from the tracker's TCP
+/// reassembly, without retransmissions, duplicates or reordering. Bytes missing from the capture appear as a gap, and
+/// rules that depend on them are not evaluated.
 
 #include <array>
 #include <cstdint>
@@ -19,34 +19,34 @@
 
 namespace rdmawire::conformance {
 
-/// What one end of an iWARP connection has sent so far, as far as rules ask for it.
-struct IwarpHalf {
-  /// Its MPA frame.
+/// The state of one direction of an iWARP connection, as far as rules need it.
+struct IwarpDirection {
+  /// The MPA negotiation frame.
   struct Setup {
-    machines::MpaSetupFrame frame{};  ///< `enhanced` where S is set and the data is there
-    bool request = false;             ///< by its key
-    bool answers = false;             ///< the other end's frame came first
+    machines::MpaSetupFrame frame{};  ///< `enhanced` if S is set and the enhanced data is present
+    bool request = false;             ///< the key is that of a request
+    bool answers = false;             ///< the peer's frame came first
     std::uint32_t private_data = 0;   ///< PD_Length
-    std::uint64_t end = 0;            ///< offset behind it
-    std::uint64_t number = 0;         ///< of its packet in the capture
+    std::uint64_t end = 0;            ///< offset after the frame
+    std::uint64_t number = 0;         ///< number of its packet in the capture
   };
   /// A message on an untagged queue.
   struct Queue {
     std::uint32_t next = 1;            ///< MSN
-    bool known = false;                ///< `next` is
-    bool open = false, ended = false;  ///< `ended`: the segments below were the last message's
-    bool unsure = false;               ///< of an open one: bytes of it were not seen
-    std::uint8_t control = 0;          ///< RDMAP's byte
+    bool known = false;                ///< whether `next` is known
+    bool open = false, ended = false;  ///< `ended`: the segments below belong to the last message
+    bool unsure = false;               ///< bytes of the open message are missing
+    std::uint8_t control = 0;          ///< RDMAP control byte
     std::uint32_t invalidate = 0;
     std::uint64_t bytes = 0;  ///< so far
     std::uint32_t segments = 0;
-    std::uint64_t frame = 0;    ///< of the last one
-    bool empty_before = false;  ///< the message before was a Send of no bytes
+    std::uint64_t frame = 0;    ///< frame of the last segment
+    bool empty_before = false;  ///< the preceding message was a zero-length Send
   };
-  /// The tagged message that is open.
+  /// The open tagged message.
   struct Tagged {
     bool open = false, unsure = false;
-    bool stands = false;  ///< its TO does not rise
+    bool constant_offset = false;  ///< its TO does not increase
     std::uint8_t control = 0;
     std::uint32_t stag = 0;
     std::uint64_t first = 0, next = 0;  ///< TO
@@ -54,94 +54,94 @@ struct IwarpHalf {
     std::uint32_t segments = 0, last_bytes = 0;
     std::uint64_t frame = 0;
   };
-  /// A read or an atomic that it asked for.
-  struct Asked {
+  /// A pending Read or atomic.
+  struct PendingRequest {
     bool atomic = false;
-    bool stale = false;  ///< bytes were lost since: its response may have been among them
-    std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< of the sink; id: the atomic's identifier
+    bool stale = false;                                 ///< bytes were lost after it, possibly including its response
+    std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< data sink; id: the atomic's identifier
     std::uint64_t to = 0, received = 0;
-    bool cut_short = false;    ///< its response has ended before it was whole
-    bool misanswered = false;  ///< told already
+    bool ended_early = false;        ///< its response ended before it was complete
+    bool reported_mismatch = false;  ///< a violation was reported
     std::array<std::uint8_t, RdmapReadRequest::size> header{};
     std::uint64_t frame = 0;
   };
   /// A DDP header that a Terminate may quote.
   struct Quotable {
     std::array<std::uint8_t, 18> header{};
-    std::uint32_t length = 0;  ///< of its segment
+    std::uint32_t length = 0;  ///< length of its segment
     std::uint64_t frame = 0;
   };
   static constexpr std::size_t quotables = 64, most_asked = 1024;
 
   std::optional<Setup> setup{};
   bool parsed = false;
-  std::uint64_t first = 0, parsed_to = 0;  ///< offsets: of the first PDU, behind the last
-  std::uint64_t acknowledged = 0;          ///< offset, by the other end's packets so far
-  bool chained = false;                    ///< every FPDU from the set-up frame on was seen, and none was bad
-  bool guessed = false;                    ///< where its markers are is no longer what was agreed on
-  bool framed = false;                     ///< an FPDU ended where this one begins: its CRC was good
-  bool contiguous = false;                 ///< FPDUs follow each other from the set-up frame on, good or bad
+  std::uint64_t first = 0, parsed_to = 0;  ///< offsets: of the first PDU, after the last PDU
+  std::uint64_t acknowledged = 0;          ///< highest offset that the peer acknowledged
+  bool chained = false;                    ///< all FPDUs from the negotiation frame on were captured and valid
+  bool guessed = false;                    ///< the marker positions differ from the negotiation
+  bool framed = false;                     ///< an FPDU with a valid CRC ends where this one starts
+  bool contiguous = false;                 ///< the FPDUs are contiguous from the negotiation frame on, valid or not
   bool data = false;                       ///< it sent bytes
   bool fin = false, reset = false;
   std::uint64_t fpdus = 0, good_crcs = 0, bad_crcs = 0, bad_in_a_row = 0;
-  bool markers_wrapped = false;           ///< its markers were right behind a wrap of the sequence numbers
+  bool markers_wrapped = false;           ///< its markers were right after a wrap of the sequence number
   std::optional<std::uint8_t> version{};  ///< of DDP
-  bool old_rdmap = false;                 ///< a message of RFC 5040 had another version than 1
+  bool old_rdmap = false;                 ///< a message of RFC 5040 had an RDMAP version other than 1
   std::uint32_t gaps = 0;
   std::array<Queue, 4> queues{};
   Tagged tagged{};
-  std::deque<Asked> asked{};
-  bool answering = false;  ///< the response that is open, or ended last, is to the first of the other end's `asked`
+  std::deque<PendingRequest> pending{};
+  bool responding = false;  ///< the open or last response belongs to the first of the peer's `pending`
   std::vector<Quotable> quotable{};
-  std::uint64_t segments = 0;  ///< that `quotable` has had
-  /// Its Terminate.
+  std::uint64_t segments = 0;  ///< number of segments stored in `quotable` so far
+  /// The Terminate that it sent.
   struct Terminated {
     std::uint64_t frame = 0, end = 0;
-    bool judged = false;  ///< how TCP was closed behind it
+    bool checked = false;  ///< whether the TCP close after it was checked
   };
   std::optional<Terminated> terminate{};
 };
 
 class IwarpMonitor {
  public:
-  /// A packet, with the PDUs that end in it.
-  void packet(Evaluator& judge, const CaptureAssumptions& trust, const Connection& connection, Side from,
+  /// Handles a packet, with the PDUs that end in it.
+  void packet(Evaluator& evaluator, const CaptureAssumptions& assumptions, const Connection& connection, Side from,
               const tracking::Packet& packet);
-  /// Monitors::states_of, appended.
+  /// Appends the values of Monitors::states_of().
   void states(std::vector<std::uint64_t>& states) const;
-  /// Nothing more will come.
-  void finish(Evaluator& judge);
+  /// Called after the last packet.
+  void finish(Evaluator& evaluator);
 
  private:
-  /// What is being judged: something of `from`.
+  /// The PDU or packet under evaluation.
   struct IwarpPacketContext {
-    Evaluator& judge;
+    Evaluator& evaluator;
     IwarpMonitor& monitor;
     const tracking::Packet& packet;
     Place place;
-    std::vector<Violation*>* made;  ///< whose ladders are to be drawn
-    bool sure = true;               ///< an FPDU begins where we say
+    std::vector<Violation*>* reported;  ///< violations that need a sequence
+    bool sure = true;                   ///< the assumed start of the FPDU is certain
     Reason doubt = Reason::start_not_seen;
 
-    void rule(RuleId which, RuleResult ruling) const { judge.judge(which, ruling, place.end); }
-    void holds(RuleId which) const { rule(which, RuleResult::holds()); }
-    void open(RuleId which, Reason why) const { rule(which, RuleResult::open(why)); }
-    /// `tell` gives a Statement.
-    template <class Tell>
-    void say(RuleId which, RuleResult ruling, const Tell& tell) const {
-      Violation* violation = judge.judge(which, ruling.unless(!sure, doubt), place, tell);
-      if (violation) made->push_back(violation);
+    void rule(RuleId which, RuleResult result) const { evaluator.record(which, result, place.end); }
+    void pass(RuleId which) const { rule(which, RuleResult::pass()); }
+    void inconclusive(RuleId which, Reason why) const { rule(which, RuleResult::inconclusive(why)); }
+    /// `describe` returns a Statement.
+    template <class Describe>
+    void report(RuleId which, RuleResult result, const Describe& describe) const {
+      Violation* violation = evaluator.record(which, result.unless(!sure, doubt), place, describe);
+      if (violation) reported->push_back(violation);
     }
-    template <class Tell>
-    void broken(RuleId which, const Tell& tell) const {
-      say(which, RuleResult::violated(), tell);
+    template <class Describe>
+    void violation(RuleId which, const Describe& describe) const {
+      report(which, RuleResult::violation(), describe);
     }
-    template <class Tell>
-    void keeps(RuleId which, bool holds_it, const Tell& tell) const {
-      if (holds_it)
-        holds(which);
+    template <class Describe>
+    void check(RuleId which, bool condition, const Describe& describe) const {
+      if (condition)
+        pass(which);
       else
-        broken(which, tell);
+        violation(which, describe);
     }
   };
   /// A DDP segment.
@@ -150,58 +150,59 @@ class IwarpMonitor {
     machines::DdpSegment ddp{};
     const RdmapOpcode* opcode = nullptr;
     RdmapOperation operation{};
-    Bytes payload{};  ///< as far as it was captured
+    Bytes payload{};  ///< the captured part
     bool cut = false;
   };
 
-  [[nodiscard]] IwarpHalf& half(Side end) { return halves_[static_cast<std::size_t>(end)]; }
+  [[nodiscard]] IwarpDirection& direction(Side end) { return directions_[static_cast<std::size_t>(end)]; }
   void note(Side from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes, std::uint32_t msn,
             std::string_view label);
-  void draw(std::vector<Violation*>& made);
+  void attach_sequence(std::vector<Violation*>& reported);
   [[nodiscard]] bool unseen_before(Side sender, const tracking::Packet& packet);
-  void gap(IwarpHalf& mine, IwarpHalf& peer);
+  void gap(IwarpDirection& mine, IwarpDirection& peer);
 
   // iwarp_setup.cpp
   void setup(const IwarpPacketContext& here, const tracking::Pdu& pdu);
-  void judge_reply(const IwarpPacketContext& here, const IwarpHalf::Setup& request, const IwarpHalf::Setup& reply);
+  void check_reply(const IwarpPacketContext& here, const IwarpDirection::Setup& request,
+                   const IwarpDirection::Setup& reply);
   void first_fpdu(const IwarpPacketContext& here, const tracking::Pdu& pdu, const Segment* segment);
   // iwarp_framing.cpp
   void framing(const IwarpPacketContext& here, const tracking::Pdu& pdu);
-  void judge_markers(const IwarpPacketContext& here, const tracking::Pdu& pdu);
-  void judge_crc(const IwarpPacketContext& here, const tracking::Pdu& pdu);
-  void judge_length(const IwarpPacketContext& here, const Segment& s);
+  void check_markers(const IwarpPacketContext& here, const tracking::Pdu& pdu);
+  void check_crc(const IwarpPacketContext& here, const tracking::Pdu& pdu);
+  void check_length(const IwarpPacketContext& here, const Segment& s);
   // iwarp_segments.cpp
   [[nodiscard]] std::optional<Segment> read(const tracking::Pdu& pdu) const;
   void segment(const IwarpPacketContext& here, const Segment& s);
-  void judge_control(const IwarpPacketContext& here, const Segment& s);
-  [[nodiscard]] bool holds_another(const IwarpPacketContext& here, const Segment& s);
+  void check_control(const IwarpPacketContext& here, const Segment& s);
+  [[nodiscard]] bool contains_second_segment(const IwarpPacketContext& here, const Segment& s);
   [[nodiscard]] bool untagged(const IwarpPacketContext& here, const Segment& s);
   [[nodiscard]] bool tagged(const IwarpPacketContext& here, const Segment& s);
   // iwarp_operations.cpp
-  void judge_message(const IwarpPacketContext& here, const Segment& s);
-  void judge_version(const IwarpPacketContext& here, const Segment& s);
+  void check_message(const IwarpPacketContext& here, const Segment& s);
+  void check_version(const IwarpPacketContext& here, const Segment& s);
   void requested(const IwarpPacketContext& here, const Segment& s);
-  void judge_depth(const IwarpPacketContext& here);
-  void announced_short_length(const IwarpPacketContext& here, const IwarpHalf::Asked& asked);
+  void check_depth(const IwarpPacketContext& here);
+  void announced_short_length(const IwarpPacketContext& here, const IwarpDirection::PendingRequest& pending);
   void answered(const IwarpPacketContext& here, const Segment& s, bool begins);
   void atomic_answered(const IwarpPacketContext& here, const Segment& s);
   // iwarp_terminate.cpp
   void terminate(const IwarpPacketContext& here, const Segment& s);
-  void judge_quotation(const IwarpPacketContext& here, Bytes message, machines::IwarpError error);
+  void check_quotation(const IwarpPacketContext& here, Bytes message, machines::IwarpError error);
   void closing(const IwarpPacketContext& here);
 
-  std::array<IwarpHalf, 2> halves_{};
+  std::array<IwarpDirection, 2> directions_{};
   bool everywhere_ = false;
-  bool carried_ = false;  ///< the packet has bytes of the PDU that is judged: its acknowledgement came with them
+  bool carried_ = false;  ///< the packet contains bytes of the PDU under evaluation, sent with its acknowledgement
   Place last_{};
-  static constexpr std::size_t kept = 12, drawn_behind = 3;
-  std::array<SequenceEntry, kept> rungs_{};
+  static constexpr std::size_t kept = 12, entries_after = 3;
+  std::array<SequenceEntry, kept> entries_{};
   std::uint64_t noted_ = 0;
-  struct Drawing {
+  struct OpenSequence {
     Violation* violation;
     std::size_t left;
   };
-  std::vector<Drawing> drawings_{};
+  std::vector<OpenSequence> open_sequences_{};
 };
 
 }  // namespace rdmawire::conformance

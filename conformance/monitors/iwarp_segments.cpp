@@ -1,4 +1,4 @@
-/// DDP segments: what each must say, and how they make messages. RFC 5041, 4 and 5.
+/// Checks of DDP segments and how they form messages. RFC 5041, 4 and 5.
 
 #include <fmt/format.h>
 
@@ -28,66 +28,67 @@ std::optional<IwarpMonitor::Segment> IwarpMonitor::read(const tracking::Pdu& pdu
 }
 
 void IwarpMonitor::segment(const IwarpPacketContext& here, const Segment& s) {
-  IwarpHalf& mine = half(here.place.end);
-  // What a Terminate of the other end may quote.
-  IwarpHalf::Quotable quotable{.length = s.ddp.bytes + ddp_header_bytes(s.ddp.tagged), .frame = here.packet.number};
+  IwarpDirection& mine = direction(here.place.end);
+  // A Terminate of the peer may quote this header.
+  IwarpDirection::Quotable quotable{.length = s.ddp.bytes + ddp_header_bytes(s.ddp.tagged),
+                                    .frame = here.packet.number};
   std::copy_n(s.pdu.stack.bytes.data() + Fpdu::size, ddp_header_bytes(s.ddp.tagged), quotable.header.begin());
-  if (mine.quotable.size() < IwarpHalf::quotables)
+  if (mine.quotable.size() < IwarpDirection::quotables)
     mine.quotable.push_back(quotable);
   else
-    mine.quotable[mine.segments % IwarpHalf::quotables] = quotable;
+    mine.quotable[mine.segments % IwarpDirection::quotables] = quotable;
   ++mine.segments;
 
-  judge_control(here, s);
+  check_control(here, s);
   const bool readable = s.opcode->known && s.opcode->tagged == s.ddp.tagged;
-  const bool another = readable && !mine.terminate && holds_another(here, s);
-  if (!another) judge_length(here, s);
+  const bool another = readable && !mine.terminate && contains_second_segment(here, s);
+  if (!another) check_length(here, s);
   if (!readable) return;
   if (mine.terminate) {
     if (s.operation == RdmapOperation::terminate) {
-      here.broken("terminate.sender.message.once", [&] {
-        return Statement{"one Terminate at most", "another one", {mine.terminate->frame}};
+      here.violation("terminate.sender.message.once", [&] {
+        return Statement{"at most one Terminate", "a second Terminate", {mine.terminate->frame}};
       });
     } else {
-      here.broken("rdmap.sender.terminate.then-silence", [&] {
+      here.violation("rdmap.sender.terminate.then-silence", [&] {
         return Statement{
-            "no message behind the Terminate", fmt::format("a segment of {}", s.opcode->name), {mine.terminate->frame}};
+            "no message after the Terminate", fmt::format("a segment of {}", s.opcode->name), {mine.terminate->frame}};
       });
     }
     return;
   }
   if (another) {
-    gap(mine, half(tracking::other(here.place.end)));
+    gap(mine, direction(tracking::other(here.place.end)));
     return;
   }
-  here.holds("fpdu.sender.ulpdu.one-each");
+  here.pass("fpdu.sender.ulpdu.one-each");
   if (s.ddp.tagged) {
     const bool begins = tagged(here, s);
-    // Its consumer is told of no RDMA Write; that no capture shows.
-    if (s.operation == RdmapOperation::rdma_write) here.holds("rdmap.endpoint.write.format");
+    // Whether an RDMA Write is delivered to the application is not visible in a capture.
+    if (s.operation == RdmapOperation::rdma_write) here.pass("rdmap.endpoint.write.format");
     if (s.operation == RdmapOperation::read_response) answered(here, s, begins);
     return;
   }
-  // What begins a message says what it is.
-  if (untagged(here, s)) judge_message(here, s);
+  // The first segment of a message determines its operation.
+  if (untagged(here, s)) check_message(here, s);
 }
 
-void IwarpMonitor::judge_control(const IwarpPacketContext& here, const Segment& s) {
-  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
+void IwarpMonitor::check_control(const IwarpPacketContext& here, const Segment& s) {
+  IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   const Bytes ulpdu = Bytes(s.pdu.stack.bytes).subspan(Fpdu::size);
   const auto reserved = View<Ddp>(ulpdu.data()).get<"reserved">();
   const auto rdmap_reserved = View<Rdmap>(&s.ddp.control).get<"reserved">();
   const bool rdmac = (mine.setup && mine.setup->frame.revision == 0) || (peer.setup && peer.setup->frame.revision == 0);
   const bool changed = mine.version && *mine.version != s.ddp.version;
-  here.keeps("ddp.data-source.version.constant", !changed, [&] {
-    return Statement{fmt::format("DDP version {}, as in the segments before", *mine.version),
+  here.check("ddp.data-source.version.constant", !changed, [&] {
+    return Statement{fmt::format("DDP version {}, as in earlier segments", *mine.version),
                      fmt::format("version {}", s.ddp.version),
                      {}};
   });
   const bool version = s.ddp.version == 1 || (s.ddp.version == 0 && rdmac) || changed;
   const bool unknown_version = s.ddp.version == 0 && !(mine.setup && peer.setup);
   const bool model = !s.opcode->known || s.opcode->tagged == s.ddp.tagged;
-  const auto tell = [&] {
+  const auto describe = [&] {
     return Statement{
         "DDP version 1, reserved bits 0, and the tagged flag of its opcode",
         fmt::format("version {}, reserved bits {:#x} of DDP and {:#x} of RDMAP, {} with opcode {}", s.ddp.version,
@@ -95,54 +96,55 @@ void IwarpMonitor::judge_control(const IwarpPacketContext& here, const Segment& 
         {}};
   };
   const bool fields = reserved == 0 && rdmap_reserved == 0 && model;
-  here.say("ddp.data-source.control.fields",
-           RuleResult::of(fields && version).unless(fields && unknown_version, Reason::negotiation_not_seen), tell);
+  here.report("ddp.data-source.control.fields",
+              RuleResult::of(fields && version).unless(fields && unknown_version, Reason::negotiation_not_seen),
+              describe);
   if (!mine.version) mine.version = s.ddp.version;
-  judge_version(here, s);
+  check_version(here, s);
 }
 
-// Whether the FPDU has a second segment in it, which shows where the first one ends or by what it does to the offsets.
-bool IwarpMonitor::holds_another(const IwarpPacketContext& here, const Segment& s) {
-  const IwarpHalf& mine = half(here.place.end);
+// Checks for a second segment in the FPDU, which shows at the end of the first one or in its effect on the offsets.
+bool IwarpMonitor::contains_second_segment(const IwarpPacketContext& here, const Segment& s) {
+  const IwarpDirection& mine = direction(here.place.end);
   const std::uint32_t header = ddp_header_bytes(s.ddp.tagged);
-  const auto tell = [&] {
+  const auto describe = [&] {
     return Statement{"one DDP segment in the FPDU", "another segment's header in its payload", {}};
   };
-  const IwarpHalf& peer = half(tracking::other(here.place.end));
+  const IwarpDirection& peer = direction(tracking::other(here.place.end));
   const std::uint32_t emss = here.packet.tcp.emss;
   if (emss != 0 && !s.ddp.last) {
     const std::uint32_t first = machines::mulpdu(emss, peer.setup && peer.setup->frame.markers) - header;
     if (s.payload.size() >= std::size_t{first} + header) {
       const auto next = machines::read_segment(s.payload.subspan(first));
-      const bool goes_on = next && next->tagged == s.ddp.tagged && next->control == s.ddp.control &&
-                           next->stag == s.ddp.stag && next->qn == s.ddp.qn && next->msn == s.ddp.msn &&
-                           (next->tagged ? next->to == s.ddp.to + first : next->mo == s.ddp.mo + first);
-      if (goes_on) {
-        here.broken("fpdu.sender.ulpdu.one-each", tell);
+      const bool continues = next && next->tagged == s.ddp.tagged && next->control == s.ddp.control &&
+                             next->stag == s.ddp.stag && next->qn == s.ddp.qn && next->msn == s.ddp.msn &&
+                             (next->tagged ? next->to == s.ddp.to + first : next->mo == s.ddp.mo + first);
+      if (continues) {
+        here.violation("fpdu.sender.ulpdu.one-each", describe);
         return true;
       }
     }
   }
   bool short_of_a_header = false;
   if (s.ddp.tagged) {
-    const IwarpHalf::Tagged& open = mine.tagged;
+    const IwarpDirection::Tagged& open = mine.tagged;
     short_of_a_header = open.open && !open.unsure && open.control == s.ddp.control && open.stag == s.ddp.stag &&
                         s.ddp.to + header == open.next && s.ddp.to != open.first && open.last_bytes > header;
   } else if (s.ddp.qn < mine.queues.size()) {
-    const IwarpHalf::Queue& queue = mine.queues[s.ddp.qn];
+    const IwarpDirection::Queue& queue = mine.queues[s.ddp.qn];
     short_of_a_header = queue.open && !queue.unsure && queue.known && queue.next == s.ddp.msn &&
                         queue.control == s.ddp.control && s.ddp.mo != 0 &&
                         s.ddp.mo + std::uint64_t{header} == queue.bytes;
   }
-  if (short_of_a_header) here.broken("fpdu.sender.ulpdu.one-each", tell);
+  if (short_of_a_header) here.violation("fpdu.sender.ulpdu.one-each", describe);
   return short_of_a_header;
 }
 
-// Gives whether the segment begins a message.
+// Returns whether the segment starts a message.
 bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
-  IwarpHalf& mine = half(here.place.end);
+  IwarpDirection& mine = direction(here.place.end);
   if (s.ddp.qn >= mine.queues.size()) return true;
-  IwarpHalf::Queue& queue = mine.queues[s.ddp.qn];
+  IwarpDirection::Queue& queue = mine.queues[s.ddp.qn];
   const std::uint64_t before = queue.frame;
   queue.frame = here.packet.number;
   const auto extend = [&] {
@@ -152,21 +154,21 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
     queue.open = false;
     queue.ended = true;
     if (!queue.unsure && queue.bytes == 0)
-      here.keeps("ddp.data-source.length.zero-one-segment", queue.segments == 1, [&] {
-        return Statement{"one segment for a message of no bytes", fmt::format("{} segments", queue.segments), {before}};
+      here.check("ddp.data-source.length.zero-one-segment", queue.segments == 1, [&] {
+        return Statement{"one segment for a zero-length message", fmt::format("{} segments", queue.segments), {before}};
       });
     queue.empty_before = queue.bytes == 0 && machines::is_send(s.operation);
     queue.next = s.ddp.msn + 1;
     queue.known = true;
   };
   const bool same = queue.known && queue.control == s.ddp.control;
-  // Behind what was called the last segment the message goes on.
-  const bool goes_on_ended = queue.ended && !queue.unsure && queue.known && s.ddp.msn + 1 == queue.next &&
-                             s.ddp.mo != 0 && s.ddp.mo == queue.bytes && same;
-  if (goes_on_ended) {
-    here.broken("ddp.data-source.message.last-flag", [&] {
-      return Statement{"the last flag in the last segment of a message alone",
-                       fmt::format("MSN {} goes on at MO {} behind a segment with the last flag", s.ddp.msn, s.ddp.mo),
+  // The message continues after a segment with the last flag.
+  const bool continues_after_last = queue.ended && !queue.unsure && queue.known && s.ddp.msn + 1 == queue.next &&
+                                    s.ddp.mo != 0 && s.ddp.mo == queue.bytes && same;
+  if (continues_after_last) {
+    here.violation("ddp.data-source.message.last-flag", [&] {
+      return Statement{"the last flag only in the last segment of a message",
+                       fmt::format("MSN {} continues at MO {} after a segment with the last flag", s.ddp.msn, s.ddp.mo),
                        {before}};
     });
     extend();
@@ -174,99 +176,98 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
   }
   if (queue.open && queue.known && s.ddp.msn == queue.next) {
     if (queue.unsure) {
-      here.open("ddp.data-source.untagged.offset", here.doubt);
+      here.inconclusive("ddp.data-source.untagged.offset", here.doubt);
     } else {
-      here.keeps("ddp.data-source.message.last-flag",
+      here.check("ddp.data-source.message.last-flag",
                  queue.control == s.ddp.control && queue.invalidate == s.ddp.invalidate_stag, [&] {
                    return Statement{"the same RsvdULP in all segments of a message",
                                     fmt::format("RDMAP's bytes {:#04x} {:#x}, {:#04x} {:#x} before", s.ddp.control,
                                                 s.ddp.invalidate_stag, queue.control, queue.invalidate),
                                     {before}};
                  });
-      here.keeps("ddp.data-source.untagged.offset", s.ddp.mo == queue.bytes, [&] {
-        return Statement{fmt::format("MO {}, behind the bytes that were sent", queue.bytes),
-                         fmt::format("MO {}", s.ddp.mo),
-                         {before}};
+      here.check("ddp.data-source.untagged.offset", s.ddp.mo == queue.bytes, [&] {
+        return Statement{
+            fmt::format("MO {}, after the bytes already sent", queue.bytes), fmt::format("MO {}", s.ddp.mo), {before}};
       });
     }
-    // Where offsets stand still, what comes is added up all the same.
+    // The bytes are counted even if the offsets do not increase.
     const std::uint64_t sum = queue.bytes + s.ddp.bytes;
     extend();
     if (s.ddp.mo == 0 && queue.open) queue.bytes = sum;
     return false;
   }
   if (queue.open && queue.known && !queue.unsure)
-    here.broken("ddp.data-source.message.last-flag", [&] {
-      return Statement{fmt::format("the last segment of MSN {} has the last flag", queue.next),
+    here.violation("ddp.data-source.message.last-flag", [&] {
+      return Statement{fmt::format("the last flag in the last segment of MSN {}", queue.next),
                        fmt::format("MSN {} before it", s.ddp.msn),
                        {before}};
     });
   const std::uint32_t expected = queue.open ? queue.next + 1 : queue.next;
   const bool known = queue.known;
   if (known) {
-    here.keeps("ddp.data-source.msn.counts", s.ddp.msn == expected, [&] {
+    here.check("ddp.data-source.msn.counts", s.ddp.msn == expected, [&] {
       return Statement{
           fmt::format("MSN {} of queue {}", expected, s.ddp.qn), fmt::format("MSN {}", s.ddp.msn), {before}};
     });
-    // The order in which the consumer submitted them it alone knows.
-    if (s.ddp.msn == expected) here.holds("ddp.endpoint.order.as-submitted");
-    if (queue.empty_before && s.ddp.msn == expected) here.holds("rdmap.receiver.send.zero-length");
+    // The order of submission is known only to the application.
+    if (s.ddp.msn == expected) here.pass("ddp.endpoint.order.as-submitted");
+    if (queue.empty_before && s.ddp.msn == expected) here.pass("rdmap.receiver.send.zero-length");
   } else {
-    here.open("ddp.data-source.msn.counts", here.doubt);
+    here.inconclusive("ddp.data-source.msn.counts", here.doubt);
   }
   queue.open = !s.ddp.last;
   queue.ended = false;
   queue.empty_before = false;
   queue.next = s.ddp.msn;
-  // A message of which the beginning was missed begins for us with an MO. One that is all header ends with it.
+  // If the start of a message was missed, its MO is not 0. A message without payload ends with its header.
   queue.unsure = (!known && s.ddp.mo != 0) || (queue.open && !s.opcode->payload);
   queue.known = true;
   queue.control = s.ddp.control;
   queue.invalidate = s.ddp.invalidate_stag;
   queue.segments = 0;
   if (!queue.unsure)
-    here.keeps("ddp.data-source.untagged.offset", s.ddp.mo == 0, [&] {
+    here.check("ddp.data-source.untagged.offset", s.ddp.mo == 0, [&] {
       return Statement{"MO 0 in the first segment of a message", fmt::format("MO {}", s.ddp.mo), {before}};
     });
   extend();
   return true;
 }
 
-// Gives whether the segment begins a message.
+// Returns whether the segment starts a message.
 bool IwarpMonitor::tagged(const IwarpPacketContext& here, const Segment& s) {
-  IwarpHalf& mine = half(here.place.end);
-  IwarpHalf::Tagged& open = mine.tagged;
+  IwarpDirection& mine = direction(here.place.end);
+  IwarpDirection::Tagged& open = mine.tagged;
   const std::uint64_t before = open.frame;
   bool begins = !open.open;
   if (open.open) {
     const bool same = open.control == s.ddp.control && open.stag == s.ddp.stag;
     const bool next = same && s.ddp.to == open.next;
-    // The first segment's TO again: it does not rise. Behind others it is another message's.
-    const bool stands = same && s.ddp.to == open.first && (open.stands || open.segments == 1);
+    // The TO of the first segment is repeated, so it does not increase. After further segments it is another message.
+    const bool constant_offset = same && s.ddp.to == open.first && (open.constant_offset || open.segments == 1);
     if (open.unsure) {
       begins = !next;
-      here.open("ddp.data-source.tagged.offset", here.doubt);
-    } else if (next || stands) {
-      here.keeps("ddp.data-source.tagged.offset", next, [&] {
-        return Statement{fmt::format("TO {:#x}, behind the bytes that were sent", open.next),
+      here.inconclusive("ddp.data-source.tagged.offset", here.doubt);
+    } else if (next || constant_offset) {
+      here.check("ddp.data-source.tagged.offset", next, [&] {
+        return Statement{fmt::format("TO {:#x}, after the bytes already sent", open.next),
                          fmt::format("TO {:#x}, that of the first segment", s.ddp.to),
                          {before}};
       });
-      here.holds("ddp.data-source.message.last-flag");
-      open.stands = open.stands || !next;
+      here.pass("ddp.data-source.message.last-flag");
+      open.constant_offset = open.constant_offset || !next;
     } else {
       begins = true;
-      here.broken("ddp.data-source.message.not-begun-inside", [&] {
+      here.violation("ddp.data-source.message.not-begun-inside", [&] {
         return Statement{fmt::format("STag {:#x} at TO {:#x}, or the last flag before", open.stag, open.next),
                          fmt::format("STag {:#x} at TO {:#x}", s.ddp.stag, s.ddp.to),
                          {before}};
       });
     }
   } else {
-    here.holds("ddp.data-source.message.not-begun-inside");
+    here.pass("ddp.data-source.message.not-begun-inside");
   }
   if (begins) open = {.open = true, .control = s.ddp.control, .stag = s.ddp.stag, .first = s.ddp.to, .next = s.ddp.to};
-  open.next = open.stands ? open.next + s.ddp.bytes : s.ddp.to + s.ddp.bytes;
+  open.next = open.constant_offset ? open.next + s.ddp.bytes : s.ddp.to + s.ddp.bytes;
   open.bytes += s.ddp.bytes;
   open.last_bytes = s.ddp.bytes;
   ++open.segments;
@@ -274,8 +275,8 @@ bool IwarpMonitor::tagged(const IwarpPacketContext& here, const Segment& s) {
   if (!s.ddp.last) return begins;
   open.open = false;
   if (open.bytes == 0 && !open.unsure)
-    here.keeps("ddp.data-source.length.zero-one-segment", open.segments == 1, [&] {
-      return Statement{"one segment for a message of no bytes", fmt::format("{} segments", open.segments), {before}};
+    here.check("ddp.data-source.length.zero-one-segment", open.segments == 1, [&] {
+      return Statement{"one segment for a zero-length message", fmt::format("{} segments", open.segments), {before}};
     });
   return begins;
 }

@@ -1,4 +1,4 @@
-/// What a Terminate says, and how TCP is closed behind it. RFC 5040, 4.8 and 6.2.1.
+/// Checks of Terminate messages and of the TCP close after them. RFC 5040, 4.8 and 6.2.1.
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ bool names(const Name (&table)[Size], std::uint8_t code) {
 // RFC 5040, figure 9; RFC 5041, 7.2; RFC 5044, 8; RFC 6581, 8.
 bool is_defined(IwarpError error) {
   if (error.layer == terminate_layer::rdma) {
-    if (error.type == errors::local_catastrophic.type) return true;  // any code will do
+    if (error.type == errors::local_catastrophic.type) return true;  // any code
     if (error.type == remote_protection) return names(terminate_protection_entries, error.code);
     return error.type == remote_operation && names(terminate_operation_entries, error.code);
   }
@@ -45,52 +45,53 @@ std::string spoken(IwarpError error) {
 }  // namespace
 
 void IwarpMonitor::terminate(const IwarpPacketContext& here, const Segment& s) {
-  IwarpHalf& mine = half(here.place.end);
+  IwarpDirection& mine = direction(here.place.end);
   mine.terminate = {here.packet.number, s.pdu.stream_end, false};
-  here.keeps("rdmap.sender.terminate.format", s.ddp.qn == 2 && s.ddp.msn == 1 && s.ddp.last, [&] {
+  here.check("rdmap.sender.terminate.format", s.ddp.qn == 2 && s.ddp.msn == 1 && s.ddp.last, [&] {
     return Statement{"a Terminate on queue 2, with MSN 1, in one segment",
                      fmt::format("queue {}, MSN {}{}", s.ddp.qn, s.ddp.msn, s.ddp.last ? "" : ", no last flag"),
                      {}};
   });
-  here.holds("terminate.sender.message.once");
-  if (s.cut && s.payload.size() < s.ddp.bytes) return here.open("terminate.sender.control.bits", Reason::cut);
+  here.pass("terminate.sender.message.once");
+  if (s.cut && s.payload.size() < s.ddp.bytes)
+    return here.inconclusive("terminate.sender.control.bits", Reason::truncated);
   const Bytes message = s.payload;
   if (message.size() < Terminate::size)
-    return here.broken("terminate.sender.control.bits", [&] {
+    return here.violation("terminate.sender.control.bits", [&] {
       return Statement{"a Terminate control of four bytes", fmt::format("{} bytes", message.size()), {}};
     });
   const View<Terminate> view(message.data());
   const IwarpError error{static_cast<std::uint8_t>(view.get<"layer">()), static_cast<std::uint8_t>(view.get<"etype">()),
                          static_cast<std::uint8_t>(view.get<"error_code">())};
   const bool reserved = (message[2] & 0x1f) != 0 || message[3] != 0;
-  // The nibbles of the first byte the other way round: bit fields of a machine that keeps the low ones first.
+  // The nibbles of the first byte swapped: the bit fields of a compiler that allocates low bits first.
   const IwarpError turned{error.type, error.layer, error.code};
   const bool is_turned = !is_defined(error) && is_defined(turned);
   if (reserved || is_turned)
-    return here.broken("terminate.sender.control.bits", [&] {
+    return here.violation("terminate.sender.control.bits", [&] {
       return Statement{
           "layer and type, code, then M, D and R and thirteen bits of zeros",
           fmt::format("bytes {:02x} {:02x} {:02x} {:02x}{}", message[0], message[1], message[2], message[3],
-                      is_defined(turned) ? ", which say " + spoken(turned) + " with the low bits first" : ""),
+                      is_defined(turned) ? ", which is " + spoken(turned) + " with the low bits first" : ""),
           {}};
     });
-  here.holds("terminate.sender.control.bits");
-  const bool of_llp_in_ddp = error.layer == terminate_layer::ddp && error.type == 3;  // reserved for what is below
-  here.say("terminate.sender.control.defined-code",
-           RuleResult::of(is_defined(error)).unless(of_llp_in_ddp, Reason::device_internal), [&] {
-             return Statement{"an error of the tables of RDMAP, DDP or MPA", spoken(error), {}};
-           });
-  judge_quotation(here, message, error);
+  here.pass("terminate.sender.control.bits");
+  const bool of_llp_in_ddp = error.layer == terminate_layer::ddp && error.type == 3;  // reserved for the LLP
+  here.report("terminate.sender.control.defined-code",
+              RuleResult::of(is_defined(error)).unless(of_llp_in_ddp, Reason::device_internal), [&] {
+                return Statement{"an error defined by RDMAP, DDP or MPA", spoken(error), {}};
+              });
+  check_quotation(here, message, error);
 }
 
-void IwarpMonitor::judge_quotation(const IwarpPacketContext& here, Bytes message, IwarpError error) {
-  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
+void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message, IwarpError error) {
+  IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   const View<Terminate> view(message.data());
   const bool m = view.get<"segment_length_valid">(), d = view.get<"ddp_header_included">(),
              r = view.get<"rdma_header_included">();
   const auto said = [&] { return fmt::format("{}: M {}, D {}, R {}", spoken(error), m ? 1 : 0, d ? 1 : 0, r ? 1 : 0); };
   const Parts parts = Terminate::parts(message);
-  // What is quoted, by its place.
+  // The offsets of the quoted headers.
   const std::uint8_t* header = nullptr;
   std::size_t header_bytes = 0;
   const std::uint8_t* request = nullptr;
@@ -110,11 +111,11 @@ void IwarpMonitor::judge_quotation(const IwarpPacketContext& here, Bytes message
   const auto operation = quoted ? std::optional(machines::operation_of(quoted->control)) : std::nullopt;
   const auto is_of = [&](RdmapOperation which) { return operation == which && !zeros; };
 
-  // Figure 10: what each kind of error quotes.
+  // Figure 10: the headers quoted for each kind of error.
   bool fits = true;
-  const auto figure = [&](RuleId rule, bool holds_it, const char* expected) {
-    fits = fits && holds_it;
-    here.keeps(rule, holds_it, [&] { return Statement{expected, said(), {}}; });
+  const auto figure = [&](RuleId rule, bool condition, const char* expected) {
+    fits = fits && condition;
+    here.check(rule, condition, [&] { return Statement{expected, said(), {}}; });
   };
   if (error.layer == terminate_layer::llp) {
     figure("terminate.sender.llp-error.no-header", !d && !r && !m, "no header quoted");
@@ -122,105 +123,106 @@ void IwarpMonitor::judge_quotation(const IwarpPacketContext& here, Bytes message
     figure("terminate.sender.local-catastrophic.no-header", !d && !r && !m, "no header quoted");
   } else if (error.layer == terminate_layer::ddp) {
     const bool local = error.type == errors::ddp_local_catastrophic.type;
-    figure("terminate.sender.ddp-error.headers", (d || local) && !r, "the DDP header quoted, and no Read Request");
+    figure("terminate.sender.ddp-error.headers", (d || local) && !r,
+           "the DDP header quoted, without Read Request header");
   } else if (error.type == remote_operation) {
-    // A catastrophe need not be a message's.
+    // A catastrophic error may be unrelated to a message.
     const bool of_message = error.code != errors::stream_catastrophic.code && error.code != 0x08 && error.code != 0xff;
     figure("terminate.sender.operation.headers", (d || !of_message) && !r,
-           "the DDP header quoted, and no Read Request");
+           "the DDP header quoted, without Read Request header");
   } else if (error.type == remote_protection) {
     const bool of_known = !quoted || zeros || is_of(RdmapOperation::read_request) ||
                           is_of(RdmapOperation::send_invalidate) || is_of(RdmapOperation::send_se_invalidate) ||
                           is_of(RdmapOperation::atomic_request) ||
-                          // DDP has no code for a missing right: a Write's is told either way.
+                          // DDP has no code for a missing access right, so a Write may report either error.
                           is_of(RdmapOperation::rdma_write);
     figure("terminate.sender.protection.headers", d && of_known,
            "the DDP header of an RDMA Read Request, an atomic or a Send with Invalidate quoted");
   }
   if (!fits) return;
   if (d) {
-    here.keeps("terminate.sender.ddp-header.present", quoted.has_value(), [&] {
-      return Statement{
-          "the segment's length and its DDP header behind the control", fmt::format("{} bytes", message.size()), {}};
+    here.check("terminate.sender.ddp-header.present", quoted.has_value(), [&] {
+      return Statement{"the segment's length and its DDP header after the control field",
+                       fmt::format("{} bytes", message.size()),
+                       {}};
     });
   }
   if (r || (quoted && error.layer == terminate_layer::rdma && error.type == remote_protection)) {
     const bool of_read = is_of(RdmapOperation::read_request) || zeros || !d;
-    here.keeps("terminate.sender.read-request.present", r ? request && of_read : !is_of(RdmapOperation::read_request),
+    here.check("terminate.sender.read-request.present", r ? request && of_read : !is_of(RdmapOperation::read_request),
                [&] {
-                 return Statement{"the Read Request Header of an RDMA Read Request's protection error, and of no other",
-                                  fmt::format("{}, {} bytes, of {}", said(), message.size(),
+                 return Statement{"the Read Request header only for a protection error of an RDMA Read Request",
+                                  fmt::format("{}, {} bytes, for {}", said(), message.size(),
                                               operation ? rdmap_opcode(*operation).name : "no header"),
                                   {}};
                });
   }
   if (!quoted) return;
-  // The segment that it is of.
-  const std::size_t remembered = std::min<std::uint64_t>(peer.segments, IwarpHalf::quotables);
-  const IwarpHalf::Quotable* original = nullptr;
+  // The segment with the error.
+  const std::size_t remembered = std::min<std::uint64_t>(peer.segments, IwarpDirection::quotables);
+  const IwarpDirection::Quotable* original = nullptr;
   for (std::size_t i = 0; i < remembered && !original; ++i) {
-    const IwarpHalf::Quotable& each = peer.quotable[(peer.segments - 1 - i) % IwarpHalf::quotables];
+    const IwarpDirection::Quotable& each = peer.quotable[(peer.segments - 1 - i) % IwarpDirection::quotables];
     if (std::equal(header, header + header_bytes, each.header.begin())) original = &each;
   }
   if (!original) {
-    // Zeros stand where the error is no message's. RFC 5040, 7.1, rule 1
+    // Zeros if the error is unrelated to a message. RFC 5040, 7.1, rule 1
     const bool of_itself = error == errors::stream_catastrophic || error.code == 0x08 || error.code == 0xff;
-    here.say("terminate.sender.ddp-header.copied",
-             RuleResult::violated()
-                 .unless(!peer.chained || unseen_before(here.place.end, here.packet), Reason::capture_lost)
-                 .unless(remembered < peer.segments, Reason::out_of_window)
-                 .unless(zeros && of_itself, Reason::device_internal),
-             [&] {
-               return Statement{"the DDP header of a segment that was received",
-                                zeros ? std::string("zeros") : std::string("a header that was never sent"),
-                                {}};
-             });
+    here.report("terminate.sender.ddp-header.copied",
+                RuleResult::violation()
+                    .unless(!peer.chained || unseen_before(here.place.end, here.packet), Reason::capture_lost)
+                    .unless(remembered < peer.segments, Reason::out_of_window)
+                    .unless(zeros && of_itself, Reason::device_internal),
+                [&] {
+                  return Statement{"the DDP header of a segment that was received",
+                                   zeros ? std::string("zeros") : std::string("a header that was never sent"),
+                                   {}};
+                });
     return;
   }
-  here.holds("terminate.sender.ddp-header.copied");
+  here.pass("terminate.sender.ddp-header.copied");
   if (m)
-    here.keeps("terminate.sender.ddp-header.present", length == original->length, [&] {
+    here.check("terminate.sender.ddp-header.present", length == original->length, [&] {
       const bool payload = length + header_bytes == original->length;
-      return Statement{fmt::format("a segment length of {}, of header and payload", original->length),
-                       fmt::format("{}{}", length, payload ? ", of the payload alone" : ""),
+      return Statement{fmt::format("a segment length of {} (header and payload)", original->length),
+                       fmt::format("{}{}", length, payload ? " (only the payload)" : ""),
                        {original->frame}};
     });
   if (!r || !request || !is_of(RdmapOperation::read_request)) return;
-  const auto asked = std::find_if(peer.asked.begin(), peer.asked.end(),
-                                  [&](const auto& each) { return !each.atomic && each.msn == quoted->msn; });
-  if (asked == peer.asked.end() || asked->stale) {
-    here.open("terminate.sender.read-request.progress", Reason::capture_lost);
+  const auto pending = std::find_if(peer.pending.begin(), peer.pending.end(),
+                                    [&](const auto& each) { return !each.atomic && each.msn == quoted->msn; });
+  if (pending == peer.pending.end() || pending->stale) {
+    here.inconclusive("terminate.sender.read-request.progress", Reason::capture_lost);
     return;
   }
-  const View<RdmapReadRequest> was(asked->header.data()), is(request);
-  const std::uint64_t sent = asked->received;
+  const View<RdmapReadRequest> was(pending->header.data()), is(request);
+  const std::uint64_t sent = pending->received;
   const bool right = is.get<"sink_stag">() == was.get<"sink_stag">() && is.get<"src_stag">() == was.get<"src_stag">() &&
                      is.get<"sink_to">() == was.get<"sink_to">() + sent &&
                      is.get<"src_to">() == was.get<"src_to">() + sent && is.get<"size">() + sent == was.get<"size">();
-  here.say("terminate.sender.read-request.progress", RuleResult::of(right).unless(!mine.chained, Reason::capture_lost),
-           [&] {
-             return Statement{
-                 fmt::format("the request as it stands behind {} bytes of its response: {} are left, from TO {:#x}",
-                             sent, was.get<"size">() - sent, was.get<"src_to">() + sent),
-                 fmt::format("{} bytes, from TO {:#x}", is.get<"size">(), is.get<"src_to">()),
-                 {asked->frame}};
-           });
+  here.report("terminate.sender.read-request.progress",
+              RuleResult::of(right).unless(!mine.chained, Reason::capture_lost), [&] {
+                return Statement{fmt::format("the request advanced by {} response bytes: {} remaining, from TO {:#x}",
+                                             sent, was.get<"size">() - sent, was.get<"src_to">() + sent),
+                                 fmt::format("{} bytes, from TO {:#x}", is.get<"size">(), is.get<"src_to">()),
+                                 {pending->frame}};
+              });
 }
 
 void IwarpMonitor::closing(const IwarpPacketContext& here) {
-  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
-  if (here.packet.tcp.fin && !peer.asked.empty() && peer.asked.front().cut_short) {
-    announced_short_length(here, peer.asked.front());
-    peer.asked.pop_front();
+  IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
+  if (here.packet.tcp.fin && !peer.pending.empty() && peer.pending.front().ended_early) {
+    announced_short_length(here, peer.pending.front());
+    peer.pending.pop_front();
   }
-  if (!mine.terminate || mine.terminate->judged || mine.fin) return;
-  mine.terminate->judged = true;
-  here.holds("rdmap.sender.terminate.then-silence");
+  if (!mine.terminate || mine.terminate->checked || mine.fin) return;
+  mine.terminate->checked = true;
+  here.pass("rdmap.sender.terminate.then-silence");
   const tracking::TcpSegment& tcp = here.packet.tcp;
-  // A FIN has a number, and so shows even where it was not captured.
-  const bool behind_fin = tcp.reset && tcp.offset > mine.terminate->end;
-  here.keeps("terminate.sender.close.graceful", tcp.fin || behind_fin || peer.reset, [&] {
-    return Statement{"a FIN behind the Terminate, so that the other end gets it", "a reset", {mine.terminate->frame}};
+  // A FIN consumes a sequence number, so it is detected even if it was not captured.
+  const bool after_fin = tcp.reset && tcp.offset > mine.terminate->end;
+  here.check("terminate.sender.close.graceful", tcp.fin || after_fin || peer.reset, [&] {
+    return Statement{"a FIN after the Terminate, so that the peer receives it", "a reset", {mine.terminate->frame}};
   });
 }
 

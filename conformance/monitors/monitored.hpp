@@ -1,5 +1,5 @@
 #pragma once
-/// Which rules a monitor judges, and what every report of a check says of itself.
+/// The rules that monitors evaluate, and the notice of every check report.
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace rdmawire::conformance {
 
-/// In the order of `rules`. A test holds it against the monitors' sources.
+/// In the order of `rules`. A test compares this list with the monitors' sources.
 inline constexpr auto monitored = std::to_array<RuleId>({
     "roce.sender.ipv4.no-options",
     "roce.sender.ip.ecn-clear-without-management",
@@ -175,8 +175,8 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "rdmap.endpoint.extension.version",
 });
 
-/// Of these, what a capture can show to be kept and never to be broken: a conforming device explains whatever is seen,
-/// or the packet is none of RoCE to who looks. Breaking them is for cases to find. A test holds it likewise.
+/// Monitored rules that a capture can only confirm: conforming devices explain every observation, or the tracker does
+/// not classify the packet as RoCE. Active cases detect violations. A test compares this list with the sources.
 inline constexpr auto only_seen_kept = std::to_array<RuleId>({
     "roce.sender.ip.protocol-is-udp",
     "roce.sender.udp.source-port-dynamic",
@@ -206,7 +206,8 @@ constexpr bool is_monitored(RuleId rule) {
 }
 
 inline constexpr std::string_view notice =
-    "Deviations are from the specification as we read it, and only as far as these packets show. This is no "
-    "certification, by the IBTA, the UNH-IOL or anybody.";
+    "Violations refer to our reading of the specifications and are limited to the evidence in these packets. This is "
+    "no "
+    "certification by the IBTA, the UNH-IOL or anyone else.";
 
 }  // namespace rdmawire::conformance

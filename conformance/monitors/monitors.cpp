@@ -10,10 +10,10 @@ std::uint64_t queue_pair_hash(const tracking::ConnectionEnd& end) {
 }  // namespace
 
 void Monitors::take(const tracking::Packet& packet) {
-  if (!options_.trust.judged.empty()) {
+  if (!options_.assumptions.checked.empty()) {
     const auto ports = tracking::ports_of(packet.stack);
-    const bool judged = ports && options_.trust.judges(ports->from);
-    judge_.hear({{judged, judged}, Side::a, false});
+    const bool checked = ports && options_.assumptions.checks(ports->from);
+    evaluator_.set_packet({{checked, checked}, Side::a, false});
   }
   headers_.add(packet);
   cm_.add(packet);
@@ -29,14 +29,14 @@ ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
 }
 
 void Monitors::transport(const Connection& connection, Side from, const TransportPacket& t,
-                         const tracking::NegotiatedParameters* agreement) {
+                         const tracking::NegotiatedParameters* negotiated) {
   if (!wants(connection.id)) return;
   const bool alternate = cm_.has_alternate_path({connection.at(Side::a).address, connection.at(Side::b).address, 0});
   ConnectionMonitor& monitor = monitor_of(connection.id);
   if (monitor.is_new() && !used_.empty())
     monitor.reuses({used_.contains(queue_pair_hash(connection.at(Side::a))),
                     used_.contains(queue_pair_hash(connection.at(Side::b)))});
-  monitor.packet(judge_, options_.trust, connection, from, t, agreement, alternate);
+  monitor.packet(evaluator_, options_.assumptions, connection, from, t, negotiated, alternate);
 }
 
 void Monitors::stream(const Connection& connection, Side from, const tracking::Packet& packet) {
@@ -47,24 +47,24 @@ void Monitors::stream(const Connection& connection, Side from, const tracking::P
     last_iwarp_id_ = connection.id;
     last_iwarp_ = monitor.get();
   }
-  last_iwarp_->packet(judge_, options_.trust, connection, from, packet);
+  last_iwarp_->packet(evaluator_, options_.assumptions, connection, from, packet);
 }
 
 void Monitors::event(const Connection* connection, const tracking::Event& event) {
   if (!connection || connection->service == tracking::Service::iwarp) return;
   if (event.kind == tracking::EventKind::closed && event.cause != tracking::Cause::unknown && wants(connection->id))
-    monitor_of(connection->id).closed(judge_, event.last_frame, event.time + event.duration, event.end);
+    monitor_of(connection->id).closed(evaluator_, event.last_frame, event.time + event.duration, event.end);
 }
 
 void Monitors::connection(const Connection& connection, tracking::CloseReason) {
   if (last_id_ == connection.id) last_ = nullptr;
   if (const auto monitor = monitors_.find(connection.id); monitor != monitors_.end()) {
-    monitor->second->finish(judge_);
+    monitor->second->finish(evaluator_);
     monitors_.erase(monitor);
   }
   if (const auto monitor = iwarp_.find(connection.id); monitor != iwarp_.end()) {
     if (last_iwarp_id_ == connection.id) last_iwarp_ = nullptr;
-    monitor->second->finish(judge_);
+    monitor->second->finish(evaluator_);
     iwarp_.erase(monitor);
   }
   if (connection.service == tracking::Service::rc && used_.size() < most_connections)
@@ -85,10 +85,10 @@ void Monitors::merged(const Connection& connection, std::uint64_t id) {
   const auto other = monitors_.find(id);
   if (other == monitors_.end()) return;
   last_ = nullptr;
-  std::unique_ptr<ConnectionMonitor> half = std::move(other->second);
+  std::unique_ptr<ConnectionMonitor> direction = std::move(other->second);
   monitors_.erase(other);
-  monitor_of(connection.id).adopt(std::move(*half));
-  judge_.renamed(id, connection.id, true);
+  monitor_of(connection.id).adopt(std::move(*direction));
+  evaluator_.renamed(id, connection.id, true);
 }
 
 }  // namespace rdmawire::conformance

@@ -1,5 +1,5 @@
 #pragma once
-/// All monitors of one share of the traffic: dissected packets and what the tracker tells in, evaluations out.
+/// All monitors of one shard of the traffic. Input: dissected packets and tracker notifications. Output: results.
 
 #include <cstdint>
 #include <memory>
@@ -18,40 +18,39 @@ namespace rdmawire::conformance {
 
 struct MonitorOptions {
   RuleSet rules;
-  CaptureAssumptions trust;
-  std::uint64_t connection = 0;  ///< judge only this one; 0: all
+  CaptureAssumptions assumptions;
+  std::uint64_t connection = 0;  ///< evaluate only this connection; 0: all
 };
 
-/// Give each packet to take(), then to a Tracker with TrackerOptions::transport whose sink this is.
+/// Pass each packet to take(), then to a Tracker with TrackerOptions::transport that has this object as sink.
 ///
-/// Bounded: what is kept of connections goes with the tracker's farewell to them.
+/// Bounded: the state of a connection is released when the tracker closes the connection.
 class Monitors final : public tracking::Sink {
  public:
   explicit Monitors(const MonitorOptions& options = {})
       : options_(options),
-        judge_(options.rules),
-        headers_(judge_, options_.trust.everywhere),
-        cm_(judge_, options_.trust) {}
+        evaluator_(options.rules),
+        headers_(evaluator_, options_.assumptions.everywhere),
+        cm_(evaluator_, options_.assumptions) {}
 
-  /// A packet by itself.
+  /// Checks a single packet.
   void take(const tracking::Packet& packet);
 
   void transport(const Connection& connection, Side from, const TransportPacket& t,
-                 const tracking::NegotiatedParameters* agreement) override;
+                 const tracking::NegotiatedParameters* negotiated) override;
   void stream(const Connection& connection, Side from, const tracking::Packet& packet) override;
   void event(const Connection* connection, const tracking::Event& event) override;
-  void connection(const Connection& connection, tracking::CloseReason farewell) override;
+  void connection(const Connection& connection, tracking::CloseReason reason) override;
   void merged(const Connection& connection, std::uint64_t id) override;
 
-  [[nodiscard]] Evaluator& judge() { return judge_; }
-  /// Where the monitors of a connection stand, small differences apart, one number for each thing that they follow:
-  /// whether a message is open, what waits for an answer, what was refused, how a stream was set up. Each number always
-  /// stands in the same place, and other states have other numbers, but for chance. Nothing: there is no such
-  /// connection.
+  [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
+  /// Returns the coarse state of the monitors of a connection, one number for each monitored object, at a fixed index:
+  /// whether a message is open, which requests wait for a response or were rejected, how a stream was negotiated.
+  /// Different states have different numbers except for hash collisions. Empty if the connection does not exist.
   void states_of(std::uint64_t connection, std::vector<std::uint64_t>& states) const;
-  /// The same for the CM's exchange that was heard of last, one number.
+  /// Returns the coarse state of the most recent CM exchange as one number.
   [[nodiscard]] std::uint64_t management_state() const { return cm_.state(); }
-  /// The connections that were told of, by id: those that were judged, as they were at their farewell.
+  /// The evaluated connections by id, as they were when the tracker closed them.
   [[nodiscard]] const std::unordered_map<std::uint64_t, Connection>& connections() const { return connections_; }
 
  private:
@@ -60,7 +59,7 @@ class Monitors final : public tracking::Sink {
   ConnectionMonitor& monitor_of(std::uint64_t id);
 
   const MonitorOptions options_;
-  Evaluator judge_;
+  Evaluator evaluator_;
   HeaderMonitor headers_;
   CmMonitor cm_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ConnectionMonitor>> monitors_;
@@ -70,7 +69,7 @@ class Monitors final : public tracking::Sink {
   std::uint64_t last_id_ = 0;
   ConnectionMonitor* last_ = nullptr;
   std::unordered_map<std::uint64_t, Connection> connections_;
-  std::unordered_set<std::uint64_t> used_;  // queue pairs of connections that are over, by hash of port and number
+  std::unordered_set<std::uint64_t> used_;  // QPs of closed connections, by hash of port and number
 };
 
 }  // namespace rdmawire::conformance

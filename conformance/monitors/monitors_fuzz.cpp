@@ -1,6 +1,5 @@
-/// Fuzzes the monitors with packets of a few queue pairs, or with the TCP segments of an iWARP connection, in any order
-/// and as wrong as wanted: nothing may crash, be accused without a statement, or grow without bound; and what is
-/// counted adds up.
+/// Fuzzes the monitors with arbitrary packets of a few QPs, or with TCP segments of an iWARP connection. Checks that
+/// each violation has a statement, that memory is bounded, and that the counters are consistent.
 
 #include <cstdlib>
 #include <string_view>
@@ -20,7 +19,7 @@ using tracking::testing::RdmaFrame;
 
 namespace {
 
-/// A packet is made of 12 bytes: which way and what (2), PSN, length, what its headers say, time.
+/// A packet is described by 12 bytes: direction and kind (2), PSN, length, header fields, time.
 constexpr std::size_t described = 12;
 
 RdmaFrame frame_of(const std::uint8_t* d) {
@@ -50,23 +49,23 @@ RdmaFrame frame_of(const std::uint8_t* d) {
 }
 
 void check(conformance::Monitors& monitors) {
-  std::uint64_t counted = 0, told = monitors.judge().untold();
-  for (const auto& tally : monitors.judge().tallies()) counted += tally.violated;
-  for (const auto& violation : monitors.judge().violations()) {
+  std::uint64_t counted = 0, told = monitors.evaluator().omitted();
+  for (const auto& counts : monitors.evaluator().counters()) counted += counts.violated;
+  for (const auto& violation : monitors.evaluator().violations()) {
     told += violation.count;
     if (violation.count && (violation.statement.expected.empty() || violation.statement.actual.empty())) std::abort();
-    if (violation.ladder.size() > 32) std::abort();
+    if (violation.sequence.size() > 32) std::abort();
   }
   if (counted != told) std::abort();
 }
 
-/// One end of the TCP connection.
+/// One endpoint of the TCP connection.
 struct StreamEnd {
   std::uint32_t next = 0xfffffe00;  // the sequence number wraps soon
   MpaSender sender{{}};
 };
 
-/// What a segment brings: a set-up frame, an FPDU, or bytes as they are.
+/// The content of a segment: a negotiation frame, an FPDU, or raw bytes.
 std::vector<std::uint8_t> bytes_of(const std::uint8_t* d, StreamEnd& end, StreamEnd& other) {
   std::vector<std::uint8_t> bytes;
   const unsigned kind = d[1] & 7;
@@ -156,8 +155,8 @@ int fuzz_streams(const std::uint8_t* data, std::size_t size, const conformance::
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   conformance::MonitorOptions options;
-  options.trust.everywhere = data[0] & 1;
-  if (data[0] & 2) options.trust.at.push_back(tracking::PortAddress::of_ipv4(tracking::testing::host_a));
+  options.assumptions.everywhere = data[0] & 1;
+  if (data[0] & 2) options.assumptions.at.push_back(tracking::PortAddress::of_ipv4(tracking::testing::host_a));
   if (data[0] & 8) return fuzz_streams(data, size, options);
   conformance::Monitors monitors(options);
   tracking::TrackerOptions tracker_options;

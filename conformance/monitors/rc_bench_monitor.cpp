@@ -1,5 +1,4 @@
-/// What is sure of a responder only where everything that it received and sent was seen, in its order: what it had to
-/// say and did not.
+/// Checks of the responder that need a complete capture of its packets, in order: missing responses.
 
 #include <fmt/format.h>
 
@@ -11,9 +10,8 @@
 namespace rdmawire::conformance {
 namespace {
 
-/// A response that has not come so long after its request does not come, where nobody said how long the requester
-/// waits.
-constexpr std::int64_t patience_ns = 100'000'000;
+/// Time after which a missing response is a violation if the requester's timeout is unknown.
+constexpr std::int64_t response_timeout_ns = 100'000'000;
 
 RuleId rule_of_duplicate(const Opcode& op) {
   if (op.operation == Operation::rdma_read_request) return "rc.responder.duplicate.read-replayed";
@@ -24,33 +22,33 @@ RuleId rule_of_duplicate(const Opcode& op) {
 
 }  // namespace
 
-// The path MTU shows with the READ's response, if not before.
+// Sets the PSNs of the READ once the path MTU is known from its response.
 void RcExchange::Bench::settle(std::uint32_t mtu) {
   if (read_length == 0 || mtu == 0) return;
   next = next + (machines::psns_of_read(read_length, mtu) - 1);
   read_length = 0;
 }
 
-// How far behind `next` the expected PSN may be.
-std::int32_t RcExchange::Bench::most_ahead() const {
+// Maximum distance of the expected PSN from `next`.
+std::int32_t RcExchange::Bench::maximum_ahead() const {
   constexpr std::uint32_t smallest_mtu = 256;
   return static_cast<std::int32_t>(machines::psns_of_read(read_length, smallest_mtu) - 1);
 }
 
-// A request that reaches the responder. Called before it is remembered.
-void RcExchange::judge_received(const MonitoredPacket& watch) {
+// Handles a request that reaches the responder. Called before the request is stored.
+void RcExchange::check_received(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   const Side responder = tracking::other(watch.from);
-  if (!watch.sees_all_of(responder) || !watch.joined || watch.copy || t.damaged || bench_.failed) return;
+  if (!watch.sees_all_of(responder) || !watch.paired || watch.duplicate || t.damaged || bench_.failed) return;
   if (!bench_.active) {
     bench_.active = true;
-    const auto agreed = watch.agreement ? watch.agreement->ends[static_cast<std::size_t>(watch.from)].first_psn
-                                        : std::optional<std::uint32_t>();
+    const auto agreed = watch.negotiated ? watch.negotiated->ends[static_cast<std::size_t>(watch.from)].first_psn
+                                         : std::optional<std::uint32_t>();
     bench_.next = started_ ? next_ : Psn(agreed.value_or(t.psn.value()));
   }
   bench_.settle(watch.connection.mtu);
   std::int32_t ahead = t.psn - bench_.next;
-  if (ahead > 0 && ahead <= bench_.most_ahead()) {
+  if (ahead > 0 && ahead <= bench_.maximum_ahead()) {
     bench_.expect(t.psn);
     ahead = 0;
   }
@@ -64,13 +62,13 @@ void RcExchange::judge_received(const MonitoredPacket& watch) {
   }
   if (ahead == 0) {
     if (bench_.gap && !bench_.reported) {
-      watch.say(naked_ ? RuleId("rc.responder.psn.sequence-error-again") : RuleId("rc.responder.psn.sequence-error"),
-                RuleResult::violated(), responder, [&] {
-                  return Statement{
-                      fmt::format("a NAK with relative PSN {} after frame {}", bench_.next - first_, bench_.gap_frame),
-                      "none, until what was missing came by itself",
-                      {bench_.gap_frame}};
-                });
+      watch.report(naked_ ? RuleId("rc.responder.psn.sequence-error-again") : RuleId("rc.responder.psn.sequence-error"),
+                   RuleResult::violation(), responder, [&] {
+                     return Statement{fmt::format("a NAK with relative PSN {} after frame {}", bench_.next - first_,
+                                                  bench_.gap_frame),
+                                      "no NAK until the missing request arrived",
+                                      {bench_.gap_frame}};
+                   });
     }
     bench_.gap = bench_.not_ready = false;
     bench_.expect(t.psn + 1);
@@ -78,40 +76,40 @@ void RcExchange::judge_received(const MonitoredPacket& watch) {
     bench_.settle(watch.connection.mtu);
     return;
   }
-  // A duplicate. What was answered neither the first time nor since the last time is not answered.
+  // A duplicate. If neither transmission was answered, the response is missing.
   SeenRequest* const known = covering(t.psn);
   if (!known || known->psn != t.psn || !known->ack_request) return;
-  const auto* agreed = watch.agreement ? &watch.agreement->ends[static_cast<std::size_t>(watch.from)] : nullptr;
+  const auto* agreed = watch.negotiated ? &watch.negotiated->ends[static_cast<std::size_t>(watch.from)] : nullptr;
   const std::int64_t patience =
-      agreed && agreed->acknowledgement_timeout > 0 ? agreed->acknowledgement_timeout : patience_ns;
+      agreed && agreed->acknowledgement_timeout > 0 ? agreed->acknowledgement_timeout : response_timeout_ns;
   const bool waited = t.time - known->last_time >= patience && response_frame_ < known->last_frame;
   if (!waited) return;
-  watch.say(known->times > 1 ? rule_of_duplicate(known->op()) : RuleId("rc.responder.ack.asked-for-once"),
-            RuleResult::violated(), responder, [&] {
-              return Statement{fmt::format("an answer to frame {}", known->last_frame),
-                               fmt::format("silence for {:.3f} ms, until it was sent again",
-                                           static_cast<double>(t.time - known->last_time) / 1e6),
-                               {known->last_frame}};
-            });
+  watch.report(known->times > 1 ? rule_of_duplicate(known->op()) : RuleId("rc.responder.ack.asked-for-once"),
+               RuleResult::violation(), responder, [&] {
+                 return Statement{fmt::format("a response to frame {}", known->last_frame),
+                                  fmt::format("no response for {:.3f} ms, until the retransmission",
+                                              static_cast<double>(t.time - known->last_time) / 1e6),
+                                  {known->last_frame}};
+               });
 }
 
-// A response as the responder sent it.
-void RcExchange::judge_sent(const MonitoredPacket& watch) {
+// Handles a response that the responder sent.
+void RcExchange::check_sent(const MonitoredPacket& watch) {
   const auto& t = watch.t;
-  if (!bench_.active || watch.copy || t.damaged) return;
+  if (!bench_.active || watch.duplicate || t.damaged) return;
   bench_.settle(watch.connection.mtu);
   const std::uint8_t kind = t.syndrome >> 5 & 3, code = t.syndrome & 31;
   const bool acknowledge = t.op->operation == Operation::acknowledge;
   if (acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error) {
-    watch.say("rc.responder.psn.sequence-error",
-              RuleResult::of(bench_.gap && t.psn == bench_.next)
-                  .unless(bench_.most_ahead() > 0, Reason::negotiation_not_seen),
-              watch.from, [&] {
-                return Statement{bench_.gap ? fmt::format("a NAK with relative PSN {}", bench_.next - first_)
-                                            : std::string("no NAK: no PSN is missing"),
-                                 fmt::format("a NAK with relative PSN {}", t.psn - first_),
-                                 {bench_.gap ? bench_.gap_frame : 0}};
-              });
+    watch.report("rc.responder.psn.sequence-error",
+                 RuleResult::of(bench_.gap && t.psn == bench_.next)
+                     .unless(bench_.maximum_ahead() > 0, Reason::negotiation_not_seen),
+                 watch.from, [&] {
+                   return Statement{bench_.gap ? fmt::format("a NAK with relative PSN {}", bench_.next - first_)
+                                               : std::string("no NAK: no PSN is missing"),
+                                    fmt::format("a NAK with relative PSN {}", t.psn - first_),
+                                    {bench_.gap ? bench_.gap_frame : 0}};
+                 });
     bench_.reported = true;
     return;
   }
@@ -126,36 +124,36 @@ void RcExchange::judge_sent(const MonitoredPacket& watch) {
     return;
   }
   if (t.psn - bench_.next < 0 || (!bench_.gap && !bench_.not_ready)) return;
-  watch.say(bench_.gap ? RuleId("rc.responder.psn.sequence-error") : RuleId("rc.responder.rnr.then-executed-once"),
-            RuleResult::violated(), watch.from, [&] {
-              return Statement{fmt::format("no answer to relative PSN {} or any behind it before that has come{}",
-                                           bench_.next - first_, bench_.gap ? "" : " again"),
-                               fmt::format("{} with relative PSN {}", t.op->name, t.psn - first_),
-                               {bench_.gap ? bench_.gap_frame : 0}};
-            });
+  watch.report(bench_.gap ? RuleId("rc.responder.psn.sequence-error") : RuleId("rc.responder.rnr.then-executed-once"),
+               RuleResult::violation(), watch.from, [&] {
+                 return Statement{fmt::format("no response to relative PSN {} or later before this request {}",
+                                              bench_.next - first_, bench_.gap ? "arrives" : "is retransmitted"),
+                                  fmt::format("{} with relative PSN {}", t.op->name, t.psn - first_),
+                                  {bench_.gap ? bench_.gap_frame : 0}};
+               });
   bench_.gap = bench_.not_ready = false;
   bench_.expect(t.psn + 1);
 }
 
-// End-to-end credits: at most one message that needs a receive beyond those that were given.
-void RcExchange::judge_credits(const MonitoredPacket& watch) {
+// End-to-end credits: at most one message that needs a receive beyond the received credits.
+void RcExchange::check_credits(const MonitoredPacket& watch) {
   const Opcode& op = *watch.t.op;
   const bool needs = op.begins_message() && (op.operation == Operation::send || op.immediate);
   if (!needs || !credits_.known || sent_.empty()) return;
   const Msn number = msn_low_ + (sent_.back().messages_low + 1);
   const std::int32_t beyond = number - credits_.limit;
   if (beyond <= 0) {
-    watch.holds("rc.requester.credits.kept");
+    watch.pass("rc.requester.credits.kept");
     return;
   }
   ++credits_.beyond;
-  watch.say("rc.requester.credits.kept",
-            RuleResult::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
-            watch.from, [&] {
-              return Statement{fmt::format("one message beyond the credits of frame {}", credits_.frame),
-                               fmt::format("{} messages", credits_.beyond),
-                               {credits_.frame}};
-            });
+  watch.report("rc.requester.credits.kept",
+               RuleResult::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
+               watch.from, [&] {
+                 return Statement{fmt::format("one message beyond the credits of frame {}", credits_.frame),
+                                  fmt::format("{} messages", credits_.beyond),
+                                  {credits_.frame}};
+               });
 }
 
 void RcExchange::note_credits(const MonitoredPacket& watch) {

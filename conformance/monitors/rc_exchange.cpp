@@ -1,4 +1,4 @@
-/// The requests of one end, as they were seen.
+/// The captured requests of one requester.
 
 #include "conformance/monitors/rc_exchange.hpp"
 
@@ -13,8 +13,8 @@ namespace rdmawire::conformance {
 void RcExchange::begin(const MonitoredPacket& watch) {
   started_ = true;
   first_ = next_ = watch.t.psn;
-  if (!watch.agreement) return;
-  const auto& agreed = watch.agreement->ends[static_cast<std::size_t>(watch.from)].first_psn;
+  if (!watch.negotiated) return;
+  const auto& agreed = watch.negotiated->ends[static_cast<std::size_t>(watch.from)].first_psn;
   if (!agreed) return;
   const std::int32_t missed = watch.t.psn - Psn(*agreed);
   if (missed >= 0 && missed < far) {
@@ -22,25 +22,25 @@ void RcExchange::begin(const MonitoredPacket& watch) {
     start_known_ = true;
     msn_known_ = true;  // zero
   }
-  const bool whole = watch.sees_all_of(watch.from);
-  if (watch.agreement->by == tracking::JoinedBy::connection_manager)
-    watch.say("cm.endpoint.messages.hold-for-data",
-              RuleResult::of(missed == 0).unless(missed > 0 && !whole, Reason::capture_lost), watch.from, [&] {
-                return Statement{"the starting PSN that the CM's message named",
-                                 "a first request " + std::to_string(std::abs(missed)) + " PSNs " +
-                                     (missed < 0 ? "before" : "behind") + " it",
-                                 {watch.agreement->frame}};
-              });
-  watch.say(watch.monitor.is_reused(watch.from) ? RuleId("qp.endpoint.reset.fresh-start")
-                                                : RuleId("rc.requester.psn.increments"),
-            RuleResult::of(missed == 0 || (missed > 0 && !whole)).unless(watch.t.damaged, Reason::damaged), watch.from,
-            [&] {
-              return Statement{whole ? "the first request with the agreed PSN"
-                                     : "the first request with the agreed PSN, or one behind it",
-                               "a request " + std::to_string(std::abs(missed)) + " PSNs " +
-                                   (missed < 0 ? "before" : "behind") + " the agreed one",
-                               {watch.agreement->frame}};
-            });
+  const bool complete = watch.sees_all_of(watch.from);
+  if (watch.negotiated->by == tracking::JoinedBy::connection_manager)
+    watch.report("cm.endpoint.messages.hold-for-data",
+                 RuleResult::of(missed == 0).unless(missed > 0 && !complete, Reason::capture_lost), watch.from, [&] {
+                   return Statement{"the starting PSN of the CM message",
+                                    "a first request " + std::to_string(std::abs(missed)) + " PSNs " +
+                                        (missed < 0 ? "before" : "after") + " it",
+                                    {watch.negotiated->frame}};
+                 });
+  watch.report(watch.monitor.is_reused(watch.from) ? RuleId("qp.endpoint.reset.fresh-start")
+                                                   : RuleId("rc.requester.psn.increments"),
+               RuleResult::of(missed == 0 || (missed > 0 && !complete)).unless(watch.t.damaged, Reason::damaged),
+               watch.from, [&] {
+                 return Statement{complete ? "the first request with the negotiated PSN"
+                                           : "the first request with the negotiated PSN, or a later one",
+                                  "a request " + std::to_string(std::abs(missed)) + " PSNs " +
+                                      (missed < 0 ? "before" : "after") + " the negotiated one",
+                                  {watch.negotiated->frame}};
+               });
 }
 
 SeenRequest RcExchange::read(const MonitoredPacket& watch) const {
@@ -65,13 +65,13 @@ SeenRequest RcExchange::read(const MonitoredPacket& watch) const {
   r.solicited = t.solicited;
   if (r.is_read()) {
     constexpr std::uint32_t smallest_mtu = 256;
-    r.vague = watch.connection.mtu == 0 && r.length > smallest_mtu;
+    r.psns_unknown = watch.connection.mtu == 0 && r.length > smallest_mtu;
     r.psns = machines::psns_of_read(r.length, watch.connection.mtu);
   }
   return r;
 }
 
-// The index of the last one whose PSN is not behind `psn`.
+// Returns the index of the last request whose PSN is not after `psn`.
 std::size_t RcExchange::before_or_at(Psn psn) const {
   std::size_t low = 0, high = sent_.size();
   while (low < high) {
@@ -84,12 +84,12 @@ std::size_t RcExchange::before_or_at(Psn psn) const {
   return low == 0 ? nowhere : low - 1;
 }
 
-// The request that has this PSN, its own or that of a READ's response.
+// Returns the request that covers this PSN, including the PSNs of a READ's response.
 SeenRequest* RcExchange::covering(Psn psn) {
   const std::size_t at = before_or_at(psn);
   if (at == nowhere) return nullptr;
   SeenRequest& r = sent_[at];
-  return psn - r.end() < 0 || (r.vague && at + 1 == sent_.size()) ? &r : nullptr;
+  return psn - r.end() < 0 || (r.psns_unknown && at + 1 == sent_.size()) ? &r : nullptr;
 }
 
 void RcExchange::count_messages(std::size_t from) {
@@ -109,17 +109,17 @@ void RcExchange::count_messages(std::size_t from) {
   }
 }
 
-// The path MTU, and so how many PSNs a READ takes, can show with its response.
+// The response of a READ may reveal the path MTU, and thus the number of PSNs of the READ.
 void RcExchange::settle_read(const MonitoredPacket& watch) {
-  if (sent_.empty() || !sent_.back().vague || watch.connection.mtu == 0) return;
+  if (sent_.empty() || !sent_.back().psns_unknown || watch.connection.mtu == 0) return;
   SeenRequest& read = sent_.back();
-  read.vague = false;
+  read.psns_unknown = false;
   read.psns = machines::psns_of_read(read.length, watch.connection.mtu);
   next_ = read.end();
 }
 
-// Whether the packet asks for what is missing of this READ.
-bool RcExchange::is_rest(const MonitoredPacket& watch, const SeenRequest& read) const {
+// Returns whether the packet requests the missing part of this READ.
+bool RcExchange::is_remainder(const MonitoredPacket& watch, const SeenRequest& read) const {
   const auto& t = watch.t;
   return t.op->operation == Operation::rdma_read_request && t.key == read.key && t.address > read.va &&
          t.address + t.length == read.va + read.length;
@@ -129,49 +129,50 @@ void RcExchange::append(const MonitoredPacket& watch) {
   sent_.push_back(read(watch));
   SeenRequest& r = sent_.back();
   next_ = r.end();
-  if (r.has_own_answer()) ++reads_out_;
+  if (r.has_own_response()) ++outstanding_reads_;
   count_messages(sent_.size() - 1);
-  judge_chain(watch, sent_.size() - 1);
-  judge_ack_request(watch);
+  check_chain(watch, sent_.size() - 1);
+  check_ack_request(watch);
 }
 
 void RcExchange::insert(const MonitoredPacket& watch, std::size_t at) {
   sent_.insert(at, read(watch));
-  if (sent_[at].has_own_answer()) ++reads_out_;
+  if (sent_[at].has_own_response()) ++outstanding_reads_;
   count_messages(at);
-  judge_chain(watch, at);
-  if (at + 1 < sent_.size()) judge_chain(watch, at + 1);
-  judge_ack_request(watch);
-  // Late, or sent again and not seen the first time: a NAK, the round that goes on, or the time tell.
-  const bool again = nak_.active || rnr_.active || (round_.active && watch.t.psn == round_.next) ||
+  check_chain(watch, at);
+  if (at + 1 < sent_.size()) check_chain(watch, at + 1);
+  check_ack_request(watch);
+  // The packet is late, or a retransmission of a packet that the capture missed: a NAK, a recovery or the time decides.
+  const bool again = nak_.active || rnr_.active || (recovery_.active && watch.t.psn == recovery_.next) ||
                      (at + 1 < sent_.size() && watch.t.time - sent_[at + 1].time >= limits::reorder_ns);
-  if (again) judge_round(watch, nullptr, sent_[at].psns);
+  if (again) check_recovery(watch, nullptr, sent_[at].psns);
 }
 
-// What is answered long since, and what is too much.
+// Drops requests that were answered long ago and requests beyond the limit.
 void RcExchange::forget(const MonitoredPacket& watch) {
-  const std::size_t most = watch.joined || proven_known_ ? kept_unanswered : 8 * kept;
+  const std::size_t most = watch.paired || proven_known_ ? kept_unanswered : 8 * kept;
   while (sent_.size() > kept && (sent_.size() > most || (proven_known_ && sent_[kept].end() - proven_ <= 0))) {
     const SeenRequest& gone = sent_.front();
-    if (gone.has_own_answer() && gone.answered_frame == 0) {
-      --reads_out_;
-      if (gone.skipped) watch.open("rc.requester.read.implied-nak", Reason::capture_lost);
+    if (gone.has_own_response() && gone.response_frame == 0) {
+      --outstanding_reads_;
+      if (gone.skipped) watch.inconclusive("rc.requester.read.implied-nak", Reason::capture_lost);
     }
-    if (gone.response_gap) watch.open("rc.requester.read.gap-asked-again", Reason::capture_lost);
+    if (gone.response_gap) watch.inconclusive("rc.requester.read.gap-asked-again", Reason::capture_lost);
     sent_.pop_front();
   }
 }
 
 void RcExchange::states(std::vector<std::uint64_t>& states) const {
-  // What is asked
+  // The request stream
   const SeenRequest nothing;
   const SeenRequest& last = sent_.empty() ? nothing : sent_.back();
   states.push_back(state_number(started_, start_known_, lost_, last.sequence_known, last.after.inside,
-                                last.after.inside ? last.after.operation : Operation{}, last.vague, last.doubtful,
-                                last.invalid.has_value()));
-  states.push_back(state_number(round_.active, few(round_.at_start), few(round_.rnr_at_start), few(last.times)));
-  // What is answered: how much waits for it, as far as that is proven, and what was refused
-  states.push_back(state_number(few(reads_out_), acknowledged_, proven_known_,
+                                last.after.inside ? last.after.operation : Operation{}, last.psns_unknown,
+                                last.doubtful, last.invalid.has_value()));
+  states.push_back(
+      state_number(recovery_.active, few(recovery_.at_start), few(recovery_.rnr_at_start), few(last.times)));
+  // The responses: outstanding requests as far as proven, and rejected requests
+  states.push_back(state_number(few(outstanding_reads_), acknowledged_, proven_known_,
                                 proven_known_ ? std::clamp(next_ - proven_, -1, 2) : 0));
   states.push_back(
       state_number(naked_, not_ready_.has_value(), nak_.active, few(nak_.times), rnr_.active, few(rnr_.times)));
@@ -179,18 +180,21 @@ void RcExchange::states(std::vector<std::uint64_t>& states) const {
                                 bench_.gap, bench_.reported, bench_.not_ready, bench_.failed));
 }
 
-void RcExchange::finish(Evaluator& judge) {
+void RcExchange::finish(Evaluator& evaluator) {
   for (std::size_t i = 0; i < sent_.size(); ++i) {
-    if (sent_[i].skipped) judge.judge("rc.requester.read.implied-nak", RuleResult::open(Reason::capture_lost));
-    if (sent_[i].response_gap) judge.judge("rc.requester.read.gap-asked-again", RuleResult::open(Reason::capture_lost));
+    if (sent_[i].skipped)
+      evaluator.record("rc.requester.read.implied-nak", RuleResult::inconclusive(Reason::capture_lost));
+    if (sent_[i].response_gap)
+      evaluator.record("rc.requester.read.gap-asked-again", RuleResult::inconclusive(Reason::capture_lost));
   }
-  if (pending_msn_.active) judge.judge(RuleId::at(pending_msn_.rule), RuleResult::open(Reason::capture_lost));
+  if (pending_msn_.active)
+    evaluator.record(RuleId::at(pending_msn_.rule), RuleResult::inconclusive(Reason::capture_lost));
 }
 
 void RcExchange::request(const MonitoredPacket& watch) {
   const auto& t = watch.t;
-  if (watch.copy) return;
-  judge_received(watch);
+  if (watch.duplicate) return;
+  check_received(watch);
   if (t.damaged) {
     lost_ = true;
     return;
@@ -199,7 +203,7 @@ void RcExchange::request(const MonitoredPacket& watch) {
   settle_read(watch);
   const std::int32_t ahead = t.psn - next_;
   if (ahead > far || -ahead > far) {
-    // Nothing that is known explains it: another connection's, or much is missing. Everything begins anew.
+    // Another connection, or many packets are missing: start from scratch.
     *this = RcExchange{};
     lost_ = true;
     begin(watch);
@@ -208,26 +212,26 @@ void RcExchange::request(const MonitoredPacket& watch) {
   }
   if (ahead >= 0) {
     std::int32_t gap = ahead;
-    if (!sent_.empty() && sent_.back().vague) {
+    if (!sent_.empty() && sent_.back().psns_unknown) {
       SeenRequest& last = sent_.back();
       constexpr std::uint32_t smallest_mtu = 256;
       const auto most = static_cast<std::int32_t>(machines::psns_of_read(last.length, smallest_mtu));
-      if (t.psn - last.psn < most && is_rest(watch, last)) {
-        watch.open("rc.requester.read.rest-asked-again", Reason::negotiation_not_seen);
+      if (t.psn - last.psn < most && is_remainder(watch, last)) {
+        watch.inconclusive("rc.requester.read.rest-asked-again", Reason::negotiation_not_seen);
         return;
       }
       if (t.psn - last.psn <= most) {
         last.psns = static_cast<std::uint32_t>(t.psn - last.psn);
         gap = 0;
       }
-      last.vague = false;
+      last.psns_unknown = false;
     }
-    end_round(watch);
-    if (acknowledged_) watch.holds("rc.requester.ack.completes-up-to");
+    end_recovery(watch);
+    if (acknowledged_) watch.pass("rc.requester.ack.completes-up-to");
     acknowledged_ = false;
     settle_msn(watch, gap == 0);
-    judge_order(watch, gap);
-    if (gap == 0) judge_credits(watch);
+    check_order(watch, gap);
+    if (gap == 0) check_credits(watch);
     if (gap > 0) lost_ = true;
     append(watch);
     forget(watch);
@@ -235,14 +239,14 @@ void RcExchange::request(const MonitoredPacket& watch) {
   }
   const std::size_t at = before_or_at(t.psn);
   if (at == nowhere) {
-    watch.open("rc.requester.retry.identical", Reason::out_of_window);
+    watch.inconclusive("rc.requester.retry.identical", Reason::out_of_window);
     return;
   }
   SeenRequest& known = sent_[at];
   if (known.psn == t.psn) {
-    judge_again(watch, known);
+    check_retransmission(watch, known);
   } else if (t.psn - known.end() < 0) {
-    judge_part_of_read(watch, known);
+    check_part_of_read(watch, known);
   } else {
     insert(watch, at + 1);
   }

@@ -3,7 +3,7 @@
 namespace rdmawire::conformance::testing {
 namespace {
 
-/// The capture was taken where the requester is.
+/// The capture was taken at the requester's port.
 const std::vector requesters_port{tracking::PortAddress::of_ipv4(host_a)};
 
 const auto examples = std::vector<Example>{
@@ -48,7 +48,7 @@ const auto examples = std::vector<Example>{
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
        w.a({.opcode = rc::send_last, .psn = 101, .payload = 8});
      },
-     // The last packet and another message's are not there.
+     // The last packet and another message are missing.
      [](Watched& w) {
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
        w.sends(2);
@@ -199,7 +199,7 @@ const auto examples = std::vector<Example>{
        w.wait(150 * millisecond);
        w.sends(0);
      },
-     // It may have been on its way when the NAK came.
+     // The packet may have been in flight when the NAK arrived.
      [](Watched& w) {
        w.sends(0);
        w.acks(0, 0, rnr(28));
@@ -241,7 +241,7 @@ const auto examples = std::vector<Example>{
        for (std::uint32_t i = 0; i < 2; ++i) w.reads(i, 8);
        w.responds(rc::response_only, 0, 8, 1);
      },
-     // The capture lacks the first one's answer.
+     // The first response is missing from the capture.
      [](Watched& w) {
        for (std::uint32_t i = 0; i < 3; ++i) w.reads(i, 8);
        w.responds(rc::response_only, 1, 8, 2);
@@ -334,18 +334,18 @@ const auto examples = std::vector<Example>{
 };
 
 class Requester : public ::testing::TestWithParam<Example> {};
-TEST_P(Requester, IsCaughtWhereItIsSure) {
+TEST_P(Requester, ViolationIsReportedUnlessPacketsMayBeMissing) {
   if (GetParam().broken) {
     hold(GetParam());
     return;
   }
-  // What is missing can always be the capture's: there is nothing to catch.
+  // Rules without a violating trace: missing packets may always be missing only from the capture.
   Watched kept(GetParam().agreed);
   GetParam().kept(kept);
-  EXPECT_GT(kept.tally(GetParam().alias).holds, 0U);
+  EXPECT_GT(kept.counts(GetParam().alias).passed, 0U);
   Watched lossy(GetParam().agreed);
   GetParam().lossy(lossy);
-  EXPECT_GT(lossy.tally(GetParam().alias).inconclusive(), 0U);
+  EXPECT_GT(lossy.counts(GetParam().alias).inconclusive(), 0U);
 }
 INSTANTIATE_TEST_SUITE_P(Rules, Requester, ::testing::ValuesIn(examples), [](const auto& parameter) {
   std::string name = parameter.param.alias;
@@ -353,7 +353,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, Requester, ::testing::ValuesIn(examples), [](con
   return name;
 });
 
-TEST(RequesterMonitor, AProgramThatChangesItsBufferIsNotTheDevicesFault) {
+TEST(RequesterMonitor, PayloadChangeOnRetransmissionIsInconclusive) {
   Watched link;
   link.sends(0);
   link.change = [](std::uint8_t* bytes, std::size_t size) {
@@ -361,28 +361,28 @@ TEST(RequesterMonitor, AProgramThatChangesItsBufferIsNotTheDevicesFault) {
     return size;
   };
   link.sends(0);
-  EXPECT_EQ(link.tally("REQ-041").open[static_cast<std::size_t>(Reason::device_internal)], 1U);
+  EXPECT_EQ(link.counts("REQ-041").inconclusive_by_reason[static_cast<std::size_t>(Reason::device_internal)], 1U);
   EXPECT_THAT(link.violated(), ::testing::IsEmpty());
 }
 
-// Credits of code 0, none: one message more may go, and not two.
-TEST(RequesterMonitor, CreditsAreKept) {
+// Credits of code 0 (none): one further message is permitted.
+TEST(RequesterMonitor, TwoMessagesBeyondCreditsAreAViolation) {
   for (const bool bench : {true, false}) {
     Watched link({.bench = bench});
     link.sends(0);
     link.acks(0, 1, 0);
     link.sends(1);
-    EXPECT_EQ(link.monitors.judge().violations().size(), 0U);
+    EXPECT_EQ(link.monitors.evaluator().violations().size(), 0U);
     link.sends(2);
-    EXPECT_EQ(link.tally("rc.requester.credits.kept").violated, bench ? 1U : 0U);
+    EXPECT_EQ(link.counts("rc.requester.credits.kept").violated, bench ? 1U : 0U);
   }
 }
 
-TEST(RequesterMonitor, ACopyOfTheNetworkIsNotSentAgain) {
+TEST(RequesterMonitor, DuplicateFromNetworkIsNoRetransmission) {
   Watched link;
   link.sends(0);
   link.step = 100 * microsecond;
-  // The same identification and ICRC: the same packet.
+  // A duplicate has the same identification and ICRC.
   const auto frame = link.sends(1);
   link.sends(1);
   link.acks(1, 2);

@@ -3,7 +3,7 @@
 namespace rdmawire::conformance::testing {
 namespace {
 
-/// Two WRITEs of two packets, the second packet of each missing its announced bytes or not.
+/// Two WRITEs of two packets. The second packet has `last` bytes.
 void write_of_two(Watched& w, std::uint32_t last) {
   w.writes(rc::write_first, 0, 1024, 1100);
   w.writes(rc::write_last, 1, last);
@@ -43,7 +43,7 @@ const auto examples = std::vector<Example>{
        w.sends(2);
        w.acks(2, 2);
      },
-     // The capture may lack what was counted.
+     // The counted message may be missing from the capture.
      [](Watched& w) {
        write_of_two(w, 76);
        w.acks(1, 2);
@@ -82,7 +82,7 @@ const auto examples = std::vector<Example>{
        w.sends(2);
        w.acks(2, 3);
      },
-     // So soon the network may have made a copy.
+     // Within this time, the network may have duplicated the packet.
      [](Watched& w) {
        w.sends(0);
        w.sends(2);
@@ -107,7 +107,7 @@ const auto examples = std::vector<Example>{
        w.sends(0);
        w.acks(1, 2);
      },
-     // The network may have changed the order of two ACKs.
+     // The network may have reordered the two ACKs.
      [](Watched& w) {
        w.sends(0);
        w.sends(1);
@@ -254,7 +254,7 @@ const auto examples = std::vector<Example>{
        w.responds(rc::response_first, 0, 1024, 1);
        w.responds(rc::response_last, 1, 1024, 1);
      },
-     // The READ's rest may have been asked for again.
+     // A retry of the missing part may not have been captured.
      [](Watched& w) {
        w.reads(0, 2048);
        w.responds(rc::response_only, 1, 1024, 1);
@@ -378,7 +378,7 @@ const auto examples = std::vector<Example>{
 };
 
 class Responder : public ::testing::TestWithParam<Example> {};
-TEST_P(Responder, IsCaughtWhereItIsSure) {
+TEST_P(Responder, ViolationIsReportedUnlessPacketsMayBeMissing) {
   const Example& example = GetParam();
   if (example.broken && example.kept) {
     hold(example);
@@ -387,18 +387,18 @@ TEST_P(Responder, IsCaughtWhereItIsSure) {
   if (example.kept) {
     Watched link(example.agreed);
     example.kept(link);
-    EXPECT_GT(link.tally(example.alias).holds, 0U);
+    EXPECT_GT(link.counts(example.alias).passed, 0U);
     EXPECT_THAT(link.violated(), ::testing::IsEmpty());
     return;
   }
-  // What the requester does is wrong in both traces: here it is refused.
+  // The request is invalid in both traces. In this one it is rejected.
   Watched broken(example.agreed);
   example.broken(broken);
-  EXPECT_GT(broken.tally(example.alias).violated, 0U);
+  EXPECT_GT(broken.counts(example.alias).violated, 0U);
   if (example.lossy) {
     Watched lossy(example.agreed);
     example.lossy(lossy);
-    EXPECT_EQ(lossy.tally(example.alias).violated, 0U);
+    EXPECT_EQ(lossy.counts(example.alias).violated, 0U);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rules, Responder, ::testing::ValuesIn(examples), [](const auto& parameter) {
@@ -407,18 +407,18 @@ INSTANTIATE_TEST_SUITE_P(Rules, Responder, ::testing::ValuesIn(examples), [](con
   return name;
 });
 
-TEST(ResponderMonitor, AnAnswerBehindAGapIsNoneWhereEverythingIsSeen) {
+TEST(ResponderMonitor, ResponseAfterGapViolatesOnlyInCompleteCapture) {
   for (const bool bench : {true, false}) {
     Watched link({.bench = bench});
     link.sends(0);
     link.sends(2);
     link.acks(2, 2);
-    EXPECT_EQ(link.tally("RSP-009").violated, bench ? 1U : 0U);
+    EXPECT_EQ(link.counts("RSP-009").violated, bench ? 1U : 0U);
   }
 }
 
-TEST(ResponderMonitor, AReadTakesAsManyPsnsAsThePathMtuMakesOfItOnceThatShows) {
-  // The READ's response tells the path MTU, or comes behind further requests; either way two PSNs are the READ's.
+TEST(ResponderMonitor, ReadResponseRevealsPathMtuAndPsns) {
+  // The READ's response reveals the path MTU, before or after further requests. Either way the READ covers two PSNs.
   for (const bool at_once : {true, false}) {
     Watched link({.bench = true, .mtu = 0});
     link.sends(0);
@@ -431,7 +431,7 @@ TEST(ResponderMonitor, AReadTakesAsManyPsnsAsThePathMtuMakesOfItOnceThatShows) {
     link.acks(3, 3);
     EXPECT_EQ(link.violated(), std::vector<std::string>{}) << at_once;
   }
-  // What is missing behind it is missing all the same.
+  // A gap after the READ is still detected.
   Watched link({.bench = true, .mtu = 0});
   link.sends(0);
   link.acks(0, 1);
@@ -440,10 +440,10 @@ TEST(ResponderMonitor, AReadTakesAsManyPsnsAsThePathMtuMakesOfItOnceThatShows) {
   link.responds(rc::response_last, 2, 1, 2);
   link.sends(4);
   link.acks(4, 4);
-  EXPECT_EQ(link.tally("RSP-009").violated, 1U);
+  EXPECT_EQ(link.counts("RSP-009").violated, 1U);
 }
 
-TEST(ResponderMonitor, ARequesterThatWasRefusedIsQuiet) {
+TEST(ResponderMonitor, RequestAfterFatalNakIsAViolation) {
   Watched link({.bench = true});
   link.reads(0, 8);
   link.acks(0, 0, nak(2));
@@ -451,34 +451,34 @@ TEST(ResponderMonitor, ARequesterThatWasRefusedIsQuiet) {
   EXPECT_EQ(link.violated(), std::vector<std::string>{"QPS-009 a 4"});
 }
 
-TEST(ResponderMonitor, ARefusedRequestIsNoDeviationOfTheResponder) {
+TEST(ResponderMonitor, RejectedRequestViolatesOnlyRequesterRule) {
   Watched link;
   link.sends(0);
   link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
   link.acks(1, 1, nak(1));
-  EXPECT_EQ(link.tally("RSP-022").holds, 1U);
+  EXPECT_EQ(link.counts("RSP-022").passed, 1U);
   EXPECT_EQ(link.violated(), std::vector<std::string>{"REQ-005 a 3"});
 }
 
-TEST(ResponderMonitor, WhatIsJoinedByInferenceAloneIsNotBlamed) {
-  Watched link({.joined = false});
+TEST(ResponderMonitor, PairingByInferenceIsInconclusive) {
+  Watched link({.paired = false});
   link.sends(0);
   link.acks(0, 1);
   link.sends(1);
   link.acks(1, 2);
   link.sends(0);
   link.acks(0, 2);
-  EXPECT_EQ(link.tally("RSP-014").violated, 0U);
+  EXPECT_EQ(link.counts("RSP-014").violated, 0U);
 }
 
-TEST(ResponderMonitor, MsnGoesRoundTheRing) {
-  Watched link({.joined = true});
+TEST(ResponderMonitor, MsnWrapsAround) {
+  Watched link({.paired = true});
   for (std::uint32_t i = 0; i < 300; ++i) {
     link.sends(i);
     link.acks(i, i + 1);
   }
   EXPECT_THAT(link.violated(), ::testing::IsEmpty());
-  EXPECT_GT(link.tally("RSP-005").holds, 290U);
+  EXPECT_GT(link.counts("RSP-005").passed, 290U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-/// What a check found, as one JSON object.
+/// The result of a check as one JSON object.
 
 #include "conformance/monitors/report.hpp"
 
@@ -32,34 +32,34 @@ Json rule_head(const Rule& rule) {
               {"sentence", rule.sentence}};
 }
 
-/// What an AETH says, in words.
-Json answer_of(const SequenceEntry& rung) {
-  if (!rung.has_aeth) return {};
-  const std::uint8_t kind = rung.syndrome >> 5 & 3, code = rung.syndrome & 31;
-  if (kind == syndrome_kind::ack) return fmt::format("ACK, MSN {}", rung.msn);
+/// Describes an AETH.
+Json response_of(const SequenceEntry& entry) {
+  if (!entry.has_aeth) return {};
+  const std::uint8_t kind = entry.syndrome >> 5 & 3, code = entry.syndrome & 31;
+  if (kind == syndrome_kind::ack) return fmt::format("ACK, MSN {}", entry.msn);
   if (kind == syndrome_kind::rnr_nak)
-    return fmt::format("RNR NAK, {:.2f} ms, MSN {}", static_cast<double>(rnr_timer_ns(code)) / 1e6, rung.msn);
-  if (kind == syndrome_kind::reserved) return fmt::format("reserved syndrome {:#04x}", rung.syndrome);
+    return fmt::format("RNR NAK, {:.2f} ms, MSN {}", static_cast<double>(rnr_timer_ns(code)) / 1e6, entry.msn);
+  if (kind == syndrome_kind::reserved) return fmt::format("reserved syndrome {:#04x}", entry.syndrome);
   const Name* const name = nak_code_names.find(code);
-  return fmt::format("NAK {}, MSN {}", name ? std::string(name->name) : fmt::format("{}", code), rung.msn);
+  return fmt::format("NAK {}, MSN {}", name ? std::string(name->name) : fmt::format("{}", code), entry.msn);
 }
 
-Json rung_json(const SequenceEntry& rung, const Violation& violation) {
+Json entry_json(const SequenceEntry& entry, const Violation& violation) {
   const auto& related = violation.statement.related;
-  const bool is_related = std::find(related.begin(), related.end(), rung.frame) != related.end();
-  return Json{{"frame", rung.frame},
-              {"time", seconds(rung.time)},
-              {"from", text(rung.from)},
-              {"opcode", rung.opcode},
-              {"opcode_name", rung.label.empty() ? opcode(rung.opcode).name : rung.label},
-              {"psn", rung.psn},
-              {"payload", rung.payload},
-              {"ack_request", rung.ack_request},
-              {"answer", answer_of(rung)},
-              {"note", rung.frame == violation.place.frame ? Json("violation")
-                       : is_related                        ? Json("related")
-                       : rung.repeated                     ? Json("captured twice")
-                                                           : Json()}};
+  const bool is_related = std::find(related.begin(), related.end(), entry.frame) != related.end();
+  return Json{{"frame", entry.frame},
+              {"time", seconds(entry.time)},
+              {"from", text(entry.from)},
+              {"opcode", entry.opcode},
+              {"opcode_name", entry.label.empty() ? opcode(entry.opcode).name : entry.label},
+              {"psn", entry.psn},
+              {"payload", entry.payload},
+              {"ack_request", entry.ack_request},
+              {"response", response_of(entry)},
+              {"note", entry.frame == violation.place.frame ? Json("violation")
+                       : is_related                         ? Json("related")
+                       : entry.repeated                     ? Json("captured twice")
+                                                            : Json()}};
 }
 
 Json end_json(const tracking::PortAddress& address, std::optional<std::uint32_t> qp) {
@@ -100,22 +100,23 @@ Json violation_json(const Violation& violation, const CheckResult& result, std::
   json["related"] = Json::array();
   for (const std::uint64_t frame : violation.statement.related)
     if (frame != 0) json["related"].push_back(frame);
-  json["ladder"] = Json::array();
-  for (const SequenceEntry& rung : violation.ladder) json["ladder"].push_back(rung_json(rung, violation));
+  json["sequence"] = Json::array();
+  for (const SequenceEntry& entry : violation.sequence) json["sequence"].push_back(entry_json(entry, violation));
   return json;
 }
 
-Json rule_json_of(std::size_t index, const ResultCounters& tally) {
+Json rule_json_of(std::size_t index, const ResultCounters& counts) {
   Json json = rule_head(rules[index]);
   json["monitored"] = is_monitored(RuleId::at(index));
-  json["state"] = tally.state();
-  json["evaluated"] = tally.evaluated();
-  json["held"] = tally.holds;
-  json["violated"] = tally.violated;
-  json["inconclusive"] = tally.inconclusive();
+  json["state"] = counts.state();
+  json["evaluated"] = counts.evaluated();
+  json["passed"] = counts.passed;
+  json["violated"] = counts.violated;
+  json["inconclusive"] = counts.inconclusive();
   json["reasons"] = Json::object();
   for (std::size_t i = 0; i < reasons; ++i)
-    if (tally.open[i]) json["reasons"][std::string(to_string(static_cast<Reason>(i)))] = tally.open[i];
+    if (counts.inconclusive_by_reason[i])
+      json["reasons"][std::string(to_string(static_cast<Reason>(i)))] = counts.inconclusive_by_reason[i];
   return json;
 }
 
@@ -127,7 +128,7 @@ Json input_json(const CheckResult& result) {
               {"bytes", file.bytes},
               {"first_frame", frame_or_null(file.first_frame)},
               {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
-    if (!file.trouble.empty()) json["trouble"] = file.trouble;
+    if (!file.trouble.empty()) json["error"] = file.trouble;
     files.push_back(std::move(json));
   }
   return Json{{"files", std::move(files)},
@@ -137,19 +138,19 @@ Json input_json(const CheckResult& result) {
 }
 
 Json summary_json(const CheckResult& result) {
-  std::uint64_t packets = 0, held = 0, violated = 0, open = 0;
+  std::uint64_t packets = 0, passed = 0, violated = 0, inconclusive = 0;
   for (const auto& file : result.input.files) packets += file.packets;
-  Json states{{"held", 0}, {"violated", 0}, {"inconclusive", 0}, {"not exercised", 0}};
+  Json states{{"passed", 0}, {"violated", 0}, {"inconclusive", 0}, {"not exercised", 0}};
   Json levels{{"shall", 0}, {"should", 0}, {"may", 0}, {"tool", 0}};
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    const ResultCounters& tally = result.tallies[i];
-    held += tally.holds;
-    violated += tally.violated;
-    open += tally.inconclusive();
-    const Json rule = rule_json_of(i, tally);
+    const ResultCounters& counts = result.counters[i];
+    passed += counts.passed;
+    violated += counts.violated;
+    inconclusive += counts.inconclusive();
+    const Json rule = rule_json_of(i, counts);
     Json& state = states[rule["state"].get<std::string>()];
     state = state.get<int>() + 1;
-    if (tally.violated) {
+    if (counts.violated) {
       Json& level = levels[std::string(to_string(rules[i].level))];
       level = level.get<int>() + 1;
     }
@@ -158,22 +159,22 @@ Json summary_json(const CheckResult& result) {
               {"connections", result.connections.size()},
               {"rules", states},
               {"violated_by_level", levels},
-              {"evaluations", {{"held", held}, {"violated", violated}, {"inconclusive", open}}},
+              {"evaluations", {{"passed", passed}, {"violated", violated}, {"inconclusive", inconclusive}}},
               {"violations", result.violations.size()},
-              {"omitted_violations", result.untold}};
+              {"omitted_violations", result.omitted}};
 }
 
 }  // namespace
 
 Json report_of(const CheckResult& result) {
-  Json report{{"schema", "rdmawire.check/1"}, {"program", "rdmawire " RDMAWIRE_VERSION}, {"notice", notice}};
+  Json report{{"schema", "rdmawire.check/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}, {"notice", notice}};
   report["input"] = input_json(result);
   report["summary"] = summary_json(result);
   report["violations"] = Json::array();
   for (std::size_t i = 0; i < result.violations.size(); ++i)
     report["violations"].push_back(violation_json(result.violations[i], result, i + 1));
   report["rules"] = Json::array();
-  for (std::size_t i = 0; i < rules.size(); ++i) report["rules"].push_back(rule_json_of(i, result.tallies[i]));
+  for (std::size_t i = 0; i < rules.size(); ++i) report["rules"].push_back(rule_json_of(i, result.counters[i]));
   return report;
 }
 

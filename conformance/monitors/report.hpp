@@ -1,6 +1,6 @@
 #pragma once
-/// What a check found, as one JSON object and as text for a terminal. docs/check.md names the keys,
-/// docs/check.schema.json describes them.
+/// The result of a check as one JSON object and as text for a terminal. docs/check.md describes the keys,
+/// docs/check.schema.json is the schema.
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
@@ -17,9 +17,9 @@ Json report_of(const CheckResult& result);
 struct CheckTextOptions {
   std::size_t width = 100;
   bool colors = false;
-  bool coverage = false;             ///< every rule that was exercised, with its counts
-  bool quiet = false;                ///< violations alone, one line each
-  std::size_t most_violations = 50;  ///< shown whole
+  bool coverage = false;             ///< list every exercised rule with its counters
+  bool quiet = false;                ///< print only violations, one line each
+  std::size_t most_violations = 50;  ///< maximum number of violations with details
 };
 std::string text_of(const Json& report, const CheckTextOptions& options = {});
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What a monitor says of one occasion on which a rule mattered.
+/// The result of evaluating a rule once.
 
 #include <array>
 #include <cstddef>
@@ -8,46 +8,46 @@
 
 namespace rdmawire::conformance {
 
-/// Why nothing can be said.
+/// The reason for an inconclusive result.
 enum class Reason : std::uint8_t {
-  start_not_seen,         ///< the connection's beginning is not in the capture
-  capture_lost,           ///< packets are missing that only the capture may have missed
-  maybe_lost_downstream,  ///< a packet that was seen may have been lost behind the capturing point
-  cut,                    ///< the capture holds the packet's beginning alone
-  direction_not_seen,     ///< the other direction is not in the capture, or not known to belong to it
-  paired_by_inference,    ///< that the two directions are one connection's is likely, and not said by anybody
-  damaged,                ///< the packet's CRC is bad: what it says is not sure to be what was sent
-  modified_in_transit,    ///< something between the sender and the capture explains it
-  order_unknown,          ///< the network or the capture may have changed the order of two packets
-  negotiation_not_seen,   ///< what was agreed on for the connection was not seen: path MTU, timers, limits
-  capability_unknown,     ///< whether the device has the optional feature is not known
-  in_flight,              ///< it may have been sent before what forbids it arrived
-  out_of_window,          ///< what it refers to is no longer remembered
-  peer_violation,         ///< what the other end sent breaks the protocol, and what becomes of it is not laid down
-  device_internal,        ///< only the device knows: memory, receive queues, other queue pairs
+  start_not_seen,         ///< the start of the connection is not in the capture
+  capture_lost,           ///< packets are missing, possibly only from the capture
+  maybe_lost_downstream,  ///< the packet may have been lost downstream of the capture point
+  truncated,              ///< the capture contains only the start of the packet
+  direction_not_seen,     ///< the other direction is not in the capture or not paired
+  paired_by_inference,    ///< the two directions are paired only by inference
+  damaged,                ///< the packet's CRC is invalid, so its fields are unreliable
+  modified_in_transit,    ///< a hop between the sender and the capture may have changed the packet
+  order_unknown,          ///< the network or the capture may have reordered two packets
+  negotiation_not_seen,   ///< the negotiated parameters (path MTU, timers, limits) are unknown
+  capability_unknown,     ///< it is unknown whether the device supports the optional feature
+  in_flight,              ///< the packet may have been sent before the packet that forbids it arrived
+  out_of_window,          ///< the referenced packet is no longer remembered
+  peer_violation,         ///< the peer violates the protocol, and the reaction is unspecified
+  device_internal,        ///< the state is internal to the device: memory, receive queues, other QPs
 };
 inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::device_internal) + 1;
 
-/// "start_not_seen"; the names of JSON.
+/// The name in JSON: "start_not_seen".
 std::string_view to_string(Reason reason);
-/// "the connection's beginning is not in the capture"
+/// The description: "the start of the connection is not in the capture".
 std::string_view sentence_of(Reason reason);
 
-/// How a rule fared: it held, it was broken, or nothing can be said.
+/// Pass, violation, or inconclusive with a reason.
 class RuleResult {
  public:
-  enum class Kind : std::uint8_t { holds, violated, inconclusive };
+  enum class Kind : std::uint8_t { pass, violation, inconclusive };
 
-  static constexpr RuleResult holds() { return {Kind::holds, {}}; }
-  static constexpr RuleResult violated() { return {Kind::violated, {}}; }
-  static constexpr RuleResult open(Reason reason) { return {Kind::inconclusive, reason}; }
-  static constexpr RuleResult of(bool holds_it) { return holds_it ? holds() : violated(); }
+  static constexpr RuleResult pass() { return {Kind::pass, {}}; }
+  static constexpr RuleResult violation() { return {Kind::violation, {}}; }
+  static constexpr RuleResult inconclusive(Reason reason) { return {Kind::inconclusive, reason}; }
+  static constexpr RuleResult of(bool condition) { return condition ? pass() : violation(); }
 
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
   [[nodiscard]] constexpr Reason reason() const { return reason_; }
-  /// A violation becomes inconclusive where `doubt` holds.
+  /// Converts a violation to inconclusive if `doubt` is true.
   [[nodiscard]] constexpr RuleResult unless(bool doubt, Reason why) const {
-    return kind_ == Kind::violated && doubt ? open(why) : *this;
+    return kind_ == Kind::violation && doubt ? inconclusive(why) : *this;
   }
 
  private:
@@ -56,15 +56,15 @@ class RuleResult {
   Reason reason_;
 };
 
-/// How often a rule was judged, and how.
+/// Number of evaluations of a rule by result.
 struct ResultCounters {
-  std::uint64_t holds = 0, violated = 0;
-  std::array<std::uint64_t, reasons> open{};  ///< inconclusive, by Reason
+  std::uint64_t passed = 0, violated = 0;
+  std::array<std::uint64_t, reasons> inconclusive_by_reason{};
 
   [[nodiscard]] std::uint64_t inconclusive() const;
-  [[nodiscard]] std::uint64_t evaluated() const { return holds + violated + inconclusive(); }
+  [[nodiscard]] std::uint64_t evaluated() const { return passed + violated + inconclusive(); }
   void add(const ResultCounters& other);
-  /// "held", "violated", "inconclusive" or "not exercised", which is no pass.
+  /// "passed", "violated", "inconclusive" or "not exercised" (never evaluated).
   [[nodiscard]] std::string_view state() const;
 };
 

@@ -16,24 +16,24 @@ namespace analysis = captures::analysis;
 
 tracking::TrackerOptions tracker_options(const CheckOptions& options) {
   tracking::TrackerOptions result = options.tracker;
-  result.notes_addresses = false;  // every share hears of all addresses
+  result.notes_addresses = false;  // every shard is notified of all addresses
   result.transport = true;
   return result;
 }
 
-/// The packets of one connection, by its ends.
+/// The flows of the selected connection.
 struct Flows {
   std::array<tracking::FlowKey, 2> keys;
   std::uint64_t first_frame = 0, last_frame = 0;
 };
 
-/// One thread's share of the work.
-class Share final : public analysis::FrameConsumer {
+/// The part of the traffic that one thread checks.
+class Shard final : public analysis::FrameConsumer {
  public:
-  Share(const CheckOptions& options, unsigned share, unsigned shares, const std::optional<Flows>& only)
+  Shard(const CheckOptions& options, unsigned shard, unsigned shards, const std::optional<Flows>& only)
       : options_(options),
-        share_(share),
-        division_(shares),
+        shard_(shard),
+        sharder_(shards),
         only_(only),
         monitors_(options.monitors),
         dissector_(options.dissector),
@@ -42,7 +42,7 @@ class Share final : public analysis::FrameConsumer {
   void add(const captures::Record& record, std::uint64_t frame, bool) override {
     const analysis::Peek seen =
         analysis::peek(record.bytes, record.link, record.wire_length, options_.dissector.decode.extra_roce_v2_port);
-    const bool mine = division_.next(seen, record.bytes, record.link) == share_;
+    const bool mine = sharder_.next(seen, record.bytes, record.link) == shard_;
     if (seen.known) tracker_.note_addresses(seen.from, seen.to);
     if (!mine && !seen.text) return;
     packet_.number = frame;
@@ -58,7 +58,7 @@ class Share final : public analysis::FrameConsumer {
   [[nodiscard]] std::uint64_t evicted() const { return tracker_.evicted(); }
 
  private:
-  /// Whether a packet by itself is of the connection that was asked for.
+  /// Returns whether the packet belongs to the selected connection.
   [[nodiscard]] bool concerns() const {
     if (options_.monitors.connection == 0) return true;
     if (!only_ || packet_.number < only_->first_frame || packet_.number > only_->last_frame) return false;
@@ -67,8 +67,8 @@ class Share final : public analysis::FrameConsumer {
   }
 
   const CheckOptions& options_;
-  unsigned share_;
-  analysis::Sharder division_;
+  unsigned shard_;
+  analysis::Sharder sharder_;
   const std::optional<Flows>& only_;
   Monitors monitors_;
   tracking::Dissector dissector_;
@@ -76,22 +76,22 @@ class Share final : public analysis::FrameConsumer {
   tracking::Packet packet_;
 };
 
-/// Takes a share's results into the whole.
-void take(CheckResult& result, Share& share) {
-  Evaluator& judge = share.monitors().judge();
-  for (std::size_t i = 0; i < rules.size(); ++i) result.tallies[i].add(judge.tallies()[i]);
-  for (Violation& violation : judge.violations())
+/// Merges the results of a shard.
+void take(CheckResult& result, Shard& shard) {
+  Evaluator& evaluator = shard.monitors().evaluator();
+  for (std::size_t i = 0; i < rules.size(); ++i) result.counters[i].add(evaluator.counters()[i]);
+  for (Violation& violation : evaluator.violations())
     if (violation.count != 0) result.violations.push_back(std::move(violation));
-  result.untold += judge.untold();
-  result.evicted_packets += share.evicted();
-  result.connections.insert(share.monitors().connections().begin(), share.monitors().connections().end());
+  result.omitted += evaluator.omitted();
+  result.evicted_packets += shard.evicted();
+  result.connections.insert(shard.monitors().connections().begin(), shard.monitors().connections().end());
 }
 
 }  // namespace
 
 bool CheckResult::violated(Level level) const {
   for (std::size_t i = 0; i < rules.size(); ++i)
-    if (rules[i].level == level && tallies[i].violated != 0) return true;
+    if (rules[i].level == level && counters[i].violated != 0) return true;
   return false;
 }
 
@@ -103,21 +103,21 @@ CheckResult check(const CheckOptions& options) {
   std::optional<Flows> only;
   if (options.monitors.connection != 0) {
     if (!walk.seekable()) {
-      result.troubles.emplace_back("--connection needs files that can be read twice, not a stream");
+      result.troubles.emplace_back("--connection requires seekable files, because it reads them twice");
       return result;
     }
-    // Which packets are its own is known when it is known who it is.
+    // A first pass finds the endpoints of the connection.
     CheckOptions first = options;
     first.monitors.rules.choose({"roce.tester.icrc.cut-off-inconclusive"});
-    Share share(first, 0, 1, only);
+    Shard shard(first, 0, 1, only);
     analysis::Input ignored;
-    std::vector<std::string> unheard;
-    walk.through(share, false, ignored, unheard);
-    share.finish();
-    const auto wanted = share.monitors().connections().find(options.monitors.connection);
-    if (wanted == share.monitors().connections().end()) {
+    std::vector<std::string> ignored_errors;
+    walk.through(shard, false, ignored, ignored_errors);
+    shard.finish();
+    const auto wanted = shard.monitors().connections().find(options.monitors.connection);
+    if (wanted == shard.monitors().connections().end()) {
       result.troubles.push_back(
-          fmt::format("there is no connection {}: connections are named by the number of their first frame",
+          fmt::format("connection {} not found; a connection is identified by the number of its first frame",
                       options.monitors.connection));
       return result;
     }
@@ -133,17 +133,17 @@ CheckResult check(const CheckOptions& options) {
     only->last_frame = c.last_frame;
   }
 
-  const unsigned shares =
+  const unsigned shards =
       walk.seekable() && !options.filter && !only ? analysis::CaptureScan::shares(options.threads) : 1;
-  std::vector<std::unique_ptr<Share>> all;
-  for (unsigned share = 0; share < shares; ++share)
-    all.push_back(std::make_unique<Share>(options, share, shares, only));
-  std::vector<analysis::Input> unused(shares);
-  analysis::CaptureScan::divide(shares, [&](unsigned share) {
-    walk.through(*all[share], share == 0, share == 0 ? result.input : unused[share], result.troubles);
-    all[share]->finish();
+  std::vector<std::unique_ptr<Shard>> all;
+  for (unsigned shard = 0; shard < shards; ++shard)
+    all.push_back(std::make_unique<Shard>(options, shard, shards, only));
+  std::vector<analysis::Input> unused(shards);
+  analysis::CaptureScan::divide(shards, [&](unsigned shard) {
+    walk.through(*all[shard], shard == 0, shard == 0 ? result.input : unused[shard], result.troubles);
+    all[shard]->finish();
   });
-  for (const auto& share : all) take(result, *share);
+  for (const auto& shard : all) take(result, *shard);
   std::sort(result.violations.begin(), result.violations.end(), [](const Violation& x, const Violation& y) {
     return std::tuple(x.place.frame, x.rule, x.place.end) < std::tuple(y.place.frame, y.rule, y.place.end);
   });

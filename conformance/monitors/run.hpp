@@ -1,5 +1,5 @@
 #pragma once
-/// From capture files to evaluations: reading, dissecting, tracking and monitoring, by one thread or several.
+/// Checks capture files: reading, dissecting, tracking and monitoring in one or more threads.
 
 #include <array>
 #include <cstdint>
@@ -16,28 +16,28 @@
 namespace rdmawire::conformance {
 
 struct CheckOptions : captures::analysis::WalkOptions {
-  const output::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
-  unsigned threads = 1;                    ///< at most; streams, filters and a chosen connection take one
+  const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
+  unsigned threads = 1;                    ///< maximum; streams, filters and a selected connection use one
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   MonitorOptions monitors;
 };
 
-/// What was found. The same for any number of threads.
+/// The result of a check, independent of the number of threads.
 struct CheckResult {
-  std::array<ResultCounters, rules.size()> tallies{};  ///< by rule
-  std::vector<Violation> violations;                   ///< in the order of their first frames
-  std::uint64_t untold = 0;                            ///< violations that were counted alone
+  std::array<ResultCounters, rules.size()> counters{};  ///< by rule
+  std::vector<Violation> violations;                    ///< in the order of their first frames
+  std::uint64_t omitted = 0;                            ///< violations that are only counted
   std::unordered_map<std::uint64_t, Connection> connections;
-  std::uint64_t evicted_packets = 0;  ///< that found no room in the tracker
+  std::uint64_t evicted_packets = 0;  ///< packets dropped because the tracker's table was full
   captures::analysis::Input input;
-  std::vector<std::string> troubles;  ///< files that could not be read (to their end), one sentence each
+  std::vector<std::string> troubles;  ///< read errors, one sentence for each file
 
-  /// Whether a rule of that level was violated.
+  /// Returns whether a rule of this level was violated.
   [[nodiscard]] bool violated(Level level) const;
 };
 
-/// Checks the files as one capture: frames are numbered on over all of them.
+/// Checks the files as one capture with continuous frame numbers.
 CheckResult check(const CheckOptions& options);
 
 }  // namespace rdmawire::conformance

@@ -1,12 +1,12 @@
 #pragma once
-/// Where something that a monitor follows stands, as one number.
+/// Hashes the state of a monitored object to one number.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace rdmawire::conformance {
 
-/// Of flags and small numbers, in an order that stays.
+/// Hashes flags and small numbers. The order of the arguments matters.
 template <class... Values>
 constexpr std::uint64_t state_number(Values... values) {
   std::uint64_t number = 1;
@@ -14,7 +14,7 @@ constexpr std::uint64_t state_number(Values... values) {
   return number;
 }
 
-/// Of how many there are: none, one, or more.
+/// Reduces a count to none, one, or more.
 constexpr std::uint64_t few(std::uint64_t count) { return std::min<std::uint64_t>(count, 2); }
 
 }  // namespace rdmawire::conformance

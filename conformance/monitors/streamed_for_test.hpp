@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: a TCP connection of iWARP whose segments are given one by one, and what the monitors say of it.
+/// For tests only: an iWARP TCP connection whose segments are passed one by one, and the results of the monitors.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,15 +22,15 @@ namespace rdmawire::conformance::testing {
 
 using ByteVector = std::vector<std::uint8_t>;
 
-/// End a connects from port 1000 of 10.0.0.1 to port 2000 of 10.0.0.2, end b. Each packet acknowledges all that its
-/// sender was given before. Frames are numbered from 1.
+/// Endpoint a connects from 10.0.0.1 port 1000 to endpoint b at 10.0.0.2 port 2000. Each packet acknowledges all bytes
+/// that its sender received before. Frames are numbered from 1.
 class Streamed {
  public:
   struct Options {
     bool syn = true;
     std::uint16_t mss = 1460;
-    std::uint32_t sequence[2] = {1000, 5000};  ///< of the SYNs
-    bool judges[2] = {true, true};
+    std::uint32_t sequence[2] = {1000, 5000};  ///< sequence numbers of the SYNs
+    bool checks[2] = {true, true};
     bool everywhere = false;
   };
 
@@ -52,15 +52,15 @@ class Streamed {
     packet(0, {});
   }
 
-  /// A segment that brings the next bytes; its frame.
+  /// Passes a segment with the next bytes. Returns its frame number.
   std::uint64_t sends(Side end, Bytes bytes) { return packet(static_cast<int>(end), bytes); }
   std::uint64_t a(Bytes bytes) { return sends(Side::a, bytes); }
   std::uint64_t b(Bytes bytes) { return sends(Side::b, bytes); }
   std::uint64_t fin(Side end) { return packet(static_cast<int>(end), {}, finish_flag); }
   std::uint64_t reset(Side end) { return packet(static_cast<int>(end), {}, reset_flag); }
-  /// Bytes that were sent, and that the capture does not have.
+  /// Skips bytes that were sent but not captured.
   void lost(Side end, std::size_t bytes) { next[static_cast<int>(end)] += static_cast<std::uint32_t>(bytes); }
-  /// A segment again, from so many bytes back.
+  /// Retransmits the given bytes, which end at the next sequence number.
   std::uint64_t again(Side end, Bytes bytes) {
     const int from = static_cast<int>(end);
     const std::uint32_t kept = next[from];
@@ -69,24 +69,25 @@ class Streamed {
     next[from] = kept;
     return frame;
   }
-  /// The next packet does not know of what the other end sent since now.
+  /// The next packet of `end` does not acknowledge bytes that the peer sends before this call.
   void forget(Side end) { known_[static_cast<int>(end)] = next[1 - static_cast<int>(end)]; }
 
-  const ResultCounters& tally(std::string_view rule) {
+  const ResultCounters& counts(std::string_view rule) {
     finish();
-    return tally_of(monitors, rule);
+    return counts_of(monitors, rule);
   }
-  /// What was violated, as "FPD-001 a 12": alias, end, first frame.
+  /// The violations as "FPD-001 a 12": alias, endpoint, first frame.
   std::vector<std::string> violated() {
     finish();
     std::vector<std::string> lines;
-    for (const Violation& v : monitors.judge().violations()) {
+    for (const Violation& v : monitors.evaluator().violations()) {
       if (v.count == 0) continue;
       EXPECT_FALSE(v.statement.expected.empty());
       EXPECT_FALSE(v.statement.actual.empty());
       EXPECT_NE(v.statement.expected, v.statement.actual) << v.of().id;
-      EXPECT_TRUE(std::ranges::any_of(v.ladder, [&](const SequenceEntry& rung) { return rung.frame == v.place.frame; }))
-          << v.of().id << ": the ladder lacks the frame itself";
+      EXPECT_TRUE(
+          std::ranges::any_of(v.sequence, [&](const SequenceEntry& entry) { return entry.frame == v.place.frame; }))
+          << v.of().id << ": the sequence lacks the frame of the violation";
       lines.push_back(std::string(v.of().alias) + (v.place.end == Side::a ? " a " : " b ") +
                       std::to_string(v.place.frame));
     }
@@ -98,10 +99,10 @@ class Streamed {
   }
 
   Monitors monitors;
-  std::uint32_t next[2];                  ///< sequence number, by end
-  std::optional<std::uint32_t> captured;  ///< bytes of the next packets that the capture has
-  bool bad_checksum = false;              ///< of the next packets: it was left to the network card
-  std::vector<ByteVector> frames{};       ///< all of them, uncut
+  std::uint32_t next[2];                  ///< next sequence number, by endpoint
+  std::optional<std::uint32_t> captured;  ///< number of captured bytes of the next packets
+  bool bad_checksum = false;              ///< the next packets have an invalid TCP checksum (offload)
+  std::vector<ByteVector> frames{};       ///< all frames, complete
 
  private:
   enum : unsigned { plain = 0, syn = 1, finish_flag = 2, reset_flag = 4 };
@@ -143,9 +144,9 @@ class Streamed {
   }
   static MonitorOptions monitor_options(const Options& options) {
     MonitorOptions result;
-    result.trust.everywhere = options.everywhere;
+    result.assumptions.everywhere = options.everywhere;
     for (unsigned end : {0U, 1U})
-      if (options.judges[end]) result.trust.judged.push_back(tracking::PortAddress::of_ipv4(0x0a000001U + end));
+      if (options.checks[end]) result.assumptions.checked.push_back(tracking::PortAddress::of_ipv4(0x0a000001U + end));
     return result;
   }
   static tracking::TrackerOptions tracker_options() {

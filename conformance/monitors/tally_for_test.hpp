@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: a rule's counts, by id or alias.
+/// For tests only: the counters of a rule by id or alias.
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 
 namespace rdmawire::conformance::testing {
 
-inline const ResultCounters& tally_of(Monitors& monitors, std::string_view rule) {
+inline const ResultCounters& counts_of(Monitors& monitors, std::string_view rule) {
   const Rule* const found = find_rule(rule);
   EXPECT_NE(found, nullptr) << rule;
-  return monitors.judge().tallies()[static_cast<std::size_t>(found - rules.data())];
+  return monitors.evaluator().counters()[static_cast<std::size_t>(found - rules.data())];
 }
 
 }  // namespace rdmawire::conformance::testing

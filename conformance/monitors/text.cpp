@@ -1,4 +1,4 @@
-/// What a check found, as a terminal shows it.
+/// The result of a check as text for a terminal.
 
 #include <fmt/format.h>
 
@@ -17,10 +17,10 @@ using analysis::number;
 using analysis::word;
 using output::TextStyle;
 
-/// Of iWARP: ports in place of queue pairs, bytes of the stream in place of PSNs.
+/// iWARP: ports instead of QPs, stream bytes instead of PSNs.
 bool is_stream(const Json& violation) { return violation.at("service") == "iWARP"; }
 
-std::string who(const Json& violation) {
+std::string flow_of_violation(const Json& violation) {
   const auto end = [&](const Json& e) {
     if (is_stream(violation)) return fmt::format("{} port {}", word(e.at("address")), number(e.at("qp")));
     return fmt::format("{} QP {}", word(e.at("address")),
@@ -32,11 +32,11 @@ std::string who(const Json& violation) {
   return text;
 }
 
-std::string when(const Json& violation) {
+std::string occurrence(const Json& violation) {
   const std::uint64_t count = number(violation.at("count"));
   if (count == 1) return fmt::format("frame {}", number(violation.at("frame")));
-  return fmt::format("{} times, from frame {} to {}", count, number(violation.at("frame")),
-                     number(violation.at("last_frame")));
+  return fmt::format("frames {}–{}, {} times", number(violation.at("frame")), number(violation.at("last_frame")),
+                     count);
 }
 
 class Printer : analysis::TextPage {
@@ -54,12 +54,12 @@ class Printer : analysis::TextPage {
     std::size_t shown = 0;
     for (const Json& violation : violations) {
       if (shown++ == options_.most_violations) break;
-      whole(violation);
+      details(violation);
     }
     if (violations.size() > options_.most_violations)
       page_.line()
-          .put(TextStyle::dim,
-               fmt::format("  and {} more; --json has all", violations.size() - options_.most_violations))
+          .put(TextStyle::dim, fmt::format("  {} more violations; use --json to list all",
+                                           violations.size() - options_.most_violations))
           .line();
     if (options_.coverage) coverage();
     page_.line().put(TextStyle::dim, word(report_.at("notice"))).line();
@@ -75,81 +75,82 @@ class Printer : analysis::TextPage {
 
   void one_line(const Json& violation) {
     page_.put(TextStyle::bad, word(violation.at("rule")))
-        .put(fmt::format("  {}  {}: expected {}; {}", who(violation), when(violation), word(violation.at("expected")),
-                         word(violation.at("actual"))))
+        .put(fmt::format("  {}  {}: expected {}; {}", flow_of_violation(violation), occurrence(violation),
+                         word(violation.at("expected")), word(violation.at("actual"))))
         .line();
   }
 
   void summary() {
     const Json& s = report_.at("summary");
     const Json& files = report_.at("input").at("files");
-    std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
+    std::string name = files.empty() ? std::string("no input") : word(files[0].at("name"));
     if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
     page_.put(TextStyle::strong, name).line();
     labeled("traffic", fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"),
                                    counted(number(s.at("connections")), "connection", "connections")));
     const Json& states = s.at("rules");
-    labeled("rules", fmt::format("{} held, {} violated, {} inconclusive, {} not exercised", number(states.at("held")),
-                                 number(states.at("violated")), number(states.at("inconclusive")),
-                                 number(states.at("not exercised"))));
+    labeled("rules", fmt::format("{} passed, {} violated, {} inconclusive, {} not exercised",
+                                 number(states.at("passed")), number(states.at("violated")),
+                                 number(states.at("inconclusive")), number(states.at("not exercised"))));
     const Json& evaluations = s.at("evaluations");
-    labeled("evaluations", fmt::format("{} held, {} violated, {} inconclusive", number(evaluations.at("held")),
+    labeled("evaluations", fmt::format("{} passed, {} violated, {} inconclusive", number(evaluations.at("passed")),
                                        number(evaluations.at("violated")), number(evaluations.at("inconclusive"))));
     const std::uint64_t shall = number(s.at("violated_by_level").at("shall"));
     if (number(s.at("violations")) == 0)
-      labeled("result", "no deviation seen", 14, TextStyle::good);
+      labeled("result", "no violations", 14, TextStyle::good);
     else
       labeled("result",
-              fmt::format("{}, of {}, {} of them what a device shall do",
-                          counted(number(s.at("violations")), "deviation", "deviations"),
+              fmt::format("{} of {} ({} mandatory)", counted(number(s.at("violations")), "violation", "violations"),
                           counted(number(states.at("violated")), "rule", "rules"), shall),
               14, shall ? TextStyle::bad : TextStyle::notice);
     if (number(report_.at("input").at("evicted_packets")) != 0)
-      labeled("inexact", "some connections found no room and were not judged to their end", 14, TextStyle::notice);
+      labeled("inexact", "some connections were dropped because the table was full and were evaluated only in part", 14,
+              TextStyle::notice);
     for (const Json& file : files)
-      if (file.contains("trouble")) labeled("unread", word(file.at("trouble")), 14, TextStyle::bad);
+      if (file.contains("error")) labeled("unread", word(file.at("error")), 14, TextStyle::bad);
   }
 
-  void whole(const Json& violation) {
+  void details(const Json& violation) {
     page_.line()
-        .put(word(violation.at("level")) == "shall" ? TextStyle::bad : TextStyle::notice, "✗ ")
+        .put(word(violation.at("level")) == "shall" ? TextStyle::bad : TextStyle::notice, "VIOLATION  ")
+        .put(TextStyle::dim,
+             fmt::format("{}{}", word(violation.at("alias")), violation.at("alias").is_null() ? "" : "  "))
         .put(TextStyle::strong, word(violation.at("rule")))
-        .put(TextStyle::dim, fmt::format("  {}  {}", word(violation.at("alias")), word(violation.at("level"))))
+        .put(TextStyle::dim, fmt::format("  ({})", word(violation.at("level"))))
         .line();
-    labeled("who", who(violation));
-    labeled("when", when(violation));
-    labeled("deviates",
-            fmt::format("from {}, as we read it: {}", word(violation.at("clause")), word(violation.at("sentence"))));
+    labeled("packet", fmt::format("{}, {}", flow_of_violation(violation), occurrence(violation)));
+    labeled("rule", word(violation.at("sentence")));
+    labeled("reference", word(violation.at("clause")));
     labeled("expected", word(violation.at("expected")));
     labeled("actual", word(violation.at("actual")));
-    ladder(violation);
+    sequence(violation);
   }
 
-  void ladder(const Json& violation) {
-    const Json& rungs = violation.at("ladder");
-    if (rungs.empty()) return;
-    const auto ns = [](const Json& rung) {
-      const std::string time = word(rung.at("time"));
+  void sequence(const Json& violation) {
+    const Json& entries = violation.at("sequence");
+    if (entries.empty()) return;
+    const auto ns = [](const Json& entry) {
+      const std::string time = word(entry.at("time"));
       const std::size_t dot = time.find('.');
       return std::strtoll(time.substr(0, dot).c_str(), nullptr, 10) * 1'000'000'000 +
              std::strtoll(time.substr(dot + 1).c_str(), nullptr, 10);
     };
-    const auto origin = ns(rungs[0]);
-    for (const Json& rung : rungs) {
-      const bool a = word(rung.at("from")) == "a";
-      const std::string note = word(rung.at("note"));
+    const auto origin = ns(entries[0]);
+    for (const Json& entry : entries) {
+      const bool a = word(entry.at("from")) == "a";
+      const std::string note = word(entry.at("note"));
       page_.put(note == "violation" ? TextStyle::bad
                 : note == "related" ? TextStyle::notice
                                     : TextStyle::plain,
                 note == "violation" ? "  ▸ " : "    ");
-      page_.put(TextStyle::dim, fmt::format("{:>8} {:>12.3f} ms  ", number(rung.at("frame")),
-                                            static_cast<double>(ns(rung) - origin) / 1e6));
+      page_.put(TextStyle::dim, fmt::format("{:>8} {:>12.3f} ms  ", number(entry.at("frame")),
+                                            static_cast<double>(ns(entry) - origin) / 1e6));
       page_.put(a ? TextStyle::request : TextStyle::response, a ? "a ──▶ b  " : "a ◀── b  ");
-      std::string text = fmt::format("{:<26} {} {:<6}", word(rung.at("opcode_name")),
-                                     is_stream(violation) ? "byte" : "PSN", number(rung.at("psn")));
-      if (number(rung.at("payload"))) text += fmt::format(" {} bytes", number(rung.at("payload")));
-      if (rung.at("ack_request").get<bool>()) text += " AckReq";
-      if (!rung.at("answer").is_null()) text += " " + word(rung.at("answer"));
+      std::string text = fmt::format("{:<26} {} {:<6}", word(entry.at("opcode_name")),
+                                     is_stream(violation) ? "byte" : "PSN", number(entry.at("psn")));
+      if (number(entry.at("payload"))) text += fmt::format(" {} bytes", number(entry.at("payload")));
+      if (entry.at("ack_request").get<bool>()) text += " AckReq";
+      if (!entry.at("response").is_null()) text += " " + word(entry.at("response"));
       if (!note.empty() && note != "violation") text += "  (" + note + ")";
       page_.put(note == "violation" ? TextStyle::strong : TextStyle::plain, text).line();
     }
@@ -163,21 +164,21 @@ class Printer : analysis::TextPage {
       for (const auto& [reason, count] : rule.at("reasons").items())
         why += fmt::format("{}{} {}", why.empty() ? "" : ", ", analysis::spoken(reason), count.get<std::uint64_t>());
       rows.push_back({word(rule.at("alias")), word(rule.at("rule")), word(rule.at("level")),
-                      std::to_string(number(rule.at("evaluated"))), std::to_string(number(rule.at("held"))),
+                      std::to_string(number(rule.at("evaluated"))), std::to_string(number(rule.at("passed"))),
                       std::to_string(number(rule.at("violated"))), std::to_string(number(rule.at("inconclusive"))),
                       why});
     }
     const std::size_t count = rows.size();
     using analysis::Column;
-    table("Rules that were exercised",
+    table("Exercised rules",
           {{"alias", Column::left},
            {"rule", Column::left},
            {"level", Column::left, 2},
            {"evaluated"},
-           {"held"},
+           {"passed"},
            {"violated"},
            {"inconclusive"},
-           {"why inconclusive", Column::left, 3}},
+           {"reasons", Column::left, 3}},
           std::move(rows), count);
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: one connection whose packets are given one by one, and what the monitors say of them.
+/// For tests only: one connection whose packets are passed one by one, and the results of the monitors.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,14 +31,14 @@ using tracking::testing::xrc;
 
 inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
 
-/// Queue pair 0x11 of host_a, end a, and 0x12 of host_b, end b, joined by the CM: path MTU 1024, PSNs from 100 and 500
-/// on, two READs at once, retry counts 3 and 2, an ACK timeout of 4 ms. Frames are numbered from 2, 20 ms apart: no
-/// network changes the order of what is so far apart. The REQ is frame 1.
+/// QP 0x11 of host_a (endpoint a) and QP 0x12 of host_b (endpoint b), paired by the CM: path MTU 1024, first PSNs 100
+/// and 500, two outstanding READs, retry counts 3 and 2, ACK timeout 4 ms. The REQ is frame 1; further frames are
+/// numbered from 2 and 20 ms apart, so that reordering is ruled out.
 class Watched {
  public:
   struct NegotiatedParameters {
-    bool joined = true;
-    bool bench = false;  ///< Trust::everywhere
+    bool paired = true;
+    bool bench = false;  ///< CaptureAssumptions::everywhere
     tracking::Service service = tracking::Service::rc;
     std::uint32_t mtu = 1024;
     std::vector<tracking::PortAddress> at = {};
@@ -50,7 +50,7 @@ class Watched {
       : monitors(monitor_options(agreed)), pairs_(monitors, options()) {
     packet_.link = LinkType::raw_ip;
     packet_.number = 1;
-    if (!agreed.joined) return;
+    if (!agreed.paired) return;
     tracking::PairEvidence evidence;
     evidence.service = agreed.service;
     evidence.sides[0].address = tracking::PortAddress::of_ipv4(host_a);
@@ -73,7 +73,7 @@ class Watched {
     evidence_ = evidence;
   }
 
-  /// A packet of end a, of end b; the number of its frame.
+  /// Passes a packet of endpoint a or b. Returns its frame number.
   std::uint64_t a(RdmaFrame frame) {
     frame.from = host_a;
     frame.to = host_b;
@@ -86,7 +86,7 @@ class Watched {
     if (frame.qp == 0) frame.qp = qp_a;
     return send(frame);
   }
-  /// A message of one packet, by its PSN relative to the first; with AckReq.
+  /// Passes a message of one packet with AckReq. `psn` is relative to the first PSN.
   std::uint64_t sends(std::uint32_t psn, std::uint32_t payload = 64) {
     return a({.opcode = rc::send, .psn = first_a + psn, .payload = payload, .ack_request = true});
   }
@@ -123,7 +123,7 @@ class Watched {
     return packet_.number;
   }
   void wait(std::int64_t nanoseconds) { now += nanoseconds; }
-  /// The CM ends it: DREQ of `by`, and the DREP.
+  /// Closes the connection by the CM: DREQ of `by`, and the DREP.
   void closes(Side by) {
     tracking::Event event;
     event.kind = tracking::EventKind::closed;
@@ -138,16 +138,16 @@ class Watched {
     pairs_.finish();
   }
 
-  /// The rule's counts, by id or alias, when all is said.
-  const ResultCounters& tally(std::string_view rule) {
+  /// Finishes the trace and returns the counters of a rule, by id or alias.
+  const ResultCounters& counts(std::string_view rule) {
     finish();
-    return tally_of(monitors, rule);
+    return counts_of(monitors, rule);
   }
-  /// What was violated, as "RSP-009 b 12": alias, end, first frame.
+  /// The violations as "RSP-009 b 12": alias, endpoint, first frame.
   std::vector<std::string> violated() {
     finish();
     std::vector<std::string> lines;
-    for (const Violation& v : monitors.judge().violations())
+    for (const Violation& v : monitors.evaluator().violations())
       lines.push_back(std::string(v.of().alias) + (v.place.end == Side::a ? " a " : " b ") +
                       std::to_string(v.place.frame));
     return lines;
@@ -156,17 +156,17 @@ class Watched {
   Monitors monitors;
   std::int64_t now = 1'000'000'000;
   std::int64_t step = 20 * millisecond;
-  std::size_t kept = RdmaFrame::most;  ///< bytes of the next packets that the capture has
+  std::size_t kept = RdmaFrame::most;  ///< number of captured bytes of the next packets
   bool migrated = true;
   CrcCheck::Status status = CrcCheck::Status::good;
-  /// Changes the next packet's bytes; gives its size.
+  /// Changes the bytes of the next packet. Returns its size.
   std::function<std::size_t(std::uint8_t*, std::size_t)> change;
 
  private:
   static MonitorOptions monitor_options(const NegotiatedParameters& agreed) {
     MonitorOptions result;
-    result.trust.at = agreed.at;
-    result.trust.everywhere = agreed.bench;
+    result.assumptions.at = agreed.at;
+    result.assumptions.everywhere = agreed.bench;
     return result;
   }
   static tracking::TrackerOptions options() {
@@ -182,10 +182,10 @@ class Watched {
   bool finished_ = false;
 };
 
-/// What a rule says of three traces: one that breaks it, one that keeps it, one in which packets are missing.
+/// Three traces for a rule: with a violation, without one, and with missing packets.
 struct Example {
   const char* alias;
-  Side end;  ///< who breaks it
+  Side end;  ///< the violating endpoint
   Watched::NegotiatedParameters agreed;
   std::function<void(Watched&)> broken, kept, lossy;
 };
@@ -196,25 +196,25 @@ inline void hold(const Example& example) {
   {
     Watched link(example.agreed);
     example.broken(link);
-    EXPECT_GT(link.tally(example.alias).violated, 0U) << "it is broken, and was not caught";
+    EXPECT_GT(link.counts(example.alias).violated, 0U) << "the violation was missed";
     bool found = false;
-    for (const Violation& v : link.monitors.judge().violations()) {
+    for (const Violation& v : link.monitors.evaluator().violations()) {
       if (v.of().alias != example.alias) continue;
       found = true;
       EXPECT_EQ(v.place.end, example.end);
       EXPECT_FALSE(v.statement.expected.empty());
       EXPECT_FALSE(v.statement.actual.empty());
       EXPECT_NE(v.statement.expected, v.statement.actual);
-      EXPECT_TRUE(std::any_of(v.ladder.begin(), v.ladder.end(), [&](const SequenceEntry& r) {
+      EXPECT_TRUE(std::any_of(v.sequence.begin(), v.sequence.end(), [&](const SequenceEntry& r) {
         return r.frame == v.place.frame;
-      })) << "the ladder lacks the frame itself";
+      })) << "the sequence lacks the frame of the violation";
     }
     EXPECT_TRUE(found);
   }
   {
     Watched link(example.agreed);
     example.kept(link);
-    EXPECT_GT(link.tally(example.alias).holds, 0U) << "it is kept, and was not judged so";
+    EXPECT_GT(link.counts(example.alias).passed, 0U) << "the rule was not evaluated";
     EXPECT_THAT(link.violated(), ::testing::IsEmpty());
   }
   if (example.lossy) {
@@ -223,7 +223,7 @@ inline void hold(const Example& example) {
     agreed.at.clear();
     Watched link(agreed);
     example.lossy(link);
-    EXPECT_EQ(link.tally(example.alias).violated, 0U) << "packets may be missing: nobody is to be blamed";
+    EXPECT_EQ(link.counts(example.alias).violated, 0U) << "a false positive: packets may be missing";
   }
 }
 

@@ -64,21 +64,21 @@ class Work {
   [[nodiscard]] bool resumes() const { return !options_.resume.empty(); }
   [[nodiscard]] const std::filesystem::path& directory() const { return resumes() ? options_.resume : options_.report; }
 
-  /// Whatever can be said before a device is opened.
+  /// Checks the options, before a device is opened.
   Fine prepare() {
-    if (options_.cases.empty()) return error(Kind::usage, "no case has such a name");
+    if (options_.cases.empty()) return error(Kind::usage, "no test case matches; list all cases with --list");
     if (const std::string why = in_vain(options_.target, options_.cases); !why.empty()) return error(Kind::usage, why);
     if (options_.jobs > 1 && is_on_bench(options_.target.device))
-      return error(Kind::usage, "jobs: there is one device on the bench, and one tester for it");
-    if (options_.repeat == 0) return error(Kind::usage, "repeat: each case is run at least once");
+      return error(Kind::usage, "jobs must be 1 for a device on a bench");
+    if (options_.repeat == 0) return error(Kind::usage, "repeat must be at least 1");
     if (!options_.report.empty() && resumes())
-      return error(Kind::usage, "a run that goes on has its report directory; no other one can be given");
+      return error(Kind::usage, "a resumed run writes to its own report directory; do not specify another one");
     if (!options_.expected.empty()) {
       auto read = ExpectedResults::read(options_.expected);
       if (!read) return error(Kind::usage, read.error());
       made_->expected = std::move(*read);
     }
-    // A mistake in its name should not cost a run.
+    // Read the baseline first, so that a wrong file name is reported before the run.
     if (!options_.baseline.empty())
       if (const auto readable = compare(options_.baseline, {}); !readable) return error(Kind::usage, readable.error());
     Report& report = made_->report;
@@ -96,13 +96,13 @@ class Work {
     return {};
   }
 
-  /// Who the device is, what is known of it, and whether its bench is fit.
+  /// Determines the device's identity and known results, and checks its bench.
   Fine meet(Target& target, bool bench) {
     if (!cheap_) {
       const Family family = target.device().family();
       std::erase_if(options_.cases, [&](const Case* one) { return one->family() != family; });
       if (options_.cases.empty())
-        return error(Kind::usage, fmt::format("{} is a device of {}, and none of the cases that were asked for is",
+        return error(Kind::usage, fmt::format("{} supports {}, but none of the selected cases tests it",
                                               options_.target.device, to_string(family)));
     }
     Report& report = made_->report;
@@ -158,8 +158,8 @@ class Work {
     CertifyOptions how;
     how.seed = options_.target.seed;
     how.open = [this, given](Family family) -> tl::expected<std::unique_ptr<Target>, TargetError> {
-      // Who opened it has to open it anew.
-      if (given) return tl::unexpected(TargetError{false, "the device that was given is lost"});
+      // Only the caller can reopen its device.
+      if (given) return tl::unexpected(TargetError{false, "the given device is lost"});
       TargetOptions wanted = options_.target;
       wanted.family = family;
       return options_.open(wanted);
@@ -184,20 +184,20 @@ class Work {
     return how;
   }
 
-  /// What follows from the results, and what is written of them.
+  /// Evaluates the results and writes the reports.
   tl::expected<std::shared_ptr<Assessment>, AssessmentError> finish() {
     Report& report = made_->report;
     for (const CaseResult& result : report.results) {
       report.nanoseconds += result.nanoseconds;
       if (!made_->expected.expects(result, report.date, report.strict)) made_->unexpected.push_back(result.of);
     }
-    // Of all cases alone one can say that a rule held.
+    // Only a complete run proves that a rule passed.
     if (options_.all_cases && report.partial.empty())
       made_->unlike_them = made_->expected.held_unexpectedly(report.results, report.date);
     if (!options_.baseline.empty()) {
       auto changes = compare(options_.baseline, report.results);
       if (!changes) return error(Kind::usage, changes.error());
-      // Of a selection, what was not asked for is no change.
+      // Cases outside the selection are no changes.
       if (!options_.all_cases)
         std::erase_if(*changes, [](const Change& one) { return one.kind == Change::Kind::gone; });
       report.changes = std::move(*changes);
@@ -224,19 +224,19 @@ tl::expected<std::shared_ptr<Assessment>, AssessmentError> Assessment::run(Asses
 
 std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases) {
   if (!target.faults.empty() && !is_cheap(target.device))
-    return fmt::format("faults break the reference devices alone, and {} is none", target.device);
+    return fmt::format("faults can only be injected into reference devices; {} is a different device", target.device);
   const auto known = seeded_faults();
   for (const std::string& name : target.faults) {
     const auto is_it = [&](const SeededFault& fault) { return fault.name == name; };
     const auto first = std::find_if(known.begin(), known.end(), is_it);
-    if (first == known.end()) return fmt::format("there is no fault \"{}\"", name);
-    // Some names are of both families.
+    if (first == known.end()) return fmt::format("unknown fault \"{}\"", name);
+    // Some names exist in both families.
     const bool runs = std::any_of(known.begin(), known.end(), [&](const SeededFault& fault) {
       return is_it(fault) && std::any_of(cases.begin(), cases.end(),
                                          [&](const Case* which) { return which->family() == fault.family; });
     });
     if (!runs)
-      return fmt::format("the fault \"{}\" is of {}, and none of the cases that were asked for is", name,
+      return fmt::format("the fault \"{}\" applies to {}, but none of the selected cases tests it", name,
                          to_string(first->family));
   }
   return {};

@@ -1,6 +1,6 @@
 #pragma once
-/// An assessment: cases run against a device, from the device's name to the report that is written. What the command
-/// and the Python package have in common; what they say of it, and to whom, is theirs.
+/// An assessment runs cases against a device, from opening the device to writing the report. Shared by the command and
+/// the Python package, which print progress themselves.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,26 +18,26 @@
 namespace rdmawire::conformance {
 
 struct AssessmentOptions {
-  TargetOptions target;            ///< seed and family are the assessment's to say
-  std::vector<const Case*> cases;  ///< that were asked for, in their order
-  bool all_cases = false;          ///< nothing was left out of those that there are
-  std::uint64_t seed = 0;          ///< 0: that of the run that goes on, else another one each time
-  unsigned jobs = 0;               ///< devices at once; 0: of references one a core, else one
+  TargetOptions target;            ///< the assessment sets seed and family
+  std::vector<const Case*> cases;  ///< the selected cases, in order
+  bool all_cases = false;          ///< the selection contains all cases
+  std::uint64_t seed = 0;          ///< 0: the seed of the resumed run, otherwise a random one
+  unsigned jobs = 0;               ///< number of devices in parallel; 0: one for each core for references, otherwise 1
   unsigned repeat = 1, most_losses = 5;
-  double case_timeout = 0;                       ///< seconds of the real clock; 0: 60, with slow cases 600
-  double timeout = 0;                            ///< seconds for all; 0: none
-  bool strict = false;                           ///< what a device should do counts like what it shall do
-  bool known = true;                             ///< what is built in of the lab's devices counts
+  double case_timeout = 0;                       ///< seconds of real time; 0: 60, or 600 with slow cases
+  double timeout = 0;                            ///< seconds of real time for all cases; 0: none
+  bool strict = false;                           ///< treat "should" rules like "shall" rules
+  bool known = true;                             ///< use the built-in known results of lab devices
   std::filesystem::path expected{}, baseline{};  ///< files; empty: none
-  std::filesystem::path report{};                ///< a directory for what is left of it; empty: none
-  std::filesystem::path resume{};                ///< in its place: the directory of a run that goes on
-  /// How a device is opened; nothing: as Target::open does.
+  std::filesystem::path report{};                ///< directory for the reports; empty: none
+  std::filesystem::path resume{};                ///< report directory of the run to resume; replaces `report`
+  /// Opens the device; empty: Target::open.
   std::function<tl::expected<std::unique_ptr<Target>, TargetError>(const TargetOptions&)> open{};
-  /// A device that is open already, in place of one that is opened: a lost one ends the assessment.
+  /// An open device to use instead. If it is lost, the assessment ends.
   std::unique_ptr<Target> given{};
 };
 
-/// Hears of an assessment while it goes on. Calls come from one thread at a time.
+/// Receives the progress of an assessment. Calls come from one thread at a time.
 class AssessmentListener {
  public:
   AssessmentListener() = default;
@@ -45,57 +45,56 @@ class AssessmentListener {
   AssessmentListener& operator=(const AssessmentListener&) = delete;
   virtual ~AssessmentListener() = default;
 
-  /// The device as which results may be known; `found`: some are.
+  /// Called with the name under which results may be known; `found`: whether known results exist.
   virtual void known(const std::string& /*device*/, bool /*found*/) {}
-  /// The device is open, and is no cheap one: it is sent frames from now on.
+  /// Called when a device other than an in-process one is open and will receive frames.
   virtual void opened(Target& /*target*/) {}
-  /// What was looked at on a bench before anything is judged.
+  /// Called with the results of the checks before the run.
   virtual void looked(const std::vector<Finding>& /*findings*/) {}
-  /// The cases that run, or have run before, in their order. `report` has no results yet; it stays.
+  /// Called with the cases of the run, including resumed results, in order. `report` is still empty and stays valid.
   virtual void begins(std::span<const Case* const> /*cases*/, const Report& /*report*/) {}
-  /// A result, in any order; `earlier`: of the run that goes on.
+  /// Called for each result, in any order; `earlier`: a result of the resumed run.
   virtual void took(const CaseResult& /*result*/, bool /*earlier*/) {}
-  /// No more results.
+  /// Called after the last result.
   virtual void ended() {}
 };
 
-/// Why an assessment gave no result.
+/// The cause of a failed assessment.
 struct AssessmentError {
   enum class Kind : std::uint8_t {
-    usage,   ///< what was asked for makes no sense
-    device,  ///< the device could not be reached
-    bench,   ///< it could, and is not fit to be judged: told to AssessmentListener::looked
-    file,    ///< the report's directory cannot be written
+    usage,   ///< invalid options
+    device,  ///< the device is unreachable
+    bench,   ///< the bench is unsuitable; AssessmentListener::looked has the details
+    file,    ///< the report directory is not writable
   };
   Kind kind = Kind::usage;
   std::string message;
 };
 
-/// One that is over.
+/// A finished assessment.
 class Assessment {
  public:
-  /// Runs it. `options.target.stop` ends it early, and the report is of what ran.
+  /// Runs an assessment. `options.target.stop` stops it early. The report then covers the cases that ran.
   static tl::expected<std::shared_ptr<Assessment>, AssessmentError> run(AssessmentOptions options,
                                                                         AssessmentListener& listener);
   Assessment() = default;
   Assessment(const Assessment&) = delete;
   Assessment& operator=(const Assessment&) = delete;
 
-  ExpectedResults expected;  ///< what the user and this product know of the device
+  ExpectedResults expected;  ///< known results of the device, given or built in
   Report report;
-  std::size_t abandoned = 0;             ///< cases that still hang in threads of this process
-  std::vector<std::string> troubles;     ///< what could not be written, one sentence each
-  std::vector<const Case*> unexpected;   ///< whose results are news
-  std::vector<const Rule*> unlike_them;  ///< rules that monitors saw held, and that are known to be broken
+  std::size_t abandoned = 0;             ///< cases that still block threads of this process
+  std::vector<std::string> troubles;     ///< write errors, one sentence each
+  std::vector<const Case*> unexpected;   ///< cases with unexpected results
+  std::vector<const Rule*> unlike_them;  ///< rules that passed although they are known to be violated
 
-  /// Whether anything is news.
+  /// Returns whether a result is unexpected.
   [[nodiscard]] bool is_news() const { return !unexpected.empty() || !unlike_them.empty(); }
 };
 
-/// Why one of the faults that a device is to be broken by would show in none of these cases; empty: each can.
+/// Returns why none of these cases can detect one of the injected faults. Empty if each fault can be detected.
 std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases);
-/// Whether a rule's id or alias, or the case's own id, is one of the patterns (`*` and `?`); all are where there are
-/// none.
+/// Returns whether a pattern (with `*` and `?`) matches the case's id or its rule's id or alias. True without patterns.
 bool is_chosen(const Case& which, std::span<const std::string> patterns);
 
 }  // namespace rdmawire::conformance

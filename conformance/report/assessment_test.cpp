@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Kind = AssessmentError::Kind;
 
-/// Remembers what it hears.
+/// Records notifications.
 class Hears final : public AssessmentListener {
  public:
   void opened(Target&) override { said.emplace_back("opened"); }
@@ -52,7 +52,7 @@ class AssessmentTest : public testing::Test {
   const std::filesystem::path directory_;
 };
 
-TEST_F(AssessmentTest, JudgesAndWritesAndTells) {
+TEST_F(AssessmentTest, RunsCasesAndWritesReports) {
   AssessmentOptions options = of({"RSP-009"});
   options.report = directory_;
   options.target.faults = {"naks-every-packet"};
@@ -69,7 +69,7 @@ TEST_F(AssessmentTest, JudgesAndWritesAndTells) {
     EXPECT_TRUE(std::filesystem::exists(directory_ / name)) << name;
 }
 
-TEST_F(AssessmentTest, GoesOnWhereOneWasCutOff) {
+TEST_F(AssessmentTest, ResumesInterruptedRun) {
   AssessmentOptions first = of({"RSP-009"});
   first.report = directory_;
   first.seed = 77;
@@ -77,7 +77,7 @@ TEST_F(AssessmentTest, GoesOnWhereOneWasCutOff) {
   hears_.said.clear();
   AssessmentOptions second = of({"RSP-009", "RSP-010"});
   second.resume = directory_;
-  second.seed = 0;  // that of the first one
+  second.seed = 0;  // the seed of the first run
   const std::size_t all = second.cases.size();
   ASSERT_GT(all, 1U);
   const auto made = Assessment::run(std::move(second), hears_);
@@ -91,7 +91,7 @@ TEST_F(AssessmentTest, GoesOnWhereOneWasCutOff) {
   EXPECT_EQ(error_of(std::move(both)).kind, Kind::usage);
 }
 
-TEST_F(AssessmentTest, ADeviceThatIsGivenIsNotOpened) {
+TEST_F(AssessmentTest, GivenDeviceIsNotOpened) {
   AssessmentOptions options = of({"RSP-009"});
   auto target = Target::open({.seed = 3});
   ASSERT_TRUE(target);
@@ -106,11 +106,11 @@ TEST_F(AssessmentTest, ADeviceThatIsGivenIsNotOpened) {
   EXPECT_EQ(hears_.said.front(), "opened");
 }
 
-TEST_F(AssessmentTest, WhatIsAskedInVainCostsNoRun) {
-  EXPECT_EQ(error_of(of({"no such rule"})).message, "no case has such a name");
+TEST_F(AssessmentTest, InvalidOptionsAreRejectedBeforeTheRun) {
+  EXPECT_EQ(error_of(of({"no such rule"})).message, "no test case matches; list all cases with --list");
   AssessmentOptions fault = of({"RSP-009"});
   fault.target.faults = {"nonsense"};
-  EXPECT_EQ(error_of(std::move(fault)).message, "there is no fault \"nonsense\"");
+  EXPECT_EQ(error_of(std::move(fault)).message, "unknown fault \"nonsense\"");
   AssessmentOptions baseline = of({"RSP-009"});
   baseline.baseline = directory_ / "none.json";
   EXPECT_THAT(error_of(std::move(baseline)).message, HasSubstr("none.json"));
@@ -120,7 +120,7 @@ TEST_F(AssessmentTest, WhatIsAskedInVainCostsNoRun) {
   AssessmentOptions bench = of({"RSP-009"});
   bench.target.device = "agent:tcp:127.0.0.1:1";
   bench.jobs = 2;
-  EXPECT_THAT(error_of(std::move(bench)).message, HasSubstr("one device on the bench"));
+  EXPECT_THAT(error_of(std::move(bench)).message, HasSubstr("jobs must be 1"));
   AssessmentOptions unreachable = of({"RSP-009"});
   unreachable.open = [](const TargetOptions&) -> tl::expected<std::unique_ptr<Target>, TargetError> {
     return tl::unexpected(TargetError{false, "nobody answers"});

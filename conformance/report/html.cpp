@@ -16,20 +16,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// So that a report of any device opens at once; the captures and report.json have the rest.
-constexpr std::size_t first_steps = 300, last_steps = 100;  // of a case
-constexpr std::size_t max_bytes = 256;                      // of a frame
+// Limits of the page. The captures and report.json contain the rest.
+constexpr std::size_t first_steps = 300, last_steps = 100;  // steps of a case
+constexpr std::size_t max_bytes = 256;                      // bytes of a frame
 constexpr std::size_t most_frames = 20'000;
 
-/// Frames with their headers, each frame once.
+/// Dissected frames, each frame once.
 class Frames {
  public:
-  /// Where it stands; nothing when there are too many.
+  /// Returns the index of the frame, or nullopt if there are too many.
   std::optional<std::size_t> of(const std::vector<std::uint8_t>& frame) {
     const std::string key(frame.begin(), frame.end());
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
     if (known_.size() == most_frames) return std::nullopt;
-    tracking::Dissector dissector;  // each by itself: what stands in it, not what came of it
+    tracking::Dissector dissector;  // a new one for each frame, because only its headers are shown
     packet_.number = known_.size() + 1;
     packet_.link = LinkType::ethernet;
     dissector.dissect(packet_, frame, static_cast<std::uint32_t>(frame.size()));
@@ -46,13 +46,13 @@ class Frames {
   std::string text_;
 };
 
-std::string_view group_of(const Rule& rule) {
+std::string_view group_prefix_of(const Rule& rule) {
   for (const Group& group : groups)
     if (std::ranges::find(group.rules(), rule.id, &Rule::id) != group.rules().end()) return group.prefix;
   return {};
 }
 
-/// A number that JavaScript would round, as text.
+/// Converts the seed to text, because JavaScript would round it.
 void as_text(Json& object) { object["seed"] = fmt::to_string(object["seed"].get<std::uint64_t>()); }
 
 Json steps_of(const Transcript& transcript, Frames& frames) {
@@ -82,7 +82,7 @@ std::string to_html(const Report& report, std::string_view captures) {
     const CaseResult& result = report.results[i];
     Json& one = json["cases"][i];
     as_text(one);
-    one["group"] = group_of(*result.of->rule);
+    one["group"] = group_prefix_of(*result.of->rule);
     if (!result.of->possible_problems.empty()) one["possible_problems"] = result.of->possible_problems;
     if (!captures.empty()) one["capture"] = fmt::format("{}/{}", captures, capture_name(result));
     if (one.contains("attempts"))

@@ -17,11 +17,11 @@ namespace rdmawire::conformance {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 fs::path file_in(const fs::path& directory) { return directory / "results.ndjson"; }
 
-Json to_json(const RunIdentity& identity) {
+SortedJson to_json(const RunIdentity& identity) {
   return {{"format", 1},
           {"device", identity.device},
           {"details", identity.details},
@@ -29,30 +29,30 @@ Json to_json(const RunIdentity& identity) {
           {"repeat", identity.repeat}};
 }
 
-/// What monitors counted, which a report has of all cases alone; false: of another form.
-bool add_tallies(const Json& line, CaseResult& result) {
+/// Adds the monitors' counters, which the report contains only as a sum. Returns false for another format.
+bool add_tallies(const SortedJson& line, CaseResult& result) {
   try {
-    const Json all = line.value("tallies", Json::object());
-    for (const auto& [id, counts] : all.items()) {
+    const SortedJson all = line.value("counters", SortedJson::object());
+    for (const auto& [id, row] : all.items()) {
       const Rule* rule = find_rule(id);
       if (!rule) return false;
-      ResultCounters& tally = result.observed.tallies[static_cast<std::size_t>(rule - rules.data())];
-      counts.at(0).get_to(tally.holds);
-      counts.at(1).get_to(tally.violated);
-      counts.at(2).get_to(tally.open);
+      ResultCounters& counts = result.observed.counters[static_cast<std::size_t>(rule - rules.data())];
+      row.at(0).get_to(counts.passed);
+      row.at(1).get_to(counts.violated);
+      row.at(2).get_to(counts.inconclusive_by_reason);
     }
     return true;
-  } catch (const Json::exception&) {
+  } catch (const SortedJson::exception&) {
     return false;
   }
 }
 
-tl::expected<Json, std::string> first_line(std::ifstream& file, const fs::path& path) {
+tl::expected<SortedJson, std::string> first_line(std::ifstream& file, const fs::path& path) {
   std::string line;
-  Json head = std::getline(file, line) ? Json::parse(line, nullptr, false) : Json();
-  if (!head.is_object() || head.value("format", Json()) != 1 || !head.contains("seed") ||
+  SortedJson head = std::getline(file, line) ? SortedJson::parse(line, nullptr, false) : SortedJson();
+  if (!head.is_object() || head.value("format", SortedJson()) != 1 || !head.contains("seed") ||
       !head["seed"].is_number_unsigned())
-    return tl::unexpected(fmt::format("{}: there is no run to go on with", path.string()));
+    return tl::unexpected(fmt::format("{}: contains no run to resume", path.string()));
   return head;
 }
 
@@ -102,41 +102,40 @@ tl::expected<Journal, std::string> Journal::resume(const fs::path& directory, co
   std::ifstream file(path, std::ios::binary);
   const auto head = first_line(file, path);
   if (!head) return tl::unexpected(head.error());
-  const Json ours = to_json(identity);
+  const SortedJson ours = to_json(identity);
   for (const char* key : {"device", "details", "seed", "repeat"})
-    if (head->value(key, Json()) != ours[key])
-      return tl::unexpected(fmt::format("{}: that run's {} is {}, and this one's {}: they cannot be one", path.string(),
-                                        key, head->value(key, Json()).dump(), ours[key].dump()));
+    if (head->value(key, SortedJson()) != ours[key])
+      return tl::unexpected(fmt::format("{}: cannot resume: {} of that run is {}, of this one {}", path.string(), key,
+                                        head->value(key, SortedJson()).dump(), ours[key].dump()));
   std::vector<CaseResult> results;
   std::streamoff whole = file.tellg();
   std::size_t number = 1;
   for (std::string line; std::getline(file, line); ++number) {
-    if (file.eof()) break;  // without its end: the process died in it
-    const Json read = Json::parse(line, nullptr, false);
+    if (file.eof()) break;  // an incomplete last line
+    const SortedJson read = SortedJson::parse(line, nullptr, false);
     auto result = result_of(read);
     if (!result || !add_tallies(read, *result))
-      return tl::unexpected(
-          fmt::format("{}: line {} is no result of a case that this program has", path.string(), number + 1));
+      return tl::unexpected(fmt::format("{}: line {} is not a result of a known case", path.string(), number + 1));
     results.push_back(std::move(*result));
     whole = file.tellg();
   }
   std::error_code error;
   fs::resize_file(path, static_cast<std::uintmax_t>(whole), error);
   const int descriptor = error ? -1 : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (descriptor < 0) return tl::unexpected(fmt::format("{}: it cannot be written to", path.string()));
+  if (descriptor < 0) return tl::unexpected(fmt::format("{}: not writable", path.string()));
   Journal journal(path, descriptor);
   journal.results_ = std::move(results);
   return journal;
 }
 
 void Journal::append(const CaseResult& result) {
-  // Before the line that says that there is nothing left to do.
+  // The capture first, because the line marks the case as done.
   if (const auto written = write_capture(result, directory()); !written && error_.empty()) error_ = written.error();
   auto line = conformance::to_json(result);
-  auto& tallies = line["tallies"] = nlohmann::ordered_json::object();
-  for (const auto& [rule, tally] : result.observed.tallies)
-    tallies[std::string(rules[rule].id)] = {tally.holds, tally.violated, tally.open};
-  // What a kernel said may be no UTF-8.
+  auto& counters = line["counters"] = nlohmann::ordered_json::object();
+  for (const auto& [rule, counts] : result.observed.counters)
+    counters[std::string(rules[rule].id)] = {counts.passed, counts.violated, counts.inconclusive_by_reason};
+  // Kernel messages may be invalid UTF-8.
   write(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Results as they come, so that a run that was cut off can go on: a line each in results.ndjson of a report's
-/// directory, and their captures.
+/// Stores results during a run, so that an interrupted run can be resumed: one line for each result in results.ndjson
+/// of the report directory, and the captures.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,31 +12,31 @@
 
 namespace rdmawire::conformance {
 
-/// What two parts of a run have to share.
+/// Properties that the parts of a run must have in common.
 struct RunIdentity {
   std::string device, details;
   std::uint64_t seed = 0;
   unsigned repeat = 1;
 };
 
-/// Each line is handed to the operating system whole: what is there survives this process, and a last line that was cut
-/// off is passed over when it is read.
+/// Each line is written with one system call, so that it survives a crash of this process. Reading ignores an
+/// incomplete last line.
 class Journal {
  public:
-  /// Begins one; an older one of that directory goes, with its captures. The directory is made. The error says what
-  /// could not be done.
+  /// Starts a journal. Creates the directory, and removes an older journal and its captures. The error contains the
+  /// cause.
   static tl::expected<Journal, std::string> begin(const std::filesystem::path& directory, const RunIdentity& identity);
-  /// Goes on with one; results() are its results. An error when there is none, or it is of another device, version,
-  /// seed or number of repeats.
+  /// Resumes a journal; results() returns its results. Fails if there is none, or if device, version, seed or number of
+  /// repeats differ.
   static tl::expected<Journal, std::string> resume(const std::filesystem::path& directory, const RunIdentity& identity);
-  /// The seed of the one that is there, before anything is compared.
+  /// Reads the seed of an existing journal.
   static tl::expected<std::uint64_t, std::string> seed_of(const std::filesystem::path& directory);
 
   Journal(Journal&& other) noexcept;
   Journal& operator=(Journal&& other) noexcept;
   ~Journal();
 
-  /// The first error is kept.
+  /// Appends a result. The first error is stored.
   void append(const CaseResult& result);
   [[nodiscard]] const std::vector<CaseResult>& results() const { return results_; }
   [[nodiscard]] const std::string& error() const { return error_; }

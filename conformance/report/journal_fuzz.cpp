@@ -1,4 +1,4 @@
-// Whatever stands in a journal that a run is to go on with.
+// Fuzzes Journal::resume() with arbitrary journal files.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// One directory for this process, gone with it.
+/// Temporary directory of this process.
 struct Directory {
   std::filesystem::path path;
   Directory() {
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       << std::string_view(reinterpret_cast<const char*>(data), size);
   auto first = Journal::resume(directory.path, {"reference", "", 1, 1});
   if (!first) return 0;
-  // What was read can be read again: a last line that was cut off is gone.
+  // A journal that was read can be read again, because an incomplete last line is removed.
   const auto again = Journal::resume(directory.path, {"reference", "", 1, 1});
   if (!again || again->results().size() != first->results().size()) std::abort();
   return 0;

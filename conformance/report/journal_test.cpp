@@ -24,13 +24,13 @@ class JournalTest : public testing::Test {
     CaseResult result;
     result.of = &cases()[index];
     result.judgment = {Verdict::fail_wrong_code, "one \"thing\"", "another\nthing"};
-    result.transcript = {{Step::Kind::sent, 7, "a frame", {1, 2, 255}}, {Step::Kind::deviation, 9, "wrong", {}}};
+    result.transcript = {{Step::Kind::sent, 7, "a frame", {1, 2, 255}}, {Step::Kind::violation, 9, "wrong", {}}};
     result.seed = 0xfedcba9876543210;
     result.nanoseconds = 12;
     result.attempts = {{Verdict::pass, 3}, {Verdict::fail_wrong_code, 4}};
     result.complaints = {"a kernel's words"};
-    result.observed.tallies[3] = {.holds = 2, .violated = 1};
-    result.observed.tallies[3].open[1] = 4;
+    result.observed.counters[3] = {.passed = 2, .violated = 1};
+    result.observed.counters[3].inconclusive_by_reason[1] = 4;
     Violation& seen = result.observed.violations.emplace_back();
     seen.rule = 3;
     seen.count = 1;
@@ -42,7 +42,7 @@ class JournalTest : public testing::Test {
   const std::filesystem::path directory_;
 };
 
-TEST_F(JournalTest, GivesBackWhatWasWritten) {
+TEST_F(JournalTest, ResumeReturnsWrittenResults) {
   {
     auto journal = Journal::begin(directory_, identity_);
     ASSERT_TRUE(journal) << journal.error();
@@ -59,25 +59,25 @@ TEST_F(JournalTest, GivesBackWhatWasWritten) {
   EXPECT_EQ(result.of, &cases()[7]);
   EXPECT_EQ(result.transcript[0].frame, (std::vector<std::uint8_t>{1, 2, 255}));
   EXPECT_TRUE(result.flaky());
-  EXPECT_EQ(result.observed.tallies.at(3).open[1], 4U);
-  EXPECT_EQ(result.observed.tallies.at(3).evaluated(), 7U);
+  EXPECT_EQ(result.observed.counters.at(3).inconclusive_by_reason[1], 4U);
+  EXPECT_EQ(result.observed.counters.at(3).evaluated(), 7U);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "captures" / capture_name(result)));
   again->append(a_result(9));
   EXPECT_EQ(Journal::resume(directory_, identity_)->results().size(), 3U);
 }
 
-TEST_F(JournalTest, ALineThatWasCutOffIsPassedOver) {
+TEST_F(JournalTest, IncompleteLastLineIsIgnored) {
   Journal::begin(directory_, identity_)->append(a_result(0));
   std::ofstream(directory_ / "results.ndjson", std::ios::app) << R"({"id":"rc.respon)";
   auto again = Journal::resume(directory_, identity_);
   ASSERT_TRUE(again) << again.error();
   EXPECT_EQ(again->results().size(), 1U);
   again->append(a_result(1));
-  EXPECT_EQ(Journal::resume(directory_, identity_)->results().size(), 2U) << "the stump is gone";
+  EXPECT_EQ(Journal::resume(directory_, identity_)->results().size(), 2U) << "the incomplete line was removed";
 }
 
-TEST_F(JournalTest, AnotherRunIsRefused) {
-  EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("there is no run to go on with"));
+TEST_F(JournalTest, ResumeOfAnotherRunFails) {
+  EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("contains no run to resume"));
   Journal::begin(directory_, identity_)->append(a_result(0));
   const auto refusal = [&](auto change) {
     RunIdentity other = identity_;
@@ -86,19 +86,19 @@ TEST_F(JournalTest, AnotherRunIsRefused) {
     return journal ? std::string() : journal.error();
   };
   EXPECT_THAT(refusal([](RunIdentity& run) { run.device = "reference"; }),
-              HasSubstr("that run's device is \"lab:rxe\", and this one's \"reference\": they cannot be one"));
+              HasSubstr("device of that run is \"lab:rxe\", of this one \"reference\""));
   EXPECT_THAT(refusal([](RunIdentity& run) { run.details = "6.12"; }), HasSubstr("details"));
-  EXPECT_THAT(refusal([](RunIdentity& run) { run.seed = 6; }), HasSubstr("seed is 5, and this one's 6"));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.seed = 6; }), HasSubstr("seed of that run is 5, of this one 6"));
   EXPECT_THAT(refusal([](RunIdentity& run) { run.repeat = 1; }), HasSubstr("repeat"));
 }
 
-TEST_F(JournalTest, DamageIsSaid) {
+TEST_F(JournalTest, DamagedLineIsReported) {
   Journal::begin(directory_, identity_)->append(a_result(0));
   for (const char* line :
        {"{}", "nonsense", R"({"id":"no.such.case.here","verdict":"pass"})", R"({"id":7,"verdict":"pass"})"}) {
     Journal::begin(directory_, identity_)->append(a_result(0));
     std::ofstream(directory_ / "results.ndjson", std::ios::app) << line << '\n';
-    EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("line 3 is no result")) << line;
+    EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("line 3 is not a result")) << line;
   }
   EXPECT_FALSE(Journal::begin("/proc/none", identity_));
 }

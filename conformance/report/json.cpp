@@ -17,7 +17,7 @@ struct KindName {
 };
 constexpr KindName kind_names[] = {
     {Step::Kind::sent, "sent"},         {Step::Kind::received, "received"}, {Step::Kind::verbs, "verbs"},
-    {Step::Kind::expected, "expected"}, {Step::Kind::note, "note"},         {Step::Kind::deviation, "deviation"},
+    {Step::Kind::expected, "expected"}, {Step::Kind::note, "note"},         {Step::Kind::violation, "violation"},
     {Step::Kind::link, "link"},
 };
 
@@ -53,7 +53,7 @@ Transcript abridged(const Transcript& all, std::size_t first, std::size_t last) 
   const auto end = all.end() - static_cast<std::ptrdiff_t>(last);
   Transcript some(all.begin(), begin);
   some.push_back(
-      {Step::Kind::note, begin->time, fmt::format("{} further steps: the capture has all", end - begin), {}});
+      {Step::Kind::note, begin->time, fmt::format("{} further steps are only in the capture", end - begin), {}});
   some.insert(some.end(), end, all.end());
   return some;
 }
@@ -73,7 +73,7 @@ Json steps_json(const Transcript& transcript) {
 }
 
 Json to_json(const CaseResult& result) {
-  // So that a case of very many packets does not hide the others in what is read as a whole.
+  // Limits the size of the report if a case has very many packets.
   constexpr std::size_t first_steps = 1000, last_steps = 200;
   const Rule& rule = *result.of->rule;
   Json json{{"id", result.of->id()},
@@ -140,30 +140,30 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
     }
     return result;
   } catch (const nlohmann::json::exception&) {
-    return std::nullopt;  // of another form
+    return std::nullopt;  // another format
   }
 }
 
 namespace {
 
-/// Every rule of the cases' family that monitors judge, and how it fared over the whole run.
+/// The monitored rules of the cases' family, with their results over the whole run.
 Json rules_of(const Report& report) {
   const Observation observed = report.observed();
   Json list = Json::array();
   for (const RuleId rule : report.watched()) {
-    const auto found = observed.tallies.find(rule.index());
-    const ResultCounters tally = found == observed.tallies.end() ? ResultCounters{} : found->second;
+    const auto found = observed.counters.find(rule.index());
+    const ResultCounters counts = found == observed.counters.end() ? ResultCounters{} : found->second;
     list.push_back({{"rule", rule->id},
                     {"alias", rule->alias},
-                    {"state", tally.state()},
-                    {"held", tally.holds},
-                    {"violated", tally.violated},
-                    {"inconclusive", tally.inconclusive()}});
+                    {"state", counts.state()},
+                    {"passed", counts.passed},
+                    {"violated", counts.violated},
+                    {"inconclusive", counts.inconclusive()}});
   }
   return list;
 }
 
-/// What one has to know beside the result: whether it was expected, and by which words.
+/// Adds whether the result was expected, and the matching known result.
 void add_known(Json& json, const CaseResult& result, const Report& report) {
   static const ExpectedResults nothing;
   const ExpectedResults& expected = report.expected ? *report.expected : nothing;

@@ -1,5 +1,5 @@
 #pragma once
-/// What is left of a run: for people, for machines, and as evidence.
+/// Reports of a run: text, JSON, JUnit, HTML and captures.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,68 +15,66 @@
 
 namespace rdmawire::conformance {
 
-/// Said in every report, whatever its form.
+/// Printed in every report.
 inline constexpr std::string_view disclaimer =
-    "Clauses are named as we read them. This is no certification by IBTA, UNH-IOL or any other body.";
+    "Clauses reflect our reading of the specifications. This is no certification by IBTA, UNH-IOL or any other body.";
 
 /// One run of cases against one device.
 struct Report {
   std::string device;   ///< "lab:rxe"
-  std::string details;  ///< what the device and its host say of themselves: "Linux 6.1.0-30-amd64, rxe0"
+  std::string details;  ///< description of the device and its host: "Linux 6.1.0-30-amd64, rxe0"
   std::uint64_t seed = 0;
   std::int64_t nanoseconds = 0;
   std::vector<CaseResult> results;
-  std::string partial = {};             ///< why not all cases ran that were asked for; empty: they did
-  std::vector<Finding> preflight = {};  ///< what was looked at before, if anything was
-  std::vector<Change> changes = {};     ///< since an earlier run, if one was named
-  std::string date = {};                ///< YYYY-MM-DD on which it ran; empty: not told
-  /// What is known of the device's results; nullptr: nothing. Not owned.
+  std::string partial = {};             ///< why some selected cases did not run; empty: all ran
+  std::vector<Finding> preflight = {};  ///< results of the checks before the run
+  std::vector<Change> changes = {};     ///< differences from an earlier run
+  std::string date = {};                ///< date of the run, YYYY-MM-DD; empty: not specified
+  /// Known results of the device; nullptr: none. Not owned.
   const ExpectedResults* expected = nullptr;
-  bool strict = false;  ///< deviations from what a device only should do are unexpected, too
+  bool strict = false;  ///< violations of "should" rules are unexpected, too
 
   [[nodiscard]] std::map<Verdict, std::size_t> counts() const;
-  /// What monitors saw in all cases: how often each rule held, was broken, or nothing could be said.
+  /// Results of the monitors in all cases, by rule.
   [[nodiscard]] Observation observed() const;
-  /// The rules with a monitor that are of a family of its cases.
+  /// The monitored rules of the families of the cases.
   [[nodiscard]] std::vector<RuleId> watched() const;
 };
 
-/// A case in the words of a terminal: its verdict, and what was expected and seen where it deviates. `steps`: the whole
-/// conversation, as a ladder.
+/// A case as text: its verdict, and expected and actual behavior on failure. `steps`: the whole transcript.
 std::string text_of(const CaseResult& result, bool steps);
 /// "of 3 runs 2 pass, 1 fail"
 std::string attempts_of(const CaseResult& result);
-/// How many cases ended how, one line; another one of what monitors saw, and one where not all ran.
+/// Number of cases by verdict, the results of the monitors, and why a run is partial, one line each.
 std::string summary(const Report& report);
 
-/// docs/certify.md describes the keys, docs/certify.schema.json their form.
+/// The report as JSON, see docs/certify.md and docs/certify.schema.json.
 nlohmann::ordered_json to_json(const Report& report);
-/// One of its cases, without what is known of it. Of its steps the first 1000 and the last 200.
+/// A case as JSON, without its known result and with at most its first 1000 and last 200 steps.
 nlohmann::ordered_json to_json(const CaseResult& result);
-/// The same back; nothing when it is none, or its case does not exist.
+/// Parses the JSON of a case. Returns nullopt if it is malformed or the case does not exist.
 std::optional<CaseResult> result_of(const nlohmann::json& json);
-/// Steps as they stand there.
+/// All steps of a transcript as JSON.
 nlohmann::ordered_json steps_json(const Transcript& transcript);
-/// At most so many of the first and of the last steps; a note stands for those between.
+/// Returns the first and last steps, with a note in place of the omitted ones.
 Transcript abridged(const Transcript& all, std::size_t first, std::size_t last);
-/// As JUnit's XML is read by CI systems: a suite a group of rules, a failure for what deviates, skipped for what the
-/// device lacks or nothing can be said of.
+/// The report in JUnit XML: a suite for each group of rules, a failure for each violation. Unsupported and inconclusive
+/// cases are skipped.
 std::string to_junit(const Report& report);
 
-/// One page that needs nothing else: the whole report, with the frames and their headers. `captures`: where those of
-/// the cases are, from the page; empty: nowhere. Its size is bounded: of a case the first 400 steps, of a frame the
-/// first 256 bytes.
+/// The report as one self-contained HTML page, with the dissected frames. `captures`: directory of the captures
+/// relative to the page; empty: none. The size is bounded: 400 steps of each case, 256 bytes of each frame.
 std::string to_html(const Report& report, std::string_view captures);
-/// A case's id, as the name of the file of its capture.
+/// The file name of a case's capture, derived from its id.
 std::string capture_name(const CaseResult& result);
 
-/// Writes text to a file. The error says which, and why it could not be written.
+/// Writes text to a file. The error contains path and cause.
 tl::expected<void, std::string> write_text(const std::filesystem::path& path, const std::string& text);
-/// Writes a pcapng of the case's frames, with what was said at each, to its place in `directory`/captures, which is
-/// made.
+/// Writes the frames of a case, with its steps as comments, to a pcapng file in `directory`/captures. Creates the
+/// directory.
 tl::expected<void, std::string> write_capture(const CaseResult& result, const std::filesystem::path& directory);
-/// Writes report.json, junit.xml and index.html, which takes the captures to be there. The directory is made. The error
-/// says what could not be written and why.
+/// Writes report.json, junit.xml and index.html to the directory with the captures. Creates the directory. The error
+/// contains path and cause.
 tl::expected<void, std::string> write(const Report& report, const std::filesystem::path& directory);
 
 }  // namespace rdmawire::conformance

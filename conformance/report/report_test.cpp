@@ -17,7 +17,7 @@ void nothing(Bench&) {}
 constexpr Case gap{.rule = "rc.responder.psn.sequence-error", .variant = "two <missing>", .run = nothing};
 constexpr Case wrap{.rule = "rc.responder.psn.wraps", .run = nothing};
 
-/// One case that deviates, with a frame each way, and one that the device cannot do.
+/// A report with a failed case, which has a frame in each direction, and an unsupported case.
 Report a_report() {
   const std::vector<std::uint8_t> ours(60, 0x11), theirs(62, 0x22);
   CaseResult failed;
@@ -25,11 +25,11 @@ Report a_report() {
   failed.judgment = {Verdict::fail_wrong_code, "NAK PSN sequence error, PSN +0", "NAK invalid request, PSN +0"};
   failed.seed = 7;
   failed.nanoseconds = 1'500'000;
-  failed.observed.tallies[RuleId("rc.responder.ack.in-order").index()].holds = 2;
+  failed.observed.counters[RuleId("rc.responder.ack.in-order").index()].passed = 2;
   failed.transcript = {{Step::Kind::verbs, 1000, "a queue pair", {}},
                        {Step::Kind::sent, 2000, "RC SEND Only, PSN +1", ours},
                        {Step::Kind::received, 3000, "NAK invalid request, PSN +0", theirs},
-                       {Step::Kind::deviation, 3500, "expected NAK PSN sequence error", {}}};
+                       {Step::Kind::violation, 3500, "expected NAK PSN sequence error", {}}};
   CaseResult lacking;
   lacking.of = &wrap;
   lacking.judgment = {Verdict::unsupported, "", "the device has no queue pairs"};
@@ -40,13 +40,13 @@ Report a_report() {
           .results = {failed, lacking}};
 }
 
-TEST(Report, InWords) {
+TEST(Report, TextShowsVerdictReferenceAndActual) {
   const Report report = a_report();
   EXPECT_EQ(text_of(report.results[0], false),
             "fail-wrong-code  RSP-009   rc.responder.psn.sequence-error/two <missing>\n"
-            "    deviates from " +
+            "    reference " +
                 clauses_of(*gap.rule) +
-                " as we read it\n"
+                "\n"
                 "    expected  NAK PSN sequence error, PSN +0\n"
                 "    actual    NAK invalid request, PSN +0\n");
   EXPECT_EQ(text_of(report.results[1], true),
@@ -54,11 +54,11 @@ TEST(Report, InWords) {
             "    because   the device has no queue pairs\n");
   EXPECT_EQ(summary(report),
             "2 cases in 2.0 s: 1 fail-wrong-code, 1 unsupported; a <device>, seed 7\n"
-            "observed in their frames: 1 rules held, 0 violated, 0 inconclusive, " +
+            "monitors: 1 rules passed, 0 violated, 0 inconclusive, " +
                 std::to_string(report.watched().size() - 1) + " not exercised\n");
 }
 
-TEST(Report, AsJson) {
+TEST(Report, JsonHasCasesVerdictsAndRules) {
   const auto json = to_json(a_report());
   EXPECT_EQ(json["verdicts"]["fail-wrong-code"], 1);
   EXPECT_EQ(json["cases"][0]["alias"], "RSP-009");
@@ -69,26 +69,26 @@ TEST(Report, AsJson) {
   const auto rule = std::find_if(json["rules"].begin(), json["rules"].end(),
                                  [](const auto& one) { return one["rule"] == "rc.responder.ack.in-order"; });
   ASSERT_NE(rule, json["rules"].end());
-  EXPECT_EQ((*rule)["state"], "held");
-  EXPECT_EQ((*rule)["held"], 2);
+  EXPECT_EQ((*rule)["state"], "passed");
+  EXPECT_EQ((*rule)["passed"], 2);
   EXPECT_EQ(json["rules"].size(), a_report().watched().size());
 }
 
-TEST(Report, OfVeryManyStepsTheFirstAndTheLastAreTold) {
+TEST(Report, LongTranscriptsAreAbridged) {
   CaseResult result = a_report().results.front();
   const Step one = result.transcript[1], last = result.transcript.back();
   result.transcript.assign(70'000, one);
   result.transcript.back() = last;
   const auto steps = to_json(result)["steps"];
   ASSERT_EQ(steps.size(), 1201U);
-  EXPECT_EQ(steps[1000]["text"], "68800 further steps: the capture has all");
-  EXPECT_EQ(steps[1200]["kind"], "deviation");
+  EXPECT_EQ(steps[1000]["text"], "68800 further steps are only in the capture");
+  EXPECT_EQ(steps[1200]["kind"], "violation");
   Report report = a_report();
   report.results.front() = result;
   EXPECT_LT(to_html(report, "captures").size(), 200'000U);
 }
 
-TEST(Report, AsJunit) {
+TEST(Report, JunitHasFailuresAndSkippedCases) {
   const std::string xml = to_junit(a_report());
   EXPECT_NE(xml.find("<testsuite name=\"rc.responder\" tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\">"),
             std::string::npos)
@@ -97,7 +97,7 @@ TEST(Report, AsJunit) {
   EXPECT_NE(xml.find("<skipped message=\"unsupported: the device has no queue pairs\""), std::string::npos);
 }
 
-TEST(Report, EvidenceOfEachCase) {
+TEST(Report, WritesCaptureAndReports) {
   const std::filesystem::path directory =
       std::filesystem::path(testing::TempDir()) / ("report_test." + std::to_string(::getpid()));
   const auto written = write_capture(a_report().results.front(), directory);
@@ -115,7 +115,7 @@ TEST(Report, EvidenceOfEachCase) {
   comments.clear();
   for (const std::string_view comment : record.comments()) comments.emplace_back(comment);
   EXPECT_EQ(comments, (std::vector<std::string>{"received: NAK invalid request, PSN +0",
-                                                "DEVIATES: expected NAK PSN sequence error"}));
+                                                "VIOLATION: expected NAK PSN sequence error"}));
   EXPECT_EQ(reader->next(record), captures::Next::end);
   const auto report = write(a_report(), directory);
   ASSERT_TRUE(report) << report.error();
@@ -123,7 +123,7 @@ TEST(Report, EvidenceOfEachCase) {
     EXPECT_GT(std::filesystem::file_size(directory / name), 100U) << name;
   std::filesystem::remove_all(directory);
   EXPECT_FALSE(write_capture(a_report().results.front(), "/proc/none"));
-  // A directory that cannot be made.
+  // The directory cannot be created.
   EXPECT_FALSE(write(a_report(), "/proc/none"));
 }
 

@@ -15,7 +15,7 @@ const char* mark(Step::Kind kind) {
     case Step::Kind::verbs: return "verbs";
     case Step::Kind::expected: return "as expected:";
     case Step::Kind::note: return "note:";
-    case Step::Kind::deviation: return "DEVIATES:";
+    case Step::Kind::violation: return "DEVIATES:";
     case Step::Kind::link: break;
   }
   return "";
@@ -62,21 +62,20 @@ std::string text_of(const CaseResult& result, bool steps) {
   const Judgment& judgment = result.judgment;
   std::string text = fmt::format("{:<16} {:<9} {}\n", to_string(judgment.verdict), rule.alias, result.of->id());
   const bool deviates = judgment.verdict == Verdict::fail || judgment.verdict == Verdict::fail_wrong_code;
-  if (deviates) text += fmt::format("    deviates from {} as we read it\n", clauses_of(rule));
+  if (deviates) text += fmt::format("    reference {}\n", clauses_of(rule));
   if (!judgment.expected.empty()) text += fmt::format("    expected  {}\n", judgment.expected);
   if (!judgment.actual.empty())
     text += fmt::format("    {}  {}\n", deviates ? "actual  " : "because ", judgment.actual);
   for (const Violation& violation : result.observed.violations)
-    text += fmt::format("    observed  {} {}: deviates from {} as we read it\n    expected  {}\n    actual    {}\n",
+    text += fmt::format("    observed  {} {}\n    reference {}\n    expected  {}\n    actual    {}\n",
                         violation.of().alias, violation.of().id, clauses_of(violation.of()),
                         violation.statement.expected, violation.statement.actual);
   if (result.flaky()) text += fmt::format("    flaky     {}\n", attempts_of(result));
-  for (const std::string& complaint : result.complaints)
-    text += fmt::format("    the device complains: {}\n", complaint);
+  for (const std::string& complaint : result.complaints) text += fmt::format("    kernel message: {}\n", complaint);
   if (!steps) return text;
   const std::int64_t begin = result.transcript.empty() ? 0 : result.transcript.front().time;
   for (const Step& step : result.transcript) {
-    if (step.kind == Step::Kind::link) continue;  // the capture has them
+    if (step.kind == Step::Kind::link) continue;  // only in the capture
     text += fmt::format("    {:>10.3f} ms  {} {}\n", static_cast<double>(step.time - begin) / 1e6, mark(step.kind),
                         step.text);
   }
@@ -97,14 +96,14 @@ std::string summary(const Report& report) {
   text += fmt::format("; {}, seed {}\n", report.device, report.seed);
   const Observation observed = report.observed();
   const auto count = [&](auto which) {
-    return std::count_if(observed.tallies.begin(), observed.tallies.end(),
+    return std::count_if(observed.counters.begin(), observed.counters.end(),
                          [&](const auto& entry) { return which(entry.second); });
   };
-  text += fmt::format("observed in their frames: {} rules held, {} violated, {} inconclusive, {} not exercised\n",
-                      count([](const ResultCounters& t) { return t.holds != 0 && t.violated == 0; }),
+  text += fmt::format("monitors: {} rules passed, {} violated, {} inconclusive, {} not exercised\n",
+                      count([](const ResultCounters& t) { return t.passed != 0 && t.violated == 0; }),
                       count([](const ResultCounters& t) { return t.violated != 0; }),
-                      count([](const ResultCounters& t) { return t.holds == 0 && t.violated == 0; }),
-                      report.watched().size() - observed.tallies.size());
+                      count([](const ResultCounters& t) { return t.passed == 0 && t.violated == 0; }),
+                      report.watched().size() - observed.counters.size());
   if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;
 }

@@ -17,12 +17,12 @@ std::string comment_of(const Step& step) {
     case Step::Kind::sent: return "sent: " + step.text;
     case Step::Kind::received: return "received: " + step.text;
     case Step::Kind::expected: return "as expected: " + step.text;
-    case Step::Kind::deviation: return "DEVIATES: " + step.text;
+    case Step::Kind::violation: return "VIOLATION: " + step.text;
     default: return step.text;
   }
 }
 
-/// Whether it is told at the frame before it.
+/// Returns whether the step is a comment of the preceding frame.
 bool follows(const Step& step) {
   return step.frame.empty() && step.kind != Step::Kind::verbs && step.kind != Step::Kind::sent;
 }
@@ -60,7 +60,7 @@ tl::expected<void, std::string> write_capture(const CaseResult& result, const fs
   if (!writer) return failed(writer.error());
   const auto interface = writer->add_interface({});
   if (!interface) return failed(interface.error());
-  // What was asked of verbs and what was expected stands at the frame before it, or at the first one.
+  // Verbs calls and expectations are comments of the preceding frame, or of the first one.
   std::vector<std::string> before;
   for (std::size_t i = 0; i < result.transcript.size();) {
     const Step& step = result.transcript[i++];

@@ -1,5 +1,5 @@
 #pragma once
-/// Congestion management of RoCEv2: who answers marks with CNPs, and who reacts to them.
+/// Rules for the congestion management of RoCEv2: notification points that send CNPs, and reaction points.
 
 #include "conformance/rules/rule.hpp"
 
@@ -10,15 +10,16 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .alias = "CNP-001",
      .services = Services::connected,
      .clauses = {ib("CA17-44")},
-     .sentence = "A valid data packet with the mark \"congestion experienced\" draws a CNP to its source.",
+     .sentence = "The notification point shall send a CNP to the source of a valid data packet that is ECN-marked "
+                 "(congestion experienced).",
      .stimulus = "one packet with ECN 11",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.cnp.format",
      .alias = "CNP-002",
      .services = Services::connected,
      .clauses = {ib("CA17-44"), ib("Figure 6", "A17.9.3")},
-     .sentence = "A CNP has opcode 0x81, the queue pair that it is for, PSN 0, no solicited event, M 0, the P_Key of "
-                 "the marked packet, 16 reserved bytes of 0 and an ICRC.",
+     .sentence = "The notification point shall send CNPs with opcode 0x81, the affected QP, PSN 0, SE 0, M 0, the "
+                 "marked packet's P_Key, 16 zero reserved bytes and an ICRC.",
      .stimulus = "one packet with ECN 11",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.cnp.network-headers",
@@ -26,36 +27,36 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .mode = Mode::passive,
      .services = Services::connected,
      .clauses = {ib("CA17-20"), ib("A17.9.2")},
-     .sentence = "A CNP has the DSCP that was configured, the mark of a packet that is not ECN-capable, and UDP "
+     .sentence = "The notification point shall send CNPs with the configured DSCP, ECN 00 (not ECN-capable) and UDP "
                  "destination port 4791.",
-     .stimulus = "CNPs of the device",
+     .stimulus = "CNPs from the device",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.pacing.interval",
      .alias = "CNP-004",
      .level = Level::may,
      .services = Services::connected,
      .clauses = {ib("CA17-44")},
-     .sentence = "Several marked packets of one queue pair draw at least one CNP and no more CNPs than marks; the "
-                 "interval between them is reported.",
+     .sentence = "The notification point may send fewer CNPs than ECN-marked packets, but at least one for a burst, "
+                 "and the report contains the interval.",
      .stimulus = "a burst of marked packets",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.pacing.scope",
      .alias = "CNP-005",
      .level = Level::may,
-     .mode = Mode::active,  // by when a mark must be answered only the device's pacing says
+     .mode = Mode::active,  // the time limit for a CNP depends on the device's pacing
      .services = Services::connected,
      .clauses = {ib("CA17-44")},
-     .sentence = "Marks on two queue pairs or from two peers at once draw a CNP for each within the interval, or else "
-                 "the scope of the pacing is reported.",
-     .stimulus = "marks on two queue pairs; from two addresses",
+     .sentence = "The notification point may pace CNPs for each QP, for each peer or globally, and the report contains "
+                 "the scope.",
+     .stimulus = "ECN-marked packets on two queue pairs; from two addresses",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.cnp.valid-packets-alone",
      .alias = "CNP-006",
      .mode = Mode::active,
      .services = Services::connected,
      .clauses = {ib("CA17-44")},
-     .sentence = "A marked packet that is dropped or is a duplicate draws no CNP.",
-     .stimulus = "marked packets with a wrong ICRC, a wrong P_Key, a PSN again",
+     .sentence = "The notification point shall not send a CNP for an ECN-marked packet that is dropped or a duplicate.",
+     .stimulus = "ECN-marked packets with an invalid ICRC, a wrong P_Key, a duplicate PSN",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.cnp.never-for-cnp",
      .alias = "CNP-007",
@@ -63,15 +64,15 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::connected,
      .clauses = {ib("CA17-44", "as we interpret it")},
-     .sentence = "A marked CNP draws no CNP.",
+     .sentence = "The notification point should not send a CNP for an ECN-marked CNP.",
      .stimulus = "a CNP with ECN 11",
      .applies = "the device has congestion management"},
     {.id = "congestion.reaction-point.rate.falls",
      .alias = "CNP-008",
-     .mode = Mode::active,  // how much a sender had to send no capture shows
+     .mode = Mode::active,  // the amount of data pending at the sender is not visible in a capture
      .services = Services::connected,
      .clauses = {ib("CA17-45")},
-     .sentence = "A CNP lowers the rate of the queue pair that it is for, and of no other.",
+     .sentence = "The reaction point shall reduce the rate of the QP that a CNP indicates, and of no other QP.",
      .stimulus = "CNPs for one of two busy queue pairs",
      .applies = "the device has congestion management"},
     {.id = "congestion.reaction-point.cnp.strange-ignored",
@@ -79,15 +80,16 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::connected,
      .clauses = {ib("Figure 6", "A17.9.3")},
-     .sentence = "A CNP for an unknown queue pair is ignored, and so is the content of its reserved bytes.",
+     .sentence = "The reaction point shall ignore a CNP for an unknown QP and the content of the CNP's reserved bytes.",
      .stimulus = "an unknown QPN; reserved bytes not 0"},
     {.id = "congestion.reaction-point.rate.recovers",
      .alias = "CNP-010",
      .level = Level::should,
-     .mode = Mode::active,  // likewise
+     .mode = Mode::active,  // the amount of data pending at the sender is not visible in a capture
      .services = Services::connected,
      .clauses = {ib("CA17-46")},
-     .sentence = "The rate rises again when no CNP came for the configured time or number of bytes.",
+     .sentence =
+         "The reaction point should increase the rate when no CNP arrived for the configured time or number of bytes.",
      .stimulus = "CNPs, then none",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.cnp.on-loss",
@@ -95,7 +97,8 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .level = Level::may,
      .services = Services::connected,
      .clauses = {practice("Lumina, NACK_TRIGGER_CNP_DIC")},
-     .sentence = "A CNP that follows a lost packet, with no mark, is reported: some devices document it.",
+     .sentence =
+         "The notification point may send a CNP for a lost packet without an ECN mark, and the report lists it.",
      .stimulus = "a gap in the PSNs",
      .applies = "the device has congestion management"},
     {.id = "congestion.receiver.fecn.no-reaction",
@@ -103,18 +106,17 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::infiniband,
      .clauses = {ib("CA17-29")},
-     .sentence = "A set FECN bit changes nothing.",
+     .sentence = "The receiver shall not react to a set FECN bit.",
      .stimulus = "FECN set",
      .applies = "RoCEv2"},
     {.id = "congestion.endpoint.counters.as-the-wire",
      .alias = "CNP-013",
      .level = Level::should,
-     .mode = Mode::active,  // the counters are the device's
+     .mode = Mode::active,  // the counters are internal to the device
      .services = Services::connected,
      .clauses = {practice("Lumina, counter checks")},
-     .sentence =
-         "The device's counters of CNPs sent, of marked packets and of CNPs handled are the numbers on the wire.",
-     .stimulus = "marks and CNPs, counted",
+     .sentence = "The endpoint should count CNPs sent, ECN-marked packets and CNPs handled as they occur on the wire.",
+     .stimulus = "ECN-marked packets and CNPs, counted",
      .applies = "the device has these counters"},
 });
 

@@ -9,17 +9,18 @@
 
 namespace rdmawire::conformance {
 
-/// One rule: id, alias, level, what must hold, when, how it is judged, its clauses. Several lines.
+/// Describes one rule in several lines: id, alias, level, sentence, precondition, mode and clauses.
 std::string explain_rule(const Rule& rule, bool colors = false);
-/// A line each: alias, level, how it is judged, id, and what must hold below.
+/// Lists rules: a line with alias, level, mode and id, followed by the sentence.
 std::string list_rules(std::span<const Rule* const> chosen, bool colors = false);
-/// One JSON object, without line end: {"kind":"rule","id","alias","level","mode","services","clauses","sentence",
-/// "stimulus","applies"}. Each of `clauses` has "document", "number", "title", "verified".
+/// Returns one JSON object without line end:
+/// {"kind":"rule","id","alias","level","mode","services","clauses","sentence", "stimulus","applies"}. Each of `clauses`
+/// has "document", "number", "title", "verified".
 std::string rule_json(const Rule& rule);
 
-/// Text for a cell of a table in Markdown: what would end it, or begin an element, is written otherwise.
+/// Escapes text for a cell of a Markdown table.
 std::string table_cell(std::string_view text);
-/// All rules in Markdown, by group: docs/rules.md.
+/// All rules in Markdown, by group: the content of docs/rules.md.
 std::string rules_page();
 
 }  // namespace rdmawire::conformance

@@ -7,7 +7,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-/// The rules that `query` plainly asks for: by "rules", "rules PATTERN", an id, an alias, or a pattern with * or ?.
+/// Finds the rules that `query` selects by "rules", "rules PATTERN", an id, an alias, or a pattern with * or ?.
 std::vector<const Rule*> find_rules(const std::string& query) {
   constexpr std::string_view word = "rules ";
   if (query == "rules") return select_rules("*");
@@ -25,7 +25,7 @@ std::string rules_text(const std::vector<const Rule*>& rules, bool json, bool co
   return out;
 }
 
-/// Headers, fields, values and events called so; empty: none.
+/// Explains headers, fields, values and events with this name. Empty if there are none.
 std::string meanings(const std::string& query, bool json, bool colors) {
   std::string out;
   const bool all_events = query == "events";
@@ -49,7 +49,7 @@ std::string meanings(const std::string& query, bool json, bool colors) {
 std::string explanation(const std::string& query, bool json, bool colors) {
   std::string out = rules_text(find_rules(query), json, colors);
   if (out.empty()) out = meanings(query, json, colors);
-  // "rc.responder" and "C9-148" may be parts of rules where they are nothing else.
+  // "rc.responder" and "C9-148" select rules if they have no other meaning.
   if (out.empty()) out = rules_text(select_rules(query), json, colors);
   return out;
 }

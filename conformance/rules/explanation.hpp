@@ -1,5 +1,5 @@
 #pragma once
-/// What anything that has a name means: a header, field, opcode, syndrome, code, event or rule.
+/// Explanations of names: headers, fields, opcodes, syndromes, codes, events and rules.
 
 #include <string>
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace rdmawire::conformance {
 
-/// What `query` asks for, as text, or as JSON objects, one a line; rules first where it looks like one. Empty: nothing
-/// is called so.
+/// Explains `query` as text, or as JSON objects, one a line. Rules take precedence if the query looks like one. Returns
+/// an empty text if the name is unknown.
 std::string explanation(const std::string& query, bool json = false, bool colors = false);
-/// What `query` may have meant, the nearest names first: rules where it looks like one.
+/// Returns names similar to `query`, nearest first. Rules take precedence.
 std::vector<std::string> nearest_explained(const std::string& query);
 
 }  // namespace rdmawire::conformance

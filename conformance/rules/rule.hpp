@@ -1,23 +1,27 @@
 #pragma once
-/// What a rule is. Monitors report violations by rule, active cases name the rules that they exercise, and every
-/// report, `--list`, Wireshark's expert items and the documentation are derived from the tables.
+/// The definition of a rule. Monitors report violations by rule, active cases list the rules that they exercise, and
+/// reports, `--list`, Wireshark's expert items and the documentation are generated from the tables of rules.
 ///
 /// A rule's id has four parts of lower-case words, `SUBJECT.ROLE.TOPIC.STATEMENT`, and never changes:
 ///
-/// - SUBJECT: what the rule is of. `roce` what RoCE puts around the transport headers (Ethernet, IP, UDP, ICRC), `bth`
-///   the transport headers of every service, a service (`rc`, `uc`, `ud`, `xrc`), `congestion`, `qp` states and
-///   completions, `memory`, `port`, `cm`. Of iWARP: `mpa` the set-up of a connection, `fpdu` its framing, markers and
-///   CRCs, `ddp` segments and their placement, `rdmap` operations and streams, `terminate` the Terminate message.
-/// - ROLE: who has to keep it. `requester` and `responder` of a service; `sender` and `receiver` of any packet;
-///   `endpoint` in both; `notification-point` and `reaction-point` of congestion management; `active-side` of the CM;
-///   `initiator` and `responder` of MPA's set-up; `data-source` and `data-sink` of DDP; of RDMAP's operations with an
-///   answer `requester` and `responder`; `verbs` the device toward its own consumer; `tester` we ourselves.
+/// - SUBJECT: the protocol or object. `roce` for the RoCE encapsulation (Ethernet, IP, UDP, ICRC), `bth` for the
+///   transport headers of every service, a service (`rc`, `uc`, `ud`, `xrc`), `congestion`, `qp` for states and
+///   completions, `memory`, `port`, `cm`. For iWARP: `mpa` for connection establishment, `fpdu` for framing, markers
+///   and CRCs, `ddp` for segments and their placement, `rdmap` for operations and streams, `terminate`.
+/// - ROLE: the actor that must follow the rule. `requester` and `responder` of a service; `sender` and `receiver` of
+/// any
+///   packet; `endpoint` for both; `notification-point` and `reaction-point` of congestion management; `active-side` of
+///   the CM; `initiator` and `responder` of the MPA negotiation; `data-source` and `data-sink` of DDP; `requester` and
+///   `responder` of RDMAP operations with a response; `verbs` for the device toward its application; `tester`.
 /// - TOPIC: the field, object or behavior, in the specification's word: `psn`, `msn`, `ack`, `nak`, `rnr`, `length`,
 ///   `access`, `duplicate`, `read`, `retry`, `timeout`.
-/// - STATEMENT: the situation (`out-of-bounds`, `no-receive`) where the topic or the service says what it draws, else
-///   what holds (`starts-at-zero`). Silent drops by a receiver end in `-dropped`.
+/// - STATEMENT: the situation (`out-of-bounds`, `no-receive`) if the topic or the service implies the reaction,
+/// otherwise
+///   the required property (`starts-at-zero`). Silent drops by a receiver end in `-dropped`.
 ///
-/// So `rc.responder.*`, `*.length.*` and `*-dropped` are useful selections.
+/// Useful selections are `rc.responder.*`, `*.length.*` and `*-dropped`.
+///
+/// A rule's sentence has the form `The <actor> shall|should|may <verb> ...`. Its modal verb follows from the level.
 
 #include <array>
 #include <cstddef>
@@ -27,88 +31,88 @@
 
 namespace rdmawire::conformance {
 
-/// How strongly the specification asks.
+/// The requirement level of a rule.
 enum class Level : std::uint8_t {
   shall,
   should,
-  may,   ///< optional behavior, or the device's own choice: reported, never judged
-  tool,  ///< no specification's: what our own verdicts may claim, or whether what a device tells of itself is true
+  may,   ///< optional or implementation-defined behavior: reported, never a violation
+  tool,  ///< a requirement on rdmawire's own results, or on the device's statements about itself; "shall"
 };
 
-/// How a rule can be judged.
+/// The ways in which a rule can be evaluated.
 enum class Mode : std::uint8_t {
-  active,   ///< only by a stimulus: an injected packet, or verbs at the device
-  passive,  ///< only from a capture
+  active,   ///< only with a stimulus: an injected packet, or verbs on the device
+  passive,  ///< only in a capture
   both,
-  unit,  ///< a test of the tester itself
+  unit,  ///< in a unit test of the tester
 };
 
-/// The services that a rule holds for; a set.
+/// The services to which a rule applies, as a set.
 enum class Services : std::uint8_t {
   none = 0,
   rc = 1,
   uc = 2,
   ud = 4,
   xrc = 8,
-  reliable = 9,     ///< RC, and XRC, which takes its rules over
+  reliable = 9,     ///< RC and XRC, which inherits the rules of RC
   connected = 11,   ///< RC, UC and XRC
-  infiniband = 15,  ///< all that use the BTH
+  infiniband = 15,  ///< all services with a BTH
   iwarp = 16,
 };
 constexpr Services operator|(Services a, Services b) {
   return static_cast<Services>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
-/// Whether `set` holds any of `any`.
+/// Returns whether `set` contains a service of `any`.
 constexpr bool contains(Services set, Services any) {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(any)) != 0;
 }
 
-/// Where a rule comes from. A number stands here as verified only where its text, or someone who quotes or implements
-/// it, was read; else the section's title alone. Releases number tables differently: a table's title says which is
-/// meant.
+/// The source of a rule. A number counts as verified if its text, or a quotation or implementation of it, was read;
+/// otherwise the section's title identifies the clause. Releases of the specification number tables differently, so a
+/// table is identified by its title.
 struct Clause {
   std::string_view document;  ///< "IBTA vol 1" (with its annexes A14, A17, A19), "RFC 5044"; "practice", "rdmawire"
-  std::string_view number;    ///< "C9-148", "9.7.5.2.8"; where not verified, near what it probably stands, or empty
-  std::string_view title;     ///< of the section or statement, in our words; empty where the number says enough
-  bool verified = true;       ///< the number is
+  std::string_view number;    ///< "C9-148", "9.7.5.2.8"; if not verified, the probable neighborhood, or empty
+  std::string_view title;     ///< paraphrased title of the section or statement; empty if the number is sufficient
+  bool verified = true;       ///< whether the number is verified
 
-  /// Whether it is a specification's; else what implementations share, or our own.
+  /// Whether the source is a specification, rather than common practice or a requirement of rdmawire.
   [[nodiscard]] constexpr bool is_specification() const { return document != "practice" && document != "rdmawire"; }
 };
 
-/// A clause of the InfiniBand specification whose number was verified. `title` may be the section of a statement.
+/// A clause of the InfiniBand specification with a verified number. `title` may be the section of a statement.
 consteval Clause ib(std::string_view number, std::string_view title = {}) { return {"IBTA vol 1", number, title}; }
-/// One that is known by implementations and quotations alone. `near`: where it probably stands.
+/// A clause that is known only from implementations and quotations. `near` is its probable position.
 consteval Clause ib_unverified(std::string_view title, std::string_view near = {}) {
   return {"IBTA vol 1", near, title, false};
 }
-/// A section of an RFC. `part` of it, where it has many: "rule 5", "figure 9", a field.
+/// A section of an RFC. `part` narrows it down: "rule 5", "figure 9", a field.
 consteval Clause rfc(std::string_view document, std::string_view section, std::string_view part = {}) {
   return {document, section, part};
 }
-/// What implementations do and no specification states: who says it.
+/// Common practice of implementations that no specification states. `title` is the evidence.
 consteval Clause practice(std::string_view title) { return {"practice", {}, title, false}; }
-/// A demand of our own.
+/// A requirement of rdmawire.
 consteval Clause our_own(std::string_view title) { return {"rdmawire", {}, title, false}; }
 
 /// One rule.
 struct Rule {
   std::string_view id;       ///< "rc.responder.psn.sequence-error"
-  std::string_view alias{};  ///< the catalog's number, "RSP-009"; empty for a rule that the catalog does not have
+  std::string_view alias{};  ///< the catalog's number, "RSP-009"; empty for a rule outside the catalog
   Level level = Level::shall;
   Mode mode = Mode::both;
   Services services = Services::none;
-  std::array<Clause, 8> clauses{};  ///< those with a document count; see sources()
-  std::string_view sentence;        ///< what must hold, in our words, one sentence
-  std::string_view stimulus;        ///< what brings the rule into play, one phrase
-  std::string_view applies{};       ///< when, if not always: what a device must have, or a capture have seen
+  std::array<Clause, 8> clauses{};  ///< entries without a document are unused; see sources()
+  std::string_view sentence;        ///< the requirement, paraphrased, in one sentence
+  std::string_view stimulus;        ///< the event that exercises the rule, as a phrase
+  std::string_view applies{};       ///< precondition on the device or capture; empty if the rule always applies
 
   [[nodiscard]] constexpr std::size_t clause_count() const {
     std::size_t count = 0;
     while (count < clauses.size() && !clauses[count].document.empty()) ++count;
     return count;
   }
-  /// The clauses that the rule has.
+  /// The clauses of the rule.
   [[nodiscard]] constexpr std::span<const Clause> sources() const { return std::span(clauses).first(clause_count()); }
 };
 

@@ -11,7 +11,7 @@
 
 namespace rdmawire::conformance {
 
-// Where one of these fails, rules_test says which rule and what is wrong with it.
+// rules_test reports which rule has which error.
 static_assert(first_fault(rules) == rules.size(), "a rule is not well-formed; its place in `rules` is on the left");
 static_assert(are_unique(rules), "two rules have the same id or alias");
 static_assert(follows_catalog(header_rules, "HDR", 42));
@@ -37,7 +37,7 @@ bool equal(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// In time of at most the product of the lengths: only the last * is ever tried again.
+/// Matches in time of at most the product of the lengths: only the last * is retried.
 bool fits(std::string_view text, std::string_view pattern) {
   std::size_t t = 0, p = 0, star = std::string_view::npos, from = 0;
   while (t < text.size()) {
@@ -93,7 +93,7 @@ std::vector<std::string_view> nearest_rules(std::string_view name, std::size_t c
   std::ranges::transform(wanted, wanted.begin(), lower);
   struct Near {
     std::size_t distance;
-    std::size_t differs;  // how much is left from the first difference on
+    std::size_t differs;  // number of characters from the first difference to the end
     std::string_view name;
   };
   std::vector<Near> near;
@@ -123,9 +123,9 @@ std::string to_string(const Clause& clause) {
   if (clause.verified)
     return clause.title.empty() ? fmt::format("{}, {}", clause.document, clause.number)
                                 : fmt::format("{}, {} ({})", clause.document, clause.number, clause.title);
-  return clause.number.empty()
-             ? fmt::format("{}, {} (number unverified)", clause.document, clause.title)
-             : fmt::format("{}, {} (near {}, number unverified)", clause.document, clause.title, clause.number);
+  return clause.number.empty() ? fmt::format("{}, {} (clause number not verified)", clause.document, clause.title)
+                               : fmt::format("{}, {} (near {}, clause number not verified)", clause.document,
+                                             clause.title, clause.number);
 }
 
 std::string clauses_of(const Rule& rule) {

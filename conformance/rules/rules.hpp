@@ -1,5 +1,5 @@
 #pragma once
-/// All rules, and how one is found.
+/// All rules, and functions to find them.
 
 #include <array>
 #include <cstddef>
@@ -39,17 +39,17 @@ consteval auto join(const std::array<Rule, Sizes>&... groups) {
 }
 }  // namespace detail
 
-/// Every rule, by group, in the catalog's order.
+/// Every rule, by group, in the order of the catalog.
 inline constexpr auto rules = detail::join(header_rules, rc_responder_rules, rc_requester_rules, uc_rules, ud_rules,
                                            xrc_rules, congestion_rules, queue_pair_rules, mpa_rules, fpdu_rules,
                                            ddp_rules, rdmap_rules, terminate_rules, rdmap_extension_rules);
 
-/// Rules that stand together.
+/// A group of rules with a common alias prefix.
 struct Group {
-  std::string_view prefix;  ///< of its aliases: "RSP"
+  std::string_view prefix;  ///< prefix of the aliases: "RSP"
   std::string_view title;
   std::size_t size = 0;
-  std::size_t first = 0;  ///< in `rules`
+  std::size_t first = 0;  ///< index of the first rule in `rules`
 
   [[nodiscard]] constexpr std::span<const Rule> rules() const {
     return std::span(conformance::rules).subspan(first, size);
@@ -64,7 +64,7 @@ consteval std::array<Group, Size> lay_out(std::array<Group, Size> groups) {
     group.first = at;
     at += group.size;
   }
-  if (at != rules.size()) throw "a group is missing here or among the rules";
+  if (at != rules.size()) throw "a group is missing here or in the rules";
   return groups;
 }
 }  // namespace detail
@@ -75,11 +75,11 @@ inline constexpr auto groups = detail::lay_out(std::to_array<Group>({
     {"RSP", "RC responder", rc_responder_rules.size()},
     {"REQ", "RC requester", rc_requester_rules.size()},
     {"UC", "Unreliable connection", uc_rules.size()},
-    {"UD", "Datagrams, management datagrams, multicast", ud_rules.size()},
+    {"UD", "Datagrams, management datagrams and multicast", ud_rules.size()},
     {"XRC", "Extended reliable connection", xrc_rules.size()},
     {"CNP", "Congestion management", congestion_rules.size()},
-    {"QPS", "Queue pair states, memory, the CM, and what verbs show", queue_pair_rules.size()},
-    {"MPA", "MPA connection set-up", mpa_rules.size()},
+    {"QPS", "Queue pair states, memory, CM and verbs", queue_pair_rules.size()},
+    {"MPA", "MPA connection establishment", mpa_rules.size()},
     {"FPD", "MPA FPDUs, markers, CRC", fpdu_rules.size()},
     {"DDP", "DDP segments", ddp_rules.size()},
     {"RDM", "RDMAP operations and streams", rdmap_rules.size()},
@@ -87,12 +87,12 @@ inline constexpr auto groups = detail::lay_out(std::to_array<Group>({
     {"EXT", "RFC 7306: immediate data and atomics", rdmap_extension_rules.size()},
 }));
 
-/// A rule that exists: a wrong id does not compile.
+/// Reference to an existing rule: an unknown id is a compile-time error.
 ///
 ///     constexpr RuleId rule = "rc.responder.psn.sequence-error";
 class RuleId {
  public:
-  // Cases write the id where a rule is meant.
+  // Cases write the id as a literal where a rule is expected.
   // NOLINTNEXTLINE(google-explicit-constructor)
   consteval RuleId(const char* id) : index_(find(id)) {}
   [[nodiscard]] static constexpr RuleId at(std::size_t index) { return RuleId(index, 0); }
@@ -112,23 +112,23 @@ class RuleId {
   std::size_t index_;
 };
 
-/// The rule of that id or alias, or nullptr. Letters' case does not matter.
+/// Returns the rule with this id or alias, or nullptr. Case-insensitive.
 const Rule* find_rule(std::string_view id_or_alias);
 
-/// Whether the rule's id or alias matches a pattern with * (any characters) and ? (one), in which letters' case does
-/// not matter: "rc.responder.*", "RSP-*".
+/// Returns whether the rule's id or alias matches a pattern with * (any characters) and ? (one character).
+/// Case-insensitive: "rc.responder.*", "RSP-*".
 bool matches(const Rule& rule, std::string_view pattern);
 
-/// The rules that match, in the order of `rules`; also those whose id begins with the pattern's parts, "rc.responder",
-/// and those that cite a clause of that number, "C9-148".
+/// Returns the matching rules in the order of `rules`, including rules whose id starts with the given parts
+/// ("rc.responder") and rules that cite the clause with this number ("C9-148").
 std::vector<const Rule*> select_rules(std::string_view pattern);
 
-/// The ids, or aliases, most like `name`, nearest first; at most `count`, and none that is mostly different.
+/// Returns up to `count` ids or aliases similar to `name`, nearest first.
 std::vector<std::string_view> nearest_rules(std::string_view name, std::size_t count = 5);
 
-/// "IBTA vol 1, C9-148 (9.7.7.1)", "IBTA vol 1, one NAK for a gap (near 9.7.5.2.2, number unverified)".
+/// "IBTA vol 1, C9-148 (9.7.7.1)", "IBTA vol 1, one NAK for a gap (near 9.7.5.2.2, clause number not verified)".
 std::string to_string(const Clause& clause);
-/// All of the rule's, with "; " between.
+/// All clauses of the rule, separated by "; ".
 std::string clauses_of(const Rule& rule);
 std::string_view to_string(Level level);
 std::string_view to_string(Mode mode);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "conformance/rules/explain_rules.hpp"
@@ -19,8 +21,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What a change of the tables has to keep; the compiler checks it too, but does not say which rule it was.
-TEST(Rules, AreWellFormed) {
+// The compiler checks the same, but does not report which rule is wrong.
+TEST(Rules, AllAreWellFormed) {
   for (const Rule& rule : rules) EXPECT_EQ(fault_of(rule), "") << rule.id << " " << rule.alias;
   std::vector<std::string_view> names;
   for (const Rule& rule : rules) names.insert(names.end(), {rule.id, rule.alias});
@@ -29,7 +31,7 @@ TEST(Rules, AreWellFormed) {
   EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
 }
 
-TEST(Rules, AFaultIsFound) {
+TEST(Rules, MalformedRuleIsRejected) {
   const Rule good = *find_rule("RSP-009");
   EXPECT_EQ(fault_of(good), "");
   const auto with = [&](auto change) {
@@ -42,17 +44,17 @@ TEST(Rules, AFaultIsFound) {
     EXPECT_THAT(with([&](Rule& rule) { rule.id = id; }), HasSubstr("SUBJECT")) << id;
   for (const std::string_view alias : {"RSP-9", "rsp-009", "RSPX-009", "R-009", "RSP009", "RSP-0x9"})
     EXPECT_THAT(with([&](Rule& rule) { rule.alias = alias; }), HasSubstr("alias")) << alias;
-  EXPECT_EQ(with([](Rule& rule) { rule.alias = ""; }), "") << "a rule that the catalog does not have";
+  EXPECT_EQ(with([](Rule& rule) { rule.alias = ""; }), "") << "a rule outside the catalog";
   EXPECT_THAT(with([](Rule& rule) { rule.clauses = {}; }), HasSubstr("no clause"));
   EXPECT_THAT(with([](Rule& rule) { rule.clauses[0].number = {}; }), HasSubstr("clause"));
-  for (const std::string_view sentence : {"A gap draws a NAK", "A gap. A NAK.", "a gap draws a NAK.", ""})
+  for (const std::string_view sentence : {"The sender shall send", "A gap. A NAK.", "the sender shall send.", ""})
     EXPECT_THAT(with([&](Rule& rule) { rule.sentence = sentence; }), HasSubstr("sentence")) << sentence;
   EXPECT_THAT(with([](Rule& rule) { rule.services = Services::none; }), HasSubstr("service"));
 
   std::array<Rule, 2> twice{good, good};
   EXPECT_FALSE(are_unique(twice));
   twice[1].id = "rc.responder.psn.another";
-  EXPECT_FALSE(are_unique(twice)) << "the same alias";
+  EXPECT_FALSE(are_unique(twice)) << "duplicate alias";
   twice[1].alias = "";
   EXPECT_TRUE(are_unique(twice));
   EXPECT_EQ(first_fault(twice), 2U);
@@ -60,14 +62,14 @@ TEST(Rules, AFaultIsFound) {
   EXPECT_EQ(first_fault(twice), 1U);
 
   EXPECT_TRUE(follows_catalog(xrc_rules, "XRC", 9));
-  EXPECT_FALSE(follows_catalog(xrc_rules, "XRC", 10)) << "one is missing";
-  EXPECT_FALSE(follows_catalog(xrc_rules, "XRC", 8)) << "one has a number that the catalog does not";
+  EXPECT_FALSE(follows_catalog(xrc_rules, "XRC", 10)) << "a rule is missing";
+  EXPECT_FALSE(follows_catalog(xrc_rules, "XRC", 8)) << "an alias exceeds the catalog";
   EXPECT_FALSE(follows_catalog(xrc_rules, "UC", 9));
-  EXPECT_FALSE(follows_catalog(std::span(xrc_rules).subspan(1), "XRC", 8)) << "not from 001 on";
+  EXPECT_FALSE(follows_catalog(std::span(xrc_rules).subspan(1), "XRC", 8)) << "the first alias is not 001";
 }
 
-// The catalog's counts of these groups.
-TEST(Rules, AreAllOfTheCatalog) {
+// The counts are those of the catalog.
+TEST(Rules, CountsMatchCatalog) {
   const std::size_t with_alias = std::ranges::count_if(rules, [](const Rule& rule) { return !rule.alias.empty(); });
   EXPECT_EQ(with_alias, 404U);
   struct Row {
@@ -86,7 +88,51 @@ TEST(Rules, AreAllOfTheCatalog) {
   }
 }
 
-TEST(Rules, SayTheirLevelModeAndServices) {
+// "The <actor> <modal verb> ...", where the role in the id determines the actor and the level the modal verb.
+TEST(Rules, SentencesNameActorAndModalVerbOfLevel) {
+  const std::map<std::string, std::string> actors{{"sender", "sender"},
+                                                  {"receiver", "receiver"},
+                                                  {"requester", "requester"},
+                                                  {"responder", "responder"},
+                                                  {"endpoint", "endpoint"},
+                                                  {"notification-point", "notification point"},
+                                                  {"reaction-point", "reaction point"},
+                                                  {"active-side", "active side"},
+                                                  {"initiator", "initiator"},
+                                                  {"data-source", "data source"},
+                                                  {"data-sink", "data sink"},
+                                                  {"verbs", "device"},
+                                                  {"tester", "tester"}};
+  for (const Rule& rule : rules) {
+    const std::string id(rule.id), sentence(rule.sentence);
+    const std::size_t role = id.find('.') + 1;
+    const auto actor = actors.find(id.substr(role, id.find('.', role) - role));
+    ASSERT_NE(actor, actors.end()) << id;
+    // Tool rules are mandatory.
+    const std::string modal(rule.level == Level::tool ? "shall" : to_string(rule.level));
+    const bool starts_with_actor = sentence.starts_with("The " + actor->second + " " + modal);
+    const bool starts_with_condition =
+        sentence.starts_with("If ") && sentence.find(", the " + actor->second + " " + modal + " ") != std::string::npos;
+    EXPECT_TRUE(starts_with_actor || starts_with_condition) << id << ": " << sentence;
+  }
+}
+
+TEST(Rules, TextsUseTermsOfTheGlossary) {
+  std::string words;
+  for (const std::string_view word :
+       {"octets?",  "behind",   "besides?", "likewise", "anew",    "nobody", "somebody",       "whoever",
+        "whatever", "consumer", "tells?",   "told",     "says?",   "said",   "asks?",          "asked",
+        "hears?",   "heard",    "draws?",   "stands?",  "judged?", "half",   "sen[dt]s? again"})
+    words += (words.empty() ? "" : "|") + std::string(word);
+  const std::regex banned("\\b(" + words + ")\\b");
+  for (const Rule& rule : rules) {
+    std::vector<std::string> texts{std::string(rule.sentence), std::string(rule.stimulus), std::string(rule.applies)};
+    for (const Clause& clause : rule.sources()) texts.emplace_back(clause.title);
+    for (const std::string& text : texts) EXPECT_FALSE(std::regex_search(text, banned)) << rule.id << ": " << text;
+  }
+}
+
+TEST(Rules, HaveExpectedLevelModeAndServices) {
   EXPECT_EQ(RuleId("roce.sender.udp.checksum-zero")->level, Level::should);
   EXPECT_EQ(RuleId("roce.sender.udp.checksum-zero")->mode, Mode::passive);
   EXPECT_EQ(RuleId("rc.responder.read.too-many")->level, Level::may);
@@ -107,7 +153,7 @@ TEST(Rules, SayTheirLevelModeAndServices) {
       EXPECT_EQ(to_string(rule.services), "iWARP") << rule.id;
 }
 
-TEST(Rules, AreFoundByIdAndByAlias) {
+TEST(Rules, FindRuleAcceptsIdAndAlias) {
   constexpr RuleId rule = "rc.responder.psn.sequence-error";
   EXPECT_EQ(rule->alias, "RSP-009");
   EXPECT_EQ(find_rule("RSP-009"), &*rule);
@@ -116,7 +162,7 @@ TEST(Rules, AreFoundByIdAndByAlias) {
   EXPECT_EQ(find_rule("RC.Responder.PSN.sequence-error"), &*rule);
   EXPECT_EQ(find_rule("RSP-9"), nullptr);
   EXPECT_EQ(find_rule("RSP-*"), nullptr);
-  EXPECT_EQ(find_rule(""), nullptr) << "also where rules have no alias";
+  EXPECT_EQ(find_rule(""), nullptr) << "although some rules have no alias";
 }
 
 TEST(Rules, MatchPatterns) {
@@ -128,13 +174,13 @@ TEST(Rules, MatchPatterns) {
   for (const std::string_view pattern :
        {"", "rc", "rc.responder.psn", "uc.*", "RSP-??", "RSP-009?", "*erro", "?", "c.*"})
     EXPECT_FALSE(matches(rule, pattern)) << pattern;
-  // A pattern that makes a backtracking matcher work for ever.
+  // A pattern with exponential time in a backtracking matcher.
   std::string stars;
   for (int i = 0; i < 2000; ++i) stars += "*?";
   EXPECT_FALSE(matches(rule, stars + "x"));
 }
 
-TEST(Rules, AreSelected) {
+TEST(Rules, SelectByPatternIdPartsAndClause) {
   const auto ids = [](std::string_view pattern) {
     std::vector<std::string_view> found;
     for (const Rule* rule : select_rules(pattern)) found.push_back(rule->id);
@@ -143,58 +189,61 @@ TEST(Rules, AreSelected) {
   EXPECT_THAT(ids("rc.responder.atomic-write.*"),
               ElementsAre("rc.responder.atomic-write.executed", "rc.responder.atomic-write.length",
                           "rc.responder.atomic-write.misaligned", "rc.responder.atomic-write.duplicate"));
-  EXPECT_EQ(ids("rc.responder.atomic-write"), ids("rc.responder.atomic-write.*")) << "the first parts of an id";
+  EXPECT_EQ(ids("rc.responder.atomic-write"), ids("rc.responder.atomic-write.*")) << "leading parts of an id";
   EXPECT_THAT(ids("rc.responder.atomic-wr"), IsEmpty());
   EXPECT_THAT(ids("HDR-042"), ElementsAre("roce.tester.icrc.cut-off-inconclusive"));
   EXPECT_THAT(ids(""), IsEmpty());
   EXPECT_EQ(ids("*").size(), rules.size());
   EXPECT_THAT(ids("c9-105"), ElementsAre("rc.responder.duplicate.not-executed-again",
                                          "rc.responder.duplicate.newest-psn-acknowledged"))
-      << "those that cite a clause";
+      << "rules that cite the clause";
 }
 
-TEST(Rules, TheNearestNamesAreFound) {
+TEST(Rules, NearestNamesAreFound) {
   EXPECT_EQ(nearest_rules("rc.responder.psn.sequence-eror").front(), "rc.responder.psn.sequence-error");
   EXPECT_EQ(nearest_rules("RC.RESPONDER.PSN.SEQUENCE-EROR").front(), "rc.responder.psn.sequence-error");
   EXPECT_THAT(nearest_rules("RSP-9", 1), ElementsAre("RSP-009"));
-  EXPECT_THAT(nearest_rules("RSP-079", 3), ElementsAre("RSP-070", "RSP-071", "RSP-072")) << "alike from the left";
+  EXPECT_THAT(nearest_rules("RSP-079", 3), ElementsAre("RSP-070", "RSP-071", "RSP-072"))
+      << "longest common prefix first";
   EXPECT_LE(nearest_rules("RSP-100").size(), 5U);
   EXPECT_THAT(nearest_rules("completely unlike anything here"), IsEmpty());
   EXPECT_THAT(nearest_rules(""), IsEmpty());
 }
 
-TEST(Clauses, AreWrittenWithWhatIsKnownOfThem) {
+TEST(Clauses, ToStringMarksUnverifiedNumbers) {
   EXPECT_EQ(to_string(ib("C9-148", "9.7.7.1")), "IBTA vol 1, C9-148 (9.7.7.1)");
   EXPECT_EQ(to_string(ib("9.7.5")), "IBTA vol 1, 9.7.5");
-  EXPECT_EQ(to_string(ib_unverified("one NAK for a gap")), "IBTA vol 1, one NAK for a gap (number unverified)");
-  EXPECT_EQ(to_string(ib_unverified("state RTR", "10.3.1")), "IBTA vol 1, state RTR (near 10.3.1, number unverified)");
+  EXPECT_EQ(to_string(ib_unverified("one NAK for a gap")),
+            "IBTA vol 1, one NAK for a gap (clause number not verified)");
+  EXPECT_EQ(to_string(ib_unverified("state RTR", "10.3.1")),
+            "IBTA vol 1, state RTR (near 10.3.1, clause number not verified)");
   EXPECT_EQ(to_string(rfc("RFC 5044", "7.1.1")), "RFC 5044, 7.1.1");
   EXPECT_EQ(to_string(rfc("RFC 5044", "7.1.2", "rule 5")), "RFC 5044, 7.1.2 (rule 5)");
   EXPECT_EQ(to_string(practice("Lumina")), "practice: Lumina");
   EXPECT_EQ(clauses_of(*find_rule("RSP-009")),
-            "IBTA vol 1, 9.7.5.2.2 (NAK codes); IBTA vol 1, one NAK for a gap (number unverified)");
-  EXPECT_EQ(find_rule("QPS-014")->clause_count(), 8U) << "the most that a rule can have";
+            "IBTA vol 1, 9.7.5.2.2 (NAK codes); IBTA vol 1, one NAK for a gap (clause number not verified)");
+  EXPECT_EQ(find_rule("QPS-014")->clause_count(), 8U) << "the maximum";
 }
 
 TEST(ExplainRules, OneRule) {
   EXPECT_EQ(
       explain_rule(*find_rule("RSP-061")),
       "rc.responder.atomic-write.executed  RSP-061  shall\n"
-      "  An ATOMIC WRITE writes its 8 bytes and is answered by an RDMA READ response Only without payload, and MSN\n"
-      "  counts one up.\n"
-      "  for     RC\n"
-      "  applies the device supports ATOMIC WRITE\n"
-      "  judged  from a capture, and actively by a stimulus\n"
-      "  by      ATOMIC WRITE\n"
-      "  clause  IBTA vol 1, oA19-28\n"
-      "          IBTA vol 1, A19.4.2\n");
+      "  The responder shall write the 8 bytes of an ATOMIC WRITE, return an RDMA READ response Only without payload,\n"
+      "  and increment the MSN.\n"
+      "  services  RC\n"
+      "  applies   the device supports ATOMIC WRITE\n"
+      "  checked   passively in a capture, and actively with a stimulus\n"
+      "  stimulus  ATOMIC WRITE\n"
+      "  clause    IBTA vol 1, oA19-28\n"
+      "            IBTA vol 1, A19.4.2\n");
   EXPECT_THAT(explain_rule(*find_rule("RSP-061"), true), HasSubstr("\033["));
 }
 
 TEST(ExplainRules, AList) {
   const std::string list = list_rules(select_rules("HDR-01?"));
   EXPECT_THAT(list, HasSubstr("HDR-013  should  passive  roce.sender.udp.checksum-zero\n"
-                              "                          The UDP checksum is 0.\n"));
+                              "                          The sender should set the UDP checksum to 0.\n"));
   EXPECT_EQ(list_rules({}), "");
 }
 
@@ -203,15 +252,15 @@ TEST(ExplainRules, Json) {
   EXPECT_EQ(json, nlohmann::json::parse(R"({"kind":"rule","id":"rc.responder.state.ready-to-receive","alias":"RSP-058",
       "level":"shall","mode":"active","services":["rc","xrc"],
       "clauses":[{"document":"IBTA vol 1","number":"10.3.1","title":"state RTR","verified":false}],
-      "sentence":"A queue pair in RTR executes and acknowledges requests.","stimulus":"requests to a queue pair in RTR",
-      "applies":""})"));
+      "sentence":"The responder shall execute and acknowledge requests while its QP is in RTR.",
+      "stimulus":"requests to a queue pair in RTR","applies":""})"));
 }
 
-TEST(ExplainRules, ThePageIsThatOfTheTables) {
+TEST(ExplainRules, DocumentationPageIsCurrent) {
   std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/rules.md");
   std::stringstream page;
   page << file.rdbuf();
-  EXPECT_TRUE(page.str() == rules_page()) << "docs/rules.md is stale: rdmawire explain --rules > docs/rules.md";
+  EXPECT_TRUE(page.str() == rules_page()) << "docs/rules.md is outdated: rdmawire explain --rules > docs/rules.md";
 }
 
 }  // namespace

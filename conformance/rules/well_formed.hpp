@@ -1,5 +1,5 @@
 #pragma once
-/// What every table of rules has to keep, as far as a compiler can see it.
+/// Compile-time checks of the tables of rules.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace rdmawire::conformance {
 
-/// Four parts between dots, each of words between hyphens; words are of lower-case letters and digits.
+/// Checks for four parts separated by dots, each of lower-case words and digits separated by hyphens.
 constexpr bool is_rule_id(std::string_view id) {
   std::size_t dots = 0;
   bool in_word = false;
@@ -29,7 +29,7 @@ constexpr bool is_rule_id(std::string_view id) {
   return in_word && dots == 3;
 }
 
-/// A group of two or three capital letters, a hyphen and three digits.
+/// Checks for two or three capital letters, a hyphen and three digits.
 constexpr bool is_alias(std::string_view alias) {
   const std::size_t hyphen = alias.find('-');
   if (hyphen < 2 || hyphen > 3 || alias.size() != hyphen + 4) return false;
@@ -39,36 +39,36 @@ constexpr bool is_alias(std::string_view alias) {
          std::ranges::all_of(alias.substr(hyphen + 1), is_digit);
 }
 
-/// Begins with a capital letter or a digit, ends with a full stop, and has no other.
+/// Checks for a capital letter or digit at the start and exactly one full stop, at the end.
 constexpr bool is_sentence(std::string_view text) {
   return text.size() > 1 && !(text.front() >= 'a' && text.front() <= 'z') && text.front() != ' ' &&
          text.ends_with('.') && text.find(". ") == std::string_view::npos && text.find("  ") == std::string_view::npos;
 }
 
-/// What is wrong with a rule by itself; empty: nothing.
+/// Returns the first error of a rule, or an empty text.
 constexpr std::string_view fault_of(const Rule& rule) {
   if (!is_rule_id(rule.id)) return "the id is not SUBJECT.ROLE.TOPIC.STATEMENT";
   if (!rule.alias.empty() && !is_alias(rule.alias)) return "the alias is not like RSP-009";
-  if (rule.services == Services::none) return "it holds for no service";
+  if (rule.services == Services::none) return "it applies to no service";
   if (rule.clause_count() == 0) return "it has no clause";
   for (const Clause& clause : rule.sources()) {
-    if (clause.verified ? clause.number.empty() : clause.title.empty()) return "a clause does not say what it is";
-    if (clause.verified && !clause.is_specification()) return "a verified clause is no specification's";
+    if (clause.verified ? clause.number.empty() : clause.title.empty()) return "a clause has no number or title";
+    if (clause.verified && !clause.is_specification()) return "a verified clause is not in a specification";
   }
   if (!is_sentence(rule.sentence)) return "it is not one sentence with a full stop";
   if (rule.stimulus.empty() || rule.stimulus.ends_with('.')) return "the stimulus is not a phrase";
-  if (rule.applies.ends_with('.')) return "what it applies to is not a phrase";
+  if (rule.applies.ends_with('.')) return "the precondition is not a phrase";
   return {};
 }
 
-/// The first rule with a fault, by its place; `table.size()`: none has.
+/// Returns the index of the first rule with an error, or `table.size()`.
 constexpr std::size_t first_fault(std::span<const Rule> table) {
   for (std::size_t i = 0; i < table.size(); ++i)
     if (!fault_of(table[i]).empty()) return i;
   return table.size();
 }
 
-/// Whether no two rules have the same id or alias, and no id is another's alias.
+/// Returns whether all ids and aliases are distinct.
 template <std::size_t Size>
 constexpr bool are_unique(const std::array<Rule, Size>& table) {
   std::array<std::string_view, 2 * Size> names{};
@@ -81,7 +81,7 @@ constexpr bool are_unique(const std::array<Rule, Size>& table) {
   return std::adjacent_find(names.begin(), names.begin() + count) == names.begin() + count;
 }
 
-/// Whether a group has the aliases PREFIX-001 to PREFIX-`count` in this order, and behind them none.
+/// Returns whether a group starts with the aliases PREFIX-001 to PREFIX-`count`, followed only by rules without alias.
 constexpr bool follows_catalog(std::span<const Rule> group, std::string_view prefix, std::size_t count) {
   if (group.size() < count) return false;
   for (std::size_t i = 0; i < group.size(); ++i) {

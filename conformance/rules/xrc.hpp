@@ -1,5 +1,5 @@
 #pragma once
-/// What the extended reliable connected service (annex A14) has beside the rules of a reliable connection.
+/// Rules for the extended reliable connected service (annex A14) in addition to those for RC.
 
 #include "conformance/rules/rule.hpp"
 
@@ -10,32 +10,34 @@ inline constexpr auto xrc_rules = std::to_array<Rule>({
      .alias = "XRC-001",
      .services = Services::xrc,
      .clauses = {ib("5.2.8")},
-     .sentence = "A request carries an XRCETH with the number of the shared receive queue, at its place among the "
-                 "extension headers.",
-     .stimulus = "requests of the device",
+     .sentence = "The requester shall send an XRCETH with the number of the shared receive queue in each request, in "
+                 "its position among the extension headers.",
+     .stimulus = "requests from the device",
      .applies = "the device supports XRC"},
     {.id = "xrc.responder.order.responses-by-psn",
      .alias = "XRC-002",
      .services = Services::xrc,
      .clauses = {ib("o9-30")},
-     .sentence =
-         "Each request is acknowledged, and responses, those of READs among them, leave in the order of the PSNs.",
-     .stimulus = "SEND, READ, SEND in one go",
+     .sentence = "The responder shall acknowledge each request, and send its responses, including READ responses, in "
+                 "PSN order.",
+     .stimulus = "SEND, READ, SEND sent back to back",
      .applies = "the device supports XRC"},
     {.id = "xrc.responder.receive.other-domain",
      .alias = "XRC-003",
      .mode = Mode::active,
      .services = Services::xrc,
      .clauses = {ib_unverified("XRC", "Annex A14")},
-     .sentence = "A SEND to a shared receive queue outside the XRC domain draws a NAK for an invalid request.",
-     .stimulus = "a number of another domain; one that does not exist",
+     .sentence = "The responder shall reject a SEND to a shared receive queue outside the XRC domain with a NAK "
+                 "(invalid request).",
+     .stimulus = "the number of a queue in another domain; an unused number",
      .applies = "the device supports XRC"},
     {.id = "xrc.responder.receive.none-posted",
      .alias = "XRC-004",
      .mode = Mode::active,
      .services = Services::xrc,
      .clauses = {ib_unverified("XRC", "Annex A14")},
-     .sentence = "A SEND to a shared receive queue with no receive draws an RNR NAK.",
+     .sentence =
+         "The responder shall reject a SEND to a shared receive queue without a posted receive with an RNR NAK.",
      .stimulus = "SEND with no receive posted",
      .applies = "the device supports XRC"},
     {.id = "xrc.responder.opcode.other-service-dropped",
@@ -43,14 +45,14 @@ inline constexpr auto xrc_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::rc | Services::xrc,
      .clauses = {ib_unverified("checks of the BTH", "9.6.1"), ib_unverified("XRC", "Annex A14")},
-     .sentence = "An XRC opcode to an RC queue pair, and an RC opcode to an XRC target, is dropped.",
+     .sentence = "The responder shall drop an XRC opcode to an RC QP and an RC opcode to an XRC target.",
      .stimulus = "opcode 0xA4 to RC, 0x04 to XRC",
      .applies = "the device supports XRC"},
     {.id = "xrc.responder.operations.as-reliable-connection",
      .alias = "XRC-006",
      .services = Services::xrc,
      .clauses = {ib_unverified("XRC", "Annex A14")},
-     .sentence = "READs and atomics over XRC behave as over RC.",
+     .sentence = "The responder shall execute READs and atomics over XRC as over RC.",
      .stimulus = "READ, FetchAdd, CmpSwap",
      .applies = "the device supports XRC"},
     {.id = "xrc.responder.completion.source-queue-pair",
@@ -58,7 +60,7 @@ inline constexpr auto xrc_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::xrc,
      .clauses = {ib_unverified("XRC", "Annex A14")},
-     .sentence = "A completion from an XRC shared receive queue names the source queue pair.",
+     .sentence = "The responder shall report the source QP in a completion of an XRC shared receive queue.",
      .stimulus = "SENDs from two initiators",
      .applies = "the device supports XRC"},
     {.id = "xrc.verbs.modify.as-responder",
@@ -66,7 +68,8 @@ inline constexpr auto xrc_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::xrc,
      .clauses = {ib("A17.5.4"), ib_unverified("XRC", "Annex A14")},
-     .sentence = "An XRC target goes through its states with the attributes of an RC responder.",
+     .sentence =
+         "The device shall require the attributes of an RC responder for the state transitions of an XRC target.",
      .stimulus = "each transition with and without its attributes",
      .applies = "the device supports XRC"},
     {.id = "xrc.verbs.capability.absent-means-dropped",
@@ -75,7 +78,7 @@ inline constexpr auto xrc_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::xrc,
      .clauses = {ib_unverified("XRC", "Annex A14"), our_own("capabilities agree with behavior")},
-     .sentence = "A device without XRC does not announce it and drops its opcodes.",
+     .sentence = "The device shall not announce XRC and shall drop its opcodes if it does not support XRC.",
      .stimulus = "XRC opcodes",
      .applies = "the device does not support XRC"},
 });

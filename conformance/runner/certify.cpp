@@ -19,13 +19,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// How often a waiting worker looks whether it is to end.
+/// Interval at which a waiting worker checks for a stop.
 constexpr auto glance = 50ms;
-/// For a case that was interrupted to come back.
+/// Time for an interrupted case to return.
 constexpr auto grace = 3s;
 
-/// How many objects the device holds for us. The agent's way to the kernel's CM does not count: the first case that
-/// needs it makes it, and it stays as long as the session.
+/// Returns the number of objects that the device holds for this session. Excludes the CM channel, which the first case
+/// that needs it creates for the whole session.
 std::optional<std::uint64_t> held(peer::Peer& peer) {
   const auto answer = peer.call("objects");
   if (!answer) return std::nullopt;
@@ -35,24 +35,24 @@ std::optional<std::uint64_t> held(peer::Peer& peer) {
   return count;
 }
 
-/// What the device still holds for us, of what it held before the case; empty: no more than that. Releases are not
-/// waited for one by one, and verbs may take their time: those of a connection by the CM seconds.
+/// Returns an error if the device holds more objects than before the case. Waits for pending releases: those of CM
+/// connections may take seconds.
 std::string left_behind(DeviceUnderTest& device, std::uint64_t before) {
   std::uint64_t objects = 0;
   for (int tries = 0; tries < 500; ++tries) {
     const auto now = held(*device.peer);
-    if (!now) return {};  // it is lost, or the transfer behind will tell
+    if (!now) return {};  // the device is lost, or the transfer after the case fails
     objects = *now;
     if (objects <= before) return {};
     if (!device.virtual_time()) std::this_thread::sleep_for(10ms);
   }
-  return fmt::format("{} of the case's objects could not be released", objects - before);
+  return fmt::format("{} objects of the case could not be released", objects - before);
 }
 
-/// One says more than what came of it: a device that does not answer any more.
+/// Returns whether the verdict is a failure of the device.
 bool is_deviation(Verdict verdict) { return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code; }
 
-/// The one to be told of, of two ends of a case.
+/// Returns whether verdict `a` takes precedence over `b` in a report.
 bool is_worse(Verdict a, Verdict b) {
   constexpr std::array order{Verdict::pass,         Verdict::may,   Verdict::unsupported,
                              Verdict::inconclusive, Verdict::error, Verdict::fail_wrong_code,
@@ -60,18 +60,18 @@ bool is_worse(Verdict a, Verdict b) {
   return std::find(order.begin(), order.end(), a) > std::find(order.begin(), order.end(), b);
 }
 
-/// One run of one case, in a thread of its own, so that one that hangs can be left there.
+/// One run of one case in a thread of its own, which can be abandoned if the case hangs.
 struct Run {
   const Case* which = nullptr;
   std::uint64_t seed_of_run = 0;
   std::shared_ptr<Target> target;
-  std::uint64_t objects = 0;  ///< that the target holds between cases
+  std::uint64_t objects = 0;  ///< objects of the target between cases
 
   std::mutex mutex;
   std::condition_variable ended;
   bool done = false;
   CaseResult result;
-  bool spoilt = false;  ///< the target cannot be used for another case
+  bool spoilt = false;  ///< the target is unusable for further cases
   std::optional<DeviceLost> gone;
 
   void operator()() {
@@ -91,8 +91,8 @@ struct Run {
         trouble(std::move(left));
       } else if (Judgment works = sanity(device, seed_of_run); works.verdict != Verdict::pass) {
         if (works = sanity(device, seed_of_run + 1); works.verdict == Verdict::pass) {
-          // It needed time: said, and nothing to open it anew for.
-          trouble("one transfer failed, and the next did not");
+          // The device only needed time: report it, but do not reopen the device.
+          trouble("one transfer failed, the next one succeeded");
           broken = false;
         } else {
           trouble(works.actual);
@@ -135,15 +135,15 @@ class Work {
   }
 
  private:
-  /// Why nothing more is to begin; empty: it is.
+  /// Returns why no further case starts. Empty if cases continue.
   std::string over() {
     const std::lock_guard lock(mutex_);
     if (why_.empty()) {
       pollfd waiting{options_.stop, POLLIN, 0};
       if (options_.stop >= 0 && ::poll(&waiting, 1, 0) > 0)
-        why_ = "it was interrupted";
+        why_ = "interrupted";
       else if (until_ && Clock::now() >= *until_)
-        why_ = fmt::format("the time for all of it, {:.0f} s, was over",
+        why_ = fmt::format("the time limit of {:.0f} s was reached",
                            std::chrono::duration<double>(options_.timeout).count());
     }
     return why_;
@@ -153,8 +153,8 @@ class Work {
     if (why_.empty()) why_ = std::move(why);
   }
 
-  /// Devices that are cheap are not tried before each case, but once: a fault of the tester's would else show as one of
-  /// every case.
+  /// Checks an in-process device once instead of before each case. Otherwise an error of the tester would appear as an
+  /// error of every case.
   bool works_at_all(std::unique_ptr<Target>& first) {
     std::shared_ptr<Target> tried(std::move(first));
     std::string trouble;
@@ -185,7 +185,7 @@ class Work {
     return nullptr;
   }
 
-  /// A device that works, or nullptr when there will be none.
+  /// Returns a working device, or nullptr if no device can be opened.
   std::shared_ptr<Target> ready(Family family) {
     while (over().empty()) {
       std::string trouble;
@@ -205,7 +205,7 @@ class Work {
   void lost(const std::string& how) {
     const std::lock_guard lock(mutex_);
     if (++losses_ >= options_.most_losses && why_.empty())
-      why_ = fmt::format("the device was lost {} times in a row, at last: {}", losses_, how);
+      why_ = fmt::format("the device was lost {} times in a row, most recently: {}", losses_, how);
   }
 
   std::optional<std::size_t> next() {
@@ -226,7 +226,7 @@ class Work {
         if (options_.fresh) target = nullptr;
         if (!target && !(target = ready(which_[*index]->family()))) return;
         std::optional<CaseResult> result = once(*which_[*index], options_.seed + attempt, target);
-        if (!result) return;  // it was ended from outside
+        if (!result) return;  // interrupted
         std::vector<Attempt> attempts = std::move(told.attempts);
         if (options_.repeat > 1) attempts.push_back({result->judgment.verdict, options_.seed + attempt});
         if (attempt == 0 || is_worse(result->judgment.verdict, told.judgment.verdict)) told = std::move(*result);
@@ -236,7 +236,7 @@ class Work {
     }
   }
 
-  /// Runs it on the target, which is nullptr afterwards if it cannot be used again. Nothing: it was ended from outside.
+  /// Runs the case on the target, and resets the target if it is unusable afterwards. Returns nullopt if interrupted.
   std::optional<CaseResult> once(const Case& which, std::uint64_t seed, std::shared_ptr<Target>& target) {
     auto run = std::make_shared<Run>();
     run->which = &which;
@@ -250,7 +250,7 @@ class Work {
       CaseResult result;
       result.of = &which;
       result.seed = seed_of(which, seed);
-      result.judgment = {Verdict::error, {}, fmt::format("no thread can be made for the case: {}", error.what())};
+      result.judgment = {Verdict::error, {}, fmt::format("cannot create a thread for the case: {}", error.what())};
       return result;
     }
     const auto until = Clock::now() + options_.case_timeout;
@@ -272,13 +272,13 @@ class Work {
         run->ended.wait_for(lock, grace, is_done);
         target = nullptr;
       }
-      if (run->done) late = late && !target;  // it may have ended while we looked at the clock
+      if (run->done) late = late && !target;  // it may have ended just before the timeout check
     }
     return ended && !target ? left(*run, thread, {}) : judged(*run, thread, late, target);
   }
 
-  /// A thread for one run. Other workers' cases hold theirs for a moment only, so it is tried for some time before
-  /// std::system_error goes out.
+  /// Creates a thread for one run. Retries for some time, because other workers release their threads soon, before it
+  /// throws std::system_error.
   std::thread begun(const std::shared_ptr<Run>& run) {
     for (auto waited = 0ms; waited < grace && over().empty(); waited += glance) {
       try {
@@ -290,7 +290,7 @@ class Work {
     return std::thread([run] { (*run)(); });
   }
 
-  /// Joins the thread, or leaves it where it hangs.
+  /// Joins the thread, or abandons it if it hangs.
   std::optional<CaseResult> left(Run& run, std::thread& thread, std::optional<CaseResult> with) {
     bool done = false;
     {
@@ -328,13 +328,13 @@ class Work {
                                      std::chrono::duration<double>(options_.case_timeout).count(),
                                      done ? "" : ", and could not be interrupted")};
     } else if (gone) {
-      std::string how = "the device went away: " + gone->why;
+      std::string how = "the device was lost: " + gone->why;
       lost(how);
       if (is_deviation(result.judgment.verdict))
         result.judgment.actual += "; after the case " + how;
       else
-        result.judgment = {gone->device ? Verdict::fail : Verdict::error, gone->device ? "the device goes on" : "",
-                           how};
+        result.judgment = {gone->device ? Verdict::fail : Verdict::error,
+                           gone->device ? "the device keeps running" : "", how};
     } else {
       const std::lock_guard lock(mutex_);
       losses_ = 0;

@@ -1,6 +1,6 @@
 #pragma once
-/// Runs many cases: several at once where there are several devices, each within its time, past devices that crash, and
-/// as often as wanted. What comes out is in the cases' order, whoever ran them.
+/// Runs cases: in parallel if there are several devices, with a time limit for each, across device losses, and
+/// repeatedly if requested. Results are in the order of the cases.
 
 #include <chrono>
 #include <cstdint>
@@ -17,36 +17,36 @@ namespace rdmawire::conformance {
 
 using OpenTarget = std::function<tl::expected<std::unique_ptr<Target>, TargetError>(Family)>;
 
-/// Each worker has a device and two threads.
+/// Maximum number of workers. Each worker has a device and two threads.
 inline constexpr unsigned most_jobs = 64;
 
 struct CertifyOptions {
   std::uint64_t seed = 1;
-  /// Gives a device for cases of that family; asked for one a worker, and again where one was lost. Called by one
-  /// thread at a time.
+  /// Opens a device for cases of a family. Called once for each worker and after each device loss, by one thread at a
+  /// time.
   OpenTarget open;
-  bool fresh = false;  ///< each case has a device of its own: then nothing depends on what ran before
-  unsigned jobs = 1;   ///< workers, each with a device; not more than most_jobs, than cases, than the system gives
+  bool fresh = false;  ///< open a new device for each case, so that results are independent of earlier cases
+  unsigned jobs = 1;   ///< number of workers; limited by most_jobs, the number of cases and the system
   unsigned repeat = 1;
-  std::chrono::milliseconds case_timeout{60'000};  ///< of the real clock, for a case with the transfer behind it
-  std::chrono::milliseconds timeout{0};            ///< for all; 0: none
-  unsigned most_losses = 5;                        ///< of devices, in a row
-  int stop = -1;                                   ///< once readable, no case begins, and those that run are ended
-  /// Each result as it comes, in any order, by one thread at a time.
+  std::chrono::milliseconds case_timeout{60'000};  ///< real time for a case and the transfer after it
+  std::chrono::milliseconds timeout{0};            ///< real time for all cases; 0: none
+  unsigned most_losses = 5;                        ///< maximum number of consecutive device losses
+  int stop = -1;                                   ///< file descriptor; when readable, running cases are stopped
+  /// Called for each result, in any order, by one thread at a time.
   std::function<void(const CaseResult&)> on_end;
 };
 
 struct Certification {
-  std::vector<CaseResult> results;  ///< of the cases that ran, in their order
-  std::string partial;              ///< why some did not; empty: all did
-  std::size_t abandoned = 0;        ///< cases that still hang in threads of this process
+  std::vector<CaseResult> results;  ///< of the cases that ran, in order
+  std::string partial;              ///< why some cases did not run; empty: all ran
+  std::size_t abandoned = 0;        ///< cases that still block threads of this process
 };
 
-/// `first`: a device that is open already, or nullptr.
+/// Runs the cases. `first`: an open device, or nullptr.
 ///
-/// A transfer tells whether device, agent and wire work: before the first case on a device, and after each. A device
-/// whose transfer fails, that keeps objects of a case, whose case exceeds its time, or that is lost, is opened anew;
-/// the case ends with Verdict::error, or with Verdict::fail where the device itself has ended.
+/// A transfer before the first case on a device and after each case checks device, agent and wire. The device is
+/// reopened if the transfer fails, objects of the case remain, the case exceeds its time, or the device is lost. The
+/// case then ends with Verdict::error, or with Verdict::fail if the device itself crashed.
 Certification certify(std::span<const Case* const> which, const CertifyOptions& options,
                       std::unique_ptr<Target> first = nullptr);
 

@@ -39,7 +39,7 @@ std::vector<std::string> told(const Certification& all) {
   return lines;
 }
 
-TEST(Certify, ManyWorkersSayWhatOneSays) {
+TEST(Certify, ResultsAreIndependentOfNumberOfWorkers) {
   std::vector<const Case*> some;
   for (const Case& which : cases())
     if (some.size() < 120) some.push_back(&which);
@@ -56,11 +56,11 @@ TEST(Certify, ManyWorkersSayWhatOneSays) {
   for (std::size_t i = 0; i < some.size(); ++i) EXPECT_EQ(four.results[i].of, some[i]);
 }
 
-TEST(Certify, WithoutThreadsForItACaseIsAnError) {
+TEST(Certify, ThreadCreationFailureIsACaseError) {
   pthread_attr_t usual, huge;
   ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(::pthread_getattr_default_np(&huge), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);  // no thread has room for its stack
+  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);  // the stack exceeds the address space
   CertifyOptions options = options_for();
   options.jobs = 3000;
   const OpenTarget open = options.open;
@@ -82,7 +82,7 @@ TEST(Certify, WithoutThreadsForItACaseIsAnError) {
   ASSERT_EQ(errors.results.size(), 2U);
   for (const CaseResult& result : errors.results) {
     EXPECT_EQ(result.judgment.verdict, Verdict::error);
-    EXPECT_THAT(result.judgment.actual, HasSubstr("no thread can be made for the case"));
+    EXPECT_THAT(result.judgment.actual, HasSubstr("cannot create a thread for the case"));
   }
   options.open = open;
   EXPECT_EQ(certify(both, options).results[1].judgment.verdict, Verdict::pass);
@@ -93,7 +93,7 @@ void waits_for_ever(Bench& bench) {
 }
 constexpr Case endless{.rule = rule, .variant = "endless", .run = waits_for_ever};
 
-TEST(Certify, ACaseThatHangsIsAnErrorAndTheOthersRun) {
+TEST(Certify, HangingCaseIsAnErrorAndOthersRun) {
   CertifyOptions options = options_for();
   options.case_timeout = 200ms;
   const std::vector<const Case*> both{&good, &endless, &good};
@@ -113,12 +113,12 @@ class Notes final : public Script {
   }
 };
 
-TEST(Certify, AProgramsOwnCasesRunLikeTheOthers) {
+TEST(Certify, AddedCasesRunLikeBuiltInCases) {
   static const Notes notes;
   const Case mine{.rule = rule, .variant = "a program's own", .run = notes};
   const Case* added = add_case(mine);
   ASSERT_NE(added, nullptr);
-  EXPECT_EQ(add_case(mine), nullptr) << "there is one of that id";
+  EXPECT_EQ(add_case(mine), nullptr) << "the id exists already";
   EXPECT_EQ(find_case(mine.id()), added);
   EXPECT_EQ(find_case(cases()[3].id()), &cases()[3]);
   EXPECT_EQ(find_case("no such case"), nullptr);
@@ -136,7 +136,7 @@ void never_returns(Bench&) {
 }
 constexpr Case stuck{.rule = rule, .variant = "stuck", .run = never_returns};
 
-TEST(Certify, ACaseThatCannotBeInterruptedIsLeftBehind) {
+TEST(Certify, UninterruptibleCaseIsAbandoned) {
   CertifyOptions options = options_for();
   options.case_timeout = 100ms;
   const Certification all = certify(std::vector<const Case*>{&stuck, &good}, options);
@@ -146,14 +146,14 @@ TEST(Certify, ACaseThatCannotBeInterruptedIsLeftBehind) {
   EXPECT_EQ(all.results[1].judgment.verdict, Verdict::pass);
   EXPECT_EQ(all.abandoned, 1U);
   released = true;
-  std::this_thread::sleep_for(100ms);  // it has nothing left to do, but its device
+  std::this_thread::sleep_for(100ms);  // lets the abandoned thread release its device
 }
 
 std::atomic<int> turn = 0;
 void changes_its_mind(Bench& bench) { bench.require(++turn % 3 != 2, "the same as before", "something else"); }
 constexpr Case moody{.rule = rule, .variant = "moody", .run = changes_its_mind};
 
-TEST(Certify, RepeatsShowWhatIsFlaky) {
+TEST(Certify, RepeatsDetectFlakyCases) {
   turn = 0;
   CertifyOptions options = options_for();
   options.repeat = 3;
@@ -162,7 +162,7 @@ TEST(Certify, RepeatsShowWhatIsFlaky) {
   const CaseResult& flaky = all.results[0];
   EXPECT_TRUE(flaky.flaky());
   EXPECT_EQ(flaky.attempts, (std::vector<Attempt>{{Verdict::pass, 11}, {Verdict::fail, 12}, {Verdict::pass, 13}}));
-  EXPECT_EQ(flaky.judgment.verdict, Verdict::fail) << "the worst is told";
+  EXPECT_EQ(flaky.judgment.verdict, Verdict::fail) << "the worst verdict is reported";
   EXPECT_EQ(flaky.seed, seed_of(moody, 12));
   EXPECT_FALSE(all.results[1].flaky());
   EXPECT_EQ(all.results[1].attempts.size(), 3U);
@@ -173,7 +173,7 @@ void keeps_a_domain(Bench& bench) {
 }
 constexpr Case leaving{.rule = rule, .variant = "leaves something", .run = keeps_a_domain};
 
-TEST(Certify, WhatACaseLeavesBehindIsAnErrorAndTheDeviceIsOpenedAnew) {
+TEST(Certify, RemainingObjectsAreAnErrorAndDeviceIsReopened) {
   CertifyOptions options = options_for();
   options.fresh = false;
   int opened = 0;
@@ -184,7 +184,7 @@ TEST(Certify, WhatACaseLeavesBehindIsAnErrorAndTheDeviceIsOpenedAnew) {
   const Certification all = certify(std::vector<const Case*>{&leaving, &good, &good}, options);
   ASSERT_EQ(all.results.size(), 3U);
   EXPECT_EQ(all.results[0].judgment,
-            (Judgment{Verdict::error, "", "after the case 1 of the case's objects could not be released"}));
+            (Judgment{Verdict::error, "", "after the case 1 objects of the case could not be released"}));
   EXPECT_EQ(all.results[2].judgment.verdict, Verdict::pass);
   EXPECT_EQ(opened, 2);
 }
@@ -192,18 +192,18 @@ TEST(Certify, WhatACaseLeavesBehindIsAnErrorAndTheDeviceIsOpenedAnew) {
 void loses_the_agent(Bench& bench) { bench.device().peer->close(); }
 constexpr Case fatal{.rule = rule, .variant = "fatal", .run = loses_the_agent};
 
-TEST(Certify, ALostDeviceIsOpenedAnew) {
+TEST(Certify, LostDeviceIsReopened) {
   CertifyOptions options = options_for();
   options.fresh = false;
   const Certification all = certify(std::vector<const Case*>{&good, &fatal, &good}, options);
   ASSERT_EQ(all.results.size(), 3U);
   EXPECT_EQ(all.results[1].judgment.verdict, Verdict::error);
-  EXPECT_THAT(all.results[1].judgment.actual, HasSubstr("the device went away"));
+  EXPECT_THAT(all.results[1].judgment.actual, HasSubstr("the device was lost"));
   EXPECT_EQ(all.results[2].judgment.verdict, Verdict::pass);
   EXPECT_EQ(all.partial, "");
 }
 
-TEST(Certify, TooManyLossesEndIt) {
+TEST(Certify, TooManyDeviceLossesEndTheRun) {
   CertifyOptions options = options_for();
   options.most_losses = 2;
   const Certification all = certify(std::vector<const Case*>{&good, &fatal, &fatal, &good, &good}, options);
@@ -211,7 +211,7 @@ TEST(Certify, TooManyLossesEndIt) {
   EXPECT_THAT(all.partial, HasSubstr("3 of 5 cases ran: the device was lost 2 times in a row"));
 }
 
-TEST(Certify, ADeviceThatCannotBeOpenedEndsIt) {
+TEST(Certify, UnopenableDeviceEndsTheRun) {
   CertifyOptions options = options_for();
   options.open = [](Family) { return tl::unexpected(TargetError{false, "no such cable"}); };
   const Certification all = certify(std::vector<const Case*>{&good}, options);
@@ -219,7 +219,7 @@ TEST(Certify, ADeviceThatCannotBeOpenedEndsIt) {
   EXPECT_EQ(all.partial, "0 of 1 cases ran: no such cable");
 }
 
-TEST(Certify, AStopEndsTheCaseThatRuns) {
+TEST(Certify, StopEndsTheRunningCase) {
   CertifyOptions options = options_for();
   options.stop = eventfd(0, EFD_CLOEXEC);
   options.on_end = [&](const CaseResult& result) {
@@ -229,30 +229,30 @@ TEST(Certify, AStopEndsTheCaseThatRuns) {
   const Certification all = certify(std::vector<const Case*>{&good, &endless, &good}, options);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
   ASSERT_EQ(all.results.size(), 1U);
-  EXPECT_EQ(all.partial, "1 of 3 cases ran: it was interrupted");
+  EXPECT_EQ(all.partial, "1 of 3 cases ran: interrupted");
   ::close(options.stop);
 }
 
-TEST(Certify, TheTimeForAllIsKept) {
+TEST(Certify, TimeLimitEndsTheRun) {
   CertifyOptions options = options_for();
   options.timeout = 300ms;
   const Certification all = certify(std::vector<const Case*>{&good, &endless, &good}, options);
   EXPECT_EQ(all.results.size(), 1U);
-  EXPECT_THAT(all.partial, HasSubstr("the time for all of it, 0 s, was over"));
+  EXPECT_THAT(all.partial, HasSubstr("the time limit of 0 s was reached"));
 }
 
-TEST(Certify, WithoutATransferNothingIsJudged) {
+TEST(Certify, FailedTransferMakesCasesErrors) {
   CertifyOptions options = options_for();
   options.open = [](Family) {
     auto target = Target::open({});
-    if (target) (*target)->device().path.device_address[15] ^= 1;  // frames to somebody who is not there
+    if (target) (*target)->device().path.device_address[15] ^= 1;  // frames to an unused address
     return target;
   };
   const Certification all = certify(std::vector<const Case*>{&good, &good}, options);
   ASSERT_EQ(all.results.size(), 2U);
   for (const CaseResult& result : all.results) {
     EXPECT_EQ(result.judgment.verdict, Verdict::error);
-    EXPECT_THAT(result.judgment.actual, HasSubstr("the transfer that shows that everything works failed"));
+    EXPECT_THAT(result.judgment.actual, HasSubstr("the transfer that checks the bench failed"));
   }
 }
 

@@ -27,7 +27,7 @@ bool deviates(Verdict verdict) {
 
 constexpr std::string_view as_observed = "/as observed";
 
-/// What a case is called in a file of results, the closest first.
+/// The keys of a case in a file of results, the most specific first.
 std::array<std::string, 3> names_of(const Case& which) {
   return {which.id(), std::string(which.rule->id), std::string(which.rule->alias)};
 }
@@ -69,23 +69,23 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::file
 tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::string& text, const std::string& name) {
   const auto wrong = [&](const std::string& what) { return tl::unexpected(fmt::format("{}: {}", name, what)); };
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return wrong("this is no JSON");
-  if (!json.is_object() || json.value("format", Json()) != 1) return wrong("\"format\": 1 is missing");
+  if (json.is_discarded()) return wrong("invalid JSON");
+  if (!json.is_object() || json.value("format", Json()) != 1) return wrong("missing \"format\": 1");
   const auto list = json.find("cases");
-  if (list == json.end() || !list->is_object()) return wrong("\"cases\", an object by case or rule, is missing");
+  if (list == json.end() || !list->is_object()) return wrong("missing object \"cases\"");
   Layer known_here;
   for (const auto& [id, entry] : list->items()) {
-    if (!names_something(id)) return wrong(fmt::format("there is no case or rule \"{}\"", id));
-    if (!entry.is_object()) return wrong(fmt::format("{}: what is known must be an object", id));
+    if (!names_something(id)) return wrong(fmt::format("unknown case or rule \"{}\"", id));
+    if (!entry.is_object()) return wrong(fmt::format("{}: the value must be an object", id));
     Known known;
     const auto verdict = verdict_of(text_member(entry, "verdict"));
-    if (!verdict) return wrong(fmt::format("{}: \"verdict\" is none: \"{}\"", id, text_member(entry, "verdict")));
+    if (!verdict) return wrong(fmt::format("{}: invalid \"verdict\": \"{}\"", id, text_member(entry, "verdict")));
     known.verdict = *verdict;
     if (const std::string instead = text_member(entry, "or"); !instead.empty())
       if (known.instead = verdict_of(instead); !known.instead)
-        return wrong(fmt::format("{}: \"or\" is no verdict: \"{}\"", id, instead));
+        return wrong(fmt::format("{}: invalid \"or\": \"{}\"", id, instead));
     known.reason = text_member(entry, "reason");
-    if (known.reason.empty()) return wrong(fmt::format("{}: \"reason\" is missing", id));
+    if (known.reason.empty()) return wrong(fmt::format("{}: missing \"reason\"", id));
     known.evidence = text_member(entry, "evidence");
     known.right = text_member(entry, "right");
     known.until = text_member(entry, "until");
@@ -150,8 +150,8 @@ std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const Case
   Observation all;
   for (const CaseResult& result : results) all.add(result.observed);
   std::vector<const Rule*> unexpected;
-  for (const auto& [rule, tally] : all.tallies)
-    if (tally.holds != 0 && tally.violated == 0 && find_observed(rules[rule], today))
+  for (const auto& [rule, counts] : all.counters)
+    if (counts.passed != 0 && counts.violated == 0 && find_observed(rules[rule], today))
       unexpected.push_back(&rules[rule]);
   return unexpected;
 }
@@ -164,7 +164,7 @@ bool ExpectedResults::expects(const CaseResult& result, const std::string& today
                               : !deviates(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
   const auto& seen = result.observed.violations;
   return (as_known || result.left_out) && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {
-           // What a monitor sees of the very rule that the case is known to fail is no news.
+           // A monitor violation of the rule that the case is known to fail is expected.
            const bool own = known && deviates(known->verdict) && violation.of().id == result.of->rule->id;
            const Known* observed = find_observed(violation.of(), today);
            return own || (observed ? observed->verdict == Verdict::fail : !weighs(violation.of()));
@@ -178,7 +178,7 @@ tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::pa
   const Json json = Json::parse(*text, nullptr, false);
   const auto list = json.is_object() ? json.find("cases") : json.end();
   if (json.is_discarded() || !json.is_object() || list == json.end() || !list->is_array())
-    return tl::unexpected(fmt::format("{}: this is no report of a run: it has no \"cases\"", before.string()));
+    return tl::unexpected(fmt::format("{}: not a report of a run: \"cases\" is missing", before.string()));
   struct Earlier {
     std::string verdict, actual;
   };

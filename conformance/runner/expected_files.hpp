@@ -1,5 +1,5 @@
 #pragma once
-/// The files of conformance/expected, as they stand there.
+/// The embedded files of conformance/expected.
 
 #include <span>
 #include <string_view>
@@ -7,7 +7,7 @@
 namespace rdmawire::conformance {
 
 struct ExpectedFile {
-  std::string_view name;  ///< of the device: "rxe-6.1"
+  std::string_view name;  ///< name of the device: "rxe-6.1"
   std::string_view text;  ///< JSON
 };
 extern const std::span<const ExpectedFile> expected_files;

@@ -1,4 +1,4 @@
-// Whatever somebody writes into a file of expected results.
+// Fuzzes the parser of expected results.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-/// A wire whose use another thread can end: a case that hangs in it comes back.
+/// A wire that another thread can interrupt, so that a blocked case returns.
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@ class InterruptibleWire final : public replay::ForwardingWire {
  public:
   using ForwardingWire::ForwardingWire;
 
-  /// Every later call gives WireError::Kind::closed, and one that waits soon does.
+  /// Makes every later call return WireError::Kind::closed, and wakes up a waiting call.
   void interrupt() { interrupted_ = true; }
 
   using Wire::send;
@@ -24,7 +24,7 @@ class InterruptibleWire final : public replay::ForwardingWire {
     constexpr std::int64_t slice = 100'000'000;
     for (;;) {
       if (interrupted_) return tl::unexpected(ended());
-      // Nobody waits in virtual time.
+      // Virtual time advances without waiting.
       const std::int64_t until = capabilities().virtual_time ? deadline : std::min(deadline, next().now() + slice);
       auto received = next().receive(until);
       if (!received || *received || until == deadline) return received;
@@ -33,7 +33,7 @@ class InterruptibleWire final : public replay::ForwardingWire {
 
  private:
   [[nodiscard]] replay::WireError ended() const {
-    return {replay::WireError::Kind::closed, 0, name() + ": the case was ended from outside"};
+    return {replay::WireError::Kind::closed, 0, name() + ": the case was interrupted"};
   }
   std::atomic<bool> interrupted_ = false;
 };

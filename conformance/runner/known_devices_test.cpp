@@ -1,4 +1,4 @@
-/// What this product knows of the lab's devices, and what their history says of it.
+/// The built-in known results of the lab's devices, compared with the history of the kernel.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,22 +24,22 @@ ExpectedResults known_of(const std::string& device) {
 const Case& case_of(std::string_view id) {
   for (const Case& which : cases())
     if (which.id() == id) return which;
-  ADD_FAILURE() << "there is no case " << id;
+  ADD_FAILURE() << "unknown case " << id;
   return cases().front();
 }
 
-/// What the device's run is to say of the case: "pass" where nothing is known.
+/// The expected verdict of the case: "pass" if it has no known result.
 std::string verdict_of_case(const ExpectedResults& known, const Case& which) {
   const Known* found = known.find(which, today);
   return found ? std::string(to_string(found->verdict)) : "pass";
 }
 
-TEST(KnownDevices, AreThoseOfTheLab) {
+TEST(KnownDevices, AreTheLabDevices) {
   EXPECT_THAT(ExpectedResults::devices(), testing::ElementsAre("rxe-6.1", "rxe-7.2", "siw-6.1", "siw-7.2"));
   EXPECT_FALSE(ExpectedResults::of_device("rxe-2.6"));
 }
 
-TEST(KnownDevices, EachDeviationSaysWhyAndWhoIsRight) {
+TEST(KnownDevices, EachResultHasReasonEvidenceAndConformingParty) {
   std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/deviations.md");
   std::ostringstream page;
   page << file.rdbuf();
@@ -55,17 +55,17 @@ TEST(KnownDevices, EachDeviationSaysWhyAndWhoIsRight) {
       EXPECT_THAT(found->right, testing::AnyOf("specification", "unclear")) << device << ": " << which.id();
       EXPECT_TRUE(found->until.empty()) << device << ": " << which.id();
       EXPECT_NE(page.str().find("`" + std::string(which.rule->id) + "`"), std::string::npos)
-          << device << ": docs/deviations.md does not tell of " << which.rule->id;
+          << device << ": docs/deviations.md does not describe " << which.rule->id;
     }
-    // A key that no case has any more would hide that a deviation is looked at no longer.
+    // A key without a case would hide that a known violation is no longer tested.
     for (std::string key : known.keys()) {
       if (constexpr std::string_view observed = "/as observed"; key.ends_with(observed)) {
-        // Monitors judge in every case; the rule needs none of its own.
+        // Monitors check every case, so the rule needs no case of its own.
         key.resize(key.size() - observed.size());
         const Rule* rule = find_rule(key);
         ASSERT_TRUE(rule) << device << ": " << key;
         EXPECT_NE(page.str().find("`" + std::string(rule->id) + "`: as observed by monitors"), std::string::npos)
-            << device << ": docs/deviations.md does not tell of " << rule->id;
+            << device << ": docs/deviations.md does not describe " << rule->id;
         continue;
       }
       const bool has_case = std::any_of(cases().begin(), cases().end(), [&](const Case& which) {
@@ -76,8 +76,7 @@ TEST(KnownDevices, EachDeviationSaysWhyAndWhoIsRight) {
   }
 }
 
-/// A row of the kernel's history: what it changed in rxe between Debian's 6.1.192 and 7.2.13, and in which case that
-/// shows.
+/// A change of rxe between 6.1.192 and 7.2.13 (Debian), and the case whose verdict it changes.
 struct Flip {
   std::string_view patch;
   std::string_view id;
@@ -100,13 +99,13 @@ constexpr Flip flips[] = {
     {"the same", "ud.receiver.length.receive-too-small/a MAD of 260 bytes", "fail", "pass"},
     {"Generate async error for r_key violations, 2026-02", "rc.responder.access.asynchronous-event/key", "fail",
      "pass"},
-    // Not in 7.2.13 yet.
+    // Not yet in 7.2.13.
     {"Fix u64 iova-overflow family, 2026-05", "memory.verbs.window.bind-refused/address space wraps", "fail", "fail"},
-    // What 7.2 has worse.
+    // Regressions in 7.2.
     {"one task for requester and completer", "qp.endpoint.reset.fresh-start", "pass", "fail"},
 };
 
-TEST(KnownDevices, VerdictsFlipWhereTheKernelsHistorySaysSo) {
+TEST(KnownDevices, VerdictsChangeWithKernelHistory) {
   const ExpectedResults before = known_of("rxe-6.1"), after = known_of("rxe-7.2");
   for (const Flip& flip : flips) {
     const Case& which = case_of(flip.id);

@@ -1,12 +1,12 @@
 #pragma once
-/// A device that was opened for the active tester, as the reactive replay wants one.
+/// Converts a device of the active tester to a device of the reactive replay.
 
 #include "conformance/runner/target.hpp"
 #include "replay/reactive/live.hpp"
 
 namespace rdmawire::conformance {
 
-/// `target` must outlive its use.
+/// `target` must outlive the returned object.
 replay::reactive::LiveDevice live_device(Target& target);
 
 }  // namespace rdmawire::conformance

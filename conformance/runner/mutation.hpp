@@ -1,7 +1,7 @@
 #pragma once
-/// Whether the suite sees what it is there to see: the reference device is broken on purpose, one way at a time. The
-/// cases of the rules that this breaks must find it, and so must the monitors in the frames of the cases, where it
-/// shows there; nothing else may, but for what was declared to be related.
+/// Mutation test of the suite: faults are injected into the reference device, one at a time. The cases of the violated
+/// rules must detect the fault, and so must the monitors if it is visible in the frames. No other rule may fail unless
+/// it is declared as related.
 
 #include <cstdint>
 #include <functional>
@@ -16,45 +16,45 @@
 
 namespace rdmawire::conformance {
 
-/// What became of one fault. Cases are named by their ids, rules by their aliases, or ids where they have none.
+/// The result of one injected fault. Cases are listed by id, rules by alias, or by id if they have no alias.
 struct Mutation {
   const SeededFault* fault = nullptr;  ///< not nullptr
-  std::vector<std::string> meant;      ///< cases of the rules that it breaks
-  std::vector<std::string> caught;     ///< of these, those that deviate
-  std::set<std::string> watched;       ///< of the rules that it breaks, those that a monitor can find broken
-  std::set<std::string> accused;       ///< of these, those that monitors found broken
-  std::vector<std::string> noticed;    ///< other cases that deviate
-  std::set<std::string> suspected;     ///< other rules that monitors found broken
+  std::vector<std::string> meant;      ///< cases of the violated rules
+  std::vector<std::string> caught;     ///< those of them that fail
+  std::set<std::string> watched;       ///< violated rules with a monitor that can detect violations
+  std::set<std::string> accused;       ///< those of them that monitors report as violated
+  std::vector<std::string> noticed;    ///< other cases that fail
+  std::set<std::string> suspected;     ///< other rules that monitors report as violated
 
   [[nodiscard]] bool missed() const { return caught.empty() && accused.empty(); }
-  /// It is on the wire, a rule that it breaks has a monitor, and none found it.
+  /// Returns whether the monitors missed a fault that is visible on the wire.
   [[nodiscard]] bool unseen() const { return fault->on_the_wire && !watched.empty() && accused.empty(); }
-  /// Noticed and suspected rules that were not declared to be related.
+  /// Returns noticed and suspected rules that are not declared as related.
   [[nodiscard]] std::set<std::string> unrelated() const;
 };
 
-/// Which cases are run against a fault.
+/// The cases that run against a fault.
 enum class Breadth : std::uint8_t {
-  meant,  ///< those of the rules that it breaks, and some that make traffic of every kind for the monitors
+  meant,  ///< those of the violated rules, and some with traffic of every kind for the monitors
   all,
 };
 
-/// How cases end without a fault, by id.
+/// Verdicts without a fault, by case id.
 using CleanRun = std::map<std::string, Verdict>;
 CleanRun clean_run(std::uint64_t seed);
 
-/// Runs cases against a reference device with that fault. A case that deviates without it too says nothing; one of a
-/// rule of Level::may, which never fails, deviates when it reports what it does not report without the fault.
+/// Runs cases against a reference device with this fault. Ignores cases that fail without the fault. A case of a rule
+/// of Level::may, which never fails, counts as failed if its report differs from that without the fault.
 Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean);
 
-/// All faults, or those of `names`, by so many threads. `progress`: called after each, by whichever thread.
+/// Runs all faults, or those in `names`, in several threads. `progress`: called after each fault by any thread.
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
                                  const std::function<void(const Mutation&)>& progress = {},
                                  std::span<const std::string> names = {});
 
-/// One line a fault, and how many were caught, missed, or have no case.
+/// One line for each fault, and the number of caught faults, missed faults, and faults without a case.
 std::string table_of(std::span<const Mutation> mutations);
-/// The whole matrix, as docs/mutations.md has it.
+/// The whole matrix of faults and cases: docs/mutations.md.
 std::string document_of(std::span<const Mutation> mutations);
 
 }  // namespace rdmawire::conformance

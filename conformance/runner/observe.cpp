@@ -19,7 +19,7 @@ tracking::PortAddress address_of(const replay::IpAddress& address) {
 }
 
 tracking::PairEvidence evidence_of(const Pairing& pairing) {
-  constexpr double timeout_unit_ns = 4096;  // IBTA vol 1, 9.7.6.1.3 (number unverified): 4.096 µs * 2^code
+  constexpr double timeout_unit_ns = 4096;  // IBTA vol 1, 9.7.6.1.3 (clause number not verified): 4.096 µs * 2^code
   tracking::PairEvidence evidence;
   evidence.by = tracking::JoinedBy::told;
   evidence.service = tracking::service_of(pairing.transport);
@@ -27,7 +27,7 @@ tracking::PairEvidence evidence_of(const Pairing& pairing) {
   tester.address = address_of(pairing.tester);
   tester.qp = pairing.tester.qpn;
   tester.first_psn = pairing.tester.first_psn;
-  // As if the tester had agreed to what the device was told.
+  // The tester uses the values that the device was configured with.
   tester.reads_as_responder = pairing.own_reads;
   tester.reads_as_requester = pairing.reads_at_once;
   device.address = address_of(pairing.device);
@@ -44,21 +44,20 @@ tracking::PairEvidence evidence_of(const Pairing& pairing) {
   return evidence;
 }
 
-/// A step at the place where it is looked at.
+/// A step with the time at which it is observed.
 struct Event {
   std::int64_t time;
   const Step* step;
 };
 
-/// Frames and pairings in their order: at the device, where the way to it always takes the same time, else as the
-/// tester had them.
+/// Returns frames and pairings in order: at the device if the wire has a constant delay, otherwise at the tester.
 std::vector<Event> in_order(const Transcript& transcript, std::int64_t delay) {
   std::vector<Event> events;
   for (const Step& step : transcript) {
     const std::int64_t shift = step.kind == Step::Kind::sent ? delay : step.kind == Step::Kind::received ? -delay : 0;
     if (step.pairing || !step.frame.empty()) events.push_back({step.time + shift, &step});
   }
-  // What the device sends at the time at which something arrives, it sends knowing that.
+  // A frame that the device sends at the arrival time of another one is sent with knowledge of it.
   const auto order = [](const Event& event) { return std::pair(event.time, event.step->kind == Step::Kind::received); };
   std::stable_sort(events.begin(), events.end(), [&](const Event& x, const Event& y) { return order(x) < order(y); });
   return events;
@@ -67,25 +66,25 @@ std::vector<Event> in_order(const Transcript& transcript, std::int64_t delay) {
 }  // namespace
 
 void Observation::add(const Observation& other) {
-  for (const auto& [rule, tally] : other.tallies) tallies[rule].add(tally);
+  for (const auto& [rule, counts] : other.counters) counters[rule].add(counts);
 }
 
 Observation observe(const Transcript& transcript, const DeviceUnderTest& device) {
   const std::optional<std::int64_t>& wire_delay = device.wire_delay;
   MonitorOptions options;
   const auto between = [&](const Path& path) {
-    options.trust.judged.push_back(tracking::PortAddress::of_gid(path.device_address.data()));
-    if (!wire_delay) options.trust.at.push_back(tracking::PortAddress::of_gid(path.tester_address.data()));
+    options.assumptions.checked.push_back(tracking::PortAddress::of_gid(path.device_address.data()));
+    if (!wire_delay) options.assumptions.at.push_back(tracking::PortAddress::of_gid(path.tester_address.data()));
   };
   if (device.is_iwarp()) {
-    options.trust.judged.push_back(address_of(device.address));
-    options.trust.at.push_back(address_of(device.tcp->address()));
+    options.assumptions.checked.push_back(address_of(device.address));
+    options.assumptions.at.push_back(address_of(device.tcp->address()));
   } else {
     between(device.path);
     for (const auto* way : {&device.ipv6, &device.vlan, &device.roce_v1})
       if (*way) between((*way)->path);
   }
-  options.trust.everywhere = wire_delay.has_value();
+  options.assumptions.everywhere = wire_delay.has_value();
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;
   Monitors monitors(options);
@@ -106,9 +105,9 @@ Observation observe(const Transcript& transcript, const DeviceUnderTest& device)
   }
   tracker.finish();
   Observation observation;
-  const Evaluator& judge = monitors.judge();
+  const Evaluator& judge = monitors.evaluator();
   for (std::size_t rule = 0; rule < rules.size(); ++rule)
-    if (judge.tallies()[rule].evaluated() != 0) observation.tallies.emplace(rule, judge.tallies()[rule]);
+    if (judge.counters()[rule].evaluated() != 0) observation.counters.emplace(rule, judge.counters()[rule]);
   for (const Violation& violation : judge.violations())
     if (violation.count != 0) observation.violations.push_back(violation);
   std::sort(observation.violations.begin(), observation.violations.end(),

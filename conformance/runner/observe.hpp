@@ -1,6 +1,6 @@
 #pragma once
-/// What the monitors of `rdmawire check` say of the device in a case's conversation. The tester breaks rules on
-/// purpose: it is not judged, and where it did, the device is not blamed for what that made of the connection.
+/// Evaluates the frames of a case with the monitors of `rdmawire check`. The tester violates rules intentionally, so it
+/// is not checked, and consequences of its violations are not reported as violations by the device.
 
 #include <cstdint>
 #include <map>
@@ -13,15 +13,15 @@
 namespace rdmawire::conformance {
 
 struct Observation {
-  std::map<std::size_t, ResultCounters> tallies{};  ///< of the rules that were judged, by index of `rules`
-  std::vector<Violation> violations{};  ///< in the order of their first frames, which count the transcript's from 1
+  std::map<std::size_t, ResultCounters> counters{};  ///< by index of `rules`; only evaluated rules
+  std::vector<Violation> violations{};               ///< in the order of their first frames; frames are numbered from 1
 
-  /// Of several cases: counts only.
+  /// Adds the counters of another case.
   void add(const Observation& other);
 };
 
-/// With DeviceUnderTest::wire_delay the device's own order of events is known. Else the conversation is a capture at
-/// the tester's port, behind a wire that may lose frames and change their order.
+/// With DeviceUnderTest::wire_delay, the device's own order of events is known. Otherwise the transcript is evaluated
+/// as a capture at the tester's port, with a wire that may lose and reorder frames.
 Observation observe(const Transcript& transcript, const DeviceUnderTest& device);
 
 }  // namespace rdmawire::conformance

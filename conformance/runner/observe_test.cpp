@@ -34,23 +34,23 @@ std::string words(const Violation& violation) {
          violation.statement.expected + "; got " + violation.statement.actual;
 }
 
-/// Rules that no capture or case here exercises, with the reason.
+/// Rules that no capture or case in this test exercises, with the reason.
 struct Unexercised {
   std::string_view rule, reason;
 };
 constexpr Unexercised unexercised[] = {
-    {"roce.tester.icrc.cut-off-inconclusive", "no capture here is cut; the monitor's own tests cut packets"},
-    {"congestion.notification-point.cnp.on-loss", "no device here sends CNPs for losses"},
+    {"roce.tester.icrc.cut-off-inconclusive", "no capture contains truncated packets; the monitor's tests do"},
+    {"congestion.notification-point.cnp.on-loss", "no device sends CNPs for losses"},
     {"fpdu.sender.markers.across-wrap",
-     "no stream here is so long, or begins near the wrap; the monitor's own tests' do"},
-    {"fpdu.tester.stream.begins-in-the-middle", "no capture here begins inside a stream; the monitor's own tests' do"},
+     "no stream is long enough or starts near the wrap; those of the monitor's tests do"},
+    {"fpdu.tester.stream.begins-in-the-middle", "no capture starts within a stream; those of the monitor's tests do"},
 };
 bool is_open_monitor(std::string_view rule) {
   return std::any_of(std::begin(unexercised), std::end(unexercised),
                      [&](const Unexercised& u) { return u.rule == rule; });
 }
 
-TEST(Observe, NothingIsSaidAgainstADeviceThatBreaksNoRule) {
+TEST(Observe, NoViolationsOnConformingDevice) {
   Observation all;
   for (const Case& which : cases()) {
     const CaseResult result = run(which);
@@ -58,11 +58,12 @@ TEST(Observe, NothingIsSaidAgainstADeviceThatBreaksNoRule) {
     for (const Violation& violation : result.observed.violations)
       ADD_FAILURE() << which.id() << ": " << words(violation);
   }
-  const auto held = std::count_if(all.tallies.begin(), all.tallies.end(), [](const auto& t) { return t.second.holds; });
+  const auto held =
+      std::count_if(all.counters.begin(), all.counters.end(), [](const auto& t) { return t.second.passed; });
   EXPECT_GT(held, 50);
 }
 
-TEST(Observe, NorWhereTheWireMayHaveLostFrames) {
+TEST(Observe, NoViolationsIfFramesMayBeLost) {
   for (const Case& which : cases()) {
     const auto target = Target::open({.family = which.family(), .seed = seed});
     ASSERT_TRUE(target);
@@ -74,23 +75,23 @@ TEST(Observe, NorWhereTheWireMayHaveLostFrames) {
   }
 }
 
-TEST(Observe, ADeviceThatBreaksOneIsSeen) {
+TEST(Observe, FaultyDeviceIsReported) {
   const CaseResult result = run(find_case("rc.responder.ack.in-order/SEND"), {"acknowledges-twice"});
   ASSERT_FALSE(result.observed.violations.empty());
   EXPECT_EQ(result.observed.violations.front().of().alias, "RSP-003");
-  EXPECT_EQ(result.observed.tallies.at(RuleId("rc.responder.ack.asked-for-once").index()).violated,
+  EXPECT_EQ(result.observed.counters.at(RuleId("rc.responder.ack.asked-for-once").index()).violated,
             result.observed.violations.front().count);
 }
 
-TEST(Observe, TheTesterIsNotJudged) {
-  // It leaves out a PSN, and the device says so.
+TEST(Observe, TesterIsNotChecked) {
+  // The tester skips a PSN, and the device sends a NAK.
   const CaseResult result = run(find_case("rc.responder.psn.sequence-error"));
   EXPECT_TRUE(result.observed.violations.empty());
-  EXPECT_FALSE(result.observed.tallies.contains(RuleId("rc.requester.psn.increments").index()));
-  EXPECT_GT(result.observed.tallies.at(RuleId("rc.responder.psn.sequence-error").index()).holds, 0U);
+  EXPECT_FALSE(result.observed.counters.contains(RuleId("rc.requester.psn.increments").index()));
+  EXPECT_GT(result.observed.counters.at(RuleId("rc.responder.psn.sequence-error").index()).passed, 0U);
 }
 
-TEST(Observe, EveryMonitorHasSomethingToSayOfTheCasesOrTheSamples) {
+TEST(Observe, CasesAndSamplesExerciseEveryMonitor) {
   Observation all;
   for (const Case& which : cases()) all.add(run(which).observed);
   for (const auto& file : std::filesystem::directory_iterator(RDMAWIRE_SOURCE_DIR "/captures/samples")) {
@@ -100,11 +101,11 @@ TEST(Observe, EveryMonitorHasSomethingToSayOfTheCasesOrTheSamples) {
     const CheckResult result = check(options);
     EXPECT_TRUE(result.troubles.empty()) << file.path();
     for (std::size_t i = 0; i < rules.size(); ++i)
-      if (result.tallies[i].evaluated() != 0) all.tallies[i].add(result.tallies[i]);
+      if (result.counters[i].evaluated() != 0) all.counters[i].add(result.counters[i]);
   }
   for (const RuleId rule : monitored) {
-    if (rule->services == Services::iwarp) continue;  // conformance/device/iwarp/fault_monitors_test.cpp holds those
-    EXPECT_EQ(all.tallies.contains(rule.index()), !is_open_monitor(rule->id)) << rule->alias << " " << rule->id;
+    if (rule->services == Services::iwarp) continue;  // see conformance/device/iwarp/fault_monitors_test.cpp
+    EXPECT_EQ(all.counters.contains(rule.index()), !is_open_monitor(rule->id)) << rule->alias << " " << rule->id;
   }
 }
 

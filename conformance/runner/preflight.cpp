@@ -24,7 +24,7 @@ constexpr std::uint32_t room_for_headers =
     200;  // Ethernet with a VLAN tag, IPv6, UDP, BTH, the largest extensions, ICRC
 constexpr std::uint16_t full_member = 0x8000;
 
-/// Both clocks at one time: the agent's lies within half of the time that the answer took.
+/// Both clocks at the same time. The agent's is accurate to half of the round-trip time.
 struct Reading {
   std::int64_t ours = 0, theirs = 0, half_trip = 0;
 };
@@ -71,7 +71,7 @@ class Look {
     findings_.push_back({status, std::move(what), std::move(found), std::move(advice)});
   }
   void found(std::string what, std::string is) { add(Status::pass, std::move(what), std::move(is)); }
-  /// Passes where it holds.
+  /// Adds a pass, or the status `otherwise` with the advice.
   void holds(bool it_does, Status otherwise, std::string what, std::string is, std::string advice) {
     add(it_does ? Status::pass : otherwise, std::move(what), std::move(is),
         it_does ? std::string() : std::move(advice));
@@ -82,23 +82,23 @@ class Look {
     const int protocol = hello.value("protocol", 0);
     const std::string program = hello.value("agent", "?");
     holds(protocol == 1, Status::fail, "agent's protocol", fmt::format("version {}", protocol),
-          "install the rdmawire-agent of this version beside the device");
+          "install the rdmawire-agent of this version on the device's host");
     if (device_.name == "reference") return;
     holds(program.ends_with(" " RDMAWIRE_VERSION), Status::warn, "agent", program,
-          "it is of another version than this program, " RDMAWIRE_VERSION
-          "; commands that it does not know make cases "
+          "its version differs from this program's, " RDMAWIRE_VERSION
+          "; unknown commands make cases "
           "unsupported");
     if (is_on_bench(device_.name))
       holds(hello.value("authentication", "none") != "none", Status::warn, "agent's secret",
             hello.value("authentication", "none"),
-            "whoever reaches the agent can use the device's memory; start it with --secret-file where others can");
+            "any process that reaches the agent can access the device's memory; restart the agent with --secret-file");
   }
 
   void port() {
     const auto asked =
         device_.peer->call("port", {{"device", device_.device->handle()}, {"port", device_.device->port().number}});
     if (!asked) {
-      add(Status::fail, "port", asked.error().message, "see whether the agent may open the device's verbs");
+      add(Status::fail, "port", asked.error().message, "check that the agent may open the device's verbs");
       return;
     }
     port_ = *asked;
@@ -107,13 +107,13 @@ class Look {
       return at != port_.end() && at->is_string() ? at->get<std::string>() : std::string("?");
     };
     holds(text("state") == "active", Status::fail, "link", text("state"),
-          "plug the cable in, bring the interface up, and see that both ends agree on speed and FEC");
+          "connect the cable, enable the interface, and check that both sides agree on speed and FEC");
     holds(text("link_layer") == "ethernet", Status::fail, "link layer", text("link_layer"),
-          "these cases are for RoCEv2 and iWARP: set the port's type to Ethernet");
+          "the cases test RoCEv2 and iWARP: set the port type to Ethernet");
     if (device_.is_iwarp()) return;
     const std::uint32_t mtu = port_.value("active_mtu", 0U);
     holds(mtu >= mtu_of_cases, Status::fail, "path MTU", fmt::format("{} bytes", mtu),
-          fmt::format("cases use {}: set the interface's MTU to {} or more", mtu_of_cases,
+          fmt::format("the cases use {}: set the interface MTU to {} or more", mtu_of_cases,
                       mtu_of_cases + room_for_headers));
     const std::uint32_t wire = device_.wire->capabilities().max_bytes;
     holds(wire >= mtu_of_cases + room_for_headers, Status::fail, "tester's frames", fmt::format("up to {} bytes", wire),
@@ -123,13 +123,13 @@ class Look {
   void gids() {
     const peer::Gid& gid = device_.device->gid();
     holds(gid.type == "roce_v2", Status::fail, "GID", fmt::format("{}: {}, {}", gid.index, gid.text, gid.type),
-          "give the port an IPv4 address, and let its GID table have a RoCEv2 entry for it");
+          "assign an IPv4 address to the port, so that its GID table has a RoCEv2 entry for it");
     holds(device_.ipv6.has_value(), Status::warn, "GID of IPv6",
           device_.ipv6 ? fmt::format("index {}", device_.ipv6->gid_index) : "none",
-          "give the port an IPv6 address too; else the cases over IPv6 are unsupported");
+          "assign an IPv6 address to the port; otherwise the cases over IPv6 are unsupported");
     holds(device_.vlan.has_value(), Status::warn, "GID of a VLAN",
           device_.vlan ? fmt::format("VLAN {}, index {}", device_.vlan->path.vlan, device_.vlan->gid_index) : "none",
-          "give the port a VLAN interface with an IPv4 address; else the cases with VLAN tags are unsupported");
+          "add a VLAN interface with an IPv4 address to the port; otherwise the cases with VLAN tags are unsupported");
   }
 
   void pkeys() {
@@ -143,7 +143,7 @@ class Look {
     }
     const bool full = !table.empty() && table[0].is_number_unsigned() && (table[0].get<std::uint32_t>() & full_member);
     holds(full, Status::fail, "P_Key table", used == 0 ? "empty" : text,
-          "entry 0 has to be a full member's, 0xffff of the default partition; see the port's configuration");
+          "entry 0 must be a full member, 0xffff in the default partition; check the port's configuration");
   }
 
   void reach() { found("wire", fmt::format("{} leads to {}", target_.wire(), target_.destinations())); }
@@ -153,19 +153,19 @@ class Look {
     std::this_thread::sleep_for(std::chrono::nanoseconds(options_.clocks));
     const auto second = read_clocks(device_);
     if (!first || !second) {
-      add(Status::warn, "clocks", "the agent does not tell the time", "install the rdmawire-agent of this version");
+      add(Status::warn, "clocks", "the agent does not report its clock", "install the rdmawire-agent of this version");
       return;
     }
     const auto ours = static_cast<double>(second->ours - first->ours);
     const auto theirs = static_cast<double>(second->theirs - first->theirs);
     const double parts = (theirs - ours) / ours * 1e6;
     const double sure = static_cast<double>(first->half_trip + second->half_trip) / ours * 1e6;
-    constexpr double most_parts = 1000;  // timers of cases are judged to much less than that
+    constexpr double most_parts = 1000;  // ppm; the tolerance of the cases' timers is much larger
     holds(std::abs(parts) <= most_parts + sure, Status::warn, "clocks",
-          fmt::format("the device's host runs {:+.0f} parts per million beside ours (sure to {:.0f}); {:.1f} µs to an "
-                      "answer of the agent and back",
+          fmt::format("the device's host differs by {:+.0f} ppm (±{:.0f}); {:.1f} µs round trip to the "
+                      "agent",
                       parts, sure, static_cast<double>(2 * second->half_trip) / 1e3),
-          "times that are measured here cannot be blamed on the device: look at both hosts' clock sources");
+          "measured times are unreliable: check the clock sources of both hosts");
   }
 
   void quiet() {
@@ -175,7 +175,7 @@ class Look {
     for (std::size_t most = 100'000; most > 0; --most) {
       const auto received = device_.wire->receive(until);
       if (!received) {
-        add(Status::fail, "quiet", received.error().message, "see that the tester's port stays up");
+        add(Status::fail, "quiet", received.error().message, "check that the tester's port stays up");
         return;
       }
       if (!*received) break;
@@ -189,7 +189,8 @@ class Look {
     for (const auto& [kind, count] : seen) text += fmt::format("{}{} {} frames", text.empty() ? "" : ", ", count, kind);
     const auto time = static_cast<double>(options_.listening) / 1e6;
     holds(rdma == 0, Status::warn, "quiet", fmt::format("{} in {:.0f} ms", text.empty() ? "no frame" : text, time),
-          "somebody else speaks RDMA on this link: end it, cases would take its frames for the device's");
+          "another host sends RDMA traffic on this link: stop it, because cases would attribute its frames to the "
+          "device");
   }
 
   void rights() {
@@ -202,8 +203,10 @@ class Look {
                !region) {
       lacks = region.error().message;
     }
-    holds(lacks.empty(), Status::fail, "agent's rights", lacks.empty() ? "verbs, and 1 MiB of locked memory" : lacks,
-          "the agent needs /dev/infiniband/uverbs* and locked memory (ulimit -l); CAP_NET_RAW for privileged Q_Keys");
+    holds(
+        lacks.empty(), Status::fail, "agent's rights", lacks.empty() ? "verbs, and 1 MiB of locked memory" : lacks,
+        "the agent needs access to /dev/infiniband/uverbs*, locked memory (ulimit -l), and CAP_NET_RAW for privileged "
+        "Q_Keys");
   }
 
   void transfer() {
@@ -212,8 +215,8 @@ class Look {
           works.verdict == Verdict::pass
               ? device_.is_iwarp() ? "a Send was executed" : "a SEND was executed and acknowledged"
               : works.actual,
-          "nothing can be judged before that works: look for filters (iptables, switches, flow rules) between the two, "
-          "and for another host with the tester's addresses");
+          "a transfer is required: check for packet filters (iptables, switches, flow rules) on the path, and for "
+          "another host with the tester's addresses");
   }
 
   Target& target_;
@@ -237,7 +240,7 @@ std::string_view to_string(Finding::Status status) {
 std::vector<Finding> preflight(Target& target, const PreflightOptions& options) { return Look(target, options).all(); }
 
 Finding unreachable(const TargetError& error) {
-  return {Status::fail, "device", error.message, "docs/certify.md says how a bench is set up"};
+  return {Status::fail, "device", error.message, "docs/certify.md describes the setup of a bench"};
 }
 
 bool has_failure(const std::vector<Finding>& findings) {

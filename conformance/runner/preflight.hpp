@@ -1,6 +1,6 @@
 #pragma once
-/// Looks at a device, the way to it and the tester before anything is judged: what is wrong with a bench must not look
-/// like a deviation of the device.
+/// Checks the device, the path to it and the tester before a run, so that an error of the bench does not appear as a
+/// violation by the device.
 
 #include <cstdint>
 #include <string>
@@ -11,30 +11,30 @@
 
 namespace rdmawire::conformance {
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
   enum class Status : std::uint8_t { pass, warn, fail };
   Status status = Status::pass;
   std::string what;    ///< "path MTU"
   std::string found;   ///< "1024 bytes"
-  std::string advice;  ///< what to do; empty when it passes
+  std::string advice;  ///< corrective action; empty on success
 };
 std::string_view to_string(Finding::Status status);
 
 struct PreflightOptions {
   std::uint64_t seed = 1;
-  std::int64_t listening = 300'000'000;  ///< nanoseconds for which the wire has to be quiet; ours asks nothing then
+  std::int64_t listening = 300'000'000;  ///< nanoseconds for which the wire must be quiet; the tester sends nothing
   std::int64_t clocks = 300'000'000;     ///< nanoseconds over which the two clocks are compared
 };
 
-/// In the order in which they were looked at: the agent, the device and its port, tables, clocks, the wire, rights, a
-/// transfer. Nothing is left behind at the device.
+/// Runs the checks in this order: agent, device and port, tables, clocks, wire, access rights, a transfer. Releases all
+/// objects at the device.
 std::vector<Finding> preflight(Target& target, const PreflightOptions& options = {});
-/// Of a target that could not be opened.
+/// The result for a target that could not be opened.
 Finding unreachable(const TargetError& error);
 
 [[nodiscard]] bool has_failure(const std::vector<Finding>& findings);
-/// A line each, with what to do below.
+/// One line for each result, followed by the advice.
 std::string text_of(const std::vector<Finding>& findings);
 
 }  // namespace rdmawire::conformance

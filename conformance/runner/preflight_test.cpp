@@ -15,7 +15,7 @@ const Finding* named(const std::vector<Finding>& findings, const std::string& wh
   return found == findings.end() ? nullptr : &*found;
 }
 
-TEST(Preflight, TheReferenceDeviceIsReadyAndKeepsNothing) {
+TEST(Preflight, ReferenceDevicePassesAndKeepsNoObjects) {
   const auto target = Target::open({});
   ASSERT_TRUE(target);
   const auto objects = [&] { return (*target)->device().peer->call("ping")->value("objects", 0); };
@@ -32,11 +32,11 @@ TEST(Preflight, TheReferenceDeviceIsReadyAndKeepsNothing) {
   EXPECT_EQ(objects(), before);
 }
 
-// Faults that a bench could have, too.
-TEST(Preflight, WhatCannotWorkFailsWithAdvice) {
+// Faults that a bench may have, too.
+TEST(Preflight, WrongAddressFailsWithAdvice) {
   const auto target = Target::open({});
   ASSERT_TRUE(target);
-  // A tester whose packets go to another address.
+  // The tester sends to another address.
   (*target)->device().path.device_address[15] ^= 1;
   const auto findings = preflight(**target);
   const Finding* transfer = named(findings, "transfer");
@@ -47,7 +47,7 @@ TEST(Preflight, WhatCannotWorkFailsWithAdvice) {
   EXPECT_THAT(text_of(findings), testing::HasSubstr("\nfail  transfer  "));
 }
 
-TEST(Preflight, ADeadAgentIsNoCrash) {
+TEST(Preflight, LostAgentFailsChecks) {
   const auto target = Target::open({});
   ASSERT_TRUE(target);
   (*target)->interrupt();

@@ -7,10 +7,10 @@
 namespace rdmawire::conformance {
 namespace {
 
-/// Without a frame after which nothing is on the way any more, nanoseconds.
+/// Time without a frame after which no frame is in flight, in nanoseconds.
 constexpr std::int64_t a_moment = 1'000'000;
 
-/// Throws away what is left of the case before.
+/// Discards the remaining frames of the preceding case.
 void drain(replay::Wire& wire, std::int64_t quiet) {
   for (std::size_t left = 65536; left > 0; --left) {
     const auto received = wire.receive(wire.now() + quiet);
@@ -64,7 +64,7 @@ bool CaseResult::flaky() const {
 }
 
 std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run) {
-  // FNV-1a: the same on every machine, so that a seed in a report is one elsewhere.
+  // FNV-1a, because it is the same on every host, so that seeds are portable.
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char letter : which.id()) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
   return seed_of_run ^ hash;
@@ -80,7 +80,7 @@ Judgment sanity(DeviceUnderTest& device, std::uint64_t seed) {
   } catch (const CaseEnd& end) {
     Judgment judgment = end.judgment;
     judgment.verdict = Verdict::error;
-    judgment.actual = "the transfer that shows that everything works failed: " + judgment.actual;
+    judgment.actual = "the transfer that checks the bench failed: " + judgment.actual;
     return judgment;
   }
 }

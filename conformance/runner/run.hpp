@@ -1,5 +1,5 @@
 #pragma once
-/// Runs one case, and says how it ended.
+/// Runs one case and determines its verdict.
 
 #include <cstdint>
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace rdmawire::conformance {
 
-/// How a case ended when it was run once of several times.
+/// The verdict of one run of a repeated case.
 struct Attempt {
   Verdict verdict = Verdict::pass;
-  std::uint64_t seed = 0;  ///< of that run: --seed repeats it
+  std::uint64_t seed = 0;  ///< seed of this run; --seed repeats it
 
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
@@ -23,24 +23,24 @@ struct CaseResult {
   const Case* of = nullptr;  ///< not nullptr
   Judgment judgment;
   Transcript transcript;
-  Observation observed;  ///< what the monitors say of the device in it
+  Observation observed;  ///< results of the monitors for the device
   std::uint64_t seed = 0;
-  std::int64_t nanoseconds = 0;         ///< of the wire's clock
-  std::vector<Attempt> attempts;        ///< if it was run several times; what is told is that of the worst
-  std::vector<std::string> complaints;  ///< of the device itself meanwhile: a kernel's warnings
-  bool left_out = false;                ///< it is slow or dangerous, and was not asked for
+  std::int64_t nanoseconds = 0;         ///< duration on the wire's clock
+  std::vector<Attempt> attempts;        ///< of a repeated case; the result is that of the worst run
+  std::vector<std::string> complaints;  ///< kernel messages of the device during the case
+  bool left_out = false;                ///< a slow or dangerous case that was skipped
 
-  /// Its attempts ended differently.
+  /// Returns whether the verdicts of the attempts differ.
   [[nodiscard]] bool flaky() const;
 };
 
-/// What a case's numbers are chosen by: of its own, and the same whatever runs before it.
+/// Derives the seed of a case, which is independent of the cases before it.
 std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run);
 
-/// Runs one case on a fresh set of the device's objects.
+/// Runs one case with newly created objects of the device.
 CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed);
 
-/// A SEND and its acknowledgement: whether device, agent and wire work.
+/// Transfers one SEND with its acknowledgement to check device, agent and wire.
 Judgment sanity(DeviceUnderTest& device, std::uint64_t seed);
 
 }  // namespace rdmawire::conformance

@@ -1,4 +1,4 @@
-// Linux's siw as a target: spoken to byte by byte over a TCP of our own, in both roles, and lost when its kernel is.
+// Linux's siw as a target over rdmawire's own TCP, in both roles, and the loss of its kernel.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ using ::testing::StartsWith;
 
 constexpr std::int64_t patience = 20'000'000'000;
 
-/// One guest for all tests, booted once more when it hung; RDMAWIRE_TEST_KERNEL=newest: of that kernel.
+/// One guest for all tests, rebooted once if it hangs. RDMAWIRE_TEST_KERNEL=newest selects the newest kernel.
 tl::expected<std::unique_ptr<Target>, TargetError>& booted() {
   static auto one = [] {
     TargetOptions options{.device = "lab:siw", .agent = RDMAWIRE_AGENT};
@@ -64,7 +64,7 @@ ByteVector mpa_frame(bool request, int revision, std::string_view private_data) 
   return (Frame() / frame).encode();
 }
 
-/// The connection's stream, from the other end's FPDUs on.
+/// A stream in both directions after the MPA negotiation.
 class Stream {
  public:
   explicit Stream(replay::TcpHost& host, std::unique_ptr<TcpConnection> connection)
@@ -74,7 +74,7 @@ class Stream {
   void send(const Frame& frame) {
     ByteVector bytes;
     sender_.send(bytes, frame);
-    // In two segments, which no TCP may join.
+    // In two segments, which TCP must not coalesce.
     ASSERT_TRUE(connection_->send(Bytes(bytes).first(5)));
     ASSERT_TRUE(connection_->send(Bytes(bytes).subspan(5)));
   }
@@ -146,7 +146,7 @@ class Siw : public ::testing::Test {
     EXPECT_TRUE(qp.post_recv({{.wr_id = 7, .sges = {memory_.piece(512, 64)}}}));
     return qp;
   }
-  /// The device listens, and accepts us.
+  /// Connects to the listening device.
   Stream accepted(const peer::QueuePair& qp, int revision) {
     const std::string own = to_string(device().address);
     const auto listener = peer::Listener::listen(*device().peer, {.address = own}).value();
@@ -154,7 +154,7 @@ class Siw : public ::testing::Test {
         host().connect({device().address, listener.port()}, {.mss = 1460}, host().now() + patience).value();
     Stream stream(host(), std::move(connection));
     const ByteVector asked = mpa_frame(true, revision, "hello");
-    // Where the frame is cut is the tester's affair.
+    // The request frame in two segments.
     EXPECT_TRUE(stream.tcp().send(Bytes(asked).first(7)) && stream.tcp().send(Bytes(asked).subspan(7)));
     connection_ = listener.request(20s).value();
     EXPECT_THAT(text_of(connection_->request().private_data), StartsWith("hello"));
@@ -215,7 +215,7 @@ class Siw : public ::testing::Test {
   std::optional<peer::CmConnection> connection_;
 };
 
-TEST_F(Siw, IsADeviceOfIwarp) {
+TEST_F(Siw, TargetReportsDestinationsAndName) {
   EXPECT_TRUE(device().is_iwarp());
   EXPECT_EQ(device().wire, nullptr);
   EXPECT_EQ(device().name, "lab:siw");
@@ -229,10 +229,10 @@ TEST_F(Siw, IsADeviceOfIwarp) {
   EXPECT_FALSE(device().virtual_time());
 }
 
-TEST_F(Siw, OfRevision1TakesASendAndAnswersARead) { expect_exchange(1); }
-TEST_F(Siw, OfRevision2TakesASendAndAnswersARead) { expect_exchange(2); }
+TEST_F(Siw, Revision1ExecutesSendAndRead) { expect_exchange(1); }
+TEST_F(Siw, Revision2ExecutesSendAndRead) { expect_exchange(2); }
 
-TEST_F(Siw, TerminatesAtAWrongMessageSequenceNumber) {
+TEST_F(Siw, WrongMsnCausesTerminate) {
   const auto qp = queue_pair();
   Stream stream = accepted(qp, 2);
   stream.send(send_message(2, "too early"));
@@ -240,16 +240,16 @@ TEST_F(Siw, TerminatesAtAWrongMessageSequenceNumber) {
   const HeaderStack stack = decoded(fpdu);
   const auto terminate = stack.get<Terminate>();
   ASSERT_TRUE(terminate);
-  // Of DDP (1), an untagged buffer error (2), MSN out of range (3). RFC 5041, 7.2. siw writes layer and type the wrong
-  // way round: TRM-001, seen with 6.1.
+  // DDP (1), untagged buffer error (2), MSN out of range (3). RFC 5041, 7.2. siw swaps layer and type (TRM-001,
+  // observed with 6.1).
   EXPECT_THAT(load_be<2>(terminate->data()), AnyOf(0x1203, 0x2103));
-  // It closes behind that.
+  // It closes the connection after that.
   const auto arrival = stream.tcp().receive(host().now() + patience);
   ASSERT_TRUE(arrival && *arrival);
   EXPECT_NE((*arrival)->kind, TcpArrival::Kind::bytes);
 }
 
-TEST_F(Siw, ConnectsToUs) {
+TEST_F(Siw, ConnectsToTester) {
   const auto port = host().listen(0, {.mss = 1460});
   ASSERT_TRUE(port);
   const auto qp = queue_pair();
@@ -271,7 +271,7 @@ TEST_F(Siw, ConnectsToUs) {
   const auto established = asking->wait_established(20s);
   ASSERT_TRUE(established) << established.error().message;
   EXPECT_THAT(text_of(established->private_data), StartsWith("welcome"));
-  // The initiator speaks first. RFC 5044, 7.1.
+  // The initiator sends first. RFC 5044, 7.1.
   ASSERT_TRUE(memory_.write(0, bytes_of("first")));
   ASSERT_TRUE(qp.post_send({{.wr_id = 9, .sges = {memory_.piece(0, 5)}}}));
   const ByteVector fpdu = stream.take_fpdu();
@@ -283,8 +283,8 @@ TEST_F(Siw, ConnectsToUs) {
   host().stop_listening(*port);
 }
 
-TEST_F(Siw, WaitsForItAreInterruptedFromOutside) {
-  // The last but one: nothing can be asked behind it.
+TEST_F(Siw, InterruptEndsWaiting) {
+  // The last test but one, because the target is unusable afterwards.
   const auto port = host().listen(0, {});
   ASSERT_TRUE(port);
   std::thread other([] {
@@ -299,14 +299,14 @@ TEST_F(Siw, WaitsForItAreInterruptedFromOutside) {
   EXPECT_LT(host().now() - before, patience / 4);
 }
 
-TEST_F(Siw, BehindAnAgentIsReachedByTheAddressThatWasAllowed) {
+TEST_F(Siw, AgentTargetUsesAllowedAddress) {
   auto other = lab::TestGuest::boot(true, RDMAWIRE_AGENT);
   ASSERT_TRUE(other) << other.error().message;
   TargetOptions options{.device = "agent:" + other->agent(), .wire = other->guest.ports().at(0).wire};
   const auto unsaid = Target::open(options);
   ASSERT_FALSE(unsaid);
   EXPECT_TRUE(unsaid.error().usage);
-  EXPECT_THAT(unsaid.error().message, HasSubstr("say --allow with its address"));
+  EXPECT_THAT(unsaid.error().message, HasSubstr("specify it with --allow"));
   options.allowed = {"10.77.0.99"};
   const auto nobody = Target::open(options);
   ASSERT_FALSE(nobody);
@@ -317,7 +317,7 @@ TEST_F(Siw, BehindAnAgentIsReachedByTheAddressThatWasAllowed) {
   ASSERT_TRUE(target) << target.error().message;
   EXPECT_TRUE((*target)->device().is_iwarp());
   EXPECT_EQ((*target)->destinations(), "52:54:00:77:00:01, 10.77.0.1, TCP");
-  // Nobody listens; the rate holds for what says so.
+  // No listener. The rate limit applies to the resulting frames.
   replay::TcpHost& tcp = *(*target)->device().tcp;
   const std::int64_t before = tcp.now();
   constexpr int tries = 120;
@@ -330,7 +330,7 @@ TEST_F(Siw, BehindAnAgentIsReachedByTheAddressThatWasAllowed) {
   EXPECT_EQ(tcp.take_passed().size(), 2U * tries);
 }
 
-/// Whichever device the guest has, the way is the same.
+/// Crashes the guest's kernel.
 void panics(Bench& bench) {
   (void)bench.device().peer->call("run", {{"argv", {"/bin/sh", "-c", "echo c >/proc/sysrq-trigger"}}});
   bench.pass(500'000'000);
@@ -339,24 +339,24 @@ void is_well(Bench& bench) { bench.note("fine"); }
 constexpr Case fatal{.rule = "rc.responder.psn.sequence-error", .variant = "fatal", .run = panics};
 constexpr Case good{.rule = "rc.responder.psn.sequence-error", .variant = "good", .run = is_well};
 
-TEST(LabsKernel, ThatPanicsInACaseIsItsFailureAndTheNextCaseRuns) {
+TEST(LabKernel, PanicFailsTheCaseAndTheNextCaseRuns) {
   if (lab::find_program("qemu-system-x86_64").empty() || !booted()) GTEST_SKIP() << "needs the lab";
   CertifyOptions options;
   options.open = [](auto&&...) { return Target::open({.device = "lab:rxe", .agent = RDMAWIRE_AGENT}); };
   const Certification all = certify(std::vector<const Case*>{&fatal, &good}, options);
   ASSERT_EQ(all.results.size(), 2U);
   EXPECT_EQ(all.results[0].judgment.verdict, Verdict::fail);
-  EXPECT_EQ(all.results[0].judgment.expected, "the device goes on");
-  EXPECT_THAT(all.results[0].judgment.actual, StartsWith("the device went away: the guest's kernel panicked: "));
+  EXPECT_EQ(all.results[0].judgment.expected, "the device keeps running");
+  EXPECT_THAT(all.results[0].judgment.actual, StartsWith("the device was lost: the guest's kernel panicked: "));
   EXPECT_EQ(all.results[1].judgment.verdict, Verdict::pass);
 }
 
-/// The last one of this program: the guest is lost.
-TEST(SiwsKernel, ThatPanicsIsTheDevicesFailureAndAnotherOneIsBooted) {
+/// The last test, because the guest is lost.
+TEST(SiwKernel, PanicIsADeviceLossAndAnotherGuestBoots) {
   if (lab::find_program("qemu-system-x86_64").empty() || !booted()) GTEST_SKIP() << "needs the guest";
   Target& target = **booted();
   EXPECT_FALSE(target.gone());
-  // Whether it is still answered is open.
+  // The call may fail.
   (void)target.device().peer->call("run", {{"argv", {"/bin/sh", "-c", "echo c >/proc/sysrq-trigger"}}});
   for (int tries = 0; tries < 300 && !target.device().peer->lost(); ++tries) std::this_thread::sleep_for(100ms);
   const auto gone = target.gone();
@@ -364,7 +364,7 @@ TEST(SiwsKernel, ThatPanicsIsTheDevicesFailureAndAnotherOneIsBooted) {
   EXPECT_TRUE(gone->device);
   EXPECT_EQ(gone->why, "the guest's kernel panicked: Kernel panic - not syncing: sysrq triggered crash");
   EXPECT_THAT(target.complaints(), Contains(HasSubstr("sysrq triggered crash")));
-  // The other one lives beside what is left of the first.
+  // The second guest runs next to the remains of the first.
   const auto again = Target::open({.device = "lab:siw", .agent = RDMAWIRE_AGENT});
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_FALSE((*again)->gone());

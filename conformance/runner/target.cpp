@@ -26,7 +26,7 @@ tl::unexpected<TargetError> trouble(std::string message) {
 }
 
 constexpr replay::MacAddress tester_mac = 0x020000000c01;
-constexpr std::uint16_t lab_vlan = 7;  // beside the port's untagged traffic
+constexpr std::uint16_t lab_vlan = 7;  // in addition to the port's untagged traffic
 
 std::array<std::uint8_t, 6> bytes_of(replay::MacAddress mac) {
   std::array<std::uint8_t, 6> bytes{};
@@ -45,21 +45,21 @@ std::array<std::uint8_t, 16> gid_bytes(const replay::IpAddress& address) {
   return bytes;
 }
 
-/// The address that a GID holds.
+/// The IP address in a GID.
 replay::IpAddress address_of(const std::array<std::uint8_t, 16>& gid) {
   constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   if (!std::equal(mapped.begin(), mapped.end(), gid.begin())) return replay::IpAddress::of_v6(gid);
   return replay::IpAddress::v4(static_cast<std::uint32_t>(load_be<4>(gid.data() + mapped.size())));
 }
 
-/// Which address the tester takes beside the device's: of the same subnet, as nobody else has it there.
+/// Chooses the tester's address: another one in the same subnet, which must be unused.
 replay::IpAddress beside(replay::IpAddress address) {
   if (address.v6 && address.storage[0] == 0xfe) return replay::link_local(tester_mac);
   address.storage[address.v6 ? 15 : 3] = 200;
   return address;
 }
 
-/// The VLAN of an interface called "eth0.7"; 0: of none.
+/// The VLAN of an interface with a name like "eth0.7"; 0: none.
 std::uint16_t vlan_of(const std::string& netdev) {
   const std::size_t dot = netdev.rfind('.');
   std::uint16_t id = 0;
@@ -75,7 +75,7 @@ Path path_to(const replay::IpAddress& address) {
   return path;
 }
 
-/// Entries of the GID table beside the one that the cases use: over IPv6, of a VLAN, of RoCEv1.
+/// Finds further GID table entries: for IPv6, a VLAN, and RoCEv1.
 void find_other_ways(DeviceUnderTest& device, const peer::Port& port) {
   for (const peer::Gid& gid : port.gids) {
     const auto address = replay::IpAddress::parse(gid.text);
@@ -92,12 +92,12 @@ void find_other_ways(DeviceUnderTest& device, const peer::Port& port) {
       device.vlan = way;
       device.vlan->path.vlan = vlan;
     }
-    // A routable address goes before a link-local one.
+    // Prefer a routable address over a link-local one.
     if (vlan == 0 && plain.v6 && (!device.ipv6 || device.ipv6->path.device_address[0] == 0xfe)) device.ipv6 = way;
   }
 }
 
-/// In this process, in virtual time.
+/// The reference device in this process, in virtual time.
 class ReferenceTarget final : public Target {
  public:
   tl::expected<void, TargetError> start(const TargetOptions& options) {
@@ -143,8 +143,8 @@ class ReferenceTarget final : public Target {
     std::vector<device::Fault> all;
     for (const std::string& name : names) {
       const device::FaultRow* fault = device::find_fault(name);
-      if (!fault && endpoint::find_fault(name)) continue;  // of the reference device of iWARP
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      if (!fault && endpoint::find_fault(name)) continue;  // a fault of the iWARP reference device
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("unknown fault \"{}\"", name)});
       all.push_back(fault->fault);
     }
     const std::lock_guard lock(reference_->wire().mutex());
@@ -167,13 +167,13 @@ class ReferenceTarget final : public Target {
   DeviceUnderTest device_;
 };
 
-/// Which of an agent's devices, and which address it has; empty: its first, and the one that it tells.
+/// Name and address of the agent's device; empty: the first device, and the address that the agent reports.
 struct Known {
   std::string device{};
   std::string address{};
 };
 
-/// What every device behind an agent needs: the session, the wire, addresses found out.
+/// Session, wire and addresses of a device with an agent.
 class AgentTarget : public Target {
  public:
   DeviceUnderTest& device() override { return device_; }
@@ -202,8 +202,8 @@ class AgentTarget : public Target {
     device_.takes_dangerous = options.dangerous;
     if (verbs_->iwarp()) return reach_streams(options, wire, known.address);
     const auto address = replay::IpAddress::parse(verbs_->address());
-    if (!address) return trouble(fmt::format("{}: the device's address {} is none", name, verbs_->address()));
-    if (address->v6) return trouble(fmt::format("{}: the device has no IPv4 address; give its port one", name));
+    if (!address) return trouble(fmt::format("{}: invalid device address {}", name, verbs_->address()));
+    if (address->v6) return trouble(fmt::format("{}: the device has no IPv4 address; assign one to its port", name));
     if (auto allowed = may_send(options, to_string(*address)); !allowed) return allowed;
     device_.gid_index = verbs_->gid().index;
     find_other_ways(device_, verbs_->port());
@@ -213,7 +213,7 @@ class AgentTarget : public Target {
         own.push_back(address_of(way->path.tester_address));
     auto port = replay::open_wire(wire);
     if (!port) return trouble(port.error().message);
-    // A guest whose frames nobody takes stands still while its agent is asked something.
+    // A guest blocks if its frames are not read while the agent handles a request.
     if (wire.starts_with("unix:")) port = replay::read_in_background(std::move(*port));
     auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = std::move(own)});
     if (!hosted) return trouble(hosted.error().message);
@@ -236,21 +236,21 @@ class AgentTarget : public Target {
     return {};
   }
 
-  /// Of iWARP: by a TCP of our own over the wire. Such a device does not tell its IP address.
+  /// Opens iWARP streams with rdmawire's own TCP over the wire. An iWARP device does not report its IP address.
   tl::expected<void, TargetError> reach_streams(const TargetOptions& options, const std::string& wire,
                                                 const std::string& known) {
     std::vector<std::string> addresses = options.allowed;
     if (!known.empty()) addresses = {known};
     if (addresses.empty())
-      return tl::unexpected(
-          TargetError{true, fmt::format("{}: it is a device of iWARP, which does not tell its IP address, and crafted "
-                                        "frames would go there; say --allow with its address",
-                                        options.device)});
+      return tl::unexpected(TargetError{
+          true, fmt::format("{}: an iWARP device does not report its IP address, and crafted frames would be "
+                            "sent there; specify it with --allow",
+                            options.device)});
     std::string why;
     for (const std::string& text : addresses) {
       const auto address = replay::IpAddress::parse(text);
       if (!address) {
-        why = fmt::format("{}: {} is no IP address", options.device, text);
+        why = fmt::format("{}: {} is not an IP address", options.device, text);
         continue;
       }
       auto reached = reach_address(*address, wire);
@@ -269,7 +269,7 @@ class AgentTarget : public Target {
     }
     return trouble(std::move(why));
   }
-  /// Gives the MAC that has the address, which is the device's.
+  /// Resolves the MAC of the address and compares it with the device's.
   tl::expected<replay::MacAddress, TargetError> reach_address(const replay::IpAddress& address,
                                                               const std::string& wire) {
     constexpr std::int64_t patience = 5'000'000'000;
@@ -283,7 +283,7 @@ class AgentTarget : public Target {
     if (!mac) return trouble(mac.error().message);
     const auto own = verbs_->mac();
     if (own != std::array<std::uint8_t, 6>{} && own != bytes_of(*mac))
-      return trouble(fmt::format("{}: {} answers for {}, and {} is {}; is that the address of its port?", wire,
+      return trouble(fmt::format("{}: {} resolves to {}, but {} has {}; check the address of the port", wire,
                                  replay::mac_text(*mac), to_string(address), verbs_->name(),
                                  replay::mac_text(load_be(own.data(), own.size()))));
     return *mac;
@@ -293,8 +293,8 @@ class AgentTarget : public Target {
     const auto& allowed = options.allowed;
     if (!is_on_bench(options.device) || std::find(allowed.begin(), allowed.end(), address) != allowed.end()) return {};
     return tl::unexpected(TargetError{
-        true, fmt::format("{}: crafted frames would go to {}, and that was not allowed; if it is the device that is "
-                          "meant, and nobody works with it, say --allow {}",
+        true, fmt::format("{}: refusing to send crafted frames to {}; if this is the device under test and it is "
+                          "otherwise unused, permit it with --allow {}",
                           options.device, address, address)});
   }
 
@@ -302,8 +302,8 @@ class AgentTarget : public Target {
   std::optional<peer::Peer> peer_;
   std::optional<peer::Device> verbs_;
   std::unique_ptr<replay::HostedWire> wire_;
-  std::optional<replay::LimitedWire> restrained_;  ///< in front of it
-  std::unique_ptr<replay::TcpOverWire> streams_;   ///< of iWARP, in the wire's place
+  std::optional<replay::LimitedWire> restrained_;  ///< limits for the wire
+  std::unique_ptr<replay::TcpOverWire> streams_;   ///< iWARP: replaces the wire
 };
 
 class LabTarget final : public AgentTarget {
@@ -331,7 +331,8 @@ class LabTarget final : public AgentTarget {
     auto guest = lab::Guest::boot(*image, directory_.path(), guest_options);
     if (!guest) return failed(guest.error());
     guest_.emplace(std::move(*guest));
-    if (guest_->agents().empty()) return trouble("lab: the guest has no agent; it is a program beside this one");
+    if (guest_->agents().empty())
+      return trouble("lab: the guest has no agent; install rdmawire-agent with this program");
     device_.congestion_management = options.congestion_management.value_or(false);  // rxe has none
     const lab::Guest::Port& port = guest_->ports().front();
     const std::string& own = port.addresses.front();
@@ -339,14 +340,14 @@ class LabTarget final : public AgentTarget {
                  {port.devices.front(), siw ? own.substr(0, own.find('/')) : std::string()});
   }
   ~LabTarget() override {
-    // The session and the wire end before the guest does.
+    // Close the session and the wire before the guest.
     verbs_.reset();
     peer_.reset();
     wire_.reset();
     streams_.reset();
   }
 
-  // Of "6.1.0-56-amd64" the first two numbers.
+  // The first two numbers of a version like "6.1.0-56-amd64".
   [[nodiscard]] std::string known_as() const override {
     const std::string kernel = peer_->hello().value("kernel", "");
     const std::size_t dot = kernel.find('.');
@@ -354,14 +355,13 @@ class LabTarget final : public AgentTarget {
            kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
   }
   [[nodiscard]] std::optional<DeviceLost> gone() const override {
-    // A kernel that panics takes the agent with it a moment before it is known why.
+    // After a kernel panic, the agent is lost before the cause is known.
     constexpr int moment = 3000;  // milliseconds
     if (const auto lost = peer_->lost(); lost && lost->number != ENOTCONN) {
       pollfd waiting{guest_->ended_descriptor(), POLLIN, 0};
       ::poll(&waiting, 1, moment);
     }
-    // The lines of its console behind the first one are in the lab's log, what the kernel complained of in
-    // complaints().
+    // The first line of the console. The others are in the lab's log, and kernel messages in complaints().
     if (const auto ended = guest_->ended())
       return DeviceLost{true, ended->message.substr(0, ended->message.find('\n'))};
     return Target::gone();
@@ -384,7 +384,7 @@ class BenchTarget final : public AgentTarget {
   tl::expected<void, TargetError> open(const TargetOptions& options, const std::string& agent) {
     if (options.wire.empty())
       return tl::unexpected(
-          TargetError{true, fmt::format("{}: which wire leads to the device? --wire names it", options.device)});
+          TargetError{true, fmt::format("{}: missing wire to the device; specify it with --wire", options.device)});
     device_.congestion_management = options.congestion_management;
     return reach(options, agent, options.wire);
   }
@@ -400,19 +400,20 @@ std::string Target::wire() { return device().tcp ? device().tcp->name() : device
 std::string Target::destinations() {
   const DeviceUnderTest& under_test = device();
   const std::uint64_t mac = load_be(under_test.path.device_mac.data(), 6);
-  if (mac == 0) return to_string(under_test.address);  // of iWARP, in process: there is no port
+  if (mac == 0) return to_string(under_test.address);  // in-process iWARP endpoint without a port
   std::string text =
       fmt::format("{}, {}", replay::mac_text(mac), to_string(address_of(under_test.path.device_address)));
   for (const auto* way : {&under_test.ipv6, &under_test.vlan})
     if (*way) text += ", " + to_string(address_of((*way)->path.device_address));
   if (under_test.is_iwarp()) return text + ", TCP";
-  return text + fmt::format(", queue pairs 0x0 to 0xffffff{}", under_test.multicast ? "; and to groups" : "");
+  return text + fmt::format(", QPs 0x0 to 0xffffff{}", under_test.multicast ? ", multicast groups" : "");
 }
 
 tl::expected<void, TargetError> Target::set_faults(const std::vector<std::string>& names) {
   if (names.empty()) return {};
-  return tl::unexpected(
-      TargetError{true, fmt::format("faults break the reference devices alone, and {} is none", device().name)});
+  return tl::unexpected(TargetError{
+      true,
+      fmt::format("faults can only be injected into reference devices; {} is a different device", device().name)});
 }
 
 void Target::guard() {
@@ -452,8 +453,8 @@ tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOpti
     return target;
   }
   return tl::unexpected(TargetError{
-      true, fmt::format("there is no device \"{}\"; there are reference, lab:rxe, lab:siw and agent:ADDRESS",
-                        options.device)});
+      true,
+      fmt::format("unknown device \"{}\"; expected reference, lab:rxe, lab:siw or agent:ADDRESS", options.device)});
 }
 
 }  // namespace rdmawire::conformance

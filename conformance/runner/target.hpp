@@ -1,5 +1,5 @@
 #pragma once
-/// Devices by name, ready to be certified.
+/// Opens devices by name for certification.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,35 +18,35 @@ namespace rdmawire::conformance {
 
 struct TargetOptions {
   std::string device = "reference";             ///< "reference", "lab:rxe", "lab:siw"; with `wire` "agent:ADDRESS"
-  Family family = Family::infiniband;           ///< of the reference device: which of the two
-  std::uint64_t seed = 1;                       ///< of the reference device
-  std::vector<std::string> faults{};            ///< of the reference device, by name: device/, endpoint/fault_table.hpp
+  Family family = Family::infiniband;           ///< family of the reference device
+  std::uint64_t seed = 1;                       ///< seed of the reference device
+  std::vector<std::string> faults{};            ///< faults of the reference device, see the fault_table.hpp files
   std::string wire{};                           ///< "packet:eth0"
-  std::string kernel = "debian";                ///< of the lab
-  std::filesystem::path agent{};                ///< the agent's program, for the lab
-  std::string secret_file{};                    ///< that the agent shares with us; empty: none
-  std::vector<std::string> allowed{};           ///< addresses that may be sent to; the reference and the lab need none
-  bool multicast = false;                       ///< frames to groups may be sent; likewise
-  std::uint32_t frames_per_second = 10'000;     ///< at most, on a real wire; 0: as many as it takes
-  std::optional<bool> congestion_management{};  ///< whether the device has it on; of rxe it is known to have none
-  bool slow = false;                            ///< cases that take more than a minute of a real device's time are run
-  bool dangerous = false;                       ///< cases that have left a device hanging are run
-  int stop = -1;                                ///< becomes readable when work is to end
+  std::string kernel = "debian";                ///< kernel of the lab
+  std::filesystem::path agent{};                ///< agent program for the lab
+  std::string secret_file{};                    ///< shared secret of the agent; empty: none
+  std::vector<std::string> allowed{};           ///< permitted destination addresses, for devices on a bench
+  bool multicast = false;                       ///< permit multicast frames to a device on a bench
+  std::uint32_t frames_per_second = 10'000;     ///< maximum rate on a real wire; 0: unlimited
+  std::optional<bool> congestion_management{};  ///< whether the device has it enabled; rxe does not support it
+  bool slow = false;                            ///< run cases that take more than a minute of a real device's time
+  bool dangerous = false;                       ///< run cases that are known to hang devices
+  int stop = -1;                                ///< file descriptor; when readable, work stops
   std::function<void(std::string_view)> progress{};
 };
 
 struct TargetError {
-  bool usage = false;   ///< the name makes no sense
-  std::string message;  ///< what was being done, to what, what was found, what to do
+  bool usage = false;   ///< the name or an option is invalid
+  std::string message;  ///< action, object, result, and corrective action
 };
 
-/// That a device cannot be used any more.
+/// The cause of a device loss.
 struct DeviceLost {
-  bool device = false;  ///< it is the device itself that ended, a kernel that panicked; else the way to it
+  bool device = false;  ///< the device itself crashed, e.g. a kernel panic; otherwise the path to it failed
   std::string why;      ///< one line
 };
 
-/// A device that can be reached, for as long as this lives.
+/// An open device. It stays reachable for the lifetime of this object.
 class Target {
  public:
   static tl::expected<std::unique_ptr<Target>, TargetError> open(const TargetOptions& options);
@@ -57,37 +57,37 @@ class Target {
 
   virtual DeviceUnderTest& device() = 0;
   [[nodiscard]] virtual const DeviceUnderTest& device() const = 0;
-  /// What it says of itself, one line.
+  /// The device's description of itself, one line.
   [[nodiscard]] virtual std::string details() const = 0;
-  /// Under which name results are known of it: "rxe-6.1", "siw-6.1"; empty: none that this product knows.
+  /// The name for built-in known results: "rxe-6.1", "siw-6.1"; empty: none.
   [[nodiscard]] virtual std::string known_as() const { return {}; }
   /// The wire's name.
   [[nodiscard]] std::string wire();
-  /// Who is sent frames: MAC, IP addresses and queue pairs or TCP, one line.
+  /// The destinations of frames: MAC, IP addresses, and QPs or TCP, one line.
   [[nodiscard]] std::string destinations();
-  /// What the device itself complained of since this was asked last: a kernel's warnings.
+  /// The device's kernel messages since the last call.
   virtual std::vector<std::string> complaints() { return {}; }
-  /// A reference device breaks the specification in exactly these ways from now on; of the other family's faults
-  /// nothing comes. An error where a name is none, or the device is no reference device.
+  /// Replaces the faults of a reference device. Ignores faults of the other family. Fails for an unknown name and for
+  /// other devices.
   virtual tl::expected<void, TargetError> set_faults(const std::vector<std::string>& names);
-  /// The ways in which it does, by name.
+  /// The names of the active faults.
   [[nodiscard]] virtual std::vector<std::string> faults() { return {}; }
-  /// Nothing while it can be used.
+  /// The cause of the device loss, or nullopt while the device is usable.
   [[nodiscard]] virtual std::optional<DeviceLost> gone() const;
-  /// Whatever is asked of the device or its wire fails from now on, what waits for it at once. From any thread.
+  /// Makes all later and current operations on the device and its wire fail. Callable from any thread.
   virtual void interrupt();
 
  protected:
-  /// Puts what can be interrupted between the cases and the wire of device(), where it has one.
+  /// Inserts interruptible layers between the cases and the wire of device(), if it has one.
   void guard();
 
  private:
   std::unique_ptr<InterruptibleWire> guarded_;
 };
 
-/// Whether a device of that name is made anew so easily that each case gets its own.
+/// Returns whether a device of this name is in-process, so that each case gets its own.
 bool is_cheap(const std::string& device);
-/// Whether it is a real one, on a bench: what is sent to it needs to be allowed, and keeps to a rate.
+/// Returns whether it is a physical device, which needs permitted addresses and a rate limit.
 bool is_on_bench(const std::string& device);
 
 }  // namespace rdmawire::conformance

@@ -46,13 +46,13 @@ class ReferenceEndpointTarget final : public Target {
   }
   DeviceUnderTest& device() override { return device_; }
   [[nodiscard]] const DeviceUnderTest& device() const override { return device_; }
-  [[nodiscard]] std::string details() const override { return "rdmawire's reference endpoint of iWARP"; }
+  [[nodiscard]] std::string details() const override { return "rdmawire's iWARP reference endpoint"; }
   tl::expected<void, TargetError> set_faults(const std::vector<std::string>& names) override {
     std::vector<endpoint::Fault> all;
     for (const std::string& name : names) {
       const endpoint::FaultRow* fault = endpoint::find_fault(name);
-      if (!fault && device::find_fault(name)) continue;  // of the reference device of RoCE
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      if (!fault && device::find_fault(name)) continue;  // a fault of the RoCE reference device
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("unknown fault \"{}\"", name)});
       all.push_back(fault->fault);
     }
     reference_->set_faults(all);

@@ -1,11 +1,11 @@
 #pragma once
-/// Inside the room: the reference endpoint as a target.
+/// The iWARP reference endpoint as a target.
 
 #include "conformance/runner/target.hpp"
 
 namespace rdmawire::conformance {
 
-/// In this process, in virtual time; faults are those of endpoint/fault_table.hpp.
+/// Opens it in this process, in virtual time. The faults are those of the iWARP fault table.
 tl::expected<std::unique_ptr<Target>, TargetError> open_reference_endpoint(const TargetOptions& options);
 
 }  // namespace rdmawire::conformance

@@ -8,7 +8,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-/// The device's answer to a SEND, from its Ethernet type on; of a connection over that way.
+/// The device's response to a SEND over the given encapsulation, from the Ethernet type on.
 std::vector<std::uint8_t> answer(DeviceUnderTest& device, Over over, std::size_t bytes) {
   Bench bench(device, 1);
   Connected& qp = bench.rc({.receives = 1, .over = over});
@@ -17,7 +17,7 @@ std::vector<std::uint8_t> answer(DeviceUnderTest& device, Over over, std::size_t
   return {seen.bytes.begin() + 12, seen.bytes.begin() + 12 + static_cast<std::ptrdiff_t>(bytes)};
 }
 
-TEST(ReferenceTarget, IsReachedEachWay) {
+TEST(ReferenceTarget, RespondsOverEachEncapsulation) {
   const auto target = Target::open({.device = "reference"});
   ASSERT_TRUE(target);
   DeviceUnderTest& device = (*target)->device();
@@ -28,14 +28,14 @@ TEST(ReferenceTarget, IsReachedEachWay) {
   EXPECT_EQ(answer(device, Over::roce_v1, 3), (ByteVector{0x89, 0x15, 0x60}));
 }
 
-TEST(ReferenceTarget, SaysWhichFaultThereIsNot) {
+TEST(ReferenceTarget, UnknownFaultIsRejected) {
   const auto target = Target::open({.device = "reference", .faults = {"none-of-these"}});
   ASSERT_FALSE(target);
   EXPECT_TRUE(target.error().usage);
-  EXPECT_EQ(target.error().message, "there is no fault \"none-of-these\"");
+  EXPECT_EQ(target.error().message, "unknown fault \"none-of-these\"");
 }
 
-TEST(ReferenceEndpointTarget, IsReachedOverTcp) {
+TEST(ReferenceEndpointTarget, RespondsOverTcp) {
   const auto target = Target::open({.family = Family::iwarp, .faults = {"sends-reserved-setup-bits"}});
   ASSERT_TRUE(target) << target.error().message;
   DeviceUnderTest& device = (*target)->device();
@@ -58,14 +58,14 @@ TEST(ReferenceEndpointTarget, IsReachedOverTcp) {
   const auto request = stream->receive(device.now() + 1'000'000).value();
   ASSERT_TRUE(request);
   ASSERT_EQ(request->bytes.size(), 20U);
-  EXPECT_EQ(request->bytes[16], 0x05);  // no C; the fault's reserved bits
+  EXPECT_EQ(request->bytes[16], 0x05);  // without C, with the fault's reserved bits
   EXPECT_EQ(request->bytes[17], 1);
   (*target)->interrupt();
   EXPECT_FALSE(stream->receive(device.now() + 1'000'000));
   EXPECT_TRUE((*target)->gone());
 }
 
-TEST(ReferenceEndpointTarget, SaysWhichFaultThereIsNot) {
+TEST(ReferenceEndpointTarget, UnknownFaultIsRejected) {
   const auto target = Target::open({.family = Family::iwarp, .faults = {"no-such-fault"}});
   ASSERT_FALSE(target);
   EXPECT_TRUE(target.error().usage);

@@ -16,7 +16,7 @@ bool is_called(const tracking::EventRow& row, std::string_view name) {
          });
 }
 
-TextStyle ink_of(tracking::Severity severity) {
+TextStyle ink_of_severity(tracking::Severity severity) {
   switch (severity) {
     case tracking::Severity::error: return TextStyle::bad;
     case tracking::Severity::warning: return TextStyle::notice;
@@ -33,7 +33,7 @@ std::string explain_events(std::string_view name, bool colors) {
   for (const tracking::EventRow& row : tracking::event_rows) {
     if (!is_called(row, name)) continue;
     page.put(TextStyle::strong, row.name).to(severity_column);
-    page.put(ink_of(row.severity), to_string(row.severity)).to(meaning_column).put(row.meaning).line();
+    page.put(ink_of_severity(row.severity), to_string(row.severity)).to(meaning_column).put(row.meaning).line();
     if (row.causes.empty()) continue;
     page.to(meaning_column).put(TextStyle::dim, "causes: ");
     for (std::size_t i = 0; i < row.causes.size(); ++i) {

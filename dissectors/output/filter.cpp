@@ -80,7 +80,7 @@ std::string_view sign_of(Sort sort) {
   return {};
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\')
@@ -391,7 +391,7 @@ class FilterCompiler {
       return false;
     }
     value = token_;
-    text += value.sort == Sort::text ? quoted(value.text) : value.text;
+    text += value.sort == Sort::text ? in_quotes(value.text) : value.text;
     advance();
     if (value.sort == Sort::word && token_.sort == Sort::word) {
       Token words = value;
@@ -399,7 +399,7 @@ class FilterCompiler {
         words.text += " " + token_.text;
         words.length = token_.position + token_.length - words.position;
       }
-      fail(words, fmt::format("a value of several words needs quotes: {}", quoted(words.text)));
+      fail(words, fmt::format("a value of several words needs quotes: {}", in_quotes(words.text)));
     }
     return !error_;
   }
@@ -618,12 +618,12 @@ class FilterCompiler {
     if (group.type == FilterType::number && group.names) {
       std::vector<std::string> names = nearest_entries(value.text, *group.names);
       if (!names.empty()) {
-        for (std::string& n : names) n = quoted(n);
+        for (std::string& n : names) n = in_quotes(n);
         return fmt::format("{} has no value {}; did you mean {}?", name.text, value.text, listed(names, "or"));
       }
       constexpr std::size_t shown = 8;
       for (const Name& entry : group.names->entries)
-        if (names.size() < shown) names.push_back(quoted(entry.name));
+        if (names.size() < shown) names.push_back(in_quotes(entry.name));
       const std::size_t count = group.names->entries.size();
       const std::string more = count > shown ? fmt::format(" and {} more", count - shown) : "";
       return fmt::format("{} has no value {}; it has {}{}, or a number", name.text, value.text,

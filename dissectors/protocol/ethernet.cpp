@@ -15,13 +15,13 @@ Step payload_step(Cursor& c) {
 }
 Step decode_vlan(Cursor& c);
 
-// The first entry of a decoder is the number used for encoding.
-struct Announced {
+// The first entry of a decoder is the number it is announced by when encoding.
+struct EtherTypeDecoder {
   std::uint16_t type;
   Step::Decoder decoder;
   const HeaderInfo* header;
 };
-constexpr Announced announced[] = {
+constexpr EtherTypeDecoder ether_type_decoders[] = {
     {ethertype::ipv4, decode_ipv4, &info<Ipv4>},
     {ethertype::roce_v1, decode_grh, &info<Grh>},
     {ethertype::ipv6, decode_ipv6, &info<Ipv6>},
@@ -43,13 +43,13 @@ Step decode_vlan(Cursor& c) {
 }  // namespace
 
 Step step_for_ethertype(std::uint16_t type) {
-  for (const Announced& a : announced)
+  for (const EtherTypeDecoder& a : ether_type_decoders)
     if (a.type == type) return {a.decoder};
   return {payload_step};
 }
 
 std::uint16_t ethertype_of(const HeaderInfo& next) {
-  for (const Announced& a : announced)
+  for (const EtherTypeDecoder& a : ether_type_decoders)
     if (a.header == &next) return a.type;
   return 0;
 }
@@ -117,7 +117,7 @@ void announce_ethertype(FrameLayout& frame, std::size_t index, std::string_view 
   HeaderValue& header = frame.at(index);
   const HeaderInfo* next = frame.next(index);
   const std::uint64_t present = header.get(*header.header().find(field));
-  for (const Announced& a : announced)
+  for (const EtherTypeDecoder& a : ether_type_decoders)
     if (a.header == next && a.type == present) return;
   if (const std::uint16_t type = next ? ethertype_of(*next) : 0) header.fill(field, type);
 }

@@ -22,14 +22,14 @@ using Address = std::array<std::uint8_t, 16>;
 
 // ---- CRC-32 arithmetic: polynomials over GF(2) modulo the CRC polynomial, lowest power in the highest bit.
 
-constexpr std::uint32_t polynomial = 0xedb88320;
+constexpr std::uint32_t crc32_polynomial = 0xedb88320;
 constexpr std::uint32_t one = 0x80000000;
 
 constexpr std::uint32_t times(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (std::uint32_t bit = one; bit != 0; bit >>= 1) {
     if (a & bit) product ^= b;
-    b = b & 1 ? b >> 1 ^ polynomial : b >> 1;
+    b = b & 1 ? b >> 1 ^ crc32_polynomial : b >> 1;
   }
   return product;
 }
@@ -47,7 +47,7 @@ constexpr auto undo = [] {
   std::array<std::uint32_t, 256> t{};
   for (std::uint32_t b = 0; b < 256; ++b) {
     std::uint32_t crc = b;
-    for (int i = 0; i < 8; ++i) crc = crc & 1 ? crc >> 1 ^ polynomial : crc >> 1;
+    for (int i = 0; i < 8; ++i) crc = crc & 1 ? crc >> 1 ^ crc32_polynomial : crc >> 1;
     t[crc >> 24] = crc << 8 | b;
   }
   return t;

@@ -14,12 +14,12 @@ Step decode_extension(Cursor& c);
 Step decode_fragment(Cursor& c);
 Step decode_authentication(Cursor& c);
 
-struct Announced {
+struct ProtocolDecoder {
   std::uint8_t protocol;
   Step::Decoder decoder;
   const HeaderInfo* header;
 };
-constexpr Announced announced[] = {
+constexpr ProtocolDecoder protocol_decoders[] = {
     {ip_protocol::udp, decode_udp, &info<Udp>},
     {ip_protocol::tcp, decode_tcp, &info<Tcp>},
     {ip_protocol::icmp, decode_icmp, &info<Icmp>},
@@ -35,7 +35,7 @@ constexpr Announced announced[] = {
 };
 
 Step step_for_protocol(Cursor& c, std::uint8_t protocol) {
-  for (const Announced& a : announced)
+  for (const ProtocolDecoder& a : protocol_decoders)
     if (a.protocol == protocol) return {a.decoder};
   c.payload();
   return done;
@@ -101,7 +101,7 @@ void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
 }  // namespace
 
 std::uint8_t ip_protocol_of(const HeaderInfo* next) {
-  for (const Announced& a : announced)
+  for (const ProtocolDecoder& a : protocol_decoders)
     if (a.header && a.header == next) return a.protocol;
   return ip_protocol::none;
 }

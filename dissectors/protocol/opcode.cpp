@@ -5,8 +5,8 @@
 namespace rdmawire {
 namespace {
 
-// One row per operation, common to all transports (bits 4 to 0).
-struct Row {
+// One row an operation, as every transport shares it (bits 4 to 0).
+struct OpcodeRow {
   std::uint8_t code;
   Operation operation;
   Position position;
@@ -20,7 +20,7 @@ using enum Operation;
 using enum Position;
 using enum Direction;
 
-constexpr Row rows[] = {
+constexpr OpcodeRow opcode_rows[] = {
     {0x00, send, first, request, {}, true, "SEND First"},
     {0x01, send, middle, request, {}, true, "SEND Middle"},
     {0x02, send, last, request, {}, true, "SEND Last"},
@@ -49,8 +49,8 @@ constexpr Row rows[] = {
     {0x1d, atomic_write, only, request, {&info<Reth>}, true, "ATOMIC WRITE"},
 };
 
-// True if the transport has this row.
-constexpr bool has(Transport transport, const Row& row) {
+// Which rows a transport has.
+constexpr bool has(Transport transport, const OpcodeRow& row) {
   switch (transport) {
     case Transport::rc: return row.operation != resync;
     case Transport::uc: return row.code <= 0x0b;
@@ -85,7 +85,7 @@ constexpr std::uint8_t cnp_opcode = 0x81;
 constexpr auto name_texts = [] {
   std::array<NameText, 256> texts{};
   for (unsigned t = 0; t < 6; ++t)
-    for (const Row& row : rows)
+    for (const OpcodeRow& row : opcode_rows)
       if (has(static_cast<Transport>(t), row)) {
         texts[t << 5 | row.code].append(prefixes[t]);
         texts[t << 5 | row.code].append(row.name);
@@ -111,7 +111,7 @@ constexpr std::array<Opcode, 256> make_opcodes() {
   };
   for (unsigned t = 0; t < 6; ++t) {
     const auto transport = static_cast<Transport>(t);
-    for (const Row& row : rows) {
+    for (const OpcodeRow& row : opcode_rows) {
       if (!has(transport, row)) continue;
       Opcode& o = table[t << 5 | row.code];
       o.known = true;
@@ -130,24 +130,24 @@ constexpr std::array<Opcode, 256> make_opcodes() {
   return table;
 }
 
-constexpr std::array<Opcode, 256> table = make_opcodes();
-constexpr std::size_t known_count = [] {
+constexpr std::array<Opcode, 256> opcode_table = make_opcodes();
+constexpr std::size_t known_bth_opcodes = [] {
   std::size_t n = 0;
-  for (const Opcode& o : table) n += o.known;
+  for (const Opcode& o : opcode_table) n += o.known;
   return n;
 }();
-constexpr auto name_entries = [] {
-  std::array<Name, known_count> entries{};
+constexpr auto bth_opcode_name_entries = [] {
+  std::array<Name, known_bth_opcodes> entries{};
   std::size_t n = 0;
-  for (const Opcode& o : table)
+  for (const Opcode& o : opcode_table)
     if (o.known) entries[n++] = {o.value, o.name, {}};
   return entries;
 }();
 
 }  // namespace
 
-constinit const std::array<Opcode, 256> opcodes = table;
-constinit const Names opcode_names{"BTH opcode", name_entries, "IBTA vol 1, 9.2"};
+constinit const std::array<Opcode, 256> opcodes = opcode_table;
+constinit const Names opcode_names{"BTH opcode", bth_opcode_name_entries, "IBTA vol 1, 9.2"};
 
 std::string_view to_string(Transport transport) {
   switch (transport) {

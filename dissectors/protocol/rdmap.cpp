@@ -9,7 +9,7 @@ namespace {
 constexpr bool tagged = true, untagged = false, payload = true, no_payload = false;
 
 // value, known, tagged, queue, payload, solicited event, invalidate, header, name
-constexpr std::array<RdmapOpcode, 16> table{{
+constexpr std::array<RdmapOpcode, 16> rdmap_opcode_table{{
     {0, true, tagged, 0, payload, false, false, nullptr, "RDMA Write"},
     {1, true, untagged, 1, no_payload, false, false, &info<RdmapReadRequest>, "RDMA Read Request"},
     {2, true, tagged, 0, payload, false, false, nullptr, "RDMA Read Response"},
@@ -27,23 +27,24 @@ constexpr std::array<RdmapOpcode, 16> table{{
     {14, false, untagged, 0, no_payload, false, false, nullptr, {}},
     {15, false, untagged, 0, no_payload, false, false, nullptr, {}},
 }};
-constexpr std::size_t known_count = [] {
+constexpr std::size_t known_rdmap_opcodes = [] {
   std::size_t n = 0;
-  for (const RdmapOpcode& o : table) n += o.known;
+  for (const RdmapOpcode& o : rdmap_opcode_table) n += o.known;
   return n;
 }();
-constexpr auto name_entries = [] {
-  std::array<Name, known_count> entries{};
+constexpr auto rdmap_opcode_name_entries = [] {
+  std::array<Name, known_rdmap_opcodes> entries{};
   std::size_t n = 0;
-  for (const RdmapOpcode& o : table)
+  for (const RdmapOpcode& o : rdmap_opcode_table)
     if (o.known) entries[n++] = {o.value, o.name, {}};
   return entries;
 }();
 
 }  // namespace
 
-constinit const std::array<RdmapOpcode, 16> rdmap_opcodes = table;
-constinit const Names rdmap_opcode_names{"RDMAP opcode", name_entries, "RFC 5040, 4.1, figure 4; RFC 7306, 4.1"};
+constinit const std::array<RdmapOpcode, 16> rdmap_opcodes = rdmap_opcode_table;
+constinit const Names rdmap_opcode_names{"RDMAP opcode", rdmap_opcode_name_entries,
+                                         "RFC 5040, 4.1, figure 4; RFC 7306, 4.1"};
 
 Parts Terminate::parts(Bytes header) {
   Parts parts;

@@ -30,7 +30,7 @@
 namespace rdmawire {
 namespace {
 
-struct Row {
+struct HeaderRow {
   const HeaderInfo* header;
   std::string_view structure;  ///< name of the C++ type: "AtomicEth"
 };
@@ -45,13 +45,13 @@ constexpr std::string_view structure_name() {
 }
 
 template <class... H>
-constexpr std::array<Row, sizeof...(H)> headers_of() {
-  return {Row{&info<H>, structure_name<H>()}...};
+constexpr std::array<HeaderRow, sizeof...(H)> headers_of() {
+  return {HeaderRow{&info<H>, structure_name<H>()}...};
 }
 
 template <std::size_t... N>
-constexpr auto join(const std::array<Row, N>&... lists) {
-  std::array<Row, (N + ...)> all{};
+constexpr auto join(const std::array<HeaderRow, N>&... lists) {
+  std::array<HeaderRow, (N + ...)> all{};
   auto out = all.begin();
   ((out = std::copy(lists.begin(), lists.end(), out)), ...);
   return all;
@@ -59,7 +59,7 @@ constexpr auto join(const std::array<Row, N>&... lists) {
 
 // One line per protocol.
 // clang-format off
-constexpr auto rows = join(
+constexpr auto header_rows = join(
     headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf, MacControl, Pause, PriorityPause>(),
     headers_of<Ipv4, Ipv4Option, Ipv4OptionByte, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
     headers_of<Arp, ArpEthernet, ArpInfiniband>(),
@@ -91,8 +91,8 @@ constexpr auto rows = join(
 // clang-format on
 
 constexpr auto headers = [] {
-  std::array<const HeaderInfo*, rows.size()> all{};
-  std::transform(rows.begin(), rows.end(), all.begin(), [](const Row& row) { return row.header; });
+  std::array<const HeaderInfo*, header_rows.size()> all{};
+  std::transform(header_rows.begin(), header_rows.end(), all.begin(), [](const HeaderRow& row) { return row.header; });
   return all;
 }();
 
@@ -153,8 +153,8 @@ std::vector<std::string> words_of(std::string_view phrase) {
 
 std::string_view type_name(const HeaderInfo& header) {
   static const auto names = [] {
-    std::array<std::string, rows.size()> all;
-    for (std::size_t i = 0; i < rows.size(); ++i) all[i] = spell(rows[i].structure);
+    std::array<std::string, header_rows.size()> all;
+    for (std::size_t i = 0; i < header_rows.size(); ++i) all[i] = spell(header_rows[i].structure);
     return all;
   }();
   const auto found = std::find(headers.begin(), headers.end(), &header);

@@ -15,6 +15,7 @@ struct PortAddress {
   std::uint64_t high = 0, low = 0;
   friend bool operator==(const PortAddress&, const PortAddress&) = default;
   friend auto operator<=>(const PortAddress&, const PortAddress&) = default;
+  [[nodiscard]] constexpr bool is_zero() const { return high == 0 && low == 0; }
 
   static constexpr PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
   static constexpr PortAddress of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address}; }
@@ -22,7 +23,10 @@ struct PortAddress {
   static PortAddress of_gid(const std::uint8_t* bytes) { return {load_be<8>(bytes), load_be<8>(bytes + 8)}; }
 };
 
-/// The first addresses of the capture, up to a limit: candidates when an address was rewritten in transit.
+/// The size in bytes that an MTU code of the CM and of the subnet administration means; 0 if the code means none.
+constexpr std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
+
+/// Addresses that were seen: the first ones, as many as are worth trying where an address was changed on the way.
 class AddressBook {
  public:
   static constexpr std::size_t capacity = 256;

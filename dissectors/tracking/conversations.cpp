@@ -11,17 +11,13 @@ namespace {
 
 constexpr std::uint64_t sidr_bit = std::uint64_t{1} << 32;
 
-std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
-
-// 4.096 us * 2^code; 0 means infinite.
+// 4.096 us * 2^code; 0 means without end.
 std::int64_t timeout_of(std::uint64_t code, std::uint64_t nanoseconds) {
   return code == 0 ? 0 : static_cast<std::int64_t>(nanoseconds);
 }
 
-bool is_zero(const PortAddress& address) { return address.high == 0 && address.low == 0; }
-
-// A path from a message: LIDs within a subnet, else GIDs. Missing addresses are taken from the packet. LIDs are
-// 0xffff if the path crosses a router.
+// A path as a message names it: LIDs in a subnet, else GIDs. What it does not name is as in the packet itself: LIDs are
+// 0xffff where the way leads through a router.
 FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::uint16_t remote_lid,
                 const std::array<std::uint8_t, 16>& local_gid, const std::array<std::uint8_t, 16>& remote_gid) {
   if (wire == Wire::infiniband) {
@@ -32,7 +28,7 @@ FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::u
   }
   const auto named = [](const std::array<std::uint8_t, 16>& gid, const PortAddress& otherwise) {
     const PortAddress address = PortAddress::of_gid(gid.data());
-    return is_zero(address) ? otherwise : address;
+    return address.is_zero() ? otherwise : address;
   };
   return {named(local_gid, ports.from), named(remote_gid, ports.to), 0};
 }

@@ -19,17 +19,17 @@
 namespace rdmawire::tracking {
 namespace {
 
-/// A service with a well-known port, and the reasons for assigning the protocol to a connection to it.
-struct Service {
+/// A service that listens on a port, and the sentences that say why a connection to it carries the protocol.
+struct KnownService {
   std::uint16_t port;
   Upper protocol;
   std::string_view cm_reason;
   std::string_view mpa_reason;   ///< empty: the service uses another port over iWARP
   std::string_view port_reason;  ///< if the MPA request was not captured
 };
-constexpr Service services[] = {
-    {445, Upper::smb_direct, "the CM request's service ID is port 445, SMB Direct", {}, {}},
-    {860, Upper::iser, "the CM request's service ID is port 860, iSCSI (iSER)",
+constexpr KnownService services[] = {
+    {445, Upper::smb_direct, "the CM request's service id is port 445, SMB Direct", {}, {}},
+    {860, Upper::iser, "the CM request's service id is port 860, iSCSI (iSER)",
      "the MPA request went to port 860, iSCSI (iSER)", "one end of the iWARP connection is port 860, iSCSI (iSER)"},
     {3260, Upper::iser, "the CM request's service ID is port 3260, iSCSI (iSER)",
      "the MPA request went to port 3260, iSCSI (iSER)", "one end of the iWARP connection is port 3260, iSCSI (iSER)"},
@@ -46,14 +46,14 @@ constexpr Service services[] = {
      "one end of the iWARP connection is port 20049, NFS over RDMA"},
 };
 
-const Service* find_service(std::uint16_t port) {
-  for (const Service& s : services)
+const KnownService* find_service(std::uint16_t port) {
+  for (const KnownService& s : services)
     if (s.port == port) return &s;
   return nullptr;
 }
 
-const Service* find_iwarp_service(std::uint16_t port) {
-  const Service* service = find_service(port);
+const KnownService* find_iwarp_service(std::uint16_t port) {
+  const KnownService* service = find_service(port);
   return service && !service->mpa_reason.empty() ? service : nullptr;
 }
 
@@ -197,11 +197,11 @@ const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t fr
   if (const Stream* stream = streams_.find(key)) return stream;
   to_listener = false;
   if (const Stream* stream = streams_.find(back)) return stream;
-  // The start was not captured. If both ports belong to services, the listener is unknown.
-  const Service *from = find_iwarp_service(source), *to = find_iwarp_service(destination);
+  // Its beginning was not captured. With two services' ports nothing says which one listens.
+  const KnownService *from = find_iwarp_service(source), *to = find_iwarp_service(destination);
   if (from && to) return nullptr;
   to_listener = to != nullptr;
-  const Service& service = to ? *to : *from;
+  const KnownService& service = to ? *to : *from;
   return &streams_.put(to ? key : back, {{service.protocol, service.port_reason, frame}, false});
 }
 
@@ -210,7 +210,7 @@ void Evidence::apply_iwarp(Packet& packet) {
   const auto tcp = packet.stack.get<Tcp>();
   if (!ports || !tcp) return;
   const std::uint16_t source = tcp->get<"src_port">(), destination = tcp->get<"dst_port">();
-  const Service* listener = find_iwarp_service(destination);
+  const KnownService* listener = find_iwarp_service(destination);
   if (!listener && !find_iwarp_service(source)) return;
   const FlowKey key = ports->with(std::uint64_t{source} << 16 | destination);
 
@@ -346,7 +346,7 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   request.service_id = cm.service_id;
   request.starting_psn = cm.starting_psn;
   if (cm.port != 0 && cm.port_protocol == ip_protocol::tcp) {
-    if (const Service* service = find_service(cm.port))
+    if (const KnownService* service = find_service(cm.port))
       request.evidence = {service->protocol, service->cm_reason, frame};
   } else if ((cm.service_id & ~ipoib_service::qp_mask) == ipoib_service::prefix) {
     request.evidence = {Upper::ipoib, "the CM request's service ID is that of IPoIB connected mode", frame};

@@ -263,8 +263,8 @@ void IwarpTracker::State::ddp_segment(Tracked& t, Side end, Segment& s) {
   read_response(t, end, s);
 }
 
-// The packet that contained the byte.
-Moment IwarpTracker::State::carried(const IwarpDirection& half, std::uint64_t offset) const {
+// The packet that brought the byte.
+SeenAt IwarpTracker::State::carried(const IwarpDirection& half, std::uint64_t offset) const {
   const TcpSegment& tcp = packet_->tcp;
   if (offset < tcp.offset || offset >= tcp.offset + tcp.length)
     if (const TcpLossTracker::Segment* carrier = half.tcp.carrier(offset)) return {carrier->frame, carrier->time};
@@ -272,7 +272,7 @@ Moment IwarpTracker::State::carried(const IwarpDirection& half, std::uint64_t of
 }
 
 Span IwarpTracker::State::span(const IwarpDirection& half, const Segment& s) const {
-  const Moment a = carried(half, s.pdu->stream_offset), b = carried(half, s.pdu->stream_end - 1);
+  const SeenAt a = carried(half, s.pdu->stream_offset), b = carried(half, s.pdu->stream_end - 1);
   return a.frame <= b.frame ? Span{a, b} : Span{b, a};
 }
 
@@ -295,7 +295,7 @@ void IwarpTracker::State::begin(Tracked& t, Side end, Open& open, const Segment&
   m.has_invalidate = s.opcode->invalidate;
   if (m.has_invalidate) m.invalidated_key = s.key;
   if (!s.tagged) m.first_psn = m.last_psn = s.msn;
-  const Moment first = span(half, s).first;
+  const SeenAt first = span(half, s).first;
   m.first_frame = first.frame;
   m.start = first.time;
 }
@@ -628,7 +628,7 @@ void IwarpTracker::State::atomic_response(Tracked& t, Side end, Segment& s) {
   log(t, end, s, m);
   ++m.packets;
   m.atomic_original = response.get<"original">();
-  const Moment last = span(t.of(end), s).last;
+  const SeenAt last = span(t.of(end), s).last;
   m.first_response_frame = last.frame;
   m.first_response_time = last.time;
   answered(t, m, last.frame, last.time);

@@ -28,15 +28,15 @@ struct Segment {
   const Layer* header;  // of RDMAP, or nullptr
 };
 
-// Frame and time of a packet.
-struct Moment {
+// When something was on the wire.
+struct SeenAt {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
 };
 
 // The earliest and the latest packet of a segment.
 struct Span {
-  Moment first, last;
+  SeenAt first, last;
 };
 
 // A message with missing segments.
@@ -61,8 +61,8 @@ struct Request {
   bool atomic, lost = false;
   std::uint32_t sink = 0;  // STag (atomics: the request identifier)
   std::uint64_t sink_to = 0, received = 0;
-  std::uint32_t gaps = 0;  // gaps of the responder's stream when the request was sent
-  Moment latest;           // of the response's last packet
+  std::uint32_t gaps = 0;  // of the responder's stream, when it was sent
+  SeenAt latest;           // of the response's packets
 };
 // A seen FPDU, for assigning Terminates and retransmitted bytes.
 struct Seen {
@@ -104,7 +104,7 @@ struct IwarpDirection {
     bool any = false, whole = false;
     std::uint32_t key = 0;
     std::uint64_t begin = 0, next = 0;
-    Moment first, last;
+    SeenAt first, last;
   } early;
   std::deque<Sending> sending;
   std::deque<Request> requests;
@@ -249,7 +249,7 @@ class IwarpTracker::State {
   void unfinished(Tracked& t, Open& open);
   void wrong(Tracked& t, Side end, EventKind kind, std::uint64_t expected, std::uint64_t found, const Segment& s);
   [[nodiscard]] Span span(const IwarpDirection& half, const Segment& s) const;
-  [[nodiscard]] Moment carried(const IwarpDirection& half, std::uint64_t offset) const;
+  [[nodiscard]] SeenAt carried(const IwarpDirection& half, std::uint64_t offset) const;
   void log(Tracked& t, Side end, const Segment& s, const Message& message);
   void room(Tracked& t, IwarpDirection& half);
   Message* message_at(Tracked& t, Side whose, std::uint64_t number);

@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::uint16_t path_record_id = 0x35, member_record_id = 0x38;
 
-std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
-
 void read(MulticastMembership& out, View<McMemberRecord> record) {
   out.group = PortAddress::of_gid(record.get<"mgid">().data());
   out.port = PortAddress::of_gid(record.get<"port_gid">().data());

@@ -92,8 +92,6 @@ void read_perftest(Reader& in, TextRecord& record) {
   in.must_be(':');
 }
 
-bool is_zero(const PortAddress& address) { return address.high == 0 && address.low == 0; }
-
 }  // namespace
 
 TextRecord read_text_record(Bytes text) {
@@ -212,10 +210,10 @@ void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& e
       const Direction& direction = exchange.directions[i];
       const TextRecord& one = direction.named[exchange.told].record;
       PairEvidence::Side& out = e.sides[i];
-      out.address = one.lid != 0        ? PortAddress::of_lid(one.lid)
-                    : !is_zero(one.gid) ? one.gid
-                    : i == 0            ? client.from
-                                        : client.to;
+      out.address = one.lid != 0         ? PortAddress::of_lid(one.lid)
+                    : !one.gid.is_zero() ? one.gid
+                    : i == 0             ? client.from
+                                         : client.to;
       out.qp = one.qp;
       out.first_psn = one.psn;
       if (one.perftest) out.reads_as_responder = one.reads;

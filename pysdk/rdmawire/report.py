@@ -253,12 +253,12 @@ class CheckReport(_JsonReport):
 
     @property
     def violations(self) -> list[Row]:
-        """Each deviation: ``rule``, ``clause``, ``sentence``, ``frame``, ``expected``, ``actual``, ``ladder``, …"""
+        """The violations: ``rule``, ``clause``, ``sentence``, ``frame``, ``expected``, ``actual``, ``sequence``, …"""
         return [Row(violation) for violation in self._dict["violations"]]
 
     @property
     def rules(self) -> list[Row]:
-        """Each rule and how often it was judged: ``held``, ``violated``, ``inconclusive``, with reasons."""
+        """The rules with their counters ``passed``, ``violated`` and ``inconclusive``, and the reasons."""
         return [Row(rule) for rule in self._dict["rules"]]
 
     def text(
@@ -285,8 +285,8 @@ class CheckReport(_JsonReport):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the evaluations in numbers, and the violations."""
-        judged = self.summary.evaluations
-        head = f"{judged.held} evaluations held, {judged.violated} violated, {judged.inconclusive} inconclusive"
+        evaluations = self.summary.evaluations
+        head = f"evaluations: {evaluations.passed} passed, {evaluations.violated} violated, {evaluations.inconclusive} inconclusive"
         rows = [
             (v.level, v.alias or v.rule, v["from"].address, v.frame, v.expected, v.actual, v.clause)
             for v in self.violations

@@ -19,18 +19,23 @@
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/interruptible_run.hpp"
+#include "pysdk/src/texts.hpp"
 
 namespace rdmawire::python {
 namespace {
 
 namespace analysis = captures::analysis;
 
+<<<<<<< HEAD
 std::string dumped(const analysis::Json& report) {
   return report.dump(-1, ' ', false, analysis::Json::error_handler_t::replace);
 }
 py::str text(const std::string& utf8) { return py::bytes(utf8).attr("decode")("utf-8", "replace"); }
 
 /// What is to be analyzed, and what came out.
+=======
+/// What is to be analysed, and what came out.
+>>>>>>> build
 class AnalysisRun {
  public:
   AnalysisRun(const std::vector<std::string>& files, const std::string& filter, const std::string& begin,
@@ -65,7 +70,7 @@ class AnalysisRun {
     watched.rethrow();
     if (!result_->troubles.empty() && result_->input.files.empty())
       raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->troubles, "\n")));
-    return text(report);
+    return replaced_text(report);
   }
   [[nodiscard]] std::vector<std::string> troubles() const {
     return result_ ? result_->troubles : std::vector<std::string>{};
@@ -83,7 +88,7 @@ class AnalysisRun {
       const std::string details = analysis::details_of(request_->run, result_->analysis, report);
       page = captures::html_page(dumped(report), details, title);
     }
-    return text(page);
+    return replaced_text(page);
   }
   /// What `analyze --csv` writes; the files are read anew, by one thread.
   void csv(const std::string& directory, bool packets) const {
@@ -168,7 +173,7 @@ void bind_analysis(py::module_& module) {
           const py::gil_scoped_release unlocked;
           page = captures::html_page(report, "{}", title);
         }
-        return text(page);
+        return replaced_text(page);
       },
       py::arg("report"), py::arg("title"),
       "The page of `analyze --html`, without what takes a second look at packets.");

@@ -17,16 +17,13 @@
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/interruptible_run.hpp"
+#include "pysdk/src/texts.hpp"
 
 namespace rdmawire::python {
 namespace {
 
 namespace analysis = captures::analysis;
 namespace vantage = captures::vantage;
-
-std::string dumped(const analysis::Json& report) {
-  return report.dump(-1, ' ', false, analysis::Json::error_handler_t::replace);
-}
 
 /// What is followed; used by one thread at a time, and stopped by any.
 class FollowRun {

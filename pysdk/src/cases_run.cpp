@@ -126,7 +126,7 @@ class PythonScript final : public conformance::Script {
     if (!end) return;
     const Judgment& judgment = end->judgment;
     const auto& steps = bench.transcript();
-    const bool told = !steps.empty() && steps.back().kind == conformance::Step::Kind::deviation;
+    const bool told = !steps.empty() && steps.back().kind == conformance::Step::Kind::violation;
     if (!judgment.expected.empty() && !told) bench.deviate(judgment.verdict, judgment.expected, judgment.actual);
     throw CaseEnd(*end);
   }

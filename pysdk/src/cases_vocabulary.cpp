@@ -57,7 +57,7 @@ struct SeenObject {
 py::object seen_object(Seen seen) { return py::cast(SeenObject{std::make_shared<const Seen>(std::move(seen))}); }
 
 /// A question of Python's about what was seen.
-std::function<Match(const Seen&)> judge_by(py::object question) {
+std::function<Match(const Seen&)> match_by(py::object question) {
   // The object goes with the lock held, whoever lets go of it last.
   std::shared_ptr<py::object> kept(new py::object(std::move(question)), [](py::object* object) {
     const py::gil_scoped_acquire lock;
@@ -246,7 +246,7 @@ void bind_expectation(py::module_& module) {
       .def(
           "where",
           [](const Expectation& self, const std::string& words, const py::function& holds) {
-            return self.where(words, [judge = judge_by(holds)](const Seen& seen) { return judge(seen) == Match::yes; });
+            return self.where(words, [judge = match_by(holds)](const Seen& seen) { return judge(seen) == Match::yes; });
           },
           py::arg("words"), py::arg("holds"),
           "And whatever else the case wants to see: `holds` is asked with the Seen.")
@@ -262,7 +262,7 @@ void bind_expectation(py::module_& module) {
     return codes;
   });
   module.def(
-      "expect", [](const std::string& words, const py::function& judge) { return Expectation(words, judge_by(judge)); },
+      "expect", [](const std::string& words, const py::function& judge) { return Expectation(words, match_by(judge)); },
       py::arg("words"), py::arg("judge"),
       "Whatever a case wants to see: `judge` is asked with the Seen that comes next, and says yes, no, or "
       "\"skip\" for one that may come before.");

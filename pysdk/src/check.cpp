@@ -16,11 +16,10 @@
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/interruptible_run.hpp"
+#include "pysdk/src/texts.hpp"
 
 namespace rdmawire::python {
 namespace {
-
-py::str text(const std::string& utf8) { return py::bytes(utf8).attr("decode")("utf-8", "replace"); }
 
 /// The report as JSON, the sentences about files, and whether something that a device shall do was not done.
 py::tuple check(const std::vector<std::string>& files, const std::vector<std::string>& rules, const std::string& level,
@@ -32,11 +31,11 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   check.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
   check.dissector.decode.extra_roce_v2_port = roce_port;
   check.monitors.connection = connection;
-  check.monitors.trust.everywhere = complete;
+  check.monitors.assumptions.everywhere = complete;
   for (const std::string& address : at) {
     const auto bytes = output::parse_ipv6(address);  // IPv4 is mapped
     if (!bytes) raise(ErrorClass::usage, fmt::format("at: {} is no IPv4 or IPv6 address", address));
-    check.monitors.trust.at.push_back(tracking::PortAddress::of_gid(bytes->data()));
+    check.monitors.assumptions.at.push_back(tracking::PortAddress::of_gid(bytes->data()));
   }
   if (const std::string pattern = check.monitors.rules.choose(rules); !pattern.empty()) {
     const auto near = conformance::nearest_rules(pattern);
@@ -71,12 +70,12 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   }
   watched.rethrow();
   if (nothing) raise(ErrorClass::capture, fmt::format("{}", fmt::join(troubles, "\n")));
-  return py::make_tuple(text(report), troubles, violated);
+  return py::make_tuple(replaced_text(report), troubles, violated);
 }
 
 py::str explain(const std::string& query, bool json, bool colors) {
   const std::string said = conformance::explanation(query, json, colors);
-  if (!said.empty()) return text(said);
+  if (!said.empty()) return replaced_text(said);
   const std::vector<std::string> near = conformance::nearest_explained(query);
   raise(ErrorClass::usage,
         fmt::format("explain: nothing is called \"{}\"{}", query,

@@ -111,7 +111,7 @@ void bind_heard(py::module_& part) {
 // ---- what is waited for
 
 /// A question of Python's about what came.
-std::function<bool(const Seen&)> judge_by(py::object question) {
+std::function<bool(const Seen&)> predicate_by(py::object question) {
   // The object goes with the lock held, whoever lets go of it last.
   std::shared_ptr<py::object> kept(new py::object(std::move(question)), [](py::object* object) {
     const py::gil_scoped_acquire lock;
@@ -140,7 +140,7 @@ void bind_expectations(py::module_& part) {
       .def(
           "where",
           [](const E& self, const std::string& words, const py::function& holds) {
-            return self.where(words, judge_by(holds));
+            return self.where(words, predicate_by(holds));
           },
           py::arg("words"), py::arg("holds"),
           "And whatever else the case wants to see: `holds` is asked with the Heard.")
@@ -148,7 +148,8 @@ void bind_expectations(py::module_& part) {
   part.def(
       "expect",
       [](const std::string& words, const py::function& judge) {
-        return E(words, [holds = judge_by(judge)](const Seen& seen) { return holds(seen) ? Match::yes : Match::no; });
+        return E(words,
+                 [holds = predicate_by(judge)](const Seen& seen) { return holds(seen) ? Match::yes : Match::no; });
       },
       py::arg("words"), py::arg("judge"), "Whatever a case wants to see: `judge` is asked with the Heard.");
   part.def(

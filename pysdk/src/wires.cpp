@@ -15,8 +15,8 @@ using replay::Wire;
 using replay::WireError;
 using replay::WireResult;
 
-constexpr std::int64_t moment = 100'000'000;      // between two looks for signals, nanoseconds
-constexpr std::int64_t short_moment = 5'000'000;  // where others wait for the wire meanwhile
+constexpr std::int64_t signal_check_interval = 100'000'000;      // between two looks for signals, nanoseconds
+constexpr std::int64_t short_signal_check_interval = 5'000'000;  // where others wait for the wire meanwhile
 
 bool is_for(Bytes bytes, std::uint32_t dest_qp) {
   const HeaderStack stack = decode(bytes);
@@ -76,7 +76,8 @@ WireResult<SharedWire::Step> SharedWire::receive(std::int64_t deadline, const Pe
     if (auto kept = from_kept(wanted)) return Step{std::move(kept), false};
     descriptor = wire->descriptor();
     const bool virtual_time = wire->capabilities().virtual_time;
-    if (!virtual_time) until = std::min(deadline, wire->now() + (descriptor < 0 ? short_moment : moment));
+    if (!virtual_time)
+      until = std::min(deadline, wire->now() + (descriptor < 0 ? short_signal_check_interval : signal_check_interval));
     const bool polls = descriptor >= 0 && !virtual_time;
     for (;;) {
       auto received = wire->receive(polls ? 0 : until);
@@ -132,14 +133,15 @@ WireResult<bool> SharedWire::writable(std::int64_t deadline) {
   const auto wire = lease();
   if (!wire) return tl::unexpected(closed_error());
   const std::lock_guard lock(mutex_);
-  return wire->writable(std::min(deadline, wire->now() + moment));
+  return wire->writable(std::min(deadline, wire->now() + signal_check_interval));
 }
 
 WireResult<bool> SharedWire::flush(std::int64_t deadline) {
   const auto wire = lease();
   if (!wire) return tl::unexpected(closed_error());
   const std::lock_guard lock(mutex_);
-  return wire->flush(wire->capabilities().virtual_time ? deadline : std::min(deadline, wire->now() + moment));
+  return wire->flush(wire->capabilities().virtual_time ? deadline
+                                                       : std::min(deadline, wire->now() + signal_check_interval));
 }
 
 WireResult<replay::WireCounters> SharedWire::counters() {

@@ -54,11 +54,6 @@ bool is_of(const Event& event, const char* key, std::uint64_t number) {
 constexpr std::string_view ends_in_vain[] = {"rejected",   "failed",      "unreachable",
                                              "addr_error", "route_error", "connect_error"};
 
-PeerResult<void> done(const PeerResult<json>& result) {
-  if (!result) return tl::unexpected(result.error());
-  return {};
-}
-
 }  // namespace
 
 PeerResult<CmConnection> CmConnection::connect(Peer& peer, const QueuePair& qp, const CmAddress& to,

@@ -43,7 +43,13 @@ inline tl::unexpected<PeerError> unreadable(std::string_view command, std::strin
                                    fmt::format("{}: the agent's response has no valid {}", command, what)));
 }
 
-/// Typed access to the members of a result. Records the first missing or mistyped member.
+/// A result of which only the success counts.
+inline PeerResult<void> done(const PeerResult<nlohmann::json>& result) {
+  if (!result) return tl::unexpected(result.error());
+  return {};
+}
+
+/// Members of a result, each of its type; anything missing or of another type is remembered.
 class Reader {
  public:
   explicit Reader(const nlohmann::json& object) : object_(&object) {}

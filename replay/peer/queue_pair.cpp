@@ -53,12 +53,7 @@ json send_request(const SendRequest& request, bool datagram) {
   return given;
 }
 
-PeerResult<void> done(const PeerResult<json>& result) {
-  if (!result) return tl::unexpected(result.error());
-  return {};
-}
-
-/// Modifies attributes step by step; stops at the first error.
+/// Attributes of one way or other, as long as all before went well.
 class Steps {
  public:
   explicit Steps(const QueuePair& qp) : qp_(&qp) {}

@@ -7,14 +7,14 @@
 namespace rdmawire::replay {
 namespace {
 
-constexpr std::size_t batch = 64;
+constexpr std::size_t null_batch = 64;
 
 class NullWire final : public Wire {
  public:
   explicit NullWire(const NullWireOptions& options) : name_(options.name) {
     capabilities_.link = options.link;
     capabilities_.max_bytes = std::numeric_limits<std::uint32_t>::max();
-    capabilities_.batch = batch;
+    capabilities_.batch = null_batch;
     capabilities_.receives = false;
   }
 
@@ -25,7 +25,7 @@ class NullWire final : public Wire {
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
     if (closed_) return tl::unexpected(closed_error(name_));
-    return send_when_due(frames, batch, [this](std::span<const Outgoing> run) -> WireResult<std::size_t> {
+    return send_when_due(frames, null_batch, [this](std::span<const Outgoing> run) -> WireResult<std::size_t> {
       for (const Outgoing& frame : run) counters_.sent_bytes += frame.frame.size();
       counters_.sent += run.size();
       return run.size();

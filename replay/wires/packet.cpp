@@ -24,11 +24,11 @@
 namespace rdmawire::replay {
 namespace {
 
-constexpr std::size_t batch = 64;
+constexpr std::size_t packet_batch = 64;
 constexpr std::uint32_t tag_bytes = Vlan::size;
 // The maximum length that the kernel aggregates, with a link header and a restored VLAN tag.
 constexpr std::uint32_t slot_bytes = 65'536 + 64;
-constexpr int buffer_bytes = 8 << 20;
+constexpr int packet_buffer_bytes = 8 << 20;
 
 // Precedes each frame in both directions and describes offloaded work (struct virtio_net_hdr, whose kernel header is
 // not valid C++).
@@ -55,7 +55,7 @@ class PacketWire final : public Wire {
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
     if (!socket_) return tl::unexpected(closed_error(name_));
-    return send_when_due(frames, batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
+    return send_when_due(frames, packet_batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
   }
   WireResult<bool> writable(std::int64_t deadline) override;
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
@@ -84,9 +84,9 @@ class PacketWire final : public Wire {
     bool own = false;
   };
   std::vector<std::uint8_t> room_;
-  std::array<Offload, batch> offloads_;
-  std::array<sockaddr_ll, batch> senders_;
-  std::array<Slot, batch> slots_;
+  std::array<Offload, packet_batch> offloads_;
+  std::array<sockaddr_ll, packet_batch> senders_;
+  std::array<Slot, packet_batch> slots_;
   std::size_t next_ = 0, count_ = 0;
   std::int64_t last_time_ = 0;
 };
@@ -100,7 +100,7 @@ WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
   capabilities_.max_bytes =
       std::min(interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size) + tag_bytes, slot_bytes - tag_bytes);
   capabilities_.min_bytes = Ethernet::size;
-  capabilities_.batch = batch;
+  capabilities_.batch = packet_batch;
   capabilities_.receives = options.receive;
   capabilities_.sees_own = options.receive && !options.incoming;
   capabilities_.bits_per_second = interface_.bits_per_second();
@@ -150,8 +150,8 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
   if (options.receive)
     if (auto r = ask_for_times(options); !r) return r;
   for (const auto& [forced, plain] : {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}})
-    if (setsockopt(socket, SOL_SOCKET, forced, &buffer_bytes, sizeof buffer_bytes) != 0)
-      setsockopt(socket, SOL_SOCKET, plain, &buffer_bytes, sizeof buffer_bytes);
+    if (setsockopt(socket, SOL_SOCKET, forced, &packet_buffer_bytes, sizeof packet_buffer_bytes) != 0)
+      setsockopt(socket, SOL_SOCKET, plain, &packet_buffer_bytes, sizeof packet_buffer_bytes);
 
   const auto index = static_cast<int>(interface_.index());
   if (options.promiscuous && options.receive) {
@@ -179,15 +179,15 @@ WireResult<std::unique_ptr<Wire>> PacketWire::open(const PacketWireOptions& opti
   if (!wire->socket_) return tl::unexpected(wire->failed("open a packet socket", errno));
   if (auto ready = wire->set_up(options); !ready) return tl::unexpected(ready.error());
   if (auto link = wire->interface_.check_link(); !link) return tl::unexpected(link.error());
-  if (options.receive) wire->room_.resize(batch * slot_bytes);
+  if (options.receive) wire->room_.resize(packet_batch * slot_bytes);
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
 WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) {
   if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
   static constexpr Offload nothing_left{};
-  std::array<mmsghdr, batch> messages{};
-  std::array<std::array<iovec, 2>, batch> pieces;
+  std::array<mmsghdr, packet_batch> messages{};
+  std::array<std::array<iovec, 2>, packet_batch> pieces;
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
@@ -279,13 +279,13 @@ WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
   if (!capabilities_.receives) return receive_nothing(name_, deadline);
   while (next_ == count_) {
-    std::array<mmsghdr, batch> messages{};
-    std::array<std::array<iovec, 2>, batch> pieces;
+    std::array<mmsghdr, packet_batch> messages{};
+    std::array<std::array<iovec, 2>, packet_batch> pieces;
     struct alignas(cmsghdr) Control {
       std::array<char, CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(3 * sizeof(timespec)) + 64> bytes;
     };
-    std::array<Control, batch> controls;
-    for (std::size_t i = 0; i < batch; ++i) {
+    std::array<Control, packet_batch> controls;
+    for (std::size_t i = 0; i < packet_batch; ++i) {
       pieces[i] = {iovec{&offloads_[i], sizeof offloads_[i]},
                    iovec{room_.data() + i * slot_bytes + tag_bytes, slot_bytes - tag_bytes}};
       msghdr& message = messages[i].msg_hdr;
@@ -296,7 +296,7 @@ WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
       message.msg_name = &senders_[i];
       message.msg_namelen = sizeof senders_[i];
     }
-    const int got = recvmmsg(socket_.get(), messages.data(), batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+    const int got = recvmmsg(socket_.get(), messages.data(), packet_batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
     if (got < 0) {
       const int number = errno;
       if (number == EINTR) continue;

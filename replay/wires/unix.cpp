@@ -18,8 +18,8 @@
 namespace rdmawire::replay {
 namespace {
 
-constexpr std::size_t batch = 32;
-constexpr int buffer_bytes = 4 << 20;
+constexpr std::size_t unix_batch = 32;
+constexpr int unix_buffer_bytes = 4 << 20;
 constexpr std::size_t longest_path = sizeof(sockaddr_un{}.sun_path) - 1;
 
 WireResult<sockaddr_un> address_of(const std::string& name, const std::string& path) {
@@ -52,7 +52,7 @@ class UnixWire final : public Wire {
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
     if (!in_) return tl::unexpected(closed_error(name_));
-    return send_when_due(frames, batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
+    return send_when_due(frames, unix_batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
   }
   WireResult<bool> writable(std::int64_t deadline) override;
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
@@ -81,7 +81,7 @@ class UnixWire final : public Wire {
     std::int64_t time = 0;
   };
   std::vector<std::uint8_t> room_;
-  std::array<Waiting, batch> waiting_;
+  std::array<Waiting, unix_batch> waiting_;
   std::size_t next_ = 0, count_ = 0;
   std::int64_t last_time_ = 0;
 };
@@ -138,17 +138,17 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   wire->local_path_ = local;
   wire->capabilities_.max_bytes = options.max_bytes;
   wire->capabilities_.min_bytes = 14;
-  wire->capabilities_.batch = batch;
+  wire->capabilities_.batch = unix_batch;
   if (auto listening = wire->listen(options.mode); !listening) {
     // The file is not owned or was not created.
     return tl::unexpected(listening.error());
   }
   const int on = 1;
   setsockopt(wire->in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
-  // Buffers above the system limit require a privilege; otherwise the limit applies.
-  if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
-    setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
-  wire->room_.resize(batch * options.max_bytes);
+  // Rooms beyond the system's limit are for those who may; without, it is the limit.
+  if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &unix_buffer_bytes, sizeof unix_buffer_bytes) != 0)
+    setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &unix_buffer_bytes, sizeof unix_buffer_bytes);
+  wire->room_.resize(unix_batch * options.max_bytes);
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
@@ -163,9 +163,9 @@ WireResult<void> UnixWire::reach() {
   out_ = datagram_socket();
   if (!out_)
     return tl::unexpected(
-        wire_error(WireError::Kind::system, errno, "{}: create a socket: {}", name_, errno_text(errno)));
-  if (setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
-    setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+        wire_error(WireError::Kind::system, errno, "{}: making a socket: {}", name_, errno_text(errno)));
+  if (setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &unix_buffer_bytes, sizeof unix_buffer_bytes) != 0)
+    setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUF, &unix_buffer_bytes, sizeof unix_buffer_bytes);
   const int number = connect_to(out_.get(), remote_);
   if (number == 0) {
     reached_ = true;
@@ -182,8 +182,8 @@ WireResult<void> UnixWire::reach() {
 }
 
 WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
-  std::array<mmsghdr, batch> messages{};
-  std::array<iovec, batch> pieces;
+  std::array<mmsghdr, unix_batch> messages{};
+  std::array<iovec, unix_batch> pieces;
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
@@ -228,20 +228,20 @@ WireResult<bool> UnixWire::writable(std::int64_t deadline) {
 WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
   if (!in_) return tl::unexpected(closed_error(name_));
   while (next_ == count_) {
-    std::array<mmsghdr, batch> messages{};
-    std::array<iovec, batch> pieces;
+    std::array<mmsghdr, unix_batch> messages{};
+    std::array<iovec, unix_batch> pieces;
     struct alignas(cmsghdr) Control {
       std::array<char, CMSG_SPACE(sizeof(timespec))> bytes;
     };
-    std::array<Control, batch> controls;
-    for (std::size_t i = 0; i < batch; ++i) {
+    std::array<Control, unix_batch> controls;
+    for (std::size_t i = 0; i < unix_batch; ++i) {
       pieces[i] = {room_.data() + i * capabilities_.max_bytes, capabilities_.max_bytes};
       messages[i].msg_hdr.msg_iov = &pieces[i];
       messages[i].msg_hdr.msg_iovlen = 1;
       messages[i].msg_hdr.msg_control = &controls[i];
       messages[i].msg_hdr.msg_controllen = sizeof(Control);
     }
-    const int got = recvmmsg(in_.get(), messages.data(), batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+    const int got = recvmmsg(in_.get(), messages.data(), unix_batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
     if (got < 0) {
       const int number = errno;
       if (number == EINTR) continue;

@@ -28,7 +28,7 @@ constexpr std::uint32_t most_pieces = 16;  // per frame; the kernel accepts 17
 constexpr std::int64_t pause = 5'000;      // interval between polls of a ring
 constexpr std::int64_t linger = 1'000'000'000;
 constexpr std::int64_t patience = 1'000'000'000;
-constexpr std::int64_t look_up = 50'000'000;  // poll(2) does not report a removed interface
+constexpr std::int64_t interface_look_up = 50'000'000;  // poll(2) says nothing of an interface that went away
 // Newer than the headers of Debian 12.
 constexpr std::uint16_t use_pieces = 1 << 4;   // XDP_USE_SG, Linux 6.6
 constexpr std::uint32_t more_pieces = 1 << 0;  // XDP_PKT_CONTD
@@ -388,7 +388,7 @@ WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
     if (received_.available() == 0) {
       if (to_fill_.wants_wakeup()) recvfrom(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
       if (received_.available() == 0) {
-        wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up));
+        wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + interface_look_up));
         if (received_.available() == 0) {
           // check_link() is used by the sender, which may be another thread.
           if (!interface_.is_there()) return tl::unexpected(failed("receive", ENODEV));

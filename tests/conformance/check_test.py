@@ -1,11 +1,11 @@
-"""`rdmawire check`: what it says of real captures, that it blames nobody who behaves, and its command line.
+"""Tests of `rdmawire check` with real and synthesized captures, and of its command line.
 
-expected.json holds every deviation that is known of each capture (docs/deviations.md explains them); anything else that
-is found fails, and so does one that is no longer found. `python3 tests/conformance/check_test.py` writes it anew: read
-the difference before it is committed.
+expected.json lists all known violations of each real capture (explained in docs/deviations.md). A test fails on a
+violation that is not listed and on a listed one that is missing. `python3 tests/conformance/check_test.py` regenerates
+the file; review the difference before committing it.
 
-Captures without end come from tests/analysis/synthesize, whose devices behave as the specification says but where a case
-makes them not: then the violations must be those of that fault, on that connection, and no others.
+Synthesized captures come from tests/analysis/synthesize, whose devices conform to the specification except for injected
+faults. The reported violations must be exactly those of the faults.
 """
 
 import json
@@ -45,8 +45,8 @@ def report(*arguments):
     return json.loads(out)
 
 
-def deviations(found):
-    """{rule's alias: [how many ends of connections, how often]}."""
+def violation_counts(found):
+    """Count violations: {alias of the rule: [number of endpoints, number of occurrences]}."""
     rows = {}
     for violation in found["violations"]:
         row = rows.setdefault(violation["alias"] or violation["rule"], [0, 0])
@@ -60,14 +60,14 @@ def deviations(found):
 
 
 @pytest.mark.parametrize("capture", [pytest.param(c, id=c.name) for c in CAPTURES])
-def test_only_known_deviations_are_found(capture):
+def test_only_known_violations_are_reported(capture):
     found = report(capture.path)
     VALIDATOR.validate(found)
-    assert deviations(found) == json.loads(EXPECTED.read_text()).get(capture.name, {})
+    assert violation_counts(found) == json.loads(EXPECTED.read_text()).get(capture.name, {})
 
 
-def test_over_clean_captures_little_is_inconclusive():
-    """At most 2 % of all evaluations on what was captured whole, without loss."""
+def test_few_inconclusive_results_on_clean_captures():
+    """At most 2 % of the evaluations are inconclusive on complete captures without loss."""
     clean = [c for c in CAPTURES if c.name.startswith(("samples/", "linux-")) and "loss" not in c.name and "siw" not in c.name]
     total = Counter()
     for capture in clean:
@@ -76,7 +76,7 @@ def test_over_clean_captures_little_is_inconclusive():
     assert total["inconclusive"] <= 0.02 * sum(total.values())
 
 
-def test_the_result_is_the_same_for_any_number_of_threads():
+def test_result_is_independent_of_number_of_threads():
     for capture in CAPTURES:
         if "nvme" in capture.name or "srq" in capture.name or "nccl" in capture.name:
             reports = [report("--threads", threads, capture.path) for threads in (1, 2, 5)]
@@ -84,9 +84,9 @@ def test_the_result_is_the_same_for_any_number_of_threads():
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Captures without end
+# Synthesized captures
 
-# What a case makes devices, or the network's last hop, do wrong, and which rules say so.
+# Faults of devices or of the last hop, by case name, with the rules that report them.
 FAULTS = {
     "wrong_pkey": {"REQ-041"},
     "wrong_segment": {"REQ-006"},
@@ -106,18 +106,18 @@ def allowed(name):
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + (20 if FULL else 2)))
-def test_nobody_is_blamed_who_behaves(seed, tmp_path, monkeypatch):
+def test_no_false_positives_on_conforming_traffic(seed, tmp_path, monkeypatch):
     monkeypatch.setattr(ReliableEnd, "ACKNOWLEDGES_SENDS_ALONE", True)
     manifest = save(cases.make(1_500, seed), tmp_path / "x.pcap", tmp_path / "x.json", seed=seed)
     found = report(tmp_path / "x.pcap")
     names = {c["number"]: c["name"] for c in manifest["connections"]}
-    blamed = []
+    false_positives = []
     for violation in found["violations"]:
         owner = manifest["owners"][violation["frame"] - 1]
         case = names.get(owner, "none")
         if violation["alias"] not in allowed(case):
-            blamed.append((violation["alias"], case, violation["frame"], violation["expected"], violation["actual"]))
-    assert not blamed, blamed[:10]
+            false_positives.append((violation["alias"], case, violation["frame"], violation["expected"], violation["actual"]))
+    assert not false_positives, false_positives[:10]
     seen = {violation["alias"] for violation in found["violations"]}
     assert {"REQ-005", "REQ-006", "REQ-032", "RSP-005", "HDR-010", "HDR-014"} <= seen
 
@@ -128,14 +128,14 @@ def test_nobody_is_blamed_who_behaves(seed, tmp_path, monkeypatch):
 SAMPLE = ROOT / "captures" / "samples" / "rping.pcap"
 
 
-def test_exit_status_is_1_for_what_a_device_shall_do():
+def test_exit_status_is_1_for_mandatory_violations():
     assert run(SAMPLE)[0] == 1
     assert run("--rule", "RSP-*", SAMPLE)[0] == 0
     assert run("--rule", "nonsense", SAMPLE)[0] == 2
     assert run("/nonexistent.pcap")[0] == 3
 
 
-def test_a_file_that_ends_early_is_trouble_and_still_reported(tmp_path):
+def test_truncated_file_is_an_error_with_report(tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(SAMPLE.read_bytes()[:20_000])
     status, out, err = run(cut)
@@ -143,15 +143,15 @@ def test_a_file_that_ends_early_is_trouble_and_still_reported(tmp_path):
     assert "cut.pcap" in err and "evaluations" in out
 
 
-def test_rules_are_chosen_and_taken_away():
+def test_rule_patterns_select_and_exclude():
     found = report("--rule", "rc.responder.*", "--rule", "!RSP-005", SAMPLE)
-    judged = {rule["alias"] for rule in found["rules"] if rule["evaluated"]}
-    assert "RSP-001" in judged and "RSP-005" not in judged and "REQ-001" not in judged
+    evaluated = {rule["alias"] for rule in found["rules"] if rule["evaluated"]}
+    assert "RSP-001" in evaluated and "RSP-005" not in evaluated and "REQ-001" not in evaluated
     should = {rule["level"] for rule in report("--level", "shall", SAMPLE)["rules"] if rule["evaluated"]}
     assert should == {"shall"}
 
 
-def test_one_connection_is_judged_alone():
+def test_connection_option_checks_one_connection():
     capture = ROOT / "captures" / "samples" / "rc-send.pcap.gz"
     whole = report(capture)
     connections = {v["connection"] for v in whole["violations"] if v["connection"]}
@@ -161,9 +161,9 @@ def test_one_connection_is_judged_alone():
     assert found["summary"]["connections"] == 1
 
 
-def test_the_text_shows_rule_clause_ladder_and_that_it_is_no_certification():
+def test_text_shows_rule_clause_sequence_and_disclaimer():
     _, out, _ = run("--color", "never", "--list-exercised", SAMPLE)
-    assert "bth.sender.migration.state-constant" in out and "17.2.8" in out and "as we read it" in out
+    assert "bth.sender.migration.state-constant" in out and "17.2.8" in out and "VIOLATION" in out
     assert "a ──▶ b" in out and "a ◀── b" in out
     assert "no certification" in " ".join(out.split())
     assert "RSP-005" in out
@@ -171,18 +171,18 @@ def test_the_text_shows_rule_clause_ladder_and_that_it_is_no_certification():
     assert len(quiet.splitlines()) == report(SAMPLE)["summary"]["violations"]
 
 
-def test_help_says_that_it_certifies_nothing():
+def test_help_contains_disclaimer():
     out = run("--help")[1]
     assert "no certification" in " ".join(out.split()) and "UNH-IOL" in out
 
 
-def test_standard_input_is_read():
+def test_reads_standard_input():
     done = subprocess.run([RDMAWIRE, "check", "--json", "-"], input=SAMPLE.read_bytes(), capture_output=True, timeout=60,
                           check=False)
-    assert deviations(json.loads(done.stdout)) == deviations(report(SAMPLE))
+    assert violation_counts(json.loads(done.stdout)) == violation_counts(report(SAMPLE))
 
 
 if __name__ == "__main__":
-    known = {c.name: deviations(report(c.path)) for c in CAPTURES}
+    known = {c.name: violation_counts(report(c.path)) for c in CAPTURES}
     lines = [f" {json.dumps(name)}: {json.dumps(rows)}" for name, rows in sorted(known.items()) if rows]
     EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

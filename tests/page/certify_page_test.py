@@ -74,7 +74,7 @@ def test_a_case_shows_its_clause_its_ladder_and_its_frames(browser, broken):
     page.script("location.reload()")
     page.ready()
     text = page.text(f"case-{GAP}")
-    for words in (case["sentence"], case["clauses"], case["expected"], case["actual"], "as we read it", "RSP-009"):
+    for words in (case["sentence"], case["clauses"], case["expected"], case["actual"], "our reading", "RSP-009"):
         assert words in text
     assert "A second <b>NAK</b>" in text  # as text, not as HTML
     frames = [step for step in case["steps"] if "frame" in step]

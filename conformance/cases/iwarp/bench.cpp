@@ -23,7 +23,7 @@ peer::CmParameters parameters_of(const ConnectOptions& options) {
 
 }  // namespace
 
-// ---- what the device is to send
+// ---- messages of the device
 
 void Connected::device_sends(std::uint64_t wr_id, std::uint32_t length, std::uint64_t offset,
                              const peer::Names& flags) {
@@ -102,8 +102,8 @@ Connected& IwarpBench::make(const ConnectOptions& options) {
   made.qp =
       take(domain(options.domain)
                .queue_pair({.send_cq = &made.completions(), .max_send_wr = options.send_wr, .max_recv_wr = receive_wr}),
-           "a queue pair");
-  take(made.qp.to_init(), "the queue pair to INIT");
+           "a QP");
+  take(made.qp.to_init(), "the QP to INIT");
   if (options.receives) made.post_receives(options.receives);
   return made;
 }
@@ -131,14 +131,14 @@ void IwarpBench::dials(Connected& to) {
 
 void IwarpBench::device_dials(Connected& from) {
   const auto port = host_.listen(0, {.mss = from.options.mss});
-  if (!port) end_case(Verdict::error, "the tester could not wait for TCP: " + port.error().message);
+  if (!port) end_case(Verdict::error, "the tester could not listen for TCP: " + port.error().message);
   const peer::CmAddress to{.address = to_string(host_.address()), .port = *port, .source = to_string(device().address)};
   from.cm = DeviceBench::take(peer::CmConnection::connect(*device().peer, from.qp, to, parameters_of(from.options)),
                               fmt::format("the device connects to {} port {}", to.address, to.port));
   auto accepted = host_.accept(*port, now() + patience().answer);
   host_.stop_listening(*port);
   if (!accepted) end_case(Verdict::error, "the tester's TCP failed: " + accepted.error().message);
-  require(*accepted != nullptr, "TCP connected by the device", "nothing came");
+  require(*accepted != nullptr, "TCP connected by the device", "no connection");
   from.take(std::move(*accepted));
 }
 
@@ -162,7 +162,7 @@ void IwarpBench::answers(Connected& of) {
 
 void IwarpBench::accepts(Connected& of) {
   of.cm = requested(of.listener);
-  DeviceBench::take(of.cm.accept(of.qp, parameters_of(of.options)), "the device's consumer accepts");
+  DeviceBench::take(of.cm.accept(of.qp, parameters_of(of.options)), "the device's application accepts");
 }
 
 void IwarpBench::operates(Connected& of) {
@@ -203,7 +203,7 @@ void IwarpBench::drain(std::int64_t silence) {
       for (std::size_t left = most; left > 0 && one.next(silence); --left) {
       }
     } catch (const CaseEnd&) {
-      // A stream that fails has nothing more to tell.
+      // A failed stream delivers no further events.
     }
   }
 }

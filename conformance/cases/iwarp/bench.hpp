@@ -1,8 +1,8 @@
 #pragma once
-/// What a case of iWARP works with: queue pairs, memory and completions at the device, and the other ends of their
-/// streams in the tester's hands.
+/// The environment of an iWARP case: QPs, memory and completions at the device, and the tester's endpoints of their
+/// streams.
 ///
-///     Connected& qp = bench.connect({.receives = 1});   // TCP and MPA are set up, the tester began
+///     Connected& qp = bench.connect({.receives = 1});   // TCP connection and MPA negotiation by the tester
 ///     qp >> send(1, "hello");
 ///     qp.completes(0);
 
@@ -16,83 +16,83 @@
 
 namespace rdmawire::conformance::iwarp {
 
-/// How a queue pair of the device is made, and its stream set up.
+/// How a QP of the device is created and its stream established.
 struct ConnectOptions {
-  bool device_initiates = false;  ///< the device asks for the stream; else the tester does
+  bool device_initiates = false;  ///< the device is the initiator; otherwise the tester is
   // The tester's MPA frame
   std::uint8_t revision = 1;  ///< `enhanced` makes it 2
-  bool markers = false;       ///< in what the device sends
+  bool markers = false;       ///< request markers in the device's stream
   bool crc = true;
   std::optional<Enhanced> enhanced{};
   std::string private_data{};
-  std::uint32_t mss = 1460;  ///< of the device's TCP segments
-  // The device's consumer
+  std::uint32_t mss = 1460;  ///< maximum size of the device's TCP segments
+  // The device's application
   std::string device_private_data{};
-  std::uint8_t reads_at_once = 4;     ///< READs and atomics that the device answers: its IRD
-  std::uint8_t own_reads = 4;         ///< that the device may have outstanding: its ORD
-  std::optional<MpaWishes> wishes{};  ///< of the device's set-up; where it cannot be chosen, the case is unsupported
+  std::uint8_t reads_at_once = 4;     ///< the device's IRD
+  std::uint8_t own_reads = 4;         ///< the device's ORD
+  std::optional<MpaWishes> wishes{};  ///< negotiation parameters; if they cannot be set, the case is unsupported
   // The queue pair
-  std::uint32_t receives = 0;          ///< receive requests that are posted before the stream is there
-  std::uint32_t receive_bytes = 1024;  ///< each of them holds
+  std::uint32_t receives = 0;          ///< number of receive requests posted before the stream exists
+  std::uint32_t receive_bytes = 1024;  ///< size of each
   std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};
   std::uint32_t send_wr = 32;
-  std::uint32_t completions = 256;                   ///< that its queue holds
-  bool notifies = false;                             ///< the completion queue can be asked for notifications
-  std::size_t domain = 0;                            ///< protection domain, by number
-  const peer::CompletionQueue* shared_cq = nullptr;  ///< in place of one of its own
+  std::uint32_t completions = 256;                   ///< size of the completion queue
+  bool notifies = false;                             ///< enable notifications of the completion queue
+  std::size_t domain = 0;                            ///< number of the protection domain
+  const peer::CompletionQueue* shared_cq = nullptr;  ///< replaces the QP's own completion queue
 };
 
-/// An STag that no device has.
+/// An unused STag.
 inline constexpr std::uint32_t nobodys_stag = 0xdeadbe00;
-/// What no byte was placed in.
+/// The content of memory without placed data.
 inline std::string untouched(std::size_t bytes = 64) { return std::string(bytes, '\0'); }
 
-/// The tester's memory that the device's requests name. Nothing looks at it but the tester.
+/// Address of the tester's memory in requests of the device.
 inline constexpr std::uint64_t tester_memory = 0x10000;
 inline constexpr std::uint32_t tester_stag = 0x4321;
 
-/// A queue pair of the device and the tester's end of its stream.
+/// A QP of the device and the tester's endpoint of its stream.
 struct Connected : DeviceQueuePair, Stream {
   Connected(DeviceBench& bench, CaseRecorder& story, replay::TcpHost& host, const ConnectOptions& how)
       : DeviceQueuePair(bench, how.receive_bytes), Stream(story, host), options(how), bench_(&bench) {}
 
   ConnectOptions options;
-  peer::Listener listener;    ///< of the device, where it waits
-  peer::CmConnection cm;      ///< once the device's consumer has it
+  peer::Listener listener;    ///< the device's listener, if any
+  peer::CmConnection cm;      ///< set when the device's application has the connection
   std::optional<Seen> setup;  ///< the device's MPA frame
 
-  /// "region", in a Write or Read of the tester: its STag, and the TO of one of its bytes.
+  /// The STag of the region for the tester's Writes and Reads; to() is the TO of a byte.
   [[nodiscard]] std::uint32_t stag() const { return region.rkey(); }
   [[nodiscard]] std::uint64_t to(std::uint64_t offset = 0) const { return region.addr() + offset; }
 
-  // What the device is to send, bytes of the region from `offset` on.
+  // Messages of the device: bytes of the region from `offset`.
   void device_sends(std::uint64_t wr_id, std::uint32_t length = 8, std::uint64_t offset = 0,
                     const peer::Names& flags = {"signaled"});
   void device_writes(std::uint64_t wr_id, std::uint32_t length = 8, std::uint64_t offset = 0);
-  /// READs `length` bytes of the tester's memory into the region.
+  /// Reads `length` bytes of the tester's memory into the region.
   void device_reads(std::uint64_t wr_id, std::uint32_t length = 8, std::uint64_t offset = 0,
                     const peer::Names& flags = {"signaled"});
-  /// The tester's first FPDU, behind which the device may send: an RDMA Write of nothing, which takes nothing. RFC
-  /// 5044, 7.1.2 rule 4.
+  /// Sends the tester's first FPDU, after which the device may send: a zero-length RDMA Write, which consumes no
+  /// receive. RFC 5044, 7.1.2 rule 4.
   void opens() { *this >> write(0, 0, {}); }
 
-  /// What an error makes of a stream: that Terminate, the end of TCP, and the consumer is told.
+  /// Checks the reaction to an error: this Terminate, the end of TCP, and a notification of the application.
   void refuses(const Expectation& terminate);
-  /// The same, where the stream's end began with this: a refusal.
+  /// Like refuses(), after the stream ended with this rejection.
   void is_refused_by(const Seen& refusal);
-  /// These complete with an error, each with which the device likes: what was outstanding when its stream failed.
+  /// All of these complete with an error. Any error status is accepted.
   void fail_or_are_flushed(std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t wr_id = first; wr_id <= last; ++wr_id) fails_or_is_flushed(wr_id);
   }
-  /// Our half is closed too, and the consumer is told of the end.
+  /// Closes the tester's direction, and checks that the application is notified.
   void ends();
 
  private:
   DeviceBench* bench_;
 };
 
-/// What answers the device's RDMA Read Request: these bytes, to where it asked for them and `offset` on.
+/// The response to the device's RDMA Read Request: these bytes, to the requested sink from `offset`.
 Stimulus response_to(const Seen& request, const std::string& payload, std::uint64_t offset = 0, bool last = true);
 
 class IwarpBench : public CaseRecorder, public DeviceBench {
@@ -103,38 +103,38 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
   IwarpBench(const IwarpBench&) = delete;
   IwarpBench& operator=(const IwarpBench&) = delete;
 
-  /// A queue pair whose stream is in Full Operation Phase, its receives posted.
+  /// Returns a QP whose stream is in Full Operation Phase, with posted receives.
   Connected& connect(const ConnectOptions& options = {});
-  /// A queue pair without a stream.
+  /// Returns a QP without a stream.
   Connected& make(const ConnectOptions& options = {});
 
-  // Step by step, for who wants something else on the way.
-  /// The device waits for a stream.
+  // Single steps of connect()
+  /// The device listens for a stream.
   void listens(Connected& of);
-  /// The tester connects TCP to where it waits, or the case ends.
+  /// The tester connects TCP to the listener, or ends the case.
   void dials(Connected& to);
-  /// The device asks the tester for a stream, and TCP is connected.
+  /// The device requests a stream to the tester, and TCP is connected.
   void device_dials(Connected& from);
-  /// The tester's MPA frame as the options have it.
+  /// The tester's MPA frame according to the options.
   [[nodiscard]] static ByteVector frame_of(const ConnectOptions& options);
-  /// Waits for the device's request, and says the options' reply to it: to an enhanced one, where they do not say
-  /// otherwise, an enhanced one that grants what was asked for.
+  /// Waits for the device's request and sends the reply of the options. By default, the reply to an enhanced request is
+  /// enhanced and grants the request.
   void answers(Connected& of);
-  /// The device's consumer is told of the request, and accepts.
+  /// The device's application is notified of the request, and accepts.
   void accepts(Connected& of);
-  /// Waits for the device's frame, takes it over, and goes to Full Operation Phase by what both frames say.
+  /// Waits for the device's frame and enters Full Operation Phase according to both frames.
   void operates(Connected& of);
-  /// The device's consumer is told.
+  /// Checks the next event at the device's application.
   peer::CmEvent expect_event(Connected& of, const std::string& type) { return DeviceBench::expect_event(of.cm, type); }
 
-  /// Streams of queue pairs that are made from now on are set up so, where that can be chosen; else the case ends.
+  /// Sets the negotiation parameters of QPs created from now on. Ends the case if this is not possible.
   void wish(const MpaWishes& wishes);
-  /// The device does without RFC 7306, or the case ends.
+  /// Disables RFC 7306, or ends the case.
   void without_extensions();
   [[nodiscard]] replay::TcpHost& host() { return host_; }
   [[nodiscard]] std::int64_t now() const override { return host_.now(); }
   void pass(std::int64_t nanoseconds) override;
-  /// What still comes at the end of a case, until there is silence for so long: it belongs to what happened.
+  /// Records events at the end of a case until there is silence for this time.
   void drain(std::int64_t silence);
 
  private:

@@ -3,10 +3,10 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::ddp_close_cases {
 namespace {
 
-// 7.1: what follows is dropped in silence, while one message may still be sent: the Terminate.
+// 7.1: later segments are silently dropped, while one message may still be sent: the Terminate.
 void a_write_with_the_error(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.together({send_nowhere(1), write(qp.stag(), qp.to(), pattern_bytes(16))});
@@ -14,7 +14,7 @@ void a_write_with_the_error(IwarpBench& bench) {
   qp.holds(0, untouched());
   qp.fail_or_are_flushed(0, 0);
 }
-void a_write_behind_the_terminate(IwarpBench& bench) {
+void a_write_after_the_terminate(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send_nowhere(1);
   qp << any_terminate();
@@ -37,7 +37,7 @@ void a_read_with_the_error(IwarpBench& bench) {
   qp.refuses(any_terminate());
   qp.fail_or_are_flushed(0, 0);
 }
-// What came before the error is placed and delivered, though.
+// Data before the error is placed and delivered.
 void what_came_before(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp.together({write(qp.stag(), qp.to(), pattern_bytes(16)), send(1, pattern_bytes(8)), send_nowhere(2),
@@ -48,8 +48,8 @@ void what_came_before(IwarpBench& bench) {
   qp.holds(0, pattern_bytes(16) + untouched(16));
 }
 
-// 6.2.1, 6.2.2: a reset, or a Terminate while it can be sent; not a close as of a stream that is over. What becomes of
-// the consumer's work is looked at in any case.
+// 6.2.1, 6.2.2: a reset, or a Terminate while it can be sent, but not a graceful close. The completion of the
+// application's work requests is checked in both cases.
 void is_aborted(IwarpBench& bench, Connected& qp) {
   const Seen seen = qp.wait(a_refusal());
   if (seen.kind == Seen::Kind::fin)
@@ -82,7 +82,7 @@ void inside_a_response(IwarpBench& bench) {
   qp.fails_or_is_flushed(7);
   qp.fail_or_are_flushed(0, 0);
 }
-// Between messages it is none: nothing aborts, and what was delivered stays so.
+// A FIN between messages is no error: the stream ends gracefully, and delivered data stays delivered.
 void between_messages(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send(1, pattern_bytes(16));
@@ -93,9 +93,9 @@ void between_messages(IwarpBench& bench) {
   qp.fail_or_are_flushed(1, 1);
 }
 
-// 6.2.1. The device's half is still open: it answers an RDMA Read that is longer than a window. No TCP has such bytes
-// to give: they are put to the device where it can be done.
-void data_behind_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp) {
+// 6.2.1. The device's direction is still open, because it answers an RDMA Read longer than a window. TCP cannot deliver
+// data after a FIN, so the data is injected where possible.
+void data_after_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp) {
   qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
   qp.finish();
   qp.send_after_close(late);
@@ -109,28 +109,28 @@ void data_behind_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp)
   qp.holds(0, untouched());
   qp.fail_or_are_flushed(0, 0);
 }
-void a_write_behind_a_close(IwarpBench& bench) {
+void a_write_after_a_close(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1, .region_bytes = 1U << 20});
-  data_behind_a_close(bench, write(qp.stag(), qp.to(), pattern_bytes(16)), qp);
+  data_after_a_close(bench, write(qp.stag(), qp.to(), pattern_bytes(16)), qp);
 }
-void a_send_behind_a_close(IwarpBench& bench) {
+void a_send_after_a_close(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1, .region_bytes = 1U << 20});
-  data_behind_a_close(bench, send(1, pattern_bytes(16)), qp);
+  data_after_a_close(bench, send(1, pattern_bytes(16)), qp);
 }
 
 }  // namespace
 
-std::span<const Case> ddp_close_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "ddp.data-sink.error.later-dropped", .variant = "RDMA Write with it", .run = a_write_with_the_error},
       {.rule = "ddp.data-sink.error.later-dropped",
-       .variant = "RDMA Write behind the Terminate",
-       .run = a_write_behind_the_terminate},
+       .variant = "RDMA Write after the Terminate",
+       .run = a_write_after_the_terminate},
       {.rule = "ddp.data-sink.error.later-dropped", .variant = "Send with it", .run = a_send_with_the_error},
       {.rule = "ddp.data-sink.error.later-dropped",
        .variant = "RDMA Read Request with it",
        .run = a_read_with_the_error},
-      {.rule = "ddp.data-sink.error.later-dropped", .variant = "what came before", .run = what_came_before},
+      {.rule = "ddp.data-sink.error.later-dropped", .variant = "data before it", .run = what_came_before},
       {.rule = "ddp.data-sink.close.inside-message", .variant = "Send", .run = inside_a_send},
       {.rule = "ddp.data-sink.close.inside-message", .variant = "RDMA Write", .run = inside_a_write},
       {.rule = "ddp.data-sink.close.inside-message",
@@ -138,10 +138,10 @@ std::span<const Case> ddp_close_cases() {
        .role = Role::requester,
        .run = inside_a_response},
       {.rule = "ddp.data-sink.close.inside-message", .variant = "between messages", .run = between_messages},
-      {.rule = "ddp.data-sink.close.data-behind", .variant = "RDMA Write", .run = a_write_behind_a_close},
-      {.rule = "ddp.data-sink.close.data-behind", .variant = "Send", .run = a_send_behind_a_close},
+      {.rule = "ddp.data-sink.close.data-behind", .variant = "RDMA Write", .run = a_write_after_a_close},
+      {.rule = "ddp.data-sink.close.data-behind", .variant = "Send", .run = a_send_after_a_close},
   };
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::ddp_close_cases

@@ -1,4 +1,4 @@
-/// What the device itself sends, and in which order it delivers: RFC 5041, 4.1 to 4.3 (the headers), 5.2 (segments),
+/// Segments that the device sends, and its order of delivery: RFC 5041, 4.1 to 4.3 (the headers), 5.2 (segments),
 /// 5.3 and 5.4 (order); RFC 5040, 4.1 (figure 4).
 
 #include <fmt/format.h>
@@ -8,15 +8,15 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::ddp_source_cases {
 namespace {
 
 using enum RdmapOperation;
 
-constexpr std::uint32_t whole = 6000;  ///< bytes of a message of several segments
+constexpr std::uint32_t whole = 6000;  ///< length of a message with several segments
 constexpr std::uint32_t invalidates = 0x13570;
 
-/// Segments of that opcode until so many bytes have come, whatever their flags say. One of none is one.
+/// Receives segments of this opcode until their payload has `bytes` bytes, regardless of flags. At least one segment.
 std::vector<Seen> segments_of(Connected& qp, RdmapOperation operation, std::uint64_t bytes) {
   std::vector<Seen> all;
   std::uint64_t come = 0;
@@ -32,7 +32,7 @@ std::string payload_of(const std::vector<Seen>& segments) {
   return all;
 }
 
-/// A message of the device of so many bytes, and its segments.
+/// Makes the device send a message of this length, and returns its segments.
 using Message = std::vector<Seen> (*)(Connected&, std::uint32_t);
 std::vector<Seen> a_send_of(Connected& qp, std::uint32_t bytes) {
   qp.device_sends(0, bytes);
@@ -51,23 +51,23 @@ std::vector<Seen> a_response_of(Connected& qp, std::uint32_t bytes) {
   return segments_of(qp, RdmapOperation::read_response, bytes);
 }
 
-/// A stream on which the device may send, its region full of bytes that can be told apart.
+/// Returns a stream on which the device may send, with distinguishable bytes in its region.
 Connected& ready(IwarpBench& bench, const ConnectOptions& options = {}) {
   Connected& qp = bench.connect(options);
   qp.fill(0, pattern_bytes(options.region_bytes));
   qp.opens();
   return qp;
 }
-/// The same with markers in what it sends. A device that refuses them deviates, by other rules.
+/// The same with markers in the device's stream. Other rules test devices that reject markers.
 Connected& ready_with_markers(IwarpBench& bench, ConnectOptions options = {}) {
   options.markers = true;
   try {
     return ready(bench, options);
   } catch (const CaseEnd& end) {
-    end_case(Verdict::unsupported, "no stream with markers could be set up: " + end.judgment.actual);
+    end_case(Verdict::unsupported, "cannot establish a stream with markers: " + end.judgment.actual);
   }
 }
-/// A message of several segments.
+/// A message with several segments.
 std::vector<Seen> several(IwarpBench& bench, Connected& qp, Message message, std::uint32_t bytes_of = whole) {
   std::vector<Seen> segments = message(qp, bytes_of);
   bench.require(payload_of(segments) == pattern_bytes(bytes_of), "the bytes of the device's memory", "others");
@@ -75,11 +75,11 @@ std::vector<Seen> several(IwarpBench& bench, Connected& qp, Message message, std
   return segments;
 }
 
-// 4.1: version 1, reserved bits 0, and the buffer model that figure 4 gives the opcode.
+// 4.1: version 1, reserved bits 0, and the buffer model of the opcode in figure 4.
 void has_control_fields(IwarpBench& bench, const Seen& seen, unsigned tagged) {
   const auto is = [&](const char* what, std::optional<std::uint64_t> found, unsigned wanted) {
     bench.require(found == wanted, fmt::format("{} {} in: {}", what, wanted, seen.text()),
-                  found ? fmt::format("{}", *found) : "no such field");
+                  found ? fmt::format("{}", *found) : "the field is missing");
   };
   is("DDP version", seen.get<Ddp, "dv">(), 1);
   is("reserved bits", seen.get<Ddp, "reserved">(), 0);
@@ -113,7 +113,7 @@ void the_same_version(IwarpBench& bench) {
                   fmt::format("{} in: {}", one.get<Ddp, "dv">().value_or(9), one.text()));
 }
 
-// 4.1: the last one alone says so; 4.2 and 4.3: all carry the same bytes of the ULP, and name the same buffer.
+// 4.1: only the last segment has the last flag; 4.2 and 4.3: all have the same ULP control bytes and the same buffer.
 template <class H, FixedString Name>
 void all_have(IwarpBench& bench, const std::vector<Seen>& segments, const char* what) {
   const auto first = segments.front().get<H, Name>();
@@ -121,7 +121,7 @@ void all_have(IwarpBench& bench, const std::vector<Seen>& segments, const char* 
   for (const Seen& one : segments)
     bench.require(one.get<H, Name>() == first, fmt::format("{} {:#x} in each segment", what, *first), one.text());
 }
-void only_the_last_says_so(IwarpBench& bench, const std::vector<Seen>& segments) {
+void only_the_last_has_the_last_flag(IwarpBench& bench, const std::vector<Seen>& segments) {
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::uint64_t wanted = i + 1 == segments.size() ? 1 : 0;
     bench.require(segments[i].get<Ddp, "last">() == wanted,
@@ -131,7 +131,7 @@ void only_the_last_says_so(IwarpBench& bench, const std::vector<Seen>& segments)
 void last_flag_of_untagged(IwarpBench& bench, Message message) {
   Connected& qp = ready(bench);
   const auto segments = several(bench, qp, message);
-  only_the_last_says_so(bench, segments);
+  only_the_last_has_the_last_flag(bench, segments);
   all_have<DdpUntagged, "qn">(bench, segments, "QN");
   all_have<DdpUntagged, "msn">(bench, segments, "MSN");
   all_have<DdpUntagged, "invalidate_stag">(bench, segments, "RsvdULP");
@@ -139,7 +139,7 @@ void last_flag_of_untagged(IwarpBench& bench, Message message) {
 void last_flag_of_tagged(IwarpBench& bench, Message message) {
   Connected& qp = ready(bench);
   const auto segments = several(bench, qp, message);
-  only_the_last_says_so(bench, segments);
+  only_the_last_has_the_last_flag(bench, segments);
   all_have<DdpTagged, "stag">(bench, segments, "STag");
 }
 void last_flag_of_a_send(IwarpBench& bench) { last_flag_of_untagged(bench, a_send_of); }
@@ -147,7 +147,7 @@ void last_flag_of_a_send_with_invalidate(IwarpBench& bench) { last_flag_of_untag
 void last_flag_of_a_write(IwarpBench& bench) { last_flag_of_tagged(bench, a_write_of); }
 void last_flag_of_a_response(IwarpBench& bench) { last_flag_of_tagged(bench, a_response_of); }
 
-// 5.2: the message's first TO, and what of it comes before. It wraps nowhere here, and crosses 2^32 where it can.
+// 5.2: the message's first TO plus the preceding bytes. The TO crosses 2^32 where possible, and does not wrap.
 void tagged_offsets(IwarpBench& bench, const std::vector<Seen>& segments, std::uint64_t to) {
   for (const Seen& one : segments) {
     bench.require(one.get<DdpTagged, "to">() == to, fmt::format("TO {:#x}", to), one.text());
@@ -173,7 +173,7 @@ void offsets_with_markers(IwarpBench& bench) {
   tagged_offsets(bench, several(bench, qp, a_write_of), tester_memory);
 }
 
-// 4.3: bytes of the message before the segment.
+// 4.3: the number of preceding message bytes.
 void message_offsets(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = ready(bench, options);
   std::uint64_t before = 0;
@@ -185,13 +185,13 @@ void message_offsets(IwarpBench& bench, const ConnectOptions& options) {
 void offsets_of_a_send(IwarpBench& bench) { message_offsets(bench, {}); }
 void offsets_of_a_send_in_small_segments(IwarpBench& bench) { message_offsets(bench, {.mss = 536}); }
 
-// 4.3: each queue's first is 1. That it goes on at 0 behind 2^32 - 1 takes too many messages to be seen.
+// 4.3: the first MSN of each queue is 1. The wrap after 2^32 - 1 needs too many messages for a test.
 void sends_count(IwarpBench& bench) {
   Connected& qp = ready(bench);
   for (std::uint32_t msn = 1; msn <= 4; ++msn) {
     qp.device_sends(msn);
     qp << a_send(msn);
-    qp.device_writes(0x100 + msn);  // has none
+    qp.device_writes(0x100 + msn);  // has no MSN
     qp << an(rdma_write);
   }
 }
@@ -214,7 +214,7 @@ void reads_count_by_themselves(IwarpBench& bench) {
   }
 }
 
-/// RFC 5044, 4.5: what a DDP segment may have in TCP segments of so many bytes; the device's may be smaller.
+/// RFC 5044, 4.5: the maximum length of a DDP segment for this EMSS; the device's segments may be smaller.
 std::uint32_t mulpdu(std::uint32_t emss, bool markers) {
   return emss - (6 + (markers ? 4 * ((emss + 511) / 512) : 0) + emss % 4);
 }
@@ -244,7 +244,7 @@ void a_send_of_nothing(IwarpBench& bench) { one_segment(bench, a_send_of); }
 void a_write_of_nothing(IwarpBench& bench) { one_segment(bench, a_write_of); }
 void a_response_of_nothing(IwarpBench& bench) { one_segment(bench, a_response_of); }
 
-// 5.3: sent in the order in which they were posted. Where the device may send from the first on they wait for nobody.
+// 5.3: messages are sent in posting order.
 void sends_in_order(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(64));
@@ -267,7 +267,7 @@ void sends_and_writes_in_order(IwarpBench& bench) {
   bench.require(payload_of(qp.message(RdmapOperation::send)) == pattern_bytes(3000), "the Send that was posted last",
                 "others");
 }
-// 5.4: delivered in it, each once.
+// 5.4: messages are delivered in posting order, each once.
 void delivered_in_order(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 5});
   qp.together({iwarp::send(1, pattern_bytes(8)), send_part(2, 0, pattern_bytes(16), false),
@@ -280,7 +280,7 @@ void delivered_in_order(IwarpBench& bench) {
   qp.completes_nothing();
 }
 
-// 5.2, 5.3: between the segments of one tagged message there is none of another.
+// 5.2, 5.3: tagged messages are not interleaved.
 void no_other_tagged_inside(IwarpBench& bench, Connected& qp, std::size_t messages) {
   std::optional<Seen> open;
   while (messages > 0) {
@@ -292,7 +292,7 @@ void no_other_tagged_inside(IwarpBench& bench, Connected& qp, std::size_t messag
       const bool goes_on = seen.get<Rdmap, "opcode">() == open->get<Rdmap, "opcode">() &&
                            seen.get<DdpTagged, "stag">() == open->get<DdpTagged, "stag">() &&
                            seen.get<DdpTagged, "to">() == behind;
-      bench.require(goes_on, "the message goes on until its last segment", seen.text());
+      bench.require(goes_on, "the message continues until its last segment", seen.text());
     }
     open.reset();
     if (seen.get<Ddp, "last">() == 1)
@@ -319,7 +319,7 @@ void writes_and_responses_do_not_mix(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> ddp_source_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case cases[] = {
       {.rule = "ddp.data-source.control.fields", .variant = "Send", .role = requester, .run = fields_of_a_send},
@@ -405,4 +405,4 @@ std::span<const Case> ddp_source_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::ddp_source_cases

@@ -1,15 +1,16 @@
-/// Tagged buffers: RFC 5041, 4.2 (the header), 5.2 (messages of no bytes), 7.1 (what a receiver checks), 7.2 (its
-/// errors), 8.2 (whose STags are whose).
+/// Tagged buffers: RFC 5041, 4.2 (the header), 5.2 (zero-length messages), 7.1 (checks of a receiver), 7.2 (its
+/// errors), 8.2 (STags of streams).
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::ddp_tagged_cases {
 namespace {
 
-constexpr std::uint64_t end = 8192;  // of the usual region
+constexpr std::uint64_t end = 8192;  // length of the default region
 
-/// One receive waits; this ends the stream with that Terminate, and the region's bytes from `offset` on stay zero.
+/// Checks that the segment ends the stream with this Terminate, and that the region's bytes from `offset` stay zero.
+/// One receive is posted.
 void refused(Connected& qp, const Stimulus& bad, const Expectation& terminate, std::uint64_t offset = 0,
              std::size_t bytes = 64) {
   qp >> bad;
@@ -17,7 +18,7 @@ void refused(Connected& qp, const Stimulus& bad, const Expectation& terminate, s
   qp.holds(offset, untouched(bytes));
   qp.fail_or_are_flushed(0, 0);
 }
-/// It was good, and what follows it is, too.
+/// Checks that the segment was accepted, and that the stream continues to work.
 void accepted(Connected& qp) {
   qp >> send(1, pattern_bytes(16));
   qp.completes(0);
@@ -45,8 +46,8 @@ void version_of_nothing(IwarpBench& bench) {
   refused(qp, write(qp.stag(), qp.to(), "").with<Ddp, "dv">(2, "of another DDP version"), a_terminate(1, 1, 0x04));
 }
 
-// 5.2: of a message of no bytes STag and TO are not looked at.
-void nothing_to_nobodys_stag(IwarpBench& bench) {
+// 5.2: STag and TO of a zero-length message are ignored.
+void nothing_to_unused_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> write(nobodys_stag, 0x1234, "");
   accepted(qp);
@@ -111,7 +112,7 @@ void another_domain(IwarpBench& bench) {
   refused(qp, write(foreign.rkey(), foreign.addr(), pattern_bytes(16)), a_terminate(1, 1, 0x02));
   bench.holds(foreign, 0, untouched(64));
 }
-// The other domain has a stream of its own, on which that STag is good.
+// A stream of the other domain, on which the STag is valid.
 void another_domains_stream(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   Connected& other = bench.connect({.receives = 1, .domain = 1});
@@ -129,7 +130,7 @@ void the_same_domain(IwarpBench& bench) {
   accepted(qp);
   other.holds(0, pattern_bytes(16));
 }
-// A window of type 2B is of the stream that it was bound through.
+// A type 2B window belongs to the stream that it was bound through.
 void another_streams_window(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   Connected& other =
@@ -140,7 +141,7 @@ void another_streams_window(IwarpBench& bench) {
   other.holds(0, untouched(64));
 }
 
-// Layer 1, type 1, code 1. What crosses a bound is not placed at all: 7.1 has it checked before.
+// Layer 1, type 1, code 1. A segment that crosses a bound is not placed at all, because 7.1 requires the check before.
 void below_the_base(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to() - 8, pattern_bytes(8)), a_terminate(1, 1, 0x01));
@@ -153,7 +154,7 @@ void send_after_close(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to(end), pattern_bytes(8)), a_terminate(1, 1, 0x01), end - 64);
 }
-void far_behind_the_end(IwarpBench& bench) {
+void far_after_the_end(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to(std::uint64_t{1} << 40), pattern_bytes(8)), a_terminate(1, 1, 0x01), end - 64);
 }
@@ -179,7 +180,7 @@ void to_the_ends(IwarpBench& bench) {
   qp.holds(end - 16, pattern_bytes(16, 0x40));
 }
 
-// Layer 1, type 1, code 3. That the TO is out of bounds as well is so of every such segment.
+// Layer 1, type 1, code 3. The TO of such a segment is always out of bounds, too.
 void around_the_end_of_all(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), ~std::uint64_t{0} - 3, pattern_bytes(16)), a_terminate(1, 1, 0x03));
@@ -191,14 +192,14 @@ void around_into_the_buffer(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> ddp_tagged_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "ddp.data-sink.version.tagged", .variant = "0", .run = version_0},
       {.rule = "ddp.data-sink.version.tagged", .variant = "2", .run = version_2},
       {.rule = "ddp.data-sink.version.tagged", .variant = "3", .run = version_3},
       {.rule = "ddp.data-sink.version.tagged", .variant = "last segment", .run = version_of_a_later_segment},
       {.rule = "ddp.data-sink.version.tagged", .variant = "no bytes", .run = version_of_nothing},
-      {.rule = "ddp.data-sink.length.zero-stag-unchecked", .variant = "unknown STag", .run = nothing_to_nobodys_stag},
+      {.rule = "ddp.data-sink.length.zero-stag-unchecked", .variant = "unknown STag", .run = nothing_to_unused_stag},
       {.rule = "ddp.data-sink.length.zero-stag-unchecked", .variant = "STag 0", .run = nothing_to_stag_0},
       {.rule = "ddp.data-sink.length.zero-stag-unchecked", .variant = "out of bounds", .run = nothing_behind_the_end},
       {.rule = "ddp.data-sink.length.zero-stag-unchecked",
@@ -207,7 +208,7 @@ std::span<const Case> ddp_tagged_cases() {
       {.rule = "ddp.data-sink.length.zero-stag-unchecked",
        .variant = "another protection domain",
        .run = nothing_in_another_domain},
-      {.rule = "ddp.data-sink.access.unknown-stag", .variant = "of nobody", .run = an_unknown_stag},
+      {.rule = "ddp.data-sink.access.unknown-stag", .variant = "unused STag", .run = an_unknown_stag},
       {.rule = "ddp.data-sink.access.unknown-stag", .variant = "0", .run = stag_0},
       {.rule = "ddp.data-sink.access.unknown-stag", .variant = "lowest bit", .run = another_key_of_the_stag},
       {.rule = "ddp.data-sink.access.unknown-stag", .variant = "highest bit", .run = another_index_of_the_stag},
@@ -228,12 +229,12 @@ std::span<const Case> ddp_tagged_cases() {
        .run = another_streams_window},
       {.rule = "ddp.data-sink.access.bounds", .variant = "below the base", .run = below_the_base},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across the base", .run = across_the_base},
-      {.rule = "ddp.data-sink.access.bounds", .variant = "behind the end", .run = send_after_close},
-      {.rule = "ddp.data-sink.access.bounds", .variant = "far behind the end", .run = far_behind_the_end},
+      {.rule = "ddp.data-sink.access.bounds", .variant = "after the end", .run = send_after_close},
+      {.rule = "ddp.data-sink.access.bounds", .variant = "far after the end", .run = far_after_the_end},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across the end by one", .run = across_the_end_by_one},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across an odd end", .run = across_an_odd_end},
       {.rule = "ddp.data-sink.access.bounds", .variant = "last segment", .run = across_the_end_in_a_later_segment},
-      {.rule = "ddp.data-sink.access.bounds", .variant = "to both ends", .run = to_the_ends},
+      {.rule = "ddp.data-sink.access.bounds", .variant = "to both bounds", .run = to_the_ends},
       {.rule = "ddp.data-sink.access.to-wrap",
        .variant = "16 bytes",
        .run = around_the_end_of_all,
@@ -246,4 +247,4 @@ std::span<const Case> ddp_tagged_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::ddp_tagged_cases

@@ -1,4 +1,4 @@
-/// Untagged buffers: RFC 5041, 4.1 and 4.3 (the header), 5.3 and 5.4 (order), 7.1 (what a receiver checks), 7.2 (its
+/// Untagged buffers: RFC 5041, 4.1 and 4.3 (the header), 5.3 and 5.4 (order), 7.1 (checks of a receiver), 7.2 (its
 /// errors).
 
 #include <fmt/format.h>
@@ -6,10 +6,11 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::ddp_untagged_cases {
 namespace {
 
-/// Two receives wait; this ends the stream with that Terminate, no receive is completed, and nothing is placed.
+/// Checks that the segments end the stream with this Terminate, complete no receive, and place no data. Two receives
+/// are posted.
 void refused(IwarpBench& bench, const std::vector<Stimulus>& bad, const Expectation& terminate) {
   Connected& qp = bench.connect({.receives = 2});
   for (const Stimulus& segment : bad) qp >> segment;
@@ -25,7 +26,7 @@ void refused_untouched(IwarpBench& bench, const Stimulus& bad, const Expectation
   qp.received(1, untouched());
 }
 
-// 4.1: reserved on reception means not looked at. Each of the four bits, and all of them.
+// 4.1: reserved bits are ignored on receipt: each of the four bits, and all of them.
 void reserved_bits_of_sends(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 5});
   std::uint32_t msn = 1;
@@ -79,7 +80,7 @@ void version_of_a_read_request(IwarpBench& bench) {
   qp.refuses(a_terminate(1, 2, 0x06));
 }
 
-// A queue that does not exist: layer 1, type 2, code 1. Queue 3 is RFC 7306's, for another operation.
+// An unknown queue: layer 1, type 2, code 1. Queue 3 is defined by RFC 7306 for another operation.
 void queue(IwarpBench& bench, std::uint32_t qn) {
   refused_untouched(bench, send(1).with<DdpUntagged, "qn">(qn, fmt::format("on QN {}", qn)), a_terminate(1, 2, 0x01));
 }
@@ -109,11 +110,11 @@ void none_posted_for_the_first_of_several(IwarpBench& bench) {
   qp.refuses(a_terminate(1, 2, 0x02));
 }
 
-// MSN 1 is what comes first: layer 1, type 2, code 3.
+// The expected MSN is 1: layer 1, type 2, code 3.
 void an_msn_too_far(IwarpBench& bench) { refused_untouched(bench, send(3), a_terminate(1, 2, 0x03)); }
 void an_msn_much_too_far(IwarpBench& bench) { refused_untouched(bench, send(0x80000000), a_terminate(1, 2, 0x03)); }
 void msn_0(IwarpBench& bench) { refused_untouched(bench, send(0), a_terminate(1, 2, 0x03)); }
-void an_msn_again(IwarpBench& bench) {
+void an_msn_repeated(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send(1, pattern_bytes(16));
   qp.completes(0);
@@ -132,20 +133,20 @@ void a_read_request_too_far(IwarpBench& bench) {
   qp >> read_request(0x10000, {.source_stag = qp.stag(), .source_to = qp.to()});
   qp.refuses(a_terminate(1, 2, 0x03));
 }
-// 7.1, item 5 counts it to the range while 5.4 forbids that it is delivered: MSN 1 is missing.
-void an_msn_left_out(IwarpBench& bench) {
+// 7.1, item 5 counts it as within the range, while 5.4 forbids its delivery: MSN 1 is missing.
+void a_skipped_msn(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send(2);
   if (const auto terminate = qp.wait_or_silence(a_terminate(1, 2, 0x03))) {
     qp.is_refused_by(*terminate);
     return qp.fail_or_are_flushed(0, 1);
   }
-  bench.note("it may be placed, and waits for MSN 1");
+  bench.note("the message may be placed, and is delivered after MSN 1");
   qp.completes_nothing();
 }
 
 // Layer 1, type 2, code 4.
-void an_mo_behind_the_buffer(IwarpBench& bench) {
+void an_mo_after_the_buffer(IwarpBench& bench) {
   refused_untouched(bench, send_part(1, 2048, pattern_bytes(8), true), a_terminate(1, 2, 0x04));
 }
 void the_last_mo(IwarpBench& bench) {
@@ -160,14 +161,14 @@ void an_mo_that_skips(IwarpBench& bench) {
   qp.refuses(a_terminate(1, 2, 0x04));
   qp.fails_or_is_flushed(0);
 }
-void an_mo_that_goes_back(IwarpBench& bench) {
+void an_mo_that_decreases(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send_part(1, 0, pattern_bytes(16), false) >> send_part(1, 8, pattern_bytes(16), true);
   qp.refuses(a_terminate(1, 2, 0x04));
   qp.fails_or_is_flushed(0);
 }
 
-// Layer 1, type 2, code 5; what lies behind the buffer is the next one's.
+// Layer 1, type 2, code 5; memory after the buffer belongs to the next buffer.
 void too_long(IwarpBench& bench, const std::vector<Stimulus>& message) {
   Connected& qp = bench.connect({.receives = 2, .receive_bytes = 128});
   for (const Stimulus& segment : message) qp >> segment;
@@ -194,7 +195,7 @@ void as_long_as_the_buffer(IwarpBench& bench) {
   qp.received(1, pattern_bytes(64) + pattern_bytes(64));
 }
 
-// 7.1 checks segments of some bytes: one of none is delivered whatever its MO is.
+// 7.1 checks only segments with payload: a zero-length message is delivered regardless of its MO.
 void nothing_at_the_begin(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send(1, "");
@@ -203,7 +204,7 @@ void nothing_at_the_begin(IwarpBench& bench) {
   qp >> send(2);
   qp.completes(1);
 }
-void nothing_behind_the_buffer(IwarpBench& bench) {
+void nothing_after_the_buffer(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send_part(1, 2048, "", true);
   qp.completes(0);
@@ -220,7 +221,8 @@ void nothing_as_the_last(IwarpBench& bench) {
   qp.received(0, pattern_bytes(16));
 }
 
-/// Whether the device refuses what was said: by a Terminate, or by ending TCP. Then the receive was not delivered.
+/// Returns whether the device rejects the segments, by a Terminate or by closing TCP; then the receive is not
+/// delivered.
 bool refuses_the_order(IwarpBench& bench, Connected& qp) {
   const auto seen = qp.wait_or_silence(a_refusal());
   if (!seen) return false;
@@ -229,7 +231,7 @@ bool refuses_the_order(IwarpBench& bench, Connected& qp) {
   qp.fails_or_is_flushed(0);
   return true;
 }
-// 5.3: the order is the sender's duty; 5.4: what is delivered is whole.
+// 5.3: the sender must keep the order; 5.4: only complete messages are delivered.
 void out_of_order(IwarpBench& bench, const std::vector<Stimulus>& segments, const std::string& payload) {
   Connected& qp = bench.connect({.receives = 1});
   for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -247,7 +249,7 @@ void two_segments_swapped(IwarpBench& bench) {
   out_of_order(bench, {send_part(1, 16, payload.substr(16), true), send_part(1, 0, payload.substr(0, 16), false)},
                payload);
 }
-void the_middle_comes_late(IwarpBench& bench) {
+void the_middle_arrives_late(IwarpBench& bench) {
   const std::string payload = pattern_bytes(48);
   out_of_order(bench,
                {send_part(1, 0, payload.substr(0, 16), false), send_part(1, 32, payload.substr(32), true),
@@ -255,7 +257,7 @@ void the_middle_comes_late(IwarpBench& bench) {
                payload);
 }
 
-// A Send and an RDMA Write whose segments take turns are both whole.
+// Interleaved segments of a Send and an RDMA Write form two complete messages.
 void a_write_inside_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send_part(1, 0, pattern_bytes(16), false) >> write_part(qp.stag(), qp.to(), pattern_bytes(16, 0x40), false);
@@ -292,7 +294,7 @@ void a_response_inside_a_send(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> ddp_untagged_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "ddp.data-sink.reserved.unchecked", .variant = "Send", .run = reserved_bits_of_sends},
       {.rule = "ddp.data-sink.reserved.unchecked", .variant = "RDMA Write", .run = reserved_bits_of_writes},
@@ -314,17 +316,17 @@ std::span<const Case> ddp_untagged_cases() {
        .variant = "first segment",
        .run = none_posted_for_the_first_of_several},
       {.rule = "ddp.data-sink.msn.out-of-range", .variant = "two messages ahead", .run = an_msn_too_far},
-      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "half the range ahead", .run = an_msn_much_too_far},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "half of the range ahead", .run = an_msn_much_too_far},
       {.rule = "ddp.data-sink.msn.out-of-range", .variant = "0", .run = msn_0},
-      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "again", .run = an_msn_again},
-      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "one left out", .run = an_msn_left_out},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "repeated", .run = an_msn_repeated},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "one omitted", .run = a_skipped_msn},
       {.rule = "ddp.data-sink.msn.out-of-range", .variant = "inside a message", .run = another_msn_inside_a_message},
       {.rule = "ddp.data-sink.msn.out-of-range", .variant = "RDMA Read Request", .run = a_read_request_too_far},
-      {.rule = "ddp.data-sink.offset.invalid", .variant = "behind the buffer", .run = an_mo_behind_the_buffer},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "after the buffer", .run = an_mo_after_the_buffer},
       {.rule = "ddp.data-sink.offset.invalid", .variant = "2^32 - 4", .run = the_last_mo},
       {.rule = "ddp.data-sink.offset.invalid", .variant = "first segment", .run = an_mo_at_the_begin},
       {.rule = "ddp.data-sink.offset.invalid", .variant = "skips bytes", .run = an_mo_that_skips},
-      {.rule = "ddp.data-sink.offset.invalid", .variant = "goes back", .run = an_mo_that_goes_back},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "goes back", .run = an_mo_that_decreases},
       {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "by one byte", .run = one_byte_too_long},
       {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "by far", .run = much_too_long},
       {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "last segment", .run = too_long_in_its_last_segment},
@@ -332,11 +334,11 @@ std::span<const Case> ddp_untagged_cases() {
        .variant = "middle segment",
        .run = too_long_in_a_middle_segment},
       {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "not by any", .run = as_long_as_the_buffer},
-      {.rule = "ddp.data-sink.length.zero-delivered", .variant = "at the begin", .run = nothing_at_the_begin},
-      {.rule = "ddp.data-sink.length.zero-delivered", .variant = "behind the buffer", .run = nothing_behind_the_buffer},
+      {.rule = "ddp.data-sink.length.zero-delivered", .variant = "at the start", .run = nothing_at_the_begin},
+      {.rule = "ddp.data-sink.length.zero-delivered", .variant = "after the buffer", .run = nothing_after_the_buffer},
       {.rule = "ddp.data-sink.length.zero-delivered", .variant = "last segment", .run = nothing_as_the_last},
       {.rule = "ddp.data-sink.offset.out-of-order", .variant = "two swapped", .run = two_segments_swapped},
-      {.rule = "ddp.data-sink.offset.out-of-order", .variant = "a middle one late", .run = the_middle_comes_late},
+      {.rule = "ddp.data-sink.offset.out-of-order", .variant = "a middle one late", .run = the_middle_arrives_late},
       {.rule = "ddp.data-sink.message.interleaved", .variant = "an RDMA Write in a Send", .run = a_write_inside_a_send},
       {.rule = "ddp.data-sink.message.interleaved", .variant = "a Send in an RDMA Write", .run = a_send_inside_a_write},
       {.rule = "ddp.data-sink.message.interleaved",
@@ -346,4 +348,4 @@ std::span<const Case> ddp_untagged_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::ddp_untagged_cases

@@ -1,5 +1,5 @@
-/// CRCs of FPDUs and their pad: RFC 5044, 4.1, 4.4 (what they cover), 6 (that they are checked first), 8 (codes 2 and
-/// 3). RFC 5040, 4.8: the Terminate that tells of a bad one is of layer 2, type 0, code 2.
+/// CRCs and pads of FPDUs: RFC 5044, 4.1, 4.4 (covered bytes), 6 (check before placement), 8 (codes 2 and 3).
+/// RFC 5040, 4.8: the Terminate for an invalid CRC has layer 2, type 0, code 2.
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/setup.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::fpdu_crc_cases {
 namespace {
 
 constexpr std::string_view optimized_tcp =
-    "An optimized TCP may drop the segment in place of a report, and wait for it again: RFC 5044, 8.";
+    "An optimized TCP may drop the segment instead of reporting it, and wait for a retransmission: RFC 5044, 8.";
 
 void append(ByteVector& to, const ByteVector& more) { to.insert(to.end(), more.begin(), more.end()); }
 
@@ -23,9 +23,9 @@ Stimulus flipped_crc(const Stimulus& of) {
   return of.damaged([](ByteVector& bytes) { bytes.back() ^= 0x01; }, "a bit flipped in the CRC");
 }
 
-// What the device sends
+// FPDUs sent by the device
 
-// A Send of 24 bytes of zeros, MSN 1. With the first marker it is figure 5 of RFC 5044, with another one figure 6.
+// A Send of 24 zero bytes, MSN 1. With the first marker it is figure 5 of RFC 5044, with another marker figure 6.
 constexpr std::uint8_t send_of_zeros[] = {0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
 
 void require_bytes(IwarpBench& bench, const Connected& qp, std::size_t from, const ByteVector& expected,
@@ -64,7 +64,7 @@ void figure_6(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
   qp.fill(0, pattern_bytes(464) + std::string(24, '\0'));
   qp.opens();
-  qp.device_sends(1, 464);  // with its marker 492 bytes
+  qp.device_sends(1, 464);  // 492 bytes with its marker
   qp.device_sends(2, 24, 464);
   qp << a_send(1) << a_send(2);
   ByteVector expected(std::begin(send_of_zeros), std::end(send_of_zeros));
@@ -74,7 +74,7 @@ void figure_6(IwarpBench& bench) {
   append(expected, {0x84, 0x92, 0x58, 0x98});
   require_bytes(bench, qp, 492, expected, "the FPDU of figure 6, with the CRC 84 92 58 98");
 }
-void a_crc_behind_a_pad(IwarpBench& bench) {
+void a_crc_after_a_pad(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.fill(0, "hello");
   qp.opens();
@@ -85,14 +85,14 @@ void a_crc_behind_a_pad(IwarpBench& bench) {
                 "a Send of \"hello\", with the CRC b9 90 b1 0c");
 }
 
-// What the device is sent
+// FPDUs received by the device
 
-// 4.4, 8: neither that FPDU is delivered nor any behind it.
+// 4.4, 8: neither this FPDU nor a later one is delivered.
 void is_not_delivered(IwarpBench& bench, const ConnectOptions& options, const Stimulus& bad) {
   ConnectOptions with_receives = options;
   with_receives.receives = 2;
   Connected& qp = bench.connect(with_receives);
-  // A responder may tell nothing before it has received an FPDU. 7.1.2 rule 4
+  // A responder may not send before it has received an FPDU. 7.1.2 rule 4
   if (!options.device_initiates) qp.opens();
   ByteVector stream = qp.fpdu(bad);
   append(stream, qp.fpdu(send(2)));
@@ -112,7 +112,7 @@ void in_the_ddp_header(IwarpBench& bench) {
 void in_the_control_field(IwarpBench& bench) {
   is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 2, "the control field"));
 }
-// 16 bytes less: the FPDU seems to end earlier.
+// 16 bytes less, so that the FPDU seems to end earlier.
 void in_the_length(IwarpBench& bench) {
   is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 1, "the length"));
 }
@@ -123,14 +123,14 @@ void in_the_crc(IwarpBench& bench) { is_not_delivered(bench, {}, flipped_crc(sen
 void to_an_initiator(IwarpBench& bench) {
   is_not_delivered(bench, {.device_initiates = true}, flipped_crc(send(1, pattern_bytes(40))));
 }
-// CRC32c with its bytes the other way round.
+// CRC32c in the wrong byte order.
 void the_other_order(IwarpBench& bench) {
   const Stimulus turned = send(1, pattern_bytes(40))
                               .damaged([](ByteVector& bytes) { std::reverse(bytes.end() - 4, bytes.end()); },
                                        "with the bytes of its CRC in the other order");
   is_not_delivered(bench, {}, turned);
 }
-void behind_a_good_one(IwarpBench& bench) {
+void after_a_good_one(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 3});
   ByteVector stream = qp.fpdu(send(1));
   append(stream, qp.fpdu(flipped_crc(send(2))));
@@ -157,7 +157,7 @@ void in_a_marker(IwarpBench& bench) {
   delivers_nothing(bench, qp);
 }
 
-// 6: checked before DDP has it.
+// 6: the CRC is checked before DDP processes the ULPDU.
 void changes_no_memory(IwarpBench& bench, std::uint32_t at, bool in_crc) {
   Connected& qp = bench.connect({.receives = 1});
   qp.fill(0, pattern_bytes(512, 0x11));
@@ -177,7 +177,7 @@ void a_later_segment_of_a_write(IwarpBench& bench) {
   ends_with_an_error(qp);
   qp.holds(100, pattern_bytes(512, 0x11).substr(100));
 }
-// It comes in two TCP segments: what is placed early was not checked.
+// The FPDU arrives in two TCP segments: data placed early is placed without a CRC check.
 void a_write_in_two_segments(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.fill(0, pattern_bytes(512, 0x11));
@@ -187,7 +187,7 @@ void a_write_in_two_segments(IwarpBench& bench) {
   qp.holds(0, pattern_bytes(512, 0x11));
 }
 
-// 4.1, 7.1.1 (C): the field is there, whatever is in it.
+// 4.1, 7.1.1 (C): the field is present with any value.
 Stimulus with_crc(const Stimulus& of, std::uint32_t value) {
   return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} for a CRC", value));
 }
@@ -228,7 +228,7 @@ void a_pad_of_ones(IwarpBench& bench) { any_pad_is_taken(bench, true); }
 void a_pad_of_ones_without_crc(IwarpBench& bench) { any_pad_is_taken(bench, false); }
 
 // 8: "MPA MUST NOT close the TCP connection following a reported error", so that one more message can leave.
-void behind_the_first_fpdu(IwarpBench& bench) {
+void after_the_first_fpdu(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send(1);
   qp.completes(0);
@@ -240,8 +240,8 @@ void of_an_initiator(IwarpBench& bench) {
   qp >> flipped_crc(send(1));
   qp << any_terminate();
 }
-// The marker before the second FPDU says that it lies in the first one.
-void behind_a_marker_that_disagrees(IwarpBench& bench) {
+// The marker before the second FPDU points into the first one.
+void after_a_marker_that_disagrees(IwarpBench& bench) {
   wish_if_possible(bench, {.markers = true});
   Connected& qp = bench.connect({.receives = 2});
   with_markers(*qp.setup);
@@ -251,19 +251,19 @@ void behind_a_marker_that_disagrees(IwarpBench& bench) {
   fpdu[3] = 0x10;
   const std::uint32_t crc = compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - 4));
   store_be(fpdu.data() + fpdu.size() - 4, 4, crc);
-  qp.say(fpdu, "Send, MSN 2, behind a marker with FPDUPTR 16");
+  qp.say(fpdu, "Send, MSN 2, after a marker with FPDUPTR 16");
   qp << any_terminate();
 }
 
 }  // namespace
 
-std::span<const Case> fpdu_crc_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "fpdu.sender.crc.right", .variant = "responder", .run = a_responders_crc},
       {.rule = "fpdu.sender.crc.right", .variant = "initiator", .role = Role::requester, .run = an_initiators_crc},
       {.rule = "fpdu.sender.crc.right", .variant = "figure 5", .run = figure_5},
       {.rule = "fpdu.sender.crc.right", .variant = "figure 6", .run = figure_6},
-      {.rule = "fpdu.sender.crc.right", .variant = "with a pad", .run = a_crc_behind_a_pad},
+      {.rule = "fpdu.sender.crc.right", .variant = "with a pad", .run = a_crc_after_a_pad},
       {.rule = "fpdu.receiver.crc.wrong",
        .variant = "in the payload",
        .run = in_the_payload,
@@ -298,7 +298,7 @@ std::span<const Case> fpdu_crc_cases() {
        .possible_problems = optimized_tcp},
       {.rule = "fpdu.receiver.crc.wrong",
        .variant = "between good ones",
-       .run = behind_a_good_one,
+       .run = after_a_good_one,
        .possible_problems = optimized_tcp},
       {.rule = "fpdu.receiver.crc.wrong",
        .variant = "the last segment of a message",
@@ -334,7 +334,7 @@ std::span<const Case> fpdu_crc_cases() {
       {.rule = "fpdu.receiver.pad.ignored", .variant = "without CRCs", .run = a_pad_of_ones_without_crc},
       {.rule = "fpdu.receiver.error.one-more-message",
        .variant = "a bad CRC",
-       .run = behind_the_first_fpdu,
+       .run = after_the_first_fpdu,
        .possible_problems = optimized_tcp},
       {.rule = "fpdu.receiver.error.one-more-message",
        .variant = "a bad CRC, initiator",
@@ -343,10 +343,10 @@ std::span<const Case> fpdu_crc_cases() {
        .possible_problems = optimized_tcp},
       {.rule = "fpdu.receiver.error.one-more-message",
        .variant = "a marker that disagrees",
-       .run = behind_a_marker_that_disagrees,
+       .run = after_a_marker_that_disagrees,
        .possible_problems = optimized_tcp},
   };
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::fpdu_crc_cases

@@ -1,5 +1,5 @@
-/// FPDUs: RFC 5044, 3 and 4.5 (how long they are), 4.1 (their format), 5 and 6 (how a receiver finds them). RFC 5041,
-/// 4.4 (a segment has its header).
+/// FPDUs: RFC 5044, 3 and 4.5 (their length), 4.1 (their format), 5 and 6 (how a receiver finds them). RFC 5041,
+/// 4.4 (a segment contains its header).
 
 #include <fmt/format.h>
 
@@ -9,12 +9,12 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/setup.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::fpdu_framing_cases {
 namespace {
 
 void append(ByteVector& to, const ByteVector& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-// 4.1. The pad makes the FPDU a multiple of four; a Send's DDP header has 18 bytes, an RDMA Write's 14.
+// 4.1. The pad makes the FPDU a multiple of four; the DDP header of a Send has 18 bytes, that of an RDMA Write 14.
 struct Format {
   std::uint32_t payload;
   std::uint16_t ulpdu_length;
@@ -59,10 +59,10 @@ void sends_without_crc_have_the_format(IwarpBench& bench) {
   the_device_sends_them(bench, {.crc = false}, sends, RdmapOperation::send);
 }
 
-// 5 and 6: where the segments of TCP end says nothing.
+// 5 and 6: TCP segment boundaries are not significant.
 
 void divided_at_every_byte(IwarpBench& bench, const ConnectOptions& options) {
-  constexpr std::size_t whole = 36;  // 2, 18, 9 of payload, 3 of pad, 4
+  constexpr std::size_t whole = 36;  // 2, 18, 9 bytes of payload, 3 of pad, 4
   ConnectOptions with_receives = options;
   with_receives.receives = whole;
   Connected& qp = bench.connect(with_receives);
@@ -80,7 +80,7 @@ void divided_at_every_byte(IwarpBench& bench, const ConnectOptions& options) {
 void in_two_segments(IwarpBench& bench) { divided_at_every_byte(bench, {}); }
 void in_two_segments_to_an_initiator(IwarpBench& bench) { divided_at_every_byte(bench, {.device_initiates = true}); }
 
-// So many Sends of so many bytes, as one stream in TCP segments of `each` bytes.
+// `count` Sends of `payload` bytes, as one stream in TCP segments of `each` bytes.
 void a_stream_in_pieces(IwarpBench& bench, std::uint32_t count, std::uint32_t payload, std::size_t each) {
   Connected& qp = bench.connect({.receives = count, .receive_bytes = 1400});
   ByteVector stream;
@@ -118,7 +118,7 @@ void a_write_in_pieces(IwarpBench& bench) {
   qp.completes(0);
   qp.holds(0, whole);
 }
-// Markers are where they are in the stream of bytes.
+// Marker positions depend only on the byte stream.
 void markers_in_pieces(IwarpBench& bench, std::size_t each) {
   wish_if_possible(bench, {.markers = true});
   Connected& qp = bench.connect({.receives = 3});
@@ -134,7 +134,7 @@ void markers_in_pieces(IwarpBench& bench, std::size_t each) {
 void markers_byte_by_byte(IwarpBench& bench) { markers_in_pieces(bench, 1); }
 void segments_that_end_inside_of_markers(IwarpBench& bench) { markers_in_pieces(bench, 514); }
 
-// A ULPDU that ends early. 5041, 4.4: a tagged segment's header has 14 bytes, an untagged one's 18.
+// A ULPDU that ends early. RFC 5041, 4.4: the header of a tagged segment has 14 bytes, that of an untagged one 18.
 
 Stimulus ulpdu(const std::string& bytes_of_it, const std::string& text) {
   Frame frame;
@@ -142,20 +142,20 @@ Stimulus ulpdu(const std::string& bytes_of_it, const std::string& text) {
   frame.payload.assign(bytes_of_it.begin(), bytes_of_it.end());
   return {std::move(frame), fmt::format("{}: a ULPDU of {} bytes", text, bytes_of_it.size())};
 }
-/// The ULPDU of a whole FPDU without markers.
+/// The ULPDU of a complete FPDU without markers, truncated to `count` bytes.
 std::string ulpdu_of(const ByteVector& fpdu, std::size_t count) {
   return {fpdu.begin() + 2, fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(count)};
 }
 void ends_the_stream(IwarpBench& bench, bool tagged, std::size_t count) {
   Connected& qp = bench.connect({.receives = 2});
   qp.fill(0, pattern_bytes(256, 0x11));
-  // Their bytes alone: nothing of these is sent.
+  // Used only to encode. Nothing is sent.
   MpaSender apart({});
   ByteVector whole;
   const Stimulus segment =
       tagged ? write(qp.stag(), qp.to(), pattern_bytes(64, 0x99)) : send(1, pattern_bytes(64, 0x99));
   apart.send(whole, segment.frame());
-  qp >> ulpdu(ulpdu_of(whole, count), tagged ? "an RDMA Write, cut" : "a Send, cut");
+  qp >> ulpdu(ulpdu_of(whole, count), tagged ? "a truncated RDMA Write" : "a truncated Send");
   ends_with_an_error(qp);
   delivers_nothing(bench, qp);
   qp.holds(0, pattern_bytes(256, 0x11));
@@ -164,13 +164,13 @@ template <bool tagged, std::size_t count>
 void a_header_of(IwarpBench& bench) {
   ends_the_stream(bench, tagged, count);
 }
-// 28 bytes of a Read Request are due behind the DDP header.
-void a_read_request_that_is_cut(IwarpBench& bench) {
+// 28 bytes of Read Request header are required after the DDP header.
+void a_read_request_that_is_truncated(IwarpBench& bench) {
   Connected& qp = bench.connect({});
   MpaSender apart({});
   ByteVector whole;
   apart.send(whole, read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()}).frame());
-  qp >> ulpdu(ulpdu_of(whole, 18 + 27), "an RDMA Read Request, cut");
+  qp >> ulpdu(ulpdu_of(whole, 18 + 27), "a truncated RDMA Read Request");
   ends_with_an_error(qp);
 }
 
@@ -192,7 +192,7 @@ void no_bytes_between_others(IwarpBench& bench) {
 }
 
 // 4.5. Without markers MULPDU = EMSS - (6 + EMSS mod 4), with them EMSS - (6 + 4 * ceiling(EMSS / 512) + EMSS mod 4);
-// 128 at least. What TCP's options take of a segment makes it less.
+// at least 128. TCP options reduce EMSS further.
 
 enum class Message : std::uint8_t { write, send, response };
 std::uint32_t longest(Connected& qp, Message message, std::uint64_t wr_id) {
@@ -232,7 +232,7 @@ void among_markers(IwarpBench& bench) {
   is_within(bench, mss, true, Message::write, mulpdu);
 }
 
-// The largest is as large as it may be: DDP "SHOULD provide ULPDUs that are as large as possible".
+// The largest segment has the maximum length: DDP "SHOULD provide ULPDUs that are as large as possible".
 void follows(IwarpBench& bench, Connected& qp, std::uint64_t wr_id, std::uint32_t mulpdu) {
   const std::uint32_t most = longest(qp, Message::send, wr_id);
   bench.require(most == mulpdu, fmt::format("the longest ULPDU of {} bytes", mulpdu), fmt::format("{}", most));
@@ -247,7 +247,7 @@ void to_fewer_and_back(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
   follows(bench, qp, 1, 1454);
-  change_segments(bench, 535);  // 6 and 535 mod 4 are 9
+  change_segments(bench, 535);  // 6 + 535 mod 4 = 9
   follows(bench, qp, 2, 526);
   change_segments(bench, 1460);
   follows(bench, qp, 3, 1454);
@@ -256,7 +256,7 @@ void to_fewer_among_markers(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
   qp.opens();
   follows(bench, qp, 1, 1442);
-  change_segments(bench, 1024);  // 6 and two markers are 14
+  change_segments(bench, 1024);  // 6 + two markers = 14
   follows(bench, qp, 2, 1010);
 }
 void to_less_than_128(IwarpBench& bench) {
@@ -268,7 +268,7 @@ void to_less_than_128(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> fpdu_framing_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "fpdu.sender.format.length-pad-crc", .variant = "Sends", .run = sends_have_the_format},
       {.rule = "fpdu.sender.format.length-pad-crc", .variant = "RDMA Writes", .run = writes_have_the_format},
@@ -292,13 +292,13 @@ std::span<const Case> fpdu_framing_cases() {
        .variant = "seven bytes a segment",
        .run = seven_bytes_a_segment},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "segments that end anywhere",
+       .variant = "arbitrary segment boundaries",
        .run = segments_that_end_anywhere},
       {.rule = "fpdu.receiver.stream.any-segmentation",
        .variant = "FPDUs of three segments",
        .run = longer_than_a_segment},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "inside of the length behind another FPDU",
+       .variant = "within the length after another FPDU",
        .run = a_length_in_two_segments},
       {.rule = "fpdu.receiver.stream.any-segmentation",
        .variant = "an RDMA Write, thirteen bytes a segment",
@@ -307,7 +307,7 @@ std::span<const Case> fpdu_framing_cases() {
        .variant = "markers, a byte a segment",
        .run = markers_byte_by_byte},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "segments that end inside of markers",
+       .variant = "segment boundaries within markers",
        .run = segments_that_end_inside_of_markers},
       {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 1 byte", .run = a_header_of<true, 1>},
       {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 2 bytes", .run = a_header_of<true, 2>},
@@ -324,7 +324,7 @@ std::span<const Case> fpdu_framing_cases() {
        .run = a_header_of<false, 17>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
        .variant = "a Read Request's",
-       .run = a_read_request_that_is_cut},
+       .run = a_read_request_that_is_truncated},
       {.rule = "fpdu.receiver.length.zero", .variant = "the first FPDU", .run = no_bytes},
       {.rule = "fpdu.receiver.length.zero", .variant = "between others", .run = no_bytes_between_others},
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 1460", .run = without_markers<1460, 1454>},
@@ -348,4 +348,4 @@ std::span<const Case> fpdu_framing_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::fpdu_framing_cases

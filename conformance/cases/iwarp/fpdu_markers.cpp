@@ -1,5 +1,5 @@
-/// Markers: RFC 5044, 4.2 (their format), 4.3 (where they stand, and what they say), 7.1.1 M and 7.1.2 rule 7 (whose
-/// stream has them), 8 code 3 (that they agree with the lengths).
+/// Markers: RFC 5044, 4.2 (format), 4.3 (positions and content), 7.1.1 M and 7.1.2 rule 7 (which direction has them), 8
+/// code 3 (agreement with the lengths).
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,12 +10,12 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/setup.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::fpdu_markers_cases {
 namespace {
 
-// What the device sends
+// Markers sent by the device
 
-/// Bytes of the device's stream from there on, as they stand.
+/// Returns `count` unchanged bytes of the device's stream.
 ByteVector heard(const Connected& qp, std::size_t from, std::size_t count) {
   const ByteVector& all = qp.heard_bytes();
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(std::min(from, all.size()));
@@ -33,7 +33,7 @@ void first_a_marker(IwarpBench& bench, const ConnectOptions& options) {
   qp.opens();
   qp.device_sends(1, 8);
   qp << a_send(1);
-  // The marker, a ULPDU_Length of 26, DDP's and RDMAP's control.
+  // The marker, a ULPDU_Length of 26, the control bytes of DDP and RDMAP.
   stands(bench, qp, 0, {0x00, 0x00, 0x00, 0x00, 0x00, 0x1a, 0x41, 0x43});
 }
 void a_responders_first_bytes(IwarpBench& bench) { first_a_marker(bench, {}); }
@@ -43,7 +43,7 @@ void first_bytes_without_crc(IwarpBench& bench) {
   first_a_marker(bench, {.crc = false});
 }
 
-// 4.2 and 4.3, of each marker that was heard: RESERVED 0, FPDUPTR the distance from the length field, or 0 before it.
+// 4.2 and 4.3, for each received marker: RESERVED 0, FPDUPTR the distance from the length field, or 0 before it.
 void is_right(IwarpBench& bench, const Seen& seen) {
   for (const auto& marker : seen.markers) {
     const std::uint64_t length_at = seen.position + (seen.position % 512 == 0 ? 4 : 0);
@@ -78,10 +78,10 @@ void messages_of_many_sizes(IwarpBench& bench) { stand_every_512_bytes(bench, {}
 void small_messages(IwarpBench& bench) { stand_every_512_bytes(bench, {}, 120, 0); }
 void small_segments(IwarpBench& bench) { stand_every_512_bytes(bench, {.mss = 200}, 20, 411); }
 void of_an_initiator(IwarpBench& bench) { stand_every_512_bytes(bench, {.device_initiates = true}, 30, 101); }
-// Whatever counts the bytes with 16 bits starts again here.
+// A 16-bit byte counter wraps here.
 void beyond_65536_bytes(IwarpBench& bench) { stand_every_512_bytes(bench, {}, 100, 1999); }
 
-// 4.3: wherever the first of these ends, each FPDU is one with its own markers.
+// 4.3: FPDUs with several markers, from different start positions.
 void all_point_to_one_length(IwarpBench& bench, std::uint32_t before) {
   Connected& qp = connect_with_markers(bench);
   qp.fill(0, pattern_bytes(2000));
@@ -99,13 +99,13 @@ void all_point_to_one_length(IwarpBench& bench, std::uint32_t before) {
                   "markers that point to one byte", fmt::format("to {}", fmt::join(starts, ", ")));
     most = std::max(most, starts.size());
   }
-  // With an EMSS of 1460 an FPDU of so many bytes has two of them at least; a device may make shorter ones.
-  if (most < 2) end_case(Verdict::inconclusive, "no FPDU of the device's had two markers");
+  // With an EMSS of 1460, an FPDU of this length has at least two markers. A device may send shorter FPDUs.
+  if (most < 2) end_case(Verdict::inconclusive, "no FPDU from the device had two markers");
 }
 void from_the_streams_beginning(IwarpBench& bench) { all_point_to_one_length(bench, 1); }
 void from_before_a_marker(IwarpBench& bench) { all_point_to_one_length(bench, 470); }
 
-// 4.3, 4.4: of a Send of 484 bytes and the first marker 512 bytes are made: the next marker stands between.
+// 4.3, 4.4: a Send of 484 bytes and the first marker have 512 bytes, so that the next marker is between two FPDUs.
 void between_two_fpdus(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
   qp.fill(0, pattern_bytes(484) + "rdmawire");
@@ -113,11 +113,11 @@ void between_two_fpdus(IwarpBench& bench) {
   qp.device_sends(1, 484);
   qp.device_sends(2, 8, 484);
   qp << a_send(1) << a_send(2);
-  stands(bench, qp, 4, {0x01, 0xf6});  // 502: 18 and 484
+  stands(bench, qp, 4, {0x01, 0xf6});  // 502: 18 + 484
   stands(bench, qp, 512, {0x00, 0x00, 0x00, 0x00, 0x00, 0x1a, 0x41, 0x43});
   stands(bench, qp, 540, {'w', 'i', 'r', 'e', 0x20, 0xf3, 0x94, 0x5f});
 }
-// Of 488 the pad ends there: the marker stands before the CRC, which covers it.
+// With 488 bytes, the pad ends there: the marker precedes the CRC, which covers it.
 void between_pad_and_crc(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
   qp.fill(0, pattern_bytes(488));
@@ -138,7 +138,7 @@ void markers_are_not_counted(IwarpBench& bench) {
                 fmt::format("{}", qp.heard()));
 }
 
-// What the device is sent: it asked for markers.
+// Markers received by the device, which requested them
 
 Connected& wants_markers(IwarpBench& bench, const ConnectOptions& options) {
   wish_if_possible(bench, {.markers = true});
@@ -146,13 +146,13 @@ Connected& wants_markers(IwarpBench& bench, const ConnectOptions& options) {
   with_markers(*qp.setup);
   return qp;
 }
-/// The FPDU with that marker of it, by its bytes in the FPDU, changed, and its CRC made right again.
+/// Replaces the marker at this offset of the FPDU, and recomputes the CRC.
 ByteVector with_marker(ByteVector fpdu, std::size_t at, std::uint32_t value) {
   store_be(fpdu.data() + at, 4, value);
   store_be(fpdu.data() + fpdu.size() - 4, 4, compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - 4)));
   return fpdu;
 }
-constexpr std::uint32_t opening_bytes = 24;  // of opens(), with the first marker
+constexpr std::uint32_t opening_bytes = 24;  // length of opens() with the first marker
 constexpr std::size_t inside = 512 - opening_bytes;
 
 void disagrees(IwarpBench& bench, const ConnectOptions& options, std::uint32_t value) {
@@ -173,11 +173,11 @@ void not_zero_between_fpdus(IwarpBench& bench) {
   Connected& qp = wants_markers(bench, {.receives = 2});
   qp >> send(1, pattern_bytes(484));
   qp.completes(0);
-  qp.say(with_marker(qp.fpdu(send(2)), 0, 0x10), "Send, MSN 2, behind a marker 0x10 in place of 0");
+  qp.say(with_marker(qp.fpdu(send(2)), 0, 0x10), "Send, MSN 2, after a marker 0x10 instead of 0");
   qp << a_terminate(2, 0, 0x03) << the_end();
   delivers_nothing(bench, qp);
 }
-// 4.2: these two and RESERVED do not disagree. The receiver "MUST always treat these as zero".
+// 4.2: the two low bits and RESERVED are ignored. The receiver "MUST always treat these as zero".
 void is_taken(IwarpBench& bench, std::uint32_t value) {
   Connected& qp = wants_markers(bench, {.receives = 1});
   qp.opens();
@@ -189,9 +189,9 @@ void is_taken(IwarpBench& bench, std::uint32_t value) {
 void low_bits_of_fpduptr(IwarpBench& bench) { is_taken(bench, inside + 3); }
 void reserved_bytes(IwarpBench& bench) { is_taken(bench, 0xffff0000U + inside); }
 
-// 7.1.1: M of one frame is about the other's stream.
+// 7.1.1: M of one frame controls the direction to its sender.
 
-// Which frame has M = 1; both directions carry 1200 bytes.
+// Frames with M = 1 in one or both directions, each of which transfers 1200 bytes.
 void of_each_direction(IwarpBench& bench, bool device_initiates, bool towards_tester, bool towards_device) {
   wish_if_possible(bench, {.markers = towards_device});
   ConnectOptions options{.device_initiates = device_initiates, .receives = 1, .receive_bytes = 1400};
@@ -222,7 +222,7 @@ void directions(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> fpdu_markers_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "fpdu.sender.markers.first", .variant = "responder", .run = a_responders_first_bytes},
       {.rule = "fpdu.sender.markers.first",
@@ -279,4 +279,4 @@ std::span<const Case> fpdu_markers_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::fpdu_markers_cases

@@ -1,5 +1,5 @@
-/// Enhanced set-up: RFC 6581, 6 (the frames), 8 (errors), 9.1 (depths), 9.2 and 9.3 (the peer-to-peer model and its
-/// ready-to-receive indication), 10 (who has it and who does not).
+/// Enhanced negotiation: RFC 6581, 6 (the frames), 8 (errors), 9.1 (depths), 9.2 and 9.3 (the peer-to-peer model and
+/// its ready-to-receive indication), 10 (interoperability with revision 1).
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/setup.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::mpa_enhanced_cases {
 namespace {
 
 constexpr std::uint16_t not_negotiated = 0x3fff;
@@ -18,7 +18,7 @@ View<MpaEnhanced> agreed(IwarpBench& bench, Connected& qp) {
   return enhanced_in(bench, *qp.setup);
 }
 
-// 10: enhanced for enhanced, plain for plain.
+// 10: an enhanced reply to an enhanced request, an unenhanced one to an unenhanced request.
 
 void an_enhanced_request(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.enhanced = Enhanced{}, .receives = 1});
@@ -31,24 +31,24 @@ void with_private_data_of_both(IwarpBench& bench) {
       bench, {.enhanced = Enhanced{}, .private_data = "hello", .device_private_data = "welcome", .receives = 1});
   agreed(bench, qp);
   const peer::ByteVector& told = qp.cm.request().private_data;
-  bench.require(std::string(told.begin(), told.end()) == "hello", "the consumer told of its five bytes of private data",
-                fmt::format("{} bytes", told.size()));
+  bench.require(std::string(told.begin(), told.end()) == "hello",
+                "the application notified with its five bytes of private data", fmt::format("{} bytes", told.size()));
   bench.require(private_data_in(*qp.setup).substr(4) == "welcome",
-                "the consumer's private data behind the four bytes of enhanced data", "others");
+                "the application's private data after the four bytes of enhanced data", "other data");
   bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
 void a_rejected_enhanced_request(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.enhanced = Enhanced{}});
   qp.say(IwarpBench::frame_of(qp.options), "enhanced MPA Request Frame");
-  bench.take(bench.requested(qp.listener).reject(), "the device's consumer rejects");
+  bench.take(bench.requested(qp.listener).reject(), "the device's application rejects");
   enhanced_in(bench, qp.wait(a_reply()));
 }
 void an_unenhanced_request_of_revision_2(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.revision = 2, .device_private_data = "welcome", .receives = 1});
   agree(bench, qp);
   bench.require(frame_in(*qp.setup).get<"enhanced">() == 0 && private_data_in(*qp.setup) == "welcome",
-                "a reply with S 0 and the consumer's private data alone", qp.setup->text());
+                "a reply with S 0 and only the application's private data", qp.setup->text());
   bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
 }
@@ -59,7 +59,7 @@ void an_unenhanced_request_of_revision_1(IwarpBench& bench) {
                 "a reply with S 0 and no private data", qp.setup->text());
 }
 
-// 6: four bytes at least. Improper frames end TCP; a rejection is as good.
+// 6: at least four bytes. The device closes TCP on an invalid frame, or rejects the request.
 template <std::size_t count>
 void enhanced_data_of(IwarpBench& bench) {
   Connected& qp = dialled(bench);
@@ -75,7 +75,7 @@ void enhanced_data_of(IwarpBench& bench) {
   expect_no_connect_request(bench, qp);
 }
 
-// 10: a device without RFC 6581 takes an enhanced frame for an improper one. One of which that is not known answers.
+// 10: a device without RFC 6581 treats an enhanced frame as invalid.
 void an_enhanced_request_to_one_of_revision_1(IwarpBench& bench) {
   wish_if_possible(bench, {.revision = 1});
   Connected& qp = dialled(bench, {.enhanced = Enhanced{}});
@@ -84,14 +84,14 @@ void an_enhanced_request_to_one_of_revision_1(IwarpBench& bench) {
     bench.accepts(qp);
     const Seen reply = qp.wait(a_reply());
     if (frame_in(reply).get<"enhanced">() != 0)
-      end_case(Verdict::unsupported, "the device has RFC 6581, and cannot be told not to");
+      end_case(Verdict::unsupported, "the device supports RFC 6581, and this cannot be disabled");
     bench.require(false, "the end of TCP", reply.text());
   }
   qp << the_end();
   expect_no_connect_request(bench, qp);
 }
 
-// 9.1: depths. The device's consumer wants four of each.
+// 9.1: depths. The device's application requests four of each.
 
 void depths_of(IwarpBench& bench, std::uint16_t ird, std::uint16_t ord) {
   Connected& qp = dialled(bench, {.enhanced = Enhanced{.ird = ird, .ord = ord}, .receives = 1});
@@ -100,7 +100,7 @@ void depths_of(IwarpBench& bench, std::uint16_t ird, std::uint16_t ord) {
   qp.setup = qp.wait(a_reply());
   const View<MpaEnhanced> data = enhanced_in(bench, *qp.setup);
   if (frame_in(*qp.setup).get<"reject">() != 0 && ird < 4)
-    end_case(Verdict::may, "it rejects a request whose IRD is less than its consumer's ORD");
+    end_case(Verdict::may, "the device rejects a request whose IRD is below its application's ORD");
   bench.require(data.get<"ord">() <= ird, fmt::format("an ORD of at most {}", ird),
                 fmt::format("ORD {}", data.get<"ord">()));
   bench.require(data.get<"ird">() >= ord, fmt::format("an IRD of at least {}", ord),
@@ -120,7 +120,7 @@ void reads_keep_to_the_depth(IwarpBench& bench) {
   qp << a_read_request(1, 8) << a_read_request(2, 8) << silence();
 }
 
-// An IRD of all ones is answered by an ORD of all ones, and the other way round.
+// An IRD of all ones is answered by an ORD of all ones, and vice versa.
 void no_depth_is_negotiated(IwarpBench& bench, const Enhanced& asked) {
   Connected& qp = dialled(bench, {.enhanced = asked, .reads_at_once = 2, .own_reads = 2});
   const View<MpaEnhanced> data = agreed(bench, qp);
@@ -132,7 +132,7 @@ void no_depth_is_negotiated(IwarpBench& bench, const Enhanced& asked) {
 void no_ird(IwarpBench& bench) { no_depth_is_negotiated(bench, {.ird = not_negotiated, .ord = 2}); }
 void no_ord(IwarpBench& bench) { no_depth_is_negotiated(bench, {.ird = 2, .ord = not_negotiated}); }
 void neither(IwarpBench& bench) { no_depth_is_negotiated(bench, {.ird = not_negotiated, .ord = not_negotiated}); }
-// The consumer's two are what counts.
+// The local depths of the application, two, apply.
 void the_local_ord_stays(IwarpBench& bench) {
   Connected& qp = bench.connect({.enhanced = Enhanced{.ird = not_negotiated, .ord = not_negotiated}, .own_reads = 2});
   qp.opens();
@@ -151,13 +151,13 @@ void the_local_ird_stays(IwarpBench& bench) {
      << an(RdmapOperation::read_response).carrying(pattern_bytes(16).substr(8));
 }
 
-// The device as an initiator of enhanced set-up, its request there, or the case is unsupported.
+// The device as an initiator with enhanced negotiation, after its request. Otherwise the case is unsupported.
 Connected& asking_enhanced(IwarpBench& bench, const MpaWishes& wishes, const ConnectOptions& options = {}) {
   wish_if_possible(bench, wishes);
   Connected& qp = asking(bench, options);
   qp.setup = qp.wait(a_request());
   if (frame_in(*qp.setup).get<"enhanced">() == 0)
-    end_case(Verdict::unsupported, "the device asks for no enhanced set-up");
+    end_case(Verdict::unsupported, "the device does not request enhanced negotiation");
   return qp;
 }
 void answer(IwarpBench& bench, Connected& qp, const Enhanced& data) {
@@ -201,7 +201,7 @@ void indicate(IwarpBench& bench, Connected& qp, Rtr kind) {
   }
   bench.expect_event(qp, "established");
 }
-// One that the reply names, so that the set-up comes to its end: what becomes of one that does not is another rule's.
+// Sends an indication that the reply permits, so that the negotiation completes. Another rule tests other indications.
 void indicate_as_named(IwarpBench& bench, Connected& qp, const View<MpaEnhanced>& data) {
   indicate(bench, qp, names(data, Rtr::write) ? Rtr::write : names(data, Rtr::read) ? Rtr::read : Rtr::send);
 }
@@ -223,7 +223,7 @@ void a_reply_names_an_option(IwarpBench& bench) {
 Enhanced asked_for(Rtr kind) {
   return {.a = true, .b = kind == Rtr::send, .c = kind == Rtr::write, .d = kind == Rtr::read};
 }
-// What it names of all it names again when nothing else is asked for.
+// The reply to a request for one option prefers this option.
 void a_reply_prefers_what_matches(IwarpBench& bench) {
   Connected& all = dialled(bench, {.enhanced = Enhanced{.a = true, .b = true, .c = true, .d = true}});
   const View<MpaEnhanced> named = agreed_as_peers(bench, all);
@@ -233,10 +233,10 @@ void a_reply_prefers_what_matches(IwarpBench& bench) {
     Connected& qp = dialled(bench, {.enhanced = asked_for(kind)});
     const View<MpaEnhanced> data = agreed_as_peers(bench, qp);
     indicate_as_named(bench, qp, data);
-    bench.require(names(data, kind), "the option that was asked for, which it has", "another one");
+    bench.require(names(data, kind), "the requested option, which the device supports", "another option");
   }
 }
-// The indication comes, and the responder may send.
+// After the indication, the responder may send.
 void an_indication_is_taken(IwarpBench& bench, Rtr kind) {
   Connected& qp = dialled(bench, {.enhanced = asked_for(kind)});
   const View<MpaEnhanced> data = agreed_as_peers(bench, qp);
@@ -269,7 +269,7 @@ void options_without_the_model(IwarpBench& bench) {
 Connected& asking_as_a_peer(IwarpBench& bench, const MpaWishes& wishes, const ConnectOptions& options = {}) {
   Connected& qp = asking_enhanced(bench, wishes, options);
   if (enhanced_in(bench, *qp.setup).get<"peer_to_peer">() == 0)
-    end_case(Verdict::unsupported, "the device does not ask for the peer-to-peer model");
+    end_case(Verdict::unsupported, "the device does not request the peer-to-peer model");
   return qp;
 }
 bool offers(const Connected& qp, const Enhanced& options) {
@@ -325,26 +325,26 @@ void another_option_named(IwarpBench& bench) {
   attempt_fails(bench, qp);
 }
 
-// 9.3: of the errors that a device can meet while it is set up, verbs can bring about one: its queue pair is given up
-// before the responder has said anything.
+// 9.3: verbs can cause one local error during the negotiation: the QP is moved to ERR before the responder has sent its
+// reply.
 void the_queue_pair_is_given_up(IwarpBench& bench) {
   Connected& qp = asking_as_a_peer(bench, {.peer_to_peer = true});
   const Enhanced options{.a = true, .b = true, .c = true, .d = true};
   answer(bench, qp, options);
   qp << an_indication(options);
   bench.expect_event(qp, "established");
-  bench.take(qp.qp.modify({{"state", "err"}}), "the queue pair to ERR");
+  bench.take(qp.qp.modify({{"state", "err"}}), "the QP to ERR");
   qp << a_terminate(2, 0, 0x05) << the_end();
 }
 
 // RFC 5044, 8, code 1.
-void hears_of_the_end(IwarpBench& bench, const Connected& qp) {
+void is_notified_of_the_end(IwarpBench& bench, const Connected& qp) {
   for (;;) {
-    const peer::CmEvent event = bench.wait_for("what became of the connection", bench.patience().answer,
+    const peer::CmEvent event = bench.wait_for("the outcome of the connection", bench.patience().answer,
                                                [&] { return qp.cm.next_event(std::chrono::milliseconds(0)); });
     if (event.type == "established") continue;
     bench.require(event.type == "disconnected" || event.type == "connect_error" || event.type == "rejected",
-                  "the consumer told that the connection ended", event.body.dump());
+                  "the application notified that the connection ended", event.body.dump());
     return;
   }
 }
@@ -352,21 +352,21 @@ void a_fin_before_the_indication(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.enhanced = Enhanced{.a = true, .b = true, .c = true, .d = true}});
   agreed(bench, qp);
   qp.finish();
-  hears_of_the_end(bench, qp);
-  // Before it received an FPDU it has nothing to say.
+  is_notified_of_the_end(bench, qp);
+  // The responder sends nothing before it has received an FPDU.
   qp << the_end();
 }
 void a_reset_before_the_indication(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.enhanced = Enhanced{.a = true, .b = true, .c = true, .d = true}, .receives = 1});
   agreed(bench, qp);
   qp.reset();
-  hears_of_the_end(bench, qp);
+  is_notified_of_the_end(bench, qp);
   qp.completes(0, "wr_flush_err");
 }
 
 }  // namespace
 
-std::span<const Case> mpa_enhanced_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "mpa.responder.enhanced.answered-enhanced",
        .variant = "without private data",
@@ -392,10 +392,10 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.responder.enhanced.unsupported", .run = an_enhanced_request_to_one_of_revision_1},
       {.rule = "mpa.responder.depth.within-request", .variant = "4 and 4", .run = depths_of<4, 4>},
       {.rule = "mpa.responder.depth.within-request",
-       .variant = "an IRD below the consumer's ORD",
+       .variant = "an IRD below the application's ORD",
        .run = depths_of<2, 4>},
       {.rule = "mpa.responder.depth.within-request",
-       .variant = "an ORD above the consumer's IRD",
+       .variant = "an ORD above the application's IRD",
        .run = depths_of<4, 16>},
       {.rule = "mpa.responder.depth.within-request", .variant = "none", .run = depths_of<0, 0>},
       {.rule = "mpa.responder.depth.within-request", .variant = "14 bits", .run = depths_of<0x3ffe, 1>},
@@ -420,7 +420,9 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.responder.rtr.option-chosen",
        .variant = "none",
        .run = a_reply_names_an_option<false, false, false>},
-      {.rule = "mpa.responder.rtr.option-chosen", .variant = "what matches first", .run = a_reply_prefers_what_matches},
+      {.rule = "mpa.responder.rtr.option-chosen",
+       .variant = "matching options first",
+       .run = a_reply_prefers_what_matches},
       {.rule = "mpa.responder.rtr.option-chosen",
        .variant = "a Send is taken",
        .run = an_indication_is_taken<Rtr::send>},
@@ -430,7 +432,7 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.responder.rtr.option-chosen",
        .variant = "an RDMA Read is taken",
        .run = an_indication_is_taken<Rtr::read>},
-      {.rule = "mpa.responder.rtr.none-without-model", .variant = "none asked for", .run = no_model},
+      {.rule = "mpa.responder.rtr.none-without-model", .variant = "none requested", .run = no_model},
       {.rule = "mpa.responder.rtr.none-without-model", .variant = "B, C and D", .run = options_without_the_model},
       {.rule = "mpa.initiator.rtr.sent-first", .variant = "Send", .role = Role::requester, .run = a_send_indicates},
       {.rule = "mpa.initiator.rtr.sent-first",
@@ -456,9 +458,8 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.endpoint.setup.local-error",
        .role = Role::requester,
        .run = the_queue_pair_is_given_up,
-       .possible_problems =
-           "A queue pair that its consumer gives up is the one local error that verbs can bring about; "
-           "a device need not count it to the set-up."},
+       .possible_problems = "Moving the QP to ERR is the only local error that verbs can cause; "
+                            "a device need not treat it as an error of the negotiation."},
       {.rule = "mpa.responder.close.before-rtr",
        .variant = "FIN",
        .run = a_fin_before_the_indication,
@@ -471,4 +472,4 @@ std::span<const Case> mpa_enhanced_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::mpa_enhanced_cases

@@ -1,5 +1,5 @@
-/// What both set-up frames agree on: CRCs and markers (RFC 5044, 7.1.1, 4.3, 4.4) and the revision (RFC 5044, 7.1.1 and
-/// appendix C; RFC 6581, 6 and 10).
+/// Parameters that both negotiation frames determine: CRCs and markers (RFC 5044, 7.1.1, 4.3, 4.4) and the revision
+/// (RFC 5044, 7.1.1 and appendix C; RFC 6581, 6 and 10).
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/setup.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::mpa_negotiation_cases {
 namespace {
 
 Stimulus with_another_crc(const Stimulus& of) {
@@ -18,7 +18,7 @@ Stimulus with_crc(const Stimulus& of, std::uint32_t value) {
   return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} for a CRC", value));
 }
 
-// 4.1: where nobody asked for CRCs the field "MUST NOT be checked".
+// 4.1: if neither side requested CRCs, the field "MUST NOT be checked".
 void takes_any_crc(IwarpBench& bench, bool device_initiates) {
   wish_if_possible(bench, {.crc = false});
   Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = false, .receives = 3});
@@ -29,44 +29,44 @@ void takes_any_crc(IwarpBench& bench, bool device_initiates) {
 void any_crc_to_a_responder(IwarpBench& bench) { takes_any_crc(bench, false); }
 void any_crc_to_an_initiator(IwarpBench& bench) { takes_any_crc(bench, true); }
 
-// 4.4: one that asks is enough.
-Connected& with_one_that_asks(IwarpBench& bench, bool device_initiates, bool tester_asks) {
-  if (tester_asks) wish_if_possible(bench, {.crc = false});
-  Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = tester_asks, .receives = 1});
-  if (!tester_asks && frame_in(*qp.setup).get<"crc">() == 0)
-    end_case(Verdict::unsupported, "the device asks for no CRCs, and the tester does not either");
+// 4.4: one request for CRCs is sufficient.
+Connected& with_one_request(IwarpBench& bench, bool device_initiates, bool tester_requests) {
+  if (tester_requests) wish_if_possible(bench, {.crc = false});
+  Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = tester_requests, .receives = 1});
+  if (!tester_requests && frame_in(*qp.setup).get<"crc">() == 0)
+    end_case(Verdict::unsupported, "the device requests no CRCs, and the tester does not either");
   return qp;
 }
-template <bool device_initiates, bool tester_asks>
+template <bool device_initiates, bool tester_requests>
 void crcs_are_generated(IwarpBench& bench) {
-  Connected& qp = with_one_that_asks(bench, device_initiates, tester_asks);
+  Connected& qp = with_one_request(bench, device_initiates, tester_requests);
   qp.opens();
   qp.device_sends(1, 100);
   qp << a_send(1);
 }
-template <bool device_initiates, bool tester_asks>
+template <bool device_initiates, bool tester_requests>
 void crcs_are_checked(IwarpBench& bench) {
-  Connected& qp = with_one_that_asks(bench, device_initiates, tester_asks);
+  Connected& qp = with_one_request(bench, device_initiates, tester_requests);
   qp >> with_another_crc(send(1));
   ends_with_an_error(qp);
   delivers_nothing(bench, qp);
 }
 
-// 4.4 (2a): as it is delivered, with no administrator's wish.
-void a_request_asks_for_crcs(IwarpBench& bench) {
+// 4.4 (2a): the default configuration, without an administrator's setting.
+void a_request_has_c_set(IwarpBench& bench) {
   Connected& qp = asking(bench);
   qp << a_request().where("C 1", [](const Seen& seen) { return frame_in(seen).get<"crc">() == 1; });
 }
-void a_reply_asks_for_crcs(IwarpBench& bench, const ConnectOptions& options) {
+void a_reply_has_c_set(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = dialled(bench, options);
   qp.say(IwarpBench::frame_of(options), "MPA Request Frame");
   bench.accepts(qp);
   qp << a_reply().where("C 1", [](const Seen& seen) { return frame_in(seen).get<"crc">() == 1; });
 }
-void a_reply_to_one_that_asks(IwarpBench& bench) { a_reply_asks_for_crcs(bench, {}); }
-void a_reply_to_one_that_does_not(IwarpBench& bench) { a_reply_asks_for_crcs(bench, {.crc = false}); }
+void a_reply_to_a_request_for_crcs(IwarpBench& bench) { a_reply_has_c_set(bench, {}); }
+void a_reply_to_one_that_does_not(IwarpBench& bench) { a_reply_has_c_set(bench, {.crc = false}); }
 
-// 7.1.1, M. The message has 1200 bytes: wherever its FPDUs end, markers are due at 0, 512 and 1024.
+// 7.1.1, M. The message has 1200 bytes: regardless of its FPDUs, markers are due at 0, 512 and 1024.
 std::string sent_by_the_device(IwarpBench& bench, Connected& qp, std::vector<std::uint64_t>& markers) {
   constexpr std::uint32_t length = 1200;
   qp.fill(0, pattern_bytes(length));
@@ -103,7 +103,7 @@ void an_enhanced_request_for_markers(IwarpBench& bench) {
   sent_by_the_device(bench, qp, markers);
   bench.require(markers.size() == 3, "markers at 0, 512 and 1024", fmt::format("{} markers", markers.size()));
 }
-// The stream is read as FPDUs right behind each other: a marker would be a length of 0.
+// The stream is parsed as contiguous FPDUs: a marker would be a length of 0.
 void no_markers_are_inserted(IwarpBench& bench, bool device_initiates, bool crc) {
   if (!crc) wish_if_possible(bench, {.crc = false});
   Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = crc});
@@ -115,12 +115,12 @@ void no_markers_are_inserted(IwarpBench& bench) {
   no_markers_are_inserted(bench, device_initiates, crc);
 }
 
-// RFC 6581, 6: a device of revision 2 goes on to accept requests of revision 1.
+// RFC 6581, 6: a device of revision 2 accepts requests of revision 1.
 void revision_1_is_answered(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = dialled(bench, options);
   qp.say(IwarpBench::frame_of(options), "MPA Request Frame of revision 1");
   bench.accepts(qp);
-  qp.setup = qp.wait(a_reply().where("revision 1, S 0 and the consumer's private data", [&](const Seen& seen) {
+  qp.setup = qp.wait(a_reply().where("revision 1, S 0 and the application's private data", [&](const Seen& seen) {
     return frame_in(seen).get<"revision">() == 1 && frame_in(seen).get<"enhanced">() == 0 &&
            private_data_in(seen) == options.device_private_data;
   }));
@@ -133,7 +133,7 @@ void revision_1_with_private_data(IwarpBench& bench) {
   revision_1_is_answered(bench, {.private_data = "hello", .device_private_data = "welcome", .receives = 1});
 }
 
-// Appendix C: the RDMA Consortium's revision 0, with M = 1, C = 1 and version 0 of DDP and RDMAP.
+// Appendix C: revision 0 of the RDMA Consortium, with M = 1, C = 1 and version 0 of DDP and RDMAP.
 Stimulus of_version_0(const Stimulus& segment) {
   return segment.with<Ddp, "dv">(0, "with DV 0").with<Rdmap, "rv">(0, "RV 0");
 }
@@ -148,8 +148,8 @@ void exchanges_version_0(Connected& qp) {
   qp << a_send(1).where("DV 0, RV 0",
                         [](const Seen& seen) { return seen.get<Ddp, "dv">() == 0 && seen.get<Rdmap, "rv">() == 0; });
 }
-// C.2.1 and C.2.3: one that is not permissive replies with revision 1, and closes gracefully. To close without a reply
-// is what 7.1.1 asks of who cannot work with a revision.
+// C.2.1 and C.2.3: a non-permissive responder replies with revision 1 and closes gracefully. 7.1.1 requires a close
+// without a reply from a responder that does not support the revision.
 void a_request_of_revision_0(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.receives = 1});
   qp.say(mpa_request(rdmac_flags, 0), "MPA Request Frame of revision 0");
@@ -196,7 +196,7 @@ void a_reply_of_revision_0_to_a_permissive_one(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> mpa_negotiation_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "mpa.responder.revision.one-accepted", .variant = "without private data", .run = revision_1},
       {.rule = "mpa.responder.revision.one-accepted",
@@ -208,38 +208,40 @@ std::span<const Case> mpa_negotiation_cases() {
        .role = Role::requester,
        .run = any_crc_to_an_initiator},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "generated as the request asks",
+       .variant = "generated, tester's request",
        .run = crcs_are_generated<false, true>},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "checked as the request asks",
+       .variant = "checked, tester's request",
        .run = crcs_are_checked<false, true>},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "generated as the device's reply asks",
+       .variant = "generated, device's reply",
        .run = crcs_are_generated<false, false>},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "checked as the device's reply asks",
+       .variant = "checked, device's reply",
        .run = crcs_are_checked<false, false>},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "generated as the reply asks",
+       .variant = "generated, tester's reply",
        .role = Role::requester,
        .run = crcs_are_generated<true, true>},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "checked as the reply asks",
+       .variant = "checked, tester's reply",
        .role = Role::requester,
        .run = crcs_are_checked<true, true>},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "generated as the device's request asks",
+       .variant = "generated, device's request",
        .role = Role::requester,
        .run = crcs_are_generated<true, false>},
       {.rule = "mpa.endpoint.crc.used-if-either-asks",
-       .variant = "checked as the device's request asks",
+       .variant = "checked, device's request",
        .role = Role::requester,
        .run = crcs_are_checked<true, false>},
       {.rule = "mpa.endpoint.crc.asked-by-default",
        .variant = "in a request",
        .role = Role::requester,
-       .run = a_request_asks_for_crcs},
-      {.rule = "mpa.endpoint.crc.asked-by-default", .variant = "in a reply to C = 1", .run = a_reply_to_one_that_asks},
+       .run = a_request_has_c_set},
+      {.rule = "mpa.endpoint.crc.asked-by-default",
+       .variant = "in a reply to C = 1",
+       .run = a_reply_to_a_request_for_crcs},
       {.rule = "mpa.endpoint.crc.asked-by-default",
        .variant = "in a reply to C = 0",
        .run = a_reply_to_one_that_does_not},
@@ -275,4 +277,4 @@ std::span<const Case> mpa_negotiation_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::mpa_negotiation_cases

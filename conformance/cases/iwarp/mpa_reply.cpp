@@ -1,15 +1,15 @@
-/// MPA Reply Frames: RFC 5044, 7.1.1 (the frame), 7.1.2 (the rules of set-up). What a responder's looks like, what an
-/// initiator makes of one, and when FPDUs begin.
+/// MPA Reply Frames: RFC 5044, 7.1.1 (the frame), 7.1.2 (the negotiation rules). The frames of a responder, the
+/// reactions of an initiator, and the start of FPDUs.
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/setup.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::mpa_reply_cases {
 namespace {
 
-constexpr std::int64_t reasonable = 45'000'000'000;  // as of requests
+constexpr std::int64_t reasonable = 45'000'000'000;  // as for requests
 
 // The device's reply
 
@@ -37,22 +37,22 @@ void an_enhanced_reply_has_its_key(IwarpBench& bench) {
 void a_reply_that_rejects_has_its_key(IwarpBench& bench) {
   Connected& qp = dialled(bench);
   qp.say(IwarpBench::frame_of(qp.options), "MPA Request Frame");
-  bench.take(bench.requested(qp.listener).reject(), "the device's consumer rejects");
+  bench.take(bench.requested(qp.listener).reject(), "the device's application rejects");
   static_cast<void>(replied(bench, qp));
 }
 
-// 7.1.2 rule 2: R, the consumer's private data, and MPA is over. What becomes of TCP is the consumer's.
+// 7.1.2 rule 2: R and the application's private data, and the end of MPA. The close of TCP is left to the application.
 void is_rejected(IwarpBench& bench, const ConnectOptions& options, const std::string& private_data) {
   Connected& qp = dialled(bench, options);
   qp.say(IwarpBench::frame_of(options), "MPA Request Frame");
   const peer::ByteVector data(private_data.begin(), private_data.end());
-  bench.take(bench.requested(qp.listener).reject(data), "the device's consumer rejects");
+  bench.take(bench.requested(qp.listener).reject(data), "the device's application rejects");
   const Seen reply =
       qp.wait(a_reply().where("R 1", [](const Seen& seen) { return frame_in(seen).get<"reject">() == 1; }));
   const std::size_t enhanced = frame_in(reply).get<"enhanced">() != 0 ? 4 : 0;
   const std::string found = private_data_in(reply);
   bench.require(found.size() >= enhanced && found.substr(enhanced) == private_data,
-                fmt::format("{} bytes of private data, the consumer's", private_data.size()), reply.text());
+                fmt::format("the application's {} bytes of private data", private_data.size()), reply.text());
   qp.operate({.crc = options.crc}, {.crc = options.crc});
   qp >> write(0, 0, {});
   for (const Seen& seen : qp.all_until_silence())
@@ -62,9 +62,9 @@ void a_rejection(IwarpBench& bench) { is_rejected(bench, {}, ""); }
 void a_rejection_with_private_data(IwarpBench& bench) { is_rejected(bench, {}, "not today"); }
 void an_enhanced_rejection(IwarpBench& bench) { is_rejected(bench, {.enhanced = Enhanced{}}, "not today"); }
 
-// What an initiator closes on
+// Replies on which an initiator closes the connection
 
-// The frame of the kind that was asked for, changed.
+// A reply of the requested kind, with changes.
 ByteVector frame_to(const Seen& request, std::string_view key, std::uint8_t flags, int revision,
                     const std::string& private_data, int told = -1) {
   const bool enhanced = frame_in(request).get<"enhanced">() != 0;
@@ -81,7 +81,7 @@ ByteVector reply_to(const Seen& request, std::uint8_t flags, int revision, const
   return frame_to(request, mpa::reply_key, flags, revision, private_data, told);
 }
 
-// RFC 5044, 8, code 4: TCP is closed. Of an enhanced set-up "any" error has a Terminate: RFC 6581, 8.
+// RFC 5044, 8, code 4: TCP is closed. In enhanced negotiation, "any" error causes a Terminate: RFC 6581, 8.
 void is_given_up(Connected& qp) {
   if (frame_in(*qp.setup).get<"enhanced">() == 0) {
     qp << the_end();
@@ -99,7 +99,7 @@ void a_key_is_closed_on(IwarpBench& bench, std::string_view key, const std::stri
 }
 void another_key(IwarpBench& bench) { a_key_is_closed_on(bench, "HTTP/1.0 200 OK\r", "a frame of another protocol"); }
 void a_key_with_another_last_byte(IwarpBench& bench) {
-  a_key_is_closed_on(bench, "MPA ID Rep Framf", "a reply whose key ends differently");
+  a_key_is_closed_on(bench, "MPA ID Rep Framf", "a reply with another last letter of the key");
 }
 // Both are initiators.
 void a_request_in_place_of_the_reply(IwarpBench& bench) {
@@ -125,7 +125,7 @@ void revision_3(IwarpBench& bench) { a_reply_is_closed_on(bench, 3, "", -1, fals
 void private_data_of_513_bytes(IwarpBench& bench) {
   a_reply_is_closed_on(bench, 0, pattern_bytes(513), -1, false, "a reply with more than 512 bytes of private data");
 }
-void less_private_data_than_told(IwarpBench& bench) {
+void less_private_data_than_announced(IwarpBench& bench) {
   a_reply_is_closed_on(bench, 0, pattern_bytes(3), 10, true, "a reply with 7 bytes less than its PD_Length");
 }
 void a_reply_that_stops(IwarpBench& bench) {
@@ -138,7 +138,7 @@ void a_reply_that_stops(IwarpBench& bench) {
   attempt_fails(bench, qp);
 }
 
-// What an initiator takes
+// Replies that an initiator accepts
 
 void reserved_bits_of_a_reply(IwarpBench& bench) {
   Connected& qp = asking(bench, {.receives = 1});
@@ -154,8 +154,8 @@ void a_reply_with_private_data(IwarpBench& bench, std::size_t count) {
   bench.operates(qp);
   const peer::CmEvent told = bench.expect_event(qp, "established");
   bench.require(std::string(told.private_data.begin(), told.private_data.end()) == pattern_bytes(count),
-                fmt::format("a consumer that is told the {} bytes", count),
-                fmt::format("told of {} bytes", told.private_data.size()));
+                fmt::format("an application notified with {} bytes", count),
+                fmt::format("notified with {} bytes", told.private_data.size()));
   arrives(qp, 1, 0);
 }
 template <std::size_t count>
@@ -164,7 +164,7 @@ void a_reply_with_private_data(IwarpBench& bench) {
 }
 
 // 7.1.2 rule 3.
-void is_told_of_a_rejection(IwarpBench& bench, const std::string& private_data) {
+void is_notified_of_a_rejection(IwarpBench& bench, const std::string& private_data) {
   Connected& qp = asking(bench, {.receives = 1});
   qp.setup = qp.wait(a_request());
   qp.say(reply_to(*qp.setup, mpa_flag::crc | mpa_flag::reject, 0, private_data), "a reply with R = 1");
@@ -175,10 +175,10 @@ void is_told_of_a_rejection(IwarpBench& bench, const std::string& private_data) 
   for (const Seen& seen : qp.all_until_silence())
     bench.require(seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset, "no FPDU", seen.text());
 }
-void is_rejected_with_private_data(IwarpBench& bench) { is_told_of_a_rejection(bench, "not today"); }
-void is_rejected_without_private_data(IwarpBench& bench) { is_told_of_a_rejection(bench, ""); }
+void is_rejected_with_private_data(IwarpBench& bench) { is_notified_of_a_rejection(bench, "not today"); }
+void is_rejected_without_private_data(IwarpBench& bench) { is_notified_of_a_rejection(bench, ""); }
 
-// 7.1: the reply ends where PD_Length says, and not where its segment does.
+// 7.1: the reply ends where PD_Length indicates, not at the end of its segment.
 void together_with_its_reply(IwarpBench& bench, const std::string& private_data, std::uint32_t sends) {
   Connected& qp = asking(bench, {.private_data = private_data, .receives = sends});
   qp.setup = qp.wait(a_request());
@@ -190,7 +190,8 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
     together.insert(together.end(), behind.begin(), behind.end());
   }
   qp.say(together, fmt::format("MPA Reply Frame, and {} FPDUs in its TCP segment", sends));
-  // Rule 4 lets no responder speak so early: it may be given up for that, and its FPDUs are not lost unseen.
+  // Rule 4 forbids a responder to send this early: the initiator may close the connection, but must not lose the FPDUs
+  // silently.
   const peer::CmEvent told = outcome_of(bench, qp);
   if (told.type != "established") {
     is_given_up(qp);
@@ -201,10 +202,10 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
     qp.received(i, pattern_bytes(9, static_cast<std::uint8_t>(i + 1)));
   }
 }
-void an_fpdu_behind_the_reply(IwarpBench& bench) { together_with_its_reply(bench, "", 1); }
-void fpdus_behind_private_data(IwarpBench& bench) { together_with_its_reply(bench, "welcome", 3); }
+void an_fpdu_after_the_reply(IwarpBench& bench) { together_with_its_reply(bench, "", 1); }
+void fpdus_after_private_data(IwarpBench& bench) { together_with_its_reply(bench, "welcome", 3); }
 
-// 7.1.2 rule 4: the responder waits for the initiator's first FPDU, markers included.
+// 7.1.2 rule 4: the responder sends neither FPDU nor marker before the initiator's first FPDU.
 void waits_for_the_initiator(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = options.markers ? connect_with_markers(bench, options) : bench.connect(options);
   qp.fill(0, pattern_bytes(64));
@@ -220,7 +221,7 @@ void work_of_an_enhanced_responder(IwarpBench& bench) { waits_for_the_initiator(
 
 }  // namespace
 
-std::span<const Case> mpa_reply_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "mpa.responder.reply.key", .variant = "accepted", .run = a_reply_has_its_key},
       {.rule = "mpa.responder.reply.key", .variant = "enhanced", .run = an_enhanced_reply_has_its_key},
@@ -234,7 +235,7 @@ std::span<const Case> mpa_reply_cases() {
        .role = Role::requester,
        .run = a_key_with_another_last_byte},
       {.rule = "mpa.initiator.reply.is-a-request",
-       .variant = "of the kind that was asked for",
+       .variant = "of the requested kind",
        .role = Role::requester,
        .run = a_request_in_place_of_the_reply},
       {.rule = "mpa.initiator.reply.is-a-request",
@@ -274,7 +275,7 @@ std::span<const Case> mpa_reply_cases() {
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "fewer bytes, then a FIN, in the reply",
        .role = Role::requester,
-       .run = less_private_data_than_told},
+       .run = less_private_data_than_announced},
       {.rule = "mpa.responder.reject.reply", .variant = "without private data", .run = a_rejection},
       {.rule = "mpa.responder.reject.reply", .variant = "with private data", .run = a_rejection_with_private_data},
       {.rule = "mpa.responder.reject.reply", .variant = "enhanced", .run = an_enhanced_rejection},
@@ -294,13 +295,13 @@ std::span<const Case> mpa_reply_cases() {
       {.rule = "mpa.initiator.reply.with-fpdu-in-segment",
        .variant = "one",
        .role = Role::requester,
-       .run = an_fpdu_behind_the_reply},
+       .run = an_fpdu_after_the_reply},
       {.rule = "mpa.initiator.reply.with-fpdu-in-segment",
-       .variant = "three, behind private data",
+       .variant = "three, after private data",
        .role = Role::requester,
-       .run = fpdus_behind_private_data},
+       .run = fpdus_after_private_data},
   };
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::mpa_reply_cases

@@ -1,24 +1,24 @@
-/// MPA Request Frames: RFC 5044, 7.1.1 (the frame), 7.1.2 (the rules of set-up); RFC 6581, 6. What a responder makes of
-/// one, and what an initiator's looks like.
+/// MPA Request Frames: RFC 5044, 7.1.1 (the frame), 7.1.2 (the negotiation rules); RFC 6581, 6. The reactions of a
+/// responder, and the frames of an initiator.
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/setup.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::mpa_request_cases {
 namespace {
 
-// 7.1.2 rules 8 and 10 ask for a "reasonable" time. Ours; siw takes 10 seconds.
+// 7.1.2 rules 8 and 10 require a "reasonable" timeout. This value is rdmawire's; siw uses 10 seconds.
 constexpr std::int64_t reasonable = 45'000'000'000;
 
-// The device's request
+// Requests sent by the device
 
 void checked_request(IwarpBench& bench, Connected& qp, const std::string& private_data) {
   const Seen request = qp.wait(a_request());
   const View<MpaFrame> frame = frame_in(request);
   const std::uint8_t flags = request.bytes[16], revision = request.bytes[17];
-  // M, C, and with revision 2 S, are the device's choice.
+  // M, C, and S in revision 2 are implementation-defined.
   const std::uint8_t zero = revision == 1 ? 0x3f : 0x2f;
   bench.require((flags & zero) == 0, fmt::format("R and every reserved bit 0 ({:#04x} of the flags)", zero),
                 fmt::format("flags {:#04x}", flags));
@@ -26,27 +26,27 @@ void checked_request(IwarpBench& bench, Connected& qp, const std::string& privat
   const bool enhanced = frame.get<"enhanced">() != 0;
   if (enhanced) enhanced_in(bench, request);
   const std::string found = private_data_in(request).substr(enhanced ? 4 : 0);
-  bench.require(found == private_data, fmt::format("the consumer's {} bytes of private data", private_data.size()),
+  bench.require(found == private_data, fmt::format("the application's {} bytes of private data", private_data.size()),
                 fmt::format("{} others", found.size()));
-  // The frame ends where PD_Length says.
+  // The frame ends where PD_Length indicates.
   qp << silence();
 }
 void a_request_has_the_format(IwarpBench& bench) { checked_request(bench, asking(bench), ""); }
 void a_request_has_private_data(IwarpBench& bench) {
   checked_request(bench, asking(bench, {.device_private_data = pattern_bytes(100)}), pattern_bytes(100));
 }
-// The enhanced data counts: a PD_Length of 256 and more.
+// PD_Length includes the enhanced data: 256 and more.
 void a_request_has_much_private_data(IwarpBench& bench) {
   checked_request(bench, asking(bench, {.device_private_data = pattern_bytes(255)}), pattern_bytes(255));
 }
-// Without enhancements the flags have five reserved bits.
+// In revision 1, the flags have five reserved bits.
 void a_request_of_revision_1_has_the_format(IwarpBench& bench) {
   bench.wish({.revision = 1});
   Connected& qp = asking(bench, {.device_private_data = "hello"});
   checked_request(bench, qp, "hello");
 }
 
-// What a responder closes on
+// Requests on which a responder closes the connection
 
 void is_closed_on(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench);
@@ -58,7 +58,7 @@ void another_key(IwarpBench& bench) {
   is_closed_on(bench, mpa_frame("GET / HTTP/1.0\r\n", mpa_flag::crc, 1), "a frame of another protocol");
 }
 void a_key_with_another_last_byte(IwarpBench& bench) {
-  is_closed_on(bench, mpa_frame("MPA ID Req Framf", mpa_flag::crc, 1), "a request whose key ends differently");
+  is_closed_on(bench, mpa_frame("MPA ID Req Framf", mpa_flag::crc, 1), "a request with another last letter of the key");
 }
 void a_key_with_another_case(IwarpBench& bench) {
   is_closed_on(bench, mpa_frame("MPA ID req Frame", mpa_flag::crc, 1), "a request with a lower case letter in its key");
@@ -73,49 +73,49 @@ void revision_255(IwarpBench& bench) {
 void private_data_of_513_bytes(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(513)), "a request with 513 bytes of private data");
 }
-// The length is enough to refuse it: what it announces is not waited for.
+// The length is sufficient for the rejection, so the announced data is not awaited.
 void a_private_data_length_of_65535(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(512), 65535), "a request with a PD_Length of 65535");
 }
-void less_private_data_than_told(IwarpBench& bench, bool at_once) {
+void less_private_data_than_announced(IwarpBench& bench, bool at_once) {
   Connected& qp = dialled(bench);
-  // So that the device has begun to wait for the frame.
+  // The device now waits for the frame.
   if (!at_once) bench.pass(bench.patience().silence);
-  qp.say(mpa_request(mpa_flag::crc, 1, pattern_bytes(3), 10), "a request with a PD_Length of 10 and 3 bytes behind it");
+  qp.say(mpa_request(mpa_flag::crc, 1, pattern_bytes(3), 10), "a request with a PD_Length of 10 followed by 3 bytes");
   if (!at_once) qp << silence();
   qp.finish();
   qp << the_end();
   expect_no_connect_request(bench, qp);
 }
-void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_told(bench, false); }
-// Before the device may have looked at its new TCP connection.
-void less_and_a_fin_at_once(IwarpBench& bench) { less_private_data_than_told(bench, true); }
-// Nothing may follow a request before its reply.
-void more_private_data_than_told(IwarpBench& bench) {
+void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_announced(bench, false); }
+// Before the device may have processed its new TCP connection.
+void less_and_a_fin_at_once(IwarpBench& bench) { less_private_data_than_announced(bench, true); }
+// No data may follow a request before its reply.
+void more_private_data_than_announced(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(10), 3),
-               "a request with a PD_Length of 3 and 10 bytes behind it");
+               "a request with a PD_Length of 3 followed by 10 bytes");
 }
 
-// What a responder gives up
+// Requests on which a responder times out
 
 void silence_in_place_of_the_request(IwarpBench& bench) {
   Connected& qp = dialled(bench);
   static_cast<void>(qp.wait(the_end(), reasonable));
   expect_no_connect_request(bench, qp);
 }
-void stops_behind(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
+void stops_after(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench);
   qp.say(bytes, text);
   static_cast<void>(qp.wait(the_end(), reasonable));
   expect_no_connect_request(bench, qp);
 }
-void half_a_key(IwarpBench& bench) { stops_behind(bench, {'M', 'P', 'A', ' ', 'I', 'D', ' '}, "7 bytes of the key"); }
+void a_partial_key(IwarpBench& bench) { stops_after(bench, {'M', 'P', 'A', ' ', 'I', 'D', ' '}, "7 bytes of the key"); }
 void private_data_that_does_not_come(IwarpBench& bench) {
-  stops_behind(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(3), 10),
-               "a request with a PD_Length of 10 and 3 bytes behind it");
+  stops_after(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(3), 10),
+              "a request with a PD_Length of 10 followed by 3 bytes");
 }
 
-// What a responder takes
+// Requests that a responder accepts
 
 void accepted(IwarpBench& bench, Connected& qp) {
   bench.accepts(qp);
@@ -140,7 +140,7 @@ void byte_by_byte_with_private_data(IwarpBench& bench) { in_pieces(bench, {.priv
 void byte_by_byte_enhanced(IwarpBench& bench) {
   in_pieces(bench, {.enhanced = Enhanced{}, .private_data = pattern_bytes(3)}, 1);
 }
-void divided_behind_the_fixed_part(IwarpBench& bench) { in_pieces(bench, {.private_data = pattern_bytes(18)}, 20); }
+void divided_after_the_fixed_part(IwarpBench& bench) { in_pieces(bench, {.private_data = pattern_bytes(18)}, 20); }
 
 void each_reserved_bit(IwarpBench& bench) {
   for (const std::uint8_t bit : {0x08, 0x04, 0x02, 0x01})
@@ -165,8 +165,8 @@ void a_request_with_private_data(IwarpBench& bench, std::size_t count) {
   bench.accepts(qp);
   const peer::ByteVector& told = qp.cm.request().private_data;
   bench.require(std::string(told.begin(), told.end()) == pattern_bytes(count),
-                fmt::format("a consumer that is told the {} bytes", count),
-                fmt::format("told of {} bytes", told.size()));
+                fmt::format("an application notified with {} bytes", count),
+                fmt::format("notified with {} bytes", told.size()));
   bench.operates(qp);
   bench.expect_event(qp, "established");
   arrives(qp, 1, 0);
@@ -178,7 +178,7 @@ void a_request_with_private_data(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> mpa_request_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "mpa.initiator.request.format",
        .variant = "without private data",
@@ -208,8 +208,8 @@ std::span<const Case> mpa_request_cases() {
       {.rule = "mpa.responder.request.byte-by-byte", .variant = "enhanced", .run = byte_by_byte_enhanced},
       {.rule = "mpa.responder.request.byte-by-byte",
        .variant = "private data in a segment of its own",
-       .run = divided_behind_the_fixed_part},
-      {.rule = "mpa.receiver.frame.never-ends", .variant = "inside of the key", .run = half_a_key},
+       .run = divided_after_the_fixed_part},
+      {.rule = "mpa.receiver.frame.never-ends", .variant = "inside of the key", .run = a_partial_key},
       {.rule = "mpa.receiver.frame.never-ends",
        .variant = "inside of the private data",
        .run = private_data_that_does_not_come},
@@ -240,9 +240,9 @@ std::span<const Case> mpa_request_cases() {
        .caution = RunPolicy::dangerous},
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "more bytes",
-       .run = more_private_data_than_told},
+       .run = more_private_data_than_announced},
   };
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::mpa_request_cases

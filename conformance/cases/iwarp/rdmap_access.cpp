@@ -1,4 +1,4 @@
-/// STags as secrets: RFC 5040, 8.1.1 item 8.
+/// Predictability of STags: RFC 5040, 8.1.1 item 8.
 
 #include <fmt/format.h>
 
@@ -9,13 +9,13 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::rdmap_access_cases {
 namespace {
 
 constexpr std::size_t registrations = 64;
 
-/// No step between successive STags may be met more than a few times: who has seen some could guess the next. The
-/// lowest byte is the consumer's where a consumer chooses keys, so that the others are looked at.
+/// Checks that no difference between successive STags occurs more than a few times. The lowest byte is excluded,
+/// because the application may choose it.
 void are_hard_to_predict(IwarpBench& bench, const std::vector<std::uint32_t>& stags) {
   constexpr int few = 4;
   std::map<std::uint32_t, int> steps;
@@ -57,7 +57,7 @@ void one_behind_the_other(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> rdmap_access_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "rdmap.verbs.stag.unpredictable", .variant = "held", .role = Role::verbs, .run = while_they_are_held},
       {.rule = "rdmap.verbs.stag.unpredictable",
@@ -68,4 +68,4 @@ std::span<const Case> rdmap_access_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::rdmap_access_cases

@@ -1,4 +1,4 @@
-/// Atomic operations: RFC 7306, 5 (what they do), 8 (their errors).
+/// Atomic operations: RFC 7306, 5 (operations), 8 (errors).
 
 #include <fmt/format.h>
 
@@ -7,13 +7,13 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::rdmap_atomics_cases {
 namespace {
 
 constexpr std::uint8_t fetch_add = 0, compare_swap = 2;
 constexpr std::uint64_t all = ~std::uint64_t{0};
 
-/// An operation on the first word of the region.
+/// An atomic operation on the first word of the region.
 Atomic on(const Connected& qp, std::uint8_t operation, std::uint64_t data, std::uint64_t mask = 0,
           std::uint64_t compare = 0, std::uint64_t compare_mask = all) {
   return {.operation = operation,
@@ -25,7 +25,7 @@ Atomic on(const Connected& qp, std::uint8_t operation, std::uint64_t data, std::
           .compare_mask = compare_mask};
 }
 
-/// Operations on the first word, one after the other; each is answered with what was there before.
+/// Consecutive operations on the first word. Each response contains the preceding value.
 class Word {
  public:
   explicit Word(Connected& on_the) : qp_(on_the) {}
@@ -37,7 +37,7 @@ class Word {
     qp_ << an_atomic_response(msn_, what.id, original);
     return *this;
   }
-  /// Adding 0 tells it as a number, whatever the device's byte order is.
+  /// Reads the word with a FetchAdd of 0, which is independent of the device's byte order.
   void is(std::uint64_t value) { does(value, on(qp_, fetch_add, 0)); }
 
  private:
@@ -45,7 +45,7 @@ class Word {
   std::uint32_t msn_ = 0;
 };
 
-// ---- EXT-006, EXT-007, EXT-008: the messages.
+// ---- EXT-006, EXT-007, EXT-008: messages
 
 void device_adds(Connected& qp, std::uint64_t wr_id) {
   qp.post({.opcode = "fetch_add",
@@ -117,7 +117,7 @@ void identifiers_come_back(IwarpBench& bench) {
   }
 }
 
-// ---- EXT-009 to EXT-011: what they compute.
+// ---- EXT-009 to EXT-011: results
 
 void adds_64_bits(IwarpBench& bench) {
   Word word(bench.connect());
@@ -128,7 +128,7 @@ void adds_64_bits(IwarpBench& bench) {
       .does(0x00000000ffffffff, on(qp, fetch_add, 0xffffffff00000002));
   word.is(1);
 }
-// A mask bit ends a field: the carry out of it is dropped.
+// A mask bit ends a field: the carry out of the field is dropped.
 void adds_in_fields(IwarpBench& bench) {
   Word word(bench.connect());
   Connected& qp = word.qp();
@@ -143,7 +143,7 @@ void adds_in_fields(IwarpBench& bench) {
 void adds_single_bits(IwarpBench& bench) {
   Word word(bench.connect());
   Connected& qp = word.qp();
-  // Every bit is a field: addition without any carry.
+  // Each bit is a field: addition without carries.
   word.does(0, on(qp, fetch_add, 0xff00ff00ff00ff00, all))
       .does(0xff00ff00ff00ff00, on(qp, fetch_add, 0x0ff00ff00ff00ff0, all));
   word.is(0xf0f0f0f0f0f0f0f0);
@@ -176,7 +176,7 @@ void swaps_under_its_mask(IwarpBench& bench) {
   word.is(0x11aa11aa11aa11aa);
 }
 
-// ---- EXT-012, EXT-013, EXT-014: errors.
+// ---- EXT-012, EXT-013, EXT-014: errors
 
 void unchanged(Connected& qp, const std::string& expected) { qp.holds(0, expected); }
 
@@ -208,7 +208,7 @@ void misaligned(IwarpBench& bench) {
 Expectation refused(std::uint8_t code) {
   return a_terminate(0, 1, code).where("with no Read Request Header but zeros", [](const Seen& seen) {
     if (seen.get<Terminate, "rdma_header_included">() == 0U) return true;
-    // Twenty-eight bytes of nothing say as much. RFC 7306, 8.1.
+    // Twenty-eight zero bytes are equivalent. RFC 7306, 8.1.
     constexpr std::size_t header = 28;
     const std::size_t end = 2 + seen.ulpdu_bytes();
     return end >= header && std::all_of(seen.bytes.begin() + static_cast<std::ptrdiff_t>(end - header),
@@ -238,7 +238,7 @@ void without_the_right(IwarpBench& bench) {
   unchanged(qp, pattern_bytes(16, 0x40));
 }
 
-// ---- EXT-015, EXT-016: the depth of reads.
+// ---- EXT-015, EXT-016: depth
 
 void own_depth(IwarpBench& bench) {
   Connected& qp = bench.connect({.enhanced = Enhanced{.ird = 2, .ord = 2}, .reads_at_once = 2, .own_reads = 2});
@@ -285,7 +285,7 @@ void beyond_the_depth(IwarpBench& bench) {
   Connected& qp =
       bench.connect({.enhanced = Enhanced{.ird = depth, .ord = depth}, .reads_at_once = depth, .own_reads = depth});
   ByteVector together;
-  // So many at once that they arrive before the first of them can be answered; a Read of much stands before them.
+  // The requests arrive before the first response is possible, because a long Read precedes them.
   const auto add = [&](const Stimulus& one) {
     const ByteVector fpdu = qp.fpdu(one);
     together.insert(together.end(), fpdu.begin(), fpdu.end());
@@ -296,11 +296,11 @@ void beyond_the_depth(IwarpBench& bench) {
   std::uint32_t answered = 0;
   for (;;) {
     const auto seen = qp.next();
-    bench.require(seen.has_value(), "each answered, or a Terminate",
-                  fmt::format("silence after {} of {} answers", answered, asked));
+    bench.require(seen.has_value(), "a response to each request, or a Terminate",
+                  fmt::format("silence after {} of {} responses", answered, asked));
     if (seen->is(RdmapOperation::atomic_response) || seen->is(RdmapOperation::read_response)) {
       if (seen->get<Ddp, "last">() == 1U && ++answered == asked)
-        end_case(Verdict::may, "all were answered, fast enough that none was beyond the depth");
+        end_case(Verdict::may, "all requests were answered fast enough to stay within the depth");
       continue;
     }
     bench.require(seen->is(RdmapOperation::terminate), "a Terminate", seen->text());
@@ -315,7 +315,7 @@ void atomic_between_streams(IwarpBench& bench) {
   Connected& second = bench.connect({.region_bytes = 64});
   constexpr std::uint32_t rounds = 16;
   for (std::uint32_t msn = 1; msn <= rounds; ++msn) {
-    // Of the first one's region: both streams are of the same protection domain.
+    // Both streams belong to the same protection domain and use the first one's region.
     first >> atomic_request(msn, on(first, fetch_add, 1));
     second >> atomic_request(msn, on(first, fetch_add, 1));
   }
@@ -336,7 +336,7 @@ void both_operations(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> rdmap_atomics_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "rdmap.requester.atomic.request-format",
        .role = Role::requester,
@@ -412,4 +412,4 @@ std::span<const Case> rdmap_atomics_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::rdmap_atomics_cases

@@ -1,14 +1,14 @@
-/// Immediate Data: RFC 7306, 6; and what a device without RFC 7306 does with its opcodes.
+/// Immediate Data: RFC 7306, 6; and the reaction of a device without RFC 7306 to its opcodes.
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::rdmap_immediate_cases {
 namespace {
 
-// ---- EXT-001: opcodes 8 to 11 are unexpected where RFC 7306 is not known.
+// ---- EXT-001: opcodes 8 to 11 are unexpected without RFC 7306
 
 void refuses_opcode(IwarpBench& bench, std::uint8_t opcode) {
   bench.without_extensions();
@@ -23,7 +23,7 @@ void unknown_opcode(IwarpBench& bench) {
   refuses_opcode(bench, Opcode);
 }
 
-// ---- EXT-002: opcode 8 or 9, untagged, queue 0, one segment, 8 bytes.
+// ---- EXT-002: opcode 8 or 9, untagged, queue 0, one segment, 8 bytes
 
 Expectation an_immediate(RdmapOperation operation, std::uint32_t msn, std::uint64_t data) {
   return an(operation, msn)
@@ -61,7 +61,7 @@ void device_writes_with_immediate(IwarpBench& bench) {
   qp.completes(1);
 }
 
-// ---- EXT-003: not 8 bytes long.
+// ---- EXT-003: a length other than 8 bytes
 
 void refuses_length(IwarpBench& bench, std::size_t length) {
   Connected& qp = bench.connect({.receives = 1});
@@ -74,7 +74,7 @@ void wrong_length(IwarpBench& bench) {
   refuses_length(bench, Length);
 }
 
-// ---- EXT-004, EXT-005: it takes a receive, in order with Sends, behind the Write before it.
+// ---- EXT-004, EXT-005: it consumes a receive, in order with Sends, after the preceding Write
 
 void in_order_with_sends(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 3});
@@ -92,7 +92,7 @@ void without_a_receive(IwarpBench& bench) {
   qp.completes(0);
   qp << a_terminate(1, 2, 0x02) << the_end();
 }
-void behind_a_write(IwarpBench& bench) {
+void after_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   ByteVector both = qp.fpdu(write(qp.stag(), qp.to(100), pattern_bytes(700, 0x30)));
   const ByteVector second = qp.fpdu(immediate(1, 9));
@@ -102,7 +102,7 @@ void behind_a_write(IwarpBench& bench) {
   qp.holds(100, pattern_bytes(700, 0x30));
 }
 
-// ---- EXT-018: version 1, an Invalidate STag of 0, at which nobody looks.
+// ---- EXT-018: version 1 and an Invalidate STag of 0, which the receiver ignores
 
 void device_sends_version_1(IwarpBench& bench) {
   Connected& qp = bench.connect();
@@ -112,7 +112,7 @@ void device_sends_version_1(IwarpBench& bench) {
     return seen.get<Rdmap, "rv">() == 1U && seen.get<DdpUntagged, "invalidate_stag">() == 0U;
   });
 }
-void device_asks_with_version_1(IwarpBench& bench) {
+void device_requests_with_version_1(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
   qp.post({.opcode = "fetch_add",
@@ -136,7 +136,7 @@ void invalidate_stag_is_not_looked_at(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> rdmap_immediate_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "rdmap.receiver.extension.unsupported", .variant = "Immediate Data", .run = unknown_opcode<8>},
       {.rule = "rdmap.receiver.extension.unsupported", .variant = "Immediate Data with SE", .run = unknown_opcode<9>},
@@ -165,7 +165,7 @@ std::span<const Case> rdmap_immediate_cases() {
       {.rule = "rdmap.receiver.immediate.after-write",
        .variant = "from the tester",
        .needs = Need::atomics,
-       .run = behind_a_write},
+       .run = after_a_write},
       {.rule = "rdmap.receiver.immediate.after-write",
        .variant = "from the device",
        .role = Role::requester,
@@ -180,7 +180,7 @@ std::span<const Case> rdmap_immediate_cases() {
        .variant = "Atomic Request",
        .role = Role::requester,
        .needs = Need::atomics,
-       .run = device_asks_with_version_1},
+       .run = device_requests_with_version_1},
       {.rule = "rdmap.endpoint.extension.version",
        .variant = "not looked at",
        .needs = Need::atomics,
@@ -189,4 +189,4 @@ std::span<const Case> rdmap_immediate_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::rdmap_immediate_cases

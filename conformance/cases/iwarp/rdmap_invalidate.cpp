@@ -1,5 +1,5 @@
-/// STags that become invalid: RFC 5040, 5.3 (Send with Invalidate), 4.8 (figure 9, its error), 8.1.1 item 6 (the
-/// consumer's own).
+/// Invalidation of STags: RFC 5040, 5.3 (Send with Invalidate), 4.8 (figure 9, its error), 8.1.1 item 6 (local
+/// invalidation).
 
 #include <fmt/format.h>
 
@@ -7,13 +7,13 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::rdmap_invalidate_cases {
 namespace {
 
 const peer::Names bindable = {"local_write", "remote_write", "remote_read", "mw_bind"};
 constexpr std::uint64_t some_wr_id = 0x100;
 
-/// An STag of the stream that verbs can invalidate, and a TO in it.
+/// An STag of the stream that verbs can invalidate, and a TO in its range.
 struct Revocable {
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
@@ -34,20 +34,20 @@ void with_a_region(IwarpBench& bench, Steps steps) {
   steps(bench, qp, {region.key(1), region.address});
 }
 
-/// It is good: what is written there is read.
+/// Checks that the STag is valid: data written through it can be read.
 void is_good(Connected& qp, const Revocable& at, std::uint32_t read_msn) {
   qp >> write(at.stag, at.to, pattern_bytes(16)) >>
       read_request(read_msn, {.size = 16, .source_stag = at.stag, .source_to = at.to});
   qp << an(RdmapOperation::read_response).carrying(pattern_bytes(16));
 }
 
-// 5.3: it is invalid when the Send is delivered, and the consumer is told which.
+// 5.3: the STag is invalid when the Send is delivered, and the application is notified of it.
 void invalidates(IwarpBench& bench, Connected& qp, const Revocable& at, bool solicited) {
   is_good(qp, at, 1);
   qp >> (solicited ? send_solicited_invalidate(1, at.stag, pattern_bytes(8))
                    : send_invalidate(1, at.stag, pattern_bytes(8)));
   const peer::Completion completion = qp.completes(0);
-  bench.require(completion.invalidated_rkey == at.stag, fmt::format("the consumer told of STag {:#x}", at.stag),
+  bench.require(completion.invalidated_rkey == at.stag, fmt::format("the application notified of STag {:#x}", at.stag),
                 completion.invalidated_rkey ? fmt::format("{:#x}", *completion.invalidated_rkey) : "of none");
   qp.received(0, pattern_bytes(8));
 }
@@ -66,11 +66,12 @@ void then_no_read(IwarpBench& bench, Connected& qp, const Revocable& at) {
   qp >> read_request(2, {.size = 16, .source_stag = at.stag, .source_to = at.to});
   qp.refuses(a_terminate(0, 1, 0x00));
 }
-// What the Send's segment follows was before it.
+// Segments before the Send are processed before the invalidation.
 void a_write_before_it(IwarpBench& bench, Connected& qp, const Revocable& at) {
   qp.together({write(at.stag, at.to, pattern_bytes(16)), send_invalidate(1, at.stag, pattern_bytes(8))});
   const peer::Completion completion = qp.completes(0);
-  bench.require(completion.invalidated_rkey == at.stag, "the consumer told of the STag", "of another, or none");
+  bench.require(completion.invalidated_rkey == at.stag, "the application notified of the STag",
+                "another STag, or none");
   qp << silence();
 }
 void no_write_to_a_window(IwarpBench& bench) { with_a_window(bench, then_no_write); }
@@ -81,7 +82,7 @@ void no_read_of_a_region(IwarpBench& bench) { with_a_region(bench, then_no_read)
 void no_write_to_a_region_solicited(IwarpBench& bench) { with_a_region(bench, then_no_write_solicited); }
 void a_write_to_a_region_before_it(IwarpBench& bench) { with_a_region(bench, a_write_before_it); }
 
-/// Layer 0 and code 9, of a remote protection error or a remote operation error: figure 9 has it of both.
+/// Layer 0 and code 9 of a remote protection error or a remote operation error: figure 9 lists it for both.
 Expectation cannot_be_invalidated() {
   return {"Terminate, layer 0, type 1 or 2, code 0x09", [](const Seen& seen) {
             const Match protection = a_terminate(0, 1, 0x09).judge(seen);
@@ -98,7 +99,7 @@ void an_unknown_stag_solicited(IwarpBench& bench) {
   refused(bench.connect({.receives = 1}), send_solicited_invalidate(1, nobodys_stag));
 }
 void stag_0(IwarpBench& bench) { refused(bench.connect({.receives = 1}), send_invalidate(1, 0)); }
-// And it stays valid: the other stream goes on with it.
+// The STag stays valid: the other stream continues to use it.
 void another_domains_region(IwarpBench& bench) {
   Connected& other = bench.connect({.domain = 1});
   refused(bench.connect({.receives = 1}), send_invalidate(1, other.stag()));
@@ -106,7 +107,7 @@ void another_domains_region(IwarpBench& bench) {
   other >> read_request(1, {.size = 16, .source_stag = other.stag(), .source_to = other.to()});
   other << an(RdmapOperation::read_response).carrying(pattern_bytes(16));
 }
-// An STag is index and key: what has another key is another one, and nothing becomes of the first.
+// An STag consists of index and key: another key is another STag, and the original one stays valid.
 void another_key_of_a_region(IwarpBench& bench) {
   Connected& other = bench.connect();
   Connected& qp = bench.connect({.receives = 1});
@@ -143,7 +144,7 @@ void invalid_already(IwarpBench& bench) {
   qp.fails_or_is_flushed(1);
 }
 
-// 8.1.1, item 6: behind the completion of the local invalidate nothing comes through it.
+// 8.1.1, item 6: after the completion of the local invalidate, the STag is unusable.
 void invalidate_locally(Connected& qp, const Revocable& at) {
   is_good(qp, at, 1);
   qp.post({.opcode = "local_inv", .wr_id = some_wr_id + 1, .invalidate_rkey = at.stag});
@@ -165,7 +166,7 @@ void local_write_to_a_window(IwarpBench& bench) { with_a_window(bench, local_the
 void local_read_of_a_window(IwarpBench& bench) { with_a_window(bench, local_then_no_read); }
 void local_write_to_a_region(IwarpBench& bench) { with_a_region(bench, local_then_no_write); }
 void local_read_of_a_region(IwarpBench& bench) { with_a_region(bench, local_then_no_read); }
-/// Deregistration is the invalidation that every verbs have.
+/// Deregistration, the invalidation that all verbs support.
 void deregistered(IwarpBench& bench, bool writes) {
   Connected& qp = bench.connect();
   peer::Region region = bench.region(4096, {"local_write", "remote_write", "remote_read"});
@@ -185,7 +186,7 @@ void read_of_what_is_deregistered(IwarpBench& bench) { deregistered(bench, false
 
 }  // namespace
 
-std::span<const Case> rdmap_invalidate_cases() {
+std::span<const Case> all() {
   constexpr Need windows = Need::memory_windows;
   static constexpr Case cases[] = {
       {.rule = "rdmap.receiver.invalidate.associated",
@@ -251,4 +252,4 @@ std::span<const Case> rdmap_invalidate_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::rdmap_invalidate_cases

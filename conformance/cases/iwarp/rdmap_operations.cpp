@@ -1,22 +1,22 @@
-/// RDMAP's messages: RFC 5040, 4.1 (the control field, figure 4), 4.2 to 4.5 (headers), 5.1 to 5.4 (operations), 7.2
-/// (what a receiver checks).
+/// RDMAP messages: RFC 5040, 4.1 (the control field, figure 4), 4.2 to 4.5 (headers), 5.1 to 5.4 (operations), 7.2
+/// (checks of a receiver).
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::rdmap_operations_cases {
 namespace {
 
 template <class H, FixedString Name>
 void has(IwarpBench& bench, const Seen& seen, const char* what, std::uint64_t wanted) {
   const auto found = seen.get<H, Name>();
   bench.require(found == wanted, fmt::format("{} {:#x} in: {}", what, wanted, seen.text()),
-                found ? fmt::format("{:#x}", *found) : "no such field");
+                found ? fmt::format("{:#x}", *found) : "the field is missing");
 }
 
-// Figure 4: opcodes 3 to 6, untagged, queue 0; without Invalidate its STag is 0.
+// Figure 4: opcodes 3 to 6, untagged, queue 0; STag 0 without Invalidate.
 void format_of_a_send(IwarpBench& bench, const char* posted, const peer::Names& flags, unsigned opcode,
                       std::uint32_t invalidates) {
   Connected& qp = bench.connect();
@@ -40,7 +40,7 @@ void format_of_a_solicited_send_with_invalidate(IwarpBench& bench) {
   format_of_a_send(bench, "send_inv", {"signaled", "solicited"}, 6, 0x13570);
 }
 
-// 4.3: a tagged DDP header, and then the bytes. 5.1: its consumer is not told.
+// 4.3: a tagged DDP header followed by the payload. 5.1: the application is not notified.
 void format_of_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(40));
@@ -65,7 +65,7 @@ void writes_are_not_delivered(IwarpBench& bench) {
   qp.holds(0, pattern_bytes(48));
 }
 
-// 4.4: 28 bytes and no others, on queue 1, in one segment.
+// 4.4: exactly 28 bytes, on queue 1, in one segment.
 void format_of_a_read_request(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
@@ -80,13 +80,13 @@ void format_of_a_read_request(IwarpBench& bench) {
   has<RdmapReadRequest, "src_to">(bench, seen, "Data Source TO", tester_memory);
   bench.require(seen.ulpdu_bytes() == 18 + 28, "a DDP header of 18 bytes, and 28 bytes",
                 fmt::format("{} bytes", seen.ulpdu_bytes()));
-  // Where its consumer wants them.
+  // To the requested sink.
   qp >> response_to(seen, pattern_bytes(24));
   qp.completes(0);
   qp.holds(64, pattern_bytes(24));
 }
 
-// 4.5, 5.2.2: opcode 2, tagged, to the STag and TO of the request, as many bytes as it says.
+// 4.5, 5.2.2: opcode 2, tagged, with the STag, TO and length of the request.
 void format_of_a_read_response(IwarpBench& bench, std::uint32_t size) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(8192));
@@ -102,7 +102,7 @@ void format_of_a_read_response(IwarpBench& bench, std::uint32_t size) {
     come += seen.payload();
     has<Ddp, "last">(bench, seen, "last flag", come.size() < size ? 0 : 1);
   } while (come.size() < size);
-  bench.require(come == pattern_bytes(8192).substr(16, size), fmt::format("the {} bytes that were asked for", size),
+  bench.require(come == pattern_bytes(8192).substr(16, size), fmt::format("the {} requested bytes", size),
                 fmt::format("{} bytes, or others", come.size()));
   qp << silence();
 }
@@ -113,7 +113,7 @@ void format_of_a_long_response(IwarpBench& bench) { format_of_a_read_response(be
 // 5.4: opcode 7, untagged, queue 2, MSN 1.
 void format_of_a_terminate(IwarpBench& bench, const Stimulus& bad) {
   Connected& qp = bench.connect({.receives = 3});
-  qp >> send(1) >> send(2);  // other queues count for themselves
+  qp >> send(1) >> send(2);  // MSNs of other queues are independent
   qp.completes(0);
   qp.completes(1);
   qp >> bad;
@@ -132,7 +132,7 @@ void format_of_a_terminate_of_a_read(IwarpBench& bench) {
   format_of_a_terminate(bench, read_request(1, {.source_stag = nobodys_stag}));
 }
 
-// 4.1: 1 in each, whatever it is.
+// 4.1: version 1 in every message.
 void version_of_what_is_sent(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.opens();
@@ -146,12 +146,12 @@ void version_of_what_is_sent(IwarpBench& bench) {
   qp >> response_to(request, pattern_bytes(8));
   qp >> read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()});
   has<Rdmap, "rv">(bench, qp.wait(an(RdmapOperation::read_response)), "RDMAP version", 1);
-  qp << silence();  // what becomes of a Terminate while a response is being sent is another matter
+  qp << silence();  // other cases test a Terminate during a response
   qp >> send(9);
   has<Rdmap, "rv">(bench, qp.wait(any_terminate()), "RDMAP version", 1);
 }
 
-// 4.1: not looked at on reception.
+// 4.1: ignored on receipt.
 void reserved_bits(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 4});
   for (std::uint32_t bits = 1; bits <= 3; ++bits) {
@@ -170,16 +170,16 @@ void an_invalidate_stag_that_is_none(IwarpBench& bench) {
   qp >> send_solicited(2).with<DdpUntagged, "invalidate_stag">(own, "with an Invalidate STag");
   qp.completes(0);
   const peer::Completion second = qp.completes(1);
-  bench.require(!second.invalidated_rkey, "nothing invalidated", "the consumer is told of an invalidated STag");
+  bench.require(!second.invalidated_rkey, "no invalidation", "the application is notified of an invalidated STag");
   qp >> read_request(1, {.source_stag = own, .source_to = qp.to()})
             .with<DdpUntagged, "invalidate_stag">(own, "with an Invalidate STag");
   qp << an(RdmapOperation::read_response).carrying(untouched(8));
-  qp >> write(own, qp.to(), pattern_bytes(16)) >> send(3);  // it is still good
+  qp >> write(own, qp.to(), pattern_bytes(16)) >> send(3);  // the STag is still valid
   qp.completes(2);
   qp.holds(0, pattern_bytes(16));
 }
 
-/// This draws that Terminate, places nothing and completes no receive.
+/// Checks that the segment causes this Terminate, places no data and completes no receive.
 void refused(IwarpBench& bench, const std::function<Stimulus(const Connected&)>& bad, const Expectation& terminate) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> bad(qp);
@@ -210,7 +210,7 @@ void version_3_of_a_send(IwarpBench& bench) { version(bench, 3, some_send); }
 void version_2_of_a_write(IwarpBench& bench) { version(bench, 2, some_write); }
 void version_2_of_a_read_request(IwarpBench& bench) { version(bench, 2, some_read); }
 
-// Layer 0, type 2, code 6: RFC 5040 and RFC 7306 leave 12 to 15 without a meaning.
+// Layer 0, type 2, code 6: RFC 5040 and RFC 7306 do not define opcodes 12 to 15.
 void opcode(IwarpBench& bench, unsigned number, const std::function<Stimulus(const Connected&)>& message) {
   refused(
       bench,
@@ -225,7 +225,7 @@ void opcode_14(IwarpBench& bench) { opcode(bench, 14, some_send); }
 void opcode_15(IwarpBench& bench) { opcode(bench, 15, some_send); }
 void opcode_15_tagged(IwarpBench& bench) { opcode(bench, 15, some_write); }
 
-// Figure 4 has one buffer model for each opcode. Which error another one is RFC 5040 does not say.
+// Figure 4 has one buffer model for each opcode. RFC 5040 does not define the error for another model.
 void wrong_model(IwarpBench& bench, const std::function<Stimulus(const Connected&)>& bad) {
   refused(bench, bad, any_terminate());
 }
@@ -235,7 +235,7 @@ void a_tagged_send(IwarpBench& bench) {
 }
 void a_tagged_read_request(IwarpBench& bench) {
   wrong_model(bench, [](const Connected& qp) {
-    // The header of a request for the region's first bytes, behind that of a tagged segment.
+    // The header of a request for the region's first bytes, after the header of a tagged segment.
     std::string header(28, '\0');
     header[0] = 0x51;
     header[15] = 8;
@@ -247,7 +247,7 @@ void a_tagged_read_request(IwarpBench& bench) {
     return tagged(RdmapOperation::read_request, qp.stag(), qp.to(), header);
   });
 }
-// The flag alone is the other one: who goes by the opcode finds all that it needs.
+// Only the flag is wrong: a receiver that uses only the opcode finds all fields.
 Stimulus flag_changed(const Stimulus& right, unsigned tagged_flag) {
   return right.with<Ddp, "tagged">(tagged_flag, tagged_flag != 0 ? "with the tagged flag" : "without the tagged flag");
 }
@@ -278,7 +278,7 @@ void a_tagged_terminate(IwarpBench& bench) {
   });
 }
 
-// 5.3: it takes a receive, and is delivered.
+// 5.3: a zero-length Send consumes a receive and is delivered.
 void a_send_of_nothing(IwarpBench& bench, const Stimulus& empty) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> empty >> send(2, pattern_bytes(16));
@@ -302,7 +302,7 @@ void the_device_sends_nothing(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> rdmap_operations_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case cases[] = {
       {.rule = "rdmap.sender.send.format", .variant = "Send", .role = requester, .run = format_of_a_plain_send},
@@ -370,4 +370,4 @@ std::span<const Case> rdmap_operations_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::rdmap_operations_cases

@@ -1,21 +1,21 @@
-/// RDMA Reads: RFC 5040, 4.8 (what a Terminate of one says), 5.2 (requests and responses), 5.5 (order), 6.1 (how many
-/// at once), 7.2 (what a responder checks); RFC 5041, 7.1 (where a response may be placed); RFC 6581, 9.1 (depths).
+/// RDMA Reads: RFC 5040, 4.8 (Terminates for Reads), 5.2 (requests and responses), 5.5 (order), 6.1 (outstanding
+/// Reads), 7.2 (checks of a responder); RFC 5041, 7.1 (placement of responses); RFC 6581, 9.1 (depths).
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::rdmap_reads_cases {
 namespace {
 
-constexpr std::uint64_t end = 8192;  // of the usual region
+constexpr std::uint64_t end = 8192;  // length of the default region
 
 Read of(const Connected& qp, std::uint32_t size = 8, std::uint64_t offset = 0) {
   return {.size = size, .source_stag = qp.stag(), .source_to = qp.to(offset)};
 }
 
-// 5.2.1 has a queue for them, 1. Which error another one is RFC 5040 does not say.
+// 5.2.1 requires queue 1. RFC 5040 does not define the error for other queue numbers.
 void wrong_queue(IwarpBench& bench, std::uint32_t qn) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> read_request(1, of(qp)).with<DdpUntagged, "qn">(qn, fmt::format("on QN {}", qn));
@@ -35,18 +35,18 @@ void at_mo_4(IwarpBench& bench) { offset(bench, 4); }
 void at_mo_28(IwarpBench& bench) { offset(bench, 28); }
 void at_the_last_mo(IwarpBench& bench) { offset(bench, 0xffffffff); }
 
-// 4.2, figure 5: nothing follows the header. Which error it is RFC 5040 does not say.
+// 4.2, figure 5: no data follows the header. RFC 5040 does not define the error.
 void trailing(IwarpBench& bench, std::size_t more) {
   Connected& qp = bench.connect();
   qp >> read_request(1, of(qp)).changed([&](Frame& frame) { frame.payload.assign(more, 0x5a); },
-                                        fmt::format("with {} bytes behind it", more));
+                                        fmt::format("with {} trailing bytes", more));
   qp.refuses(any_terminate());
 }
-void one_byte_behind(IwarpBench& bench) { trailing(bench, 1); }
-void four_bytes_behind(IwarpBench& bench) { trailing(bench, 4); }
-void many_bytes_behind(IwarpBench& bench) { trailing(bench, 200); }
+void one_byte_after(IwarpBench& bench) { trailing(bench, 1); }
+void four_bytes_after(IwarpBench& bench) { trailing(bench, 4); }
+void many_bytes_after(IwarpBench& bench) { trailing(bench, 200); }
 
-// 5.2.1: a response of none, and the source is not looked at.
+// 5.2.1: an empty response, and the source is ignored.
 void nothing_is_read(IwarpBench& bench, const Read& read, const ConnectOptions& options = {}) {
   Connected& qp = bench.connect(options);
   qp >> read_request(1, read);
@@ -59,7 +59,7 @@ void nothing_is_read(IwarpBench& bench, const Read& read, const ConnectOptions& 
     qp << an(RdmapOperation::read_response).carrying(pattern_bytes(8));
   }
 }
-void nothing_of_nobodys_stag(IwarpBench& bench) {
+void nothing_of_unused_stag(IwarpBench& bench) {
   nothing_is_read(bench, {.size = 0, .source_stag = nobodys_stag, .source_to = 0x1234});
 }
 void nothing_of_stag_0(IwarpBench& bench) { nothing_is_read(bench, {.size = 0}); }
@@ -71,8 +71,8 @@ void nothing_of_another_domain(IwarpBench& bench) {
   nothing_is_read(bench, {.size = 0, .source_stag = foreign.rkey(), .source_to = foreign.addr()});
 }
 
-// Nor is anything left in it of the one before.
-void nothing_behind_something(IwarpBench& bench) {
+// The empty response contains no data of an earlier one.
+void nothing_after_something(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(8));
   Read none = of(qp, 0);
@@ -82,7 +82,7 @@ void nothing_behind_something(IwarpBench& bench) {
   qp << a_read_response(none.sink_stag, none.sink_to).carrying("");
 }
 
-// Figure 9: layer 0, type 1; figure 10: with the request's header, R.
+// Figure 9: layer 0, type 1; figure 10: with the request's header (R).
 Expectation protection_error(std::uint8_t code) {
   return a_terminate(0, 1, code).where("with R", [](const Seen& seen) {
     return seen.get<Terminate, "rdma_header_included">() == 1;
@@ -154,7 +154,7 @@ void around_the_end_of_all(IwarpBench& bench) {
       0x04);
 }
 
-// 5.2.2, 5.5 rule 20: the responses are in the order of the requests.
+// 5.2.2, 5.5 rule 20: responses are sent in the order of the requests.
 void answers_in_order(IwarpBench& bench, const std::vector<std::uint32_t>& sizes) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(8192));
@@ -178,7 +178,7 @@ void answers_in_order(IwarpBench& bench, const std::vector<std::uint32_t>& sizes
 void four_short_ones(IwarpBench& bench) { answers_in_order(bench, {8, 8, 8, 8}); }
 void a_long_one_first(IwarpBench& bench) { answers_in_order(bench, {7000, 8, 24, 8}); }
 
-/// The depth of what the device's enhanced frame says; where it sent none the case ends.
+/// Returns the depth of the device's enhanced frame. Ends the case if it sent none.
 template <FixedString Name>
 std::uint32_t replied(Connected& qp) {
   const View<MpaFrame> frame(qp.setup->bytes.data());
@@ -187,7 +187,7 @@ std::uint32_t replied(Connected& qp) {
   return static_cast<std::uint32_t>(View<MpaEnhanced>(qp.setup->bytes.data() + MpaFrame::size).template get<Name>());
 }
 
-// 6.1, RFC 6581, 9.1: more than the IRD are an error; none is lost in silence.
+// 6.1, RFC 6581, 9.1: requests beyond the IRD are an error and must not be lost silently.
 void beyond_the_depth(IwarpBench& bench, std::uint8_t depth, std::uint32_t more) {
   Connected& qp = bench.connect({.enhanced = Enhanced{.ird = 4, .ord = depth}, .reads_at_once = depth});
   const std::uint32_t ird = replied<"ird">(qp);
@@ -210,14 +210,14 @@ void beyond_the_depth(IwarpBench& bench, std::uint8_t depth, std::uint32_t more)
   }
   const std::uint64_t answered = come / end;
   bench.require(answered == ird + more, "a Terminate", fmt::format("{} of {} answered", answered, ird + more));
-  end_case(Verdict::inconclusive, "all were answered: as fast as they came, as it may be");
+  end_case(Verdict::inconclusive, "all requests were answered, possibly as fast as they arrived");
 }
 void one_more_than_2(IwarpBench& bench) { beyond_the_depth(bench, 2, 1); }
 void many_more_than_2(IwarpBench& bench) { beyond_the_depth(bench, 2, 14); }
 void many_more_than_3(IwarpBench& bench) { beyond_the_depth(bench, 3, 14); }
 void many_more_than_1(IwarpBench& bench) { beyond_the_depth(bench, 1, 14); }
 
-// 6.1: never more than the ORD without their responses.
+// 6.1: at most ORD outstanding Reads.
 void within_the_depth(IwarpBench& bench, const ConnectOptions& options, std::uint32_t ord) {
   Connected& qp = bench.connect(options);
   qp.opens();
@@ -240,7 +240,7 @@ void depth_1(IwarpBench& bench) { as_responder(bench, 1); }
 void depth_2(IwarpBench& bench) { as_responder(bench, 2); }
 void depth_3(IwarpBench& bench) { as_responder(bench, 3); }
 void depth_5(IwarpBench& bench) { as_responder(bench, 5); }
-// What the other end can take counts where it is less than what the consumer asked for.
+// The peer's IRD applies if it is less than the application's ORD.
 void the_other_ends_depth(IwarpBench& bench) {
   within_the_depth(bench, {.enhanced = Enhanced{.ird = 3, .ord = 4}, .own_reads = 8}, 3);
 }
@@ -273,20 +273,20 @@ void a_long_write_is_read_back(IwarpBench& bench) {
   bench.require(come == all, "the bytes that were written", "others");
 }
 
-// 5.5, note to rule 12: without a fence the later RDMA Write may be what is read.
-void a_write_behind_a_read(IwarpBench& bench) {
+// 5.5, note to rule 12: without a fence, the Read may return the data of a later RDMA Write.
+void a_write_after_a_read(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(32));
   qp.together({read_request(1, of(qp, 32)), write(qp.stag(), qp.to(), pattern_bytes(32, 0x80))});
   const std::string come = qp.wait(an(RdmapOperation::read_response)).payload();
   const bool old = come == pattern_bytes(32), later = come == pattern_bytes(32, 0x80);
   bench.require(come.size() == 32, "32 bytes", fmt::format("{}", come.size()));
-  end_case(Verdict::may, old     ? "an RDMA Read returns what was there before the RDMA Write behind it"
-                         : later ? "an RDMA Read returns what the RDMA Write behind it has written"
+  end_case(Verdict::may, old     ? "an RDMA Read returns the data before a later RDMA Write"
+                         : later ? "an RDMA Read returns the data of a later RDMA Write"
                                  : "an RDMA Read returns something of both");
 }
 
-// The device as the requester, its sink in memory that is not open to anybody.
+// The device as the requester, with a sink that is not remotely accessible.
 const peer::Names closed = {"local_write"};
 struct OwnRead {
   Connected& qp;
@@ -299,13 +299,13 @@ OwnRead own_read(IwarpBench& bench, std::uint32_t size = 16, std::uint64_t offse
   Seen request = qp.wait(a_read_request(1, size));
   return {qp, std::move(request)};
 }
-/// The stream ends, with or without a Terminate, and the RDMA Read fails.
+/// Checks that the stream ends, with or without a Terminate, and that the RDMA Read fails.
 void ends_in_error(Connected& qp) {
   qp.is_refused_by(qp.wait(a_refusal()));
   qp.fails_or_is_flushed(7);
 }
 
-// 5.2.2: to check it against the request is the sink's choice; 5041, 7.1: that it may be placed there is not.
+// 5.2.2: the check against the request is optional for the data sink; 5041, 7.1: the check of the access right is not.
 void to_memory_that_is_not_open(IwarpBench& bench) {
   const peer::Region other = bench.region(4096, closed);
   auto [qp, request] = own_read(bench);
@@ -361,7 +361,7 @@ void too_short(IwarpBench& bench) {
   qp.holds(0, untouched(64));
 }
 
-// RFC 5041, 7.1, item 4: nothing beyond the buffer, and it is refused.
+// RFC 5041, 7.1, item 4: no data is placed beyond the buffer, and the response is rejected.
 void too_long(IwarpBench& bench, std::uint32_t size, const std::vector<std::pair<std::size_t, bool>>& segments) {
   auto [qp, request] = own_read(bench, size);
   std::uint64_t at = 0;
@@ -376,13 +376,13 @@ void too_long(IwarpBench& bench, std::uint32_t size, const std::vector<std::pair
 void by_one_byte(IwarpBench& bench) { too_long(bench, 16, {{17, true}}); }
 void by_far(IwarpBench& bench) { too_long(bench, 16, {{1200, true}}); }
 void by_far_and_not_the_last(IwarpBench& bench) { too_long(bench, 16, {{1200, false}}); }
-void by_a_segment_behind_it(IwarpBench& bench) { too_long(bench, 16, {{16, false}, {16, true}}); }
+void by_a_segment_after_it(IwarpBench& bench) { too_long(bench, 16, {{16, false}, {16, true}}); }
 void by_segments_without_an_end(IwarpBench& bench) {
   too_long(bench, 16, {{16, false}, {64, false}, {64, false}, {64, false}, {64, false}});
 }
 void where_nothing_was_asked_for(IwarpBench& bench) { too_long(bench, 0, {{16, true}}); }
 
-// 7.1: a Terminate, and nothing is placed.
+// 7.1: a Terminate, and no data is placed.
 void without_a_request(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> read_response(qp.stag(), qp.to(), pattern_bytes(16));
@@ -408,7 +408,7 @@ void a_second_response(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> rdmap_reads_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case cases[] = {
       {.rule = "rdmap.responder.read.wrong-queue", .variant = "0", .run = on_queue_0},
@@ -416,21 +416,21 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.responder.read.offset", .variant = "4", .run = at_mo_4},
       {.rule = "rdmap.responder.read.offset", .variant = "28", .run = at_mo_28},
       {.rule = "rdmap.responder.read.offset", .variant = "2^32 - 1", .run = at_the_last_mo},
-      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "1", .run = one_byte_behind},
-      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "4", .run = four_bytes_behind},
-      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "200", .run = many_bytes_behind},
-      {.rule = "rdmap.responder.read.zero-length", .variant = "unknown STag", .run = nothing_of_nobodys_stag},
+      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "1", .run = one_byte_after},
+      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "4", .run = four_bytes_after},
+      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "200", .run = many_bytes_after},
+      {.rule = "rdmap.responder.read.zero-length", .variant = "unknown STag", .run = nothing_of_unused_stag},
       {.rule = "rdmap.responder.read.zero-length", .variant = "STag 0", .run = nothing_of_stag_0},
       {.rule = "rdmap.responder.read.zero-length", .variant = "into STag 0", .run = nothing_into_stag_0},
       {.rule = "rdmap.responder.read.zero-length",
        .variant = "another protection domain",
        .run = nothing_of_another_domain},
-      {.rule = "rdmap.responder.read.zero-length", .variant = "behind one of 8 bytes", .run = nothing_behind_something},
+      {.rule = "rdmap.responder.read.zero-length", .variant = "after one of 8 bytes", .run = nothing_after_something},
       {.rule = "rdmap.responder.read.access", .variant = "unknown STag", .run = an_unknown_stag},
       {.rule = "rdmap.responder.read.access", .variant = "lowest bit of the STag", .run = another_key_of_the_stag},
       {.rule = "rdmap.responder.read.access", .variant = "deregistered", .run = a_stag_that_is_gone},
       {.rule = "rdmap.responder.read.access", .variant = "across the end by one", .run = across_the_end},
-      {.rule = "rdmap.responder.read.access", .variant = "behind the end", .run = send_after_close},
+      {.rule = "rdmap.responder.read.access", .variant = "after the end", .run = send_after_close},
       {.rule = "rdmap.responder.read.access", .variant = "below the base", .run = below_the_base},
       {.rule = "rdmap.responder.read.access", .variant = "2^32 - 1 bytes", .run = longer_than_the_region},
       {.rule = "rdmap.responder.read.access", .variant = "without the right", .run = without_the_right},
@@ -457,7 +457,7 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.requester.read.within-depth", .variant = "3", .role = requester, .run = depth_3},
       {.rule = "rdmap.requester.read.within-depth", .variant = "5", .role = requester, .run = depth_5},
       {.rule = "rdmap.requester.read.within-depth",
-       .variant = "the other end's",
+       .variant = "the peer's",
        .role = requester,
        .run = the_other_ends_depth},
       {.rule = "rdmap.requester.read.within-depth",
@@ -471,7 +471,7 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.responder.order.read-after-write",
        .variant = "several segments",
        .run = a_long_write_is_read_back},
-      {.rule = "rdmap.responder.order.write-after-read", .run = a_write_behind_a_read},
+      {.rule = "rdmap.responder.order.write-after-read", .run = a_write_after_a_read},
       {.rule = "rdmap.requester.response.where-it-says",
        .variant = "memory that is not open",
        .role = requester,
@@ -504,15 +504,15 @@ std::span<const Case> rdmap_reads_cases() {
        .role = requester,
        .run = by_far_and_not_the_last},
       {.rule = "rdmap.requester.response.too-long",
-       .variant = "a segment behind it",
+       .variant = "a segment after it",
        .role = requester,
-       .run = by_a_segment_behind_it},
+       .run = by_a_segment_after_it},
       {.rule = "rdmap.requester.response.too-long",
-       .variant = "segments without an end",
+       .variant = "segments without last flag",
        .role = requester,
        .run = by_segments_without_an_end},
       {.rule = "rdmap.requester.response.too-long",
-       .variant = "nothing was asked for",
+       .variant = "unsolicited",
        .role = requester,
        .run = where_nothing_was_asked_for},
       {.rule = "rdmap.requester.response.unsolicited",
@@ -531,4 +531,4 @@ std::span<const Case> rdmap_reads_cases() {
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::rdmap_reads_cases

@@ -1,15 +1,15 @@
-/// RDMAP streams: RFC 5040, 5.3 (solicited events), 5.4 (Terminate), 5.5 (order and completions), 6.2.1 (the end), 7.1
-/// (the first error), 8.1.1 items 9 and 10 (who shares a completion queue).
+/// RDMAP streams: RFC 5040, 5.3 (solicited events), 5.4 (Terminate), 5.5 (order and completions), 6.2.1 (close), 7.1
+/// (the first error), 8.1.1 items 9 and 10 (shared completion queues).
 
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::rdmap_stream_cases {
 namespace {
 
-// 5.5 rule 10: whoever sees the Send sees the RDMA Writes before it.
+// 5.5 rule 10: a delivered Send implies that the RDMA Writes before it are placed.
 void a_write_then_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.together({write(qp.stag(), qp.to(), pattern_bytes(64)), send(1)});
@@ -42,7 +42,7 @@ void a_long_write_then_a_send(IwarpBench& bench) {
   qp.holds(0, all);
 }
 
-// 5.3: MAY, where the consumer has asked for it.
+// 5.3: MAY, if the application requested a notification.
 void solicited_event(IwarpBench& bench, const Stimulus& solicited) {
   Connected& qp = bench.connect({.receives = 3, .notifies = true});
   qp.ask_for_notification(false);
@@ -65,7 +65,7 @@ void solicited_event(IwarpBench& bench, const Stimulus& solicited) {
 void an_event_of_a_send(IwarpBench& bench) { solicited_event(bench, send_solicited(3)); }
 void an_event_of_a_send_of_nothing(IwarpBench& bench) { solicited_event(bench, send_solicited(3, "")); }
 
-// 5.5 rules 15 and 19: the RDMA Read waits for its response, and what was posted behind it for the RDMA Read.
+// 5.5 rules 15 and 19: the RDMA Read waits for its response, and later requests wait for the RDMA Read.
 void a_read_in_the_middle(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
@@ -83,7 +83,7 @@ void a_read_in_the_middle(IwarpBench& bench) {
   qp.completes(2);
   qp.completes_nothing();
 }
-void half_a_response(IwarpBench& bench) {
+void a_partial_response(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
   qp.device_reads(0, 32, 64);
@@ -94,7 +94,7 @@ void half_a_response(IwarpBench& bench) {
   qp.completes(0);
   qp.holds(64, pattern_bytes(32));
 }
-// The note to rule 12: a consumer that fences has what it posts behind the RDMA Read held back.
+// The note to rule 12: a fence delays requests after the RDMA Read.
 void a_fenced_send(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
@@ -124,12 +124,12 @@ void two_reads(IwarpBench& bench) {
   qp.holds(64, pattern_bytes(16, 0x80));
 }
 
-// 5.4: what was posted may come before the Terminate. Behind it nothing does.
-void silent_behind_its_terminate(IwarpBench& bench, Connected& qp) {
+// 5.4: posted messages may be sent before the Terminate, but none after it.
+void silent_after_its_terminate(IwarpBench& bench, Connected& qp) {
   bool told = false;
   for (const Seen& seen : qp.all_until_silence()) {
     const bool message = seen.kind == Seen::Kind::fpdu || seen.kind == Seen::Kind::torn;
-    if (told && message) bench.deviate(Verdict::fail, "nothing but the end of TCP behind the Terminate", seen.text());
+    if (told && message) bench.deviate(Verdict::fail, "only the end of TCP after the Terminate", seen.text());
     told = told || seen.is(RdmapOperation::terminate);
   }
   bench.require(told, "a Terminate", "none");
@@ -138,7 +138,7 @@ void with_sends_posted(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   for (std::uint64_t i = 0; i < 4; ++i) qp.device_sends(i, 1000);
   qp >> send_nowhere(1);
-  silent_behind_its_terminate(bench, qp);
+  silent_after_its_terminate(bench, qp);
   qp.ends();
 }
 void with_reads_to_answer(IwarpBench& bench) {
@@ -147,14 +147,14 @@ void with_reads_to_answer(IwarpBench& bench) {
     return read_request(msn, {.size = 8000, .source_stag = qp.stag(), .source_to = qp.to()});
   };
   qp.together({read(1), read(2), send_nowhere(1)});
-  silent_behind_its_terminate(bench, qp);
+  silent_after_its_terminate(bench, qp);
   qp.ends();
 }
-void with_sends_posted_behind_it(IwarpBench& bench) {
+void with_sends_posted_after_it(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send_nowhere(1);
   qp << any_terminate();
-  // Refused at once, or flushed: never sent.
+  // Rejected immediately or flushed, but never sent.
   constexpr std::uint64_t first = 0x100, sends = 2;
   for (std::uint64_t i = 0; i < sends; ++i) {
     const auto posted = qp.qp.post_send({{.opcode = "send", .wr_id = first + i, .sges = {qp.piece(0, 8)}}});
@@ -162,20 +162,20 @@ void with_sends_posted_behind_it(IwarpBench& bench) {
   }
   for (const Seen& seen : qp.all_until_silence()) {
     const bool end = seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset;
-    bench.require(end, "nothing but the end of TCP behind the Terminate", seen.text());
+    bench.require(end, "only the end of TCP after the Terminate", seen.text());
   }
   qp.ends();
-  // Whether they are flushed is a matter of verbs, and not judged here.
+  // Whether they are flushed is not checked here.
   int flushed = 0;
   bench.pass(bench.patience().silence);
   for (const peer::Completion& one : bench.take(qp.cq.poll(8, {}), "poll for completions")) {
-    bench.require(one.wr_id < first || !one.good(), "no success of a Send behind the Terminate", text_of(one));
+    bench.require(one.wr_id < first || !one.good(), "no successful Send after the Terminate", text_of(one));
     if (one.wr_id >= first) ++flushed;
   }
-  bench.note(fmt::format("{} of {} Sends that were posted behind the end are flushed", flushed, sends));
+  bench.note(fmt::format("{} of {} Sends posted after the end are flushed", flushed, sends));
 }
 
-// 6.2.1: SHOULD be taken as completed in error, and SHOULD be graceful.
+// 6.2.1: outstanding requests SHOULD complete in error, and the close SHOULD be graceful.
 void flushed_by(IwarpBench& bench, const Stimulus& told) {
   Connected& qp = bench.connect({.receives = 2});
   qp.opens();
@@ -184,18 +184,18 @@ void flushed_by(IwarpBench& bench, const Stimulus& told) {
   qp.device_sends(0x11);
   qp << a_send(1);
   qp >> told;
-  // What it still sends it may: 5.4.
+  // 5.4 permits further messages.
   std::optional<Seen> seen;
   do {
     seen = qp.next();
   } while (seen && seen->kind == Seen::Kind::fpdu);
   bench.require(seen && seen->kind == Seen::Kind::fin, "a FIN", seen ? seen->text() : "nothing");
   qp.ends();
-  // Two queues, in which order is open.
+  // The order between the two queues is unspecified.
   bool receives[2] = {}, read = false, sent = false;
   for (int i = 0; i < 4; ++i) {
     const auto completions = bench.take(qp.cq.poll(1, bench.answer_time()), "poll for a completion");
-    bench.require(!completions.empty(), "what was outstanding completes", fmt::format("only {} of 4 do", i));
+    bench.require(!completions.empty(), "all outstanding requests complete", fmt::format("only {} of 4 complete", i));
     const peer::Completion& one = completions.front();
     const bool counts = one.wr_id == 0x11 || !one.good();  // the Send had been sent
     bench.require(counts, "an error", text_of(one));
@@ -209,7 +209,7 @@ void by_a_terminate_of_ddp(IwarpBench& bench) { flushed_by(bench, terminate(1, 2
 void by_a_terminate_of_a_read(IwarpBench& bench) { flushed_by(bench, terminate(0, 1, 0x00)); }
 void by_a_local_catastrophe(IwarpBench& bench) { flushed_by(bench, terminate(0, 0, 0x00)); }
 
-// 7.1 rule 4: the first of them.
+// 7.1 rule 4: the first error is reported.
 void the_first_error(IwarpBench& bench, const std::function<std::vector<Stimulus>(const Connected&)>& two,
                      const Expectation& terminate) {
   Connected& qp = bench.connect({.receives = 2});
@@ -251,14 +251,14 @@ void a_version_then_an_opcode(IwarpBench& bench) {
       a_terminate(0, 2, 0x05));
 }
 
-// 8.1.1, items 9 and 10: who does not use the queue does not notice.
-constexpr std::uint32_t few = 4, many = 48;  // completions that the queue holds, and more than any rounding makes of it
+// 8.1.1, items 9 and 10: streams that do not use the queue are unaffected.
+constexpr std::uint32_t few = 4, many = 48;  // size of the queue, and more completions than any rounded-up size
 
-/// Completions of the stream until its queue holds no more. How it ends for who uses it is not looked at.
+/// Overflows the completion queue of the stream. The effect on the stream itself is not checked.
 void overflow(IwarpBench& bench, Connected& qp) {
   for (std::uint32_t msn = 1; msn <= many; ++msn) qp >> send(msn, "");
   const auto end = qp.all_until_silence();
-  bench.note(end.empty() ? "the stream goes on" : "the stream ends: " + end.front().text());
+  bench.note(end.empty() ? "the stream continues" : "the stream ends: " + end.front().text());
 }
 void works(Connected& qp, std::uint32_t msn) {
   qp >> write(qp.stag(), qp.to(), pattern_bytes(16, static_cast<std::uint8_t>(msn))) >> send(msn, pattern_bytes(16));
@@ -289,7 +289,7 @@ void a_queue_of_two_streams(IwarpBench& bench) {
   works(other, 3);
   other << silence();
 }
-void a_new_stream_behind_it(IwarpBench& bench) {
+void a_new_stream_after_it(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = many, .completions = few});
   overflow(bench, qp);
   works(bench.connect({.receives = 1}), 1);
@@ -297,7 +297,7 @@ void a_new_stream_behind_it(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> rdmap_stream_cases() {
+std::span<const Case> all() {
   constexpr Role requester = Role::requester;
   static constexpr Case cases[] = {
       {.rule = "rdmap.receiver.order.send-after-writes", .variant = "one", .run = a_write_then_a_send},
@@ -312,9 +312,9 @@ std::span<const Case> rdmap_stream_cases() {
        .role = requester,
        .run = a_read_in_the_middle},
       {.rule = "rdmap.verbs.completion.in-order",
-       .variant = "half a response",
+       .variant = "partial response",
        .role = requester,
-       .run = half_a_response},
+       .run = a_partial_response},
       {.rule = "rdmap.verbs.completion.in-order", .variant = "two RDMA Reads", .role = requester, .run = two_reads},
       {.rule = "rdmap.verbs.completion.in-order",
        .variant = "RDMA Read, fenced Send",
@@ -325,8 +325,8 @@ std::span<const Case> rdmap_stream_cases() {
        .variant = "RDMA Reads to be answered",
        .run = with_reads_to_answer},
       {.rule = "rdmap.sender.terminate.then-silence",
-       .variant = "Sends posted behind it",
-       .run = with_sends_posted_behind_it},
+       .variant = "Sends posted after it",
+       .run = with_sends_posted_after_it},
       {.rule = "rdmap.receiver.terminate.flushed", .variant = "of DDP", .run = by_a_terminate_of_ddp},
       {.rule = "rdmap.receiver.terminate.flushed",
        .variant = "remote protection error",
@@ -347,11 +347,11 @@ std::span<const Case> rdmap_stream_cases() {
        .role = Role::verbs,
        .run = a_queue_of_two_streams},
       {.rule = "rdmap.verbs.cq.overflow-isolated",
-       .variant = "a stream made behind it",
+       .variant = "a stream created after it",
        .role = Role::verbs,
-       .run = a_new_stream_behind_it},
+       .run = a_new_stream_after_it},
   };
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::rdmap_stream_cases

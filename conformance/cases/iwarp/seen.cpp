@@ -13,7 +13,7 @@ std::string name_of(std::uint64_t opcode) {
 std::string terminate_text(const Seen& seen) {
   const HeaderStack stack = seen.stack();
   const auto header = stack.get<Terminate>();
-  if (!header) return "Terminate, cut";
+  if (!header) return "truncated Terminate";
   const std::uint8_t* at = header->data();
   return fmt::format("Terminate, layer {}, type {}, code {:#04x} (bytes {:02x} {:02x} {:02x} {:02x})",
                      header->get<"layer">(), header->get<"etype">(), header->get<"error_code">(), at[0], at[1], at[2],
@@ -54,7 +54,7 @@ std::optional<Seen> Seen::with_bits_in_order() const {
   const HeaderStack decoded = stack();
   const auto header = decoded.get<Terminate>();
   if (!header || !is(RdmapOperation::terminate)) return std::nullopt;
-  // M, D and R stand in the three lowest bits, which are reserved, or layer and type in each other's place.
+  // M, D and R are in the three lowest bits, which are reserved, or layer and type are swapped.
   Seen right = *this;
   std::uint8_t* control = right.bytes.data() + (header->data() - bytes.data());
   control[0] = static_cast<std::uint8_t>(control[0] << 4 | control[0] >> 4);
@@ -65,7 +65,7 @@ std::optional<Seen> Seen::with_bits_in_order() const {
 std::string Seen::text() const {
   switch (kind) {
     case Kind::setup: return setup_text(*this);
-    case Kind::torn: return fmt::format("{} bytes that are no whole frame", bytes.size());
+    case Kind::torn: return fmt::format("{} bytes that are not a complete frame", bytes.size());
     case Kind::fin: return "FIN";
     case Kind::reset: return "a reset of TCP";
     case Kind::fpdu: break;

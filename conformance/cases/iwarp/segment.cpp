@@ -5,7 +5,7 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-constexpr std::uint8_t version = 1;  // of DDP and of RDMAP
+constexpr std::uint8_t version = 1;  // version of DDP and RDMAP
 
 Frame control(RdmapOperation operation, bool tagged_buffer, bool last) {
   return Value<Fpdu>() / Value<Ddp>().set<"tagged">(tagged_buffer).set<"last">(last).set<"dv">(version) /

@@ -48,13 +48,13 @@ void expect_no_connect_request(IwarpBench& bench, const Connected& qp) {
     return event.name == "cm" && event.body.value("listener", std::uint64_t{0}) == handle;
   };
   const bool asked = bench.next_event(bench.patience().silence, of_the_listener).has_value();
-  bench.require(!asked, "a consumer that is told of no request", "it was asked");
+  bench.require(!asked, "no notification of the application", "the application was notified of a request");
 }
 
 peer::CmEvent outcome_of(IwarpBench& bench, const Connected& qp) {
   constexpr std::array progress{"addr_resolved", "route_resolved"};
   for (;;) {
-    peer::CmEvent event = bench.wait_for("what became of the connection", bench.patience().answer,
+    peer::CmEvent event = bench.wait_for("the outcome of the connection", bench.patience().answer,
                                          [&] { return qp.cm.next_event(std::chrono::milliseconds(0)); });
     if (std::ranges::count(progress, event.type) == 0) return event;
   }
@@ -63,7 +63,7 @@ peer::CmEvent outcome_of(IwarpBench& bench, const Connected& qp) {
 peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp) {
   constexpr std::array failures{"rejected", "unreachable", "connect_error", "failed"};
   peer::CmEvent event = outcome_of(bench, qp);
-  bench.require(std::ranges::count(failures, event.type) != 0, "the consumer told that the connection failed",
+  bench.require(std::ranges::count(failures, event.type) != 0, "the application notified of a failed connection",
                 event.body.dump());
   return event;
 }
@@ -81,12 +81,12 @@ void wish_if_possible(IwarpBench& bench, const MpaWishes& wishes) {
 
 void without_crc(const Seen& setup) {
   if (frame_in(setup).get<"crc">() != 0)
-    end_case(Verdict::unsupported, "the device asks for CRCs, and cannot be told not to");
+    end_case(Verdict::unsupported, "the device requests CRCs, and this cannot be disabled");
 }
 
 void with_markers(const Seen& setup) {
   if (frame_in(setup).get<"markers">() == 0)
-    end_case(Verdict::unsupported, "the device asks for no markers, and cannot be told to");
+    end_case(Verdict::unsupported, "the device does not request markers, and this cannot be enabled");
 }
 
 std::optional<Seen> markers_refused(IwarpBench& bench, Connected& qp) {
@@ -104,7 +104,7 @@ Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options) {
     bench.operates(qp);
     const std::string becomes = outcome_of(bench, qp).type;
     if (becomes != "established")
-      end_case(Verdict::unsupported, "a reply that asks for markers ends the device's attempt: " + becomes);
+      end_case(Verdict::unsupported, "a reply that requests markers ends the device's attempt: " + becomes);
     return qp;
   }
   Connected& qp = dialled(bench, options);

@@ -1,5 +1,5 @@
 #pragma once
-/// What cases about the set-up of streams share.
+/// Helpers for cases about the MPA negotiation.
 
 #include <optional>
 #include <string>
@@ -8,44 +8,44 @@
 
 namespace rdmawire::conformance::iwarp {
 
-/// The fixed part of a set-up frame that came.
+/// The fixed part of a received negotiation frame.
 inline View<MpaFrame> frame_in(const Seen& setup) { return View<MpaFrame>(setup.bytes.data()); }
-/// The enhanced data of one that has it, else the case ends. RFC 6581, 9.
+/// The enhanced data of a received frame; ends the case if it is missing. RFC 6581, 9.
 View<MpaEnhanced> enhanced_in(IwarpBench& bench, const Seen& setup);
-/// The private data of one, enhanced data included.
+/// The private data of a received frame, including enhanced data.
 std::string private_data_in(const Seen& setup);
 
-/// A queue pair that waits for a stream, TCP connected to it, and nothing said.
+/// Returns a listening QP with an established TCP connection, before any frame.
 Connected& dialled(IwarpBench& bench, const ConnectOptions& options = {});
-/// Says the options' request, lets the consumer accept, and takes the reply, which accepts: Full Operation Phase.
+/// Sends the request of the options, lets the application accept, and receives the accepting reply.
 void agree(IwarpBench& bench, Connected& qp);
-/// One that asks for a stream, TCP connected, nothing heard yet.
+/// Returns a QP that requests a stream, with an established TCP connection, before any frame is received.
 Connected& asking(IwarpBench& bench, const ConnectOptions& options = {});
 
-/// The device's consumer hears of no request.
+/// Checks that the device's application is not notified of a request.
 void expect_no_connect_request(IwarpBench& bench, const Connected& qp);
-/// What the device's consumer is told of the stream that it asked for.
+/// Returns the outcome of the stream requested by the device, as reported to its application.
 peer::CmEvent outcome_of(IwarpBench& bench, const Connected& qp);
-/// It is told that it came to nothing.
+/// Checks that the request of the device's application fails.
 peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp);
-/// The stream works: a Send with that MSN, which is the tester's next, arrives in the receive request of that number.
+/// Checks that the stream works: a Send with this MSN, the tester's next, completes this receive request.
 void arrives(Connected& qp, std::uint32_t msn, std::uint64_t receive);
 
-/// Wishes that of the device's set-up where that can be chosen; else what its frames say has to do.
+/// Sets these negotiation parameters if the device supports it. Otherwise its frames determine the case.
 void wish_if_possible(IwarpBench& bench, const MpaWishes& wishes);
-/// The device asks for no CRCs in its frame, or the case is unsupported.
+/// Requires that the device's frame requests no CRCs. Otherwise the case is unsupported.
 void without_crc(const Seen& setup);
-/// The device's frame asks for markers, or the case is unsupported.
+/// Requires that the device's frame requests markers. Otherwise the case is unsupported.
 void with_markers(const Seen& setup);
-/// Says the options' request, and lets the consumer accept. A device that refuses markers does so without asking its
-/// consumer: that reply, else nothing, and the reply is still to come.
+/// Sends the request of the options and lets the application accept. A device without marker support rejects the
+/// request without notifying its application: returns this reply, or nullopt if the reply is still pending.
 std::optional<Seen> markers_refused(IwarpBench& bench, Connected& qp);
-/// As connect(); a device that refuses markers, which mpa.sender.markers.inserted-if-asked judges, is unsupported.
+/// Like connect(). Unsupported if the device rejects markers, which mpa.sender.markers.inserted-if-asked tests.
 Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options = {});
 
-/// The stream ends: a Terminate of any kind, or none, then the end of TCP; no other FPDU.
+/// Checks that the stream ends: with or without a Terminate, then the end of TCP, without another FPDU.
 void ends_with_an_error(Connected& qp);
-/// What was received completes with no success.
+/// Checks that no receive completes with success.
 void delivers_nothing(IwarpBench& bench, Connected& qp);
 
 }  // namespace rdmawire::conformance::iwarp

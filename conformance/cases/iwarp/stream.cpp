@@ -10,7 +10,7 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-/// What a frame of TCP is, for a report.
+/// Describes a TCP frame.
 std::string tcp_text(Bytes frame) {
   const HeaderStack stack = decode(frame);
   const auto tcp = stack.get<Tcp>();
@@ -65,7 +65,7 @@ void Stream::tell_frames() {
 void Stream::sent(const replay::WireResult<void>& result) {
   tell_frames();
   if (result) return;
-  // The device's end of the connection is what the case will hear of next.
+  // The next event is the device's end of the connection.
   if (result.error().kind == replay::WireError::Kind::down) return story_.note("not sent: the connection is over");
   const bool forbidden = result.error().kind == replay::WireError::Kind::forbidden;
   end_case(forbidden ? Verdict::unsupported : Verdict::error, "the tester could not send: " + result.error().message);
@@ -112,7 +112,7 @@ void Stream::finish() {
 
 void Stream::send_after_close(const Stimulus& segment) {
   const ByteVector bytes = fpdu(segment);
-  story_.record(Step::Kind::sent, segment.text() + ", behind the FIN");
+  story_.record(Step::Kind::sent, segment.text() + ", after the FIN");
   sent(connection_->send_behind_fin(bytes));
 }
 
@@ -170,7 +170,7 @@ bool Stream::read_setup() {
   seen.bytes.assign(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
   tell(std::move(seen));
-  // What follows is framed as the case will say, once it has read this.
+  // The case sets the framing of the following bytes after it has read this frame.
   return false;
 }
 
@@ -215,7 +215,7 @@ bool Stream::read_fpdu() {
 void Stream::forget() {
   heard_.clear();
   segments_.clear();
-  // Those of which bytes are still to be read are needed for the times of what they bring.
+  // Segments with unparsed bytes are kept for the timestamps of their FPDUs.
   const std::uint64_t read = arrived_bytes_ - pending_.size();
   std::erase_if(arrivals_, [&](const Arrived& one) { return one.at + one.bytes <= read; });
 }
@@ -246,7 +246,7 @@ Seen Stream::judged(Seen seen, const Expectation& expectation) {
   const Match match = expectation.judge(seen);
   if (match != Match::yes) {
     if (auto right = seen.with_bits_in_order(); right && expectation.judge(*right) == Match::yes) {
-      // One deviation does not hide what else a device does.
+      // A wrong bit order does not hide other failures.
       story_.deviates(Verdict::fail_wrong_code, expectation.text(),
                       seen.text() + ": the same, with its bits in another order than figure 7 has them (TRM-001)");
       return std::move(*right);

@@ -1,6 +1,5 @@
 #pragma once
-/// The tester's end of a stream: what it says, byte by byte and segment by segment where that matters, and what it
-/// hears.
+/// The tester's endpoint of a stream. Sends FPDUs, or single bytes and TCP segments if they matter, and receives.
 ///
 ///     stream >> send(1, "hello");
 ///     stream << a_terminate(1, 2, 0x03) << the_end();
@@ -21,13 +20,13 @@ namespace rdmawire::conformance::iwarp {
 
 using ByteVector = std::vector<std::uint8_t>;
 
-/// How FPDUs are framed in one direction.
+/// The framing of FPDUs in one direction.
 struct Framing {
   bool markers = false;
   bool crc = true;
 };
 
-/// An MPA frame of literal flags and revision. `told`: its PD_Length, where that is not what follows. RFC 5044, 7.1.1.
+/// An MPA frame with literal flags and revision. `told`: a PD_Length that differs from the data. RFC 5044, 7.1.1.
 ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision,
                      const std::string& private_data = {}, int told = -1);
 inline ByteVector mpa_request(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
@@ -50,75 +49,74 @@ std::string enhanced_data(const Enhanced& data);
 
 class Stream {
  public:
-  /// Both must outlive it.
+  /// Both references must outlive this object.
   Stream(CaseRecorder& story, replay::TcpHost& host) : story_(story), host_(host) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// TCP is there.
+  /// Takes the established TCP connection.
   void take(std::unique_ptr<replay::TcpConnection> connection) {
     connection_ = std::move(connection);
     tell_frames();
   }
   [[nodiscard]] replay::TcpConnection& connection() { return *connection_; }
   [[nodiscard]] bool connected() const { return connection_ != nullptr; }
-  /// Full Operation Phase from here on: how each direction is framed.
+  /// Enters Full Operation Phase with this framing of each direction.
   void operate(const Framing& to_device, const Framing& from_device);
 
-  /// Says an FPDU, as one TCP segment where it fits one.
+  /// Sends an FPDU, as one TCP segment if it fits.
   Stream& operator>>(const Stimulus& segment);
-  /// The FPDU's bytes, as the next of the stream; to be said by say().
+  /// Returns the bytes of the next FPDU of the stream, for say().
   [[nodiscard]] ByteVector fpdu(const Stimulus& segment);
-  /// Says these FPDUs as one TCP segment where they fit one.
+  /// Sends these FPDUs as one TCP segment if they fit.
   void together(const std::vector<Stimulus>& segments);
-  /// Says these bytes, whatever they are, as one TCP segment where they fit one.
+  /// Sends arbitrary bytes, as one TCP segment if they fit.
   void say(const ByteVector& bytes, const std::string& text);
-  /// In TCP segments of so many bytes each.
+  /// Sends bytes in TCP segments of this size.
   void send_in_segments(const ByteVector& bytes, std::size_t each, const std::string& text);
-  /// Our FIN.
+  /// Sends the tester's FIN.
   void finish();
-  /// Says an FPDU behind our FIN, where the tester's TCP can; else the case ends.
+  /// Sends an FPDU after the tester's FIN, or ends the case if the tester's TCP cannot.
   void send_after_close(const Stimulus& segment);
   void reset();
 
-  /// Waits for what comes next; another thing than expected ends the case.
+  /// Waits for the next event. An event other than expected ends the case.
   Stream& operator<<(const Expectation& expectation) {
     static_cast<void>(wait(expectation));
     return *this;
   }
-  /// Nothing comes for a while: no FPDU, no FIN, no reset.
+  /// Checks that there is no FPDU, FIN or reset for a while.
   Stream& operator<<(const Silence& silence);
-  /// The same as <<, and what came, within that time (0: the usual patience).
+  /// Like <<, within this time (0: the default timeout). Returns the event.
   Seen wait(const Expectation& expectation, std::int64_t within_ns = 0);
-  /// The same, where silence is right as well: then nothing.
+  /// Like wait(), but accepts silence. Then returns nullopt.
   std::optional<Seen> wait_or_silence(const Expectation& expectation);
-  /// What comes next, whatever it is; nothing until the deadline (0: the usual patience).
+  /// Returns the next event, or nullopt at the deadline (0: the default timeout).
   std::optional<Seen> next(std::int64_t for_ns = 0);
-  /// What comes until there is silence or the stream's end, which is the last.
+  /// Returns events until there is silence, or until the end of the stream, which is included.
   std::vector<Seen> all_until_silence(std::size_t most = 4096);
-  /// Payload bytes of a message that comes in segments, each of that opcode, to its last one; all of them right behind
-  /// each other.
+  /// Receives the segments of a message of this opcode up to the last one, without other segments between them.
   std::vector<Seen> message(RdmapOperation operation);
 
-  /// What is there is read, and kept for later.
+  /// Reads available bytes and keeps them for later.
   void hear(std::int64_t until);
-  /// Bytes of the device's stream in Full Operation Phase, markers counted, so far.
+  /// Number of bytes received in Full Operation Phase, including markers.
   [[nodiscard]] std::uint64_t heard() const { return position_; }
-  /// Every byte that the device said in Full Operation Phase, as it stood.
+  /// All bytes received in Full Operation Phase, unchanged.
   [[nodiscard]] const ByteVector& heard_bytes() const { return heard_; }
-  /// Its TCP segments: bytes of each.
+  /// The sizes of the received TCP segments.
   [[nodiscard]] const std::vector<std::uint32_t>& segments() const { return segments_; }
   [[nodiscard]] bool operating() const { return operating_; }
-  /// heard_bytes() and segments() begin anew: of a stream that goes on for long.
+  /// Clears heard_bytes() and segments(), for long streams.
   void forget();
 
  private:
-  /// What came is what was waited for, or the case ends.
+  /// Compares an event with the expectation. Ends the case if they differ.
   Seen judged(Seen seen, const Expectation& expectation);
   void tell_frames();
   void tell(Seen seen);
   void arrived(replay::TcpArrival arrival);
-  /// Makes what can be made of what has arrived.
+  /// Parses the bytes that have arrived.
   void read();
   bool read_setup();
   bool read_fpdu();
@@ -130,11 +128,11 @@ class Stream {
   bool operating_ = false, over_ = false;
   std::optional<MpaSender> sender_;
   Framing from_device_;
-  ByteVector pending_;          // of the device, not read yet
-  std::uint64_t position_ = 0;  // of pending_'s first byte in Full Operation Phase
+  ByteVector pending_;          // received bytes that are not parsed yet
+  std::uint64_t position_ = 0;  // offset of pending_'s first byte in Full Operation Phase
   ByteVector heard_;
   struct Arrived {
-    std::uint64_t at = 0;  // in the whole stream
+    std::uint64_t at = 0;  // offset in the whole stream
     std::uint32_t bytes = 0;
     std::int64_t time = 0;
   };

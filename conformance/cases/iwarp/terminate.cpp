@@ -1,4 +1,4 @@
-/// The Terminate message: RFC 5040, 4.8 (its bytes), 5.4 (what becomes of it), 6.2.1 and 7.1 (how a stream ends).
+/// The Terminate message: RFC 5040, 4.8 (format), 5.4 (handling), 6.2.1 and 7.1 (close of the stream).
 /// Codes of RFC 5040, figure 9; RFC 5041, 7.2; RFC 5044, 8.
 
 #include <fmt/format.h>
@@ -6,12 +6,12 @@
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
 
-namespace rdmawire::conformance::iwarp {
+namespace rdmawire::conformance::iwarp::terminate_cases {
 namespace {
 
 constexpr std::size_t ddp_tagged_bytes = 14, ddp_untagged_bytes = 18, read_request_bytes = 28;
 
-/// What stands behind the four control bytes.
+/// Returns the bytes after the four control bytes.
 std::string quoted(const Seen& terminate) {
   // The length field of MPA, the DDP header, the control bytes.
   constexpr std::size_t begin = 2 + ddp_untagged_bytes + 4;
@@ -20,7 +20,7 @@ std::string quoted(const Seen& terminate) {
   return {terminate.bytes.begin() + begin, terminate.bytes.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-/// Of an FPDU that was said: bytes of its DDP segment from the first on.
+/// Returns the first bytes of the DDP segment of a sent FPDU.
 std::string segment_of(const ByteVector& fpdu, std::size_t bytes_of_it) {
   return {fpdu.begin() + 2, fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(bytes_of_it)};
 }
@@ -31,7 +31,7 @@ std::string hex(const std::string& text) {
   return digits;
 }
 
-/// Says a segment that is wrong, and gives the Terminate that it draws and the FPDU itself.
+/// Sends an invalid segment and returns the resulting Terminate and the FPDU.
 struct Drawn {
   ByteVector said;
   Seen terminate;
@@ -51,7 +51,7 @@ Expectation with_headers(const Expectation& terminate, bool d, bool r) {
   });
 }
 
-/// D and R as they are wanted, and as many bytes behind the control bytes as they say.
+/// Checks D and R, and that the bytes after the control bytes match them.
 void quotes(Connected& qp, IwarpBench& bench, const Stimulus& wrong, const Expectation& terminate, bool d, bool r,
             std::size_t header) {
   const Drawn drawn = draws(qp, wrong, with_headers(terminate, d, r));
@@ -60,13 +60,13 @@ void quotes(Connected& qp, IwarpBench& bench, const Stimulus& wrong, const Expec
                 fmt::format("{} bytes", quoted(drawn.terminate).size()));
 }
 
-// ---- TRM-001: byte 0 is layer and type, byte 1 the code, byte 2 begins with M, D and R; the rest is 0.
+// ---- TRM-001: byte 0 is layer and type, byte 1 the code, byte 2 starts with M, D and R; the rest is 0
 
 void bits_are(IwarpBench& bench, const Stimulus& wrong, std::uint8_t layer_and_type, std::uint8_t code, Connected& qp) {
   qp >> wrong;
   const auto seen = qp.next();
   const std::string expected =
-      fmt::format("a Terminate that begins with {:02x} {:02x}, and no bit but M, D and R behind", layer_and_type, code);
+      fmt::format("a Terminate that starts with {:02x} {:02x}, followed only by M, D and R", layer_and_type, code);
   bench.require(seen && seen->is(RdmapOperation::terminate), expected, seen ? seen->text() : "nothing");
   const std::uint8_t* control = seen->bytes.data() + 2 + ddp_untagged_bytes;
   const bool right = seen->ulpdu_bytes() >= ddp_untagged_bytes + 4 && control[0] == layer_and_type &&
@@ -90,7 +90,7 @@ void bits_of_an_error_of_mpa(IwarpBench& bench) {
   bits_are(bench, bad, 0x20, 0x02, qp);
 }
 
-// ---- TRM-002: the triple is of the tables.
+// ---- TRM-002: layer, type and code are defined
 
 void defined_triples(IwarpBench& bench) {
   constexpr std::array<std::array<std::uint8_t, 3>, 6> allowed{
@@ -114,7 +114,7 @@ void defined_triples(IwarpBench& bench) {
   provoke([](const Connected&) { return send(1).with<Rdmap, "opcode">(13, "with opcode 13"); });
 }
 
-// ---- TRM-003, TRM-005: with D the segment's length and its DDP header, bit by bit.
+// ---- TRM-003, TRM-005: with D, the segment's length and its DDP header, bit by bit
 
 void quotes_its_segment(IwarpBench& bench, Connected& qp, const Stimulus& wrong, const Expectation& terminate,
                         std::size_t header, bool bit_by_bit) {
@@ -144,14 +144,14 @@ void length_of_an_untagged_segment(IwarpBench& bench) { quotes_an_untagged_segme
 void length_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(bench, false); }
 void header_of_an_untagged_segment(IwarpBench& bench) { quotes_an_untagged_segment(bench, true); }
 void header_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(bench, true); }
-// Its MSN is one thing and its size another.
+// A request whose MSN differs from its size.
 void header_of_a_read_request(IwarpBench& bench) {
   Connected& qp = bench.connect();
   const Stimulus wrong = read_request(1, {.size = 48, .source_stag = qp.stag() ^ 0x40000, .source_to = qp.to()});
   quotes_its_segment(bench, qp, wrong, a_terminate(0, 1, 0x00), ddp_untagged_bytes, true);
 }
 
-// ---- TRM-004: with R the Read Request Header, of a protection error of a Read Request.
+// ---- TRM-004: with R, the Read Request header, only for a protection error of a Read Request
 
 Stimulus read_of_no_stag(const Connected& qp) {
   return read_request(1, {.size = 16, .source_stag = qp.stag() ^ 0x40000, .source_to = qp.to()});
@@ -166,7 +166,7 @@ void quotes_the_read_request(IwarpBench& bench) {
                 "the Read Request Header " + hex(right), all.size() > at ? hex(all.substr(at)) : "none");
 }
 
-// ---- TRM-006: a Read Request that was answered in part.
+// ---- TRM-006: a partially answered Read Request
 
 void quotes_what_is_left_of_a_read(IwarpBench& bench) {
   constexpr std::uint32_t size = 4U << 20;
@@ -175,14 +175,15 @@ void quotes_what_is_left_of_a_read(IwarpBench& bench) {
   const std::uint64_t source = qp.to();
   qp >> read_request(1, {.size = size, .source_stag = qp.stag(), .source_to = source, .sink_to = sink});
   std::uint64_t answered = qp.wait(a_read_response(0x5157, sink)).payload().size();
-  // Its buffer goes while it is being answered.
-  bench.take(qp.region.release(), "the device's consumer takes the memory region away");
+  // The source region is deregistered during the response.
+  bench.take(qp.region.release(), "the device's application deregisters the memory region");
   for (;;) {
     auto seen = qp.next();
     if (!seen) bench.deviate(Verdict::fail, "Terminate, layer 0, type 1, code 0x00", "nothing");
     if (seen->is(RdmapOperation::read_response)) {
       answered += seen->payload().size();
-      if (answered == size) end_case(Verdict::inconclusive, "all was answered before the memory was taken away");
+      if (answered == size)
+        end_case(Verdict::inconclusive, "the response was complete before the region was deregistered");
       continue;
     }
     if (seen->kind == Seen::Kind::torn) continue;
@@ -201,10 +202,10 @@ void quotes_what_is_left_of_a_read(IwarpBench& bench) {
   }
 }
 
-// ---- TRM-007 to TRM-011: which headers follow.
+// ---- TRM-007 to TRM-011: quoted headers
 
 void local_catastrophe_quotes_nothing(IwarpBench& bench) {
-  // What a device cannot go on without: its own completion queue overflows.
+  // A local catastrophic error: the device's completion queue overflows.
   Connected& qp = bench.connect({.receives = 8, .receive_bytes = 64, .completions = 1});
   const std::uint32_t holds = qp.cq.entries();
   if (holds > 6) end_case(Verdict::inconclusive, fmt::format("the completion queue holds {} at least", holds));
@@ -226,7 +227,7 @@ void read_of_an_unknown_stag(IwarpBench& bench) {
 }
 void invalidation_of_an_unknown_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  // Figure 9 has the code under both types.
+  // Figure 9 lists the code for both types.
   const Expectation refused{"Terminate, layer 0, type 1 or 2, code 0x09", [](const Seen& seen) {
                               const bool one = a_terminate(0, 1, 0x09).judge(seen) == Match::yes;
                               return one || a_terminate(0, 2, 0x09).judge(seen) == Match::yes ? Match::yes
@@ -265,10 +266,10 @@ void bad_crc(IwarpBench& bench) {
   qp.opens();
   const Stimulus bad = send(1).damaged([](ByteVector& fpdu) { fpdu.back() ^= 1; }, "with a bad CRC");
   const Drawn drawn = draws(qp, bad, with_headers(a_terminate(2, 0, 0x02), false, false));
-  bench.require(quoted(drawn.terminate).empty(), "nothing behind the control bytes", hex(quoted(drawn.terminate)));
+  bench.require(quoted(drawn.terminate).empty(), "no bytes after the control bytes", hex(quoted(drawn.terminate)));
 }
 
-// ---- TRM-012: a Write without the right to write.
+// ---- TRM-012: a Write without write access
 
 void write_without_the_right(IwarpBench& bench) {
   Connected& qp = bench.connect({.region_access = {"local_write", "remote_read"}});
@@ -282,13 +283,13 @@ void write_without_the_right(IwarpBench& bench) {
          return rdmap || ddp ? Match::yes : Match::no;
        }});
   qp.holds(0, pattern_bytes(32, 0x30));
-  bench.note("told as " + seen.text());
+  bench.note("reported as " + seen.text());
 }
 
-// ---- TRM-013: a Terminate that is none.
+// ---- TRM-013: a malformed Terminate
 
-void ends_with_an_error(Connected& qp) {
-  // Whether it answers with a Terminate of its own is not said; that the stream ends is.
+void expect_end_of_stream(Connected& qp) {
+  // The stream must end. A Terminate in response is optional.
   for (;;) {
     const auto seen = qp.next();
     if (!seen) {
@@ -301,7 +302,7 @@ void ends_with_an_error(Connected& qp) {
 void malformed(IwarpBench& bench, const Stimulus& wrong) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> wrong;
-  ends_with_an_error(qp);
+  expect_end_of_stream(qp);
   qp.completes(0, "wr_flush_err");
 }
 void terminate_on_queue_0(IwarpBench& bench) {
@@ -313,16 +314,16 @@ void terminate_of_msn_2(IwarpBench& bench) {
 void terminate_from_an_offset(IwarpBench& bench) {
   malformed(bench, terminate(1, 2, 0x03).with<DdpUntagged, "mo">(4, "with MO 4"));
 }
-void terminate_cut(IwarpBench& bench) {
+void terminate_truncated(IwarpBench& bench) {
   malformed(bench, untagged(RdmapOperation::terminate, 2, 1, 0, std::string("\x12\x03", 2)));
 }
 
-// ---- TRM-014: behind the message that is being sent.
+// ---- TRM-014: after the message in progress
 
 void at_a_boundary(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1, .region_bytes = 1U << 20});
   qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
-  // It has begun: an error that comes earlier may be told before the response.
+  // The response has started. An earlier error may be reported before it.
   const Seen first = qp.wait(an(RdmapOperation::read_response));
   std::uint64_t bytes_answered = first.payload().size();
   bool inside = first.get<Ddp, "last">() == 0;
@@ -335,42 +336,40 @@ void at_a_boundary(IwarpBench& bench) {
       inside = seen->get<Ddp, "last">() == 0;
       continue;
     }
-    bench.require(seen->is(RdmapOperation::terminate), "a Terminate behind the message that is being sent",
-                  seen->text());
+    bench.require(seen->is(RdmapOperation::terminate), "a Terminate after the message in progress", seen->text());
     bench.require(!inside, "a Terminate at the end of a message",
-                  fmt::format("it came after {} bytes of an RDMA Read Response", bytes_answered));
+                  fmt::format("it arrives after {} bytes of an RDMA Read Response", bytes_answered));
     return;
   }
 }
 
-// ---- TRM-015, TRM-017: a Terminate from the other end.
+// ---- TRM-015, TRM-017: a Terminate from the peer
 
 void terminate_without_a_receive(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
   qp >> terminate(0, 2, 0x07);
-  ends_with_an_error(qp);
+  expect_end_of_stream(qp);
   bench.expect_event(qp, "disconnected");
 }
 void outstanding_work_fails(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> terminate(0, 2, 0x07);
-  ends_with_an_error(qp);
+  expect_end_of_stream(qp);
   qp.flushes(0, 1);
 }
-void consumer_is_told(IwarpBench& bench) {
+void application_is_notified(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.opens();
   qp >> terminate(0, 2, 0x05);
   const peer::CmEvent event = bench.expect_event(qp, "disconnected");
   const auto told = event.body.find("stream_error");
-  if (told == event.body.end())
-    end_case(Verdict::unsupported, "its verbs have no place where layer, type and code could be told");
+  if (told == event.body.end()) end_case(Verdict::unsupported, "the device's verbs cannot report layer, type and code");
   const nlohmann::json right = {{"layer", 0}, {"type", 2}, {"code", 5}, {"by", "peer"}};
-  bench.require(*told == right, "the consumer told: " + right.dump(), told->dump());
+  bench.require(*told == right, "application notified: " + right.dump(), told->dump());
 }
 
-// ---- TRM-016, TRM-018: closed gracefully, and once.
+// ---- TRM-016, TRM-018: closed gracefully, and only once
 
 void closes_gracefully(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -390,7 +389,7 @@ void terminates_once(IwarpBench& bench) {
 
 }  // namespace
 
-std::span<const Case> terminate_cases() {
+std::span<const Case> all() {
   static constexpr Case cases[] = {
       {.rule = "terminate.sender.control.bits", .variant = "untagged buffer", .run = bits_of_an_untagged_error},
       {.rule = "terminate.sender.control.bits", .variant = "tagged buffer", .run = bits_of_a_tagged_error},
@@ -423,17 +422,17 @@ std::span<const Case> terminate_cases() {
       {.rule = "terminate.receiver.message.malformed", .variant = "QN 0", .run = terminate_on_queue_0},
       {.rule = "terminate.receiver.message.malformed", .variant = "MSN 2", .run = terminate_of_msn_2},
       {.rule = "terminate.receiver.message.malformed", .variant = "MO 4", .run = terminate_from_an_offset},
-      {.rule = "terminate.receiver.message.malformed", .variant = "two bytes", .run = terminate_cut},
+      {.rule = "terminate.receiver.message.malformed", .variant = "two bytes", .run = terminate_truncated},
       {.rule = "terminate.sender.message.at-boundary", .run = at_a_boundary},
       {.rule = "terminate.receiver.message.buffer-guaranteed",
        .variant = "none posted",
        .run = terminate_without_a_receive},
       {.rule = "terminate.receiver.message.buffer-guaranteed", .variant = "two posted", .run = outstanding_work_fails},
       {.rule = "terminate.sender.close.graceful", .run = closes_gracefully},
-      {.rule = "terminate.receiver.message.told", .run = consumer_is_told},
+      {.rule = "terminate.receiver.message.told", .run = application_is_notified},
       {.rule = "terminate.sender.message.once", .run = terminates_once},
   };
   return cases;
 }
 
-}  // namespace rdmawire::conformance::iwarp
+}  // namespace rdmawire::conformance::iwarp::terminate_cases

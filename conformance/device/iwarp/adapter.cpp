@@ -14,7 +14,8 @@ using machines::StreamState;
 
 namespace {
 
-tl::unexpected<Error> refuse(int number, std::string message) { return tl::unexpected(Error{number, message}); }
+using device::refuse;
+
 tl::unexpected<Error> no_such(const char* call, const char* what, std::uint32_t handle) {
   return refuse(ENOENT, fmt::format("{}: {}: there is no {}", call, what, handle));
 }

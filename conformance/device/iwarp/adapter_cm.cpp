@@ -19,7 +19,7 @@ using Type = ConnectionEvent::Type;
 
 namespace {
 
-tl::unexpected<Error> refuse(int number, std::string message) { return tl::unexpected(Error{number, message}); }
+using device::refuse;
 
 Gid gid_of(const replay::IpAddress& address) {
   return Gid::ipv4(static_cast<std::uint32_t>(load_be<4>(address.storage.data())));

@@ -20,9 +20,7 @@ using enum Fault;
 
 namespace {
 
-tl::unexpected<device::Error> refuse(int number, std::string message) {
-  return tl::unexpected(device::Error{number, std::move(message)});
-}
+using device::refuse;
 
 }  // namespace
 

@@ -45,10 +45,11 @@ class Captured final : public testing::Wire {
   void end() {
     if (!stream_) return;
     stream_->finish();
-    for (const Violation& v : stream_->monitors.judge().violations())
+    for (const Violation& v : stream_->monitors.evaluator().violations())
       if (v.count != 0) accused.emplace(v.of().alias, v.statement.expected + "; " + v.statement.actual);
     for (std::size_t i = 0; i < conformance::rules.size(); ++i)
-      if (stream_->monitors.judge().tallies()[i].holds != 0) held.insert(std::string(conformance::rules[i].alias));
+      if (stream_->monitors.evaluator().counters()[i].passed != 0)
+        held.insert(std::string(conformance::rules[i].alias));
     recorded.push_back(std::move(stream_->frames));
     stream_.reset();
   }
@@ -63,8 +64,8 @@ class Captured final : public testing::Wire {
     dut_first_ = dut;
     Streamed::Options options;
     // What is made by hand is wrong on purpose.
-    options.judges[0] = dut || judges_both;
-    options.judges[1] = !dut || judges_both;
+    options.checks[0] = dut || judges_both;
+    options.checks[1] = !dut || judges_both;
     stream_ = std::make_unique<Streamed>(options);
   }
   [[nodiscard]] Side of(bool dut) const { return dut == dut_first_ ? Side::a : Side::b; }
@@ -209,7 +210,7 @@ std::vector<std::string> accused_of(const std::vector<conformance::testing::Byte
   }
   tracker.finish();
   std::vector<std::string> all;
-  for (const Violation& v : monitors.judge().violations())
+  for (const Violation& v : monitors.evaluator().violations())
     if (v.count != 0)
       all.push_back(
           fmt::format("{} frame {}: {}; {}", v.of().alias, v.place.frame, v.statement.expected, v.statement.actual));

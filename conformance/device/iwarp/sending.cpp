@@ -15,9 +15,6 @@ using enum Fault;
 
 namespace {
 
-constexpr bool is_local(WorkOpcode opcode) {
-  return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
-}
 constexpr bool is_atomic(WorkOpcode opcode) {
   return opcode == WorkOpcode::compare_swap || opcode == WorkOpcode::fetch_add;
 }

@@ -18,7 +18,7 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-tl::unexpected<device::Error> refuse(int number, std::string_view doing) {
+tl::unexpected<device::Error> refuse_with_errno(int number, std::string_view doing) {
   return tl::unexpected(device::Error{number, fmt::format("{}: {}", doing, std::strerror(number))});
 }
 
@@ -69,16 +69,16 @@ TcpStream::TcpStream(replay::Descriptor socket) : socket_(std::move(socket)) {
 device::Result<TcpStream> TcpStream::connect(const std::string& address, std::uint16_t port, Milliseconds patience) {
   const std::string doing = fmt::format("connect to {} port {}", address, port);
   const auto to = address_of(address, port);
-  if (!to) return refuse(EINVAL, doing);
+  if (!to) return refuse_with_errno(EINVAL, doing);
   replay::Descriptor socket(::socket(to->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return refuse(errno, doing);
+  if (!socket) return refuse_with_errno(errno, doing);
   if (::connect(socket.get(), to->get(), to->length) != 0) {
-    if (errno != EINPROGRESS) return refuse(errno, doing);
-    if (!ready(socket.get(), POLLOUT, patience)) return refuse(ETIMEDOUT, doing);
+    if (errno != EINPROGRESS) return refuse_with_errno(errno, doing);
+    if (!ready(socket.get(), POLLOUT, patience)) return refuse_with_errno(ETIMEDOUT, doing);
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return refuse(error, doing);
+    if (error != 0) return refuse_with_errno(error, doing);
   }
   return TcpStream(std::move(socket));
 }
@@ -119,16 +119,17 @@ std::uint32_t TcpStream::emss() const {
 device::Result<TcpListener> TcpListener::listen(const std::string& address, std::uint16_t port) {
   const std::string doing = fmt::format("listen on {} port {}", address, port);
   const auto at = address_of(address, port);
-  if (!at) return refuse(EINVAL, doing);
+  if (!at) return refuse_with_errno(EINVAL, doing);
   replay::Descriptor socket(::socket(at->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return refuse(errno, doing);
+  if (!socket) return refuse_with_errno(errno, doing);
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.get(), at->get(), at->length) != 0 || ::listen(socket.get(), 16) != 0) return refuse(errno, doing);
+  if (::bind(socket.get(), at->get(), at->length) != 0 || ::listen(socket.get(), 16) != 0)
+    return refuse_with_errno(errno, doing);
   Address bound;
   bound.length = sizeof bound.storage;
   if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0)
-    return refuse(errno, doing);
+    return refuse_with_errno(errno, doing);
   const std::uint16_t chosen = bound.storage.ss_family == AF_INET
                                    ? reinterpret_cast<const sockaddr_in*>(&bound.storage)->sin_port
                                    : reinterpret_cast<const sockaddr_in6*>(&bound.storage)->sin6_port;
@@ -137,9 +138,9 @@ device::Result<TcpListener> TcpListener::listen(const std::string& address, std:
 
 device::Result<TcpStream> TcpListener::accept(Milliseconds patience) {
   const std::string doing = fmt::format("accept on port {}", port_);
-  if (!ready(socket_.get(), POLLIN, patience)) return refuse(ETIMEDOUT, doing);
+  if (!ready(socket_.get(), POLLIN, patience)) return refuse_with_errno(ETIMEDOUT, doing);
   replay::Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return refuse(errno, doing);
+  if (!socket) return refuse_with_errno(errno, doing);
   return TcpStream(std::move(socket));
 }
 

@@ -21,10 +21,6 @@ using machines::CmStep;
 
 constexpr std::size_t most_request_data = 56, most_reply_data = 196, most_rejection_data = 148;
 
-tl::unexpected<Error> refuse(int number, std::string message) {
-  return tl::unexpected(Error{number, std::move(message)});
-}
-
 std::int64_t time_of(std::uint8_t code) { return static_cast<std::int64_t>(exponential_time_ns(code & 31U)); }
 
 std::uint8_t mtu_code(std::uint32_t bytes) {

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::uint32_t most_sges = 256;
 
-tl::unexpected<Error> refuse(int number, std::string message) {
-  return tl::unexpected(Error{number, std::move(message)});
-}
-
 }  // namespace
 
 Device::Device(DeviceOptions options) : core_(std::move(options)) {

@@ -9,13 +9,7 @@
 
 namespace rdmawire::device {
 
-namespace {
-
-tl::unexpected<Error> refuse(int number, std::string message) {
-  return tl::unexpected(Error{number, std::move(message)});
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Result<CmConnection*> Device::find_cm(std::uint32_t cm_id, const char* call) {
   for (auto& [id, connection] : core_.cm.connections)

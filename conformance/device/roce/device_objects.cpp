@@ -11,9 +11,6 @@ namespace rdmawire::device {
 
 namespace {
 
-tl::unexpected<Error> refuse(int number, std::string message) {
-  return tl::unexpected(Error{number, std::move(message)});
-}
 tl::unexpected<Error> no_such(const char* call, const char* what, std::uint32_t handle) {
   return refuse(ENOENT, fmt::format("{}: {}: there is no {}", call, what, handle));
 }

@@ -30,10 +30,6 @@ constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) 
   return (rights & (access::remote_write | access::remote_atomic)) != 0 && (region & access::local_write) == 0;
 }
 
-tl::unexpected<Error> refuse(int number, std::string message) {
-  return tl::unexpected(Error{number, std::move(message)});
-}
-
 }  // namespace
 
 Result<std::uint64_t> Memory::allocate(std::uint64_t bytes) {

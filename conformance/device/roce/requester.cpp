@@ -184,10 +184,6 @@ std::optional<WireOperation> wording(WorkOpcode opcode) {
   }
 }
 
-bool is_local(WorkOpcode opcode) {
-  return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
-}
-
 machines::RcOutstanding outstanding_of(const SendWork& work) {
   return {.first = work.first,
           .psns = work.psns,

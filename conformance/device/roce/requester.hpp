@@ -14,7 +14,6 @@ struct WireOperation {
 };
 /// Nothing: a local operation, or none that there is.
 std::optional<WireOperation> wording(WorkOpcode opcode);
-bool is_local(WorkOpcode opcode);
 
 machines::RcOutstanding outstanding_of(const SendWork& work);
 /// Whether it waits for more than an acknowledgement.

@@ -9,7 +9,7 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::size_t most_requests = 4096, most_sges = 256;
+constexpr std::size_t most_requests = 4096, most_request_sges = 256;
 
 Error at_request(std::size_t index, const Error& error) {
   return {error.number, fmt::format("requests[{}]: {}; those before it were posted", index, error.message)};
@@ -40,7 +40,7 @@ void read_remote(ArgumentReader& given, SendRequest& into) {
 
 std::vector<Sge> VerbsRpcHandler::read_sges(ArgumentReader& given, std::vector<std::uint8_t>* inline_bytes) {
   std::vector<Sge> sges;
-  given.each("sges", most_sges, [&](ArgumentReader& entry) {
+  given.each("sges", most_request_sges, [&](ArgumentReader& entry) {
     Sge sge;
     if (entry.has("mr")) {
       const Part part = read_part(entry);

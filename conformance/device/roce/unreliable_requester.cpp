@@ -9,9 +9,6 @@ namespace rdmawire::device {
 
 namespace {
 
-bool is_local(WorkOpcode opcode) {
-  return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
-}
 bool is_send(WorkOpcode opcode) { return opcode == WorkOpcode::send || opcode == WorkOpcode::send_imm; }
 bool is_write(WorkOpcode opcode) { return opcode == WorkOpcode::write || opcode == WorkOpcode::write_imm; }
 

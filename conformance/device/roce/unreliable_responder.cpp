@@ -9,7 +9,7 @@ namespace rdmawire::device {
 
 namespace {
 
-machines::RcRequest request_of(const Packet& packet) {
+machines::RcRequest unreliable_request_of(const Packet& packet) {
   const PacketFields& from = packet.fields;
   return {.op = packet.op,
           .psn = from.psn,
@@ -68,7 +68,7 @@ void spoil(Core& core, QueuePair& qp) {
   abandon(core, qp, Status::local_length);
 }
 
-void deliver(Core& core, QueuePair& qp, const Packet& packet) {
+void deliver_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   const Opcode& op = *packet.op;
   const bool send = op.operation == Operation::send;
@@ -158,7 +158,7 @@ void mistake(Core& core, QueuePair& qp, const machines::RcRequest& request, mach
 
 void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
-  const machines::RcRequest request = request_of(packet);
+  const machines::RcRequest request = unreliable_request_of(packet);
   const bool reuses = at.receive_srq == 0;
   machines::UcDecision decision =
       machines::judge(at.uc, request, qp.attributes.path_mtu,
@@ -176,7 +176,7 @@ void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
     const auto to = reach(core, qp, request, false);
     if (to) std::copy_n(packet.payload.begin(), std::min(to->size(), packet.payload.size()), to->begin());
   }
-  deliver(core, qp, packet);
+  deliver_unreliable(core, qp, packet);
   at.uc = machines::executed(at.uc, request);
   if (core.faults[Fault::acknowledges_uc] && packet.op->ends_message()) answer_wrongly(core, qp, request.psn, 0x1f);
 }

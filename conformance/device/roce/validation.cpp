@@ -6,7 +6,7 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::uint8_t acknowledge = 0x11, nak_invalid_request = 0x61, ack_without_credits = 0x1f;
+constexpr std::uint8_t acknowledge_opcode = 0x11, nak_invalid_request = 0x61, ack_without_credits = 0x1f;
 
 /// 9.6.1.2.3, A17.4.4.2: a connected queue pair hears its peer alone, at the address that it uses itself.
 bool from_peer(const Core& core, const QueuePair& qp, const Packet& packet) {
@@ -39,7 +39,7 @@ void answer_wrongly(Core& core, const Packet& packet, std::uint32_t dest_qpn, st
   OutgoingPacket answer;
   answer.path.dgid = packet.sgid;
   answer.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
-  answer.fields.opcode = acknowledge;
+  answer.fields.opcode = acknowledge_opcode;
   answer.fields.pkey = packet.fields.pkey;
   answer.fields.dest_qpn = dest_qpn;
   answer.fields.psn = packet.fields.psn;
@@ -53,7 +53,7 @@ bool is_duplicate(const QueuePair& qp, const Packet& packet) {
          qp.responder.state.window.place(packet.fields.psn) == machines::RequestPlace::duplicate;
 }
 
-void deliver(Core& core, QueuePair& qp, const Packet& packet) {
+void deliver_by_service(Core& core, QueuePair& qp, const Packet& packet) {
   if (packet.congestion_experienced() && !is_duplicate(qp, packet)) notice_mark(core, qp, packet);
   if (packet.fields.fecn && core.faults[Fault::fecn_slows]) slow_down(core, qp);
   switch (qp.options.type) {
@@ -103,7 +103,7 @@ void receive_for(Core& core, QueuePair& qp, const Packet& packet) {
     Counters::count_16(core.counters.qkey_violations, core.faults[Fault::port_counters_wrap]);
     return;
   }
-  deliver(core, qp, packet);
+  deliver_by_service(core, qp, packet);
 }
 
 void receive_multicast(Core& core, const Packet& packet) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "conformance/device/roce/addresses.hpp"
@@ -19,6 +20,10 @@ struct Error {
 };
 template <class T>
 using Result = tl::expected<T, Error>;
+/// A call that fails with this error number and message.
+inline tl::unexpected<Error> refuse(int number, std::string message) {
+  return tl::unexpected(Error{number, std::move(message)});
+}
 
 using QpType = machines::QueuePairService;
 
@@ -54,6 +59,10 @@ enum class WorkOpcode : std::uint8_t {
   atomic_write,
   unknown,  ///< a number that has no meaning
 };
+/// Whether the request concerns only the device's own memory: nothing is sent.
+constexpr bool is_local(WorkOpcode opcode) {
+  return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
+}
 
 /// A request for the send queue.
 struct SendRequest {

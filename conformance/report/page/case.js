@@ -1,4 +1,4 @@
-// One case: what its rule asks, how it ended, and every step of it, with the frames to be opened.
+// The details of one case: the rule, the verdict, and its steps with the frames.
 
 /** The frame's headers, as tables, and its bytes; those of the header that is pointed at are marked. */
 function frame_body(step) {
@@ -34,23 +34,23 @@ function frame_body(step) {
   const rest = [
     decoded.payload && `payload: ${plural(decoded.payload.length, "byte")} at ${decoded.payload.offset}`,
     decoded.icrc && `ICRC ${decoded.icrc.value ?? ""}: ${decoded.icrc.status}`,
-    step.length > bytes.length && `the first ${bytes.length} of ${step.length} bytes; the capture has all`,
+    step.length > bytes.length && `first ${bytes.length} of ${step.length} bytes; the capture contains all`,
   ].filter(Boolean);
   return element("div", {class: "opened"}, element("div", {class: "layers"}, list(decoded.layers).map(layer), rest.map(text => element("p", {class: "hint"}, text))), dump);
 }
 
-/** The conversation: the tester at the left, the device at the right, time downwards. */
-function ladder(row) {
+/** The transcript as a sequence diagram: tester on the left, device on the right. */
+function sequence(row) {
   const steps = list(row.steps);
   const start = steps.length ? steps[0].time_ns : 0;
   const rows = steps.map(step => {
     const time = element("span", {class: "time"}, duration(step.time_ns - start));
     const arrow = element("span", {class: "arrow", "aria-hidden": "true"});
     const way = {sent: "to the device: ", received: "from the device: "}[step.kind];
-    if (!known(step.frame) && way) // of iWARP: what its frames carry, which follow
+    if (!known(step.frame) && way) // iWARP: the content of the frames, which follow
       return element("li", {class: `step ${step.kind}`}, time, element("span", {class: "said"}, element("span", {class: "visually-hidden"}, way), step.text, arrow));
     if (!known(step.frame)) {
-      const sign = {expected: "✓", deviation: "✗", verbs: "verbs", observed: "seen"}[step.kind] ?? "";
+      const sign = {expected: "✓", violation: "✗", verbs: "verbs", observed: "seen"}[step.kind] ?? "";
       return element("li", {class: `step ${step.kind}`}, time, element("span", {class: "said"}, sign && element("b", {}, sign), " ", step.text));
     }
     const button = element("button", {type: "button", "aria-expanded": "false"}, way && element("span", {class: "visually-hidden"}, way), step.text);
@@ -68,35 +68,35 @@ function ladder(row) {
 }
 
 const known_note = (title, words, tone) => words && element("div", {class: `note ${tone}`}, element("p", {}, element("b", {}, `${title}: `), `${words.verdict}. ${sentence(words.reason)}`),
-    element("p", {class: "hint"}, [words.right && `Who is right: ${words.right}`, words.evidence && `evidence: ${words.evidence}`, words.until && `until ${words.until}`].filter(Boolean).join("; ")));
+    element("p", {class: "hint"}, [words.right && `conforming: ${words.right}`, words.evidence && `evidence: ${words.evidence}`, words.until && `until ${words.until}`].filter(Boolean).join("; ")));
 
 function case_body(row) {
   const facts = [
     ["Rule", [element("code", {}, row.rule), row.alias && `, ${row.alias}`, ` (${row.level})`]],
     ["Clauses", row.clauses],
     ["Seed", element("code", {}, row.seed)],
-    ["Took", duration(row.duration_ns)],
+    ["Duration", duration(row.duration_ns)],
     ["Runs", list(row.attempts).length > 0 && row.attempts.map(one => element("span", {class: `chip ${verdicts[one.verdict]}`, title: `--seed ${one.seed}`}, one.verdict))],
     ["Frames", row.capture && element("a", {href: row.capture}, row.capture.split("/").pop())],
   ].filter(([, value]) => value);
   const observed = list(row.observed);
   return [
     element("p", {class: "sentence"}, row.sentence),
-    deviates(row.verdict) && element("p", {class: "deviates"}, `Deviates from ${row.clauses} as we read it.`),
+    deviates(row.verdict) && element("p", {class: "deviates"}, `Violates ${row.clauses} (our reading).`),
     (known(row.expected) || known(row.actual)) && element("dl", {class: "outcome"},
         known(row.expected) && [element("dt", {}, "expected"), element("dd", {}, row.expected)],
         known(row.actual) && [element("dt", {}, deviates(row.verdict) ? "actual" : "because"), element("dd", {}, row.actual)]),
-    row.unexpected && element("p", {class: "note error"}, element("b", {}, "Unexpected: "), row.known ? "another result is known of this device." : "nothing is known of this device that explains it."),
-    known_note("Known of this device", row.known, "info"),
-    known_note("Was waived, and is no longer", row.expired, "warning"),
+    row.unexpected && element("p", {class: "note error"}, element("b", {}, "Unexpected: "), row.known ? "a different result is known for this device." : "no known result of this device explains it."),
+    known_note("Known result of this device", row.known, "info"),
+    known_note("Expired known result", row.expired, "warning"),
     known(row.possible_problems) && element("p", {class: "hint"}, `Possible problems: ${sentence(row.possible_problems)}`),
-    list(row.complaints).map(text => element("p", {class: "note warning"}, element("b", {}, "The device complains: "), text)),
-    observed.length > 0 && element("div", {class: "observed"}, element("h4", {}, "What the monitors say of the frames"),
+    list(row.complaints).map(text => element("p", {class: "note warning"}, element("b", {}, "Kernel message: "), text)),
+    observed.length > 0 && element("div", {class: "observed"}, element("h4", {}, "Monitor results for the frames"),
         observed.map(one => element("div", {class: "note warning"},
-            element("p", {}, element("b", {}, one.alias || one.rule), ` deviates from ${one.clauses} as we read it, ${one.count === 1 ? "once" : `${one.count} times`}, first in frame ${one.frame}.`),
+            element("p", {}, element("b", {}, one.alias || one.rule), ` violates ${one.clauses} (our reading), ${one.count === 1 ? "once" : `${one.count} times`}, first in frame ${one.frame}.`),
             element("p", {}, `Expected: ${one.expected}`), element("p", {}, `Actual: ${one.actual}`),
-            one.known && element("p", {class: "hint"}, `Known of this device: ${sentence(one.known.reason)}`)))),
+            one.known && element("p", {class: "hint"}, `Known result of this device: ${sentence(one.known.reason)}`)))),
     element("dl", {class: "facts"}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
-    list(row.steps).length ? ladder(row) : element("p", {class: "hint"}, "Nothing was said."),
+    list(row.steps).length ? sequence(row) : element("p", {class: "hint"}, "No steps were recorded."),
   ].flat().filter(Boolean);
 }

@@ -1,11 +1,11 @@
-// The list of cases, and what chooses from it.
+// The list of cases and its filters.
 
 const shown_at_once = 60;
 const state = {verdict: "", group: "", only: "", text: "", most: shown_at_once};
 const articles = new Map();
 let fill_cases = () => {};
 
-/** Shows the cases of that verdict and group, and no others. */
+/** Shows only the cases of this verdict and group. */
 function choose_cases({verdict = "", group = ""}) {
   Object.assign(state, {verdict, group, only: "", text: "", most: shown_at_once});
   for (const name of ["verdict", "group", "only"]) document.getElementById(`choose-${name}`).value = state[name];
@@ -22,7 +22,7 @@ function case_article(row) {
   const button = element("button", {type: "button", "aria-expanded": "false", "aria-controls": body.id},
       badge(row.verdict), element("span", {class: "alias"}, row.alias || ""),
       element("span", {class: "what"}, element("span", {class: "title"}, row.id), element("span", {class: "who"}, row.sentence)),
-      element("span", {class: "metrics"}, list(row.observed).length > 0 && element("span", {class: "badge warning", title: "monitors saw a deviation"}, "observed"), row.flaky && element("span", {class: "badge warning"}, "flaky"), row.unexpected ? element("span", {class: "badge error"}, "unexpected") : row.known ? element("span", {class: "badge plain"}, "known") : ""));
+      element("span", {class: "metrics"}, list(row.observed).length > 0 && element("span", {class: "badge warning", title: "monitors found a violation"}, "observed"), row.flaky && element("span", {class: "badge warning"}, "flaky"), row.unexpected ? element("span", {class: "badge error"}, "unexpected") : row.known ? element("span", {class: "badge plain"}, "known") : ""));
   const article = element("article", {class: `finding ${verdicts[row.verdict] ?? ""}`, id: `case-${row.id}`, "data-verdict": row.verdict}, element("h3", {}, button), body);
   button.addEventListener("click", () => open_case(article, row, body.hidden));
   articles.set(row.id, article);
@@ -66,10 +66,10 @@ function show_cases() {
       element("div", {class: "controls"},
           select("verdict", "Verdict", [["", "every verdict"], ...Object.keys(verdicts).filter(name => data.cases.some(row => row.verdict === name)).map(name => [name, name])]),
           select("group", "Group", [["", "every group"], ...list(data.report.groups).map(group => [group.name, `${group.name} ${group.title}`])]),
-          select("only", "Kind", [["", "known or not"], ["deviating", "deviations"], ["observed", "deviations that monitors saw"], ["unexpected", "unexpected"], ["known", "known of the device"], ["flaky", "flaky"]]),
+          select("only", "Kind", [["", "known or not"], ["deviating", "violations"], ["observed", "violations found by monitors"], ["unexpected", "unexpected"], ["known", "known for the device"], ["flaky", "flaky"]]),
           search, element("button", {type: "button", id: "open-all", on: {click: () => all_open(true)}}, "Open all"), element("button", {type: "button", id: "close-all", on: {click: () => all_open(false)}}, "Close all")),
       holder, more);
-  // What deviates is what a reader comes for.
+  // Show the violations first.
   if (data.cases.some(row => row.unexpected)) document.getElementById("choose-only").value = state.only = "unexpected";
   fill_cases();
 }

@@ -1,4 +1,4 @@
-// Puts the page together, and follows links to its cases.
+// Builds the page and handles links to its cases.
 
 /** #case=ID */
 function follow() {

@@ -1,6 +1,6 @@
-// The head of the page: the device, how many cases ended how, what was looked at before, and the groups.
+// The head of the page: the device, the number of cases by verdict, the preflight checks, and the groups.
 
-/** Verdicts in the order in which they matter, each with the tone that shows it. */
+/** Verdicts by decreasing importance, each with its color. */
 const verdicts = {
   "fail": "error", "fail-wrong-code": "error", "error": "warning", "inconclusive": "warning", "unsupported": "plain",
   "may": "info", "pass": "ok",
@@ -17,32 +17,32 @@ async function read_data() {
   try {
     data.frames = list(JSON.parse(await carried("frames-data")));
   } catch (error) {
-    console.error(error);  // without decoded headers the rest still holds
+    console.error(error);  // the page works without decoded headers
   }
 }
 
-function whole_verdict() {
+function overall_verdict() {
   const news = data.cases.filter(row => row.unexpected);
   const failed = data.cases.filter(row => deviates(row.verdict) || list(row.observed).length);
   if (data.report.partial) return {tone: "warning", text: "Not all cases ran"};
   if (news.length) return {tone: "error", text: plural(news.length, "unexpected result")};
-  if (failed.length) return {tone: "warning", text: `${plural(failed.length, "deviation")}, all of them known or of what should be`};
+  if (failed.length) return {tone: "warning", text: `${plural(failed.length, "violation")}, all known or of "should" rules`};
   if (!data.cases.length) return {tone: "info", text: "No case ran"};
-  return {tone: "ok", text: "No deviation was seen"};
+  return {tone: "ok", text: "No violations"};
 }
 
 function show_summary() {
   const {report} = data;
-  const {tone, text} = whole_verdict();
+  const {tone, text} = overall_verdict();
   const cards = [["cases", data.cases.length, () => choose_cases({})]]
       .concat(Object.keys(verdicts).map(name => [name, object(report.verdicts)[name] || 0, () => choose_cases({verdict: name})]))
       .filter(([name, count]) => count || name === "fail" || name === "pass");
   const facts = [
     ["Device", element("code", {}, report.device ?? "?")],
-    ["It says", report.details],
+    ["Details", report.details],
     ["Seed", element("code", {}, report.seed)],
     ["Run on", report.date],
-    ["Took", known(report.duration_ns) && `${duration(report.duration_ns)} of the wire's clock`],
+    ["Duration", known(report.duration_ns) && `${duration(report.duration_ns)} (wire clock)`],
     ["Program", report.program],
     ["Flaky", plural(data.cases.filter(row => row.flaky).length, "case")],
   ].filter(([name, value]) => value && (name !== "Flaky" || data.cases.some(row => row.attempts)));
@@ -53,17 +53,17 @@ function show_summary() {
       element("div", {class: `verdict ${tone}`}, element("div", {}, element("h1", {id: "title"}, document.title), element("p", {class: "program"}, report.program)),
               element("strong", {id: "verdict"}, text)),
       element("p", {class: "note info", id: "disclaimer"}, report.note),
-      report.partial ? element("p", {class: "note warning", id: "partial"}, `This report is of a part: ${report.partial}.`) : "",
+      report.partial ? element("p", {class: "note warning", id: "partial"}, `Partial report: ${report.partial}.`) : "",
       element("div", {class: "cards"}, cards.map(([name, count, choose]) =>
           element("button", {type: "button", class: `card ${verdicts[name] ?? ""}`, "data-count": name, on: {click: choose}}, element("span", {}, name), element("b", {}, integer.format(count))))),
       element("dl", {class: "facts panel"}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
-      preflight.length ? element("details", {class: "panel"}, element("summary", {}, `What was looked at before: ${plural(preflight.filter(row => row.status !== "pass").length, "remark")}`),
+      preflight.length ? element("details", {class: "panel"}, element("summary", {}, `Preflight checks: ${plural(preflight.filter(row => row.status !== "pass").length, "remark")}`),
           element("table", {class: "plain preflight"}, element("tbody", {}, preflight.map(row => element("tr", {},
               element("td", {}, element("span", {class: `badge ${{pass: "ok", warn: "warning"}[row.status] ?? "error"}`}, row.status)),
               element("th", {scope: "row"}, row.what), element("td", {}, row.found, row.advice && element("p", {class: "hint"}, sentence(row.advice)))))))) : "");
 }
 
-/** Groups against verdicts; each number leads to its cases. */
+/** Table of groups and verdicts; each number links to its cases. */
 function show_groups() {
   const groups = list(data.report.groups);
   const shown = Object.keys(verdicts).filter(name => data.cases.some(row => row.verdict === name));
@@ -76,7 +76,7 @@ function show_groups() {
   };
   const place = document.getElementById("groups");
   place.hidden = false;
-  place.append(element("div", {class: "heading"}, element("h2", {id: "groups-heading"}, "Groups"), element("p", {class: "hint"}, "A number leads to its cases.")),
+  place.append(element("div", {class: "heading"}, element("h2", {id: "groups-heading"}, "Groups"), element("p", {class: "hint"}, "Select a number to list its cases.")),
       element("div", {class: "scroll panel"}, element("table", {class: "matrix"},
           element("thead", {}, element("tr", {}, element("th", {scope: "col"}, "group"), shown.map(name => element("th", {scope: "col", class: "number"}, name)), element("th", {scope: "col", class: "number"}, "cases"))),
           element("tbody", {}, groups.filter(group => data.cases.some(row => row.group === group.name)).map(group => element("tr", {},
@@ -85,20 +85,20 @@ function show_groups() {
               element("td", {class: "number"}, String(data.cases.filter(row => row.group === group.name).length))))))));
 }
 
-/** What monitors saw of each rule, over all cases. */
+/** Results of the monitors for each rule, over all cases. */
 function show_observed() {
   const rules = list(data.report.rules);
   if (!rules.length) return;
-  const tones = {violated: "error", held: "ok", inconclusive: "warning"};
-  const order = ["violated", "inconclusive", "held", "not exercised"];
+  const tones = {violated: "error", passed: "ok", inconclusive: "warning"};
+  const order = ["violated", "inconclusive", "passed", "not exercised"];
   const rows = rules.slice().sort((left, right) => order.indexOf(left.state) - order.indexOf(right.state));
   const counts = order.map(state => [state, rules.filter(rule => rule.state === state).length]).filter(([, count]) => count);
   document.getElementById("groups").append(element("details", {class: "panel", id: "observed"},
-      element("summary", {}, "What monitors saw in the frames of all cases: ", counts.map(([state, count]) => `${count} ${count === 1 ? "rule" : "rules"} ${words(state)}`).join(", ")),
+      element("summary", {}, "Monitor results for the frames of all cases: ", counts.map(([state, count]) => `${count} ${count === 1 ? "rule" : "rules"} ${words(state)}`).join(", ")),
       element("div", {class: "scroll"}, element("table", {class: "plain"},
-          element("thead", {}, element("tr", {}, ["rule", "", "", "held", "violated", "inconclusive"].map(name => element("th", {scope: "col"}, name)))),
+          element("thead", {}, element("tr", {}, ["rule", "", "", "passed", "violated", "inconclusive"].map(name => element("th", {scope: "col"}, name)))),
           element("tbody", {}, rows.map(row => element("tr", {}, element("td", {}, row.alias), element("td", {}, element("code", {}, row.rule)), element("td", {}, element("span", {class: `badge ${tones[row.state] ?? "plain"}`}, words(row.state))),
-              ["held", "violated", "inconclusive"].map(name => element("td", {class: "number"}, integer.format(row[name]))))))))));
+              ["passed", "violated", "inconclusive"].map(name => element("td", {class: "number"}, integer.format(row[name]))))))))));
 }
 
 function show_changes() {
@@ -107,7 +107,7 @@ function show_changes() {
   const tones = {worse: "error", better: "ok", other: "warning"};
   const place = document.getElementById("changes");
   place.hidden = false;
-  place.append(element("div", {class: "heading"}, element("h2", {id: "changes-heading"}, "Changes since the run before"), element("p", {class: "hint"}, plural(changes.length, "case"))),
+  place.append(element("div", {class: "heading"}, element("h2", {id: "changes-heading"}, "Changes since the previous run"), element("p", {class: "hint"}, plural(changes.length, "case"))),
       element("div", {class: "panel scroll"}, element("table", {class: "plain"}, element("tbody", {}, changes.map(row => element("tr", {},
           element("td", {}, element("span", {class: `badge ${tones[row.kind] ?? "plain"}`}, row.kind)),
           element("td", {}, element("a", {href: `#case=${encodeURIComponent(row.id)}`}, row.id)),
