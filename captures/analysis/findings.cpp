@@ -639,13 +639,14 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
   if (input.overlapping_files)
     findings.insert(
         findings.begin(),
-        of_capture(Severity::warning, "files_overlap", input.overlapping_files, 0,
-                   fmt::format("{} recorded while another one was",
-                               counted(input.overlapping_files, "file was", "files were")),
-                   "several files are read one after the other, as the pieces of one capture; these were recorded at "
-                   "the same time. What both have is taken for sent again, and order and times between them are wrong",
-                   "captures of several places: --capture-points compares them; of one place: mergecap makes one of them "
-                   "first"));
+        of_capture(
+            Severity::warning, "files_overlap", input.overlapping_files, 0,
+            fmt::format("{} recorded while another one was",
+                        counted(input.overlapping_files, "file was", "files were")),
+            "several files are read one after the other, as the pieces of one capture; these were recorded at "
+            "the same time. What both have is taken for sent again, and order and times between them are wrong",
+            "captures of several places: --capture-points compares them; of one place: mergecap makes one of them "
+            "first"));
   return findings;
 }
 

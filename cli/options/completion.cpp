@@ -64,7 +64,8 @@ std::string bash_values(const Command& root, const std::string& path, const Opti
   if (option.candidates)
     return "COMPREPLY=($(compgen -W \"$(" + root.name + " --complete " + quoted(query_of(root, path, option)) +
            " 2>/dev/null)\" -- \"$current\"))";
-  if (option.completion == Completion::file) return "mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); compopt -o filenames";
+  if (option.completion == Completion::file)
+    return "mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); compopt -o filenames";
   if (option.completion == Completion::directory)
     return "mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); compopt -o filenames";
   return ":";

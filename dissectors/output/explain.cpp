@@ -507,7 +507,7 @@ class Writer {
       wholes(user, topic.entry->value);
       for (const Field* part : parts_that_follow(user, topic.entry->value))
         row("valid part", fmt::format("{}, {}{}", path_of(*user.header, *part), part->meaning,
-                                       part->names ? fmt::format(" (explain {})", slug(part->names->title)) : ""));
+                                      part->names ? fmt::format(" (explain {})", slug(part->names->title)) : ""));
     }
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));
   }
