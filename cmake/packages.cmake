@@ -21,7 +21,7 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish.cmake)
 set(CPACK_RDMAWIRE_SOURCE ${PROJECT_SOURCE_DIR})
 set(CPACK_RDMAWIRE_STATIC ${RDMAWIRE_STATIC})
 
-# The components. Plugin, Python module and libraries match one release of a distribution. The portable build has only
+# The components. Plugin, Python module and libraries match one release of a distribution. The static build has only
 # the programs.
 set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_COMPONENTS_ALL runtime agent)
