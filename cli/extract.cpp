@@ -41,9 +41,9 @@ bool same_file(const std::string& a, const std::string& b) {
 // A key derived from the file, from the text, or from random bytes if both are empty.
 std::optional<captures::SipKey> key_from(const std::string& path, const std::string& text) {
   if (path.empty() && text.empty()) {
+    std::random_device device;
     std::uint8_t random_bytes[16];
-    if (::getrandom(random_bytes, sizeof random_bytes, 0) != static_cast<ssize_t>(sizeof random_bytes))
-      return std::nullopt;
+    for (auto& byte : random_bytes) byte = static_cast<std::uint8_t>(device());
     return captures::Pseudonyms::key_of(random_bytes);
   }
   std::string secret = text;

@@ -26,13 +26,11 @@ std::string features() {
 
 std::string version() {
   std::vector<std::pair<std::string, std::string>> lines{{"features", features()}};
-#if __has_include("dissectors/protocol/crc_kernels.hpp")
   const rdmawire::CrcKernels kernels = rdmawire::crc_kernels();
   lines.emplace_back("CRC-32", kernels.crc32);
   lines.emplace_back("CRC-32C", kernels.crc32c);
   lines.emplace_back("VCRC", kernels.vcrc);
   lines.emplace_back("ICRC mask", kernels.icrc_mask);
-#endif
   return rdmawire::cli::version_text("rdmawire", RDMAWIRE_VERSION, lines);
 }
 
@@ -47,8 +45,25 @@ int main(int argc, char** argv) {
   root.name = "rdmawire";
   root.summary = "Capture, decode, analyze, replay and conformance-test RDMA traffic.";
   root.description = "Supports native InfiniBand, RoCEv1, RoCEv2 and iWARP.";
-  root.subcommands = {analyze_command(), capture_command(), certify_command(), check_command(), devices_command(),
-                      dissect_command(), explain_command(), extract_command(), lab_command(),   replay_command()};
+#ifdef RDMAWIRE_ONLY_CAPTURES
+  root.subcommands = {analyze_command(), dissect_command()};
+#else
+  root.subcommands = {analyze_command(), capture_command()};
+#ifdef RDMAWIRE_LINUX
+  root.subcommands.push_back(certify_command());
+#endif
+  root.subcommands.push_back(check_command());
+#ifdef RDMAWIRE_LINUX
+  root.subcommands.push_back(devices_command());
+#endif
+  root.subcommands.push_back(dissect_command());
+  root.subcommands.push_back(explain_command());
+  root.subcommands.push_back(extract_command());
+#ifdef RDMAWIRE_LINUX
+  root.subcommands.push_back(lab_command());
+  root.subcommands.push_back(replay_command());
+#endif
+#endif
   root.examples = {{"rdmawire analyze trace.pcap", "Find out why a transfer was slow."},
                    {"rdmawire check trace.pcap", "Check captured traffic against the specifications."},
                    {"rdmawire dissect trace.pcap -V --frame 214", "Show every field of one packet."}};

@@ -50,9 +50,39 @@ if(RDMAWIRE_SHARED)
   target_link_options(rdmawire_shared PRIVATE LINKER:-z,defs LINKER:-Bsymbolic-functions)
   list(APPEND development rdmawire_shared)
 endif()
-if(TARGET rdmawire-agent)
-  install(TARGETS rdmawire-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+install(TARGETS ${development} EXPORT rdmawire
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development EXCLUDE_FROM_ALL)
+
+if(RDMAWIRE_STATIC AND NOT SKBUILD)
+  # Libraries that Debian has only as shared ones, for machines that lack them.
+  set(private ${CMAKE_INSTALL_LIBDIR}/rdmawire)
+  file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${private})
+  set_target_properties(rdmawire PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
+  get_target_property(fmt fmt::fmt LOCATION)
+  foreach(library IN ITEMS ${fmt} ${pkgcfg_lib_ISAL_isal} ${pkgcfg_lib_LWIP_lwip})
+    get_filename_component(library ${library} REALPATH)
+    execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCH "SONAME +([^\n ]+)" unused "${dynamic}")
+    install(PROGRAMS ${library} RENAME ${CMAKE_MATCH_1} DESTINATION ${private} COMPONENT runtime)
+  endforeach()
 endif()
+install(TARGETS rdmawire RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+if(TARGET rdmawire-agent)
+  install(TARGETS rdmawire-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT agent)
+endif()
+
+# The target `share` generates man pages and completions below share/ of the build directory.
+if(TARGET share)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT runtime
+    PATTERN "*rdmawire-agent*" EXCLUDE)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT agent
+    FILES_MATCHING PATTERN "*rdmawire-agent*")
+endif()
+
+install(FILES ${PROJECT_SOURCE_DIR}/captures/samples/rc-read-loss.pcap.zst
+  ${PROJECT_SOURCE_DIR}/captures/samples/rping.pcap ${PROJECT_SOURCE_DIR}/captures/samples/siw-rping.pcap
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT examples EXCLUDE_FROM_ALL)
 
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/dissectors/*.hpp ${PROJECT_SOURCE_DIR}/captures/*.hpp

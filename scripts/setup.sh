@@ -47,7 +47,8 @@ packages_test=(
   ibverbs-utils perftest python3-pyverbs rdma-core
   tcpreplay
   groff man-db mandoc zsh fish
-  chromium chromium-driver
+  "chromium?" "chromium-driver?"
+  shellcheck debootstrap
 )
 # shellcheck disable=SC2034 # read by install_lists
 packages_window=(

@@ -48,6 +48,66 @@ TEST(Crc, FastImplementationsMatchReference) {
 
 // The sample packet of IBTA vol 1, 7.8: local and already masked (its first byte is 0xf0), so its VCRC is not
 // included.
+TEST(Crc, CarrylessProductsEqualBitByBitProducts) {
+  if (!carryless::available()) GTEST_SKIP() << "this processor has no carry-less multiplication";
+  auto bit_by_bit = [](std::uint32_t a, std::uint32_t b) {
+    std::uint32_t product = 0;
+    for (std::uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
+      if (a & bit) product ^= b;
+      b = b & 1 ? b >> 1 ^ 0xedb88320 : b >> 1;
+    }
+    return product;
+  };
+  std::mt19937 random(3);
+  std::uint32_t a[33], b[33], sum = 0;
+  EXPECT_EQ(carryless::sum_of_products(a, b, 0), 0U);
+  for (std::size_t i = 0; i < std::size(a); ++i) {
+    a[i] = i < 32 ? 1U << i : ~0U;
+    b[i] = static_cast<std::uint32_t>(random());
+    EXPECT_EQ(carryless::multiply(a[i], b[i]), bit_by_bit(a[i], b[i])) << a[i] << " times " << b[i];
+    sum ^= bit_by_bit(a[i], b[i]);
+    EXPECT_EQ(carryless::sum_of_products(a, b, i + 1), sum) << i + 1;
+  }
+}
+
+#if defined(__x86_64__)
+// The state components that are not in their initial state (XINUSE). Intel's manual, volume 1, 13.6.
+std::uint64_t components_in_use() {
+  std::uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+  return static_cast<std::uint64_t>(high) << 32 | low;
+}
+__attribute__((target("avx"))) void zero_upper_halves() { _mm256_zeroupper(); }
+constexpr std::uint64_t upper_halves_256 = 1U << 2, upper_halves_512 = 1U << 6;
+
+TEST(Crc, KernelsLeaveUpperVectorRegisterHalvesClean) {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(0xd, 1, &eax, &ebx, &ecx, &edx) || !(eax & 1U << 2) || !__builtin_cpu_supports("avx"))
+    GTEST_SKIP() << "this processor does not report the state components in use (XGETBV with ECX 1)";
+  const std::vector<std::uint8_t> bytes(4096, 0x5a);
+  zero_upper_halves();
+  if (components_in_use() & (upper_halves_256 | upper_halves_512))
+    GTEST_SKIP() << "this processor does not track the upper halves";
+  for (const std::size_t n : {std::size_t{16}, std::size_t{300}, bytes.size()}) {
+    crc32(Bytes(bytes).first(n));
+    EXPECT_EQ(components_in_use() & (upper_halves_256 | upper_halves_512), 0U) << "crc32, " << n;
+    crc32c(Bytes(bytes).first(n));
+    EXPECT_EQ(components_in_use() & (upper_halves_256 | upper_halves_512), 0U) << "crc32c, " << n;
+  }
+  // The library's own kernels, to compare with the names that crc_kernels() returns.
+  auto width = [] {
+    const std::uint64_t used = components_in_use();
+    return used & upper_halves_512 ? "512-bit" : used & upper_halves_256 ? "256-bit" : "";
+  };
+  crc32_gzip_refl(0, bytes.data(), bytes.size());
+  EXPECT_THAT(crc_kernels().crc32, ::testing::HasSubstr(width()));
+  zero_upper_halves();
+  crc32_iscsi(const_cast<std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()), 0);
+  EXPECT_THAT(crc_kernels().crc32c, ::testing::HasSubstr(width()));
+  zero_upper_halves();
+}
+#endif
+
 TEST(Icrc, SampleOfTheSpecification) {
   auto packet = from_hex(
       "f012375c000e17d20a202487ff87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed4"
