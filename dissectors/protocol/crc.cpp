@@ -10,21 +10,6 @@
 
 namespace rdmawire {
 
-std::uint32_t crc32(Bytes bytes, std::uint32_t crc) { return crc32_gzip_refl(crc, bytes.data(), bytes.size()); }
-
-std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
-  // The library's length parameter is an int, and it does not invert the CRC.
-  constexpr std::size_t chunk = 1U << 30;
-  crc = ~crc;
-  while (!bytes.empty()) {
-    const std::size_t n = std::min(bytes.size(), chunk);
-    crc = crc32_iscsi(const_cast<std::uint8_t*>(bytes.data()), static_cast<int>(n),
-                      crc);  // parameter is not const, but only read
-    bytes = bytes.subspan(n);
-  }
-  return ~crc;
-}
-
 namespace {
 
 // Slicing-by-8: table[k][b] is the CRC of byte b followed by k zero bytes.
@@ -199,31 +184,7 @@ constexpr auto shift = [] {
   return t;
 }();
 
-#if defined(__x86_64__)
-bool has_multiplier() {
-  static const bool yes = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-  return yes;
-}
-// Reduces a carry-less product of two 32-bit numbers, or a sum of products, modulo the polynomial (Barrett).
-__attribute__((target("pclmul,sse4.1"))) inline std::uint32_t reduce(__m128i product) {
-  const auto reflected = static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)) << 1;
-  auto low = [](__m128i v) { return _mm_cvtsi32_si128(_mm_cvtsi128_si32(v)); };
-  const __m128i quotient =
-      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(reflected)), _mm_set_epi64x(0, 0x1f7011641), 0);
-  const __m128i multiple = _mm_clmulepi64_si128(low(quotient), _mm_set_epi64x(0, 0x1db710641), 0);
-  return static_cast<std::uint32_t>(reflected >> 32) ^
-         static_cast<std::uint32_t>(static_cast<std::uint64_t>(_mm_cvtsi128_si64(multiple)) >> 32);
-}
-// Returns a times b modulo the polynomial.
-__attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  return reduce(
-      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0));
-}
-#else
-constexpr bool has_multiplier() { return false; }
-constexpr std::uint32_t multiply(std::uint32_t, std::uint32_t) { return 0; }
-#endif
-// The same, bit by bit.
+// Returns a times b modulo the polynomial, bit by bit.
 constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (std::uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
@@ -328,19 +289,6 @@ struct ChangedWords {
     return true;
   }
 };
-
-#if defined(__x86_64__)
-// One product per word, one reduction for all.
-__attribute__((target("pclmul,sse4.1"))) std::uint32_t sum_of(const ChangedWords& words) {
-  __m128i sum = _mm_setzero_si128();
-  for (std::size_t i = 0; i < words.count; ++i)
-    sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(words.word[i])),
-                                                  _mm_cvtsi32_si128(static_cast<int>(shift[words.behind[i]])), 0));
-  return reduce(sum);
-}
-#else
-std::uint32_t sum_of(const ChangedWords&) { return 0; }
-#endif
 
 }  // namespace
 

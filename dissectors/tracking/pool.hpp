@@ -76,7 +76,7 @@ class Pool {
     auto* piece = static_cast<std::byte*>(std::aligned_alloc(huge, bytes));
     if (!piece) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-    ::madvise(piece, octets, MADV_HUGEPAGE);
+    ::madvise(piece, bytes, MADV_HUGEPAGE);
 #endif
     return Piece(piece);
   }
