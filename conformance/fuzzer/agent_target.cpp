@@ -22,9 +22,9 @@ tl::expected<void, conformance::TargetError> AgentTarget::open(std::unique_ptr<c
   conformance::DeviceUnderTest& device = device_->device();
   const std::uint64_t handle = device.device->handle();
   memory_.emplace(*device.peer);
-  pd_ = ask("alloc_pd", {{"device", handle}}).value("pd", 0U);
-  other_pd_ = ask("alloc_pd", {{"device", handle}}).value("pd", 0U);
-  cq_ = ask("create_cq", {{"device", handle}, {"cqe", 256}}).value("cq", 0U);
+  pd_ = run_command("alloc_pd", {{"device", handle}}).value("pd", 0U);
+  other_pd_ = run_command("alloc_pd", {{"device", handle}}).value("pd", 0U);
+  cq_ = run_command("create_cq", {{"device", handle}, {"cqe", 256}}).value("cq", 0U);
   make_memory();
   make_objects();
   if (lost_) return tl::unexpected(conformance::TargetError{false, *lost_});
@@ -58,7 +58,7 @@ std::optional<std::string> AgentTarget::begin() {
   (void)completions();
   received_ = 0;
   posted_ = 0;
-  // A key that an invalidation took away, in the life before, is bad for good.
+  // A key that the previous execution invalidated stays invalid.
   if (invalidates_) make_memory();
   if (!lost_) memory_->fill(lost_);
   return gone();
@@ -68,9 +68,9 @@ std::vector<device::Completion> AgentTarget::completions(std::size_t least, std:
   std::vector<device::Completion> all;
   json arguments = {{"cq", cq_}, {"max", 64}, {"timeout_ms", least == 0 ? 0 : within.count()}};
   if (least > 0) arguments["min"] = std::min<std::size_t>(least, 64);
-  const json told = ask("poll", arguments);
-  if (!told.contains("completions")) return all;
-  for (const json& one : told["completions"]) {
+  const json response = run_command("poll", arguments);
+  if (!response.contains("completions")) return all;
+  for (const json& one : response["completions"]) {
     device::Completion completion;
     completion.id = one.value("wr_id", std::uint64_t{0});
     completion.status = static_cast<device::Status>(one.value("status_number", 0U));
@@ -93,22 +93,22 @@ std::optional<json> AgentTarget::send_request(const Step& step) {
   for (const auto& known : names::opcode)
     if (known.value == static_cast<std::uint64_t>(step.opcode)) opcode = known.name.data();
   if (!opcode) return std::nullopt;
-  const auto asked = static_cast<WorkOpcode>(step.opcode);
+  const auto operation = static_cast<WorkOpcode>(step.opcode);
   json request = {{"opcode", opcode}, {"wr_id", posted_}, {"sges", json::array()}};
-  const bool atomic = asked == WorkOpcode::compare_swap || asked == WorkOpcode::fetch_add;
-  if (asked != WorkOpcode::send && asked != WorkOpcode::send_imm && asked != WorkOpcode::send_inv) {
+  const bool atomic = operation == WorkOpcode::compare_swap || operation == WorkOpcode::fetch_add;
+  if (operation != WorkOpcode::send && operation != WorkOpcode::send_imm && operation != WorkOpcode::send_inv) {
     request["remote_addr"] = tester_address;
     request["rkey"] = tester_key;
   }
   if (atomic || step.length > 0)
     request["sges"].push_back(memory_->local(step.offset & 0x7ff, atomic ? 8 : step.length));
-  if (asked == WorkOpcode::send_imm || asked == WorkOpcode::write_imm)
+  if (operation == WorkOpcode::send_imm || operation == WorkOpcode::write_imm)
     request["imm"] = static_cast<std::uint32_t>(step.immediate);
-  if (asked == WorkOpcode::compare_swap) {
+  if (operation == WorkOpcode::compare_swap) {
     request["compare"] = static_cast<std::uint64_t>(step.compare);
     request["swap"] = static_cast<std::uint64_t>(step.value);
   }
-  if (asked == WorkOpcode::fetch_add) request["add"] = static_cast<std::uint64_t>(step.value);
+  if (operation == WorkOpcode::fetch_add) request["add"] = static_cast<std::uint64_t>(step.value);
   json flags = json::array();
   if ((step.flags & 1) != 0) flags.push_back("solicited");
   if ((step.flags & 2) != 0) flags.push_back("fence");

@@ -1,6 +1,5 @@
 #pragma once
-/// What targets behind an agent have in common, whatever they speak: how they are opened, and again when they are gone;
-/// memory and completions by verbs.
+/// Common part of targets behind an agent: opening and reopening, and memory and completions through verbs.
 
 #include <chrono>
 #include <memory>
@@ -18,7 +17,7 @@ class AgentTarget : public Target {
  public:
   AgentTarget(Reopen reopen, std::string name) : reopen_(std::move(reopen)), name_(std::move(name)) {}
 
-  /// `first` is used in place of a new one, where there is one.
+  /// Open the target. `first` is used instead of a new connection, if given.
   tl::expected<void, conformance::TargetError> open(std::unique_ptr<conformance::Target> first = nullptr);
 
   [[nodiscard]] std::string name() const override { return name_; }
@@ -29,32 +28,32 @@ class AgentTarget : public Target {
   Bytes memory() override { return lost_ ? Bytes() : memory_->bytes(); }
 
  protected:
-  /// Of regions with all rights.
+  /// Return the rights of regions with all rights.
   virtual std::uint32_t all_rights();
-  /// Makes what steps name beside protection domains, the completion queue and memory, which are there.
+  /// Create the objects that steps refer to. Protection domains, completion queue and memory exist already.
   virtual void make_objects() = 0;
-  /// Lets go of what was made at a device that ends now.
+  /// Release the objects of a device that is closed.
   virtual void forget() = 0;
-  /// Makes everything ready for a life: memory as a world begins, no completions. What is gone tells so.
+  /// Prepare an execution: initial memory content, no completions. Returns the reason if the device is lost.
   std::optional<std::string> begin();
 
-  /// Asks the agent; where it is refused, an empty object.
-  nlohmann::json ask(const char* command, const nlohmann::json& arguments) {
-    return memory_->ask(command, arguments, lost_);
+  /// Send a command to the agent. Returns an empty object on errors.
+  nlohmann::json run_command(const char* command, const nlohmann::json& arguments) {
+    return memory_->run_command(command, arguments, lost_);
   }
-  /// What completed: so many at least, if they come within that time.
+  /// Return completions. Waits for at least `least` of them for up to `within`.
   std::vector<device::Completion> completions(std::size_t least = 0, std::chrono::milliseconds within = {});
-  /// A step of kind post, as the agent is asked for it; numbered. Nothing: verbs have no such opcode.
+  /// Return a step of kind post as an agent request with a number. Empty if verbs have no such opcode.
   std::optional<nlohmann::json> send_request(const Step& step);
 
   std::unique_ptr<conformance::Target> device_;
-  std::optional<std::string> lost_;  ///< why nothing is asked any more
+  std::optional<std::string> lost_;  ///< reason why commands are no longer sent
   std::optional<RemoteMemory> memory_;
   std::uint32_t pd_ = 0, other_pd_ = 0, cq_ = 0;
   KnownObjects objects_;
-  std::uint32_t received_ = 0;  ///< receive requests of this life
-  std::uint64_t posted_ = 0;    ///< send requests of it
-  bool invalidates_ = false;    ///< what was said in it may have taken a key away
+  std::uint32_t received_ = 0;  ///< receive requests of this execution
+  std::uint64_t posted_ = 0;    ///< send requests of this execution
+  bool invalidates_ = false;    ///< a step of this execution may have invalidated a key
 
  private:
   void make_memory();

@@ -16,14 +16,14 @@ constexpr std::uint64_t tester_guid = 0x020000fffe000009, transactions = 0x7e57'
 constexpr std::uint8_t rdma_cm_ipv4 = 4;
 constexpr std::uint16_t tester_port_number = 7100;
 
-/// A number that a message of the tester's has in its field of that name.
-struct Said {
+/// Value of a named field in a message of the tester.
+struct FieldValue {
   std::string_view field;
   std::uint64_t value;
 };
 
-void fill(const HeaderInfo& header, std::span<const Said> said, std::uint8_t* at) {
-  for (const Said& one : said)
+void fill(const HeaderInfo& header, std::span<const FieldValue> values, std::uint8_t* at) {
+  for (const FieldValue& one : values)
     if (const auto field = std::ranges::find(header.fields, one.field, &Field::name); field != header.fields.end())
       field->store(at, one.value);
 }
@@ -47,14 +47,14 @@ std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& k
   const bool fresh = attribute == req && step.number == 0;
   const std::uint32_t own = known.tester_id + (fresh ? 1 : 0);
   std::vector<std::uint8_t> datagram(Mad::whole, 0);
-  const Said mad[] = {
+  const FieldValue mad[] = {
       {"base_version", Mad::version}, {"class", management_class::communication}, {"class_version", 2},
       {"method", mad_method::send},   {"transaction_id", transactions | own},     {"attribute_id", attribute}};
   fill(info<Mad>, mad, datagram.data());
   const HeaderInfo* header = mad_attribute(management_class::communication, attribute, mad_method::send);
   if (!header) return datagram;
   std::uint8_t* body = datagram.data() + Mad::size;
-  const Said message[] = {
+  const FieldValue message[] = {
       {"local_comm_id", own},
       {"remote_comm_id", known.device_id},
       {"request_id", own},
@@ -87,11 +87,11 @@ std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& k
   for (const std::string_view name : {"primary_remote_gid", "alternate_remote_gid"})
     fill_address(*header, name, to, body);
   if (header == &info<CmReq>) {
-    const Said ip[] = {{"ip_version", rdma_cm_ipv4},
-                       {"src_port", tester_port_number + slot},
-                       {"src.ipv4", from.ipv4_address()},
-                       {"dst.ipv4", to.ipv4_address()}};
-    fill_address(*header, "alternate_local_gid", {}, body);  // there is no alternate path
+    const FieldValue ip[] = {{"ip_version", rdma_cm_ipv4},
+                             {"src_port", tester_port_number + slot},
+                             {"src.ipv4", from.ipv4_address()},
+                             {"dst.ipv4", to.ipv4_address()}};
+    fill_address(*header, "alternate_local_gid", {}, body);  // no alternate path
     fill_address(*header, "alternate_remote_gid", {}, body);
     fill(info<RdmaCm>, ip, body + CmReq::size);
   }

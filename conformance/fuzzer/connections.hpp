@@ -1,6 +1,6 @@
 #pragma once
-/// The tester's communication manager, as far as a fuzzer needs one: messages at queue pair 1, by their tables. What
-/// each side knows of a connection stands in KnownObjects; what is wrong in a message, in its step.
+/// A minimal communication manager for the tester: messages at QP 1, encoded from the header tables. KnownObjects has
+/// the state of both sides. The step contains the mutations.
 
 #include <cstdint>
 #include <optional>
@@ -13,41 +13,42 @@
 
 namespace rdmawire::fuzzer {
 
-/// The CM's messages have these attributes, from REQ to APR. IBTA vol 1, 12.6.2, number unverified.
+/// Attributes of CM messages, from REQ to APR. IBTA vol 1, 12.6.2 (clause number not verified).
 inline constexpr std::int64_t first_cm_message = 0x10, last_cm_message = 0x1a;
-/// Where the device's consumer listens, and where the tester would.
+/// Port of the device's listener, and of the tester's listener.
 inline constexpr std::uint16_t cm_port = 7000;
 
-/// What both ends call a connection.
+/// Identifiers of a connection.
 struct KnownConnection {
-  /// Codes of 4.096 µs times a power of two: how long a side waits for the other's next message. A device in real time
-  /// is not to give up while the tester thinks.
+  /// Timeout codes (4.096 us * 2^code) for the other side's next message. The long timeout prevents a device in real
+  /// time from giving up.
   static constexpr std::uint8_t usual = 12, patient = 20;
 
-  std::uint32_t tester_id = 0;     ///< the tester's Local Communication ID, of the last connection in that place
-  std::uint32_t device_id = 0;     ///< the device's; 0: not known
-  bool fresh_queue_pairs = false;  ///< the tester has another one for each connection: kernels remember the last ones
+  std::uint32_t tester_id = 0;  ///< Local Communication ID of the tester's last connection in this slot
+  std::uint32_t device_id = 0;  ///< ID of the device; 0: unknown
+  bool fresh_queue_pairs =
+      false;  ///< use a new tester QP number for each connection, because kernels remember previous ones
   std::uint8_t timeout = usual;
   friend bool operator==(const KnownConnection&, const KnownConnection&) = default;
 };
 
-/// The tester's queue pair in that place; of the connection with that id, where each has another one.
+/// Return the tester's QP number of a slot, or of a connection if each connection has its own.
 std::uint32_t tester_queue_pair(std::uint32_t id, std::size_t at);
 
-/// The management datagram of a step of kind `cm`, from the tester's address to the device's.
+/// Return the management datagram of a step of kind `cm`, sent by the tester to the device.
 std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& known, const device::Gid& from,
                                       const device::Gid& to);
 
-/// What a message of the CM's in a frame says of its connection. What it has no field for is 0.
+/// Contents of a CM message. Fields that the message does not have are 0.
 struct CmMessage {
   std::uint16_t attribute = 0;
   std::uint32_t local_id = 0, remote_id = 0, local_qpn = 0, starting_psn = 0;
   std::uint8_t path_mtu = 0;
 };
-/// Nothing: there is none in it.
+/// Return nothing if the frame contains no CM message.
 std::optional<CmMessage> cm_message_in(Bytes frame);
-/// The attributes of those in these frames that a device owes, in order: no MRA, which is up to who needs time (IBTA
-/// vol 1, 12.6.6, number unverified), and no APR, since it may have no alternate paths: Linux has none with RoCE.
+/// Return the attributes of mandatory messages in these frames, in order. MRA is optional (IBTA vol 1, 12.6.6, clause
+/// number not verified). APR depends on the support of alternate paths, which Linux does not have for RoCE.
 std::vector<std::uint16_t> messages_among(std::span<const std::vector<std::uint8_t>> frames);
 
 }  // namespace rdmawire::fuzzer

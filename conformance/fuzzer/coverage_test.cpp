@@ -1,4 +1,4 @@
-/// Feedback: of the device's code, and of the monitors.
+/// Tests of feedback from the device's code and from the monitors.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ const std::string connected = R"({"do":"connect","state":3,"rights":782,"depth":
 Script script_of(const std::string& steps) { return parse_script(R"({"seed":1,"steps":[)" + steps + "]}").value(); }
 const std::string send = R"({"do":"request","opcode":4,"payload":8,"flags":1})";
 
-/// The edges of a script at a target.
+/// Return the edges of a script at a target.
 EdgeMap edges_of(const Script& script, Target& target) {
   EdgeMap map;
   target.trace(&map);
@@ -41,11 +41,11 @@ EdgeMap edges_of(const Script& script, Target& target) {
   return map;
 }
 
-constexpr const char* no_code = "this build's reference device does not tell which of its code runs";
+constexpr const char* no_code = "this build's reference device reports no code coverage";
 
 class Coverage : public testing::TestWithParam<Family> {};
 
-TEST_P(Coverage, GrowsWithTheSession) {
+TEST_P(Coverage, EdgesGrowDuringSession) {
   Session session(sound(GetParam()), {.seed = 1});
   ASSERT_EQ(session.run({.executions = 200}), std::nullopt);
   const Statistics early = session.statistics();
@@ -59,28 +59,28 @@ TEST_P(Coverage, GrowsWithTheSession) {
   EXPECT_GT(late.code_edges.value(), early.code_edges.value());
 }
 
-TEST_P(Coverage, CountsTheDeviceAndNotItsShadow) {
+TEST_P(Coverage, ReferenceModelIsNotCounted) {
   if (!traced_subjects()) GTEST_SKIP() << no_code;
   EdgeMap map;
   const auto target = sound(GetParam());
   ASSERT_TRUE(target->trace(&map));
   Rng chance(1);
-  const auto shadow = target->shadow(1, chance);
+  const auto model = target->create_model(1, chance);
   ASSERT_EQ(target->start(1), std::nullopt);
   Outcome outcome;
   for (int i = 0; i < 20; ++i) {
     const std::uint64_t before = map.count();
-    const Step step = shadow->next();
-    shadow->perform(step);
-    EXPECT_EQ(map.count(), before) << "the shadow's step was counted";
-    target->perform(step, *shadow, outcome);
+    const Step step = model->next();
+    model->perform(step);
+    EXPECT_EQ(map.count(), before) << "the step of the reference model was counted";
+    target->perform(step, *model, outcome);
     if (i == 0) {
       EXPECT_GT(map.count(), before);
     }
   }
 }
 
-TEST_P(Coverage, IsTheSameForTheSameSeedInAnyThread) {
+TEST_P(Coverage, SameSeedGivesSameEdgesInAnyThread) {
   const auto run = [&](std::uint64_t seed) {
     Session session(sound(GetParam()), {.seed = seed});
     session.run({.executions = 1'000});
@@ -88,14 +88,14 @@ TEST_P(Coverage, IsTheSameForTheSameSeedInAnyThread) {
     return std::tuple(s.edges, s.code_edges, s.monitor_edges, s.corpus);
   };
   const auto here = run(3);
-  const std::vector<std::unique_ptr<int>> elsewhere(1000);  // the heap is another one
+  const std::vector<std::unique_ptr<int>> elsewhere(1000);  // changes the heap addresses
   auto there = here;
   std::thread([&] { there = run(3); }).join();
   EXPECT_EQ(here, there);
   EXPECT_NE(here, run(4));
 }
 
-TEST_P(Coverage, AddsNothingWhileAFindingIsCutDown) {
+TEST_P(Coverage, MinimizationAddsNoEdges) {
   if (!traced_subjects()) GTEST_SKIP() << no_code;
   const auto run = [&](bool minimize) {
     const SessionOptions options{.seed = 1, .minimize = minimize, .stop_at_first = true};
@@ -112,7 +112,7 @@ TEST_P(Coverage, AddsNothingWhileAFindingIsCutDown) {
   EXPECT_EQ(run(true), run(false));
 }
 
-TEST_P(Coverage, OfKindsThatAreNoFeedbackIsNotCountedUnlessAsked) {
+TEST_P(Coverage, UnusedFeedbackIsCountedOnlyOnRequest) {
   SessionOptions options{.seed = 1, .feedback = none};
   Session quiet(sound(GetParam()), options);
   ASSERT_EQ(quiet.run({.executions = 500}), std::nullopt);
@@ -128,7 +128,7 @@ TEST_P(Coverage, OfKindsThatAreNoFeedbackIsNotCountedUnlessAsked) {
   EXPECT_EQ(counted.statistics().code_edges.has_value(), counted.offers_code());
 }
 
-TEST_P(Coverage, GoesOnFromTheCorpusOnDisk) {
+TEST_P(Coverage, ResumedSessionRestoresEdges) {
   const fs::path corpus = fs::path(testing::TempDir()) / ("coverage-" + std::string(to_string(GetParam())));
   fs::remove_all(corpus);
   Statistics before;
@@ -145,7 +145,7 @@ TEST_P(Coverage, GoesOnFromTheCorpusOnDisk) {
     EXPECT_EQ(session.statistics().monitor_edges, before.monitor_edges);
     EXPECT_EQ(session.statistics().corpus, before.corpus);
   }
-  // Edges of another build's code are others.
+  // Edges of another build's code are discarded.
   nlohmann::json state;
   std::ifstream(corpus / "session.json") >> state;
   state["code"] = state["code"].get<std::uint64_t>() + 1;
@@ -155,7 +155,7 @@ TEST_P(Coverage, GoesOnFromTheCorpusOnDisk) {
   EXPECT_EQ(session.statistics().code_edges.value_or(0), 0U);
 }
 
-TEST_P(Coverage, OfTheMonitorsAloneFillsACorpus) {
+TEST_P(Coverage, MonitorFeedbackAloneFillsCorpus) {
   Session session(sound(GetParam()), {.seed = 1, .feedback = monitors_alone});
   ASSERT_EQ(session.run({.executions = 1'000}), std::nullopt);
   EXPECT_GT(session.statistics().corpus, 3U);
@@ -165,7 +165,7 @@ TEST_P(Coverage, OfTheMonitorsAloneFillsACorpus) {
 INSTANTIATE_TEST_SUITE_P(Families, Coverage, testing::Values(Family::roce, Family::iwarp),
                          [](const auto& family) { return std::string(to_string(family.param)); });
 
-TEST(CoverageOfCode, AScriptHasItsEdges) {
+TEST(CoverageOfCode, SameScriptGivesSameEdges) {
   if (!traced_subjects()) GTEST_SKIP() << no_code;
   const auto target = reference_target({});
   const EdgeMap one = edges_of(script_of(connected + send), *target);
@@ -177,7 +177,7 @@ TEST(CoverageOfCode, AScriptHasItsEdges) {
   for (const std::uint64_t edge : one.all()) EXPECT_THAT(with_read.all(), testing::Contains(edge));
 }
 
-TEST(CoverageOfCode, IsOtherAtADeviceThatDoesSomethingElse) {
+TEST(CoverageOfCode, FaultyDeviceHasOtherEdges) {
   if (!traced_subjects()) GTEST_SKIP() << no_code;
   device::Faults faults;
   faults.set(device::find_fault("ignores-region-rights")->fault);
@@ -186,51 +186,51 @@ TEST(CoverageOfCode, IsOtherAtADeviceThatDoesSomethingElse) {
   EXPECT_NE(edges_of(script, *reference_target({})), edges_of(script, *reference_target(faults)));
 }
 
-/// A device that tells one edge of its code for each opcode that it hears.
-class Telling final : public Target {
+/// A device that reports one code edge for each received opcode.
+class ReportingTarget final : public Target {
  public:
   [[nodiscard]] std::string name() const override { return "telling"; }
   std::optional<std::string> start(std::uint64_t seed) override { return sound_->start(seed); }
-  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
-    return sound_->shadow(seed, chance);
+  [[nodiscard]] std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const override {
+    return sound_->create_model(seed, chance);
   }
   bool trace(EdgeMap* map) override {
     map_ = map;
     return true;
   }
-  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
-    sound_->perform(step, shadow, outcome);
-    if (map_ && step.kind == StepKind::request && map_->add(static_cast<std::uint64_t>(step.opcode))) ++told;
+  void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
+    sound_->perform(step, model, outcome);
+    if (map_ && step.kind == StepKind::request && map_->add(static_cast<std::uint64_t>(step.opcode))) ++reported;
   }
   Bytes memory() override { return sound_->memory(); }
-  std::uint64_t told = 0;
+  std::uint64_t reported = 0;
 
  private:
   std::unique_ptr<Target> sound_ = reference_target({});
   EdgeMap* map_ = nullptr;
 };
 
-TEST(CoverageOfCode, ALifeIsKeptForAnEdgeOfTheCodeThatNothingElseShows) {
-  Session session(std::make_unique<Telling>(), {.seed = 1, .feedback = code_alone});
+TEST(CoverageOfCode, ExecutionWithNewCodeEdgeIsKept) {
+  Session session(std::make_unique<ReportingTarget>(), {.seed = 1, .feedback = code_alone});
   ASSERT_EQ(session.run({.executions = 5'000}), std::nullopt);
-  const std::uint64_t told = static_cast<Telling&>(session.target()).told;
-  EXPECT_EQ(session.statistics().code_edges, told);
-  EXPECT_GT(told, 10U);
-  // No more lives than edges; and some are kept, though no answer is feedback.
+  const std::uint64_t reported = static_cast<ReportingTarget&>(session.target()).reported;
+  EXPECT_EQ(session.statistics().code_edges, reported);
+  EXPECT_GT(reported, 10U);
+  // At most one execution per edge is kept, and some are kept although responses are no feedback.
   EXPECT_GE(session.statistics().corpus, 2U);
-  EXPECT_LE(session.statistics().corpus, told);
+  EXPECT_LE(session.statistics().corpus, reported);
 }
 
-TEST(CoverageOfCode, ATargetThatTellsNoneSaysSo) {
+TEST(CoverageOfCode, TargetWithoutCoverageIsReported) {
   class Silent final : public Target {
    public:
     [[nodiscard]] std::string name() const override { return "silent"; }
     std::optional<std::string> start(std::uint64_t seed) override { return sound_->start(seed); }
-    [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
-      return sound_->shadow(seed, chance);
+    [[nodiscard]] std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const override {
+      return sound_->create_model(seed, chance);
     }
-    void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
-      sound_->perform(step, shadow, outcome);
+    void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
+      sound_->perform(step, model, outcome);
     }
     Bytes memory() override { return sound_->memory(); }
 
@@ -246,15 +246,15 @@ TEST(CoverageOfCode, ATargetThatTellsNoneSaysSo) {
   EXPECT_GT(session.statistics().monitor_edges.value(), 20U);
 }
 
-/// What the monitors reach in a script at the sound device, in `map`.
-std::uint64_t seen_by_monitors(const std::string& steps, EdgeMap& map) {
+/// Return the number of monitor edges in a script at the conforming device that are new in `map`.
+std::uint64_t monitor_edges_of(const std::string& steps, EdgeMap& map) {
   const auto target = reference_target({});
   const Script script = script_of(connected + steps);
   const Replayed replayed = replay(script, *target, true);
   EXPECT_FALSE(replayed.alarm);
   const std::uint64_t before = map.count();
   MonitorView view;
-  for (int life = 0; life < 2; ++life) {  // in the second one it is known who is judged
+  for (int execution = 0; execution < 2; ++execution) {  // in the second execution the judged endpoint is known
     view.begin(map);
     view.add(replayed.frames);
     view.end();
@@ -262,14 +262,14 @@ std::uint64_t seen_by_monitors(const std::string& steps, EdgeMap& map) {
   return map.count() - before;
 }
 
-TEST(CoverageOfMonitors, TellsApartWhatTheWireShows) {
+TEST(CoverageOfMonitors, DifferentTrafficHasDifferentEdges) {
   EdgeMap map;
-  EXPECT_GT(seen_by_monitors(send, map), 5U);
-  EXPECT_EQ(seen_by_monitors(send, map), 0U);
+  EXPECT_GT(monitor_edges_of(send, map), 5U);
+  EXPECT_EQ(monitor_edges_of(send, map), 0U);
   // A gap in the PSNs, and its NAK.
-  EXPECT_GT(seen_by_monitors(send + R"(,{"do":"request","opcode":4,"payload":8,"psn":3,"flags":1})", map), 2U);
-  // A message that is begun.
-  EXPECT_GT(seen_by_monitors(send + R"(,{"do":"request","opcode":0,"payload":256,"flags":1})", map), 0U);
+  EXPECT_GT(monitor_edges_of(send + R"(,{"do":"request","opcode":4,"payload":8,"psn":3,"flags":1})", map), 2U);
+  // A message that is started.
+  EXPECT_GT(monitor_edges_of(send + R"(,{"do":"request","opcode":0,"payload":256,"flags":1})", map), 0U);
 }
 
 }  // namespace

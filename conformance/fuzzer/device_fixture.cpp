@@ -25,7 +25,7 @@ constexpr std::uint32_t all_rights = access::local_write | access::remote_write 
                                      access::remote_atomic | access::mw_bind | access::flush_global |
                                      access::flush_persistent;
 constexpr std::int64_t usual_pause = 20'000;
-constexpr std::uint32_t most_wakes = 4096;  // in one step: a queue pair that sends for ever ends nothing
+constexpr std::uint32_t max_wakes = 4096;  // per step, because a queue pair may send without end
 const Gid group = Gid::ipv4(0xe0000101);
 
 std::uint8_t byte(std::int64_t value) { return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value)); }
@@ -69,7 +69,7 @@ DeviceFixture::DeviceFixture(std::uint64_t seed, const device::Faults& faults) {
   (void)d.cm_listen({.address = {}, .port = cm_port}, 4);
   for (std::size_t i = 0; i < qps_.size(); ++i)
     objects_.connections[i].tester_id = static_cast<std::uint32_t>((i + 1) << 16);
-  learn_objects();
+  update_objects();
 }
 
 device::AddressVector DeviceFixture::path_of(std::int64_t gid) const {
@@ -83,7 +83,7 @@ device::AddressVector DeviceFixture::path_of(std::int64_t gid) const {
   return path;
 }
 
-void DeviceFixture::learn_objects() {
+void DeviceFixture::update_objects() {
   for (std::size_t i = 0; i < qps_.size(); ++i)
     if (const device::QueuePair* qp = device_->qp(qps_[i])) objects_.qpns[i] = qp->qpn;
   memory_.tell(
@@ -119,8 +119,8 @@ void DeviceFixture::connect(const Step& step, Outcome& outcome) {
   const bool gsi = step.service == gsi_service;
   const QpType type = gsi ? QpType::ud : clamped(step.service, QpType::xrc_target);
   const QpState state = clamped(step.state, QpState::err);
-  const bool again = (step.queues & 4) != 0 && d.qp(qps_[at]) && d.qp(qps_[at])->options.type == type;
-  if (again) {
+  const bool recreate = (step.queues & 4) != 0 && d.qp(qps_[at]) && d.qp(qps_[at])->options.type == type;
+  if (recreate) {
     tell(outcome, d.modify_qp(qps_[at], {.state = QpState::reset}));
   } else {
     if (qps_[at] != 0 && d.qp(qps_[at])) tell(outcome, d.destroy_qp(qps_[at]));
@@ -180,7 +180,7 @@ machines::CmState DeviceFixture::connection(std::int64_t at) const {
   return found == all.end() ? machines::CmState::idle : found->second.machine.state;
 }
 
-/// What the communication manager connects is a queue pair in RESET.
+/// Create a queue pair in RESET for the communication manager.
 void DeviceFixture::fresh_queue_pair(std::int64_t at, Outcome& outcome) {
   const auto place = static_cast<std::size_t>(at);
   Device& d = *device_;
@@ -195,8 +195,8 @@ void DeviceFixture::fresh_queue_pair(std::int64_t at, Outcome& outcome) {
   if (made) qps_[place] = *made;
 }
 
-/// What the device's consumer asks of its communication manager.
-void DeviceFixture::speak(const Step& step, Outcome& outcome) {
+/// Perform an application call of the communication manager.
+void DeviceFixture::perform_cm_step(const Step& step, Outcome& outcome) {
   const auto at = static_cast<std::size_t>(step.at);
   Device& d = *device_;
   const auto retries = static_cast<std::uint8_t>(byte(step.retries) & 7);
@@ -215,7 +215,7 @@ void DeviceFixture::speak(const Step& step, Outcome& outcome) {
     case StepKind::cm_accept:
       if ((step.flags & 1) == 0) fresh_queue_pair(step.at, outcome);
       tell(outcome, d.cm_accept(connections_[at],
-                                {.rnr_retry_count = retries, .qp = qps_[at], .says_goodbye = step.number == 0}));
+                                {.rnr_retry_count = retries, .qp = qps_[at], .answers_disconnect = step.number == 0}));
       for (std::int64_t i = 0; i < step.count; ++i) receive(step.at, step.length, outcome);
       break;
     case StepKind::cm_reject: tell(outcome, d.cm_reject(connections_[at], {})); break;
@@ -223,7 +223,7 @@ void DeviceFixture::speak(const Step& step, Outcome& outcome) {
   }
 }
 
-/// Whose event it is: a request's by the queue pair that the tester named.
+/// Assign an event to its slot. The tester's QP number identifies the slot of a request.
 void DeviceFixture::listen_to(const device::CmEvent& event) {
   if (event.type == device::CmEventType::connect_request) {
     const std::size_t at = event.peer.qpn & 1U;
@@ -238,49 +238,49 @@ void DeviceFixture::listen_to(const device::CmEvent& event) {
 
 void DeviceFixture::modify(const Step& step, Outcome& outcome) {
   device::QueuePairChange change;
-  const auto given = [&](unsigned bit) { return (static_cast<std::uint64_t>(step.mask) >> bit & 1) != 0; };
-  if (given(0)) change.state = clamped(step.state, QpState::err);
-  if (given(1)) change.pkey_index = static_cast<std::uint16_t>(0);
-  if (given(2)) change.port = static_cast<std::uint8_t>(1);
-  if (given(3)) change.access = low(step.rights) & access::all;
-  if (given(4)) change.qkey = given(15) ? 0x80010000U : usual_qkey;
-  if (given(5)) change.path_mtu = 256U;
-  if (given(6)) change.path = path_of(0);
-  if (given(7)) change.dest_qpn = tester_qpn;
-  if (given(8)) change.rq_psn = low(step.psn) & 0xffffffU;
-  if (given(9)) change.sq_psn = low(step.own_psn) & 0xffffffU;
-  if (given(10)) change.max_rd_atomic = low(step.depth);
-  if (given(11)) change.max_dest_rd_atomic = low(step.depth);
-  if (given(12)) change.min_rnr_timer = static_cast<std::uint8_t>(1);
-  if (given(13)) {
+  const auto in_mask = [&](unsigned bit) { return (static_cast<std::uint64_t>(step.mask) >> bit & 1) != 0; };
+  if (in_mask(0)) change.state = clamped(step.state, QpState::err);
+  if (in_mask(1)) change.pkey_index = static_cast<std::uint16_t>(0);
+  if (in_mask(2)) change.port = static_cast<std::uint8_t>(1);
+  if (in_mask(3)) change.access = low(step.rights) & access::all;
+  if (in_mask(4)) change.qkey = in_mask(15) ? 0x80010000U : usual_qkey;
+  if (in_mask(5)) change.path_mtu = 256U;
+  if (in_mask(6)) change.path = path_of(0);
+  if (in_mask(7)) change.dest_qpn = tester_qpn;
+  if (in_mask(8)) change.rq_psn = low(step.psn) & 0xffffffU;
+  if (in_mask(9)) change.sq_psn = low(step.own_psn) & 0xffffffU;
+  if (in_mask(10)) change.max_rd_atomic = low(step.depth);
+  if (in_mask(11)) change.max_dest_rd_atomic = low(step.depth);
+  if (in_mask(12)) change.min_rnr_timer = static_cast<std::uint8_t>(1);
+  if (in_mask(13)) {
     change.timeout = byte(step.timeout) & 31U;
     change.retry_count = change.rnr_retry = byte(step.retries) & 7U;
   }
-  if (given(14)) change.sqd_notify = true;
+  if (in_mask(14)) change.sqd_notify = true;
   tell(outcome, device_->modify_qp(qps_[static_cast<std::size_t>(step.at)], change));
 }
 
 void DeviceFixture::post(const Step& step, Outcome& outcome) {
-  SendRequest asked = FixtureMemory::remote_work(step, ++last_id_);
+  SendRequest request = FixtureMemory::remote_work(step, ++last_id_);
   const std::uint32_t length = low(step.length);
-  const bool atomic = asked.opcode == WorkOpcode::compare_swap || asked.opcode == WorkOpcode::fetch_add;
-  if (asked.opcode != WorkOpcode::flush) asked.sges = {memory_.local(step, atomic ? 8U : length)};
-  asked.length = length;
-  asked.ah = ah_;
-  asked.remote_qpn = tester_qpn;
-  asked.remote_qkey = (step.flags & 8) != 0 ? privileged_qkey : usual_qkey;
-  asked.xrc_srq = 0x4321;
-  tell(outcome, device_->post_send(qps_[static_cast<std::size_t>(step.at)], std::move(asked)));
+  const bool atomic = request.opcode == WorkOpcode::compare_swap || request.opcode == WorkOpcode::fetch_add;
+  if (request.opcode != WorkOpcode::flush) request.sges = {memory_.local(step, atomic ? 8U : length)};
+  request.length = length;
+  request.ah = ah_;
+  request.remote_qpn = tester_qpn;
+  request.remote_qkey = (step.flags & 8) != 0 ? privileged_qkey : usual_qkey;
+  request.xrc_srq = 0x4321;
+  tell(outcome, device_->post_send(qps_[static_cast<std::size_t>(step.at)], std::move(request)));
 }
 
 void DeviceFixture::post_work(const Step& step, Outcome& outcome) {
-  learn_objects();
-  SendRequest asked = memory_.local_work(step, ++last_id_, objects_);
+  update_objects();
+  SendRequest request = memory_.local_work(step, ++last_id_, objects_);
   const std::uint32_t qp = qps_[static_cast<std::size_t>(step.at)];
   if (step.kind == StepKind::bind && std::clamp<std::int64_t>(step.number, 0, 2) == 2 && (step.flags & 4) != 0)
-    tell(outcome, device_->bind_mw(qp, std::move(asked)));
+    tell(outcome, device_->bind_mw(qp, std::move(request)));
   else
-    tell(outcome, device_->post_send(qp, std::move(asked)));
+    tell(outcome, device_->post_send(qp, std::move(request)));
 }
 
 void DeviceFixture::send(Bytes frame, Outcome& outcome) {
@@ -292,7 +292,7 @@ void DeviceFixture::send(Bytes frame, Outcome& outcome) {
 void DeviceFixture::run(std::int64_t nanoseconds, Outcome& outcome) {
   const std::int64_t until = now_ + nanoseconds;
   replay::SimulatedHostOutput output;
-  for (std::uint32_t i = 0; i < most_wakes; ++i) {
+  for (std::uint32_t i = 0; i < max_wakes; ++i) {
     const std::int64_t next = device_->wakes();
     if (next == device::never || std::max(next, now_) > until) break;
     now_ = std::max(now_, next);
@@ -307,12 +307,13 @@ void DeviceFixture::drain(Outcome& outcome) {
   if (auto done = device_->poll_cq(cq_, 4096); done && !done->empty())
     outcome.completions.insert(outcome.completions.end(), done->begin(), done->end());
   while (const auto event = device_->get_async_event()) outcome.events.push_back(*event);
-  for (auto told = device_->get_cq_event(channel_); told && *told; told = device_->get_cq_event(channel_))
+  for (auto notification = device_->get_cq_event(channel_); notification && *notification;
+       notification = device_->get_cq_event(channel_))
     ++outcome.notified;
   while (const auto event = device_->get_cm_event()) {
     listen_to(*event);
-    outcome.told.push_back(
-        fmt::format("{}: error {}, reason {}, queue pair {:#x}, PSN {}, {} and {} at a time",
+    outcome.connection_events.push_back(
+        fmt::format("{}: error {}, reason {}, QP {:#x}, PSN {}, depths {} and {}",
                     device::names::name_of(device::names::cm_event, static_cast<std::uint64_t>(event->type)),
                     event->error, event->reason, event->peer.qpn, event->peer.starting_psn,
                     event->peer.responder_resources, event->peer.initiator_depth));
@@ -363,12 +364,12 @@ void DeviceFixture::perform(const Step& step, std::span<const std::vector<std::u
     case StepKind::cm_connect:
     case StepKind::cm_accept:
     case StepKind::cm_reject:
-    case StepKind::cm_disconnect: speak(step, outcome); break;
-    default: break;  // of iWARP
+    case StepKind::cm_disconnect: perform_cm_step(step, outcome); break;
+    default: break;  // steps of iWARP
   }
   run(pause, outcome);
   drain(outcome);
-  learn_objects();  // now: what is gone later keeps the key that it had last
+  update_objects();  // update now, so that destroyed objects keep their last keys
 }
 
 }  // namespace rdmawire::fuzzer

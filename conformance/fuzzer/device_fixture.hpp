@@ -1,6 +1,6 @@
 #pragma once
-/// A device with everything that scripts speak of, and the tester beside it: what makes steps happen, and says what
-/// came of them. The device is the reference device, in virtual time.
+/// The reference device in virtual time with all objects that scripts refer to. It performs steps and returns their
+/// outcomes.
 
 #include <cstdint>
 #include <memory>
@@ -19,26 +19,26 @@
 
 namespace rdmawire::fuzzer {
 
-/// One fresh device and its objects.
+/// A new device and its objects.
 class DeviceFixture {
  public:
   explicit DeviceFixture(std::uint64_t seed, const device::Faults& faults = {});
   DeviceFixture(const DeviceFixture&) = delete;
   DeviceFixture& operator=(const DeviceFixture&) = delete;
 
-  /// A step that is no packet, or a packet whose frames were made.
+  /// Perform a step. `frames`: frames of the step's packet, if it is one.
   void perform(const Step& step, std::span<const std::vector<std::uint8_t>> frames, Outcome& outcome);
 
-  /// As they were after the last step; of what is gone, as they were before.
+  /// Objects after the last step. Destroyed objects keep their last state.
   [[nodiscard]] const KnownObjects& objects() const { return objects_; }
   [[nodiscard]] Bytes memory() { return device_->memory(memory_.buffer, layout::size); }
-  /// nullptr: none is in that place.
+  /// Return nullptr if the slot is empty.
   [[nodiscard]] const device::QueuePair* queue_pair(std::int64_t at) const;
-  /// Of that number, as bind has it.
+  /// `number` as in a bind step.
   [[nodiscard]] bool window_is_bound(std::int64_t number) const;
   [[nodiscard]] const device::Port& port() const { return device_->port(); }
   [[nodiscard]] std::int64_t now() const { return now_; }
-  /// Where the device's communication manager stands with the connection in that place.
+  /// Return the state of the slot's connection in the device's communication manager.
   [[nodiscard]] machines::CmState connection(std::int64_t at) const;
   [[nodiscard]] device::Device& device() { return *device_; }
 
@@ -52,9 +52,9 @@ class DeviceFixture {
   void run(std::int64_t nanoseconds, Outcome& outcome);
   void drain(Outcome& outcome);
   void fresh_queue_pair(std::int64_t at, Outcome& outcome);
-  void speak(const Step& step, Outcome& outcome);
+  void perform_cm_step(const Step& step, Outcome& outcome);
   void listen_to(const device::CmEvent& event);
-  void learn_objects();
+  void update_objects();
   [[nodiscard]] device::AddressVector path_of(std::int64_t gid) const;
   template <class T>
   static void tell(Outcome& outcome, const device::Result<T>& result) {
@@ -70,7 +70,7 @@ class DeviceFixture {
   std::array<std::uint32_t, 2> connections_{};  ///< handles
   std::int64_t now_ = 0;
   std::uint64_t last_id_ = 0;
-  std::uint32_t received_ = 0;  ///< receive requests that were posted: where the next one lies
+  std::uint32_t received_ = 0;  ///< number of posted receive requests, which determines the next buffer
 };
 
 }  // namespace rdmawire::fuzzer

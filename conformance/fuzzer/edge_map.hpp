@@ -1,17 +1,17 @@
 #pragma once
-/// Which edges were reached, of one kind of feedback: a bit for each number that an edge can have.
+/// Set of reached edges of one kind of feedback, as a bit map.
 
 #include <cstdint>
 #include <vector>
 
 namespace rdmawire::fuzzer {
 
-/// Numbers are taken modulo `places`: of 20,000 edges one in a hundred shares its place with another one.
+/// Edge numbers are taken modulo `places`. With 20,000 edges, about one in a hundred collides.
 class EdgeMap {
  public:
   static constexpr std::uint64_t places = 1U << 20;
 
-  /// Whether it is new.
+  /// Return true if the edge is new.
   bool add(std::uint64_t edge) {
     std::uint64_t& word = words_[edge % places / 64];
     const std::uint64_t bit = std::uint64_t{1} << edge % 64;
@@ -20,10 +20,10 @@ class EdgeMap {
     ++count_;
     return true;
   }
-  /// For who looks first whether an edge is there: its bit is bit edge % 64 of word edge / 64.
+  /// For a look-up before add(): the bit of an edge is bit edge % 64 of word edge / 64.
   [[nodiscard]] const std::uint64_t* words() const { return words_.data(); }
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  /// Those that were added, each as a number below `places`, in rising order.
+  /// Return the added edges as numbers below `places`, in ascending order.
   [[nodiscard]] std::vector<std::uint64_t> all() const {
     std::vector<std::uint64_t> edges;
     for (std::uint64_t i = 0; i < places; ++i)

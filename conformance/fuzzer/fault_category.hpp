@@ -1,6 +1,6 @@
 #pragma once
-/// What a seeded fault of the reference device, or of the software endpoint of iWARP, is about, by the rules that it
-/// breaks: what the fuzzer is there to find.
+/// Category of an injectable fault, derived from the violated rules. The fuzzer must find the faults of these
+/// categories.
 
 #include <optional>
 #include <string_view>
@@ -12,25 +12,25 @@
 namespace rdmawire::fuzzer {
 
 enum class FaultCategory : std::uint8_t {
-  memory_safety,  ///< bytes land where they must not, or that must not, or twice
-  authorization,  ///< somebody does what keys, rights, partitions or addresses do not allow
-  state,          ///< a packet or a call has an effect that the state does not allow, or none where it does
+  memory_safety,  ///< out-of-bounds, unauthorized or duplicate memory access
+  authorization,  ///< an access that keys, rights, partitions or addresses forbid
+  state,          ///< an effect that the state forbids, or a missing effect
 };
 std::string_view to_string(FaultCategory concern);
 
-/// By the first rule of the fault that is about one of these; nothing: about none.
+/// Category of the first violated rule that has one. Empty: none.
 std::optional<FaultCategory> concern_of(const device::FaultRow& fault);
-/// The same of iWARP, by the rule that it breaks.
+/// Category of the rule that the iWARP fault violates.
 std::optional<FaultCategory> concern_of(const endpoint::FaultRow& fault);
-/// Those that the fuzzer has no way to: the fault's name, and why.
+/// Faults that the fuzzer cannot reach, with the reason.
 struct OutOfReach {
   std::string_view fault, why;
 };
 std::span<const OutOfReach> out_of_reach();
 
-/// The faults that are about one of these and within reach, in the table's order.
+/// Return the reachable faults of these categories in the order of the table.
 std::vector<const device::FaultRow*> faults_of_concern();
-/// Of iWARP: all of them are within reach.
+/// Return the iWARP faults of these categories. All are reachable.
 std::vector<const endpoint::FaultRow*> endpoint_faults_of_concern();
 
 }  // namespace rdmawire::fuzzer

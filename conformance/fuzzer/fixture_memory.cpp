@@ -29,41 +29,41 @@ device::Sge FixtureMemory::local(const Step& step, std::uint32_t bytes) const {
 
 device::SendRequest FixtureMemory::remote_work(const Step& step, std::uint64_t id) {
   const auto last = static_cast<std::int64_t>(WorkOpcode::unknown);
-  device::SendRequest asked{.id = id,
-                            .opcode = static_cast<WorkOpcode>(std::clamp<std::int64_t>(step.opcode, 0, last))};
-  asked.solicited = (step.flags & 1) != 0;
-  asked.fence = (step.flags & 2) != 0;
-  asked.signaled = (step.flags & 4) == 0;
-  asked.remote_address = tester_address;
-  asked.rkey = tester_key;
-  asked.immediate = low(step.immediate);
-  asked.swap_add = static_cast<std::uint64_t>(step.value);
-  asked.compare = static_cast<std::uint64_t>(step.compare);
-  return asked;
+  device::SendRequest request{.id = id,
+                              .opcode = static_cast<WorkOpcode>(std::clamp<std::int64_t>(step.opcode, 0, last))};
+  request.solicited = (step.flags & 1) != 0;
+  request.fence = (step.flags & 2) != 0;
+  request.signaled = (step.flags & 4) == 0;
+  request.remote_address = tester_address;
+  request.rkey = tester_key;
+  request.immediate = low(step.immediate);
+  request.swap_add = static_cast<std::uint64_t>(step.value);
+  request.compare = static_cast<std::uint64_t>(step.compare);
+  return request;
 }
 
 device::SendRequest FixtureMemory::local_work(const Step& step, std::uint64_t id, const KnownObjects& objects) const {
-  device::SendRequest asked{.id = id};
+  device::SendRequest request{.id = id};
   const auto key = static_cast<std::size_t>(step.key);
-  asked.rights = low(step.rights) & device::access::all;
-  asked.address = asked.iova = objects.memory[key].address + static_cast<std::uint64_t>(step.offset);
-  asked.bytes_bound = static_cast<std::uint64_t>(step.length);
-  asked.fence = (step.flags & 2) != 0;
+  request.rights = low(step.rights) & device::access::all;
+  request.address = request.iova = objects.memory[key].address + static_cast<std::uint64_t>(step.offset);
+  request.bytes_bound = static_cast<std::uint64_t>(step.length);
+  request.fence = (step.flags & 2) != 0;
   if (step.kind == StepKind::bind) {
-    asked.opcode = WorkOpcode::bind_mw;
-    asked.window = windows[static_cast<std::size_t>(std::clamp<std::int64_t>(step.number, 0, 2))];
-    asked.region = regions[std::min<std::size_t>(key, 5)];
-    asked.new_key = low(step.immediate);
+    request.opcode = WorkOpcode::bind_mw;
+    request.window = windows[static_cast<std::size_t>(std::clamp<std::int64_t>(step.number, 0, 2))];
+    request.region = regions[std::min<std::size_t>(key, 5)];
+    request.new_key = low(step.immediate);
   } else if (step.kind == StepKind::fast_register) {
-    asked.opcode = WorkOpcode::reg_mr;
-    asked.region = regions[5];
-    asked.address = asked.iova = buffer + layout::fast.offset + static_cast<std::uint64_t>(step.offset);
-    asked.new_key = low(step.immediate);
+    request.opcode = WorkOpcode::reg_mr;
+    request.region = regions[5];
+    request.address = request.iova = buffer + layout::fast.offset + static_cast<std::uint64_t>(step.offset);
+    request.new_key = low(step.immediate);
   } else {
-    asked.opcode = WorkOpcode::local_inv;
-    asked.rkey = objects.memory[key].key;
+    request.opcode = WorkOpcode::local_inv;
+    request.rkey = objects.memory[key].key;
   }
-  return asked;
+  return request;
 }
 
 }  // namespace rdmawire::fuzzer

@@ -1,5 +1,5 @@
 #pragma once
-/// What the worlds of both families have alike: the memory that scripts speak of, and what a consumer asks for by it.
+/// Common part of the RoCE and iWARP fixtures: memory of scripts, and work requests that use it.
 
 #include <array>
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace rdmawire::fuzzer {
 
-/// Bytes of `layout` as a life begins.
+/// Fill memory with the initial content of an execution.
 void fill_memory(MutableBytes bytes);
 
-/// The low 32 bits of a step's number.
+/// Return the low 32 bits of a step's number.
 constexpr std::uint32_t low(std::int64_t value) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value));
 }
@@ -24,10 +24,10 @@ constexpr std::uint32_t low(std::int64_t value) {
 struct FixtureMemory {
   std::uint64_t buffer = 0;
   std::uint32_t receive_key = 0, local_key = 0;
-  std::array<std::uint32_t, 6> regions{};  ///< handles, of the keys up to fast
-  std::array<std::uint32_t, 3> windows{};  ///< likewise, from window on
+  std::array<std::uint32_t, 6> regions{};  ///< handles of the keys up to fast
+  std::array<std::uint32_t, 3> windows{};  ///< handles of the keys from window on
 
-  /// Registers what lies in `buffer`, but what is for fast registration. `add(range, rights, foreign)` gives the
+  /// Register the ranges of `buffer`, except the range for fast registration. `add(range, rights, foreign)` returns the
   /// region.
   template <class Add>
   void register_regions(std::uint32_t all_rights, const Add& add) {
@@ -42,7 +42,8 @@ struct FixtureMemory {
     local_key = add(layout::local, access::local_write, false).key;
   }
 
-  /// Tells their keys and addresses; `region` and `window` find by handle. Of what is gone those stay that it had.
+  /// Store keys and addresses in `objects`. `region` and `window` find objects by handle. Destroyed objects keep their
+  /// values.
   template <class FindRegion, class FindWindow>
   void tell(KnownObjects& objects, const FindRegion& region, const FindWindow& window) const {
     constexpr auto fast = static_cast<std::size_t>(Key::fast), first = static_cast<std::size_t>(Key::window);
@@ -54,13 +55,13 @@ struct FixtureMemory {
         objects.memory[first + i] = {found->key, buffer + layout::everything.offset};
   }
 
-  /// Where the receive request of that number lies, counted from 0.
+  /// Return the buffer of receive request `number`, counted from 0.
   [[nodiscard]] device::Sge receive(std::uint32_t number, std::int64_t bytes) const;
-  /// Bytes that a send request sends from, or reads into.
+  /// Return the local buffer of a send request.
   [[nodiscard]] device::Sge local(const Step& step, std::uint32_t bytes) const;
-  /// A step of kind post, but for its bytes and what one family alone has.
+  /// Return the work request of a step of kind post, without local buffers and family-specific members.
   [[nodiscard]] static device::SendRequest remote_work(const Step& step, std::uint64_t id);
-  /// One of kind bind, fast_register or invalidate.
+  /// Return the work request of a step of kind bind, fast_register or invalidate.
   [[nodiscard]] device::SendRequest local_work(const Step& step, std::uint64_t id, const KnownObjects& objects) const;
 };
 

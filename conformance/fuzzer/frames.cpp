@@ -15,7 +15,7 @@ namespace {
 using device::Gid;
 using device::GidType;
 
-// Of the tester's GIDs.
+// Indices of the tester's GIDs.
 constexpr std::uint8_t over_ipv4 = 0, over_ipv6 = 1, over_v1 = 2, foreign = 3;
 constexpr std::uint32_t group_ipv4 = 0xe0000101;
 
@@ -114,8 +114,8 @@ void FrameMaker::make(const Step& step, const KnownObjects& objects, const Bases
     return std::ranges::find(step.mutations, kind, &Mutation::kind) != step.mutations.end();
   };
   const bool sent = step.mutations.empty() || apply(step.mutations, frame, before_);
-  if (sent && has(Mutation::Kind::hold) && held_.empty()) {
-    held_ = std::move(frame);
+  if (sent && has(Mutation::Kind::hold) && delayed_.empty()) {
+    delayed_ = std::move(frame);
     return;
   }
   if (sent) {
@@ -123,15 +123,15 @@ void FrameMaker::make(const Step& step, const KnownObjects& objects, const Bases
     if (has(Mutation::Kind::duplicate)) frames.push_back(frame);
     frames.push_back(std::move(frame));
   }
-  if (!held_.empty()) frames.push_back(std::move(held_));
-  held_.clear();
+  if (!delayed_.empty()) frames.push_back(std::move(delayed_));
+  delayed_.clear();
 }
 
 bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame, Bytes before) {
   constexpr std::size_t icrc_bytes = 4, link_bytes = 14;
   HeaderStack stack;
   decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
-  bool mends_icrc = true, mends_sum = true, changed = false;
+  bool updates_icrc = true, updates_sum = true, changed = false;
   std::uint32_t icrc_xor = 0;
   std::size_t cut = 0;
   for (const Mutation& mutation : mutations) {
@@ -144,12 +144,12 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
       case Kind::pad:
       case Kind::marker:
       case Kind::split:
-      case Kind::join:  // of iWARP
+      case Kind::join:  // iWARP only
       case Kind::duplicate:
       case Kind::hold: break;
       case Kind::bad_icrc: icrc_xor = value == 0 ? 1 : static_cast<std::uint32_t>(value); break;
-      case Kind::bad_sum: mends_sum = false; break;
-      case Kind::stale_icrc: mends_icrc = false; break;
+      case Kind::bad_sum: updates_sum = false; break;
+      case Kind::stale_icrc: updates_icrc = false; break;
       case Kind::cut: cut = static_cast<std::size_t>(value % 4096); break;
       case Kind::set:
       case Kind::add: {
@@ -160,7 +160,7 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
         mutation.field->store(at, mutation.kind == Kind::set ? value : was + value);
         if (mutation.field->is_computed && mutation.field->display == Display::hexadecimal &&
             mutation.header == &info<Ipv4>)
-          mends_sum = false;  // the checksum itself
+          updates_sum = false;  // the mutated field is the checksum
         changed = true;
         break;
       }
@@ -187,7 +187,7 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
       }
     }
   }
-  if (mends_sum)
+  if (updates_sum)
     if (const Layer* ip = stack.find(info<Ipv4>); ip && ip->offset + Ipv4::size <= frame.size()) {
       const std::size_t bytes = std::min<std::size_t>((frame[ip->offset] & 15U) * 4U, frame.size() - ip->offset);
       store_be(frame.data() + ip->offset + 10, 2, 0);
@@ -195,11 +195,11 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
                internet_checksum(Bytes(frame).subspan(ip->offset, std::max<std::size_t>(bytes, Ipv4::size))));
     }
   const bool roce = stack.wire == Wire::roce_v1 || stack.wire == Wire::roce_v2;
-  const std::size_t behind = roce ? stack.layers()[stack.transport].offset + 12U : 0;
-  if (roce && frame.size() >= behind + icrc_bytes) {
+  const std::size_t icrc_earliest = roce ? stack.layers()[stack.transport].offset + 12U : 0;
+  if (roce && frame.size() >= icrc_earliest + icrc_bytes) {
     const auto end = static_cast<std::uint32_t>(frame.size() - icrc_bytes);
     stack.bytes = frame;
-    if (changed && mends_icrc) store_icrc(frame.data() + end, compute_icrc(stack, end));
+    if (changed && updates_icrc) store_icrc(frame.data() + end, compute_icrc(stack, end));
     store_be(frame.data() + end, 4, static_cast<std::uint32_t>(load_be(frame.data() + end, 4)) ^ icrc_xor);
   }
   if (cut > 0)

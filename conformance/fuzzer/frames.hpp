@@ -1,6 +1,5 @@
 #pragma once
-/// From steps to frames: what the tester says, with its lies, and checksums that are right for them unless they are
-/// part of the lie.
+/// Frames of steps: the tester's packets with their mutations. Checksums are valid unless they are mutated.
 
 #include <cstdint>
 #include <vector>
@@ -14,28 +13,29 @@ namespace rdmawire::fuzzer {
 
 struct KnownObjects;
 
-/// The tester's queue pair.
+/// QP number of the tester.
 inline constexpr std::uint32_t tester_qpn = 0x100;
 inline constexpr std::uint32_t usual_qkey = 0x11, gsi_qkey = 0x80010000;
-/// With its high bit, of a work request: the queue pair's own is sent. IBTA vol 1, 10.2.5.
+/// Q_Key with the high bit set, for work requests: the queue pair's own Q_Key is sent. IBTA vol 1, 10.2.5.
 inline constexpr std::uint32_t privileged_qkey = 0x80000005;
-/// Step::service of queue pair 1, beside those of device::QpType.
+/// Value of Step::service for QP 1, in addition to device::QpType.
 inline constexpr std::int64_t gsi_service = 5;
-/// Where the device's own WRITEs and READs go.
+/// Destination of the device's WRITEs and READs.
 inline constexpr std::uint64_t tester_address = 0x5000;
 inline constexpr std::uint32_t tester_key = 0x77;
 
-/// The tester's port: beside a device of reference_options().
+/// Return the tester's port for a device with reference_options().
 device::Port tester_port(const device::Port& device);
 
-/// What a packet's numbers count from.
+/// Base values of relative packet fields.
 struct Bases {
   Psn request{}, answer{};
-  bool ipv6 = false, roce_v1 = false;  ///< how the queue pair is connected
-  std::uint32_t drawn = 0;  ///< a real device's CM drew a PSN for requests that is so far beyond the reference device's
+  bool ipv6 = false, roce_v1 = false;  ///< address type of the connected queue pair
+  std::uint32_t drawn =
+      0;  ///< difference between the starting PSN of a physical device's CM and that of the reference device
 };
 
-/// Where the device is reached; those of reference_options() unless they are said.
+/// Addresses of the device. Default: those of reference_options().
 struct DeviceAddresses {
   device::Gid ipv4 = device::Gid::ipv4(0x0a000001), other_ipv4 = device::Gid::ipv4(0x0a000055);
 };
@@ -45,24 +45,24 @@ class FrameMaker {
   explicit FrameMaker(device::Port port, const DeviceAddresses& addresses = {})
       : port_(std::move(port)), addresses_(addresses) {}
 
-  /// The frames that a packet's step sends now; empty where it sends none.
+  /// Return the frames to send for a packet step, if any.
   void make(const Step& step, const KnownObjects& objects, const Bases& bases,
             std::vector<std::vector<std::uint8_t>>& frames);
-  /// The frame before it is changed.
+  /// Return the frame without mutations.
   std::vector<std::uint8_t> plain(const Step& step, const KnownObjects& objects, const Bases& bases) const;
   void clear() {
-    held_.clear();
+    delayed_.clear();
     before_.clear();
   }
 
  private:
   device::Port port_;
   DeviceAddresses addresses_;
-  std::vector<std::uint8_t> held_;    ///< goes behind the next one
-  std::vector<std::uint8_t> before_;  ///< the one that was sent last
+  std::vector<std::uint8_t> delayed_;  ///< sent after the next frame
+  std::vector<std::uint8_t> before_;   ///< the frame sent last
 };
 
-/// Changes a frame of Ethernet; false: it is not to be sent. `before`: the frame that was sent last.
+/// Apply mutations to an Ethernet frame. Returns false if the frame must not be sent. `before`: the frame sent last.
 bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame, Bytes before);
 
 }  // namespace rdmawire::fuzzer

@@ -35,7 +35,7 @@ device::Faults only(std::string_view name) {
 Script script_of(const std::string& steps) { return parse_script(R"({"seed":1,"steps":[)" + steps + "]}").value(); }
 const std::string connected = R"({"do":"connect","state":3,"rights":782,"depth":4,"count":4,"length":1024},)";
 
-/// What a script's frames are at a sound device.
+/// Return the frames of a script at a conforming device.
 std::vector<std::vector<std::uint8_t>> sent(const std::string& steps) {
   const auto target = reference_target({});
   std::vector<std::vector<std::uint8_t>> frames;
@@ -44,7 +44,7 @@ std::vector<std::vector<std::uint8_t>> sent(const std::string& steps) {
   return frames;
 }
 
-TEST(Fuzzer, FindsNothingInASoundDevice) {
+TEST(Fuzzer, NoFindingsForConformingDevice) {
   Session session(reference_target({}), {.seed = 1});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   EXPECT_EQ(session.statistics().executions, 20'000U);
@@ -52,7 +52,7 @@ TEST(Fuzzer, FindsNothingInASoundDevice) {
   for (const Finding& finding : session.findings()) ADD_FAILURE() << finding.alarm.signature;
 }
 
-TEST(Fuzzer, FindsAFaultAndCutsItDown) {
+TEST(Fuzzer, InjectedFaultIsFoundAndMinimized) {
   Session session(reference_target(only("bounds-off-by-one")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 200'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -63,7 +63,7 @@ TEST(Fuzzer, FindsAFaultAndCutsItDown) {
   EXPECT_FALSE(replay(finding.minimal, *sound).alarm);
 }
 
-TEST(Fuzzer, NamesTheRuleThatTheWireShowsBroken) {
+TEST(Fuzzer, FindingNamesViolatedRule) {
   Session session(reference_target(only("sends-reserved-bits")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -71,8 +71,8 @@ TEST(Fuzzer, NamesTheRuleThatTheWireShowsBroken) {
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr(" bth.sender.reserved.zero\n"));
 }
 
-TEST(Fuzzer, NamesTheRuleThatAFaultLikeItBreaks) {
-  // What lands behind a region's end shows in no frame.
+TEST(Fuzzer, FindingNamesRuleOfSimilarFault) {
+  // A write after the end of a region is not visible in frames.
   Session session(reference_target(only("bounds-off-by-one")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -81,28 +81,28 @@ TEST(Fuzzer, NamesTheRuleThatAFaultLikeItBreaks) {
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr("the reference device with bounds-off-by-one\n"));
 }
 
-/// A sound device that a WRITE of nothing which brings bytes ends, as it does rxe of Linux 6.1.
+/// A conforming device that crashes on a WRITE of 0 bytes with payload, as rxe of Linux 6.1 does.
 class Mortal final : public Target {
  public:
   explicit Mortal(std::uint64_t restarts) : restarts_(restarts) {}
   [[nodiscard]] std::string name() const override { return "mortal"; }
   std::optional<std::string> start(std::uint64_t seed) override {
     posted_ = false;
-    return gone_ ? std::optional<std::string>("it is gone") : sound_->start(seed);
+    return gone_ ? std::optional<std::string>("device lost") : sound_->start(seed);
   }
-  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
-    return sound_->shadow(seed, chance);
+  [[nodiscard]] std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const override {
+    return sound_->create_model(seed, chance);
   }
-  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
+  void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
     constexpr std::int64_t write_only = 0x0a;
-    sound_->perform(step, shadow, outcome);
+    sound_->perform(step, model, outcome);
     const bool ready = outcome.states[static_cast<std::size_t>(step.at)] >= machines::QueuePairState::rtr;
     gone_ = ready && step.opcode == write_only && step.length == 0 && step.payload > 0;
     if (warns && step.kind == StepKind::answer && !warned_) complaints_.emplace_back(message);
     warned_ = warned_ || step.kind == StepKind::answer;
     posted_ = posted_ || step.kind == StepKind::post;
   }
-  void finish() override { gone_ = gone_ || (dies_late && posted_); }
+  void finish() override { gone_ = gone_ || (dies_in_finish && posted_); }
   std::vector<std::string> complaints() override { return std::exchange(complaints_, {}); }
   Bytes memory() override { return sound_->memory(); }
   [[nodiscard]] MinimizeLimits allowance() const override { return {.restarts = restarts_}; }
@@ -117,14 +117,14 @@ class Mortal final : public Target {
   std::uint64_t revived = 0;
   std::string why;
   bool warns = false;
-  bool dies_late = false;  ///< when a life ends in which its consumer posted
+  bool dies_in_finish = false;  ///< at the end of an execution in which the application posted
   static constexpr const char* message = "WARNING: CPU: 0 PID: 7 at drivers/x.c:75 complete+0x86c/0xd60";
 
  private:
   std::unique_ptr<Target> sound_ = reference_target({});
   std::uint64_t restarts_;
   bool posted_ = false, gone_ = false;
-  bool warned_ = false;  ///< which its kernel does once
+  bool warned_ = false;  ///< a kernel reports a warning once
   std::vector<std::string> complaints_;
 };
 
@@ -134,21 +134,21 @@ Script deadly() {
   return script_of(steps + R"({"do":"request","opcode":10,"payload":8,"offset":16,"flags":3,"mutated":true})");
 }
 
-TEST(Fuzzer, WhatEndsTheDeviceIsCutDownByFewRestarts) {
+TEST(Fuzzer, CrashIsMinimizedWithFewRestarts) {
   Mortal device(12);
-  const Minimized cut = minimize(deadly(), "device gone", device);
-  ASSERT_EQ(cut.script.steps.size(), 2U);
-  EXPECT_EQ(cut.script.steps[0].kind, StepKind::connect);
-  EXPECT_EQ(cut.script.steps[1].flags, 0);
-  EXPECT_TRUE(cut.whole);
-  EXPECT_TRUE(cut.shown.alarm);
-  EXPECT_EQ(cut.restarts, device.revived);
-  EXPECT_LE(cut.restarts, 12U);
+  const Minimized minimized = minimize(deadly(), "device gone", device);
+  ASSERT_EQ(minimized.script.steps.size(), 2U);
+  EXPECT_EQ(minimized.script.steps[0].kind, StepKind::connect);
+  EXPECT_EQ(minimized.script.steps[1].flags, 0);
+  EXPECT_TRUE(minimized.whole);
+  EXPECT_TRUE(minimized.shown.alarm);
+  EXPECT_EQ(minimized.restarts, device.revived);
+  EXPECT_LE(minimized.restarts, 12U);
 }
 
-TEST(Fuzzer, ADeviceThatDiesWhenTheLifeEndsDiesOfThatLife) {
+TEST(Fuzzer, CrashDuringTeardownIsAttributedToThatExecution) {
   auto device = std::make_unique<Mortal>(12);
-  device->dies_late = true;
+  device->dies_in_finish = true;
   Session session(std::move(device), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -159,7 +159,7 @@ TEST(Fuzzer, ADeviceThatDiesWhenTheLifeEndsDiesOfThatLife) {
   EXPECT_TRUE(finding.reproduced);
 }
 
-TEST(Fuzzer, WhatEndsTheDeviceIsToldApartByItsCause) {
+TEST(Fuzzer, CrashesAreDistinguishedByCause) {
   Mortal device(12);
   device.why = ": BUG: kernel NULL pointer dereference, address: 0000000000000104";
   const Replayed ended = replay(deadly(), device);
@@ -171,7 +171,7 @@ TEST(Fuzzer, WhatEndsTheDeviceIsToldApartByItsCause) {
   EXPECT_FALSE(other.shown.alarm);
 }
 
-TEST(Fuzzer, AWarningOfTheKernelIsCutDownThoughItIsSaidOnce) {
+TEST(Fuzzer, KernelWarningIsMinimizedWithRestarts) {
   Mortal device(12);
   device.warns = true;
   const Script warns =
@@ -180,16 +180,16 @@ TEST(Fuzzer, AWarningOfTheKernelIsCutDownThoughItIsSaidOnce) {
   ASSERT_TRUE(warned.alarm);
   EXPECT_EQ(warned.alarm->signature, "kernel message: WARNING at drivers/x.c:75 complete");
   EXPECT_FALSE(replay(warns, device).alarm);
-  const Minimized cut = minimize(warns, warned.alarm->signature, device);
-  EXPECT_TRUE(cut.shown.alarm);
-  EXPECT_LE(cut.script.steps.size(), 2U);
+  const Minimized minimized = minimize(warns, warned.alarm->signature, device);
+  EXPECT_TRUE(minimized.shown.alarm);
+  EXPECT_LE(minimized.script.steps.size(), 2U);
 }
 
-TEST(Fuzzer, CuttingDownEndsWhereItsBudgetDoes) {
+TEST(Fuzzer, MinimizationObeysItsLimits) {
   Mortal device(1);
   const Minimized few = minimize(deadly(), "device gone", device);
   EXPECT_EQ(few.restarts, 1U);
-  EXPECT_EQ(few.script.steps.size(), 2U);  // the first thing that is tried
+  EXPECT_EQ(few.script.steps.size(), 2U);  // the first trial
   EXPECT_FALSE(few.whole);
   const Minimized none = minimize(deadly(), "device gone", device, {}, 0);
   EXPECT_EQ(none.trials, 0U);
@@ -198,7 +198,7 @@ TEST(Fuzzer, CuttingDownEndsWhereItsBudgetDoes) {
   EXPECT_EQ(none.script.steps, deadly().steps);
 }
 
-TEST(Fuzzer, AReportSaysWhatCuttingDownCost) {
+TEST(Fuzzer, ReportShowsCostOfMinimization) {
   Session session(std::make_unique<Mortal>(12), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 50'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -208,7 +208,7 @@ TEST(Fuzzer, AReportSaysWhatCuttingDownCost) {
   EXPECT_GT(finding.restarts, 0U);
   EXPECT_EQ(session.statistics().restarts, finding.restarts + 1);
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr(fmt::format("{} of which ended the device", finding.restarts)));
-  // The device has been left alive, and the capture needs it no more.
+  // The device is alive, and writing the capture does not restart it.
   const fs::path directory = fs::path(testing::TempDir()) / "fuzzer_deadly_report";
   const auto before = static_cast<Mortal&>(session.target()).revived;
   ASSERT_TRUE(write_report(session, "mortal", session.target(), directory));
@@ -216,7 +216,7 @@ TEST(Fuzzer, AReportSaysWhatCuttingDownCost) {
   fs::remove_all(directory);
 }
 
-TEST(Fuzzer, ConnectsByTheCommunicationManager) {
+TEST(Fuzzer, ScriptConnectsThroughCommunicationManager) {
   const auto target = reference_target({});
   const Replayed replayed =
       replay(script_of(R"({"do":"cm","opcode":16,"own_psn":2000,"depth":4,"retries":2,"timeout":6},
@@ -227,36 +227,37 @@ TEST(Fuzzer, ConnectsByTheCommunicationManager) {
                    {"do":"request","opcode":4,"payload":8,"flags":1})"),
              *target, true);
   EXPECT_FALSE(replayed.alarm);
-  std::vector<std::string> said;
+  std::vector<std::string> exchange;
   for (const Exchanged& one : replayed.frames) {
     const HeaderStack stack = decode(one.frame);
     EXPECT_TRUE(stack.findings().empty());
     const auto mad = stack.get<Mad>();
     const Name* message = mad ? cm_attribute_names.find(mad->get<"attribute_id">()) : nullptr;
-    said.push_back((one.sent ? "> " : "< ") + (message ? std::string(message->name)
+    exchange.push_back((one.sent ? "> " : "< ") + (message
+                                                       ? std::string(message->name)
                                                        : std::string(opcode(stack.get<Bth>()->get<"opcode">()).name)));
   }
-  // Behind the DREQ the queue pair is in error, and silent.
-  EXPECT_THAT(said, testing::ElementsAre("> REQ", "< REP", "> RTU", "> RC SEND Only", "< RC Acknowledge", "> DREQ",
-                                         "< DREP", "> RC SEND Only"));
+  // After the DREQ the queue pair is silent in the Error state.
+  EXPECT_THAT(exchange, testing::ElementsAre("> REQ", "< REP", "> RTU", "> RC SEND Only", "< RC Acknowledge", "> DREQ",
+                                             "< DREP", "> RC SEND Only"));
 }
 
-TEST(Fuzzer, TheConsumersOfBothEndsAreHeard) {
-  // The device asks, and the tester rejects; then the other way round.
+TEST(Fuzzer, OutcomeContainsConnectionEvents) {
+  // The device connects and the tester rejects. Then the tester connects and the device rejects.
   const auto target = reference_target({});
   const Script script = script_of(R"({"do":"cm_connect","retries":2},
                                      {"do":"cm","opcode":18,"compare":28},
                                      {"do":"cm","opcode":16,"own_psn":2000,"depth":4,"at":1},
                                      {"do":"cm_reject","at":1})");
-  std::vector<std::string> told;
+  std::vector<std::string> events;
   replay(script, *target, false, [&](const Step&, const Outcome& outcome) -> std::optional<std::string> {
-    for (const std::string& event : outcome.told) told.push_back(event.substr(0, event.find(':')));
+    for (const std::string& event : outcome.connection_events) events.push_back(event.substr(0, event.find(':')));
     return std::nullopt;
   });
-  EXPECT_THAT(told, testing::ElementsAre("addr_resolved", "route_resolved", "rejected", "connect_request"));
+  EXPECT_THAT(events, testing::ElementsAre("addr_resolved", "route_resolved", "rejected", "connect_request"));
 }
 
-TEST(Fuzzer, FindsWhatStaysConnected) {
+TEST(Fuzzer, FaultOfDisconnectIsFound) {
   Session session(reference_target(only("stays-connected")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -264,20 +265,20 @@ TEST(Fuzzer, FindsWhatStaysConnected) {
   EXPECT_THAT(session.findings()[0].rules, testing::Contains("cm.endpoint.disconnect.nothing-accepted"));
 }
 
-TEST(Fuzzer, TwoQueuePairsThatSpeakToOneAreNotTakenForOne) {
-  // Their UDP source ports differ, and may.
+TEST(Fuzzer, QueuePairsWithSamePeerAreDistinguished) {
+  // The UDP source ports of the queue pairs differ, which is allowed.
   Session session(reference_target(only("sends-after-error")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
   EXPECT_THAT(session.findings()[0].rules, testing::Not(testing::Contains("roce.sender.udp.source-port-constant")));
 }
 
-TEST(Fuzzer, BlamesASoundDeviceForNothing) {
-  // Somebody's oracle that dislikes every answer.
+TEST(Fuzzer, OracleFindingNamesNoRuleOfConformingDevice) {
+  // A user-defined oracle that reports every response.
   SessionOptions options{.seed = 2, .most_findings = 8};
   options.oracle = [](const Step& step, const Outcome& outcome) -> std::optional<std::string> {
     if (!step.mutated || outcome.frames.empty()) return std::nullopt;
-    return "an answer to " + text_of(step);
+    return "a response to " + text_of(step);
   };
   Session session(reference_target({}), options);
   ASSERT_EQ(session.run({.executions = 200}), std::nullopt);
@@ -286,7 +287,7 @@ TEST(Fuzzer, BlamesASoundDeviceForNothing) {
     EXPECT_THAT(finding.rules, testing::IsEmpty()) << finding.alarm.signature;
 }
 
-TEST(Fuzzer, OneSeedIsOneSession) {
+TEST(Fuzzer, SameSeedGivesSameFindings) {
   const auto run = [](std::uint64_t seed) {
     Session session(reference_target(only("msn-counts-duplicates")), {.seed = seed});
     session.run({.executions = 2'000});
@@ -296,7 +297,7 @@ TEST(Fuzzer, OneSeedIsOneSession) {
   EXPECT_NE(run(5), run(6));
 }
 
-TEST(Fuzzer, OraclesSayWhatTheySaw) {
+TEST(Fuzzer, OracleReportsDescribeDifference) {
   const auto alarm = [](std::string_view fault, const std::string& steps) {
     const auto target = reference_target(only(fault));
     return replay(script_of(connected + steps), *target).alarm.value_or(Alarm{});
@@ -314,7 +315,7 @@ TEST(Fuzzer, OraclesSayWhatTheySaw) {
   EXPECT_EQ(answer.signature, "answer: request: RC Acknowledge, ACK instead of silence");
 }
 
-TEST(Fuzzer, ChecksumsAreRightUnlessTheyAreTheLie) {
+TEST(Fuzzer, ChecksumsAreValidUnlessMutated) {
   const auto status = [](const std::vector<std::uint8_t>& frame) { return check_icrc(decode(frame)).status; };
   const auto with = [&](const std::string& mutation) {
     return sent(R"({"do":"request","opcode":4,"payload":8,"mutations":[)" + mutation + "]}").at(0);
@@ -326,7 +327,7 @@ TEST(Fuzzer, ChecksumsAreRightUnlessTheyAreTheLie) {
   EXPECT_EQ(status(with(R"({"do":"set","field":"bth.psn","value":5},{"do":"stale_icrc"})")), CrcCheck::Status::bad);
 }
 
-TEST(Fuzzer, WholeFramesAreDroppedDoubledAndHeldBack) {
+TEST(Fuzzer, FramesAreDroppedDuplicatedAndReordered) {
   const std::string send = R"({"do":"request","opcode":4,"payload":8,"immediate":1)";
   EXPECT_EQ(sent(send + R"(,"mutations":[{"do":"drop"}]})").size(), 0U);
   EXPECT_EQ(sent(send + R"(,"mutations":[{"do":"duplicate"}]})").size(), 2U);
@@ -336,7 +337,7 @@ TEST(Fuzzer, WholeFramesAreDroppedDoubledAndHeldBack) {
   EXPECT_EQ(decode(swapped[1]).get<Bth>()->get<"psn">(), 0U);
 }
 
-TEST(Fuzzer, EveryFieldOfTheTablesIsChangedInTime) {
+TEST(Fuzzer, EveryFieldIsMutatedEventually) {
   const auto frame = sent(R"({"do":"request","opcode":6,"payload":256,"length":600})").at(0);
   Rng chance(1);
   std::set<const Field*> changed;
@@ -351,28 +352,29 @@ TEST(Fuzzer, EveryFieldOfTheTablesIsChangedInTime) {
             << layer.header->name << "." << field.name;
 }
 
-TEST(Fuzzer, ScriptsAreReadAsTheyAreWritten) {
+TEST(Fuzzer, ScriptRoundTrip) {
   Session session(reference_target(only("accepts-bad-icrc")), {.seed = 2, .stop_at_first = true});
   session.run({.executions = 20'000});
   ASSERT_FALSE(session.findings().empty());
   const Script& script = session.findings()[0].script;
-  const auto again = parse_script(to_json(script).dump());
-  ASSERT_TRUE(again) << again.error();
-  EXPECT_EQ(again->steps, script.steps);
+  const auto parsed_again = parse_script(to_json(script).dump());
+  ASSERT_TRUE(parsed_again) << parsed_again.error();
+  EXPECT_EQ(parsed_again->steps, script.steps);
 }
 
-TEST(Fuzzer, AScriptThatMakesNoSenseIsRefused) {
+TEST(Fuzzer, InvalidScriptIsRejected) {
   const auto why = [](const std::string& text) { return parse_script(text).error(); };
-  EXPECT_EQ(why("["), "a script: no JSON");
-  EXPECT_EQ(why(R"({"steps":[{"do":"fly"}]})"), "a script: step 0: there is no step \"fly\"");
-  EXPECT_EQ(why(R"({"steps":[{"do":"wait","nanosecond":1}]})"), "a script: step 0: a step has no nanosecond");
-  EXPECT_EQ(why(R"({"steps":[{"do":"wait","at":2}]})"), "a script: step 0: at is 0 or 1");
+  EXPECT_EQ(why("["), "a script: invalid JSON");
+  EXPECT_EQ(why(R"({"steps":[{"do":"fly"}]})"), "a script: step 0: unknown step \"fly\"");
+  EXPECT_EQ(why(R"({"steps":[{"do":"wait","nanosecond":1}]})"),
+            "a script: step 0: unknown member nanosecond of a step");
+  EXPECT_EQ(why(R"({"steps":[{"do":"wait","at":2}]})"), "a script: step 0: at must be 0 or 1");
   EXPECT_EQ(why(R"({"steps":[{"do":"request","mutations":[{"do":"set","field":"bth.nix"}]}]})"),
-            "a script: step 0: there is no field \"bth.nix\"");
+            "a script: step 0: unknown field \"bth.nix\"");
 }
 
-TEST(Fuzzer, HostileNumbersHarmNothing) {
-  // What a script says is not checked beyond its form: whatever number a member has, the device refuses it.
+TEST(Fuzzer, ExtremeNumbersAreHarmless) {
+  // Scripts are checked only for their syntax. The device rejects invalid numbers.
   Rng chance(9);
   for (int i = 0; i < 3'000; ++i) {
     Script script = script_of(connected + R"({"do":"wait"},{"do":"wait"})");
@@ -393,7 +395,7 @@ TEST(Fuzzer, HostileNumbersHarmNothing) {
   }
 }
 
-TEST(Fuzzer, ASessionGoesOnWhereItEnded) {
+TEST(Fuzzer, ResumedSessionContinues) {
   const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_corpus";
   fs::remove_all(corpus);
   const auto run = [&](bool resume) {
@@ -410,7 +412,7 @@ TEST(Fuzzer, ASessionGoesOnWhereItEnded) {
   fs::remove_all(corpus);
 }
 
-TEST(Fuzzer, ASessionThatGoesOnKeepsWhatWasFoundAndCounted) {
+TEST(Fuzzer, ResumedSessionKeepsFindingsAndStatistics) {
   const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_found_corpus";
   fs::remove_all(corpus);
   const auto open = [&] {
@@ -422,17 +424,17 @@ TEST(Fuzzer, ASessionThatGoesOnKeepsWhatWasFoundAndCounted) {
   ASSERT_FALSE(first->findings().empty());
   const auto second = open();
   ASSERT_EQ(second->trouble(), std::nullopt);
-  const Statistics &before = first->statistics(), &behind = second->statistics();
-  EXPECT_EQ(behind.connections, before.connections);
-  EXPECT_EQ(behind.findings, before.findings);
-  EXPECT_EQ(behind.alarms, before.alarms);
-  EXPECT_EQ(behind.restarts, before.restarts);
-  EXPECT_EQ(behind.by_kind, before.by_kind);
-  EXPECT_DOUBLE_EQ(behind.seconds, before.seconds);
+  const Statistics &before = first->statistics(), &after = second->statistics();
+  EXPECT_EQ(after.connections, before.connections);
+  EXPECT_EQ(after.findings, before.findings);
+  EXPECT_EQ(after.alarms, before.alarms);
+  EXPECT_EQ(after.restarts, before.restarts);
+  EXPECT_EQ(after.by_kind, before.by_kind);
+  EXPECT_DOUBLE_EQ(after.seconds, before.seconds);
   EXPECT_EQ(to_json(*second, "x")["findings"], to_json(*first, "x")["findings"]);
   EXPECT_EQ(to_json(second->findings()[0].script), to_json(first->findings()[0].script));
 
-  // The frames come from a run of the script.
+  // The frames come from an execution of the script.
   const fs::path report = corpus / "report";
   ASSERT_TRUE(write_report(*second, "x", second->target(), report));
   EXPECT_GT(fs::file_size(report / directory_of(second->findings()[0], 0) / "capture.pcapng"), 500U);
@@ -446,7 +448,7 @@ TEST(Fuzzer, ASessionThatGoesOnKeepsWhatWasFoundAndCounted) {
   fs::remove_all(corpus);
 }
 
-TEST(Fuzzer, ADamagedSessionIsAnErrorOrHarmless) {
+TEST(Fuzzer, DamagedSessionFileIsErrorOrHarmless) {
   const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_damaged_corpus", state = corpus / "session.json";
   fs::remove_all(corpus);
   const auto open = [&] {
@@ -477,28 +479,28 @@ TEST(Fuzzer, ADamagedSessionIsAnErrorOrHarmless) {
   EXPECT_EQ(changed("/executions", UINT64_MAX), "");
   EXPECT_EQ(changed("/found", 3), "");
   using testing::HasSubstr;
-  const std::string way_out = "; remove it to begin anew";
-  EXPECT_EQ(trouble_with("["), state.string() + ": no JSON" + way_out);
-  EXPECT_EQ(trouble_with("[]"), state.string() + ": no object" + way_out);
+  const std::string way_out = "; remove it to start a new session";
+  EXPECT_EQ(trouble_with("["), state.string() + ": invalid JSON" + way_out);
+  EXPECT_EQ(trouble_with("[]"), state.string() + ": not an object" + way_out);
   EXPECT_THAT(trouble_with(R"({"found": )" + std::string(1'000'000, '[')), HasSubstr("nested more than 16 deep"));
-  EXPECT_THAT(changed("/alarms", "many"), HasSubstr("alarms is no count"));
-  EXPECT_THAT(changed("/connections", -1), HasSubstr("connections is no count"));
-  EXPECT_THAT(changed("/seconds", -1.0), HasSubstr("seconds is no duration"));
+  EXPECT_THAT(changed("/alarms", "many"), HasSubstr("alarms is not a count"));
+  EXPECT_THAT(changed("/connections", -1), HasSubstr("connections is not a count"));
+  EXPECT_THAT(changed("/seconds", -1.0), HasSubstr("seconds is not a duration"));
   EXPECT_THAT(changed("/by_kind", std::vector<int>(1000)), HasSubstr("by_kind"));
-  EXPECT_THAT(changed("/found/0", "x"), HasSubstr("finding 1: it is no object"));
-  EXPECT_THAT(changed("/found/0/oracle", "x"), HasSubstr("finding 1: there is no oracle of that name"));
-  EXPECT_THAT(changed("/found/0/signature", 1), HasSubstr("finding 1: signature is no text"));
-  EXPECT_THAT(changed("/found/0/rules", {1}), HasSubstr("finding 1: rules has something that is no text"));
-  EXPECT_THAT(changed("/found/0/reproduced", {}), HasSubstr("finding 1: reproduced is neither true nor false"));
-  EXPECT_THAT(changed("/found/0/script", {}), HasSubstr("finding 1: script: a script: an object"));
+  EXPECT_THAT(changed("/found/0", "x"), HasSubstr("finding 1: not an object"));
+  EXPECT_THAT(changed("/found/0/oracle", "x"), HasSubstr("finding 1: unknown oracle"));
+  EXPECT_THAT(changed("/found/0/signature", 1), HasSubstr("finding 1: signature is not a string"));
+  EXPECT_THAT(changed("/found/0/rules", {1}), HasSubstr("finding 1: rules contains an element that is not a string"));
+  EXPECT_THAT(changed("/found/0/reproduced", {}), HasSubstr("finding 1: reproduced is not a Boolean"));
+  EXPECT_THAT(changed("/found/0/script", {}), HasSubstr("finding 1: script: a script: not an object"));
   EXPECT_THAT(changed("/found/0/script/steps", nlohmann::json::array()), HasSubstr("script has no steps"));
   EXPECT_THAT(changed("/found/0/found/family", "iwarp"), HasSubstr("finding 1: found"));
   for (std::size_t length = 0; length < whole.size(); length += whole.size() / 40 + 1)
-    EXPECT_THAT(trouble_with(whole.substr(0, length)), HasSubstr("no JSON")) << length;
+    EXPECT_THAT(trouble_with(whole.substr(0, length)), HasSubstr("invalid JSON")) << length;
   fs::remove_all(corpus);
 }
 
-TEST(Fuzzer, AFullCorpusTakesTheNewForTheOldest) {
+TEST(Fuzzer, FullCorpusReplacesOldestScripts) {
   const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_full_corpus";
   fs::remove_all(corpus);
   const auto scripts = [&] {
@@ -524,7 +526,7 @@ TEST(Fuzzer, AFullCorpusTakesTheNewForTheOldest) {
   fs::remove_all(corpus);
 }
 
-TEST(Fuzzer, MutatorsAndOraclesOfTheCallersOwn) {
+TEST(Fuzzer, CustomMutatorAndOracleAreUsed) {
   SessionOptions options{.seed = 1, .stop_at_first = true};
   options.mutator = [](const Step& step) -> std::optional<Step> {
     Step changed = step;
@@ -542,7 +544,7 @@ TEST(Fuzzer, MutatorsAndOraclesOfTheCallersOwn) {
   EXPECT_EQ(session.findings()[0].minimal.steps.size(), 1U);
 }
 
-TEST(Fuzzer, AReportHasAllThatItTakesToReproduce) {
+TEST(Fuzzer, ReportContainsScriptAndCapture) {
   const fs::path directory = fs::path(testing::TempDir()) / "fuzzer_report";
   fs::remove_all(directory);
   Session session(reference_target(only("executes-duplicates")), {.seed = 1, .stop_at_first = true});
@@ -557,7 +559,7 @@ TEST(Fuzzer, AReportHasAllThatItTakesToReproduce) {
   fs::remove_all(directory);
 }
 
-TEST(Fuzzer, FaultsOfConcernAreMostOfTheTable) {
+TEST(Fuzzer, FaultsHaveCategories) {
   const auto all = faults_of_concern();
   EXPECT_GT(all.size(), 100U);
   EXPECT_EQ(concern_of(*device::find_fault("bounds-off-by-one")), FaultCategory::memory_safety);
@@ -567,7 +569,7 @@ TEST(Fuzzer, FaultsOfConcernAreMostOfTheTable) {
   for (const OutOfReach& one : out_of_reach()) EXPECT_NE(device::find_fault(one.fault), nullptr) << one.fault;
 }
 
-TEST(Fuzzer, ATargetThatThereIsNotIsRefused) {
+TEST(Fuzzer, UnknownTargetIsRejected) {
   EXPECT_TRUE(open_target({.name = "reference:naks-every-packet,ignores-pkey"}));
   const auto wrong = open_target({.name = "reference:nix"});
   ASSERT_FALSE(wrong);

@@ -15,39 +15,40 @@ namespace rdmawire::fuzzer {
 
 namespace {
 
-/// What a device said, message by message, so far as one TCP segment shows it.
-struct Said {
+/// Contents of one TCP segment of a device.
+struct FrameSummary {
   bool setup = false, rejects = false, request = false;
-  int opcode = -1;  ///< RDMAP's
+  int opcode = -1;  ///< of RDMAP
   bool last = true;
-  machines::IwarpError error{};  ///< of a Terminate
+  machines::IwarpError error{};  ///< Terminate
   std::size_t bytes = 0;
 };
 
-Said said_by(Bytes segment) {
-  Said said{.bytes = segment.size()};
+FrameSummary summarize(Bytes segment) {
+  FrameSummary summary{.bytes = segment.size()};
   if (segment.size() >= MpaFrame::size && segment[0] == 'M' && segment[1] == 'P') {
-    said.setup = true;
-    said.request = MpaFrame::is_request(segment.data());
-    said.rejects = View<MpaFrame>(segment.data()).get<"reject">() != 0;
-    return said;
+    summary.setup = true;
+    summary.request = MpaFrame::is_request(segment.data());
+    summary.rejects = View<MpaFrame>(segment.data()).get<"reject">() != 0;
+    return summary;
   }
-  // A marker may stand in front; its first half is zero, and no FPDU of a device's is so short.
+  // A marker may precede the FPDU. Its first half is zero, and a device's FPDU is never that short.
   if (segment.size() > mpa::marker_bytes && segment[0] == 0 && segment[1] == 0)
     segment = segment.subspan(mpa::marker_bytes);
-  if (segment.size() < Fpdu::size) return said;
+  if (segment.size() < Fpdu::size) return summary;
   const Bytes ulpdu = segment.subspan(Fpdu::size);
   const auto header = machines::read_segment(ulpdu);
-  if (!header) return said;
-  said.opcode = static_cast<int>(machines::operation_of(header->control));
-  said.last = header->last;
+  if (!header) return summary;
+  summary.opcode = static_cast<int>(machines::operation_of(header->control));
+  summary.last = header->last;
   const Bytes payload = ulpdu.subspan(machines::ddp_header_bytes(header->tagged));
-  if (said.opcode == static_cast<int>(RdmapOperation::terminate) && payload.size() >= Terminate::size) {
-    const View<Terminate> told(payload.data());
-    said.error = {static_cast<std::uint8_t>(told.get<"layer">()), static_cast<std::uint8_t>(told.get<"etype">()),
-                  static_cast<std::uint8_t>(told.get<"error_code">())};
+  if (summary.opcode == static_cast<int>(RdmapOperation::terminate) && payload.size() >= Terminate::size) {
+    const View<Terminate> terminate(payload.data());
+    summary.error = {static_cast<std::uint8_t>(terminate.get<"layer">()),
+                     static_cast<std::uint8_t>(terminate.get<"etype">()),
+                     static_cast<std::uint8_t>(terminate.get<"error_code">())};
   }
-  return said;
+  return summary;
 }
 
 std::string_view name_in(const Names& names, std::uint64_t value) {
@@ -63,14 +64,14 @@ std::string difference(Bytes expected, Bytes actual) {
   return !names.empty() ? names : expected.size() == actual.size() ? "payload or CRC" : "length";
 }
 
-/// The Terminate among these TCP segments; empty: there is none.
+/// Return the summary of the Terminate in these TCP segments, or an empty string.
 std::string terminate_in(std::span<const std::vector<std::uint8_t>> segments) {
   for (const auto& segment : segments)
-    if (said_by(segment).opcode == static_cast<int>(RdmapOperation::terminate)) return summary_of_stream(segment);
+    if (summarize(segment).opcode == static_cast<int>(RdmapOperation::terminate)) return summary_of_stream(segment);
   return {};
 }
 
-std::optional<Alarm> judge_exactly(const Outcome& expected, const Outcome& actual) {
+std::optional<Alarm> compare_exactly(const Outcome& expected, const Outcome& actual) {
   if (const auto same = std::ranges::mismatch(expected.frames, actual.frames);
       same.in1 != expected.frames.end() || same.in2 != actual.frames.end()) {
     const bool ended = same.in1 == expected.frames.end(), other_ended = same.in2 == actual.frames.end();
@@ -86,7 +87,7 @@ std::optional<Alarm> judge_exactly(const Outcome& expected, const Outcome& actua
   }
   if (expected.ends == actual.ends) return std::nullopt;
   const auto listed = [](const std::vector<std::string>& ends) {
-    return ends.empty() ? std::string("TCP goes on") : fmt::format("{}", fmt::join(ends, ", "));
+    return ends.empty() ? std::string("TCP stays open") : fmt::format("{}", fmt::join(ends, ", "));
   };
   return Alarm{.oracle = Oracle::answer,
                .expected = listed(expected.ends),
@@ -94,28 +95,27 @@ std::optional<Alarm> judge_exactly(const Outcome& expected, const Outcome& actua
                .signature = fmt::format("{} instead of {}", listed(actual.ends), listed(expected.ends))};
 }
 
-std::optional<Alarm> judge_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
-  if (tolerance.exact) return judge_exactly(expected, actual);
-  // Frames, and what becomes of TCP, differ in what is the device's affair: what it answers READs with, and whether
-  // it takes a set-up frame, is not.
+std::optional<Alarm> compare_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
+  if (tolerance.exact) return compare_exactly(expected, actual);
+  // Segments and the end of TCP may differ. READ responses and the acceptance of MPA frames must be equal.
   const auto notable = [&](const Outcome& outcome) {
     std::vector<std::string> all;
     for (std::size_t i = 0; i < outcome.frames.size(); ++i) {
-      // Where a stream ends, what was still answered is the device's affair, too.
+      // Responses on a stream that ends are implementation-defined.
       if (expected.states[outcome.streams[i]] != machines::QueuePairState::rts) continue;
-      const Said said = said_by(outcome.frames[i]);
-      if (said.setup) all.push_back(said.rejects ? "a set-up frame that rejects" : "a set-up frame");
-      if (said.opcode == static_cast<int>(RdmapOperation::read_response)) all.push_back("RDMA Read Response");
+      const FrameSummary summary = summarize(outcome.frames[i]);
+      if (summary.setup) all.push_back(summary.rejects ? "MPA frame with rejection" : "MPA frame");
+      if (summary.opcode == static_cast<int>(RdmapOperation::read_response)) all.push_back("RDMA Read Response");
     }
-    // A frame that rejects, or none: both refuse.
-    std::erase(all, "a set-up frame that rejects");
+    // A rejecting frame and no frame are equivalent.
+    std::erase(all, "MPA frame with rejection");
     return all;
   };
   const auto a = notable(expected), b = notable(actual);
   if (a.empty() == b.empty()) return std::nullopt;
   Alarm alarm{.oracle = Oracle::answer};
-  alarm.expected = a.empty() ? "no answer, or one that refuses" : a.front();
-  alarm.actual = b.empty() ? "no answer, or one that refuses" : b.front();
+  alarm.expected = a.empty() ? "no response or a rejection" : a.front();
+  alarm.actual = b.empty() ? "no response or a rejection" : b.front();
   alarm.signature = fmt::format("{} instead of {}", alarm.actual, alarm.expected);
   return alarm;
 }
@@ -123,47 +123,49 @@ std::optional<Alarm> judge_answers(const Outcome& expected, const Outcome& actua
 }  // namespace
 
 std::string summary_of_stream(Bytes segment) {
-  const Said said = said_by(segment);
-  if (said.setup)
-    return fmt::format("MPA {} Frame{}", said.request ? "Request" : "Reply", said.rejects ? " that rejects" : "");
-  if (said.opcode < 0) return fmt::format("{} bytes", said.bytes);
-  const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(said.opcode));
-  std::string text = op.known ? std::string(op.name) : fmt::format("opcode {}", said.opcode);
-  if (said.opcode == static_cast<int>(RdmapOperation::terminate))
-    text += fmt::format(" {}, type {}, code {:#04x}", name_in(terminate_layer_names, said.error.layer), said.error.type,
-                        said.error.code);
-  return said.last ? text : text + ", not the last segment";
+  const FrameSummary summary = summarize(segment);
+  if (summary.setup)
+    return fmt::format("MPA {} Frame{}", summary.request ? "Request" : "Reply",
+                       summary.rejects ? " with rejection" : "");
+  if (summary.opcode < 0) return fmt::format("{} bytes", summary.bytes);
+  const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(summary.opcode));
+  std::string text = op.known ? std::string(op.name) : fmt::format("opcode {}", summary.opcode);
+  if (summary.opcode == static_cast<int>(RdmapOperation::terminate))
+    text += fmt::format(" {}, type {}, code {:#04x}", name_in(terminate_layer_names, summary.error.layer),
+                        summary.error.type, summary.error.code);
+  return summary.last ? text : text + ", not the last segment";
 }
 
 std::span<const std::vector<std::uint8_t>> IwarpTester::make(const Step& step, const KnownObjects& objects,
                                                              const StreamBases& bases) {
   segments_.clear();
-  if (is_said(step.kind)) streams_[static_cast<std::size_t>(step.at)].make(step, objects, bases, segments_);
+  if (is_sent_by_tester(step.kind)) streams_[static_cast<std::size_t>(step.at)].make(step, objects, bases, segments_);
   return segments_;
 }
 
-void IwarpTester::heard(std::span<const std::vector<std::uint8_t>> frames, std::span<const std::uint8_t> streams,
-                        const std::array<bool, 2>& markers) {
-  for (std::size_t i = 0; i < frames.size(); ++i) streams_[streams[i]].heard(frames[i], markers[streams[i]]);
+void IwarpTester::receive(std::span<const std::vector<std::uint8_t>> frames, std::span<const std::uint8_t> streams,
+                          const std::array<bool, 2>& markers) {
+  for (std::size_t i = 0; i < frames.size(); ++i) streams_[streams[i]].receive(frames[i], markers[streams[i]]);
 }
 
-void IwarpShadow::perform(const Step& step) {
-  began_ = world_.now();
-  bases_ = world_.bases(step.at);
+void IwarpReferenceModel::perform(const Step& step) {
+  began_ = fixture_.now();
+  bases_ = fixture_.bases(step.at);
   step_ = &step;
-  const auto segments = tester_.make(step, world_.objects(), bases_);
-  walk_.said(step);
-  world_.perform(step, segments, outcome_);
-  outcome_.said.assign(segments.begin(), segments.end());
-  outcome_.streams = world_.streams();
+  const auto segments = tester_.make(step, fixture_.objects(), bases_);
+  generator_.add_to_history(step);
+  fixture_.perform(step, segments, outcome_);
+  outcome_.sent_frames.assign(segments.begin(), segments.end());
+  outcome_.streams = fixture_.streams();
   if (!outcome_.frames.empty())
-    tester_.heard(outcome_.frames, world_.streams(), {world_.bases(0).device_markers, world_.bases(1).device_markers});
+    tester_.receive(outcome_.frames, fixture_.streams(),
+                    {fixture_.bases(0).device_markers, fixture_.bases(1).device_markers});
 }
 
-std::uint64_t IwarpShadow::edge(const Step& step, const Outcome& actual) const {
+std::uint64_t IwarpReferenceModel::edge(const Step& step, const Outcome& actual) const {
   std::uint64_t state = 0;
   const auto at = static_cast<std::size_t>(step.at);
-  if (const endpoint::Endpoint* of = world_.endpoint(step.at)) {
+  if (const endpoint::Endpoint* of = fixture_.endpoint(step.at)) {
     const auto& agreement = of->agreement();
     state = static_cast<std::uint64_t>(of->phase()) | static_cast<std::uint64_t>(of->stream()) << 3 |
             static_cast<std::uint64_t>(of->ddp().queues[0].open) << 6 |
@@ -172,7 +174,7 @@ std::uint64_t IwarpShadow::edge(const Step& step, const Outcome& actual) const {
             static_cast<std::uint64_t>(agreement.receive_markers) << 9 |
             static_cast<std::uint64_t>(agreement.crc) << 10 | std::min<std::uint64_t>(of->depth().serving, 2) << 11 |
             std::min<std::uint64_t>(tester_.streams()[at].requests().size(), 2) << 13 |
-            static_cast<std::uint64_t>(bases_.device_asked) << 15;
+            static_cast<std::uint64_t>(bases_.device_initiated) << 15;
   }
   std::uint64_t what = static_cast<std::uint64_t>(step.kind) << 8;
   if (step.kind == StepKind::segment || step.kind == StepKind::post)
@@ -184,20 +186,21 @@ std::uint64_t IwarpShadow::edge(const Step& step, const Outcome& actual) const {
   }
   std::uint64_t answer = std::min<std::uint64_t>(actual.frames.size(), 3);
   for (std::size_t i = 0; i < std::min<std::size_t>(actual.frames.size(), 2); ++i) {
-    const Said said = said_by(actual.frames[i]);
-    answer = answer * 257 + static_cast<std::uint64_t>(said.opcode + 1);
-    answer =
-        answer * 257 + (std::uint64_t{said.error.layer} << 12 | std::uint64_t{said.error.type} << 8 | said.error.code);
+    const FrameSummary summary = summarize(actual.frames[i]);
+    answer = answer * 257 + static_cast<std::uint64_t>(summary.opcode + 1);
+    answer = answer * 257 +
+             (std::uint64_t{summary.error.layer} << 12 | std::uint64_t{summary.error.type} << 8 | summary.error.code);
   }
   for (const auto& completion : actual.completions)
     answer = answer * 31 + static_cast<std::uint64_t>(completion.status);
   return mix(mix(state, what), answer * 7 + std::min<std::uint64_t>(actual.ends.size(), 3));
 }
 
-std::optional<Alarm> IwarpShadow::judge(const Step& step, const Outcome& actual, Bytes memory,
-                                        const Tolerance& tolerance) {
-  if (tolerance.exact) return fuzzer::judge(step, outcome_, world_.memory(), actual, memory, tolerance, judge_answers);
-  // When what the device sends completes is its affair; and that it is not sent, where the stream has ended.
+std::optional<Alarm> IwarpReferenceModel::judge(const Step& step, const Outcome& actual, Bytes memory,
+                                                const Tolerance& tolerance) {
+  if (tolerance.exact)
+    return fuzzer::judge(step, outcome_, fixture_.memory(), actual, memory, tolerance, compare_answers);
+  // Completions of sends, and incomplete sends on a closed stream, are implementation-defined.
   const auto received = [](Outcome outcome) {
     std::erase_if(outcome.completions, [](const device::Completion& c) {
       return c.opcode != device::CompletionOpcode::receive || c.status != device::Status::success;
@@ -205,13 +208,13 @@ std::optional<Alarm> IwarpShadow::judge(const Step& step, const Outcome& actual,
     return outcome;
   };
   auto alarm =
-      fuzzer::judge(step, received(outcome_), world_.memory(), received(actual), memory, tolerance, judge_answers);
+      fuzzer::judge(step, received(outcome_), fixture_.memory(), received(actual), memory, tolerance, compare_answers);
   if (!alarm) return alarm;
-  // Why a stream was to end, or has ended, tells apart what looks alike.
+  // The reason for the end of a stream distinguishes otherwise equal alarms.
   const std::string due = terminate_in(outcome_.frames), came = terminate_in(actual.frames);
   if (!due.empty()) {
     alarm->expected += "; " + due;
-    alarm->signature += fmt::format("; {} was due", due);
+    alarm->signature += fmt::format("; {} was expected", due);
   } else if (!came.empty()) {
     alarm->actual += "; " + came;
     alarm->signature += "; " + came;
@@ -222,25 +225,25 @@ std::optional<Alarm> IwarpShadow::judge(const Step& step, const Outcome& actual,
   return alarm;
 }
 
-void IwarpShadow::exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) {
+void IwarpReferenceModel::exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) {
   const Step& made = *step_;
   const auto at = static_cast<std::size_t>(made.at);
-  const auto said = [&](Bytes bytes, bool fin, bool reset) {
+  const auto append_sent = [&](Bytes bytes, bool fin, bool reset) {
     frames_.segment(at, true, bytes, fin, reset, step, began_ + 10, frames);
   };
-  const bool asks = made.number == 1;
-  if (made.kind == StepKind::connect) frames_.connect(at, asks, step, began_, frames);
-  const auto heard = [&](std::size_t i) {
+  const bool initiates = made.number == 1;
+  if (made.kind == StepKind::connect) frames_.connect(at, initiates, step, began_, frames);
+  const auto append_received = [&](std::size_t i) {
     frames_.segment(i < actual.streams.size() ? actual.streams[i] : at, false, actual.frames[i], false, false, step,
                     began_ + 1000, frames);
   };
-  // Who asks for a stream speaks first.
+  // The initiator of a stream sends first.
   std::size_t next = 0;
-  if (made.kind == StepKind::connect && asks && !actual.frames.empty()) heard(next++);
-  for (const auto& segment : actual.said) said(segment, false, false);
-  if (made.kind == StepKind::fin) said({}, true, false);
-  if (made.kind == StepKind::abort || made.kind == StepKind::destroy) said({}, false, true);
-  for (; next < actual.frames.size(); ++next) heard(next);
+  if (made.kind == StepKind::connect && initiates && !actual.frames.empty()) append_received(next++);
+  for (const auto& segment : actual.sent_frames) append_sent(segment, false, false);
+  if (made.kind == StepKind::fin) append_sent({}, true, false);
+  if (made.kind == StepKind::abort || made.kind == StepKind::destroy) append_sent({}, false, true);
+  for (; next < actual.frames.size(); ++next) append_received(next);
   for (const std::string& end : actual.ends)
     frames_.segment(end.ends_with("stream") ? 1 : 0, false, {}, end.starts_with("FIN"), end.starts_with("RST"), step,
                     began_ + 2000, frames);
@@ -259,35 +262,36 @@ class ReferenceEndpointTarget final : public Target {
   [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_endpoint(tolerance_); }
   std::optional<std::string> start(std::uint64_t seed) override {
     const Subjects* traced = map_ ? traced_subjects() : nullptr;
-    world_ = (traced ? *traced : plain_subjects()).iwarp(seed, faults_, map_);
+    fixture_ = (traced ? *traced : plain_subjects()).iwarp(seed, faults_, map_);
     tester_.clear();
     return std::nullopt;
   }
-  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
-    return std::make_unique<IwarpShadow>(seed, chance, IwarpWalkOptions());
+  [[nodiscard]] std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const override {
+    return std::make_unique<IwarpReferenceModel>(seed, chance, IwarpGeneratorOptions());
   }
   bool trace(EdgeMap* map) override {
     map_ = map;
     return traced_subjects() != nullptr;
   }
   [[nodiscard]] std::uint64_t code() const override { return traced_build_number(); }
-  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
-    const auto segments = tester_.make(step, world_->objects(), static_cast<const IwarpShadow&>(shadow).bases());
-    world_->perform(step, segments, outcome);
-    outcome.said.assign(segments.begin(), segments.end());
-    outcome.streams = world_->streams();
+  void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
+    const auto segments =
+        tester_.make(step, fixture_->objects(), static_cast<const IwarpReferenceModel&>(model).bases());
+    fixture_->perform(step, segments, outcome);
+    outcome.sent_frames.assign(segments.begin(), segments.end());
+    outcome.streams = fixture_->streams();
     if (!outcome.frames.empty())
-      tester_.heard(outcome.frames, world_->streams(),
-                    {world_->bases(0).device_markers, world_->bases(1).device_markers});
+      tester_.receive(outcome.frames, fixture_->streams(),
+                      {fixture_->bases(0).device_markers, fixture_->bases(1).device_markers});
   }
-  Bytes memory() override { return world_->memory(); }
+  Bytes memory() override { return fixture_->memory(); }
 
  private:
   endpoint::Faults faults_;
   std::string name_;
   Tolerance tolerance_;
   EdgeMap* map_ = nullptr;
-  std::unique_ptr<IwarpSubject> world_;
+  std::unique_ptr<IwarpSubject> fixture_;
   IwarpTester tester_;
 };
 

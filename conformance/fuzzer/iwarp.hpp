@@ -1,5 +1,5 @@
 #pragma once
-/// iWARP, for a session: the software endpoint and streams.
+/// iWARP family of the fuzzer: streams and the reference endpoint.
 
 #include <array>
 #include <memory>
@@ -12,15 +12,15 @@
 
 namespace rdmawire::fuzzer {
 
-/// What is said to a device, and what the tester hears of it.
+/// The tester's side of two streams.
 class IwarpTester {
  public:
-  /// The TCP segments of a step, until the next one.
+  /// Return the TCP segments of a step. They are valid until the next call.
   std::span<const std::vector<std::uint8_t>> make(const Step& step, const KnownObjects& objects,
                                                   const StreamBases& bases);
-  /// What the device sent; `streams`: of which stream each is.
-  void heard(std::span<const std::vector<std::uint8_t>> frames, std::span<const std::uint8_t> streams,
-             const std::array<bool, 2>& markers);
+  /// Process segments from the device. `streams`: stream index of each segment.
+  void receive(std::span<const std::vector<std::uint8_t>> frames, std::span<const std::uint8_t> streams,
+               const std::array<bool, 2>& markers);
   [[nodiscard]] const std::array<StreamTester, 2>& streams() const { return streams_; }
   void clear() { streams_ = {}; }
 
@@ -29,47 +29,48 @@ class IwarpTester {
   std::vector<std::vector<std::uint8_t>> segments_;
 };
 
-class IwarpShadow final : public ReferenceModel {
+class IwarpReferenceModel final : public ReferenceModel {
  public:
-  /// `chance` must outlive it.
-  IwarpShadow(std::uint64_t seed, Rng& chance, const IwarpWalkOptions& options)
-      : world_(seed, {}, options.settings), walk_(chance, options) {}
+  /// `chance` must outlive this.
+  IwarpReferenceModel(std::uint64_t seed, Rng& chance, const IwarpGeneratorOptions& options)
+      : fixture_(seed, {}, options.settings), generator_(chance, options) {}
 
-  Step next() override { return walk_.next(world_, tester_.streams()); }
-  Step plain() override { return walk_.plain(world_, tester_.streams()[0]); }
+  Step next() override { return generator_.next(fixture_, tester_.streams()); }
+  Step plain() override { return generator_.plain(fixture_, tester_.streams()[0]); }
   void perform(const Step& step) override;
   [[nodiscard]] const Outcome& outcome() const override { return outcome_; }
-  [[nodiscard]] Bytes memory() override { return world_.memory(); }
-  [[nodiscard]] std::int64_t now() const override { return world_.now(); }
+  [[nodiscard]] Bytes memory() override { return fixture_.memory(); }
+  [[nodiscard]] std::int64_t now() const override { return fixture_.now(); }
   [[nodiscard]] std::uint64_t edge(const Step& step, const Outcome& actual) const override;
   [[nodiscard]] std::optional<Alarm> judge(const Step& step, const Outcome& actual, Bytes memory,
                                            const Tolerance& tolerance) override;
   void exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) override;
 
-  // Of the last step, for targets.
+  // Values of the last step, for targets.
   [[nodiscard]] const StreamBases& bases() const { return bases_; }
-  [[nodiscard]] const IwarpDeviceFixture& world() const { return world_; }
+  [[nodiscard]] const IwarpDeviceFixture& world() const { return fixture_; }
 
  private:
-  IwarpDeviceFixture world_;
+  IwarpDeviceFixture fixture_;
   IwarpTester tester_;
-  IwarpStepGenerator walk_;
+  IwarpStepGenerator generator_;
   StreamBases bases_;
   Outcome outcome_;
-  std::int64_t began_ = 0;  ///< the last step
+  std::int64_t began_ = 0;  ///< start of the last step
   const Step* step_ = nullptr;
   StreamFrames frames_;
 };
 
-/// What an endpoint's TCP segment says, one line: "Terminate: DDP, Untagged Buffer Error, …", "MPA Reply Frame".
+/// Return a one-line summary of an endpoint's TCP segment: "Terminate: DDP, Untagged Buffer Error, …", "MPA Reply
+/// Frame".
 std::string summary_of_stream(Bytes segment);
 
-/// Target::broken() of iWARP's.
+/// Implements Target::broken() for iWARP.
 std::vector<FaultyReference> broken_endpoint(const Tolerance& tolerance);
-/// The software endpoint, in this process, with these faults; compared as another device is, if that is said.
+/// Return an in-process endpoint with these faults. `tolerance`: compare it like another device.
 std::unique_ptr<Target> reference_endpoint_target(const endpoint::Faults& faults, std::string name = "reference:iwarp",
                                                   const Tolerance& tolerance = {});
-/// A device of iWARP behind an agent. `first`, if there is one, is used before any is opened.
+/// Return an iWARP device behind an agent. `first` is used first, if given.
 tl::expected<std::unique_ptr<Target>, conformance::TargetError> iwarp_remote_target(
     Reopen reopen, std::string name, std::unique_ptr<conformance::Target> first = nullptr);
 

@@ -18,13 +18,13 @@ namespace {
 
 constexpr std::uint32_t iwarp_all_rights =
     access::local_write | access::remote_write | access::remote_read | access::remote_atomic | access::mw_bind;
-constexpr std::int64_t iwarp_usual_pause = 20'000;
-constexpr std::uint32_t iwarp_most_wakes = 64, most_takes = 256;  // in one step
+constexpr std::int64_t usual_pause = 20'000;
+constexpr std::uint32_t max_wakes = 64, max_takes = 256;  // limits per step
 constexpr std::uint16_t most_ird = 8;
 
 std::uint16_t depth_of(std::int64_t value) { return static_cast<std::uint16_t>(low(value) & 0xffU); }
 
-/// As endpoint::Adapter tells the states of queue pairs.
+/// Return the QP state as reported by endpoint::Adapter.
 QueuePairState state_of(const Endpoint* endpoint) {
   using machines::StreamState;
   if (!endpoint) return QueuePairState::reset;
@@ -49,8 +49,8 @@ std::string text_of(const ConnectionEvent& event) {
       return fmt::format("established, {} bytes of private data, IRD {}, ORD {}", event.private_data.size(), event.ird,
                          event.ord);
     case Type::rejected: return fmt::format("rejected, {} bytes of private data", event.private_data.size());
-    case Type::failed: return "set-up failed";
-    case Type::peer_closed: return "the other end closed";
+    case Type::failed: return "MPA negotiation failed";
+    case Type::peer_closed: return "peer closed";
     case Type::error:
     case Type::terminated:
       return fmt::format("{}, layer {}, type {}, code {}", event.type == Type::error ? "error" : "terminated",
@@ -98,10 +98,10 @@ IwarpDeviceFixture::IwarpDeviceFixture(std::uint64_t seed, const endpoint::Fault
   for (std::size_t i = 0; i < memory_.windows.size(); ++i)
     memory_.windows[i] = (*memory.allocate_window(rnic_.new_handle(), pd_, i == 2 ? 1 : 2))->handle;
   objects_.memory[static_cast<std::size_t>(Key::unknown)] = {0x5a5a5a5a, memory_.buffer + layout::everything.offset};
-  learn_objects();
+  update_objects();
 }
 
-void IwarpDeviceFixture::learn_objects() {
+void IwarpDeviceFixture::update_objects() {
   memory_.tell(
       objects_, [&](std::uint32_t handle) { return rnic_.memory().region(handle); },
       [&](std::uint32_t handle) { return rnic_.memory().window(handle); });
@@ -113,7 +113,7 @@ StreamBases IwarpDeviceFixture::bases(std::int64_t at) const {
   bases.msn.fill(1);
   if (!of) return bases;
   bases.operating = machines::takes_fpdus(of->phase());
-  bases.device_asked = asks_[static_cast<std::size_t>(at)];
+  bases.device_initiated = initiates_[static_cast<std::size_t>(at)];
   for (std::size_t i = 0; i < bases.msn.size(); ++i) {
     bases.msn[i] = of->ddp().queues[i].expected.value();
     bases.mo[i] = of->ddp().queues[i].placed;
@@ -126,7 +126,7 @@ StreamBases IwarpDeviceFixture::bases(std::int64_t at) const {
 }
 
 void IwarpDeviceFixture::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
-  // A device that does not tell here whether it takes requests without elements gets none.
+  // Scripts for other devices use no receive requests without elements.
   if (settings_) bytes = std::max<std::int64_t>(bytes, 1);
   const device::Sge place = memory_.receive(received_++, bytes);
   auto& endpoint = endpoints_[static_cast<std::size_t>(at)];
@@ -154,10 +154,10 @@ void IwarpDeviceFixture::connect(const Step& step, std::span<const std::vector<s
   endpoint::EndpointOptions options{.pd = pd_, .send_cq = cq_, .receive_cq = small ? small_cq_ : cq_};
   options.mpa = settings_of(step, service);
   endpoints_[at] = std::make_unique<Endpoint>(rnic_, options);
-  asks_[at] = step.number == 1;
+  initiates_[at] = step.number == 1;
   for (std::int64_t i = 0; i < step.count; ++i) receive(step.at, step.length, outcome);
   Endpoint& endpoint = *endpoints_[at];
-  tell(outcome, asks_[at] ? endpoint.connect({}, now_) : endpoint.await(now_));
+  tell(outcome, initiates_[at] ? endpoint.connect({}, now_) : endpoint.await(now_));
   settle(at, outcome);
   for (const auto& segment : segments) {
     endpoint.received(segment, now_);
@@ -170,32 +170,32 @@ void IwarpDeviceFixture::connect(const Step& step, std::span<const std::vector<s
 void IwarpDeviceFixture::post(const Step& step, Outcome& outcome) {
   auto& endpoint = endpoints_[static_cast<std::size_t>(step.at)];
   if (!endpoint) return outcome.results.push_back(EINVAL);
-  device::SendRequest asked = FixtureMemory::remote_work(step, ++last_id_);
+  device::SendRequest request = FixtureMemory::remote_work(step, ++last_id_);
   const std::uint32_t length = low(step.length);
-  const bool atomic = asked.opcode == WorkOpcode::compare_swap || asked.opcode == WorkOpcode::fetch_add;
-  if (length != 0 || atomic || asked.opcode == WorkOpcode::read)
-    asked.sges = {memory_.local(step, atomic ? 8U : length)};
-  asked.immediate_data = static_cast<std::uint64_t>(step.immediate);
-  asked.swap_add_mask = static_cast<std::uint64_t>(step.mask);
-  asked.compare_mask = static_cast<std::uint64_t>(step.compare_mask);
-  tell(outcome, endpoint->post_send(std::move(asked)));
+  const bool atomic = request.opcode == WorkOpcode::compare_swap || request.opcode == WorkOpcode::fetch_add;
+  if (length != 0 || atomic || request.opcode == WorkOpcode::read)
+    request.sges = {memory_.local(step, atomic ? 8U : length)};
+  request.immediate_data = static_cast<std::uint64_t>(step.immediate);
+  request.swap_add_mask = static_cast<std::uint64_t>(step.mask);
+  request.compare_mask = static_cast<std::uint64_t>(step.compare_mask);
+  tell(outcome, endpoint->post_send(std::move(request)));
 }
 
 void IwarpDeviceFixture::post_work(const Step& step, Outcome& outcome) {
   auto& endpoint = endpoints_[static_cast<std::size_t>(step.at)];
   if (!endpoint) return outcome.results.push_back(EINVAL);
-  device::SendRequest asked = memory_.local_work(step, ++last_id_, objects_);
-  tell(outcome, endpoint->post_send(std::move(asked)));
+  device::SendRequest request = memory_.local_work(step, ++last_id_, objects_);
+  tell(outcome, endpoint->post_send(std::move(request)));
 }
 
-/// Takes what a stream has to say, or about so many bytes of it.
+/// Collect the data of a stream, or about `most` bytes.
 void IwarpDeviceFixture::settle(std::size_t at, Outcome& outcome, std::size_t most) {
   Endpoint* endpoint = endpoints_[at].get();
   if (!endpoint) return;
-  for (std::uint32_t i = 0; i < most_takes; ++i) {
+  for (std::uint32_t i = 0; i < max_takes; ++i) {
     endpoint::Output output = most != 0 ? endpoint->take(now_, most) : endpoint->take(now_);
     if (output.empty()) break;
-    if (most != 0) i = most_takes;
+    if (most != 0) i = max_takes;
     for (auto& segment : output.segments) {
       outcome.frames.push_back(std::move(segment));
       streams_.push_back(static_cast<std::uint8_t>(at));
@@ -203,13 +203,13 @@ void IwarpDeviceFixture::settle(std::size_t at, Outcome& outcome, std::size_t mo
     if (output.fin) outcome.ends.push_back(at == 0 ? "FIN" : "FIN of the second stream");
     if (output.reset) outcome.ends.push_back(at == 0 ? "RST" : "RST of the second stream");
   }
-  while (const auto event = endpoint->next_event()) outcome.told.push_back(text_of(*event));
+  while (const auto event = endpoint->next_event()) outcome.connection_events.push_back(text_of(*event));
 }
 
 void IwarpDeviceFixture::run(std::int64_t nanoseconds, Outcome& outcome) {
   const std::int64_t until = now_ + nanoseconds;
   for (std::size_t at = 0; at < endpoints_.size(); ++at) settle(at, outcome);
-  for (std::uint32_t i = 0; i < iwarp_most_wakes; ++i) {
+  for (std::uint32_t i = 0; i < max_wakes; ++i) {
     std::int64_t next = endpoint::never;
     for (const auto& one : endpoints_)
       if (one) next = std::min(next, one->wakes());
@@ -287,7 +287,7 @@ void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<s
       break;
     default: refused(); break;
   }
-  // What follows at once finds what is still to be sent.
+  // Without a pause, the next step finds pending data.
   if (step.kind == StepKind::wait && step.length > 0)
     settle(at, outcome, static_cast<std::size_t>(step.length));
   else if (step.kind != StepKind::wait && step.nanoseconds == 1)
@@ -295,7 +295,7 @@ void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<s
   else
     run(pause, outcome);
   drain(outcome);
-  learn_objects();
+  update_objects();
 }
 
 }  // namespace rdmawire::fuzzer

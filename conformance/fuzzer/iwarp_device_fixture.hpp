@@ -1,6 +1,6 @@
 #pragma once
-/// The software endpoint of iWARP with everything that scripts speak of, in virtual time: its two streams, and a
-/// consumer's memory, queues and keys as World has them. TCP is calls: each segment arrives as it was said.
+/// The reference iWARP endpoint in virtual time with all objects that scripts refer to: two streams and an
+/// application's memory, queues and keys as in DeviceFixture. TCP is emulated by calls: each segment arrives unchanged.
 
 #include <array>
 #include <cstdint>
@@ -18,20 +18,20 @@ namespace rdmawire::fuzzer {
 
 class IwarpDeviceFixture {
  public:
-  /// `settings`: stream_settings that all streams have, whatever steps say; nothing: as the steps say.
+  /// `settings`: stream_settings of all streams, which override those of the steps.
   explicit IwarpDeviceFixture(std::uint64_t seed, const endpoint::Faults& faults = {},
                               std::optional<std::int64_t> settings = std::nullopt);
   IwarpDeviceFixture(const IwarpDeviceFixture&) = delete;
   IwarpDeviceFixture& operator=(const IwarpDeviceFixture&) = delete;
 
-  /// A step, with the TCP segments that it says.
+  /// Perform a step with its TCP segments.
   void perform(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome);
-  /// Of which stream each of the last outcome's frames is.
+  /// Return the stream index of each frame of the last outcome.
   [[nodiscard]] const std::vector<std::uint8_t>& streams() const { return streams_; }
 
   [[nodiscard]] const KnownObjects& objects() const { return objects_; }
   [[nodiscard]] Bytes memory() { return rnic_.memory().at(memory_.buffer, layout::size); }
-  /// nullptr: none was made in that place.
+  /// Return nullptr if the slot is empty.
   [[nodiscard]] const endpoint::Endpoint* endpoint(std::int64_t at) const {
     return endpoints_[static_cast<std::size_t>(at)].get();
   }
@@ -46,7 +46,7 @@ class IwarpDeviceFixture {
   void settle(std::size_t at, Outcome& outcome, std::size_t most = 0);
   void run(std::int64_t nanoseconds, Outcome& outcome);
   void drain(Outcome& outcome);
-  void learn_objects();
+  void update_objects();
   template <class T>
   static void tell(Outcome& outcome, const device::Result<T>& result) {
     outcome.results.push_back(result ? 0 : result.error().number);
@@ -57,12 +57,12 @@ class IwarpDeviceFixture {
   std::uint32_t pd_ = 0, other_pd_ = 0, cq_ = 0, small_cq_ = 0;
   FixtureMemory memory_;
   std::array<std::unique_ptr<endpoint::Endpoint>, 2> endpoints_;
-  std::array<bool, 2> asks_{};  ///< the device is the initiator
+  std::array<bool, 2> initiates_{};  ///< the device is the initiator
   KnownObjects objects_;
   std::vector<std::uint8_t> streams_;
   std::int64_t now_ = 0;
   std::uint64_t last_id_ = 0;
-  std::uint32_t received_ = 0;  ///< receive requests that were posted: where the next one lies
+  std::uint32_t received_ = 0;  ///< number of posted receive requests, which determines the next buffer
 };
 
 }  // namespace rdmawire::fuzzer

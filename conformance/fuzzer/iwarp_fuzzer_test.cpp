@@ -32,8 +32,8 @@ Script script_of(const std::string& steps) {
 }
 const std::string connected = R"({"do":"connect","length":1024,"depth":4,"count":4,"own_depth":4},)";
 
-/// The TCP segments with bytes that a script sends after its first step, at a sound endpoint.
-std::vector<std::vector<std::uint8_t>> said(const std::string& steps) {
+/// Return the data segments that a script sends to a conforming endpoint after its first step.
+std::vector<std::vector<std::uint8_t>> sent_frames(const std::string& steps) {
   const auto target = reference_endpoint_target({});
   std::vector<std::vector<std::uint8_t>> segments;
   constexpr std::size_t headers = 14 + 20 + 20;
@@ -48,7 +48,7 @@ Alarm alarm_of(std::string_view fault, const std::string& steps) {
   return replay(script_of(connected + steps), *target).alarm.value_or(Alarm{});
 }
 
-TEST(FuzzerOfIwarp, FindsNothingInASoundEndpoint) {
+TEST(FuzzerOfIwarp, NoFindingsForConformingEndpoint) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     Session session(reference_endpoint_target({}), {.seed = seed});
     ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
@@ -58,22 +58,22 @@ TEST(FuzzerOfIwarp, FindsNothingInASoundEndpoint) {
   }
 }
 
-TEST(FuzzerOfIwarp, SaysEveryOperationInBothRolesAndStates) {
+TEST(FuzzerOfIwarp, GeneratorUsesAllOperationsRolesAndKinds) {
   Rng chance(1);
-  const IwarpWalkOptions options;
+  const IwarpGeneratorOptions options;
   std::set<std::int64_t> opcodes, posted, roles;
   std::set<StepKind> kinds;
   std::size_t frames = 0;
-  for (std::uint64_t life = 1; life <= 200; ++life) {
-    IwarpShadow shadow(life, chance, options);
+  for (std::uint64_t execution = 1; execution <= 200; ++execution) {
+    IwarpReferenceModel model(execution, chance, options);
     for (int i = 0; i < 64; ++i) {
-      const Step step = shadow.next();
-      shadow.perform(step);
+      const Step step = model.next();
+      model.perform(step);
       kinds.insert(step.kind);
       if (step.kind == StepKind::segment) opcodes.insert(step.opcode);
       if (step.kind == StepKind::post) posted.insert(step.opcode);
       if (step.kind == StepKind::connect) roles.insert(step.number);
-      frames += shadow.outcome().frames.size();
+      frames += model.outcome().frames.size();
     }
   }
   EXPECT_EQ(opcodes.size(), 16U);
@@ -85,7 +85,7 @@ TEST(FuzzerOfIwarp, SaysEveryOperationInBothRolesAndStates) {
   EXPECT_GT(frames, 1'000U);
 }
 
-TEST(FuzzerOfIwarp, FindsAFaultAndCutsItDown) {
+TEST(FuzzerOfIwarp, InjectedFaultIsFoundAndMinimized) {
   Session session(reference_endpoint_target(only("bounds-off-by-one")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 200'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -96,8 +96,8 @@ TEST(FuzzerOfIwarp, FindsAFaultAndCutsItDown) {
   EXPECT_FALSE(replay(finding.minimal, *reference_endpoint_target({})).alarm);
 }
 
-/// The quick form, one seed and few executions; with RDMAWIRE_FULL ten seeds, and all that is claimed.
-TEST(FuzzerOfIwarp, FindsTheFaultsOfConcern) {
+/// Short form with one seed and few executions. With RDMAWIRE_FULL: ten seeds and the documented limits.
+TEST(FuzzerOfIwarp, FaultsWithCategoryAreFound) {
   const bool full = std::getenv("RDMAWIRE_FULL") != nullptr;
   const std::uint64_t limit = full ? 200'000 : 20'000;
   std::vector<std::string> missed;
@@ -114,7 +114,7 @@ TEST(FuzzerOfIwarp, FindsTheFaultsOfConcern) {
   EXPECT_THAT(missed, testing::SizeIs(testing::Le(full ? 0U : 2U))) << testing::PrintToString(missed);
 }
 
-TEST(FuzzerOfIwarp, OraclesSayWhatTheySaw) {
+TEST(FuzzerOfIwarp, OracleReportsDescribeDifference) {
   const Alarm memory =
       alarm_of("ignores-rights", R"({"do":"segment","opcode":0,"payload":8,"key":"closed","offset":16})");
   EXPECT_EQ(memory.oracle, Oracle::protection);
@@ -130,14 +130,14 @@ TEST(FuzzerOfIwarp, OraclesSayWhatTheySaw) {
             "answer: segment: Terminate RDMA, type 1, code 0xff instead of Terminate RDMA, type 1, code 0x00");
 }
 
-TEST(FuzzerOfIwarp, CrcsAreRightUnlessTheyAreTheLie) {
+TEST(FuzzerOfIwarp, CrcsAreValidUnlessMutated) {
   const auto status = [](const std::vector<std::uint8_t>& fpdu) {
     HeaderStack stack;
     decode_stream(stack, fpdu);
     return check_mpa_crc(stack).status;
   };
   const auto with = [&](const std::string& mutation) {
-    return said(R"({"do":"segment","opcode":3,"payload":7,"mutations":[)" + mutation + "]}").at(0);
+    return sent_frames(R"({"do":"segment","opcode":3,"payload":7,"mutations":[)" + mutation + "]}").at(0);
   };
   const auto field = with(R"({"do":"set","field":"ddp.dv","value":2})");
   EXPECT_EQ(field[2] & 3, 2);
@@ -149,23 +149,23 @@ TEST(FuzzerOfIwarp, CrcsAreRightUnlessTheyAreTheLie) {
             CrcCheck::Status::bad);
 }
 
-TEST(FuzzerOfIwarp, FpdusAreDroppedDoubledHeldBackDividedAndJoined) {
+TEST(FuzzerOfIwarp, FpdusAreDroppedDuplicatedReorderedSplitAndJoined) {
   const std::string send = R"({"do":"segment","opcode":3,"payload":8)";
-  const std::size_t whole = said(send + "}").at(0).size();
-  EXPECT_EQ(said(send + R"(,"mutations":[{"do":"drop"}]})").size(), 0U);
-  EXPECT_EQ(said(send + R"(,"mutations":[{"do":"duplicate"}]})").size(), 2U);
-  const auto divided = said(send + R"(,"mutations":[{"do":"split","value":4}]})");
+  const std::size_t frame_size = sent_frames(send + "}").at(0).size();
+  EXPECT_EQ(sent_frames(send + R"(,"mutations":[{"do":"drop"}]})").size(), 0U);
+  EXPECT_EQ(sent_frames(send + R"(,"mutations":[{"do":"duplicate"}]})").size(), 2U);
+  const auto divided = sent_frames(send + R"(,"mutations":[{"do":"split","value":4}]})");
   ASSERT_EQ(divided.size(), 2U);
   EXPECT_EQ(divided[0].size(), 5U);
-  EXPECT_EQ(divided[0].size() + divided[1].size(), whole);
-  EXPECT_EQ(said(send + R"(,"mutations":[{"do":"join"}]},)" + send + "}").at(0).size(), 2 * whole);
-  const auto swapped = said(send + R"(,"mutations":[{"do":"hold"}]},)" + send + R"(,"msn":1})");
+  EXPECT_EQ(divided[0].size() + divided[1].size(), frame_size);
+  EXPECT_EQ(sent_frames(send + R"(,"mutations":[{"do":"join"}]},)" + send + "}").at(0).size(), 2 * frame_size);
+  const auto swapped = sent_frames(send + R"(,"mutations":[{"do":"hold"}]},)" + send + R"(,"msn":1})");
   ASSERT_EQ(swapped.size(), 2U);
-  EXPECT_EQ(swapped[0][15], 2);  // the MSN's last byte
+  EXPECT_EQ(swapped[0][15], 2);  // last byte of the MSN
   EXPECT_EQ(swapped[1][15], 1);
 }
 
-TEST(FuzzerOfIwarp, EveryFieldOfTheTablesIsChangedInTime) {
+TEST(FuzzerOfIwarp, EveryFieldIsMutatedEventually) {
   for (const std::string text : {R"({"do":"segment","opcode":1,"length":8})", R"({"do":"segment","opcode":10})",
                                  R"({"do":"segment","opcode":0,"payload":8})", R"({"do":"setup","flags":4})"}) {
     const Step step = parse_step(text, Family::iwarp).value();
@@ -182,8 +182,8 @@ TEST(FuzzerOfIwarp, EveryFieldOfTheTablesIsChangedInTime) {
   }
 }
 
-TEST(FuzzerOfIwarp, TheFramesOfAScriptAreAConversationOfTcp) {
-  // A stream with markers and CRCs, a READ of the device's memory, and a READ of the device's own.
+TEST(FuzzerOfIwarp, ReplayReturnsTcpFrames) {
+  // A stream with markers and CRCs, a READ of the tester and a READ of the device.
   const auto target = reference_endpoint_target({});
   const auto replayed = replay(script_of(R"({"do":"connect","flags":2,"depth":4,"count":2,"own_depth":4,"length":64},
       {"do":"segment","opcode":3,"payload":8},{"do":"segment","opcode":1,"length":700},
@@ -203,25 +203,25 @@ TEST(FuzzerOfIwarp, TheFramesOfAScriptAreAConversationOfTcp) {
   EXPECT_GT(device_bytes, 700U);
 }
 
-TEST(FuzzerOfIwarp, TheDevicesOwnReadsAreAnswered) {
+TEST(FuzzerOfIwarp, ReadsOfDeviceGetResponses) {
   const auto target = reference_endpoint_target({});
   Rng chance(1);
-  const auto shadow = target->shadow(1, chance);
+  const auto model = target->create_model(1, chance);
   ASSERT_EQ(target->start(1), std::nullopt);
   Outcome outcome;
   const Script script = script_of(R"({"do":"connect","number":1,"depth":4,"count":2,"own_depth":4,"flags":4,"ird":4},
       {"do":"post","opcode":5,"length":32},{"do":"segment","opcode":2,"payload":12,"flags":1},
       {"do":"segment","opcode":2,"payload":20})");
   for (const Step& step : script.steps) {
-    shadow->perform(step);
-    target->perform(step, *shadow, outcome);
+    model->perform(step);
+    target->perform(step, *model, outcome);
   }
   ASSERT_EQ(outcome.completions.size(), 1U);
   EXPECT_EQ(outcome.completions[0].status, device::Status::success);
   EXPECT_EQ(outcome.completions[0].bytes, 32U);
 }
 
-TEST(FuzzerOfIwarp, OneSeedIsOneSession) {
+TEST(FuzzerOfIwarp, SameSeedGivesSameFindings) {
   const auto run = [](std::uint64_t seed) {
     Session session(reference_endpoint_target(only("last-flag-everywhere")), {.seed = seed});
     session.run({.executions = 2'000});
@@ -231,23 +231,22 @@ TEST(FuzzerOfIwarp, OneSeedIsOneSession) {
   EXPECT_NE(run(5), run(6));
 }
 
-TEST(FuzzerOfIwarp, ScriptsAreReadAsTheyAreWrittenAndOfOneFamily) {
+TEST(FuzzerOfIwarp, ScriptRoundTripWithFamily) {
   Session session(reference_endpoint_target(only("ignores-crc")), {.seed = 2, .stop_at_first = true});
   session.run({.executions = 20'000});
   ASSERT_FALSE(session.findings().empty());
   const Script& script = session.findings()[0].script;
-  const auto again = parse_script(to_json(script).dump());
-  ASSERT_TRUE(again) << again.error();
-  EXPECT_EQ(again->steps, script.steps);
-  EXPECT_EQ(again->family, Family::iwarp);
-  EXPECT_EQ(parse_script(R"({"steps":[{"do":"segment"}]})").error(),
-            "a script: step 0: a script of roce has no segment");
+  const auto parsed_again = parse_script(to_json(script).dump());
+  ASSERT_TRUE(parsed_again) << parsed_again.error();
+  EXPECT_EQ(parsed_again->steps, script.steps);
+  EXPECT_EQ(parsed_again->family, Family::iwarp);
+  EXPECT_EQ(parse_script(R"({"steps":[{"do":"segment"}]})").error(), "a script: step 0: segment is not a step of roce");
   EXPECT_EQ(parse_script(R"({"family":"iwarp","steps":[{"do":"request"}]})").error(),
-            "a script: step 0: a script of iwarp has no request");
-  EXPECT_EQ(parse_script(R"({"family":"nix","steps":[]})").error(), "a script: there is no family \"nix\"");
+            "a script: step 0: request is not a step of iwarp");
+  EXPECT_EQ(parse_script(R"({"family":"nix","steps":[]})").error(), "a script: unknown family \"nix\"");
 }
 
-TEST(FuzzerOfIwarp, HostileNumbersHarmNothing) {
+TEST(FuzzerOfIwarp, ExtremeNumbersAreHarmless) {
   Rng chance(9);
   for (int i = 0; i < 3'000; ++i) {
     Script script = script_of(connected + R"({"do":"wait"},{"do":"wait"},{"do":"wait"})");
@@ -270,7 +269,7 @@ TEST(FuzzerOfIwarp, HostileNumbersHarmNothing) {
   }
 }
 
-TEST(FuzzerOfIwarp, AReportHasAllThatItTakesToReproduce) {
+TEST(FuzzerOfIwarp, ReportContainsScriptAndCapture) {
   const fs::path directory = fs::path(testing::TempDir()) / "iwarp_fuzzer_report";
   fs::remove_all(directory);
   Session session(reference_endpoint_target(only("accepts-any-msn")), {.seed = 1, .stop_at_first = true});
@@ -287,21 +286,22 @@ TEST(FuzzerOfIwarp, AReportHasAllThatItTakesToReproduce) {
   fs::remove_all(directory);
 }
 
-TEST(FuzzerOfIwarp, ACorpusOfTheOtherFamilyIsRefused) {
+TEST(FuzzerOfIwarp, CorpusOfOtherFamilyIsRejected) {
   const fs::path corpus = fs::path(testing::TempDir()) / "iwarp_fuzzer_corpus";
   fs::remove_all(corpus);
   Session first(reference_endpoint_target({}), {.seed = 4, .corpus = corpus});
   first.run({.executions = 500});
   ASSERT_EQ(first.trouble(), std::nullopt);
-  Session again(reference_endpoint_target({}), {.corpus = corpus, .resume = true});
-  again.run({.executions = 500});
-  EXPECT_EQ(again.statistics().executions, 1000U);
+  Session parsed_again(reference_endpoint_target({}), {.corpus = corpus, .resume = true});
+  parsed_again.run({.executions = 500});
+  EXPECT_EQ(parsed_again.statistics().executions, 1000U);
   const Session other(reference_target({}), {.corpus = corpus});
-  EXPECT_THAT(other.trouble().value_or(""), testing::HasSubstr("a script of iwarp, and reference speaks roce"));
+  EXPECT_THAT(other.trouble().value_or(""),
+              testing::HasSubstr("a script of iwarp cannot run on reference, which supports roce"));
   fs::remove_all(corpus);
 }
 
-TEST(FuzzerOfIwarp, FaultsOfConcernAreMostOfTheTable) {
+TEST(FuzzerOfIwarp, FaultsHaveCategories) {
   EXPECT_GT(endpoint_faults_of_concern().size(), 60U);
   EXPECT_EQ(concern_of(*endpoint::find_fault("bounds-off-by-one")), FaultCategory::memory_safety);
   EXPECT_EQ(concern_of(*endpoint::find_fault("ignores-rights")), FaultCategory::authorization);
@@ -309,7 +309,7 @@ TEST(FuzzerOfIwarp, FaultsOfConcernAreMostOfTheTable) {
   EXPECT_EQ(concern_of(*endpoint::find_fault("nonzero-pad")), std::nullopt);
 }
 
-TEST(FuzzerOfIwarp, ATargetIsNamedWithItsFaults) {
+TEST(FuzzerOfIwarp, TargetNameContainsFaults) {
   EXPECT_TRUE(open_target({.name = "reference:iwarp"}));
   EXPECT_TRUE(open_target({.name = "reference:iwarp:ignores-crc,accepts-any-msn"}));
   const auto wrong = open_target({.name = "reference:iwarp:ignores-pkey"});

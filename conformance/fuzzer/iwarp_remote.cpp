@@ -1,4 +1,4 @@
-/// A device of iWARP behind an agent: the same steps by verbs, its CM and a TCP of our own, in real time.
+/// An iWARP device behind an agent, in real time: steps use verbs, the device's CM, and TCP of the tester.
 
 #include <fmt/format.h>
 
@@ -19,38 +19,38 @@ using nlohmann::json;
 namespace access = device::access;
 namespace names = device::names;
 
-constexpr std::int64_t answer_time = 40'000'000;  // for what the reference endpoint has sent
-constexpr std::int64_t quiet_time = 3'000'000;    // for what else is on its way
+constexpr std::int64_t answer_time = 40'000'000;  // for segments that the reference endpoint has sent
+constexpr std::int64_t settle_time = 3'000'000;   // for other segments in flight
 constexpr std::int64_t connect_time = 2'000'000'000;
-constexpr auto told_time = std::chrono::milliseconds(1'000);  // for a request that the device's consumer is to hear of
-constexpr int most_silent = 3;  // connections in a row that come to nothing: nobody is there
+constexpr auto event_wait = std::chrono::milliseconds(1'000);  // for an expected connection request event
+constexpr int max_failures = 3;  // consecutive unsuccessful connections before the device counts as lost
 
 class IwarpRemoteTarget final : public AgentTarget {
  public:
   using AgentTarget::AgentTarget;
 
   [[nodiscard]] Family family() const override { return Family::iwarp; }
-  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
-    // As Linux's siw is.
-    constexpr IwarpWalkOptions narrow{.settings = stream_settings::no_crc | stream_settings::no_extensions,
-                                      .extensions = false,
-                                      .verbs = false,
-                                      .timing = false};
-    return std::make_unique<IwarpShadow>(seed, chance, narrow);
+  [[nodiscard]] std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const override {
+    // Capabilities of Linux's siw.
+    constexpr IwarpGeneratorOptions narrow{.settings = stream_settings::no_crc | stream_settings::no_extensions,
+                                           .extensions = false,
+                                           .verbs = false,
+                                           .timing = false};
+    return std::make_unique<IwarpReferenceModel>(seed, chance, narrow);
   }
   [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_endpoint(tolerance()); }
   [[nodiscard]] MinimizeLimits allowance() const override { return {.trials = 60, .seconds = 8, .restarts = 3}; }
-  [[nodiscard]] std::size_t life() const override { return 24; }
+  [[nodiscard]] std::size_t steps_per_execution() const override { return 24; }
 
   std::optional<std::string> start(std::uint64_t /*seed*/) override {
-    if (!device_) return "the device is not there";
+    if (!device_) return "no device";
     for (std::size_t at = 0; at < places_.size(); ++at) destroy(at);
     tester_.clear();
     return begin();
   }
 
-  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
-    auto& made = static_cast<IwarpShadow&>(shadow);
+  void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
+    auto& made = static_cast<IwarpReferenceModel&>(model);
     const Outcome& expected = made.outcome();
     outcome.clear();
     outcome.states = expected.states;
@@ -58,17 +58,17 @@ class IwarpRemoteTarget final : public AgentTarget {
     const auto at = static_cast<std::size_t>(step.at);
     Place& place = places_[at];
     const auto segments = tester_.make(step, objects_, made.bases());
-    outcome.said.assign(segments.begin(), segments.end());
+    outcome.sent_frames.assign(segments.begin(), segments.end());
     switch (step.kind) {
       case StepKind::connect: connect(step, segments, expected); break;
       case StepKind::setup:
-        say(at, segments);
+        send(at, segments);
         if (place.cm == 0 && place.tcp) hear_request(at, expected);
         break;
       case StepKind::segment:
         invalidates_ = invalidates_ || rdmap_opcode(static_cast<std::uint8_t>(step.opcode & 15)).invalidate ||
                        !step.mutations.empty();
-        say(at, segments);
+        send(at, segments);
         break;
       case StepKind::accept: answer(at, true, step); break;
       case StepKind::reject: answer(at, false, step); break;
@@ -79,19 +79,19 @@ class IwarpRemoteTarget final : public AgentTarget {
         if (place.tcp) place.tcp->reset();
         break;
       case StepKind::disconnect:
-        if (place.cm != 0) ask("cm_disconnect", {{"cm_id", place.cm}});
+        if (place.cm != 0) run_command("cm_disconnect", {{"cm_id", place.cm}});
         break;
       case StepKind::receive: {
-        const json request = receive(step);  // counted, whether or not there is a queue pair
-        if (place.qp != 0) ask("post_recv", {{"qp", place.qp}, {"requests", json::array({request})}});
+        const json request = receive(step);  // counted even without a queue pair
+        if (place.qp != 0) run_command("post_recv", {{"qp", place.qp}, {"requests", json::array({request})}});
         break;
       }
       case StepKind::post: post(at, step); break;
       case StepKind::destroy: destroy(at); break;
       default: break;
     }
-    hear(at, expected, outcome);
-    look_at_states(expected, outcome);
+    receive_segments(at, expected, outcome);
+    query_states(expected, outcome);
     outcome.completions = completions();
     if (!lost_) memory_->look(made.memory(), lost_);
     if (step.kind == StepKind::connect) watch(expected);
@@ -103,7 +103,7 @@ class IwarpRemoteTarget final : public AgentTarget {
     std::uint32_t qp = 0, cm = 0;
     std::unique_ptr<replay::TcpConnection> tcp{};
     bool over = false;   ///< TCP has ended
-    bool ended = false;  ///< the device's consumer was told so
+    bool ended = false;  ///< the application was notified
     bool markers = false;
   };
 
@@ -112,7 +112,7 @@ class IwarpRemoteTarget final : public AgentTarget {
   }
 
   void make_objects() override {
-    const json listens = ask("cm_listen", {{"port", 0}, {"backlog", 64}});
+    const json listens = run_command("cm_listen", {{"port", 0}, {"backlog", 64}});
     listener_ = listens.value("cm_id", 0U);
     port_ = static_cast<std::uint16_t>(listens.value("port", 0U));
   }
@@ -120,95 +120,97 @@ class IwarpRemoteTarget final : public AgentTarget {
   void destroy(std::size_t at) {
     Place& place = places_[at];
     place.tcp.reset();
-    if (place.cm != 0) ask("destroy", {{"object", place.cm}});
-    if (place.qp != 0) ask("destroy", {{"object", place.qp}});
+    if (place.cm != 0) run_command("destroy", {{"object", place.cm}});
+    if (place.qp != 0) run_command("destroy", {{"object", place.qp}});
     place = {};
   }
 
-  /// The next receive request, of one byte at least, as the shadow has it.
+  /// Return the next receive request, of at least one byte, as in the reference model.
   json receive(const Step& step) { return memory_->receive(++received_, std::max<std::int64_t>(step.length, 1)); }
 
-  /// The consumer's next event of the connection, or of one that is asked for.
+  /// Return the next event that `filter` accepts.
   std::optional<peer::Event> event(const std::function<bool(const peer::Event&)>& filter,
                                    std::chrono::milliseconds within) {
-    auto told = device_->device().peer->next_event(within, filter);
-    if (!told) {
-      lost_ = told.error().message;
+    auto response = device_->device().peer->next_event(within, filter);
+    if (!response) {
+      lost_ = response.error().message;
       return std::nullopt;
     }
-    return std::move(*told);
+    return std::move(*response);
   }
 
   void connect(const Step& step, std::span<const std::vector<std::uint8_t>> segments, const Outcome& expected) {
     const auto at = static_cast<std::size_t>(step.at);
     destroy(at);
-    // What was told of those before is nobody's.
+    // Discard events of earlier connections.
     while (!lost_ && event([](const peer::Event&) { return true; }, std::chrono::milliseconds(0))) {
     }
     Place& place = places_[at];
-    place.qp = ask("create_qp", {{"type", "rc"}, {"pd", pd_}, {"send_cq", cq_}, {"recv_cq", cq_}}).value("qp", 0U);
+    place.qp =
+        run_command("create_qp", {{"type", "rc"}, {"pd", pd_}, {"send_cq", cq_}, {"recv_cq", cq_}}).value("qp", 0U);
     conformance::DeviceUnderTest& device = device_->device();
-    ask("modify_qp", {{"qp", place.qp},
-                      {"state", "init"},
-                      {"pkey_index", 0},
-                      {"port", device.device->port().number},
-                      {"access", names::names_of_bits(names::access, all_rights() & ~access::local_write)}});
+    run_command("modify_qp", {{"qp", place.qp},
+                              {"state", "init"},
+                              {"pkey_index", 0},
+                              {"port", device.device->port().number},
+                              {"access", names::names_of_bits(names::access, all_rights() & ~access::local_write)}});
     json requests = json::array();
     for (std::int64_t i = 0; i < step.count; ++i) requests.push_back(receive(step));
-    if (!requests.empty()) ask("post_recv", {{"qp", place.qp}, {"requests", requests}});
+    if (!requests.empty()) run_command("post_recv", {{"qp", place.qp}, {"requests", requests}});
     place.markers = (step.flags & setup_flags::markers) != 0;
     replay::TcpHost& host = *device.tcp;
     depth_ = {step.depth, step.own_depth};
     if (step.number == 1) {
       const auto port = host.listen(0, {});
       if (!port) return;
-      const json asked = ask("cm_connect", {{"qp", place.qp},
-                                            {"address", to_string(host.address())},
-                                            {"source", to_string(device.address)},
-                                            {"port", *port},
-                                            {"responder_resources", step.depth},
-                                            {"initiator_depth", step.own_depth}});
-      place.cm = asked.value("cm_id", 0U);
+      const json response = run_command("cm_connect", {{"qp", place.qp},
+                                                       {"address", to_string(host.address())},
+                                                       {"source", to_string(device.address)},
+                                                       {"port", *port},
+                                                       {"responder_resources", step.depth},
+                                                       {"initiator_depth", step.own_depth}});
+      place.cm = response.value("cm_id", 0U);
       auto accepted = host.accept(*port, host.now() + connect_time);
       host.stop_listening(*port);
       if (accepted && *accepted) place.tcp = std::move(*accepted);
-      // Its request comes before the reply to it.
+      // The device's request precedes the tester's reply.
       if (place.tcp) first_ = place.tcp->receive(host.now() + connect_time).value_or(std::nullopt);
-      say(at, segments);
+      send(at, segments);
       return;
     }
     auto connected = host.connect({device.address, port_}, {}, host.now() + connect_time);
     if (!connected) return;
     place.tcp = std::move(*connected);
-    say(at, segments);
+    send(at, segments);
     hear_request(at, expected);
     if (place.cm != 0 && step.state <= 1) answer(at, step.state == 0, step);
   }
 
-  /// The consumer is told of the tester's request, where one is due.
+  /// Wait for the connection request event if one is expected.
   void hear_request(std::size_t at, const Outcome& expected) {
-    const bool request =
-        std::ranges::any_of(expected.told, [](const std::string& one) { return one.starts_with("request"); });
-    const auto asked = event(
+    const bool request = std::ranges::any_of(expected.connection_events,
+                                             [](const std::string& one) { return one.starts_with("request"); });
+    const auto response = event(
         [&](const peer::Event& one) {
           return one.name == "cm" && one.body.value("type", "") == "connect_request" &&
                  one.body.value("listener", listener_) == listener_;
         },
-        request ? told_time : std::chrono::milliseconds(2));
-    if (asked) places_[at].cm = asked->body.value("cm_id", 0U);
+        request ? event_wait : std::chrono::milliseconds(2));
+    if (response) places_[at].cm = response->body.value("cm_id", 0U);
   }
 
   void answer(std::size_t at, bool accepts, const Step& /*step*/) {
     Place& place = places_[at];
     if (place.cm == 0) return;
     if (accepts)
-      ask("cm_accept",
+      run_command(
+          "cm_accept",
           {{"cm_id", place.cm}, {"qp", place.qp}, {"responder_resources", depth_[0]}, {"initiator_depth", depth_[1]}});
     else
-      ask("cm_reject", {{"cm_id", place.cm}});
+      run_command("cm_reject", {{"cm_id", place.cm}});
   }
 
-  void say(std::size_t at, std::span<const std::vector<std::uint8_t>> segments) {
+  void send(std::size_t at, std::span<const std::vector<std::uint8_t>> segments) {
     Place& place = places_[at];
     for (const auto& segment : segments)
       if (place.tcp && !place.over) (void)place.tcp->send(segment);
@@ -218,11 +220,11 @@ class IwarpRemoteTarget final : public AgentTarget {
     const Place& place = places_[at];
     const auto request = send_request(step);
     if (!request || place.qp == 0) return;
-    ask("post_send", {{"qp", place.qp}, {"requests", json::array({*request})}});
+    run_command("post_send", {{"qp", place.qp}, {"requests", json::array({*request})}});
   }
 
-  /// What comes, for as long as something is due, and a moment longer.
-  void hear(std::size_t at, const Outcome& expected, Outcome& outcome) {
+  /// Receive expected segments, and then wait briefly for others.
+  void receive_segments(std::size_t at, const Outcome& expected, Outcome& outcome) {
     replay::TcpHost& host = *device_->device().tcp;
     const bool ends = !expected.ends.empty();
     std::size_t due = expected.frames.size();
@@ -236,7 +238,7 @@ class IwarpRemoteTarget final : public AgentTarget {
           first_.reset();
         } else {
           const bool waits = which == at && (due > 0 || ends);
-          auto received = place.tcp->receive(waits ? until : host.now() + (which == at ? quiet_time : 0));
+          auto received = place.tcp->receive(waits ? until : host.now() + (which == at ? settle_time : 0));
           if (!received) break;
           arrival = std::move(*received);
         }
@@ -245,7 +247,7 @@ class IwarpRemoteTarget final : public AgentTarget {
           if (due > 0) --due;
           const std::vector<std::vector<std::uint8_t>> one{arrival->bytes};
           const std::vector<std::uint8_t> stream{static_cast<std::uint8_t>(which)};
-          tester_.heard(one, stream, {places_[0].markers, places_[1].markers});
+          tester_.receive(one, stream, {places_[0].markers, places_[1].markers});
           outcome.frames.push_back(std::move(arrival->bytes));
           outcome.streams.push_back(static_cast<std::uint8_t>(which));
           continue;
@@ -258,12 +260,12 @@ class IwarpRemoteTarget final : public AgentTarget {
     }
   }
 
-  /// What the device's consumer was told of the ends of streams.
-  void look_at_events() {
-    while (const auto told =
+  /// Process events about the end of streams.
+  void poll_events() {
+    while (const auto response =
                event([](const peer::Event& one) { return one.name == "cm"; }, std::chrono::milliseconds(0))) {
-      const std::string type = told->body.value("type", "");
-      const std::uint32_t cm = told->body.value("cm_id", 0U);
+      const std::string type = response->body.value("type", "");
+      const std::uint32_t cm = response->body.value("cm_id", 0U);
       for (Place& place : places_)
         if (place.cm == cm && cm != 0 && ends_a_stream(type)) place.ended = true;
     }
@@ -273,21 +275,21 @@ class IwarpRemoteTarget final : public AgentTarget {
            type == "connect_error" || type == "addr_error" || type == "route_error";
   }
 
-  /// Whether a queue pair goes on, or has ended: what else verbs tell is the device's affair, and follows late.
-  void look_at_states(const Outcome& expected, Outcome& outcome) {
+  /// Check whether a queue pair still operates. Other states are implementation-defined and may be reported late.
+  void query_states(const Outcome& expected, Outcome& outcome) {
     for (std::size_t at = 0; at < places_.size(); ++at) {
       const Place& place = places_[at];
       const QueuePairState state = expected.states[at];
-      const bool goes_on = state == QueuePairState::rts;
+      const bool continues = state == QueuePairState::rts;
       const bool has_ended = state == QueuePairState::err || state == QueuePairState::sqe;
-      if (place.qp == 0 || (!goes_on && !has_ended)) continue;
+      if (place.qp == 0 || (!continues && !has_ended)) continue;
       const auto ended = [&] {
-        const std::string told = ask("query_qp", {{"qp", place.qp}}).value("state", "reset");
-        look_at_events();
-        return told == "err" || told == "sqe" || told == "sqd" || place.over || place.ended;
+        const std::string response = run_command("query_qp", {{"qp", place.qp}}).value("state", "reset");
+        poll_events();
+        return response == "err" || response == "sqe" || response == "sqd" || place.over || place.ended;
       };
       bool over = ended();
-      // The end is worked off by a thread of its own.
+      // A separate thread of the device processes the end of a stream.
       for (int tries = 0; has_ended && !over && tries < 20 && !lost_; ++tries) {
         (void)device_->device().tcp->pass(device_->device().tcp->now() + 5'000'000);
         over = ended();
@@ -296,23 +298,23 @@ class IwarpRemoteTarget final : public AgentTarget {
     }
   }
 
-  /// A device whose listener is gone takes nobody any more: then a fresh one is needed.
+  /// Reopen a device whose listener no longer accepts connections.
   void watch(const Outcome& expected) {
     const bool fine = std::ranges::any_of(expected.states, [](QueuePairState s) { return s == QueuePairState::rts; });
     const bool there = std::ranges::any_of(places_, [](const Place& place) { return place.tcp != nullptr; });
-    if (there) silent_ = 0;
-    if (!fine || there || ++silent_ < most_silent) return;
-    silent_ = 0;
-    lost_ = "nobody answers when TCP is connected any more";
+    if (there) unanswered_ = 0;
+    if (!fine || there || ++unanswered_ < max_failures) return;
+    unanswered_ = 0;
+    lost_ = "the device no longer accepts TCP connections";
   }
 
   std::uint32_t listener_ = 0;
   std::uint16_t port_ = 0;
   std::array<Place, 2> places_;
   std::array<std::int64_t, 2> depth_{};
-  std::optional<replay::TcpArrival> first_;  ///< that came before the tester's first segment
+  std::optional<replay::TcpArrival> first_;  ///< received before the tester's first segment
   IwarpTester tester_;
-  int silent_ = 0;
+  int unanswered_ = 0;
 };
 
 }  // namespace

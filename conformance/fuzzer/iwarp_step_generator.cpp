@@ -14,8 +14,8 @@ namespace access = device::access;
 
 namespace {
 
-constexpr std::int64_t iwarp_walk_rights = access::remote_write | access::remote_read | access::remote_atomic;
-constexpr std::int64_t long_message = 3000;  ///< more than an FPDU has
+constexpr std::int64_t all_rights = access::remote_write | access::remote_read | access::remote_atomic;
+constexpr std::int64_t long_message = 3000;  ///< more than one FPDU
 
 std::int64_t code(RdmapOperation operation) { return static_cast<std::int64_t>(operation); }
 RdmapOperation operation_of(const Step& step) { return static_cast<RdmapOperation>(step.opcode & 15); }
@@ -37,7 +37,7 @@ bool is_send(RdmapOperation operation) {
 
 }  // namespace
 
-void IwarpStepGenerator::said(const Step& step) {
+void IwarpStepGenerator::add_to_history(const Step& step) {
   const auto at = static_cast<std::size_t>(step.at);
   if (step.kind == StepKind::connect) open_[at].reset();
   if (step.kind != StepKind::segment) return;
@@ -45,21 +45,21 @@ void IwarpStepGenerator::said(const Step& step) {
     open_[at].reset();
     if ((step.flags & segment_flags::more) != 0) open_[at] = step;
   }
-  if (history_.size() == most_said) history_.pop_front();
+  if (history_.size() == max_history) history_.pop_front();
   history_.push_back(step);
   history_.back().mutations.clear();
 }
 
-/// The tester's set-up frame.
-void IwarpStepGenerator::set_up(Step& step, bool device_asks, bool peer_to_peer) {
+/// Fill in the tester's MPA frame.
+void IwarpStepGenerator::set_up(Step& step, bool device_initiates, bool peer_to_peer) {
   using namespace setup_flags;
   step.flags &= silent;
   const bool plain_reply =
-      device_asks && (step.service & (stream_settings::revision_1 | stream_settings::not_enhanced)) != 0;
-  const bool enhances = device_asks ? !plain_reply : chance_.one_in(2);
+      device_initiates && (step.service & (stream_settings::revision_1 | stream_settings::not_enhanced)) != 0;
+  const bool enhances = device_initiates ? !plain_reply : chance_.one_in(2);
   if (chance_.one_in(5)) step.flags |= no_crc;
   if (!options_.settings && chance_.one_in(5)) step.flags |= markers;
-  // siw does not take much more, and ends its kernel over it; that is for the lies to find, not for every other frame.
+  // siw crashes its kernel with much more private data. Only mutations test that.
   step.payload = chance_.percent(70) ? 0 : chance_.of(std::array<std::int64_t, 4>{1, 4, 17, 200});
   if (!options_.settings && chance_.one_in(12))
     step.payload = chance_.of(std::array<std::int64_t, 4>{255, 256, 400, 508});
@@ -67,7 +67,7 @@ void IwarpStepGenerator::set_up(Step& step, bool device_asks, bool peer_to_peer)
   step.flags |= enhanced;
   step.ird = chance_.of(std::array<std::int64_t, 4>{4, 4, 1, 2});
   step.ord = chance_.of(std::array<std::int64_t, 4>{4, 4, 1, 8});
-  if (device_asks ? peer_to_peer : (!options_.settings && chance_.one_in(3))) {
+  if (device_initiates ? peer_to_peer : (!options_.settings && chance_.one_in(3))) {
     step.flags |= setup_flags::peer_to_peer;
     step.flags |= chance_.of(std::array<std::int64_t, 5>{rtr_send | rtr_write | rtr_read, rtr_send, rtr_write, rtr_read,
                                                          rtr_send | rtr_read});
@@ -101,14 +101,15 @@ Step IwarpStepGenerator::connect(std::int64_t at) {
   return step;
 }
 
-/// A place in the memory of the step's key.
+/// Choose a location in the memory of the step's key.
 void IwarpStepGenerator::place(Step& step, std::int64_t bytes) {
-  const std::int64_t room = std::max<std::int64_t>(bytes_of(step.key) - bytes, 0);
-  step.offset = static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(room) + 1)) & ~std::int64_t{7};
-  if (chance_.one_in(6)) step.offset = room;
+  const std::int64_t bytes_of_key = std::max<std::int64_t>(bytes_of(step.key) - bytes, 0);
+  step.offset =
+      static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(bytes_of_key) + 1)) & ~std::int64_t{7};
+  if (chance_.one_in(6)) step.offset = bytes_of_key;
 }
 
-/// The next segment of a Send that is open.
+/// Return the next segment of an unfinished Send.
 Step IwarpStepGenerator::more(std::int64_t at) {
   const Step& before = *open_[static_cast<std::size_t>(at)];
   Step step{.kind = StepKind::segment, .at = at, .opcode = before.opcode};
@@ -226,7 +227,7 @@ Step IwarpStepGenerator::post(std::int64_t at) {
   return step;
 }
 
-/// What a consumer may do.
+/// Return a valid verbs call.
 Step IwarpStepGenerator::verbs(std::int64_t at) {
   Step step{.kind = StepKind::notify, .at = at};
   switch (chance_.below(9)) {
@@ -258,7 +259,7 @@ Step IwarpStepGenerator::verbs(std::int64_t at) {
   return step;
 }
 
-/// What a consumer may not do, or does rarely.
+/// Return an invalid or rare verbs call.
 Step IwarpStepGenerator::misuse(std::int64_t at) {
   Step step{.kind = StepKind::disconnect, .at = at, .mutated = true};
   switch (chance_.below(8)) {
@@ -293,17 +294,17 @@ Step IwarpStepGenerator::misuse(std::int64_t at) {
   return step;
 }
 
-Step IwarpStepGenerator::legal(const IwarpDeviceFixture& shadow, const StreamTester& tester, std::int64_t at) {
-  const endpoint::Endpoint* of = shadow.endpoint(at);
+Step IwarpStepGenerator::legal(const IwarpDeviceFixture& fixture, const StreamTester& tester, std::int64_t at) {
+  const endpoint::Endpoint* of = fixture.endpoint(at);
   if (!of) return connect(at);
   if (of->ended()) {
     if (!chance_.one_in(5)) return connect(at);
-    return segment(at);  // to who has ended
+    return segment(at);  // after the end of the stream
   }
   if (machines::is_timed(of->phase())) {
     Step step{.kind = StepKind::setup, .at = at};
     if (options_.timing && chance_.one_in(8)) return {.kind = StepKind::wait, .at = at, .nanoseconds = 6'000'000'000};
-    set_up(step, shadow.bases(at).device_asked, of->options().mpa.peer_to_peer);
+    set_up(step, fixture.bases(at).device_initiated, of->options().mpa.peer_to_peer);
     return step;
   }
   if (of->phase() == MpaPhase::awaits_consumer) {
@@ -323,7 +324,7 @@ Step IwarpStepGenerator::legal(const IwarpDeviceFixture& shadow, const StreamTes
     }
   }
   if (of->phase() == MpaPhase::awaits_first_fpdu && of->agreement().peer_to_peer && chance_.percent(80)) {
-    // The ready-to-receive indication. RFC 6581, 9.2
+    // RTR indication. RFC 6581, 9.2
     Step step{.kind = StepKind::segment, .at = at};
     step.opcode =
         code(chance_.of(std::array{RdmapOperation::send, RdmapOperation::rdma_write, RdmapOperation::read_request}));
@@ -354,7 +355,7 @@ Step IwarpStepGenerator::legal(const IwarpDeviceFixture& shadow, const StreamTes
   return segment(at);
 }
 
-void IwarpStepGenerator::lie_of_setup(Step& step) {
+void IwarpStepGenerator::mutate_setup(Step& step) {
   using namespace setup_flags;
   switch (chance_.below(8)) {
     case 0: step.flags ^= chance_.of(std::array{no_crc, markers, enhanced, reject, setup_flags::peer_to_peer}); break;
@@ -379,9 +380,9 @@ void IwarpStepGenerator::lie_of_setup(Step& step) {
   }
 }
 
-void IwarpStepGenerator::lie(Step& step) {
+void IwarpStepGenerator::mutate(Step& step) {
   step.mutated = true;
-  if (step.kind != StepKind::segment) return lie_of_setup(step);
+  if (step.kind != StepKind::segment) return mutate_setup(step);
   const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(step.opcode & 15));
   const bool names_memory = op.tagged || operation_of(step) == RdmapOperation::read_request ||
                             operation_of(step) == RdmapOperation::atomic_request;
@@ -412,14 +413,15 @@ void IwarpStepGenerator::lie(Step& step) {
       break;
     case 7:
     case 8: {
-      const std::int64_t room = bytes_of(step.key);
+      const std::int64_t bytes_of_key = bytes_of(step.key);
       if (!names_memory) {
         step.payload = chance_.of(std::array<std::int64_t, 7>{0, 1, 17, 1023, 1024, 1025, 1400});
         break;
       }
-      step.offset = chance_.of(std::array<std::int64_t, 10>{room - bytes, room - bytes + 1, room - 1, room, -1, -8, 4,
-                                                            step.offset + 4, step.offset + 1, -bytes});
-      // So that the end wraps around 2^64.
+      step.offset =
+          chance_.of(std::array<std::int64_t, 10>{bytes_of_key - bytes, bytes_of_key - bytes + 1, bytes_of_key - 1,
+                                                  bytes_of_key, -1, -8, 4, step.offset + 4, step.offset + 1, -bytes});
+      // The end wraps around 2^64.
       if (chance_.one_in(4))
         step.offset =
             -static_cast<std::int64_t>(0x7f0000000000) - 0x10000 - static_cast<std::int64_t>(chance_.below(64));
@@ -448,8 +450,8 @@ void IwarpStepGenerator::lie(Step& step) {
   }
 }
 
-void IwarpStepGenerator::change_fields(Step& step, const IwarpDeviceFixture& shadow, const StreamTester& tester) {
-  const auto bytes = tester.plain(step, shadow.objects(), shadow.bases(step.at));
+void IwarpStepGenerator::change_fields(Step& step, const IwarpDeviceFixture& fixture, const StreamTester& tester) {
+  const auto bytes = tester.plain(step, fixture.objects(), fixture.bases(step.at));
   HeaderStack stack;
   decode_stream(stack, bytes);
   if (stack.layers().empty()) return;
@@ -485,14 +487,14 @@ void IwarpStepGenerator::change_whole(Step& step) {
   step.mutated = true;
 }
 
-Step IwarpStepGenerator::next(const IwarpDeviceFixture& shadow, const std::array<StreamTester, 2>& testers) {
+Step IwarpStepGenerator::next(const IwarpDeviceFixture& fixture, const std::array<StreamTester, 2>& testers) {
   const auto at = static_cast<std::int64_t>(chance_.one_in(6) ? 1 : 0);
   const StreamTester& tester = testers[static_cast<std::size_t>(at)];
-  if (options_.verbs && shadow.endpoint(at) && chance_.one_in(24)) return misuse(at);
-  Step step = legal(shadow, tester, at);
-  const endpoint::Endpoint* of = shadow.endpoint(at);
-  if (!is_said(step.kind)) {
-    // In a state that does not allow it, it is a lie, too.
+  if (options_.verbs && fixture.endpoint(at) && chance_.one_in(24)) return misuse(at);
+  Step step = legal(fixture, tester, at);
+  const endpoint::Endpoint* of = fixture.endpoint(at);
+  if (!is_sent_by_tester(step.kind)) {
+    // Verbs calls in a state that does not allow them count as mutations.
     step.mutated = of && (of->ended() || of->stream() != StreamState::operating) && step.kind != StepKind::wait;
     return step;
   }
@@ -517,21 +519,21 @@ Step IwarpStepGenerator::next(const IwarpDeviceFixture& shadow, const std::array
     case 3:
     case 4:
     case 5:
-      lie(step);
-      if (chance_.one_in(6)) lie(step);
+      mutate(step);
+      if (chance_.one_in(6)) mutate(step);
       break;
     case 6:
-    case 7: change_fields(step, shadow, tester); break;
+    case 7: change_fields(step, fixture, tester); break;
     default: change_whole(step); break;
   }
   return step;
 }
 
-Step IwarpStepGenerator::plain(const IwarpDeviceFixture& shadow, const StreamTester& tester) {
-  if (const endpoint::Endpoint* of = shadow.endpoint(0);
+Step IwarpStepGenerator::plain(const IwarpDeviceFixture& fixture, const StreamTester& tester) {
+  if (const endpoint::Endpoint* of = fixture.endpoint(0);
       !of || !machines::takes_fpdus(of->phase()) || of->stream() != StreamState::operating)
     return {.kind = StepKind::connect, .length = 1024, .depth = 4, .count = 4, .own_depth = 4};
-  // An FPDU that would be good at the beginning of the stream, with bytes changed.
+  // An FPDU that would be valid at the start of the stream, with modified bytes.
   static constexpr auto known = [] {
     std::array<std::int64_t, 16> all{};
     for (std::int64_t i = 0; i < 16; ++i) all[static_cast<std::size_t>(i)] = i;
@@ -539,10 +541,10 @@ Step IwarpStepGenerator::plain(const IwarpDeviceFixture& shadow, const StreamTes
   }();
   Step step{.kind = StepKind::segment, .opcode = chance_.of(known), .payload = 8, .length = 8, .mutated = true};
   if (rdmap_opcode(static_cast<std::uint8_t>(step.opcode)).header) step.payload = 0;
-  const StreamBases bases = shadow.bases(0);
+  const StreamBases bases = fixture.bases(0);
   const std::uint8_t queue = rdmap_opcode(static_cast<std::uint8_t>(step.opcode)).queue;
   step.msn = 1 - std::int64_t{bases.msn[queue & 3]};
-  const auto fpdu = tester.plain(step, shadow.objects(), bases);
+  const auto fpdu = tester.plain(step, fixture.objects(), bases);
   HeaderStack stack;
   decode_stream(stack, fpdu);
   const auto layers = stack.layers();

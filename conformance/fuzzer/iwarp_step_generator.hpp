@@ -1,6 +1,6 @@
 #pragma once
-/// What comes next on a stream of iWARP: steps that MPA, DDP and RDMAP allow where it stands, and steps that are wrong
-/// in one way. Where it stands is read from a sound endpoint that hears the same.
+/// Step generator for iWARP streams: valid steps of MPA, DDP and RDMAP in the current state, and steps with one
+/// mutation. The state comes from a conforming endpoint that receives the same segments.
 
 #include <array>
 #include <cstdint>
@@ -13,30 +13,29 @@
 
 namespace rdmawire::fuzzer {
 
-/// Which steps a walk may make.
-struct IwarpWalkOptions {
-  std::optional<std::int64_t>
-      settings{};          ///< stream_settings that the device has; nothing: it can be set up in every way
-  bool extensions = true;  ///< RFC 7306
-  bool verbs = true;       ///< windows, fast registration, misuse of verbs, notifications
-  bool timing = true;      ///< timers run, and steps follow each other before the device has answered
+/// Steps that the generator may use.
+struct IwarpGeneratorOptions {
+  std::optional<std::int64_t> settings{};  ///< stream_settings of the device; nullopt: all settings are supported
+  bool extensions = true;                  ///< RFC 7306
+  bool verbs = true;                       ///< windows, fast registration, misuse of verbs, notifications
+  bool timing = true;                      ///< wait for timers, and send steps before the device has responded
 };
 
 class IwarpStepGenerator {
  public:
-  /// `chance` must outlive it.
-  IwarpStepGenerator(Rng& chance, const IwarpWalkOptions& options) : chance_(chance), options_(options) {}
+  /// `chance` must outlive this.
+  IwarpStepGenerator(Rng& chance, const IwarpGeneratorOptions& options) : chance_(chance), options_(options) {}
 
-  Step next(const IwarpDeviceFixture& shadow, const std::array<StreamTester, 2>& testers);
-  /// What comes next for who knows nothing of states.
-  Step plain(const IwarpDeviceFixture& shadow, const StreamTester& tester);
-  /// After a step was made: what is open, and what can be said again.
-  void said(const Step& step);
+  Step next(const IwarpDeviceFixture& fixture, const std::array<StreamTester, 2>& testers);
+  /// Return a step that ignores the state.
+  Step plain(const IwarpDeviceFixture& fixture, const StreamTester& tester);
+  /// Update unfinished messages and the history after a step.
+  void add_to_history(const Step& step);
 
  private:
-  Step legal(const IwarpDeviceFixture& shadow, const StreamTester& tester, std::int64_t at);
+  Step legal(const IwarpDeviceFixture& fixture, const StreamTester& tester, std::int64_t at);
   Step connect(std::int64_t at);
-  void set_up(Step& step, bool device_asks, bool peer_to_peer);
+  void set_up(Step& step, bool device_initiates, bool peer_to_peer);
   Step segment(std::int64_t at);
   Step answer(const StreamTester::Request& oldest, std::int64_t at);
   Step post(std::int64_t at);
@@ -44,16 +43,16 @@ class IwarpStepGenerator {
   Step misuse(std::int64_t at);
   Step more(std::int64_t at);
   void place(Step& step, std::int64_t bytes);
-  void lie(Step& step);
-  void lie_of_setup(Step& step);
-  void change_fields(Step& step, const IwarpDeviceFixture& shadow, const StreamTester& tester);
+  void mutate(Step& step);
+  void mutate_setup(Step& step);
+  void change_fields(Step& step, const IwarpDeviceFixture& fixture, const StreamTester& tester);
   void change_whole(Step& step);
 
-  static constexpr std::size_t most_said = 24;
+  static constexpr std::size_t max_history = 24;
   Rng& chance_;
-  IwarpWalkOptions options_;
-  std::deque<Step> history_;                 ///< of segments, newest last
-  std::array<std::optional<Step>, 2> open_;  ///< the last segment of a Send that goes on
+  IwarpGeneratorOptions options_;
+  std::deque<Step> history_;                 ///< segments, newest last
+  std::array<std::optional<Step>, 2> open_;  ///< last segment of an unfinished Send
 };
 
 }  // namespace rdmawire::fuzzer

@@ -18,8 +18,8 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
     dissector.dissect(packet, one.frame, static_cast<std::uint32_t>(one.frame.size()));
     if (const auto ports = tracking::ports_of(packet.stack)) options.assumptions.checked.push_back(ports->from);
   }
-  // Without anybody to judge, everybody would be.
-  if (options.assumptions.checked.empty()) return {};
+  // With an empty list, the monitors would judge all endpoints.
+  if (options.trust.judged.empty()) return {};
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;
   conformance::Monitors monitors(options);
@@ -44,15 +44,15 @@ std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::
   const Oracle oracle = finding.alarm.oracle;
   if (!finding.reproduced || oracle == Oracle::gone || oracle == Oracle::kernel || oracle == Oracle::custom) return {};
   const bool exact = target.tolerance().exact;
-  const auto run = [](const FaultyReference& way, const Script& script, bool with_frames) {
-    return replay(script, *way.device(), with_frames);
+  const auto run = [](const FaultyReference& reference, const Script& script, bool with_frames) {
+    return replay(script, *reference.device(), with_frames);
   };
-  const auto alarms_so = [&](const Replayed& replayed, const Script& script) {
+  const auto has_same_alarm = [&](const Replayed& replayed, const Script& script) {
     return replayed.alarm && replayed.step + 1 == script.steps.size() &&
            replayed.alarm->signature == finding.alarm.signature;
   };
-  // Else what a fault sends unreadably would be the silence of a device that sends nothing.
-  const auto said = [&](std::span<const Exchanged> frames) {
+  // Without this check, an undecodable frame would be equivalent to no frame.
+  const auto last_frames = [&](std::span<const Exchanged> frames) {
     std::vector<std::string> all;
     if (target.family() != Family::roce) return all;
     for (const Exchanged& one : frames)
@@ -60,14 +60,16 @@ std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::
     return all;
   };
   std::vector<FaultyReference> like = target.broken();
-  std::erase_if(like, [&](const FaultyReference& way) {
-    const Replayed again = run(way, finding.minimal, true);
-    return !alarms_so(again, finding.minimal) || again.alarm->actual != finding.alarm.actual ||
-           (exact && again.frames != finding.frames) || (!exact && said(again.frames) != said(finding.frames)) ||
-           !alarms_so(run(way, finding.script, false), finding.script);
+  std::erase_if(like, [&](const FaultyReference& reference) {
+    const Replayed replayed = run(reference, finding.minimal, true);
+    return !has_same_alarm(replayed, finding.minimal) || replayed.alarm->actual != finding.alarm.actual ||
+           (exact && replayed.frames != finding.frames) ||
+           (!exact && last_frames(replayed.frames) != last_frames(finding.frames)) ||
+           !has_same_alarm(run(reference, finding.script, false), finding.script);
   });
-  std::erase_if(like, [&](const FaultyReference& way) {
-    return std::ranges::any_of(quiet, [&](const Script& script) { return run(way, script, false).alarm.has_value(); });
+  std::erase_if(like, [&](const FaultyReference& reference) {
+    return std::ranges::any_of(quiet,
+                               [&](const Script& script) { return run(reference, script, false).alarm.has_value(); });
   });
   return like;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What of the specification a device broke in a conversation, where its bytes alone show it.
+/// Rules of the specification that a device violated in an exchange.
 
 #include <deque>
 #include <span>
@@ -10,15 +10,15 @@
 
 namespace rdmawire::fuzzer {
 
-/// Ids of the rules that the device broke, as the monitors of `rdmawire check` judge these frames, ascending. Who sent
-/// to the device breaks rules on purpose, and is not judged. Empty: nothing on the wire contradicts the specification
-/// for certain; memory, completions and states are not on the wire.
+/// Return the ids of the rules that the device violated, ascending, as reported by the monitors of `rdmawire check`.
+/// The tester violates rules intentionally and is not judged. An empty result does not exclude violations: memory,
+/// completions and states are not visible in frames.
 std::vector<std::string> broken_rules(std::span<const Exchanged> frames);
 
-/// The known ways to break a sound device in which it does what the finding's device did, as far as was seen: the
-/// shortest script ends in the same alarm, with the same frames where both are the same program; so does the script as
-/// it was found, and not sooner; and nothing is wrong in `quiet`, scripts in which nothing was wrong with the device.
-/// Empty: there is none, or the finding's oracle is not about that.
+/// Return the faults of the reference device that explain a finding. With such a fault, the minimized script and the
+/// original script cause the same alarm, at the last step. The frames are equal if both devices are the same program.
+/// The scripts in `quiet`, which cause no alarm in the device, cause none. Empty: no fault, or the oracle does not
+/// depend on faults.
 std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::deque<Script>& quiet,
                                              const Target& target);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the tester knows of a device.
+/// Objects of a device as known to the tester.
 
 #include <array>
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace rdmawire::fuzzer {
 
-/// What the tester knows of a device's objects, so that it can name them in frames.
+/// Keys, addresses and numbers of a device's objects, for use in frames.
 struct KnownObjects {
-  std::array<std::uint32_t, 2> qpns{};  ///< of RoCE
+  std::array<std::uint32_t, 2> qpns{};  ///< RoCE
   struct Memory {
     std::uint32_t key = 0;
     std::uint64_t address = 0;
     friend bool operator==(const Memory&, const Memory&) = default;
   };
   std::array<Memory, keys> memory{};
-  std::array<std::uint32_t, 3> srqs{};  ///< numbers of XRC: the right one, one of another domain, none
+  std::array<std::uint32_t, 3> srqs{};  ///< XRC SRQ numbers: valid, of another domain, unknown
   std::array<KnownConnection, 2> connections{};
 
   friend bool operator==(const KnownObjects&, const KnownObjects&) = default;

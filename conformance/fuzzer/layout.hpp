@@ -1,11 +1,11 @@
 #pragma once
-/// Where the memory lies that scripts speak of, by its Keys.
+/// Memory layout of scripts, by Key.
 
 #include <cstdint>
 
 namespace rdmawire::fuzzer {
 
-/// The consumer's memory, one piece of it. Between what is registered lies what nobody may write.
+/// One range of application memory. The gaps between registered ranges are write-protected.
 namespace layout {
 inline constexpr std::uint64_t page = 4096, size = 19 * page;
 struct Range {
@@ -15,9 +15,9 @@ struct Range {
 inline constexpr Range everything{1 * page, page}, read_only{3 * page, 1000}, write_only{5 * page, page},
     closed{7 * page, page}, foreign{8 * page, page}, fast{10 * page, page}, receives{12 * page, 2 * page},
     local{15 * page, 3 * page};
-/// A type 2 window covers so much of `everything`, from its beginning.
+/// Bytes that a type 2 window covers, from the start of `everything`.
 inline constexpr std::uint64_t window_bytes = 512;
-/// What may change: by remote writes and atomics, by receives, by the device's own READs.
+/// Ranges that may change: by remote writes and atomics, by receives, or by READs of the device.
 inline constexpr Range writable[] = {everything, write_only, fast, receives, local};
 }  // namespace layout
 

@@ -12,8 +12,8 @@ namespace rdmawire::fuzzer {
 using tracking::Connection;
 using tracking::Side;
 
-/// Ports that frames of the device came from, in all lives: the device alone is judged, the tester lies on purpose. The
-/// first is nobody's: without any, everybody would be judged.
+/// Source ports of the device's frames in all executions. Only the device is judged because the tester sends mutations.
+/// The first entry is a placeholder, because with an empty list all endpoints would be judged.
 struct MonitorView::Known {
   std::vector<tracking::PortAddress> ports{tracking::PortAddress{}};
 };
@@ -23,7 +23,7 @@ namespace {
 tracking::TrackerOptions tracker_options() {
   tracking::TrackerOptions options;
   options.transport = true;
-  // A life has a handful of connections: tables for thousands would be most of its cost.
+  // An execution has few connections. Large tables would dominate its cost.
   options.connections = 64;
   options.waiting_packets = 4096;
   options.notes_addresses = false;
@@ -32,9 +32,9 @@ tracking::TrackerOptions tracker_options() {
 
 }  // namespace
 
-class MonitorView::Life final : public tracking::Sink {
+class MonitorView::Execution final : public tracking::Sink {
  public:
-  Life(EdgeMap& map, Known& known)
+  Execution(EdgeMap& map, Known& known)
       : map_(map),
         known_(known),
         monitors_({.rules = {}, .assumptions = {.at = {}, .checked = known.ports}}),
@@ -82,18 +82,18 @@ class MonitorView::Life final : public tracking::Sink {
     monitors_.event(connection, event);
     map_.add(mix(static_cast<std::uint64_t>(event.kind) << 8 | static_cast<std::uint64_t>(event.cause), 0));
   }
-  void connection(const Connection& connection, tracking::CloseReason farewell) override {
-    monitors_.connection(connection, farewell);
+  void connection(const Connection& connection, tracking::CloseReason reason) override {
+    monitors_.connection(connection, reason);
   }
   void merged(const Connection& connection, std::uint64_t id) override { monitors_.merged(connection, id); }
 
  private:
-  /// `said` took this connection's monitors to states_.
-  void reached(std::uint64_t connection, std::uint64_t said) {
+  /// Add edges for the state changes of a connection's monitors. `input`: the input that caused them.
+  void reached(std::uint64_t connection, std::uint64_t input) {
     std::vector<std::uint64_t>& before = before_[connection];
     before.resize(states_.size());
     for (std::size_t i = 0; i < states_.size(); ++i)
-      if (before[i] != states_[i]) map_.add(mix(mix(before[i], states_[i]), said << 8 | i));
+      if (before[i] != states_[i]) map_.add(mix(mix(before[i], states_[i]), input << 8 | i));
     std::swap(before, states_);
   }
 
@@ -104,21 +104,21 @@ class MonitorView::Life final : public tracking::Sink {
   tracking::Tracker tracker_;
   tracking::Packet packet_;
   std::vector<std::uint64_t> states_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> before_;  // states by connection; 0: of the CM
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> before_;  // by connection; 0: CM
 };
 
 MonitorView::MonitorView() : known_(std::make_unique<Known>()) {}
 MonitorView::~MonitorView() = default;
 
-void MonitorView::begin(EdgeMap& map) { life_ = std::make_unique<Life>(map, *known_); }
+void MonitorView::begin(EdgeMap& map) { execution_ = std::make_unique<Execution>(map, *known_); }
 
 void MonitorView::add(std::span<const Exchanged> frames) {
-  for (const Exchanged& one : frames) life_->add(one);
+  for (const Exchanged& one : frames) execution_->add(one);
 }
 
 void MonitorView::end() {
-  if (life_) life_->end();
-  life_.reset();
+  if (execution_) execution_->end();
+  execution_.reset();
 }
 
 }  // namespace rdmawire::fuzzer

@@ -1,6 +1,6 @@
 #pragma once
-/// The monitors of `rdmawire check` over the frames of a life while it goes on: where they stand is feedback that any
-/// device gives, since both directions are seen and nothing of the device's own is asked.
+/// Runs the monitors of `rdmawire check` on the frames of an execution. Their states are feedback that every device
+/// provides, because only frames are needed.
 
 #include <memory>
 #include <span>
@@ -18,17 +18,17 @@ class MonitorView {
   MonitorView& operator=(const MonitorView&) = delete;
   ~MonitorView();
 
-  /// A fresh life; `map` gets its edges, and must outlive it.
+  /// Start an execution. Edges are added to `map`, which must outlive this.
   void begin(EdgeMap& map);
-  /// The frames of a step: what changes where the monitors of their connections stand, from which state to which and by
-  /// what opcode; and what the tracker tells of them.
+  /// Process the frames of a step. Edges are state changes of monitors, with the opcode that caused them, and events of
+  /// the tracker.
   void add(std::span<const Exchanged> frames);
-  /// The life is over: which rules were judged in it, and how.
+  /// Finish the execution. Edges are the evaluated rules and their results.
   void end();
 
  private:
-  class Life;
-  std::unique_ptr<Life> life_;
+  class Execution;
+  std::unique_ptr<Execution> execution_;
   struct Known;
   std::unique_ptr<Known> known_;
 };

@@ -10,7 +10,7 @@ namespace rdmawire::fuzzer {
 
 namespace {
 
-/// The faults that stand behind "reference:" and its like, by their names.
+/// Return the faults listed after "reference:" or "reference:iwarp:".
 template <class Faults, class Find>
 tl::expected<Faults, OpenError> faults_in(std::string_view name, std::string_view device, const Find& find) {
   Faults faults;
@@ -20,9 +20,8 @@ tl::expected<Faults, OpenError> faults_in(std::string_view name, std::string_vie
     const std::string_view one = rest.substr(0, comma);
     const auto* fault = find(one);
     if (!fault)
-      return tl::unexpected(OpenError{
-          true,
-          fmt::format("{}: the reference device has no fault \"{}\"; rdmawire.fuzz.faults() lists them", name, one)});
+      return tl::unexpected(
+          OpenError{true, fmt::format("{}: unknown fault \"{}\"; rdmawire.fuzz.faults() lists all faults", name, one)});
     faults.set(fault->fault);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
@@ -59,10 +58,9 @@ tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& 
   }
   return tl::unexpected(OpenError{
       true,
-      fmt::format(
-          "there is no target \"{}\"; there are reference, reference:FAULT, reference:iwarp, reference:iwarp:FAULT, "
-          "lab:rxe, lab:siw, agent:ADDRESS",
-          options.name)});
+      fmt::format("unknown target \"{}\"; expected reference, reference:FAULT, reference:iwarp, reference:iwarp:FAULT, "
+                  "lab:rxe, lab:siw or agent:ADDRESS",
+                  options.name)});
 }
 
 }  // namespace rdmawire::fuzzer

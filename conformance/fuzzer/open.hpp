@@ -1,5 +1,5 @@
 #pragma once
-/// Targets by name.
+/// Opening of targets by name.
 
 #include <filesystem>
 #include <functional>
@@ -15,18 +15,18 @@ namespace rdmawire::fuzzer {
 
 struct OpenOptions {
   std::string name = "reference";  ///< "reference", "reference:FAULT,…", "lab:rxe", "agent:ADDRESS"
-  std::string wire{};              ///< of an agent: "packet:eth0"
-  std::string kernel = "debian";   ///< of the lab
-  std::filesystem::path agent{};   ///< the agent's program, for the lab
+  std::string wire{};              ///< wire of an agent: "packet:eth0"
+  std::string kernel = "debian";   ///< kernel of the lab
+  std::filesystem::path agent{};   ///< agent program for the lab
   std::vector<std::string> allowed{};
   std::string secret_file{};
-  int stop = -1;  ///< becomes readable when a boot is to end
+  int stop = -1;  ///< file descriptor that becomes readable when booting must stop
   std::function<void(std::string_view)> progress{};
 };
 
 struct OpenError {
-  bool usage = false;   ///< the name makes no sense
-  std::string message;  ///< what was being done, to what, what was found, what to do
+  bool usage = false;   ///< the name is invalid
+  std::string message;  ///< failed operation, value and remedy
 };
 
 tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& options);

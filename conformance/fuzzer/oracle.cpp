@@ -41,8 +41,8 @@ std::string bytes_at(Bytes memory, std::size_t offset) {
   return text;
 }
 
-/// The first byte that differs, one that nobody may write before others.
-std::optional<Alarm> judge_memory(Bytes expected, Bytes actual) {
+/// Report the first difference, preferably in write-protected memory.
+std::optional<Alarm> compare_memory(Bytes expected, Bytes actual) {
   if (actual.size() != expected.size() || std::memcmp(actual.data(), expected.data(), actual.size()) == 0)
     return std::nullopt;
   std::optional<std::size_t> first;
@@ -62,28 +62,28 @@ std::optional<Alarm> judge_memory(Bytes expected, Bytes actual) {
   return alarm;
 }
 
-/// What a frame says of itself that every device must say alike.
-struct Said {
+/// Frame fields that must be equal for all devices.
+struct FrameSummary {
   int opcode = -1;
   std::uint32_t psn = 0, qpn = 0;
   int syndrome = -1;
 };
 
-Said said_by(Bytes frame) {
+FrameSummary summarize(Bytes frame) {
   const HeaderStack stack = decode(frame);
-  Said said;
+  FrameSummary summary;
   if (const auto bth = stack.get<Bth>()) {
-    said.opcode = bth->get<"opcode">();
-    said.psn = bth->get<"psn">();
-    said.qpn = bth->get<"dest_qp">();
+    summary.opcode = bth->get<"opcode">();
+    summary.psn = bth->get<"psn">();
+    summary.qpn = bth->get<"dest_qp">();
   }
-  if (const auto aeth = stack.get<Aeth>()) said.syndrome = aeth->get<"syndrome">();
-  return said;
+  if (const auto aeth = stack.get<Aeth>()) summary.syndrome = aeth->get<"syndrome">();
+  return summary;
 }
 
 std::string_view result_name(int result) { return result == 0 ? "done" : "refused"; }
 
-/// Of RoCE: what is computed follows from the rest.
+/// RoCE only. Computed fields are ignored because they depend on others.
 std::string difference(Bytes expected, Bytes actual) {
   const std::string names = fields_that_differ(
       decode(expected), decode(actual),
@@ -91,7 +91,7 @@ std::string difference(Bytes expected, Bytes actual) {
   return !names.empty() ? names : expected.size() == actual.size() ? "payload" : "length";
 }
 
-std::optional<Alarm> judge_frames_exactly(const Outcome& expected, const Outcome& actual) {
+std::optional<Alarm> compare_frames_exactly(const Outcome& expected, const Outcome& actual) {
   const auto same = std::ranges::mismatch(expected.frames, actual.frames);
   const bool ended = same.in1 == expected.frames.end(), other_ended = same.in2 == actual.frames.end();
   if (ended && other_ended) return std::nullopt;
@@ -100,40 +100,40 @@ std::optional<Alarm> judge_frames_exactly(const Outcome& expected, const Outcome
   alarm.actual = other_ended ? "silence" : summary_of(*same.in2);
   alarm.signature = fmt::format("{} instead of {}", alarm.actual, alarm.expected);
   if (ended || other_ended) return alarm;
-  const Said a = said_by(*same.in1), b = said_by(*same.in2);
+  const FrameSummary a = summarize(*same.in1), b = summarize(*same.in2);
   if (alarm.expected == alarm.actual) alarm.signature = alarm.expected + ": " + difference(*same.in1, *same.in2);
   alarm.expected += fmt::format(", psn {}", a.psn);
   alarm.actual += fmt::format(", psn {}; {} differ", b.psn, difference(*same.in1, *same.in2));
   return alarm;
 }
 
-/// Acknowledgements may be coalesced, credits may be told or not, and times are their own. What is refused is refused,
-/// READs and atomics are answered one by one.
-std::optional<Alarm> judge_frames(const Outcome& expected, const Outcome& actual) {
+/// ACKs may be coalesced, credits are optional, and times differ. NAKs and responses of READs and atomics must be
+/// equal.
+std::optional<Alarm> compare_frames(const Outcome& expected, const Outcome& actual) {
   struct Notable {
-    Said said;
+    FrameSummary summary;
     std::string text;
   };
   const auto notable = [](const Outcome& outcome) {
     std::vector<Notable> all;
     for (const auto& frame : outcome.frames) {
-      Said said = said_by(frame);
+      FrameSummary summary = summarize(frame);
       for (const Outcome::Drawn& one : outcome.drawn)
-        if (one.qpn == said.qpn) said.psn = (said.psn - one.beyond) & 0xffffff;
-      const Opcode& op = opcode(static_cast<std::uint8_t>(said.opcode));
-      if (said.opcode < 0 || !op.known || op.direction != Direction::response) continue;
-      const bool ack = op.operation == Operation::acknowledge && (said.syndrome >> 5 & 3) == syndrome_kind::ack;
-      if (!ack) all.push_back({said, summary_of(frame)});
+        if (one.qpn == summary.qpn) summary.psn = (summary.psn - one.beyond) & 0xffffff;
+      const Opcode& op = opcode(static_cast<std::uint8_t>(summary.opcode));
+      if (summary.opcode < 0 || !op.known || op.direction != Direction::response) continue;
+      const bool ack = op.operation == Operation::acknowledge && (summary.syndrome >> 5 & 3) == syndrome_kind::ack;
+      if (!ack) all.push_back({summary, summary_of(frame)});
     }
     return all;
   };
   const auto a = notable(expected), b = notable(actual);
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const bool same = i < a.size() && i < b.size() && a[i].text == b[i].text && a[i].said.psn == b[i].said.psn;
+    const bool same = i < a.size() && i < b.size() && a[i].text == b[i].text && a[i].summary.psn == b[i].summary.psn;
     if (same) continue;
     Alarm alarm{.oracle = Oracle::answer};
-    alarm.expected = i < a.size() ? fmt::format("{}, psn {}", a[i].text, a[i].said.psn) : "silence, or an ACK";
-    alarm.actual = i < b.size() ? fmt::format("{}, psn {}", b[i].text, b[i].said.psn) : "silence, or an ACK";
+    alarm.expected = i < a.size() ? fmt::format("{}, psn {}", a[i].text, a[i].summary.psn) : "silence or an ACK";
+    alarm.actual = i < b.size() ? fmt::format("{}, psn {}", b[i].text, b[i].summary.psn) : "silence or an ACK";
     alarm.signature = fmt::format("{} instead of {}", i < b.size() ? b[i].text : "silence or ACK",
                                   i < a.size() ? a[i].text : "silence or ACK");
     return alarm;
@@ -141,8 +141,8 @@ std::optional<Alarm> judge_frames(const Outcome& expected, const Outcome& actual
   return std::nullopt;
 }
 
-/// What the communication manager owes is there; what it says beside that, it may have said again.
-std::optional<Alarm> judge_messages(const Outcome& expected, const Outcome& actual) {
+/// Mandatory messages of the communication manager must be present. Others may be retransmissions.
+std::optional<Alarm> compare_messages(const Outcome& expected, const Outcome& actual) {
   const auto due = messages_among(expected.frames);
   if (due.empty()) return std::nullopt;
   const auto came = messages_among(actual.frames);
@@ -152,22 +152,22 @@ std::optional<Alarm> judge_messages(const Outcome& expected, const Outcome& actu
   };
   for (const std::uint16_t one : due) {
     if (std::ranges::find(came, one) != came.end()) continue;
-    Alarm alarm{.oracle = Oracle::answer, .expected = "the CM's " + name(one)};
-    alarm.actual = came.empty() ? "no message of the CM's" : "the CM's " + name(came.front());
+    Alarm alarm{.oracle = Oracle::answer, .expected = "CM message " + name(one)};
+    alarm.actual = came.empty() ? "no CM message" : "CM message " + name(came.front());
     alarm.signature = fmt::format("{} instead of {}", alarm.actual, alarm.expected);
     return alarm;
   }
   return std::nullopt;
 }
 
-/// When what is flushed completes is the device's affair.
+/// The time of flushed completions is implementation-defined.
 Outcome without_flushed(const Outcome& outcome) {
   Outcome left = outcome;
   std::erase_if(left.completions, [](const device::Completion& c) { return c.status == device::Status::flushed; });
   return left;
 }
 
-std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
+std::optional<Alarm> compare_completions(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
   const auto text = [](const device::Completion& c) {
     return fmt::format("completion of {}, status {}, opcode {}, {} bytes", c.id, static_cast<int>(c.status),
                        static_cast<int>(c.opcode), c.bytes);
@@ -179,14 +179,14 @@ std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& a
       const device::Completion &a = expected.completions[i], &b = actual.completions[i];
       const bool good = a.status == device::Status::success;
       const bool received = a.opcode >= device::CompletionOpcode::receive;
-      // Bytes of what was sent are not told for certain.
+      // The byte count of send completions is undefined.
       const bool counted = received || a.opcode == device::CompletionOpcode::read;
       const bool same_bytes = !counted || a.bytes == b.bytes;
       const bool same_immediate =
           !received || (a.has_immediate == b.has_immediate && (!a.has_immediate || a.immediate == b.immediate));
-      const bool alike = a.id == b.id && good == (b.status == device::Status::success) &&
-                         (!good || (a.opcode == b.opcode && same_bytes && same_immediate));
-      if (tolerance.exact ? a == b : alike) continue;
+      const bool same = a.id == b.id && good == (b.status == device::Status::success) &&
+                        (!good || (a.opcode == b.opcode && same_bytes && same_immediate));
+      if (tolerance.exact ? a == b : same) continue;
     }
     const auto kind = [&](const Outcome& of) {
       return i < of.completions.size() ? fmt::format("status {}", static_cast<int>(of.completions[i].status))
@@ -205,10 +205,11 @@ std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& a
         .expected = fmt::format("{} asynchronous events, {} notifications", expected.events.size(), expected.notified),
         .actual = fmt::format("{} and {}", actual.events.size(), actual.notified),
         .signature = "events"};
-  if (const auto same = std::ranges::mismatch(expected.told, actual.told);
-      same.in1 != expected.told.end() || same.in2 != actual.told.end()) {
+  if (const auto same = std::ranges::mismatch(expected.connection_events, actual.connection_events);
+      same.in1 != expected.connection_events.end() || same.in2 != actual.connection_events.end()) {
     const auto event = [](const auto at, const auto end) { return at == end ? std::string("nothing") : *at; };
-    const std::string due = event(same.in1, expected.told.end()), came = event(same.in2, actual.told.end());
+    const std::string due = event(same.in1, expected.connection_events.end()),
+                      came = event(same.in2, actual.connection_events.end());
     return Alarm{.oracle = Oracle::completion,
                  .expected = "event of the CM: " + due,
                  .actual = came,
@@ -217,13 +218,13 @@ std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& a
   }
   if (expected.receives != actual.receives)
     return Alarm{.oracle = Oracle::completion,
-                 .expected = fmt::format("{} receive requests wait", expected.receives[0]),
+                 .expected = fmt::format("{} receive requests posted", expected.receives[0]),
                  .actual = fmt::format("{}", actual.receives[0]),
                  .signature = "receives"};
   return std::nullopt;
 }
 
-std::optional<Alarm> judge_states(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
+std::optional<Alarm> compare_states(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
   for (std::size_t i = 0; i < expected.states.size(); ++i) {
     if (expected.states[i] == actual.states[i]) continue;
     Alarm alarm{.oracle = Oracle::state};
@@ -266,39 +267,39 @@ std::string fields_that_differ(const HeaderStack& expected, const HeaderStack& a
 }
 
 std::string summary_of(Bytes frame) {
-  const Said said = said_by(frame);
-  if (said.opcode < 0) return "a frame without BTH";
-  const Opcode& op = opcode(static_cast<std::uint8_t>(said.opcode));
-  std::string text = op.known ? std::string(op.name) : fmt::format("opcode {:#04x}", said.opcode);
-  if (said.syndrome < 0) return text;
-  switch (said.syndrome >> 5 & 3) {
+  const FrameSummary summary = summarize(frame);
+  if (summary.opcode < 0) return "frame without BTH";
+  const Opcode& op = opcode(static_cast<std::uint8_t>(summary.opcode));
+  std::string text = op.known ? std::string(op.name) : fmt::format("opcode {:#04x}", summary.opcode);
+  if (summary.syndrome < 0) return text;
+  switch (summary.syndrome >> 5 & 3) {
     case syndrome_kind::ack: return text + ", ACK";
     case syndrome_kind::rnr_nak: return text + ", RNR NAK";
     case syndrome_kind::nak: {
-      const Name* code = nak_code_names.find(static_cast<std::uint64_t>(said.syndrome & 31));
+      const Name* code = nak_code_names.find(static_cast<std::uint64_t>(summary.syndrome & 31));
       return code ? fmt::format("{}, NAK {}", text, code->name)
-                  : fmt::format("{}, NAK code {}", text, said.syndrome & 31);
+                  : fmt::format("{}, NAK code {}", text, summary.syndrome & 31);
     }
     default: return text + ", reserved syndrome";
   }
 }
 
-std::optional<Alarm> judge_roce_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
-  if (tolerance.exact) return judge_frames_exactly(expected, actual);
-  auto alarm = judge_frames(expected, actual);
-  return alarm ? alarm : judge_messages(expected, actual);
+std::optional<Alarm> compare_roce_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
+  if (tolerance.exact) return compare_frames_exactly(expected, actual);
+  auto alarm = compare_frames(expected, actual);
+  return alarm ? alarm : compare_messages(expected, actual);
 }
 
 std::optional<Alarm> judge(const Step& step, const Outcome& expected, Bytes expected_memory, const Outcome& actual,
-                           Bytes actual_memory, const Tolerance& tolerance, AnswerJudge judge_answers) {
+                           Bytes actual_memory, const Tolerance& tolerance, AnswerComparison compare_answers) {
   std::optional<Alarm> alarm;
-  if (tolerance.memory && !actual_memory.empty()) alarm = judge_memory(expected_memory, actual_memory);
+  if (tolerance.memory && !actual_memory.empty()) alarm = compare_memory(expected_memory, actual_memory);
   const bool rest = !actual.unjudged;
-  if (rest && !alarm) alarm = judge_states(expected, actual, tolerance);
+  if (rest && !alarm) alarm = compare_states(expected, actual, tolerance);
   if (rest && !alarm && tolerance.completions)
-    alarm = tolerance.exact ? judge_completions(expected, actual, tolerance)
-                            : judge_completions(without_flushed(expected), without_flushed(actual), tolerance);
-  if (rest && !alarm) alarm = judge_answers(expected, actual, tolerance);
+    alarm = tolerance.exact ? compare_completions(expected, actual, tolerance)
+                            : compare_completions(without_flushed(expected), without_flushed(actual), tolerance);
+  if (rest && !alarm) alarm = compare_answers(expected, actual, tolerance);
   if (alarm)
     alarm->signature = fmt::format("{}: {}: {}", to_string(alarm->oracle), to_string(step.kind), alarm->signature);
   return alarm;

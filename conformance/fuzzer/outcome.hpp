@@ -1,5 +1,5 @@
 #pragma once
-/// What came of a step, as its tester and the device's consumer see it.
+/// Outcome of a step, as observed by the tester and the device's application.
 
 #include <array>
 #include <cstdint>
@@ -11,35 +11,35 @@
 
 namespace rdmawire::fuzzer {
 
-/// What came of one step.
+/// Outcome of one step.
 struct Outcome {
-  std::vector<std::vector<std::uint8_t>> frames;  ///< that the device sent, in order; of iWARP: its TCP segments' bytes
-  std::vector<int> results;                       ///< of verbs: 0, or the error's number
+  std::vector<std::vector<std::uint8_t>> frames;  ///< frames sent by the device, in order; iWARP: TCP segments
+  std::vector<int> results;                       ///< results of verbs calls: 0, or the error number
   std::vector<device::Completion> completions;
   std::vector<device::AsyncEvent> events;
-  std::vector<std::string> told;  ///< what became of connections: events of the CM; of iWARP of streams
-  std::vector<std::string> ends;  ///< of iWARP: FINs and resets of TCP
-  std::vector<std::vector<std::uint8_t>>
-      said;  ///< that the device was told, where it is not what the shadow was told; of iWARP: TCP segments, always
-  std::vector<std::uint8_t> streams;  ///< of iWARP: of which stream each of `frames` is
-  std::uint32_t notified = 0;         ///< events of the completion channel
+  std::vector<std::string> connection_events;          ///< CM events; iWARP: stream events
+  std::vector<std::string> ends;                       ///< iWARP: FINs and resets of TCP
+  std::vector<std::vector<std::uint8_t>> sent_frames;  ///< frames sent to the device if they differ from those of the
+                                                       ///< reference model; iWARP: always the TCP segments
+  std::vector<std::uint8_t> streams;                   ///< iWARP: stream index of each of `frames`
+  std::uint32_t notified = 0;                          ///< events of the completion channel
   std::array<machines::QueuePairState, 2> states{};
-  std::array<std::uint32_t, 2> receives{};  ///< that wait
-  /// A queue pair of the tester's: responses to it count from a PSN that the device drew, so far beyond the shadow's.
+  std::array<std::uint32_t, 2> receives{};  ///< posted receives
+  /// PSN offset of responses to a tester's QP: difference between the PSNs of device and reference model.
   struct Drawn {
     std::uint32_t qpn = 0, beyond = 0;
   };
   std::vector<Drawn> drawn;
-  bool unjudged = false;  ///< memory alone can be compared: what the device does is its own affair
+  bool unjudged = false;  ///< compare only memory: the device's behavior is implementation-defined
 
   void clear() {
     frames.clear();
     results.clear();
     completions.clear();
     events.clear();
-    told.clear();
+    connection_events.clear();
     ends.clear();
-    said.clear();
+    sent_frames.clear();
     streams.clear();
     notified = 0;
     states = {};

@@ -1,7 +1,7 @@
 #pragma once
-/// What the families of devices have apart. A session, its corpus, its minimizing and its reports know steps, outcomes
-/// and alarms alone; what a step says on the wire, what may come next, and what two devices of a family may do
-/// differently, its shadow knows: a sound device of that family, and the tester beside it.
+/// Interface to a family-specific reference model. Sessions, corpus, minimizer and reports are family-independent: they
+/// use steps, outcomes and alarms. The model generates steps, predicts a conforming device's outcome, and knows the
+/// permitted differences.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ namespace rdmawire::fuzzer {
 
 /// A frame between tester and device.
 struct Exchanged {
-  bool sent = false;  ///< to the device
+  bool sent = false;  ///< sent to the device
   std::size_t step = 0;
   std::int64_t time = 0;
   std::vector<std::uint8_t> frame;
@@ -24,8 +24,8 @@ struct Exchanged {
   friend bool operator==(const Exchanged&, const Exchanged&) = default;
 };
 
-/// One life: fresh objects, and the steps that were made on them. A target makes each step behind it, and may ask its
-/// own shadows for more.
+/// One execution: new objects, and the steps performed on them. The target performs each step after the model, and may
+/// use data of the model.
 class ReferenceModel {
  public:
   ReferenceModel() = default;
@@ -33,28 +33,28 @@ class ReferenceModel {
   ReferenceModel& operator=(const ReferenceModel&) = delete;
   virtual ~ReferenceModel() = default;
 
-  /// What comes next, by where the connection stands; some of it is wrong in one way.
+  /// Return the next step for the current connection state, possibly with one mutation.
   virtual Step next() = 0;
-  /// What comes next for who knows nothing of states: what to compare with.
+  /// Return a step that ignores the state, for comparison.
   virtual Step plain() = 0;
 
-  /// Makes a step.
+  /// Perform a step.
   virtual void perform(const Step& step) = 0;
-  /// What came of the last one, here.
+  /// Outcome of the last step in the model.
   [[nodiscard]] virtual const Outcome& outcome() const = 0;
   [[nodiscard]] virtual Bytes memory() = 0;
   [[nodiscard]] virtual std::int64_t now() const = 0;
 
-  /// A number for where the connection stands, what the step said and what was answered to it.
+  /// Return a number that identifies state, step and response.
   [[nodiscard]] virtual std::uint64_t edge(const Step& step, const Outcome& actual) const = 0;
-  /// The first alarm of what came of the last step at a device, or nothing. `memory` is empty where it was not read.
+  /// Return the first alarm for the last step at a device, or nothing. `memory` is empty if it was not read.
   [[nodiscard]] virtual std::optional<Alarm> judge(const Step& step, const Outcome& actual, Bytes memory,
                                                    const Tolerance& tolerance) = 0;
-  /// The frames of the last step, in their order, appended.
+  /// Append the frames of the last step in order.
   virtual void exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) = 0;
 };
 
-/// One number of two.
+/// Hash two numbers.
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return device::Random(a * 0x9e3779b97f4a7c15ULL + b).next();
 }

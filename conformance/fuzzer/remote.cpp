@@ -1,4 +1,4 @@
-/// A device behind an agent: the same steps by verbs and a wire, in real time.
+/// A RoCE device behind an agent, in real time: steps use verbs and a wire.
 
 #include <fmt/format.h>
 
@@ -30,12 +30,12 @@ namespace access = device::access;
 namespace names = device::names;
 
 constexpr std::int64_t answer_time = 40'000'000;    // for frames that the reference device has sent
-constexpr std::int64_t message_time = 400'000'000;  // for messages of its CM, which a kernel's threads send
-constexpr std::int64_t quiet_time = 1'000'000;      // for what else is on its way when the agent has answered
+constexpr std::int64_t message_time = 400'000'000;  // for CM messages, which kernel threads send
+constexpr std::int64_t settle_time = 1'000'000;     // for other frames in flight after the agent's response
 
-constexpr auto completion_time = std::chrono::milliseconds(40);  // for those that the reference device has told of
+constexpr auto completion_time = std::chrono::milliseconds(40);  // for expected completions
 constexpr std::size_t most_recent = 8;
-constexpr std::size_t type_1 = 2;  // of the windows; the others are of type 2
+constexpr std::size_t type_1 = 2;  // index of the type 1 window; the others have type 2
 
 Gid gid_of(const std::array<std::uint8_t, 16>& bytes) { return {bytes}; }
 
@@ -43,37 +43,37 @@ class RemoteTarget final : public AgentTarget {
  public:
   using AgentTarget::AgentTarget;
 
-  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
-    const WalkOptions narrow{.verbs = false,
-                             .windows = has_windows(),
-                             .xrc = false,
-                             .other_ways = false,
-                             .wait = false,
-                             .extensions = false,
-                             .connections = connections_ && connections_->offered(),
-                             .mixed = false};
-    return std::make_unique<RoceShadow>(seed, chance, narrow);
+  [[nodiscard]] std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const override {
+    const GeneratorOptions narrow{.verbs = false,
+                                  .windows = has_windows(),
+                                  .xrc = false,
+                                  .other_ways = false,
+                                  .wait = false,
+                                  .extensions = false,
+                                  .connections = connections_ && connections_->offered(),
+                                  .mixed = false};
+    return std::make_unique<RoceReferenceModel>(seed, chance, narrow);
   }
   [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_reference(tolerance()); }
   [[nodiscard]] MinimizeLimits allowance() const override {
     return {.trials = 200, .seconds = 6, .restarts = 12, .restart_seconds = 180};
   }
-  [[nodiscard]] std::size_t life() const override { return 40; }
-  [[nodiscard]] bool adrift() const override { return adrift_; }
+  [[nodiscard]] std::size_t steps_per_execution() const override { return 40; }
+  [[nodiscard]] bool diverged() const override { return diverged_; }
 
   std::optional<std::string> start(std::uint64_t /*seed*/) override {
-    if (!device_) return "the device is not there";
+    if (!device_) return "no device";
     finish();
     drain(0, 0);
     arrived_.clear();
     recent_.clear();
     maker_->clear();
-    adrift_ = false;
+    diverged_ = false;
     unread_ = false;
     managed_ = loose_ = false;
     drawn_ = {};
     for (std::size_t number = 0; number < windows_.size(); ++number)
-      if (!windows_[number].is_fresh()) make_window(number);
+      if (!windows_[number].is_unused()) make_window(number);
     auto gone = begin();
     name_windows();
     return gone;
@@ -85,27 +85,27 @@ class RemoteTarget final : public AgentTarget {
     if (connections_) connections_->finish();
   }
 
-  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
-    auto& made = static_cast<RoceShadow&>(shadow);
+  void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
+    auto& made = static_cast<RoceReferenceModel&>(model);
     const Outcome& expected = made.outcome();
     outcome.clear();
     outcome.states = states_;
     if (lost_) return;
-    if (is_of_connections(step.kind) && !connections_->offered()) adrift_ = true;  // of a script of another device
-    if (adrift_) {  // nothing is made any more, and nothing is wrong with it
+    if (is_of_connections(step.kind) && !connections_->offered()) diverged_ = true;  // script of another device
+    if (diverged_) {  // performs no more steps and reports no alarm
       unread_ = true;
       outcome = expected;
       return;
     }
     const auto at = static_cast<std::size_t>(step.at);
-    // Of a connection whose queue pair is taken away each consumer makes what it likes.
-    const bool takes_away = step.kind == StepKind::connect && connections_ && connections_->has(at);
+    // The events of a connection whose queue pair is destroyed are implementation-defined.
+    const bool replaces_connection = step.kind == StepKind::connect && connections_ && connections_->has(at);
     frames_.clear();
     switch (step.kind) {
       case StepKind::connect: connect(step); break;
       case StepKind::receive: {
         const json request = memory_->receive(++received_, step.length);
-        ask("post_recv", {{"qp", qps_[at]}, {"requests", json::array({request})}});
+        run_command("post_recv", {{"qp", qps_[at]}, {"requests", json::array({request})}});
         break;
       }
       case StepKind::request:
@@ -113,12 +113,12 @@ class RemoteTarget final : public AgentTarget {
         invalidates_ =
             invalidates_ || opcode(static_cast<std::uint8_t>(step.opcode)).invalidate || changes_opcode(step);
         say(step, made);
-        outcome.said = frames_;
+        outcome.sent_frames = frames_;
         break;
       case StepKind::cm:
         say(own_names(step, made), made);
-        outcome.said = frames_;
-        RemoteConnections::said(step, objects_.connections[at]);
+        outcome.sent_frames = frames_;
+        RemoteConnections::count_message(step, objects_.connections[at]);
         break;
       case StepKind::cm_connect:
       case StepKind::cm_accept:
@@ -127,7 +127,7 @@ class RemoteTarget final : public AgentTarget {
         [[fallthrough]];
       case StepKind::cm_reject:
       case StepKind::cm_disconnect:
-        if (connections_) connections_->speak(step, qps_[at], objects_.connections[at]);
+        if (connections_) connections_->perform(step, qps_[at], objects_.connections[at]);
         if (step.kind == StepKind::cm_accept) post_receives(at, step);
         break;
       case StepKind::post: post(step); break;
@@ -138,21 +138,21 @@ class RemoteTarget final : public AgentTarget {
     managed_ = managed_ || is_of_connections(step.kind);
     loose_ = loose_ || (step.kind == StepKind::cm && step.mutated);
     if (!expected.frames.empty() && !loose_) drain(expected.frames.size(), answer_time);
-    drain(0, quiet_time);
-    if (is_of_connections(step.kind)) hear_messages(step, expected);
-    look_at_state(at);
-    if (frames_.size() > 1) look_at_state(1 - at);  // a frame that was held may be the other one's
+    drain(0, settle_time);
+    if (is_of_connections(step.kind)) process_messages(step, expected);
+    query_state(at);
+    if (frames_.size() > 1) query_state(1 - at);  // a delayed frame may belong to the other queue pair
     if (managed_) wait_for_states(expected);
     outcome.states = states_;
     outcome.completions = completions(loose_ ? 0 : due_completions(expected), completion_time);
-    learn_windows(outcome);
+    update_windows(outcome);
     for (const device::Completion& one : outcome.completions)
       if (is_datagram(one)) memory_->expect_network_header(one.id, recent_);
     if (!lost_) memory_->look(made.memory(), lost_);
-    drain(0, quiet_time);
+    drain(0, settle_time);
     if (loose_) shield(made.memory());
     if (loose_ && step.kind == StepKind::cm && step.mutated && !lost_ && !connections_->answers(objects_, arrived_))
-      lost_ = "its communication manager answers no request for a connection any more";
+      lost_ = "the device's CM no longer responds to connection requests";
     if (managed_) outcome.drawn.assign(drawn_.begin(), drawn_.end());
     outcome.frames = std::move(arrived_);
     arrived_.clear();
@@ -160,16 +160,16 @@ class RemoteTarget final : public AgentTarget {
       outcome.unjudged = true;
       return;
     }
-    if (is_left_open(step, expected, outcome)) {
-      adrift_ = unread_ = true;
+    if (is_implementation_defined(step, expected, outcome)) {
+      diverged_ = unread_ = true;
       outcome = expected;
-    } else if (tells_credits(step) || !sent_alike(expected, outcome) || takes_away) {
-      adrift_ = true;
+    } else if (has_credits(step) || !sent_same_psns(expected, outcome) || replaces_connection) {
+      diverged_ = true;
     }
-    // Nothing at all, where something was due: is anybody there?
-    if (!expected.frames.empty() && outcome.frames.empty() && ++silent_ % 50 == 0 && !lost_) {
+    // All expected frames are missing: check that the device still operates.
+    if (!expected.frames.empty() && outcome.frames.empty() && ++unanswered_ % 50 == 0 && !lost_) {
       const auto judged = conformance::sanity(device_->device(), 1);
-      if (judged.verdict != conformance::Verdict::pass) lost_ = "a SEND and its acknowledgement do not work any more";
+      if (judged.verdict != conformance::Verdict::pass) lost_ = "the device no longer acknowledges a SEND";
     }
   }
   Bytes memory() override {
@@ -189,7 +189,8 @@ class RemoteTarget final : public AgentTarget {
     name_windows();
     const conformance::DeviceUnderTest& device = device_->device();
     const conformance::Path& path = device.path;
-    ah_ = ask("create_ah", {{"pd", pd_}, {"port", device.device->port().number}, {"grh", grh()}}).value("ah", 0U);
+    ah_ =
+        run_command("create_ah", {{"pd", pd_}, {"port", device.device->port().number}, {"grh", grh()}}).value("ah", 0U);
     device::Port port;
     port.mac = path.tester_mac;
     const Gid own = gid_of(path.tester_address), its = gid_of(path.device_address);
@@ -200,13 +201,13 @@ class RemoteTarget final : public AgentTarget {
     port.learn(its, path.device_mac);
     port.learn(elsewhere, path.device_mac);
     maker_.emplace(std::move(port), DeviceAddresses{its, elsewhere});
-    const auto asked = [this](const char* command, const json& arguments) { return ask(command, arguments); };
-    connections_.emplace(RemoteConnections::Reach{*device.peer, *device.wire, *maker_, path.tester_address, asked},
+    const auto run = [this](const char* command, const json& arguments) { return run_command(command, arguments); };
+    connections_.emplace(RemoteConnections::Reach{*device.peer, *device.wire, *maker_, path.tester_address, run},
                          objects_);
   }
 
-  /// Sends what a step says.
-  void say(const Step& step, const RoceShadow& made) {
+  /// Send the frames of a step.
+  void say(const Step& step, const RoceReferenceModel& made) {
     Bases bases = made.bases();
     bases.drawn = drawn_[static_cast<std::size_t>(step.at)].beyond;
     maker_->make(step, objects_, bases, frames_);
@@ -217,24 +218,23 @@ class RemoteTarget final : public AgentTarget {
     }
   }
 
-  /// The message, of this device's queue pair where it is of the reference device's, or where it should be: Linux heeds
-  /// what a DREQ says of it.
-  [[nodiscard]] Step own_names(Step step, const RoceShadow& made) const {
+  /// Replace the reference device's QP number by the device's in a DREQ or LAP, because Linux checks that field.
+  [[nodiscard]] Step own_names(Step step, const RoceReferenceModel& made) const {
     const auto at = static_cast<std::size_t>(step.at);
     const bool names_it = step.opcode == device::cm_attribute::dreq || step.opcode == device::cm_attribute::lap;
     if (names_it && (!step.mutated || step.immediate == made.objects().qpns[at])) step.immediate = objects_.qpns[at];
     return step;
   }
 
-  /// The REQ or REP among them, which says how the connection is to be.
+  /// Return the REQ or REP in these frames, which contains the connection parameters.
   static std::optional<CmMessage> set_up_in(std::span<const std::vector<std::uint8_t>> frames) {
     for (const auto& frame : frames)
       if (const auto message = cm_message_in(frame); message && message->local_qpn != 0) return message;
     return std::nullopt;
   }
 
-  /// Takes messages of the CM until there are as many as are due, or for so long.
-  void hear_messages(const Step& step, const Outcome& expected) {
+  /// Receive frames until all expected CM messages have arrived or the time is over.
+  void process_messages(const Step& step, const Outcome& expected) {
     const std::size_t due = messages_among(expected.frames).size();
     replay::Wire& wire = *device_->device().wire;
     const std::int64_t until = wire.now() + (loose_ ? answer_time : message_time);
@@ -243,17 +243,17 @@ class RemoteTarget final : public AgentTarget {
       if (!received || !*received) break;
       arrived_.emplace_back((*received)->frame.begin(), (*received)->frame.end());
     }
-    connections_->hear(arrived_, objects_);
+    connections_->receive_frames(arrived_, objects_);
     const auto own = set_up_in(arrived_), reference = set_up_in(expected.frames);
     if (!own || !reference) return;
     const auto at = static_cast<std::size_t>(step.at);
     drawn_[at] = {tester_queue_pair(objects_.connections[at].tester_id, at),
                   (own->starting_psn - reference->starting_psn) & 0xffffffU};
-    // With another path MTU First, Middle and Last packets have other lengths than the reference device's.
+    // With another path MTU, First, Middle and Last packets have other lengths than in the reference device.
     loose_ = loose_ || own->path_mtu != reference->path_mtu;
   }
 
-  /// A kernel moves queue pairs of connections when it comes to it, and to RTS where the reference device waits in RTR.
+  /// A kernel moves connected queue pairs asynchronously, and to RTS where the reference device stays in RTR.
   void wait_for_states(const Outcome& expected) {
     const auto works = [](QpState state) {
       return state == QpState::init || state == QpState::rtr || state == QpState::rts;
@@ -261,13 +261,13 @@ class RemoteTarget final : public AgentTarget {
     for (std::size_t at = 0; at < states_.size(); ++at) {
       for (int i = 0; i < 20 && !loose_ && works(states_[at]) != works(expected.states[at]); ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        look_at_state(at);
+        query_state(at);
       }
       if (works(states_[at]) == works(expected.states[at])) states_[at] = expected.states[at];
     }
   }
 
-  /// Where others may write they may have, by a connection that the reference device does not have.
+  /// Ignore writable memory: connections that the reference device does not have may have changed it.
   void shield(Bytes expected) {
     const Bytes bytes = AgentTarget::memory();
     shielded_.assign(bytes.begin(), bytes.end());
@@ -277,7 +277,7 @@ class RemoteTarget final : public AgentTarget {
                         shielded_.begin() + static_cast<std::ptrdiff_t>(range.offset));
   }
 
-  /// To the tester.
+  /// Path to the tester.
   [[nodiscard]] json grh() const {
     const conformance::DeviceUnderTest& device = device_->device();
     return {{"dgid", device::gid_text(gid_of(device.path.tester_address))},
@@ -285,25 +285,25 @@ class RemoteTarget final : public AgentTarget {
             {"hop_limit", 64}};
   }
 
-  /// A window and its key. One of type 2 holds the queue pair that it is bound by.
+  /// A window and its key. A type 2 window prevents the destruction of the queue pair that bound it.
   struct Window {
     std::uint32_t handle = 0, key = 0;
-    std::uint64_t request = 0;   ///< that binds it, until it has completed
-    std::uint32_t next_key = 0;  ///< that it then has
-    std::size_t by = 0;          ///< which of the queue pairs binds it
+    std::uint64_t request = 0;   ///< pending bind request
+    std::uint32_t next_key = 0;  ///< key after that request
+    std::size_t by = 0;          ///< index of the queue pair that binds it
     bool bound = false;
 
-    [[nodiscard]] bool is_fresh() const { return !bound && request == 0; }
+    [[nodiscard]] bool is_unused() const { return !bound && request == 0; }
   };
 
   void make_window(std::size_t number) {
-    if (windows_[number].handle != 0) ask("destroy", {{"object", windows_[number].handle}});
-    const json made = ask("alloc_mw", {{"pd", pd_}, {"type", number == type_1 ? 1 : 2}});
+    if (windows_[number].handle != 0) run_command("destroy", {{"object", windows_[number].handle}});
+    const json made = run_command("alloc_mw", {{"pd", pd_}, {"type", number == type_1 ? 1 : 2}});
     windows_[number] = {.handle = made.value("mw", 0U), .key = made.value("rkey", 0U)};
     name_windows();
   }
 
-  /// Tells the tester their keys, and where their memory begins.
+  /// Store the keys of the windows and the address of their memory in objects_.
   void name_windows() {
     for (std::size_t number = 0; number < windows_.size(); ++number)
       if (windows_[number].handle != 0)
@@ -338,14 +338,14 @@ class RemoteTarget final : public AgentTarget {
     window.by = static_cast<std::size_t>(step.at);
     if (number == type_1) {
       what["qp"] = qp;
-      window.next_key = ask("bind_mw", what).value("rkey", window.key);
+      window.next_key = run_command("bind_mw", what).value("rkey", window.key);
       return;
     }
     window.next_key = (window.key & ~0xffU) | (static_cast<std::uint32_t>(step.immediate) & 0xffU);
-    if (window.next_key == window.key) window.next_key ^= 1;  // it has to be another one
+    if (window.next_key == window.key) window.next_key ^= 1;  // the key must change
     what["opcode"] = "bind_mw";
     what["new_rkey"] = window.next_key;
-    ask("post_send", {{"qp", qp}, {"requests", json::array({what})}});
+    run_command("post_send", {{"qp", qp}, {"requests", json::array({what})}});
   }
 
   void invalidate(const Step& step) {
@@ -356,38 +356,39 @@ class RemoteTarget final : public AgentTarget {
                        {"wr_id", posted_},
                        {"invalidate_rkey", objects_.memory[static_cast<std::size_t>(step.key)].key},
                        {"flags", json::array({"signaled"})}};
-    ask("post_send", {{"qp", qp}, {"requests", json::array({what})}});
+    run_command("post_send", {{"qp", qp}, {"requests", json::array({what})}});
   }
 
-  /// The key is the new one when it is bound.
-  void learn_windows(const Outcome& outcome) {
+  /// Update the key after a successful bind.
+  void update_windows(const Outcome& outcome) {
     for (Window& window : windows_) {
       const auto done = std::ranges::find_if(outcome.completions, [&](const device::Completion& one) {
         return window.request != 0 && one.id == window.request;
       });
       if (done == outcome.completions.end()) continue;
       window.request = 0;
-      window.bound = true;  // of one that was flushed nobody knows: rxe binds before earlier requests have completed
+      window.bound = true;  // unknown if flushed: rxe binds before earlier requests have completed
       if (done->status == device::Status::success) window.key = window.next_key;
     }
     name_windows();
   }
 
   void destroy(std::size_t at) {
-    // rxe waits for a window that is bound by the queue pair: docs/deviations.md, "The call that does not come back".
+    // rxe waits for windows that are bound to the queue pair: docs/deviations.md, "The call that does not come back".
     for (std::size_t number = 0; number < windows_.size(); ++number)
-      if (!windows_[number].is_fresh() && windows_[number].by == at && number != type_1) make_window(number);
-    if (qps_[at] != 0) ask("destroy", {{"object", qps_[at]}});
+      if (!windows_[number].is_unused() && windows_[number].by == at && number != type_1) make_window(number);
+    if (qps_[at] != 0) run_command("destroy", {{"object", qps_[at]}});
     qps_[at] = 0;
     states_[at] = QpState::reset;
   }
 
   void create(std::size_t at, QpType type) {
     services_[at] = type;
-    const json made = ask("create_qp", {{"type", names::name_of(names::qp_type, static_cast<std::uint64_t>(type))},
-                                        {"pd", pd_},
-                                        {"send_cq", cq_},
-                                        {"recv_cq", cq_}});
+    const json made =
+        run_command("create_qp", {{"type", names::name_of(names::qp_type, static_cast<std::uint64_t>(type))},
+                                  {"pd", pd_},
+                                  {"send_cq", cq_},
+                                  {"recv_cq", cq_}});
     qps_[at] = made.value("qp", 0U);
     objects_.qpns[at] = made.value("qp_num", 0U);
   }
@@ -395,7 +396,7 @@ class RemoteTarget final : public AgentTarget {
   void post_receives(std::size_t at, const Step& step) {
     json requests = json::array();
     for (std::int64_t i = 0; i < step.count; ++i) requests.push_back(memory_->receive(++received_, step.length));
-    if (!requests.empty()) ask("post_recv", {{"qp", qps_[at]}, {"requests", requests}});
+    if (!requests.empty()) run_command("post_recv", {{"qp", qps_[at]}, {"requests", requests}});
   }
 
   void connect(const Step& step) {
@@ -413,7 +414,7 @@ class RemoteTarget final : public AgentTarget {
       init["qkey"] = usual_qkey;
     else
       init["access"] = names::names_of_bits(names::access, rights);
-    ask("modify_qp", init);
+    run_command("modify_qp", init);
     post_receives(at, step);
     json rtr = {{"qp", qps_[at]}, {"state", "rtr"}};
     json rts = {{"qp", qps_[at]}, {"state", "rts"}, {"sq_psn", step.own_psn & 0xffffff}};
@@ -431,8 +432,8 @@ class RemoteTarget final : public AgentTarget {
       rts["rnr_retry"] = step.retries;
       rts["max_rd_atomic"] = std::max<std::int64_t>(step.depth, 1);
     }
-    ask("modify_qp", rtr);
-    ask("modify_qp", rts);
+    run_command("modify_qp", rtr);
+    run_command("modify_qp", rts);
   }
 
   void post(const Step& step) {
@@ -444,7 +445,7 @@ class RemoteTarget final : public AgentTarget {
       (*request)["remote_qpn"] = tester_qpn;
       (*request)["remote_qkey"] = (step.flags & 8) != 0 ? privileged_qkey : usual_qkey;
     }
-    ask("post_send", {{"qp", qps_[at]}, {"requests", json::array({*request})}});
+    run_command("post_send", {{"qp", qps_[at]}, {"requests", json::array({*request})}});
   }
 
   [[nodiscard]] bool is_datagram(const device::Completion& one) const {
@@ -453,27 +454,27 @@ class RemoteTarget final : public AgentTarget {
            one.status == device::Status::success && one.opcode == device::CompletionOpcode::receive;
   }
 
-  /// When the agent has answered, the device has seen what was sent before.
-  void look_at_state(std::size_t at) {
+  /// The agent's response implies that the device has processed the earlier frames.
+  void query_state(std::size_t at) {
     if (qps_[at] == 0) return;
-    const json told = ask("query_qp", {{"qp", qps_[at]}});
-    const std::string state = told.value("state", "reset");
+    const json response = run_command("query_qp", {{"qp", qps_[at]}});
+    const std::string state = response.value("state", "reset");
     for (const auto& one : names::qp_state)
       if (one.name == state) states_[at] = static_cast<QpState>(one.value);
   }
 
-  /// What is flushed comes when it comes.
+  /// Flushed completions have no defined time.
   static std::size_t due_completions(const Outcome& expected) {
     return static_cast<std::size_t>(std::ranges::count_if(
         expected.completions, [](const auto& one) { return one.status != device::Status::flushed; }));
   }
 
-  /// Whether what a frame says to be done is another thing than its step's.
+  /// True if a mutation may change the opcode.
   static bool changes_opcode(const Step& step) {
     return std::ranges::any_of(step.mutations, [](const Mutation& one) { return one.header == &info<Bth>; });
   }
 
-  /// Frames until there are so many, or for so long.
+  /// Receive frames until there are `count`, or until the time is over.
   void drain(std::size_t count, std::int64_t within) {
     replay::Wire& wire = *device_->device().wire;
     const std::int64_t until = wire.now() + within;
@@ -488,18 +489,20 @@ class RemoteTarget final : public AgentTarget {
   std::array<QpState, 2> states_{};
   std::array<QpType, 2> services_{};
   std::array<Window, 3> windows_{};
-  std::uint32_t ah_ = 0;  ///< of the tester
+  std::uint32_t ah_ = 0;  ///< path to the tester
   std::optional<FrameMaker> maker_;
   std::vector<std::vector<std::uint8_t>> frames_, arrived_;
-  std::vector<std::vector<std::uint8_t>> recent_;  ///< that were sent last
-  std::uint64_t silent_ = 0;
-  bool adrift_ = false;  ///< the device did what it may, and the reference device something else
-  bool unread_ = false;  ///< memory is not compared any more
+  std::vector<std::vector<std::uint8_t>> recent_;  ///< frames sent last
+  std::uint64_t unanswered_ = 0;
+  bool diverged_ = false;  ///< the device made a permitted choice that differs from the reference device's
+  bool unread_ = false;    ///< memory is no longer compared
   std::optional<RemoteConnections> connections_;
-  std::array<Outcome::Drawn, 2> drawn_{};  ///< by its communication manager
-  bool managed_ = false;                   ///< its communication manager has a part in this life
-  bool loose_ = false;  ///< what it was told may mean another thing to it: that it lives, and what nobody may write
-  std::vector<std::uint8_t> shielded_;  ///< its memory, where nobody may write; else as it should be
+  std::array<Outcome::Drawn, 2> drawn_{};  ///< from its communication manager
+  bool managed_ = false;                   ///< the communication manager was used in this execution
+  bool loose_ = false;  ///< after a mutated CM message: check only that the device responds and that protected memory
+                        ///< is unchanged
+  std::vector<std::uint8_t>
+      shielded_;  ///< memory of the device in write-protected ranges, otherwise of the reference model
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
-/// The communication manager of a device behind an agent: its consumer's part by commands and events, the tester's by
-/// what it reads from the device's messages. Ids, queue pairs and times are the kernel's; what follows from them for
-/// the tester's messages stands in KnownConnection.
+/// Communication manager of a device behind an agent: application calls by agent commands and events, messages of the
+/// tester from received messages. IDs, QP numbers and times come from the kernel. KnownConnection has the values that
+/// the tester's messages use.
 
 #include <array>
 #include <functional>
@@ -20,46 +20,46 @@ namespace rdmawire::fuzzer {
 
 class RemoteConnections {
  public:
-  using Ask = std::function<nlohmann::json(const char* command, const nlohmann::json& arguments)>;
-  /// What is needed to reach the device; all of it must outlive this.
+  using RunCommand = std::function<nlohmann::json(const char* command, const nlohmann::json& arguments)>;
+  /// Access to the device. All members must outlive this.
   struct Reach {
     peer::Peer& peer;
     replay::Wire& wire;
     const FrameMaker& maker;
     std::array<std::uint8_t, 16> tester_address;
-    Ask ask;
+    RunCommand run_command;
   };
 
-  /// Lets the device listen, on cm_port.
+  /// Start a listener of the device on cm_port.
   RemoteConnections(Reach reach, KnownObjects& objects);
-  /// Whether it does: there are devices, and kernels, without a CM.
+  /// True if the listener exists. Some devices and kernels have no CM.
   [[nodiscard]] bool offered() const { return listener_ != 0; }
 
-  /// A life is over: its connections end.
+  /// Disconnect the connections of an execution.
   void finish();
-  /// Whether the last queue pair in that place is a connection's.
+  /// True if the last queue pair of the slot has a connection.
   [[nodiscard]] bool has(std::size_t at) const { return handles_[at] != 0; }
-  /// What the tester said; `known` is its connection's.
-  static void said(const Step& step, KnownConnection& known);
-  /// The device's consumer speaks: cm_connect, cm_accept with that queue pair; cm_reject, cm_disconnect.
-  void speak(const Step& step, std::uint32_t qp, KnownConnection& known);
-  /// Learns from the device's messages what it calls its connections.
-  void hear(std::span<const std::vector<std::uint8_t>> frames, KnownObjects& objects) const;
-  /// Whether it hears the tester still: a good REQ comes to the listener. Frames that came meanwhile are added.
+  /// Update `known` after a message of the tester.
+  static void count_message(const Step& step, KnownConnection& known);
+  /// Perform cm_connect or cm_accept with this queue pair, or cm_reject or cm_disconnect.
+  void perform(const Step& step, std::uint32_t qp, KnownConnection& known);
+  /// Learn the device's connection IDs from its messages.
+  void receive_frames(std::span<const std::vector<std::uint8_t>> frames, KnownObjects& objects) const;
+  /// True if a valid REQ still causes a connection request event. Frames received in the meantime are added.
   [[nodiscard]] bool answers(const KnownObjects& objects, std::vector<std::vector<std::uint8_t>>& frames);
 
  private:
-  /// Takes events for so long, or until there is the request of that connection, or of that queue pair of the tester's.
-  bool take_events(std::chrono::milliseconds within, const std::function<bool()>& enough);
+  /// Process events until `enough` returns true or the time is over.
+  bool process_events(std::chrono::milliseconds within, const std::function<bool()>& enough);
   [[nodiscard]] std::uint32_t request_of(std::size_t at);
   void end(std::uint32_t& handle);
 
   Reach reach_;
   std::uint32_t listener_ = 0;
-  std::array<std::uint32_t, 2> handles_{};  ///< of the last connection in each place
-  std::vector<std::uint32_t> older_;        ///< that others took the place of
-  std::uint32_t probe_id_ = 0;              ///< of answers(): the tester's id
-  std::uint32_t probe_ = 0;                 ///< handle of its request, when that has come
+  std::array<std::uint32_t, 2> handles_{};  ///< last connection in each slot
+  std::vector<std::uint32_t> older_;        ///< replaced by others
+  std::uint32_t probe_id_ = 0;              ///< tester ID of the next probe in answers()
+  std::uint32_t probe_ = 0;                 ///< handle of the probe's connection request
 };
 
 }  // namespace rdmawire::fuzzer

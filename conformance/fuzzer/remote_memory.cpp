@@ -22,9 +22,9 @@ namespace names = device::names;
 constexpr auto agent_time = std::chrono::milliseconds(10'000);
 
 struct Place {
-  Key key;  ///< unknown: no key of scripts opens it
+  Key key;  ///< unknown: no key of scripts
   layout::Range range;
-  std::uint32_t rights;    ///< 0: all
+  std::uint32_t rights;    ///< 0: all rights
   bool elsewhere = false;  ///< in the other protection domain
 };
 constexpr Place places[] = {
@@ -37,7 +37,7 @@ constexpr Place places[] = {
     {Key::unknown, layout::local, access::local_write},
 };
 constexpr std::size_t receives_at = 5, local_at = 6;
-constexpr std::uint64_t first_receive = 500;  // identifiers count from here
+constexpr std::uint64_t first_receive = 500;  // base of receive identifiers
 
 std::vector<std::uint8_t> bytes_of(const std::string& hex) {
   std::vector<std::uint8_t> bytes(hex.size() / 2);
@@ -55,7 +55,7 @@ std::string hex_of(Bytes bytes) {
 
 }  // namespace
 
-json RemoteMemory::ask(const char* command, const json& arguments, std::optional<std::string>& lost) {
+json RemoteMemory::run_command(const char* command, const json& arguments, std::optional<std::string>& lost) {
   if (lost) return json::object();
   auto result = peer_->call(command, arguments, agent_time);
   if (result) return std::move(*result);
@@ -72,12 +72,12 @@ void RemoteMemory::make(std::uint32_t pd, std::uint32_t other_pd, std::uint32_t 
   for (std::size_t i = 0; i < regions; ++i) {
     const Place& place = places[i];
     const std::uint32_t rights = place.rights != 0 ? place.rights : all_rights;
-    if (handles_[i] != 0) ask("destroy", {{"object", handles_[i]}}, lost);
-    const json made = ask("register",
-                          {{"pd", place.elsewhere ? other_pd : pd},
-                           {"length", place.range.bytes},
-                           {"access", names::names_of_bits(names::access, rights)}},
-                          lost);
+    if (handles_[i] != 0) run_command("destroy", {{"object", handles_[i]}}, lost);
+    const json made = run_command("register",
+                                  {{"pd", place.elsewhere ? other_pd : pd},
+                                   {"length", place.range.bytes},
+                                   {"access", names::names_of_bits(names::access, rights)}},
+                                  lost);
     handles_[i] = made.value("mr", 0U);
     if (place.key != Key::unknown)
       objects.memory[static_cast<std::size_t>(place.key)] = {made.value("rkey", 0U),
@@ -103,10 +103,10 @@ void RemoteMemory::fill(std::optional<std::string>& lost) {
 }
 
 std::optional<json> RemoteMemory::collect(const char* command, std::uint64_t number, std::optional<std::string>& lost) {
-  auto told = peer_->collect(number, agent_time);
-  if (told) return std::move(*told);
-  if (told.error().kind == peer::PeerError::Kind::timeout) peer_->forget(number);
-  lost = fmt::format("{}: {}", command, told.error().message);
+  auto response = peer_->collect(number, agent_time);
+  if (response) return std::move(*response);
+  if (response.error().kind == peer::PeerError::Kind::timeout) peer_->forget(number);
+  lost = fmt::format("{}: {}", command, response.error().message);
   return std::nullopt;
 }
 
@@ -118,10 +118,10 @@ void RemoteMemory::look(Bytes expected, std::optional<std::string>& lost) {
   for (std::size_t i = 0; i < regions; ++i) {
     if (!numbers[i]) continue;
     const layout::Range range = places[i].range;
-    const auto told = collect("checksum", *numbers[i], lost);
-    if (!told) continue;
-    if (told->value("crc32", 0U) == crc32(expected.subspan(range.offset, range.bytes))) continue;
-    const auto bytes = bytes_of(ask("read", {{"mr", handles_[i]}}, lost).value("bytes", ""));
+    const auto response = collect("checksum", *numbers[i], lost);
+    if (!response) continue;
+    if (response->value("crc32", 0U) == crc32(expected.subspan(range.offset, range.bytes))) continue;
+    const auto bytes = bytes_of(run_command("read", {{"mr", handles_[i]}}, lost).value("bytes", ""));
     if (bytes.size() == range.bytes)
       std::ranges::copy(bytes, arena_.begin() + static_cast<std::ptrdiff_t>(range.offset));
   }
@@ -133,7 +133,7 @@ void RemoteMemory::look(Bytes expected, std::optional<std::string>& lost) {
       std::ranges::copy(here, header.bytes.begin());
       header.there = true;
     }
-    // Later messages may lie over a part of it.
+    // Later messages may overwrite a part of it.
     for (std::size_t i = 0; header.there && i < network_bytes; ++i)
       if (here[i] == header.bytes[i]) here[i] = was[i];
   }

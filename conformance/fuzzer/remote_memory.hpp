@@ -1,6 +1,6 @@
 #pragma once
-/// The memory that scripts speak of, at a device behind an agent: each region in memory of its own, looked at by
-/// checksums, and read where they differ from the reference's.
+/// Script memory at a device behind an agent: each region has separate memory. It is compared by checksums and read
+/// only if they differ from the reference.
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -18,47 +18,47 @@ namespace rdmawire::fuzzer {
 
 class RemoteMemory {
  public:
-  /// `peer` must outlive it.
+  /// `peer` must outlive this.
   explicit RemoteMemory(peer::Peer& peer) : peer_(&peer) {}
 
-  /// Asks the agent; where it is refused, an empty object. `lost`: why the agent is there no more.
-  nlohmann::json ask(const char* command, const nlohmann::json& arguments, std::optional<std::string>& lost);
-  /// Registers all regions, anew if they are there, and tells keys and addresses.
+  /// Send a command to the agent. Returns an empty object on errors. `lost`: reason if the agent is lost.
+  nlohmann::json run_command(const char* command, const nlohmann::json& arguments, std::optional<std::string>& lost);
+  /// Register all regions, replacing existing ones, and store keys and addresses in `objects`.
   void make(std::uint32_t pd, std::uint32_t other_pd, std::uint32_t all_rights, KnownObjects& objects,
             std::optional<std::string>& lost);
-  /// As a world begins.
+  /// Fill the memory with the initial content of an execution.
   void fill(std::optional<std::string>& lost);
-  /// Learns what it holds, beside what it should.
+  /// Read the memory of the device if it differs from the expected memory.
   void look(Bytes expected, std::optional<std::string>& lost);
   [[nodiscard]] Bytes bytes() const { return arena_; }
 
-  /// The receive request of that number, in the place and with the identifier that a world gives it.
+  /// Return receive request `number` with the buffer and identifier of the reference fixture.
   nlohmann::json receive(std::uint32_t number, std::int64_t bytes);
-  /// A datagram came to the receive request with that identifier: the second half of the 40 bytes before it is to be
-  /// the IPv4 header of one of these frames, whose addresses are not the reference's; of the first half nothing is
-  /// promised (A17.4.5.2). Where it is, bytes() has the reference's.
+  /// Expect a datagram's IPv4 header in the second half of the 40 bytes of the receive request with this identifier.
+  /// The header is one of these frames' headers, whose addresses differ from the reference's. The first half is
+  /// undefined (A17.4.5.2). If the header is correct, bytes() contains the reference's header.
   void expect_network_header(std::uint64_t id, std::span<const std::vector<std::uint8_t>> frames);
-  /// The handle of what that key opens; 0: of none.
+  /// Return the handle of the region of a key; 0: none.
   [[nodiscard]] std::uint32_t handle(Key key) const;
-  /// Bytes of the device's own memory, which it sends from and reads into.
+  /// Return a buffer in the device's local memory, for sends and READ responses.
   [[nodiscard]] nlohmann::json local(std::int64_t offset, std::int64_t bytes) const;
 
  private:
   static constexpr std::size_t regions = 7;
   static constexpr std::size_t network_bytes = 40, ipv4_bytes = 20;
-  /// Where a datagram lies, and what stands before it.
+  /// Location of a datagram and the header before it.
   struct NetworkHeader {
     std::size_t offset;
     std::array<std::uint8_t, network_bytes> bytes;
-    bool there = false;  ///< it was found as it is to be; before that its first half is not known
+    bool there = false;  ///< the header was found; until then its first half is unknown
   };
-  /// The answer to a command that was sent; nothing: why is in `lost`.
+  /// Return the response of a sent command, or nothing after an error, which is stored in `lost`.
   std::optional<nlohmann::json> collect(const char* command, std::uint64_t number, std::optional<std::string>& lost);
 
   peer::Peer* peer_;
   std::array<std::uint32_t, regions> handles_{};
   std::vector<std::uint8_t> arena_;
-  std::vector<std::size_t> placed_;  ///< where each receive request lies, by number
+  std::vector<std::size_t> placed_;  ///< offsets of receive requests, by number
   std::vector<NetworkHeader> headers_;
 };
 

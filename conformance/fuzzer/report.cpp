@@ -24,7 +24,7 @@ tl::expected<void, std::string> write_text(const fs::path& path, const std::stri
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
+  if (!file) return tl::unexpected(fmt::format("{}: cannot write file", path.string()));
   return {};
 }
 
@@ -56,13 +56,13 @@ std::string text_of_rules(const Finding& finding) {
   return text;
 }
 
-/// "coverage: 9000 edges of answers, 2000 of the device's code, …"
+/// Return a line such as "coverage: 9000 edges of responses, 2000 of the device's code, …"
 std::string text_of_coverage(const Session& session) {
   const Statistics& s = session.statistics();
   const auto of = [](const std::optional<std::uint64_t>& edges, const char* what, std::string_view without) {
     return edges ? fmt::format("{} edges of {}", *edges, what) : fmt::format("{}: {}", what, without);
   };
-  return fmt::format("coverage: {} edges of answers; {}; {}\n", s.edges,
+  return fmt::format("coverage: {} edges of responses; {}; {}\n", s.edges,
                      of(s.code_edges, "the device's code", session.offers_code() ? "not counted" : "not offered"),
                      of(s.monitor_edges, "the monitors", "not counted"));
 }
@@ -72,18 +72,18 @@ std::string text_of_cutting(const Finding& finding) {
   std::string text = fmt::format("from {} to {} steps by {} trials", finding.script.steps.size(),
                                  finding.minimal.steps.size(), finding.trials);
   if (finding.restarts > 0) text += fmt::format(", {} of which ended the device", finding.restarts);
-  if (!finding.whole && finding.reproduced) text += "; more could be left out, but what it may cost was spent";
+  if (!finding.whole && finding.reproduced) text += "; stopped at the limits of the minimizer";
   return text;
 }
 
-/// Text that stays inside a docstring.
+/// Return text that cannot end a Python docstring.
 std::string harmless(std::string text) {
   std::ranges::replace(text, '"', '\'');
   std::ranges::replace(text, '\\', '/');
   return text;
 }
 
-/// JSON as Python writes it.
+/// Return JSON in Python syntax.
 std::string python_of(const Json& json) {
   if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
   if (json.is_object()) {
@@ -104,7 +104,7 @@ tl::expected<void, std::string> write_capture(const Finding& finding, Target& de
   std::vector<Exchanged> frames = finding.frames;
   if (frames.empty()) {
     Replayed replayed = replay(finding.minimal, device, true);
-    if (device.gone()) static_cast<void>(device.revive());  // for the next one
+    if (device.gone()) static_cast<void>(device.revive());  // restart it for the next finding
     frames = std::move(replayed.frames);
   }
   captures::Writer::Options options;
@@ -116,12 +116,12 @@ tl::expected<void, std::string> write_capture(const Finding& finding, Target& de
   if (!writer) return failed(writer.error());
   const auto interface = writer->add_interface({});
   if (!interface) return failed(interface.error());
-  std::size_t told = 0;  // steps of which a comment says what they were
+  std::size_t described = 0;  // number of steps that comments describe already
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const Exchanged& one = frames[i];
     std::vector<std::string> comments;
-    for (; told <= one.step; ++told)
-      comments.push_back(fmt::format("step {}: {}", told + 1, text_of(finding.minimal.steps[told])));
+    for (; described <= one.step; ++described)
+      comments.push_back(fmt::format("step {}: {}", described + 1, text_of(finding.minimal.steps[described])));
     comments.push_back(one.sent ? "to the device" : "from the device");
     if (finding.reproduced && i + 1 == frames.size())
       comments.push_back(fmt::format("ALARM, {}: expected {}; actual {}", to_string(finding.alarm.oracle),
@@ -200,14 +200,14 @@ std::string to_text(const Session& session, const std::string& target) {
       target, session.options().seed, s.executions, s.seconds,
       static_cast<double>(s.executions) / std::max(s.seconds, 1e-9), s.steps, s.connections, s.corpus);
   text += text_of_coverage(session);
-  if (s.restarts > 0) text += fmt::format("the device was gone, and started again, {} times\n", s.restarts);
-  if (session.findings().empty()) return text + "nothing found\n";
+  if (s.restarts > 0) text += fmt::format("the device was lost and restarted {} times\n", s.restarts);
+  if (session.findings().empty()) return text + "no findings\n";
   for (std::size_t i = 0; i < session.findings().size(); ++i) {
     const Finding& finding = session.findings()[i];
     text += fmt::format("\n{}  {}   seen {}×, first at execution {}{}\n   expected  {}\n   actual    {}\n", i + 1,
                         finding.alarm.signature, finding.times, finding.execution,
                         finding.reproduced ? "" : ", not reproduced", finding.alarm.expected, finding.alarm.actual);
-    text += fmt::format("   cut down  {}\n", text_of_cutting(finding));
+    text += fmt::format("   minimized {}\n", text_of_cutting(finding));
     if (!finding.rules.empty()) text += fmt::format("   rules     {}\n", text_of_rules(finding));
     if (!finding.like.empty())
       text += fmt::format("   like      the reference device with {}\n", fmt::join(finding.like, ", or "));
@@ -233,8 +233,8 @@ std::string to_python(const Finding& finding, const std::string& target) {
 expected: {}
 actual: {}
 
-Runs the script against the device, which another one can be named for: reproduce.py [TARGET]. Exit status 0 when
-nothing is wrong, 1 when an oracle is alarmed.
+Run the script against the device or another target: reproduce.py [TARGET]. Exit status 0: no alarm, 1: an oracle
+reported an alarm.
 """
 
 import sys

@@ -1,5 +1,5 @@
 #pragma once
-/// What a session found, for people, programs, and to be run again.
+/// Reports of a session for people and programs, and scripts for reproduction.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,17 +14,17 @@ namespace rdmawire::fuzzer {
 /// "expected": …, "actual": …, "rules": […], "shown": […], "like": […], "execution": …, "times": …, "reproduced": …,
 /// "minimized": {"trials": …, "restarts": …, "whole": …}, "directory": …, "steps": [text], "script": {…}}]}
 nlohmann::ordered_json to_json(const Session& session, const std::string& target);
-/// For the terminal.
+/// Text for the terminal.
 std::string to_text(const Session& session, const std::string& target);
-/// One page, in the form of the house's other reports.
+/// HTML page in the style of the other reports.
 std::string to_html(const Session& session, const std::string& target);
-/// A program that runs the script by the Python package.
+/// Python program that runs the script with the Python package.
 std::string to_python(const Finding& finding, const std::string& target);
 
-/// "03-protected-memory-request": where a finding's files are, below the report's directory.
+/// Return the directory of a finding's files below the report directory, such as "03-protected-memory-request".
 std::string directory_of(const Finding& finding, std::size_t index);
-/// report.json, report.txt, index.html, and for each finding its script.json, reproduce.py and capture.pcapng. An
-/// error: what could not be written.
+/// Write report.json, report.txt, index.html, and for each finding script.json, reproduce.py and capture.pcapng. The
+/// error names the file.
 tl::expected<void, std::string> write_report(const Session& session, const std::string& target, Target& device,
                                              const std::filesystem::path& directory);
 

@@ -24,8 +24,8 @@ const Opcode* request_in(const HeaderStack& stack) {
   return op.known && asks && !manages ? &op : nullptr;
 }
 
-/// What every device says alike: who it is, and when it wants to be acknowledged, is its own affair. rxe never says
-/// that it has migrated (HDR-039 in docs/deviations.md).
+/// Fields that must be equal for all devices. Addresses and AckReq are implementation-defined. rxe never sets MigReq
+/// (HDR-039 in docs/deviations.md).
 bool counts(const HeaderInfo& header, const Field& field) {
   if (&header == &info<Bth>)
     return field.name == "opcode" || field.name == "se" || field.name == "pad" || field.name == "pkey" ||
@@ -40,7 +40,7 @@ std::string difference(const HeaderStack& expected, const HeaderStack& actual) {
   return std::ranges::equal(expected.bytes_of(expected.payload), actual.bytes_of(actual.payload)) ? "" : "payload";
 }
 
-/// Whether `actual` asks for what is left of a READ from one of its packets on.
+/// True if `actual` repeats a READ from one of its packets on.
 bool is_rest_of(const HeaderStack& read, const HeaderStack& actual) {
   const auto a = read.get<Reth>(), b = actual.get<Reth>();
   if (!a || !b) return false;
@@ -65,21 +65,21 @@ void KnownRequests::sent(std::span<const std::vector<std::uint8_t>> frames) {
     if (!request_in(stack)) continue;
     const std::uint32_t psn = stack.get<Bth>()->get<"psn">();
     const auto [first, last] = known_.equal_range(psn);
-    const bool again =
+    const bool retransmission =
         std::any_of(first, last, [&](const auto& known) { return difference(decode(known.second), stack).empty(); });
-    if (again) continue;
+    if (retransmission) continue;
     known_.emplace(psn, frame);
     fresh_.push_back(frame);
   }
 }
 
 std::optional<Alarm> KnownRequests::judge(std::span<const std::vector<std::uint8_t>> frames) const {
-  std::vector<HeaderStack> said;
+  std::vector<HeaderStack> sent;
   for (const Frame& frame : frames) {
     HeaderStack stack = decode(frame);
     const Opcode* op = request_in(stack);
     if (!op) continue;
-    said.push_back(stack);
+    sent.push_back(stack);
     const auto [first, last] = known_.equal_range(stack.get<Bth>()->get<"psn">());
     std::string differ;
     bool found = false;
@@ -93,21 +93,21 @@ std::optional<Alarm> KnownRequests::judge(std::span<const std::vector<std::uint8
     Alarm alarm{.oracle = Oracle::answer};
     alarm.expected = differ.empty() ? "no request with that PSN" : text_of(decode(std::prev(last)->second));
     alarm.actual = text_of(stack) + (differ.empty() ? "" : "; " + differ + " differ");
-    alarm.signature = fmt::format("{}: {}", summary_of(frame), differ.empty() ? "was not asked for" : differ);
+    alarm.signature = fmt::format("{}: {}", summary_of(frame), differ.empty() ? "unexpected" : differ);
     return alarm;
   }
   for (const Frame& frame : fresh_) {
     const HeaderStack stack = decode(frame);
-    if (std::ranges::any_of(said, [&](const HeaderStack& one) { return difference(stack, one).empty(); })) continue;
+    if (std::ranges::any_of(sent, [&](const HeaderStack& one) { return difference(stack, one).empty(); })) continue;
     return Alarm{.oracle = Oracle::answer,
                  .expected = text_of(stack),
-                 .actual = "it is not sent",
+                 .actual = "not sent",
                  .signature = fmt::format("{}: not sent", summary_of(frame))};
   }
   return std::nullopt;
 }
 
-bool is_left_open(const Step& step, const Outcome& expected, const Outcome& actual) {
+bool is_implementation_defined(const Step& step, const Outcome& expected, const Outcome& actual) {
   if (step.kind != StepKind::answer || !step.mutated) return false;
   const auto successes = [](const Outcome& outcome) {
     std::vector<std::uint64_t> all;
@@ -132,7 +132,7 @@ bool is_left_open(const Step& step, const Outcome& expected, const Outcome& actu
   return reacts && (failed(expected) != failed(actual) || expected.states != actual.states);
 }
 
-bool sent_alike(const Outcome& expected, const Outcome& actual) {
+bool sent_same_psns(const Outcome& expected, const Outcome& actual) {
   const auto psns = [](const Outcome& outcome) {
     std::vector<std::uint32_t> all;
     for (const auto& frame : outcome.frames) {
@@ -144,7 +144,7 @@ bool sent_alike(const Outcome& expected, const Outcome& actual) {
   return psns(expected) == psns(actual);
 }
 
-bool tells_credits(const Step& step) {
+bool has_credits(const Step& step) {
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
   const bool has_aeth = op.known && (op.operation != Operation::rdma_read_response || op.position != Position::middle);
   const std::int64_t kind = step.syndrome >> 5 & 7, code = step.syndrome & 31;

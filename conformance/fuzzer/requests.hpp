@@ -1,6 +1,5 @@
 #pragma once
-/// What a device's requesters say, where it may be said at another time than the reference device says it: sent again
-/// in other pieces, and sooner or later.
+/// Comparison of a device's requests, independent of their time and of how the device splits retransmissions.
 
 #include <cstdint>
 #include <deque>
@@ -16,14 +15,14 @@
 
 namespace rdmawire::fuzzer {
 
-/// The requests that a sound device has sent, in one life. Notifications of congestion are none: a device may have no
-/// congestion management.
+/// Requests that the conforming device has sent in one execution, without CNPs, because congestion management is
+/// optional.
 class KnownRequests {
  public:
-  /// What the sound device sent in a step.
+  /// Add the requests that the conforming device sent in a step.
   void sent(std::span<const std::vector<std::uint8_t>> frames);
-  /// What the device sent in that step: each request is one of those, or a part of a READ that is asked for again; and
-  /// those that are new are sent. What is sent again, and when, is its own affair.
+  /// Compare the device's requests of that step: each must be known or the rest of a READ, and all new requests must be
+  /// sent. Time and extent of retransmissions are implementation-defined.
   [[nodiscard]] std::optional<Alarm> judge(std::span<const std::vector<std::uint8_t>> frames) const;
 
  private:
@@ -32,16 +31,16 @@ class KnownRequests {
   std::vector<Frame> fresh_;                   ///< of the last step
 };
 
-/// Whether a device may do with a wrong answer to its own requests something else than the reference device does: fail
-/// the request, ask for it again, or do nothing for now. Then nothing that follows can be compared.
+/// True if a device may handle an invalid response differently from the reference device: fail the request, retry it,
+/// or wait. Later steps then cannot be compared.
 ///
-/// It is free where the answer is none that the request can have, and the reference device does not leave it alone; but
-/// for a NAK that is well formed, which ends the request. It is never free to complete a request with success.
-bool is_left_open(const Step& step, const Outcome& expected, const Outcome& actual);
-/// Whether both sent requests with the same PSNs: else it is not the same any more what may be answered.
-bool sent_alike(const Outcome& expected, const Outcome& actual);
-/// Whether an answer tells of credits, which devices heed or not (docs/deviations.md): what is sent from now on cannot
-/// be compared.
-bool tells_credits(const Step& step);
+/// This is permitted if the response is invalid for the request and the reference device does not ignore it, except for
+/// a valid NAK, which ends the request. Completing the request successfully is never permitted.
+bool is_implementation_defined(const Step& step, const Outcome& expected, const Outcome& actual);
+/// True if both sent requests with the same PSNs. Otherwise different responses are valid.
+bool sent_same_psns(const Outcome& expected, const Outcome& actual);
+/// True if a response contains credits, which devices may ignore (docs/deviations.md). Later requests then cannot be
+/// compared.
+bool has_credits(const Step& step);
 
 }  // namespace rdmawire::fuzzer

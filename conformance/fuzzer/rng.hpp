@@ -1,5 +1,5 @@
 #pragma once
-/// Chance from a seed, for walks.
+/// Seeded random numbers for step generators.
 
 #include <cstdint>
 #include <iterator>
@@ -8,12 +8,12 @@
 
 namespace rdmawire::fuzzer {
 
-/// Chance from a seed.
+/// Seeded random number generator.
 class Rng {
  public:
   explicit Rng(std::uint64_t seed) : random_(seed) {}
   std::uint64_t any() { return random_.next(); }
-  /// From 0 on, below `count`, which is not 0.
+  /// Return a number in [0, count). `count` must not be 0.
   std::uint64_t below(std::uint64_t count) { return (random_.next() >> 16) % count; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
   bool percent(std::uint64_t share) { return below(100) < share; }

@@ -11,22 +11,22 @@ namespace rdmawire::fuzzer {
 
 using device::QueuePair;
 
-RoceShadow::RoceShadow(std::uint64_t seed, Rng& chance, const WalkOptions& options)
-    : chance_(chance), world_(seed), maker_(tester_port(world_.port())), walk_(chance, options) {}
+RoceReferenceModel::RoceReferenceModel(std::uint64_t seed, Rng& chance, const GeneratorOptions& options)
+    : chance_(chance), fixture_(seed), maker_(tester_port(fixture_.port())), generator_(chance, options) {}
 
-void RoceShadow::perform(const Step& step) {
-  began_ = world_.now();
-  bases_ = bases_of(world_.queue_pair(step.at));
+void RoceReferenceModel::perform(const Step& step) {
+  began_ = fixture_.now();
+  bases_ = bases_of(fixture_.queue_pair(step.at));
   frames_.clear();
-  objects_ = world_.objects();
+  objects_ = fixture_.objects();
   if (is_packet(step.kind)) maker_.make(step, objects_, bases_, frames_);
-  walk_.said(step, bases_);
-  world_.perform(step, frames_, outcome_);
+  generator_.add_to_history(step, bases_);
+  fixture_.perform(step, frames_, outcome_);
 }
 
-std::optional<Alarm> RoceShadow::judge(const Step& step, const Outcome& actual, Bytes memory,
-                                       const Tolerance& tolerance) {
-  auto alarm = fuzzer::judge(step, outcome_, world_.memory(), actual, memory, tolerance);
+std::optional<Alarm> RoceReferenceModel::judge(const Step& step, const Outcome& actual, Bytes memory,
+                                               const Tolerance& tolerance) {
+  auto alarm = fuzzer::judge(step, outcome_, fixture_.memory(), actual, memory, tolerance);
   if (alarm || tolerance.exact || actual.unjudged) return alarm;
   requests_.sent(outcome_.frames);
   alarm = requests_.judge(actual.frames);
@@ -35,15 +35,15 @@ std::optional<Alarm> RoceShadow::judge(const Step& step, const Outcome& actual, 
   return alarm;
 }
 
-void RoceShadow::exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) {
-  const auto& said = actual.said.empty() ? frames_ : actual.said;
-  for (const auto& frame : said) frames.push_back({true, step, began_, frame});
+void RoceReferenceModel::exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) {
+  const auto& sent = actual.sent_frames.empty() ? frames_ : actual.sent_frames;
+  for (const auto& frame : sent) frames.push_back({true, step, began_, frame});
   for (const auto& frame : actual.frames) frames.push_back({false, step, began_ + 1000, frame});
 }
 
-Step RoceShadow::plain() {
+Step RoceReferenceModel::plain() {
   Rng& chance = chance_;
-  const QueuePair* qp = world_.queue_pair(0);
+  const QueuePair* qp = fixture_.queue_pair(0);
   if (!qp)
     return {.kind = StepKind::connect,
             .psn = 1000,
@@ -54,7 +54,7 @@ Step RoceShadow::plain() {
             .depth = 4,
             .count = 4,
             .retries = 2};
-  // A packet that would be good at the beginning of the connection, with bytes behind Ethernet's header changed.
+  // A packet that would be valid at the start of the connection, with modified bytes after the Ethernet header.
   static const std::vector<std::int64_t> known = [] {
     std::vector<std::int64_t> all;
     for (const Opcode& op : opcodes)
@@ -65,7 +65,7 @@ Step RoceShadow::plain() {
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
   if (!op.payload) step.payload = 0;
   step.psn = Psn(1000) - bases_of(qp).request;
-  const auto frame = maker_.plain(step, world_.objects(), bases_of(qp));
+  const auto frame = maker_.plain(step, fixture_.objects(), bases_of(qp));
   const HeaderStack stack = decode(frame);
   const auto layers = stack.layers();
   for (std::uint64_t i = 0, count = 1 + chance.below(4); i < count; ++i) {
@@ -82,9 +82,9 @@ Step RoceShadow::plain() {
   return step;
 }
 
-/// Where the connection stood, what was said, what was answered: a number for each.
-std::uint64_t RoceShadow::edge(const Step& step, const Outcome& actual) const {
-  const QueuePair* qp = world_.queue_pair(step.at);
+/// Combine connection state, step and response into one number.
+std::uint64_t RoceReferenceModel::edge(const Step& step, const Outcome& actual) const {
+  const QueuePair* qp = fixture_.queue_pair(step.at);
   std::uint64_t state = 0;
   if (qp) {
     const auto& sequence =
@@ -96,7 +96,7 @@ std::uint64_t RoceShadow::edge(const Step& step, const Outcome& actual) const {
             static_cast<std::uint64_t>(qp->receives.empty()) << 12 |
             std::min<std::uint64_t>(qp->requester.queue.size(), 3) << 13 |
             std::min<std::uint64_t>(qp->requester.window.outstanding(), 2) << 15 |
-            static_cast<std::uint64_t>(qp->requester.rnr_until > world_.now()) << 17;
+            static_cast<std::uint64_t>(qp->requester.rnr_until > fixture_.now()) << 17;
   }
   std::uint64_t what = static_cast<std::uint64_t>(step.kind) << 8;
   if (is_packet(step.kind) || step.kind == StepKind::post) what |= static_cast<std::uint64_t>(step.opcode) & 0xff;
@@ -116,11 +116,11 @@ std::uint64_t RoceShadow::edge(const Step& step, const Outcome& actual) const {
   }
   for (const auto& completion : actual.completions)
     answer = answer * 31 + static_cast<std::uint64_t>(completion.status);
-  for (const std::string& told : actual.told)
-    for (const char c : std::string_view(told).substr(0, told.find(':')))
+  for (const std::string& event : actual.connection_events)
+    for (const char c : std::string_view(event).substr(0, event.find(':')))
       answer = answer * 31 + static_cast<std::uint64_t>(c);
-  if (is_of_connections(step.kind) || !actual.told.empty())
-    state |= (static_cast<std::uint64_t>(world_.connection(step.at)) + 1) << 18;
+  if (is_of_connections(step.kind) || !actual.connection_events.empty())
+    state |= (static_cast<std::uint64_t>(fixture_.connection(step.at)) + 1) << 18;
   return mix(mix(state, what), answer);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// RoCE, for a session: the reference device and frames.
+/// RoCE family of the fuzzer: the reference device and frames.
 
 #include <memory>
 
@@ -11,39 +11,39 @@
 
 namespace rdmawire::fuzzer {
 
-class RoceShadow final : public ReferenceModel {
+class RoceReferenceModel final : public ReferenceModel {
  public:
-  /// `chance` must outlive it.
-  RoceShadow(std::uint64_t seed, Rng& chance, const WalkOptions& options);
+  /// `chance` must outlive this.
+  RoceReferenceModel(std::uint64_t seed, Rng& chance, const GeneratorOptions& options);
 
-  Step next() override { return walk_.next(world_, maker_); }
+  Step next() override { return generator_.next(fixture_, maker_); }
   Step plain() override;
   void perform(const Step& step) override;
   [[nodiscard]] const Outcome& outcome() const override { return outcome_; }
-  [[nodiscard]] Bytes memory() override { return world_.memory(); }
-  [[nodiscard]] std::int64_t now() const override { return world_.now(); }
+  [[nodiscard]] Bytes memory() override { return fixture_.memory(); }
+  [[nodiscard]] std::int64_t now() const override { return fixture_.now(); }
   [[nodiscard]] std::uint64_t edge(const Step& step, const Outcome& actual) const override;
   [[nodiscard]] std::optional<Alarm> judge(const Step& step, const Outcome& actual, Bytes memory,
                                            const Tolerance& tolerance) override;
   void exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) override;
 
-  // Of the last step, for targets.
+  // Values of the last step, for targets.
   [[nodiscard]] const Bases& bases() const { return bases_; }
   [[nodiscard]] std::span<const std::vector<std::uint8_t>> frames() const { return frames_; }
-  /// As the tester knew them when it said that.
+  /// Objects as known before the step.
   [[nodiscard]] const KnownObjects& objects() const { return objects_; }
 
  private:
   Rng& chance_;
-  DeviceFixture world_;
+  DeviceFixture fixture_;
   FrameMaker maker_;
-  StepGenerator walk_;
+  StepGenerator generator_;
   Bases bases_;
   std::vector<std::vector<std::uint8_t>> frames_;
   KnownObjects objects_;
   Outcome outcome_;
   KnownRequests requests_;
-  std::int64_t began_ = 0;  ///< the last step
+  std::int64_t began_ = 0;  ///< start of the last step
 };
 
 }  // namespace rdmawire::fuzzer

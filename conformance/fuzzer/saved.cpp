@@ -42,28 +42,28 @@ constexpr std::array finding_counts{
 std::uint64_t count_of(const Json& json, std::string_view name) {
   const auto found = json.find(name);
   if (found == json.end()) return 0;
-  if (!found->is_number_unsigned()) throw Wrong{fmt::format("{} is no count", name)};
+  if (!found->is_number_unsigned()) throw Wrong{fmt::format("{} is not a count", name)};
   return found->get<std::uint64_t>();
 }
 
 std::string text_of(const Json& json, std::string_view name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_string()) throw Wrong{fmt::format("{} is no text", name)};
+  if (found == json.end() || !found->is_string()) throw Wrong{fmt::format("{} is not a string", name)};
   return found->get<std::string>();
 }
 
 bool flag_of(const Json& json, std::string_view name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_boolean()) throw Wrong{fmt::format("{} is neither true nor false", name)};
+  if (found == json.end() || !found->is_boolean()) throw Wrong{fmt::format("{} is not a Boolean", name)};
   return found->get<bool>();
 }
 
 std::vector<std::string> texts_of(const Json& json, std::string_view name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_array()) throw Wrong{fmt::format("{} is no list", name)};
+  if (found == json.end() || !found->is_array()) throw Wrong{fmt::format("{} is not a list", name)};
   std::vector<std::string> texts;
   for (const Json& one : *found) {
-    if (!one.is_string()) throw Wrong{fmt::format("{} has something that is no text", name)};
+    if (!one.is_string()) throw Wrong{fmt::format("{} contains an element that is not a string", name)};
     texts.push_back(one.get<std::string>());
   }
   return texts;
@@ -74,7 +74,7 @@ Script script_of(const Json& json, std::string_view name, Family family) {
   if (found == json.end()) throw Wrong{fmt::format("{} is missing", name)};
   auto script = parse_script(found->dump());
   if (!script) throw Wrong{fmt::format("{}: {}", name, script.error())};
-  if (script->family != family) throw Wrong{fmt::format("{} is of {}", name, to_string(script->family))};
+  if (script->family != family) throw Wrong{fmt::format("{} is a script of {}", name, to_string(script->family))};
   if (script->steps.empty()) throw Wrong{fmt::format("{} has no steps", name)};
   return std::move(*script);
 }
@@ -83,11 +83,11 @@ Oracle oracle_of(const Json& json) {
   const std::string name = text_of(json, "oracle");
   for (std::size_t i = 0; i < oracles; ++i)
     if (to_string(static_cast<Oracle>(i)) == name) return static_cast<Oracle>(i);
-  throw Wrong{"there is no oracle of that name"};
+  throw Wrong{"unknown oracle"};
 }
 
 Finding read_finding(const Json& json, Family family) {
-  if (!json.is_object()) throw Wrong{"it is no object"};
+  if (!json.is_object()) throw Wrong{"not an object"};
   Finding finding;
   finding.alarm = {.oracle = oracle_of(json),
                    .expected = text_of(json, "expected"),
@@ -109,13 +109,13 @@ Statistics read_statistics(const Json& json) {
   for (const Count& count : counts) statistics.*count.member = count_of(json, count.name);
   if (const auto seconds = json.find("seconds"); seconds != json.end()) {
     if (!seconds->is_number() || !std::isfinite(seconds->get<double>()) || seconds->get<double>() < 0)
-      throw Wrong{"seconds is no duration"};
+      throw Wrong{"seconds is not a duration"};
     statistics.seconds = seconds->get<double>();
   }
   if (const auto kinds = json.find("by_kind"); kinds != json.end()) {
-    if (!kinds->is_array() || kinds->size() > step_kinds) throw Wrong{"by_kind is no list of counts"};
+    if (!kinds->is_array() || kinds->size() > step_kinds) throw Wrong{"by_kind is not a list of counts"};
     for (std::size_t i = 0; i < kinds->size(); ++i) {
-      if (!(*kinds)[i].is_number_unsigned()) throw Wrong{"by_kind is no list of counts"};
+      if (!(*kinds)[i].is_number_unsigned()) throw Wrong{"by_kind is not a list of counts"};
       statistics.by_kind[i] = (*kinds)[i].get<std::uint64_t>();
     }
   }
@@ -157,8 +157,8 @@ tl::expected<Json, std::string> parse_saved(const std::string& text) {
   };
   Json json = Json::parse(text, shallow, false);
   if (too_deep) return tl::unexpected(fmt::format("nested more than {} deep", deepest));
-  if (json.is_discarded()) return tl::unexpected(std::string("no JSON"));
-  if (!json.is_object()) return tl::unexpected(std::string("no object"));
+  if (json.is_discarded()) return tl::unexpected(std::string("invalid JSON"));
+  if (!json.is_object()) return tl::unexpected(std::string("not an object"));
   return json;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What a corpus's session.json keeps of a session beside its edges: its counts, and what it found.
+/// Saved state of a session in the corpus's session.json: statistics and findings.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace rdmawire::fuzzer {
 
-/// Without edges and corpus, which are counted anew.
+/// Save statistics without edges and corpus, which are counted again.
 nlohmann::ordered_json saved(const Statistics& statistics);
-/// With both of its scripts; without its frames, which another run of the script gives.
+/// Save a finding with both scripts, without frames, which replaying the script returns.
 nlohmann::ordered_json saved(const Finding& finding);
 
-/// The file's bytes as an object. An error: they are none, or one that is nested deeper than any that was saved.
+/// Parse the file as an object. Errors: invalid JSON, no object, or nested too deeply.
 tl::expected<nlohmann::json, std::string> parse_saved(const std::string& text);
-/// What of the counts is there; the others are 0. An error: what is no count.
+/// Return the saved statistics. Missing counts are 0. The error names an invalid count.
 tl::expected<Statistics, std::string> saved_statistics(const nlohmann::json& json);
-/// An error names what is missing, or wrong. The scripts are of that family.
+/// Return a saved finding with scripts of `family`. The error names the missing or invalid member.
 tl::expected<Finding, std::string> saved_finding(const nlohmann::json& json, Family family);
 
 }  // namespace rdmawire::fuzzer

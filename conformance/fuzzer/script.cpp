@@ -61,51 +61,52 @@ struct Wrong {
 };
 
 Mutation read_mutation(const nlohmann::json& json) {
-  if (!json.is_object()) throw Wrong{"a mutation is an object"};
+  if (!json.is_object()) throw Wrong{"a mutation must be an object"};
   Mutation mutation;
   bool named = false;
   for (const auto& [name, value] : json.items()) {
     if (name == "do") {
       if (!value.is_string() || !find_name(mutation_names, value.get<std::string>(), mutation.kind))
-        throw Wrong{fmt::format("there is no mutation {}", value.dump())};
+        throw Wrong{fmt::format("unknown mutation {}", value.dump())};
       named = true;
     } else if (name == "field") {
       const FieldRef found = value.is_string() ? find_field(value.get<std::string>()) : FieldRef{};
-      if (!found || !found.field->is_number()) throw Wrong{fmt::format("there is no field {}", value.dump())};
+      if (!found || !found.field->is_number()) throw Wrong{fmt::format("unknown field {}", value.dump())};
       mutation.header = found.header;
       mutation.field = found.field;
     } else if (name == "value") {
-      if (!value.is_number_integer()) throw Wrong{"value is a whole number"};
+      if (!value.is_number_integer()) throw Wrong{"value must be an integer"};
       mutation.value = value.is_number_unsigned() ? static_cast<std::int64_t>(value.get<std::uint64_t>())
                                                   : value.get<std::int64_t>();
     } else {
-      throw Wrong{fmt::format("a mutation has no {}; it has do, field, value", name)};
+      throw Wrong{fmt::format("unknown member {} of a mutation; expected do, field, value", name)};
     }
   }
-  if (!named) throw Wrong{"a mutation needs do"};
+  if (!named) throw Wrong{"a mutation requires do"};
   if (names_a_field(mutation.kind) != (mutation.field != nullptr))
-    throw Wrong{fmt::format("{} {} a field", to_string(mutation.kind), mutation.field ? "has not" : "needs")};
+    throw Wrong{
+        fmt::format("{} {} a field", to_string(mutation.kind), mutation.field ? "does not accept" : "requires")};
   return mutation;
 }
 
 Step read_step(const nlohmann::json& json, Family family) {
-  if (!json.is_object()) throw Wrong{"a step is an object"};
+  if (!json.is_object()) throw Wrong{"a step must be an object"};
   Step step;
   bool named = false;
   for (const auto& [name, value] : json.items()) {
     if (name == "do") {
       if (!value.is_string() || !find_name(kind_names, value.get<std::string>(), step.kind))
-        throw Wrong{fmt::format("there is no step {}", value.dump())};
+        throw Wrong{fmt::format("unknown step {}", value.dump())};
       named = true;
     } else if (name == "mutations") {
-      if (!value.is_array() || value.size() > 64) throw Wrong{"mutations is a list of at most 64"};
+      if (!value.is_array() || value.size() > 64) throw Wrong{"mutations must be a list of at most 64 elements"};
       for (const auto& one : value) step.mutations.push_back(read_mutation(one));
     } else if (name == "mutated") {
-      if (!value.is_boolean()) throw Wrong{"mutated is true or false"};
+      if (!value.is_boolean()) throw Wrong{"mutated must be a Boolean"};
       step.mutated = value.get<bool>();
     } else {
       const auto member = std::ranges::find(step_members, name, &StepMember::name);
-      if (member == step_members.end()) throw Wrong{fmt::format("a step has no {}", name)};
+      if (member == step_members.end()) throw Wrong{fmt::format("unknown member {} of a step", name)};
       Key key{};
       Way way{};
       if (name == "key" && value.is_string() && find_name(key_names, value.get<std::string>(), key)) {
@@ -113,21 +114,21 @@ Step read_step(const nlohmann::json& json, Family family) {
       } else if (name == "way" && value.is_string() && find_name(way_names, value.get<std::string>(), way)) {
         step.way = static_cast<std::int64_t>(way);
       } else {
-        if (!value.is_number_integer()) throw Wrong{fmt::format("{} is a whole number", name)};
+        if (!value.is_number_integer()) throw Wrong{fmt::format("{} must be an integer", name)};
         step.*(member->member) = value.is_number_unsigned() ? static_cast<std::int64_t>(value.get<std::uint64_t>())
                                                             : value.get<std::int64_t>();
       }
     }
   }
-  if (!named) throw Wrong{"a step needs do"};
+  if (!named) throw Wrong{"a step requires do"};
   if (!belongs_to(step.kind, family))
-    throw Wrong{fmt::format("a script of {} has no {}", to_string(family), to_string(step.kind))};
-  if (step.at < 0 || step.at > 1) throw Wrong{"at is 0 or 1"};
-  if (step.key < 0 || step.key >= static_cast<std::int64_t>(keys)) throw Wrong{"there is no such key"};
-  if (step.way < 0 || step.way >= static_cast<std::int64_t>(ways)) throw Wrong{"there is no such way"};
-  if (step.payload < 0 || step.payload > 8192) throw Wrong{"payload is of 0 to 8192 bytes"};
-  if (step.count < 0 || step.count > 64) throw Wrong{"count is of 0 to 64"};
-  if (step.nanoseconds < 0 || step.nanoseconds > 10'000'000'000) throw Wrong{"nanoseconds are at most ten seconds"};
+    throw Wrong{fmt::format("{1} is not a step of {0}", to_string(family), to_string(step.kind))};
+  if (step.at < 0 || step.at > 1) throw Wrong{"at must be 0 or 1"};
+  if (step.key < 0 || step.key >= static_cast<std::int64_t>(keys)) throw Wrong{"unknown key"};
+  if (step.way < 0 || step.way >= static_cast<std::int64_t>(ways)) throw Wrong{"unknown way"};
+  if (step.payload < 0 || step.payload > 8192) throw Wrong{"payload must be 0 to 8192 bytes"};
+  if (step.count < 0 || step.count > 64) throw Wrong{"count must be 0 to 64"};
+  if (step.nanoseconds < 0 || step.nanoseconds > 10'000'000'000) throw Wrong{"nanoseconds must be at most 10 seconds"};
   return step;
 }
 
@@ -209,15 +210,16 @@ nlohmann::ordered_json to_json(const Script& script) {
 
 tl::expected<Script, std::string> parse_script(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded()) return tl::unexpected(std::string("a script: no JSON"));
+  if (json.is_discarded()) return tl::unexpected(std::string("a script: invalid JSON"));
   if (!json.is_object() || !json.contains("steps") || !json["steps"].is_array())
-    return tl::unexpected(std::string("a script: an object with the list steps is needed"));
+    return tl::unexpected(std::string("a script: not an object with a list of steps"));
   Script script;
   if (json.contains("family"))
     if (!json["family"].is_string() || !find_name(family_names, json["family"].get<std::string>(), script.family))
-      return tl::unexpected(fmt::format("a script: there is no family {}", json["family"].dump()));
+      return tl::unexpected(fmt::format("a script: unknown family {}", json["family"].dump()));
   if (json.contains("seed")) {
-    if (!json["seed"].is_number_unsigned()) return tl::unexpected(std::string("a script: seed is a number"));
+    if (!json["seed"].is_number_unsigned())
+      return tl::unexpected(std::string("a script: seed must be an unsigned integer"));
     script.seed = json["seed"].get<std::uint64_t>();
   }
   for (const auto& one : json["steps"]) try {
@@ -230,7 +232,7 @@ tl::expected<Script, std::string> parse_script(const std::string& text) {
 
 tl::expected<Step, std::string> parse_step(const std::string& text, Family family) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded()) return tl::unexpected(std::string("a step: no JSON"));
+  if (json.is_discarded()) return tl::unexpected(std::string("a step: invalid JSON"));
   try {
     return read_step(json, family);
   } catch (const Wrong& wrong) {

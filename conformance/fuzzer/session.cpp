@@ -15,22 +15,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_quiet = 24;
-constexpr std::uint64_t most_for_a_warning = 4;  // restarts, to cut a script down
+constexpr std::size_t max_clean_scripts = 24;
+constexpr std::uint64_t most_for_a_warning = 4;  // restarts for minimization
 constexpr std::string_view warning = "WARNING", device_gone = "device gone", kernel_message = "kernel message";
-constexpr std::uint64_t watched_lives = 4;  // of so many one is watched by the monitors
+constexpr std::uint64_t watched_executions = 4;  // one of this many executions is watched by the monitors
 
 std::optional<Alarm> custom(const Step& step, const Outcome& outcome,
                             const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
   if (!oracle) return std::nullopt;
   auto text = oracle(step, outcome);
   if (!text) return std::nullopt;
-  return Alarm{.oracle = Oracle::custom, .expected = "no objection", .actual = *text, .signature = "custom: " + *text};
+  return Alarm{.oracle = Oracle::custom, .expected = "no alarm", .actual = *text, .signature = "custom: " + *text};
 }
 
-/// What stays the same of a kernel's message: "WARNING at drivers/infiniband/sw/rxe/rxe_comp.c:756 rxe_completer",
+/// Return the constant part of a kernel message: "WARNING at drivers/infiniband/sw/rxe/rxe_comp.c:756 rxe_completer",
 /// "BUG: kernel NULL pointer dereference, address: 0000000000000104".
-std::string gist_of(std::string_view message) {
+std::string constant_part(std::string_view message) {
   const std::size_t at = message.find(" at ");
   if (message.starts_with(warning) && at != std::string_view::npos)
     return std::string(warning) + std::string(message.substr(at, message.find('+', at) - at));
@@ -38,27 +38,27 @@ std::string gist_of(std::string_view message) {
   return std::string(message.substr(0, message.find(',')));
 }
 
-Alarm alarm_of_gone(const std::string& why) {
+Alarm device_gone_alarm(const std::string& why) {
   constexpr std::string_view panicked = "panicked: ";
   const std::size_t at = why.find(panicked);
   return {.oracle = Oracle::gone,
-          .expected = "the device answers",
+          .expected = "the device responds",
           .actual = why,
-          .signature =
-              at == std::string::npos
-                  ? std::string(device_gone)
-                  : fmt::format("{}: {}", device_gone, gist_of(std::string_view(why).substr(at + panicked.size())))};
+          .signature = at == std::string::npos
+                           ? std::string(device_gone)
+                           : fmt::format("{}: {}", device_gone,
+                                         constant_part(std::string_view(why).substr(at + panicked.size())))};
 }
 
 Alarm alarm_of_kernel(const std::vector<std::string>& complaints) {
   return {.oracle = Oracle::kernel,
-          .expected = "the device's kernel says nothing",
+          .expected = "no kernel messages",
           .actual = fmt::format("{}", fmt::join(complaints, "; ")),
-          .signature = fmt::format("{}: {}", kernel_message, gist_of(complaints.front()))};
+          .signature = fmt::format("{}: {}", kernel_message, constant_part(complaints.front()))};
 }
 
-/// Whether what ended the device is the same, as far as is known: it can be told of as gone once, and by its kernel's
-/// message the next time.
+/// True if both signatures may have the same cause. The same crash can be reported as a lost device or as a kernel
+/// message.
 bool same_end(std::string_view a, std::string_view b) {
   const auto cause = [](std::string_view signature) {
     const std::size_t at = signature.find(": ");
@@ -68,14 +68,14 @@ bool same_end(std::string_view a, std::string_view b) {
 }
 
 bool ends_the_device(const Alarm& alarm) { return alarm.oracle == Oracle::gone || alarm.oracle == Oracle::kernel; }
-/// A kernel goes on behind a warning; and says many but once.
-bool goes_on(const Alarm& alarm) {
+/// A kernel continues after a warning, and reports many warnings only once.
+bool continues(const Alarm& alarm) {
   return alarm.oracle == Oracle::kernel && alarm.signature.find(warning) != std::string::npos;
 }
 
-/// The frames from the last connection of the alarm's queue pair on: one before it may have had its number, and is not
-/// the same to a monitor's rules of what stays as it is. None where both queue pairs were connected: they speak to one
-/// of the tester's, and a monitor cannot tell their requests apart.
+/// Return the frames since the alarm's queue pair was last connected, because an earlier queue pair may have had the
+/// same number. Empty if both queue pairs were connected, because monitors cannot distinguish their requests to the
+/// same tester queue pair.
 std::span<const Exchanged> since_connected(const Finding& finding) {
   const std::vector<Step>& steps = finding.minimal.steps;
   std::size_t from = 0;
@@ -88,12 +88,12 @@ std::span<const Exchanged> since_connected(const Finding& finding) {
   return {first, finding.frames.end()};
 }
 
-/// What came of a step at the target, judged.
-std::optional<Alarm> examine(Target& target, ReferenceModel& shadow, const Step& step, const Outcome& actual,
+/// Evaluate the outcome of a step at the target.
+std::optional<Alarm> examine(Target& target, ReferenceModel& model, const Step& step, const Outcome& actual,
                              const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
-  if (const auto why = target.gone()) return alarm_of_gone(*why);
+  if (const auto why = target.gone()) return device_gone_alarm(*why);
   if (const auto complaints = target.complaints(); !complaints.empty()) return alarm_of_kernel(complaints);
-  auto alarm = shadow.judge(step, actual, target.memory(), target.tolerance());
+  auto alarm = model.judge(step, actual, target.memory(), target.tolerance());
   return alarm ? alarm : custom(step, actual, oracle);
 }
 
@@ -103,13 +103,13 @@ Session::Session(std::unique_ptr<Target> target, SessionOptions options)
     : target_(std::move(target)), options_(std::move(options)) {
   offers_code_ = target_->trace(nullptr);
   if (!options_.corpus.empty()) load_corpus();
-  tell_edges();
+  report_edges();
 }
 
-void Session::tell_edges() {
+void Session::report_edges() {
   statistics_.edges = answers_.count();
-  if (offers_code_ && wants(&Feedback::code)) statistics_.code_edges = code_.count();
-  if (wants(&Feedback::monitors)) statistics_.monitor_edges = states_.count();
+  if (offers_code_ && is_counted(&Feedback::code)) statistics_.code_edges = code_.count();
+  if (is_counted(&Feedback::monitors)) statistics_.monitor_edges = states_.count();
 }
 
 void Session::load_corpus() {
@@ -132,8 +132,8 @@ void Session::load_corpus() {
       return;
     }
     if (script->family != target_->family()) {
-      trouble_ = fmt::format("{}: a script of {}, and {} speaks {}; another corpus is needed", path.string(),
-                             to_string(script->family), target_->name(), to_string(target_->family()));
+      trouble_ = fmt::format("{}: a script of {} cannot run on {}, which supports {}; use another corpus",
+                             path.string(), to_string(script->family), target_->name(), to_string(target_->family()));
       return;
     }
     if (corpus_.size() < options_.most_corpus && !script->steps.empty()) corpus_.push_back(std::move(*script));
@@ -145,7 +145,7 @@ void Session::load_corpus() {
 void Session::load_state(const fs::path& path) {
   if (!fs::exists(path)) return;
   const auto unusable = [&](const std::string& why) {
-    trouble_ = fmt::format("{}: {}; remove it to begin anew", path.string(), why);
+    trouble_ = fmt::format("{}: {}; remove it to start a new session", path.string(), why);
   };
   std::ifstream file(path, std::ios::binary);
   const auto json = parse_saved(std::string((std::istreambuf_iterator<char>(file)), {}));
@@ -161,7 +161,7 @@ void Session::load_state(const fs::path& path) {
     signatures_.insert(finding->alarm.signature);
     if (findings_.size() < options_.most_findings) findings_.push_back(std::move(*finding));
   }
-  carried_ = findings_.size();
+  resumed_findings_ = findings_.size();
   for (const auto& signature : list("signatures"))
     if (signature.is_string()) signatures_.insert(signature.get<std::string>());
   const auto number = [&](const char* name) -> std::uint64_t {
@@ -171,7 +171,7 @@ void Session::load_state(const fs::path& path) {
   statistics_ = *statistics;
   statistics_.corpus = corpus;
   options_.seed = number("seed");
-  next_life_ = statistics_.lives;
+  next_execution_ = statistics_.lives;
   kept_ = std::max<std::uint64_t>(number("kept"), kept_);
   const auto edges = [&](const char* name, EdgeMap& map) {
     for (const auto& edge : list(name))
@@ -186,20 +186,20 @@ void Session::save_state() {
   if (options_.corpus.empty() || trouble_) return;
   nlohmann::ordered_json json = saved(statistics_);
   json["seed"] = options_.seed;
-  json["lives"] = next_life_;
+  json["lives"] = next_execution_;
   json["kept"] = kept_;
   json["edges"] = answers_.all();
   json["code"] = target_->code();
   json["code_edges"] = code_.all();
   json["monitor_edges"] = states_.all();
-  json["signatures"] = signatures_;  // of findings that were counted only, too
+  json["signatures"] = signatures_;  // also of findings that were only counted
   json["found"] = nlohmann::ordered_json::array();
   for (const Finding& finding : findings_) json["found"].push_back(saved(finding));
   const fs::path path = options_.corpus / "session.json";
   std::ofstream file(path, std::ios::binary);
   file << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
   file.close();
-  if (!file) trouble_ = fmt::format("{}: could not be written", path.string());
+  if (!file) trouble_ = fmt::format("{}: cannot write file", path.string());
 }
 
 void Session::keep(const Script& script) {
@@ -217,10 +217,10 @@ void Session::keep(const Script& script) {
   std::ofstream file(path, std::ios::binary);
   file << to_json(script).dump(1) << '\n';
   file.close();
-  if (!file) trouble_ = fmt::format("{}: could not be written", path.string());
+  if (!file) trouble_ = fmt::format("{}: cannot write file", path.string());
 }
 
-/// What a life leaves.
+/// Save the results of the finished execution.
 void Session::finish_execution() {
   if (watched_) {
     const std::uint64_t before = states_.count();
@@ -230,8 +230,8 @@ void Session::finish_execution() {
   if (novel_) keep(script_);
   novel_ = false;
   if (!alarmed_ && !script_.steps.empty()) {
-    if (quiet_.size() == most_quiet) quiet_.pop_front();
-    quiet_.push_back(std::move(script_));
+    if (clean_scripts_.size() == max_clean_scripts) clean_scripts_.pop_front();
+    clean_scripts_.push_back(std::move(script_));
   }
   alarmed_ = false;
 }
@@ -239,9 +239,9 @@ void Session::finish_execution() {
 std::optional<std::string> Session::start_execution() {
   finish_execution();
   over_ = false;
-  const std::uint64_t life = next_life_++;
+  const std::uint64_t execution = next_execution_++;
   ++statistics_.lives;
-  const std::uint64_t seed = mix(options_.seed, life);
+  const std::uint64_t seed = mix(options_.seed, execution);
   chance_ = Rng(seed);
   planned_.clear();
   script_ = {.family = target_->family(), .seed = seed & 0xffffffff};
@@ -252,27 +252,27 @@ std::optional<std::string> Session::start_execution() {
     planned_.assign(old.steps.begin(), old.steps.begin() + static_cast<std::ptrdiff_t>(count));
     std::ranges::reverse(planned_);
   }
-  shadow_ = target_->shadow(script_.seed, chance_);
-  // To look on costs as much as a life at a device in this process, and nothing beside one at any other.
-  watched_ = wants(&Feedback::monitors) && (!target_->tolerance().exact || life % watched_lives == 0);
+  model_ = target_->create_model(script_.seed, chance_);
+  // Monitors double the cost of an execution with an in-process device. For other devices the cost is negligible.
+  watched_ = is_counted(&Feedback::monitors) && (!target_->tolerance().exact || execution % watched_executions == 0);
   if (watched_) view_.begin(states_);
-  target_->trace(wants(&Feedback::code) ? &code_ : nullptr);
+  target_->trace(is_counted(&Feedback::code) ? &code_ : nullptr);
   return target_->start(script_.seed);
 }
 
-/// A step, at both devices; whether it led to where nothing led before.
+/// Perform a step at both devices. Returns true if it reached a new edge.
 bool Session::perform(const Step& step) {
   const std::uint64_t code = code_.count(), states = states_.count();
-  shadow_->perform(step);
-  target_->perform(step, *shadow_, actual_);
-  const bool answer = answers_.add(shadow_->edge(step, actual_));
+  model_->perform(step);
+  target_->perform(step, *model_, actual_);
+  const bool answer = answers_.add(model_->edge(step, actual_));
   if (watched_) {
     frames_.clear();
-    shadow_->exchanged(script_.steps.size(), actual_, frames_);
+    model_->exchanged(script_.steps.size(), actual_, frames_);
     view_.add(frames_);
   }
   const Feedback& of = options_.feedback;
-  tell_edges();
+  report_edges();
   return (of.answers && answer) || (of.code && code_.count() != code) || (of.monitors && states_.count() != states);
 }
 
@@ -292,19 +292,19 @@ void Session::found(Alarm alarm) {
   finding.execution = statistics_.executions;
   if (options_.minimize) {
     target_->trace(nullptr);
-    Minimized cut = minimize(script_, finding.alarm.signature, *target_, options_.oracle, left() / 2);
-    finding.minimal = std::move(cut.script);
-    finding.reproduced = cut.shown.alarm.has_value();
-    finding.trials = cut.trials;
-    finding.restarts = cut.restarts;
-    finding.whole = cut.whole && finding.reproduced;
-    finding.frames = std::move(cut.shown.frames);
-    statistics_.restarts += cut.restarts;
-    if (finding.reproduced && finding.alarm.signature == cut.shown.alarm->signature)
-      finding.alarm = std::move(*cut.shown.alarm);
+    Minimized minimized = minimize(script_, finding.alarm.signature, *target_, options_.oracle, left() / 2);
+    finding.minimal = std::move(minimized.script);
+    finding.reproduced = minimized.shown.alarm.has_value();
+    finding.trials = minimized.trials;
+    finding.restarts = minimized.restarts;
+    finding.whole = minimized.whole && finding.reproduced;
+    finding.frames = std::move(minimized.shown.frames);
+    statistics_.restarts += minimized.restarts;
+    if (finding.reproduced && finding.alarm.signature == minimized.shown.alarm->signature)
+      finding.alarm = std::move(*minimized.shown.alarm);
     finding.shown = broken_rules(since_connected(finding));
     std::set<std::string> rules(finding.shown.begin(), finding.shown.end());
-    for (const FaultyReference& way : broken_likewise(finding, quiet_, *target_)) {
+    for (const FaultyReference& way : broken_likewise(finding, clean_scripts_, *target_)) {
       finding.like.emplace_back(way.name);
       rules.insert(way.rules.begin(), way.rules.end());
     }
@@ -313,7 +313,7 @@ void Session::found(Alarm alarm) {
   findings_.push_back(std::move(finding));
 }
 
-/// Seconds until the run is to end.
+/// Return the seconds until the end of the run.
 double Session::left() const {
   if (!deadline_) return std::numeric_limits<double>::infinity();
   return std::max(std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count(), 0.0);
@@ -326,7 +326,7 @@ std::optional<std::string> Session::one_step() {
     step = std::move(planned_.back());
     planned_.pop_back();
   } else {
-    step = options_.plain ? shadow_->plain() : shadow_->next();
+    step = options_.plain ? model_->plain() : model_->next();
     if (step.mutated && options_.mutator)
       if (auto changed = options_.mutator(step)) {
         step = std::move(*changed);
@@ -340,20 +340,20 @@ std::optional<std::string> Session::one_step() {
   if (step.kind == StepKind::connect) ++statistics_.connections;
   script_.steps.push_back(std::move(step));
   const Step& made = script_.steps.back();
-  if (auto alarm = examine(*target_, *shadow_, made, actual_, options_.oracle)) {
-    return revived_and_found(std::move(*alarm));
+  if (auto alarm = examine(*target_, *model_, made, actual_, options_.oracle)) {
+    return revive_and_record(std::move(*alarm));
   }
   novel_ |= novel;
-  if (script_.steps.size() < target_->life() && !target_->adrift()) return std::nullopt;
+  if (script_.steps.size() < target_->steps_per_execution() && !target_->diverged()) return std::nullopt;
   over_ = true;
   target_->finish();
-  if (const auto why = target_->gone()) return revived_and_found(alarm_of_gone(*why));
+  if (const auto why = target_->gone()) return revive_and_record(device_gone_alarm(*why));
   return std::nullopt;
 }
 
-/// Brings a device back that the alarm ended. An error: it is lost for good.
-std::optional<std::string> Session::revived_and_found(Alarm alarm) {
-  if (ends_the_device(alarm) && !goes_on(alarm)) {
+/// Restart a device that the alarm ended, and record the finding. Returns an error if the device is lost permanently.
+std::optional<std::string> Session::revive_and_record(Alarm alarm) {
+  if (ends_the_device(alarm) && !continues(alarm)) {
     ++statistics_.restarts;
     if (auto lost = target_->revive()) {
       options_.minimize = false;
@@ -371,19 +371,19 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
   const double before = statistics_.seconds;
   const std::uint64_t last = statistics_.executions + budget.executions;
   std::optional<std::string> lost;
-  auto asked = began;
+  auto last_stop_check = began;
   deadline_.reset();
   if (budget.seconds > 0)
     deadline_ = began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.seconds));
   for (std::uint64_t i = 0;; ++i) {
     if (budget.executions != 0 && statistics_.executions >= last) break;
-    if (options_.stop_at_first && findings_.size() > carried_) break;
+    if (options_.stop_at_first && findings_.size() > resumed_findings_) break;
     if (i % 64 == 0 || !target_->tolerance().exact) {
       const auto now = Clock::now();
       statistics_.seconds = before + std::chrono::duration<double>(now - began).count();
       if (budget.seconds > 0 && statistics_.seconds - before >= budget.seconds) break;
-      if (now - asked > std::chrono::milliseconds(100) && stop) {
-        asked = now;
+      if (now - last_stop_check > std::chrono::milliseconds(100) && stop) {
+        last_stop_check = now;
         if (stop(statistics_)) break;
       }
     }
@@ -411,115 +411,116 @@ Replayed replay(const Script& script, Target& target, bool with_frames,
                 const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
   Replayed replayed;
   Rng chance(script.seed);
-  const std::unique_ptr<ReferenceModel> shadow = target.shadow(script.seed, chance);
+  const std::unique_ptr<ReferenceModel> model = target.create_model(script.seed, chance);
   if (const auto why = target.start(script.seed)) {
-    replayed.alarm = alarm_of_gone(*why);
+    replayed.alarm = device_gone_alarm(*why);
     return replayed;
   }
   Outcome actual;
   for (std::size_t i = 0; i < script.steps.size(); ++i) {
     const Step& step = script.steps[i];
-    shadow->perform(step);
-    target.perform(step, *shadow, actual);
-    if (with_frames) shadow->exchanged(i, actual, replayed.frames);
+    model->perform(step);
+    target.perform(step, *model, actual);
+    if (with_frames) model->exchanged(i, actual, replayed.frames);
     replayed.step = i;
-    replayed.alarm = examine(target, *shadow, step, actual, oracle);
+    replayed.alarm = examine(target, *model, step, actual, oracle);
     if (replayed.alarm) return replayed;
   }
   target.finish();
-  if (const auto why = target.gone()) replayed.alarm = alarm_of_gone(*why);
+  if (const auto why = target.gone()) replayed.alarm = device_gone_alarm(*why);
   return replayed;
 }
 
 namespace {
 
-/// One script on its way down.
+/// Minimizer of one script.
 class Cutting {
  public:
   Cutting(Script script, const std::string& signature, Target& target,
           const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle, double seconds)
       : signature_(signature), target_(target), oracle_(oracle), allowance_(target.allowance()), seconds_(seconds) {
-    cut_.script = std::move(script);
+    result_.script = std::move(script);
     deadly_ = signature_.starts_with(device_gone) || signature_.starts_with(kernel_message);
     warns_ = deadly_ && signature_.find(warning) != std::string::npos;
   }
 
   Minimized run() {
-    if (warns_) {  // it may have said so once, and for all
-      ++cut_.restarts;
+    if (warns_) {  // the kernel may report the warning only once
+      ++result_.restarts;
       lost_ = target_.revive().has_value();
     }
     if (deadly_) {
       begin_with_the_end();
     } else {
-      takes(cut_.script);  // what comes behind the alarm goes, and one that never shows again is left alone
-      if (!cut_.shown.alarm) return std::move(cut_);
+      accept(result_.script);  // Remove the steps after the alarm. A script without alarm is kept.
+      if (!result_.shown.alarm) return std::move(result_);
     }
     leave_steps_out();
     leave_numbers_out();
-    if (!cut_.shown.alarm) takes(cut_.script);
-    return std::move(cut_);
+    if (!result_.shown.alarm) accept(result_.script);
+    return std::move(result_);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   [[nodiscard]] bool spent() const {
-    const double most = cut_.restarts > 0 ? allowance_.restart_seconds : allowance_.seconds;
-    // What a kernel says but once needs a boot for each trial, and ends nothing.
+    const double most = result_.restarts > 0 ? allowance_.restart_seconds : allowance_.seconds;
+    // A warning that is reported once requires a restart for each trial.
     const std::uint64_t restarts = warns_ ? std::min(allowance_.restarts, most_for_a_warning) : allowance_.restarts;
-    return lost_ || cut_.trials >= allowance_.trials || cut_.restarts >= restarts ||
+    return lost_ || result_.trials >= allowance_.trials || result_.restarts >= restarts ||
            std::chrono::duration<double>(Clock::now() - began_).count() >= std::min(most, seconds_);
   }
 
-  /// Whether a candidate alarms in the same way; then it becomes the script, without what comes behind the alarm.
-  bool takes(Script candidate) {
+  /// True if a candidate causes the same alarm. It then replaces the script, without the steps after the alarm.
+  bool accept(Script candidate) {
     if (spent()) {
-      cut_.whole = false;
+      result_.whole = false;
       return false;
     }
-    ++cut_.trials;
-    Replayed again = replay(candidate, target_, true, oracle_);
-    const bool ended = again.alarm && ends_the_device(*again.alarm);
+    ++result_.trials;
+    Replayed replayed = replay(candidate, target_, true, oracle_);
+    const bool ended = replayed.alarm && ends_the_device(*replayed.alarm);
     if (ended) {
-      ++cut_.restarts;
+      ++result_.restarts;
       lost_ = target_.revive().has_value();
     }
-    const bool alike = again.alarm && (again.alarm->signature == signature_ ||
-                                       (deadly_ && !warns_ && ended && same_end(again.alarm->signature, signature_)));
-    if (!alike) return false;
-    candidate.steps.resize(again.step + 1);
-    cut_.script = std::move(candidate);
-    cut_.shown = std::move(again);
+    const bool same_alarm =
+        replayed.alarm && (replayed.alarm->signature == signature_ ||
+                           (deadly_ && !warns_ && ended && same_end(replayed.alarm->signature, signature_)));
+    if (!same_alarm) return false;
+    candidate.steps.resize(replayed.step + 1);
+    result_.script = std::move(candidate);
+    result_.shown = std::move(replayed);
     return true;
   }
 
-  /// The last connection of the last step's queue pair, and behind it the last step, the last two, four …
+  /// Try the last connection of the last step's queue pair, followed by the last 1, 2, 4, ... steps.
   void begin_with_the_end() {
-    const std::vector<Step> steps = cut_.script.steps;
+    const std::vector<Step> steps = result_.script.steps;
     const auto connection = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) {
       return step.kind == StepKind::connect && step.at == steps.back().at;
     });
     if (connection == steps.rend()) return;
-    const auto first = static_cast<std::size_t>(steps.rend() - connection);  // behind it
+    const auto first = static_cast<std::size_t>(steps.rend() - connection);  // index after the connection
     for (std::size_t last = 1; first + last < steps.size(); last *= 2) {
-      Script candidate{.seed = cut_.script.seed, .steps = {*connection}};
+      Script candidate{.seed = result_.script.seed, .steps = {*connection}};
       candidate.steps.insert(candidate.steps.end(), steps.end() - static_cast<std::ptrdiff_t>(last), steps.end());
-      if (takes(std::move(candidate)) || spent()) return;
+      if (accept(std::move(candidate)) || spent()) return;
     }
   }
 
   void leave_steps_out() {
-    for (std::size_t chunk = std::max<std::size_t>(cut_.script.steps.size() / 2, 1);; chunk /= 2) {
+    for (std::size_t chunk = std::max<std::size_t>(result_.script.steps.size() / 2, 1);; chunk /= 2) {
       bool removed = true;
       while (removed && !spent()) {
         removed = false;
-        for (std::size_t at = 0; at < cut_.script.steps.size();) {
-          Script candidate = cut_.script;
+        for (std::size_t at = 0; at < result_.script.steps.size();) {
+          Script candidate = result_.script;
           const auto from = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
           const std::size_t count = std::min(chunk, candidate.steps.size() - at);
           candidate.steps.erase(from, from + static_cast<std::ptrdiff_t>(count));
-          if (!candidate.steps.empty() && takes(std::move(candidate)))
+          if (!candidate.steps.empty() && accept(std::move(candidate)))
             removed = true;
           else
             at += chunk;
@@ -531,20 +532,20 @@ class Cutting {
   }
 
   void leave_numbers_out() {
-    for (std::size_t at = 0; at < cut_.script.steps.size(); ++at) {
-      for (std::size_t i = cut_.script.steps[at].mutations.size(); i-- > 0;) {
-        Script candidate = cut_.script;
+    for (std::size_t at = 0; at < result_.script.steps.size(); ++at) {
+      for (std::size_t i = result_.script.steps[at].mutations.size(); i-- > 0;) {
+        Script candidate = result_.script;
         candidate.steps[at].mutations.erase(candidate.steps[at].mutations.begin() + static_cast<std::ptrdiff_t>(i));
-        takes(std::move(candidate));
-        if (at >= cut_.script.steps.size()) return;
-        i = std::min(i, cut_.script.steps[at].mutations.size());
+        accept(std::move(candidate));
+        if (at >= result_.script.steps.size()) return;
+        i = std::min(i, result_.script.steps[at].mutations.size());
       }
       for (const StepMember& member : step_members) {
-        if (at >= cut_.script.steps.size()) return;
-        if (cut_.script.steps[at].*(member.member) == 0) continue;
-        Script candidate = cut_.script;
+        if (at >= result_.script.steps.size()) return;
+        if (result_.script.steps[at].*(member.member) == 0) continue;
+        Script candidate = result_.script;
         candidate.steps[at].*(member.member) = 0;
-        takes(std::move(candidate));
+        accept(std::move(candidate));
       }
     }
   }
@@ -555,10 +556,10 @@ class Cutting {
   MinimizeLimits allowance_;
   double seconds_;
   Clock::time_point began_ = Clock::now();
-  bool deadly_ = false;  ///< the alarm is one that ends the device
-  bool warns_ = false;   ///< or one that its kernel warns of, perhaps once
-  bool lost_ = false;    ///< it did not come back
-  Minimized cut_;
+  bool deadly_ = false;  ///< the alarm ends the device
+  bool warns_ = false;   ///< the alarm is a kernel warning, which may be reported only once
+  bool lost_ = false;    ///< the device could not be restarted
+  Minimized result_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-/// A run of the fuzzer: lives of a device, one after the other, each a walk of its own; what alarms an oracle is cut
-/// down to the shortest script that alarms it again.
+/// A fuzzing session: consecutive executions on a device. A script that causes an alarm is minimized to the shortest
+/// script that causes the same alarm.
 ///
 ///     fuzzer::Session session(fuzzer::reference_target(faults), {.seed = 7});
 ///     session.run({.executions = 200'000});
@@ -24,85 +24,86 @@
 
 namespace rdmawire::fuzzer {
 
-/// What came of a script that was run once, on fresh objects of the device.
+/// Result of one execution of a script on new objects.
 struct Replayed {
-  std::optional<Alarm> alarm;     ///< the first
-  std::size_t step = 0;           ///< that gave it; the last one where there is none
-  std::vector<Exchanged> frames;  ///< in their order, where they were asked for
+  std::optional<Alarm> alarm;     ///< first alarm
+  std::size_t step = 0;           ///< step of the alarm, otherwise the last step
+  std::vector<Exchanged> frames;  ///< in order, if requested
 };
 
-/// How a script was cut down.
+/// Result of minimization.
 struct Minimized {
-  Script script;               ///< the shortest that alarmed in the same way
-  Replayed shown{};            ///< the last run in which it did, with its frames; without alarm: no run did
-  std::uint64_t trials = 0;    ///< scripts that were run
-  std::uint64_t restarts = 0;  ///< of the device, which a trial had ended
-  bool whole = true;           ///< nothing more can be left out; else what it may cost was spent before
+  Script script;               ///< shortest script with the same alarm
+  Replayed shown{};            ///< last execution with that alarm, with frames; no alarm: not reproduced
+  std::uint64_t trials = 0;    ///< executed scripts
+  std::uint64_t restarts = 0;  ///< restarts of a device that a trial ended
+  bool whole = true;           ///< no step or number can be removed; false: stopped at a limit
 };
 
-/// Something that a device did and should not have.
+/// A violation by a device.
 struct Finding {
   Alarm alarm;
-  Script script;                    ///< as it was found, to the step that alarmed
-  Script minimal;                   ///< the shortest that alarms the same oracle in the same way
-  bool reproduced = false;          ///< the minimal script, run again, does
-  std::uint64_t trials = 0;         ///< scripts that were run to cut it down
-  std::uint64_t restarts = 0;       ///< of the device, for that
-  bool whole = false;               ///< nothing more can be left out; else time or restarts ended before
-  std::vector<Exchanged> frames{};  ///< of the minimal script; empty where it was not reproduced, or not in this run
-  std::uint64_t seed = 0;           ///< of the session
-  std::uint64_t execution = 0;      ///< the mutated step that showed it first, counted from 1
-  std::uint64_t times = 1;          ///< that it was seen
-  /// Names of seeded faults with which the reference device does the same (broken_likewise).
+  Script script;               ///< original script, up to the step with the alarm
+  Script minimal;              ///< shortest script with the same alarm
+  bool reproduced = false;     ///< the minimal script causes the alarm again
+  std::uint64_t trials = 0;    ///< scripts executed for minimization
+  std::uint64_t restarts = 0;  ///< device restarts for minimization
+  bool whole = false;          ///< see Minimized::whole
+  std::vector<Exchanged>
+      frames{};                 ///< frames of the minimal script; empty if not reproduced, or from a resumed session
+  std::uint64_t seed = 0;       ///< seed of the session
+  std::uint64_t execution = 0;  ///< number of the mutated step that first caused it, counted from 1
+  std::uint64_t times = 1;      ///< number of occurrences
+  /// Names of reference device faults with the same effect (broken_likewise).
   std::vector<std::string> like{};
-  /// Ids of rules that its frames show broken (broken_rules).
+  /// Ids of rules that the frames violate (broken_rules).
   std::vector<std::string> shown{};
-  /// Ids of those that the device broke: these, and those that such faults break.
+  /// Ids of all violated rules: `shown`, and those of the faults in `like`.
   std::vector<std::string> rules{};
 };
 
-/// Kinds of edges: a life that reaches a new one goes into the corpus.
+/// Kinds of edges. An execution that reaches a new edge is added to the corpus.
 struct Feedback {
-  bool answers = true;   ///< the queue pair's state × what was said × what was answered
-  bool code = true;      ///< of the device's code, where the target tells them
-  bool monitors = true;  ///< where the monitors of `rdmawire check` stand, before a frame and behind it
+  bool answers = true;   ///< state of the queue pair × step × response
+  bool code = true;      ///< code of the device, if the target reports it
+  bool monitors = true;  ///< state changes of the monitors of `rdmawire check`
 };
 
 struct SessionOptions {
   std::uint64_t seed = 1;
-  bool plain = false;  ///< random bytes in frames that fit the beginning of a connection: what to compare with
+  bool plain = false;  ///< send random bytes in frames that are valid at the start of a connection, for comparison
   Feedback feedback{};
-  bool count_all = false;  ///< edges of kinds that are no feedback are counted too: to compare
+  bool count_all = false;  ///< also count edges of kinds that are not used as feedback, for comparison
   bool minimize = true;
-  std::size_t most_findings = 64;  ///< that are kept; further ones are counted
-  std::size_t most_corpus = 4096;  ///< scripts; when there are so many, a new one takes the place of the oldest
+  std::size_t most_findings = 64;  ///< maximum number of stored findings; further findings are only counted
+  std::size_t most_corpus = 4096;  ///< maximum number of scripts; a new script then replaces the oldest
   bool stop_at_first = false;
-  std::filesystem::path corpus{};  ///< a directory; empty: the corpus is kept in memory alone
-  bool resume = false;             ///< goes on where the corpus's session ended
-  /// Makes a further change to a step that is to be wrong; nothing: none.
+  std::filesystem::path corpus{};  ///< directory; empty: keep the corpus only in memory
+  bool resume = false;             ///< continue the session of the corpus
+  /// Return a further mutation of a mutated step, or nothing.
   std::function<std::optional<Step>(const Step&)> mutator{};
-  /// Says what is wrong with what came of a step at the device; nothing: all is well.
+  /// Return a description of an invalid outcome, or nothing.
   std::function<std::optional<std::string>(const Step&, const Outcome&)> oracle{};
 };
 
-/// When a run ends: what comes first. 0: never.
+/// Limits of a run. 0: unlimited.
 struct Budget {
   std::uint64_t executions = 0;
   double seconds = 0;
 };
 
 struct Statistics {
-  std::uint64_t executions = 0;  ///< mutated steps with their oracles, on a live connection
+  std::uint64_t executions = 0;  ///< mutated steps that were compared, on a live connection
   std::uint64_t steps = 0;       ///< all steps
   std::uint64_t lives = 0;
   std::uint64_t connections = 0;
   std::uint64_t edges = 0;                     ///< of Feedback::answers
-  std::optional<std::uint64_t> code_edges;     ///< nothing: not counted, or the target tells none
-  std::optional<std::uint64_t> monitor_edges;  ///< nothing: not counted
+  std::optional<std::uint64_t> code_edges;     ///< nullopt: not counted, or not reported by the target
+  std::optional<std::uint64_t> monitor_edges;  ///< nullopt: not counted
   std::uint64_t corpus = 0;
-  std::uint64_t findings = 0;  ///< different ones
-  std::uint64_t alarms = 0;    ///< all
-  std::uint64_t restarts = 0;  ///< of a device that was gone
+  std::uint64_t findings = 0;  ///< distinct findings
+  std::uint64_t alarms = 0;    ///< all alarms
+  std::uint64_t restarts = 0;  ///< restarts of a lost device
   double seconds = 0;
   std::array<std::uint64_t, step_kinds> by_kind{};
 };
@@ -113,17 +114,17 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Runs until the budget is spent, `stop` says so (asked a few times a second), or the device is lost for good: then
-  /// the error says why. Can be called again, and goes on.
+  /// Run until the budget is used, `stop` returns true (called several times per second), or the device is lost
+  /// permanently. Returns the error in that case. Repeated calls continue the session.
   std::optional<std::string> run(const Budget& budget, const std::function<bool(const Statistics&)>& stop = {});
 
   [[nodiscard]] const std::vector<Finding>& findings() const { return findings_; }
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
   [[nodiscard]] Target& target() { return *target_; }
-  /// Whether the target tells which of its code runs.
+  /// True if the target reports code coverage.
   [[nodiscard]] bool offers_code() const { return offers_code_; }
-  /// An error of the corpus's directory, if there was one.
+  /// Error of the corpus directory, if any.
   [[nodiscard]] const std::optional<std::string>& trouble() const { return trouble_; }
 
  private:
@@ -131,10 +132,10 @@ class Session {
   std::optional<std::string> one_step();
   void finish_execution();
   [[nodiscard]] bool perform(const Step& step);
-  [[nodiscard]] bool wants(bool Feedback::*kind) const { return options_.count_all || options_.feedback.*kind; }
-  void tell_edges();
+  [[nodiscard]] bool is_counted(bool Feedback::*kind) const { return options_.count_all || options_.feedback.*kind; }
+  void report_edges();
   void found(Alarm alarm);
-  std::optional<std::string> revived_and_found(Alarm alarm);
+  std::optional<std::string> revive_and_record(Alarm alarm);
   [[nodiscard]] double left() const;
   std::optional<std::string> check_alive();
   void keep(const Script& script);
@@ -142,41 +143,40 @@ class Session {
   void load_state(const std::filesystem::path& path);
   void save_state();
 
-  EdgeMap answers_, code_, states_;  ///< by kind of feedback; the target writes into `code_`, and goes first
+  EdgeMap answers_, code_, states_;  ///< by kind of feedback; declared before the target, which writes to `code_`
   std::unique_ptr<Target> target_;
   SessionOptions options_;
-  Rng chance_{0};  ///< of the life
-  std::unique_ptr<ReferenceModel> shadow_;
+  Rng chance_{0};  ///< of the execution
+  std::unique_ptr<ReferenceModel> model_;
   Script script_;
-  std::vector<Step> planned_;  ///< of a corpus script, newest last
-  bool over_ = true;           ///< the life
-  bool novel_ = false;         ///< it reached something new
-  bool alarmed_ = false;       ///< an oracle was alarmed in it
-  std::uint64_t next_life_ = 0;
+  std::vector<Step> planned_;  ///< remaining steps of a corpus script, in reverse order
+  bool over_ = true;           ///< the execution is finished
+  bool novel_ = false;         ///< the execution reached a new edge
+  bool alarmed_ = false;       ///< an oracle reported an alarm in the execution
+  std::uint64_t next_execution_ = 0;
   Outcome actual_;
   bool offers_code_ = false;
-  bool watched_ = false;  ///< the monitors look on in this life
+  bool watched_ = false;  ///< the monitors watch this execution
   MonitorView view_;
   std::vector<Exchanged> frames_;  ///< of the last step
   std::vector<Script> corpus_;
-  std::uint64_t kept_ = 0;    ///< scripts that went into the corpus, those that others took the place of among them
-  std::deque<Script> quiet_;  ///< of the last lives in which nothing was wrong
+  std::uint64_t kept_ = 0;            ///< scripts added to the corpus, including replaced ones
+  std::deque<Script> clean_scripts_;  ///< scripts of recent executions without alarm
   std::vector<Finding> findings_;
-  std::size_t carried_ = 0;  ///< of those, from the session that this one goes on with
+  std::size_t resumed_findings_ = 0;  ///< findings of the resumed session
   std::set<std::string> signatures_;
   Statistics statistics_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;  ///< of the run
   std::optional<std::string> trouble_;
 };
 
-/// Runs a script once, until an oracle is alarmed.
+/// Execute a script once, until the first alarm.
 Replayed replay(const Script& script, Target& target, bool with_frames = false,
                 const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle = {});
 
-/// Cuts a script down that gives an alarm with this signature: steps first, then changes and numbers. A script that
-/// ends the device is tried with its last connection and its last steps first, since each success costs a restart; that
-/// it is told of as gone once, and by its kernel's message the next time, is the same to it. Stays within what the
-/// target allows, and within `seconds`.
+/// Minimize a script that causes an alarm with this signature: remove steps first, then mutations and numbers. For
+/// crashes, try the last connection with the last steps first, because each success costs a restart. A lost device and
+/// a kernel message count as the same alarm. Obeys the target's limits and `seconds`.
 Minimized minimize(Script script, const std::string& signature, Target& target,
                    const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle = {},
                    double seconds = std::numeric_limits<double>::infinity());

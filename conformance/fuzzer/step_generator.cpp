@@ -16,10 +16,9 @@ namespace access = device::access;
 
 namespace {
 
-constexpr std::int64_t mtu = 256, roce_walk_rights = access::remote_write | access::remote_read |
-                                                     access::remote_atomic | access::flush_global |
-                                                     access::flush_persistent;
-constexpr std::size_t most_said = 24;
+constexpr std::int64_t mtu = 256, all_rights = access::remote_write | access::remote_read | access::remote_atomic |
+                                               access::flush_global | access::flush_persistent;
+constexpr std::size_t max_history = 24;
 constexpr std::int64_t one = 1;
 
 std::int64_t code(Transport transport, Operation operation, Position position = Position::only, bool immediate = false,
@@ -68,7 +67,7 @@ Mutation change_of_field(Rng& chance, Bytes frame) {
   decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
   const auto layers = stack.layers();
   if (layers.empty()) return {};
-  // Mostly in the transport's headers; those below it are judged before anything is done.
+  // Prefer headers of the transport, because lower headers are checked first.
   const std::size_t from = stack.transport != HeaderStack::none && !chance.one_in(5)
                                ? std::min<std::size_t>(stack.transport, layers.size() - 1)
                                : 0;
@@ -86,12 +85,12 @@ Mutation change_of_field(Rng& chance, Bytes frame, std::span<const Layer> layers
     mutation.field = &field;
     const std::uint64_t was = field.load(at);
     std::uint64_t value = boundary(chance, field.width, was);
-    // An enumerated field: one of its values, or one that has no meaning.
+    // Enumerated field: use a defined or an undefined value.
     if (field.names && chance.one_in(2)) value = chance.of(field.names->entries).value;
-    for (int again = 0; field.names && again < 4 && field.names->find(value) && chance.one_in(2); ++again)
+    for (int attempt = 0; field.names && attempt < 4 && field.names->find(value) && chance.one_in(2); ++attempt)
       value = boundary(chance, field.width, was);
     if (field.is_reserved() && value == was) value = was ^ 1;
-    // Numbers that are other ones with each device are changed, not set.
+    // Values that differ between devices are changed relatively.
     mutation.kind = field.width >= 24 && !field.names ? Mutation::Kind::add : Mutation::Kind::set;
     mutation.value = static_cast<std::int64_t>(mutation.kind == Mutation::Kind::add ? value - was : value);
     return mutation;
@@ -112,9 +111,9 @@ Bases bases_of(const QueuePair* qp) {
   return bases;
 }
 
-void StepGenerator::said(const Step& step, const Bases& bases) {
+void StepGenerator::add_to_history(const Step& step, const Bases& bases) {
   if (step.kind != StepKind::request && step.kind != StepKind::answer) return;
-  if (history_.size() == most_said) history_.pop_front();
+  if (history_.size() == max_history) history_.pop_front();
   history_.push_back({step, (step.kind == StepKind::answer ? bases.answer : bases.request) + step.psn});
   history_.back().step.mutations.clear();
 }
@@ -154,7 +153,7 @@ Step StepGenerator::connect(std::int64_t at) {
   return step;
 }
 
-/// Where nothing can be fast registered, a window's that is bound.
+/// Return a bound window if fast registration is not available.
 std::int64_t StepGenerator::key_to_invalidate(std::int64_t at) const {
   const bool window = !options_.verbs && options_.windows && bound_[static_cast<std::size_t>(at)];
   return window ? key_of(Key::window) + at : key_of(Key::fast);
@@ -167,7 +166,7 @@ Step StepGenerator::first_request(const QueuePair& qp, std::int64_t at) {
   if (chance_.one_in(8)) step.flags |= step_flags::solicited;
   step.payload = static_cast<std::int64_t>(chance_.percent(50) ? 8 : chance_.below(mtu + 1));
   step.immediate = static_cast<std::int64_t>(chance_.any() & 0xffff);
-  if (chance_.one_in(6)) step.nanoseconds = 1;  // the next one follows at once
+  if (chance_.one_in(6)) step.nanoseconds = 1;  // the next step follows immediately
   if (transport == Transport::ud) {
     step.opcode = code(transport, Operation::send, Position::only, chance_.one_in(3));
     return step;
@@ -175,9 +174,10 @@ Step StepGenerator::first_request(const QueuePair& qp, std::int64_t at) {
   const bool reliable = qp.is_reliable();
   const auto memory = [&](std::int64_t bytes) {
     step.length = bytes;
-    const std::int64_t room = std::max<std::int64_t>(bytes_of(step.key) - bytes, 0);
-    step.offset = static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(room) + 1)) & ~std::int64_t{7};
-    if (chance_.one_in(6)) step.offset = room;
+    const std::int64_t bytes_of_key = std::max<std::int64_t>(bytes_of(step.key) - bytes, 0);
+    step.offset =
+        static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(bytes_of_key) + 1)) & ~std::int64_t{7};
+    if (chance_.one_in(6)) step.offset = bytes_of_key;
   };
   switch (chance_.below(reliable ? 20 : 8)) {
     case 0:
@@ -295,10 +295,10 @@ Step StepGenerator::answer(const QueuePair& qp, std::int64_t at) {
   const Psn oldest = qp.requester.window.oldest;
   for (const device::SendWork& work : qp.requester.queue) {
     if (!work.started || work.done || work.psns == 0) continue;
-    const WorkOpcode asked = work.request.opcode;
+    const WorkOpcode operation = work.request.opcode;
     step.psn = work.first + (work.psns - 1) - oldest;
     step.msn = static_cast<std::int64_t>(qp.requester.messages);
-    if (asked == WorkOpcode::read) {
+    if (operation == WorkOpcode::read) {
       const std::int64_t index = work.answered;
       if (index >= static_cast<std::int64_t>(work.psns)) continue;
       const bool last = index + 1 == static_cast<std::int64_t>(work.psns);
@@ -310,9 +310,9 @@ Step StepGenerator::answer(const QueuePair& qp, std::int64_t at) {
                          : first       ? Position::first
                          : last        ? Position::last
                                        : Position::middle);
-    } else if (asked == WorkOpcode::compare_swap || asked == WorkOpcode::fetch_add) {
+    } else if (operation == WorkOpcode::compare_swap || operation == WorkOpcode::fetch_add) {
       step.opcode = code(transport, Operation::atomic_acknowledge);
-    } else if (asked == WorkOpcode::flush || asked == WorkOpcode::atomic_write) {
+    } else if (operation == WorkOpcode::flush || operation == WorkOpcode::atomic_write) {
       step.opcode = code(transport, Operation::rdma_read_response);
     } else if (chance_.one_in(5)) {
       step.syndrome = 0x20 + static_cast<std::int64_t>(1 + chance_.below(2));  // RNR
@@ -339,19 +339,19 @@ Step StepGenerator::post(const QueuePair& qp, std::int64_t at) {
   if (chance_.one_in(12)) step.flags |= 8;
   step.immediate = 0x99;
   if (options_.verbs) return step;
-  // What the service has, and the device. With a fence it may wait for more than it has to.
+  // Use only operations that service and device support. A fence may cause longer waits than necessary.
   step.flags &= ~std::int64_t{2};
-  const auto asked = static_cast<WorkOpcode>(step.opcode);
-  const bool sends = asked == WorkOpcode::send || asked == WorkOpcode::send_imm;
-  const bool writes = asked == WorkOpcode::write || asked == WorkOpcode::write_imm;
+  const auto operation = static_cast<WorkOpcode>(step.opcode);
+  const bool sends = operation == WorkOpcode::send || operation == WorkOpcode::send_imm;
+  const bool writes = operation == WorkOpcode::write || operation == WorkOpcode::write_imm;
   const bool ud = qp.options.type == QpType::ud;
-  if (asked == WorkOpcode::flush || (!qp.is_reliable() && !sends && (ud || !writes)))
+  if (operation == WorkOpcode::flush || (!qp.is_reliable() && !sends && (ud || !writes)))
     step.opcode = static_cast<std::int64_t>(WorkOpcode::send);
   if (ud) step.length = std::min<std::int64_t>(step.length, 1000);
   return step;
 }
 
-/// What a consumer may do.
+/// Return a valid verbs call.
 Step StepGenerator::verbs(std::int64_t at) {
   Step step{.kind = StepKind::notify, .at = at};
   switch (chance_.below(10)) {
@@ -392,10 +392,9 @@ Step StepGenerator::verbs(std::int64_t at) {
   return step;
 }
 
-/// A window is bound, by the queue pair that it will belong to where it is of type 2; one of these that is bound is
-/// invalidated.
-std::optional<Step> StepGenerator::window(const DeviceFixture& shadow, std::int64_t at) {
-  const QueuePair* qp = shadow.queue_pair(at);
+/// Bind a window by its queue pair (type 2), or invalidate a bound type 2 window.
+std::optional<Step> StepGenerator::window(const DeviceFixture& fixture, std::int64_t at) {
+  const QueuePair* qp = fixture.queue_pair(at);
   if (!qp || qp->options.type != QpType::rc || qp->state != QpState::rts) return std::nullopt;
   Step step{.kind = StepKind::bind, .at = at, .length = layout::window_bytes};
   step.number = chance_.one_in(3) ? 2 : at;
@@ -404,13 +403,13 @@ std::optional<Step> StepGenerator::window(const DeviceFixture& shadow, std::int6
                                                        access::remote_read | access::remote_write});
   if (step.number == 2) {
     step.flags = 4;
-  } else if (shadow.window_is_bound(step.number)) {
+  } else if (fixture.window_is_bound(step.number)) {
     step = {.kind = StepKind::invalidate, .at = at, .key = key_of(Key::window) + step.number};
   }
   return step;
 }
 
-/// What a consumer may not do, or does rarely.
+/// Return an invalid or rare verbs call.
 Step StepGenerator::misuse(std::int64_t at) {
   Step step{.kind = StepKind::modify, .at = at, .mutated = true};
   switch (chance_.below(12)) {
@@ -419,7 +418,7 @@ Step StepGenerator::misuse(std::int64_t at) {
     case 2:
     case 3: {
       step.state = static_cast<std::int64_t>(chance_.below(7));
-      // Mostly what RESET to INIT, INIT to RTR or RTR to RTS take; then less, or more.
+      // Prefer the attributes of RESET to INIT, INIT to RTR or RTR to RTS, possibly with changes.
       step.mask = chance_.of(std::array<std::int64_t, 6>{0x1, 0xf, 0x17, 0x19e1, 0x2601, 0x4001});
       if (chance_.one_in(3)) step.mask ^= one << chance_.below(16);
       if (chance_.one_in(4)) step.mask = static_cast<std::int64_t>(chance_.any() & 0xffff);
@@ -439,7 +438,7 @@ Step StepGenerator::misuse(std::int64_t at) {
       step.key = static_cast<std::int64_t>(chance_.below(6));
       step.length = chance_.of(std::array<std::int64_t, 5>{512, 4096, 4097, 9000, -1});
       step.offset = chance_.of(std::array<std::int64_t, 4>{0, 8, -8, 4090});
-      if (chance_.one_in(4)) {  // a range that wraps and ends inside
+      if (chance_.one_in(4)) {  // a range that wraps and ends inside the region
         step.offset = 64;
         step.length = -static_cast<std::int64_t>(32 + chance_.below(32));
       }
@@ -472,8 +471,8 @@ Step StepGenerator::misuse(std::int64_t at) {
   return step;
 }
 
-/// A message of the communication manager's, as it is where the connection stands.
-Step StepGenerator::message(std::int64_t attribute, const DeviceFixture& shadow, std::int64_t at) {
+/// Return a valid CM message for the current connection state.
+Step StepGenerator::message(std::int64_t attribute, const DeviceFixture& fixture, std::int64_t at) {
   using namespace device::cm_attribute;
   Step step{.kind = StepKind::cm, .at = at, .opcode = attribute};
   switch (attribute) {
@@ -485,67 +484,68 @@ Step StepGenerator::message(std::int64_t attribute, const DeviceFixture& shadow,
       step.timeout = 6;
       break;
     case mra:
-      step.value = shadow.connection(at) == machines::CmState::rep_sent ? 1 : 0;
+      step.value = fixture.connection(at) == machines::CmState::rep_sent ? 1 : 0;
       step.length = static_cast<std::int64_t>(chance_.below(18));
       break;
     case rej:
-      step.value = shadow.connection(at) == machines::CmState::rep_sent ? 1 : 0;
+      step.value = fixture.connection(at) == machines::CmState::rep_sent ? 1 : 0;
       step.compare = chance_.of(std::array<std::int64_t, 4>{28, 28, 10, 4});
       break;
     case dreq:
     case lap:
-      if (const QueuePair* qp = shadow.queue_pair(at)) step.immediate = qp->qpn;
+      if (const QueuePair* qp = fixture.queue_pair(at)) step.immediate = qp->qpn;
       break;
     default: break;
   }
   return step;
 }
 
-/// What either end may do next about the connection.
-Step StepGenerator::connection(const DeviceFixture& shadow, std::int64_t at) {
+/// Return the next valid action of either endpoint of the connection.
+Step StepGenerator::connection(const DeviceFixture& fixture, std::int64_t at) {
   using machines::CmState;
   using namespace device::cm_attribute;
-  const auto says = [&](std::int64_t attribute) { return message(attribute, shadow, at); };
-  Step asks{.kind = StepKind::cm_disconnect, .at = at};
-  switch (shadow.connection(at)) {
+  const auto message_of = [&](std::int64_t attribute) { return message(attribute, fixture, at); };
+  Step request_step{.kind = StepKind::cm_disconnect, .at = at};
+  switch (fixture.connection(at)) {
     case CmState::req_sent:
-    case CmState::rep_wait: return says(chance_.percent(65) ? rep : chance_.percent(60) ? mra : rej);
+    case CmState::rep_wait: return message_of(chance_.percent(65) ? rep : chance_.percent(60) ? mra : rej);
     case CmState::req_received:
     case CmState::mra_req_sent:
       if (chance_.one_in(8)) {
-        Step again = says(req);
-        again.number = 1;
-        return again;
+        Step repeated = message_of(req);
+        repeated.number = 1;
+        return repeated;
       }
-      asks.kind = chance_.one_in(8) ? StepKind::cm_reject : StepKind::cm_accept;
-      if (asks.kind == StepKind::cm_accept) {
-        asks.count = 4;
-        asks.length = 1024;
-        asks.retries = 2;
-        asks.number = chance_.one_in(4) ? 1 : 0;
+      request_step.kind = chance_.one_in(8) ? StepKind::cm_reject : StepKind::cm_accept;
+      if (request_step.kind == StepKind::cm_accept) {
+        request_step.count = 4;
+        request_step.length = 1024;
+        request_step.retries = 2;
+        request_step.number = chance_.one_in(4) ? 1 : 0;
       }
-      return asks;
+      return request_step;
     case CmState::rep_sent:
-    case CmState::rtu_wait: return says(chance_.percent(75) ? rtu : chance_.percent(50) ? mra : rej);
-    case CmState::established: return chance_.percent(45) ? says(dreq) : chance_.one_in(4) ? says(lap) : asks;
-    case CmState::dreq_sent: return says(chance_.percent(75) ? drep : dreq);
-    case CmState::dreq_received: return chance_.percent(70) ? asks : says(dreq);
+    case CmState::rtu_wait: return message_of(chance_.percent(75) ? rtu : chance_.percent(50) ? mra : rej);
+    case CmState::established:
+      return chance_.percent(45) ? message_of(dreq) : chance_.one_in(4) ? message_of(lap) : request_step;
+    case CmState::dreq_sent: return message_of(chance_.percent(75) ? drep : dreq);
+    case CmState::dreq_received: return chance_.percent(70) ? request_step : message_of(dreq);
     case CmState::timewait:
     case CmState::idle:
     case CmState::rep_received: break;
   }
-  if (chance_.percent(70)) return says(req);
-  asks.kind = StepKind::cm_connect;
-  asks.retries = 2;
-  return asks;
+  if (chance_.percent(70)) return message_of(req);
+  request_step.kind = StepKind::cm_connect;
+  request_step.retries = 2;
+  return request_step;
 }
 
-/// A message that its state does not expect, or of an older connection, or with a field that is wrong.
-void StepGenerator::lie_to_cm(Step& step, const DeviceFixture& shadow, const FrameMaker& maker) {
+/// Mutate a CM message: unexpected in the state, of an older connection, or with a wrong field.
+void StepGenerator::mutate_cm_message(Step& step, const DeviceFixture& fixture, const FrameMaker& maker) {
   const std::uint64_t how = chance_.below(10);
   if (how < 3) {
     const auto all = static_cast<std::uint64_t>(last_cm_message - first_cm_message + 1);
-    step = message(first_cm_message + static_cast<std::int64_t>(chance_.below(all)), shadow, step.at);
+    step = message(first_cm_message + static_cast<std::int64_t>(chance_.below(all)), fixture, step.at);
     step.number = static_cast<std::int64_t>(chance_.below(2));
   } else if (how == 3) {
     change_frame(step);
@@ -553,24 +553,24 @@ void StepGenerator::lie_to_cm(Step& step, const DeviceFixture& shadow, const Fra
     step.flags ^= chance_.of(
         std::array{step_flags::other_qkey, step_flags::other_pkey, step_flags::second_pkey, step_flags::limited_pkey});
     if (options_.other_ways && chance_.one_in(3)) step.way = static_cast<std::int64_t>(chance_.below(ways));
-  } else if (const auto frame = maker.plain(step, shadow.objects(), {}); !frame.empty()) {
+  } else if (const auto frame = maker.plain(step, fixture.objects(), {}); !frame.empty()) {
     step.mutations.push_back(change_of_field(chance_, frame));
   }
   step.mutated = true;
 }
 
-Step StepGenerator::legal(DeviceFixture& shadow, std::int64_t at) {
-  const QueuePair* qp = shadow.queue_pair(at);
+Step StepGenerator::legal(DeviceFixture& fixture, std::int64_t at) {
+  const QueuePair* qp = fixture.queue_pair(at);
   const bool dead = !qp || qp->state == QpState::err || qp->state == QpState::reset || qp->state == QpState::sqe;
-  if (by_cm_ && chance_.one_in(shadow.connection(at) == machines::CmState::established && !dead ? 12 : 2))
-    return connection(shadow, at);
-  const auto anew = [&] { return by_cm_ && !options_.mixed ? connection(shadow, at) : connect(at); };
-  if (dead && !chance_.one_in(4)) return anew();
-  if (!qp) return anew();
-  if (chance_.one_in(40)) return anew();
+  if (by_cm_ && chance_.one_in(fixture.connection(at) == machines::CmState::established && !dead ? 12 : 2))
+    return connection(fixture, at);
+  const auto reconnect = [&] { return by_cm_ && !options_.mixed ? connection(fixture, at) : connect(at); };
+  if (dead && !chance_.one_in(4)) return reconnect();
+  if (!qp) return reconnect();
+  if (chance_.one_in(40)) return reconnect();
   const bool waits = qp->is_reliable() && qp->requester.window.outstanding() > 0;
   if (waits && chance_.percent(55)) return answer(*qp, at);
-  // A full queue is refused by verbs.
+  // Verbs reject requests for a full queue.
   if (chance_.one_in(9) && (options_.verbs || qp->requester.queue.size() < 12)) return post(*qp, at);
   if (qp->receives.empty() && chance_.one_in(3)) {
     Step step{.kind = StepKind::receive, .at = at};
@@ -584,14 +584,14 @@ Step StepGenerator::legal(DeviceFixture& shadow, std::int64_t at) {
   }
   if (options_.verbs && chance_.one_in(14)) return verbs(at);
   if (!options_.verbs && options_.windows && chance_.one_in(14))
-    if (auto step = window(shadow, at)) return *step;
+    if (auto step = window(fixture, at)) return *step;
   return request(*qp, at);
 }
 
-/// Something that was said already, at the PSN that it had; or a part of it.
-bool StepGenerator::again(Step& step, const Bases& bases) {
+/// Repeat an earlier packet with its PSN, or a part of it.
+bool StepGenerator::repeat_packet(Step& step, const Bases& bases) {
   if (history_.empty()) return false;
-  const Said& old = chance_.one_in(2) ? history_.back() : chance_.of(history_);
+  const SentStep& old = chance_.one_in(2) ? history_.back() : chance_.of(history_);
   if (old.step.at != step.at) return false;
   step = old.step;
   step.psn = old.psn - (step.kind == StepKind::answer ? bases.answer : bases.request);
@@ -613,8 +613,8 @@ bool StepGenerator::again(Step& step, const Bases& bases) {
   return true;
 }
 
-void StepGenerator::lie_once(Step& step, const QueuePair* qp) {
-  const std::int64_t room = bytes_of(step.key);
+void StepGenerator::mutate_once(Step& step, const QueuePair* qp) {
+  const std::int64_t bytes_of_key = bytes_of(step.key);
   switch (chance_.below(12)) {
     case 0:
     case 1:
@@ -630,9 +630,10 @@ void StepGenerator::lie_once(Step& step, const QueuePair* qp) {
     case 3:
     case 4: {
       const std::int64_t bytes = step.length;
-      step.offset = chance_.of(std::array<std::int64_t, 10>{room - bytes, room - bytes + 1, room - 1, room, -1, -8, 4,
-                                                            step.offset + 4, step.offset + 1, -bytes});
-      if (chance_.one_in(5))  // so that the end wraps around 2^64
+      step.offset =
+          chance_.of(std::array<std::int64_t, 10>{bytes_of_key - bytes, bytes_of_key - bytes + 1, bytes_of_key - 1,
+                                                  bytes_of_key, -1, -8, 4, step.offset + 4, step.offset + 1, -bytes});
+      if (chance_.one_in(5))  // the end wraps around 2^64
         step.offset =
             -static_cast<std::int64_t>(0x7f0000000000) - 0x10000 - static_cast<std::int64_t>(chance_.below(64));
       break;
@@ -656,7 +657,7 @@ void StepGenerator::lie_once(Step& step, const QueuePair* qp) {
       const auto transport = static_cast<std::int64_t>(step.opcode & 0xe0);
       step.opcode = chance_.one_in(5) ? static_cast<std::int64_t>(chance_.below(256))
                                       : transport | static_cast<std::int64_t>(chance_.below(32));
-      // An answer is mostly another answer.
+      // Prefer opcodes of responses.
       for (int tries = 0; step.kind == StepKind::answer && tries < 8; ++tries) {
         const Opcode& row = opcode(static_cast<std::uint8_t>(step.opcode));
         if (row.known && row.direction == Direction::response) break;
@@ -664,7 +665,7 @@ void StepGenerator::lie_once(Step& step, const QueuePair* qp) {
       }
       const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
       if (op.known && !op.payload) step.payload = 0;
-      // In its place, it would be a good packet.
+      // Make the packet valid for another state.
       if (op.known && chance_.one_in(2) && op.payload) {
         if (op.position == Position::first || op.position == Position::middle) step.payload = mtu;
         if (op.operation == Operation::rdma_write && op.begins_message())
@@ -682,7 +683,7 @@ void StepGenerator::lie_once(Step& step, const QueuePair* qp) {
     default:
       if (step.kind == StepKind::answer) {
         step.syndrome = static_cast<std::int64_t>(boundary(chance_, 8, static_cast<std::uint64_t>(step.syndrome)));
-        if (chance_.one_in(2)) {  // refused, whatever was asked
+        if (chance_.one_in(2)) {  // reject with any NAK code
           step.opcode = code(qp ? qp->transport() : Transport::rc, Operation::acknowledge);
           step.payload = 0;
           step.syndrome = 0x60 + static_cast<std::int64_t>(chance_.below(8));
@@ -714,34 +715,34 @@ void StepGenerator::change_frame(Step& step) {
   step.mutations.push_back(mutation);
 }
 
-void StepGenerator::lie(Step& step, const QueuePair* qp) {
+void StepGenerator::mutate(Step& step, const QueuePair* qp) {
   step.mutated = true;
-  lie_once(step, qp);
-  if (chance_.one_in(5)) lie_once(step, qp);
+  mutate_once(step, qp);
+  if (chance_.one_in(5)) mutate_once(step, qp);
 }
 
-/// The consumer takes the key away that a READ is being answered by.
+/// Invalidate the key of a READ in progress.
 Step StepGenerator::revoke(std::int64_t at) {
   Step step{.kind = StepKind::invalidate, .at = at, .mutated = true};
-  const auto read = std::ranges::find_if(history_.rbegin(), history_.rend(), [&](const Said& said) {
-    const Opcode& op = opcode(static_cast<std::uint8_t>(said.step.opcode));
-    return said.step.at == at && op.known && op.operation == Operation::rdma_read_request;
+  const auto read = std::ranges::find_if(history_.rbegin(), history_.rend(), [&](const SentStep& add_to_history) {
+    const Opcode& op = opcode(static_cast<std::uint8_t>(add_to_history.step.opcode));
+    return add_to_history.step.at == at && op.known && op.operation == Operation::rdma_read_request;
   });
   step.key = read == history_.rend() ? key_of(Key::everything) : read->step.key;
   if (step.key < key_of(Key::window)) step.kind = StepKind::deregister;
   return step;
 }
 
-/// What the target does not have, or cannot do, is not asked of it.
-Step StepGenerator::next(DeviceFixture& shadow, const FrameMaker& maker) {
-  Step step = anything(shadow, maker);
+/// Return the next step without operations that the target does not support.
+Step StepGenerator::next(DeviceFixture& fixture, const FrameMaker& maker) {
+  Step step = anything(fixture, maker);
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
   const bool extended = op.known && (op.operation == Operation::flush || op.operation == Operation::atomic_write);
   if (step.kind == StepKind::request && extended && !options_.extensions) {
     step.opcode = code(op.transport, Operation::send);
     step.payload = std::min(step.payload, mtu);
   }
-  // At a real device a number that is near is another queue pair's.
+  // At a physical device, similar numbers may belong to other queue pairs.
   const auto renumbers = [](const Mutation& mutation) {
     return mutation.header == &info<Bth> && mutation.field && mutation.field->name == "dest_qp";
   };
@@ -750,35 +751,35 @@ Step StepGenerator::next(DeviceFixture& shadow, const FrameMaker& maker) {
   return step;
 }
 
-Step StepGenerator::anything(DeviceFixture& shadow, const FrameMaker& maker) {
-  bound_ = {shadow.window_is_bound(0), shadow.window_is_bound(1)};
+Step StepGenerator::anything(DeviceFixture& fixture, const FrameMaker& maker) {
+  bound_ = {fixture.window_is_bound(0), fixture.window_is_bound(1)};
   const auto at = static_cast<std::int64_t>(chance_.one_in(6) ? 1 : 0);
-  const QueuePair* qp = shadow.queue_pair(at);
+  const QueuePair* qp = fixture.queue_pair(at);
   if (options_.verbs && qp && answers_a_read(*qp) && chance_.one_in(6)) return revoke(at);
   if (options_.verbs && qp && chance_.one_in(20)) return misuse(at);
-  Step step = legal(shadow, at);
+  Step step = legal(fixture, at);
   if (step.kind == StepKind::connect || chance_.percent(38)) return step;
   if (step.kind == StepKind::cm) {
-    lie_to_cm(step, shadow, maker);
+    mutate_cm_message(step, fixture, maker);
     return step;
   }
   if (step.kind != StepKind::request && step.kind != StepKind::answer) {
-    // A consumer's request in a state that does not allow it is a lie, too.
+    // A verbs call in a state that does not allow it counts as a mutation.
     step.mutated = qp && qp->state != QpState::rts && options_.verbs;
     return step;
   }
   const Bases bases = bases_of(qp);
   switch (chance_.below(10)) {
     case 0:
-    case 1: step.mutated = again(step, bases); break;
+    case 1: step.mutated = repeat_packet(step, bases); break;
     case 2:
     case 3:
     case 4:
     case 5:
-    case 6: lie(step, qp); break;
+    case 6: mutate(step, qp); break;
     case 7:
     case 8: {
-      const auto frame = maker.plain(step, shadow.objects(), bases);
+      const auto frame = maker.plain(step, fixture.objects(), bases);
       if (!frame.empty()) step.mutations.push_back(change_of_field(chance_, frame));
       if (!step.mutations.empty() && chance_.one_in(12)) step.mutations.push_back({.kind = Mutation::Kind::stale_icrc});
       step.mutated = !step.mutations.empty();

@@ -7,19 +7,19 @@ namespace rdmawire::fuzzer {
 namespace {
 
 constexpr replay::MacAddress tester_mac = 0x020000000c01, device_mac = 0x020000000001;
-constexpr std::uint32_t tester_address = 0x0a0000c8, device_address = 0x0a000001;  // as those of VirtualTcp
+constexpr std::uint32_t tester_address = 0x0a0000c8, device_address = 0x0a000001;  // same as in VirtualTcp
 constexpr std::uint16_t listening_port = 7471, first_port = 40'000;
 
 }  // namespace
 
-void StreamFrames::connect(std::size_t at, bool device_asks, std::size_t step, std::int64_t time,
+void StreamFrames::connect(std::size_t at, bool device_initiates, std::size_t step, std::int64_t time,
                            std::vector<Exchanged>& frames) {
   Stream& stream = streams_[at];
   const auto port = static_cast<std::uint16_t>(first_port + connections_++ % 20'000);
-  stream = {true, device_asks ? listening_port : port, device_asks ? port : listening_port,
+  stream = {true, device_initiates ? listening_port : port, device_initiates ? port : listening_port,
             0x1000'0000 + 0x0001'0000U * port, 0x5000'0000 + 0x0001'0000U * port};
   for (int i = 0; i < 3; ++i) {
-    const bool sent = device_asks == (i == 1);
+    const bool sent = device_initiates == (i == 1);
     replay::TcpFrame frame{.from_mac = sent ? tester_mac : device_mac, .to_mac = sent ? device_mac : tester_mac};
     frame.from = {replay::IpAddress::v4(sent ? tester_address : device_address),
                   sent ? stream.tester_port : stream.device_port};

@@ -1,5 +1,5 @@
 #pragma once
-/// Streams as they would look on a wire: frames of Ethernet, IPv4 and TCP for what was said by calls.
+/// Ethernet, IPv4 and TCP frames for streams that are emulated by calls.
 
 #include <array>
 #include <cstdint>
@@ -11,9 +11,10 @@ namespace rdmawire::fuzzer {
 
 class StreamFrames {
  public:
-  /// A connection of TCP in that place: its three first segments. The one before it is over.
-  void connect(std::size_t at, bool device_asks, std::size_t step, std::int64_t time, std::vector<Exchanged>& frames);
-  /// A segment; of bytes there may be none, with a FIN or a reset.
+  /// Append the three-way handshake of a new TCP connection, which replaces the slot's previous connection.
+  void connect(std::size_t at, bool device_initiates, std::size_t step, std::int64_t time,
+               std::vector<Exchanged>& frames);
+  /// Append a segment. `bytes` may be empty with a FIN or a reset.
   void segment(std::size_t at, bool sent, Bytes bytes, bool fin, bool reset, std::size_t step, std::int64_t time,
                std::vector<Exchanged>& frames);
 

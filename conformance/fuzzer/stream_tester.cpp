@@ -16,7 +16,7 @@ namespace {
 using ByteVector = std::vector<std::uint8_t>;
 using Kind = Mutation::Kind;
 
-/// The tester's memory that its READs name, which nobody looks at.
+/// Destination of the tester's READs, which is never read.
 constexpr std::uint32_t sink_stag = 0x5157;
 constexpr std::uint64_t sink_to = 0x1000;
 constexpr std::size_t most_pending = 128 << 10, most_requests = 64;
@@ -46,14 +46,14 @@ void change_fields(std::span<const Mutation> mutations, ByteVector& bytes) {
   }
 }
 
-/// An FPDU from its length field to its pad, and a CRC of zeros behind it.
+/// Return an FPDU from length to pad, with a CRC of zeros.
 ByteVector fpdu_of(Bytes ulpdu) {
   ByteVector fpdu;
   MpaSender({.markers = false, .crc = false}).send(fpdu, ulpdu);
   return fpdu;
 }
 
-/// What of a frame's end is changed by bytes that come or go.
+/// Apply mutations that change the end of a frame.
 void change_end(std::span<const Mutation> mutations, ByteVector& bytes, Bytes before) {
   for (const Mutation& mutation : mutations) {
     const std::size_t count = static_cast<std::uint64_t>(mutation.value) % 4096;
@@ -73,7 +73,7 @@ void change_end(std::span<const Mutation> mutations, ByteVector& bytes, Bytes be
 
 }  // namespace
 
-bool is_said(StepKind kind) {
+bool is_sent_by_tester(StepKind kind) {
   return kind == StepKind::connect || kind == StepKind::setup || kind == StepKind::segment;
 }
 
@@ -199,7 +199,7 @@ ByteVector StreamTester::ulpdu(const Step& step, const KnownObjects& objects, co
 
 ByteVector StreamTester::plain(const Step& step, const KnownObjects& objects, const StreamBases& bases) const {
   if (step.kind == StepKind::segment) return fpdu_of(ulpdu(step, objects, bases));
-  return setup_frame(step, step.kind == StepKind::connect ? step.number == 1 : bases.device_asked);
+  return setup_frame(step, step.kind == StepKind::connect ? step.number == 1 : bases.device_initiated);
 }
 
 void StreamTester::answered(const Step& step) {
@@ -216,8 +216,9 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
                         std::vector<ByteVector>& segments) {
   segments.clear();
   if (step.kind == StepKind::connect) begin();
-  if (!is_said(step.kind) || (step.kind == StepKind::connect && (step.flags & setup_flags::silent) != 0)) return;
-  ByteVector said;
+  if (!is_sent_by_tester(step.kind) || (step.kind == StepKind::connect && (step.flags & setup_flags::silent) != 0))
+    return;
+  ByteVector fpdu;
   if (step.kind == StepKind::segment) {
     ByteVector content = ulpdu(step, objects, bases);
     ByteVector unchanged;
@@ -235,73 +236,73 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
       content.assign(fpdu.begin() + Fpdu::size, fpdu.begin() + static_cast<std::ptrdiff_t>(Fpdu::size + bytes));
     }
     MpaSender sender({.markers = bases.markers, .crc = bases.crc}, position_);
-    if (!sender.send(said, content)) return;
+    if (!sender.send(fpdu, content)) return;
     const std::uint32_t padding = mpa::pad_bytes(static_cast<std::uint32_t>(content.size()));
-    const std::size_t crc_at = said.size() - mpa::crc_bytes;
+    const std::size_t crc_at = fpdu.size() - mpa::crc_bytes;
     bool changed = false;
     if (length != content.size()) {
       const std::size_t at = bases.markers && MarkerGrid::inside(position_) ? mpa::marker_bytes : 0;
-      store_be(said.data() + at, Fpdu::size, length);
+      store_be(fpdu.data() + at, Fpdu::size, length);
       changed = true;
     }
     if (const Mutation* pad = find(step, Kind::pad); pad && padding != 0 && !bases.markers) {
-      std::fill_n(said.data() + crc_at - padding, padding, static_cast<std::uint8_t>(pad->value));
+      std::fill_n(fpdu.data() + crc_at - padding, padding, static_cast<std::uint8_t>(pad->value));
       changed = true;
     }
     if (const Mutation* marker = find(step, Kind::marker); marker && bases.markers) {
       std::uint8_t* last = nullptr;
       for (std::size_t at = MarkerGrid::to_next(position_); at < crc_at; at += mpa::marker_interval)
-        last = said.data() + at + 2;
+        last = fpdu.data() + at + 2;
       if (last) store_be(last, 2, load_be<2>(last) + static_cast<std::uint64_t>(marker->value));
       changed = true;
     }
-    if (changed && bases.crc) store_be(said.data() + crc_at, 4, compute_mpa_crc(Bytes(said).first(crc_at)));
-    if (!unchanged.empty()) std::copy_n(unchanged.end() - mpa::crc_bytes, mpa::crc_bytes, said.end() - mpa::crc_bytes);
+    if (changed && bases.crc) store_be(fpdu.data() + crc_at, 4, compute_mpa_crc(Bytes(fpdu).first(crc_at)));
+    if (!unchanged.empty()) std::copy_n(unchanged.end() - mpa::crc_bytes, mpa::crc_bytes, fpdu.end() - mpa::crc_bytes);
     if (const Mutation* bad = find(step, Kind::bad_crc))
-      store_be(said.data() + crc_at, 4, load_be<4>(said.data() + crc_at) ^ (bad->value == 0 ? 1 : low(bad->value)));
+      store_be(fpdu.data() + crc_at, 4, load_be<4>(fpdu.data() + crc_at) ^ (bad->value == 0 ? 1 : low(bad->value)));
     before_ = std::move(content);
   } else {
-    said = plain(step, objects, bases);
-    change_end(step.mutations, said, before_);
-    change_fields(step.mutations, said);
+    fpdu = plain(step, objects, bases);
+    change_end(step.mutations, fpdu, before_);
+    change_fields(step.mutations, fpdu);
   }
   if (const Mutation* cut = find(step, Kind::cut))
-    said.resize(said.size() - std::min<std::size_t>(static_cast<std::uint64_t>(cut->value) % 4096, said.size()));
+    fpdu.resize(fpdu.size() - std::min<std::size_t>(static_cast<std::uint64_t>(cut->value) % 4096, fpdu.size()));
   if (find(step, Kind::drop)) return;
   if (step.kind == StepKind::segment) answered(step);
-  if (find(step, Kind::hold) && held_.empty()) {
-    held_ = std::move(said);
+  if (find(step, Kind::hold) && delayed_.empty()) {
+    delayed_ = std::move(fpdu);
     return;
   }
   const bool counts = step.kind == StepKind::segment;
-  if (counts) position_ += said.size();
+  if (counts) position_ += fpdu.size();
   if (!joined_.empty()) {
-    said.insert(said.begin(), joined_.begin(), joined_.end());
+    fpdu.insert(fpdu.begin(), joined_.begin(), joined_.end());
     joined_.clear();
   }
   if (find(step, Kind::join)) {
-    joined_ = std::move(said);
+    joined_ = std::move(fpdu);
     return;
   }
-  const std::size_t bytes = said.size();
+  const std::size_t bytes = fpdu.size();
   if (const Mutation* split = find(step, Kind::split); split && bytes > 1) {
     const std::size_t first = 1 + static_cast<std::uint64_t>(split->value) % (bytes - 1);
-    segments.emplace_back(said.begin(), said.begin() + static_cast<std::ptrdiff_t>(first));
-    segments.emplace_back(said.begin() + static_cast<std::ptrdiff_t>(first), said.end());
+    segments.emplace_back(fpdu.begin(), fpdu.begin() + static_cast<std::ptrdiff_t>(first));
+    segments.emplace_back(fpdu.begin() + static_cast<std::ptrdiff_t>(first), fpdu.end());
   } else if (bytes != 0) {
     if (find(step, Kind::duplicate)) {
-      segments.push_back(said);
+      segments.push_back(fpdu);
       if (counts) position_ += bytes;
     }
-    segments.push_back(std::move(said));
+    segments.push_back(std::move(fpdu));
   }
-  if (held_.empty()) return;
-  position_ += held_.size();
-  segments.push_back(std::move(held_));
-  held_.clear();
+  if (delayed_.empty()) return;
+  position_ += delayed_.size();
+  segments.push_back(std::move(delayed_));
+  delayed_.clear();
 }
 
-void StreamTester::heard(Bytes bytes, bool markers) {
+void StreamTester::receive(Bytes bytes, bool markers) {
   if (pending_.size() + bytes.size() > most_pending) return;
   append(pending_, bytes);
   if (!operating_) {
@@ -315,25 +316,26 @@ void StreamTester::heard(Bytes bytes, bool markers) {
   ByteVector room;
   while (at < pending_.size()) {
     const Bytes stream = Bytes(pending_).subspan(at);
-    const auto arrival = machines::judge_fpdu(stream, heard_, {.markers = markers, .crc = false});
+    const auto arrival = machines::judge_fpdu(stream, stream_start_, {.markers = markers, .crc = false});
     if (arrival.state == machines::FpduArrival::State::more) break;
     const Bytes fpdu = stream.first(arrival.bytes);
     room.resize(fpdu.size());
-    heard_ulpdu(machines::take_ulpdu(fpdu, heard_, arrival, markers, room));
+    receive_ulpdu(machines::take_ulpdu(fpdu, stream_start_, arrival, markers, room));
     at += arrival.bytes;
-    heard_ += arrival.bytes;
+    stream_start_ += arrival.bytes;
   }
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-void StreamTester::heard_ulpdu(Bytes ulpdu) {
+void StreamTester::receive_ulpdu(Bytes ulpdu) {
   const auto segment = machines::read_segment(ulpdu);
   if (!segment || segment->tagged || requests_.size() >= most_requests) return;
   const Bytes payload = ulpdu.subspan(machines::ddp_header_bytes(false));
   const auto operation = machines::operation_of(segment->control);
   if (operation == RdmapOperation::read_request && payload.size() >= RdmapReadRequest::size) {
-    const View<RdmapReadRequest> asked(payload.data());
-    requests_.push_back({.stag = asked.get<"sink_stag">(), .to = asked.get<"sink_to">(), .bytes = asked.get<"size">()});
+    const View<RdmapReadRequest> request(payload.data());
+    requests_.push_back(
+        {.stag = request.get<"sink_stag">(), .to = request.get<"sink_to">(), .bytes = request.get<"size">()});
   } else if (operation == RdmapOperation::atomic_request && payload.size() >= RdmapAtomicRequest::size) {
     requests_.push_back({.atomic = true, .id = View<RdmapAtomicRequest>(payload.data()).get<"request_id">()});
   }

@@ -1,6 +1,6 @@
 #pragma once
-/// The tester's end of a stream of iWARP: from steps to bytes, lies and all, with CRCs that are right for them unless
-/// they are part of the lie; and what it has to know of what it hears.
+/// The tester's side of an iWARP stream: bytes of steps with their mutations, with valid CRCs unless they are mutated,
+/// and the state derived from received bytes.
 
 #include <array>
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace rdmawire::fuzzer {
 
-/// Where a stream stands, and what a segment's numbers count from.
+/// State of a stream and base values of segments.
 struct StreamBases {
-  bool operating = false;              ///< the device takes FPDUs; else what the tester says is a set-up frame
-  bool device_asked = false;           ///< the device is the initiator
-  std::array<std::uint32_t, 4> msn{};  ///< expected of each queue
-  std::array<std::uint32_t, 4> mo{};   ///< likewise
+  bool operating = false;              ///< the device accepts FPDUs; false: MPA negotiation
+  bool device_initiated = false;       ///< the device is the initiator
+  std::array<std::uint32_t, 4> msn{};  ///< expected MSN of each queue
+  std::array<std::uint32_t, 4> mo{};   ///< expected MO of each queue
   std::uint8_t version = 1;            ///< of DDP and RDMAP
-  bool markers = false, crc = true;    ///< in what the tester says
-  bool device_markers = false;         ///< in what the device says
+  bool markers = false, crc = true;    ///< in the tester's direction
+  bool device_markers = false;         ///< in the device's direction
 };
 
 class StreamTester {
  public:
-  /// A READ or an atomic of the device that was not answered yet.
+  /// A READ or an atomic of the device without a complete response.
   struct Request {
     bool atomic = false;
     std::uint32_t stag = 0, id = 0;
@@ -34,15 +34,15 @@ class StreamTester {
     std::uint32_t bytes = 0, received = 0;
   };
 
-  /// The TCP segments that a step says; of connect those of its set-up frame.
+  /// Return the TCP segments of a step; for connect those of the MPA frame.
   void make(const Step& step, const KnownObjects& objects, const StreamBases& bases,
             std::vector<std::vector<std::uint8_t>>& segments);
-  /// What it says before it is changed: the FPDU or the frame, without markers.
+  /// Return the FPDU or MPA frame before mutation, without markers.
   [[nodiscard]] std::vector<std::uint8_t> plain(const Step& step, const KnownObjects& objects,
                                                 const StreamBases& bases) const;
-  /// A TCP segment of the device.
-  void heard(Bytes bytes, bool markers);
-  /// The oldest comes first.
+  /// Process a TCP segment of the device.
+  void receive(Bytes bytes, bool markers);
+  /// Pending requests, oldest first.
   [[nodiscard]] const std::deque<Request>& requests() const { return requests_; }
 
  private:
@@ -50,23 +50,23 @@ class StreamTester {
   [[nodiscard]] std::vector<std::uint8_t> setup_frame(const Step& step, bool reply) const;
   [[nodiscard]] std::vector<std::uint8_t> ulpdu(const Step& step, const KnownObjects& objects,
                                                 const StreamBases& bases) const;
-  void heard_ulpdu(Bytes ulpdu);
+  void receive_ulpdu(Bytes ulpdu);
   void answered(const Step& step);
 
-  std::uint64_t position_ = 0;        ///< of the next byte in Full Operation Phase
-  std::vector<std::uint8_t> before_;  ///< the ULPDU that was said last
-  std::vector<std::uint8_t> held_;    ///< goes behind the next one
-  std::vector<std::uint8_t> joined_;  ///< goes in front of the next one, in its TCP segment
+  std::uint64_t position_ = 0;         ///< of the next byte in Full Operation Phase
+  std::vector<std::uint8_t> before_;   ///< previous ULPDU
+  std::vector<std::uint8_t> delayed_;  ///< sent after the next segment
+  std::vector<std::uint8_t> joined_;   ///< sent before the next segment, in the same TCP segment
   std::deque<Request> requests_;
-  std::vector<std::uint8_t> pending_;  ///< of the device, not read yet
-  std::uint64_t heard_ = 0;            ///< position of its first byte in Full Operation Phase
-  bool operating_ = false;             ///< the device's set-up frame was heard
+  std::vector<std::uint8_t> pending_;  ///< received bytes that are not processed
+  std::uint64_t stream_start_ = 0;     ///< position of the first byte in Full Operation Phase
+  bool operating_ = false;             ///< the device's MPA frame was received
 };
 
-/// Whether a step's bytes are made by a tester.
-bool is_said(StepKind kind);
+/// True if a tester creates the step's bytes.
+bool is_sent_by_tester(StepKind kind);
 
-/// The layers of a set-up frame or of an FPDU without markers.
+/// Decode the layers of an MPA frame, or of an FPDU without markers.
 void decode_stream(HeaderStack& stack, Bytes bytes);
 
 }  // namespace rdmawire::fuzzer

@@ -1,5 +1,5 @@
-/// What a device of iWARP says to the fuzzer's tester, in TCP segments of any bytes: it is heard without harm, in
-/// bounded memory, and what is said next to it is made.
+/// Fuzz target: random TCP segments of an iWARP device must not harm the tester or exhaust its memory, and responses to
+/// them can be created.
 
 #include <cstdlib>
 
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t bytes = std::min<std::size_t>((rest[0] | rest[1] << 8) & 0x7ff, rest.size() - 2);
     const rdmawire::Bytes segment = rest.subspan(2, bytes);
     rest = rest.subspan(2 + bytes);
-    tester.heard(segment, markers);
+    tester.receive(segment, markers);
     static_cast<void>(summary_of_stream(segment));
     if (tester.requests().size() > 64) std::abort();
     Step step{.kind = StepKind::segment};

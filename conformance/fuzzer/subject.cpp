@@ -1,4 +1,4 @@
-/// Compiled twice: with RDMAWIRE_TRACED_COPY for the copy that reports.
+/// Compiled twice, with RDMAWIRE_TRACED_COPY for the instrumented copy.
 
 #include "conformance/fuzzer/subject.hpp"
 
@@ -15,7 +15,7 @@ namespace rdmawire::fuzzer {
 
 #ifndef RDMAWIRE_TRACED_COPY
 namespace {
-/// Nothing is noted of this copy.
+/// Does nothing in the copy without instrumentation.
 struct Tracing {
   explicit Tracing(EdgeMap* /*map*/) {}
 };
@@ -24,45 +24,46 @@ struct Tracing {
 
 namespace {
 
-class RoceWorld final : public RoceSubject {
+class FixtureOfCopy final : public RoceSubject {
  public:
-  RoceWorld(std::uint64_t seed, const device::Faults& faults, EdgeMap* map) : world_(seed, faults), map_(map) {}
+  FixtureOfCopy(std::uint64_t seed, const device::Faults& faults, EdgeMap* map) : fixture_(seed, faults), map_(map) {}
   void perform(const Step& step, std::span<const std::vector<std::uint8_t>> frames, Outcome& outcome) override {
     [[maybe_unused]] const Tracing tracing(map_);
-    world_.perform(step, frames, outcome);
+    fixture_.perform(step, frames, outcome);
   }
-  [[nodiscard]] const KnownObjects& objects() const override { return world_.objects(); }
-  [[nodiscard]] Bytes memory() override { return world_.memory(); }
-  [[nodiscard]] const device::Port& port() const override { return world_.port(); }
+  [[nodiscard]] const KnownObjects& objects() const override { return fixture_.objects(); }
+  [[nodiscard]] Bytes memory() override { return fixture_.memory(); }
+  [[nodiscard]] const device::Port& port() const override { return fixture_.port(); }
 
  private:
-  DeviceFixture world_;
+  DeviceFixture fixture_;
   EdgeMap* map_;
 };
 
-class StreamWorld final : public IwarpSubject {
+class IwarpFixtureOfCopy final : public IwarpSubject {
  public:
-  StreamWorld(std::uint64_t seed, const endpoint::Faults& faults, EdgeMap* map) : world_(seed, faults), map_(map) {}
+  IwarpFixtureOfCopy(std::uint64_t seed, const endpoint::Faults& faults, EdgeMap* map)
+      : fixture_(seed, faults), map_(map) {}
   void perform(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome) override {
     [[maybe_unused]] const Tracing tracing(map_);
-    world_.perform(step, segments, outcome);
+    fixture_.perform(step, segments, outcome);
   }
-  [[nodiscard]] const KnownObjects& objects() const override { return world_.objects(); }
-  [[nodiscard]] Bytes memory() override { return world_.memory(); }
-  [[nodiscard]] const std::vector<std::uint8_t>& streams() const override { return world_.streams(); }
-  [[nodiscard]] StreamBases bases(std::int64_t at) const override { return world_.bases(at); }
+  [[nodiscard]] const KnownObjects& objects() const override { return fixture_.objects(); }
+  [[nodiscard]] Bytes memory() override { return fixture_.memory(); }
+  [[nodiscard]] const std::vector<std::uint8_t>& streams() const override { return fixture_.streams(); }
+  [[nodiscard]] StreamBases bases(std::int64_t at) const override { return fixture_.bases(at); }
 
  private:
-  IwarpDeviceFixture world_;
+  IwarpDeviceFixture fixture_;
   EdgeMap* map_;
 };
 
 const Subjects here{
     [](std::uint64_t seed, const device::Faults& faults, EdgeMap* map) -> std::unique_ptr<RoceSubject> {
-      return std::make_unique<RoceWorld>(seed, faults, map);
+      return std::make_unique<FixtureOfCopy>(seed, faults, map);
     },
     [](std::uint64_t seed, const endpoint::Faults& faults, EdgeMap* map) -> std::unique_ptr<IwarpSubject> {
-      return std::make_unique<StreamWorld>(seed, faults, map);
+      return std::make_unique<IwarpFixtureOfCopy>(seed, faults, map);
     }};
 
 }  // namespace

@@ -1,7 +1,6 @@
 #pragma once
-/// The devices of World and IwarpDeviceFixture that are fuzzed, from one of two copies of their code: the one that
-/// everybody uses, and one that reports which edges of its code it runs through (cmake/traced.cmake). The shadow beside
-/// them is of the first, so that what it runs is not counted.
+/// Fuzzed device fixtures, from one of two copies of their code: the normal copy, or a copy that reports executed edges
+/// (cmake/traced.cmake). The reference model uses the normal copy, so that its code is not counted.
 
 #include <memory>
 #include <span>
@@ -18,7 +17,7 @@
 
 namespace rdmawire::fuzzer {
 
-/// As World.
+/// See DeviceFixture.
 class RoceSubject {
  public:
   RoceSubject() = default;
@@ -31,7 +30,7 @@ class RoceSubject {
   [[nodiscard]] virtual const device::Port& port() const = 0;
 };
 
-/// As IwarpDeviceFixture.
+/// See IwarpDeviceFixture.
 class IwarpSubject {
  public:
   IwarpSubject() = default;
@@ -45,18 +44,18 @@ class IwarpSubject {
   [[nodiscard]] virtual StreamBases bases(std::int64_t at) const = 0;
 };
 
-/// One copy. What its subjects run through in perform() is added to the map, if the copy can; nullptr: to none. The map
-/// must outlive them.
+/// One copy of the code. Edges executed in perform() are added to `map` if the copy is instrumented and `map` is not
+/// nullptr. The map must outlive the subjects.
 struct Subjects {
   std::unique_ptr<RoceSubject> (*roce)(std::uint64_t seed, const device::Faults& faults, EdgeMap* map);
   std::unique_ptr<IwarpSubject> (*iwarp)(std::uint64_t seed, const endpoint::Faults& faults, EdgeMap* map);
 };
 
-/// The copy that everybody uses.
+/// Return the normal copy.
 const Subjects& plain_subjects();
-/// The copy that reports; nullptr: this build has none.
+/// Return the instrumented copy, or nullptr if this build has none.
 const Subjects* traced_subjects();
-/// A number of that copy's code: the edges of another one are others. 0: there is none.
+/// Return a number that identifies the code of that copy and its edges. 0: no copy.
 std::uint64_t traced_build_number();
 
 }  // namespace rdmawire::fuzzer

@@ -18,37 +18,38 @@ class ReferenceTarget final : public Target {
   [[nodiscard]] std::vector<FaultyReference> broken() const override { return broken_reference(tolerance_); }
   std::optional<std::string> start(std::uint64_t seed) override {
     const Subjects* traced = map_ ? traced_subjects() : nullptr;
-    world_ = (traced ? *traced : plain_subjects()).roce(seed, faults_, map_);
-    maker_ = std::make_unique<FrameMaker>(tester_port(world_->port()));
+    fixture_ = (traced ? *traced : plain_subjects()).roce(seed, faults_, map_);
+    maker_ = std::make_unique<FrameMaker>(tester_port(fixture_->port()));
     return std::nullopt;
   }
-  [[nodiscard]] std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const override {
-    return std::make_unique<RoceShadow>(seed, chance, WalkOptions());
+  [[nodiscard]] std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const override {
+    return std::make_unique<RoceReferenceModel>(seed, chance, GeneratorOptions());
   }
   bool trace(EdgeMap* map) override {
     map_ = map;
     return traced_subjects() != nullptr;
   }
   [[nodiscard]] std::uint64_t code() const override { return traced_build_number(); }
-  void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) override {
-    auto& made = static_cast<RoceShadow&>(shadow);
-    // Its numbers are those of the sound one, as long as it draws as many: then its frames are the same.
-    if (is_packet(step.kind) && world_->objects() != made.objects()) {
-      maker_->make(step, world_->objects(), made.bases(), own_);
-      world_->perform(step, own_, outcome);
-      outcome.said = own_;
+  void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
+    auto& made = static_cast<RoceReferenceModel&>(model);
+    // The object numbers equal those of the model unless a fault changes the random numbers. Then its frames can be
+    // reused.
+    if (is_packet(step.kind) && fixture_->objects() != made.objects()) {
+      maker_->make(step, fixture_->objects(), made.bases(), own_);
+      fixture_->perform(step, own_, outcome);
+      outcome.sent_frames = own_;
     } else {
-      world_->perform(step, made.frames(), outcome);
+      fixture_->perform(step, made.frames(), outcome);
     }
   }
-  Bytes memory() override { return world_->memory(); }
+  Bytes memory() override { return fixture_->memory(); }
 
  private:
   device::Faults faults_;
   std::string name_;
   Tolerance tolerance_;
   EdgeMap* map_ = nullptr;
-  std::unique_ptr<RoceSubject> world_;
+  std::unique_ptr<RoceSubject> fixture_;
   std::unique_ptr<FrameMaker> maker_;
   std::vector<std::vector<std::uint8_t>> own_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// What is fuzzed.
+/// Targets of the fuzzer.
 
 #include <cstdint>
 #include <functional>
@@ -17,21 +17,21 @@
 
 namespace rdmawire::fuzzer {
 
-/// What cutting one finding down may cost, at most.
+/// Limits for the minimization of one finding.
 struct MinimizeLimits {
-  std::uint64_t trials = 4000;  ///< scripts that are run
-  double seconds = 60;          ///< where no trial ends the device
-  std::uint64_t restarts = 12;  ///< of a device that a trial ended
-  double restart_seconds = 60;  ///< instead of `seconds`, where a trial did
+  std::uint64_t trials = 4000;  ///< executed scripts
+  double seconds = 60;          ///< if no trial ends the device
+  std::uint64_t restarts = 12;  ///< restarts of a device that a trial ended
+  double restart_seconds = 60;  ///< replaces `seconds` after a restart
 };
 
 class Target;
 
-/// A sound device of a target's family, broken in one known way.
+/// A conforming device of a family with one injected fault.
 struct FaultyReference {
-  std::string_view name{};                            ///< of the seeded fault
-  std::span<const std::string_view> rules{};          ///< ids of those that it breaks
-  std::function<std::unique_ptr<Target>()> device{};  ///< that is compared as the target is
+  std::string_view name{};                            ///< name of the fault
+  std::span<const std::string_view> rules{};          ///< ids of the violated rules
+  std::function<std::unique_ptr<Target>()> device{};  ///< the device, compared with the target's tolerance
 };
 
 class Target {
@@ -42,47 +42,48 @@ class Target {
   virtual ~Target() = default;
 
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Whose scripts it takes.
+  /// Family of supported scripts.
   [[nodiscard]] virtual Family family() const { return Family::roce; }
-  /// The world's objects, fresh. An error: why there are none.
+  /// Create new objects. Returns the error, if any.
   virtual std::optional<std::string> start(std::uint64_t seed) = 0;
-  /// The sound device of its family, for the life that begins with start(); it walks as this target can follow.
-  [[nodiscard]] virtual std::unique_ptr<ReferenceModel> shadow(std::uint64_t seed, Rng& chance) const = 0;
-  /// Makes a step that a shadow of its own has made.
-  virtual void perform(const Step& step, ReferenceModel& shadow, Outcome& outcome) = 0;
-  /// From the next start() on: the edges of the device's code that its steps run through are added to `map`, which must
-  /// outlive that; nullptr: to none. False: it does not tell them.
+  /// Return a reference model for the execution that starts with start(). It generates only steps that the target
+  /// supports.
+  [[nodiscard]] virtual std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const = 0;
+  /// Perform a step that a reference model created by create_model() has performed.
+  virtual void perform(const Step& step, ReferenceModel& model, Outcome& outcome) = 0;
+  /// From the next start() on, add executed code edges to `map`, which must outlive the use. nullptr: disable. Returns
+  /// false if the target reports no coverage.
   virtual bool trace(EdgeMap* /*map*/) { return false; }
-  /// A number of the code that those are of: with another number they are others.
+  /// Return a number that identifies the code of these edges.
   [[nodiscard]] virtual std::uint64_t code() const { return 0; }
-  /// A life ends well: lets go of its queue pairs and connections, which a device can die of, too.
+  /// Finish an execution: destroy queue pairs and connections, which can crash a device, too.
   virtual void finish() {}
-  /// As Shadow::memory(); empty: it was not read.
+  /// See ReferenceModel::memory(). Empty if it was not read.
   virtual Bytes memory() = 0;
   [[nodiscard]] virtual Tolerance tolerance() const { return {}; }
-  /// Every way in which a sound device of its family can be broken: what a finding is compared with.
+  /// Return all faulty variants of the conforming device, for comparison with a finding.
   [[nodiscard]] virtual std::vector<FaultyReference> broken() const { return {}; }
-  /// Why it cannot be used any more; nothing while it can.
+  /// Return why the device can no longer be used, or nothing.
   virtual std::optional<std::string> gone() { return std::nullopt; }
-  /// What its kernel said since this was asked last.
+  /// Return the kernel messages since the last call.
   virtual std::vector<std::string> complaints() { return {}; }
-  /// Brings one that is gone back, or starts a fresh one. An error: why not.
+  /// Restart or replace a lost device. Returns the error, if any.
   virtual std::optional<std::string> revive() { return std::nullopt; }
   [[nodiscard]] virtual MinimizeLimits allowance() const { return {}; }
-  /// Steps of one life, before everything is made anew.
-  [[nodiscard]] virtual std::size_t life() const { return 64; }
-  /// Whether it did what a device may do and the sound one did otherwise: what follows in this life is not comparable.
-  [[nodiscard]] virtual bool adrift() const { return false; }
+  /// Steps per execution.
+  [[nodiscard]] virtual std::size_t steps_per_execution() const { return 64; }
+  /// True if the device made a permitted choice that differs from the model, so that later steps cannot be compared.
+  [[nodiscard]] virtual bool diverged() const { return false; }
 };
 
-/// A device that can be reached, with what is needed to reach it again when it is gone.
+/// Opens a device, also after it was lost.
 using Reopen = std::function<tl::expected<std::unique_ptr<conformance::Target>, conformance::TargetError>()>;
-/// A device behind an agent: of RoCE by its verbs and a wire, of iWARP by its verbs, its CM and TCP.
+/// Return a device behind an agent: RoCE by verbs and a wire, iWARP by verbs, CM and TCP.
 tl::expected<std::unique_ptr<Target>, conformance::TargetError> remote_target(Reopen reopen, std::string name);
 
-/// Target::broken() of RoCE's.
+/// Implements Target::broken() for RoCE.
 std::vector<FaultyReference> broken_reference(const Tolerance& tolerance);
-/// The reference device, in this process, with these faults; compared as another device is, if that is said.
+/// Return an in-process reference device with these faults. `tolerance`: compare it like another device.
 std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name = "reference",
                                          const Tolerance& tolerance = {});
 

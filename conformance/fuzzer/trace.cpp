@@ -8,14 +8,14 @@ namespace rdmawire::fuzzer {
 
 namespace {
 
-/// What a thread runs through is its own affair. A thread_local of a library that is loaded late costs a call at each
-/// block; where the thread's own data lies costs one load, and names it as well.
+/// State of a traced thread. Look-up by the thread pointer costs one load. A thread_local of a library that is loaded
+/// late would cost a call per block.
 struct alignas(64) Traced {
   std::atomic<const void*> thread{};
   const std::uint64_t* words = nullptr;  ///< of the map
   EdgeMap* map = nullptr;
-  std::uint32_t before = 0;  ///< the block before, as a number
-  std::mutex used;           ///< by one thread at a time; others whose data would take the same place wait
+  std::uint32_t before = 0;  ///< number of the previous block
+  std::mutex used;           ///< one thread at a time; threads with the same slot wait
 };
 constinit std::array<Traced, 64> all;
 
@@ -54,13 +54,13 @@ Tracing::~Tracing() {
 
 }  // namespace rdmawire::fuzzer
 
-/// Called by the compiler at the beginning of each basic block.
+/// Called by compiler-generated code at the start of each basic block.
 extern "C" void __sanitizer_cov_trace_pc() {  // NOLINT(bugprone-reserved-identifier)
   using namespace rdmawire::fuzzer;
   const void* thread = this_thread();
   Traced& traced = of(thread);
   if (traced.thread.load(std::memory_order_relaxed) != thread) return;
-  // Where the library was loaded is another place each time; how far the block is from here is not.
+  // Load addresses differ between runs, but distances within the library do not.
   const auto distance = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) -
                         reinterpret_cast<std::uintptr_t>(&__sanitizer_cov_trace_pc);
   const std::uint32_t block = static_cast<std::uint32_t>(distance) * 0x9e3779b1U;

@@ -1,12 +1,12 @@
 #pragma once
-/// What the copy that reports reports to: cmake/traced.cmake.
+/// Interface of the instrumented copy: cmake/traced.cmake.
 
 #include "conformance/fuzzer/edge_map.hpp"
 
 namespace rdmawire::fuzzer {
 
-/// As long as it lives, the edges that this thread runs through in the copy are added to the map; nullptr: they are
-/// not. An edge is a basic block and the one before it.
+/// While an object exists, the edges that this thread executes in the copy are added to the map; nullptr: disabled. An
+/// edge is a pair of consecutive basic blocks.
 class Tracing {
  public:
   explicit Tracing(EdgeMap* map);

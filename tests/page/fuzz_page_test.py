@@ -90,9 +90,9 @@ def test_nothing_found_and_nothing_counted(browser, sound):
     folder, report = sound
     page = Page(browser, folder / "index.html")
     assert report["findings"] == [] and not page.all("#findings article")
-    assert "nothing found" in page.text("summary") and "No oracle was alarmed" in page.text("findings")
+    assert "no findings" in page.text("summary") and "No alarms" in page.text("findings")
     shown = cards(page)
-    assert shown["edges of code"] == "–" and shown["edges of monitors"] == "–" and shown["edges of answers"] != "–"
+    assert shown["code edges"] == "–" and shown["monitor edges"] == "–" and shown["response edges"] != "–"
     page.assert_quiet()
 
 

@@ -17,7 +17,7 @@ namespace {
 using device::refuse;
 
 tl::unexpected<Error> no_such(const char* call, const char* what, std::uint32_t handle) {
-  return refuse(ENOENT, fmt::format("{}: {}: there is no {}", call, what, handle));
+  return refuse(ENOENT, fmt::format("{}: {}: unknown handle {}", call, what, handle));
 }
 tl::unexpected<Error> in_use(const char* call, std::uint32_t handle) {
   return refuse(EBUSY, fmt::format("{}: {} is in use", call, handle));
@@ -46,8 +46,8 @@ void Adapter::forget_everything() {
   for (auto& [id, stream] : streams_) abandon(id);
   qps_.clear();
   cm_ids_.clear();
-  for (const PendingRequest& wanted : wanted_) forgotten(wanted.stream);
-  wanted_.clear();
+  for (const PendingRequest& pending : pending_requests_) forgotten(pending.stream);
+  pending_requests_.clear();
   events_.clear();
   why_.clear();
   pds_.clear();
@@ -59,7 +59,7 @@ void Adapter::forget_everything() {
 
 Result<std::uint32_t> Adapter::new_object(const char* call) {
   if (objects_ >= options_.most_objects)
-    return refuse(ENOMEM, fmt::format("{}: {} objects are the most", call, options_.most_objects));
+    return refuse(ENOMEM, fmt::format("{}: the limit of {} objects is reached", call, options_.most_objects));
   ++objects_;
   return rnic_.new_handle();
 }
@@ -71,11 +71,11 @@ void Adapter::set_emss(std::uint32_t emss) {
   }
 }
 
-// Memory.
+// Memory
 
 Result<void> Adapter::free(std::uint64_t address) {
   if (rnic_.memory().release(address)) return {};
-  return refuse(ENOENT, fmt::format("free: no piece begins at 0x{:x}", address));
+  return refuse(ENOENT, fmt::format("free: no allocation starts at 0x{:x}", address));
 }
 
 Result<std::uint32_t> Adapter::alloc_pd() {
@@ -129,7 +129,7 @@ Result<void> Adapter::dealloc_mw(std::uint32_t mw) {
   return rnic_.memory().release_window(mw).map([&] { --objects_; });
 }
 
-// Completions.
+// Completions
 
 Result<std::uint32_t> Adapter::create_channel() {
   const auto channel = new_object("create_comp_channel");
@@ -149,7 +149,7 @@ Result<void> Adapter::destroy_channel(std::uint32_t channel) {
 Result<std::uint32_t> Adapter::create_cq(std::uint32_t capacity, std::uint32_t channel) {
   if (channel != 0 && !channels_.contains(channel)) return no_such("create_cq", "channel", channel);
   if (capacity == 0 || capacity > options_.most_work)
-    return refuse(EINVAL, fmt::format("create_cq: cqe: {} is not 1 to {}", capacity, options_.most_work));
+    return refuse(EINVAL, fmt::format("create_cq: cqe: {}; allowed are 1 to {}", capacity, options_.most_work));
   if (objects_ >= options_.most_objects) return new_object("create_cq");
   ++objects_;
   const std::uint32_t cq = rnic_.create_cq(capacity);
@@ -187,15 +187,15 @@ Result<std::optional<std::uint32_t>> Adapter::get_cq_event(std::uint32_t channel
       channels_[found->second].push_back(*cq);
   const auto found = channels_.find(channel);
   if (found == channels_.end()) return no_such("get_cq_event", "channel", channel);
-  std::optional<std::uint32_t> told;
+  std::optional<std::uint32_t> reported;
   if (!found->second.empty()) {
-    told = found->second.front();
+    reported = found->second.front();
     found->second.pop_front();
   }
-  return told;
+  return reported;
 }
 
-// Queue pairs.
+// Queue pairs
 
 Adapter::QueuePair* Adapter::find_qp(std::uint32_t handle) {
   const auto found = qps_.find(handle);
@@ -216,22 +216,22 @@ EndpointOptions Adapter::endpoint_options(const QueuePair& qp, const CmId& cm, s
   options.mpa.ird = cm.with.responder_resources.value_or(static_cast<std::uint8_t>(std::min<int>(cm.ord, 255)));
   options.mpa.ord = cm.with.initiator_depth.value_or(static_cast<std::uint8_t>(std::min<int>(cm.ird, 255)));
   if (emss != 0) options.emss = emss;
-  options.closes_with_peer = cm.with.says_goodbye;
+  options.closes_with_peer = cm.with.answers_disconnect;
   options.most_work = std::max(qp.options.max_send_wr, qp.options.max_recv_wr);
   return options;
 }
 
 Result<std::uint32_t> Adapter::create_qp(const device::QueuePairOptions& options) {
-  if (options.type != device::QpType::rc) return refuse(EOPNOTSUPP, "create_qp: type: iWARP has rc alone");
-  if (options.srq != 0) return refuse(EOPNOTSUPP, "create_qp: srq: this device has no shared receive queues");
+  if (options.type != device::QpType::rc) return refuse(EOPNOTSUPP, "create_qp: type: iWARP supports only rc");
+  if (options.srq != 0) return refuse(EOPNOTSUPP, "create_qp: srq: this device does not support shared receive queues");
   if (!pds_.contains(options.pd)) return no_such("create_qp", "pd", options.pd);
   for (const std::uint32_t cq : {options.send_cq, options.recv_cq})
     if (!cqs_.contains(cq)) return no_such("create_qp", "cq", cq);
   const auto wants = std::max(options.max_send_wr, options.max_recv_wr);
   const auto sges = std::max(options.max_send_sge, options.max_recv_sge);
   if (wants > options_.most_work || sges > options_.most_sges || options.max_inline > 4096)
-    return refuse(EINVAL, fmt::format("create_qp: {} requests of {} elements, {} bytes inline: {}, {} and 4096 are "
-                                      "the most",
+    return refuse(EINVAL, fmt::format("create_qp: {} requests of {} elements, {} inline bytes: the maximum is {}, {} "
+                                      "and 4096",
                                       wants, sges, options.max_inline, options_.most_work, options_.most_sges));
   if (objects_ >= options_.most_objects) return new_object("create_qp");
   ++objects_;
@@ -247,8 +247,10 @@ Result<void> Adapter::modify_qp(std::uint32_t handle, QpState state) {
   if (!qp) return no_such("modify_qp", "qp", handle);
   const QpState now = qp->state();
   const auto refused = [&] {
-    return refuse(EINVAL, fmt::format("modify_qp: queue pair {} cannot go there from state {}: its connection moves it",
-                                      handle, static_cast<unsigned>(now)));
+    return refuse(
+        EINVAL,
+        fmt::format("modify_qp: queue pair {}: invalid transition from state {}; the connection determines the state",
+                    handle, static_cast<unsigned>(now)));
   };
   if (state == now) return {};
   switch (state) {
@@ -292,7 +294,7 @@ Result<void> Adapter::destroy_qp(std::uint32_t handle) {
   if (!qp) return no_such("destroy_qp", "qp", handle);
   for (auto& [id, stream] : streams_) {
     if (stream.qp != handle) continue;
-    if (stream.cm_id != 0) tell_end(stream.cm_id, {});
+    if (stream.cm_id != 0) report_disconnect(stream.cm_id, {});
     abandon(id);
   }
   rnic_.memory().unbind_windows_of(handle);
@@ -306,7 +308,7 @@ Result<void> Adapter::post_send(std::uint32_t handle, device::SendRequest reques
   if (!qp) return no_such("post_send", "qp", handle);
   if (request.sges.size() > qp->options.max_send_sge || request.bytes.size() > qp->options.max_inline)
     return refuse(EINVAL,
-                  fmt::format("post_send: {} elements, {} bytes inline: {} and {} are the most", request.sges.size(),
+                  fmt::format("post_send: {} elements, {} inline bytes: the maximum is {} and {}", request.sges.size(),
                               request.bytes.size(), qp->options.max_send_sge, qp->options.max_inline));
   request.signaled = request.signaled || qp->options.all_signaled;
   return qp->endpoint->post_send(std::move(request));
@@ -316,8 +318,8 @@ Result<void> Adapter::post_recv(std::uint32_t handle, device::ReceiveRequest req
   QueuePair* qp = find_qp(handle);
   if (!qp) return no_such("post_recv", "qp", handle);
   if (request.sges.size() > qp->options.max_recv_sge)
-    return refuse(
-        EINVAL, fmt::format("post_recv: {} elements: {} are the most", request.sges.size(), qp->options.max_recv_sge));
+    return refuse(EINVAL, fmt::format("post_recv: {} elements: the maximum is {}", request.sges.size(),
+                                      qp->options.max_recv_sge));
   return qp->endpoint->post_receive(std::move(request));
 }
 

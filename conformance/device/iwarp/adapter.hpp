@@ -1,9 +1,9 @@
 #pragma once
-/// A device of iWARP: verbs and connections, by handles, over the endpoints of one Rnic. TCP is somebody else's
-/// (TcpUser). Pure: time comes in, and whatever happens is told by events.
+/// An iWARP device: verbs and connections, by handles, for the endpoints of one Rnic. A TcpUser implementation provides
+/// TCP. The class does no I/O: the caller passes the time and reads events.
 ///
-/// As on Linux, a queue pair is of type RC, its states follow its connection, and a connection is made by the CM, which
-/// does the set-up of MPA; an ended queue pair is in ERR.
+/// As on Linux, queue pairs have type RC and the state of their connection. The CM negotiates MPA. A closed queue pair
+/// is in ERR.
 
 #include <cstdint>
 #include <deque>
@@ -25,9 +25,9 @@ struct AdapterOptions {
   RnicOptions rnic{};
   replay::IpAddress address = replay::IpAddress::v4(0x0a000001);  ///< 10.0.0.1
   std::size_t most_objects = 4096;
-  std::uint32_t most_work = 16'384;  ///< requests of a queue, completions of a completion queue
+  std::uint32_t most_work = 16'384;  ///< requests per work queue, completions per completion queue
   std::uint32_t most_sges = 32;
-  std::uint16_t most_depth = 128;  ///< RDMA Reads and atomics at a time
+  std::uint16_t most_depth = 128;  ///< concurrent RDMA Reads and atomics
 };
 
 class Adapter final : public device::Verbs, public TcpUser {
@@ -36,14 +36,14 @@ class Adapter final : public device::Verbs, public TcpUser {
 
   [[nodiscard]] const AdapterOptions& options() const { return options_; }
   [[nodiscard]] Rnic& rnic() { return rnic_; }
-  /// How streams are set up: of queue pairs that are made, and of connections that come in, from now on.
+  /// Set the MPA settings of new queue pairs and new incoming connections.
   void wish(const machines::MpaSettings& mpa) { mpa_ = mpa; }
   [[nodiscard]] const machines::MpaSettings& wished() const { return mpa_; }
-  /// TCP's segments of all connections have another size from now on.
+  /// Change the TCP segment size of all connections.
   void set_emss(std::uint32_t emss);
 
   struct Counters {
-    std::uint64_t connections = 0, terminates_heard = 0, errors = 0, bytes_received = 0, bytes_sent = 0;
+    std::uint64_t connections = 0, terminates_received = 0, errors = 0, bytes_received = 0, bytes_sent = 0;
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
@@ -75,9 +75,10 @@ class Adapter final : public device::Verbs, public TcpUser {
   device::Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel) override;
   std::optional<device::AsyncEvent> get_async_event() override { return rnic_.next_event(); }
 
-  /// EINVAL where the service is another than RC.
+  /// Return EINVAL for services other than RC.
   device::Result<std::uint32_t> create_qp(const device::QueuePairOptions& options);
-  /// ERR: what is under way is lost, and the stream is terminated. SQD: the stream is closed in order. SQE as ERR.
+  /// ERR terminates the stream and loses outstanding requests. SQD closes the stream gracefully. SQE has the effect of
+  /// ERR.
   device::Result<void> modify_qp(std::uint32_t qp, device::QpState state);
   device::Result<void> set_rights(std::uint32_t qp, std::uint32_t rights);
   device::Result<void> destroy_qp(std::uint32_t qp) override;
@@ -87,15 +88,15 @@ class Adapter final : public device::Verbs, public TcpUser {
 
   struct QueuePair {
     device::QueuePairOptions options;
-    machines::MpaSettings mpa{};  ///< that it was wished with
+    machines::MpaSettings mpa{};  ///< MPA settings at creation
     std::unique_ptr<Endpoint> endpoint{};
     std::uint32_t rights = 0;
-    bool init = false;        ///< its consumer moved it there
-    std::uint32_t cm_id = 0;  ///< its connection's; 0: none
+    bool init = false;        ///< the application moved it to INIT
+    std::uint32_t cm_id = 0;  ///< connection; 0: none
 
     [[nodiscard]] device::QpState state() const;
   };
-  /// nullptr: there is none. Its handle is its number, too.
+  /// Return nullptr if the queue pair does not exist. The handle is also the QP number.
   [[nodiscard]] const QueuePair* qp(std::uint32_t handle) const;
 
   device::Result<device::Listening> cm_listen(const device::CmEndpoint& at, std::uint32_t backlog) override;
@@ -108,11 +109,11 @@ class Adapter final : public device::Verbs, public TcpUser {
   device::Result<void> cm_destroy(std::uint32_t cm_id) override;
   std::optional<device::CmEvent> get_cm_event() override;
 
-  // TCP.
+  // TCP
   void passed(std::int64_t now) override { now_ = std::max(now_, now); }
   [[nodiscard]] bool listens(std::uint16_t port) const override { return listener_at(port) != 0; }
   std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) override;
-  std::optional<PendingRequest> next_wanted() override;
+  std::optional<PendingRequest> next_connect_request() override;
   void answered(std::uint32_t stream, int error, std::uint32_t emss) override;
   void received(std::uint32_t stream, Bytes bytes) override;
   void peer_closed(std::uint32_t stream) override;
@@ -125,8 +126,8 @@ class Adapter final : public device::Verbs, public TcpUser {
   static constexpr std::size_t most_events = 4096;
 
  private:
-  /// A connection of TCP. Who speaks on it is a queue pair's endpoint; until a request is accepted, one of its own;
-  /// nobody, when that is gone.
+  /// A TCP connection. It uses the endpoint of a queue pair, its own endpoint until a request is accepted, or none
+  /// after these are destroyed.
   struct Stream {
     std::unique_ptr<Endpoint> own{};
     std::uint32_t qp = 0;
@@ -138,13 +139,13 @@ class Adapter final : public device::Verbs, public TcpUser {
   enum class Role : std::uint8_t { listener, active, passive };
   struct CmId {
     Role role = Role::listener;
-    std::uint16_t port = 0;     ///< of a listener
-    std::uint32_t backlog = 0;  ///< likewise
-    std::uint32_t stream = 0;   ///< 0: it is over
+    std::uint16_t port = 0;     ///< listener
+    std::uint32_t backlog = 0;  ///< listener
+    std::uint32_t stream = 0;   ///< 0: closed
     device::CmParameters with{};
-    std::uint16_t ird = 0, ord = 0;  ///< the other end's
-    bool answered = false;           ///< a request was, one way or the other
-    bool established = false, told_end = false;
+    std::uint16_t ird = 0, ord = 0;  ///< of the peer
+    bool answered = false;           ///< the request was accepted or rejected
+    bool established = false, end_reported = false;
   };
 
   device::Result<std::uint32_t> new_object(const char* call);
@@ -152,18 +153,18 @@ class Adapter final : public device::Verbs, public TcpUser {
   Stream* find_stream(std::uint32_t stream);
   Endpoint* endpoint_of(const Stream& stream);
   device::Result<CmId*> find_cm(std::uint32_t cm_id, const char* call);
-  /// The queue pair of a connection to be: that it is there, and has none yet.
+  /// Return the queue pair for a new connection. Fails if it does not exist or has a connection.
   device::Result<QueuePair*> free_qp(const device::CmParameters& with, const char* call);
   [[nodiscard]] std::uint32_t listener_at(std::uint16_t port) const;
   [[nodiscard]] EndpointOptions endpoint_options(const QueuePair& qp, const CmId& cm, std::uint32_t emss) const;
-  /// Tells what an endpoint has told. `cause`: an error number for a set-up that fails now.
+  /// Forward the events of an endpoint. `cause`: error number if the negotiation fails now.
   void drain(std::uint32_t stream, int cause = EPROTO);
-  void heard(std::uint32_t stream, const ConnectionEvent& event, int cause);
+  void on_event(std::uint32_t stream, const ConnectionEvent& event, int cause);
   void request(std::uint32_t stream, const ConnectionEvent& event);
-  void tell(device::CmEvent event);
-  void tell_end(std::uint32_t cm_id, const std::optional<device::StreamError>& why);
+  void report(device::CmEvent event);
+  void report_disconnect(std::uint32_t cm_id, const std::optional<device::StreamError>& why);
   [[nodiscard]] device::CmPeer peer_of(const ConnectionEvent& event) const;
-  /// TCP is aborted, unless our half is closed already, and nobody speaks on it any more.
+  /// Abort TCP, unless this side has sent FIN, and remove the endpoint.
   void abandon(std::uint32_t stream);
 
   AdapterOptions options_;
@@ -173,15 +174,15 @@ class Adapter final : public device::Verbs, public TcpUser {
   Counters counters_;
   std::size_t objects_ = 0;
   std::set<std::uint32_t> pds_;
-  std::map<std::uint32_t, std::deque<std::uint32_t>> channels_;  ///< with the completion queues that notified
+  std::map<std::uint32_t, std::deque<std::uint32_t>> channels_;  ///< with the completion queues to notify
   std::map<std::uint32_t, std::uint32_t> cqs_;                   ///< with their channels, or 0
   std::map<std::uint32_t, QueuePair> qps_;
   std::map<std::uint32_t, CmId> cm_ids_;
   std::map<std::uint32_t, Stream> streams_;
-  std::map<std::uint32_t, device::StreamError> why_;  ///< by stream: what its end will be told with
+  std::map<std::uint32_t, device::StreamError> why_;  ///< by stream: the error for the disconnected event
   std::uint32_t last_stream_ = 0;
   std::uint16_t next_port_ = 49'152;
-  std::deque<PendingRequest> wanted_;
+  std::deque<PendingRequest> pending_requests_;
   std::deque<device::CmEvent> events_;
 };
 

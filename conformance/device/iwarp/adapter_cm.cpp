@@ -1,4 +1,4 @@
-/// Connections: what the CM of Linux does for devices of iWARP.
+/// Connections: the functions of Linux's iWARP CM.
 
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ device::CmEndpoint end_of(const replay::TcpAddress& address) { return {gid_of(ad
 
 }  // namespace
 
-// Who is who.
+// Look-up
 
 std::uint32_t Adapter::listener_at(std::uint16_t port) const {
   for (const auto& [id, cm] : cm_ids_)
@@ -49,31 +49,31 @@ Endpoint* Adapter::endpoint_of(const Stream& stream) {
 
 Result<Adapter::CmId*> Adapter::find_cm(std::uint32_t cm_id, const char* call) {
   const auto found = cm_ids_.find(cm_id);
-  if (found == cm_ids_.end()) return refuse(ENOENT, fmt::format("{}: cm_id: there is no connection {}", call, cm_id));
+  if (found == cm_ids_.end()) return refuse(ENOENT, fmt::format("{}: cm_id: unknown connection {}", call, cm_id));
   if (found->second.role == Role::listener)
-    return refuse(EINVAL, fmt::format("{}: cm_id: {} listens, and is no connection", call, cm_id));
+    return refuse(EINVAL, fmt::format("{}: cm_id: {} is a listener, not a connection", call, cm_id));
   return &found->second;
 }
 
 Result<Adapter::QueuePair*> Adapter::free_qp(const CmParameters& with, const char* call) {
   QueuePair* qp = find_qp(with.qp);
   if (!qp && with.qp == 0)
-    return refuse(EINVAL, fmt::format("{}: qp: with iWARP the connection is its queue pair's; a number is none", call));
-  if (!qp) return refuse(ENOENT, fmt::format("{}: qp: there is no {}", call, with.qp));
+    return refuse(EINVAL, fmt::format("{}: qp: iWARP requires a queue pair handle; a number is not sufficient", call));
+  if (!qp) return refuse(ENOENT, fmt::format("{}: qp: unknown handle {}", call, with.qp));
   if (qp->cm_id != 0 || qp->endpoint->started())
-    return refuse(EINVAL, fmt::format("{}: qp: {} has, or had, a connection", call, with.qp));
+    return refuse(EINVAL, fmt::format("{}: qp: {} already has or had a connection", call, with.qp));
   return qp;
 }
 
-// What the consumer asks for.
+// Application calls
 
 Result<device::Listening> Adapter::cm_listen(const device::CmEndpoint& at, std::uint32_t backlog) {
   if (!at.address.is_zero() && at.address != gid_of(options_.address))
-    return refuse(ENODEV, "cm_listen: address: the device has no such address");
+    return refuse(ENODEV, "cm_listen: address is not assigned to the device");
   std::uint16_t port = at.port;
   if (port == 0)
     for (port = 32'768; listener_at(port) != 0;) ++port;
-  if (listener_at(port) != 0) return refuse(EADDRINUSE, fmt::format("cm_listen: port {} is listened to", port));
+  if (listener_at(port) != 0) return refuse(EADDRINUSE, fmt::format("cm_listen: port {} is in use", port));
   return new_object("cm_listen").map([&](std::uint32_t handle) {
     cm_ids_[handle] = CmId{.role = Role::listener, .port = port, .backlog = std::max(backlog, 1U)};
     return device::Listening{handle, port};
@@ -83,13 +83,13 @@ Result<device::Listening> Adapter::cm_listen(const device::CmEndpoint& at, std::
 Result<std::uint32_t> Adapter::cm_connect(const device::CmEndpoint& to, const Gid& source, CmParameters with) {
   const auto qp = free_qp(with, "cm_connect");
   if (!qp) return tl::unexpected(qp.error());
-  if (!to.address.is_ipv4()) return refuse(EAFNOSUPPORT, "cm_connect: address: this device has IPv4 alone");
+  if (!to.address.is_ipv4()) return refuse(EAFNOSUPPORT, "cm_connect: address: this device supports only IPv4");
   if (!source.is_zero() && source != gid_of(options_.address))
-    return refuse(ENODEV, "cm_connect: source: the device has no such address");
+    return refuse(ENODEV, "cm_connect: source is not assigned to the device");
   for (const auto& depth : {with.responder_resources, with.initiator_depth})
     if (depth && *depth > options_.most_depth)
-      return refuse(EINVAL,
-                    fmt::format("cm_connect: {} operations at a time: {} are the most", *depth, options_.most_depth));
+      return refuse(
+          EINVAL, fmt::format("cm_connect: {} concurrent operations: the maximum is {}", *depth, options_.most_depth));
   const auto handle = new_object("cm_connect");
   if (!handle) return handle;
   const replay::TcpAddress remote{replay::IpAddress::v4(to.address.ipv4_address()), to.port};
@@ -102,13 +102,13 @@ Result<std::uint32_t> Adapter::cm_connect(const device::CmEndpoint& to, const Gi
   CmId cm{.role = Role::active, .stream = id, .with = std::move(with)};
   cm.ird = cm.ord = options_.most_depth;
   cm_ids_[*handle] = std::move(cm);
-  wanted_.push_back({id, port, remote});
+  pending_requests_.push_back({id, port, remote});
   CmEvent resolved{.type = CmEventType::addr_resolved, .cm_id = *handle};
   resolved.local = {gid_of(options_.address), port};
   resolved.remote = to;
-  tell(resolved);
+  report(resolved);
   resolved.type = CmEventType::route_resolved;
-  tell(resolved);
+  report(resolved);
   return handle;
 }
 
@@ -116,17 +116,17 @@ Result<void> Adapter::cm_accept(std::uint32_t cm_id, CmParameters with) {
   const auto cm = find_cm(cm_id, "cm_accept");
   if (!cm) return tl::unexpected(cm.error());
   if ((*cm)->role != Role::passive || (*cm)->answered)
-    return refuse(EINVAL, fmt::format("cm_accept: cm_id: {} is no request that waits", cm_id));
+    return refuse(EINVAL, fmt::format("cm_accept: cm_id: {} is not a pending request", cm_id));
   const auto qp = free_qp(with, "cm_accept");
   if (!qp) return tl::unexpected(qp.error());
   Stream* stream = find_stream((*cm)->stream);
-  if (!stream || !stream->own) return refuse(ECONNRESET, "cm_accept: the other end has gone");
-  const Endpoint& asked = *stream->own;
+  if (!stream || !stream->own) return refuse(ECONNRESET, "cm_accept: the peer closed the connection");
+  const Endpoint& accepted = *stream->own;
   CmId answer = **cm;
   answer.with = with;
   if (auto ready = (*qp)->endpoint->prepare(endpoint_options(**qp, answer, stream->emss)); !ready) return ready;
-  if (asked.phase() != machines::MpaPhase::awaits_consumer)
-    return refuse(ECONNRESET, "cm_accept: the other end has gone");
+  if (accepted.phase() != machines::MpaPhase::awaits_consumer)
+    return refuse(ECONNRESET, "cm_accept: the peer closed the connection");
   if (auto adopted = (*qp)->endpoint->adopt(*stream->own); !adopted) return adopted;
   stream->own.reset();
   stream->qp = with.qp;
@@ -141,7 +141,7 @@ Result<void> Adapter::cm_accept(std::uint32_t cm_id, CmParameters with) {
 Result<void> Adapter::cm_establish(std::uint32_t cm_id) {
   const auto cm = find_cm(cm_id, "cm_establish");
   if (!cm) return tl::unexpected(cm.error());
-  return refuse(EINVAL, "cm_establish: with iWARP no response waits to be answered");
+  return refuse(EINVAL, "cm_establish: not supported by iWARP");
 }
 
 Result<void> Adapter::cm_reject(std::uint32_t cm_id, Bytes private_data) {
@@ -149,7 +149,7 @@ Result<void> Adapter::cm_reject(std::uint32_t cm_id, Bytes private_data) {
   if (!cm) return tl::unexpected(cm.error());
   Stream* stream = find_stream((*cm)->stream);
   if ((*cm)->role != Role::passive || (*cm)->answered || !stream || !stream->own)
-    return refuse(EINVAL, fmt::format("cm_reject: cm_id: {} is no request that waits", cm_id));
+    return refuse(EINVAL, fmt::format("cm_reject: cm_id: {} is not a pending request", cm_id));
   (*cm)->answered = true;
   auto done = stream->own->reject(private_data);
   drain((*cm)->stream);
@@ -169,12 +169,13 @@ Result<void> Adapter::cm_disconnect(std::uint32_t cm_id) {
 
 Result<void> Adapter::cm_destroy(std::uint32_t cm_id) {
   const auto found = cm_ids_.find(cm_id);
-  if (found == cm_ids_.end()) return refuse(ENOENT, fmt::format("cm_destroy: there is no {}", cm_id));
+  if (found == cm_ids_.end()) return refuse(ENOENT, fmt::format("cm_destroy: unknown handle {}", cm_id));
   const CmId cm = std::move(found->second);
   cm_ids_.erase(found);
   --objects_;
-  // TCP has not heard of it yet.
-  if (std::erase_if(wanted_, [&](const PendingRequest& wanted) { return wanted.stream == cm.stream; }) != 0) {
+  // The connection attempt has not started.
+  if (std::erase_if(pending_requests_, [&](const PendingRequest& pending) { return pending.stream == cm.stream; }) !=
+      0) {
     if (QueuePair* qp = find_qp(cm.with.qp)) qp->cm_id = 0;
     forgotten(cm.stream);
   }
@@ -182,7 +183,7 @@ Result<void> Adapter::cm_destroy(std::uint32_t cm_id) {
   if (!stream) return {};
   stream->cm_id = 0;
   if (stream->own && !cm.answered) {
-    (void)stream->own->reject({});  // a request that nobody will answer
+    (void)stream->own->reject({});  // unanswered request
     drain(cm.stream);
   } else if (!stream->own && !stream->fin_sent) {
     abandon(cm.stream);
@@ -197,32 +198,32 @@ std::optional<CmEvent> Adapter::get_cm_event() {
   return event;
 }
 
-// What happens.
+// Events
 
-void Adapter::tell(CmEvent event) {
+void Adapter::report(CmEvent event) {
   if (events_.size() < most_events) events_.push_back(std::move(event));
 }
 
 device::CmPeer Adapter::peer_of(const ConnectionEvent& event) const {
   device::CmPeer peer;
   peer.private_data = event.private_data;
-  // Without enhancements nothing was said: as much as this device can.
-  const auto depth = [&](std::uint16_t told) {
-    const bool said = event.revision >= 2 && told != mpa::no_negotiation;
-    return static_cast<std::uint8_t>(std::min(said ? told : options_.most_depth, options_.most_depth));
+  // Without enhanced MPA negotiation, the depths are the maximum of this device.
+  const auto depth = [&](std::uint16_t reported) {
+    const bool said = event.revision >= 2 && reported != mpa::no_negotiation;
+    return static_cast<std::uint8_t>(std::min(said ? reported : options_.most_depth, options_.most_depth));
   };
   peer.responder_resources = depth(event.ird);
   peer.initiator_depth = depth(event.ord);
   return peer;
 }
 
-void Adapter::tell_end(std::uint32_t cm_id, const std::optional<device::StreamError>& why) {
+void Adapter::report_disconnect(std::uint32_t cm_id, const std::optional<device::StreamError>& why) {
   const auto found = cm_ids_.find(cm_id);
-  if (found == cm_ids_.end() || found->second.told_end || !found->second.established) return;
-  found->second.told_end = true;
+  if (found == cm_ids_.end() || found->second.end_reported || !found->second.established) return;
+  found->second.end_reported = true;
   CmEvent event{.type = CmEventType::disconnected, .cm_id = cm_id};
   event.stream_error = why;
-  tell(std::move(event));
+  report(std::move(event));
 }
 
 void Adapter::request(std::uint32_t id, const ConnectionEvent& event) {
@@ -237,61 +238,61 @@ void Adapter::request(std::uint32_t id, const ConnectionEvent& event) {
   if (!handle) return abandon(id);
   stream.cm_id = *handle;
   CmId cm{.role = Role::passive, .stream = id};
-  CmEvent told{.type = CmEventType::connect_request, .listener = stream.listener, .cm_id = *handle};
-  told.local = end_of(stream.local);
-  told.remote = end_of(stream.remote);
-  told.peer = peer_of(event);
-  cm.ird = told.peer.responder_resources;
-  cm.ord = told.peer.initiator_depth;
+  CmEvent reported{.type = CmEventType::connect_request, .listener = stream.listener, .cm_id = *handle};
+  reported.local = end_of(stream.local);
+  reported.remote = end_of(stream.remote);
+  reported.peer = peer_of(event);
+  cm.ird = reported.peer.responder_resources;
+  cm.ord = reported.peer.initiator_depth;
   cm_ids_[*handle] = std::move(cm);
-  tell(std::move(told));
+  report(std::move(reported));
 }
 
-void Adapter::heard(std::uint32_t id, const ConnectionEvent& event, int cause) {
+void Adapter::on_event(std::uint32_t id, const ConnectionEvent& event, int cause) {
   if (event.type == Type::request) return request(id, event);
   const Stream& stream = streams_.at(id);
   const std::uint32_t cm_id = stream.cm_id;
   if (event.type == Type::error || event.type == Type::terminated) {
-    ++(event.type == Type::error ? counters_.errors : counters_.terminates_heard);
+    ++(event.type == Type::error ? counters_.errors : counters_.terminates_received);
     why_.try_emplace(
         id, device::StreamError{event.error.layer, event.error.type, event.error.code, event.type == Type::terminated});
   }
   const auto found = cm_ids_.find(cm_id);
   if (found == cm_ids_.end()) return;
   CmId& cm = found->second;
-  CmEvent told{.type = CmEventType::established, .cm_id = cm_id};
-  // An initiator's error between the reply and its consumer's hearing of it: RFC 6581, 9.1 and 9.2.
-  const bool unborn = event.type == Type::error && cm.role == Role::active && !cm.established && !cm.told_end;
+  CmEvent reported{.type = CmEventType::established, .cm_id = cm_id};
+  // Error of an initiator before its application was notified: RFC 6581, 9.1 and 9.2.
+  const bool unborn = event.type == Type::error && cm.role == Role::active && !cm.established && !cm.end_reported;
   if (unborn) {
-    cm.told_end = true;
-    told.type = CmEventType::connect_error;
-    told.error = cause;
-    return tell(std::move(told));
+    cm.end_reported = true;
+    reported.type = CmEventType::connect_error;
+    reported.error = cause;
+    return report(std::move(reported));
   }
   switch (event.type) {
     case Type::established:
       ++counters_.connections;
       cm.established = true;
-      if (cm.role == Role::active) told.peer = peer_of(event);
-      return tell(std::move(told));
+      if (cm.role == Role::active) reported.peer = peer_of(event);
+      return report(std::move(reported));
     case Type::rejected:
-      cm.told_end = true;
-      told.type = CmEventType::rejected;
-      told.error = ECONNRESET;
-      told.peer.private_data = event.private_data;
-      return tell(std::move(told));
+      cm.end_reported = true;
+      reported.type = CmEventType::rejected;
+      reported.error = ECONNRESET;
+      reported.peer.private_data = event.private_data;
+      return report(std::move(reported));
     case Type::failed:
       if (cm.role != Role::active) return;
-      cm.told_end = true;
-      told.type = cause == ETIMEDOUT    ? CmEventType::unreachable
-                  : cause == ECONNRESET ? CmEventType::rejected
-                                        : CmEventType::connect_error;
-      told.error = cause;
-      return tell(std::move(told));
-    case Type::peer_closed: return tell_end(cm_id, {});
+      cm.end_reported = true;
+      reported.type = cause == ETIMEDOUT    ? CmEventType::unreachable
+                      : cause == ECONNRESET ? CmEventType::rejected
+                                            : CmEventType::connect_error;
+      reported.error = cause;
+      return report(std::move(reported));
+    case Type::peer_closed: return report_disconnect(cm_id, {});
     case Type::disconnected: {
       const auto why = why_.find(id);
-      return tell_end(cm_id, why == why_.end() ? std::nullopt : std::optional(why->second));
+      return report_disconnect(cm_id, why == why_.end() ? std::nullopt : std::optional(why->second));
     }
     default: return;
   }
@@ -303,7 +304,7 @@ void Adapter::drain(std::uint32_t id, int cause) {
     Endpoint* endpoint = stream ? endpoint_of(*stream) : nullptr;
     const auto event = endpoint ? endpoint->next_event() : std::nullopt;
     if (!event) return;
-    heard(id, *event, cause);
+    on_event(id, *event, cause);
   }
 }
 
@@ -320,7 +321,7 @@ void Adapter::abandon(std::uint32_t id) {
   stream->reset_due = !stream->fin_sent;
 }
 
-// TCP.
+// TCP
 
 std::uint32_t Adapter::connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) {
   const std::uint32_t id = ++last_stream_;
@@ -337,11 +338,11 @@ std::uint32_t Adapter::connected(std::uint16_t port, const replay::TcpAddress& f
   return id;
 }
 
-std::optional<TcpUser::PendingRequest> Adapter::next_wanted() {
-  if (wanted_.empty()) return std::nullopt;
-  const PendingRequest wanted = wanted_.front();
-  wanted_.pop_front();
-  return wanted;
+std::optional<TcpUser::PendingRequest> Adapter::next_connect_request() {
+  if (pending_requests_.empty()) return std::nullopt;
+  const PendingRequest pending = pending_requests_.front();
+  pending_requests_.pop_front();
+  return pending;
 }
 
 void Adapter::answered(std::uint32_t id, int error, std::uint32_t emss) {
@@ -364,10 +365,10 @@ void Adapter::answered(std::uint32_t id, int error, std::uint32_t emss) {
   // The queue pair can be connected again.
   qp->cm_id = 0;
   stream->qp = stream->cm_id = 0;
-  cm.told_end = true;
+  cm.end_reported = true;
   CmEvent failed{.type = CmEventType::failed, .cm_id = found->first, .error = error, .message = message};
   failed.step = "connect";
-  tell(std::move(failed));
+  report(std::move(failed));
 }
 
 void Adapter::received(std::uint32_t id, Bytes bytes) {

@@ -31,35 +31,37 @@ Endpoint::Endpoint(Rnic& rnic, EndpointOptions options)
   ddp_.queue_count = machines::RdmapAbilities{.extensions = rnic_.options().extensions}.queues();
 }
 
-// Connections.
+// Connections
 
 device::Result<void> Endpoint::prepare(EndpointOptions options) {
-  if (started_) return refuse(EINVAL, "prepare: the endpoint has been used");
+  if (started_) return refuse(EINVAL, "prepare: the endpoint was already used");
   options_ = std::move(options);
   if (has(asks_for_no_crc)) options_.mpa.crc = false;
   return {};
 }
 
-device::Result<void> Endpoint::adopt(Endpoint& asked) {
-  if (started_) return refuse(EINVAL, "adopt: the endpoint has been used");
-  if (asked.phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "adopt: no request waits there");
+device::Result<void> Endpoint::adopt(Endpoint& pending) {
+  if (started_) return refuse(EINVAL, "adopt: the endpoint was already used");
+  if (pending.phase_ != MpaPhase::awaits_consumer)
+    return refuse(EINVAL, "adopt: the other endpoint has no pending request");
   started_ = true;
-  now_ = asked.now_;
-  role_ = asked.role_;
-  phase_ = asked.phase_;
-  request_ = asked.request_;
-  pending_ = std::move(asked.pending_);
-  asked.pending_.clear();
-  asked.phase_ = MpaPhase::ended;
-  asked.told_end_ = true;
+  now_ = pending.now_;
+  role_ = pending.role_;
+  phase_ = pending.phase_;
+  request_ = pending.request_;
+  pending_ = std::move(pending.pending_);
+  pending.pending_.clear();
+  pending.phase_ = MpaPhase::ended;
+  pending.end_reported_ = true;
   return {};
 }
 
 device::Result<void> Endpoint::connect(Bytes private_data, std::int64_t now) {
-  if (started_) return refuse(EINVAL, "connect: the endpoint has been used");
+  if (started_) return refuse(EINVAL, "connect: the endpoint was already used");
   const auto request = machines::request_of(options_.mpa);
   if (const auto most = machines::most_private_data(request.enhanced); private_data.size() > most)
-    return refuse(EINVAL, fmt::format("connect: {} bytes of private data: {} are the most", private_data.size(), most));
+    return refuse(EINVAL,
+                  fmt::format("connect: {} bytes of private data: the maximum is {}", private_data.size(), most));
   started_ = true;
   now_ = now;
   role_ = MpaRole::initiator;
@@ -71,7 +73,7 @@ device::Result<void> Endpoint::connect(Bytes private_data, std::int64_t now) {
 }
 
 device::Result<void> Endpoint::await(std::int64_t now) {
-  if (started_) return refuse(EINVAL, "await: the endpoint has been used");
+  if (started_) return refuse(EINVAL, "await: the endpoint was already used");
   started_ = true;
   now_ = now;
   role_ = MpaRole::responder;
@@ -81,15 +83,16 @@ device::Result<void> Endpoint::await(std::int64_t now) {
 }
 
 device::Result<void> Endpoint::accept(Bytes private_data) {
-  if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "accept: no request waits");
+  if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "accept: no pending request");
   if (const auto most = machines::most_private_data(request_.enhanced); private_data.size() > most)
-    return refuse(EINVAL, fmt::format("accept: {} bytes of private data: {} are the most", private_data.size(), most));
-  auto asked = request_;
+    return refuse(EINVAL,
+                  fmt::format("accept: {} bytes of private data: the maximum is {}", private_data.size(), most));
+  auto pending = request_;
   if (has(negotiates_all_ones)) {
-    if (asked.data.ird == mpa::no_negotiation) --asked.data.ird;
-    if (asked.data.ord == mpa::no_negotiation) --asked.data.ord;
+    if (pending.data.ird == mpa::no_negotiation) --pending.data.ird;
+    if (pending.data.ord == mpa::no_negotiation) --pending.data.ord;
   }
-  auto [reply, agreement] = machines::accept_request(options_.mpa, asked);
+  auto [reply, agreement] = machines::accept_request(options_.mpa, pending);
   if (has(ignores_peers_crc_wish)) agreement.crc = options_.mpa.crc;
   if (has(markers_both_ways))
     agreement.send_markers = agreement.receive_markers = agreement.send_markers || reply.markers;
@@ -105,22 +108,23 @@ device::Result<void> Endpoint::accept(Bytes private_data) {
   send_setup(reply, private_data);
   phase_ = *machines::after(phase_, machines::MpaSetupEvent::accepted);
   operate(agreement);
-  tell(Type::established);
+  report(Type::established);
   take_fpdus();
   return {};
 }
 
 device::Result<void> Endpoint::reject(Bytes private_data) {
-  if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "reject: no request waits");
+  if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "reject: no pending request");
   if (const auto most = machines::most_private_data(request_.enhanced); private_data.size() > most)
-    return refuse(EINVAL, fmt::format("reject: {} bytes of private data: {} are the most", private_data.size(), most));
+    return refuse(EINVAL,
+                  fmt::format("reject: {} bytes of private data: the maximum is {}", private_data.size(), most));
   if (!has(rejects_by_closing)) send_setup(machines::reject_request(options_.mpa, request_), private_data);
   end_setup(false, std::nullopt);
   return {};
 }
 
 void Endpoint::disconnect() {
-  if (!started_ || told_end_) return;
+  if (!started_ || end_reported_) return;
   if (machines::takes_fpdus(phase_))
     closing_ = true;
   else if (phase_ != MpaPhase::ended)
@@ -129,7 +133,7 @@ void Endpoint::disconnect() {
 
 void Endpoint::stop() {
   if (started_) return;
-  started_ = told_end_ = true;
+  started_ = end_reported_ = true;
   phase_ = MpaPhase::ended;
   stream_ = StreamState::closed;
   flush();
@@ -137,7 +141,7 @@ void Endpoint::stop() {
 
 void Endpoint::fail_locally() {
   if (phase_ == MpaPhase::full_operation && !any_fpdu_ && agreement_.peer_to_peer) {
-    // Still of the set-up: RFC 6581, 9.3.
+    // Still part of the MPA negotiation: RFC 6581, 9.3.
     if (has(silent_setup_error)) return apply({StreamState::closed, {.reset = true, .flush = true}}, Type::error, {});
     return fail(machines::iwarp_error::setup_local);
   }
@@ -152,7 +156,7 @@ std::optional<ConnectionEvent> Endpoint::next_event() {
   return event;
 }
 
-// Set-up.
+// MPA negotiation
 
 void Endpoint::send_setup(const machines::MpaSetupFrame& frame, Bytes private_data) {
   const bool request = frame.sender == MpaRole::initiator || has(replies_with_request_key);
@@ -184,7 +188,7 @@ void Endpoint::send_setup(const machines::MpaSetupFrame& frame, Bytes private_da
   waiting_bytes_ += segments_.back().size();
 }
 
-void Endpoint::take_setup() {
+void Endpoint::process_setup() {
   std::vector<std::uint8_t> bytes(
       pending_.begin(),
       pending_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(pending_.size(), MpaFrame::size + 0xffff)));
@@ -226,7 +230,7 @@ void Endpoint::take_setup() {
 }
 
 void Endpoint::take_request(const machines::MpaSetupArrival& arrival) {
-  // Nothing follows a request before its reply: PD_Length told less than there is. RFC 5044, 7.1.1
+  // The initiator sends nothing between request and reply: PD_Length is too small. RFC 5044, 7.1.1
   const bool more_follows = pending_.size() > arrival.bytes;
   if (more_follows && !has(accepts_long_private_data) && !has(does_not_wait_for_private_data)) return end_setup(true);
   if (has(refuses_revision_1) && arrival.frame.revision == 1) return end_setup(true);
@@ -297,23 +301,23 @@ void Endpoint::operate(const machines::MpaAgreement& agreement) {
       has(no_first_marker) ? mpa::marker_bytes : 0);
 }
 
-void Endpoint::end_setup(bool reset, std::optional<Type> told) {
+void Endpoint::end_setup(bool reset, std::optional<Type> reported) {
   phase_ = MpaPhase::ended;
   stream_ = StreamState::closed;
   deadline_ = never;
   pending_.clear();
   (reset ? reset_ : fin_) = true;
-  if (told) tell(*told, *told == Type::failed ? machines::iwarp_error::setup_frame : IwarpError{});
+  if (reported) report(*reported, *reported == Type::failed ? machines::iwarp_error::setup_frame : IwarpError{});
   flush();
-  if (!told_end_) tell(Type::disconnected);
+  if (!end_reported_) report(Type::disconnected);
 }
 
-// The stream's end.
+// End of the stream
 
-void Endpoint::tell(Type type, IwarpError error) {
+void Endpoint::report(Type type, IwarpError error) {
   if (type == Type::disconnected) {
-    if (told_end_) return;
-    told_end_ = true;
+    if (end_reported_) return;
+    end_reported_ = true;
   }
   if (type == Type::terminated && has(terminate_untold)) error = {};
   events_.push_back({.type = type, .error = error});
@@ -321,7 +325,7 @@ void Endpoint::tell(Type type, IwarpError error) {
 
 void Endpoint::fail(IwarpError error, const machines::TerminateCause& cause) {
   auto step = machines::after(stream_, StreamEvent::error);
-  // Before a responder has received an FPDU it may send none. RFC 5044, 7.1.2 rule 4
+  // A responder must not send an FPDU before it receives one. RFC 5044, 7.1.2 rule 4
   if (phase_ == MpaPhase::awaits_first_fpdu && step.actions.terminate && !has(responder_sends_first))
     step = machines::StreamStep{StreamState::closed, {.reset = true, .flush = true, .tell_error = true}};
   if (has(resets_for_crc_error) && error.layer == terminate_layer::llp && step.actions.terminate)
@@ -331,36 +335,36 @@ void Endpoint::fail(IwarpError error, const machines::TerminateCause& cause) {
   if (step != machines::StreamStep{stream_, {}}) apply(step, Type::error, error);
 }
 
-void Endpoint::apply(const machines::StreamStep& step, Type told, IwarpError error) {
+void Endpoint::apply(const machines::StreamStep& step, Type reported, IwarpError error) {
   const bool failed = step.actions.tell_error;
   stream_ = step.state;
   if (step.actions.fin) fin_ = true;
   if (step.actions.reset) reset_ = true;
   if (failed) {
-    tell(told, error);
+    report(reported, error);
     const bool access = error.layer == terminate_layer::rdma &&
-                        error.type == machines::iwarp_error::protection_rights.type && told == Type::error;
-    rnic_.tell(access ? device::EventType::qp_access_error : device::EventType::qp_fatal, number_);
+                        error.type == machines::iwarp_error::protection_rights.type && reported == Type::error;
+    rnic_.raise_event(access ? device::EventType::qp_access_error : device::EventType::qp_fatal, number_);
   }
   if (step.actions.flush && !has(forgets_to_flush)) flush();
-  if (stream_ == StreamState::peer_closed) tell(Type::peer_closed);
+  if (stream_ == StreamState::peer_closed) report(Type::peer_closed);
   if (stream_ == StreamState::closed) {
     phase_ = MpaPhase::ended;
     deadline_ = never;
     if (reset_) outgoing_.reset();
-    tell(Type::disconnected);
+    report(Type::disconnected);
   } else if (stream_ != StreamState::operating && stream_ != StreamState::peer_closed) {
     deadline_ = now_ + options_.close_timeout;
   }
 }
 
 void Endpoint::flush_sends() {
-  // What was sent behind a request that fails may or may not have arrived. RFC 5040, 6.2.1
-  bool behind = false;
+  // Requests after a failed request may have arrived. RFC 5040, 6.2.1
+  bool after_failure = false;
   for (Work& work : work_) {
-    if (!work.done || (behind && work.status == device::Status::success)) work.status = device::Status::flushed;
+    if (!work.done || (after_failure && work.status == device::Status::success)) work.status = device::Status::flushed;
     work.done = true;
-    behind = behind || work.status != device::Status::success;
+    after_failure = after_failure || work.status != device::Status::success;
   }
   complete_sends();
   requested_.clear();
@@ -408,7 +412,7 @@ void Endpoint::complete_sends() {
   }
 }
 
-// TCP.
+// TCP
 
 void Endpoint::received(Bytes bytes, std::int64_t now) {
   now_ = now;
@@ -421,10 +425,10 @@ void Endpoint::received(Bytes bytes, std::int64_t now) {
                        (has(takes_data_after_fin) && stream_ != StreamState::closed) ||
                        (has(places_after_error) && stream_ == StreamState::terminating) || has(tells_last_error);
   if (phase_ == MpaPhase::ended || !listens) return;
-  if (phase_ == MpaPhase::awaits_consumer) return end_setup(true);  // an FPDU before the reply
+  if (phase_ == MpaPhase::awaits_consumer) return end_setup(true);  // FPDU before the reply
   pending_.insert(pending_.end(), bytes.begin(), bytes.end());
   if (machines::is_timed(phase_))
-    take_setup();
+    process_setup();
   else
     take_fpdus();
 }
@@ -432,20 +436,20 @@ void Endpoint::received(Bytes bytes, std::int64_t now) {
 void Endpoint::peer_closed(std::int64_t now) {
   now_ = now;
   write_deferred();
-  if (!started_ || told_end_) return;
+  if (!started_ || end_reported_) return;
   if (!machines::takes_fpdus(phase_)) return end_setup(false);
   const bool any_open =
       std::ranges::any_of(ddp_.queues, &machines::UntaggedQueue::open) || !pending_.empty() || tagged_open_;
   if (!any_fpdu_ && has(forgets_close_before_rtr)) {
     phase_ = MpaPhase::ended;
-    fin_ = told_end_ = true;
+    fin_ = end_reported_ = true;
     return;
   }
   const bool inside = any_open && !has(takes_fin_in_message);
   apply(machines::after(stream_, inside ? StreamEvent::fin_in_message : StreamEvent::fin), Type::error,
         machines::iwarp_error::tcp_lost);
   if (stream_ != StreamState::peer_closed) return;
-  // What was asked for will not come; what the other end asked for is still sent.
+  // Responses can no longer arrive, but responses to the peer's requests are still sent.
   if (!requested_.empty()) flush_sends();
   if (options_.closes_with_peer) closing_ = true;
 }
@@ -453,11 +457,11 @@ void Endpoint::peer_closed(std::int64_t now) {
 void Endpoint::lost(std::int64_t now) {
   now_ = now;
   write_deferred();
-  if (!started_ || told_end_) return;
+  if (!started_ || end_reported_) return;
   if (!machines::takes_fpdus(phase_)) return end_setup(true);
   if (!any_fpdu_ && has(forgets_close_before_rtr)) {
     phase_ = MpaPhase::ended;
-    told_end_ = true;
+    end_reported_ = true;
     return;
   }
   segments_.clear();

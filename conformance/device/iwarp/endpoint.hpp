@@ -1,14 +1,13 @@
 #pragma once
-/// An iWARP endpoint in software: one RDMAP stream over one TCP connection, initiator or responder. It does no input
-/// and no output: bytes come in and go out by calls, with the boundaries of TCP segments that it chooses, and time is
-/// an argument (nanoseconds of any clock). It is what the machines of dissectors/machines say, and the reference that
-/// conformance cases are proven with.
+/// A software iWARP endpoint: one RDMAP stream over one TCP connection, as initiator or responder. It does no I/O:
+/// calls pass and return the bytes, in TCP segments that it chooses, and the time in nanoseconds. It follows the state
+/// machines of dissectors/machines and is the reference for conformance cases.
 ///
-/// RFC 5040, 5041, 5044, 6581, 7306. What it chose where these leave it open:
-/// - untagged segments out of the order of their MO, and a second FPDU before a responder's reply, are refused;
-/// - an RDMA Write without the right to write is told as an invalid STag of DDP (RFC 5041, 7.1 item 2);
-/// - the ready-to-receive Send of the peer-to-peer model takes no receive of the consumer's;
-/// - when the other end closes, it closes too, after what waits was sent (EndpointOptions::closes_with_peer).
+/// RFC 5040, 5041, 5044, 6581, 7306. Choices where the RFCs permit several:
+/// - it rejects untagged segments out of MO order, and a second FPDU before the responder's reply;
+/// - it reports an RDMA Write without the right to write as an invalid STag of DDP (RFC 5041, 7.1 item 2);
+/// - the Send of the RTR indication (peer-to-peer model) uses no receive of the application;
+/// - when the peer closes, it sends pending data and closes too (EndpointOptions::closes_with_peer).
 
 #include <array>
 #include <cstdint>
@@ -32,86 +31,87 @@ inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 struct EndpointOptions {
   std::uint32_t pd = 0, send_cq = 0, receive_cq = 0;
   machines::MpaSettings mpa{};
-  std::uint32_t emss = 1460;                   ///< bytes of a TCP segment
-  std::int64_t setup_timeout = 5'000'000'000;  ///< for the other end's set-up frame
-  std::int64_t close_timeout = 1'000'000'000;  ///< from our FIN to the other's
-  bool closes_with_peer = true;                ///< else a stream that the other end closed can still be sent to
-  std::uint32_t most_work = 16'384;            ///< requests of each queue
+  std::uint32_t emss = 1460;                   ///< TCP segment size in bytes
+  std::int64_t setup_timeout = 5'000'000'000;  ///< for the peer's MPA frame
+  std::int64_t close_timeout = 1'000'000'000;  ///< from the local FIN to the peer's FIN
+  bool closes_with_peer = true;                ///< false: keep sending after the peer has closed
+  std::uint32_t most_work = 16'384;            ///< requests per queue
 };
 
-/// What the connection tells its consumer.
+/// Event for the application.
 struct ConnectionEvent {
   enum class Type : std::uint8_t {
-    request,       ///< to be accepted or rejected; what follows is the initiator's
-    established,   ///< what follows is the responder's
-    rejected,      ///< likewise
-    failed,        ///< before it was established
-    peer_closed,   ///< the other end sends no more
-    error,         ///< found here; `error` says which, and a Terminate tells the other end if it can be told
-    terminated,    ///< the other end's Terminate: `error` is what it says
+    request,       ///< accept or reject it; the fields are the initiator's
+    established,   ///< the fields are the responder's
+    rejected,      ///< the fields are the responder's
+    failed,        ///< before the connection was established
+    peer_closed,   ///< the peer sends no more data
+    error,         ///< detected locally, described by `error`; sent to the peer in a Terminate if possible
+    terminated,    ///< the peer sent a Terminate with `error`
     disconnected,  ///< the last event
   };
   Type type = Type::request;
   std::vector<std::uint8_t> private_data{};
-  std::uint16_t ird = 0, ord = 0;  ///< of an enhanced frame
+  std::uint16_t ird = 0, ord = 0;  ///< from an enhanced frame
   std::uint8_t revision = 0;
   machines::IwarpError error{};
 
   friend bool operator==(const ConnectionEvent&, const ConnectionEvent&) = default;
 };
 
-/// What is to be sent.
+/// Data to send.
 struct Output {
-  std::vector<std::vector<std::uint8_t>> segments{};  ///< each at most EMSS bytes; FPDUs begin where segments do
-  bool fin = false;                                   ///< close our half behind them
-  bool reset = false;                                 ///< abort TCP instead
+  std::vector<std::vector<std::uint8_t>>
+      segments{};      ///< at most EMSS bytes each; an FPDU starts only at a segment's start
+  bool fin = false;    ///< close this side after the segments
+  bool reset = false;  ///< abort TCP instead
 
   [[nodiscard]] bool empty() const { return segments.empty() && !fin && !reset; }
 };
 
 class Endpoint {
  public:
-  /// `rnic` must outlive it.
+  /// `rnic` must outlive this.
   Endpoint(Rnic& rnic, EndpointOptions options);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // Connections. Errors: EINVAL where the call has no place, or private data is too long.
-  /// Other options, before the connection begins.
+  // Connections. Errors: EINVAL if the call is invalid in this state, or private data is too long.
+  /// Replace the options before the connection starts.
   device::Result<void> prepare(EndpointOptions options);
-  /// The connection of another endpoint, whose request waits for the consumer: it is this one's from now on, to be
-  /// accepted with what was posted here and prepared. The other one has no connection any more.
-  device::Result<void> adopt(Endpoint& asked);
-  /// TCP is connected, and this is the initiator.
+  /// Take over the connection of another endpoint with a pending request. Receives and options of this endpoint apply.
+  /// The other endpoint then has no connection.
+  device::Result<void> adopt(Endpoint& pending);
+  /// Start as initiator on a connected TCP stream.
   device::Result<void> connect(Bytes private_data, std::int64_t now);
-  /// TCP is connected, and this is the responder.
+  /// Start as responder on a connected TCP stream.
   device::Result<void> await(std::int64_t now);
   device::Result<void> accept(Bytes private_data);
   device::Result<void> reject(Bytes private_data);
-  /// In order: what was posted is sent first.
+  /// Close gracefully after sending all posted requests.
   void disconnect();
-  /// There will be no connection: what was posted is flushed, and so is what follows. Not once one was begun.
+  /// Flush all requests, current and future. Only before a connection is started.
   void stop();
-  /// Something here is lost that the stream cannot do without.
+  /// Report a local failure that ends the stream.
   void fail_locally();
   std::optional<ConnectionEvent> next_event();
 
-  // Verbs. Errors: ENOMEM: the queue is full; EINVAL: the request is none of iWARP's.
+  // Verbs. Errors: ENOMEM if the queue is full, EINVAL if iWARP does not support the request.
   device::Result<void> post_send(device::SendRequest request);
   device::Result<void> post_receive(device::ReceiveRequest request);
 
-  // TCP.
+  // TCP
   void received(Bytes bytes, std::int64_t now);
-  /// The other end's FIN.
+  /// The peer sent FIN.
   void peer_closed(std::int64_t now);
-  /// Reset, or lost.
+  /// The connection was reset or lost.
   void lost(std::int64_t now);
   void woken(std::int64_t now);
-  /// When woken() must be called at the latest; never: by nothing but events.
+  /// Time of the next required woken() call, or never.
   [[nodiscard]] std::int64_t wakes() const { return deadline_; }
-  /// What can be sent now, about `most` bytes of it.
+  /// Return the data to send now, about `most` bytes.
   Output take(std::int64_t now, std::size_t most = 64 << 10);
-  /// TCP's segments have another size from now on. RFC 5044, 4.5.
+  /// Change the TCP segment size. RFC 5044, 4.5.
   void set_emss(std::uint32_t emss);
 
   [[nodiscard]] machines::MpaPhase phase() const { return phase_; }
@@ -119,56 +119,56 @@ class Endpoint {
   [[nodiscard]] const machines::MpaAgreement& agreement() const { return agreement_; }
   [[nodiscard]] std::uint32_t number() const { return number_; }
   [[nodiscard]] const EndpointOptions& options() const { return options_; }
-  /// A connection was begun with it; another one cannot be.
+  /// True if a connection was started. Endpoints cannot be reused.
   [[nodiscard]] bool started() const { return started_; }
-  /// The consumer was told of the end.
-  [[nodiscard]] bool ended() const { return told_end_; }
-  /// Which untagged messages are expected.
+  /// True if the application received the disconnected event.
+  [[nodiscard]] bool ended() const { return end_reported_; }
+  /// Expected untagged messages.
   [[nodiscard]] const machines::DdpReceiver& ddp() const { return ddp_; }
-  /// Reads and atomics under way.
+  /// Outstanding reads and atomics.
   [[nodiscard]] const machines::ReadDepth& depth() const { return depth_; }
-  /// Receive requests that wait.
+  /// Number of posted receives.
   [[nodiscard]] std::size_t receives() const { return receives_.size(); }
-  /// Bytes that wait for the rest of their frame.
+  /// Number of bytes of an incomplete frame.
   [[nodiscard]] std::size_t buffered() const { return pending_.size(); }
 
  private:
-  /// A request of the send queue.
+  /// Request of the send queue.
   struct Work {
     std::uint64_t number = 0;
     device::SendRequest request{};
     std::uint64_t length = 0;
-    std::uint32_t parts = 1;  ///< messages that it consists of
+    std::uint32_t parts = 1;  ///< number of messages
     std::uint32_t begun = 0, sent = 0;
     bool done = false;
     device::Status status = device::Status::success;
     std::uint32_t bytes = 0;
   };
-  /// A request of the other end, to be answered in its turn.
+  /// Pending request of the peer.
   struct Answer {
     bool atomic = false;
-    std::vector<std::uint8_t> segment{};  ///< that it came in
+    std::vector<std::uint8_t> segment{};  ///< the segment of the request
     std::vector<std::uint8_t> header{};
     std::uint32_t answered = 0;
   };
 
-  /// A message that is being sent.
+  /// Message in progress.
   struct Outgoing {
     RdmapOperation operation = RdmapOperation::send;
-    std::uint32_t stag = 0;  ///< tagged; untagged: the one to invalidate
+    std::uint32_t stag = 0;  ///< tagged; untagged: STag to invalidate
     std::uint64_t to = 0;
     std::uint32_t queue = 0, msn = 0;
     std::uint64_t bytes = 0, done = 0;
-    std::vector<std::uint8_t> content{};           ///< of a message that is a header
-    std::optional<device::SendRequest> request{};  ///< whose elements have the payload
-    std::optional<std::uint64_t> work{};           ///< which the message's end completes
-    std::optional<Answer> answer{};                ///< of an RDMA Read Response
+    std::vector<std::uint8_t> content{};           ///< message that consists of a header
+    std::optional<device::SendRequest> request{};  ///< provides the payload
+    std::optional<std::uint64_t> work{};           ///< request to complete at the end of the message
+    std::optional<Answer> answer{};                ///< RDMA Read Response
   };
-  /// A read or an atomic that waits for its response.
+  /// Read or atomic without a complete response.
   struct Requested {
-    std::optional<std::uint64_t> work{};  ///< nothing: the ready-to-receive indication
+    std::optional<std::uint64_t> work{};  ///< nullopt: RTR indication
     bool atomic = false;
-    bool counts = true;  ///< to the depth
+    bool counts = true;  ///< counts toward the depth
     std::uint32_t id = 0;
     machines::ReadSink sink{};
     std::vector<device::Sge> sges{};
@@ -179,14 +179,14 @@ class Endpoint {
 
   // endpoint.cpp
   void send_setup(const machines::MpaSetupFrame& frame, Bytes private_data);
-  void take_setup();
+  void process_setup();
   void take_request(const machines::MpaSetupArrival& arrival);
   void take_reply(const machines::MpaSetupArrival& arrival);
   void operate(const machines::MpaAgreement& agreement);
-  void end_setup(bool reset, std::optional<ConnectionEvent::Type> told = ConnectionEvent::Type::failed);
-  void tell(ConnectionEvent::Type type, machines::IwarpError error = {});
+  void end_setup(bool reset, std::optional<ConnectionEvent::Type> reported = ConnectionEvent::Type::failed);
+  void report(ConnectionEvent::Type type, machines::IwarpError error = {});
   void fail(machines::IwarpError error, const machines::TerminateCause& cause = {});
-  void apply(const machines::StreamStep& step, ConnectionEvent::Type told, machines::IwarpError error);
+  void apply(const machines::StreamStep& step, ConnectionEvent::Type reported, machines::IwarpError error);
   void flush();
   void flush_sends();
   void complete_sends();
@@ -236,25 +236,25 @@ class Endpoint {
   std::uint32_t number_;
   std::int64_t now_ = 0, deadline_ = never;
 
-  // Set-up
+  // MPA negotiation
   machines::MpaPhase phase_ = machines::MpaPhase::ended;
   machines::MpaRole role_ = machines::MpaRole::responder;
   bool started_ = false;
-  machines::MpaSetupFrame request_;  ///< that was sent or received
+  machines::MpaSetupFrame request_;  ///< sent or received
   machines::MpaAgreement agreement_;
-  bool told_end_ = false;
+  bool end_reported_ = false;
 
-  // The stream
+  // Stream
   machines::StreamState stream_ = machines::StreamState::operating;
-  bool closing_ = false;  ///< the consumer wants the end, when all is sent
+  bool closing_ = false;  ///< the application requested the close after all data is sent
   std::deque<ConnectionEvent> events_;
 
-  // Sending
+  // Transmission
   std::vector<std::vector<std::uint8_t>> segments_;
   std::size_t waiting_bytes_ = 0;
   bool fin_ = false, reset_ = false, fin_sent_ = false;
   std::optional<MpaSender> sender_;
-  std::vector<std::uint8_t> held_ulpdu_;
+  std::vector<std::uint8_t> pending_ulpdu_;
   std::array<std::uint32_t, 4> msn_{};
   std::deque<Work> work_;
   std::uint64_t next_work_ = 1;
@@ -265,17 +265,17 @@ class Endpoint {
   std::deque<Requested> requested_;
   std::deque<Answer> answers_;
 
-  // Receiving
+  // Reception
   std::vector<std::uint8_t> pending_;
-  std::uint64_t position_ = 0;  ///< of pending_'s first byte in the Full Operation Phase
+  std::uint64_t position_ = 0;  ///< of the first byte of pending_ in the Full Operation Phase
   bool any_fpdu_ = false;
   bool tagged_open_ = false;  ///< a tagged message without its last segment
   bool terminate_came_ = false;
   machines::DdpReceiver ddp_;
-  std::array<std::vector<std::uint8_t>, 4> fixed_;  ///< of the message that is open: what is not the consumer's
+  std::array<std::vector<std::uint8_t>, 4> fixed_;  ///< messages in progress that need no receive of the application
   machines::ReadDepth depth_;
   std::deque<device::ReceiveRequest> receives_;
-  std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> deferred_;  ///< of faults: writes that come late
+  std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> deferred_;  ///< set only by faults: delayed writes
 };
 
 }  // namespace rdmawire::endpoint

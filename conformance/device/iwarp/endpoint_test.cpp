@@ -1,5 +1,4 @@
-// Two endpoints on a stream in memory: every operation, in every combination of what can be agreed on, however the
-// stream is cut.
+// Tests of two endpoints on an in-memory stream: all operations with all negotiated parameters and segmentations.
 
 #include "conformance/device/iwarp/endpoint.hpp"
 
@@ -28,7 +27,7 @@ std::vector<Type> types_of(const std::vector<ConnectionEvent>& events) {
   for (const auto& event : events) types.push_back(event.type);
   return types;
 }
-std::vector<std::pair<std::uint64_t, Status>> told(const std::vector<device::Completion>& completions) {
+std::vector<std::pair<std::uint64_t, Status>> reported(const std::vector<device::Completion>& completions) {
   std::vector<std::pair<std::uint64_t, Status>> all;
   for (const auto& one : completions) all.emplace_back(one.id, one.status);
   return all;
@@ -53,9 +52,9 @@ struct Pair {
     ASSERT_TRUE(b.end->await(link.now));
     ASSERT_TRUE(a.end->connect(bytes_of("hello"), link.now));
     link.run();
-    const auto asked = b.events();
-    ASSERT_THAT(types_of(asked), ElementsAre(Type::request));
-    EXPECT_EQ(asked[0].private_data, bytes_of("hello"));
+    const auto requests = b.events();
+    ASSERT_THAT(types_of(requests), ElementsAre(Type::request));
+    EXPECT_EQ(requests[0].private_data, bytes_of("hello"));
     ASSERT_TRUE(b.end->accept(bytes_of("welcome")));
     link.run();
     const auto answered = a.events();
@@ -76,7 +75,7 @@ device::SendRequest work(std::uint64_t id, WorkOpcode opcode, std::vector<device
   return request;
 }
 
-/// Everything that an initiator can do; what the other side sees of it is held against what was asked.
+/// Execute all operations of an initiator and compare the effects at the responder.
 void all_operations(Pair& pair) {
   Consumer &a = pair.a, &b = pair.b;
   std::string message(9000, ' ');
@@ -129,13 +128,13 @@ void all_operations(Pair& pair) {
 
   std::vector<std::pair<std::uint64_t, Status>> expected;
   for (std::uint64_t id = 1; id <= 11; ++id) expected.emplace_back(id, Status::success);
-  EXPECT_EQ(told(a.poll()), expected);
+  EXPECT_EQ(reported(a.poll()), expected);
   auto completions = b.poll();
   expected.clear();
   EXPECT_EQ(std::erase_if(completions, [](const auto& one) { return one.id == 50 && one.status == Status::success; }),
             1U);
   for (std::uint64_t id = 100; id < 106; ++id) expected.emplace_back(id, Status::success);
-  ASSERT_EQ(told(completions), expected);
+  ASSERT_EQ(reported(completions), expected);
   EXPECT_EQ(completions[0].bytes, 9000U);
   EXPECT_EQ(completions[1].bytes, 0U);
   EXPECT_EQ(completions[2].bytes, 3U);
@@ -146,7 +145,7 @@ void all_operations(Pair& pair) {
   EXPECT_TRUE(b.text(0, 9000) == message);
   EXPECT_TRUE(b.text(10'000, 9000) == message);
   EXPECT_EQ(a.text(20'000, 12), "remote words");
-  EXPECT_EQ(b.text(50'000, 12), "remote words");  // the fenced Send: the read was complete
+  EXPECT_EQ(b.text(50'000, 12), "remote words");  // the fenced Send follows the complete read
   std::uint64_t values[2], now = 0;
   std::memcpy(values, a.at(30'000, 16).data(), 16);
   std::memcpy(&now, b.at(48'000, 8).data(), 8);
@@ -168,7 +167,7 @@ std::vector<Cut> cuts() {
           {"random", [random](std::size_t) { return std::size_t{1 + random->bits(11)}; }}};
 }
 
-TEST(Endpoints, ExchangeEverythingInEveryCombination) {
+TEST(Endpoints, AllOperationsCompleteWithAllNegotiatedParameters) {
   for (const int revision : {1, 2})
     for (const bool markers_a : {false, true})
       for (const bool markers_b : {false, true})
@@ -185,21 +184,21 @@ TEST(Endpoints, ExchangeEverythingInEveryCombination) {
               Pair pair(of_a, of_b);
               pair.link.piece = cut.piece;
               pair.connect();
-              // Whoever was asked for markers sends them, and CRCs are there or zero.
+              // Markers are sent if the peer requested them. CRCs are enabled or zero.
               EXPECT_EQ(pair.a.end->agreement().send_markers, markers_b);
               EXPECT_EQ(pair.b.end->agreement().send_markers, markers_a);
               EXPECT_EQ(pair.a.end->agreement().crc, crc_a || crc_b);
-              // A responder begins when it was spoken to.
+              // A responder sends after the first FPDU of the initiator.
               pair.b.receive(99, 63'000, 10);
               pair.post(work(98, WorkOpcode::send, {}));
               pair.link.run();
-              EXPECT_EQ(told(pair.a.poll()).size(), 1U);
-              EXPECT_EQ(told(pair.b.poll()).size(), 1U);
+              EXPECT_EQ(reported(pair.a.poll()).size(), 1U);
+              EXPECT_EQ(reported(pair.b.poll()).size(), 1U);
               all_operations(pair);
             }
 }
 
-TEST(Endpoints, ExchangeEverythingInSegmentsOfEverySize) {
+TEST(Endpoints, AllOperationsCompleteWithAllSegmentSizes) {
   for (const std::uint32_t emss : {100, 140, 536, 1448, 1460, 4096, 9000, 65495}) {
     SCOPED_TRACE(emss);
     auto marked = settings();
@@ -212,7 +211,7 @@ TEST(Endpoints, ExchangeEverythingInSegmentsOfEverySize) {
   }
 }
 
-TEST(Endpoints, BeginWithTheIndicationThatTheyAgreeOn) {
+TEST(Endpoints, FirstFpduIsNegotiatedRtrIndication) {
   struct Row {
     machines::RtrKinds kinds;
     std::uint8_t opcode;
@@ -224,7 +223,7 @@ TEST(Endpoints, BeginWithTheIndicationThatTheyAgreeOn) {
     of_b.rtr = row.kinds;
     Pair pair(of_a, of_b);
     pair.connect();
-    // Its first FPDU, behind a frame of 20 + 4 + 5 bytes, without the consumer's doing; now the responder may send.
+    // The RTR indication is the first FPDU, after a frame of 20 + 4 + 5 bytes. It allows the responder to send.
     ASSERT_GT(pair.link.sent[0].size(), 29U + 4U);
     EXPECT_EQ(pair.link.sent[0][29 + 3] & 0x0f, row.opcode);
     EXPECT_EQ(pair.b.end->phase(), machines::MpaPhase::full_operation);
@@ -232,13 +231,13 @@ TEST(Endpoints, BeginWithTheIndicationThatTheyAgreeOn) {
     pair.b.fill(0, "first");
     ASSERT_TRUE(pair.b.end->post_send(work(2, WorkOpcode::send, {pair.b.piece(0, 5)})));
     pair.link.run();
-    EXPECT_THAT(told(pair.a.poll()), ElementsAre(std::pair(std::uint64_t{1}, Status::success)));
-    EXPECT_THAT(told(pair.b.poll()), ElementsAre(std::pair(std::uint64_t{2}, Status::success)));
+    EXPECT_THAT(reported(pair.a.poll()), ElementsAre(std::pair(std::uint64_t{1}, Status::success)));
+    EXPECT_THAT(reported(pair.b.poll()), ElementsAre(std::pair(std::uint64_t{2}, Status::success)));
     all_operations(pair);
   }
 }
 
-TEST(Endpoints, AResponderWaitsForTheFirstFpdu) {
+TEST(Endpoints, ResponderSendsAfterFirstFpdu) {
   Pair pair;
   pair.connect();
   pair.a.receive(1, 0, 100);
@@ -248,10 +247,10 @@ TEST(Endpoints, AResponderWaitsForTheFirstFpdu) {
   EXPECT_THAT(pair.b.poll(), IsEmpty());
   pair.post(work(4, WorkOpcode::send, {}));
   pair.link.run();
-  EXPECT_THAT(told(pair.b.poll()), ElementsAre(std::pair(2U, Status::success), std::pair(3U, Status::success)));
+  EXPECT_THAT(reported(pair.b.poll()), ElementsAre(std::pair(2U, Status::success), std::pair(3U, Status::success)));
 }
 
-TEST(Endpoints, NeverHaveMoreReadsThanTheDepth) {
+TEST(Endpoints, OutstandingReadsAreLimitedByOrd) {
   auto of_a = settings(), of_b = settings();
   of_a.ord = 2;
   of_b.ird = 2;
@@ -259,13 +258,13 @@ TEST(Endpoints, NeverHaveMoreReadsThanTheDepth) {
   pair.connect();
   EXPECT_EQ(pair.a.end->agreement().ord, 2);
   for (std::uint64_t id = 0; id < 7; ++id) pair.post(work(id, WorkOpcode::read, {pair.a.piece(id * 8, 8)}, &pair.b, 0));
-  // Two requests of 2 + 18 + 28 + 4 bytes, and no third.
+  // Two requests of 2 + 18 + 28 + 4 bytes, but no third request.
   std::size_t bytes = 0;
   for (const auto& segment : pair.a.end->take(pair.link.now).segments) bytes += segment.size();
   EXPECT_EQ(bytes, 2U * 52U);
 }
 
-TEST(Endpoints, ReadsAreCompletedWithWhatFollowsThem) {
+TEST(Endpoints, ReadsBeyondOrdCompleteInOrder) {
   auto of_a = settings(), of_b = settings();
   of_a.ord = of_b.ird = 2;
   Pair pair(of_a, of_b);
@@ -279,7 +278,7 @@ TEST(Endpoints, ReadsAreCompletedWithWhatFollowsThem) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(completions[i].id, i);
 }
 
-TEST(Endpoints, RejectWithPrivateData) {
+TEST(Endpoints, RejectReportsPrivateData) {
   Pair pair;
   ASSERT_TRUE(pair.b.end->await(0));
   ASSERT_TRUE(pair.a.end->connect({}, 0));
@@ -293,7 +292,7 @@ TEST(Endpoints, RejectWithPrivateData) {
   EXPECT_THAT(types_of(pair.b.events()), ElementsAre(Type::disconnected));
 }
 
-TEST(Endpoints, TakeAllThePrivateDataThatThereCanBe) {
+TEST(Endpoints, PrivateDataLimitIsEnforced) {
   for (const int revision : {1, 2}) {
     const std::vector<std::uint8_t> most(revision == 1 ? 512 : 508, 7);
     const std::vector<std::uint8_t> more(most.size() + 1, 7);
@@ -310,7 +309,7 @@ TEST(Endpoints, TakeAllThePrivateDataThatThereCanBe) {
   }
 }
 
-TEST(Endpoints, GiveUpWhenNobodySpeaks) {
+TEST(Endpoints, ResponderTimesOutWithoutRequest) {
   Pair pair;
   ASSERT_TRUE(pair.b.end->await(0));
   pair.link.run_until(4'999'999'999);
@@ -319,7 +318,7 @@ TEST(Endpoints, GiveUpWhenNobodySpeaks) {
   EXPECT_THAT(types_of(pair.b.events()), ElementsAre(Type::failed, Type::disconnected));
 }
 
-TEST(Endpoints, CloseInOrder) {
+TEST(Endpoints, DisconnectSendsPostedRequestsFirst) {
   Pair pair;
   pair.connect();
   pair.b.receive(1, 0, 10);
@@ -329,10 +328,10 @@ TEST(Endpoints, CloseInOrder) {
   pair.link.run();
   EXPECT_THAT(types_of(pair.a.events()), ElementsAre(Type::disconnected));
   EXPECT_THAT(types_of(pair.b.events()), ElementsAre(Type::peer_closed, Type::disconnected));
-  EXPECT_THAT(told(pair.b.poll()), ElementsAre(std::pair(1U, Status::success), std::pair(2U, Status::flushed)));
+  EXPECT_THAT(reported(pair.b.poll()), ElementsAre(std::pair(1U, Status::success), std::pair(2U, Status::flushed)));
 }
 
-TEST(Endpoints, AnswerReadsOfAnEndThatSendsNoMore) {
+TEST(Endpoints, ReadIsServedAfterPeerClose) {
   Pair pair;
   pair.connect();
   pair.b.fill(0, "still there");
@@ -341,14 +340,14 @@ TEST(Endpoints, AnswerReadsOfAnEndThatSendsNoMore) {
   for (const auto& segment : pair.a.end->take(0).segments) pair.b.end->received(segment, 0);
   pair.b.end->peer_closed(0);
   pair.link.run();
-  EXPECT_THAT(told(pair.a.poll()), ElementsAre(std::pair(1U, Status::success)));
+  EXPECT_THAT(reported(pair.a.poll()), ElementsAre(std::pair(1U, Status::success)));
   EXPECT_EQ(pair.a.text(0, 11), "still there");
 }
 
-TEST(Endpoints, TellErrorsByTerminatesAndClose) {
+TEST(Endpoints, ErrorSendsTerminateAndCloses) {
   Pair pair;
   pair.connect();
-  pair.post(work(1, WorkOpcode::send, {}));  // there is no receive
+  pair.post(work(1, WorkOpcode::send, {}));  // no receive is posted
   pair.post(work(2, WorkOpcode::read, {pair.a.piece(0, 8)}, &pair.b, 0));
   pair.link.run();
   const auto here = pair.b.events(), there = pair.a.events();
@@ -356,10 +355,10 @@ TEST(Endpoints, TellErrorsByTerminatesAndClose) {
   EXPECT_EQ(here[0].error, (machines::IwarpError{1, 2, 2}));
   EXPECT_THAT(types_of(there), ElementsAre(Type::terminated, Type::disconnected));
   EXPECT_EQ(there[0].error, (machines::IwarpError{1, 2, 2}));
-  EXPECT_THAT(told(pair.a.poll()), ElementsAre(std::pair(1U, Status::success), std::pair(2U, Status::flushed)));
+  EXPECT_THAT(reported(pair.a.poll()), ElementsAre(std::pair(1U, Status::success), std::pair(2U, Status::flushed)));
 }
 
-TEST(Endpoints, TellReadsOfWhatIsNotTheirsByTheirStatus) {
+TEST(Endpoints, ReadWithInvalidStagCompletesWithRemoteAccessError) {
   Pair pair;
   pair.connect();
   auto read = work(1, WorkOpcode::read, {pair.a.piece(0, 8)}, &pair.b, 0);
@@ -368,11 +367,12 @@ TEST(Endpoints, TellReadsOfWhatIsNotTheirsByTheirStatus) {
   pair.post(work(2, WorkOpcode::send, {}));
   pair.link.run();
   EXPECT_EQ(pair.a.events().at(0).error, (machines::IwarpError{0, 1, 0}));
-  EXPECT_THAT(told(pair.a.poll()), ElementsAre(std::pair(1U, Status::remote_access), std::pair(2U, Status::flushed)));
+  EXPECT_THAT(reported(pair.a.poll()),
+              ElementsAre(std::pair(1U, Status::remote_access), std::pair(2U, Status::flushed)));
   EXPECT_EQ(pair.b.rnic.next_event()->type, device::EventType::qp_access_error);
 }
 
-TEST(Endpoints, KeepRfc7306ForThoseThatHaveIt) {
+TEST(Endpoints, OperationsOfRfc7306RequireExtensions) {
   Pair pair(settings(), settings(), 1460, {.extensions = false});
   pair.connect();
   EXPECT_EQ(pair.a.end->post_send(work(1, WorkOpcode::send_imm, {})).error().number, EINVAL);
@@ -380,7 +380,7 @@ TEST(Endpoints, KeepRfc7306ForThoseThatHaveIt) {
   EXPECT_TRUE(pair.a.end->post_send(work(1, WorkOpcode::send, {})));
 }
 
-TEST(Endpoints, SpeakTheConsortiumsVersionWhereTheyCan) {
+TEST(Endpoints, RdmaConsortiumVersionIsSupportedIfEnabled) {
   auto permissive = settings(1);
   permissive.rdmac = true;
   Consumer b(permissive);
@@ -396,17 +396,17 @@ TEST(Endpoints, SpeakTheConsortiumsVersionWhereTheyCan) {
   EXPECT_EQ(b.end->agreement().version, 0);
 }
 
-TEST(Endpoints, TwoStreamsOfAnRnicAreKeptApart) {
+TEST(Endpoints, WriteToOtherStreamsDomainIsRejected) {
   Pair pair;
   Consumer second(pair.b, settings());
   pair.connect();
-  auto write = work(1, WorkOpcode::write, {pair.a.piece(0, 8)}, &second, 0);  // of another protection domain
+  auto write = work(1, WorkOpcode::write, {pair.a.piece(0, 8)}, &second, 0);  // in another protection domain
   pair.post(write);
   pair.link.run();
   EXPECT_EQ(pair.a.events().at(0).error, (machines::IwarpError{1, 1, 2}));
 }
 
-TEST(Endpoints, ACompletionQueueThatOverflowsEndsItsOwnStreams) {
+TEST(Endpoints, CompletionQueueOverflowTerminatesItsStreams) {
   Pair pair;
   pair.connect();
   for (int i = 0; i < 300; ++i) pair.b.receive(static_cast<std::uint64_t>(i), 0, 8);

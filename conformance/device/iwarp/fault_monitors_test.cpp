@@ -1,5 +1,5 @@
-/// What the monitors of `rdmawire check` say of endpoints with faults, and of endpoints without, from the TCP segments
-/// that they send.
+/// Tests that the monitors of `rdmawire check` detect faults in the TCP segments of endpoints, and report no violation
+/// for conforming endpoints.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -23,13 +23,13 @@ using conformance::Violation;
 using conformance::testing::Streamed;
 using tracking::Side;
 
-/// Each connection of a script as a capture of its own. Who sends first has connected.
+/// Each connection of a script as a separate capture. The first sender is the active TCP endpoint.
 class Captured final : public testing::Wire {
  public:
   void connection() override { end(); }
   void segment(bool dut, Bytes bytes) override {
     begin(dut);
-    // TCP's own segments: what the other one sends in one go may be more than one takes.
+    // Split the data into TCP segments.
     for (Bytes rest = bytes; !rest.empty();) {
       const Bytes piece = rest.first(std::min<std::size_t>(rest.size(), 1460));
       stream_->sends(of(dut), piece);
@@ -45,17 +45,16 @@ class Captured final : public testing::Wire {
   void end() {
     if (!stream_) return;
     stream_->finish();
-    for (const Violation& v : stream_->monitors.evaluator().violations())
-      if (v.count != 0) accused.emplace(v.of().alias, v.statement.expected + "; " + v.statement.actual);
+    for (const Violation& v : stream_->monitors.judge().violations())
+      if (v.count != 0) violations.emplace(v.of().alias, v.statement.expected + "; " + v.statement.actual);
     for (std::size_t i = 0; i < conformance::rules.size(); ++i)
-      if (stream_->monitors.evaluator().counters()[i].passed != 0)
-        held.insert(std::string(conformance::rules[i].alias));
+      if (stream_->monitors.judge().tallies()[i].holds != 0) passed.insert(std::string(conformance::rules[i].alias));
     recorded.push_back(std::move(stream_->frames));
     stream_.reset();
   }
-  std::vector<std::vector<conformance::testing::ByteVector>> recorded;  ///< frames, by connection
-  std::map<std::string, std::string> accused;                           ///< by alias: what is said
-  std::set<std::string> held;
+  std::vector<std::vector<conformance::testing::ByteVector>> recorded;  ///< frames by connection
+  std::map<std::string, std::string> violations;                        ///< reported violations by alias
+  std::set<std::string> passed;
   bool judges_both = false;
 
  private:
@@ -63,9 +62,9 @@ class Captured final : public testing::Wire {
     if (stream_) return;
     dut_first_ = dut;
     Streamed::Options options;
-    // What is made by hand is wrong on purpose.
-    options.checks[0] = dut || judges_both;
-    options.checks[1] = !dut || judges_both;
+    // The tester's bytes are intentionally invalid.
+    options.judges[0] = dut || judges_both;
+    options.judges[1] = !dut || judges_both;
     stream_ = std::make_unique<Streamed>(options);
   }
   [[nodiscard]] Side of(bool dut) const { return dut == dut_first_ ? Side::a : Side::b; }
@@ -79,68 +78,68 @@ Captured played(std::optional<Fault> fault) {
   trace.wire = &captured;
   testing::play_exchanges(fault, trace);
   testing::play_setup(fault, trace);
-  testing::play_wrongs(fault, trace);
+  testing::play_errors(fault, trace);
   captured.end();
   return captured;
 }
 
-/// What else a fault makes of what is sent, and that it is accused of.
+/// Other violations that a fault causes.
 const std::map<std::string_view, std::set<std::string>> related{
-    // An enhanced request that was taken for a plain one, for whatever reason.
+    // The device treats an enhanced request as unenhanced.
     {"accepts-any-revision", {"MPA-024"}},
     {"takes-enhanced-for-plain", {"MPA-024"}},
-    // Where it asks for markers itself the other direction alone may have them.
+    // If the device requests markers, only the other direction may have them.
     {"sends-markers-unasked", {"FPD-020"}},
-    // In place of the Terminate.
+    // It replaces the Terminate.
     {"ignores-missing-rtr", {"MPA-033"}},
-    // A response that ends with its first segment is shorter than what was asked for.
+    // A response that ends with its first segment is shorter than requested.
     {"last-flag-everywhere", {"RDM-004"}},
-    // MULPDU is MPA's and DDP's.
+    // MPA and DDP share the MULPDU.
     {"long-ulpdus", {"DDP-010"}},
     {"segments-beyond-mulpdu", {"FPD-011"}},
-    // A response that an error ends half-way says that it is whole.
+    // A response that is interrupted by an error appears to be complete.
     {"last-flag-everywhere", {"RDM-004"}},
-    // Its Terminate's MSN too.
+    // The MSN of its Terminate is also wrong.
     {"msn-from-zero", {"RDM-005"}},
-    // The messages of RFC 7306 too.
+    // The messages of RFC 7306 are also affected.
     {"sends-version-0", {"EXT-018"}},
-    // Without header bits, and where the turned triple is defined as well, it reads as another error.
+    // The header bits are missing. If the swapped triple is defined, it is read as another error.
     {"terminate-as-little-endian", {"TRM-008", "TRM-009"}},
-    // A tagged header of zeros reads as an untagged one, which is longer.
+    // A tagged header of zeros is read as an untagged header, which is longer.
     {"terminate-quotes-zeros", {"TRM-003"}},
-    // Figure 10 has no Read Request for an atomic either.
+    // Figure 10 has no Read Request Header for an atomic either.
     {"atomic-error-quotes", {"TRM-004"}},
 };
 
-TEST(EndpointMonitors, CleanEndpointsAreAccusedOfNothing) {
+TEST(EndpointMonitors, NoViolationsForConformingEndpoints) {
   const Captured clean = played(std::nullopt);
-  EXPECT_THAT(clean.accused, ::testing::IsEmpty());
+  EXPECT_THAT(clean.violations, ::testing::IsEmpty());
   std::vector<std::string_view> never;
   for (const conformance::RuleId rule : conformance::monitored)
-    if (rule->services == conformance::Services::iwarp && !clean.held.contains(std::string(rule->alias)))
+    if (rule->services == conformance::Services::iwarp && !clean.passed.contains(std::string(rule->alias)))
       never.push_back(rule->alias);
-  // A wrap of sequence numbers and a capture without its beginning are the monitors' own tests' matter.
+  // Tests of the monitors cover wrapping sequence numbers and captures without the start of a stream.
   EXPECT_THAT(never, ::testing::ElementsAre("FPD-019", "FPD-022"));
 }
 
-/// How two ends are set up, by six bits: markers and CRCs as each end wants them, both models of set-up.
-constexpr unsigned all_wishes = 64;
+/// Number of combinations of six options: markers and CRCs of each endpoint, enhanced negotiation, peer-to-peer model.
+constexpr unsigned option_combinations = 64;
 
-/// Two endpoints without a fault: every operation in both directions, an error, and the end.
-Captured talk(unsigned wishes) {
+/// Two endpoints without faults: all operations in both directions, an error, and the close.
+Captured talk(unsigned option_bits) {
   using device::WorkOpcode;
-  const auto wish = [&](unsigned bit) { return (wishes >> bit & 1) != 0; };
-  auto of_a = testing::script_settings(wish(4) ? 2 : 1), of_b = of_a;
-  of_a.markers = wish(0);
-  of_b.markers = wish(1);
-  of_a.crc = wish(2);
-  of_b.crc = wish(3);
-  of_a.peer_to_peer = wish(4) && wish(5);
+  const auto option = [&](unsigned bit) { return (option_bits >> bit & 1) != 0; };
+  auto of_a = testing::script_settings(option(4) ? 2 : 1), of_b = of_a;
+  of_a.markers = option(0);
+  of_b.markers = option(1);
+  of_a.crc = option(2);
+  of_b.crc = option(3);
+  of_a.peer_to_peer = option(4) && option(5);
   testing::Consumer a(of_a, {.seed = 1}), b(of_b, {.seed = 2});
   testing::StreamLink link(*a.end, *b.end);
   Captured captured;
   captured.judges_both = true;
-  link.heard = [&](int from, Bytes segment, bool fin, bool reset) {
+  link.observer = [&](int from, Bytes segment, bool fin, bool reset) {
     if (fin) return captured.fin(from == 0);
     if (reset) return captured.reset(from == 0);
     captured.segment(from == 0, segment);
@@ -170,7 +169,7 @@ Captured talk(unsigned wishes) {
     post(WorkOpcode::write_imm, 5000);
     link.run();
   }
-  // One more is an error, and draws a Terminate.
+  // The last request causes an error and a Terminate.
   (void)a.end->post_send(
       {.id = 9, .opcode = WorkOpcode::write, .sges = {a.piece(0, 10)}, .remote_address = 0, .rkey = 1});
   link.run_until(link.now + 20'000'000'000);
@@ -178,21 +177,22 @@ Captured talk(unsigned wishes) {
   return captured;
 }
 
-TEST(EndpointMonitors, AllWaysOfSettingUpAreAccusedOfNothing) {
-  for (unsigned wishes = 0; wishes < all_wishes; ++wishes) {
-    SCOPED_TRACE(wishes);
-    const auto wish = [&](unsigned bit) { return (wishes >> bit & 1) != 0; };
-    const Captured captured = talk(wishes);
-    EXPECT_THAT(captured.accused, ::testing::IsEmpty());
-    EXPECT_TRUE(captured.held.contains("TRM-005")) << "the Terminate and what it quotes";
-    EXPECT_EQ(captured.held.contains("FPD-015"), wish(0) || wish(1));
-    EXPECT_EQ(captured.held.contains("FPD-003"), wish(2) || wish(3));
-    EXPECT_EQ(captured.held.contains("MPA-033"), wish(4) && wish(5));
+TEST(EndpointMonitors, NoViolationsForAllNegotiatedParameters) {
+  for (unsigned option_bits = 0; option_bits < option_combinations; ++option_bits) {
+    SCOPED_TRACE(option_bits);
+    const auto option = [&](unsigned bit) { return (option_bits >> bit & 1) != 0; };
+    const Captured captured = talk(option_bits);
+    EXPECT_THAT(captured.violations, ::testing::IsEmpty());
+    EXPECT_TRUE(captured.passed.contains("TRM-005")) << "the Terminate and its quoted headers";
+    EXPECT_EQ(captured.passed.contains("FPD-015"), option(0) || option(1));
+    EXPECT_EQ(captured.passed.contains("FPD-003"), option(2) || option(3));
+    EXPECT_EQ(captured.passed.contains("MPA-033"), option(4) && option(5));
   }
 }
 
-/// What the monitors say of frames, of which the capture has so many bytes.
-std::vector<std::string> accused_of(const std::vector<conformance::testing::ByteVector>& frames, std::size_t captured) {
+/// Return the violations in frames that are captured up to `captured` bytes.
+std::vector<std::string> violations_of(const std::vector<conformance::testing::ByteVector>& frames,
+                                       std::size_t captured) {
   conformance::Monitors monitors;
   tracking::TrackerOptions options;
   options.transport = true;
@@ -217,16 +217,16 @@ std::vector<std::string> accused_of(const std::vector<conformance::testing::Byte
   return all;
 }
 
-// What a network and a capture do to TCP, and nobody is to be blamed for.
-TEST(EndpointMonitors, WhatACaptureLacksIsNobodysFault) {
+// Loss, duplication, reordering and truncation are not violations.
+TEST(EndpointMonitors, NoViolationsForIncompleteCaptures) {
   std::mt19937 random(20);
   const auto chance = [&](unsigned of_1000) { return random() % 1000 < of_1000; };
-  for (unsigned wishes = 0; wishes < all_wishes; ++wishes) {
-    const Captured captured = talk(wishes);
+  for (unsigned option_bits = 0; option_bits < option_combinations; ++option_bits) {
+    const Captured captured = talk(option_bits);
     ASSERT_EQ(captured.recorded.size(), 1U);
     const auto& whole = captured.recorded[0];
     for (int round = 0; round < 40; ++round) {
-      SCOPED_TRACE(fmt::format("wishes {}, round {}", wishes, round));
+      SCOPED_TRACE(fmt::format("options {}, iteration {}", option_bits, round));
       const unsigned kinds = random();
       const unsigned lost = kinds & 1 ? random() % 300 : 0, twice = kinds & 2 ? random() % 200 : 0,
                      swapped = kinds & 4 ? random() % 300 : 0;
@@ -241,31 +241,31 @@ TEST(EndpointMonitors, WhatACaptureLacksIsNobodysFault) {
       }
       for (std::size_t i = 1; i < frames.size(); ++i)
         if (chance(swapped)) std::swap(frames[i], frames[i - 1 - random() % std::min<std::size_t>(i, 3)]);
-      EXPECT_THAT(accused_of(frames, kinds & 0x80 ? 60 + random() % 200 : 65536), ::testing::IsEmpty());
+      EXPECT_THAT(violations_of(frames, kinds & 0x80 ? 60 + random() % 200 : 65536), ::testing::IsEmpty());
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(EndpointMonitors, EachFaultIsAccusedOfWhatItBreaks) {
+TEST(EndpointMonitors, EachFaultViolatesItsRule) {
   for (const FaultRow& row : fault_rows) {
     const Captured faulty = played(row.fault);
     const conformance::Rule* rule = conformance::find_rule(row.check);
     ASSERT_NE(rule, nullptr) << row.check;
     const auto id = conformance::RuleId::at(static_cast<std::size_t>(rule - conformance::rules.data()));
     const bool accuses = conformance::is_monitored(id) && !conformance::only_positive(id);
-    const bool found = faulty.accused.contains(std::string(row.check));
+    const bool found = faulty.violations.contains(std::string(row.check));
     const bool shows = row.shows == FaultShows::bytes && accuses;
     const bool has_reason = !unseen_because(row.fault).empty();
     EXPECT_TRUE(found == shows || (!found && has_reason)) << row.check << " " << row.name;
     std::set<std::string> others;
-    for (const auto& [alias, text] : faulty.accused)
+    for (const auto& [alias, text] : faulty.violations)
       if (alias != row.check) others.insert(alias);
     const auto known = related.find(row.name);
     EXPECT_EQ(others, known == related.end() ? std::set<std::string>() : known->second)
         << row.check << " " << row.name << [&] {
              std::string all;
-             for (const auto& [alias, text] : faulty.accused) all += "\n  " + alias + ": " + text;
+             for (const auto& [alias, text] : faulty.violations) all += "\n  " + alias + ": " + text;
              return all;
            }();
   }

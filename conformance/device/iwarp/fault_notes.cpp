@@ -19,8 +19,8 @@ std::string_view text_of(std::span<const Note> notes, Fault fault) {
 using enum Fault;
 
 constexpr Note reasons[] = {
-    {sends_no_rtr, "in its place comes nothing, as long as its consumer posts nothing"},
-    {solicited_as_plain, "which kind of Send its consumer asked for it alone knows"},
+    {sends_no_rtr, "the initiator sends nothing while its application posts nothing"},
+    {solicited_as_plain, "packets do not show which kind of Send the application posted"},
 };
 
 constexpr Note relations[] = {

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: everything that shows a fault of the endpoint, played against it.
+/// For tests only: a script that exercises every fault of the endpoint.
 
 #include <optional>
 #include <string>
@@ -9,29 +9,29 @@
 
 namespace rdmawire::endpoint::testing {
 
-/// Hears what goes over TCP, in its order.
+/// Observer of the TCP traffic, in order.
 class Wire {
  public:
   virtual ~Wire() = default;
-  virtual void connection() = 0;  ///< what comes is of another one
-  /// A segment; `dut`: of the endpoint that may have the fault.
+  virtual void connection() = 0;  ///< a new connection starts
+  /// A segment. `dut`: sent by the device under test.
   virtual void segment(bool dut, Bytes bytes) = 0;
   virtual void fin(bool dut) = 0;
   virtual void reset(bool dut) = 0;
 };
 
-/// What a script saw.
+/// Observations of a script.
 struct Trace {
   Wire* wire = nullptr;
-  std::string bytes;   ///< that the endpoint sent, with its FINs and resets
-  std::string timing;  ///< when
+  std::string bytes;   ///< sent bytes, FINs and resets of the device under test
+  std::string timing;  ///< times of transmission
   std::string verbs;   ///< completions, events, memory
 };
 
-/// An endpoint with the fault among endpoints that have none: every operation, in both roles.
+/// Run all operations between the device under test and a conforming endpoint, in both roles.
 void play_exchanges(std::optional<Fault> fault, Trace& trace);
-/// An endpoint with the fault and a peer whose bytes are made by hand, wrong ones among them.
+/// Run the device under test against a tester that sends valid and invalid bytes.
 void play_setup(std::optional<Fault> fault, Trace& trace);
-void play_wrongs(std::optional<Fault> fault, Trace& trace);
+void play_errors(std::optional<Fault> fault, Trace& trace);
 
 }  // namespace rdmawire::endpoint::testing

@@ -1,4 +1,4 @@
-/// Each fault shows: the same script, played with it and without it, is not the same.
+/// Tests that each fault changes the trace of the fault script.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ void play_exchanges(std::optional<Fault> fault, Trace& trace) {
       StreamLink link(*a.end, *b.end);
       if (trace.wire) {
         trace.wire->connection();
-        link.heard = [&, own = initiates ? 0 : 1](int from, Bytes segment, bool fin, bool reset) {
+        link.observer = [&, own = initiates ? 0 : 1](int from, Bytes segment, bool fin, bool reset) {
           const bool of_dut = from == own;
           if (fin) return trace.wire->fin(of_dut);
           if (reset) return trace.wire->reset(of_dut);
@@ -37,8 +37,8 @@ void play_exchanges(std::optional<Fault> fault, Trace& trace) {
         a.receive(id, 40'000, 8000);
         b.receive(id, 50'000, 8000);
       }
-      a.fill(0, "what the initiator's memory holds, and more of it");
-      b.fill(0, "what the responder's memory holds, and more of it");
+      a.fill(0, "content of the memory of the initiator, and more");
+      b.fill(0, "content of the memory of the responder, and more");
       const auto work = [&](Consumer& from, Consumer& to, std::uint64_t id, WorkOpcode opcode, std::uint32_t bytes) {
         device::SendRequest request{.id = id, .opcode = opcode, .sges = {from.piece(id * 100, bytes)}};
         request.remote_address = to.buffer + 1000;
@@ -83,11 +83,11 @@ testing::Trace played(std::optional<Fault> fault) {
   testing::Trace trace;
   testing::play_exchanges(fault, trace);
   testing::play_setup(fault, trace);
-  testing::play_wrongs(fault, trace);
+  testing::play_errors(fault, trace);
   return trace;
 }
 
-TEST(EndpointFaults, AreFoundByNameAndBreakAnotherCheckEach) {
+TEST(EndpointFaults, NamesAndViolatedRulesAreUnique) {
   EXPECT_EQ(find_fault("ignores-crc")->fault, Fault::ignores_crc);
   EXPECT_EQ(find_fault("none-of-these"), nullptr);
   std::set<std::string_view> names, checks;
@@ -95,26 +95,26 @@ TEST(EndpointFaults, AreFoundByNameAndBreakAnotherCheckEach) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_TRUE(checks.insert(row.check).second) << row.check;
   }
-  // 160 checks, of which FPD-002, FPD-019, FPD-022 and RDM-020 cannot be broken.
+  // 160 rules, of which no endpoint can violate FPD-002, FPD-019, FPD-022 and RDM-020.
   EXPECT_EQ(checks.size(), 156U);
 }
 
-TEST(EndpointFaults, TheScriptIsTheSameEachTime) {
-  const testing::Trace once = played(std::nullopt), again = played(std::nullopt);
-  EXPECT_TRUE(once.bytes == again.bytes);
-  EXPECT_TRUE(once.verbs == again.verbs);
-  EXPECT_TRUE(once.timing == again.timing);
-  EXPECT_GT(once.bytes.size(), 10'000U);
+TEST(EndpointFaults, ScriptWithoutFaultIsDeterministic) {
+  const testing::Trace first = played(std::nullopt), second = played(std::nullopt);
+  EXPECT_TRUE(first.bytes == second.bytes);
+  EXPECT_TRUE(first.verbs == second.verbs);
+  EXPECT_TRUE(first.timing == second.timing);
+  EXPECT_GT(first.bytes.size(), 10'000U);
 }
 
-TEST(EndpointFaults, EachShows) {
+TEST(EndpointFaults, EachFaultChangesTrace) {
   const testing::Trace clean = played(std::nullopt);
   for (const FaultRow& row : fault_rows) {
     const testing::Trace faulty = played(row.fault);
     const bool bytes = faulty.bytes != clean.bytes, timing = faulty.timing != clean.timing,
                verbs = faulty.verbs != clean.verbs;
     switch (row.shows) {
-      case FaultShows::bytes: EXPECT_TRUE(bytes) << row.name << (verbs ? ": shows in verbs alone" : ""); break;
+      case FaultShows::bytes: EXPECT_TRUE(bytes) << row.name << (verbs ? ": visible only through verbs" : ""); break;
       case FaultShows::timing: EXPECT_TRUE(timing) << row.name; break;
       case FaultShows::verbs: EXPECT_TRUE(bytes || verbs) << row.name; break;
     }

@@ -1,14 +1,14 @@
 #pragma once
-/// Ways to break the specifications on purpose: what proves that the cases and the monitors see it. Which check of the
-/// catalog each one breaks stands in fault_table.hpp.
+/// Faults that the reference endpoint can inject to prove that test cases and monitors detect them. fault_table.hpp
+/// lists the rule that each fault violates.
 
 #include "conformance/device/roce/fault_set.hpp"
 
 namespace rdmawire::endpoint {
 
-/// Each is consulted where the behavior is decided.
+/// An injectable fault. The code checks it where it decides the affected behavior.
 enum class Fault : std::uint16_t {
-  // MPA set-up
+  // MPA negotiation
   sends_reserved_setup_bits,
   replies_with_request_key,
   accepts_any_key,

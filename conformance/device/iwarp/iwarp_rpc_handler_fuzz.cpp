@@ -1,5 +1,5 @@
-/// Lines of the agent's protocol of any bytes, one after the other, at one device of iWARP; a line that begins with
-/// '>' is bytes that somebody sends to it over TCP.
+/// Fuzz target: random lines of the agent protocol for one iWARP device. A line that starts with '>' contains bytes
+/// that the tester sends over TCP.
 
 #include <cstdint>
 #include <string_view>
@@ -13,19 +13,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.most_objects = 64;
   Adapter adapter(options);
   adapter.rnic().memory().max_bytes = 1U << 20;
-  // Without CRCs any bytes can be an FPDU.
+  // Without CRCs, random bytes can be a valid FPDU.
   machines::MpaSettings mpa = adapter.wished();
   mpa.crc = false;
   adapter.wish(mpa);
   VirtualTcp tcp(adapter);
-  RpcHandler face(adapter, [&](std::int64_t until) { return tcp.step(until); });
-  const auto ask = [&](std::string_view line) {
+  RpcHandler handler(adapter, [&](std::int64_t until) { return tcp.step(until); });
+  const auto process = [&](std::string_view line) {
     const std::lock_guard lock(tcp.mutex());
-    (void)face.ask(line);
+    (void)handler.process_line(line);
     tcp.settle();
   };
-  ask(R"({"id":1,"do":"hello","protocol":1})");
-  ask(R"({"id":2,"do":"open","name":"reference"})");
+  process(R"({"id":1,"do":"hello","protocol":1})");
+  process(R"({"id":2,"do":"open","name":"reference"})");
   (void)tcp.listen(4000, {});
   std::unique_ptr<replay::TcpConnection> connection;
   std::string_view left(reinterpret_cast<const char*>(data), size);
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
       }
     } else {
-      ask(line);
+      process(line);
     }
     left.remove_prefix(std::min(left.size(), end + 1));
   }

@@ -17,7 +17,7 @@ namespace errors = machines::iwarp_error;
 device::Result<void> Endpoint::post_receive(device::ReceiveRequest request) {
   if (receives_.size() >= options_.most_work)
     return tl::unexpected(device::Error{ENOMEM, "post_receive: the queue is full"});
-  if (told_end_ || (stream_ != StreamState::operating && stream_ != StreamState::closing)) {
+  if (end_reported_ || (stream_ != StreamState::operating && stream_ != StreamState::closing)) {
     complete(options_.receive_cq,
              {.id = request.id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive}, false);
     return {};
@@ -31,7 +31,7 @@ void Endpoint::take_fpdus() {
   machines::FpduModes modes{.markers = agreement_.receive_markers, .crc = agreement_.crc};
   if (has(ignores_crc)) modes.crc = false;
   if (has(checks_crcs_unasked)) modes.crc = true;
-  std::vector<std::uint8_t> room;
+  std::vector<std::uint8_t> buffer;
   const auto listens = [&] {
     return machines::takes_fpdus(phase_) &&
            (stream_ == StreamState::operating || stream_ == StreamState::closing ||
@@ -49,8 +49,8 @@ void Endpoint::take_fpdus() {
     if (arrival.state == State::invalid && arrival.error == errors::marker && has(ignores_marker_values))
       arrival.state = State::whole;
     const Bytes fpdu = stream.first(arrival.bytes);
-    room.resize(fpdu.size());
-    const Bytes ulpdu = machines::take_ulpdu(fpdu, position_, arrival, modes.markers, room);
+    buffer.resize(fpdu.size());
+    const Bytes ulpdu = machines::take_ulpdu(fpdu, position_, arrival, modes.markers, buffer);
     if (arrival.state == State::invalid) {
       const auto segment = machines::read_segment(ulpdu);
       if (has(places_before_crc) && segment && segment->tagged)
@@ -84,7 +84,7 @@ void Endpoint::take_ulpdu(Bytes ulpdu) {
       (!ulpdu.empty() && has(skips_short_segments) && !machines::read_segment(ulpdu)))
     return;
   auto read = machines::read_segment(ulpdu);
-  if (!read) return fail(errors::ddp_local_catastrophic);  // for less than a header there is no code
+  if (!read) return fail(errors::ddp_local_catastrophic);  // no error code exists for an incomplete header
   DdpSegment& segment = *read;
   const TerminateCause cause{.segment = ulpdu};
   if (has(minds_reserved_ddp_bits) && (ulpdu[0] & 0x3c) != 0) ++segment.version;
@@ -119,7 +119,7 @@ void Endpoint::take_ulpdu(Bytes ulpdu) {
     take_untagged(segment, ulpdu, payload);
 }
 
-// Untagged messages.
+// Untagged messages
 
 machines::UntaggedBuffer Endpoint::buffer_of(const DdpSegment& segment) const {
   const auto size = [](std::size_t bytes) { return machines::UntaggedBuffer{true, bytes}; };
@@ -136,7 +136,7 @@ machines::UntaggedBuffer Endpoint::buffer_of(const DdpSegment& segment) const {
       return size(has(reads_of_any_length)     ? 256
                   : rnic_.options().extensions ? RdmapAtomicRequest::size
                                                : RdmapReadRequest::size);
-    case 2: return terminate_came_ ? none : size(256);  // RFC 5040, 5.4: one is always there
+    case 2: return terminate_came_ ? none : size(256);  // RFC 5040, 5.4: a buffer is always available
     default: return requested_.empty() || !requested_.front().atomic ? none : size(RdmapAtomicResponse::size);
   }
 }
@@ -145,7 +145,7 @@ void Endpoint::take_untagged(const DdpSegment& given, Bytes ulpdu, Bytes payload
   DdpSegment segment = given;
   const TerminateCause cause{.segment = ulpdu};
   const auto operation = machines::operation_of(segment.control);
-  // The indication of the peer-to-peer model is the provider's own. RFC 6581, 9.2
+  // RFC 6581, 9.2: the RTR indication is consumed by the endpoint.
   const bool indication = !any_fpdu_ && role_ == machines::MpaRole::responder && agreement_.peer_to_peer &&
                           operation == RdmapOperation::send && segment.bytes == 0 && segment.last;
   const machines::UntaggedQueue before = ddp_.queues[segment.qn];
@@ -251,15 +251,15 @@ void Endpoint::take_send(const DdpSegment& segment, Bytes ulpdu) {
 
 void Endpoint::take_read_request(Bytes ulpdu) {
   const Bytes header = Bytes(fixed_[1]).first(RdmapReadRequest::size);
-  const View<RdmapReadRequest> asked(header.data());
-  const std::uint32_t bytes = asked.get<"size">();
+  const View<RdmapReadRequest> request(header.data());
+  const std::uint32_t bytes = request.get<"size">();
   const TerminateCause cause{.segment = ulpdu, .request = header};
   if (bytes != 0 || has(checks_empty_reads)) {
     const auto opened =
-        rnic_.memory().open(accessor(), asked.get<"src_stag">(), asked.get<"src_to">(),
+        rnic_.memory().open(accessor(), request.get<"src_stag">(), request.get<"src_to">(),
                             std::max(bytes, has(checks_empty_reads) ? 1U : 0U), device::access::remote_read);
     if (!opened.address)
-      return fail(machines::protection_error(opened.decision.reason, asked.get<"src_to">(), bytes), cause);
+      return fail(machines::protection_error(opened.decision.reason, request.get<"src_to">(), bytes), cause);
   }
   ++depth_.serving;
   answers_.push_back(
@@ -269,19 +269,19 @@ void Endpoint::take_read_request(Bytes ulpdu) {
 void Endpoint::take_atomic_request(Bytes ulpdu) {
   std::vector<std::uint8_t> header(fixed_[1].begin(), fixed_[1].begin() + RdmapAtomicRequest::size);
   const TerminateCause cause{.segment = ulpdu};
-  const View<RdmapAtomicRequest> asked(header.data());
-  const std::uint8_t operation = asked.get<"operation">();
+  const View<RdmapAtomicRequest> request(header.data());
+  const std::uint8_t operation = request.get<"operation">();
   if (has(no_compare_swap) && operation == machines::atomic_compare_swap) return fail(errors::unexpected_opcode, cause);
   const auto opened =
-      rnic_.memory().open(accessor(), asked.get<"stag">(), asked.get<"to">(), 8, device::access::remote_atomic);
-  // The address counts, which is the offset's own where buffers are not zero-based.
-  const std::uint64_t address = opened.address ? *opened.address : asked.get<"to">();
+      rnic_.memory().open(accessor(), request.get<"stag">(), request.get<"to">(), 8, device::access::remote_atomic);
+  // The alignment of the address is relevant. It is the TO unless the buffer is zero-based.
+  const std::uint64_t address = opened.address ? *opened.address : request.get<"to">();
   if (const auto error = machines::judge_atomic(operation, address)) {
     const bool unknown = has(executes_unknown_atomics) && *error == errors::unexpected_opcode;
     const bool misaligned = has(executes_misaligned_atomics) && *error == errors::stream_catastrophic;
     if (!unknown && !misaligned) return fail(*error, cause);
   }
-  if (!opened.address) return fail(machines::protection_error(opened.decision.reason, asked.get<"to">(), 8), cause);
+  if (!opened.address) return fail(machines::protection_error(opened.decision.reason, request.get<"to">(), 8), cause);
   ++depth_.serving;
   answers_.push_back({.atomic = true, .segment = {ulpdu.begin(), ulpdu.end()}, .header = std::move(header)});
 }
@@ -312,15 +312,15 @@ void Endpoint::take_atomic_response(Bytes ulpdu) {
 
 void Endpoint::take_terminate(Bytes ulpdu) {
   terminate_came_ = true;
-  const auto told = machines::read_terminate(fixed_[2]);
-  if (!told) {
+  const auto reported = machines::read_terminate(fixed_[2]);
+  if (!reported) {
     if (!has(silent_malformed_terminate)) fail(errors::operation_unspecified, {.segment = ulpdu});
     return;
   }
   if (has(terminate_needs_receive) && receives_.empty()) return;
-  // What it quotes of reads is the oldest one's: they are answered in order.
+  // A quoted read is the oldest read because responses are in order.
   const bool protection =
-      told->error.layer == terminate_layer::rdma && told->error.type == errors::protection_rights.type;
+      reported->error.layer == terminate_layer::rdma && reported->error.type == errors::protection_rights.type;
   if (protection && !requested_.empty() && requested_.front().work && stream_ == StreamState::operating &&
       !has(forgets_to_flush)) {
     const auto work = std::ranges::find(work_, *requested_.front().work, &Work::number);
@@ -329,10 +329,10 @@ void Endpoint::take_terminate(Bytes ulpdu) {
       work->status = device::Status::remote_access;
     }
   }
-  apply(machines::after(stream_, StreamEvent::terminate), ConnectionEvent::Type::terminated, told->error);
+  apply(machines::after(stream_, StreamEvent::terminate), ConnectionEvent::Type::terminated, reported->error);
 }
 
-// Tagged messages.
+// Tagged messages
 
 bool Endpoint::place(const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
   const auto opened = [&] {
@@ -377,7 +377,7 @@ void Endpoint::take_response(const DdpSegment& segment, Bytes ulpdu, Bytes paylo
                         segment.to == oldest->sink.to + oldest->sink.received;
     if (!(oldest && (has(trusts_responses) || (length && has(takes_long_responses)))))
       return fail(*error, {.segment = ulpdu});
-    // Wherever the header says, as far as the memory is there.
+    // Fault: write to any address in the header if its memory exists.
     const device::Sge whole{segment.to, segment.bytes, segment.stag};
     if (const auto address = rnic_.memory().local(options_.pd, whole, true)) {
       const MutableBytes memory = rnic_.memory().at(*address, payload.size());

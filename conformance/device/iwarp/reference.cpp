@@ -5,26 +5,26 @@ namespace rdmawire::endpoint {
 ReferenceEndpoint::ReferenceEndpoint(AdapterOptions options)
     : adapter_(std::move(options)),
       tcp_(adapter_),
-      face_(adapter_, [this](std::int64_t until) { return tcp_.step(until); }) {}
+      handler_(adapter_, [this](std::int64_t until) { return tcp_.step(until); }) {}
 
 peer::PeerResult<std::unique_ptr<ReferenceEndpoint>> ReferenceEndpoint::start(AdapterOptions options) {
   std::unique_ptr<ReferenceEndpoint> made(new ReferenceEndpoint(std::move(options)));
   auto server = device::RpcServer::start(made->tcp_.mutex(), [&own = *made](std::string_view line) {
-    auto lines = own.face_.ask(line);
+    auto lines = own.handler_.process_line(line);
     own.tcp_.settle();
-    // What was told of while that left.
+    // Include the events that occurred while data was sent.
     for (std::string& event : own.events()) lines.push_back(std::move(event));
     return lines;
   });
   if (!server) return tl::unexpected(server.error());
   made->server_ = std::move(*server);
-  made->tcp_.when_something_happened([&own = *made] { own.server_->tell(own.events()); });
+  made->tcp_.on_device_event([&own = *made] { own.server_->send_lines(own.events()); });
   return made;
 }
 
 std::vector<std::string> ReferenceEndpoint::events() {
   std::vector<std::string> lines;
-  for (const device::Json& event : face_.events()) lines.push_back(event.dump());
+  for (const device::Json& event : handler_.events()) lines.push_back(event.dump());
   return lines;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The endpoint, ready to be tested like any other device of iWARP: a client that drives its verbs, and a host beside
-/// it whose TCP the tester has in its hands. The device is at 10.0.0.1, the tester at 10.0.0.200.
+/// The reference iWARP device at 10.0.0.1 with an agent client that calls its verbs, and a host at 10.0.0.200 whose TCP
+/// connections the tester controls.
 
 #include <memory>
 #include <span>
@@ -12,9 +12,8 @@
 
 namespace rdmawire::endpoint {
 
-/// The client's commands and what happens on the connections take turns: a run with one thread of the tester's is the
-/// same each time. What the device tells unasked is on its way to the client when the call that caused it comes back;
-/// behind the answer to any command it is there.
+/// Client commands and connection events alternate. Runs of a single-threaded tester are reproducible. Events caused by
+/// a call are sent after its return, before the response to the next command.
 class ReferenceEndpoint {
  public:
   static peer::PeerResult<std::unique_ptr<ReferenceEndpoint>> start(AdapterOptions options = {});
@@ -24,17 +23,17 @@ class ReferenceEndpoint {
   peer::Peer& peer() { return server_->peer(); }
   VirtualTcp& tcp() { return tcp_; }
 
-  // Between commands.
+  // Call these only between commands.
   void set_fault(Fault fault);
-  /// Exactly these from now on.
+  /// Replace all faults.
   void set_faults(std::span<const Fault> faults);
   [[nodiscard]] bool has_fault(Fault fault);
-  /// How streams are set up from now on.
+  /// Set the MPA settings of new streams.
   void wish(const machines::MpaSettings& mpa);
   [[nodiscard]] machines::MpaSettings wished();
-  /// Whether queue pairs that are made from now on have RFC 7306.
+  /// Enable or disable RFC 7306 for new queue pairs.
   void set_extensions(bool on);
-  /// The device's segments of all connections have another size from now on, as path MTU discovery would find.
+  /// Change the device's TCP segment size of all connections, as path MTU discovery would.
   void set_emss(std::uint32_t emss);
 
  private:
@@ -43,7 +42,7 @@ class ReferenceEndpoint {
 
   Adapter adapter_;
   VirtualTcp tcp_;
-  RpcHandler face_;
+  RpcHandler handler_;
   std::unique_ptr<device::RpcServer> server_;
 };
 

@@ -81,7 +81,7 @@ bool Rnic::complete(std::uint32_t cq, const device::Completion& completion, bool
   if (queue.entries.size() >= queue.capacity) {
     queue.overflowed = true;
     if (has(Fault::overflow_ends_all)) dead_ = true;
-    tell(device::EventType::cq_error, cq);
+    raise_event(device::EventType::cq_error, cq);
     return false;
   }
   queue.entries.push_back(completion);
@@ -95,7 +95,7 @@ bool Rnic::complete(std::uint32_t cq, const device::Completion& completion, bool
   return true;
 }
 
-void Rnic::tell(device::EventType type, std::uint32_t object) {
+void Rnic::raise_event(device::EventType type, std::uint32_t object) {
   if (events_.size() < most_events) events_.push_back({type, object});
 }
 

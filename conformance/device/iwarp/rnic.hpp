@@ -1,5 +1,5 @@
 #pragma once
-/// What the endpoints of one RDMA network interface share: protection domains, memory, completion queues, events.
+/// State shared by the endpoints of one RNIC: protection domains, memory, completion queues, events.
 
 #include <cstdint>
 #include <deque>
@@ -15,7 +15,7 @@
 namespace rdmawire::endpoint {
 
 struct RnicOptions {
-  std::uint64_t seed = 1;  ///< of keys and request identifiers
+  std::uint64_t seed = 1;  ///< for keys and request identifiers
   bool extensions = true;  ///< RFC 7306: immediate data and atomics
 };
 
@@ -26,39 +26,39 @@ class Rnic {
   Rnic& operator=(const Rnic&) = delete;
 
   [[nodiscard]] const RnicOptions& options() const { return options_; }
-  /// Of endpoints that are made from now on.
+  /// Applies to new endpoints.
   void set_extensions(bool on) { options_.extensions = on; }
   [[nodiscard]] device::Memory& memory() { return memory_; }
   [[nodiscard]] bool has(Fault fault) const { return faults_[fault]; }
-  /// Of what is done from now on.
+  /// Enable a fault for all following operations.
   void set_fault(Fault fault);
-  /// Likewise: none of them.
+  /// Disable all faults.
   void clear_faults();
 
   std::uint32_t alloc_pd() { return next_handle_++; }
   std::uint32_t new_handle() { return next_handle_++; }
-  /// A region of the consumer's memory with the rights of device::access; its key is lkey and STag. What is wrong as
-  /// Memory tells it.
+  /// Register application memory with the rights of device::access. The key is lkey and STag. Errors are those of
+  /// Memory.
   device::Result<device::Region*> register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                                   std::uint32_t rights);
 
   std::uint32_t create_cq(std::uint32_t capacity);
   [[nodiscard]] bool has_cq(std::uint32_t cq) const { return cqs_.contains(cq); }
-  /// With what it holds; completions of who goes on using it are lost.
+  /// Destroy the queue with its entries. Later completions for it are lost.
   void destroy_cq(std::uint32_t cq) { cqs_.erase(cq); }
-  /// All memory, completion queues and events; faults and the sequence of handles stay.
+  /// Destroy memory, completion queues and events. Faults and the sequence of handles are kept.
   void forget_everything();
   [[nodiscard]] std::vector<device::Completion> poll(std::uint32_t cq, std::size_t most = SIZE_MAX);
-  /// Asks for a notification of the next completion, or of the next that was solicited or failed.
+  /// Request a notification of the next completion, or of the next solicited or failed completion.
   void arm(std::uint32_t cq, bool solicited_only);
-  /// The completion queue that notified, once for each arm().
+  /// Return and remove the next notified completion queue, once for each arm().
   std::optional<std::uint32_t> next_notification();
   std::optional<device::AsyncEvent> next_event();
 
-  // For endpoints.
-  /// False: the queue is full, or has overflowed before; the completion is lost.
+  // For endpoints
+  /// Return false if the queue is full or has overflowed. The completion is lost.
   bool complete(std::uint32_t cq, const device::Completion& completion, bool solicited);
-  void tell(device::EventType type, std::uint32_t object);
+  void raise_event(device::EventType type, std::uint32_t object);
   [[nodiscard]] bool is_dead() const { return dead_; }
   device::Random& random() { return random_; }
 

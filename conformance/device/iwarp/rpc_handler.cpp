@@ -12,7 +12,7 @@ using device::Result;
 namespace {
 
 Result<void> has_none(const char* what) {
-  return tl::unexpected(Error{EOPNOTSUPP, std::string(what) + ": the reference device of iWARP has none"});
+  return tl::unexpected(Error{EOPNOTSUPP, std::string(what) + ": not supported by the reference iWARP device"});
 }
 
 }  // namespace
@@ -29,16 +29,17 @@ RpcHandler::RpcHandler(Adapter& adapter, Step step)
 Result<void> RpcHandler::release_other(Kind, std::uint32_t) { return has_none("object"); }
 Result<void> RpcHandler::post_srq_recv(std::uint32_t, device::ReceiveRequest) { return has_none("srq"); }
 
-void RpcHandler::read_more(ArgumentReader& given, std::uint32_t, device::SendRequest& into) {
+void RpcHandler::read_more(ArgumentReader& arguments, std::uint32_t, device::SendRequest& into) {
   if (into.opcode == device::WorkOpcode::compare_swap) {
-    into.swap_add_mask = given.number_or<std::uint64_t>("swap_mask", ~0ULL);
-    into.compare_mask = given.number_or<std::uint64_t>("compare_mask", ~0ULL);
+    into.swap_add_mask = arguments.number_or<std::uint64_t>("swap_mask", ~0ULL);
+    into.compare_mask = arguments.number_or<std::uint64_t>("compare_mask", ~0ULL);
   }
-  if (into.opcode == device::WorkOpcode::fetch_add) into.swap_add_mask = given.number_or<std::uint64_t>("add_mask", 0);
+  if (into.opcode == device::WorkOpcode::fetch_add)
+    into.swap_add_mask = arguments.number_or<std::uint64_t>("add_mask", 0);
 }
 
 Json RpcHandler::own_port() {
-  // As siw has it: the GID is the network interface's MAC address.
+  // As in siw, the GID is the MAC address of the network interface.
   return {{"max_mtu", 1024},
           {"active_mtu", 1024},
           {"max_msg_size", 0xffff'ffffU},
@@ -77,21 +78,21 @@ Json RpcHandler::description() {
 Json RpcHandler::counters_json() {
   const Adapter::Counters& c = adapter_.counters();
   return {{"connections", c.connections},
-          {"terminates_received", c.terminates_heard},
+          {"terminates_received", c.terminates_received},
           {"errors", c.errors},
           {"received_bytes", c.bytes_received},
           {"sent_bytes", c.bytes_sent}};
 }
 
-Result<Json> RpcHandler::create_qp(ArgumentReader& given) {
+Result<Json> RpcHandler::create_qp(ArgumentReader& arguments) {
   device::QueuePairOptions options;
-  const auto type = given.maybe_choice("type", names::qp_type);
-  if (!type) given.report_error("type", EINVAL, "is needed");
+  const auto type = arguments.optional_choice("type", names::qp_type);
+  if (!type) arguments.report_error("type", EINVAL, "is required");
   options.type = static_cast<device::QpType>(type.value_or(0));
   const std::pair<const char*, std::uint32_t*> handles[] = {
       {"pd", &options.pd}, {"send_cq", &options.send_cq}, {"recv_cq", &options.recv_cq}};
-  for (const auto& [name, into] : handles) *into = given.number<std::uint32_t>(name);
-  options.srq = given.number_or<std::uint32_t>("srq", 0);
+  for (const auto& [name, into] : handles) *into = arguments.number<std::uint32_t>(name);
+  options.srq = arguments.number_or<std::uint32_t>("srq", 0);
   struct Size {
     const char* name;
     std::uint32_t* into;
@@ -102,10 +103,10 @@ Result<Json> RpcHandler::create_qp(ArgumentReader& given) {
                         {"max_send_sge", &options.max_send_sge, 1},
                         {"max_recv_sge", &options.max_recv_sge, 1},
                         {"max_inline_data", &options.max_inline, 0}};
-  for (const Size& size : sizes) *size.into = given.number_or<std::uint32_t>(size.name, size.usual);
-  options.all_signaled = given.boolean_or("sq_sig_all", false);
-  given.maybe_bits("send_ops", names::send_ops);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  for (const Size& size : sizes) *size.into = arguments.number_or<std::uint32_t>(size.name, size.usual);
+  options.all_signaled = arguments.boolean_or("sq_sig_all", false);
+  arguments.optional_bits("send_ops", names::send_ops);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto qp = adapter_.create_qp(options);
   if (!qp) return tl::unexpected(qp.error());
   Json made = {{"qp", add(Kind::qp, *qp)}, {"qp_num", *qp}};
@@ -113,15 +114,15 @@ Result<Json> RpcHandler::create_qp(ArgumentReader& given) {
   return made;
 }
 
-Result<Json> RpcHandler::modify_qp(ArgumentReader& given) {
-  const auto handle = given.number<std::uint32_t>("qp");
-  const auto state = given.maybe_choice("state", names::qp_state);
-  const auto rights = given.maybe_bits("access", names::access);
-  // What iWARP has no use for is taken, as Linux's drivers do.
-  given.maybe_choice("cur_state", names::qp_state);
-  given.maybe<std::uint16_t>("pkey_index");
-  given.maybe<std::uint8_t>("port", 1, 1);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> RpcHandler::modify_qp(ArgumentReader& arguments) {
+  const auto handle = arguments.number<std::uint32_t>("qp");
+  const auto state = arguments.optional_choice("state", names::qp_state);
+  const auto rights = arguments.optional_bits("access", names::access);
+  // Attributes without meaning for iWARP are accepted, as in Linux drivers.
+  arguments.optional_choice("cur_state", names::qp_state);
+  arguments.optional_number<std::uint16_t>("pkey_index");
+  arguments.optional_number<std::uint8_t>("port", 1, 1);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   if (rights)
     if (auto done = adapter_.set_rights(handle, static_cast<std::uint32_t>(*rights)); !done)
       return tl::unexpected(done.error());
@@ -129,15 +130,15 @@ Result<Json> RpcHandler::modify_qp(ArgumentReader& given) {
     if (auto done = adapter_.modify_qp(handle, static_cast<device::QpState>(*state)); !done)
       return tl::unexpected(done.error());
   const Adapter::QueuePair* qp = adapter_.qp(handle);
-  if (!qp) return tl::unexpected(Error{ENOENT, fmt::format("qp: there is no {}", handle)});
+  if (!qp) return tl::unexpected(Error{ENOENT, fmt::format("qp: unknown handle {}", handle)});
   return Json{{"state", names::name_of(names::qp_state, static_cast<unsigned>(qp->state()))}};
 }
 
-Result<Json> RpcHandler::query_qp(ArgumentReader& given) {
-  const auto handle = given.number<std::uint32_t>("qp");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> RpcHandler::query_qp(ArgumentReader& arguments) {
+  const auto handle = arguments.number<std::uint32_t>("qp");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const Adapter::QueuePair* qp = adapter_.qp(handle);
-  if (!qp) return tl::unexpected(Error{ENOENT, fmt::format("qp: there is no {}", handle)});
+  if (!qp) return tl::unexpected(Error{ENOENT, fmt::format("qp: unknown handle {}", handle)});
   const std::string state = names::name_of(names::qp_state, static_cast<unsigned>(qp->state()));
   const device::QueuePairOptions& o = qp->options;
   const machines::MpaAgreement& agreed = qp->endpoint->agreement();

@@ -1,9 +1,9 @@
 #pragma once
-/// The device of iWARP as an agent's controller sees it: what it has beside VerbsRpcHandler. docs/agent.md.
+/// Agent commands of the iWARP device, in addition to VerbsRpcHandler. docs/agent.md.
 ///
-/// Beyond what a real agent has: 64 bits of `imm`, told as `imm64` of completions; `swap_mask` and `compare_mask` of
-/// compare_swap, `add_mask` of fetch_add (RFC 7306, 5.1); `stream_error` of the event disconnected, with the layer,
-/// type and code that a Terminate has.
+/// Extensions of the agent protocol: 64 bits of `imm`, reported as `imm64` of completions; `swap_mask` and
+/// `compare_mask` of compare_swap, `add_mask` of fetch_add (RFC 7306, 5.1); `stream_error` of the event disconnected,
+/// with the layer, type and code of a Terminate.
 
 #include "conformance/device/iwarp/adapter.hpp"
 #include "conformance/device/roce/verbs_rpc_handler.hpp"
@@ -12,20 +12,20 @@ namespace rdmawire::endpoint {
 
 class RpcHandler final : public device::VerbsRpcHandler {
  public:
-  /// `adapter` must outlive it.
+  /// `adapter` must outlive this.
   RpcHandler(Adapter& adapter, Step step);
 
  private:
   using ArgumentReader = device::ArgumentReader;
   using Json = device::Json;
 
-  device::Result<Json> create_qp(ArgumentReader& given);
-  device::Result<Json> modify_qp(ArgumentReader& given);
-  device::Result<Json> query_qp(ArgumentReader& given);
+  device::Result<Json> create_qp(ArgumentReader& arguments);
+  device::Result<Json> modify_qp(ArgumentReader& arguments);
+  device::Result<Json> query_qp(ArgumentReader& arguments);
 
   device::Result<void> release_other(Kind kind, std::uint32_t handle) override;
   device::Result<void> post_srq_recv(std::uint32_t srq, device::ReceiveRequest request) override;
-  void read_more(ArgumentReader& given, std::uint32_t qp, device::SendRequest& into) override;
+  void read_more(ArgumentReader& arguments, std::uint32_t qp, device::SendRequest& into) override;
   [[nodiscard]] std::uint64_t most_immediate() const override { return ~0ULL; }
   Json own_port() override;
   Json description() override;

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: an endpoint whose peer is made by hand, byte by byte.
+/// For tests only: an endpoint and a tester that sends literal bytes.
 
 #include <fmt/format.h>
 
@@ -21,28 +21,30 @@ inline machines::MpaSettings script_settings(int revision = 2) {
   return mpa;
 }
 
-/// An MPA frame of literal flags and revision; `told`: its PD_Length, of the private data's own where negative.
+/// Return an MPA frame with these flags and revision. `announced`: PD_Length; negative: length of the private data.
 inline ByteVector setup_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision,
-                              const ByteVector& private_data = {}, int told = -1) {
+                              const ByteVector& private_data = {}, int announced = -1) {
   ByteVector frame(key.begin(), key.end());
-  const std::size_t length = told < 0 ? private_data.size() : static_cast<std::size_t>(told);
+  const std::size_t length = announced < 0 ? private_data.size() : static_cast<std::size_t>(announced);
   frame.insert(frame.end(),
                {flags, revision, static_cast<std::uint8_t>(length >> 8), static_cast<std::uint8_t>(length)});
   frame.insert(frame.end(), private_data.begin(), private_data.end());
   return frame;
 }
-inline ByteVector request_frame(std::uint8_t flags, std::uint8_t revision, const ByteVector& data = {}, int told = -1) {
-  return setup_frame(mpa::request_key, flags, revision, data, told);
+inline ByteVector request_frame(std::uint8_t flags, std::uint8_t revision, const ByteVector& data = {},
+                                int announced = -1) {
+  return setup_frame(mpa::request_key, flags, revision, data, announced);
 }
-inline ByteVector reply_frame(std::uint8_t flags, std::uint8_t revision, const ByteVector& data = {}, int told = -1) {
-  return setup_frame(mpa::reply_key, flags, revision, data, told);
+inline ByteVector reply_frame(std::uint8_t flags, std::uint8_t revision, const ByteVector& data = {},
+                              int announced = -1) {
+  return setup_frame(mpa::reply_key, flags, revision, data, announced);
 }
 
 inline void append_number(ByteVector& to, std::uint64_t value, unsigned bytes) {
   to.resize(to.size() + bytes);
   store_be(to.data() + to.size() - bytes, bytes, value);
 }
-/// A segment with DV and RV 1.
+/// Return a segment with DV and RV 1.
 inline ByteVector untagged(std::uint8_t opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo,
                            const ByteVector& payload = {}, bool last = true, std::uint32_t invalidate = 0) {
   ByteVector segment{static_cast<std::uint8_t>(last ? 0x41 : 0x01), static_cast<std::uint8_t>(0x40 | opcode)};
@@ -81,7 +83,7 @@ inline ByteVector atomic_header(std::uint32_t operation, std::uint32_t stag, std
 }
 inline ByteVector some(std::size_t count, std::uint8_t value = 0x5a) { return ByteVector(count, value); }
 
-/// Writes down what a consumer sees.
+/// Record completions, events and memory of an application.
 inline void note_consumer(Consumer& consumer, std::string& verbs) {
   for (const auto& one : consumer.poll())
     verbs += fmt::format("completion {} {} {} {} {:x} {:x}\n", one.id, static_cast<int>(one.status),
@@ -95,25 +97,25 @@ inline void note_consumer(Consumer& consumer, std::string& verbs) {
   verbs += fmt::format("memory {:08x}\n", crc32c(consumer.at(0, Consumer::bytes)));
 }
 
-/// The endpoint, as responder or initiator, and its peer.
-class ByHand {
+/// The device under test, as responder or initiator, and its tester.
+class ManualPeer {
  public:
-  ByHand(std::string_view name, std::optional<Fault> fault, Trace& trace,
-         const machines::MpaSettings& mpa = script_settings(1), RnicOptions rnic = {})
+  ManualPeer(std::string_view name, std::optional<Fault> fault, Trace& trace,
+             const machines::MpaSettings& mpa = script_settings(1), RnicOptions rnic = {})
       : dut(mpa, rnic, 1460, fault), trace_(trace) {
     for (std::string* text : {&trace_.bytes, &trace_.timing, &trace_.verbs}) *text += fmt::format("-- {}\n", name);
-    dut.fill(0, "what is in the memory of the endpoint");
+    dut.fill(0, "initial content of the memory of the endpoint");
     if (trace_.wire) trace_.wire->connection();
   }
-  ~ByHand() { look(); }
-  ByHand(const ByHand&) = delete;
-  ByHand& operator=(const ByHand&) = delete;
+  ~ManualPeer() { record(); }
+  ManualPeer(const ManualPeer&) = delete;
+  ManualPeer& operator=(const ManualPeer&) = delete;
 
   Consumer dut;
   std::int64_t now = 0;
 
-  /// Takes what the endpoint sends, and writes everything down.
-  void look(std::size_t most = 64 << 10) {
+  /// Receive the sent data and record all effects.
+  void record(std::size_t most = 64 << 10) {
     for (;;) {
       const Output output = dut.end->take(now, most);
       for (const auto& segment : output.segments) {
@@ -130,51 +132,51 @@ class ByHand {
     }
     note_consumer(dut, trace_.verbs);
   }
-  /// Without taking what is sent.
-  void give(const ByteVector& bytes) {
+  /// Deliver bytes without receiving the sent data.
+  void deliver(const ByteVector& bytes) {
     if (trace_.wire) trace_.wire->segment(false, bytes);
     dut.end->received(bytes, ++now);
   }
-  void say(const ByteVector& bytes) {
-    give(bytes);
-    look();
+  void send_bytes(const ByteVector& bytes) {
+    deliver(bytes);
+    record();
   }
-  void passes(std::int64_t nanoseconds) {
+  void wait(std::int64_t nanoseconds) {
     now += nanoseconds;
     trace_.timing += fmt::format("wakes {}\n", dut.end->wakes());
     if (dut.end->wakes() <= now) dut.end->woken(now);
-    look();
+    record();
   }
   void fin() {
     if (trace_.wire) trace_.wire->fin(false);
     dut.end->peer_closed(++now);
-    look();
+    record();
   }
 
-  /// The endpoint waits, and accepts `request`.
-  void responds(const ByteVector& request, bool accepts = true) {
+  /// Let the device under test accept (or reject) `request`.
+  void accept_request(const ByteVector& request, bool accepts = true) {
     (void)dut.end->await(now);
-    give(request);
+    deliver(request);
     note_consumer(dut, trace_.verbs);
     if (accepts)
       (void)dut.end->accept(some(3));
     else
       (void)dut.end->reject(some(3));
-    look();
+    record();
     begin();
   }
-  /// The endpoint asks, and is answered.
+  /// Let the device under test connect, and send `reply`.
   void initiates(const ByteVector& reply) {
     (void)dut.end->connect(some(2), now);
-    look();
-    say(reply);
+    record();
+    send_bytes(reply);
     begin();
   }
-  /// Four receives of 64 bytes, and a first Send, after which both sides may send.
+  /// Post four receives of 64 bytes and deliver a first Send, after which both sides may send.
   void operates(const ByteVector& request = request_frame(0x40, 1)) {
-    responds(request);
+    accept_request(request);
     for (std::uint64_t id = 1; id <= 4; ++id) dut.receive(id, 1000 * id, 64);
-    say(fpdu(untagged(3, 0, 1, 0, some(5))));
+    send_bytes(fpdu(untagged(3, 0, 1, 0, some(5))));
   }
 
   ByteVector fpdu(const ByteVector& ulpdu) {
@@ -182,7 +184,7 @@ class ByHand {
     (void)sender_.send(bytes, ulpdu);
     return bytes;
   }
-  /// With CRC or pad changed: `change` gets the FPDU; a new CRC is made unless `keeps_crc`.
+  /// Return an FPDU after `change` has modified it. The CRC is recomputed unless `keeps_crc` is set.
   template <class Change>
   ByteVector changed_fpdu(const ByteVector& ulpdu, bool keeps_crc, const Change& change) {
     ByteVector bytes = fpdu(ulpdu);
@@ -190,7 +192,7 @@ class ByHand {
     if (!keeps_crc) store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4)));
     return bytes;
   }
-  void says(const ByteVector& ulpdu) { say(fpdu(ulpdu)); }
+  void send_ulpdu(const ByteVector& ulpdu) { send_bytes(fpdu(ulpdu)); }
 
  private:
   void begin() {

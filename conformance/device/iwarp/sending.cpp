@@ -47,25 +47,25 @@ device::Result<void> Endpoint::post_send(device::SendRequest request) {
     return tl::unexpected(device::Error{number, std::move(message)});
   };
   if (!is_of_iwarp(request.opcode, rnic_.options().extensions))
-    return refuse(EINVAL,
-                  fmt::format("post_send: opcode {}: not one of this endpoint", static_cast<unsigned>(request.opcode)));
+    return refuse(EINVAL, fmt::format("post_send: opcode {}: not supported by this endpoint",
+                                      static_cast<unsigned>(request.opcode)));
   if (work_.size() >= options_.most_work)
-    return refuse(ENOMEM, fmt::format("post_send: {} requests wait: more are not taken", work_.size()));
-  if (!machines::takes_fpdus(phase_) && !told_end_ && !machines::may_send_fpdus(phase_))
-    return refuse(EINVAL, "post_send: there is no connection");
+    return refuse(ENOMEM, fmt::format("post_send: the send queue is full ({} requests)", work_.size()));
+  if (!machines::takes_fpdus(phase_) && !end_reported_ && !machines::may_send_fpdus(phase_))
+    return refuse(EINVAL, "post_send: no connection");
   Work work{.number = next_work_++, .request = std::move(request), .length = 0};
-  device::SendRequest& asked = work.request;
-  if (asked.opcode == WorkOpcode::read && (asked.is_inline || asked.sges.size() > 1))
-    return refuse(EINVAL, "post_send: an RDMA Read has one buffer for its response");
-  if (is_atomic(asked.opcode) && (asked.sges.size() != 1 || asked.sges[0].length != 8))
-    return refuse(EINVAL, "post_send: an atomic has one buffer of eight bytes for its response");
-  work.length = asked.opcode == WorkOpcode::send_imm ? 0 : bytes_of(asked);
+  device::SendRequest& posted = work.request;
+  if (posted.opcode == WorkOpcode::read && (posted.is_inline || posted.sges.size() > 1))
+    return refuse(EINVAL, "post_send: an RDMA Read requires one response buffer");
+  if (is_atomic(posted.opcode) && (posted.sges.size() != 1 || posted.sges[0].length != 8))
+    return refuse(EINVAL, "post_send: an atomic requires one response buffer of eight bytes");
+  work.length = posted.opcode == WorkOpcode::send_imm ? 0 : bytes_of(posted);
   if (work.length > UINT32_MAX)
-    return refuse(EINVAL, fmt::format("post_send: {} bytes: a message has less than 2^32", work.length));
-  if (asked.opcode == WorkOpcode::write_imm) work.parts = 2;
-  if (asked.opcode == WorkOpcode::bind_mw) {
-    const device::Window* window = rnic_.memory().window(asked.window);
-    if (window != nullptr && window->type == 1 && asked.new_key == 0) asked.new_key = rnic_.memory().fresh_key();
+    return refuse(EINVAL, fmt::format("post_send: {} bytes: a message must be shorter than 2^32 bytes", work.length));
+  if (posted.opcode == WorkOpcode::write_imm) work.parts = 2;
+  if (posted.opcode == WorkOpcode::bind_mw) {
+    const device::Window* window = rnic_.memory().window(posted.window);
+    if (window != nullptr && window->type == 1 && posted.new_key == 0) posted.new_key = rnic_.memory().fresh_key();
   }
   if (stream_ != StreamState::operating && stream_ != StreamState::peer_closed) {
     work.done = true;
@@ -125,11 +125,11 @@ bool Endpoint::choose_answer() {
     Answer answer = std::move(newest ? answers_.back() : answers_.front());
     newest ? answers_.pop_back() : answers_.pop_front();
     if (answer.atomic) return answer_atomic(answer);
-    const View<RdmapReadRequest> asked(answer.header.data());
+    const View<RdmapReadRequest> posted(answer.header.data());
     Outgoing out{.operation = RdmapOperation::read_response,
-                 .stag = has(response_to_source) ? asked.get<"src_stag">() : asked.get<"sink_stag">(),
-                 .to = asked.get<"sink_to">(),
-                 .bytes = asked.get<"size">()};
+                 .stag = has(response_to_source) ? posted.get<"src_stag">() : posted.get<"sink_stag">(),
+                 .to = posted.get<"sink_to">(),
+                 .bytes = posted.get<"size">()};
     out.answer = std::move(answer);
     outgoing_ = std::move(out);
     return true;
@@ -139,22 +139,22 @@ bool Endpoint::choose_answer() {
 
 bool Endpoint::answer_atomic(const Answer& answer) {
   if (depth_.serving != 0) --depth_.serving;
-  const View<RdmapAtomicRequest> asked(answer.header.data());
+  const View<RdmapAtomicRequest> posted(answer.header.data());
   const auto opened =
-      rnic_.memory().open(accessor(), asked.get<"stag">(), asked.get<"to">(), 8, device::access::remote_atomic);
+      rnic_.memory().open(accessor(), posted.get<"stag">(), posted.get<"to">(), 8, device::access::remote_atomic);
   const MutableBytes memory = opened.address ? rnic_.memory().at(*opened.address, 8) : MutableBytes();
   if (memory.empty()) {
-    fail(machines::protection_error(opened.decision.reason, asked.get<"to">(), 8), {.segment = answer.segment});
+    fail(machines::protection_error(opened.decision.reason, posted.get<"to">(), 8), {.segment = answer.segment});
     return outgoing_ || choose_next();
   }
-  // In the order that this machine keeps numbers in: RFC 7306, 5.1.
+  // Operands use the host byte order: RFC 7306, 5.1.
   std::uint64_t original = 0;
   std::memcpy(&original, memory.data(), 8);
   std::uint64_t value = 0;
-  const std::uint64_t data = asked.get<"add_swap_data">(), mask = asked.get<"add_swap_mask">();
-  if (asked.get<"operation">() == machines::atomic_compare_swap)
-    value = machines::compare_swap(original, asked.get<"compare_data">(),
-                                   has(ignores_compare_mask) ? ~0ULL : asked.get<"compare_mask">(), data, mask);
+  const std::uint64_t data = posted.get<"add_swap_data">(), mask = posted.get<"add_swap_mask">();
+  if (posted.get<"operation">() == machines::atomic_compare_swap)
+    value = machines::compare_swap(original, posted.get<"compare_data">(),
+                                   has(ignores_compare_mask) ? ~0ULL : posted.get<"compare_mask">(), data, mask);
   else
     value = has(adds_without_carry) ? original ^ data
                                     : machines::fetch_add(original, data, has(ignores_add_mask) ? 0 : mask);
@@ -165,7 +165,7 @@ bool Endpoint::answer_atomic(const Answer& answer) {
   else
     std::ranges::copy(bytes, memory.begin());
   const auto response = Value<RdmapAtomicResponse>()
-                            .set<"request_id">(asked.get<"request_id">() ^ (has(changes_request_id) ? 1 : 0))
+                            .set<"request_id">(posted.get<"request_id">() ^ (has(changes_request_id) ? 1 : 0))
                             .set<"original">(original);
   begin(RdmapOperation::atomic_response, has(atomic_response_on_request_queue) ? 1 : 3,
         {response.bytes().begin(), response.bytes().end()});
@@ -180,7 +180,7 @@ bool Endpoint::choose_work() {
     const bool begun = begin_work(work_[i]);
     if (outgoing_) return true;
     if (!begun || stream_ == StreamState::closed) return terminate_ ? choose_next() : false;
-    // A local operation is done, and with it perhaps the work before: look again for what is behind it.
+    // A local operation may also complete the preceding requests. Continue with the request after it.
     complete_sends();
     i = 0;
     while (i < work_.size() && work_[i].number <= number) ++i;
@@ -195,7 +195,7 @@ void Endpoint::fail_work(Work& work, device::Status status) {
   fail(machines::iwarp_error::local_catastrophic);
 }
 
-/// False: it cannot begin now, or the stream has failed over it.
+/// Return false if the request cannot start now or the stream has failed.
 bool Endpoint::begin_work(Work& work) {
   const device::SendRequest& request = work.request;
   const bool atomic = is_atomic(request.opcode), read = request.opcode == WorkOpcode::read;
@@ -318,10 +318,10 @@ void Endpoint::emit_piece() {
   machines::DdpPiece piece = machines::next_piece(out.done, out.bytes, mulpdu(), tagged);
   std::vector<std::uint8_t> payload;
   if (out.answer && piece.bytes != 0) {
-    const View<RdmapReadRequest> asked(out.answer->header.data());
-    const std::uint64_t from = asked.get<"src_to">() + out.done;
+    const View<RdmapReadRequest> posted(out.answer->header.data());
+    const std::uint64_t from = posted.get<"src_to">() + out.done;
     const auto opened =
-        rnic_.memory().open(accessor(), asked.get<"src_stag">(), from, piece.bytes, device::access::remote_read);
+        rnic_.memory().open(accessor(), posted.get<"src_stag">(), from, piece.bytes, device::access::remote_read);
     const Bytes memory = opened.address ? Bytes(rnic_.memory().at(*opened.address, piece.bytes)) : Bytes();
     if (memory.empty()) {
       const Answer answer = std::move(*out.answer);
@@ -335,7 +335,7 @@ void Endpoint::emit_piece() {
     payload.assign(memory.begin(), memory.end());
   } else if (out.request && piece.bytes != 0) {
     if (gather(rnic_.memory(), options_.pd, *out.request, out.done, piece.bytes, payload) != device::Status::success) {
-      // The buffer has gone while it was being sent: the message cannot be ended.
+      // The buffer was deregistered during transmission: the message cannot be finished.
       outgoing_.reset();
       return fail(machines::iwarp_error::local_catastrophic);
     }
@@ -350,12 +350,12 @@ void Endpoint::emit_piece() {
     frame_and_send(ulpdu_of(first, payload, tagged));
   }
   const auto ulpdu = ulpdu_of(piece, payload, tagged);
-  if (has(two_ulpdus_an_fpdu) && !piece.last && held_ulpdu_.empty()) {
-    held_ulpdu_ = ulpdu;
+  if (has(two_ulpdus_an_fpdu) && !piece.last && pending_ulpdu_.empty()) {
+    pending_ulpdu_ = ulpdu;
   } else {
-    held_ulpdu_.insert(held_ulpdu_.end(), ulpdu.begin(), ulpdu.end());
-    frame_and_send(held_ulpdu_);
-    held_ulpdu_.clear();
+    pending_ulpdu_.insert(pending_ulpdu_.end(), ulpdu.begin(), ulpdu.end());
+    frame_and_send(pending_ulpdu_);
+    pending_ulpdu_.clear();
   }
   out.done += piece.bytes;
   if (piece.last) end_message();

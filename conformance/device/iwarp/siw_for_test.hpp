@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: our endpoint, on TCP to a program in a guest of the lab with Linux's siw.
+/// For tests only: the endpoint, connected over TCP to a program in a lab guest with Linux's siw.
 
 #include <gtest/gtest.h>
 
@@ -17,9 +17,9 @@
 
 namespace rdmawire::endpoint::testing {
 
-inline constexpr std::chrono::seconds patience{30};
+inline constexpr std::chrono::seconds default_timeout{30};
 
-/// A consumer, and the stream to the other side.
+/// An application and its stream to the program.
 class SiwPeer {
  public:
   SiwPeer(TcpStream connected, machines::MpaSettings mpa)
@@ -27,8 +27,8 @@ class SiwPeer {
 
   Consumer& consumer() { return consumer_; }
   Endpoint& end() { return *consumer_.end; }
-  bool until(const std::function<bool()>& done, std::chrono::milliseconds so_long = patience) {
-    return driver_.run(done, so_long);
+  bool until(const std::function<bool()>& done, std::chrono::milliseconds limit = default_timeout) {
+    return driver_.run(done, limit);
   }
 
   std::optional<ConnectionEvent> event() {
@@ -36,26 +36,27 @@ class SiwPeer {
     (void)until([&] { return (found = end().next_event()).has_value(); });
     return found;
   }
-  /// The next completion of a receive, nothing when it failed; those of the send queue are counted on the way.
+  /// Return the next receive completion, or nothing if it failed. Send completions are counted.
   std::optional<device::Completion> received() {
-    (void)hears(patience);
+    (void)wait_received(default_timeout);
     if (receives_.empty()) return std::nullopt;
     const auto first = receives_.front();
     receives_.pop_front();
     if (first.status != device::Status::success) return std::nullopt;
-    while (const auto told = end().next_event())
-      ADD_FAILURE() << "event " << int{static_cast<std::uint8_t>(told->type)} << ", error " << int{told->error.layer}
-                    << ' ' << int{told->error.type} << ' ' << int{told->error.code};
+    while (const auto unexpected = end().next_event())
+      ADD_FAILURE() << "event " << int{static_cast<std::uint8_t>(unexpected->type)} << ", error "
+                    << int{unexpected->error.layer} << ' ' << int{unexpected->error.type} << ' '
+                    << int{unexpected->error.code};
     return first;
   }
-  /// Whether a receive completes within `so_long`.
-  bool hears(std::chrono::milliseconds so_long) {
+  /// Return true if a receive completes within `limit`.
+  bool wait_received(std::chrono::milliseconds limit) {
     return until(
         [&] {
           poll();
           return !receives_.empty();
         },
-        so_long);
+        limit);
   }
   bool sent(std::uint64_t id) {
     return until([&] {
@@ -96,8 +97,8 @@ inline machines::MpaSettings siw_settings(int revision, bool crc) {
   return mpa;
 }
 
-/// An `End` (a SiwPeer) connected to what listens at a port of this machine: a program in the guest, some time after it
-/// was started. Until then connections end at once. Nothing: it never did.
+/// Return an `End` (a SiwPeer) that is connected to a guest program at a forwarded port. Until the program listens,
+/// connections close immediately and are retried. nullptr: no connection.
 template <class End>
 std::unique_ptr<End> connected(std::uint16_t port, const machines::MpaSettings& mpa) {
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -112,11 +113,11 @@ std::unique_ptr<End> connected(std::uint16_t port, const machines::MpaSettings& 
   return nullptr;
 }
 
-/// Seen with siw of 6.1: what comes on the heels of its MPA Reply Frame is taken only when more comes. Waits for the
-/// answer to the first message, and sends more when there is none: an RDMA Write of nothing, which changes nothing.
-/// Whether it had to.
+/// Work around siw of Linux 6.1: data directly after its MPA Reply Frame is processed only when more data arrives. Wait
+/// for the response to the first message, and send an empty RDMA Write if there is none. Returns true if that was
+/// necessary.
 inline bool nudge(SiwPeer& end) {
-  if (end.hears(std::chrono::seconds(3))) return false;
+  if (end.wait_received(std::chrono::seconds(3))) return false;
   end.post({.opcode = device::WorkOpcode::write});
   return true;
 }
@@ -137,14 +138,14 @@ class Siw : public ::testing::Test {
   }
   void TearDown() override {
     if (!booted()) return;
-    for (const auto& complaint : guest().complaints()) ADD_FAILURE() << "the guest's kernel: " << complaint.what;
+    for (const auto& complaint : guest().complaints()) ADD_FAILURE() << "guest kernel: " << complaint.what;
   }
   static lab::Guest& guest() { return booted()->guest; }
-  /// A program in the guest, while we are its other side.
+  /// Start a program in the guest. The test is its peer.
   static std::future<lab::Result<lab::RunResult>> start(std::vector<std::string> argv) {
     return std::async(std::launch::async, [argv = std::move(argv)] {
       lab::RunOptions options;
-      options.timeout = patience;
+      options.timeout = default_timeout;
       return guest().run(argv, options);
     });
   }

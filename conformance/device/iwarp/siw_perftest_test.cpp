@@ -1,8 +1,9 @@
-// The endpoint and Linux's siw, in both roles: perftest in a guest of the lab is the other side, over a forwarded port.
+// Interoperability tests of the endpoint and Linux's siw, in both roles: the peer is perftest in a lab guest, over a
+// forwarded port.
 //
-// With -R perftest makes two connections. On the first the two sides tell each other by Sends, in turn, what they are
-// and where their memory is; the second carries the traffic. What is said was read off captures of two of them
-// (captures/samples/siw-write.pcap.gz and its sisters).
+// With -R, perftest creates two connections. On the first, both sides exchange parameters and memory addresses with
+// Sends. The second carries the traffic. The messages were derived from captures of two perftest programs
+// (captures/samples/siw-write.pcap.gz and similar captures).
 
 #include <gmock/gmock.h>
 
@@ -22,7 +23,7 @@ using Type = ConnectionEvent::Type;
 
 constexpr std::uint32_t iterations = 20, bytes = 8192;
 
-/// Where a queue pair and its memory are, all of it big endian. All zeros: before they are.
+/// QP number and memory of one side, big endian. Zeros: not known yet.
 struct Whereabouts {
   static constexpr std::uint32_t size = 56;
   static constexpr std::size_t queue_pair_at = 8, key_at = 16, address_at = 24;
@@ -31,7 +32,7 @@ struct Whereabouts {
     return {load_be<8>(message.data() + address_at), static_cast<std::uint32_t>(load_be<4>(message.data() + key_at))};
   }
   void write(MutableBytes message) const {
-    store_be(message.data() + 4, 4, 1);  // READs at once
+    store_be(message.data() + 4, 4, 1);  // concurrent READs
     store_be(message.data() + queue_pair_at, 4, 7);
     store_be(message.data() + key_at, 4, key);
     store_be(message.data() + address_at, 8, address);
@@ -41,76 +42,80 @@ struct Whereabouts {
   std::uint32_t key = 0;
 };
 
-/// perftest asks for as many READs at once as siw has.
+/// perftest requests as many concurrent READs as siw supports.
 machines::MpaSettings settings() {
   machines::MpaSettings mpa = siw_settings(2, true);
   mpa.ird = mpa.ord = 128;
   return mpa;
 }
 
-/// A side of perftest: one end that says things, one that carries traffic.
+/// A perftest implementation: one endpoint for control messages, one for traffic.
 class Perftest {
  public:
-  static constexpr std::uint64_t said_at = 0, heard_at = 64, count_at = 128, memory_at = 4096;
+  static constexpr std::uint64_t send_at = 0, receive_at = 64, count_at = 128, memory_at = 4096;
 
-  explicit Perftest(std::unique_ptr<SiwPeer> first) : talk_(std::move(first)), talk(*talk_) {}
+  explicit Perftest(std::unique_ptr<SiwPeer> first) : talk_(std::move(first)), control(*talk_) {}
 
-  void listen_up() { talk.consumer().receive(0, heard_at, Whereabouts::size); }
-  /// The other side's next message; nothing: none came, or the connection is over.
-  MutableBytes hear() {
-    // The traffic goes on meanwhile.
-    for (const auto until = std::chrono::steady_clock::now() + patience; std::chrono::steady_clock::now() < until;) {
-      if (talk.hears(1ms)) {
-        const auto one = talk.received();
-        return one ? talk.consumer().at(heard_at, one->bytes) : MutableBytes();
+  void post_receive() { control.consumer().receive(0, receive_at, Whereabouts::size); }
+  /// Return the peer's next control message. Empty if none arrives or the connection is closed.
+  MutableBytes receive_message() {
+    // Process the traffic connection while waiting.
+    for (const auto until = std::chrono::steady_clock::now() + default_timeout;
+         std::chrono::steady_clock::now() < until;) {
+      if (control.wait_received(1ms)) {
+        const auto one = control.received();
+        return one ? control.consumer().at(receive_at, one->bytes) : MutableBytes();
       }
-      if (talk.end().ended()) return {};
-      carry();
+      if (control.end().ended()) return {};
+      process_traffic();
     }
     return {};
   }
-  /// What stands in own().
-  bool say(std::size_t length) {
-    const device::Sge piece = talk.consumer().piece(said_at, static_cast<std::uint32_t>(length));
-    return talk.sent(talk.post({.opcode = WorkOpcode::send, .sges = {piece}}));
+  /// Send the first `length` bytes of own().
+  bool send_message(std::size_t length) {
+    const device::Sge piece = control.consumer().piece(send_at, static_cast<std::uint32_t>(length));
+    return control.sent(control.post({.opcode = WorkOpcode::send, .sges = {piece}}));
   }
-  /// Lets the second connection live.
-  void carry() {
-    while (traffic && traffic->hears(1ms)) {
+  /// Process messages of the traffic connection.
+  void process_traffic() {
+    while (traffic && traffic->wait_received(1ms)) {
       const auto one = traffic->received();
       if (!one) return;
       EXPECT_EQ(one->bytes, bytes);
       ++messages;
-      // A sender stops when the receiver's queue could be empty: how much came is written into its memory.
+      // The sender stops when the receive queue could be empty. Report the number of messages by writing it to its
+      // memory.
       std::ranges::fill(traffic->consumer().at(count_at, 4), 0);
       traffic->consumer().at(count_at, 4)[0] = static_cast<std::uint8_t>(messages);
       traffic->post({.opcode = WorkOpcode::write,
                      .sges = {traffic->consumer().piece(count_at, 4)},
-                     .remote_address = theirs.address,
-                     .rkey = theirs.key});
+                     .remote_address = remote.address,
+                     .rkey = remote.key});
     }
   }
-  MutableBytes own() { return talk.consumer().at(said_at, Whereabouts::size); }
+  MutableBytes own() { return control.consumer().at(send_at, Whereabouts::size); }
 
-  /// Says what stands in own(), and hears the same kind of thing.
+  /// Send the content of own() and return the peer's next message.
   MutableBytes exchange(std::size_t length) {
-    listen_up();
-    if (!say(length)) return {};
-    const MutableBytes heard = hear();
-    EXPECT_EQ(heard.size(), length);
-    return heard;
+    post_receive();
+    if (!send_message(length)) return {};
+    const MutableBytes message = receive_message();
+    EXPECT_EQ(message.size(), length);
+    return message;
   }
-  /// Where our memory is, in own().
-  void tell_memory() { Whereabouts{traffic->consumer().buffer + memory_at, traffic->consumer().stag}.write(own()); }
+  /// Write the location of the local memory to own().
+  void advertise_memory() {
+    Whereabouts{traffic->consumer().buffer + memory_at, traffic->consumer().stag}.write(own());
+  }
 
  private:
   std::unique_ptr<SiwPeer> talk_;
 
  public:
-  SiwPeer& talk;
+  SiwPeer& control;
   std::unique_ptr<SiwPeer> traffic;
-  Whereabouts theirs;
-  std::uint32_t messages = 0;  ///< that came over the second connection
+  Whereabouts remote;
+  std::uint32_t messages = 0;  ///< received on the traffic connection
 };
 
 struct Program {
@@ -138,112 +143,113 @@ class SiwPerftest : public Siw, public ::testing::WithParamInterface<Program> {
   }
 };
 
-TEST_P(SiwPerftest, in_the_guest_as_client_finds_in_us_its_server) {
+TEST_P(SiwPerftest, ClientInGuestCompletesWithEndpointAsServer) {
   auto listener = TcpListener::listen("127.0.0.1").value();
   auto argv = command(listener.port());
   argv.emplace_back("10.0.2.2");
   auto program = start(argv);
-  auto stream = listener.accept(patience);
+  auto stream = listener.accept(default_timeout);
   ASSERT_TRUE(stream) << stream.error().message;
-  Perftest us(std::make_unique<SiwPeer>(std::move(*stream), settings()));
-  ASSERT_TRUE(us.talk.end().await(steady_now()));
-  ASSERT_EQ(us.talk.event()->type, Type::request);
-  us.listen_up();
-  ASSERT_TRUE(us.talk.end().accept({}));
-  ASSERT_EQ(us.talk.event()->type, Type::established);
-  for (MutableBytes said = us.hear(); !said.empty(); said = us.hear()) {
-    // What it says suits us, but for where its memory is.
-    std::ranges::copy(said, us.own().begin());
-    const bool of_memory = said.size() == Whereabouts::size;
-    if (of_memory && us.traffic) {
-      us.theirs = Whereabouts::read(said);
-      us.tell_memory();
+  Perftest endpoint(std::make_unique<SiwPeer>(std::move(*stream), settings()));
+  ASSERT_TRUE(endpoint.control.end().await(steady_now()));
+  ASSERT_EQ(endpoint.control.event()->type, Type::request);
+  endpoint.post_receive();
+  ASSERT_TRUE(endpoint.control.end().accept({}));
+  ASSERT_EQ(endpoint.control.event()->type, Type::established);
+  for (MutableBytes message = endpoint.receive_message(); !message.empty(); message = endpoint.receive_message()) {
+    // Echo the peer's parameters, except for the location of the memory.
+    std::ranges::copy(message, endpoint.own().begin());
+    const bool of_memory = message.size() == Whereabouts::size;
+    if (of_memory && endpoint.traffic) {
+      endpoint.remote = Whereabouts::read(message);
+      endpoint.advertise_memory();
     }
-    us.listen_up();
-    ASSERT_TRUE(us.say(said.size()));
-    if (!of_memory || us.traffic) continue;
-    // Now it makes the second connection.
-    auto second = listener.accept(patience);
+    endpoint.post_receive();
+    ASSERT_TRUE(endpoint.send_message(message.size()));
+    if (!of_memory || endpoint.traffic) continue;
+    // The program now opens the second connection.
+    auto second = listener.accept(default_timeout);
     ASSERT_TRUE(second) << second.error().message;
-    us.traffic = std::make_unique<SiwPeer>(std::move(*second), settings());
-    std::ranges::fill(us.traffic->consumer().at(Perftest::memory_at, bytes), 0xa5);
-    ASSERT_TRUE(us.traffic->end().await(steady_now()));
-    ASSERT_EQ(us.traffic->event()->type, Type::request);
-    post_receives(*us.traffic);
-    ASSERT_TRUE(us.traffic->end().accept({}));
-    ASSERT_EQ(us.traffic->event()->type, Type::established);
+    endpoint.traffic = std::make_unique<SiwPeer>(std::move(*second), settings());
+    std::ranges::fill(endpoint.traffic->consumer().at(Perftest::memory_at, bytes), 0xa5);
+    ASSERT_TRUE(endpoint.traffic->end().await(steady_now()));
+    ASSERT_EQ(endpoint.traffic->event()->type, Type::request);
+    post_receives(*endpoint.traffic);
+    ASSERT_TRUE(endpoint.traffic->end().accept({}));
+    ASSERT_EQ(endpoint.traffic->event()->type, Type::established);
   }
   expect_success(program);
-  ASSERT_TRUE(us.traffic);
-  EXPECT_EQ(us.messages, sends() ? iterations : 0);
+  ASSERT_TRUE(endpoint.traffic);
+  EXPECT_EQ(endpoint.messages, sends() ? iterations : 0);
   const std::string untouched(bytes, '\xa5');
-  const bool written = us.traffic->consumer().text(Perftest::memory_at, bytes) != untouched;
+  const bool written = endpoint.traffic->consumer().text(Perftest::memory_at, bytes) != untouched;
   EXPECT_EQ(written, GetParam().opcode != WorkOpcode::read);
-  EXPECT_EQ(us.talk.worst, Status::success);
+  EXPECT_EQ(endpoint.control.worst, Status::success);
 }
 
-TEST_P(SiwPerftest, in_the_guest_as_server_finds_in_us_its_client) {
+TEST_P(SiwPerftest, ServerInGuestCompletesWithEndpointAsClient) {
   const auto port = guest().tcp_ports().at(0);
   auto program = start(command(port.guest));
   auto first = connected<SiwPeer>(port.host, settings());
   ASSERT_TRUE(first);
-  Perftest us(std::move(first));
-  // Its version, the path MTU, an inline size, and what nobody knows the name of: as one perftest says it to another.
+  Perftest endpoint(std::move(first));
+  // Version, path MTU, inline size and an undocumented value, as sent by perftest.
   constexpr std::string_view version = "6.06";
-  std::ranges::copy(version, us.own().begin());
-  us.listen_up();
-  ASSERT_TRUE(us.say(16));
-  (void)nudge(us.talk);
-  ASSERT_EQ(us.hear().size(), 16U);
-  store_be(us.own().data(), 4, 4096);
-  ASSERT_FALSE(us.exchange(4).empty());
-  store_be(us.own().data(), 4, 64);
-  ASSERT_FALSE(us.exchange(4).empty());
-  store_be(us.own().data(), 2, 0x3300);
-  ASSERT_FALSE(us.exchange(2).empty());
-  std::ranges::fill(us.own(), 0);
-  ASSERT_FALSE(us.exchange(Whereabouts::size).empty());
-  us.traffic = connected<SiwPeer>(port.host, settings());
-  ASSERT_TRUE(us.traffic);
-  SiwPeer& traffic = *us.traffic;
+  std::ranges::copy(version, endpoint.own().begin());
+  endpoint.post_receive();
+  ASSERT_TRUE(endpoint.send_message(16));
+  (void)nudge(endpoint.control);
+  ASSERT_EQ(endpoint.receive_message().size(), 16U);
+  store_be(endpoint.own().data(), 4, 4096);
+  ASSERT_FALSE(endpoint.exchange(4).empty());
+  store_be(endpoint.own().data(), 4, 64);
+  ASSERT_FALSE(endpoint.exchange(4).empty());
+  store_be(endpoint.own().data(), 2, 0x3300);
+  ASSERT_FALSE(endpoint.exchange(2).empty());
+  std::ranges::fill(endpoint.own(), 0);
+  ASSERT_FALSE(endpoint.exchange(Whereabouts::size).empty());
+  endpoint.traffic = connected<SiwPeer>(port.host, settings());
+  ASSERT_TRUE(endpoint.traffic);
+  SiwPeer& traffic = *endpoint.traffic;
   std::ranges::fill(traffic.consumer().at(Perftest::memory_at, bytes), 0xa5);
-  ASSERT_FALSE(us.exchange(Whereabouts::size).empty());
+  ASSERT_FALSE(endpoint.exchange(Whereabouts::size).empty());
   for (int i = 0; i < (sends() ? 4 : 3); ++i) {
-    us.tell_memory();
-    const MutableBytes heard = us.exchange(Whereabouts::size);
-    ASSERT_FALSE(heard.empty());
-    us.theirs = Whereabouts::read(heard);
+    endpoint.advertise_memory();
+    const MutableBytes message = endpoint.exchange(Whereabouts::size);
+    ASSERT_FALSE(message.empty());
+    endpoint.remote = Whereabouts::read(message);
   }
   std::uint64_t last = 0;
   for (std::uint32_t i = 0; i < iterations; ++i) {
     device::SendRequest request{.opcode = GetParam().opcode,
                                 .sges = {traffic.consumer().piece(Perftest::memory_at, bytes)}};
     if (!sends()) {
-      request.remote_address = us.theirs.address;
-      request.rkey = us.theirs.key;
+      request.remote_address = endpoint.remote.address;
+      request.rkey = endpoint.remote.key;
     }
     last = traffic.post(std::move(request));
   }
   ASSERT_TRUE(traffic.sent(last));
-  us.tell_memory();
-  ASSERT_FALSE(us.exchange(Whereabouts::size).empty());
-  std::ranges::fill(us.own(), 0);
-  for (int figure = 0; !sends() && figure < 5; ++figure) ASSERT_FALSE(us.exchange(8).empty());
+  endpoint.advertise_memory();
+  ASSERT_FALSE(endpoint.exchange(Whereabouts::size).empty());
+  std::ranges::fill(endpoint.own(), 0);
+  for (int figure = 0; !sends() && figure < 5; ++figure) ASSERT_FALSE(endpoint.exchange(8).empty());
   if (!sends()) {
-    us.tell_memory();
-    ASSERT_FALSE(us.exchange(Whereabouts::size).empty());
+    endpoint.advertise_memory();
+    ASSERT_FALSE(endpoint.exchange(Whereabouts::size).empty());
   }
   traffic.end().disconnect();
-  us.talk.end().disconnect();
+  endpoint.control.end().disconnect();
   (void)traffic.until([&] { return traffic.end().ended(); });
-  (void)us.talk.until([&] { return us.talk.end().ended(); });
+  (void)endpoint.control.until([&] { return endpoint.control.end().ended(); });
   expect_success(program);
   std::string expected(bytes, '\xa5');
-  if (sends()) expected.replace(0, 4, std::string{static_cast<char>(iterations), 0, 0, 0});  // how much it has received
+  if (sends())
+    expected.replace(0, 4, std::string{static_cast<char>(iterations), 0, 0, 0});  // number of received messages
   const bool as_it_was = traffic.consumer().text(Perftest::memory_at, bytes) == expected;
   EXPECT_EQ(as_it_was, GetParam().opcode != WorkOpcode::read);
   EXPECT_EQ(traffic.worst, Status::success);
-  EXPECT_EQ(us.talk.worst, Status::success);
+  EXPECT_EQ(endpoint.control.worst, Status::success);
 }
 
 INSTANTIATE_TEST_SUITE_P(Siw, SiwPerftest,

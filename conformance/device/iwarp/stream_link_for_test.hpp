@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: two endpoints, joined by a TCP connection that exists in memory and in virtual time.
+/// For tests only: two endpoints on an in-memory TCP connection in virtual time.
 
 #include <algorithm>
 #include <deque>
@@ -16,24 +16,24 @@ class StreamLink {
  public:
   StreamLink(Endpoint& initiator, Endpoint& responder) : ends_{&initiator, &responder} {}
 
-  /// How many bytes of what waits arrive at once; by default all of them.
+  /// Number of the waiting bytes that arrive at once. Default: all.
   std::function<std::size_t(std::size_t)> piece = [](std::size_t waiting) { return waiting; };
   std::int64_t now = 0;
   std::int64_t delay = 1000;
-  /// Hears what each end sends: a segment, or nothing with a FIN or a reset.
-  std::function<void(int from, Bytes segment, bool fin, bool reset)> heard = [](int, Bytes, bool, bool) {};
-  /// What each end sent.
+  /// Observer of sent segments, FINs and resets. The segment is empty for FIN and reset.
+  std::function<void(int from, Bytes segment, bool fin, bool reset)> observer = [](int, Bytes, bool, bool) {};
+  /// Bytes sent by each endpoint.
   std::vector<std::uint8_t> sent[2];
-  std::vector<std::size_t> segments[2];  ///< bytes of each
+  std::vector<std::size_t> segments[2];  ///< sizes of the segments
 
-  /// Until nothing moves any more but timers.
+  /// Run until only timers are left.
   void run() {
     for (bool moved = true; moved;) {
       moved = false;
       for (int from : {0, 1}) moved = step(from) || moved;
     }
   }
-  /// The same, and lets timers run out up to `until`.
+  /// Run, including timers, up to `until`.
   void run_until(std::int64_t until) {
     for (;;) {
       run();
@@ -55,9 +55,9 @@ class StreamLink {
       way.insert(way.end(), segment.begin(), segment.end());
       sent[from].insert(sent[from].end(), segment.begin(), segment.end());
       segments[from].push_back(segment.size());
-      heard(from, segment, false, false);
+      observer(from, segment, false, false);
     }
-    if (output.fin || output.reset) heard(from, {}, output.fin && !output.reset, output.reset);
+    if (output.fin || output.reset) observer(from, {}, output.fin && !output.reset, output.reset);
     if (moved) now += delay;
     Endpoint& to = *ends_[1 - from];
     if (output.reset) {
@@ -79,7 +79,7 @@ class StreamLink {
   std::deque<std::uint8_t> way_[2];
 };
 
-/// A consumer with memory, one completion queue and an endpoint.
+/// An application with memory, one completion queue and an endpoint.
 struct Consumer {
   explicit Consumer(const machines::MpaSettings& mpa = {}, RnicOptions options = {}, std::uint32_t emss = 1460,
                     std::optional<Fault> fault = std::nullopt)
@@ -87,7 +87,7 @@ struct Consumer {
     if (fault) rnic.set_fault(*fault);
     begin(mpa, emss);
   }
-  /// A second stream of the same RNIC, with a protection domain of its own.
+  /// A second stream of the same RNIC with its own protection domain.
   Consumer(Consumer& other, const machines::MpaSettings& mpa) : rnic(other.rnic) { begin(mpa, 1460); }
 
   std::unique_ptr<Rnic> own;

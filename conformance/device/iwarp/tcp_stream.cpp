@@ -45,10 +45,10 @@ std::optional<Address> address_of(const std::string& text, std::uint16_t port) {
   return address;
 }
 
-/// Whether the descriptor is ready; zero or less: it is not waited for.
-bool ready(int descriptor, short events, Milliseconds patience) {
+/// Return true if the descriptor is ready. `timeout` of zero or less: do not wait.
+bool ready(int descriptor, short events, Milliseconds timeout) {
   pollfd one{descriptor, events, 0};
-  return ::poll(&one, 1, static_cast<int>(std::max<Milliseconds::rep>(patience.count(), 0))) > 0;
+  return ::poll(&one, 1, static_cast<int>(std::max<Milliseconds::rep>(timeout.count(), 0))) > 0;
 }
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -61,20 +61,20 @@ std::int64_t steady_now() {
 }
 
 TcpStream::TcpStream(replay::Descriptor socket) : socket_(std::move(socket)) {
-  // FPDUs leave when they are made. RFC 5044, 5.1
+  // Send FPDUs immediately. RFC 5044, 5.1
   const int on = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-device::Result<TcpStream> TcpStream::connect(const std::string& address, std::uint16_t port, Milliseconds patience) {
+device::Result<TcpStream> TcpStream::connect(const std::string& address, std::uint16_t port, Milliseconds timeout) {
   const std::string doing = fmt::format("connect to {} port {}", address, port);
   const auto to = address_of(address, port);
   if (!to) return refuse_with_errno(EINVAL, doing);
   replay::Descriptor socket(::socket(to->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return refuse_with_errno(errno, doing);
   if (::connect(socket.get(), to->get(), to->length) != 0) {
-    if (errno != EINPROGRESS) return refuse_with_errno(errno, doing);
-    if (!ready(socket.get(), POLLOUT, patience)) return refuse_with_errno(ETIMEDOUT, doing);
+    if (errno != EINPROGRESS) return refuse(errno, doing);
+    if (!ready(socket.get(), POLLOUT, timeout)) return refuse(ETIMEDOUT, doing);
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -136,9 +136,9 @@ device::Result<TcpListener> TcpListener::listen(const std::string& address, std:
   return TcpListener(std::move(socket), ntohs(chosen));
 }
 
-device::Result<TcpStream> TcpListener::accept(Milliseconds patience) {
+device::Result<TcpStream> TcpListener::accept(Milliseconds timeout) {
   const std::string doing = fmt::format("accept on port {}", port_);
-  if (!ready(socket_.get(), POLLIN, patience)) return refuse_with_errno(ETIMEDOUT, doing);
+  if (!ready(socket_.get(), POLLIN, timeout)) return refuse(ETIMEDOUT, doing);
   replay::Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return refuse_with_errno(errno, doing);
   return TcpStream(std::move(socket));
@@ -193,7 +193,7 @@ bool TcpDriver::step(Milliseconds wait) {
   if (over()) return moved;
   if (endpoint_.wakes() != never)
     wait = std::min(wait, Milliseconds(std::max<std::int64_t>((endpoint_.wakes() - steady_now()) / 1'000'000 + 1, 0)));
-  // What was closed on the other side stays readable: then only room to write is worth waiting for.
+  // After the peer's FIN the socket stays readable: wait only until it is writable.
   const auto events = static_cast<short>((received_end_ ? 0 : POLLIN) | (unsent_.empty() || sent_end_ ? 0 : POLLOUT));
   if (!moved) (void)ready(stream_.descriptor(), events, wait);
   moved = read() || moved;
@@ -201,8 +201,8 @@ bool TcpDriver::step(Milliseconds wait) {
   return write() || moved;
 }
 
-bool TcpDriver::run(const std::function<bool()>& done, Milliseconds patience) {
-  const auto until = std::chrono::steady_clock::now() + patience;
+bool TcpDriver::run(const std::function<bool()>& done, Milliseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
   while (!done()) {
     const auto left = std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;

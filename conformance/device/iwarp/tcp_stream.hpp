@@ -1,6 +1,6 @@
 #pragma once
-/// TCP for endpoints: non-blocking sockets of the kernel, and what moves bytes and time between them and an endpoint.
-/// A kernel's socket does not promise that segments end where they were asked to.
+/// TCP for endpoints: non-blocking kernel sockets, and a driver that moves data between socket and endpoint. A kernel
+/// socket may change the segment boundaries.
 
 #include <chrono>
 #include <cstdint>
@@ -16,25 +16,25 @@ namespace rdmawire::endpoint {
 
 class TcpStream {
  public:
-  /// Waits for the connection for at most `patience`. `address`: IPv4 or IPv6 in text. Errors: the system's.
+  /// Connect and wait for at most `timeout`. `address`: IPv4 or IPv6 in text. Errors: system error numbers.
   static device::Result<TcpStream> connect(const std::string& address, std::uint16_t port,
-                                           std::chrono::milliseconds patience = std::chrono::seconds(10));
+                                           std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
   struct Arrival {
     std::vector<std::uint8_t> bytes;
-    bool closed = false;  ///< the other end's FIN, behind the bytes
+    bool closed = false;  ///< the peer's FIN, after the bytes
     bool lost = false;    ///< reset, or timed out
   };
-  /// What has arrived; nothing of it: nothing has.
+  /// Return the received data, which may be empty.
   Arrival receive();
-  /// The bytes that the socket took; less than all: it is full, wait until it is writable. Nothing: the connection is
-  /// lost.
+  /// Return the number of accepted bytes. If it is smaller than requested, wait until the socket is writable. Empty:
+  /// the connection is lost.
   std::optional<std::size_t> send(Bytes bytes);
-  /// Sends a FIN behind what was sent.
+  /// Send a FIN after the sent data.
   void close_half();
-  /// Sends a reset.
+  /// Send a reset.
   void reset();
-  /// What the connection's segments hold now: its MSS without options.
+  /// Return the current segment size in bytes: MSS without options.
   [[nodiscard]] std::uint32_t emss() const;
   [[nodiscard]] int descriptor() const { return socket_.get(); }
 
@@ -46,11 +46,11 @@ class TcpStream {
 
 class TcpListener {
  public:
-  /// `port` 0: any that is free.
+  /// `port` 0: any free port.
   static device::Result<TcpListener> listen(const std::string& address, std::uint16_t port = 0);
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// The next connection; ETIMEDOUT when none came within `patience`.
-  device::Result<TcpStream> accept(std::chrono::milliseconds patience);
+  /// Return the next connection, or ETIMEDOUT after `timeout`.
+  device::Result<TcpStream> accept(std::chrono::milliseconds timeout);
 
  private:
   TcpListener(replay::Descriptor socket, std::uint16_t port) : socket_(std::move(socket)), port_(port) {}
@@ -58,15 +58,15 @@ class TcpListener {
   std::uint16_t port_;
 };
 
-/// An endpoint on its stream. Both must outlive it.
+/// Connects an endpoint to its stream. Both must outlive this.
 class TcpDriver {
  public:
   TcpDriver(Endpoint& endpoint, TcpStream& stream) : endpoint_(endpoint), stream_(stream) {}
 
-  /// Moves bytes until `done` says so, checked whenever something has moved; false: `patience` ran out first, or
-  /// the connection is over on both sides.
-  bool run(const std::function<bool()>& done, std::chrono::milliseconds patience);
-  /// Once, waiting for at most `wait`; true: something has moved.
+  /// Move data until `done` returns true; it is called after each change. Returns false after `timeout` or if both
+  /// directions are closed.
+  bool run(const std::function<bool()>& done, std::chrono::milliseconds timeout);
+  /// Run one step, waiting at most `wait`. Returns true if data was moved.
   bool step(std::chrono::milliseconds wait);
   [[nodiscard]] bool over() const { return received_end_ && sent_end_; }
 
@@ -80,7 +80,7 @@ class TcpDriver {
   bool fin_waits_ = false, sent_end_ = false, received_end_ = false;
 };
 
-/// Nanoseconds of a clock that only goes on.
+/// Return the time of a monotonic clock in nanoseconds.
 std::int64_t steady_now();
 
 }  // namespace rdmawire::endpoint

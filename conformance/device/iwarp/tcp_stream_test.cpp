@@ -1,4 +1,4 @@
-// Two endpoints over TCP of this machine.
+// Tests of two endpoints on local TCP connections.
 
 #include "conformance/device/iwarp/tcp_stream.hpp"
 
@@ -17,7 +17,7 @@ using device::WorkOpcode;
 using testing::Consumer;
 using Type = ConnectionEvent::Type;
 
-/// Both ends of one connection, moved by turns.
+/// Both sides of one connection, processed alternately.
 struct Connected {
   explicit Connected(const machines::MpaSettings& mpa)
       : listener(*TcpListener::listen("127.0.0.1")),
@@ -47,7 +47,7 @@ struct Connected {
   }
 };
 
-TEST(TcpStream, CarriesTwoEndpoints) {
+TEST(TcpStream, ConnectsTwoEndpoints) {
   for (const bool markers : {false, true}) {
     machines::MpaSettings mpa;
     mpa.markers = markers;
@@ -60,7 +60,7 @@ TEST(TcpStream, CarriesTwoEndpoints) {
     ASSERT_EQ(on.event(on.a)->type, Type::established);
     ASSERT_EQ(on.event(on.b)->type, Type::established);
 
-    // More than the sockets hold, both ways at once.
+    // Send more data than the socket buffers can store, in both directions.
     constexpr std::uint32_t piece = 32 << 10, rounds = 200;
     on.a.fill(0, std::string(piece, 'x'));
     on.b.receive(7, 0, 16);
@@ -91,14 +91,14 @@ TEST(TcpStream, CarriesTwoEndpoints) {
   }
 }
 
-TEST(TcpStream, TellsAResetFromAnEnd) {
+TEST(TcpStream, ResetFailsConnection) {
   Connected on({});
   ASSERT_TRUE(on.b.end->await(steady_now()));
   on.stream_a.reset();
   EXPECT_EQ(on.event(on.b)->type, Type::failed);
 }
 
-TEST(TcpStream, TellsWhatCannotBe) {
+TEST(TcpStream, InvalidAddressTimeoutAndUsedPortAreErrors) {
   EXPECT_EQ(TcpStream::connect("not an address", 1).error().number, EINVAL);
   TcpListener listener = *TcpListener::listen("127.0.0.1");
   EXPECT_EQ(listener.accept(1ms).error().number, ETIMEDOUT);

@@ -26,7 +26,7 @@ std::string text_of(const TcpAddress& address) {
 
 }  // namespace
 
-/// The tester's end.
+/// The tester's side of a connection.
 class VirtualTcp::Connection final : public replay::TcpConnection {
  public:
   Connection(VirtualTcp& host, const Link& link)
@@ -36,26 +36,26 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
     Link* link = host_.find(link_);
     if (!link) return;
     link->taken = false;
-    if (!link->tester_over && !(link->tester_fin && link->fin_came)) {
+    if (!link->tester_over && !(link->tester_fin && link->fin_received)) {
       host_.reset_by_tester(*link);
-      host_.let_arrive();
+      host_.deliver();
     }
     host_.forget_if_done(link_);
-    host_.told();
+    host_.notify_device_event();
   }
 
   WireResult<void> send(Bytes bytes) override {
     const std::lock_guard lock(host_.mutex_);
     if (auto usable = check(); !usable) return usable;
     Link& link = *host_.find(link_);
-    if (link.tester_fin) return down("our half is closed");
+    if (link.tester_fin) return down("this side is already closed");
     return send_all(link, bytes);
   }
   WireResult<void> send_behind_fin(Bytes bytes) override {
     const std::lock_guard lock(host_.mutex_);
     if (auto usable = check(); !usable) return usable;
     Link& link = *host_.find(link_);
-    if (!link.tester_fin) return down("our half is open");
+    if (!link.tester_fin) return down("this side is still open");
     return send_all(link, bytes);
   }
   WireResult<void> close_half() override {
@@ -63,9 +63,9 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
     if (auto usable = check(); !usable) return usable;
     Link& link = *host_.find(link_);
     if (link.tester_fin) return {};
-    host_.send(link, false, What::fin);
-    host_.let_arrive();
-    host_.told();
+    host_.send(link, false, SegmentKind::fin);
+    host_.deliver();
+    host_.notify_device_event();
     return {};
   }
   void reset() override {
@@ -73,8 +73,8 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
     Link* link = host_.find(link_);
     if (!link || link->tester_over) return;
     host_.reset_by_tester(*link);
-    host_.let_arrive();
-    host_.told();
+    host_.deliver();
+    host_.notify_device_event();
   }
   WireResult<std::optional<TcpArrival>> receive(std::int64_t deadline) override {
     const std::lock_guard lock(host_.mutex_);
@@ -85,14 +85,14 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
         TcpArrival arrival = std::move(link.inbox.front());
         link.inbox.pop_front();
         link.unread -= arrival.bytes.size();
-        host_.settle();  // there is room for more
-        host_.told();
+        host_.settle();  // the receive window has space again
+        host_.notify_device_event();
         return arrival;
       }
       if (!more) break;
       more = host_.step(deadline);
     }
-    host_.told();
+    host_.notify_device_event();
     return std::nullopt;
   }
   [[nodiscard]] std::uint32_t send_mss() const override { return mss(); }
@@ -103,10 +103,10 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
   [[nodiscard]] std::uint32_t mss() const { return host_.options_.device_mss; }
   WireResult<void> send_all(Link& link, Bytes bytes) {
     for (; !bytes.empty() && !link.tester_over; bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), mss()))) {
-      host_.send(link, false, What::bytes, bytes.first(std::min<std::size_t>(bytes.size(), mss())));
-      host_.let_arrive();
+      host_.send(link, false, SegmentKind::bytes, bytes.first(std::min<std::size_t>(bytes.size(), mss())));
+      host_.deliver();
     }
-    host_.told();
+    host_.notify_device_event();
     return {};
   }
   [[nodiscard]] tl::unexpected<WireError> down(const char* why) const {
@@ -123,9 +123,7 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
   TcpAddress local_, remote_;
 };
 
-WireError VirtualTcp::ended() const {
-  return {WireError::Kind::closed, 0, name_ + ": the case was ended from outside"};
-}
+WireError VirtualTcp::ended() const { return {WireError::Kind::closed, 0, name_ + ": interrupted by another thread"}; }
 
 std::int64_t VirtualTcp::now() const {
   const std::lock_guard lock(mutex_);
@@ -135,7 +133,7 @@ std::int64_t VirtualTcp::now() const {
 VirtualTcp::Link& VirtualTcp::new_link() {
   Link& link = links_[++last_link_];
   link.id = last_link_;
-  // Far from each other and from where they wrap, and the same each time.
+  // Sequence numbers are far apart, do not wrap, and are deterministic.
   link.tester_next = 0x1000'0000 + 0x0001'0000 * (last_link_ & 0xfff);
   link.device_next = 0x5000'0000 + 0x0001'0000 * (last_link_ & 0xfff);
   link.tester.address = options_.tester;
@@ -151,17 +149,17 @@ VirtualTcp::Link* VirtualTcp::find(std::uint32_t id) {
 void VirtualTcp::forget_if_done(std::uint32_t id) {
   const Link* link = find(id);
   if (!link || link->taken) return;
-  const bool closed = link->tester_fin && link->device_fin && link->fin_came;
+  const bool closed = link->tester_fin && link->device_fin && link->fin_received;
   if (link->tester_over || closed) {
-    // What of it is still on its way finds nobody; the device must have heard of a reset first.
-    const bool flies = std::ranges::any_of(flying_, [&](const auto& one) { return one.second.link == id; });
+    // Wait until all frames in flight have arrived, so that the device receives a reset.
+    const bool flies = std::ranges::any_of(in_flight_, [&](const auto& one) { return one.second.link == id; });
     if (flies) return;
     if (link->stream) device_.forgotten(*link->stream);
     links_.erase(id);
   }
 }
 
-// What passes.
+// Frames
 
 TcpFrame VirtualTcp::frame_of(const Link& link, bool to_tester) const {
   TcpFrame frame;
@@ -170,12 +168,12 @@ TcpFrame VirtualTcp::frame_of(const Link& link, bool to_tester) const {
   frame.from = to_tester ? link.device : link.tester;
   frame.to = to_tester ? link.tester : link.device;
   frame.seq = to_tester ? link.device_next : link.tester_next;
-  const std::uint32_t heard = to_tester ? link.device_heard : link.tester_heard;
-  if (heard != 0) frame.ack_number = heard;
+  const std::uint32_t expected = to_tester ? link.device_expected : link.tester_expected;
+  if (expected != 0) frame.ack_number = expected;
   return frame;
 }
 
-void VirtualTcp::keep(bool to_tester, const TcpFrame& frame) {
+void VirtualTcp::record_frame(bool to_tester, const TcpFrame& frame) {
   if (passed_.size() >= most_frames) return;
   TcpFrame numbered = frame;
   numbered.identification = ++identification_;
@@ -183,21 +181,21 @@ void VirtualTcp::keep(bool to_tester, const TcpFrame& frame) {
   passed_.emplace(time, PassedFrame{time, !to_tester, numbered.encode()});
 }
 
-void VirtualTcp::send(Link& link, bool to_tester, What what, Bytes bytes) {
+void VirtualTcp::send(Link& link, bool to_tester, SegmentKind kind, Bytes bytes) {
   TcpFrame frame = frame_of(link, to_tester);
-  frame.syn = what == What::syn || what == What::syn_ack;
-  frame.fin = what == What::fin;
-  frame.rst = what == What::reset;
+  frame.syn = kind == SegmentKind::syn || kind == SegmentKind::syn_ack;
+  frame.fin = kind == SegmentKind::fin;
+  frame.rst = kind == SegmentKind::reset;
   frame.payload = bytes;
   if (frame.syn) frame.mss = static_cast<std::uint16_t>(to_tester ? options_.device_mss : std::min(link.mss, 65'535U));
-  keep(to_tester, frame);
+  record_frame(to_tester, frame);
   (to_tester ? link.device_next : link.tester_next) += frame.length();
-  if (what == What::fin) (to_tester ? link.device_fin : link.tester_fin) = true;
+  if (kind == SegmentKind::fin) (to_tester ? link.device_fin : link.tester_fin) = true;
   if (to_tester) link.unread += bytes.size();
-  flying_.emplace(now_ + options_.delay, InFlightFrame{link.id, to_tester, what, {bytes.begin(), bytes.end()}});
+  in_flight_.emplace(now_ + options_.delay, InFlightFrame{link.id, to_tester, kind, {bytes.begin(), bytes.end()}});
 }
 
-void VirtualTcp::acknowledge(Link& link, bool to_tester) { keep(to_tester, frame_of(link, to_tester)); }
+void VirtualTcp::acknowledge(Link& link, bool to_tester) { record_frame(to_tester, frame_of(link, to_tester)); }
 
 std::vector<PassedFrame> VirtualTcp::take_passed() {
   const std::lock_guard lock(mutex_);
@@ -208,7 +206,7 @@ std::vector<PassedFrame> VirtualTcp::take_passed() {
   return taken;
 }
 
-// What happens.
+// Events
 
 void VirtualTcp::go_to(std::int64_t time) {
   now_ = std::max(now_, time);
@@ -216,7 +214,7 @@ void VirtualTcp::go_to(std::int64_t time) {
 }
 
 bool VirtualTcp::step(std::int64_t until) {
-  const std::int64_t arrival = flying_.empty() ? never : flying_.begin()->first;
+  const std::int64_t arrival = in_flight_.empty() ? never : in_flight_.begin()->first;
   const std::int64_t alarm = device_.wakes();
   const std::int64_t next = std::min(arrival, alarm == never ? never : std::max(now_, alarm));
   if (next == never || next > until) {
@@ -225,9 +223,9 @@ bool VirtualTcp::step(std::int64_t until) {
   }
   go_to(next);
   if (arrival <= now_) {
-    const InFlightFrame flying = std::move(flying_.begin()->second);
-    flying_.erase(flying_.begin());
-    happen(flying);
+    const InFlightFrame frame = std::move(in_flight_.begin()->second);
+    in_flight_.erase(in_flight_.begin());
+    happen(frame);
   } else {
     device_.woken();
   }
@@ -235,57 +233,57 @@ bool VirtualTcp::step(std::int64_t until) {
   return true;
 }
 
-void VirtualTcp::let_arrive() {
+void VirtualTcp::deliver() {
   const std::int64_t until = now_ + options_.delay;
   while (step(until)) {
   }
 }
 
-void VirtualTcp::happen(const InFlightFrame& flying) {
-  Link* link = find(flying.link);
+void VirtualTcp::happen(const InFlightFrame& frame) {
+  Link* link = find(frame.link);
   if (!link) return;
-  if (flying.to_tester)
-    arrive_at_tester(*link, flying);
+  if (frame.to_tester)
+    arrive_at_tester(*link, frame);
   else
-    arrive_at_device(*link, flying);
-  forget_if_done(flying.link);
+    arrive_at_device(*link, frame);
+  forget_if_done(frame.link);
 }
 
-void VirtualTcp::arrive_at_tester(Link& link, const InFlightFrame& flying) {
+void VirtualTcp::arrive_at_tester(Link& link, const InFlightFrame& frame) {
   if (link.tester_over) return;
-  switch (flying.what) {
-    case What::syn: {
+  switch (frame.kind) {
+    case SegmentKind::syn: {
       const auto listener = listeners_.find(link.tester.port);
-      link.tester_heard = link.device_next;
+      link.tester_expected = link.device_next;
       if (listener == listeners_.end()) return reset_by_tester(link);
       link.mss = listener->second.options.mss;
-      return send(link, false, What::syn_ack);
+      return send(link, false, SegmentKind::syn_ack);
     }
-    case What::syn_ack:
-      link.tester_heard = link.device_next;
+    case SegmentKind::syn_ack:
+      link.tester_expected = link.device_next;
       link.open = true;
       acknowledge(link, false);
-      flying_.emplace(now_ + options_.delay, InFlightFrame{link.id, false, What::established, {}});
+      in_flight_.emplace(now_ + options_.delay, InFlightFrame{link.id, false, SegmentKind::established, {}});
       return;
-    case What::established: {
+    case SegmentKind::established: {
       link.open = true;
       const auto listener = listeners_.find(link.tester.port);
       if (listener == listeners_.end()) return reset_by_tester(link);
       listener->second.waiting.push_back(link.id);
       return;
     }
-    case What::bytes:
-      link.tester_heard += static_cast<std::uint32_t>(flying.bytes.size());
+    case SegmentKind::bytes:
+      link.tester_expected += static_cast<std::uint32_t>(frame.bytes.size());
       acknowledge(link, false);
-      link.inbox.push_back({TcpArrival::Kind::bytes, now_, flying.bytes});
+      link.inbox.push_back({TcpArrival::Kind::bytes, now_, frame.bytes});
       return;
-    case What::fin:
-      ++link.tester_heard;
-      link.fin_came = true;
+    case SegmentKind::fin:
+      ++link.tester_expected;
+      link.fin_received = true;
       acknowledge(link, false);
       link.inbox.push_back({TcpArrival::Kind::fin, now_, {}});
       return;
-    case What::reset:
+    case SegmentKind::reset:
       if (!link.open) link.refused = ECONNREFUSED;
       link.tester_over = true;
       link.inbox.push_back({TcpArrival::Kind::reset, now_, {}});
@@ -293,33 +291,33 @@ void VirtualTcp::arrive_at_tester(Link& link, const InFlightFrame& flying) {
   }
 }
 
-void VirtualTcp::arrive_at_device(Link& link, const InFlightFrame& flying) {
+void VirtualTcp::arrive_at_device(Link& link, const InFlightFrame& frame) {
   if (link.device_over) return;
-  switch (flying.what) {
-    case What::syn:
-      link.device_heard = link.tester_next;
+  switch (frame.kind) {
+    case SegmentKind::syn:
+      link.device_expected = link.tester_next;
       if (!device_.listens(link.device.port)) return reset_by_device(link);
-      return send(link, true, What::syn_ack);
-    case What::syn_ack:
-      link.device_heard = link.tester_next;
+      return send(link, true, SegmentKind::syn_ack);
+    case SegmentKind::syn_ack:
+      link.device_expected = link.tester_next;
       acknowledge(link, true);
-      flying_.emplace(now_ + options_.delay, InFlightFrame{link.id, true, What::established, {}});
+      in_flight_.emplace(now_ + options_.delay, InFlightFrame{link.id, true, SegmentKind::established, {}});
       link.device_open = true;
       return device_.answered(*link.stream, 0, link.mss);
-    case What::established:
+    case SegmentKind::established:
       if (!device_.listens(link.device.port)) return reset_by_device(link);
       link.device_open = true;
       link.stream = device_.connected(link.device.port, link.tester, link.mss);
       return;
-    case What::bytes:
-      link.device_heard += static_cast<std::uint32_t>(flying.bytes.size());
+    case SegmentKind::bytes:
+      link.device_expected += static_cast<std::uint32_t>(frame.bytes.size());
       acknowledge(link, true);
-      return device_.received(*link.stream, flying.bytes);
-    case What::fin:
-      ++link.device_heard;
+      return device_.received(*link.stream, frame.bytes);
+    case SegmentKind::fin:
+      ++link.device_expected;
       acknowledge(link, true);
       return device_.peer_closed(*link.stream);
-    case What::reset:
+    case SegmentKind::reset:
       link.device_over = true;
       if (!link.stream) return;
       if (link.device_open)
@@ -333,45 +331,45 @@ void VirtualTcp::arrive_at_device(Link& link, const InFlightFrame& flying) {
 }
 
 void VirtualTcp::reset_by_device(Link& link) {
-  send(link, true, What::reset);
+  send(link, true, SegmentKind::reset);
   link.device_over = true;
   if (link.stream) device_.forgotten(*link.stream);
   link.stream.reset();
 }
 
 void VirtualTcp::reset_by_tester(Link& link) {
-  send(link, false, What::reset);
+  send(link, false, SegmentKind::reset);
   link.tester_over = true;
   link.inbox.clear();
   link.unread = 0;
 }
 
 void VirtualTcp::settle() {
-  while (const auto wanted = device_.next_wanted()) {
-    if (wanted->to.address != options_.tester) {
-      device_.answered(wanted->stream, EHOSTUNREACH, 0);
-      device_.forgotten(wanted->stream);
+  while (const auto pending = device_.next_connect_request()) {
+    if (pending->to.address != options_.tester) {
+      device_.answered(pending->stream, EHOSTUNREACH, 0);
+      device_.forgotten(pending->stream);
       continue;
     }
     Link& link = new_link();
-    link.stream = wanted->stream;
-    link.device.port = wanted->port;
-    link.tester.port = wanted->to.port;
-    send(link, true, What::syn);
+    link.stream = pending->stream;
+    link.device.port = pending->port;
+    link.tester.port = pending->to.port;
+    send(link, true, SegmentKind::syn);
   }
   for (auto& [id, link] : links_) {
     while (link.device_open && !link.device_over && link.stream) {
       const Output output =
           device_.take(*link.stream, options_.window > link.unread ? options_.window - link.unread : 0);
       if (output.empty()) break;
-      for (const auto& segment : output.segments) send(link, true, What::bytes, segment);
-      if (output.fin) send(link, true, What::fin);
+      for (const auto& segment : output.segments) send(link, true, SegmentKind::bytes, segment);
+      if (output.fin) send(link, true, SegmentKind::fin);
       if (output.reset) reset_by_device(link);
     }
   }
 }
 
-// The tester's calls.
+// Calls of the tester
 
 WireResult<std::unique_ptr<replay::TcpConnection>> VirtualTcp::connect(const TcpAddress& to, const TcpOptions& options,
                                                                        std::int64_t deadline) {
@@ -383,8 +381,8 @@ WireResult<std::unique_ptr<replay::TcpConnection>> VirtualTcp::connect(const Tcp
   if (to.address != options_.device) {
     while (step(deadline)) {
     }
-    told();
-    return missing("nobody answers there");
+    notify_device_event();
+    return missing("no host has this address");
   }
   Link& link = new_link();
   const std::uint32_t id = link.id;
@@ -393,18 +391,18 @@ WireResult<std::unique_ptr<replay::TcpConnection>> VirtualTcp::connect(const Tcp
   link.tester.port = next_port_;
   next_port_ = next_port_ == 65'535 ? first_port : static_cast<std::uint16_t>(next_port_ + 1);
   link.taken = true;
-  send(link, false, What::syn);
+  send(link, false, SegmentKind::syn);
   while (!link.refused && !link.device_open && !interrupted_ && step(deadline)) {
   }
-  told();
+  notify_device_event();
   if (interrupted_ || link.refused || !link.device_open) {
     link.taken = false;
     const bool refused = link.refused != 0;
     if (!link.tester_over) reset_by_tester(link);
-    let_arrive();
+    deliver();
     forget_if_done(id);
     if (interrupted_) return tl::unexpected(ended());
-    return missing(refused ? "it refuses the connection" : "nobody answered in time");
+    return missing(refused ? "connection refused" : "no response before the deadline");
   }
   return std::make_unique<Connection>(*this, link);
 }
@@ -416,7 +414,7 @@ WireResult<std::uint16_t> VirtualTcp::listen(std::uint16_t port, const TcpOption
     for (port = 20'000; listeners_.contains(port);) ++port;
   if (listeners_.contains(port))
     return tl::unexpected(
-        WireError{WireError::Kind::system, EADDRINUSE, fmt::format("{}: port {} is listened to", name_, port)});
+        WireError{WireError::Kind::system, EADDRINUSE, fmt::format("{}: port {} is in use", name_, port)});
   listeners_[port].options = options;
   return port;
 }
@@ -429,8 +427,8 @@ void VirtualTcp::stop_listening(std::uint16_t port) {
   listeners_.erase(found);
   for (const std::uint32_t id : waiting)
     if (Link* link = find(id); link && !link->tester_over) reset_by_tester(*link);
-  let_arrive();
-  told();
+  deliver();
+  notify_device_event();
 }
 
 WireResult<std::unique_ptr<replay::TcpConnection>> VirtualTcp::accept(std::uint16_t port, std::int64_t deadline) {
@@ -440,20 +438,20 @@ WireResult<std::unique_ptr<replay::TcpConnection>> VirtualTcp::accept(std::uint1
     const auto found = listeners_.find(port);
     if (found == listeners_.end())
       return tl::unexpected(
-          WireError{WireError::Kind::missing, EINVAL, fmt::format("{}: nobody listens to port {}", name_, port)});
+          WireError{WireError::Kind::missing, EINVAL, fmt::format("{}: no listener at port {}", name_, port)});
     auto& waiting = found->second.waiting;
     if (!waiting.empty()) {
       Link* link = find(waiting.front());
       waiting.pop_front();
       if (!link) continue;
       link->taken = true;
-      told();
+      notify_device_event();
       return std::make_unique<Connection>(*this, *link);
     }
     if (!more) break;
     more = step(deadline);
   }
-  told();
+  notify_device_event();
   return nullptr;
 }
 
@@ -461,7 +459,7 @@ WireResult<void> VirtualTcp::pass(std::int64_t until) {
   const std::lock_guard lock(mutex_);
   while (!interrupted_ && step(until)) {
   }
-  told();
+  notify_device_event();
   if (interrupted_) return tl::unexpected(ended());
   return {};
 }

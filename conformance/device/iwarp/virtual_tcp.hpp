@@ -1,8 +1,7 @@
 #pragma once
-/// TCP between a tester and a device of iWARP in the same process, in virtual time: each segment arrives as it was
-/// sent, after the same delay, and nothing is lost. Time goes on while somebody waits for it, and until a segment of
-/// the tester's has arrived: when send() comes back, the device has it, and its consumer was told what follows from
-/// that.
+/// TCP between a tester and an iWARP device in the same process, in virtual time: all segments arrive unchanged, after
+/// the same delay. Time advances during waiting calls, and until a segment of the tester has arrived. When send()
+/// returns, the device has received the segment and has reported the resulting events.
 
 #include <atomic>
 #include <cstdint>
@@ -21,7 +20,7 @@
 
 namespace rdmawire::endpoint {
 
-/// Who has the device's ends of the connections. Connections are numbered by it.
+/// The device's side of the connections. It numbers the connections.
 class TcpUser {
  public:
   TcpUser() = default;
@@ -29,28 +28,28 @@ class TcpUser {
   TcpUser& operator=(const TcpUser&) = delete;
   virtual ~TcpUser() = default;
 
-  /// The time from now on; it only goes on.
+  /// Advance the device's time.
   virtual void passed(std::int64_t now) = 0;
   [[nodiscard]] virtual bool listens(std::uint16_t port) const = 0;
-  /// Somebody has connected to a port. `emss`: bytes that each of its segments may have.
+  /// A peer has connected to a port. `emss`: maximum segment size in bytes. Returns the connection number.
   virtual std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) = 0;
   struct PendingRequest {
     std::uint32_t stream = 0;
-    std::uint16_t port = 0;  ///< its own
+    std::uint16_t port = 0;  ///< local port
     replay::TcpAddress to{};
   };
-  /// A connection that it wants, once.
-  virtual std::optional<PendingRequest> next_wanted() = 0;
-  /// What became of it: `error` is one of Linux's numbers, or 0.
+  /// Return and remove the next requested connection.
+  virtual std::optional<PendingRequest> next_connect_request() = 0;
+  /// Report the result of a connection request: a Linux error number, or 0.
   virtual void answered(std::uint32_t stream, int error, std::uint32_t emss) = 0;
   virtual void received(std::uint32_t stream, Bytes bytes) = 0;
   virtual void peer_closed(std::uint32_t stream) = 0;
   virtual void lost(std::uint32_t stream) = 0;
-  /// What it sends now, about `most` bytes of it.
+  /// Return data to send now, about `most` bytes.
   virtual Output take(std::uint32_t stream, std::size_t most) = 0;
-  /// Nothing will be heard of it any more.
+  /// The connection is closed and has no more events.
   virtual void forgotten(std::uint32_t stream) = 0;
-  /// When woken() must be called at the latest, or `never`.
+  /// Return the time of the next required woken() call, or `never`.
   [[nodiscard]] virtual std::int64_t wakes() const = 0;
   virtual void woken() = 0;
 };
@@ -60,13 +59,13 @@ class VirtualTcp final : public replay::TcpHost {
   struct Options {
     replay::IpAddress tester = replay::IpAddress::v4(0x0a0000c8);  ///< 10.0.0.200
     replay::IpAddress device = replay::IpAddress::v4(0x0a000001);  ///< 10.0.0.1
-    std::int64_t delay = 1000;                                     ///< nanoseconds on the way, in each direction
-    std::uint32_t device_mss = 1460;                               ///< that the device's SYN announces
-    std::uint32_t window = 65'535;  ///< bytes of the device's that the tester has not read: more are not sent
+    std::int64_t delay = 1000;                                     ///< one-way delay in nanoseconds
+    std::uint32_t device_mss = 1460;                               ///< announced in the device's SYN
+    std::uint32_t window = 65'535;                                 ///< maximum bytes that the tester has not read
   };
-  static constexpr std::size_t most_frames = 1U << 18;  ///< that passed and were not taken; others are not kept
+  static constexpr std::size_t most_frames = 1U << 18;  ///< frames kept for take_passed(); further frames are discarded
 
-  /// `device` must outlive it.
+  /// `device` must outlive this.
   explicit VirtualTcp(TcpUser& device) : VirtualTcp(device, Options()) {}
   VirtualTcp(TcpUser& device, Options options) : device_(device), options_(std::move(options)) {}
 
@@ -85,71 +84,71 @@ class VirtualTcp final : public replay::TcpHost {
   std::vector<replay::PassedFrame> take_passed() override;
   void interrupt() override { interrupted_ = true; }
 
-  /// Held by who uses the device itself, step() and settle().
+  /// Lock this mutex while using the device, step() or settle().
   std::mutex& mutex() { return mutex_; }
-  /// Called with the mutex held whenever something may have happened to the device.
-  void when_something_happened(std::function<void()> tell) { tell_ = std::move(tell); }
-  /// The next thing that happens until a time; false: nothing, and the clock stands there.
+  /// Set a function that is called, with the mutex locked, after possible events of the device.
+  void on_device_event(std::function<void()> callback) { on_event_ = std::move(callback); }
+  /// Process the next event up to `until`. Returns false, with the clock at `until`, if there is no event.
   bool step(std::int64_t until);
-  /// Takes what the device wants to send since a command was given to it.
+  /// Send the data that a command to the device has caused.
   void settle();
 
  private:
   class Connection;
-  /// A connection, both ends of it.
+  /// A connection with its two sides.
   struct Link {
     std::uint32_t id = 0;
     replay::TcpAddress tester, device;
-    std::uint32_t mss = 1460;                          ///< that the tester announced
-    std::optional<std::uint32_t> stream{};             ///< the device's number, once it has heard of the connection
-    bool open = false;                                 ///< for the tester
-    bool device_open = false;                          ///< for the device: it may send
-    int refused = 0;                                   ///< the tester was
-    std::uint32_t tester_next = 0, device_next = 0;    ///< sequence numbers that come next
-    std::uint32_t tester_heard = 0, device_heard = 0;  ///< and are expected next, by each
-    bool tester_fin = false, device_fin = false;       ///< sent
-    bool fin_came = false;                             ///< to the tester
-    bool tester_over = false, device_over = false;     ///< it was reset, as each knows
-    bool taken = false;                                ///< the tester has an object of it
+    std::uint32_t mss = 1460;                                ///< announced by the tester
+    std::optional<std::uint32_t> stream{};                   ///< the device's number, if it knows the connection
+    bool open = false;                                       ///< for the tester
+    bool device_open = false;                                ///< for the device: it may send
+    int refused = 0;                                         ///< error number if the tester's connection was refused
+    std::uint32_t tester_next = 0, device_next = 0;          ///< next sequence numbers
+    std::uint32_t tester_expected = 0, device_expected = 0;  ///< next expected sequence numbers
+    bool tester_fin = false, device_fin = false;             ///< sent
+    bool fin_received = false;                               ///< received by the tester
+    bool tester_over = false, device_over = false;           ///< reset, as known by each side
+    bool taken = false;                                      ///< the tester has a connection object
     std::deque<replay::TcpArrival> inbox;
-    std::size_t unread = 0;  ///< bytes on their way to the tester, or in its inbox
+    std::size_t unread = 0;  ///< bytes in flight to the tester or in its inbox
   };
-  enum class What : std::uint8_t { syn, syn_ack, established, bytes, fin, reset };
+  enum class SegmentKind : std::uint8_t { syn, syn_ack, established, bytes, fin, reset };
   struct InFlightFrame {
     std::uint32_t link = 0;
     bool to_tester = false;
-    What what = What::bytes;
+    SegmentKind kind = SegmentKind::bytes;
     std::vector<std::uint8_t> bytes;
   };
   struct Listener {
     replay::TcpOptions options;
-    std::deque<std::uint32_t> waiting;  ///< links
+    std::deque<std::uint32_t> waiting;  ///< pending connections
   };
 
   Link& new_link();
   Link* find(std::uint32_t id);
-  void send(Link& link, bool to_tester, What what, Bytes bytes = {});
+  void send(Link& link, bool to_tester, SegmentKind kind, Bytes bytes = {});
   void acknowledge(Link& link, bool to_tester);
-  void keep(bool to_tester, const replay::TcpFrame& frame);
+  void record_frame(bool to_tester, const replay::TcpFrame& frame);
   [[nodiscard]] replay::TcpFrame frame_of(const Link& link, bool to_tester) const;
-  void happen(const InFlightFrame& flying);
-  void arrive_at_tester(Link& link, const InFlightFrame& flying);
-  void arrive_at_device(Link& link, const InFlightFrame& flying);
+  void happen(const InFlightFrame& frame);
+  void arrive_at_tester(Link& link, const InFlightFrame& frame);
+  void arrive_at_device(Link& link, const InFlightFrame& frame);
   void reset_by_device(Link& link);
   void reset_by_tester(Link& link);
   void forget_if_done(std::uint32_t id);
   void go_to(std::int64_t time);
-  /// Until what was sent by the tester now has arrived.
-  void let_arrive();
-  void told() const {
-    if (tell_) tell_();
+  /// Run until all segments that the tester has sent have arrived.
+  void deliver();
+  void notify_device_event() const {
+    if (on_event_) on_event_();
   }
   [[nodiscard]] replay::WireError ended() const;
 
   TcpUser& device_;
   Options options_;
   std::string name_ = "in process";
-  std::function<void()> tell_;
+  std::function<void()> on_event_;
   mutable std::mutex mutex_;
   std::atomic<bool> interrupted_ = false;
   std::int64_t now_ = 0;
@@ -157,7 +156,7 @@ class VirtualTcp final : public replay::TcpHost {
   std::uint16_t next_port_ = 40'000, identification_ = 0;
   std::map<std::uint32_t, Link> links_;
   std::map<std::uint16_t, Listener> listeners_;
-  std::multimap<std::int64_t, InFlightFrame> flying_;
+  std::multimap<std::int64_t, InFlightFrame> in_flight_;
   std::multimap<std::int64_t, replay::PassedFrame> passed_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Addresses of a RoCE port: MAC, GID, and what a packet needs to find its way.
+/// Addresses of a RoCE port: MAC addresses, GIDs and address vectors.
 
 #include <array>
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace rdmawire::device {
 
 using Mac = std::array<std::uint8_t, 6>;
 
-/// A GID: an IPv6 address, or an IPv4 one in the form ::ffff:a.b.c.d. IBTA vol 1, A17.3.1 and A17.4.
+/// A GID: an IPv6 address, or an IPv4 address in the form ::ffff:a.b.c.d. IBTA vol 1, A17.3.1 and A17.4.
 struct Gid {
   std::array<std::uint8_t, 16> bytes{};
 
@@ -18,7 +18,7 @@ struct Gid {
     for (unsigned i = 0; i < 4; ++i) gid.bytes[12 + i] = static_cast<std::uint8_t>(address >> (24 - 8 * i));
     return gid;
   }
-  /// fe80:: with the interface identifier that is made of the MAC address. RFC 4291, appendix A.
+  /// Return fe80:: with the interface identifier derived from the MAC address. RFC 4291, appendix A.
   static constexpr Gid link_local(const Mac& mac) {
     return {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3],
              mac[4], mac[5]}};
@@ -42,26 +42,26 @@ struct Gid {
 
 enum class GidType : std::uint8_t { roce_v1, roce_v2 };
 
-/// A row of a port's GID table; an empty one has a GID of zeros.
+/// Entry of a port's GID table. An empty entry has a GID of zeros.
 struct GidEntry {
   Gid gid;
   GidType type = GidType::roce_v2;
-  std::uint16_t vlan = 0;  ///< tag of what is sent from it, and of what is taken for it; 0: no tag
+  std::uint16_t vlan = 0;  ///< VLAN tag of packets that use this entry; 0: no tag
 };
 
-/// Where packets of a queue pair or an address handle go: an address vector. 11.2.2.1 (number unverified), A17.4.
+/// Address vector of a queue pair or an address handle. 11.2.2.1 (clause number not verified), A17.4.
 struct AddressVector {
   Gid dgid;
   std::uint8_t sgid_index = 0;
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;
-  std::uint8_t sl = 0;  ///< the priority of the VLAN tag, where there is one: A17.4.2
+  std::uint8_t sl = 0;  ///< service level: the priority of the VLAN tag, if any, A17.4.2
 
   friend bool operator==(const AddressVector&, const AddressVector&) = default;
 };
 
-/// The Ethernet address of a group. RFC 1112, 6.4; RFC 2464, 7.
+/// Return the Ethernet multicast address of a group. RFC 1112, 6.4; RFC 2464, 7.
 constexpr Mac multicast_mac(const Gid& gid) {
   if (gid.is_ipv4())
     return {0x01, 0x00, 0x5e, static_cast<std::uint8_t>(gid.bytes[13] & 0x7f), gid.bytes[14], gid.bytes[15]};

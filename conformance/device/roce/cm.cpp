@@ -1,5 +1,5 @@
-/// Who connects to whom: what the communication manager does with messages, wishes and time. IBTA vol 1, 12.9, 12.10;
-/// A17.6 (over RoCEv2 LIDs mean nothing).
+/// Connection manager: processes messages, application calls and timeouts. IBTA vol 1, 12.9, 12.10; A17.6 (RoCEv2
+/// ignores LIDs).
 
 #include "dissectors/protocol/cm.hpp"
 
@@ -29,7 +29,7 @@ std::uint8_t mtu_code(std::uint32_t bytes) {
   return code;
 }
 
-std::int64_t way_there_and_back(const Core& core) { return 2 * time_of(core.options.cm.packet_lifetime); }
+std::int64_t round_trip_time(const Core& core) { return 2 * time_of(core.options.cm.packet_lifetime); }
 
 std::uint64_t new_transaction(Core& core) { return core.random.next(); }
 
@@ -45,7 +45,7 @@ CmConnection* new_connection(Core& core) {
   return &made;
 }
 
-void tell(Core& core, const CmConnection& at, CmEvent event) {
+void report(Core& core, const CmConnection& at, CmEvent event) {
   if (at.forgotten || core.cm.events.size() >= CmService::most_events) return;
   event.connection = at.id;
   event.cm_id = at.handle;
@@ -54,7 +54,7 @@ void tell(Core& core, const CmConnection& at, CmEvent event) {
   core.cm.events.push_back(std::move(event));
 }
 
-// ---- the queue pair
+// Queue pair
 
 QueuePair* queue_pair_of(Core& core, const CmConnection& at) {
   if (at.own.qp == 0) return nullptr;
@@ -72,7 +72,8 @@ Result<void> to_init(Core& core, const CmConnection& at, QueuePair& qp) {
                 {.state = QpState::init, .pkey_index = static_cast<std::uint16_t>(index), .port = 1, .access = rights});
 }
 
-/// To RTS, with what both ends said. 12.7: who connects listens from the PSN that it named.
+/// Move the queue pair to RTS with the negotiated parameters. 12.7: each endpoint receives from the PSN that it
+/// announced.
 Result<void> to_rts(Core& core, const CmConnection& at, QueuePair& qp) {
   const bool reliable = qp.is_reliable();
   QueuePairChange rtr{.state = QpState::rtr};
@@ -104,14 +105,14 @@ void stop(Core& core, const CmConnection& at) {
   if (qp && qp->state != QpState::reset && !core.faults[Fault::stays_connected]) enter_error(core, *qp);
 }
 
-// ---- what leaves
+// Outgoing messages
 
 std::uint8_t rejected_message(const CmConnection& at) {
   constexpr std::uint8_t request = 0, reply = 1;
   return at.active ? reply : request;
 }
 
-/// The message, as the connection has it now.
+/// Encode the message with the current state of the connection.
 std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep& step, Bytes private_data) {
   const CmSettings& settings = core.options.cm;
   switch (*step.sends) {
@@ -120,13 +121,13 @@ std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep&
       return request_of(at, settings, mtu_code(core.port.mtu), !qp || qp->is_reliable(),
                         core.port.gids[at.data_path.sgid_index].gid);
     }
-    case CmMessage::mra: return receipt_of(at, settings);
+    case CmMessage::mra: return mra_of(at, settings);
     case CmMessage::rep: return reply_of(at, settings, core.faults);
     case CmMessage::rtu: return short_of(at, cm_attribute::rtu, at.transaction);
     case CmMessage::dreq: at.last_transaction = new_transaction(core); return disconnect_of(at);
     case CmMessage::drep: return short_of(at, cm_attribute::drep, at.last_transaction);
     case CmMessage::rej: {
-      // Who gives up waiting rejects no message; the other end's ID is known from an MRA, or from its REQ.
+      // A REJ for a timeout names no rejected message. The peer's ID is known from an MRA or its REQ.
       const bool gives_up = step.reason == machines::cm_reason::timeout;
       const bool anonymous = gives_up && core.faults[Fault::rejects_anonymously];
       return rejection_of(at.id, anonymous ? 0 : at.remote_id, at.transaction, gives_up ? 2 : rejected_message(at),
@@ -136,7 +137,7 @@ std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep&
   return {};
 }
 
-void say(Core& core, CmConnection& at, const CmStep& step, Bytes private_data = {}) {
+void send_message(Core& core, CmConnection& at, const CmStep& step, Bytes private_data = {}) {
   if (!step.sends) return;
   std::vector<std::uint8_t>& kept = at.sent[static_cast<std::size_t>(*step.sends)];
   if (!step.again || kept.empty()) kept = message_of(core, at, step, private_data);
@@ -145,7 +146,7 @@ void say(Core& core, CmConnection& at, const CmStep& step, Bytes private_data = 
   send_mad(core, at.way, kept);
 }
 
-// ---- steps
+// State transitions
 
 Result<void> establish(Core& core, CmConnection& at);
 Result<void> disconnect(Core& core, CmConnection& at);
@@ -156,64 +157,64 @@ CmEvent event_of(const CmConnection& at, CmEventType type) {
   return event;
 }
 
-/// Tells the consumer, and does what it wants to be done of itself.
-void follow(Core& core, CmConnection& at, CmNotification told, std::uint16_t reason = 0) {
+/// Report the notification to the application and perform its automatic actions.
+void handle_notification(Core& core, CmConnection& at, CmNotification told, std::uint16_t reason = 0) {
   switch (told) {
     case CmNotification::nothing: break;
     case CmNotification::request: {
       CmEvent event = event_of(at, CmEventType::connect_request);
       event.listener = at.listener;
-      tell(core, at, std::move(event));
+      report(core, at, std::move(event));
       break;
     }
     case CmNotification::response: {
       CmEvent event = event_of(at, CmEventType::connect_response);
       const auto done = at.own.establishes ? establish(core, at) : Result<void>();
       if (at.own.establishes && done) event.type = CmEventType::established;
-      tell(core, at, std::move(event));
+      report(core, at, std::move(event));
       if (done) break;
       CmEvent failed{CmEventType::failed};
       failed.error = done.error().number;
       failed.message = done.error().message;
-      tell(core, at, std::move(failed));
+      report(core, at, std::move(failed));
       break;
     }
-    case CmNotification::established: tell(core, at, CmEvent{CmEventType::established}); break;
+    case CmNotification::established: report(core, at, CmEvent{CmEventType::established}); break;
     case CmNotification::rejected: {
       stop(core, at);
       CmEvent event = event_of(at, CmEventType::rejected);
       event.reason = reason;
-      tell(core, at, std::move(event));
+      report(core, at, std::move(event));
       break;
     }
     case CmNotification::unreachable: {
       stop(core, at);
       CmEvent event{CmEventType::unreachable};
       event.error = ETIMEDOUT;
-      tell(core, at, std::move(event));
+      report(core, at, std::move(event));
       break;
     }
     case CmNotification::disconnected:
-      tell(core, at, CmEvent{CmEventType::disconnected});
+      report(core, at, CmEvent{CmEventType::disconnected});
       if (at.machine.state != machines::CmState::dreq_received) stop(core, at);
-      if (at.machine.state == machines::CmState::dreq_received && (at.own.says_goodbye || at.forgotten))
+      if (at.machine.state == machines::CmState::dreq_received && (at.own.answers_disconnect || at.forgotten))
         (void)disconnect(core, at);
       break;
-    case CmNotification::timewait_exit: tell(core, at, CmEvent{CmEventType::timewait_exit}); break;
+    case CmNotification::timewait_exit: report(core, at, CmEvent{CmEventType::timewait_exit}); break;
   }
 }
 
 Result<void> call(Core& core, CmConnection& at, machines::CmCall what, const char* name, Bytes private_data = {}) {
   const CmStep step = machines::asked(at.machine, what, core.now);
-  if (step.refused) return refuse(EINVAL, fmt::format("{}: the connection is not in a state for it", name));
+  if (step.refused) return refuse(EINVAL, fmt::format("{}: invalid connection state", name));
   at.machine = step.next;
-  say(core, at, step, private_data);
+  send_message(core, at, step, private_data);
   return {};
 }
 
 Result<void> establish(Core& core, CmConnection& at) {
   if (at.machine.state != machines::CmState::rep_received)
-    return refuse(ENOTCONN, "cm_establish: no response of the peer waits to be answered");
+    return refuse(ENOTCONN, "cm_establish: no pending response from the peer");
   if (QueuePair* qp = queue_pair_of(core, at))
     if (auto done = to_rts(core, at, *qp); !done) return done;
   return call(core, at, machines::CmCall::establish, "cm_establish");
@@ -224,14 +225,14 @@ Result<void> disconnect(Core& core, CmConnection& at) {
   return call(core, at, machines::CmCall::disconnect, "cm_disconnect");
 }
 
-/// What is over and has no consumer is gone.
+/// Remove idle connections without an application.
 void sweep(Core& core) {
   std::erase_if(core.cm.connections, [](const auto& entry) {
     return entry.second.machine.state == machines::CmState::idle && entry.second.forgotten;
   });
 }
 
-// ---- what arrives
+// Received messages
 
 void reject(Core& core, const Packet& packet, const CmIncoming& message, std::uint8_t rejected, std::uint8_t reason,
             Bytes additional = {}) {
@@ -247,7 +248,7 @@ const CmListener* listener_for(const Core& core, const CmRequest& request) {
   return nullptr;
 }
 
-/// Why a REQ is not even shown to a consumer: a reason of 12.6.7.2, or 0. LIDs are no reason: CA17-35.
+/// Return the reason for rejecting a REQ without notifying the application (12.6.7.2), or 0. LIDs are ignored: CA17-35.
 std::uint8_t unacceptable(const Core& core, const Packet& packet, const CmRequest& request,
                           const CmListener* listener) {
   constexpr std::uint16_t by_gid = 0xffff;
@@ -274,10 +275,10 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
     if (at.remote_id == message.local_id) {
       const CmStep step = machines::received(at.machine, {CmMessage::req}, core.now);
       at.machine = step.next;
-      say(core, at, step);
+      send_message(core, at, step);
       return;
     }
-    // 12.9.8.3 (number unverified): the queue pair is one of an older connection.
+    // 12.9.8.3 (clause number not verified): the queue pair belongs to an older connection.
     if (at.peer.qpn == request.peer.qpn && at.machine.state != CmState::timewait)
       return reject(core, packet, message, 0, machines::cm_reason::stale_connection);
   }
@@ -303,20 +304,20 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
                   .hop_limit = std::max<std::uint8_t>(request.hop_limit, 1),
                   .traffic_class = request.traffic_class,
                   .sl = request.sl};
-  // How long the REQ says that its sender's CM may take.
-  at.machine.times = {.answer = time_of(request.local_response_timeout) + way_there_and_back(core),
-                      .way = way_there_and_back(core),
-                      .timewait = way_there_and_back(core),
+  // Response time of the sender's CM, from the REQ.
+  at.machine.times = {.answer = time_of(request.local_response_timeout) + round_trip_time(core),
+                      .way = round_trip_time(core),
+                      .timewait = round_trip_time(core),
                       .retries = request.retries};
   const CmStep step = machines::received(at.machine, {CmMessage::req}, core.now);
   at.machine = step.next;
-  follow(core, at, step.told);
+  handle_notification(core, at, step.told);
 }
 
-/// The connection that a message is of: by our ID, and the other end's where it is known already.
+/// Return the connection of a message: local ID and, if known, remote ID match.
 CmConnection* connection_of(Core& core, const Packet& packet, const CmIncoming& message) {
   std::uint32_t id = message.remote_id;
-  // A REJ for want of an answer may not know our ID: 12.6.7.
+  // A REJ for a timeout may omit this endpoint's ID: 12.6.7.
   if (id == 0 && message.attribute == cm_attribute::rej)
     for (const auto& [own, at] : core.cm.connections)
       if (at.remote_id == message.local_id && at.way.path.dgid == packet.sgid) id = own;
@@ -340,21 +341,21 @@ std::optional<CmMessage> message_of(std::uint16_t attribute) {
   }
 }
 
-void receive_stranger(Core& core, const Packet& packet, const CmIncoming& message) {
+void receive_unknown(Core& core, const Packet& packet, const CmIncoming& message) {
   constexpr std::uint8_t reply = 1, invalid_id = 6;
   switch (message.attribute) {
     case cm_attribute::rep: reject(core, packet, message, reply, invalid_id); break;
     case cm_attribute::dreq:
     case cm_attribute::lap:
-    case cm_attribute::sidr_req: send_mad(core, way_back(core, packet), answer_to_stranger(message, false)); break;
+    case cm_attribute::sidr_req: send_mad(core, way_back(core, packet), response_to_unknown(message, false)); break;
     default: break;
   }
 }
 
-/// What a message brings along besides being there.
+/// Store message contents in the connection and return the input for the state machine.
 machines::CmReceived take_in(CmConnection& at, const CmIncoming& message, CmMessage what, const Faults& faults) {
   machines::CmReceived received{what};
-  const std::uint8_t bits = message.body[8];  // MRA, REJ: which message it is about
+  const std::uint8_t bits = message.body[8];  // MRA, REJ: the message that they refer to
   if (what == CmMessage::mra) {
     received.about = bits >> 6 == 0 ? CmMessage::req : CmMessage::rep;
     received.service = faults[Fault::ignores_mra] ? 0 : time_of(message.body[9] >> 3);
@@ -365,7 +366,7 @@ machines::CmReceived take_in(CmConnection& at, const CmIncoming& message, CmMess
     at.peer = read_reply(message);
     at.peer.path_mtu = mtu;
   }
-  // A REJ may come without a name.
+  // A REJ may omit its sender's ID.
   if (at.remote_id == 0 && message.local_id != 0) at.remote_id = message.local_id;
   return received;
 }
@@ -378,8 +379,8 @@ void receive_cm(Core& core, const Packet& packet) {
   CmConnection* at = connection_of(core, packet, message);
   const auto what = message_of(message.attribute);
   if (at && message.attribute == cm_attribute::lap)
-    return send_mad(core, way_back(core, packet), answer_to_stranger(message, true));
-  if (!at || !what) return receive_stranger(core, packet, message);
+    return send_mad(core, way_back(core, packet), response_to_unknown(message, true));
+  if (!at || !what) return receive_unknown(core, packet, message);
   if (*what == CmMessage::mra && core.faults[Fault::ignores_mra]) return;
   const machines::CmReceived received = take_in(*at, message, *what, core.faults);
   const CmStep step = machines::received(at->machine, received, core.now);
@@ -390,8 +391,8 @@ void receive_cm(Core& core, const Packet& packet) {
     const Bytes data = message.body.subspan(CmRej::size);
     at->peer.private_data.assign(data.begin(), data.end());
   }
-  say(core, *at, step);
-  follow(core, *at, step.told, reason);
+  send_message(core, *at, step);
+  handle_notification(core, *at, step.told, reason);
   sweep(core);
 }
 
@@ -404,8 +405,8 @@ void cm_timers(Core& core) {
     }
     const CmStep step = machines::timed_out(at.machine, core.now);
     at.machine = step.next;
-    say(core, at, step);
-    follow(core, at, step.told);
+    send_message(core, at, step);
+    handle_notification(core, at, step.told);
   }
   sweep(core);
 }
@@ -416,17 +417,17 @@ std::int64_t next_cm(const Core& core) {
   return next;
 }
 
-// ---- what consumers ask for
+// Application calls
 
 namespace {
 
 Result<void> check_data(const char* call, const CmParameters& with, std::size_t most) {
   if (with.private_data.size() <= most) return {};
-  return refuse(EINVAL,
-                fmt::format("{}: private_data: {} bytes: {} is the most", call, with.private_data.size(), most));
+  return refuse(EINVAL, fmt::format("{}: private_data has {} bytes; at most {} are allowed", call,
+                                    with.private_data.size(), most));
 }
 
-/// Fills in what both ends can, where the consumer does not say.
+/// Replace unspecified depths by the maximum of both endpoints.
 void limit(CmParameters& with, std::uint32_t most, std::uint32_t most_answers, std::uint32_t most_asked) {
   with.responder_resources = static_cast<std::uint8_t>(std::min<std::uint32_t>(
       with.responder_resources.value_or(static_cast<std::uint8_t>(std::min(most, most_answers))), 255));
@@ -443,10 +444,10 @@ Result<std::uint16_t> cm_listen(Core& core, std::uint32_t handle, CmEndpoint at,
       return other.port == port && (other.address.is_zero() || at.address.is_zero() || other.address == at.address);
     });
   };
-  if (at.port != 0 && taken(at.port)) return refuse(EADDRINUSE, fmt::format("cm_listen: port {} is taken", at.port));
+  if (at.port != 0 && taken(at.port)) return refuse(EADDRINUSE, fmt::format("cm_listen: port {} is in use", at.port));
   if (!at.address.is_zero() &&
       std::ranges::none_of(core.port.gids, [&](const GidEntry& entry) { return entry.gid == at.address; }))
-    return refuse(EADDRNOTAVAIL, "cm_listen: address: it is none of the device's");
+    return refuse(EADDRNOTAVAIL, "cm_listen: address is not assigned to the device");
   for (std::uint16_t port = 49'152; at.port == 0 && port != 0; ++port)
     if (!taken(port)) at.port = port;
   core.cm.listeners[handle] = {handle, at, backlog};
@@ -465,7 +466,7 @@ Result<void> cm_connect(Core& core, std::uint32_t handle, const CmEndpoint& to, 
   if (!from || !core.port.mac_of(to.address)) {
     CmEvent event{CmEventType::addr_error};
     event.error = EHOSTUNREACH;
-    tell(core, at, std::move(event));
+    report(core, at, std::move(event));
     return {};
   }
   at.local = {core.port.gids[*from].gid, static_cast<std::uint16_t>(0x8000 | core.random.bits(14))};
@@ -478,19 +479,19 @@ Result<void> cm_connect(Core& core, std::uint32_t handle, const CmEndpoint& to, 
   const CmSettings& settings = core.options.cm;
   if (!with.ack_timeout) with.ack_timeout = ack_timeout_code(settings.packet_lifetime, settings.ack_delay);
   at.own = std::move(with);
-  at.machine.times = {.answer = time_of(settings.response_timeout) + way_there_and_back(core),
-                      .way = way_there_and_back(core),
-                      .timewait = way_there_and_back(core),
+  at.machine.times = {.answer = time_of(settings.response_timeout) + round_trip_time(core),
+                      .way = round_trip_time(core),
+                      .timewait = round_trip_time(core),
                       .retries = settings.retries};
-  tell(core, at, CmEvent{CmEventType::addr_resolved});
-  tell(core, at, CmEvent{CmEventType::route_resolved});
+  report(core, at, CmEvent{CmEventType::addr_resolved});
+  report(core, at, CmEvent{CmEventType::route_resolved});
   if (QueuePair* qp = queue_pair_of(core, at))
     if (auto done = to_init(core, at, *qp); !done) return done;
   return call(core, at, machines::CmCall::connect, "cm_connect");
 }
 
 Result<void> cm_accept(Core& core, CmConnection& at, CmParameters with) {
-  if (!at.machine.waits_for_consumer()) return refuse(EINVAL, "cm_accept: no request waits to be answered");
+  if (!at.machine.waits_for_consumer()) return refuse(EINVAL, "cm_accept: no pending connection request");
   if (auto right = check_data("cm_accept", with, most_reply_data); !right) return right;
   limit(with, core.options.most_rd_atomic, at.peer.initiator_depth, at.peer.responder_resources);
   at.own = std::move(with);
@@ -505,8 +506,8 @@ Result<void> cm_establish(Core& core, CmConnection& at) { return establish(core,
 
 Result<void> cm_reject(Core& core, CmConnection& at, Bytes private_data) {
   if (private_data.size() > most_rejection_data)
-    return refuse(EINVAL, fmt::format("cm_reject: private_data: {} bytes: {} is the most", private_data.size(),
-                                      most_rejection_data));
+    return refuse(EINVAL, fmt::format("cm_reject: private_data has {} bytes; at most {} are allowed",
+                                      private_data.size(), most_rejection_data));
   return call(core, at, machines::CmCall::reject, "cm_reject", private_data);
 }
 
@@ -523,12 +524,12 @@ void cm_forget(Core& core, CmConnection& at) {
       (void)call(core, at, what, "destroy");
       break;
     }
-  // Who asked, and does not want to know any more, says so.
+  // An active endpoint that gives up sends a REJ for a timeout.
   if (at.machine.waits_for_reply()) {
     CmStep step{at.machine, CmMessage::rej, false, machines::cm_reason::timeout};
     step.next.state = machines::CmState::idle;
     at.machine = step.next;
-    say(core, at, step);
+    send_message(core, at, step);
   }
   sweep(core);
 }

@@ -9,9 +9,9 @@ namespace rdmawire::device {
 namespace {
 
 constexpr std::uint8_t cm_class_version = 2;
-constexpr std::size_t local_gid_at = 56, remote_gid_at = 72;  // of a REQ
+constexpr std::size_t local_gid_at = 56, remote_gid_at = 72;  // in a REQ
 
-/// A header as it begins at `body`; zeros where the body is too short.
+/// Return the header at the start of `body`, padded with zeros.
 template <class H>
 Value<H> header_at(Bytes body) {
   std::array<std::uint8_t, H::size> bytes{};
@@ -26,7 +26,7 @@ Gid gid_at(Bytes body, std::size_t at) {
   return gid;
 }
 
-std::vector<std::uint8_t> behind(Bytes body, std::size_t at) {
+std::vector<std::uint8_t> bytes_after(Bytes body, std::size_t at) {
   const Bytes rest = body.subspan(std::min(body.size(), at));
   return {rest.begin(), rest.end()};
 }
@@ -49,7 +49,7 @@ std::vector<std::uint8_t> mad_of(std::uint8_t method, std::uint16_t attribute, s
   return mad;
 }
 
-/// The address in RDMA-CM's header: IPv4 in the last four bytes.
+/// Read an address of RDMA-CM's header: IPv4 addresses use the last four bytes.
 Gid address_at(Bytes bytes, bool ipv4) {
   Gid gid;
   std::copy_n(bytes.begin(), 16, gid.bytes.begin());
@@ -83,7 +83,7 @@ CmIncoming read_cm(Bytes mad) {
   message.attribute = header.get<"attribute_id">();
   message.transaction = header.get<"transaction_id">();
   message.body = mad.subspan(Mad::size);
-  // Both IDs come first in all of them; a REQ has one alone.
+  // Every message starts with both IDs, except a REQ, which has only the local ID.
   message.local_id = static_cast<std::uint32_t>(load_be<4>(message.body.data()));
   if (message.attribute != cm_attribute::req)
     message.remote_id = static_cast<std::uint32_t>(load_be<4>(message.body.data() + 4));
@@ -127,7 +127,7 @@ CmRequest read_request(const CmIncoming& message) {
     request.from = {address_at(data.subspan(4), version == 4), static_cast<std::uint16_t>(ip.get<"src_port">())};
     request.to = {address_at(data.subspan(20), version == 4), static_cast<std::uint16_t>(request.service_id & 0xffff)};
   }
-  peer.private_data = behind(message.body, CmReq::size + (request.by_ip ? RdmaCm::size : 0));
+  peer.private_data = bytes_after(message.body, CmReq::size + (request.by_ip ? RdmaCm::size : 0));
   return request;
 }
 
@@ -143,7 +143,7 @@ CmPeer read_reply(const CmIncoming& message) {
   peer.srq = rep.get<"srq">();
   peer.ack_delay = rep.get<"target_ack_delay">();
   peer.ca_guid = rep.get<"local_ca_guid">();
-  peer.private_data = behind(message.body, CmRep::size);
+  peer.private_data = bytes_after(message.body, CmRep::size);
   return peer;
 }
 
@@ -219,7 +219,7 @@ std::vector<std::uint8_t> disconnect_of(const CmConnection& at) {
   return mad_of(mad_method::send, cm_attribute::dreq, at.last_transaction, body);
 }
 
-std::vector<std::uint8_t> receipt_of(const CmConnection& at, const CmSettings& settings) {
+std::vector<std::uint8_t> mra_of(const CmConnection& at, const CmSettings& settings) {
   const auto body = Value<CmMra>()
                         .set<"local_comm_id">(at.id)
                         .set<"remote_comm_id">(at.remote_id)
@@ -240,7 +240,7 @@ std::vector<std::uint8_t> rejection_of(std::uint32_t local_id, std::uint32_t rem
   return mad_of(mad_method::send, cm_attribute::rej, transaction, body, private_data);
 }
 
-std::vector<std::uint8_t> answer_to_stranger(const CmIncoming& message, bool known) {
+std::vector<std::uint8_t> response_to_unknown(const CmIncoming& message, bool known) {
   constexpr std::uint8_t invalid_id = 1, not_supported = 2, service_not_supported = 1;
   if (message.attribute == cm_attribute::lap) {
     const auto apr = Value<CmApr>()
@@ -250,11 +250,11 @@ std::vector<std::uint8_t> answer_to_stranger(const CmIncoming& message, bool kno
     return mad_of(mad_method::send, cm_attribute::apr, message.transaction, apr);
   }
   if (message.attribute == cm_attribute::sidr_req) {
-    const auto asked = header_at<CmSidrReq>(message.body);
+    const auto request = header_at<CmSidrReq>(message.body);
     const auto rep = Value<CmSidrRep>()
-                         .set<"request_id">(asked.get<"request_id">())
+                         .set<"request_id">(request.get<"request_id">())
                          .set<"status">(service_not_supported)
-                         .set<"service_id">(asked.get<"service_id">());
+                         .set<"service_id">(request.get<"service_id">());
     return mad_of(mad_method::send, cm_attribute::sidr_rep, message.transaction, rep);
   }
   const auto drep = Value<CmDrep>().set<"local_comm_id">(message.remote_id).set<"remote_comm_id">(message.local_id);
@@ -264,18 +264,18 @@ std::vector<std::uint8_t> answer_to_stranger(const CmIncoming& message, bool kno
 std::vector<std::uint8_t> class_port_info(Bytes mad, const CmSettings& settings) {
   constexpr std::uint16_t class_port_info = 1;
   constexpr std::uint16_t bad_version = 1U << 2, bad_method_and_attribute = 3U << 2;
-  const auto asked = header_at<Mad>(mad);
-  const std::uint16_t attribute = asked.get<"attribute_id">();
-  const bool get = asked.get<"method">() == mad_method::get && attribute == class_port_info;
-  const std::uint16_t status = asked.get<"class_version">() != cm_class_version ? bad_version
-                               : get                                            ? std::uint16_t{0}
-                                                                                : bad_method_and_attribute;
+  const auto request = header_at<Mad>(mad);
+  const std::uint16_t attribute = request.get<"attribute_id">();
+  const bool get = request.get<"method">() == mad_method::get && attribute == class_port_info;
+  const std::uint16_t status = request.get<"class_version">() != cm_class_version ? bad_version
+                               : get                                              ? std::uint16_t{0}
+                                                                                  : bad_method_and_attribute;
   Value<ClassPortInfo> body;
   if (status == 0)
     body.set<"base_version">(Mad::version)
         .set<"class_version">(cm_class_version)
         .set<"response_time">(settings.response_timeout);
-  return mad_of(mad_method::get_response, attribute, asked.get<"transaction_id">(), body, {}, status);
+  return mad_of(mad_method::get_response, attribute, request.get<"transaction_id">(), body, {}, status);
 }
 
 }  // namespace rdmawire::device

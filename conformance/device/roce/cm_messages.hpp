@@ -1,5 +1,5 @@
 #pragma once
-/// Management datagrams of the communication manager, byte by byte. IBTA vol 1, 13.4.3, 12.6; A11.6.
+/// Encoder and decoder of the CM's management datagrams. IBTA vol 1, 13.4.3, 12.6; A11.6.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace rdmawire::device {
 
-/// A CM message that arrived; `body` begins behind the MAD header. What the message does not have is 0.
+/// A received CM message. `body` starts after the MAD header. Fields that the message does not have are 0.
 struct CmIncoming {
   std::uint16_t attribute = 0;
   std::uint64_t transaction = 0;
@@ -24,17 +24,17 @@ inline constexpr std::uint16_t req = 0x10, mra = 0x11, rej = 0x12, rep = 0x13, r
                                sidr_req = 0x17, sidr_rep = 0x18, lap = 0x19, apr = 0x1a;
 }
 
-/// A connection as a REQ asks for it.
+/// Contents of a REQ.
 struct CmRequest {
   CmPeer peer;
   std::uint64_t service_id = 0;
-  bool by_ip = false;  ///< RDMA-CM's header stands before the private data, and is one
+  bool by_ip = false;  ///< the private data starts with a valid RDMA-CM header
   CmEndpoint from, to;
-  Gid local_gid, remote_gid;  ///< of the primary path: the sender's and ours
+  Gid local_gid, remote_gid;  ///< primary path: GIDs of the sender and of the receiver
   std::uint16_t local_lid = 0, remote_lid = 0;
   std::uint16_t pkey = 0;
   std::uint8_t service_type = 0;
-  std::uint8_t remote_response_timeout = 0, local_response_timeout = 0;  ///< codes: ours and the sender's
+  std::uint8_t remote_response_timeout = 0, local_response_timeout = 0;  ///< codes of the receiver and of the sender
   std::uint8_t retries = 0;
   std::uint8_t hop_limit = 0, traffic_class = 0, sl = 0;
 };
@@ -44,29 +44,30 @@ CmIncoming read_cm(Bytes mad);
 CmRequest read_request(const CmIncoming& message);
 CmPeer read_reply(const CmIncoming& message);
 
-// Whole management datagrams, of 256 bytes.
+// Each function returns a complete management datagram of 256 bytes.
 std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& settings, std::uint8_t mtu_code,
                                      bool reliable, const Gid& own);
 std::vector<std::uint8_t> reply_of(const CmConnection& at, const CmSettings& settings, const Faults& faults);
-/// RTU and DREP, which are alike.
+/// RTU and DREP have the same format.
 std::vector<std::uint8_t> short_of(const CmConnection& at, std::uint16_t attribute, std::uint64_t transaction);
 std::vector<std::uint8_t> disconnect_of(const CmConnection& at);
-std::vector<std::uint8_t> receipt_of(const CmConnection& at, const CmSettings& settings);
-/// `rejected`: 0 a REQ, 1 a REP, 2 no message.
+std::vector<std::uint8_t> mra_of(const CmConnection& at, const CmSettings& settings);
+/// `rejected`: 0 for a REQ, 1 for a REP, 2 for no message.
 std::vector<std::uint8_t> rejection_of(std::uint32_t local_id, std::uint32_t remote_id, std::uint64_t transaction,
                                        std::uint8_t rejected, std::uint8_t reason, Bytes private_data = {},
                                        Bytes additional = {});
-/// DREP, APR or SIDR_REP for something that nobody knows.
-std::vector<std::uint8_t> answer_to_stranger(const CmIncoming& message, bool known);
-/// What QP1 says to a Get or Set of communication management: its ClassPortInfo, or why not. 13.4.8.1, 13.4.7.
+/// Return a DREP, APR or SIDR_REP for an unknown connection or service.
+std::vector<std::uint8_t> response_to_unknown(const CmIncoming& message, bool known);
+/// Return QP 1's response to a Get or Set of communication management: ClassPortInfo or an error status. 13.4.8.1,
+/// 13.4.7.
 std::vector<std::uint8_t> class_port_info(Bytes mad, const CmSettings& settings);
 
-/// The GUID of the device: its MAC address as EUI-64.
+/// Return the device's GUID: its MAC address as EUI-64.
 std::uint64_t guid_of(const Mac& mac);
-/// The Local ACK Timeout of a path: twice the packet's lifetime and the delay of the channel adapter that answers,
-/// rounded up to a code. 12.7.34.
+/// Return the code of a path's Local ACK Timeout: twice the packet lifetime plus the responder's CA delay, rounded up.
+/// 12.7.34.
 std::uint8_t ack_timeout_code(std::uint8_t packet_lifetime, std::uint8_t ack_delay);
-/// RDMA-CM's service ID of a TCP port. A11.6.1 (number unverified).
+/// Return RDMA-CM's service ID of a TCP port. A11.6.1 (clause number not verified).
 constexpr std::uint64_t service_of_port(std::uint16_t port) { return 0x0000000001060000ULL | port; }
 
 }  // namespace rdmawire::device

@@ -1,4 +1,4 @@
-/// The communication manager: two devices that connect over a line, and messages byte by byte.
+/// Tests of the communication manager: connections between two devices, and individual messages.
 
 #include "dissectors/protocol/cm.hpp"
 
@@ -20,14 +20,14 @@ using namespace std::string_literals;
 constexpr std::uint16_t port = 7471;
 Gid address_of(std::uint8_t number) { return Gid::ipv4(0x0a000000U | number); }
 
-/// The attribute ID of a CM message, or 0.
+/// Return the attribute ID of a CM message, or 0.
 std::uint16_t attribute_of(const std::vector<std::uint8_t>& frame) {
   const HeaderStack stack = decode(frame);
   const auto mad = stack.get<Mad>();
   return mad ? static_cast<std::uint16_t>(mad->get<"attribute_id">()) : std::uint16_t{0};
 }
 
-/// Device a asks for a connection, device b listens.
+/// Device a connects, device b listens.
 struct Connecting : ::testing::Test {
   Connecting() : a(1), b(2), line(a.device, b.device) {
     a.device.port().learn(address_of(2), b.device.options().port.mac);
@@ -37,20 +37,20 @@ struct Connecting : ::testing::Test {
     with.qp = a.qp;
     return *a.device.cm_connect({address_of(2), port}, {}, std::move(with));
   }
-  static CmEvent told(Device& device, CmEventType type) {
+  static CmEvent expect_event(Device& device, CmEventType type) {
     const auto event = device.get_cm_event();
     EXPECT_TRUE(event);
     if (!event) return {type};
     EXPECT_EQ(static_cast<int>(event->type), static_cast<int>(type));
     return *event;
   }
-  /// Up to the request at b.
+  /// Establish the connection up to the request at b.
   CmEvent requested(CmParameters with = {}) {
     caller = call(std::move(with));
-    told(a.device, CmEventType::addr_resolved);
-    told(a.device, CmEventType::route_resolved);
+    expect_event(a.device, CmEventType::addr_resolved);
+    expect_event(a.device, CmEventType::route_resolved);
     line.run(line.now + 10'000);
-    return told(b.device, CmEventType::connect_request);
+    return expect_event(b.device, CmEventType::connect_request);
   }
   void connect() {
     callee = requested().cm_id;
@@ -59,8 +59,8 @@ struct Connecting : ::testing::Test {
     const auto accepted = b.device.cm_accept(callee, with);
     ASSERT_TRUE(accepted) << accepted.error().message;
     line.run(line.now + 10'000);
-    told(a.device, CmEventType::established);
-    told(b.device, CmEventType::established);
+    expect_event(a.device, CmEventType::established);
+    expect_event(b.device, CmEventType::established);
   }
   std::vector<std::uint16_t> messages() const {
     std::vector<std::uint16_t> all;
@@ -75,7 +75,7 @@ struct Connecting : ::testing::Test {
   std::uint32_t listener = 0, caller = 0, callee = 0;
 };
 
-TEST_F(Connecting, CarriesDataAndEnds) {
+TEST_F(Connecting, TransfersDataAndDisconnects) {
   connect();
   EXPECT_EQ(messages(), (Messages{cm_attribute::req, cm_attribute::rep, cm_attribute::rtu}));
   EXPECT_EQ(a.device.qp(a.qp)->attributes.dest_qpn, b.device.qp(b.qp)->qpn);
@@ -89,10 +89,10 @@ TEST_F(Connecting, CarriesDataAndEnds) {
   ASSERT_TRUE(a.device.cm_disconnect(caller));
   line.run();
   EXPECT_EQ(messages(), (Messages{cm_attribute::dreq, cm_attribute::drep}));
-  told(a.device, CmEventType::disconnected);
-  told(b.device, CmEventType::disconnected);
-  told(a.device, CmEventType::timewait_exit);
-  told(b.device, CmEventType::timewait_exit);
+  expect_event(a.device, CmEventType::disconnected);
+  expect_event(b.device, CmEventType::disconnected);
+  expect_event(a.device, CmEventType::timewait_exit);
+  expect_event(b.device, CmEventType::timewait_exit);
   EXPECT_EQ(a.device.qp(a.qp)->state, QpState::err);
   EXPECT_EQ(b.device.qp(b.qp)->state, QpState::err);
   EXPECT_TRUE(a.device.cm_destroy(caller));
@@ -101,7 +101,7 @@ TEST_F(Connecting, CarriesDataAndEnds) {
   EXPECT_EQ(b.device.cm_destroy(listener).error().number, ENOENT);
 }
 
-TEST_F(Connecting, TellsWhatTheOtherEndAsksFor) {
+TEST_F(Connecting, ReportsParametersOfRequest) {
   CmParameters with;
   with.private_data = {'h', 'i'};
   with.responder_resources = 3;
@@ -129,12 +129,12 @@ TEST_F(Connecting, TellsWhatTheOtherEndAsksFor) {
   EXPECT_EQ(b.device.qp(b.qp)->attributes.rnr_retry, 4);
 }
 
-TEST_F(Connecting, RejectsWithAReason) {
+TEST_F(Connecting, RejectReportsReason) {
   const CmEvent event = requested();
   const std::uint8_t no[] = {'n', 'o'};
   ASSERT_TRUE(b.device.cm_reject(event.cm_id, no));
   line.run(line.now + 10'000);
-  const CmEvent rejected = told(a.device, CmEventType::rejected);
+  const CmEvent rejected = expect_event(a.device, CmEventType::rejected);
   EXPECT_EQ(rejected.reason, 28);
   EXPECT_EQ(rejected.peer.private_data[1], 'o');
   EXPECT_EQ(rejected.peer.private_data.size(), 148U);
@@ -142,39 +142,39 @@ TEST_F(Connecting, RejectsWithAReason) {
   EXPECT_EQ(b.device.cm_accept(event.cm_id, {}).error().number, EINVAL);
 }
 
-TEST_F(Connecting, FindsNobody) {
+TEST_F(Connecting, ConnectToUnknownServiceOrAddressFails) {
   ASSERT_TRUE(b.device.cm_destroy(listener));
   call();
   line.run(10'000);
-  told(a.device, CmEventType::addr_resolved);
-  told(a.device, CmEventType::route_resolved);
-  EXPECT_EQ(told(a.device, CmEventType::rejected).reason, 8);
+  expect_event(a.device, CmEventType::addr_resolved);
+  expect_event(a.device, CmEventType::route_resolved);
+  EXPECT_EQ(expect_event(a.device, CmEventType::rejected).reason, 8);
 
   const auto elsewhere = a.device.cm_connect({address_of(99), port}, {}, {});
   ASSERT_TRUE(elsewhere);
-  EXPECT_EQ(told(a.device, CmEventType::addr_error).error, EHOSTUNREACH);
+  EXPECT_EQ(expect_event(a.device, CmEventType::addr_error).error, EHOSTUNREACH);
 }
 
 // 12.7.27
-TEST_F(Connecting, AsksAgainWithTheSameBytesAndGivesUp) {
+TEST_F(Connecting, RequestIsRetransmittedUnchangedUntilTimeout) {
   line.way = [](const Seen&) { return std::vector<std::int64_t>(); };
   call();
   line.run();
   std::vector<std::vector<std::uint8_t>> requests;
   for (const Seen& seen : line.seen)
     if (attribute_of(seen.bytes) == cm_attribute::req)
-      requests.emplace_back(seen.bytes.begin() + 62, seen.bytes.end() - 4);  // the datagram alone
+      requests.emplace_back(seen.bytes.begin() + 62, seen.bytes.end() - 4);  // only the datagram
   ASSERT_EQ(requests.size(), 8U);                                            // Max CM Retries 7
   for (const auto& request : requests) EXPECT_EQ(request, requests[0]);
   EXPECT_GE(line.seen[1].time - line.seen[0].time, 536'870'912);  // code 17
   EXPECT_EQ(attribute_of(line.seen.back().bytes), cm_attribute::rej);
-  told(a.device, CmEventType::addr_resolved);
-  told(a.device, CmEventType::route_resolved);
-  EXPECT_EQ(told(a.device, CmEventType::unreachable).error, ETIMEDOUT);
+  expect_event(a.device, CmEventType::addr_resolved);
+  expect_event(a.device, CmEventType::route_resolved);
+  EXPECT_EQ(expect_event(a.device, CmEventType::unreachable).error, ETIMEDOUT);
 }
 
-TEST_F(Connecting, AnswersADuplicateAlike) {
-  // Each message of a arrives twice.
+TEST_F(Connecting, DuplicateMessageGetsSameResponse) {
+  // Every message from a arrives twice.
   line.way = [](const Seen& seen) {
     return seen.from == 0 ? std::vector<std::int64_t>{1000, 2000} : std::vector<std::int64_t>{1000};
   };
@@ -184,12 +184,12 @@ TEST_F(Connecting, AnswersADuplicateAlike) {
   with.qp = b.qp;
   ASSERT_TRUE(b.device.cm_accept(callee, with));
   line.run(line.now + 10'000);
-  told(b.device, CmEventType::established);
+  expect_event(b.device, CmEventType::established);
   EXPECT_FALSE(b.device.get_cm_event());
 }
 
-TEST_F(Connecting, NeedsNoReadyToUse) {
-  // The RTU is lost, twice; the REP is said again.
+TEST_F(Connecting, LostReadyToUseCausesReplyRetransmission) {
+  // The RTU is lost twice and the REP is retransmitted.
   int lost = 0;
   line.way = [&](const Seen& seen) {
     const bool rtu = attribute_of(seen.bytes) == cm_attribute::rtu;
@@ -200,11 +200,11 @@ TEST_F(Connecting, NeedsNoReadyToUse) {
   with.qp = b.qp;
   ASSERT_TRUE(b.device.cm_accept(callee, with));
   line.run(5'000'000'000);
-  told(b.device, CmEventType::established);
+  expect_event(b.device, CmEventType::established);
   EXPECT_EQ(lost, 3);
 }
 
-TEST_F(Connecting, LeavesTheEstablishingToTheConsumer) {
+TEST_F(Connecting, ApplicationMayEstablishExplicitly) {
   CmParameters with;
   with.establishes = false;
   callee = requested(with).cm_id;
@@ -212,22 +212,22 @@ TEST_F(Connecting, LeavesTheEstablishingToTheConsumer) {
   own.qp = b.qp;
   ASSERT_TRUE(b.device.cm_accept(callee, own));
   line.run(line.now + 10'000);
-  told(a.device, CmEventType::connect_response);
+  expect_event(a.device, CmEventType::connect_response);
   EXPECT_EQ(a.device.qp(a.qp)->state, QpState::init);
   ASSERT_TRUE(a.device.cm_establish(caller));
   EXPECT_EQ(a.device.qp(a.qp)->state, QpState::rts);
   line.run(line.now + 10'000);
-  told(b.device, CmEventType::established);
+  expect_event(b.device, CmEventType::established);
 }
 
-TEST_F(Connecting, WhatIsLetGoOfEndsByItself) {
+TEST_F(Connecting, DestroyedConnectionDisconnects) {
   connect();
   line.seen.clear();
   ASSERT_TRUE(a.device.cm_destroy(caller));
   EXPECT_FALSE(a.device.get_cm_event());
   line.run();
   EXPECT_EQ(messages(), (Messages{cm_attribute::dreq, cm_attribute::drep}));
-  told(b.device, CmEventType::disconnected);
+  expect_event(b.device, CmEventType::disconnected);
 
   End c(3), d(4);
   const auto waits = c.device.cm_listen({address_of(3), 0}, 1);
@@ -237,16 +237,16 @@ TEST_F(Connecting, WhatIsLetGoOfEndsByItself) {
   EXPECT_EQ(c.device.cm_listen({address_of(4), 5}, 1).error().number, EADDRNOTAVAIL);
 }
 
-/// One device, and a tester that says what it likes to its queue pair 1.
+/// One device, and a tester that sends management datagrams to its QP 1.
 struct General : ::testing::Test {
   General() : device(testing::options_of(1)) {
     tester = testing::options_of(9).port;
     device.port().learn(address_of(9), tester.mac);
     tester.learn(address_of(1), device.options().port.mac);
   }
-  /// What the device answers, from the MAD on, as hexadecimal digits of its first 36 bytes; empty: nothing.
-  std::string asked(const std::string& hex, std::uint32_t qkey = 0x80010000, std::size_t bytes = 256,
-                    std::uint16_t pkey = 0xffff) {
+  /// Send a MAD and return the first 36 bytes of the response MAD in hexadecimal; empty if there is no response.
+  std::string response_to(const std::string& hex, std::uint32_t qkey = 0x80010000, std::size_t bytes = 256,
+                          std::uint16_t pkey = 0xffff) {
     OutgoingPacket packet;
     packet.fields.opcode = 0x64;
     packet.fields.pkey = pkey;
@@ -271,14 +271,14 @@ struct General : ::testing::Test {
   std::int64_t now = 0;
 };
 
-TEST_F(General, AnswersADisconnectionOfNobody) {
-  // DREQ, transaction 0x0102030405060708; from 0x11223344 for 0x55667788: DREP with the two turned round.
+TEST_F(General, DisconnectOfUnknownConnectionGetsReply) {
+  // DREQ, transaction 0x0102030405060708, from 0x11223344 to 0x55667788: a DREP with swapped IDs.
   const std::string dreq =
       "0107020300000000"
       "0102030405060708"
       "0015000000000000"
       "1122334455667788";
-  EXPECT_EQ(asked(dreq),
+  EXPECT_EQ(response_to(dreq),
             "0107020300000000"
             "0102030405060708"
             "0016000000000000"
@@ -286,41 +286,41 @@ TEST_F(General, AnswersADisconnectionOfNobody) {
             "00000000");
 }
 
-TEST_F(General, TellsItsClass) {
+TEST_F(General, ReturnsClassPortInfo) {
   // Get(ClassPortInfo): GetResp with base version 1, class version 2, response time 17.
-  EXPECT_EQ(asked("0107020100000000"
-                  "00000000000000aa"
-                  "0001000000000000"),
+  EXPECT_EQ(response_to("0107020100000000"
+                        "00000000000000aa"
+                        "0001000000000000"),
             "0107028100000000"
             "00000000000000aa"
             "0001000000000000"
             "0102000000000011"
             "00000000");
-  // Another attribute: the method is not supported for it.
-  EXPECT_EQ(asked("0107020100000000"
-                  "00000000000000aa"
-                  "0002000000000000")
+  // Other attribute: the method is not supported for it.
+  EXPECT_EQ(response_to("0107020100000000"
+                        "00000000000000aa"
+                        "0002000000000000")
                 .substr(0, 16),
             "010702810000000c"s.substr(0, 8) + "000c0000");
 }
 
-TEST_F(General, HearsWhatIsForItAlone) {
+TEST_F(General, InvalidDatagramsAreDropped) {
   const std::string get =
       "0107020100000000"
       "00000000000000aa"
       "0001000000000000";
-  EXPECT_EQ(asked(get, 0x80010001), "");
-  EXPECT_EQ(asked(get, 0x80010000, 252), "");
-  EXPECT_EQ(asked(get, 0x80010000, 260), "");
-  EXPECT_EQ(asked(get, 0x80010000, 256, 0x8123), "");
-  EXPECT_EQ(asked("02" + get.substr(2)), "");
-  EXPECT_EQ(asked("0104" + get.substr(4)), "");
+  EXPECT_EQ(response_to(get, 0x80010001), "");
+  EXPECT_EQ(response_to(get, 0x80010000, 252), "");
+  EXPECT_EQ(response_to(get, 0x80010000, 260), "");
+  EXPECT_EQ(response_to(get, 0x80010000, 256, 0x8123), "");
+  EXPECT_EQ(response_to("02" + get.substr(2)), "");
+  EXPECT_EQ(response_to("0104" + get.substr(4)), "");
   EXPECT_EQ(device.counters().qkey_violations, 1U);
   EXPECT_EQ(device.counters().bad_pkeys, 1U);
 }
 
-TEST_F(General, RejectsWhatNobodyServes) {
-  // REQ with service ID 1: REJ of a REQ, with reason 8, from nobody to the sender's ID.
+TEST_F(General, UnknownServiceVersionAndReplyAreRejected) {
+  // REQ with service ID 1: REJ of a REQ with reason 8, without a local ID, to the sender's ID.
   const std::string req =
       "0107020300000000"
       "0000000000000001"
@@ -328,19 +328,19 @@ TEST_F(General, RejectsWhatNobodyServes) {
       "11223344"
       "00000000"
       "0000000000000001";
-  EXPECT_EQ(asked(req),
+  EXPECT_EQ(response_to(req),
             "0107020300000000"
             "0000000000000001"
             "0012000000000000"
             "0000000011223344"
             "00000008");
-  // Another version of the class: reason 31, and the highest version.
-  EXPECT_EQ(asked("010703" + req.substr(6)).substr(64), "0002001f");
-  // A REP of nobody: it rejects the REP (bits 40), reason 6.
-  EXPECT_EQ(asked("0107020300000000"
-                  "0000000000000002"
-                  "0013000000000000"
-                  "1122334455667788")
+  // Other class version: reason 31 with the highest supported version.
+  EXPECT_EQ(response_to("010703" + req.substr(6)).substr(64), "0002001f");
+  // REP without connection: a REJ of the REP (bits 40) with reason 6.
+  EXPECT_EQ(response_to("0107020300000000"
+                        "0000000000000002"
+                        "0013000000000000"
+                        "1122334455667788")
                 .substr(48),
             "0000000011223344"
             "40000006");

@@ -1,5 +1,5 @@
 #pragma once
-/// Completion queues with their notifications, and shared receive queues.
+/// Completion queues with their notifications, and shared receive queues (SRQs).
 
 #include <cstdint>
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace rdmawire::device {
 
-/// What a completion queue was asked to tell of. C11-31, C11-32.
+/// Requested notification of a completion queue. C11-31, C11-32.
 enum class Notify : std::uint8_t { nothing, solicited, next };
 
 struct CompletionQueue {
@@ -20,7 +20,7 @@ struct CompletionQueue {
   std::deque<Completion> entries;
 };
 
-/// Where notifications of completion queues arrive: their handles, in order.
+/// Queue of notifications: handles of completion queues in the order of their events.
 struct CompletionChannel {
   std::uint32_t handle = 0;
   std::deque<std::uint32_t> notified;
@@ -28,12 +28,12 @@ struct CompletionChannel {
 
 struct SharedReceiveQueue {
   std::uint32_t handle = 0;
-  std::uint32_t number = 0;  ///< 24 bits, of the XRCETH
+  std::uint32_t number = 0;  ///< SRQ number in the XRCETH, 24 bits
   std::uint32_t pd = 0;
   std::uint32_t capacity = 0, most_sges = 0;
-  std::uint32_t limit = 0;  ///< below so many requests an event is raised, once; 0: none
-  std::uint32_t xrcd = 0;   ///< XRC domain; 0: it is no XRC one
-  std::uint32_t cq = 0;     ///< of XRC
+  std::uint32_t limit = 0;  ///< an event is raised once when fewer requests remain; 0: none
+  std::uint32_t xrcd = 0;   ///< handle of the XRC domain; 0: basic SRQ
+  std::uint32_t cq = 0;     ///< completion queue of an XRC SRQ
   std::deque<ReceiveRequest> requests;
 };
 

@@ -43,17 +43,17 @@ void complete(Core& core, std::uint32_t cq, const Completion& completion, bool s
     return;
   }
   queue.entries.push_back(completion);
-  const bool tells = queue.armed == Notify::next ||
-                     (queue.armed == Notify::solicited && (solicited || completion.status != Status::success));
-  if (!tells || core.faults[Fault::never_notifies_cq]) return;
+  const bool notifies = queue.armed == Notify::next ||
+                        (queue.armed == Notify::solicited && (solicited || completion.status != Status::success));
+  if (!notifies || core.faults[Fault::never_notifies_cq]) return;
   queue.armed = Notify::nothing;
   const auto channel = core.channels.find(queue.channel);
   if (channel != core.channels.end()) channel->second.notified.push_back(queue.handle);
 }
 
 void complete_send(Core& core, QueuePair& qp, const SendRequest& request, Status status, std::uint32_t bytes) {
-  const bool told = status != Status::success && !core.faults[Fault::hides_unsignaled_failure];
-  if (!told && !request.signaled && !qp.options.all_signaled) return;
+  const bool reported = status != Status::success && !core.faults[Fault::hides_unsignaled_failure];
+  if (!reported && !request.signaled && !qp.options.all_signaled) return;
   complete(core, qp.options.send_cq,
            {.id = request.id, .status = status, .opcode = opcode_of(request.opcode), .bytes = bytes, .qpn = qp.qpn},
            false);
@@ -63,7 +63,7 @@ void complete_receive(Core& core, QueuePair& qp, const ReceiveRequest& request, 
   completion.id = request.id;
   completion.qpn = qp.qpn;
   std::uint32_t cq = qp.options.recv_cq;
-  // XRC: the shared receive queue has the completion queue. Annex A14 (number unverified).
+  // XRC: the SRQ determines the completion queue. Annex A14 (clause number not verified).
   if (qp.options.type == QpType::xrc_target) {
     const SharedReceiveQueue* shared = core.srq(qp.responder.receive_srq);
     if (!shared) return;

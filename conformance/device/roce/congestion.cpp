@@ -1,4 +1,4 @@
-/// Both ends of congestion control. CA17-44 to CA17-46, A17.9.3.
+/// Congestion control: notification point and reaction point. CA17-44 to CA17-46, A17.9.3.
 
 #include "conformance/device/roce/core.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What a port counted. Names are those that Linux drivers show under hw_counters, where they have one.
+/// Port counters. Names follow hw_counters of Linux drivers where such a counter exists.
 
 #include <array>
 #include <cstdint>
@@ -9,20 +9,20 @@ namespace rdmawire::device {
 
 struct Counters {
   std::uint64_t sent_packets = 0, received_packets = 0, sent_bytes = 0, received_bytes = 0;
-  std::uint64_t icrc_errors = 0;      ///< dropped for their ICRC
-  std::uint64_t malformed = 0;        ///< dropped for their lengths, versions, flags
-  std::uint64_t misdirected = 0;      ///< dropped: no such queue pair, not for its type, its peer, its state
-  std::uint64_t bad_pkeys = 0;        ///< 16 bits, as the port's counter: they stop at all ones
-  std::uint64_t qkey_violations = 0;  ///< likewise
-  std::uint64_t duplicate_request = 0, out_of_sequence = 0;  ///< at responders
+  std::uint64_t icrc_errors = 0;                             ///< dropped for a wrong ICRC
+  std::uint64_t malformed = 0;                               ///< dropped for wrong lengths, versions or flags
+  std::uint64_t misdirected = 0;                             ///< dropped: unknown QP, wrong service, peer or state
+  std::uint64_t bad_pkeys = 0;                               ///< 16 bits like the port's counter: stops at 0xffff
+  std::uint64_t qkey_violations = 0;                         ///< 16 bits, stops at 0xffff
+  std::uint64_t duplicate_request = 0, out_of_sequence = 0;  ///< of responders
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
   std::uint64_t naks_sent = 0, naks_received = 0;
   std::uint64_t timeouts = 0, retries_exceeded = 0, rnr_retries_exceeded = 0, implied_naks = 0;
   std::uint64_t retransmitted = 0;  ///< packets
-  std::uint64_t no_receive = 0;     ///< datagrams and unreliable messages dropped for want of a receive
+  std::uint64_t no_receive = 0;     ///< UD and UC messages dropped because no receive was posted
   std::uint64_t ecn_marked = 0, cnps_sent = 0, cnps_handled = 0, cnps_ignored = 0;
 
-  /// Port counters of 16 bits stop at all ones: 16.1.3.5. `wraps`: they do not.
+  /// Increment a 16-bit port counter, which stops at 0xffff: 16.1.3.5. `wraps`: it wraps to 0.
   static constexpr void count_16(std::uint64_t& counter, bool wraps) {
     if (counter < 0xffff)
       ++counter;

@@ -1,4 +1,4 @@
-/// Datagrams that arrive. IBTA vol 1, 9.8.3, A17.4.5.
+/// Received datagrams. IBTA vol 1, 9.8.3, A17.4.5.
 
 #include <algorithm>
 
@@ -9,16 +9,16 @@ namespace rdmawire::device {
 
 namespace {
 
-/// A packet that only a fault takes; in what the machine judges, as it must look.
-struct Seen {
+/// Packet attributes for the state machine, which faults may change.
+struct ReceivedDatagram {
   const Opcode* op;
   std::uint32_t mtu;
-  std::uint64_t room;
+  std::uint64_t capacity;
 };
-Seen see(const Core& core, const Packet& packet, const ReceiveRequest* next) {
-  Seen seen{packet.op, core.port.mtu, next ? next->bytes() : 0};
-  if (core.faults[Fault::takes_beyond_mtu]) seen.mtu = 65'536;
-  return seen;
+ReceivedDatagram attributes_of(const Core& core, const Packet& packet, const ReceiveRequest* next) {
+  ReceivedDatagram datagram{packet.op, core.port.mtu, next ? next->bytes() : 0};
+  if (core.faults[Fault::takes_beyond_mtu]) datagram.mtu = 65'536;
+  return datagram;
 }
 
 void answer_not_ready(Core& core, QueuePair& qp, const Packet& packet) {
@@ -35,20 +35,22 @@ void answer_not_ready(Core& core, QueuePair& qp, const Packet& packet) {
 
 void receive_datagram(Core& core, QueuePair& qp, const Packet& packet) {
   const ReceiveRequest* next = next_receive(core, qp, qp.options.srq);
-  const Seen seen = see(core, packet, next);
+  const ReceivedDatagram datagram = attributes_of(core, packet, next);
   const auto bytes_there = static_cast<std::uint32_t>(packet.payload.size());
-  const auto reaction = machines::judge_datagram(*seen.op, bytes_there, seen.mtu, next != nullptr, seen.room);
+  const auto reaction =
+      machines::judge_datagram(*datagram.op, bytes_there, datagram.mtu, next != nullptr, datagram.capacity);
   const bool stale = core.faults[Fault::checks_ud_psn] && qp.responder.expected_datagram &&
                      packet.fields.psn != *qp.responder.expected_datagram;
   if (!stale) qp.responder.expected_datagram = packet.fields.psn + 1;
   if (reaction == machines::UdReaction::drop || stale) {
     if (!next) ++core.counters.no_receive;
     if (!next && core.faults[Fault::ud_sends_rnr]) answer_not_ready(core, qp, packet);
-    if (next && bytes_there + machines::ud_header_bytes > seen.room && core.faults[Fault::error_for_long_datagrams])
+    if (next && bytes_there + machines::ud_header_bytes > datagram.capacity &&
+        core.faults[Fault::error_for_long_datagrams])
       enter_error(core, qp);
     return;
   }
-  // A17.4.5.2: an IPv4 header stands in the second half of the 40 bytes; before it nothing is promised.
+  // A17.4.5.2: an IPv4 header is in the second half of the 40 bytes. The first half is undefined.
   std::vector<std::uint8_t> bytes(machines::ud_header_bytes, 0);
   std::copy_n(packet.network.begin(), std::min<std::size_t>(packet.network.size(), machines::ud_header_bytes),
               bytes.begin() +

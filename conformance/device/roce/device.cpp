@@ -13,7 +13,8 @@ constexpr std::uint32_t most_sges = 256;
 }  // namespace
 
 Device::Device(DeviceOptions options) : core_(std::move(options)) {
-  // Entry 0 of the P_Key table is the default partition (C10-2), of the GID table the port's own link-local address.
+  // Entry 0 of the P_Key table is the default partition (C10-2). Entry 0 of the GID table is the port's link-local
+  // address.
   if (core_.port.pkeys.empty()) core_.port.pkeys = {0xffff};
   if (core_.port.gids.empty())
     for (const GidType type : {GidType::roce_v1, GidType::roce_v2})
@@ -32,33 +33,33 @@ void Device::arrived(Bytes frame, std::int64_t time, replay::SimulatedHostOutput
   send_out(output);
 }
 
-std::int64_t Device::wakes() const { return core_.poked ? core_.now : next_wake(core_); }
+std::int64_t Device::wakes() const { return core_.has_work ? core_.now : next_wake(core_); }
 
 void Device::woken(std::int64_t time, replay::SimulatedHostOutput& output) {
   core_.now = std::max(core_.now, time);
-  core_.poked = false;
+  core_.has_work = false;
   send_out(output);
 }
 
 Counters Device::counters() const {
-  Counters told = core_.counters;
-  if (core_.faults[Fault::cnp_counters_stand]) told.ecn_marked = told.cnps_sent = told.cnps_handled = 0;
+  Counters reported = core_.counters;
+  if (core_.faults[Fault::cnp_counters_stand]) reported.ecn_marked = reported.cnps_sent = reported.cnps_handled = 0;
   if (core_.faults[Fault::transport_counters_stand])
-    told.duplicate_request = told.out_of_sequence = told.rnr_naks_sent = told.rnr_naks_received = told.naks_sent =
-        told.naks_received = told.timeouts = told.retries_exceeded = 0;
-  return told;
+    reported.duplicate_request = reported.out_of_sequence = reported.rnr_naks_sent = reported.rnr_naks_received =
+        reported.naks_sent = reported.naks_received = reported.timeouts = reported.retries_exceeded = 0;
+  return reported;
 }
 
 Result<std::uint32_t> Device::new_object(const char* call) {
   if (objects_ >= core_.options.most_objects)
-    return refuse(ENOMEM, fmt::format("{}: the device holds {} objects, its most", call, objects_));
+    return refuse(ENOMEM, fmt::format("{}: the limit of {} objects is reached", call, objects_));
   ++objects_;
   return ++last_handle_;
 }
 
 Result<QueuePair*> Device::find_qp(std::uint32_t handle, const char* call) {
   const auto found = qpns_.find(handle);
-  if (found == qpns_.end()) return refuse(ENOENT, fmt::format("{}: there is no queue pair {}", call, handle));
+  if (found == qpns_.end()) return refuse(ENOENT, fmt::format("{}: unknown queue pair {}", call, handle));
   return core_.qp(found->second);
 }
 
@@ -77,7 +78,7 @@ std::uint32_t Device::new_qpn() {
 Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
   const auto needs = [&](auto& table, std::uint32_t handle, const char* what) -> std::optional<Error> {
     if (table.contains(handle)) return std::nullopt;
-    return Error{ENOENT, fmt::format("create_qp: {}: there is no {}", what, handle)};
+    return Error{ENOENT, fmt::format("create_qp: {}: unknown handle {}", what, handle)};
   };
   const bool sends = options.type != QpType::xrc_target, receives = options.type != QpType::xrc_initiator;
   if (sends || options.pd != 0)
@@ -92,13 +93,12 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
       if (auto error = needs(core_.srqs, options.srq, "srq")) return tl::unexpected(*error);
   }
   if (options.max_send_wr > core_.options.most_work || options.max_recv_wr > core_.options.most_work)
-    return refuse(EINVAL, fmt::format("create_qp: max_send_wr {}, max_recv_wr {}: {} is the most", options.max_send_wr,
-                                      options.max_recv_wr, core_.options.most_work));
+    return refuse(EINVAL, fmt::format("create_qp: max_send_wr {}, max_recv_wr {}: the maximum is {}",
+                                      options.max_send_wr, options.max_recv_wr, core_.options.most_work));
   if (options.max_send_sge > most_sges || options.max_recv_sge > most_sges || options.max_inline > 4096)
-    return refuse(EINVAL, "create_qp: at most 256 elements a request, and 4096 inline bytes");
+    return refuse(EINVAL, "create_qp: at most 256 elements per request and 4096 inline bytes are allowed");
   if (options.gsi && (options.type != QpType::ud || core_.qp(1)))
-    return refuse(options.type == QpType::ud ? EBUSY : EINVAL,
-                  "create_qp: the general services interface is one, and of type UD");
+    return refuse(options.type == QpType::ud ? EBUSY : EINVAL, "create_qp: the device allows one QP 1, of type UD");
   const auto handle = new_object("create_qp");
   if (!handle) return handle;
   QueuePair qp;
@@ -106,7 +106,7 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
   qp.qpn = options.gsi ? 1 : new_qpn();
   qp.options = options;
   qp.options.privileged = options.privileged || options.gsi;
-  // One port for the queue pair's life, so that its packets take one path in order: A17.9.4.
+  // The UDP source port is constant, so that all packets of the queue pair use one path: A17.9.4.
   qp.source_port = static_cast<std::uint16_t>(0xc000 | core_.random.bits(14));
   qpns_[*handle] = qp.qpn;
   if (options.pd != 0) ++core_.pds[options.pd];
@@ -118,7 +118,7 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
 Result<void> Device::modify_qp(std::uint32_t handle, const QueuePairChange& change) {
   const auto qp = find_qp(handle, "modify_qp");
   if (!qp) return tl::unexpected(qp.error());
-  core_.poked = true;
+  core_.has_work = true;
   return modify(core_, **qp, change);
 }
 
@@ -127,7 +127,7 @@ Result<void> Device::destroy_qp(std::uint32_t handle) {
   if (!qp) return tl::unexpected(qp.error());
   if ((*qp)->groups != 0 && !core_.faults[Fault::destroys_attached])  // o10-2.2.3
     return refuse(EBUSY, fmt::format("destroy_qp: queue pair {} is attached to {} groups", handle, (*qp)->groups));
-  // o10-2.2.5: windows that are bound to it do not keep it.
+  // o10-2.2.5: bound windows do not prevent destruction.
   if (core_.memory.windows_of((*qp)->qpn) != 0 && core_.faults[Fault::windows_keep_queue_pairs])
     return refuse(EBUSY, fmt::format("destroy_qp: windows are bound to queue pair {}", handle));
   core_.memory.unbind_windows_of((*qp)->qpn);
@@ -150,13 +150,13 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   if (answer == PostAnswer::refused && core_.faults[Fault::posts_sends_early]) answer = PostAnswer::queued;
   if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
   if (answer == PostAnswer::refused)
-    return refuse(EINVAL, fmt::format("post_send: not in {}", machines::to_string(qp.state)));
+    return refuse(EINVAL, fmt::format("post_send: not allowed in state {}", machines::to_string(qp.state)));
   if (qp.requester.queue.size() >= qp.options.max_send_wr)
-    return refuse(ENOMEM, fmt::format("post_send: the send queue holds {} requests, its most", qp.options.max_send_wr));
+    return refuse(ENOMEM, fmt::format("post_send: the send queue is full ({} requests)", qp.options.max_send_wr));
   if (request.sges.size() > qp.options.max_send_sge ||
       (request.is_inline && request.opcode != WorkOpcode::atomic_write && request.bytes.size() > qp.options.max_inline))
     return refuse(EINVAL,
-                  fmt::format("post_send: {} elements, {} inline bytes: {} and {} are the most", request.sges.size(),
+                  fmt::format("post_send: {} elements, {} inline bytes: the maximum is {} and {}", request.sges.size(),
                               request.bytes.size(), qp.options.max_send_sge, qp.options.max_inline));
   if (answer == PostAnswer::flushed) {
     complete_send(core_, qp, request, Status::flushed, 0);
@@ -169,7 +169,7 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
     for (const Sge& sge : request.sges) work.length += sge.length;
   work.request = std::move(request);
   qp.requester.queue.push_back(std::move(work));
-  core_.poked = true;
+  core_.has_work = true;
   return {};
 }
 
@@ -206,14 +206,14 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   if (answer == PostAnswer::refused && core_.faults[Fault::posts_receives_in_reset]) answer = PostAnswer::queued;
   if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
   if (qp.options.srq != 0 || answer == PostAnswer::refused)
-    return refuse(EINVAL, qp.options.srq != 0 ? "post_recv: the queue pair takes from a shared receive queue"
-                                              : fmt::format("post_recv: not in {}", machines::to_string(qp.state)));
+    return refuse(EINVAL, qp.options.srq != 0
+                              ? "post_recv: the queue pair uses a shared receive queue"
+                              : fmt::format("post_recv: not allowed in state {}", machines::to_string(qp.state)));
   if (qp.receives.size() >= qp.options.max_recv_wr)
-    return refuse(ENOMEM,
-                  fmt::format("post_recv: the receive queue holds {} requests, its most", qp.options.max_recv_wr));
+    return refuse(ENOMEM, fmt::format("post_recv: the receive queue is full ({} requests)", qp.options.max_recv_wr));
   if (request.sges.size() > qp.options.max_recv_sge)
-    return refuse(EINVAL,
-                  fmt::format("post_recv: {} elements: {} is the most", request.sges.size(), qp.options.max_recv_sge));
+    return refuse(
+        EINVAL, fmt::format("post_recv: {} elements: the maximum is {}", request.sges.size(), qp.options.max_recv_sge));
   if (answer == PostAnswer::flushed) {
     complete_receive(core_, qp, request, {.status = Status::flushed, .opcode = CompletionOpcode::receive}, false);
     return {};

@@ -1,6 +1,6 @@
 #pragma once
-/// The reference device: a whole RoCE endpoint in this process, driven by verbs on one side and by frames on the other.
-/// Time and the wire come from outside, and chance from a seed, so that a run can be repeated.
+/// The reference device: an in-process RoCE endpoint, controlled by verbs calls and connected by frames. Time and
+/// frames are inputs, and random numbers come from a seed, so that runs are reproducible.
 ///
 ///     Device device(options);
 ///     const auto pd = device.alloc_pd();
@@ -19,32 +19,32 @@
 
 namespace rdmawire::device {
 
-/// Objects have numbers, all of one sequence, none used twice. Calls with a number that is not there give ENOENT; those
-/// that the specification refuses EINVAL; ENOMEM where the device's limits end; EBUSY for what others still use.
+/// Handles are unique numbers of one sequence. Errors: ENOENT for an unknown handle, EINVAL for an invalid call, ENOMEM
+/// if a limit of the device is reached, EBUSY for an object in use.
 class Device final : public replay::SimulatedHost, public Verbs {
  public:
   explicit Device(DeviceOptions options = {});
 
-  // The wire's side.
+  // Network side.
   void arrived(Bytes frame, std::int64_t time, replay::SimulatedHostOutput& output) override;
   [[nodiscard]] std::int64_t wakes() const override;
   void woken(std::int64_t time, replay::SimulatedHostOutput& output) override;
 
-  /// Faults take effect with the next thing that happens.
+  /// A changed fault set takes effect with the next event.
   Faults& faults() { return core_.faults; }
   [[nodiscard]] Counters counters() const;
-  /// Switches congestion management. A17.9: it is optional, and its manager turns it on and off.
+  /// Enable or disable congestion management, which is optional: A17.9.
   void set_congestion_control(bool on) { core_.options.congestion_control = on; }
-  /// Counters go on from there.
+  /// Set the start values of the counters.
   void set_counters(const Counters& counters) { core_.counters = counters; }
   [[nodiscard]] Port& port() { return core_.port; }
   [[nodiscard]] const DeviceOptions& options() const { return core_.options; }
   [[nodiscard]] std::int64_t now() const override { return core_.now; }
 
-  // Memory of the consumer.
+  // Application memory.
   Result<std::uint64_t> alloc(std::uint64_t bytes) override { return core_.memory.allocate(bytes); }
   Result<void> free(std::uint64_t address) override;
-  /// Empty when some of these bytes do not exist.
+  /// Return an empty span if some of the bytes do not exist.
   [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t bytes) override {
     return core_.memory.at(address, bytes);
   }
@@ -54,7 +54,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   Result<void> dealloc_pd(std::uint32_t pd) override;
   Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes, std::uint32_t rights,
                                std::optional<std::uint64_t> iova = {}) override;
-  /// For fast registration by a work request.
+  /// Allocate a region for fast registration by a work request.
   Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t max_bytes) override;
   Result<void> dereg_mr(std::uint32_t mr) override;
   Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) override;
@@ -69,14 +69,14 @@ class Device final : public replay::SimulatedHost, public Verbs {
   Result<void> destroy_cq(std::uint32_t cq) override;
   Result<std::vector<Completion>> poll_cq(std::uint32_t cq, std::size_t most) override;
   Result<void> req_notify_cq(std::uint32_t cq, bool solicited_only) override;
-  /// The completion queue that was told of next, if any was.
+  /// Return and remove the next notified completion queue, if any.
   Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel) override;
   std::optional<AsyncEvent> get_async_event() override;
 
   // Shared receive queues, XRC domains, address handles, groups.
   Result<std::uint32_t> open_xrcd();
   Result<void> close_xrcd(std::uint32_t xrcd);
-  /// With `xrcd` an XRC one, whose completions go to `cq`.
+  /// With `xrcd`, create an XRC SRQ, whose completions go to `cq`.
   Result<std::uint32_t> create_srq(std::uint32_t pd, std::uint32_t capacity, std::uint32_t most_sges,
                                    std::uint32_t limit = 0, std::uint32_t xrcd = 0, std::uint32_t cq = 0);
   Result<void> modify_srq(std::uint32_t srq, std::uint32_t limit);
@@ -92,12 +92,12 @@ class Device final : public replay::SimulatedHost, public Verbs {
   Result<void> destroy_qp(std::uint32_t qp) override;
   Result<void> post_send(std::uint32_t qp, SendRequest request) override;
   Result<void> post_recv(std::uint32_t qp, ReceiveRequest request) override;
-  /// Posts a bind of a type 1 window; gives the key that it will have.
+  /// Post a bind of a type 1 window and return its new key.
   Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request) override;
   Result<void> attach_mcast(std::uint32_t qp, const Gid& group);
   Result<void> detach_mcast(std::uint32_t qp, const Gid& group);
 
-  // Connections by the communication manager. A handle of its own for each listener and each connection.
+  // Connections through the communication manager. Each listener and connection has a handle.
   Result<Listening> cm_listen(const CmEndpoint& at, std::uint32_t backlog) override;
   Result<std::uint32_t> cm_connect(const CmEndpoint& to, const Gid& source, CmParameters with) override;
   Result<void> cm_accept(std::uint32_t cm_id, CmParameters with) override;
@@ -105,15 +105,15 @@ class Device final : public replay::SimulatedHost, public Verbs {
   Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) override;
   Result<void> cm_disconnect(std::uint32_t cm_id) override;
   Result<void> cm_destroy(std::uint32_t cm_id) override;
-  /// What happened next. A request that finds no room for its handle is rejected.
+  /// Return and remove the next event. A request is rejected if no handle is available for it.
   std::optional<CmEvent> get_cm_event() override;
   [[nodiscard]] const CmService& connections() const { return core_.cm; }
 
-  /// A number that no object has or will have.
+  /// Return a handle that no object has or will have.
   std::uint32_t reserve_handle() override { return ++last_handle_; }
-  /// Destroys everything, whatever uses it; addresses, counters and faults stay.
+  /// Destroy all objects, including objects in use. Addresses, counters and faults are kept.
   void forget_everything() override;
-  /// nullptr: there is none.
+  /// Return nullptr if the queue pair does not exist.
   [[nodiscard]] const QueuePair* qp(std::uint32_t qp) const;
 
  private:

@@ -1,4 +1,4 @@
-/// Handles of connections, and who may use them.
+/// Handles of connections and listeners.
 
 #include <fmt/format.h>
 
@@ -14,18 +14,19 @@ namespace {}  // namespace
 Result<CmConnection*> Device::find_cm(std::uint32_t cm_id, const char* call) {
   for (auto& [id, connection] : core_.cm.connections)
     if (connection.handle == cm_id && cm_id != 0) return &connection;
-  if (core_.cm.listeners.contains(cm_id)) return refuse(EINVAL, fmt::format("{}: cm_id: {} listens", call, cm_id));
-  return refuse(ENOENT, fmt::format("{}: cm_id: there is no connection {}", call, cm_id));
+  if (core_.cm.listeners.contains(cm_id))
+    return refuse(EINVAL, fmt::format("{}: cm_id: {} is a listener", call, cm_id));
+  return refuse(ENOENT, fmt::format("{}: cm_id: unknown connection {}", call, cm_id));
 }
 
-/// With the number of the queue pair that the handle names.
+/// Add the QP number of the queue pair handle.
 Result<CmParameters> Device::with_queue_pair(CmParameters with, const char* call) {
   if (with.qp == 0) return with;
   const auto qp = find_qp(with.qp, call);
   if (!qp) return tl::unexpected(qp.error());
   const QpType type = (*qp)->options.type;
   if (type != QpType::rc && type != QpType::uc)
-    return refuse(EOPNOTSUPP, fmt::format("{}: qp: the reference device's CM connects RC and UC alone", call));
+    return refuse(EOPNOTSUPP, fmt::format("{}: qp: the reference device's CM supports only RC and UC", call));
   with.qpn = (*qp)->qpn;
   with.srq = with.srq || (*qp)->options.srq != 0;
   return with;
@@ -43,26 +44,26 @@ Result<Listening> Device::cm_listen(const CmEndpoint& at, std::uint32_t backlog)
 }
 
 Result<std::uint32_t> Device::cm_connect(const CmEndpoint& to, const Gid& source, CmParameters with) {
-  auto whole = with_queue_pair(std::move(with), "cm_connect");
-  if (!whole) return tl::unexpected(whole.error());
+  auto parameters = with_queue_pair(std::move(with), "cm_connect");
+  if (!parameters) return tl::unexpected(parameters.error());
   const auto handle = new_object("cm_connect");
   if (!handle) return handle;
-  auto done = device::cm_connect(core_, *handle, to, source, std::move(*whole));
+  auto done = device::cm_connect(core_, *handle, to, source, std::move(*parameters));
   if (!done) {
-    // It may have gone wrong before there was a connection.
+    // The failure may precede the creation of the connection.
     if (!cm_destroy(*handle)) --objects_;
     return tl::unexpected(done.error());
   }
-  core_.poked = true;
+  core_.has_work = true;
   return handle;
 }
 
 Result<void> Device::cm_accept(std::uint32_t cm_id, CmParameters with) {
   const auto at = find_cm(cm_id, "cm_accept");
   if (!at) return tl::unexpected(at.error());
-  auto whole = with_queue_pair(std::move(with), "cm_accept");
-  if (!whole) return tl::unexpected(whole.error());
-  return device::cm_accept(core_, **at, std::move(*whole));
+  auto parameters = with_queue_pair(std::move(with), "cm_accept");
+  if (!parameters) return tl::unexpected(parameters.error());
+  return device::cm_accept(core_, **at, std::move(*parameters));
 }
 
 Result<void> Device::cm_establish(std::uint32_t cm_id) {
@@ -85,7 +86,7 @@ Result<void> Device::cm_disconnect(std::uint32_t cm_id) {
 
 Result<void> Device::cm_destroy(std::uint32_t cm_id) {
   if (core_.cm.listeners.erase(cm_id) != 0) {
-    // Requests that nobody has been told of yet go with it.
+    // Also destroy pending requests that the application has not received.
     std::vector<std::uint32_t> unknown;
     for (const auto& [id, connection] : core_.cm.connections)
       if (connection.listener == cm_id && connection.handle == 0) unknown.push_back(id);

@@ -1,4 +1,4 @@
-/// Verbs in any order and frames of any bytes: the device never crashes, hangs or grows.
+/// Fuzz target: random verbs calls and frames must not crash or hang the device, or exhaust its memory.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ using testing::Input;
 
 namespace {
 
-/// A device with a queue pair of each service, connected to a tester.
+/// A device with one queue pair of each service, connected to a tester.
 struct FuzzFixture {
   FuzzFixture() : device(reference_options()) {
     tester.mac = {2, 0, 0, 0, 0, 9};
@@ -98,19 +98,19 @@ struct FuzzFixture {
   const Region* region;
   std::vector<std::uint32_t> qps;
   std::uint32_t listener = 0;
-  std::vector<CmEvent> told;  ///< by the communication manager
+  std::vector<CmEvent> events;  ///< events of the communication manager
   std::int64_t now = 0;
 };
 
-void packet(FuzzFixture& world, Input& input) {
-  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
-  const QueuePair* to = world.device.qp(qp);
+void packet(FuzzFixture& fixture, Input& input) {
+  const std::uint32_t qp = fixture.qps[input.byte() % fixture.qps.size()];
+  const QueuePair* to = fixture.device.qp(qp);
   OutgoingPacket out;
   out.path.dgid = Gid::ipv4(0x0a000001);
   out.fields.opcode = input.byte();
   out.fields.dest_qpn = to ? to->qpn : 0;
   const unsigned how = input.byte();
-  // Near what is expected, mostly.
+  // Use a PSN close to the expected PSN in most cases.
   const Psn base = to && (how & 1) != 0                   ? to->requester.window.oldest
                    : to && to->options.type == QpType::uc ? to->responder.uc.window.expected
                    : to                                   ? to->responder.state.window.expected
@@ -118,67 +118,67 @@ void packet(FuzzFixture& world, Input& input) {
   out.fields.psn = base + static_cast<std::int8_t>(input.byte());
   out.fields.ack_request = (how & 2) != 0;
   out.fields.solicited = (how & 4) != 0;
-  out.fields.rkey = (how & 8) != 0 ? input.number() : world.region->key;
-  out.fields.va = world.buffer + input.number();
+  out.fields.rkey = (how & 8) != 0 ? input.number() : fixture.region->key;
+  out.fields.va = fixture.buffer + input.number();
   out.fields.length = (how & 16) != 0 ? input.number() : input.byte();
   out.fields.syndrome = input.byte();
   out.fields.msn = input.byte();
   out.fields.qkey = 0x11;
   out.fields.placement = input.byte();
   out.fields.selectivity = static_cast<std::uint8_t>(how >> 5);
-  out.fields.xrc_srq = world.device.srq(world.srq) ? world.device.srq(world.srq)->number : 0;
-  out.fields.immediate = world.region->key;
+  out.fields.xrc_srq = fixture.device.srq(fixture.srq) ? fixture.device.srq(fixture.srq)->number : 0;
+  out.fields.immediate = fixture.region->key;
   out.ecn = static_cast<std::uint8_t>(how >> 6);
   const Bytes payload = input.take((how & 32) != 0 ? 256 : input.byte());
   out.payload.assign(payload.begin(), payload.end());
   static const Faults none;
-  if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
+  if (const auto frame = make_frame(out, fixture.tester, none)) fixture.arrives(*frame);
 }
 
-void work(FuzzFixture& world, Input& input) {
-  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
-  const Sge sge{world.buffer + input.number(), input.number(), world.region->key};
+void work(FuzzFixture& fixture, Input& input) {
+  const std::uint32_t qp = fixture.qps[input.byte() % fixture.qps.size()];
+  const Sge sge{fixture.buffer + input.number(), input.number(), fixture.region->key};
   if (input.byte() % 3 == 0) {
-    (void)world.device.post_recv(qp, {.id = 1, .sges = {sge}});
-    (void)world.device.post_srq_recv(world.srq, {.id = 2, .sges = {sge}});
+    (void)fixture.device.post_recv(qp, {.id = 1, .sges = {sge}});
+    (void)fixture.device.post_srq_recv(fixture.srq, {.id = 2, .sges = {sge}});
     return;
   }
   SendRequest asked{.id = 3, .opcode = static_cast<WorkOpcode>(input.byte() % 14), .sges = {sge}};
   asked.fence = input.byte() % 2 == 0;
-  asked.remote_address = world.buffer;
-  asked.rkey = world.region->key;
-  asked.region = world.region->handle;
+  asked.remote_address = fixture.buffer;
+  asked.rkey = fixture.region->key;
+  asked.region = fixture.region->handle;
   asked.new_key = input.byte();
-  (void)world.device.post_send(qp, asked);
+  (void)fixture.device.post_send(qp, asked);
 }
 
-/// A connection as the tester knows it, from what the device told.
-CmConnection tester_end(const FuzzFixture& world, Input& input) {
+/// Return a connection of the tester that uses IDs from received events.
+CmConnection tester_end(const FuzzFixture& fixture, Input& input) {
   CmConnection end;
   end.id = 1 + input.byte() % 4U;
-  if (!world.told.empty()) end.remote_id = world.told[input.byte() % world.told.size()].connection;
+  if (!fixture.events.empty()) end.remote_id = fixture.events[input.byte() % fixture.events.size()].connection;
   end.guid = 0x77;
   end.transaction = end.id;
   end.own.qpn = 0x100 + end.id;
-  end.local = {world.tester.gids[0].gid, 1000};
+  end.local = {fixture.tester.gids[0].gid, 1000};
   end.remote = {Gid::ipv4(0x0a000001), 7};
   end.data_path.dgid = end.remote.address;
   return end;
 }
 
-/// A management datagram to queue pair 1: a message of the CM with some bytes changed.
-void management(FuzzFixture& world, Input& input) {
+/// Send a CM message with some modified bytes to QP 1.
+void management(FuzzFixture& fixture, Input& input) {
   static const Faults none;
   const CmSettings settings;
-  const CmConnection end = tester_end(world, input);
+  const CmConnection end = tester_end(fixture, input);
   OutgoingPacket out;
   switch (input.byte() % 8) {
-    case 0: out.payload = request_of(end, settings, 1, true, world.tester.gids[0].gid); break;
+    case 0: out.payload = request_of(end, settings, 1, true, fixture.tester.gids[0].gid); break;
     case 1: out.payload = reply_of(end, settings, none); break;
     case 2: out.payload = short_of(end, cm_attribute::rtu, end.transaction); break;
     case 3: out.payload = disconnect_of(end); break;
     case 4: out.payload = short_of(end, cm_attribute::drep, end.transaction); break;
-    case 5: out.payload = receipt_of(end, settings); break;
+    case 5: out.payload = mra_of(end, settings); break;
     case 6: out.payload = rejection_of(end.id, end.remote_id, end.transaction, 0, input.byte()); break;
     default: out.payload = short_of(end, static_cast<std::uint16_t>(input.byte() % 0x20), end.transaction); break;
   }
@@ -187,34 +187,34 @@ void management(FuzzFixture& world, Input& input) {
   out.fields.dest_qpn = out.fields.source_qpn = 1;
   out.fields.qkey = 0x80010000;
   out.path.dgid = Gid::ipv4(0x0a000001);
-  if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
+  if (const auto frame = make_frame(out, fixture.tester, none)) fixture.arrives(*frame);
 }
 
-void connections(FuzzFixture& world, Input& input) {
-  while (const auto event = world.device.get_cm_event())
-    if (world.told.size() < 64) world.told.push_back(*event);
-  const std::uint32_t id = world.told.empty() ? 0 : world.told[input.byte() % world.told.size()].cm_id;
+void connections(FuzzFixture& fixture, Input& input) {
+  while (const auto event = fixture.device.get_cm_event())
+    if (fixture.events.size() < 64) fixture.events.push_back(*event);
+  const std::uint32_t id = fixture.events.empty() ? 0 : fixture.events[input.byte() % fixture.events.size()].cm_id;
   CmParameters with;
-  with.qp = world.qps[input.byte() % world.qps.size()];
-  if (input.byte() % 2 == 0) (void)world.device.modify_qp(with.qp, {.state = QpState::reset});
+  with.qp = fixture.qps[input.byte() % fixture.qps.size()];
+  if (input.byte() % 2 == 0) (void)fixture.device.modify_qp(with.qp, {.state = QpState::reset});
   switch (input.byte() % 6) {
-    case 0: (void)world.device.cm_connect({world.tester.gids[0].gid, 9}, {}, with); break;
-    case 1: (void)world.device.cm_accept(id, with); break;
-    case 2: (void)world.device.cm_reject(id, {}); break;
-    case 3: (void)world.device.cm_disconnect(id); break;
-    case 4: (void)world.device.cm_destroy(id); break;
-    default: (void)world.device.cm_establish(id); break;
+    case 0: (void)fixture.device.cm_connect({fixture.tester.gids[0].gid, 9}, {}, with); break;
+    case 1: (void)fixture.device.cm_accept(id, with); break;
+    case 2: (void)fixture.device.cm_reject(id, {}); break;
+    case 3: (void)fixture.device.cm_disconnect(id); break;
+    case 4: (void)fixture.device.cm_destroy(id); break;
+    default: (void)fixture.device.cm_establish(id); break;
   }
 }
 
-void verbs(FuzzFixture& world, Input& input) {
-  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
+void verbs(FuzzFixture& fixture, Input& input) {
+  const std::uint32_t qp = fixture.qps[input.byte() % fixture.qps.size()];
   switch (input.byte() % 4) {
-    case 0: world.advance(qp, static_cast<QpState>(input.byte() % 7)); break;
-    case 1: (void)world.device.poll_cq(world.cq, input.byte()); break;
-    case 2: (void)world.device.req_notify_cq(world.cq, false); break;
+    case 0: fixture.advance(qp, static_cast<QpState>(input.byte() % 7)); break;
+    case 1: (void)fixture.device.poll_cq(fixture.cq, input.byte()); break;
+    case 2: (void)fixture.device.req_notify_cq(fixture.cq, false); break;
     default:
-      while (world.device.get_async_event()) {
+      while (fixture.device.get_async_event()) {
       }
   }
 }
@@ -225,26 +225,26 @@ void verbs(FuzzFixture& world, Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rdmawire::device;
   Input input({data, std::min<std::size_t>(size, 4096)});
-  FuzzFixture world;
+  FuzzFixture fixture;
   if (const std::uint8_t fault = input.byte(); fault < fault_count)
-    world.device.faults().set(static_cast<Fault>(fault));
+    fixture.device.faults().set(static_cast<Fault>(fault));
   while (!input.empty()) {
     const std::uint8_t what = input.byte();
     if (what >= 250) {
       if (what % 2 == 0)
-        management(world, input);
+        management(fixture, input);
       else
-        connections(world, input);
+        connections(fixture, input);
       continue;
     }
     switch (what % 5) {
-      case 0: packet(world, input); break;
-      case 1: work(world, input); break;
-      case 2: verbs(world, input); break;
-      case 3: world.arrives(input.take(input.byte())); break;
-      default: world.run(std::int64_t{input.byte()} * 1000); break;
+      case 0: packet(fixture, input); break;
+      case 1: work(fixture, input); break;
+      case 2: verbs(fixture, input); break;
+      case 3: fixture.arrives(input.take(input.byte())); break;
+      default: fixture.run(std::int64_t{input.byte()} * 1000); break;
     }
   }
-  world.run(1'000'000);
+  fixture.run(1'000'000);
   return 0;
 }

@@ -1,4 +1,4 @@
-/// Everything of the device that is not a queue pair.
+/// Objects of the device other than queue pairs.
 
 #include <fmt/format.h>
 
@@ -12,13 +12,14 @@ namespace rdmawire::device {
 namespace {
 
 tl::unexpected<Error> no_such(const char* call, const char* what, std::uint32_t handle) {
-  return refuse(ENOENT, fmt::format("{}: {}: there is no {}", call, what, handle));
+  return refuse(ENOENT, fmt::format("{}: {}: unknown handle {}", call, what, handle));
 }
 
 }  // namespace
 
 Result<void> Device::free(std::uint64_t address) {
-  if (!core_.memory.release(address)) return refuse(ENOENT, fmt::format("free: no piece begins at 0x{:x}", address));
+  if (!core_.memory.release(address))
+    return refuse(ENOENT, fmt::format("free: no allocation starts at 0x{:x}", address));
   return {};
 }
 
@@ -100,7 +101,7 @@ Result<void> Device::destroy_channel(std::uint32_t channel) {
 
 Result<std::uint32_t> Device::create_cq(std::uint32_t capacity, std::uint32_t channel) {
   if (capacity == 0 || capacity > core_.options.most_work)
-    return refuse(EINVAL, fmt::format("create_cq: {} entries: 1 to {}", capacity, core_.options.most_work));
+    return refuse(EINVAL, fmt::format("create_cq: {} entries: allowed are 1 to {}", capacity, core_.options.most_work));
   if (channel != 0 && !core_.channels.contains(channel)) return no_such("create_cq", "channel", channel);
   const auto handle = new_object("create_cq");
   if (!handle) return handle;
@@ -139,7 +140,7 @@ Result<std::vector<Completion>> Device::poll_cq(std::uint32_t cq, std::size_t mo
 Result<void> Device::req_notify_cq(std::uint32_t cq, bool solicited_only) {
   const auto found = core_.cqs.find(cq);
   if (found == core_.cqs.end()) return no_such("req_notify_cq", "cq", cq);
-  // Asking for every one stands over asking for solicited ones: C11-32.
+  // A request for all completions has priority over a request for solicited completions: C11-32.
   if (found->second.armed != Notify::next || !solicited_only)
     found->second.armed = solicited_only ? Notify::solicited : Notify::next;
   return {};
@@ -182,9 +183,10 @@ Result<std::uint32_t> Device::create_srq(std::uint32_t pd, std::uint32_t capacit
   if (xrcd != 0 && !core_.xrcds.contains(xrcd)) return no_such("create_srq", "xrcd", xrcd);
   if (xrcd != 0 && !core_.cqs.contains(cq)) return no_such("create_srq", "cq", cq);
   if (capacity == 0 || capacity > core_.options.most_work || most_sges > 256 || limit > capacity)
-    return refuse(EINVAL, fmt::format("create_srq: {} requests, {} elements, limit {}: at most {}, 256, and as many as "
-                                      "requests",
-                                      capacity, most_sges, limit, core_.options.most_work));
+    return refuse(EINVAL,
+                  fmt::format("create_srq: {} requests, {} elements, limit {}: the maximum is {}, 256, and the number "
+                              "of requests",
+                              capacity, most_sges, limit, core_.options.most_work));
   const auto handle = new_object("create_srq");
   if (!handle) return handle;
   SharedReceiveQueue& srq = core_.srqs[*handle];
@@ -205,7 +207,8 @@ Result<void> Device::modify_srq(std::uint32_t srq, std::uint32_t limit) {
   SharedReceiveQueue* found = core_.srq(srq);
   if (!found) return no_such("modify_srq", "srq", srq);
   if (limit > found->capacity)
-    return refuse(EINVAL, fmt::format("modify_srq: limit {} exceeds its {} requests", limit, found->capacity));
+    return refuse(EINVAL,
+                  fmt::format("modify_srq: limit {} exceeds the capacity of {} requests", limit, found->capacity));
   found->limit = limit;
   return {};
 }
@@ -227,10 +230,10 @@ Result<void> Device::post_srq_recv(std::uint32_t srq, ReceiveRequest request) {
   SharedReceiveQueue* found = core_.srq(srq);
   if (!found) return no_such("post_srq_recv", "srq", srq);
   if (found->requests.size() >= found->capacity)
-    return refuse(ENOMEM, fmt::format("post_srq_recv: {} requests are its most", found->capacity));
+    return refuse(ENOMEM, fmt::format("post_srq_recv: the queue is full ({} requests)", found->capacity));
   if (request.sges.size() > found->most_sges)
     return refuse(EINVAL,
-                  fmt::format("post_srq_recv: {} elements: {} is the most", request.sges.size(), found->most_sges));
+                  fmt::format("post_srq_recv: {} elements: the maximum is {}", request.sges.size(), found->most_sges));
   found->requests.push_back(std::move(request));
   return {};
 }
@@ -259,10 +262,10 @@ Result<void> Device::attach_mcast(std::uint32_t handle, const Gid& gid) {
   const auto qp = find_qp(handle, "attach_mcast");
   if (!qp) return tl::unexpected(qp.error());
   if ((*qp)->options.type != QpType::ud || !gid.is_multicast())
-    return refuse(EINVAL, "attach_mcast: a datagram queue pair, and the address of a group");
+    return refuse(EINVAL, "attach_mcast: requires a UD queue pair and a multicast address");
   auto group = std::ranges::find(core_.groups, gid, &Group::gid);
   if (group == core_.groups.end()) {
-    if (core_.groups.size() >= 256) return refuse(ENOMEM, "attach_mcast: 256 groups are the most");
+    if (core_.groups.size() >= 256) return refuse(ENOMEM, "attach_mcast: the limit of 256 groups is reached");
     group = core_.groups.insert(group, {gid, {}});
   }
   if (std::ranges::find(group->qpns, (*qp)->qpn) != group->qpns.end()) return {};

@@ -9,7 +9,7 @@ namespace {
 
 using testing::Pair;
 
-TEST(Device, SendsAcrossTheWrapOfThePsns) {
+TEST(Device, SendAcrossPsnWrap) {
   Pair pair;
   pair.a.fill(0, 5000, 3);
   ASSERT_TRUE(pair.b.device.post_recv(pair.b.qp, {.id = 7, .sges = {pair.b.at(0, 8000)}}));
@@ -29,7 +29,7 @@ TEST(Device, SendsAcrossTheWrapOfThePsns) {
   EXPECT_EQ(pair.line.seen.size(), 6U);  // five packets, one acknowledgement
 }
 
-TEST(Device, WritesReadsAndAtomics) {
+TEST(Device, WriteReadAndAtomicsComplete) {
   Pair pair;
   pair.a.fill(0, 3000, 5);
   pair.b.fill(100'000, 3000, 50);

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: devices with one queue pair and a region of memory, joined by a line.
+/// For tests only: two connected devices, each with one queue pair and one memory region.
 
 #include <gtest/gtest.h>
 
@@ -55,12 +55,12 @@ struct End {
                                       .retry_count = 7,
                                       .rnr_retry = 7}));
   }
-  /// Of what reaches the other end's memory.
+  /// Return a request that accesses the peer's memory.
   SendRequest request(WorkOpcode opcode, std::uint64_t id, Sge sge, const End& to, std::uint64_t offset) const {
-    SendRequest asked{.id = id, .opcode = opcode, .sges = {sge}};
-    asked.remote_address = to.buffer + offset;
-    asked.rkey = to.mr->key;
-    return asked;
+    SendRequest request{.id = id, .opcode = opcode, .sges = {sge}};
+    request.remote_address = to.buffer + offset;
+    request.rkey = to.mr->key;
+    return request;
   }
   Sge at(std::uint64_t offset, std::uint32_t length) const { return {buffer + offset, length, mr->key}; }
   std::vector<Completion> poll() { return *device.poll_cq(cq, 256); }

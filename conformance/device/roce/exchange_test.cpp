@@ -1,5 +1,5 @@
-/// Two devices do everything that a service can, over a line that loses, doubles and reorders by a seed; at the end
-/// memory is as it has to be, and nobody who watched finds a fault.
+/// Tests with two devices on a link that randomly drops, duplicates and reorders frames. Memory must be correct at the
+/// end. On a clean link the tracker must report no events.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::End;
 using testing::Pair;
 using testing::Seen;
 
-/// One end's share of an exchange: what it asked for, and what must have come of it.
+/// Posted requests of one endpoint and their expected results.
 struct Script {
   static constexpr std::uint64_t slot = 16'384, counter = 1'040'000, results = 1'020'000;
 
@@ -36,15 +36,15 @@ struct Script {
       EXPECT_EQ(c.status, Status::success) << c.id;
       if (c.opcode < CompletionOpcode::receive) done.push_back(c);
     }
-    ASSERT_EQ(done.size(), asked_.size());
+    ASSERT_EQ(done.size(), requests_.size());
     std::uint64_t sum = 0;
     std::set<std::uint64_t> originals;
-    for (std::size_t i = 0; i < asked_.size(); ++i) {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
       EXPECT_EQ(done[i].id, i);
-      const Asked& asked = asked_[i];
-      switch (asked.opcode) {
+      const RandomRequest& random_request = requests_[i];
+      switch (random_request.opcode) {
         case WorkOpcode::fetch_add:
-          sum += asked.added;
+          sum += random_request.added;
           originals.insert(load_le(from_.bytes(results + 8 * i, 8).data(), 8));
           break;
         case WorkOpcode::atomic_write:
@@ -53,7 +53,9 @@ struct Script {
         case WorkOpcode::read:
         case WorkOpcode::send:
         case WorkOpcode::send_imm:
-          EXPECT_EQ(from_.bytes(asked.here, asked.bytes), to_.bytes(asked.there, asked.bytes)) << i;
+          EXPECT_EQ(from_.bytes(random_request.here, random_request.bytes),
+                    to_.bytes(random_request.there, random_request.bytes))
+              << i;
           break;
         default: break;
       }
@@ -63,7 +65,7 @@ struct Script {
   }
 
  private:
-  struct Asked {
+  struct RandomRequest {
     WorkOpcode opcode;
     std::uint64_t here, there;
     std::uint32_t bytes;
@@ -74,42 +76,43 @@ struct Script {
     static constexpr WorkOpcode kinds[] = {WorkOpcode::send,  WorkOpcode::send_imm,    WorkOpcode::write,
                                            WorkOpcode::read,  WorkOpcode::write_imm,   WorkOpcode::fetch_add,
                                            WorkOpcode::flush, WorkOpcode::atomic_write};
-    Asked asked{kinds[random_.bits(3)], i * slot, 524'288 + i * slot, random_.bits(13) + 1};
-    if (asked.opcode == WorkOpcode::atomic_write) asked.bytes = 8;
-    if (asked.opcode == WorkOpcode::read)
-      to_.fill(asked.there, asked.bytes, static_cast<std::uint8_t>(i));
+    RandomRequest random_request{kinds[random_.bits(3)], i * slot, 524'288 + i * slot, random_.bits(13) + 1};
+    if (random_request.opcode == WorkOpcode::atomic_write) random_request.bytes = 8;
+    if (random_request.opcode == WorkOpcode::read)
+      to_.fill(random_request.there, random_request.bytes, static_cast<std::uint8_t>(i));
     else
-      from_.fill(asked.here, asked.bytes, static_cast<std::uint8_t>(i * 3));
-    SendRequest request = from_.request(asked.opcode, i, from_.at(asked.here, asked.bytes), to_, asked.there);
+      from_.fill(random_request.here, random_request.bytes, static_cast<std::uint8_t>(i * 3));
+    SendRequest request = from_.request(random_request.opcode, i, from_.at(random_request.here, random_request.bytes),
+                                        to_, random_request.there);
     request.fence = random_.bits(2) == 0;
-    if (asked.opcode == WorkOpcode::fetch_add) {
-      asked.added = request.swap_add = random_.bits(8) + 1U;
+    if (random_request.opcode == WorkOpcode::fetch_add) {
+      random_request.added = request.swap_add = random_.bits(8) + 1U;
       request.remote_address = to_.buffer + counter;
       request.sges = {from_.at(results + 8 * i, 8)};
       ++adds_;
     }
-    if (asked.opcode == WorkOpcode::flush) {
+    if (random_request.opcode == WorkOpcode::flush) {
       request.sges = {};
-      request.length = asked.bytes;
+      request.length = random_request.bytes;
     }
-    const bool receives = asked.opcode == WorkOpcode::send || asked.opcode == WorkOpcode::send_imm ||
-                          asked.opcode == WorkOpcode::write_imm;
+    const bool receives = random_request.opcode == WorkOpcode::send || random_request.opcode == WorkOpcode::send_imm ||
+                          random_request.opcode == WorkOpcode::write_imm;
     if (receives) {
-      ASSERT_TRUE(to_.device.post_recv(to_.qp, {.id = 1000 + i, .sges = {to_.at(asked.there, slot)}}));
+      ASSERT_TRUE(to_.device.post_recv(to_.qp, {.id = 1000 + i, .sges = {to_.at(random_request.there, slot)}}));
     }
     ASSERT_TRUE(from_.device.post_send(from_.qp, request));
-    asked_.push_back(asked);
+    requests_.push_back(random_request);
   }
 
   End& from_;
   End& to_;
   Random random_;
-  std::vector<Asked> asked_;
+  std::vector<RandomRequest> requests_;
   std::size_t adds_ = 0;
 };
 
-/// Loses, doubles and delays one frame in so many.
-testing::Way trouble(std::uint64_t seed, unsigned one_in) {
+/// Drop, duplicate or delay one frame in `one_in`.
+testing::Way impairment(std::uint64_t seed, unsigned one_in) {
   return [random = Random(seed), one_in](const Seen&) mutable -> std::vector<std::int64_t> {
     constexpr std::int64_t delay = testing::Line::delay;
     if (random.bits(16) % one_in != 0) return {delay};
@@ -121,11 +124,11 @@ testing::Way trouble(std::uint64_t seed, unsigned one_in) {
   };
 }
 
-/// Every frame strictly whole, with a good ICRC; and a tracker that follows them.
+/// Check that each frame decodes strictly with a valid ICRC, and feed the frames to a tracker.
 tracking::testing::Recorder watch(const std::vector<Seen>& seen) {
-  tracking::testing::Recorder told;
+  tracking::testing::Recorder recorded;
   tracking::Dissector dissector;
-  tracking::Tracker tracker(told);
+  tracking::Tracker tracker(recorded);
   tracking::Packet packet;
   std::uint64_t number = 0;
   for (const Seen& frame : seen) {
@@ -141,10 +144,10 @@ tracking::testing::Recorder watch(const std::vector<Seen>& seen) {
     tracker.add(packet);
   }
   tracker.finish();
-  return told;
+  return recorded;
 }
 
-TEST(Exchange, NothingIsWrongWithACleanLine) {
+TEST(Exchange, CleanLinkCausesNoEvents) {
   Pair pair;
   Script ab(pair.a, pair.b, 1), ba(pair.b, pair.a, 2);
   ab.post(30);
@@ -152,14 +155,14 @@ TEST(Exchange, NothingIsWrongWithACleanLine) {
   pair.line.run();
   ab.check();
   ba.check();
-  const auto told = watch(pair.line.seen);
-  for (const tracking::Event& event : told.events)
+  const auto recorded = watch(pair.line.seen);
+  for (const tracking::Event& event : recorded.events)
     ADD_FAILURE() << tracking::testing::name_of(event) << " frame " << event.frame << " psn " << event.psn;
-  EXPECT_EQ(told.messages.size(), 60U);
+  EXPECT_EQ(recorded.messages.size(), 60U);
   EXPECT_EQ(pair.a.device.counters().retransmitted, 0U);
 }
 
-TEST(Exchange, AReadGivesWhatWasThereBeforeALaterWrite) {
+TEST(Exchange, ReadReturnsDataFromBeforeLaterWrite) {
   Pair pair;
   pair.a.fill(0, 4096, 77);
   pair.b.fill(0, 4096, 5);
@@ -173,11 +176,11 @@ TEST(Exchange, AReadGivesWhatWasThereBeforeALaterWrite) {
   EXPECT_EQ(pair.b.bytes(0, 4096), pair.a.bytes(0, 4096));
 }
 
-TEST(Exchange, EverythingArrivesOverABadLine) {
+TEST(Exchange, AllRequestsCompleteOverLossyLink) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
     Pair pair;
-    pair.line.way = trouble(seed, 4 + static_cast<unsigned>(seed % 20));
+    pair.line.way = impairment(seed, 4 + static_cast<unsigned>(seed % 20));
     Script ab(pair.a, pair.b, seed * 2), ba(pair.b, pair.a, seed * 2 + 1);
     ab.post(30);
     ba.post(30);

@@ -9,9 +9,9 @@ namespace {
 
 using enum Fault;
 
-constexpr std::string_view silence = "an answer that is missing a lost or refused request may explain";
-constexpr std::string_view memory = "what memory holds no packet says";
-constexpr std::string_view no_roce = "such a packet is none of RoCE to the dissector";
+constexpr std::string_view silence = "a lost or rejected request could explain the missing response";
+constexpr std::string_view memory = "packets do not show memory content";
+constexpr std::string_view no_roce = "the dissector does not recognize such packets as RoCE";
 
 struct Note {
   Fault fault;
@@ -19,9 +19,9 @@ struct Note {
 };
 
 constexpr Note reasons[] = {
-    {sends_ecn_unasked, "whether the device manages congestion no packet says"},
+    {sends_ecn_unasked, "packets do not show whether congestion management is on"},
     {wrong_udp_port, no_roce},
-    {extension_headers_reversed, "each order fills the same bytes"},
+    {extension_headers_reversed, "the headers have the same length in either order"},
     {flush_icrc_twice, silence},
     {never_acknowledges, silence},
     {naks_first_gap_alone, silence},
@@ -29,18 +29,18 @@ constexpr Note reasons[] = {
     {ignores_duplicate_reads, silence},
     {atomic_returns_new_value, memory},
     {executes_duplicate_atomic_write, memory},
-    {read_takes_one_psn, "a READ inside another one's PSNs counts as its rest, REQ-035"},
-    {newest_request_first, "which request was posted first no packet says"},
+    {read_takes_one_psn, "a READ inside the PSNs of another READ counts as its retry, REQ-035"},
+    {newest_request_first, "packets do not show the order of posting"},
     {skips_missing_reads, silence},
-    {slow_timer, "a requester that is late may have waited for its turn"},
-    {selective_repeat, "what a round left out may come later: the next new request tells"},
-    {retries_for_every_nak, "which loss a NAK is of its sender knows"},
+    {slow_timer, "a conforming requester may delay its retransmission"},
+    {selective_repeat, "skipped packets may still follow until the next new request is sent"},
+    {retries_for_every_nak, "packets do not show which loss caused a NAK"},
     {ignores_response_gap, silence},
-    {xrceth_without_number, "which queue was meant the initiator's program knows"},
-    {one_read_too_many, "how many READs were agreed on the CM alone tells"},
-    {reset_keeps_psns, "what verbs did to the queue pair no packet says"},
+    {xrceth_without_number, "packets do not show which SRQ the application specified"},
+    {one_read_too_many, "only the CM exchange shows the negotiated number of READs"},
+    {reset_keeps_psns, "packets do not show calls of verbs"},
     {never_notifies, "a device without congestion management sends no CNP either"},
-    {sends_after_error, "what verbs did to the queue pair no packet says"},
+    {sends_after_error, "packets do not show calls of verbs"},
 };
 
 constexpr Note relations[] = {

@@ -1,6 +1,6 @@
 #pragma once
-/// What more there is to say of some faults: why monitors cannot see one although it changes frames, and which other
-/// rules it touches of necessity. What a run shows beyond it is a fault of the suite.
+/// Additional information about faults: why monitors cannot detect a fault that changes frames, and which other rules
+/// the fault affects. Any other effect of a fault is an error of the test suite.
 
 #include <string_view>
 
@@ -8,11 +8,10 @@
 
 namespace rdmawire::device {
 
-/// Why the frames alone do not show the fault to the monitors of its rules; empty: they do, or there is none.
+/// Return why the monitors cannot detect the fault in the frames. Empty if they can or if no monitor exists.
 std::string_view unseen_because(Fault fault);
 
-/// Other rules whose cases or monitors a fault touches, since they look at the same behavior or need it: aliases or
-/// ids, with blanks between them; "*": every exchange needs it.
+/// Return the aliases or ids, separated by spaces, of other rules whose cases or monitors the fault affects. "*": all.
 std::string_view related_to(Fault fault);
 
 }  // namespace rdmawire::device

@@ -1,4 +1,4 @@
-/// Connections by the communication manager.
+/// Part of the fault script: connections through the communication manager.
 
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/fault_script_parts_for_test.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 const CmSettings settings;
 
-void say(Script& s, std::vector<std::uint8_t> mad) {
+void send_mad(Script& s, std::vector<std::uint8_t> mad) {
   OutgoingPacket out;
   out.fields.opcode = 0x64;
   out.fields.dest_qpn = out.fields.source_qpn = 1;
@@ -19,7 +19,7 @@ void say(Script& s, std::vector<std::uint8_t> mad) {
   s.send(out);
 }
 
-/// The tester's end of a connection.
+/// The tester's endpoint of a connection.
 CmConnection end_of(Script& s, std::uint32_t id, std::uint32_t remote_id = 0) {
   CmConnection end;
   end.id = id;
@@ -36,62 +36,62 @@ CmConnection end_of(Script& s, std::uint32_t id, std::uint32_t remote_id = 0) {
   return end;
 }
 
-std::optional<CmEvent> told(Script& s) {
+std::optional<CmEvent> next_event(Script& s) {
   const auto event = s.device.get_cm_event();
-  s.saw("cm", event ? std::to_string(static_cast<int>(event->type)) : "nothing");
+  s.record("cm", event ? std::to_string(static_cast<int>(event->type)) : "nothing");
   return event;
 }
 
-void answers(Script& s) {
-  s.tell("listen", s.device.cm_listen({{}, 7}, 4));
+void accept_connection(Script& s) {
+  s.record_result("listen", s.device.cm_listen({{}, 7}, 4));
   const std::vector<std::uint8_t> request = request_of(end_of(s, 0x11), settings, 1, true, s.port.gids[0].gid);
-  say(s, request);
-  const auto asked = told(s);
-  if (asked) {
+  send_mad(s, request);
+  const auto request_event = next_event(s);
+  if (request_event) {
     CmParameters with;
     with.qp = *s.device.create_qp({.type = QpType::rc, .pd = s.pd, .send_cq = s.cq, .recv_cq = s.cq});
-    s.tell("accept", s.device.cm_accept(asked->cm_id, with));
+    s.record_result("accept", s.device.cm_accept(request_event->cm_id, with));
     s.run(20 * us);
-    const CmConnection end = end_of(s, 0x11, asked->connection);
-    say(s, short_of(end, cm_attribute::rtu, end.transaction));
+    const CmConnection end = end_of(s, 0x11, request_event->connection);
+    send_mad(s, short_of(end, cm_attribute::rtu, end.transaction));
     s.post(with.qp, s.request(WorkOpcode::write));
     s.run(2 * ms);
-    say(s, disconnect_of(end));
+    send_mad(s, disconnect_of(end));
     s.send(with.qp, 0x0a, s.device.qp(with.qp)->attributes.rq_psn, 8);
     s.run(20 * us);
   }
-  // By LIDs, which mean nothing here.
+  // LIDs have no meaning here.
   std::vector<std::uint8_t> by_lid = request_of(end_of(s, 0x12), settings, 1, true, s.port.gids[0].gid);
   constexpr std::size_t remote_lid_at = 24 + 54;
   by_lid[remote_lid_at] = 0;
-  say(s, by_lid);
+  send_mad(s, by_lid);
   s.run(20 * us);
-  while (told(s))
+  while (next_event(s))
     ;
 }
 
-void asks(Script& s) {
+void open_connections(Script& s) {
   CmParameters with;
   with.qpn = 0x55;
   const auto silent = s.device.cm_connect({s.port.gids[1].gid, 9}, {}, with);
-  s.tell("connect", silent);
+  s.record_result("connect", silent);
   s.run(6000 * ms);
-  while (told(s))
+  while (next_event(s))
     ;
   const auto patient = s.device.cm_connect({s.port.gids[0].gid, 9}, {}, with);
-  s.tell("connect", patient);
+  s.record_result("connect", patient);
   s.run(20 * us);
-  if (const auto event = told(s)) say(s, receipt_of(end_of(s, 0x13, event->connection), settings));
+  if (const auto event = next_event(s)) send_mad(s, mra_of(end_of(s, 0x13, event->connection), settings));
   s.run(9000 * ms);
-  while (told(s))
+  while (next_event(s))
     ;
 }
 
 }  // namespace
 
 void connections(Script& s) {
-  answers(s);
-  asks(s);
+  accept_connection(s);
+  open_connections(s);
 }
 
 }  // namespace rdmawire::device::testing::parts

@@ -1,4 +1,4 @@
-/// What the tester does to a requester, to datagrams, and by verbs; and everything together.
+/// Parts of the fault script: requester, datagrams and verbs; and the complete script.
 
 #include "conformance/device/roce/fault_script_parts_for_test.hpp"
 #include "conformance/device/roce/rpc_handler.hpp"
@@ -37,7 +37,7 @@ void requester_sends(Script& s) {
   const auto wide = s.connect({.timeout = 0});
   big.sges.assign(4, {s.buffer, 65'536, s.mr->key});
   s.post(wide, big);
-  constexpr std::uint32_t piece = 8U << 20;  // 256 times the same, and a byte
+  constexpr std::uint32_t piece = 8U << 20;  // 256 elements of this size and one byte
   const auto large = *s.device.alloc(piece + 1);
   const auto large_region = *s.device.reg_mr(s.pd, large, piece + 1, access::local_write);
   const auto giant = s.connect({.sges = 256, .timeout = 0});
@@ -46,18 +46,18 @@ void requester_sends(Script& s) {
   too_much.sges.back().length = piece + 1;
   s.post(giant, too_much);
   s.run(20 * us);
-  s.tell("destroy", s.device.destroy_qp(giant));
+  s.record_result("destroy", s.device.destroy_qp(giant));
   SendRequest unknown = s.request(WorkOpcode::unknown, 8);
   s.post(s.connect({}), unknown);
   s.run(20 * us);
-  // Credits: none is told.
+  // Credits: no credits are sent.
   const auto poor = s.connect({.timeout = 0});
   s.post(poor, s.request(WorkOpcode::send, 8));
   s.run(10 * us);
   answer(s, poor, 0x11, 2000, 0x00);
   for (int i = 0; i < 3; ++i) s.post(poor, s.request(WorkOpcode::send, 8));
   s.run(20 * us);
-  // Order: the newest does not overtake, fences hold.
+  // Order: requests are sent in the order of posting, and fences are obeyed.
   const auto ordered = s.connect({.timeout = 0});
   s.post(ordered, s.request(WorkOpcode::send, 8));
   s.post(ordered, s.request(WorkOpcode::send, 16, 64));
@@ -77,7 +77,7 @@ void requester_sends(Script& s) {
   register_it.fence = true;
   s.post(local, register_it);
   s.run(20 * us);
-  s.saw("valid", std::to_string(fast->valid));
+  s.record("valid", std::to_string(fast->valid));
 }
 
 void requester_answers(Script& s) {
@@ -120,16 +120,16 @@ void requester_answers(Script& s) {
     const auto qp = s.connect({.timeout = 12});
     std::uint64_t offset = 4096;
     for (const auto& [opcode, bytes] : talk.requests) {
-      SendRequest asked = s.request(opcode, bytes, offset);
-      asked.signaled = opcode != read || talk.requests.size() > 1;
-      asked.immediate = 0x99;
-      s.post(qp, asked);
+      SendRequest request = s.request(opcode, bytes, offset);
+      request.signaled = opcode != read || talk.requests.size() > 1;
+      request.immediate = 0x99;
+      s.post(qp, request);
       offset += 2048;
     }
     s.run(10 * us);
     for (const Answer& one : talk.answers) {
       OutgoingPacket out = s.packet(qp, one.opcode, one.psn, one.payload);
-      if (one.payload == 255) {  // a duplicate with other bytes
+      if (one.payload == 255) {  // duplicate with a different payload
         out.payload.assign(256, 0xee);
       }
       out.fields.syndrome = one.syndrome;
@@ -138,8 +138,8 @@ void requester_answers(Script& s) {
       s.run(30 * us);
     }
     s.run(5 * ms);
-    s.look(4096, 1100);
-    s.look_at_queue_pair(qp);
+    s.record_memory(4096, 1100);
+    s.record_queue_pair(qp);
   }
 }
 
@@ -168,28 +168,28 @@ void requester_patience(Script& s) {
     answer(s, endless, 0x11, 2000, 0x21);
     s.run(100 * us);
   }
-  s.look_at_queue_pair(endless);
+  s.record_queue_pair(endless);
   const auto quiet = s.connect({.timeout = 0});
   SendRequest unsignaled = s.request(WorkOpcode::send, 8);
   unsignaled.signaled = false;
   s.post(quiet, unsignaled);
   s.run(500 * ms);
   answer(s, quiet, 0x11, 2000, 0x61);
-  // PSNs wrap, and it goes back across.
+  // PSN wrap, and a retry across it.
   const auto wraps = s.connect({.state = QpState::rtr});
-  s.tell("rts", s.device.modify_qp(wraps, {.state = QpState::rts,
-                                           .sq_psn = 0xfffffe,
-                                           .max_rd_atomic = 1,
-                                           .timeout = 0,
-                                           .retry_count = 3,
-                                           .rnr_retry = 3}));
+  s.record_result("rts", s.device.modify_qp(wraps, {.state = QpState::rts,
+                                                    .sq_psn = 0xfffffe,
+                                                    .max_rd_atomic = 1,
+                                                    .timeout = 0,
+                                                    .retry_count = 3,
+                                                    .rnr_retry = 3}));
   s.post(wraps, s.request(WorkOpcode::send, 1000));
   s.run(10 * us);
   answer(s, wraps, 0x11, 0xffffff, 0x60);
 }
 
 void unreliable(Script& s) {
-  const How uc{.type = QpType::uc};
+  const ConnectOptions uc{.type = QpType::uc};
   const auto qp = s.connect(uc);
   s.send(qp, 0x24, 1000, 8);
   s.send(qp, 0x20, 1001, 256);
@@ -203,7 +203,7 @@ void unreliable(Script& s) {
   s.send(qp, 0x2c, 1016, 0);
   s.send(qp, 0x22, 1017, 8);
   s.run(20 * us);
-  s.look_at_queue_pair(qp);
+  s.record_queue_pair(qp);
   const auto middle = s.connect(uc);
   s.send(middle, 0x22, 1000, 8);
   const auto empty = s.connect({.type = QpType::uc, .receives = 0});
@@ -219,19 +219,19 @@ void unreliable(Script& s) {
   s.post(qp, s.request(WorkOpcode::write, 600));
   s.post(qp, s.request(WorkOpcode::send, 8));
   s.run(20 * us);
-  s.post(qp, s.request(WorkOpcode::read, 8));  // an error of the sender's own
+  s.post(qp, s.request(WorkOpcode::read, 8));  // local error of the sender
   s.run(20 * us);
-  s.look_at_queue_pair(qp);
+  s.record_queue_pair(qp);
   s.send(qp, 0x24, 1018, 8);
   s.run(20 * us);
 }
 
 void datagrams(Script& s) {
-  const How how{.type = QpType::ud, .receives = 12};
-  const auto qp = s.connect(how), second = s.connect(how);
+  const ConnectOptions wanted{.type = QpType::ud, .receives = 12};
+  const auto qp = s.connect(wanted), second = s.connect(wanted);
   s.send(qp, 0x64, 1, 8);
   s.send(qp, 0x65, 77, 8, [](PacketFields& f) { f.immediate = 5; });
-  s.look(32'768, 60);
+  s.record_memory(32'768, 60);
   s.send(qp, 0x64, 2, 8, [](PacketFields& f) { f.qkey = 0x12; });
   auto first = s.frame(s.packet(qp, 0x64, 3, 8));
   first[42] = 0x60;
@@ -242,12 +242,12 @@ void datagrams(Script& s) {
   s.send(s.connect({.type = QpType::ud, .receives = 1, .receive_bytes = 5000}), 0x64, 5, 4200);
   OutgoingPacket group = s.packet(qp, 0x64, 6, 8);
   group.path.dgid = Gid::ipv4(0xe0000101);
-  for (const auto member : {qp, second}) s.tell("attach", s.device.attach_mcast(member, group.path.dgid));
+  for (const auto member : {qp, second}) s.record_result("attach", s.device.attach_mcast(member, group.path.dgid));
   s.send(group);
   group.fields.dest_qpn = 0xffffff;
   s.send(group);
   s.run(20 * us);
-  s.tell("destroy", s.device.destroy_qp(second));
+  s.record_result("destroy", s.device.destroy_qp(second));
   const auto empty = s.connect({.type = QpType::ud, .receives = 0});
   s.send(empty, 0x64, 1, 8);
   AddressVector path;
@@ -264,14 +264,15 @@ void datagrams(Script& s) {
   s.run(20 * us);
   const auto small = s.connect({.type = QpType::ud, .receive_bytes = 44});
   s.send(small, 0x64, 1, 100);
-  s.look_at_queue_pair(small);
-  s.tell("qkey", s.device.modify_qp(s.connect({.type = QpType::ud}), {.qkey = 0x80010000}));
-  // QP1.
+  s.record_queue_pair(small);
+  s.record_result("qkey", s.device.modify_qp(s.connect({.type = QpType::ud}), {.qkey = 0x80010000}));
+  // QP 1.
   const auto gsi = s.device.create_qp({.type = QpType::ud, .pd = s.pd, .send_cq = s.cq, .recv_cq = s.cq, .gsi = true});
-  s.tell("gsi", gsi);
+  s.record_result("gsi", gsi);
   if (!gsi) return;
-  s.tell("init", s.device.modify_qp(*gsi, {.state = QpState::init, .pkey_index = 0, .port = 1, .qkey = 0x80010000}));
-  s.tell("rtr", s.device.modify_qp(*gsi, {.state = QpState::rtr}));
+  s.record_result("init",
+                  s.device.modify_qp(*gsi, {.state = QpState::init, .pkey_index = 0, .port = 1, .qkey = 0x80010000}));
+  s.record_result("rtr", s.device.modify_qp(*gsi, {.state = QpState::rtr}));
   for (std::uint64_t i = 0; i < 3; ++i)
     (void)s.device.post_recv(*gsi, {.id = 950 + i, .sges = {{s.buffer + 8192, 512, s.mr->key}}});
   const auto mad = [](PacketFields& f) { f.qkey = 0x80010000; };
@@ -287,19 +288,19 @@ void xrc(Script& s) {
   const auto foreign = *s.device.create_srq(s.pd, 8, 1, 0, other, s.cq);
   for (const auto queue : {srq, foreign})
     (void)s.device.post_srq_recv(queue, {.id = 920, .sges = {{s.buffer + 4096, 512, s.mr->key}}});
-  const How how{.type = QpType::xrc_target, .xrcd = xrcd};
+  const ConnectOptions wanted{.type = QpType::xrc_target, .xrcd = xrcd};
   const auto to = [&](std::uint32_t handle) {
     return [&s, handle](PacketFields& f) { f.xrc_srq = s.device.srq(handle)->number; };
   };
-  const auto qp = s.connect(how);
+  const auto qp = s.connect(wanted);
   s.send(qp, 0xa4, 1000, 8, to(srq));
   s.send(qp, 0xac, 1001, 0, [&](PacketFields& f) { f.length = 700, f.xrc_srq = s.device.srq(srq)->number; });
   s.send(qp, 0xaa, 1004, 8, to(srq));
   s.send(qp, 0xb4, 1005, 0, to(srq));
   s.run(20 * us);
-  const auto elsewhere = s.connect(how);
+  const auto elsewhere = s.connect(wanted);
   s.send(elsewhere, 0xa4, 1000, 8, to(foreign));
-  const auto empty = s.connect(how);
+  const auto empty = s.connect(wanted);
   s.send(empty, 0xa4, 1000, 8, to(srq));
   s.send(empty, 0x04, 1000, 8);
   const auto sender = s.connect({.type = QpType::xrc_initiator, .receives = 0, .timeout = 0});
@@ -345,38 +346,38 @@ void congestion(Script& s) {
 
 void states(Script& s) {
   const auto qp = s.connect({.state = QpState::rtr});
-  s.tell("early", s.device.post_send(qp, s.request(WorkOpcode::send)));
+  s.record_result("early", s.device.post_send(qp, s.request(WorkOpcode::send)));
   const auto fresh = *s.device.create_qp({.type = QpType::rc, .pd = s.pd, .send_cq = s.cq, .recv_cq = s.cq});
-  s.tell("reset", s.device.post_recv(fresh, {.id = 1}));
-  s.tell("jump", s.device.modify_qp(fresh, {.state = QpState::sqd}));
-  s.tell("init", s.device.modify_qp(fresh, {.state = QpState::init, .pkey_index = 0, .port = 1}));
+  s.record_result("reset", s.device.post_recv(fresh, {.id = 1}));
+  s.record_result("jump", s.device.modify_qp(fresh, {.state = QpState::sqd}));
+  s.record_result("init", s.device.modify_qp(fresh, {.state = QpState::init, .pkey_index = 0, .port = 1}));
   const auto drains = s.connect({.timeout = 0});
-  s.tell("sqd", s.device.modify_qp(drains, {.state = QpState::sqd, .sqd_notify = true}));
+  s.record_result("sqd", s.device.modify_qp(drains, {.state = QpState::sqd, .sqd_notify = true}));
   s.post(drains, s.request(WorkOpcode::send));
   s.run(20 * us);
   const auto dies = s.connect({.timeout = 0});
   for (int i = 0; i < 3; ++i) s.post(dies, s.request(WorkOpcode::send));
-  s.tell("err", s.device.modify_qp(dies, {.state = QpState::err}));
+  s.record_result("err", s.device.modify_qp(dies, {.state = QpState::err}));
   s.post(dies, s.request(WorkOpcode::send));
   s.run(20 * us);
-  // Another life.
+  // Second connection after a reset.
   const auto lives = s.connect({.timeout = 0});
   s.post(lives, s.request(WorkOpcode::send));
   s.send(lives, 0x04, 1000, 8);
   s.run(20 * us);
-  s.tell("reset", s.device.modify_qp(lives, {.state = QpState::reset}));
-  s.tell("init", s.device.modify_qp(lives, {.state = QpState::init, .pkey_index = 0, .port = 1, .access = 0}));
+  s.record_result("reset", s.device.modify_qp(lives, {.state = QpState::reset}));
+  s.record_result("init", s.device.modify_qp(lives, {.state = QpState::init, .pkey_index = 0, .port = 1, .access = 0}));
   AddressVector path;
   path.sgid_index = 3;
   path.dgid = s.port.gids[0].gid;
-  s.tell("rtr", s.device.modify_qp(lives, {.state = QpState::rtr,
-                                           .path_mtu = 256,
-                                           .path = path,
-                                           .dest_qpn = 0x100,
-                                           .rq_psn = 50,
-                                           .max_dest_rd_atomic = 1,
-                                           .min_rnr_timer = 1}));
-  s.tell(
+  s.record_result("rtr", s.device.modify_qp(lives, {.state = QpState::rtr,
+                                                    .path_mtu = 256,
+                                                    .path = path,
+                                                    .dest_qpn = 0x100,
+                                                    .rq_psn = 50,
+                                                    .max_dest_rd_atomic = 1,
+                                                    .min_rnr_timer = 1}));
+  s.record_result(
       "rts",
       s.device.modify_qp(
           lives,
@@ -387,19 +388,19 @@ void states(Script& s) {
   const auto crowded = s.connect({.recv_cq = small});
   for (std::uint32_t i = 0; i < 3; ++i) s.send(crowded, 0x04, 1000 + i, 8);
   s.run(20 * us);
-  s.tell("destroy", s.device.destroy_cq(small));
+  s.record_result("destroy", s.device.destroy_cq(small));
 }
 
 void invalidate_locally(Script& s) {
   const auto qp = s.connect({});
   const auto fast = *s.device.alloc_mr(s.pd, 4096);
-  SendRequest asked = s.request(WorkOpcode::reg_mr, 0);
-  asked.sges.clear();
-  asked.region = fast->handle;
-  asked.address = asked.iova = s.buffer;
-  asked.bytes_bound = 64;
-  asked.rights = Script::all_rights;
-  s.post(qp, asked);
+  SendRequest request = s.request(WorkOpcode::reg_mr, 0);
+  request.sges.clear();
+  request.region = fast->handle;
+  request.address = request.iova = s.buffer;
+  request.bytes_bound = 64;
+  request.rights = Script::all_rights;
+  s.post(qp, request);
   s.run(20 * us);
   SendRequest invalidate = s.request(WorkOpcode::local_inv, 0);
   invalidate.sges.clear();
@@ -412,20 +413,20 @@ void invalidate_locally(Script& s) {
 
 void counters(Script& s) {
   for (const CounterName& counter : counter_names)
-    s.saw(counter.name, std::to_string(s.device.counters().*counter.value));
+    s.record(counter.name, std::to_string(s.device.counters().*counter.value));
   Counters high = s.device.counters();
   high.bad_pkeys = 0xffff;
   s.device.set_counters(high);
   const auto qp = s.connect({});
   s.send(qp, 0x04, 1000, 0, [](PacketFields& f) { f.pkey = 0x8001; });
-  s.saw("bad_pkeys", std::to_string(s.device.counters().bad_pkeys));
+  s.record("bad_pkeys", std::to_string(s.device.counters().bad_pkeys));
 }
 
 void tables(Script& s) {
   RpcHandler face(s.device, [](std::int64_t) { return false; });
   (void)face.run("hello", {{"protocol", 1}});
   const auto port = face.run("port", {{"device", 1}});
-  s.saw("port", port ? port->dump() : port.error().message);
+  s.record("port", port ? port->dump() : port.error().message);
 }
 
 }  // namespace parts

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: a tester that does to a device whatever could show a fault, and writes down all that it sees.
+/// For tests only: a tester that exercises every fault of a device and records the effects.
 
 #include <functional>
 #include <map>
@@ -41,12 +41,12 @@ class Script {
     for (std::size_t i = 0; i < 1U << 18; ++i) device.memory(buffer, 1U << 18)[i] = static_cast<std::uint8_t>(i * 7);
   }
 
-  // What is seen.
+  // Recorded effects.
   std::string wire, verbs;
-  void saw(std::string_view what, const std::string& value) { verbs += fmt::format("{} {}\n", what, value); }
+  void record(std::string_view what, const std::string& value) { verbs += fmt::format("{} {}\n", what, value); }
   template <class T>
-  void tell(std::string_view what, const Result<T>& result) {
-    saw(what, result ? "done" : fmt::format("error {}", result.error().number));
+  void record_result(std::string_view what, const Result<T>& result) {
+    record(what, result ? "done" : fmt::format("error {}", result.error().number));
   }
 
   // Time.
@@ -103,7 +103,7 @@ class Script {
   }
 
   // Queue pairs.
-  struct How {
+  struct ConnectOptions {
     QpType type = QpType::rc;
     std::uint32_t psn = 1000, receives = 4, receive_bytes = 4096, rights = all_rights & ~access::mw_bind;
     std::uint32_t depth = 4, own_depth = 4, srq = 0, xrcd = 0, recv_cq = 0, sges = 4;
@@ -111,67 +111,71 @@ class Script {
     QpState state = QpState::rts;
     std::uint8_t traffic_class = 0, hop_limit = 64, sl = 0;
   };
-  std::uint32_t connect(const How& how) {
-    QueuePairOptions options{.type = how.type, .pd = pd, .send_cq = cq, .recv_cq = how.recv_cq ? how.recv_cq : cq};
-    options.srq = how.srq;
-    options.xrcd = how.xrcd;
-    options.max_send_sge = how.sges;
+  std::uint32_t connect(const ConnectOptions& wanted) {
+    QueuePairOptions options{
+        .type = wanted.type, .pd = pd, .send_cq = cq, .recv_cq = wanted.recv_cq ? wanted.recv_cq : cq};
+    options.srq = wanted.srq;
+    options.xrcd = wanted.xrcd;
+    options.max_send_sge = wanted.sges;
     const auto made = device.create_qp(options);
-    if (!made) return saw("create", "refused"), 0;
+    if (!made) return record("create", "refused"), 0;
     const std::uint32_t qp = *made;
-    const bool ud = how.type == QpType::ud, target = how.type == QpType::xrc_target;
+    const bool ud = wanted.type == QpType::ud, target = wanted.type == QpType::xrc_target;
     QueuePairChange init{.state = QpState::init, .pkey_index = 0, .port = 1};
     if (ud)
       init.qkey = 0x11;
     else
-      init.access = how.rights & ~access::local_write;
-    tell("init", device.modify_qp(qp, init));
-    for (std::uint32_t i = 0; i < how.receives && how.srq == 0 && !target; ++i)
-      (void)device.post_recv(qp, {.id = 500 + i, .sges = {{buffer + 32'768 + i * 4096, how.receive_bytes, mr->key}}});
-    if (how.state == QpState::init) return qp;
+      init.access = wanted.rights & ~access::local_write;
+    record_result("init", device.modify_qp(qp, init));
+    for (std::uint32_t i = 0; i < wanted.receives && wanted.srq == 0 && !target; ++i)
+      (void)device.post_recv(qp,
+                             {.id = 500 + i, .sges = {{buffer + 32'768 + i * 4096, wanted.receive_bytes, mr->key}}});
+    if (wanted.state == QpState::init) return qp;
     QueuePairChange rtr{.state = QpState::rtr};
     QueuePairChange rts{.state = QpState::rts, .sq_psn = 2000};
-    const bool reliable = machines::is_reliable(how.type);
+    const bool reliable = machines::is_reliable(wanted.type);
     if (!ud) {
       rtr.path_mtu = 256;
       AddressVector path;
-      path.sgid_index = how.gid;
-      path.dgid = device.port().gids[how.gid].gid.is_ipv4() ? port.gids[0].gid : port.gids[1].gid;
-      path.traffic_class = how.traffic_class;
-      path.hop_limit = how.hop_limit;
-      path.sl = how.sl;
+      path.sgid_index = wanted.gid;
+      path.dgid = device.port().gids[wanted.gid].gid.is_ipv4() ? port.gids[0].gid : port.gids[1].gid;
+      path.traffic_class = wanted.traffic_class;
+      path.hop_limit = wanted.hop_limit;
+      path.sl = wanted.sl;
       rtr.path = path;
       rtr.dest_qpn = tester_qpn;
-      rtr.rq_psn = how.psn;
+      rtr.rq_psn = wanted.psn;
     }
-    if (reliable && how.type != QpType::xrc_initiator) {
-      rtr.max_dest_rd_atomic = how.depth;
+    if (reliable && wanted.type != QpType::xrc_initiator) {
+      rtr.max_dest_rd_atomic = wanted.depth;
       rtr.min_rnr_timer = 12;
     }
-    if (reliable) rts.timeout = how.timeout;
+    if (reliable) rts.timeout = wanted.timeout;
     if (reliable && !target) {
-      rts.retry_count = how.retries;
-      rts.rnr_retry = how.rnr_retry;
-      rts.max_rd_atomic = how.own_depth;
+      rts.retry_count = wanted.retries;
+      rts.rnr_retry = wanted.rnr_retry;
+      rts.max_rd_atomic = wanted.own_depth;
     }
-    tell("rtr", device.modify_qp(qp, rtr));
-    if (how.state == QpState::rtr) return qp;
-    tell("rts", device.modify_qp(qp, rts));
+    record_result("rtr", device.modify_qp(qp, rtr));
+    if (wanted.state == QpState::rtr) return qp;
+    record_result("rts", device.modify_qp(qp, rts));
     return qp;
   }
   SendRequest request(WorkOpcode opcode, std::uint32_t bytes = 8, std::uint64_t offset = 0) {
-    SendRequest asked{.id = ++last_id, .opcode = opcode, .sges = {{buffer + offset, bytes, mr->key}}};
-    asked.remote_address = 0x5000;
-    asked.rkey = 0x77;
-    return asked;
+    SendRequest request{.id = ++last_id, .opcode = opcode, .sges = {{buffer + offset, bytes, mr->key}}};
+    request.remote_address = 0x5000;
+    request.rkey = 0x77;
+    return request;
   }
-  void post(std::uint32_t qp, SendRequest asked) { tell("post", device.post_send(qp, std::move(asked))); }
-  void notify(bool solicited) { tell("notify", device.req_notify_cq(cq, solicited)); }
-  void look(std::uint64_t offset, std::size_t bytes) { saw("memory", to_hex(device.memory(buffer + offset, bytes))); }
-  void look_at_queue_pair(std::uint32_t qp) {
+  void post(std::uint32_t qp, SendRequest request) { record_result("post", device.post_send(qp, std::move(request))); }
+  void notify(bool solicited) { record_result("notify", device.req_notify_cq(cq, solicited)); }
+  void record_memory(std::uint64_t offset, std::size_t bytes) {
+    record("memory", to_hex(device.memory(buffer + offset, bytes)));
+  }
+  void record_queue_pair(std::uint32_t qp) {
     const QueuePair* found = device.qp(qp);
-    saw("state", found ? machines::to_string(found->state) : "gone");
-    if (found) saw("receives", std::to_string(found->receives.size()));
+    record("state", found ? machines::to_string(found->state) : "gone");
+    if (found) record("receives", std::to_string(found->receives.size()));
   }
 
   Device device;
@@ -194,12 +198,13 @@ class Script {
                              static_cast<int>(c.opcode), c.bytes, c.has_immediate, c.immediate, c.source_qpn);
     while (const auto event = device.get_async_event())
       verbs += fmt::format("event {} {}\n", static_cast<int>(event->type), event->object);
-    for (auto told = device.get_cq_event(channel); told && *told; told = device.get_cq_event(channel))
-      verbs += fmt::format("notified {}\n", **told);
+    for (auto next_event = device.get_cq_event(channel); next_event && *next_event;
+         next_event = device.get_cq_event(channel))
+      verbs += fmt::format("notified {}\n", **next_event);
   }
 };
 
-/// Everything, one thing after the other.
+/// Run all parts of the script in sequence.
 void play(Script& script);
 
 }  // namespace rdmawire::device::testing

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: the parts of the tester's script. Each has queue pairs of its own.
+/// For tests only: parts of the fault script. Each part creates its own queue pairs.
 
 #include "conformance/device/roce/fault_script_for_test.hpp"
 #include "conformance/device/roce/icrc.hpp"
@@ -7,10 +7,10 @@
 
 namespace rdmawire::device::testing::parts {
 
-using How = Script::How;
+using ConnectOptions = Script::ConnectOptions;
 inline constexpr std::int64_t us = 1000, ms = 1'000'000;
 
-/// The frame with an ICRC, and an IPv4 checksum, that are right for what it holds now.
+/// Return the frame with a recomputed ICRC and IPv4 checksum.
 inline std::vector<std::uint8_t> recomputed(std::vector<std::uint8_t> frame) {
   constexpr std::size_t ip = 14;
   const std::size_t end = frame.size() - 4;

@@ -1,4 +1,4 @@
-/// What the tester does to a responder.
+/// Parts of the fault script that test the responder.
 
 #include "conformance/device/roce/fault_script_parts_for_test.hpp"
 
@@ -27,11 +27,11 @@ void headers_received(Script& s) {
     s.run(20 * us);
   };
   with([](auto& f) { f[46] = 0xc0; });               // FECN, BECN: masked
-  with([](auto& f) { f[14 + 20 + 8 + 4] = 0x3f; });  // reserved, masked
+  with([](auto& f) { f[14 + 20 + 8 + 4] = 0x3f; });  // reserved bits: masked
   with([](auto& f) { f.back() ^= 1; });
   with([](auto& f) { f[12] = 0x86, f[13] = 0xdd; });
   with([](auto& f) { f[14] = 0x65, f = recomputed(f); });
-  // Those that the ICRC covers, with a good one: made by faults of a sender.
+  // Fields that the ICRC covers, with a valid ICRC: made with sender faults.
   for (const Fault fault : {Fault::allows_fragments, Fault::sends_ip_options, Fault::short_udp_length,
                             Fault::short_total_length, Fault::flush_icrc_twice}) {
     Faults sender;
@@ -49,7 +49,7 @@ void headers_received(Script& s) {
   s.send(qp, 0x04, psn, 3, [](PacketFields& f) { f.pkey = 0x8001; });
   s.send(qp, 0x04, psn, 3, [](PacketFields& f) { f.dest_qpn = 0; });
   s.send(qp, 0x04, psn, 3, [](PacketFields& f) { f.dest_qpn = 0xabcdef; });
-  s.send(qp, 0x24, psn, 3);  // UC's SEND
+  s.send(qp, 0x24, psn, 3);  // UC SEND
   OutgoingPacket foreign = s.packet(qp, 0x04, psn, 3);
   foreign.path.sgid_index = 3;
   s.send(foreign);
@@ -61,8 +61,8 @@ void headers_received(Script& s) {
   old.path.sgid_index = 2;
   s.send(old);  // RoCEv1
   s.run(20 * us);
-  s.look(32'768, 16);
-  // A runt: WRITE only without its RETH, and another version; as a sender's own ICRC has them.
+  s.record_memory(32'768, 16);
+  // A WRITE only without RETH and another transport version, with a valid ICRC.
   for (const unsigned byte : {43U, 42U}) {
     auto frame = s.frame(s.packet(qp, 0x04, psn, 0));
     if (byte == 43) frame[byte] |= 1;  // TVer
@@ -72,7 +72,7 @@ void headers_received(Script& s) {
   }
   s.send(qp, 0x18, psn, 0);  // reserved
   s.run(20 * us);
-  s.look_at_queue_pair(qp);
+  s.record_queue_pair(qp);
 }
 
 void responder_order(Script& s) {
@@ -86,12 +86,12 @@ void responder_order(Script& s) {
   s.notify(false);
   s.send(qp, 0x0b, 1005, 8, [](PacketFields& f) { f.immediate = 7; });
   s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });  // 1006 to 1008
-  s.send(qp, 0x04, 1009, 8);                                           // behind the READ
+  s.send(qp, 0x04, 1009, 8);                                           // after the READ
   s.run(20 * us);
-  // Duplicates: of a WRITE with other bytes, READs whole, in part and beyond.
+  // Duplicates: a WRITE with a different payload, and READs of the complete range, a part, and beyond.
   s.send(qp, 0x0a, 1010, 8);
   s.send(qp, 0x0a, 1010, 8, [](PacketFields& f) { f.va += 64; });
-  s.look(0, 80);
+  s.record_memory(0, 80);
   s.send(qp, 0x04, 1001, 8);
   s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });
   s.run(20 * us);
@@ -103,31 +103,31 @@ void responder_order(Script& s) {
   s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });
   s.send(qp, 0x08, 1012, 44);
   s.run(20 * us);
-  // A later READ is being answered when an earlier one comes again.
+  // A duplicate of an earlier READ during the response to a later READ.
   s.send(qp, 0x0c, 1013, 0, [](PacketFields& f) { f.length = 2560; });
   s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });
   s.run(20 * us);
-  // Atomics, and an answer that is forgotten.
+  // Atomics, and a duplicate whose result is no longer stored.
   const auto add = [](PacketFields& f) { f.swap_add = 3, f.va += 1024; };
   s.send(qp, 0x14, 1023, 0, add);
   s.send(qp, 0x14, 1023, 0, add);
   s.send(qp, 0x14, 1023, 0, [](PacketFields& f) { f.swap_add = 9, f.va += 1024; });
   s.send(qp, 0x13, 1024, 0, [](PacketFields& f) { f.swap_add = 9, f.compare = 1, f.va += 1024; });
-  s.look(1024, 8);
+  s.record_memory(1024, 8);
   for (std::uint32_t i = 0; i < 5; ++i) s.send(qp, 0x0c, 1025 + i, 0, [](PacketFields& f) { f.length = 8; });
   s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });
   s.run(20 * us);
-  // Gaps, twice.
+  // Two gaps.
   for (const std::uint32_t psn : {1031, 1032, 1030, 1031, 1032, 1034, 1033, 1034}) s.send(qp, 0x04, psn, 4);
-  s.look_at_queue_pair(qp);
-  s.look_at_queue_pair(qp);
-  s.saw("expects", std::to_string(s.device.qp(qp)->responder.state.window.expected.value()));
+  s.record_queue_pair(qp);
+  s.record_queue_pair(qp);
+  s.record("expects", std::to_string(s.device.qp(qp)->responder.state.window.expected.value()));
   for (const std::int64_t back : {(1 << 22) + 5, (1 << 23) - 5}) s.send(qp, 0x0a, (Psn(1035) - back).value(), 4);
   s.run(20 * us);
   const auto wraps = s.connect({.psn = 0xffffff});
   s.send(wraps, 0x04, 0xffffff, 4);
   s.send(wraps, 0x04, 0, 4);
-  // More READs than there are places for, all at once.
+  // More READs at once than the responder accepts.
   const auto deep = s.connect({.depth = 2});
   for (std::uint32_t i = 0; i < 3; ++i) s.send(deep, 0x0c, 1000 + 4 * i, 0, [](PacketFields& f) { f.length = 1024; });
   s.run(20 * us);
@@ -138,7 +138,7 @@ void responder_refusals(Script& s) {
     std::uint8_t opcode;
     std::size_t payload;
     std::function<void(PacketFields&)> change;
-    std::uint8_t before = 0xff;  ///< an opcode that comes first, with 256 bytes
+    std::uint8_t before = 0xff;  ///< opcode of a preceding packet with 256 bytes
   };
   const auto wide = [](PacketFields& f) { f.length = 600; };
   const std::uint32_t foreign = (*s.device.reg_mr(s.other_pd, s.buffer, 4096, Script::all_rights))->key;
@@ -172,7 +172,7 @@ void responder_refusals(Script& s) {
     if (refused.before != 0xff) s.send(qp, refused.before, psn++, 256, wide);
     s.send(qp, refused.opcode, psn, refused.payload, refused.change);
     s.run(20 * us);
-    s.look_at_queue_pair(qp);
+    s.record_queue_pair(qp);
   }
   const auto small = s.connect({.receive_bytes = 16});
   s.send(small, 0x04, 1000, 40);
@@ -183,7 +183,7 @@ void responder_refusals(Script& s) {
   const auto flushes = s.connect({.rights = access::remote_write});
   s.send(flushes, 0x1c, 1000, 0, [](PacketFields& f) { f.placement = 1, f.length = 8; });
   s.run(20 * us);
-  // A shared receive queue.
+  // A shared receive queue (SRQ).
   const auto srq = *s.device.create_srq(s.pd, 8, 1);
   (void)s.device.post_srq_recv(srq, {.id = 900, .sges = {{s.buffer, 64, s.mr->key}}});
   const auto shared = s.connect({.srq = srq});
@@ -200,28 +200,28 @@ void responder_states(Script& s) {
   s.run(20 * us);
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
     const auto qp = s.connect({.state = state});
-    if (state == QpState::rts) s.tell("err", s.device.modify_qp(qp, {.state = QpState::err}));
+    if (state == QpState::rts) s.record_result("err", s.device.modify_qp(qp, {.state = QpState::err}));
     OutgoingPacket out = s.packet(qp, 0x04, 1000, 8);
     out.path.dgid = Gid::ipv4(0x0a000001);
     out.path.sgid_index = 0;
     s.send(out);
     s.run(20 * us);
   }
-  // FLUSH and ATOMIC WRITE, and again.
+  // FLUSH, ATOMIC WRITE and their duplicates.
   const auto qp = s.connect({});
   s.send(qp, 0x1c, 1000, 0, [](PacketFields& f) { f.placement = 1, f.length = 8; });
   s.send(qp, 0x1c, 1000, 0, [](PacketFields& f) { f.placement = 1, f.length = 8; });
   s.send(qp, 0x1d, 1001, 8, [](PacketFields& f) { f.va += 2048; });
   s.send(qp, 0x1d, 1001, 8, [](PacketFields& f) { f.va += 2056; });
-  s.look(2048, 16);
+  s.record_memory(2048, 16);
   s.send(qp, 0x1c, 1002, 0, [](PacketFields& f) { f.placement = 1, f.selectivity = 1, f.va = 5, f.length = 1U << 20; });
   s.run(20 * us);
-  // A region that goes away while it is read.
+  // A region is deregistered during a READ.
   const auto gone = *s.device.reg_mr(s.pd, s.buffer, 16'384, Script::all_rights);
   const auto reader = s.connect({});
   s.send(reader, 0x0c, 1000, 0, [&](PacketFields& f) { f.rkey = gone->key, f.length = 8192; });
   s.run(100);
-  s.tell("dereg", s.device.dereg_mr(gone->handle));
+  s.record_result("dereg", s.device.dereg_mr(gone->handle));
   s.run(20 * us);
 }
 
@@ -252,23 +252,23 @@ void windows(Script& s) {
   const auto region = *s.device.reg_mr(s.pd, s.buffer, 8192, Script::all_rights);
   const auto type_2 = *s.device.alloc_mw(s.pd, 2), type_1 = *s.device.alloc_mw(s.pd, 1);
   const auto bind = [&](const Window* window, std::uint64_t bytes, std::uint32_t rights) {
-    SendRequest asked = s.request(WorkOpcode::bind_mw, 0);
-    asked.sges.clear();
-    asked.window = window->handle;
-    asked.region = region->handle;
-    asked.address = s.buffer;
-    asked.bytes_bound = bytes;
-    asked.rights = rights;
-    asked.new_key = 0x42;
-    return asked;
+    SendRequest request = s.request(WorkOpcode::bind_mw, 0);
+    request.sges.clear();
+    request.window = window->handle;
+    request.region = region->handle;
+    request.address = s.buffer;
+    request.bytes_bound = bytes;
+    request.rights = rights;
+    request.new_key = 0x42;
+    return request;
   };
   s.post(qp, bind(type_2, 4096, access::remote_read));
   s.run(20 * us);
-  s.tell("dereg", s.device.dereg_mr(region->handle));
+  s.record_result("dereg", s.device.dereg_mr(region->handle));
   s.send(other, 0x0c, 1000, 0, [&](PacketFields& f) { f.rkey = type_2->key, f.length = 8; });
   s.send(qp, 0x0a, 1000, 8, [&](PacketFields& f) { f.rkey = type_2->key; });
   s.run(20 * us);
-  s.tell("destroy", s.device.destroy_qp(qp));
+  s.record_result("destroy", s.device.destroy_qp(qp));
   const auto binder = s.connect({}), unbinder = s.connect({});
   s.post(binder, bind(type_1, 9000, access::remote_read));
   s.post(unbinder, bind(type_1, 4096, access::remote_read));

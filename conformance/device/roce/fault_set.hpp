@@ -1,5 +1,5 @@
 #pragma once
-/// A set of seeded faults.
+/// A set of injected faults.
 
 #include <bitset>
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace rdmawire::device {
 
-/// Those of `Count` faults that are on.
+/// Subset of `Count` faults.
 template <class Fault, std::size_t Count>
 class FaultSet {
  public:

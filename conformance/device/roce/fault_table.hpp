@@ -1,5 +1,5 @@
 #pragma once
-/// What each fault breaks, and whether that shows on the wire.
+/// Table of the injectable faults and the rules that each fault violates.
 
 #include <array>
 #include <span>
@@ -11,22 +11,22 @@ namespace rdmawire::device {
 
 struct FaultRow {
   Fault fault;
-  std::string_view name;  ///< by which it is chosen: "naks-every-packet"
-  /// Of the rules, at most three.
+  std::string_view name;  ///< name on the command line: "naks-every-packet"
+  /// Violated rules, at most three.
   std::array<std::string_view, 3> rules{};
-  bool on_the_wire = true;    ///< else only verbs show it
-  std::string_view sentence;  ///< what the device does
+  bool on_the_wire = true;    ///< false if only verbs show the fault
+  std::string_view sentence;  ///< description of the faulty behavior
 
   [[nodiscard]] constexpr std::span<const std::string_view> broken() const {
     return {rules.data(), rules[0].empty() ? 0U : rules[1].empty() ? 1U : rules[2].empty() ? 2U : 3U};
   }
 };
 
-/// In the order of Fault.
+/// One row for each Fault, in the order of the enumeration.
 extern const std::array<FaultRow, fault_count> fault_rows;
 
 inline const FaultRow& row_of(Fault fault) { return fault_rows[static_cast<std::size_t>(fault)]; }
-/// The fault of that name, or nullptr.
+/// Return the fault with this name, or nullptr.
 const FaultRow* find_fault(std::string_view name);
 
 }  // namespace rdmawire::device

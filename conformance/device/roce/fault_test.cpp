@@ -1,4 +1,4 @@
-/// Each fault shows: the same script, played with it and without it, is not the same.
+/// Tests that each fault changes the trace of the fault script.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ struct Trace {
   std::string wire, verbs;
 };
 
-/// Devices of which some faults need one that is not usual.
+/// Device options under which every fault has an effect.
 std::vector<DeviceOptions> kinds() {
   std::vector<DeviceOptions> all(3, reference_options());
   all[1].congestion_control = false;
@@ -30,7 +30,7 @@ Trace played(const DeviceOptions& options, std::optional<Fault> fault) {
   return {std::move(script.wire), std::move(script.verbs)};
 }
 
-TEST(Faults, AreFoundByNameAndBreakRulesThatThereAre) {
+TEST(Faults, NamesAreUniqueAndEachViolatesKnownRules) {
   EXPECT_EQ(find_fault("naks-every-packet")->fault, Fault::naks_every_packet);
   EXPECT_EQ(find_fault("none-of-these"), nullptr);
   std::set<std::string_view> names;
@@ -41,14 +41,14 @@ TEST(Faults, AreFoundByNameAndBreakRulesThatThereAre) {
   }
 }
 
-TEST(Faults, TheScriptIsTheSameEachTime) {
-  const Trace once = played(reference_options(), std::nullopt), again = played(reference_options(), std::nullopt);
-  EXPECT_EQ(once.wire, again.wire);
-  EXPECT_EQ(once.verbs, again.verbs);
-  EXPECT_GT(once.wire.size(), 10'000U);
+TEST(Faults, ScriptWithoutFaultIsDeterministic) {
+  const Trace first = played(reference_options(), std::nullopt), second = played(reference_options(), std::nullopt);
+  EXPECT_EQ(first.wire, second.wire);
+  EXPECT_EQ(first.verbs, second.verbs);
+  EXPECT_GT(first.wire.size(), 10'000U);
 }
 
-TEST(Faults, EachShows) {
+TEST(Faults, EachFaultChangesTrace) {
   const auto options = kinds();
   std::vector<Trace> clean;
   for (const DeviceOptions& kind : options) clean.push_back(played(kind, std::nullopt));
@@ -60,9 +60,9 @@ TEST(Faults, EachShows) {
       verbs = verbs || faulty.verbs != clean[i].verbs;
     }
     if (row.on_the_wire)
-      EXPECT_TRUE(wire) << row.name << (verbs ? ": shows in verbs alone" : ": does not show");
+      EXPECT_TRUE(wire) << row.name << (verbs ? ": visible only through verbs" : ": has no effect");
     else
-      EXPECT_TRUE(wire || verbs) << row.name << ": does not show";
+      EXPECT_TRUE(wire || verbs) << row.name << ": has no effect";
   }
 }
 

@@ -1,14 +1,14 @@
 #pragma once
-/// Ways to break the specification on purpose: what proves that the cases and the monitors see it. Which rules each one
-/// breaks stands in fault_table.hpp.
+/// Faults that the reference device can inject to prove that test cases and monitors detect them. fault_table.hpp lists
+/// the rules that each fault violates.
 
 #include "conformance/device/roce/fault_set.hpp"
 
 namespace rdmawire::device {
 
-/// Each is consulted where the behavior is decided.
+/// An injectable fault. The code checks it where it decides the affected behavior.
 enum class Fault : std::uint16_t {
-  // Headers, as they are sent
+  // Sent headers
   sends_ip_options,
   ignores_dscp,
   sends_ecn_unasked,
@@ -33,7 +33,7 @@ enum class Fault : std::uint16_t {
   always_roce_v2,
   marks_own_packets,
   low_source_port,
-  // Headers, as they are received
+  // Received headers
   icrc_reserved_unmasked,
   flush_icrc_twice,
   accepts_bad_icrc,
@@ -54,7 +54,7 @@ enum class Fault : std::uint16_t {
   delivers_pad,
   ignores_reserved_opcodes,
   wants_migrated,
-  // The responder of reliable connections
+  // RC responder
   never_acknowledges,
   acknowledges_only_asked,
   acknowledges_twice,
@@ -130,7 +130,7 @@ enum class Fault : std::uint16_t {
   later_read_first,
   stale_read_data,
   ignores_window_queue_pairs,
-  // Their requester
+  // RC requester
   starts_at_next_psn,
   read_takes_one_psn,
   never_asks_acknowledge,
@@ -177,7 +177,7 @@ enum class Fault : std::uint16_t {
   retry_does_not_wrap,
   retries_access_errors,
   ignores_credits,
-  // Unreliable connections
+  // Unreliable connections (UC)
   acknowledges_uc,
   delivers_with_gap,
   waits_for_lost_uc,
@@ -191,7 +191,7 @@ enum class Fault : std::uint16_t {
   uc_naks_reads,
   completes_uc_late,
   uc_psn_by_message,
-  // Datagrams
+  // Unreliable datagrams (UD)
   network_header_at_front,
   byte_len_without_header,
   ignores_qkey,
@@ -268,13 +268,13 @@ enum class Fault : std::uint16_t {
   minds_lids,
   cm_over_ipv4_alone,
   short_mads,
-  // What Linux's rxe once did
+  // Former bugs of Linux's rxe driver
   icrc_leaves_pad_out,
   bind_range_wraps,
 };
 inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::bind_range_wraps) + 1;
 
-/// Those that are on.
+/// Set of enabled faults.
 using Faults = FaultSet<Fault, fault_count>;
 
 }  // namespace rdmawire::device

@@ -26,9 +26,9 @@ std::uint32_t icrc_with(Bytes datagram, bool ipv4, const IcrcMasks& masks) {
   const std::size_t open = datagram.size() - ip - udp - bth;
   covered.erase(covered.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(open, masks.left_out)),
                 covered.end());
-  const Bytes behind = datagram.subspan(ip + udp + bth);
-  const Bytes again = behind.first(std::min<std::size_t>(behind.size(), masks.headers_again));
-  return __builtin_bswap32(crc32(again, crc32(covered)));
+  const Bytes after_bth = datagram.subspan(ip + udp + bth);
+  const Bytes repeated = after_bth.first(std::min<std::size_t>(after_bth.size(), masks.headers_again));
+  return __builtin_bswap32(crc32(repeated, crc32(covered)));
 }
 
 }  // namespace rdmawire::device

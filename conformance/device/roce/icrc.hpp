@@ -1,5 +1,5 @@
 #pragma once
-/// The ICRC of RoCEv2 computed in ways that the specification does not mean; right ones are dissectors/protocol's.
+/// Wrong variants of the RoCEv2 ICRC for faults. dissectors/protocol computes the correct ICRC.
 
 #include <cstdint>
 
@@ -8,14 +8,14 @@
 namespace rdmawire::device {
 
 struct IcrcMasks {
-  bool hops = true;                 ///< TTL or hop limit counts as ones
-  bool reserved = true;             ///< the BTH's reserved byte does
-  std::uint32_t headers_again = 0;  ///< bytes behind the BTH that are covered once more
-  std::uint32_t left_out = 0;       ///< bytes at the end that are not covered
+  bool hops = true;                 ///< mask TTL or hop limit with ones
+  bool reserved = true;             ///< mask the reserved byte of the BTH with ones
+  std::uint32_t headers_again = 0;  ///< number of bytes after the BTH that are included twice
+  std::uint32_t left_out = 0;       ///< number of trailing bytes that are excluded
 };
 
-/// Over a datagram from its IP header to its end without the ICRC; as load_icrc() reads it. Requires IPv4 without
-/// options, or IPv6; UDP; a BTH.
+/// Compute the ICRC of a datagram from its IP header to the byte before the ICRC, in the byte order of load_icrc().
+/// Requires IPv4 without options, or IPv6, then UDP and a BTH.
 std::uint32_t icrc_with(Bytes datagram, bool ipv4, const IcrcMasks& masks);
 
 }  // namespace rdmawire::device

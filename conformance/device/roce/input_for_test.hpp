@@ -1,5 +1,5 @@
 #pragma once
-/// For fuzz targets only: an input as the numbers that it is made of.
+/// For fuzz targets only: reads numbers from the fuzzer's input.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rdmawire::device::testing {
 
-/// Numbers out of the input; zeros behind its end.
+/// Reader of numbers. Returns zeros after the end of the input.
 class Input {
  public:
   explicit Input(Bytes bytes) : bytes_(bytes) {}

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: two devices, each at one end of a line, in virtual time.
+/// For tests only: two devices on one link, in virtual time.
 
 #include <functional>
 #include <map>
@@ -10,12 +10,12 @@
 namespace rdmawire::device::testing {
 
 struct Seen {
-  int from = 0;  ///< which device sent it
+  int from = 0;  ///< number of the sending device
   std::int64_t time = 0;
   std::vector<std::uint8_t> bytes;
 };
 
-/// What becomes of a frame on its way: copies, each with its delay in nanoseconds; none: it is lost.
+/// Return the delays, in nanoseconds, of the copies of a frame that arrive. Empty: the frame is lost.
 using Way = std::function<std::vector<std::int64_t>(const Seen&)>;
 
 class Line {
@@ -25,12 +25,12 @@ class Line {
   Line(Device& a, Device& b) : ends_{&a, &b} {}
 
   Way way = [](const Seen&) { return std::vector<std::int64_t>{delay}; };
-  /// What a switch on the way changes.
+  /// Modification by a switch on the path.
   std::function<void(std::vector<std::uint8_t>&)> mark = [](std::vector<std::uint8_t>&) {};
   std::vector<Seen> seen;
   std::int64_t now = 0;
 
-  /// Runs until nothing happens any more, or `until`.
+  /// Run until no event is left, or until time `until`.
   void run(std::int64_t until = 10'000'000'000) {
     for (;;) {
       std::int64_t next = flying_.empty() ? never : flying_.begin()->first;

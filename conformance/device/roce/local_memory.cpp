@@ -6,7 +6,7 @@ namespace rdmawire::device {
 
 namespace {
 
-/// Calls `each(host address, bytes)` for the parts of [offset, offset + count) in order.
+/// Call `each(bytes)` for the parts of [offset, offset + count) in order.
 template <class Each>
 Status walk(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, std::uint64_t count,
             bool writes, const Each& each) {

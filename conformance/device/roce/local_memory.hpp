@@ -1,5 +1,5 @@
 #pragma once
-/// The bytes that work requests describe by their elements: gathered for what is sent, scattered from what came.
+/// Gather and scatter of work requests' local memory.
 
 #include <cstdint>
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace rdmawire::device {
 
-/// Copies bytes of a request's message, from `offset` on. A failure is the status of the request.
+/// Copy bytes of a request's message from `offset` on. A failure is the completion status of the request.
 Status gather(Memory& memory, std::uint32_t pd, const SendRequest& request, std::uint64_t offset, std::uint64_t count,
               std::vector<std::uint8_t>& to);
-/// Places bytes at `offset` of what the elements describe.
+/// Write bytes at `offset` of the scatter list.
 Status scatter(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, Bytes bytes);
-/// Whether all elements are the consumer's to use.
+/// Check that the application may use all elements.
 Status check_local(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, bool writes);
 
 }  // namespace rdmawire::device

@@ -1,5 +1,4 @@
-/// Queue pair 1, where no consumer has it: the general services of the device itself. IBTA vol 1, 9.6.1.4.1, C9-42,
-/// chapter 13.
+/// QP 1 when no application owns it: the general services of the device. IBTA vol 1, 9.6.1.4.1, C9-42, chapter 13.
 
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/core.hpp"
@@ -36,7 +35,7 @@ CmPath way_back(const Core& core, const Packet& packet) {
 
 namespace {
 
-/// What only a fault does: over IPv4 to a neighbor that has an address of it.
+/// Fault: replace the path by an IPv4 path to the same neighbor.
 void go_over_ipv4(const Core& core, AddressVector& path) {
   const auto mac = core.port.mac_of(path.dgid);
   if (path.dgid.is_ipv4() || !mac) return;
@@ -66,7 +65,7 @@ void send_mad(Core& core, const CmPath& way, std::vector<std::uint8_t> mad) {
     while (packet.payload.size() > Mad::size && packet.payload.back() == 0) packet.payload.pop_back();
   if (core.faults[Fault::cm_over_ipv4_alone]) go_over_ipv4(core, packet.path);
   core.control.push_back(std::move(packet));
-  core.poked = true;
+  core.has_work = true;
 }
 
 void receive_management(Core& core, const Packet& packet) {
@@ -90,7 +89,7 @@ void receive_management(Core& core, const Packet& packet) {
     return;
   }
   constexpr std::uint8_t cm_version = 2, unsupported_version = 31;
-  if (packet.payload[1] != management_class::communication) return;  // no such manager is here
+  if (packet.payload[1] != management_class::communication) return;  // no other management class is supported
   const std::uint8_t method = packet.payload[3];
   if (method == mad_method::get || method == mad_method::set)
     return answer(core, packet, class_port_info(packet.payload, core.options.cm));

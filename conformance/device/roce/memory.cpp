@@ -25,7 +25,7 @@ machines::MemoryRights rights_of(std::uint32_t bits) {
   return rights;
 }
 
-/// Remote writes and atomics write local memory: who grants them must be allowed that itself. 11.2.8.2, 10.6.3.
+/// Rights to write remotely require the right to write locally. 11.2.8.2, 10.6.3.
 constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) {
   return (rights & (access::remote_write | access::remote_atomic)) != 0 && (region & access::local_write) == 0;
 }
@@ -33,10 +33,10 @@ constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) 
 }  // namespace
 
 Result<std::uint64_t> Memory::allocate(std::uint64_t bytes) {
-  if (bytes == 0) return refuse(EINVAL, "alloc: no bytes are asked for");
+  if (bytes == 0) return refuse(EINVAL, "alloc: the size must not be 0");
   if (bytes > max_bytes - allocated_)
     return refuse(ENOMEM,
-                  fmt::format("alloc: {} bytes beside {} in use; {} are the most", bytes, allocated_, max_bytes));
+                  fmt::format("alloc: {} bytes requested, {} in use; the limit is {}", bytes, allocated_, max_bytes));
   const std::uint64_t address = next_address_;
   next_address_ += (bytes + page - 1) / page * page + page;
   pieces_[address].bytes.resize(bytes);
@@ -97,11 +97,11 @@ std::uint32_t Memory::new_key() {
 Result<Region*> Memory::register_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t address,
                                         std::uint64_t bytes, std::uint64_t iova, std::uint32_t rights) {
   if (bytes != 0 && at(address, bytes).empty())
-    return refuse(EFAULT, fmt::format("reg_mr: {} bytes at 0x{:x}: not all of them exist", bytes, address));
+    return refuse(EFAULT, fmt::format("reg_mr: {} bytes at 0x{:x} are not all allocated", bytes, address));
   if (grants_what_it_lacks(rights, rights))
-    return refuse(EINVAL, "reg_mr: access: remote_write and remote_atomic ask for local_write too");
+    return refuse(EINVAL, "reg_mr: access: remote_write and remote_atomic require local_write");
   if (bytes != 0 && iova + (bytes - 1) < iova)
-    return refuse(EINVAL, fmt::format("reg_mr: iova 0x{:x}: {} bytes from there on wrap around", iova, bytes));
+    return refuse(EINVAL, fmt::format("reg_mr: iova 0x{:x}: a range of {} bytes wraps around", iova, bytes));
   Region region;
   region.handle = handle;
   region.pd = pd;
@@ -126,7 +126,7 @@ Result<Region*> Memory::allocate_region(std::uint32_t handle, std::uint32_t pd, 
 
 Result<void> Memory::deregister(std::uint32_t handle) {
   const auto found = regions_.find(handle);
-  if (found == regions_.end()) return refuse(ENOENT, fmt::format("dereg_mr: there is no region {}", handle));
+  if (found == regions_.end()) return refuse(ENOENT, fmt::format("dereg_mr: unknown region {}", handle));
   if (found->second.windows != 0 && !faults_[Fault::deregisters_bound_regions])
     return refuse(EBUSY, fmt::format("dereg_mr: region {} has {} bound windows", handle, found->second.windows));
   regions_.erase(found);
@@ -134,7 +134,7 @@ Result<void> Memory::deregister(std::uint32_t handle) {
 }
 
 Result<Window*> Memory::allocate_window(std::uint32_t handle, std::uint32_t pd, std::uint8_t type) {
-  if (type != 1 && type != 2) return refuse(EINVAL, fmt::format("alloc_mw: type {}: 1 or 2", type));
+  if (type != 1 && type != 2) return refuse(EINVAL, fmt::format("alloc_mw: type {}: allowed are 1 and 2", type));
   Window window;
   window.handle = handle;
   window.pd = pd;
@@ -145,7 +145,7 @@ Result<Window*> Memory::allocate_window(std::uint32_t handle, std::uint32_t pd, 
 
 Result<void> Memory::release_window(std::uint32_t handle) {
   const auto found = windows_.find(handle);
-  if (found == windows_.end()) return refuse(ENOENT, fmt::format("dealloc_mw: there is no window {}", handle));
+  if (found == windows_.end()) return refuse(ENOENT, fmt::format("dealloc_mw: unknown window {}", handle));
   unbind(found->second);
   windows_.erase(found);
   return {};
@@ -216,23 +216,23 @@ std::optional<machines::MemoryObject> Memory::object_of_key(std::uint32_t key, R
   return object;
 }
 
-Memory::Opened Memory::open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t bytes,
+Memory::Opened Memory::open(const Accessor& accessor, std::uint32_t rkey, std::uint64_t va, std::uint64_t bytes,
                             std::uint32_t rights, bool whole_region) {
   Region* region = nullptr;
   auto object = object_of_key(rkey, region);
-  machines::RemoteAccess asked{.address = va,
-                               .length = bytes,
-                               .needed = rights_of(rights),
-                               .domain = who.pd,
-                               .queue_pair = who.qpn,
-                               .queue_pair_rights = rights_of(access::all),
-                               .whole_region = whole_region};
-  if (object && faults_[Fault::ignores_protection_domains]) asked.domain = object->domain;
-  if (object && faults_[Fault::ignores_window_queue_pairs]) asked.queue_pair = object->queue_pair;
+  machines::RemoteAccess requested{.address = va,
+                                   .length = bytes,
+                                   .needed = rights_of(rights),
+                                   .domain = accessor.pd,
+                                   .queue_pair = accessor.qpn,
+                                   .queue_pair_rights = rights_of(access::all),
+                                   .whole_region = whole_region};
+  if (object && faults_[Fault::ignores_protection_domains]) requested.domain = object->domain;
+  if (object && faults_[Fault::ignores_window_queue_pairs]) requested.queue_pair = object->queue_pair;
   if (object && faults_[Fault::ignores_region_rights]) object->rights = rights_of(access::all);
   if (object && faults_[Fault::bounds_off_by_one]) ++object->length;
-  if (faults_[Fault::bounds_wrap] && va + bytes < va) asked.address = object ? object->base : 0;
-  const auto decision = machines::judge_access(object ? &*object : nullptr, asked);
+  if (faults_[Fault::bounds_wrap] && va + bytes < va) requested.address = object ? object->base : 0;
+  const auto decision = machines::judge_access(object ? &*object : nullptr, requested);
   if (decision.answer != machines::AccessAnswer::allowed || !region) return {.decision = decision};
   return {.address = region->address + (va - region->iova), .decision = decision};
 }
@@ -263,7 +263,7 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
   const bool granted = (faults_[Fault::binds_anything] && onto) || (faults_[Fault::bind_range_wraps] && wraps);
   if (answer != machines::BindAnswer::done && !granted) return Status::bind;
   unbind(*bound);
-  // Of type 1 the key was chosen when the request was posted, of type 2 its low byte is the consumer's.
+  // Type 1: the key was assigned when the request was posted. Type 2: the application chooses the low byte.
   bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);
   if (unbinds) return Status::success;
   bound->region = onto->handle;
@@ -290,13 +290,13 @@ Status Memory::fast_register(const SendRequest& request, std::uint32_t pd) {
   return Status::success;
 }
 
-bool Memory::may_invalidate(std::uint32_t key, const Accessor& who) {
+bool Memory::may_invalidate(std::uint32_t key, const Accessor& accessor) {
   const Region* region = region_by_key(key);
   const Window* window = window_by_key(key);
   std::optional<machines::MemoryObject> object;
   if (region) object = object_of(*region);
   if (window) object = object_of(*window);
-  const auto answer = machines::judge_invalidate(object ? &*object : nullptr, who.pd, who.qpn);
+  const auto answer = machines::judge_invalidate(object ? &*object : nullptr, accessor.pd, accessor.qpn);
   if (answer == machines::InvalidateAnswer::window_type_1) return faults_[Fault::invalidates_type_1_windows];
   if (answer == machines::InvalidateAnswer::region_of_user) return faults_[Fault::invalidates_consumer_regions];
   return answer == machines::InvalidateAnswer::done;
@@ -307,14 +307,14 @@ void Memory::invalidate(std::uint32_t key) {
   if (Window* window = window_by_key(key)) unbind(*window);
 }
 
-Status Memory::invalidate_local(std::uint32_t key, const Accessor& who) {
-  if (!may_invalidate(key, who)) return Status::bind;
+Status Memory::invalidate_local(std::uint32_t key, const Accessor& accessor) {
+  if (!may_invalidate(key, accessor)) return Status::bind;
   if (!faults_[Fault::local_invalidate_does_nothing]) invalidate(key);
   return Status::success;
 }
 
-bool Memory::invalidate_remote(std::uint32_t rkey, const Accessor& who) {
-  if (!may_invalidate(rkey, who)) return false;
+bool Memory::invalidate_remote(std::uint32_t rkey, const Accessor& accessor) {
+  if (!may_invalidate(rkey, accessor)) return false;
   if (!faults_[Fault::send_invalidate_does_nothing]) invalidate(rkey);
   return true;
 }

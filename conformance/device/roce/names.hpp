@@ -1,5 +1,5 @@
 #pragma once
-/// What the agent's protocol calls the numbers of verbs: the same names as a real agent has (docs/agent.md).
+/// Names of verbs constants in the agent protocol, the same as in the agent (docs/agent.md).
 
 #include "conformance/device/roce/argument_reader.hpp"
 
@@ -48,14 +48,14 @@ inline constexpr NamedNumber flush_level[] = {{"range", 0}, {"mr", 1}};
 // clang-format on
 
 inline std::string name_of(NamedNumbers names, std::uint64_t value) {
-  for (const NamedNumber& one : names)
-    if (one.value == value) return std::string(one.name);
+  for (const NamedNumber& entry : names)
+    if (entry.value == value) return std::string(entry.name);
   return fmt::format("unknown ({})", value);
 }
 inline Json names_of_bits(NamedNumbers names, std::uint64_t bits) {
   Json list = Json::array();
-  for (const NamedNumber& one : names)
-    if ((bits & one.value) != 0) list.push_back(one.name);
+  for (const NamedNumber& entry : names)
+    if ((bits & entry.value) != 0) list.push_back(entry.name);
   return list;
 }
 

@@ -23,7 +23,7 @@ Mac mac_of(const std::uint8_t* p) {
   return mac;
 }
 
-/// The layers up to the BTH, as they must be: nothing in tunnels, no extension headers.
+/// Check and decode the layers up to the BTH. Tunnels and IPv6 extension headers are rejected.
 Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port, const Faults& faults) {
   const auto layers = stack.layers();
   if (layers.empty() || layers[0].header != &info<Ethernet>) return Refusal::not_roce;
@@ -41,12 +41,12 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port,
     ++next;
   }
   if (type != ethertype::ipv4 && type != ethertype::ipv6 && type != ethertype::roce_v1) return Refusal::not_roce;
-  // CA17-27: the version and the EtherType agree; decoding stops where they do not.
+  // CA17-27: IP version and EtherType must agree. The decoder stops if they differ.
   if (layers.size() <= next) return Refusal::malformed;
   const Layer& network = layers[next];
   const std::uint8_t* at = stack.bytes.data() + network.offset;
   packet.network = stack.bytes_of(network);
-  const std::uint32_t behind = static_cast<std::uint32_t>(stack.bytes.size()) - network.offset;
+  const std::uint32_t available = static_cast<std::uint32_t>(stack.bytes.size()) - network.offset;
   if (network.header == &info<Ipv4>) {
     const View<Ipv4> ip(at);
     if (ip.get<"protocol">() != ip_protocol::udp) return Refusal::not_roce;
@@ -54,7 +54,7 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port,
     packet.sgid = Gid::ipv4(ip.get<"src">());
     packet.dgid = Gid::ipv4(ip.get<"dst">());
     packet.traffic_class = ip.get<"tos">();
-    if (ip.get<"total_length">() > behind || ip.get<"total_length">() < network.length + Udp::size)
+    if (ip.get<"total_length">() > available || ip.get<"total_length">() < network.length + Udp::size)
       return Refusal::malformed;
     if (internet_checksum(packet.network) != 0) return Refusal::malformed;
     if (network.length != Ipv4::size && !faults[Fault::accepts_ip_options]) return Refusal::malformed;
@@ -67,7 +67,7 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port,
     packet.sgid = gid_of(ip.get<"src">());
     packet.dgid = gid_of(ip.get<"dst">());
     packet.traffic_class = ip.get<"traffic_class">();
-    if (Ipv6::size + std::uint32_t{ip.get<"payload_length">()} > behind) return Refusal::malformed;
+    if (Ipv6::size + std::uint32_t{ip.get<"payload_length">()} > available) return Refusal::malformed;
   } else if (network.header == &info<Grh>) {
     const View<Grh> grh(at);
     packet.type = GidType::roce_v1;
@@ -75,7 +75,7 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port,
     packet.dgid = gid_of(grh.get<"dgid">());
     packet.traffic_class = grh.get<"traffic_class">();
     if (grh.get<"version">() != 6 || grh.get<"next_header">() != Grh::next_is_bth ||
-        Grh::size + std::uint32_t{grh.get<"payload_length">()} > behind)
+        Grh::size + std::uint32_t{grh.get<"payload_length">()} > available)
       return Refusal::malformed;
   } else {
     return Refusal::not_roce;
@@ -139,7 +139,7 @@ void read_transport(Packet& packet, const HeaderStack& stack) {
   if (const auto h = stack.get<AtomicAckEth>()) to.original = h->get<"original">();
 }
 
-/// What lies between the extension headers and the ICRC: a management datagram's own layers are payload here.
+/// Return the bytes between extension headers and ICRC, including the layers of a management datagram.
 Bytes payload_of(const Packet& packet, const HeaderStack& stack, const Faults& faults) {
   const Layer* bth = stack.find(info<Bth>);
   const std::uint32_t from = bth->offset + bth->length + packet.op->header_bytes;
@@ -231,7 +231,7 @@ HeaderValue base_header(const PacketFields& from, const Faults& faults) {
   return bth;
 }
 
-/// Gives lengths and the ICRC the values that a fault calls for; `size`: bytes of the whole frame.
+/// Set the wrong lengths of a fault. `size`: bytes of the frame.
 void miscount(Frame& frame, std::size_t size, std::size_t network_at, const Faults& faults) {
   constexpr std::uint32_t icrc = 4;
   const auto datagram = static_cast<std::uint32_t>(size - network_at);
@@ -243,7 +243,7 @@ void miscount(Frame& frame, std::size_t size, std::size_t network_at, const Faul
     udp->set(*info<Udp>.find("length"), datagram - (frame.find(info<Ipv4>) ? Ipv4::size : Ipv6::size) - icrc);
 }
 
-/// The ICRC that a fault gives a packet; nothing: the right one.
+/// Return the wrong ICRC of a fault, or nothing for the correct ICRC.
 std::optional<std::uint32_t> wrong_icrc(Bytes datagram, bool ipv4, const Opcode& op, const Faults& faults) {
   const bool hops = faults[ipv4 ? Fault::icrc_covers_ttl : Fault::icrc_covers_hop_limit];
   const bool flush = op.operation == Operation::flush && faults[Fault::flush_icrc_twice];
@@ -258,7 +258,7 @@ std::optional<std::uint32_t> wrong_icrc(Bytes datagram, bool ipv4, const Opcode&
 
 namespace {
 
-/// What a fault makes of a frame before it is looked at.
+/// Return the frame as modified by a fault before it is checked.
 Bytes mistaken(Packet& packet, Bytes frame, const Faults& faults) {
   constexpr std::size_t network = 14;
   if (frame.size() < network + 28) return frame;
@@ -284,7 +284,7 @@ bool good_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, cons
   const std::size_t network = stack.layers()[stack.network].offset, end = stack.icrc.offset;
   const std::uint32_t found = load_icrc(stack.bytes.data() + end);
   const bool v2 = packet.type == GidType::roce_v2;
-  // What was changed is covered as it was sent.
+  // The ICRC covers the original bytes.
   if (v2 && (faults[Fault::accepts_wrong_lengths] || faults[Fault::takes_ud_fragments]))
     return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {}) == found;
   if (v2 && faults[Fault::icrc_reserved_unmasked])
@@ -295,8 +295,8 @@ bool good_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, cons
   return check_icrc(stack).status == CrcCheck::Status::good;
 }
 
-/// Too short for its headers, or more pad than payload. A management datagram's own form is not looked at here, nor is
-/// an opcode without meaning condemned.
+/// True if the packet is too short for its headers or its pad. Errors in management datagrams and unknown opcodes are
+/// ignored here.
 bool too_short(const Packet& packet, const HeaderStack& stack, const Faults& faults) {
   for (const ParseError& finding : stack.findings()) {
     const auto extensions = packet.op->extension_headers();

@@ -1,5 +1,5 @@
 #pragma once
-/// The port: its addresses and tables, and who its neighbors are.
+/// The port: its addresses, tables and neighbors.
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@ namespace rdmawire::device {
 
 struct Port {
   Mac mac{0x02, 0, 0, 0, 0, 1};
-  std::uint32_t mtu = 4096;  ///< bytes of payload that a packet can hold
+  std::uint32_t mtu = 4096;  ///< maximum payload of a packet in bytes
   std::vector<GidEntry> gids;
   std::vector<std::uint16_t> pkeys{0xffff};
   std::uint64_t bits_per_second = 100'000'000'000;
@@ -20,17 +20,17 @@ struct Port {
 
   static constexpr std::size_t most_neighbors = 1024;
 
-  /// The index of a GID of that type and VLAN, or nothing. A17.4.4, CA17-41.
+  /// Return the index of a GID of this type and VLAN. A17.4.4, CA17-41.
   [[nodiscard]] std::optional<std::uint8_t> find(const Gid& gid, GidType type, std::uint16_t vlan) const;
-  /// Which entry of RoCEv2 leads to an address: the one that has most bits in common with it, of the same version of
-  /// IP. `source`: that address alone; zeros: any.
+  /// Return the RoCEv2 entry for a destination: same IP version, longest common prefix. `source` selects one address;
+  /// zeros: any.
   [[nodiscard]] std::optional<std::uint8_t> source_for(const Gid& to, const Gid& source) const;
   [[nodiscard]] std::optional<Mac> mac_of(const Gid& gid) const;
-  /// What a packet taught; the first to come stay when there are too many.
+  /// Store the Ethernet address of a neighbor. Ignored if the table is full.
   void learn(const Gid& gid, const Mac& mac);
 };
 
-/// Whether two P_Keys name the same partition, and one of them is a full member. IBTA vol 1, 10.9.
+/// True if both P_Keys name the same partition and at least one is a full member. IBTA vol 1, 10.9.
 constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
   return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// A queue pair: what the consumer set, what it posted, and where its two halves stand.
+/// A queue pair: attributes, posted work requests, requester state and responder state.
 
 #include <cstdint>
 #include <deque>
@@ -22,19 +22,19 @@ using QpState = machines::QueuePairState;
 
 inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-/// What create_qp asks for. 11.2.4.1 (number unverified).
+/// Options of create_qp. 11.2.4.1 (clause number not verified).
 struct QueuePairOptions {
   QpType type = QpType::rc;
   std::uint32_t pd = 0, send_cq = 0, recv_cq = 0;  ///< handles
-  std::uint32_t srq = 0;                           ///< 0: a receive queue of its own
-  std::uint32_t xrcd = 0;                          ///< of xrc_recv
+  std::uint32_t srq = 0;                           ///< 0: own receive queue
+  std::uint32_t xrcd = 0;                          ///< for xrc_recv
   std::uint32_t max_send_wr = 64, max_recv_wr = 64, max_send_sge = 4, max_recv_sge = 4, max_inline = 256;
   bool all_signaled = false;
-  bool privileged = false;  ///< its consumer may use Q_Keys with the high bit set: 10.2.5
-  bool gsi = false;         ///< queue pair 1, the general services interface; there is one at most, of type UD
+  bool privileged = false;  ///< the application may use Q_Keys with the high bit set: 10.2.5
+  bool gsi = false;         ///< QP 1, the general services interface: at most one, of type UD
 };
 
-/// What modify_qp gives; only what is there is changed.
+/// Attributes of modify_qp. Only those that are present change.
 struct QueuePairChange {
   std::optional<QpState> state{}, current{};
   std::optional<std::uint16_t> pkey_index{};
@@ -46,10 +46,10 @@ struct QueuePairChange {
   std::optional<std::uint32_t> dest_qpn{}, rq_psn{}, sq_psn{};
   std::optional<std::uint32_t> max_rd_atomic{}, max_dest_rd_atomic{};
   std::optional<std::uint8_t> min_rnr_timer{}, timeout{}, retry_count{}, rnr_retry{};
-  std::optional<bool> sqd_notify{};  ///< ask for the event when the send queue has drained
+  std::optional<bool> sqd_notify{};  ///< request an event when the send queue is drained
 };
 
-/// What was set, so far.
+/// Current attributes.
 struct QueuePairAttributes {
   std::uint16_t pkey_index = 0;
   std::uint8_t port = 1;
@@ -63,72 +63,73 @@ struct QueuePairAttributes {
   std::uint8_t min_rnr_timer = 0, timeout = 0, retry_count = 0, rnr_retry = 0;
 };
 
-/// A request that was posted and is not completed.
+/// A posted request that is not complete.
 struct SendWork {
   SendRequest request;
-  std::uint64_t length = 0;  ///< bytes of the message
+  std::uint64_t length = 0;  ///< message length in bytes
   Psn first{};
-  std::uint32_t psns = 0;  ///< that it takes; 0: a local operation, or not begun
+  std::uint32_t psns = 0;  ///< number of PSNs; 0: local operation, or not started
   bool started = false, done = false;
-  Status failure = Status::success;  ///< that was found when it began
-  std::uint32_t answered = 0;        ///< as machines::RcOutstanding has it
-  std::uint32_t asked_from = 0;      ///< likewise
+  Status failure = Status::success;  ///< detected at the start
+  std::uint32_t answered = 0;        ///< see machines::RcOutstanding
+  std::uint32_t asked_from = 0;      ///< see machines::RcOutstanding
 };
 
-/// The half that sends requests.
+/// Requester state.
 struct Requester {
   std::deque<SendWork> queue;  ///< oldest first
   machines::RequesterWindow window;
-  std::size_t at = 0;        ///< which of the queue is sent next
-  std::uint32_t packet = 0;  ///< and which of its packets
+  std::size_t at = 0;        ///< index in the queue of the next request to send
+  std::uint32_t packet = 0;  ///< next packet of this request
   machines::RcRetries retries;
-  std::optional<Psn> went_back_to;    ///< for a NAK; further ones of the same loss are of no interest
-  std::int64_t ack_deadline = never;  ///< when the ACK timer ends
-  std::int64_t rnr_until = 0;         ///< nothing is sent before
-  Psn highest_sent{};                 ///< the PSN after the newest that was on the wire, for counting what goes again
-  std::uint64_t messages = 0;         ///< begun, those that take no PSN aside
-  bool credits_known = false;         ///< the responder told some
-  Msn limit{};                        ///< the message up to which it has receives: 9.7.7.2
-  bool extra_retry = false;           ///< only faults: one more than is left was made
-  std::optional<std::pair<std::size_t, std::uint32_t>> resume;  ///< only faults: the cursor behind one packet
-  bool draining = false;  ///< SQD: the consumer wants to be told when it has drained
-  bool drained_told = false;
+  std::optional<Psn> went_back_to;    ///< start of the current NAK recovery; more NAKs of the same loss are ignored
+  std::int64_t ack_deadline = never;  ///< expiry of the ACK timer
+  std::int64_t rnr_until = 0;         ///< earliest time of the next transmission
+  Psn highest_sent{};                 ///< PSN after the highest PSN sent, for counting retransmissions
+  std::uint64_t messages = 0;         ///< started messages, without those that use no PSN
+  bool credits_known = false;         ///< the responder sent credits
+  Msn limit{};                        ///< message limit from the responder's credits: 9.7.7.2
+  bool extra_retry = false;           ///< set only by faults: an additional retry was made
+  std::optional<std::pair<std::size_t, std::uint32_t>> resume;  ///< set only by faults: position after one packet
+  bool draining = false;                                        ///< SQD: the application requested the drained event
+  bool drained_reported = false;
 };
 
-/// An answer that waits to be sent.
+/// A pending response.
 struct Response {
   enum class Kind : std::uint8_t { acknowledge, read, atomic, placed } kind = Kind::acknowledge;
   Psn psn{};
   std::uint8_t syndrome = 0;
   Msn msn{};
-  bool fatal = false;  ///< a NAK after which the queue pair is in error
+  bool fatal = false;  ///< a NAK after which the queue pair enters the Error state
   std::uint64_t original = 0;
-  // Of a READ: what is left.
+  // READ: remaining part.
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
-  std::uint32_t pd = 0;  ///< that the R_Key is held against
+  std::uint32_t pd = 0;  ///< protection domain for the R_Key
   std::uint32_t left = 0;
-  Psn request{};                     ///< the PSN of the request, or of its part that was asked for again
-  std::vector<std::uint8_t> kept{};  ///< what a later request of the queue pair has overwritten, as it was: from
-  std::uint64_t kept_va = 0;         ///< this address on; empty: nothing has
+  Psn request{};                     ///< PSN of the request, or of the repeated part
+  std::vector<std::uint8_t> kept{};  ///< original bytes that a later request of the queue pair has overwritten
+  std::uint64_t kept_va = 0;         ///< address of `kept`, if that is not empty
 };
 
-/// The half that answers.
+/// Responder state.
 struct Responder {
   machines::RcResponder state;
-  std::uint32_t pd = 0;                   ///< that the keys of the request in work are held against
-  std::deque<Response> answers;           ///< in the order of their PSNs
-  std::optional<ReceiveRequest> receive;  ///< the one that the open message fills
-  std::uint32_t receive_srq = 0;          ///< the handle of the shared queue that it came from; 0: its own
-  std::uint64_t written = 0;              ///< bytes of the open message
-  std::uint64_t gaps = 0;                 ///< that were reported
-  std::uint64_t acknowledgements = 0;     ///< that were made
-  Psn unasked{};                          ///< the newest packet that asked for no acknowledgement
+  std::uint32_t pd = 0;                   ///< protection domain for the keys of the current request
+  std::deque<Response> answers;           ///< in PSN order
+  std::optional<ReceiveRequest> receive;  ///< receive request of the message in progress
+  std::uint32_t receive_srq = 0;          ///< handle of its SRQ; 0: the queue pair's own queue
+  std::uint64_t written = 0;              ///< bytes of the message in progress
+  std::uint64_t gaps = 0;                 ///< number of reported gaps
+  std::uint64_t acknowledgements = 0;     ///< number of acknowledgements
+  Psn unasked{};                          ///< newest packet without AckReq
   bool has_unasked = false;
-  std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>> operands;  ///< of atomics, by the answer's place
-  bool condemned = false;  ///< a fatal NAK waits; nothing more is taken
+  std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>>
+      operands;            ///< of atomics, by position of the response
+  bool rejecting = false;  ///< a fatal NAK is pending; no more requests are accepted
   machines::UcResponder uc;
-  std::optional<Psn> expected_datagram;  ///< only faults look at it
+  std::optional<Psn> expected_datagram;  ///< used only by faults
 };
 
 struct QueuePair {
@@ -142,12 +143,12 @@ struct QueuePair {
   std::deque<ReceiveRequest> receives;
   machines::ReactionPoint rate;
   machines::NotificationPoint notification;
-  std::int64_t next_send = 0;  ///< not before, for its rate
+  std::int64_t next_send = 0;  ///< earliest time of the next packet, for rate control
   std::uint16_t source_port = 0xc000;
-  std::uint32_t groups = 0;                                           ///< that it is attached to
-  std::optional<std::pair<Psn, machines::ResponderWindow>> old_psns;  ///< only faults: of the life before a reset
-  bool last_wqe_told = false;
-  bool established_told = false;
+  std::uint32_t groups = 0;                                           ///< number of attached multicast groups
+  std::optional<std::pair<Psn, machines::ResponderWindow>> old_psns;  ///< set only by faults: PSNs before a reset
+  bool last_wqe_reported = false;
+  bool established_reported = false;
 
   [[nodiscard]] Transport transport() const {
     switch (options.type) {
@@ -162,7 +163,7 @@ struct QueuePair {
   [[nodiscard]] bool sends() const { return machines::sending(options.type, state) != machines::Sending::nothing; }
   [[nodiscard]] bool takes_requests() const { return machines::takes_requests(options.type, state); }
   [[nodiscard]] bool takes_responses() const { return machines::takes_responses(options.type, state); }
-  /// Of a responder, as its machine takes it.
+  /// Return the settings of the responder's state machine.
   [[nodiscard]] machines::RcResponderSettings responder_settings() const {
     const std::uint32_t rights = attributes.access;
     return {.mtu = attributes.path_mtu,

@@ -1,4 +1,4 @@
-/// The states of a queue pair, and what each change asks for. IBTA vol 1, 10.3.1, 11.2.4.2.
+/// States of a queue pair and the attributes of each transition. IBTA vol 1, 10.3.1, 11.2.4.2.
 
 #include <fmt/format.h>
 
@@ -61,9 +61,9 @@ std::optional<Error> wrong_value(const Core& core, const QueuePairChange& change
   if (change.pkey_index && *change.pkey_index >= core.port.pkeys.size())
     return wrong("pkey_index", *change.pkey_index, core.port.pkeys.size() - 1);
   if (change.port && *change.port != 1)
-    return Error{EINVAL, fmt::format("modify_qp: port: {}: the device has port 1 alone", *change.port)};
+    return Error{EINVAL, fmt::format("modify_qp: port: {}: the device has only port 1", *change.port)};
   if (change.path_mtu && (!machines::is_path_mtu(*change.path_mtu) || *change.path_mtu > core.port.mtu))
-    return Error{EINVAL, fmt::format("modify_qp: path_mtu: {}: 256, 512, 1024, 2048, 4096, and at most the port's {}",
+    return Error{EINVAL, fmt::format("modify_qp: path_mtu: {}: must be 256, 512, 1024, 2048 or 4096, and at most {}",
                                      *change.path_mtu, core.port.mtu)};
   if (change.path &&
       (change.path->sgid_index >= core.port.gids.size() || core.port.gids[change.path->sgid_index].gid.is_zero()))
@@ -114,10 +114,10 @@ void reset(const Core& core, QueuePair& qp) {
   qp.rate = {};
   qp.notification = {};
   qp.next_send = 0;
-  qp.last_wqe_told = qp.established_told = false;
+  qp.last_wqe_reported = qp.established_reported = false;
 }
 
-/// Ready to receive: the PSNs to expect are known.
+/// Ready to receive: the expected PSN is known.
 void begin_receiving(const Core& core, QueuePair& qp) {
   const Psn psn(qp.attributes.rq_psn);
   qp.responder = {};
@@ -142,7 +142,7 @@ void begin_sending(const Core& core, QueuePair& qp) {
 void enter_error(Core& core, QueuePair& qp) {
   if (qp.state == QpState::err) return;
   qp.state = QpState::err;
-  // Taken out first: a completion can lead back here.
+  // Move the queues first because a completion can re-enter this function.
   std::deque<SendWork> sends = std::move(qp.requester.queue);
   std::deque<ReceiveRequest> receives = std::move(qp.receives);
   std::optional<ReceiveRequest> open = std::move(qp.responder.receive);
@@ -162,10 +162,10 @@ void enter_error(Core& core, QueuePair& qp) {
   if (open) complete_receive(core, qp, *open, flushed, false);
   if (flushes)
     for (const ReceiveRequest& request : receives) complete_receive(core, qp, request, flushed, false);
-  // o11-5.2.5: no more of the shared queue's requests will complete here.
+  // o11-5.2.5: the queue pair completes no more requests of the SRQ.
   const bool shared = qp.options.srq != 0 || qp.options.type == QpType::xrc_target;
-  if (shared && !qp.last_wqe_told && !core.faults[Fault::no_last_wqe_event]) {
-    qp.last_wqe_told = true;
+  if (shared && !qp.last_wqe_reported && !core.faults[Fault::no_last_wqe_event]) {
+    qp.last_wqe_reported = true;
     core.event(EventType::last_wqe_reached, qp.handle);
   }
 }
@@ -182,9 +182,9 @@ void enter_send_error(Core& core, QueuePair& qp) {
 
 void check_drained(Core& core, QueuePair& qp) {
   Requester& at = qp.requester;
-  if (qp.state != QpState::sqd || at.drained_told) return;
+  if (qp.state != QpState::sqd || at.drained_reported) return;
   if (std::ranges::any_of(at.queue, [](const SendWork& work) { return work.started; })) return;
-  at.drained_told = true;
+  at.drained_reported = true;
   if (at.draining && !core.faults[Fault::no_drained_event]) core.event(EventType::sq_drained, qp.handle);
 }
 
@@ -193,7 +193,8 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
   const auto refuse = [](std::string message) { return tl::unexpected(Error{EINVAL, std::move(message)}); };
   const auto name = [](QpState state) { return machines::to_string(state); };
   if (change.current && *change.current != from)
-    return refuse(fmt::format("modify_qp: cur_state: {}, the queue pair is in {}", name(*change.current), name(from)));
+    return refuse(
+        fmt::format("modify_qp: cur_state: {} differs from the current state {}", name(*change.current), name(from)));
   const bool as_sender = qp.options.type == QpType::xrc_target && core.faults[Fault::xrc_target_as_sender];
   machines::ModifyDecision decision =
       machines::judge_modify(as_sender ? QpType::rc : qp.options.type, from, to, given_by(change));
@@ -204,17 +205,17 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
   if (overlooked) decision.answer = ModifyAnswer::done;
   if (change.qkey && (*change.qkey & 0x80000000U) != 0 && !qp.options.privileged &&
       !core.faults[Fault::anyone_privileged])  // 10.2.5
-    return tl::unexpected(Error{EPERM, fmt::format("modify_qp: qkey: 0x{:x} is a privileged one", *change.qkey)});
+    return tl::unexpected(Error{EPERM, fmt::format("modify_qp: qkey: 0x{:x} is privileged", *change.qkey)});
   switch (decision.answer) {
     case machines::ModifyAnswer::done: break;
     case machines::ModifyAnswer::illegal_transition:
-      return refuse(fmt::format("modify_qp: state: from {} to {} there is no way", name(from), name(to)));
+      return refuse(fmt::format("modify_qp: state: invalid transition from {} to {}", name(from), name(to)));
     case machines::ModifyAnswer::attribute_missing:
-      return refuse(
-          fmt::format("modify_qp: {}: needed from {} to {}", names_of(decision.attributes), name(from), name(to)));
+      return refuse(fmt::format("modify_qp: {}: required for the transition from {} to {}",
+                                names_of(decision.attributes), name(from), name(to)));
     case machines::ModifyAnswer::attribute_refused:
-      return refuse(fmt::format("modify_qp: {}: not to be given from {} to {}", names_of(decision.attributes),
-                                name(from), name(to)));
+      return refuse(fmt::format("modify_qp: {}: not allowed for the transition from {} to {}",
+                                names_of(decision.attributes), name(from), name(to)));
   }
   if (to != QpState::reset && to != QpState::err) {
     if (auto error = wrong_value(core, change)) return tl::unexpected(std::move(*error));
@@ -230,7 +231,7 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
   if (from == QpState::rtr && to == QpState::rts) begin_sending(core, qp);
   if (from != QpState::sqd && to == QpState::sqd) {
     qp.requester.draining = change.sqd_notify.value_or(false);
-    qp.requester.drained_told = false;
+    qp.requester.drained_reported = false;
     check_drained(core, qp);
   }
   if (to == QpState::rts) qp.requester.draining = false;

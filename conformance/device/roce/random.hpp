@@ -1,5 +1,5 @@
 #pragma once
-/// Numbers that nobody guesses and every run repeats: SplitMix64 from a seed.
+/// Deterministic random numbers: SplitMix64 from a seed.
 
 #include <cstdint>
 

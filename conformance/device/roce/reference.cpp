@@ -19,12 +19,13 @@ DeviceOptions reference_options(std::uint64_t seed) {
 Reference::Reference(DeviceOptions options)
     : device_(std::move(options)),
       wire_(device_),
-      face_(device_, [this](std::int64_t until) { return wire_.step(until); }) {}
+      handler_(device_, [this](std::int64_t until) { return wire_.step(until); }) {}
 
 peer::PeerResult<std::unique_ptr<Reference>> Reference::start(DeviceOptions options) {
   std::unique_ptr<Reference> reference(new Reference(std::move(options)));
-  auto server = RpcServer::start(reference->wire_.mutex(),
-                                 [&face = reference->face_](std::string_view line) { return face.ask(line); });
+  auto server = RpcServer::start(reference->wire_.mutex(), [&handler = reference->handler_](std::string_view line) {
+    return handler.process_line(line);
+  });
   if (!server) return tl::unexpected(server.error());
   reference->server_ = std::move(*server);
   return reference;

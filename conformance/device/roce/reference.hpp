@@ -1,5 +1,5 @@
 #pragma once
-/// The reference device, ready to be tested like any other: a client that drives its verbs, and a wire to its port.
+/// The reference device with an agent client that calls its verbs, and a wire to its port.
 
 #include <memory>
 
@@ -10,23 +10,22 @@
 
 namespace rdmawire::device {
 
-/// A device at 10.0.0.1, fd00::1 and its link-local address (02:00:00:00:00:01), and in VLAN 7 at 10.0.7.1; each as a
-/// GID of RoCEv1 and one of RoCEv2.
+/// Options of a device with the addresses 10.0.0.1, fd00::1 and its link-local address (MAC 02:00:00:00:00:01), and
+/// 10.0.7.1 in VLAN 7. Each address has a RoCEv1 GID and a RoCEv2 GID.
 DeviceOptions reference_options(std::uint64_t seed = 1);
 
-/// The client's commands and what happens on the wire take turns: a run with one thread of the tester's is the same
-/// each time.
+/// Client commands and wire events alternate. Runs of a single-threaded tester are reproducible.
 class Reference {
  public:
   static peer::PeerResult<std::unique_ptr<Reference>> start(DeviceOptions options = reference_options());
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
 
-  /// Not while a command or the wire is at work.
+  /// Do not use while a command or the wire is active.
   Device& device() { return device_; }
   VirtualWire& wire() { return wire_; }
   peer::Peer& peer() { return server_->peer(); }
-  /// Tells the device the Ethernet address of somebody, as address resolution would.
+  /// Add a neighbor's Ethernet address, as address resolution would.
   void learn(const Gid& gid, const Mac& mac);
 
  private:
@@ -34,7 +33,7 @@ class Reference {
 
   Device device_;
   VirtualWire wire_;
-  RpcHandler face_;
+  RpcHandler handler_;
   std::unique_ptr<RpcServer> server_;
 };
 

@@ -1,4 +1,4 @@
-/// The requester of reliable connections: segments, sends, completes. IBTA vol 1, 9.4, 9.7, 10.8.3.
+/// Requester of reliable connections: segmentation, transmission and completion. IBTA vol 1, 9.4, 9.7, 10.8.3.
 
 #include "conformance/device/roce/requester.hpp"
 
@@ -15,14 +15,14 @@ std::size_t answers_outstanding(const Requester& at) {
 
 bool is_segmented(Operation operation) { return operation == Operation::send || operation == Operation::rdma_write; }
 
-/// Bytes of payload that a packet of a message takes.
+/// Return the payload bytes per packet of a segmented message.
 std::uint32_t chunk_of(const Core& core, const QueuePair& qp) {
   return core.faults[Fault::half_filled_packets] ? qp.attributes.path_mtu / 2 : qp.attributes.path_mtu;
 }
 
-/// How many PSNs the message takes, and whether it can be sent at all.
+/// Assign the message's PSNs. Returns an error status if the request cannot be sent.
 Status prepare(Core& core, QueuePair& qp, SendWork& work) {
-  const auto words = wording(work.request.opcode);
+  const auto words = wire_operation(work.request.opcode);
   if (!words) return Status::local_qp_operation;
   if (work.length > machines::longest_message && !core.faults[Fault::sends_giant_messages]) return Status::local_length;
   const bool answered = machines::keeps_answer(words->operation);
@@ -45,14 +45,14 @@ Status prepare(Core& core, QueuePair& qp, SendWork& work) {
   return Status::success;
 }
 
-/// 9.7.7.2: beyond the credits that the responder told, one message that needs a receive may be tried.
+/// 9.7.7.2: without credits, the requester may send one message that needs a receive.
 bool has_credit(const Core& core, const Requester& at, const WireOperation& words) {
   if (!at.credits_known || core.faults[Fault::ignores_credits]) return true;
   if (words.operation != Operation::send && !words.immediate) return true;
   return Msn(static_cast<std::uint32_t>(at.messages + 1)) - at.limit <= 1;
 }
 
-/// Whether a request may begin that has not.
+/// True if a request that has not started may start.
 bool may_begin(const Core& core, const QueuePair& qp, const SendWork& work) {
   const Requester& at = qp.requester;
   const bool drains = machines::sending(qp.options.type, qp.state) != machines::Sending::everything;
@@ -61,14 +61,14 @@ bool may_begin(const Core& core, const QueuePair& qp, const SendWork& work) {
   const bool local = is_local(work.request.opcode);
   if (work.request.fence && !local && answers_outstanding(at) != 0 && !core.faults[Fault::ignores_fence])
     return false;  // 10.8.3.3
-  // 10.6.5.1: a fenced local invalidation waits for everything before it.
+  // 10.6.5.1: a fenced local invalidation waits for all preceding requests.
   if (work.request.fence && local && at.at != 0 && !core.faults[Fault::ignores_local_fence]) return false;
-  const auto words = wording(work.request.opcode);
+  const auto words = wire_operation(work.request.opcode);
   if (!words) return true;
   const std::uint32_t most = qp.attributes.max_rd_atomic + (core.faults[Fault::one_read_too_many] ? 1 : 0);
   if (machines::keeps_answer(words->operation) && qp.attributes.max_rd_atomic != 0 && answers_outstanding(at) >= most)
     return false;
-  // Far from where PSNs would be ambiguous.
+  // Keep the outstanding PSNs far below half of the PSN space.
   return has_credit(core, at, *words) && at.window.outstanding() < Psn::half / 2;
 }
 
@@ -77,7 +77,7 @@ Position position_of(std::uint32_t packet, std::uint32_t packets) {
   return packet == 0 ? Position::first : packet + 1 == packets ? Position::last : Position::middle;
 }
 
-/// What the request's own headers say, in packet number `index`.
+/// Fill the fields of packet number `index` from the request.
 void describe(const Core& core, const QueuePair& qp, const SendWork& work, const WireOperation& words,
               std::uint32_t index, PacketFields& to) {
   const SendRequest& request = work.request;
@@ -96,7 +96,7 @@ void describe(const Core& core, const QueuePair& qp, const SendWork& work, const
   to.xrc_srq = core.faults[Fault::xrceth_without_number] ? 0 : request.xrc_srq;
 }
 
-/// The cursor moves behind what was sent.
+/// Move the cursor after the sent PSNs.
 void advance(Core& core, QueuePair& qp, SendWork& work, Psn psn, std::uint32_t taken) {
   Requester& at = qp.requester;
   if (psn - at.highest_sent < 0)
@@ -116,11 +116,11 @@ void advance(Core& core, QueuePair& qp, SendWork& work, Psn psn, std::uint32_t t
   if (at.ack_deadline == never) restart_timer(core, qp);
 }
 
-/// The packet that the cursor stands at. Nothing: the request failed.
+/// Build the packet at the cursor. Empty if the request failed.
 std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
   Requester& at = qp.requester;
   SendWork& work = at.queue[at.at];
-  const WireOperation words = *wording(work.request.opcode);
+  const WireOperation words = *wire_operation(work.request.opcode);
   const bool read = words.operation == Operation::rdma_read_request;
   const Position position = is_segmented(words.operation) ? position_of(at.packet, work.psns) : Position::only;
   const bool ends = position == Position::last || position == Position::only;
@@ -154,7 +154,7 @@ std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
   return packet;
 }
 
-/// Begins the request at the cursor. False: it cannot begin now.
+/// Start the request at the cursor. False if it cannot start now.
 bool begin(Core& core, QueuePair& qp) {
   Requester& at = qp.requester;
   if (core.faults[Fault::newest_request_first])
@@ -168,7 +168,7 @@ bool begin(Core& core, QueuePair& qp) {
 
 }  // namespace
 
-std::optional<WireOperation> wording(WorkOpcode opcode) {
+std::optional<WireOperation> wire_operation(WorkOpcode opcode) {
   switch (opcode) {
     case WorkOpcode::send: return WireOperation{Operation::send};
     case WorkOpcode::send_imm: return WireOperation{Operation::send, true};
@@ -187,7 +187,7 @@ std::optional<WireOperation> wording(WorkOpcode opcode) {
 machines::RcOutstanding outstanding_of(const SendWork& work) {
   return {.first = work.first,
           .psns = work.psns,
-          .operation = wording(work.request.opcode)->operation,
+          .operation = wire_operation(work.request.opcode)->operation,
           .length = static_cast<std::uint32_t>(work.length),
           .answered = work.answered,
           .asked_from = work.asked_from};
@@ -239,7 +239,7 @@ void retire(Core& core, QueuePair& qp) {
 void fail(Core& core, QueuePair& qp, std::size_t index, Status status) {
   Requester& at = qp.requester;
   const SendRequest failed = at.queue[index].request;
-  // What stands before it was acknowledged, or is flushed with the rest.
+  // Complete the preceding requests: successfully if acknowledged, otherwise flushed.
   for (std::size_t i = 0; i < index; ++i) {
     const SendWork work = std::move(at.queue.front());
     at.queue.pop_front();
@@ -269,11 +269,11 @@ std::optional<OutgoingPacket> next_request(Core& core, QueuePair& qp) {
       continue;
     }
     if (work.failure != Status::success) {
-      // It fails when all before it are completed.
+      // A failed request completes after all preceding requests.
       if (at.at == 0) fail(core, qp, 0, work.failure);
       return std::nullopt;
     }
-    if (work.psns == 0 || work.done) {  // a local operation, or what lies behind something that is sent again
+    if (work.psns == 0 || work.done) {  // local operation, or already complete and after a retransmission
       work.done = true;
       ++at.at;
       at.packet = 0;
@@ -281,7 +281,7 @@ std::optional<OutgoingPacket> next_request(Core& core, QueuePair& qp) {
       if (!qp.sends()) return std::nullopt;
       continue;
     }
-    // Of a READ what has come is not asked for again.
+    // Do not repeat the received part of a READ.
     at.packet = std::max(at.packet, work.answered);
     return build(core, qp);
   }

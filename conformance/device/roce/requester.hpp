@@ -1,5 +1,5 @@
 #pragma once
-/// What the files of the reliable requester share.
+/// Declarations shared by the files of the reliable requester.
 
 #include <optional>
 
@@ -7,22 +7,23 @@
 
 namespace rdmawire::device {
 
-/// How an operation of the wire is asked for.
+/// Wire operation of a work request.
 struct WireOperation {
   Operation operation = Operation::send;
   bool immediate = false, invalidate = false;
 };
-/// Nothing: a local operation, or none that there is.
-std::optional<WireOperation> wording(WorkOpcode opcode);
+/// Return nothing for a local or unknown operation.
+std::optional<WireOperation> wire_operation(WorkOpcode opcode);
+bool is_local(WorkOpcode opcode);
 
 machines::RcOutstanding outstanding_of(const SendWork& work);
-/// Whether it waits for more than an acknowledgement.
+/// True if the request needs a response and not only an acknowledgement.
 bool waits_for_answer(const SendWork& work);
 
 void restart_timer(Core& core, QueuePair& qp);
-/// Sending begins again at `psn`.
+/// Continue sending at `psn`.
 void go_back(const Core& core, Requester& at, Psn psn);
-/// Completes what is done, from the oldest on.
+/// Complete finished requests, oldest first.
 void retire(Core& core, QueuePair& qp);
 
 }  // namespace rdmawire::device

@@ -1,4 +1,4 @@
-/// What an answer, or none, means to the requester of a reliable connection. IBTA vol 1, 9.7.5, 9.7.6.
+/// Processing of responses and timeouts in the requester of reliable connections. IBTA vol 1, 9.7.5, 9.7.6.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace {
 using machines::RcFailure;
 using machines::RcStep;
 
-/// Marks what lies before the window as done.
+/// Mark requests before the window as done.
 void settle(Requester& at) {
   for (SendWork& work : at.queue) {
     if (!work.started) break;
@@ -22,27 +22,27 @@ void settle(Requester& at) {
   }
 }
 
-/// Counts answers as there that are not: only faults do.
+/// Fault: mark responses as received up to a PSN.
 void believe_answered(Requester& at, Psn through) {
   for (SendWork& work : at.queue)
     if (work.started && work.psns != 0 && outstanding_of(work).last() - through <= 0)
       work.answered = outstanding_of(work).answers();
 }
 
-/// Places what a READ or an atomic brought.
+/// Store the data of a READ or an atomic.
 Status take_payload(Core& core, QueuePair& qp, SendWork& work, const Packet& packet) {
   const std::vector<Sge>& sges = work.request.sges;
   const Operation asked = outstanding_of(work).operation;
   if (packet.op->operation == Operation::atomic_acknowledge) {
     work.answered = outstanding_of(work).answers();
-    // Memory holds the value in the host's order.
+    // Memory contains the value in host byte order.
     std::array<std::uint8_t, 8> value;
     store_le(value.data(), 8, packet.fields.original);
     return asked == Operation::rdma_read_request ? Status::success
                                                  : scatter(core.memory, qp.options.pd, sges, 0, value);
   }
   if (asked != Operation::rdma_read_request) {
-    work.answered = 1;  // FLUSH and ATOMIC WRITE are answered by an empty READ response
+    work.answered = 1;  // FLUSH and ATOMIC WRITE get an empty READ response
     return Status::success;
   }
   const auto index = static_cast<std::uint32_t>(packet.fields.psn - work.first);
@@ -68,7 +68,7 @@ Status status_of(RcFailure failure) {
   return Status::general;
 }
 
-/// The index in the queue of the request that a PSN belongs to; the queue's size: of none.
+/// Return the queue index of the request that a PSN belongs to, or the queue size if there is none.
 std::size_t index_of(const Requester& at, Psn psn) {
   for (std::size_t i = 0; i < at.queue.size() && at.queue[i].started; ++i)
     if (at.queue[i].psns != 0 && psn - at.queue[i].first >= 0 && psn - outstanding_of(at.queue[i]).last() <= 0)
@@ -81,7 +81,7 @@ void fail_at(Core& core, QueuePair& qp, Psn psn, Status status) {
   if (index < qp.requester.queue.size()) fail(core, qp, index, status);
 }
 
-/// Another try, if one is left.
+/// Retry if the retry counter permits.
 void retry(Core& core, QueuePair& qp, Psn psn) {
   Requester& at = qp.requester;
   bool left = at.retries.again();
@@ -95,10 +95,10 @@ void retry(Core& core, QueuePair& qp, Psn psn) {
   restart_timer(core, qp);
 }
 
-/// A sequence error's NAK, or a missing response.
+/// Recover after a sequence error NAK or an implied NAK.
 void go_back_for(Core& core, QueuePair& qp, const machines::RcProgress& progress) {
   Requester& at = qp.requester;
-  // Of the same loss: no second round.
+  // Ignore further NAKs of the same loss.
   if (at.went_back_to == progress.restart && !core.faults[Fault::retries_for_every_nak]) return;
   at.went_back_to = progress.restart;
   if (progress.implied) ++core.counters.implied_naks;
@@ -129,7 +129,7 @@ void wait_for_receiver(Core& core, QueuePair& qp, Psn psn, std::uint8_t syndrome
   at.ack_deadline = never;
 }
 
-/// The messages that wait, as the machine takes them; `indices`: where they stand in the queue.
+/// Return the outstanding messages for the state machine. `indices`: their positions in the queue.
 std::vector<machines::RcOutstanding> waiting(const Requester& at, std::vector<std::size_t>& indices) {
   std::vector<machines::RcOutstanding> outstanding;
   for (std::size_t i = 0; i < at.queue.size() && at.queue[i].started; ++i)
@@ -140,7 +140,7 @@ std::vector<machines::RcOutstanding> waiting(const Requester& at, std::vector<st
   return outstanding;
 }
 
-/// Before the machine judges: answers that a fault takes for others.
+/// Fault: change a response before the state machine evaluates it.
 void mistake(const Core& core, QueuePair& qp, const Packet& packet, machines::RcResponse& response) {
   Requester& at = qp.requester;
   const bool is_ack = packet.op->operation == Operation::acknowledge;
@@ -186,7 +186,7 @@ void mistake(const Core& core, QueuePair& qp, const Packet& packet, machines::Rc
   if (place > work.answered && core.faults[Fault::ignores_response_gap]) work.answered = place;
 }
 
-/// What is not outstanding: a ghost, or a duplicate. Ignored, but by faults.
+/// Process a response to a PSN that is not outstanding. It is ignored unless a fault is set.
 void mind_ghost(Core& core, QueuePair& qp, const Packet& packet) {
   Requester& at = qp.requester;
   const auto place = at.window.place(packet.fields.psn);
@@ -214,7 +214,7 @@ void note_credits(Requester& at, const Packet& packet) {
   if (at.credits_known) at.limit = Msn(packet.fields.msn) + static_cast<std::int64_t>(credits_of_code(code));
 }
 
-/// A NAK, or an answer that does not fit.
+/// Process a NAK or an invalid response.
 void end_in_failure(Core& core, QueuePair& qp, const Packet& packet, const machines::RcProgress& progress) {
   const bool nak = packet.op->operation == Operation::acknowledge;
   const std::uint8_t code = packet.fields.syndrome & 31;
@@ -243,7 +243,7 @@ void follow(Core& core, QueuePair& qp, const Packet& packet, const machines::RcP
   if (qp.sends()) retire(core, qp);
 }
 
-/// Everything before `through` is acknowledged.
+/// Acknowledge all PSNs before `through`.
 void acknowledge(Core& core, QueuePair& qp, Psn through) {
   Requester& at = qp.requester;
   const bool forward = through - at.window.oldest > 0;
@@ -255,7 +255,7 @@ void acknowledge(Core& core, QueuePair& qp, Psn through) {
     restart_timer(core, qp);
   }
   settle(at);
-  // What is acknowledged is not sent (again).
+  // Skip acknowledged packets.
   if (at.at < at.queue.size() && at.queue[at.at].started && !at.queue[at.at].done && at.queue[at.at].psns != 0)
     at.packet = static_cast<std::uint32_t>(
         std::max<std::int32_t>(static_cast<std::int32_t>(at.packet), at.window.oldest - at.queue[at.at].first));
@@ -268,7 +268,7 @@ void restart_timer(Core& core, QueuePair& qp) {
   std::uint8_t code = qp.attributes.timeout;
   if (code == 0 && core.faults[Fault::timer_despite_zero]) code = 14;
   const std::int64_t timeout = machines::ack_timeout_ns(code);
-  // 9.7.6.1.3: not before the time is over, and before four times of it are.
+  // 9.7.6.1.3: the timer expires after 1 to 4 times the timeout.
   const std::int64_t wait = core.faults[Fault::impatient_timer] ? timeout / 2
                             : core.faults[Fault::slow_timer]    ? timeout * 5
                                                                 : timeout * 2;
@@ -323,7 +323,7 @@ void receive_response(Core& core, QueuePair& qp, const Packet& packet) {
       return;
     }
     through = response.psn + 1;
-    if (response.psn != packet.fields.psn) work.answered = work.psns;  // a fault took it for the last one
+    if (response.psn != packet.fields.psn) work.answered = work.psns;  // a fault treats it as the last response
   }
   const bool ack = packet.op->operation == Operation::acknowledge && progress.step == RcStep::progress;
   if (ack && core.faults[Fault::ack_completes_too_much]) {

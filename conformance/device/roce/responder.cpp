@@ -1,4 +1,4 @@
-/// The responder of reliable connections: what an arriving request does. IBTA vol 1, 9.7.3 to 9.7.5, 9.9.3.
+/// Responder of reliable connections: execution of requests. IBTA vol 1, 9.7.3 to 9.7.5, 9.9.3.
 
 #include "conformance/device/roce/responder.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 using machines::RcReaction;
 using machines::RcRequest;
 
-/// A receive that is complete: what its completion says.
+/// Return the completion of a finished receive.
 Completion completion_of(const QueuePair& qp, const Packet& packet, std::uint64_t bytes) {
   Completion completion;
   completion.opcode =
@@ -27,7 +27,7 @@ Completion completion_of(const QueuePair& qp, const Packet& packet, std::uint64_
   return completion;
 }
 
-/// The receive that a refused request belongs to, if it has one.
+/// Remove and return the receive of a rejected request, if any.
 std::optional<ReceiveRequest> receive_of(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   if (!at.receive && packet.op->known && packet.op->begins_message() && machines::takes_receive(*packet.op)) {
@@ -41,10 +41,10 @@ std::optional<ReceiveRequest> receive_of(Core& core, QueuePair& qp, const Packet
   return taken;
 }
 
-/// A request is refused for good: NAK, and the error state when it has left. 9.9.3.1.3, 10.10.2.2, 10.10.2.3.
-void condemn(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code, Status status) {
+/// Reject a request permanently: send a NAK and then enter the Error state. 9.9.3.1.3, 10.10.2.2, 10.10.2.3.
+void reject_request(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code, Status status) {
   Responder& at = qp.responder;
-  at.condemned = true;
+  at.rejecting = true;
   const bool takes = packet.op->known && machines::takes_receive(*packet.op);
   if (const auto request = receive_of(core, qp, packet)) {
     if (core.faults[Fault::no_error_completion]) status = Status::flushed;
@@ -70,7 +70,7 @@ void condemn(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code,
   answer(core, qp, nak);
 }
 
-/// An atomic; gives what is answered: what memory held. 9.4.5.
+/// Execute an atomic and return the result: the original value. 9.4.5.
 std::uint64_t operate(const Core& core, MutableBytes bytes, const RcRequest& request) {
   const std::uint64_t original = load_le(bytes.data(), 8);
   if (request.op->operation == Operation::fetch_add)
@@ -80,7 +80,7 @@ std::uint64_t operate(const Core& core, MutableBytes bytes, const RcRequest& req
   return core.faults[Fault::atomic_returns_new_value] ? load_le(bytes.data(), 8) : original;
 }
 
-/// The part of a SEND, or the end of a WRITE, that a receive takes. False: the request was condemned.
+/// Process the part of a SEND or WRITE that uses a receive. False if the request was rejected.
 bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   const Opcode& op = *packet.op;
@@ -94,21 +94,21 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   if (send) {
     if (!at.receive) return false;
     const SharedReceiveQueue* shared = core.srq(at.receive_srq);
-    const std::uint64_t room = at.receive->bytes();
+    const std::uint64_t capacity = at.receive->bytes();
     Bytes payload = packet.payload;
-    if (core.faults[Fault::truncates_long_sends] && at.written + payload.size() > room)
-      payload = payload.first(room - std::min(room, at.written));
+    if (core.faults[Fault::truncates_long_sends] && at.written + payload.size() > capacity)
+      payload = payload.first(capacity - std::min(capacity, at.written));
     const Status status =
         scatter(core.memory, shared ? shared->pd : qp.options.pd, at.receive->sges, at.written, payload);
     if (status != Status::success) {
-      condemn(core, qp, packet, nak_code::remote_operational_error, status);
+      reject_request(core, qp, packet, nak_code::remote_operational_error, status);
       return false;
     }
   }
   at.written += packet.payload.size();
   if (!op.ends_message() || !at.receive) return true;
   if (op.invalidate && !core.memory.invalidate_remote(packet.fields.immediate, {qp.responder.pd, qp.qpn})) {
-    condemn(core, qp, packet, nak_code::remote_operational_error, Status::bind);
+    reject_request(core, qp, packet, nak_code::remote_operational_error, Status::bind);
     return false;
   }
   const ReceiveRequest request = std::move(*at.receive);
@@ -120,7 +120,7 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   return qp.state != QpState::err;
 }
 
-/// What a WRITE, ATOMIC WRITE or atomic does to memory; of an atomic, what is answered.
+/// Execute the memory access of a WRITE, ATOMIC WRITE or atomic. Returns the result of an atomic.
 std::uint64_t change_memory(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
   const Opcode& op = *packet.op;
   if (machines::is_atomic(op.operation)) {
@@ -168,7 +168,7 @@ void execute(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& r
     acknowledge(core, qp, request);
 }
 
-/// A duplicate, again.
+/// Acknowledge a duplicate.
 void acknowledge_again(Core& core, QueuePair& qp, const RcRequest& request) {
   Responder& at = qp.responder;
   const Psn psn = core.faults[Fault::acknowledges_duplicates_psn] ? request.psn : at.state.acknowledged;
@@ -210,7 +210,7 @@ void report_gap(Core& core, QueuePair& qp, const RcRequest& request) {
   answer(core, qp, {.psn = psn, .syndrome = 0x60 | nak_code::psn_sequence_error, .msn = at.state.msn});
 }
 
-/// A gap: what else faults do about it.
+/// Fault: additional reactions to a gap.
 void mind_gap(Core& core, QueuePair& qp, const Packet& packet) {
   if (core.faults[Fault::nak_eats_receive] && !qp.receives.empty()) qp.receives.pop_front();
   if (core.faults[Fault::cnp_for_loss]) notify(core, qp, packet);
@@ -218,7 +218,7 @@ void mind_gap(Core& core, QueuePair& qp, const Packet& packet) {
 
 void say_not_ready(Core& core, QueuePair& qp, const RcRequest& request) {
   Responder& at = qp.responder;
-  // What comes behind it is dropped without a word, until it comes again.
+  // Following packets are silently dropped until the retry arrives.
   at.state = machines::reported_gap(at.state);
   const unsigned timer = core.faults[Fault::rnr_timer_zero] ? 0U : qp.attributes.min_rnr_timer;
   answer(core, qp, {.psn = request.psn, .syndrome = static_cast<std::uint8_t>(0x20 | timer), .msn = at.state.msn});
@@ -243,19 +243,19 @@ void react(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& req
       break;
     case RcReaction::rnr_nak: say_not_ready(core, qp, request); break;
     case RcReaction::nak_invalid:
-      condemn(core, qp, packet, decision.nak,
-              decision.rc.invalid == machines::InvalidRequest::payload && packet.op->operation == Operation::send
-                  ? Status::local_length
-                  : Status::remote_invalid_request);
+      reject_request(core, qp, packet, decision.nak,
+                     decision.rc.invalid == machines::InvalidRequest::payload && packet.op->operation == Operation::send
+                         ? Status::local_length
+                         : Status::remote_invalid_request);
       break;
-    case RcReaction::nak_access: condemn(core, qp, packet, decision.nak, Status::remote_access); break;
-    case RcReaction::nak_operational: condemn(core, qp, packet, decision.nak, Status::local_access); break;
+    case RcReaction::nak_access: reject_request(core, qp, packet, decision.nak, Status::remote_access); break;
+    case RcReaction::nak_operational: reject_request(core, qp, packet, decision.nak, Status::local_access); break;
     case RcReaction::drop: break;
   }
 }
 
-/// What keys are held against. A target of XRC has no protection domain: that of the shared receive queue counts, which
-/// the request names. Annex A14 (number unverified).
+/// Return the protection domain for the request's keys. An XRC target uses the domain of the SRQ that the request
+/// specifies. Annex A14 (clause number not verified).
 std::uint32_t domain_of(Core& core, const QueuePair& qp, const Packet& packet) {
   if (qp.options.type != QpType::xrc_target) return qp.options.pd;
   const auto queue = receive_queue(core, qp, packet);
@@ -265,12 +265,12 @@ std::uint32_t domain_of(Core& core, const QueuePair& qp, const Packet& packet) {
 }  // namespace
 
 void receive_request(Core& core, QueuePair& qp, const Packet& packet) {
-  if (!qp.takes_requests() || qp.responder.condemned) return;
+  if (!qp.takes_requests() || qp.responder.rejecting) return;
   const RcRequest request = request_of(packet);
   qp.responder.pd = domain_of(core, qp, packet);
   const Decision decision = decide(core, qp, packet, request);
-  if (decision.rc.reaction == RcReaction::execute && qp.state == QpState::rtr && !qp.established_told) {
-    qp.established_told = true;
+  if (decision.rc.reaction == RcReaction::execute && qp.state == QpState::rtr && !qp.established_reported) {
+    qp.established_reported = true;
     core.event(EventType::communication_established, qp.handle);
   }
   if (decision.pretends) {
@@ -279,8 +279,8 @@ void receive_request(Core& core, QueuePair& qp, const Packet& packet) {
   }
   const bool takes = packet.op->known && machines::takes_receive(*packet.op);
   if (decision.rc.reaction == RcReaction::rnr_nak && takes && !receive_queue(core, qp, packet)) {
-    // XRC names a shared receive queue that is not in the domain. Annex A14 (number unverified).
-    condemn(core, qp, packet, nak_code::invalid_request, Status::remote_invalid_request);
+    // The SRQ of the XRC request is in another domain. Annex A14 (clause number not verified).
+    reject_request(core, qp, packet, nak_code::invalid_request, Status::remote_invalid_request);
     return;
   }
   react(core, qp, packet, request, decision);

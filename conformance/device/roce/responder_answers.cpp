@@ -1,4 +1,4 @@
-/// Answers of the responder: in the order of their PSNs, READ responses packet by packet. IBTA vol 1, 9.7.5.1.
+/// Responses of the responder, in PSN order. READ responses are sent packet by packet. IBTA vol 1, 9.7.5.1.
 
 #include <algorithm>
 #include <functional>
@@ -21,7 +21,7 @@ OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, O
   return packet;
 }
 
-/// What a packet of a READ response holds; nothing: the key is not good any more. 9.7.5.1.3.
+/// Return the payload of a READ response packet, or nothing if the key is no longer valid. 9.7.5.1.3.
 std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
                                                        std::uint32_t count) {
   if (count == 0) return std::vector<std::uint8_t>{};
@@ -34,7 +34,8 @@ std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePa
   return std::vector<std::uint8_t>(found.begin(), found.end());
 }
 
-/// The next packet of a READ response; memory is read now, and the key asked again. Nothing: it failed.
+/// Return the next packet of a READ response. Each packet checks the key and reads memory again. Empty if access
+/// failed.
 std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response) {
   const bool first = response.psn == response.request;
   std::uint32_t mtu = qp.attributes.path_mtu;
@@ -116,7 +117,7 @@ void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, cons
       response.rkey = request.rkey;
       response.left = request.length;
       if (core.faults[Fault::msn_late_in_read_response]) response.msn = response.msn - 1;
-      // Asked for again while it is being answered: it begins anew where it is asked from.
+      // A repeated request replaces a pending response and starts at the requested PSN.
       const Psn last = kept.psn + (kept.psns - 1);
       std::erase_if(qp.responder.answers, [&](const Response& waiting) {
         return waiting.kind == Response::Kind::read && waiting.psn - kept.psn >= 0 && waiting.psn - last <= 0;
@@ -150,10 +151,10 @@ std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
         if (front.left == 0) answers.pop_front();
         return packet;
       }
-      // The region went away: a NAK in place of the packet, and no more.
+      // The region is no longer valid: a NAK replaces the packet and ends the response.
       const Psn psn = core.faults[Fault::read_error_at_request] ? front.request : front.psn;
       front = {.psn = psn, .syndrome = 0x60 | nak_code::remote_access_error, .msn = front.msn, .fatal = true};
-      qp.responder.condemned = true;
+      qp.responder.rejecting = true;
       core.event(EventType::qp_access_error, qp.handle);
       break;
     }

@@ -1,5 +1,4 @@
-/// What the responder of a reliable connection makes of a request: the machine's judgment, and what faults make of
-/// that.
+/// Decisions of the responder of a reliable connection: those of the state machine, and changes by faults.
 
 #include <algorithm>
 
@@ -58,7 +57,7 @@ machines::RcResponderSettings settings_of(const Core& core, const QueuePair& qp)
   return settings;
 }
 
-/// The fault that a refused sequence is overlooked by.
+/// Return the fault that accepts this wrong packet sequence.
 Fault sequence_fault(const machines::MessageSequence& at, const Opcode& op) {
   if (!at.inside) return Fault::accepts_middle_first;
   if (!op.begins_message()) return Fault::accepts_mixed_operations;
@@ -74,7 +73,7 @@ Fault length_fault(const RcRequest& request, std::uint32_t mtu) {
   }
 }
 
-/// A request that is refused for its form.
+/// Fault: accept a request with an invalid format.
 void overlook(const Core& core, const QueuePair& qp, const RcRequest& request, Decision& decision) {
   const auto pretend = [&](Fault fault) { decision.pretends = core.faults[fault]; };
   const auto execute = [&](Fault fault) {
@@ -106,7 +105,7 @@ void overlook(const Core& core, const QueuePair& qp, const RcRequest& request, D
   }
 }
 
-/// The kept answer whose PSNs a duplicate lies in, whatever it asks for.
+/// Return the index of the stored response whose PSNs include a duplicate.
 std::optional<std::uint8_t> kept_answer(const machines::RcResponder& at, const RcRequest& request,
                                         std::uint32_t depth) {
   constexpr std::size_t places = machines::RcResponder::most_answers;
@@ -218,7 +217,7 @@ Reached reach(Core& core, QueuePair& qp, const RcRequest& request) {
     rkey = qp.responder.state.rkey;
     bytes = request.payload;
   }
-  // A19.4.1.2: of a whole region the range is not looked at.
+  // A19.4.1.2: the range is not checked for a whole region.
   if (op.operation == Operation::flush && request.selectivity == 1 &&
       !core.faults[Fault::checks_range_of_region_flush]) {
     const bool granted = core.memory.remote(who, rkey, va, bytes, rights, true).has_value();
@@ -236,8 +235,7 @@ Decision decide(Core& core, QueuePair& qp, const Packet& packet, const RcRequest
   Decision decision;
   decision.rc = machines::judge(at, request, settings,
                                 [&](const RcRequest& asked) { return knowledge_of(core, qp, packet, asked); });
-  // A WRITE whose packet before the last has brought all that was announced: the last one will be too much. It is
-  // noticed then.
+  // The announced length of the WRITE is complete before its last packet. The error is detected at the last packet.
   const std::uint64_t before = request.op->begins_message() ? 0 : at.done;
   const std::uint64_t whole = request.op->begins_message() ? request.length : at.length;
   if (decision.rc.reaction == RcReaction::nak_invalid && decision.rc.invalid == InvalidRequest::message_length &&

@@ -1,4 +1,4 @@
-/// Connections by the communication manager, as the agent's protocol has them.
+/// Agent commands for connections.
 
 #include <arpa/inet.h>
 
@@ -33,44 +33,44 @@ std::string address_text(const Gid& gid) {
   return text;
 }
 
-Gid read_address(ArgumentReader& given, const std::string& name) {
-  if (!given.has(name)) return {};
-  const auto address = parse_address(given.text(name));
-  if (!address) given.report_error(name, EINVAL, "is no address of IPv4 or IPv6");
+Gid read_address(ArgumentReader& arguments, const std::string& name) {
+  if (!arguments.has(name)) return {};
+  const auto address = parse_address(arguments.text(name));
+  if (!address) arguments.report_error(name, EINVAL, "must be an IPv4 or IPv6 address");
   return address.value_or(Gid{});
 }
 
-/// tcp alone: connections; datagrams find each other by SIDR, which the device does not serve.
-bool connects(ArgumentReader& given) {
-  return !given.has("port_space") || given.maybe_choice("port_space", names::port_space).value_or(0) == 0;
+/// Return false for datagram port spaces, which need SIDR. The device does not support SIDR.
+bool connects(ArgumentReader& arguments) {
+  return !arguments.has("port_space") || arguments.optional_choice("port_space", names::port_space).value_or(0) == 0;
 }
 
 tl::unexpected<Error> no_datagrams() {
-  return tl::unexpected(Error{EOPNOTSUPP, "port_space: the reference device's CM serves tcp alone"});
+  return tl::unexpected(Error{EOPNOTSUPP, "port_space: the reference device's CM supports only tcp"});
 }
 
-CmParameters read_parameters(ArgumentReader& given, bool asks) {
+CmParameters read_parameters(ArgumentReader& arguments, bool asks) {
   CmParameters with;
-  if (given.has("private_data")) with.private_data = given.bytes("private_data", most_private_data);
-  with.responder_resources = given.maybe<std::uint8_t>("responder_resources");
-  with.initiator_depth = given.maybe<std::uint8_t>("initiator_depth");
-  with.flow_control = given.boolean_or("flow_control", false);
-  if (asks) with.retry_count = given.number_or<std::uint8_t>("retry_count", 7, 0, 7);
-  with.rnr_retry_count = given.number_or<std::uint8_t>("rnr_retry_count", 7, 0, 7);
-  with.srq = given.boolean_or("srq", false);
-  const auto qp = given.maybe<std::uint32_t>("qp", 1);
-  const auto number = given.maybe<std::uint32_t>("qp_num", 0, 0xffffff);
-  if (qp && number) given.report_error("qp_num", EINVAL, "goes with no qp: that has its own number");
-  if (!qp && !number) given.report_error("qp", EINVAL, "is missing, and so is qp_num");
+  if (arguments.has("private_data")) with.private_data = arguments.bytes("private_data", most_private_data);
+  with.responder_resources = arguments.optional_number<std::uint8_t>("responder_resources");
+  with.initiator_depth = arguments.optional_number<std::uint8_t>("initiator_depth");
+  with.flow_control = arguments.boolean_or("flow_control", false);
+  if (asks) with.retry_count = arguments.number_or<std::uint8_t>("retry_count", 7, 0, 7);
+  with.rnr_retry_count = arguments.number_or<std::uint8_t>("rnr_retry_count", 7, 0, 7);
+  with.srq = arguments.boolean_or("srq", false);
+  const auto qp = arguments.optional_number<std::uint32_t>("qp", 1);
+  const auto number = arguments.optional_number<std::uint32_t>("qp_num", 0, 0xffffff);
+  if (qp && number) arguments.report_error("qp_num", EINVAL, "must not be combined with qp");
+  if (!qp && !number) arguments.report_error("qp", EINVAL, "is required unless qp_num is given");
   with.qp = qp.value_or(0);
   with.qpn = number.value_or(0);
-  with.says_goodbye = given.boolean_or("answer_disconnect", true);
+  with.answers_disconnect = arguments.boolean_or("answer_disconnect", true);
   return with;
 }
 
 void tell_peer(Json& json, const CmPeer& peer) {
   json["private_data"] = to_hex(peer.private_data);
-  // Turned round, as librdmacm does: what the other end would ask for is what this one must be ready to answer.
+  // librdmacm swaps these fields: the peer's request is the limit of the local response.
   json["responder_resources"] = peer.initiator_depth;
   json["initiator_depth"] = peer.responder_resources;
   json["flow_control"] = peer.flow_control ? 1 : 0;
@@ -133,62 +133,62 @@ Json VerbsRpcHandler::cm_json(const CmEvent& event) const {
   return json;
 }
 
-Result<Json> VerbsRpcHandler::cm_listen(ArgumentReader& given) {
+Result<Json> VerbsRpcHandler::cm_listen(ArgumentReader& arguments) {
   CmEndpoint at;
-  at.address = read_address(given, "address");
-  at.port = given.number_or<std::uint16_t>("port", 0);
-  const auto backlog = given.number_or<std::uint32_t>("backlog", 16, 0, 1024);
-  const bool served = connects(given);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  at.address = read_address(arguments, "address");
+  at.port = arguments.number_or<std::uint16_t>("port", 0);
+  const auto backlog = arguments.number_or<std::uint32_t>("backlog", 16, 0, 1024);
+  const bool served = connects(arguments);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   if (!served) return no_datagrams();
   const auto listening = verbs_.cm_listen(at, backlog);
   if (!listening) return tl::unexpected(listening.error());
   return Json{{"cm_id", add(Kind::cm_id, listening->cm_id)}, {"port", listening->port}};
 }
 
-Result<Json> VerbsRpcHandler::cm_connect(ArgumentReader& given) {
+Result<Json> VerbsRpcHandler::cm_connect(ArgumentReader& arguments) {
   CmEndpoint to;
-  if (!given.has("address")) given.report_error("address", EINVAL, "is needed, and was not given");
-  to.address = read_address(given, "address");
-  to.port = given.number<std::uint16_t>("port");
-  const Gid source = read_address(given, "source");
-  CmParameters with = read_parameters(given, true);
-  with.establishes = given.boolean_or("establish", true);
-  with.ack_timeout = given.maybe<std::uint8_t>("ack_timeout", 0, 31);
-  with.traffic_class = given.number_or<std::uint8_t>("tos", 0);
-  given.maybe<std::uint32_t>("timeout_ms", 1, 60'000);
-  const bool served = connects(given);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  if (!arguments.has("address")) arguments.report_error("address", EINVAL, "is required");
+  to.address = read_address(arguments, "address");
+  to.port = arguments.number<std::uint16_t>("port");
+  const Gid source = read_address(arguments, "source");
+  CmParameters with = read_parameters(arguments, true);
+  with.establishes = arguments.boolean_or("establish", true);
+  with.ack_timeout = arguments.optional_number<std::uint8_t>("ack_timeout", 0, 31);
+  with.traffic_class = arguments.number_or<std::uint8_t>("tos", 0);
+  arguments.optional_number<std::uint32_t>("timeout_ms", 1, 60'000);
+  const bool served = connects(arguments);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   if (!served) return no_datagrams();
   const auto made = verbs_.cm_connect(to, source, std::move(with));
   if (!made) return tl::unexpected(made.error());
   return Json{{"cm_id", add(Kind::cm_id, *made)}};
 }
 
-Result<Json> VerbsRpcHandler::cm_accept(ArgumentReader& given) {
-  const auto id = given.number<std::uint32_t>("cm_id");
-  CmParameters with = read_parameters(given, false);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::cm_accept(ArgumentReader& arguments) {
+  const auto id = arguments.number<std::uint32_t>("cm_id");
+  CmParameters with = read_parameters(arguments, false);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_accept(id, std::move(with)));
 }
 
-Result<Json> VerbsRpcHandler::cm_establish(ArgumentReader& given) {
-  const auto id = given.number<std::uint32_t>("cm_id");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::cm_establish(ArgumentReader& arguments) {
+  const auto id = arguments.number<std::uint32_t>("cm_id");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_establish(id));
 }
 
-Result<Json> VerbsRpcHandler::cm_reject(ArgumentReader& given) {
-  const auto id = given.number<std::uint32_t>("cm_id");
+Result<Json> VerbsRpcHandler::cm_reject(ArgumentReader& arguments) {
+  const auto id = arguments.number<std::uint32_t>("cm_id");
   const auto data =
-      given.has("private_data") ? given.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+      arguments.has("private_data") ? arguments.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_reject(id, data));
 }
 
-Result<Json> VerbsRpcHandler::cm_disconnect(ArgumentReader& given) {
-  const auto id = given.number<std::uint32_t>("cm_id");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::cm_disconnect(ArgumentReader& arguments) {
+  const auto id = arguments.number<std::uint32_t>("cm_id");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_disconnect(id));
 }
 

@@ -1,4 +1,4 @@
-/// Completions, as the agent's protocol has them.
+/// Agent commands for completions.
 
 #include "conformance/device/roce/names.hpp"
 #include "conformance/device/roce/verbs_rpc_handler.hpp"
@@ -22,7 +22,7 @@ Json completion_json(const Completion& c) {
   if (c.has_invalidated) flags.push_back("inv");
   json["flags"] = std::move(flags);
   if (c.has_immediate) json["imm"] = c.immediate;
-  if (c.has_immediate && c.immediate_data != 0) json["imm64"] = c.immediate_data;  // all of it, over iWARP
+  if (c.has_immediate && c.immediate_data != 0) json["imm64"] = c.immediate_data;  // complete value over iWARP
   if (c.has_invalidated) json["invalidated_rkey"] = c.immediate;
   if (c.opcode == CompletionOpcode::receive || c.opcode == CompletionOpcode::receive_write_imm) {
     json["src_qp"] = c.source_qpn;
@@ -36,39 +36,39 @@ Json completion_json(const Completion& c) {
 
 }  // namespace
 
-Result<Json> VerbsRpcHandler::create_channel(ArgumentReader& given) {
-  given.number<std::uint32_t>("device");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::create_channel(ArgumentReader& arguments) {
+  arguments.number<std::uint32_t>("device");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto channel = verbs_.create_channel();
   if (!channel) return tl::unexpected(channel.error());
   return Json{{"channel", add(Kind::channel, *channel)}};
 }
 
-Result<Json> VerbsRpcHandler::create_cq(ArgumentReader& given) {
-  given.number<std::uint32_t>("device");
-  const auto entries = given.number<std::uint32_t>("cqe");
-  const auto channel = given.number_or<std::uint32_t>("channel", 0);
-  given.maybe<std::uint32_t>("comp_vector");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::create_cq(ArgumentReader& arguments) {
+  arguments.number<std::uint32_t>("device");
+  const auto entries = arguments.number<std::uint32_t>("cqe");
+  const auto channel = arguments.number_or<std::uint32_t>("channel", 0);
+  arguments.optional_number<std::uint32_t>("comp_vector");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto cq = verbs_.create_cq(entries, channel);
   if (!cq) return tl::unexpected(cq.error());
   return Json{{"cq", add(Kind::cq, *cq)}, {"cqe", entries}};
 }
 
-Result<Json> VerbsRpcHandler::notify(ArgumentReader& given) {
-  const auto cq = given.number<std::uint32_t>("cq");
-  const bool solicited = given.boolean_or("solicited_only", false);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::notify(ArgumentReader& arguments) {
+  const auto cq = arguments.number<std::uint32_t>("cq");
+  const bool solicited = arguments.boolean_or("solicited_only", false);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   if (auto done = verbs_.req_notify_cq(cq, solicited); !done) return tl::unexpected(done.error());
   return Json::object();
 }
 
-Result<Json> VerbsRpcHandler::poll(ArgumentReader& given) {
-  const auto cq = given.number<std::uint32_t>("cq");
-  const auto most = given.number_or<std::uint32_t>("max", 16, 1, 4096);
-  const auto least = given.number_or<std::uint32_t>("min", 1, 1, most);
-  const auto timeout = given.number_or<std::uint32_t>("timeout_ms", 0, 0, 3'600'000);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::poll(ArgumentReader& arguments) {
+  const auto cq = arguments.number<std::uint32_t>("cq");
+  const auto most = arguments.number_or<std::uint32_t>("max", 16, 1, 4096);
+  const auto least = arguments.number_or<std::uint32_t>("min", 1, 1, most);
+  const auto timeout = arguments.number_or<std::uint32_t>("timeout_ms", 0, 0, 3'600'000);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const std::int64_t deadline = verbs_.now() + std::int64_t{timeout} * 1'000'000;
   Json found = Json::array();
   for (bool more = true;;) {

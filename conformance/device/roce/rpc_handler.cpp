@@ -29,14 +29,14 @@ Result<void> RpcHandler::post_srq_recv(std::uint32_t srq, ReceiveRequest request
   return device_.post_srq_recv(srq, std::move(request));
 }
 
-void RpcHandler::read_more(ArgumentReader& given, std::uint32_t handle, SendRequest& into) {
+void RpcHandler::read_more(ArgumentReader& arguments, std::uint32_t handle, SendRequest& into) {
   const QueuePair* qp = device_.qp(handle);
   if (qp && qp->options.type == QpType::ud) {
-    into.ah = given.number<std::uint32_t>("ah");
-    into.remote_qpn = given.number<std::uint32_t>("remote_qpn");
-    into.remote_qkey = given.number<std::uint32_t>("remote_qkey");
+    into.ah = arguments.number<std::uint32_t>("ah");
+    into.remote_qpn = arguments.number<std::uint32_t>("remote_qpn");
+    into.remote_qkey = arguments.number<std::uint32_t>("remote_qkey");
   }
-  if (qp && qp->options.type == QpType::xrc_initiator) into.xrc_srq = given.number<std::uint32_t>("remote_srqn");
+  if (qp && qp->options.type == QpType::xrc_initiator) into.xrc_srq = arguments.number<std::uint32_t>("remote_srqn");
 }
 
 Json RpcHandler::own_port() {

@@ -1,4 +1,4 @@
-/// Lines of the agent's protocol of any bytes, one after the other, at one device.
+/// Fuzz target: random lines of the agent protocol for one device.
 
 #include <cstdint>
 #include <string_view>
@@ -12,19 +12,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.most_objects = 64;
   Device device(options);
   device.port().learn(Gid::ipv4(0x0a000009), {2, 0, 0, 0, 0, 9});
-  // Time goes on, and whatever is sent gets lost.
-  RpcHandler face(device, [&](std::int64_t until) {
+  // Virtual time advances and all sent frames are lost.
+  RpcHandler handler(device, [&](std::int64_t until) {
     if (device.wakes() > until) return false;
     rdmawire::replay::SimulatedHostOutput output;
     device.woken(device.wakes(), output);
     return true;
   });
-  (void)face.ask(R"({"id":1,"do":"hello","protocol":1})");
-  (void)face.ask(R"({"id":2,"do":"open","name":"reference"})");
+  (void)handler.process_line(R"({"id":1,"do":"hello","protocol":1})");
+  (void)handler.process_line(R"({"id":2,"do":"open","name":"reference"})");
   std::string_view left(reinterpret_cast<const char*>(data), size);
   while (!left.empty()) {
     const std::size_t end = std::min(left.find('\n'), left.size());
-    (void)face.ask(left.substr(0, end));
+    (void)handler.process_line(left.substr(0, end));
     left.remove_prefix(std::min(left.size(), end + 1));
   }
   return 0;

@@ -1,4 +1,4 @@
-/// Memory, as the agent's protocol has it.
+/// Agent commands for memory.
 
 #include <arpa/inet.h>
 
@@ -57,10 +57,11 @@ std::vector<std::uint8_t> ArgumentReader::bytes(const std::string& name, std::si
   const std::string written = text(name);
   std::vector<std::uint8_t> read;
   if (written.size() % 2 != 0 || written.size() / 2 > most)
-    return report_error(name, EINVAL, fmt::format("must be at most {} bytes, two digits each", most)), read;
+    return report_error(name, EINVAL, fmt::format("must be at most {} bytes of two hexadecimal digits each", most)),
+           read;
   for (std::size_t i = 0; i < written.size(); i += 2) {
     const int high = digit(written[i]), low = digit(written[i + 1]);
-    if (high < 0 || low < 0) return report_error(name, EINVAL, "must be hexadecimal digits"), read;
+    if (high < 0 || low < 0) return report_error(name, EINVAL, "must contain only hexadecimal digits"), read;
     read.push_back(static_cast<std::uint8_t>(high << 4 | low));
   }
   return read;
@@ -70,48 +71,49 @@ Gid ArgumentReader::gid(const std::string& name) {
   Gid read;
   const std::string written = text(name);
   if (inet_pton(AF_INET6, written.c_str(), read.bytes.data()) != 1)
-    report_error(name, EINVAL, "must be a GID, written as an address of IPv6");
+    report_error(name, EINVAL, "must be a GID, written as an IPv6 address");
   return read;
 }
 
-VerbsRpcHandler::Part VerbsRpcHandler::read_part(ArgumentReader& given, std::optional<std::uint64_t> length) {
+VerbsRpcHandler::Part VerbsRpcHandler::read_part(ArgumentReader& arguments, std::optional<std::uint64_t> length) {
   Part part;
-  const auto handle = given.number<std::uint32_t>("mr");
+  const auto handle = arguments.number<std::uint32_t>("mr");
   part.region = verbs_.region(handle);
   const auto piece = pieces_.find(handle);
   if (!part.region || piece == pieces_.end()) {
-    given.report_error("mr", ENOENT, fmt::format("there is no region {}", handle));
+    arguments.report_error("mr", ENOENT, fmt::format("unknown region {}", handle));
     return part;
   }
-  // A region without memory yet (of fast registration) has its piece all the same.
+  // A fast registration region has allocated memory before it is valid.
   const std::uint64_t has = std::max(part.region->length, part.region->most);
-  part.offset = given.number_or<std::uint64_t>("offset", 0, 0, has);
-  part.length = length ? *length : given.number_or<std::uint64_t>("length", has - part.offset, 0, has - part.offset);
-  if (part.length > has - part.offset) given.report_error("bytes", ERANGE, "end beyond the region");
+  part.offset = arguments.number_or<std::uint64_t>("offset", 0, 0, has);
+  part.length =
+      length ? *length : arguments.number_or<std::uint64_t>("length", has - part.offset, 0, has - part.offset);
+  if (part.length > has - part.offset) arguments.report_error("bytes", ERANGE, "exceed the region");
   part.address = piece->second + part.offset;
   return part;
 }
 
-Result<Json> VerbsRpcHandler::alloc_pd(ArgumentReader& given) {
-  given.number<std::uint32_t>("device");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::alloc_pd(ArgumentReader& arguments) {
+  arguments.number<std::uint32_t>("device");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto pd = verbs_.alloc_pd();
   if (!pd) return tl::unexpected(pd.error());
   return Json{{"pd", add(Kind::pd, *pd)}};
 }
 
-Result<Json> VerbsRpcHandler::register_memory(ArgumentReader& given) {
-  const auto pd = given.number<std::uint32_t>("pd");
-  const auto length = given.number<std::uint64_t>("length", 1);
-  const auto rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
-  const auto iova = given.maybe<std::uint64_t>("iova");
+Result<Json> VerbsRpcHandler::register_memory(ArgumentReader& arguments) {
+  const auto pd = arguments.number<std::uint32_t>("pd");
+  const auto length = arguments.number<std::uint64_t>("length", 1);
+  const auto rights = static_cast<std::uint32_t>(arguments.optional_bits("access", names::access).value_or(0));
+  const auto iova = arguments.optional_number<std::uint64_t>("iova");
   std::optional<std::uint64_t> pattern;
   std::uint64_t value = 0;
-  given.inner("fill", [&](ArgumentReader& fill) {
-    pattern = fill.maybe_choice("pattern", names::pattern);
+  arguments.inner("fill", [&](ArgumentReader& fill) {
+    pattern = fill.optional_choice("pattern", names::pattern);
     value = fill.number_or<std::uint64_t>("value", 0);
   });
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto address = verbs_.alloc(length);
   if (!address) return tl::unexpected(address.error());
   if (pattern) fill_with(verbs_.memory(*address, length), *pattern, value);
@@ -128,11 +130,11 @@ Result<Json> VerbsRpcHandler::register_memory(ArgumentReader& given) {
               {"rkey", (*region)->key}};
 }
 
-/// Beyond what a real agent has: memory for fast registration, which `reg_mr` of post_send registers.
-Result<Json> VerbsRpcHandler::alloc_mr(ArgumentReader& given) {
-  const auto pd = given.number<std::uint32_t>("pd");
-  const auto length = given.number<std::uint64_t>("length", 1);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+/// Extension of the agent protocol: allocate memory for fast registration by `reg_mr` of post_send.
+Result<Json> VerbsRpcHandler::alloc_mr(ArgumentReader& arguments) {
+  const auto pd = arguments.number<std::uint32_t>("pd");
+  const auto length = arguments.number<std::uint64_t>("length", 1);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto address = verbs_.alloc(length);
   if (!address) return tl::unexpected(address.error());
   const auto region = verbs_.alloc_mr(pd, length);
@@ -144,66 +146,66 @@ Result<Json> VerbsRpcHandler::alloc_mr(ArgumentReader& given) {
   return Json{{"mr", add(Kind::mr, (*region)->handle)}, {"addr", *address}, {"rkey", (*region)->key}};
 }
 
-Result<Json> VerbsRpcHandler::write(ArgumentReader& given) {
-  const auto bytes = given.bytes("bytes", max_bytes);
-  const Part part = read_part(given, bytes.size());
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::write(ArgumentReader& arguments) {
+  const auto bytes = arguments.bytes("bytes", max_bytes);
+  const Part part = read_part(arguments, bytes.size());
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const MutableBytes to = verbs_.memory(part.address, bytes.size());
   std::copy_n(bytes.begin(), to.size(), to.begin());
   return Json{{"length", bytes.size()}};
 }
 
-Result<Json> VerbsRpcHandler::read(ArgumentReader& given) {
-  const Part part = read_part(given);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::read(ArgumentReader& arguments) {
+  const Part part = read_part(arguments);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   if (part.length > max_bytes)
-    return tl::unexpected(Error{EMSGSIZE, fmt::format("length: an answer carries at most {} bytes", max_bytes)});
+    return tl::unexpected(Error{EMSGSIZE, fmt::format("length: a response contains at most {} bytes", max_bytes)});
   return Json{{"bytes", to_hex(verbs_.memory(part.address, part.length))}};
 }
 
-Result<Json> VerbsRpcHandler::fill(ArgumentReader& given) {
-  const Part part = read_part(given);
-  const auto pattern = given.maybe_choice("pattern", names::pattern);
-  const auto value = given.number_or<std::uint64_t>("value", 0);
-  if (!pattern) given.report_error("pattern", EINVAL, "is needed");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::fill(ArgumentReader& arguments) {
+  const Part part = read_part(arguments);
+  const auto pattern = arguments.optional_choice("pattern", names::pattern);
+  const auto value = arguments.number_or<std::uint64_t>("value", 0);
+  if (!pattern) arguments.report_error("pattern", EINVAL, "is required");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   fill_with(verbs_.memory(part.address, part.length), *pattern, value);
   return Json{{"length", part.length}};
 }
 
-Result<Json> VerbsRpcHandler::checksum(ArgumentReader& given) {
-  const Part part = read_part(given);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::checksum(ArgumentReader& arguments) {
+  const Part part = read_part(arguments);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return Json{{"crc32", crc32(verbs_.memory(part.address, part.length))}, {"length", part.length}};
 }
 
-Result<Json> VerbsRpcHandler::alloc_mw(ArgumentReader& given) {
-  const auto pd = given.number<std::uint32_t>("pd");
-  const auto type = given.number_or<std::uint8_t>("type", 1, 1, 2);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::alloc_mw(ArgumentReader& arguments) {
+  const auto pd = arguments.number<std::uint32_t>("pd");
+  const auto type = arguments.number_or<std::uint8_t>("type", 1, 1, 2);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto window = verbs_.alloc_mw(pd, type);
   if (!window) return tl::unexpected(window.error());
   return Json{{"mw", add(Kind::mw, (*window)->handle)}, {"rkey", (*window)->key}};
 }
 
-Result<Json> VerbsRpcHandler::bind_mw(ArgumentReader& given) {
-  const auto qp = given.number<std::uint32_t>("qp");
+Result<Json> VerbsRpcHandler::bind_mw(ArgumentReader& arguments) {
+  const auto qp = arguments.number<std::uint32_t>("qp");
   SendRequest request;
   request.opcode = WorkOpcode::bind_mw;
-  request.window = given.number<std::uint32_t>("mw");
-  request.region = given.number_or<std::uint32_t>("mr", 0);
+  request.window = arguments.number<std::uint32_t>("mw");
+  request.region = arguments.number_or<std::uint32_t>("mr", 0);
   const Region* region = verbs_.region(request.region);
-  request.id = given.number_or<std::uint64_t>("wr_id", 0);
-  const auto flags = given.maybe_bits("flags", names::send_flags).value_or(0);
+  request.id = arguments.number_or<std::uint64_t>("wr_id", 0);
+  const auto flags = arguments.optional_bits("flags", names::send_flags).value_or(0);
   request.fence = (flags & 1) != 0;
   request.signaled = (flags & 2) != 0;
-  request.address = given.number_or<std::uint64_t>("addr", region ? region->iova : 0);
-  request.bytes_bound = given.number_or<std::uint64_t>("length", region ? region->length : 0);
-  request.rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
+  request.address = arguments.number_or<std::uint64_t>("addr", region ? region->iova : 0);
+  request.bytes_bound = arguments.number_or<std::uint64_t>("length", region ? region->length : 0);
+  request.rights = static_cast<std::uint32_t>(arguments.optional_bits("access", names::access).value_or(0));
   const Window* window = verbs_.window(request.window);
-  if (!window) given.report_error("mw", ENOENT, "there is no such window");
-  if (window && window->type != 1) given.report_error("mw", EINVAL, "is of type 2: post_send binds it");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  if (!window) arguments.report_error("mw", ENOENT, "unknown window");
+  if (window && window->type != 1) arguments.report_error("mw", EINVAL, "is of type 2; bind it with post_send");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto key = verbs_.bind_mw(qp, request);
   if (!key) return tl::unexpected(key.error());
   return Json{{"rkey", *key}};

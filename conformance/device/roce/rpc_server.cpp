@@ -7,17 +7,17 @@
 
 namespace rdmawire::device {
 
-RpcServer::RpcServer(std::mutex& mutex, Ask ask, int descriptor)
-    : mutex_(mutex), ask_(std::move(ask)), descriptor_(descriptor) {
+RpcServer::RpcServer(std::mutex& mutex, LineHandler handler, int descriptor)
+    : mutex_(mutex), handler_(std::move(handler)), descriptor_(descriptor) {
   thread_ = std::thread([this] { serve(); });
 }
 
-peer::PeerResult<std::unique_ptr<RpcServer>> RpcServer::start(std::mutex& mutex, Ask ask) {
+peer::PeerResult<std::unique_ptr<RpcServer>> RpcServer::start(std::mutex& mutex, LineHandler handler) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return tl::unexpected(
-        peer::peer_error(peer::PeerError::Kind::lost, errno, "reference device: a pair of sockets cannot be made"));
-  std::unique_ptr<RpcServer> server(new RpcServer(mutex, std::move(ask), ends[0]));
+        peer::peer_error(peer::PeerError::Kind::lost, errno, "reference device: cannot create a socket pair"));
+  std::unique_ptr<RpcServer> server(new RpcServer(mutex, std::move(handler), ends[0]));
   peer::Options client;
   client.heartbeat = std::chrono::milliseconds(0);
   auto peer = peer::Peer::over(peer::Descriptor(ends[1]), client);
@@ -44,19 +44,19 @@ void RpcServer::serve() {
     input.append(bytes, static_cast<std::size_t>(count));
     for (std::size_t end; (end = input.find('\n')) != std::string::npos; input.erase(0, end + 1)) {
       const std::lock_guard lock(mutex_);
-      tell(ask_(std::string_view(input).substr(0, end)));
+      send_lines(handler_(std::string_view(input).substr(0, end)));
     }
     if (input.size() > most_line) return;
   }
 }
 
-void RpcServer::tell(const std::vector<std::string>& lines) const {
+void RpcServer::send_lines(const std::vector<std::string>& lines) const {
   std::string output;
   for (const std::string& line : lines) output += line + '\n';
   for (std::string_view left = output; !left.empty();) {
     const ssize_t sent = send(descriptor_, left.data(), left.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // nobody is there any more: the reading end notices
+    if (sent <= 0) return;  // the client has closed; the reader will detect it
     left.remove_prefix(static_cast<std::size_t>(sent));
   }
 }

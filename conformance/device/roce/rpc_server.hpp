@@ -1,5 +1,5 @@
 #pragma once
-/// The commands of an agent's protocol served to a client in the same process, over a pair of sockets.
+/// In-process server of the agent protocol over a socket pair.
 
 #include <functional>
 #include <memory>
@@ -15,25 +15,26 @@ namespace rdmawire::device {
 
 class RpcServer {
  public:
-  /// One line; the lines that answer it.
-  using Ask = std::function<std::vector<std::string>(std::string_view line)>;
+  /// Process one line and return the response lines.
+  using LineHandler = std::function<std::vector<std::string>(std::string_view line)>;
 
-  /// Both must outlive it. `ask` is called with the mutex held, by a thread of the server's.
-  static peer::PeerResult<std::unique_ptr<RpcServer>> start(std::mutex& mutex, Ask ask);
+  /// `mutex` and the objects used by `handler` must outlive the server. A server thread calls `handler` with the mutex
+  /// held.
+  static peer::PeerResult<std::unique_ptr<RpcServer>> start(std::mutex& mutex, LineHandler handler);
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
   peer::Peer& peer() { return *peer_; }
-  /// Says these lines, with the mutex held: they stand in the order of what happened.
-  void tell(const std::vector<std::string>& lines) const;
+  /// Send these lines. The caller holds the mutex, so that lines keep the order of events.
+  void send_lines(const std::vector<std::string>& lines) const;
 
  private:
-  RpcServer(std::mutex& mutex, Ask ask, int descriptor);
+  RpcServer(std::mutex& mutex, LineHandler handler, int descriptor);
   void serve();
 
   std::mutex& mutex_;
-  Ask ask_;
+  LineHandler handler_;
   int descriptor_;
   std::unique_ptr<peer::Peer> peer_;
   std::thread thread_;

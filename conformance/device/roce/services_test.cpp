@@ -1,4 +1,4 @@
-/// Services beside RC between two devices: UC, UD, XRC; and congestion.
+/// Tests of UC, UD, XRC and congestion control between two devices.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ struct UcPair {
   Line line;
 };
 
-TEST(Services, UcDeliversWholeMessagesOrNone) {
+TEST(Services, UcDropsMessagesWithLostPackets) {
   UcPair pair;
   for (std::uint64_t i = 0; i < 20; ++i) {
     pair.a.fill(i * 2048, 1500, static_cast<std::uint8_t>(i));
@@ -49,7 +49,7 @@ TEST(Services, UcDeliversWholeMessagesOrNone) {
     send.immediate = static_cast<std::uint32_t>(i);
     ASSERT_TRUE(pair.a.device.post_send(pair.a.qp, send));
   }
-  // Every 13th packet is lost: 120 packets, nine of them, each in another message.
+  // Every 13th packet is lost: 9 of 120 packets, each in another message.
   pair.line.way = [n = 0](const Seen&) mutable {
     return ++n % 13 == 0 ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{Line::delay};
   };
@@ -59,15 +59,15 @@ TEST(Services, UcDeliversWholeMessagesOrNone) {
   EXPECT_EQ(received.size(), 11U);
   std::uint64_t slot = 0;
   for (const Completion& c : received) {
-    EXPECT_EQ(c.id, slot);  // the receive of a lost message is used again
+    EXPECT_EQ(c.id, slot);  // reuses the receive of a lost message
     EXPECT_EQ(c.bytes, 1500U);
     EXPECT_EQ(pair.b.bytes(slot * 2048, 1500), pair.a.bytes(std::uint64_t{c.immediate} * 2048, 1500));
     ++slot;
   }
-  EXPECT_EQ(pair.line.seen.size(), 120U);  // nobody answers
+  EXPECT_EQ(pair.line.seen.size(), 120U);  // no responses
 }
 
-TEST(Services, DatagramsCarryTheirNetworkHeader) {
+TEST(Services, DatagramIsDeliveredWithNetworkHeader) {
   End a(1, QpType::ud), b(2, QpType::ud);
   Line line(a.device, b.device);
   for (End* end : {&a, &b})
@@ -92,12 +92,12 @@ TEST(Services, DatagramsCarryTheirNetworkHeader) {
   EXPECT_EQ(received[0].source_qpn, a.device.qp(a.qp)->qpn);
   EXPECT_TRUE(received[0].is_ipv4);
   EXPECT_EQ(b.bytes(40, 100), a.bytes(0, 100));
-  // The second half of the 40 bytes: an IPv4 header from 10.0.0.1 to 10.0.0.2.
+  // The second half of the 40 bytes contains an IPv4 header from 10.0.0.1 to 10.0.0.2.
   EXPECT_EQ(b.bytes(20, 1)[0], 0x45);
   EXPECT_EQ(b.bytes(32, 8), (std::vector<std::uint8_t>{10, 0, 0, 1, 10, 0, 0, 2}));
 }
 
-TEST(Services, XrcReachesASharedQueueByItsNumber) {
+TEST(Services, XrcSendUsesSpecifiedSharedReceiveQueue) {
   End a(1, QpType::xrc_initiator), b(2);
   Line line(a.device, b.device);
   const auto xrcd = *b.device.open_xrcd();
@@ -137,8 +137,8 @@ TEST(Services, XrcReachesASharedQueueByItsNumber) {
   EXPECT_EQ(b.bytes(0, 3000), a.bytes(0, 3000));
 }
 
-TEST(Services, MarksSlowTheSenderDown) {
-  // The same transfer, with and without a switch that marks every packet.
+TEST(Services, CongestionMarksReduceRate) {
+  // The same transfer with and without a switch that marks every packet.
   const auto lasts = [](bool marks) {
     Pair pair;
     SendRequest write = pair.a.request(WorkOpcode::write, 1, pair.a.at(0, 200'000), pair.b, 0);
@@ -151,7 +151,7 @@ TEST(Services, MarksSlowTheSenderDown) {
     if (marks)
       pair.line.mark = [](std::vector<std::uint8_t>& frame) {
         if ((frame[15] & 3) == 2) {
-          frame[15] |= 3;  // ECN-capable becomes congestion experienced; IPv4's checksum follows
+          frame[15] |= 3;  // change ECT to CE and adjust the IPv4 checksum
           store_be(frame.data() + 24, 2, load_be<2>(frame.data() + 24) - 1);
         }
       };

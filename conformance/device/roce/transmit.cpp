@@ -1,4 +1,4 @@
-/// The line: one frame after the other, management first, then each queue pair in its turn.
+/// Transmission: control packets first, then packets of the queue pairs in turn.
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::uint64_t line_overhead = 24;  ///< preamble, frame check sequence, gap between frames
+constexpr std::uint64_t line_overhead = 24;  ///< preamble, frame check sequence and interframe gap
 
 std::optional<OutgoingPacket> next_of(Core& core, QueuePair& qp) {
   if (auto packet = next_answer(core, qp)) return packet;
@@ -20,7 +20,7 @@ void pace(Core& core, QueuePair& qp, std::uint64_t bytes) {
   qp.next_send = qp.rate.is_limited() ? core.now + machines::spacing(qp.rate, bytes) : 0;
 }
 
-/// The next packet of any queue pair, from the one after that which sent last.
+/// Return the next control packet or the next packet of a queue pair, starting after the last sender.
 std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
   while (!core.control.empty()) {
     const OutgoingPacket packet = std::move(core.control.front());
@@ -35,7 +35,7 @@ std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
     if (!packet) continue;
     core.last_sender = qp.qpn;
     auto frame = make_frame(*packet, core.port, core.faults);
-    if (!frame) return std::vector<std::uint8_t>{};  // nobody knows where it goes: lost
+    if (!frame) return std::vector<std::uint8_t>{};  // unknown destination MAC address: lost
     pace(core, qp, frame->size());
     return frame;
   }
@@ -61,7 +61,7 @@ void transmit(Core& core, std::vector<std::vector<std::uint8_t>>& frames) {
 }
 
 std::int64_t next_wake(const Core& core) {
-  // The line is busy: something may wait for it.
+  // If the port is busy, a frame may be pending.
   std::int64_t next = std::min(core.port_free > core.now ? core.port_free : never, next_cm(core));
   for (const auto& [qpn, qp] : core.qps) {
     next = std::min(next, next_timer(core, qp));

@@ -1,4 +1,4 @@
-/// The send queues of UC and UD: each request completes when its last packet has left. IBTA vol 1, 9.8.2, 9.8.3.
+/// Send queues of UC and UD. A request completes when its last packet is sent. IBTA vol 1, 9.8.2, 9.8.3.
 
 #include <algorithm>
 
@@ -53,7 +53,7 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
   while (!at.queue.empty()) {
     SendWork& work = at.queue.front();
     const SendRequest& request = work.request;
-    if (work.done) {  // only a fault leaves it here
+    if (work.done) {  // set only by a fault
       if (at.queue.size() == 1) return std::nullopt;
       finish(core, qp);
       continue;
@@ -69,7 +69,7 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
         return std::nullopt;
       }
     }
-    // C10-93.1.1: what exceeds the port's MTU is not sent, and that is no error.
+    // C10-93.1.1: a datagram above the port's MTU is silently discarded and completes successfully.
     if (is_local(request.opcode) || (ud && work.length > core.port.mtu && !core.faults[Fault::sends_beyond_mtu])) {
       finish(core, qp);
       if (!qp.sends()) return std::nullopt;

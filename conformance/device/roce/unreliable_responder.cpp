@@ -1,4 +1,4 @@
-/// The receiving half of unreliable connections. IBTA vol 1, 9.8.2.
+/// Responder of unreliable connections. IBTA vol 1, 9.8.2.
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ machines::RcRequest unreliable_request_of(const Packet& packet) {
           .length = from.length};
 }
 
-/// Where the packet's bytes of a WRITE go. `whole`: for a first packet, the whole message's range is asked for.
+/// Return the destination of a WRITE packet's payload. `whole`: for a first packet, the range of the complete message.
 std::optional<MutableBytes> reach(Core& core, QueuePair& qp, const machines::RcRequest& request, bool whole) {
   const machines::UcResponder& at = qp.responder.uc;
   if ((qp.attributes.access & access::remote_write) == 0) return std::nullopt;
@@ -43,14 +43,14 @@ machines::RcKnowledge knowledge_of(Core& core, QueuePair& qp, const machines::Rc
   known.receive = next != nullptr;
   known.receive_bytes = next ? next->bytes() : 0;
   if (machines::asks_access(request) && !reach(core, qp, request, true)) known.access = machines::Access::refused;
-  // The queue pair's own right stands before the key: also of a WRITE without bytes.
+  // The access rights of the QP are checked before the key, and also for a WRITE of 0 bytes.
   if (op.operation == Operation::rdma_write && (qp.attributes.access & access::remote_write) == 0)
     known.access = machines::Access::refused;
   return known;
 }
 
-/// The open message is lost: class D1 with a queue of its own (the receive is kept for the next), class E with a shared
-/// one (it completes in error).
+/// Abandon the message in progress. Class D1, own receive queue: the next message reuses the receive. Class E, SRQ: the
+/// receive completes in error.
 void abandon(Core& core, QueuePair& qp, Status status = Status::remote_operation) {
   Responder& at = qp.responder;
   if (!at.receive || at.receive_srq == 0) return;
@@ -59,7 +59,7 @@ void abandon(Core& core, QueuePair& qp, Status status = Status::remote_operation
   complete_receive(core, qp, lost, {.status = status, .opcode = CompletionOpcode::receive}, false);
 }
 
-/// A message that does not fit: it was the shared queue's receive that it found, and that is used up.
+/// Abandon a message that is too long. With an SRQ, its receive completes in error.
 void spoil(Core& core, QueuePair& qp) {
   Responder& at = qp.responder;
   if (qp.options.srq == 0) return;
@@ -81,8 +81,8 @@ void deliver_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   if (send && at.receive) {
     const SharedReceiveQueue* shared = core.srq(at.receive_srq);
     const std::uint32_t pd = shared ? shared->pd : qp.options.pd;
-    const std::uint64_t room = at.receive->bytes() - std::min(at.receive->bytes(), at.written);
-    const Bytes payload = packet.payload.first(std::min<std::uint64_t>(room, packet.payload.size()));
+    const std::uint64_t capacity = at.receive->bytes() - std::min(at.receive->bytes(), at.written);
+    const Bytes payload = packet.payload.first(std::min<std::uint64_t>(capacity, packet.payload.size()));
     if (const Status status = scatter(core.memory, pd, at.receive->sges, at.written, payload);
         status != Status::success) {
       const ReceiveRequest failed = std::move(*at.receive);
@@ -110,7 +110,7 @@ void deliver_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
 
 namespace {
 
-/// What only faults send: UC answers nothing.
+/// Fault: send a response, which UC does not have.
 void answer_wrongly(Core& core, QueuePair& qp, Psn psn, std::uint8_t syndrome) {
   constexpr std::uint8_t acknowledge = 0x11;
   OutgoingPacket answer = packet_of(core, qp, acknowledge, psn);
@@ -118,13 +118,13 @@ void answer_wrongly(Core& core, QueuePair& qp, Psn psn, std::uint8_t syndrome) {
   if (core.control.size() < Core::most_control) core.control.push_back(std::move(answer));
 }
 
-/// Whether the headers alone would have let the packet in.
+/// True if the PSN and the headers are valid.
 bool is_in_order(const machines::UcResponder& at, const machines::RcRequest& request, std::uint32_t mtu) {
   return at.window.accepts(request.psn, request.op->known && request.op->begins_message()) &&
          machines::well_formed(at, request, mtu);
 }
 
-/// What a fault makes of a packet's judgment.
+/// Fault: change the decision about a packet.
 void mistake(Core& core, QueuePair& qp, const machines::RcRequest& request, machines::UcDecision& decision) {
   const machines::UcResponder& at = qp.responder.uc;
   const Opcode& op = *request.op;

@@ -1,4 +1,4 @@
-/// What happens to a frame before a queue pair sees it. IBTA vol 1, 9.6.1, A17.4.
+/// Checks of received frames before they reach a queue pair. IBTA vol 1, 9.6.1, A17.4.
 
 #include "conformance/device/roce/core.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint8_t acknowledge_opcode = 0x11, nak_invalid_request = 0x61, ack_without_credits = 0x1f;
 
-/// 9.6.1.2.3, A17.4.4.2: a connected queue pair hears its peer alone, at the address that it uses itself.
+/// 9.6.1.2.3, A17.4.4.2: a connected queue pair accepts packets only from its peer and to its own address.
 bool from_peer(const Core& core, const QueuePair& qp, const Packet& packet) {
   if (!qp.is_connected()) return packet.type == GidType::roce_v2 || !core.faults[Fault::datagrams_v2_alone];
   if (packet.sgid != qp.attributes.path.dgid && !core.faults[Fault::ignores_source_address]) return false;
@@ -17,7 +17,7 @@ bool from_peer(const Core& core, const QueuePair& qp, const Packet& packet) {
   return (packet.dgid == own.gid && packet.vlan == own.vlan) || core.faults[Fault::ignores_destination_address];
 }
 
-/// The partition: the queue pair's own; QP1 takes any of the port's table (C9-42).
+/// Check the P_Key against the queue pair's P_Key. QP1 accepts any P_Key of the port's table (C9-42).
 bool good_pkey(const Core& core, const QueuePair& qp, std::uint16_t pkey) {
   if (core.faults[Fault::ignores_pkey]) return true;
   if (qp.qpn != 1 || core.faults[Fault::qp1_pkey_of_entry_0]) return pkeys_match(pkey, core.pkey_of(qp));
@@ -33,7 +33,7 @@ bool good_qkey(const Core& core, const QueuePair& qp, std::uint32_t qkey) {
 
 bool is_response(const Packet& packet) { return packet.op->known && packet.op->direction == Direction::response; }
 
-/// What no device says: an answer that only a fault gives.
+/// Fault: send a response that a conforming device does not send.
 void answer_wrongly(Core& core, const Packet& packet, std::uint32_t dest_qpn, std::uint8_t syndrome) {
   if (core.control.size() >= Core::most_control) return;
   OutgoingPacket answer;
@@ -47,7 +47,7 @@ void answer_wrongly(Core& core, const Packet& packet, std::uint32_t dest_qpn, st
   core.control.push_back(std::move(answer));
 }
 
-/// CA17-44 speaks of valid packets: a request that comes again draws no notification.
+/// CA17-44 applies to valid packets: a duplicate request causes no CNP.
 bool is_duplicate(const QueuePair& qp, const Packet& packet) {
   return qp.is_reliable() && !is_response(packet) &&
          qp.responder.state.window.place(packet.fields.psn) == machines::RequestPlace::duplicate;
@@ -74,7 +74,7 @@ void deliver_by_service(Core& core, QueuePair& qp, const Packet& packet) {
   }
 }
 
-/// Whether the state lets packets in. Faults answer where it does not.
+/// True if the state accepts packets. Faults send responses in other states.
 bool open_to(Core& core, QueuePair& qp, const Packet& packet) {
   if (qp.state == QpState::rtr && core.faults[Fault::deaf_until_rts]) return false;
   if (qp.state == QpState::sqe && core.faults[Fault::send_error_ends_receiving]) return false;
@@ -120,7 +120,7 @@ void receive_multicast(Core& core, const Packet& packet) {
   ++core.counters.misdirected;
 }
 
-/// What any RoCE packet must be besides whole: its addresses, versions, queue pair.
+/// Check addresses, version, reserved bits and destination QP.
 bool is_acceptable(const Core& core, const Packet& packet) {
   constexpr std::uint32_t multicast_qpn = 0xffffff;
   const bool multicast = packet.dgid.is_multicast();

@@ -1,5 +1,5 @@
 #pragma once
-/// What every software device offers to who speaks for its consumer, whatever its transport is.
+/// Verbs interface of every software device, independent of its transport.
 
 #include <cstdint>
 #include <optional>
@@ -17,8 +17,8 @@ struct Listening {
   std::uint16_t port;
 };
 
-/// Objects have numbers, all of one sequence, none used twice. Calls with a number that is not there give ENOENT; those
-/// that the specification refuses EINVAL; ENOMEM where the device's limits end; EBUSY for what others still use.
+/// Handles are unique numbers of one sequence. Errors: ENOENT for an unknown handle, EINVAL for an invalid call, ENOMEM
+/// if a limit of the device is reached, EBUSY for an object in use.
 class Verbs {
  public:
   Verbs() = default;
@@ -26,32 +26,32 @@ class Verbs {
   Verbs& operator=(const Verbs&) = delete;
   virtual ~Verbs() = default;
 
-  /// Nanoseconds.
+  /// Return the virtual time in nanoseconds.
   [[nodiscard]] virtual std::int64_t now() const = 0;
-  /// A number that no object has or will have.
+  /// Return a handle that no object has or will have.
   virtual std::uint32_t reserve_handle() = 0;
-  /// Destroys everything, whatever uses it.
+  /// Destroy all objects, including objects in use.
   virtual void forget_everything() = 0;
 
-  // Memory of the consumer, protection domains, regions, windows.
+  // Application memory, protection domains, regions, windows.
   virtual Result<std::uint64_t> alloc(std::uint64_t bytes) = 0;
   virtual Result<void> free(std::uint64_t address) = 0;
-  /// Empty when some of these bytes do not exist.
+  /// Return an empty span if some of the bytes do not exist.
   [[nodiscard]] virtual MutableBytes memory(std::uint64_t address, std::uint64_t bytes) = 0;
   virtual Result<std::uint32_t> alloc_pd() = 0;
   virtual Result<void> dealloc_pd(std::uint32_t pd) = 0;
   virtual Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                        std::uint32_t rights, std::optional<std::uint64_t> iova) = 0;
-  /// For fast registration by a work request.
+  /// Allocate a region for fast registration by a work request.
   virtual Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t max_bytes) = 0;
   virtual Result<void> dereg_mr(std::uint32_t mr) = 0;
   virtual Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) = 0;
   virtual Result<void> dealloc_mw(std::uint32_t mw) = 0;
-  /// nullptr: there is none.
+  /// Return nullptr if the region does not exist.
   [[nodiscard]] virtual const Region* region(std::uint32_t mr) = 0;
   [[nodiscard]] virtual const Window* window(std::uint32_t mw) = 0;
 
-  // Completion queues, and what the device tells.
+  // Completion queues and events.
   virtual Result<std::uint32_t> create_channel() = 0;
   virtual Result<void> destroy_channel(std::uint32_t channel) = 0;
   /// `channel` 0: none.
@@ -59,7 +59,7 @@ class Verbs {
   virtual Result<void> destroy_cq(std::uint32_t cq) = 0;
   virtual Result<std::vector<Completion>> poll_cq(std::uint32_t cq, std::size_t most) = 0;
   virtual Result<void> req_notify_cq(std::uint32_t cq, bool solicited_only) = 0;
-  /// The completion queue that was told of next, if any was.
+  /// Return and remove the next notified completion queue, if any.
   virtual Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel) = 0;
   virtual std::optional<AsyncEvent> get_async_event() = 0;
 
@@ -67,10 +67,10 @@ class Verbs {
   virtual Result<void> destroy_qp(std::uint32_t qp) = 0;
   virtual Result<void> post_send(std::uint32_t qp, SendRequest request) = 0;
   virtual Result<void> post_recv(std::uint32_t qp, ReceiveRequest request) = 0;
-  /// Posts a bind of a type 1 window; gives the key that it will have.
+  /// Post a bind of a type 1 window and return its new key.
   virtual Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request) = 0;
 
-  // Connections by the communication manager. A handle of its own for each listener and each connection.
+  // Connections through the communication manager. Each listener and connection has a handle.
   virtual Result<Listening> cm_listen(const CmEndpoint& at, std::uint32_t backlog) = 0;
   virtual Result<std::uint32_t> cm_connect(const CmEndpoint& to, const Gid& source, CmParameters with) = 0;
   virtual Result<void> cm_accept(std::uint32_t cm_id, CmParameters with) = 0;
@@ -78,7 +78,7 @@ class Verbs {
   virtual Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) = 0;
   virtual Result<void> cm_disconnect(std::uint32_t cm_id) = 0;
   virtual Result<void> cm_destroy(std::uint32_t cm_id) = 0;
-  /// What happened next. A request that finds no room for its handle is rejected.
+  /// Return and remove the next event. A request is rejected if no handle is available for it.
   virtual std::optional<CmEvent> get_cm_event() = 0;
 };
 

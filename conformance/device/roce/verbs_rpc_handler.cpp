@@ -71,53 +71,54 @@ void VerbsRpcHandler::add_commands(Commands own) { commands_.merge(std::move(own
 Result<Json> VerbsRpcHandler::run(const std::string& command, const Json& arguments) {
   const auto found = commands_.find(command);
   if (found == commands_.end())
-    return tl::unexpected(Error{ENOSYS, fmt::format("{}: the reference device has no such command", command)});
-  if (!begun_ && command != "hello") return tl::unexpected(Error{EPROTO, "hello comes first"});
-  ArgumentReader given(arguments);
-  auto result = found->second(given);
+    return tl::unexpected(Error{ENOSYS, fmt::format("{}: unknown command of the reference device", command)});
+  if (!begun_ && command != "hello") return tl::unexpected(Error{EPROTO, "the first command must be hello"});
+  ArgumentReader reader(arguments);
+  auto result = found->second(reader);
   if (!result && !result.error().message.starts_with(command))
     result.error().message = fmt::format("{}: {}", command, result.error().message);
   return result;
 }
 
-std::vector<std::string> VerbsRpcHandler::ask(std::string_view line) {
-  const Json asked = Json::parse(line, nullptr, false);
+std::vector<std::string> VerbsRpcHandler::process_line(std::string_view line) {
+  const Json request = Json::parse(line, nullptr, false);
   std::vector<std::string> lines;
-  if (!asked.is_object()) {
-    lines.push_back(answer_of(nullptr, tl::unexpected(Error{EBADMSG, "the line is no JSON object"})));
+  if (!request.is_object()) {
+    lines.push_back(answer_of(nullptr, tl::unexpected(Error{EBADMSG, "the line is not a JSON object"})));
     return lines;
   }
-  const Json id = asked.value("id", Json(nullptr));
-  const auto what = asked.find("do");
-  const auto result = what != asked.end() && what->is_string()
-                          ? run(what->get<std::string>(), asked)
-                          : Result<Json>(tl::unexpected(Error{EINVAL, "do: is needed, and names a command"}));
+  const Json id = request.value("id", Json(nullptr));
+  const auto what = request.find("do");
+  const auto result =
+      what != request.end() && what->is_string()
+          ? run(what->get<std::string>(), request)
+          : Result<Json>(tl::unexpected(Error{EINVAL, "do: is required and must be the name of a command"}));
   for (const Json& event : events()) lines.push_back(event.dump());
   lines.push_back(answer_of(id, result));
   return lines;
 }
 
 std::vector<Json> VerbsRpcHandler::events() {
-  std::vector<Json> told;
+  std::vector<Json> pending;
   while (const auto event = verbs_.get_async_event()) {
     Json json = {{"event", "async"},
                  {"type", names::name_of(names::event, static_cast<unsigned>(event->type))},
                  {"device", opened_}};
     const auto kind = kinds_.find(event->object);
-    if (kind == kinds_.end()) continue;  // it was destroyed meanwhile
+    if (kind == kinds_.end()) continue;  // already destroyed
     json[kind->second == Kind::qp ? "qp" : kind->second == Kind::cq ? "cq" : "srq"] = event->object;
-    told.push_back(std::move(json));
+    pending.push_back(std::move(json));
   }
   while (const auto event = verbs_.get_cm_event()) {
     if (event->type == CmEventType::connect_request) add(Kind::cm_id, event->cm_id);
-    told.push_back(cm_json(*event));
+    pending.push_back(cm_json(*event));
   }
   for (const auto& [handle, kind] : kinds_) {
     if (kind != Kind::channel) continue;
     for (auto cq = verbs_.get_cq_event(handle); cq && *cq; cq = verbs_.get_cq_event(handle))
-      told.push_back({{"event", "completion"}, {"cq", **cq}});
+      pending.push_back({{"event", "completion"}, {"cq", **cq}});
   }
-  return told;
+  return pending;
 }
 
 Json VerbsRpcHandler::add(Kind kind, std::uint32_t handle) {
@@ -151,7 +152,7 @@ Result<void> VerbsRpcHandler::release(Kind kind, std::uint32_t handle) {
 }
 
 void VerbsRpcHandler::release_all() {
-  // Newest first, and again as long as that frees any: what is used goes after what uses it.
+  // Release the newest objects first and repeat until no object can be released, because objects may be in use.
   for (bool any = true; any && !kinds_.empty();) {
     any = false;
     std::vector<std::pair<std::uint32_t, Kind>> all(kinds_.rbegin(), kinds_.rend());
@@ -167,46 +168,47 @@ void VerbsRpcHandler::release_all() {
   opened_ = 0;
 }
 
-Result<Json> VerbsRpcHandler::hello(ArgumentReader& given) {
-  const auto version = given.number<std::uint32_t>("protocol");
-  if (given.has("controller")) given.text("controller");
-  given.maybe<std::uint32_t>("heartbeat_ms");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::hello(ArgumentReader& arguments) {
+  const auto version = arguments.number<std::uint32_t>("protocol");
+  if (arguments.has("controller")) arguments.text("controller");
+  arguments.optional_number<std::uint32_t>("heartbeat_ms");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   if (version != protocol)
-    return tl::unexpected(Error{EPROTONOSUPPORT, fmt::format("protocol: {} is not version {}", version, protocol)});
+    return tl::unexpected(
+        Error{EPROTONOSUPPORT, fmt::format("protocol: version {} is not supported; expected {}", version, protocol)});
   release_all();
   begun_ = true;
   return Json{{"protocol", protocol}, {"agent", greeting_},  {"host", "reference"},
               {"kernel", "none"},     {"privileged", false}, {"authentication", "none"}};
 }
 
-Result<Json> VerbsRpcHandler::ping(ArgumentReader& given) {
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::ping(ArgumentReader& arguments) {
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return Json{{"objects", kinds_.size()}, {"time_ns", verbs_.now()}};
 }
 
-Result<Json> VerbsRpcHandler::reset(ArgumentReader& given) {
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::reset(ArgumentReader& arguments) {
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const std::size_t released = kinds_.size();
   release_all();
   return Json{{"released", released}};
 }
 
-Result<Json> VerbsRpcHandler::objects(ArgumentReader& given) {
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  static constexpr const char* words[] = {"device", "pd",  "xrcd", "mr", "mw",   "channel",
-                                          "cq",     "srq", "ah",   "qp", "cm_id"};
+Result<Json> VerbsRpcHandler::objects(ArgumentReader& arguments) {
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+  static constexpr const char* kind_names[] = {"device", "pd",  "xrcd", "mr", "mw",   "channel",
+                                               "cq",     "srq", "ah",   "qp", "cm_id"};
   Json all = Json::array();
   for (const auto& [handle, kind] : kinds_)
-    all.push_back({{"handle", handle}, {"kind", words[static_cast<unsigned>(kind)]}, {"uses", Json::array()}});
+    all.push_back({{"handle", handle}, {"kind", kind_names[static_cast<unsigned>(kind)]}, {"uses", Json::array()}});
   return Json{{"objects", std::move(all)}};
 }
 
-Result<Json> VerbsRpcHandler::destroy(ArgumentReader& given) {
-  const auto handle = given.number<std::uint32_t>("object");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::destroy(ArgumentReader& arguments) {
+  const auto handle = arguments.number<std::uint32_t>("object");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto found = kinds_.find(handle);
-  if (found == kinds_.end()) return tl::unexpected(Error{ENOENT, fmt::format("object: there is no object {}", handle)});
+  if (found == kinds_.end()) return tl::unexpected(Error{ENOENT, fmt::format("object: unknown object {}", handle)});
   if (found->second == Kind::device && kinds_.size() > 1)
     return tl::unexpected(Error{EBUSY, fmt::format("object: {} is in use", handle)});
   if (auto done = release(found->second, handle); !done) return tl::unexpected(done.error());
@@ -215,25 +217,25 @@ Result<Json> VerbsRpcHandler::destroy(ArgumentReader& given) {
 }
 
 Json VerbsRpcHandler::port_json() {
-  Json whole = {{"port", 1},
-                {"state", "active"},
-                {"phys_state", "link_up"},
-                {"link_layer", "ethernet"},
-                {"netdev", name_},
-                {"lid", 0},
-                {"lmc", 0},
-                {"sm_lid", 0},
-                {"sm_sl", 0},
-                {"max_vl", 1},
-                {"subnet_timeout", 0},
-                {"active_width", 2},
-                {"active_speed", 64}};
-  whole.update(own_port());
-  return whole;
+  Json port = {{"port", 1},
+               {"state", "active"},
+               {"phys_state", "link_up"},
+               {"link_layer", "ethernet"},
+               {"netdev", name_},
+               {"lid", 0},
+               {"lmc", 0},
+               {"sm_lid", 0},
+               {"sm_sl", 0},
+               {"max_vl", 1},
+               {"subnet_timeout", 0},
+               {"active_width", 2},
+               {"active_speed", 64}};
+  port.update(own_port());
+  return port;
 }
 
-Result<Json> VerbsRpcHandler::devices(ArgumentReader& given) {
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::devices(ArgumentReader& arguments) {
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto [node_type, transport, guid] = identity();
   return Json{{"devices", Json::array({{{"name", name_},
                                         {"node_type", node_type},
@@ -242,39 +244,39 @@ Result<Json> VerbsRpcHandler::devices(ArgumentReader& given) {
                                         {"ports", Json::array({port_json()})}}})}};
 }
 
-Result<Json> VerbsRpcHandler::open(ArgumentReader& given) {
-  const std::string asked = given.text("name");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  if (asked != name_) return tl::unexpected(Error{ENODEV, "name: there is no such device; there are " + name_});
+Result<Json> VerbsRpcHandler::open(ArgumentReader& arguments) {
+  const std::string request = arguments.text("name");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+  if (request != name_) return tl::unexpected(Error{ENODEV, "name: unknown device; available: " + name_});
   opened_ = verbs_.reserve_handle();
   add(Kind::device, opened_);
   return Json{{"device", opened_}, {"comp_vectors", 1}};
 }
 
-Result<Json> VerbsRpcHandler::describe(ArgumentReader& given) {
-  given.number<std::uint32_t>("device");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::describe(ArgumentReader& arguments) {
+  arguments.number<std::uint32_t>("device");
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   const auto [node_type, transport, guid] = identity();
-  Json whole = {{"name", name_},    {"node_type", node_type}, {"transport", transport},
-                {"guid", guid},     {"sys_image_guid", guid}, {"firmware", "reference"},
-                {"vendor_id", 0},   {"vendor_part_id", 0},    {"hw_ver", 1},
-                {"comp_vectors", 1}};
-  whole.update(description());
-  whole["ports"] = Json::array({port_json()});
-  return whole;
+  Json description_json = {{"name", name_},    {"node_type", node_type}, {"transport", transport},
+                           {"guid", guid},     {"sys_image_guid", guid}, {"firmware", "reference"},
+                           {"vendor_id", 0},   {"vendor_part_id", 0},    {"hw_ver", 1},
+                           {"comp_vectors", 1}};
+  description_json.update(description());
+  description_json["ports"] = Json::array({port_json()});
+  return description_json;
 }
 
-Result<Json> VerbsRpcHandler::port(ArgumentReader& given) {
-  given.number<std::uint32_t>("device");
-  given.maybe<std::uint8_t>("port", 1, 1);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::port(ArgumentReader& arguments) {
+  arguments.number<std::uint32_t>("device");
+  arguments.optional_number<std::uint8_t>("port", 1, 1);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return port_json();
 }
 
-Result<Json> VerbsRpcHandler::counters(ArgumentReader& given) {
-  given.number<std::uint32_t>("device");
-  given.maybe<std::uint8_t>("port", 1, 1);
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+Result<Json> VerbsRpcHandler::counters(ArgumentReader& arguments) {
+  arguments.number<std::uint32_t>("device");
+  arguments.optional_number<std::uint8_t>("port", 1, 1);
+  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
   return Json{{"counters", Json::object()}, {"hw_counters", counters_json()}, {"device_hw_counters", Json::object()}};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// A software device as an agent's controller sees it: the commands of docs/agent.md that are the same whatever the
-/// transport is, so that the same client drives it as a real one. What waits lets virtual time go on.
+/// Transport-independent agent commands (docs/agent.md) for software devices. The client that controls physical devices
+/// also controls these. Waiting commands advance virtual time.
 
 #include <functional>
 #include <map>
@@ -15,49 +15,49 @@ namespace rdmawire::device {
 
 class VerbsRpcHandler {
  public:
-  /// Does the next thing that happens up to a time, and lets the clock go there; false: nothing was left to do until
-  /// then, and the clock stands at that time.
+  /// Process the next event up to time `until` and advance the clock to it. Return false, with the clock at `until`, if
+  /// there is no event.
   using Step = std::function<bool(std::int64_t until)>;
 
   VerbsRpcHandler(const VerbsRpcHandler&) = delete;
   VerbsRpcHandler& operator=(const VerbsRpcHandler&) = delete;
   virtual ~VerbsRpcHandler() = default;
 
-  /// One line of the protocol; gives the lines that answer it, events first.
-  std::vector<std::string> ask(std::string_view line);
-  /// A command by itself: its result.
+  /// Process one line of the protocol and return the response lines, events first.
+  std::vector<std::string> process_line(std::string_view line);
+  /// Run one command and return its result.
   Result<Json> run(const std::string& command, const Json& arguments);
-  /// What the device tells unasked, as the protocol writes it.
+  /// Return and remove pending device events in the protocol's format.
   std::vector<Json> events();
 
  protected:
-  /// `verbs` must outlive it. `own`: the name of the device, and what it says when it is greeted.
+  /// `verbs` must outlive this. `own_name`: name of the device; `greeting`: software name in the response to hello.
   VerbsRpcHandler(Verbs& verbs, Step step, std::string own_name, std::string greeting);
 
   using Command = std::function<Result<Json>(ArgumentReader&)>;
   using Commands = std::map<std::string, Command, std::less<>>;
-  /// What this transport has beside the others, or instead.
+  /// Add or replace commands of the transport.
   void add_commands(Commands own);
-  /// A member function as a command.
+  /// Wrap a member function as a command.
   template <class Of>
   [[nodiscard]] static Command by(Of* self, Result<Json> (Of::*function)(ArgumentReader&)) {
-    return [self, function](ArgumentReader& given) { return (self->*function)(given); };
+    return [self, function](ArgumentReader& arguments) { return (self->*function)(arguments); };
   }
 
   enum class Kind : std::uint8_t { device, pd, xrcd, mr, mw, channel, cq, srq, ah, qp, cm_id };
   Json add(Kind kind, std::uint32_t handle);
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// What only some transports have: XRC domains, shared receive queues, address handles.
+  /// Release an object that only some transports have: XRC domains, SRQs, address handles.
   virtual Result<void> release_other(Kind kind, std::uint32_t handle) = 0;
   virtual Result<void> post_srq_recv(std::uint32_t srq, ReceiveRequest request) = 0;
-  /// What a send request has beyond the members that all know.
-  virtual void read_more(ArgumentReader& given, std::uint32_t qp, SendRequest& into) = 0;
-  /// The highest immediate data.
+  /// Read transport-specific members of a send request.
+  virtual void read_more(ArgumentReader& arguments, std::uint32_t qp, SendRequest& into) = 0;
+  /// Return the maximum value of immediate data.
   [[nodiscard]] virtual std::uint64_t most_immediate() const { return 0xffff'ffff; }
-  /// What the transport tells of the port.
+  /// Return transport-specific information about the port.
   virtual Json own_port() = 0;
-  /// What `describe` says beside name and ports.
+  /// Return the part of `describe` after name and ports.
   virtual Json description() = 0;
   virtual Json counters_json() = 0;
 
@@ -67,51 +67,51 @@ class VerbsRpcHandler {
   [[nodiscard]] virtual Identity identity() const = 0;
 
  private:
-  // verbs_face.cpp
-  Result<Json> hello(ArgumentReader& given);
-  Result<Json> ping(ArgumentReader& given);
-  Result<Json> reset(ArgumentReader& given);
-  Result<Json> objects(ArgumentReader& given);
-  Result<Json> destroy(ArgumentReader& given);
-  Result<Json> devices(ArgumentReader& given);
-  Result<Json> open(ArgumentReader& given);
-  Result<Json> describe(ArgumentReader& given);
-  Result<Json> port(ArgumentReader& given);
-  Result<Json> counters(ArgumentReader& given);
-  // face_memory.cpp
-  Result<Json> alloc_pd(ArgumentReader& given);
-  Result<Json> register_memory(ArgumentReader& given);
-  Result<Json> alloc_mr(ArgumentReader& given);
-  Result<Json> write(ArgumentReader& given);
-  Result<Json> read(ArgumentReader& given);
-  Result<Json> fill(ArgumentReader& given);
-  Result<Json> checksum(ArgumentReader& given);
-  Result<Json> alloc_mw(ArgumentReader& given);
-  Result<Json> bind_mw(ArgumentReader& given);
-  // face_completions.cpp
-  Result<Json> create_channel(ArgumentReader& given);
-  Result<Json> create_cq(ArgumentReader& given);
-  Result<Json> notify(ArgumentReader& given);
-  Result<Json> poll(ArgumentReader& given);
-  // face_cm.cpp
-  Result<Json> cm_listen(ArgumentReader& given);
-  Result<Json> cm_connect(ArgumentReader& given);
-  Result<Json> cm_accept(ArgumentReader& given);
-  Result<Json> cm_establish(ArgumentReader& given);
-  Result<Json> cm_reject(ArgumentReader& given);
-  Result<Json> cm_disconnect(ArgumentReader& given);
+  // verbs_rpc_handler.cpp
+  Result<Json> hello(ArgumentReader& arguments);
+  Result<Json> ping(ArgumentReader& arguments);
+  Result<Json> reset(ArgumentReader& arguments);
+  Result<Json> objects(ArgumentReader& arguments);
+  Result<Json> destroy(ArgumentReader& arguments);
+  Result<Json> devices(ArgumentReader& arguments);
+  Result<Json> open(ArgumentReader& arguments);
+  Result<Json> describe(ArgumentReader& arguments);
+  Result<Json> port(ArgumentReader& arguments);
+  Result<Json> counters(ArgumentReader& arguments);
+  // rpc_memory.cpp
+  Result<Json> alloc_pd(ArgumentReader& arguments);
+  Result<Json> register_memory(ArgumentReader& arguments);
+  Result<Json> alloc_mr(ArgumentReader& arguments);
+  Result<Json> write(ArgumentReader& arguments);
+  Result<Json> read(ArgumentReader& arguments);
+  Result<Json> fill(ArgumentReader& arguments);
+  Result<Json> checksum(ArgumentReader& arguments);
+  Result<Json> alloc_mw(ArgumentReader& arguments);
+  Result<Json> bind_mw(ArgumentReader& arguments);
+  // rpc_completions.cpp
+  Result<Json> create_channel(ArgumentReader& arguments);
+  Result<Json> create_cq(ArgumentReader& arguments);
+  Result<Json> notify(ArgumentReader& arguments);
+  Result<Json> poll(ArgumentReader& arguments);
+  // rpc_cm.cpp
+  Result<Json> cm_listen(ArgumentReader& arguments);
+  Result<Json> cm_connect(ArgumentReader& arguments);
+  Result<Json> cm_accept(ArgumentReader& arguments);
+  Result<Json> cm_establish(ArgumentReader& arguments);
+  Result<Json> cm_reject(ArgumentReader& arguments);
+  Result<Json> cm_disconnect(ArgumentReader& arguments);
   [[nodiscard]] Json cm_json(const CmEvent& event) const;
-  // face_work.cpp
-  Result<Json> post_send(ArgumentReader& given);
-  Result<Json> post_recv(ArgumentReader& given);
+  // rpc_work.cpp
+  Result<Json> post_send(ArgumentReader& arguments);
+  Result<Json> post_recv(ArgumentReader& arguments);
 
   struct Part {
     const Region* region = nullptr;
-    std::uint64_t address = 0, offset = 0, length = 0;  ///< `address`: in the consumer's memory
+    std::uint64_t address = 0, offset = 0, length = 0;  ///< `address`: in application memory
   };
-  Part read_part(ArgumentReader& given, std::optional<std::uint64_t> length = {});
-  std::vector<Sge> read_sges(ArgumentReader& given, std::vector<std::uint8_t>* inline_bytes = nullptr);
-  SendRequest read_send(ArgumentReader& given, std::uint32_t qp);
+  Part read_part(ArgumentReader& arguments, std::optional<std::uint64_t> length = {});
+  std::vector<Sge> read_sges(ArgumentReader& arguments, std::vector<std::uint8_t>* inline_bytes = nullptr);
+  SendRequest read_send(ArgumentReader& arguments, std::uint32_t qp);
   Json port_json();
   void release_all();
   Result<void> release(Kind kind, std::uint32_t handle);
@@ -122,11 +122,11 @@ class VerbsRpcHandler {
   Commands commands_;
   bool begun_ = false;
   std::map<std::uint32_t, Kind> kinds_;
-  std::map<std::uint32_t, std::uint64_t> pieces_;  ///< by region: the memory that was taken for it
-  std::uint32_t opened_ = 0;                       ///< the newest handle of the device
+  std::map<std::uint32_t, std::uint64_t> pieces_;  ///< allocated memory by region
+  std::uint32_t opened_ = 0;                       ///< newest handle of the device
 };
 
-/// "ENOENT"
+/// Return the symbolic name of an error number, such as "ENOENT".
 std::string errno_name(int number);
 
 }  // namespace rdmawire::device

@@ -27,7 +27,7 @@ replay::WireCounters VirtualWire::counters() const {
 
 replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoing> frames) {
   const std::lock_guard lock(mutex_);
-  if (closed_) return tl::unexpected(WireError{WireError::Kind::closed, 0, name_ + ": it was closed"});
+  if (closed_) return tl::unexpected(WireError{WireError::Kind::closed, 0, name_ + ": the wire is closed"});
   std::size_t sent = 0;
   for (const replay::Outgoing& frame : frames) {
     if (to_station_.size() >= most_frames) break;
@@ -35,9 +35,9 @@ replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoi
       if (sent > 0) break;
       return tl::unexpected(
           WireError{WireError::Kind::frame, 0,
-                    name_ + ": a frame of " + std::to_string(frame.frame.size()) + " bytes; it takes 14 to 65536"});
+                    name_ + ": invalid frame size of " + std::to_string(frame.frame.size()) + " bytes; 14 to 65536 are allowed"});
     }
-    // No two frames leave at once: their times say which one arrived first.
+    // Send times are unique, so that they determine the order of arrival.
     last_sent_ = std::max({frame.time, now_, last_sent_ + 1});
     if (frame.time <= now_) now_ = last_sent_ + 1;
     to_station_.push_back({last_sent_ + delay_, {frame.frame.begin(), frame.frame.end()}});
@@ -84,7 +84,7 @@ bool VirtualWire::step(std::int64_t until) {
 
 replay::WireResult<std::optional<replay::Received>> VirtualWire::receive(std::int64_t deadline) {
   const std::lock_guard lock(mutex_);
-  if (closed_) return tl::unexpected(WireError{WireError::Kind::closed, 0, name_ + ": it was closed"});
+  if (closed_) return tl::unexpected(WireError{WireError::Kind::closed, 0, name_ + ": the wire is closed"});
   deadline = std::max(deadline, now_);
   for (;;) {
     const std::int64_t here = here_.empty() ? SimulatedHost::never : here_.begin()->first, there = next_there();

@@ -1,6 +1,6 @@
 #pragma once
-/// A wire to a station in virtual time whose events can also be stepped through from the station's other side: while a
-/// verbs call waits, frames go on flying, and those that arrive here are kept.
+/// A wire to a simulated host in virtual time. The host's owner can also process its events one by one: while a verbs
+/// call waits, frames stay in flight, and received frames are queued.
 
 #include <deque>
 #include <map>
@@ -15,27 +15,27 @@ namespace rdmawire::device {
 
 class VirtualWire final : public replay::Wire {
  public:
-  static constexpr std::size_t most_frames = 65'536;  ///< that wait in each direction
+  static constexpr std::size_t most_frames = 65'536;  ///< limit of each queue
   static constexpr std::uint32_t max_bytes = 65'536;
 
-  /// `station` must outlive the wire. `delay`: nanoseconds on the way, in each direction.
+  /// `station` must outlive the wire. `delay`: one-way delay in nanoseconds.
   explicit VirtualWire(replay::SimulatedHost& station, std::int64_t delay = 1000);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const replay::WireCapabilities& capabilities() const override { return capabilities_; }
-  /// Nanoseconds on the way.
+  /// Return the one-way delay in nanoseconds.
   [[nodiscard]] std::int64_t delay() const { return delay_; }
   [[nodiscard]] std::int64_t now() const override;
   [[nodiscard]] replay::WireCounters counters() const override;
   using Wire::send;
   replay::WireResult<std::size_t> send(std::span<const replay::Outgoing> frames) override;
-  /// With `forever` and a station that waits for us alone, it gives nothing and leaves the clock.
+  /// With `forever`, return nothing without advancing the clock if the host waits only for this side.
   replay::WireResult<std::optional<replay::Received>> receive(std::int64_t deadline) override;
   void close() override;
 
-  /// Held by who uses the station itself, and step().
+  /// Lock this mutex while using the host or step().
   std::mutex& mutex() { return mutex_; }
-  /// The next thing that happens to the station until a time; false: nothing, and the clock stands there.
+  /// Process the host's next event up to `until`. Return false, with the clock at `until`, if there is no event.
   bool step(std::int64_t until);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// What a consumer asks of a queue pair, and what it is told. Names are those of verbs; IBTA vol 1, 11.4 and 11.6.
+/// Work requests, completions and events. Names are those of verbs; IBTA vol 1, 11.4 and 11.6.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace rdmawire::device {
 
-/// Why a call was refused: Linux's error number, and what was asked of what and found.
+/// Error of a call: a Linux error number and a message.
 struct Error {
   int number = 0;
   std::string message;
@@ -27,7 +27,7 @@ inline tl::unexpected<Error> refuse(int number, std::string message) {
 
 using QpType = machines::QueuePairService;
 
-/// Rights to memory, and of a queue pair: bits as ibv_access_flags has them.
+/// Access rights of memory and queue pairs: the bits of ibv_access_flags.
 namespace access {
 inline constexpr std::uint32_t local_write = 1, remote_write = 1U << 1, remote_read = 1U << 2, remote_atomic = 1U << 3,
                                mw_bind = 1U << 4, zero_based = 1U << 5, flush_global = 1U << 8,
@@ -36,7 +36,7 @@ inline constexpr std::uint32_t all =
     local_write | remote_write | remote_read | remote_atomic | mw_bind | zero_based | flush_global | flush_persistent;
 }  // namespace access
 
-/// A piece of local memory.
+/// Scatter/gather element: a range of local memory.
 struct Sge {
   std::uint64_t address = 0;
   std::uint32_t length = 0;
@@ -57,40 +57,40 @@ enum class WorkOpcode : std::uint8_t {
   reg_mr,
   flush,
   atomic_write,
-  unknown,  ///< a number that has no meaning
+  unknown,  ///< undefined number
 };
 /// Whether the request concerns only the device's own memory: nothing is sent.
 constexpr bool is_local(WorkOpcode opcode) {
   return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
 }
 
-/// A request for the send queue.
+/// Request for the send queue.
 struct SendRequest {
   std::uint64_t id = 0;
   WorkOpcode opcode = WorkOpcode::send;
   bool signaled = true, fence = false, solicited = false;
-  bool is_inline = false;                         ///< `bytes` is the message; `sges` is not looked at
-  std::vector<std::uint8_t> bytes{};              ///< of an inline message
-  std::vector<Sge> sges{};                        ///< gathered from; of READs and atomics: where the answer goes
-  std::uint64_t remote_address = 0;               ///< of what reaches remote memory
-  std::uint32_t rkey = 0;                         ///< likewise; of local_inv: the key
-  std::uint32_t immediate = 0;                    ///< of *_imm; of send_inv: the remote key to invalidate
-  std::uint64_t compare = 0;                      ///< of compare_swap
-  std::uint64_t swap_add = 0;                     ///< the swapped value, or what is added
-  std::uint64_t swap_add_mask = 0;                ///< of iWARP: RFC 7306, 5.1; FetchAdd without fields has 0
-  std::uint64_t compare_mask = ~0ULL;             ///< of iWARP
-  std::uint64_t immediate_data = 0;               ///< of *_imm over iWARP, which has 64 bits: RFC 7306, 6
-  std::uint32_t length = 0;                       ///< of flush: bytes of the range
-  std::uint8_t placement = 1;                     ///< of flush: bit 0 global visibility, bit 1 persistence
-  std::uint8_t selectivity = 0;                   ///< of flush: 0 range, 1 region
-  std::uint32_t ah = 0;                           ///< of UD: address handle
-  std::uint32_t remote_qpn = 0, remote_qkey = 0;  ///< of UD
-  std::uint32_t xrc_srq = 0;                      ///< of XRC: the number of the target's shared receive queue
-  std::uint32_t window = 0, region = 0;           ///< of bind_mw and reg_mr: handles
-  std::uint32_t new_key = 0;                      ///< of bind_mw of type 2, and reg_mr: the key, whose low byte counts
-  std::uint64_t address = 0, bytes_bound = 0;     ///< of bind_mw and reg_mr: the range
-  std::uint64_t iova = 0;    ///< of reg_mr: the address that the range begins at for who uses the key
-  std::uint32_t rights = 0;  ///< of bind_mw and reg_mr
+  bool is_inline = false;                         ///< use `bytes` as the message and ignore `sges`
+  std::vector<std::uint8_t> bytes{};              ///< inline message
+  std::vector<Sge> sges{};                        ///< source, or destination of READ and atomic responses
+  std::uint64_t remote_address = 0;               ///< RDMA and atomic operations
+  std::uint32_t rkey = 0;                         ///< RDMA and atomic operations; local_inv: the key
+  std::uint32_t immediate = 0;                    ///< *_imm; send_inv: the R_Key to invalidate
+  std::uint64_t compare = 0;                      ///< compare_swap
+  std::uint64_t swap_add = 0;                     ///< value to swap or add
+  std::uint64_t swap_add_mask = 0;                ///< iWARP, RFC 7306, 5.1: 0 for FetchAdd without fields
+  std::uint64_t compare_mask = ~0ULL;             ///< iWARP
+  std::uint64_t immediate_data = 0;               ///< *_imm over iWARP, with 64 bits: RFC 7306, 6
+  std::uint32_t length = 0;                       ///< flush: bytes of the range
+  std::uint8_t placement = 1;                     ///< flush: bit 0 global visibility, bit 1 persistence
+  std::uint8_t selectivity = 0;                   ///< flush: 0 range, 1 region
+  std::uint32_t ah = 0;                           ///< UD: address handle
+  std::uint32_t remote_qpn = 0, remote_qkey = 0;  ///< UD
+  std::uint32_t xrc_srq = 0;                      ///< XRC: SRQ number at the target
+  std::uint32_t window = 0, region = 0;           ///< bind_mw and reg_mr: handles
+  std::uint32_t new_key = 0;                      ///< type 2 bind_mw and reg_mr: key, of which the low byte is used
+  std::uint64_t address = 0, bytes_bound = 0;     ///< bind_mw and reg_mr: range
+  std::uint64_t iova = 0;                         ///< reg_mr: start address of the range for users of the key
+  std::uint32_t rights = 0;                       ///< bind_mw and reg_mr
 };
 
 struct ReceiveRequest {
@@ -104,7 +104,7 @@ struct ReceiveRequest {
   }
 };
 
-/// Completion statuses; the numbers are ibv_wc_status'.
+/// Completion statuses, numbered as ibv_wc_status.
 enum class Status : std::uint8_t {
   success = 0,
   local_length,
@@ -124,7 +124,7 @@ enum class Status : std::uint8_t {
   general = 21,
 };
 
-/// What a completion says was done; the numbers are ibv_wc_opcode's.
+/// Completed operations, numbered as ibv_wc_opcode.
 enum class CompletionOpcode : std::uint8_t {
   send = 0,
   write,
@@ -144,21 +144,21 @@ struct Completion {
   std::uint64_t id = 0;
   Status status = Status::success;
   CompletionOpcode opcode = CompletionOpcode::send;
-  std::uint32_t bytes = 0;  ///< of receives, READs and atomics
+  std::uint32_t bytes = 0;  ///< receives, READs and atomics
   bool has_immediate = false, has_invalidated = false, has_grh = false;
-  std::uint32_t immediate = 0;  ///< or the key that was invalidated
-  std::uint32_t qpn = 0;        ///< of the queue pair here
+  std::uint32_t immediate = 0;  ///< or the invalidated key
+  std::uint32_t qpn = 0;        ///< local queue pair
   std::uint32_t source_qpn = 0;
   std::uint16_t pkey_index = 0;
   std::uint8_t sl = 0;
-  bool is_ipv4 = false;              ///< of a datagram's network header
-  Mac source_mac{};                  ///< of a datagram
-  std::uint64_t immediate_data = 0;  ///< over iWARP
+  bool is_ipv4 = false;              ///< UD: network header
+  Mac source_mac{};                  ///< UD
+  std::uint64_t immediate_data = 0;  ///< iWARP
 
   friend bool operator==(const Completion&, const Completion&) = default;
 };
 
-/// What a device tells without being asked; the numbers are ibv_event_type's.
+/// Asynchronous events, numbered as ibv_event_type.
 enum class EventType : std::uint8_t {
   cq_error = 0,
   qp_fatal,
@@ -173,7 +173,7 @@ enum class EventType : std::uint8_t {
 };
 struct AsyncEvent {
   EventType type = EventType::qp_fatal;
-  std::uint32_t object = 0;  ///< handle of the queue pair, completion queue or shared receive queue
+  std::uint32_t object = 0;  ///< handle of the queue pair, completion queue or SRQ
 
   friend bool operator==(const AsyncEvent&, const AsyncEvent&) = default;
 };
