@@ -33,9 +33,9 @@ replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoi
     if (to_station_.size() >= most_frames) break;
     if (frame.frame.size() < capabilities_.min_bytes || frame.frame.size() > max_bytes) {
       if (sent > 0) break;
-      return tl::unexpected(
-          WireError{WireError::Kind::frame, 0,
-                    name_ + ": invalid frame size of " + std::to_string(frame.frame.size()) + " bytes; 14 to 65536 are allowed"});
+      return tl::unexpected(WireError{
+          WireError::Kind::frame, 0,
+          name_ + ": invalid frame size of " + std::to_string(frame.frame.size()) + " bytes; 14 to 65536 are allowed"});
     }
     // Send times are unique, so that they determine the order of arrival.
     last_sent_ = std::max({frame.time, now_, last_sent_ + 1});
