@@ -40,7 +40,7 @@ void read_remote(ArgumentReader& arguments, SendRequest& into) {
 
 std::vector<Sge> VerbsRpcHandler::read_sges(ArgumentReader& arguments, std::vector<std::uint8_t>* inline_bytes) {
   std::vector<Sge> sges;
-  arguments.each("sges", most_sges, [&](ArgumentReader& entry) {
+  arguments.each("sges", most_request_sges, [&](ArgumentReader& entry) {
     Sge sge;
     if (entry.has("mr")) {
       const Part part = read_part(entry);
