@@ -45,10 +45,10 @@ class Captured final : public testing::Wire {
   void end() {
     if (!stream_) return;
     stream_->finish();
-    for (const Violation& v : stream_->monitors.judge().violations())
+    for (const Violation& v : stream_->monitors.evaluator().violations())
       if (v.count != 0) violations.emplace(v.of().alias, v.statement.expected + "; " + v.statement.actual);
     for (std::size_t i = 0; i < conformance::rules.size(); ++i)
-      if (stream_->monitors.judge().tallies()[i].holds != 0) passed.insert(std::string(conformance::rules[i].alias));
+      if (stream_->monitors.evaluator().counters()[i].passed != 0) passed.insert(std::string(conformance::rules[i].alias));
     recorded.push_back(std::move(stream_->frames));
     stream_.reset();
   }
