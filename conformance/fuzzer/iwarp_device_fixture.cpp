@@ -240,7 +240,7 @@ void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<s
   streams_.clear();
   const auto at = static_cast<std::size_t>(step.at);
   Endpoint* endpoint = endpoints_[at].get();
-  std::int64_t pause = iwarp_usual_pause;
+  std::int64_t pause = usual_pause;
   const auto refused = [&] { outcome.results.push_back(EINVAL); };
   switch (step.kind) {
     case StepKind::connect: connect(step, segments, outcome); break;

@@ -693,7 +693,7 @@ void Session::note_connection(const Connection& connection) {
 
 void Session::link_violations() {
   if (!monitors_) return;
-  const auto& all = monitors_->judge().violations();
+  const auto& all = monitors_->evaluator().violations();
   for (; violations_seen_ < all.size(); ++violations_seen_) {
     const conformance::Violation& violation = all[violations_seen_];
     violations_.push_back(&violation);

@@ -48,14 +48,15 @@ class Captured final : public testing::Wire {
     for (const Violation& v : stream_->monitors.evaluator().violations())
       if (v.count != 0) violations.emplace(v.of().alias, v.statement.expected + "; " + v.statement.actual);
     for (std::size_t i = 0; i < conformance::rules.size(); ++i)
-      if (stream_->monitors.evaluator().counters()[i].passed != 0) passed.insert(std::string(conformance::rules[i].alias));
+      if (stream_->monitors.evaluator().counters()[i].passed != 0)
+        passed.insert(std::string(conformance::rules[i].alias));
     recorded.push_back(std::move(stream_->frames));
     stream_.reset();
   }
   std::vector<std::vector<conformance::testing::ByteVector>> recorded;  ///< frames by connection
   std::map<std::string, std::string> violations;                        ///< reported violations by alias
   std::set<std::string> passed;
-  bool judges_both = false;
+  bool checks_both = false;
 
  private:
   void begin(bool dut) {
@@ -63,8 +64,8 @@ class Captured final : public testing::Wire {
     dut_first_ = dut;
     Streamed::Options options;
     // The tester's bytes are intentionally invalid.
-    options.judges[0] = dut || judges_both;
-    options.judges[1] = !dut || judges_both;
+    options.checks[0] = dut || checks_both;
+    options.checks[1] = !dut || checks_both;
     stream_ = std::make_unique<Streamed>(options);
   }
   [[nodiscard]] Side of(bool dut) const { return dut == dut_first_ ? Side::a : Side::b; }
@@ -138,7 +139,7 @@ Captured talk(unsigned option_bits) {
   testing::Consumer a(of_a, {.seed = 1}), b(of_b, {.seed = 2});
   testing::StreamLink link(*a.end, *b.end);
   Captured captured;
-  captured.judges_both = true;
+  captured.checks_both = true;
   link.observer = [&](int from, Bytes segment, bool fin, bool reset) {
     if (fin) return captured.fin(from == 0);
     if (reset) return captured.reset(from == 0);

@@ -73,8 +73,8 @@ device::Result<TcpStream> TcpStream::connect(const std::string& address, std::ui
   replay::Descriptor socket(::socket(to->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return refuse_with_errno(errno, doing);
   if (::connect(socket.get(), to->get(), to->length) != 0) {
-    if (errno != EINPROGRESS) return refuse(errno, doing);
-    if (!ready(socket.get(), POLLOUT, timeout)) return refuse(ETIMEDOUT, doing);
+    if (errno != EINPROGRESS) return refuse_with_errno(errno, doing);
+    if (!ready(socket.get(), POLLOUT, timeout)) return refuse_with_errno(ETIMEDOUT, doing);
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -138,7 +138,7 @@ device::Result<TcpListener> TcpListener::listen(const std::string& address, std:
 
 device::Result<TcpStream> TcpListener::accept(Milliseconds timeout) {
   const std::string doing = fmt::format("accept on port {}", port_);
-  if (!ready(socket_.get(), POLLIN, timeout)) return refuse(ETIMEDOUT, doing);
+  if (!ready(socket_.get(), POLLIN, timeout)) return refuse_with_errno(ETIMEDOUT, doing);
   replay::Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return refuse_with_errno(errno, doing);
   return TcpStream(std::move(socket));

@@ -14,7 +14,6 @@ struct WireOperation {
 };
 /// Return nothing for a local or unknown operation.
 std::optional<WireOperation> wire_operation(WorkOpcode opcode);
-bool is_local(WorkOpcode opcode);
 
 machines::RcOutstanding outstanding_of(const SendWork& work);
 /// True if the request needs a response and not only an acknowledgement.
