@@ -19,7 +19,7 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
     if (const auto ports = tracking::ports_of(packet.stack)) options.assumptions.checked.push_back(ports->from);
   }
   // With an empty list, the monitors would judge all endpoints.
-  if (options.trust.judged.empty()) return {};
+  if (options.assumptions.checked.empty()) return {};
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;
   conformance::Monitors monitors(options);

@@ -229,11 +229,12 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
     std::uint64_t length = content.size();
     if (!step.mutations.empty()) {
       change_end(step.mutations, content, before_);
-      ByteVector fpdu = fpdu_of(content);
+      ByteVector changed_fpdu = fpdu_of(content);
       const std::size_t bytes = content.size();
-      change_fields(step.mutations, fpdu);
-      length = View<Fpdu>(fpdu.data()).get<"ulpdu_length">();
-      content.assign(fpdu.begin() + Fpdu::size, fpdu.begin() + static_cast<std::ptrdiff_t>(Fpdu::size + bytes));
+      change_fields(step.mutations, changed_fpdu);
+      length = View<Fpdu>(changed_fpdu.data()).get<"ulpdu_length">();
+      content.assign(changed_fpdu.begin() + Fpdu::size,
+                     changed_fpdu.begin() + static_cast<std::ptrdiff_t>(Fpdu::size + bytes));
     }
     MpaSender sender({.markers = bases.markers, .crc = bases.crc}, position_);
     if (!sender.send(fpdu, content)) return;
