@@ -26,16 +26,7 @@ namespace {
 
 namespace analysis = captures::analysis;
 
-<<<<<<< HEAD
-std::string dumped(const analysis::Json& report) {
-  return report.dump(-1, ' ', false, analysis::Json::error_handler_t::replace);
-}
-py::str text(const std::string& utf8) { return py::bytes(utf8).attr("decode")("utf-8", "replace"); }
-
-/// What is to be analyzed, and what came out.
-=======
-/// What is to be analysed, and what came out.
->>>>>>> build
+/// The data to analyze and the results.
 class AnalysisRun {
  public:
   AnalysisRun(const std::vector<std::string>& files, const std::string& filter, const std::string& begin,
