@@ -59,7 +59,7 @@ class DeviceBench {
   /// Returns the sum of the named counters that the device has, or nullopt if it has none of them.
   std::optional<std::uint64_t> counter(std::initializer_list<const char*> names);
   /// Repeats the attempt until it returns something other than a timeout. Ends the case after `for_ns`. Time passes
-  /// meanwhile, and frames are kept.
+  /// between attempts, and frames are kept.
   template <class Attempt>
   auto wait_for(const std::string& event, std::int64_t within_ns, const Attempt& attempt) {
     const std::string expected = "the device's application notified: " + event;

@@ -107,7 +107,7 @@ TEST(Monitored, PassOnlyListMatchesSources) {
   auto harmless = matches_of(text, R"re(\bpass\()re" + an_id + R"re(\))re");
   harmless.merge(matches_of(text, R"re(\brecord\()re" + an_id + R"re(,\s*RuleResult::pass\(\)\))re"));
   harmless.merge(matches_of(text, R"re(\b(?:record|rule)\()re" + an_id +
-                                      R"re(,[^;]*\? RuleResult::pass\(\) : RuleResult::inconclusive\()re"));
+                                      R"re(,[^;]*\? RuleResult::pass\(\)\s*: RuleResult::inconclusive\()re"));
   harmless.merge(matches_of(text, R"re(\brecord\()re" + an_id + R"re(,\s*RuleResult::inconclusive\()re"));
   std::set<std::string> found, listed;
   for (const std::string& id : harmless)
