@@ -35,18 +35,18 @@ std::optional<tracking::PortAddress> read_address(std::string_view text) {
 }
 
 Exit run(const Options& options) {
-  conformance::CheckOptions check;
-  check.files = options.files;
-  check.threads = options.threads ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  check.dissector.decode.extra_roce_v2_port = options.roce_port;
-  check.monitors.connection = options.connection;
-  check.monitors.assumptions.everywhere = options.complete;
-  for (const std::string& address : options.at) check.monitors.assumptions.at.push_back(*read_address(address));
-  if (const std::string pattern = check.monitors.rules.choose(options.rules); !pattern.empty()) {
-    std::string like;
-    for (const std::string_view name : conformance::nearest_rules(pattern)) like += fmt::format("\n  {}", name);
-    report_error(fmt::format("--rule: there is no rule {}{}", pattern, like.empty() ? "" : "; near it are" + like));
-    return Exit::usage;
+  conformance::CheckOptions setup;
+  setup.files = options.files;
+  setup.threads = options.threads ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  setup.dissector.decode.extra_roce_v2_port = options.roce_port;
+  setup.monitors.connection = options.connection;
+  setup.monitors.assumptions.everywhere = options.complete;
+  setup.monitors.assumptions.at = options.at;
+  if (const std::string pattern = setup.monitors.rules.choose(options.rules); !pattern.empty()) {
+    std::string similar;
+    for (const std::string_view name : conformance::nearest_rules(pattern)) similar += fmt::format("\n  {}", name);
+    throw UsageError(fmt::format("--rule: no rule matches \"{}\"{}", pattern,
+                                 similar.empty() ? "" : "; did you mean one of these?" + similar));
   }
   if (options.level) setup.monitors.rules.at_least(*options.level);
   std::optional<output::Filter> filter;
