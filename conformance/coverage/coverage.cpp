@@ -16,8 +16,8 @@ namespace rdmawire::conformance {
 namespace {
 
 constexpr std::array checks{
-    UnitCheck{"roce.tester.icrc.sample-packet", "dissectors/protocol/crc_test.cpp", "Icrc.SpecificationsSamplePacket"},
-    UnitCheck{"fpdu.tester.crc.sample-fpdus", "dissectors/protocol/mpa_test.cpp", "MpaCrc.SpecificationsSampleFpdus"},
+    UnitCheck{"roce.tester.icrc.sample-packet", "dissectors/protocol/crc_test.cpp", "Icrc.SampleOfTheSpecification"},
+    UnitCheck{"fpdu.tester.crc.sample-fpdus", "dissectors/protocol/mpa_test.cpp", "MpaCrc.SampleFpdusOfTheSpecification"},
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace rdmawire::conformance {
 struct UnitCheck {
   RuleId rule;
   std::string_view file;  ///< path in the repository
-  std::string_view test;  ///< "Icrc.SpecificationsSamplePacket"
+  std::string_view test;  ///< "Icrc.SampleOfTheSpecification"
 };
 /// A rule without the check that its mode requires, and the reason.
 struct LeftOut {

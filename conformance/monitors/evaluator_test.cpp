@@ -105,10 +105,10 @@ TEST(Monitored, PassOnlyListMatchesSources) {
   const std::string text = sources();
   const auto all = matches_of(text, an_id);
   auto harmless = matches_of(text, R"re(\bpass\()re" + an_id + R"re(\))re");
-  harmless.merge(matches_of(text, R"re(\brecord\()re" + an_id + R"re(,\s*RuleResult::pass\(\)\))re"));
-  harmless.merge(matches_of(text, R"re(\b(?:record|rule)\()re" + an_id +
+  harmless.merge(matches_of(text, R"re(\brecord\(\s*)re" + an_id + R"re(,\s*RuleResult::pass\(\)\))re"));
+  harmless.merge(matches_of(text, R"re(\b(?:record|rule)\(\s*)re" + an_id +
                                       R"re(,[^;]*\? RuleResult::pass\(\)\s*: RuleResult::inconclusive\()re"));
-  harmless.merge(matches_of(text, R"re(\brecord\()re" + an_id + R"re(,\s*RuleResult::inconclusive\()re"));
+  harmless.merge(matches_of(text, R"re(\brecord\(\s*)re" + an_id + R"re(,\s*RuleResult::inconclusive\()re"));
   std::set<std::string> found, listed;
   for (const std::string& id : harmless)
     if (harmless.count(id) == all.count(id)) found.insert(id);
