@@ -1058,7 +1058,7 @@ class GRH(Header):
 
 @final
 class RWH(Header):
-    """Raw Header. IBTA vol 1, 5.3, number unverified."""
+    """Raw Header. IBTA vol 1, 5.3 (clause number not verified)."""
 
     reserved: _int
     type: _EtherTypeAny
@@ -1086,7 +1086,7 @@ class BTH(Header):
 
 @final
 class RDETH(Header):
-    """Reliable Datagram ETH. IBTA vol 1, 9.3.1, number unverified."""
+    """Reliable Datagram ETH. IBTA vol 1, 9.3.1 (clause number not verified)."""
 
     reserved: _int
     ee_context: _int
@@ -1120,7 +1120,7 @@ class RETH(Header):
 
 @final
 class AtomicETH(Header):
-    """Atomic ETH. IBTA vol 1, 9.3.4, number unverified."""
+    """Atomic ETH. IBTA vol 1, 9.3.4 (clause number not verified)."""
 
     va: _int
     rkey: _int
@@ -1145,21 +1145,21 @@ class AETH(Header):
 
 @final
 class AtomicAckETH(Header):
-    """Atomic ACK ETH. IBTA vol 1, 9.5.3, number unverified."""
+    """Atomic ACK ETH. IBTA vol 1, 9.5.3 (clause number not verified)."""
 
     original: _int
     def __new__(cls, *, original: SupportsIndex = ...) -> Self: ...
 
 @final
 class ImmDt(Header):
-    """Immediate Data. IBTA vol 1, 9.3.6, number unverified."""
+    """Immediate Data. IBTA vol 1, 9.3.6 (clause number not verified)."""
 
     data: _int
     def __new__(cls, *, data: SupportsIndex = ...) -> Self: ...
 
 @final
 class IETH(Header):
-    """Invalidate ETH. IBTA vol 1, 9.3.7, number unverified."""
+    """Invalidate ETH. IBTA vol 1, 9.3.7 (clause number not verified)."""
 
     rkey: _int
     def __new__(cls, *, rkey: SupportsIndex = ...) -> Self: ...
@@ -2182,7 +2182,7 @@ class CMSidrRep(Header):
 
 @final
 class RDMACM(Header):
-    """RDMA IP CM private data header. IBTA vol 1, A11.6.2, number unverified."""
+    """RDMA IP CM private data header. IBTA vol 1, A11.6.2 (clause number not verified)."""
 
     major_version: _int
     minor_version: _int
@@ -2548,7 +2548,7 @@ class NVMeCQE(Header):
 
 @final
 class NVMeCMRequest(Header):
-    """NVMe RDMA connection request. NVMe RDMA Transport 1.0, number unverified."""
+    """NVMe RDMA connection request. NVMe RDMA Transport 1.0 (clause number not verified)."""
 
     record_format: _int
     queue_id: _int
@@ -2560,7 +2560,7 @@ class NVMeCMRequest(Header):
 
 @final
 class NVMeCMReply(Header):
-    """NVMe RDMA connection reply. NVMe RDMA Transport 1.0, number unverified."""
+    """NVMe RDMA connection reply. NVMe RDMA Transport 1.0 (clause number not verified)."""
 
     record_format: _int
     controller_receive_size: _int
@@ -2569,7 +2569,7 @@ class NVMeCMReply(Header):
 
 @final
 class NVMeCMReject(Header):
-    """NVMe RDMA connection reject. NVMe RDMA Transport 1.0, number unverified."""
+    """NVMe RDMA connection reject. NVMe RDMA Transport 1.0 (clause number not verified)."""
 
     record_format: _int
     status: _NVMeRDMARejectStatusAny
@@ -2731,7 +2731,7 @@ class iSERCM(Header):
 
 @final
 class SRPLoginRequest(Header):
-    """SRP_LOGIN_REQ. INCITS 365, number unverified."""
+    """SRP_LOGIN_REQ. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     reserved: _int
@@ -2749,7 +2749,7 @@ class SRPLoginRequest(Header):
 
 @final
 class SRPLoginRequestRDMA(Header):
-    """SRP_LOGIN_REQ behind RDMA-CM's header. Linux, SRP over RDMA-CM."""
+    """SRP_LOGIN_REQ after RDMA-CM's header. Linux, SRP over RDMA-CM."""
 
     tag: _int
     buffer_formats: _int
@@ -2764,7 +2764,7 @@ class SRPLoginRequestRDMA(Header):
 
 @final
 class SRPLoginResponse(Header):
-    """SRP_LOGIN_RSP. INCITS 365, number unverified."""
+    """SRP_LOGIN_RSP. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     reserved: _int
@@ -2779,7 +2779,7 @@ class SRPLoginResponse(Header):
 
 @final
 class SRPLoginReject(Header):
-    """SRP_LOGIN_REJ. INCITS 365, number unverified."""
+    """SRP_LOGIN_REJ. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     reserved: _int
@@ -2792,7 +2792,7 @@ class SRPLoginReject(Header):
 
 @final
 class SRPShort(Header):
-    """SRP_I_LOGOUT, SRP_CRED_RSP or SRP_AER_RSP. INCITS 365, number unverified."""
+    """SRP_I_LOGOUT, SRP_CRED_RSP or SRP_AER_RSP. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     reserved: _int
@@ -2801,7 +2801,7 @@ class SRPShort(Header):
 
 @final
 class SRPTargetLogout(Header):
-    """SRP_T_LOGOUT. INCITS 365, number unverified."""
+    """SRP_T_LOGOUT. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     solicited_notification: _int
@@ -2812,7 +2812,7 @@ class SRPTargetLogout(Header):
 
 @final
 class SRPTaskManagement(Header):
-    """SRP_TSK_MGMT. INCITS 365, number unverified."""
+    """SRP_TSK_MGMT. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     solicited_notification: _int
@@ -2829,7 +2829,7 @@ class SRPTaskManagement(Header):
 
 @final
 class SRPCommand(Header):
-    """SRP_CMD. INCITS 365, number unverified."""
+    """SRP_CMD. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     solicited_notification: _int
@@ -2852,7 +2852,7 @@ class SRPCommand(Header):
 
 @final
 class SRPResponse(Header):
-    """SRP_RSP. INCITS 365, number unverified."""
+    """SRP_RSP. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     solicited_notification: _int
@@ -2876,7 +2876,7 @@ class SRPResponse(Header):
 
 @final
 class SRPCreditRequest(Header):
-    """SRP_CRED_REQ. INCITS 365, number unverified."""
+    """SRP_CRED_REQ. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     solicited_notification: _int
@@ -2887,7 +2887,7 @@ class SRPCreditRequest(Header):
 
 @final
 class SRPEventRequest(Header):
-    """SRP_AER_REQ. INCITS 365, number unverified."""
+    """SRP_AER_REQ. INCITS 365 (clause number not verified)."""
 
     type: _SRPInformationUnitTypeAny
     solicited_notification: _int
@@ -4930,9 +4930,6 @@ class _StreamPair(_QueuePairPart):
     def answers(self) -> None:
         ...
 
-    def send_after_close(self, what: Any) -> None:
-        ...
-
     def device_dials(self) -> None:
         ...
 
@@ -4942,6 +4939,9 @@ class _StreamPair(_QueuePairPart):
     def ends(self) -> None:
         ...
 
+    def expect_event(self, event: str) -> None:
+        ...
+
     def finish(self) -> None:
         ...
 
@@ -4949,9 +4949,6 @@ class _StreamPair(_QueuePairPart):
         ...
 
     def in_pieces(self, what: Any, each: int, words: str=...) -> None:
-        ...
-
-    def expect_event(self, event: str) -> None:
         ...
 
     def listens(self) -> None:
@@ -4982,6 +4979,9 @@ class _StreamPair(_QueuePairPart):
         ...
 
     def send(self, what: Any, words: str=...) -> None:
+        ...
+
+    def send_after_close(self, what: Any) -> None:
         ...
 
     def together(self, parts: Iterable[Any]) -> None:
@@ -5200,13 +5200,13 @@ def live_devices() -> list[Any]:
 def nak(code: int, psn: int) -> Expectation:
     ...
 
-def pattern_bytes(count: int, seed: int=...) -> bytes:
-    ...
-
 def opcode_row(opcode: int) -> OpcodeRow:
     ...
 
-def parse(data: Buffer | Frame, link: str | int=..., *, strict: bool=..., wire_length: int=..., time_ns: int | None=..., number: int=...) -> Frame:
+def parse(data: Any, link: str | int=..., *, strict: bool=..., wire_length: int=..., time_ns: int | None=..., number: int=...) -> Frame:
+    ...
+
+def pattern_bytes(count: int, seed: int=...) -> bytes:
     ...
 
 def read_response(position: str, psn: int) -> Expectation:

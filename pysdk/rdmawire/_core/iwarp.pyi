@@ -22,9 +22,6 @@ class CaseStream:
     def answers(self) -> None:
         ...
 
-    def send_after_close(self, what: Any) -> None:
-        ...
-
     def completes(self, wr_id: int, status: str=...) -> None:
         ...
 
@@ -47,6 +44,9 @@ class CaseStream:
         ...
 
     def ends(self) -> None:
+        ...
+
+    def expect_event(self, event: str) -> None:
         ...
 
     def fail_or_are_flushed(self, first: int, last: int) -> None:
@@ -80,9 +80,6 @@ class CaseStream:
         ...
 
     def is_refused_by(self, refusal: Heard) -> None:
-        ...
-
-    def expect_event(self, event: str) -> None:
         ...
 
     def listens(self) -> None:
@@ -122,6 +119,9 @@ class CaseStream:
         ...
 
     def send(self, what: Any, words: str=...) -> None:
+        ...
+
+    def send_after_close(self, what: Any) -> None:
         ...
 
     def to(self, offset: int=...) -> int:
@@ -211,6 +211,10 @@ class Heard:
         ...
 
     @property
+    def bytes(self) -> bytes:
+        ...
+
+    @property
     def crc_good(self) -> bool:
         ...
 
@@ -224,10 +228,6 @@ class Heard:
 
     @property
     def markers(self) -> list[Any]:
-        ...
-
-    @property
-    def bytes(self) -> bytes:
         ...
 
     @property
