@@ -4,7 +4,7 @@
 
 file(GLOB manifests ${BUILD}/install_manifest*.txt)
 if(NOT manifests)
-  message(FATAL_ERROR "${BUILD} has no install_manifest*.txt: nothing was installed from there")
+  message(FATAL_ERROR "nothing was installed from ${BUILD}")
 endif()
 set(removed 0)
 foreach(manifest IN LISTS manifests)

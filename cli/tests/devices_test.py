@@ -56,7 +56,7 @@ until ip -o link show dev near | grep -q "state UP"; do :; done"""
     text = in_namespace(script)
     assert ("(not the initial network namespace)" in text) == (listed["first_namespace"] is False)
     assert "packet:near  xdp:near" in text
-    assert "no: other: the interface is down; run: ip link set dev other up" in text
+    assert "unavailable: other: the interface is down; run: ip link set dev other up" in text
 
 
 @pytest.mark.skipif(not FAKE_VERBS.exists(), reason=f"needs the fake verbs library: {FAKE_VERBS} is not built")
@@ -72,7 +72,7 @@ def test_rdma_devices_show_capabilities_and_reasons():
     assert ("  verbs:lo/1  active  Ethernet  lo  raw packets, ibv_wr_*, hardware times, pacing 1 Mbit/s to 100 Gbit/s\n"
             in text)
     text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_WITHOUT="raw")
-    assert "no: verbs:lo/1: the driver of lo does not support raw-packet QPs" in text
+    assert "unavailable: verbs:lo/1: the driver of lo does not support raw-packet QPs" in text
     text = in_namespace(script, FAKE_VERBS_DEVICES="lo", FAKE_VERBS_LINK_LAYER="infiniband")
     assert "link layer of the port is InfiniBand; raw packets require Ethernet" in text
     text = in_namespace(script)

@@ -63,9 +63,9 @@ def test_dry_run_lists_steps():
 @pytest.mark.parametrize(
     "arguments, status, words",
     [
-        (["--connection", "9"], 2, "there is no connection 9"),
+        (["--connection", "9"], 2, "no connection 9"),
         (["--device", "rxe0"], 2, 'unknown device "rxe0"'),
-        (["--speed", "2"], 2, "--speed has no meaning with it"),
+        (["--speed", "2"], 2, "--speed cannot be used with --reactive"),
         (["--fault", "dorp psn +5"], 2, "dorp"),
         (["--device-fault", "nothing"], 2, 'unknown fault "nothing"'),
         (["-O", "/no/such/directory/x.pcapng"], 3, "/no/such/directory"),

@@ -128,7 +128,7 @@ def test_unmapped_connection_is_refused_before_sending(tmp_path):
     content["connections"] = content["connections"][:1]
     mapping.write_text(json.dumps(content))
     arguments = [SAMPLES / "srq-pingpong.pcap.gz", "--map", mapping, "--wire", f"file:{out}"]
-    assert "has no mapping; --unmapped keep or --unmapped drop" in replay(*arguments, status=3).stderr
+    assert "has no mapping; use --unmapped keep or --unmapped drop" in replay(*arguments, status=3).stderr
     assert not out.exists()
     assert "not sent" in replay(*arguments, "--unmapped", "drop").stdout
 

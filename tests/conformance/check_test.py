@@ -173,7 +173,7 @@ def test_text_shows_rule_clause_sequence_and_disclaimer():
 
 def test_help_contains_disclaimer():
     out = run("--help")[1]
-    assert "no certification" in " ".join(out.split()) and "UNH-IOL" in out
+    assert "not a certification" in " ".join(out.split()) and "UNH-IOL" in out
 
 
 def test_reads_standard_input():

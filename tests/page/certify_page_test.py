@@ -90,7 +90,7 @@ def test_a_case_shows_its_clause_its_ladder_and_its_frames(browser, broken):
     assert opened[0] and "bth" in opened[1] and "ICRC" in opened[1] and opened[2] == frames[0]["frame"]
     link = page.script(f"return document.querySelector('#body-' + CSS.escape('{GAP}') + ' a').getAttribute('href')")
     assert (folder / link).is_file()
-    assert "Known of this device: As in the case." in text  # what monitors saw
+    assert "Known result of this device: " in text  # what monitors saw
     page.assert_quiet()
 
 
@@ -103,7 +103,7 @@ def test_what_is_known_what_was_waived_and_what_changed(browser, broken):
     page.script("document.getElementById('choose-only').value = ''; choose = document.getElementById('choose-only');"
                 "choose.dispatchEvent(new Event('change'))")  # fmt: skip
     page.click("#open-all")
-    assert "Was waived, and is no longer" in page.text(f"case-{waived['id']}")
+    assert "Expired known result" in page.text(f"case-{waived['id']}")
     assert all(len(case["attempts"]) == 2 for case in report["cases"])
 
 

@@ -65,8 +65,8 @@ def test_the_cards_say_what_the_report_says(browser, broken):
     number = "{:,}".format
     shown = cards(page)
     assert shown["executions"] == number(counts["executions"]) and shown["connections"] == number(counts["connections"])
-    for kind, name in (("answers", "edges"), ("code", "code_edges"), ("monitors", "monitor_edges")):
-        assert shown[f"edges of {kind}"] == ("–" if counts[name] is None else number(counts[name]))
+    for kind, name in (("response", "edges"), ("code", "code_edges"), ("monitor", "monitor_edges")):
+        assert shown[f"{kind} edges"] == ("–" if counts[name] is None else number(counts[name]))
     assert shown["corpus"] == number(counts["corpus"])
     assert len(page.all("#findings article")) == len(report["findings"]) >= 2
     page.assert_quiet()

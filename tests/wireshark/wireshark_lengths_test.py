@@ -41,7 +41,7 @@ def test_a_write_of_one_packet(see, announced):  # noqa: F811
     """It carries 8 bytes."""
     said = violations(see([write(WRITE_ONLY, 100, 8, announced), acknowledge(100)], "-2"))
     assert said == ([] if announced == 8 else [
-        (1, FILLED, "shall", f"{announced} bytes in all, as the RETH says", "8 bytes with this RC RDMA WRITE Only")])
+        (1, FILLED, "shall", f"{announced} bytes in total, the DMA length of the RETH", "8 bytes with this RC RDMA WRITE Only")])
 
 
 @pytest.mark.parametrize("announced", [2000, 1524, 1500])
@@ -49,7 +49,7 @@ def test_a_write_of_two_packets(see, announced):  # noqa: F811
     """1024 bytes and 500: the last packet shows it."""
     said = violations(see([write(WRITE_FIRST, 100, 1024, announced), write(WRITE_LAST, 101, 500), acknowledge(101)], "-2"))
     assert said == ([] if announced == 1524 else [
-        (2, FILLED, "shall", f"{announced} bytes in all, as the RETH says",
+        (2, FILLED, "shall", f"{announced} bytes in total, the DMA length of the RETH",
          "1524 bytes with this RC RDMA WRITE Last")])
 
 
@@ -88,5 +88,5 @@ def test_a_responder_that_accepts_it(see, tmp_path, more):  # noqa: F811
                     if one["rule"] in (FILLED, TOTAL)]
     assert [rule for _, rule, *_ in said] == ([FILLED, TOTAL] if more else [])
     if more:
-        assert said[0][3] == f"{length + more} bytes in all, as the RETH says"
-        assert said[1][3].startswith("a NAK for an invalid request to the RC RDMA WRITE ")
+        assert said[0][3] == f"{length + more} bytes in total, the DMA length of the RETH"
+        assert said[1][3].startswith("a NAK (invalid request) for the RC RDMA WRITE ")
