@@ -54,7 +54,7 @@ void bind_heard(py::module_& part) {
                              "The Frame of an MPA frame or an FPDU, without markers; else None. A CRC is over the "
                              "markers too: crc_good tells of it.")
       .def_property_readonly(
-          "bytes", [](const Heard& self) { return to_bytes(self.seen->bytes); },
+          "data", [](const Heard& self) { return to_bytes(self.seen->bytes); },
           "The MPA frame; of an FPDU from its length field to its CRC, without markers; of \"torn\" what came.")
       .def_property_readonly(
           "time", [](const Heard& self) { return self.seen->time; }, "When it came, nanoseconds of the host's clock.")

@@ -34,9 +34,9 @@ def qp():
         (lambda qp: segment(BTH() / b"x", -5), UsageError, "mtu=-5: too small"),
         (lambda qp: conformance.nak("x", 1), TypeError, "code is an int, not 'x'"),
         (lambda qp: qp.device.completion_queue(qp), TypeError, "entries is an int, not a QueuePair"),
-        (lambda qp: parse(), TypeError, "bytes is missing"),
-        (lambda qp: parse(b"x", color=5), TypeError, "no argument color; there are bytes, link, strict"),
-        (lambda qp: parse(b"x", "ethernet", 5), TypeError, "1 too many: it takes bytes, link"),
+        (lambda qp: parse(), TypeError, "data is missing"),
+        (lambda qp: parse(b"x", color=5), TypeError, "no argument color; there are data, link, strict"),
+        (lambda qp: parse(b"x", "ethernet", 5), TypeError, "1 too many: it takes data, link"),
         (lambda qp: analyze(RPING).text(rows=-1), UsageError, "rows=-1: too small"),
     ],
 )

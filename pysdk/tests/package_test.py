@@ -21,10 +21,11 @@ def test_what_is_wrong_with_a_value_is_a_value_error(name):
 def test_a_library_that_is_missing_is_named_with_what_installs_it(tmp_path):
     package = tmp_path / "rdmawire"
     package.mkdir()
-    (package / "__init__.py").write_text(Path(rdmawire.__file__).read_text())
+    for name in ("__init__.py", "_loading.py"):
+        (package / name).write_text(Path(rdmawire.__file__).with_name(name).read_text())
     (package / "_core.py").write_text(
         "raise ImportError('libsodium.so.23: cannot open shared object file: No such file or directory')"
     )
     done = subprocess.run([sys.executable, "-c", "import rdmawire"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "libsodium.so.23" in done.stderr and "apt install" in done.stderr
+    assert "libsodium.so.23" in done.stderr and "install the wheel" in done.stderr

@@ -168,7 +168,7 @@ def test_nothing_leaks():
 
 def test_bytes_and_headers_outlive_their_frame():
     frame = parse(samples.frames("rping.pcap")[0][0])
-    pattern_bytes, view, header, layers = bytes(frame), memoryview(frame), frame[0], frame.layers
+    data, view, header, layers = bytes(frame), memoryview(frame), frame[0], frame.layers
     frame[0].dst = "00:00:00:00:00:09"
     assert bytes(view) == data  # the frame as it was when the view was taken
     del frame

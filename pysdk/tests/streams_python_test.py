@@ -409,7 +409,7 @@ def test_cases_on_a_device_that_is_open(device):
     fault = next(name for name in names if "later" in name or "terminate" in name)
     device.faults = fault
     assert device.faults == {fault}
-    with pytest.raises(UsageError, match="no fault"):
+    with pytest.raises(UsageError, match="unknown fault"):
         device.faults = "no-such-fault"
     device.faults = ()
     assert device.faults == frozenset()

@@ -66,7 +66,7 @@ frame[IPv4].dst = b"\\x0a\\0\\0\\3"
 frame[BTH].psn = 7
 del frame.icrc, frame[IPv4].checksum
 frame.payload = bytearray(5)
-bytes: bytes = bytes(frame)
+data: bytes = bytes(frame)
 view = memoryview(rdmawire.parse(frame, strict=True))
 texts: list[str] = [frame.summary(), frame.command(), frame.show(dump=True)]
 packets: list[Frame] = rdmawire.segment(frame, 1024)

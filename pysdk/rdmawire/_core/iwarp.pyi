@@ -211,11 +211,11 @@ class Heard:
         ...
 
     @property
-    def bytes(self) -> bytes:
+    def crc_good(self) -> bool:
         ...
 
     @property
-    def crc_good(self) -> bool:
+    def data(self) -> bytes:
         ...
 
     @property
