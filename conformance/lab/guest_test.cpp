@@ -348,7 +348,7 @@ TEST(GuestBoot, HangingBootIsRetriedOnce) {
   ASSERT_FALSE(guest);
   EXPECT_EQ(guest.error().kind, LabError::Kind::boot);
   EXPECT_THAT(guest.error().message, HasSubstr("did not boot within 8 s"));
-  EXPECT_THAT(told, testing::ElementsAre(HasSubstr("trying again")));
+  EXPECT_THAT(told, testing::ElementsAre(HasSubstr("retrying")));
 }
 
 TEST(GuestBoot, PanicDuringBootIsReported) {
