@@ -358,7 +358,7 @@ Command analyze_command() {
           "files are read as one capture, in the order of their first packets.")
       .repeats();
   command.group("Output");
-  command.flag("--json", options->json, "Print the report as one JSON object (see docs/analyze.md).");
+  command.flag("--json", options->json, "Print the report as one JSON object (see docs/reference/analyze-report.md).");
   command.option("--html", "FILE", options->html,
                  "Write an HTML report with plots and sequence diagrams. \"-\" writes to standard output.");
   command.option("--csv", "DIR", options->csv, "Write connections, flows, messages and events as CSV files to DIR.");
@@ -376,7 +376,8 @@ Command analyze_command() {
   analyze::add_boundary(command, "--from", options->from,
                         "Ignore packets before TIME: seconds since the first packet, a UTC date, or frame:N.");
   analyze::add_boundary(command, "--to", options->to, "Ignore packets after TIME.");
-  command.option("--filter", "EXPR", options->filter, "Analyze only packets that match EXPR (see docs/filters.md).");
+  command.option("--filter", "EXPR", options->filter,
+                 "Analyze only packets that match EXPR (see docs/reference/filters.md).");
   command
       .option("--connection", "FRAME", options->connection,
               "Analyze only the connection that starts at frame number FRAME.")

@@ -366,7 +366,7 @@ Command certify_command() {
   command.group("Information");
   command.flag("--list", options->list, "List the cases with their rules and clauses.");
   command.flag("--coverage", options->coverage,
-               "Print the page docs/coverage.md: cases, monitors and faults of each rule.");
+               "Print the page docs/reference/coverage.md: cases, monitors and faults of each rule.");
   command.flag("--mutations", options->mutations,
                "Run every case against every fault of the reference device and print a page. This takes minutes.");
   command.examples = {

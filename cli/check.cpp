@@ -98,7 +98,7 @@ Command check_command() {
       .repeats()
       .must_be_given();
   command.group("Output");
-  command.flag("--json", options->json, "Print the report as one JSON object (see docs/check.md).");
+  command.flag("--json", options->json, "Print the report as one JSON object (see docs/reference/check-report.md).");
   command.flag("--list-exercised", options->coverage, "Show how often each rule was evaluated, with the results.");
   command.flag("--quiet", options->quiet, "Print only violations, one line each.");
   command.option("--rows", "N", options->rows, "Show at most N violations in full.").positive();
@@ -115,7 +115,8 @@ Command check_command() {
                                    {"may", conformance::Level::may, "all rules"}},
                                   "Check only rules of at least this level.")
       .by_default("may");
-  command.option("--filter", "EXPR", options->filter, "Check only packets that match EXPR (see docs/filters.md).");
+  command.option("--filter", "EXPR", options->filter,
+                 "Check only packets that match EXPR (see docs/reference/filters.md).");
   command
       .option("--connection", "FRAME", options->connection,
               "Check only the connection that starts at frame number FRAME.")

@@ -177,7 +177,7 @@ Command devices_command() {
   command.summary = "List network interfaces, RDMA devices and running labs that can send and receive frames.";
   command.description =
       "Shows the wire name of each, its capabilities, and why it is unavailable. The wires null, file:PATH and "
-      "unix:PATH are always available (see docs/wires.md).";
+      "unix:PATH are always available (see docs/reference/wires.md).";
   command.flag("--json", *json, "Print one JSON object.");
   command.examples = {{"rdmawire devices", "List the wires of this host."},
                       {"rdmawire devices --json", "Print the list for a script."},

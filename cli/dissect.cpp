@@ -172,7 +172,8 @@ Command dissect_command() {
   command.flag("-V", options->tree, "Show every field of every layer with its meaning.")
       .excludes({"--json", "--count"});
   command.flag("-x", options->hexdump, "Show the bytes with layers and fields marked.").excludes({"--json", "--count"});
-  command.flag("--json", options->json, "Print one JSON object per packet (NDJSON; see docs/json.md).");
+  command.flag("--json", options->json,
+               "Print one JSON object per packet (NDJSON; see docs/reference/dissect-json.md).");
   command.flag("--count", options->count,
                "Print a table of protocols, operations, CRC results and findings instead of packets.");
   command.choice<output::TimeStyle>("--time", "STYLE", options->time,
@@ -183,8 +184,9 @@ Command dissect_command() {
                                     "Set the format of the time column.");
   add_color_option(command, options->colors);
   command.group("Selection");
-  command.option("--filter", "EXPR", options->filter,
-                 "Show only packets that match EXPR (see docs/filters.md). Wireshark's field names are accepted.");
+  command.option(
+      "--filter", "EXPR", options->filter,
+      "Show only packets that match EXPR (see docs/reference/filters.md). Wireshark's field names are accepted.");
   add_frame_option(command, options->frames);
   command.option("--limit", "N", options->limit, "Show at most N packets of each file.").positive();
   command.group("Decoding");

@@ -73,8 +73,8 @@ Command explain_command() {
       .repeats()
       .completes(rule_names);
   command.flag("--json", options->json, "Print one JSON object per meaning (NDJSON).");
-  command.flag("--reference", options->reference, "Print the page docs/reference.md.").hide();
-  command.flag("--rules", options->rules, "Print the page docs/rules.md.").hide();
+  command.flag("--reference", options->reference, "Print the page docs/reference/headers.md.").hide();
+  command.flag("--rules", options->rules, "Print the page docs/reference/rules.md.").hide();
   add_color_option(command, options->colors);
   command.examples = {{"rdmawire explain bth", "Draw a header."},
                       {"rdmawire explain syndrome 0x60", "Explain an AETH syndrome."},

@@ -134,7 +134,8 @@ Command extract_command() {
       .must_be_given();
   command.group("Selection");
   add_frame_option(command, options->frames);
-  command.option("--filter", "EXPR", options->filter, "Select only packets that match EXPR (see docs/filters.md).");
+  command.option("--filter", "EXPR", options->filter,
+                 "Select only packets that match EXPR (see docs/reference/filters.md).");
   command.option("--around", "N", options->around, "Also copy N packets before and after each selected packet.")
       .range(0, 100000);
   add_roce_port_option(command, options->roce_port);

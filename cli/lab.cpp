@@ -586,7 +586,8 @@ void add_guest_options(Command& command, Options& options) {
   command.option("--mac", "MAC", options.mac, "Set the MAC address of the first guest's first port.");
   command.option("--tcp", "PORT", options.tcp_ports, "Forward a port of 127.0.0.1 to this TCP port of the guest.");
   command.group("Switch");
-  command.option("--faults", "PROGRAM", options.fault_text, "Inject faults between guests (see docs/faults.md).");
+  command.option("--faults", "PROGRAM", options.fault_text,
+                 "Inject faults between guests (see docs/reference/fault-language.md).");
   command.option("-o,--output", "FILE", options.capture, "Write a capture of the frames that the switch forwarded.");
   command.group("Guest system");
   command

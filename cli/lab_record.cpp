@@ -261,8 +261,9 @@ Command lab_record_command() {
   command.option("--size", "BYTES", options->plan.size, "Set the message size of the programs in bytes.")
       .range(1, 1 << 20);
   command.group("Faults");
-  command.option("--fault", "RULE", options->faults,
-                 "Inject faults in the switch (see docs/faults.md). Endpoint a is the server and b the client.");
+  command.option(
+      "--fault", "RULE", options->faults,
+      "Inject faults in the switch (see docs/reference/fault-language.md). Endpoint a is the server and b the client.");
   command.option("--faults", "FILE", options->fault_file, "Read fault rules from FILE.");
   command.option("--seed", "N", options->plan.seed, "Set the random seed of the faults.");
   command.option(

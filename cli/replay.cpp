@@ -24,13 +24,13 @@ Command replay_command() {
   command.group("Sending");
   command
       .option("-w,--wire", "WIRE", options->wires,
-              "Send to this wire: packet:IFACE, file:PATH, null or another one (see docs/wires.md).")
+              "Send to this wire: packet:IFACE, file:PATH, null or another one (see docs/reference/wires.md).")
       .completes(wire_names);
   command.flag("-n,--dry-run", options->dry_run, "Send no frames; print the changes to each frame.");
-  command.flag("--json", options->json, "Print the report as JSON (see docs/replay.schema.json).");
+  command.flag("--json", options->json, "Print the report as JSON (see docs/reference/schemas/replay.schema.json).");
   command.group("Faults");
   command.option("--fault", "RULE", options->faults,
-                 "Inject faults, for example 'drop psn +5 try 1' (see docs/faults.md).");
+                 "Inject faults, for example 'drop psn +5 try 1' (see docs/reference/fault-language.md).");
   command.option("--faults", "FILE", options->faults_file, "Read fault rules from FILE.").excludes({"--fault"});
   command.option("--seed", "N", options->seed, "Set the random seed of the faults.")
       .by_default("random; shown in the report");

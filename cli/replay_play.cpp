@@ -408,7 +408,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.option("--qp-step", "N", o.qp_step, "Add N to all QP numbers in each loop.");
 
   command.group("Selection");
-  command.option("--include", "EXPR", o.include, "Send only frames that match EXPR (see docs/filters.md).");
+  command.option("--include", "EXPR", o.include, "Send only frames that match EXPR (see docs/reference/filters.md).");
   command.option("--exclude", "EXPR", o.exclude, "Do not send frames that match EXPR.");
   command.flag("--split", o.split, "Send the clients' frames to the first wire and the servers' to the second.");
   command.option("-L,--limit", "N", o.limit, "Stop after N frames.").positive();

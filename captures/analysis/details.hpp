@@ -1,6 +1,7 @@
 #pragma once
 /// What the page of `analyze --html` shows beside the report: the packets of some connections as points over time,
-/// what these connections carried, and the frames around each finding. docs/analyze.md, "The page's details".
+/// what these connections carried, and the frames around each finding. docs/reference/analyze-report.md, "The page's
+/// details".
 
 #include <cstddef>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-/// The report: one JSON object with everything, and the text that a terminal shows of it. docs/analyze.md names the
-/// keys, docs/analyze.schema.json describes them.
+/// The report: one JSON object with everything, and the text that a terminal shows of it.
+/// docs/reference/analyze-report.md names the keys, docs/reference/schemas/analyze.schema.json describes them.
 
 #include <cstddef>
 #include <cstdint>

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason=f"needs the command
 LOSS = SAMPLES / "rc-pingpong-loss.pcap.gz"
 SEND = SAMPLES / "rc-send.pcap.gz"
 ALL = sorted(path for path in SAMPLES.iterdir() if ".pcap" in path.name)
-SCHEMA = json.loads((ROOT / "docs" / "analyze.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs" / "reference" / "schemas" / "analyze.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 

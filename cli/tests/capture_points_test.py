@@ -16,7 +16,7 @@ COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdma
 
 pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason=f"needs the command: {COMMAND} is not built")
 
-VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "analyze.schema.json").read_text()))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "reference" / "schemas" / "analyze.schema.json").read_text()))
 SEND = SAMPLES / "rc-send.pcap.gz"
 PINGPONG = SAMPLES / "rc-pingpong.pcap.gz"
 IWARP = SAMPLES / "siw-write.pcap.gz"

@@ -111,7 +111,7 @@ def test_fault_list_shows_violated_rules():
     assert re.search(rf"^naks-every-packet +.* \[{re.escape(GAP)}\]$", text, re.M)
 
 
-SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "certify.schema.json").read_text()))
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "reference" / "schemas" / "certify.schema.json").read_text()))
 
 
 def test_reports_match_schema(tmp_path):

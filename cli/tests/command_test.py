@@ -176,7 +176,7 @@ def test_json_of_stream_contains_pdus():
 
 
 def test_every_top_level_key_is_documented():
-    documented = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (ROOT / "docs" / "json.md").read_text(), re.M))
+    documented = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (ROOT / "docs" / "reference" / "dissect-json.md").read_text(), re.M))
     documented = {key for row in documented for key in re.findall(r"\w+", row)}
     seen = set()
     for capture in sorted(SAMPLES.glob("*.pcap*")):
@@ -397,8 +397,8 @@ def test_explain_in_text_and_json():
 
 
 def test_generated_pages_are_current():
-    assert run("explain", "--reference").stdout.decode() == (ROOT / "docs" / "reference.md").read_text()
-    assert run("explain", "--rules").stdout.decode() == (ROOT / "docs" / "rules.md").read_text()
+    assert run("explain", "--reference").stdout.decode() == (ROOT / "docs" / "reference" / "headers.md").read_text()
+    assert run("explain", "--rules").stdout.decode() == (ROOT / "docs" / "reference" / "rules.md").read_text()
 
 
 def test_explain_rules():

@@ -66,7 +66,7 @@ def test_mapping_file_is_written_completed_and_used(tmp_path):
 
 def test_report_matches_schema(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((ROOT / "docs" / "replay.schema.json").read_text())
+    schema = json.loads((ROOT / "docs" / "reference" / "schemas" / "replay.schema.json").read_text())
     for more in ([], ["--topspeed"], ["--fault", "drop every 7"], ["--exclude", "arp"], ["--limit", "5"]):
         for wire in ("null", f"file:{tmp_path}/x.pcapng"):
             report = json.loads(replay(RPING, "--wire", wire, "--speed" if "--topspeed" not in more else "--loops",

@@ -52,7 +52,7 @@ const Command* find_command(std::string_view name);
 /// Executes a command. `asked` is a JSON object; its member `do` is the name of the command.
 void run_command(const std::shared_ptr<Session>& session, const Command& command, const Asked& asked, std::string id);
 
-/// The commands section of docs/agent.md.
+/// The commands section of docs/reference/agent-protocol.md.
 std::string reference();
 
 }  // namespace rdmawire::agent

@@ -51,10 +51,10 @@ TEST_F(Commands, ExamplesMatchArgumentsAndResults) {
 }
 
 TEST_F(Commands, DocumentationIsUpToDate) {
-  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/agent.md");
+  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/agent-protocol.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(text.find(reference()), std::string::npos)
-      << "docs/agent.md differs from the output of rdmawire-agent --commands";
+      << "docs/reference/agent-protocol.md differs from the output of rdmawire-agent --commands";
 }
 
 /// Runs all commands in one session and continues after errors, which are returned.

@@ -1,4 +1,5 @@
-/// rdmawire-agent: executes verbs commands of a controller on the host of a device under test. See docs/agent.md.
+/// rdmawire-agent: executes verbs commands of a controller on the host of a device under test. See
+/// docs/reference/agent-protocol.md.
 
 #include <fcntl.h>
 #include <sodium.h>
@@ -100,7 +101,7 @@ int main(int argc, char** argv) {
   rdmawire::cli::Command command;
   command.name = "rdmawire-agent";
   command.summary = "Execute verbs commands of a controller on the host of a device under test.";
-  command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/agent.md.";
+  command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/reference/agent-protocol.md.";
   command.usage = {"--listen ENDPOINT [OPTIONS]", "--commands"};
   command.option("--listen", "ENDPOINT", options.endpoints, "Listen at tcp:HOST:PORT, unix:PATH or serial:PATH.");
   command.option(

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::array checks{
     UnitCheck{"roce.tester.icrc.sample-packet", "dissectors/protocol/crc_test.cpp", "Icrc.SampleOfTheSpecification"},
-    UnitCheck{"fpdu.tester.crc.sample-fpdus", "dissectors/protocol/mpa_test.cpp", "MpaCrc.SampleFpdusOfTheSpecification"},
+    UnitCheck{"fpdu.tester.crc.sample-fpdus", "dissectors/protocol/mpa_test.cpp",
+              "MpaCrc.SampleFpdusOfTheSpecification"},
 };
 
 }  // namespace
@@ -87,12 +88,14 @@ std::string coverage_page() {
       "compares "
       "this page.\n"
       "The build fails if a rule of mode active has no case, of mode passive no monitor, or of mode both neither.\n\n"
-      "A case tests a device actively ([certify.md](certify.md)). A monitor checks captures and the frames of every "
+      "A case tests a device actively ([Test a NIC](../how-to/test-a-nic.md)). A monitor checks captures and the "
+      "frames of every "
       "case\n"
-      "([check.md](check.md)). A fault is injected into the reference device and must be detected by the rule's cases "
+      "([check report](check-report.md)). A fault is injected into the reference device and must be detected by the "
+      "rule's cases "
       "or "
       "monitors\n"
-      "([mutations.md](mutations.md)). Monitor \"pass only\": the monitor can confirm the rule, but cannot detect "
+      "([mutations](mutations.md)). Monitor \"pass only\": the monitor can confirm the rule, but cannot detect "
       "violations.\n\n"
       "| group | rules | with cases | cases | with a monitor | with a fault |\n|---|---:|---:|---:|---:|---:|\n");
   const auto row = [&](std::string_view name, std::span<const Coverage> some) {

@@ -44,7 +44,7 @@ std::vector<Coverage> coverage();
 /// none.
 std::string gaps(std::span<const Coverage> all);
 
-/// The coverage table in Markdown: docs/coverage.md.
+/// The coverage table in Markdown: docs/reference/coverage.md.
 std::string coverage_page();
 
 }  // namespace rdmawire::conformance

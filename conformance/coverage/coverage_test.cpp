@@ -49,7 +49,8 @@ TEST(Coverage, UnitChecksExist) {
 }
 
 TEST(Coverage, DocumentationPageIsCurrent) {
-  EXPECT_EQ(coverage_page(), content("docs/coverage.md")) << "rdmawire certify --coverage >docs/coverage.md";
+  EXPECT_EQ(coverage_page(), content("docs/reference/coverage.md"))
+      << "rdmawire certify --coverage >docs/reference/coverage.md";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-/// The result of a check as one JSON object and as text for a terminal. docs/check.md describes the keys,
-/// docs/check.schema.json is the schema.
+/// The result of a check as one JSON object and as text for a terminal. docs/reference/check-report.md describes the
+/// keys, docs/reference/schemas/check.schema.json is the schema.
 
 #include <cstddef>
 #include <nlohmann/json.hpp>

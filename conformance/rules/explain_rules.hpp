@@ -20,7 +20,7 @@ std::string rule_json(const Rule& rule);
 
 /// Escapes text for a cell of a Markdown table.
 std::string table_cell(std::string_view text);
-/// All rules in Markdown, by group: the content of docs/rules.md.
+/// All rules in Markdown, by group: the content of docs/reference/rules.md.
 std::string rules_page();
 
 }  // namespace rdmawire::conformance

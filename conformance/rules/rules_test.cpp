@@ -257,10 +257,11 @@ TEST(ExplainRules, Json) {
 }
 
 TEST(ExplainRules, DocumentationPageIsCurrent) {
-  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/rules.md");
+  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/rules.md");
   std::stringstream page;
   page << file.rdbuf();
-  EXPECT_TRUE(page.str() == rules_page()) << "docs/rules.md is outdated: rdmawire explain --rules > docs/rules.md";
+  EXPECT_TRUE(page.str() == rules_page())
+      << "docs/reference/rules.md is outdated: rdmawire explain --rules > docs/reference/rules.md";
 }
 
 }  // namespace

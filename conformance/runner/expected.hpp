@@ -26,7 +26,7 @@ struct Known {
   std::string until;                 ///< last day of a waiver, YYYY-MM-DD; empty: no limit
 };
 
-/// A file of known results, see docs/certify.md:
+/// A file of known results, see docs/how-to/test-a-nic.md:
 ///
 ///     {"format": 1, "device": "Linux rxe 6.1", "cases": {"rc.responder.…": {"verdict": "fail", "reason": "…", …}}}
 ///

@@ -54,7 +54,7 @@ std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned t
 
 /// One line for each fault, and the number of caught faults, missed faults, and faults without a case.
 std::string table_of(std::span<const Mutation> mutations);
-/// The whole matrix of faults and cases: docs/mutations.md.
+/// The whole matrix of faults and cases: docs/reference/mutations.md.
 std::string document_of(std::span<const Mutation> mutations);
 
 }  // namespace rdmawire::conformance

@@ -67,10 +67,10 @@ TEST(SeededFaults, MatrixMatchesDocumentation) {
       ADD_FAILURE() << mutation.fault->name << " is reported by " << rule;
   const std::string made = document_of(mutations);
   std::ofstream(testing::TempDir() + "/mutations.md") << made;
-  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/mutations.md");
+  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/mutations.md");
   std::ostringstream page;
   page << file.rdbuf();
-  EXPECT_TRUE(page.str() == made) << "outdated: rdmawire certify --mutations > docs/mutations.md";
+  EXPECT_TRUE(page.str() == made) << "outdated: rdmawire certify --mutations > docs/reference/mutations.md";
 }
 
 }  // namespace

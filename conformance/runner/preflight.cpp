@@ -240,7 +240,7 @@ std::string_view to_string(Finding::Status status) {
 std::vector<Finding> preflight(Target& target, const PreflightOptions& options) { return Look(target, options).all(); }
 
 Finding unreachable(const TargetError& error) {
-  return {Status::fail, "device", error.message, "docs/certify.md describes the setup of a bench"};
+  return {Status::fail, "device", error.message, "docs/how-to/test-a-nic.md describes the setup of a bench"};
 }
 
 bool has_failure(const std::vector<Finding>& findings) {

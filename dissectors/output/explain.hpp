@@ -50,7 +50,7 @@ std::string list_topics_json();
 /// explained in a legend. Rows of one field are drawn once, with the number of rows.
 std::string draw_header(const HeaderInfo& header, const Field* highlighted = nullptr, bool colors = false);
 
-/// Returns the reference of all headers, fields, opcodes and codes, in Markdown: docs/reference.md.
+/// Returns the reference of all headers, fields, opcodes and codes, in Markdown: docs/reference/headers.md.
 std::string reference_page();
 
 }  // namespace rdmawire::output

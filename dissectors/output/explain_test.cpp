@@ -127,11 +127,11 @@ TEST(Explain, ArbitraryQueriesAreSafe) {
 }
 
 TEST(Reference, PageMatchesTheTables) {
-  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference.md");
+  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/headers.md");
   std::stringstream page;
   page << file.rdbuf();
   EXPECT_TRUE(page.str() == reference_page())
-      << "docs/reference.md is stale: rdmawire explain --reference > docs/reference.md";
+      << "docs/reference/headers.md is stale: rdmawire explain --reference > docs/reference/headers.md";
 }
 
 }  // namespace

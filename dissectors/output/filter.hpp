@@ -3,7 +3,7 @@
 ///
 ///     bth.opcode == "RC SEND Only" and not (ip.src == 10.0.0.0/24 or frame.len > 1500)
 ///
-/// The language is described in docs/filters.md.
+/// The language is described in docs/reference/filters.md.
 
 #include <cstdint>
 #include <span>

@@ -26,7 +26,7 @@ namespace {
 using tracking::Packet;
 
 std::string documentation() {
-  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/filters.md");
+  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/filters.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 /// Returns the lines of each block of that kind.

@@ -1,6 +1,6 @@
 #pragma once
-/// Writes a packet as one line of JSON. The keys are documented in docs/json.md. Keys of fields are the tables'
-/// names.
+/// Writes a packet as one line of JSON. The keys are documented in docs/reference/dissect-json.md. Keys of fields are
+/// the tables' names.
 
 #include <cstdint>
 #include <memory>

@@ -85,7 +85,7 @@ class Capture(Closes):
         return self.frames()
 
     def frames(self, *, filter: str = "", roce_port: int = 0) -> Iterator[_core.Frame]:
-        """Gives the frames that match `filter` (docs/filters.md), from the first on.
+        """Gives the frames that match `filter` (docs/reference/filters.md), from the first on.
 
         A frame knows its ``number``, ``time_ns``, ``interface`` and ``comments``, and stays valid when the capture is closed. After the last one that
         can be read, CaptureError says why a capture ends early. ``roce_port`` is a further UDP port that carries RoCEv2
@@ -132,7 +132,7 @@ class Capture(Closes):
 
         A name is a field of the header tables (``bth.psn``), Wireshark's name for it (``infiniband.bth.psn``), a header
         (``aeth``: whether the packet has one), or what a packet has beyond its headers (``frame.number``,
-        ``frame.time``, ``frame.len``, ``payload.length``, ``icrc.status``, … docs/filters.md has all). With ``_name``
+        ``frame.time``, ``frame.len``, ``payload.length``, ``icrc.status``, … docs/reference/filters.md has all). With ``_name``
         behind it an enumerated field gives the specification's word (``bth.opcode_name``).
 
         Of a header that a packet has several times the first counts, as ``frame[BTH]`` does; of the PDUs that end in a
@@ -147,7 +147,7 @@ def _names(columns: Sequence[str]) -> list[str]:
         raise UsageError(f"columns are a list of names, not one text: [{columns!r}]")
     names = list(columns)
     if not names:
-        raise UsageError("a table has at least one column; docs/reference.md has the names")
+        raise UsageError("a table has at least one column; docs/reference/headers.md has the names")
     return names
 
 

@@ -1,4 +1,4 @@
-"""Conformance from Python: the cases of docs/certify.md listed and run, and cases of one's own.
+"""Conformance from Python: the cases of docs/how-to/test-a-nic.md listed and run, and cases of one's own.
 
 >>> from rdmawire import conformance
 >>> conformance.certify(only="rc.responder.psn.sequence-error", seed=1).counts
@@ -149,7 +149,7 @@ def needs_mask(names: Iterable[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One rule of the catalog (docs/rules.md)."""
+    """One rule of the catalog (docs/reference/rules.md)."""
 
     id: str
     alias: str  #: "RSP-009"; empty where the catalog gives none
@@ -177,7 +177,7 @@ class Case:
 
 
 class CaseResult(Mapping[str, Any]):
-    """How a case ended: the keys of docs/certify.md, and the usual ones as attributes."""
+    """How a case ended: the keys of docs/how-to/test-a-nic.md, and the usual ones as attributes."""
 
     def __init__(self, json: dict[str, Any]) -> None:
         self._json = json
@@ -408,7 +408,7 @@ def certify(
     which goes on. ``seed`` 0 is another one each time; the
     report tells it. ``on_result`` is called with each result as it comes, in any order; what it raises ends the run.
     ``expected``, ``baseline``, ``known``, ``strict``, ``repeat``, ``losses`` and the times are those of the command
-    (docs/certify.md).
+    (docs/how-to/test-a-nic.md).
     """
     patterns = _patterns(only)
     if only is not None and not patterns:

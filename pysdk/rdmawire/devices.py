@@ -5,7 +5,7 @@
         assert qp.wire.receive(timeout=1)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
         assert qp.mr.read(4) == bytes(4)
 
-Every device is driven as the active tester drives it (docs/certify.md): verbs through the agent's protocol, frames over
+Every device is driven as the active tester drives it (docs/how-to/test-a-nic.md): verbs through the agent's protocol, frames over
 a wire. What is made at a device is released in the right order, whatever the order in which it is closed or forgotten.
 """
 
@@ -216,7 +216,7 @@ class _QueuePairBase(Closes):
         return self.cq.poll(count, timeout)
 
     def query(self) -> dict[str, Any]:
-        """Every attribute, as verbs tell (docs/agent.md, query_qp)."""
+        """Every attribute, as verbs tell (docs/reference/agent-protocol.md, query_qp)."""
         attributes: dict[str, Any] = self._core.query()
         return attributes
 
@@ -227,7 +227,7 @@ class _QueuePairBase(Closes):
         return state
 
     def modify(self, state: str | None = None, **attributes: Any) -> None:
-        """Changes exactly these attributes (docs/agent.md, modify_qp): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
+        """Changes exactly these attributes (docs/reference/agent-protocol.md, modify_qp): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
         self._core.modify(({} if state is None else {"state": state}) | attributes)
 
     def region(self, size: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
@@ -332,7 +332,7 @@ class QueuePair(_QueuePairBase):
     ) -> None:
         """Posts a send request at the device: ``length`` bytes of :attr:`mr` from ``offset`` on.
 
-        ``opcode`` is "send", "write", "read", "compare_swap", "fetch_add", … (docs/agent.md, post_send, which has the
+        ``opcode`` is "send", "write", "read", "compare_swap", "fetch_add", … (docs/reference/agent-protocol.md, post_send, which has the
         members of ``more`` as well: imm, add, compare, swap, …). Writes, reads and atomics name the tester's memory by
         ``remote_addr`` and ``rkey``, which nobody but the tester looks at. One of UD goes to the tester.
         """
@@ -569,7 +569,7 @@ class StreamQueuePair(_QueuePairBase):
     ) -> None:
         """Posts a send request at the device: ``length`` bytes of :attr:`mr` from ``offset`` on.
 
-        ``opcode`` is "send", "write", "read", … (docs/agent.md, post_send). Writes and reads name the tester's memory by
+        ``opcode`` is "send", "write", "read", … (docs/reference/agent-protocol.md, post_send). Writes and reads name the tester's memory by
         ``remote_addr`` (the TO) and ``rkey`` (the STag), which nobody but the tester looks at. Before the tester has said
         its first FPDU a device that accepted the stream may not send. RFC 5044, 7.1.2 rule 4.
         """
@@ -815,7 +815,7 @@ class Device(Closes):
     # What else verbs tell and do.
 
     def call(self, command: str, timeout: float | None = 5.0, /, **arguments: Any) -> Any:
-        """Any command of the agent's protocol (docs/agent.md), with its answer: ``call("describe", device=d.handle)``."""
+        """Any command of the agent's protocol (docs/reference/agent-protocol.md), with its answer: ``call("describe", device=d.handle)``."""
         return self._core.call(command, arguments, timeout)
 
     @property
@@ -824,7 +824,7 @@ class Device(Closes):
         return self._core.handle
 
     def describe(self) -> dict[str, Any]:
-        """What verbs say of the device: limits, capabilities, ports (docs/agent.md, describe)."""
+        """What verbs say of the device: limits, capabilities, ports (docs/reference/agent-protocol.md, describe)."""
         description: dict[str, Any] = self.call("describe", device=self.handle)
         return description
 
@@ -940,7 +940,7 @@ def reference(*, seed: int = 1, faults: str | Iterable[str] = (), family: str = 
 
 
 def lab(device: str = "rxe", *, kernel: str = "debian") -> Device:
-    """Linux's rxe or siw in a virtual machine under emulation (docs/lab.md); booting takes seconds.
+    """Linux's rxe or siw in a virtual machine under emulation (docs/how-to/lab-recipes.md); booting takes seconds.
 
     ``kernel``: "debian", "newest", or the path of one.
     """
@@ -958,9 +958,9 @@ def agent(
     multicast: bool = False,
     frames_per_second: int = 10_000,
 ) -> Device:
-    """A device on a bench: the agent beside it (docs/agent.md), and the wire that leads to its port.
+    """A device on a bench: the agent beside it (docs/reference/agent-protocol.md), and the wire that leads to its port.
 
-    ``address``: "HOST:PORT", or as docs/agent.md has them, "tcp:HOST:PORT", "unix:PATH", "serial:PATH". ``allow`` names
+    ``address``: "HOST:PORT", or as docs/reference/agent-protocol.md has them, "tcp:HOST:PORT", "unix:PATH", "serial:PATH". ``allow`` names
     the addresses that crafted frames may go to: without the device's own it is not opened, and the error names it.
     """
     if not address.startswith(("tcp:", "unix:", "serial:")):

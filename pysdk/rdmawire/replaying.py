@@ -2,7 +2,7 @@
 
     report = rdmawire.replay("x.pcap", wire="packet:veth0", speed=10, map=["qp:0x11=0x777"], faults=["drop psn +5 try 1"])
 
-docs/replay.md says what mappings, faults and the options mean; the report's ``json`` is what the command prints.
+docs/how-to/replay-a-capture.md says what mappings, faults and the options mean; the report's ``json`` is what the command prints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ USUAL_CAP = 1_000_000_000  # bits a second where someone had to allow the target
 
 
 class ReplayReport:
-    """What a replay did. ``json`` is what ``rdmawire replay --json`` prints (docs/replay.schema.json)."""
+    """What a replay did. ``json`` is what ``rdmawire replay --json`` prints (docs/reference/schemas/replay.schema.json)."""
 
     def __init__(self, json: dict[str, Any], text: str, trouble: str, unable: int) -> None:
         self.json = json
@@ -60,7 +60,7 @@ class ReplayReport:
 
 
 class ReactiveReport:
-    """What came of a reactive replay (docs/replay-reactive.md)."""
+    """What came of a reactive replay (docs/how-to/replay-against-a-live-peer.md)."""
 
     def __init__(self, made: dict[str, Any]) -> None:
         self.json: dict[str, Any] = made["json"]
@@ -196,7 +196,7 @@ def replay(
 ) -> ReplayReport:
     """Plays captures onto a wire, or several, and gives the report. Ctrl-C ends it with KeyboardInterrupt.
 
-    ``map``: mapping files and assignments such as "qp:0x11=0x777". ``faults``: rules of docs/faults.md. ``on_frame`` is
+    ``map``: mapping files and assignments such as "qp:0x11=0x777". ``faults``: rules of docs/reference/fault-language.md. ``on_frame`` is
     called with each :class:`PlayedFrame` before it is sent, before faults: None lets it go, False drops it, bytes or a
     Frame go in its place. ``on_progress`` is called with sent,
     pattern_bytes, frames_per_second, … What either raises ends the replay and comes out here. ``dry_run`` sends nothing;
@@ -250,7 +250,7 @@ def replay_reactive(
     retry_after: float = 0.5,
     step_timeout: float = 10.0,
 ) -> ReactiveReport:
-    """Plays one side of a captured connection against a live device, and waits for what it says (docs/replay-reactive.md).
+    """Plays one side of a captured connection against a live device, and waits for what it says (docs/how-to/replay-against-a-live-peer.md).
 
     ``connection``: the capture's n-th, from 1; 0: the one with most bytes. ``side``: the end that is played, "a" or
     "b"; empty: the one that sent more. ``output``: a capture of what was said.

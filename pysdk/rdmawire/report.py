@@ -27,7 +27,7 @@ Progress = Callable[[int, int, int, str], object]
 class Row(Mapping[str, Any]):
     """One of a report's objects: a mapping with the keys of the JSON, which are attributes too.
 
-    ``finding["title"]`` and ``finding.title`` are the same; ``docs/analyze.md`` and ``docs/check.md`` name the keys.
+    ``finding["title"]`` and ``finding.title`` are the same; ``docs/reference/analyze-report.md`` and ``docs/reference/check-report.md`` name the keys.
     """
 
     __slots__ = ("_values",)
@@ -117,7 +117,7 @@ class _JsonReport:
 class Report(_JsonReport):
     """What :func:`analyze` found.
 
-    The keys of ``rdmawire analyze --json`` (docs/analyze.md) are attributes: ``report.summary``, ``report.findings``,
+    The keys of ``rdmawire analyze --json`` (docs/reference/analyze-report.md) are attributes: ``report.summary``, ``report.findings``,
     ``report.flows``, ``report.latency``, … ``report.messages``, ``report.events``, ``report.connections`` and
     ``report.packets`` are tables of all of them. ``print(report)`` prints what the command prints, and a notebook shows
     the findings.
@@ -150,7 +150,7 @@ class Report(_JsonReport):
 
     @property
     def messages(self) -> Table:
-        """Every message, with the columns of ``messages.csv`` (docs/analyze.md). The files are read anew."""
+        """Every message, with the columns of ``messages.csv`` (docs/reference/analyze-report.md). The files are read anew."""
         return self._table("messages")
 
     @property
@@ -229,7 +229,7 @@ class Report(_JsonReport):
 class CheckReport(_JsonReport):
     """What :func:`check` found.
 
-    The keys of ``rdmawire check --json`` (docs/check.md) are attributes. ``print(report)`` prints what the command
+    The keys of ``rdmawire check --json`` (docs/reference/check-report.md) are attributes. ``print(report)`` prints what the command
     prints, and a notebook shows the violations.
     """
 
@@ -298,7 +298,7 @@ class CheckReport(_JsonReport):
 class Comparison(_JsonReport):
     """What :func:`compare` found: which packets were lost, marked, changed or delayed on which hop.
 
-    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/analyze.md) are attributes:
+    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/reference/analyze-report.md) are attributes:
     ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints what the command
     prints.
     """
@@ -354,7 +354,7 @@ def analyze(
     """Reports what captures show: which connection suffers, why, and since which frame.
 
     Several files are read as one capture, in the order of their first packets. The options are those of ``rdmawire
-    analyze``: `filter` takes only packets that match (docs/filters.md); `begin` and `end` (``--from``, ``--to``) are
+    analyze``: `filter` takes only packets that match (docs/reference/filters.md); `begin` and `end` (``--from``, ``--to``) are
     seconds since the first packet, a date, or ``frame:N``; `connection` takes only the one that begins with this frame;
     `threads` is how many at most (0: one a core); `counters` are files with host counters, after or before and after;
     `ignore` names evidence for joining not to be used (``cm``, ``text``, ``source-port``); `roce_port` is a further UDP

@@ -8,7 +8,7 @@
 64
 
 A wire is used from any thread; ctrl-C ends what waits. Times are integer nanoseconds of the wire's own clock,
-:meth:`Wire.now`; timeouts are seconds of it, None is without end. docs/wires.md says which wires there are.
+:meth:`Wire.now`; timeouts are seconds of it, None is without end. docs/reference/wires.md says which wires there are.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Wire(Closes):
     ) -> Iterator[Frame]:
         """Frames as they arrive: at most ``count``, for ``timeout`` seconds in all, those that ``filter`` takes.
 
-        ``filter`` is an expression of docs/filters.md, or a function.
+        ``filter`` is an expression of docs/reference/filters.md, or a function.
         """
         matches = self._matcher(filter)  # at once, so that a wrong filter raises here
         return self._sniff(count, timeout, matches, own)
@@ -308,7 +308,7 @@ def _listed(frames: Any) -> list[Any]:
 
 
 def open_wire(name: str) -> Wire:
-    """Opens a wire by name: "packet:veth0", "unix:/run/x", "file:x.pcapng", "null" (docs/wires.md).
+    """Opens a wire by name: "packet:veth0", "unix:/run/x", "file:x.pcapng", "null" (docs/reference/wires.md).
 
     ``file:PATH`` writes a capture anew, ``file:PATH,read`` reads one.
 

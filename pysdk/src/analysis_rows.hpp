@@ -13,7 +13,8 @@
 namespace rdmawire::python {
 
 /// The table of that kind: "messages", "events", "connections" or "packets". Its columns are called as in the CSV files
-/// (docs/analyze.md); rows stand in the order in which things became known. An error: there is no such kind.
+/// (docs/reference/analyze-report.md); rows stand in the order in which things became known. An error: there is no such
+/// kind.
 tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shared_ptr<const AnalysisRequest> request,
                                                                        const std::string& kind);
 

@@ -460,7 +460,7 @@ void bind_pair(py::module_& module) {
         const nlohmann::json given = to_json(attributes);
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.modify(given), true; }));
       },
-      "Changes exactly these attributes (docs/agent.md, modify_qp), or the case ends.");
+      "Changes exactly these attributes (docs/reference/agent-protocol.md, modify_qp), or the case ends.");
   const auto number = [&c](const char* name, const auto& get, const char* doc) {
     c.def_property_readonly(
         name, [get](const Pair& self) { return self.with([&](Connected& qp, Bench&) { return get(qp); }); }, doc);

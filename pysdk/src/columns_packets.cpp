@@ -69,7 +69,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
   if (!found) {
     const std::vector<std::string> near = output::nearest_names(name);
     return tl::unexpected(fmt::format("there is no field {}{}", name,
-                                      near.empty() ? std::string("; docs/reference.md has all")
+                                      near.empty() ? std::string("; docs/reference/headers.md has all")
                                                    : fmt::format("; near it: {}", fmt::join(near, ", "))));
   }
   info.name = name;

@@ -15,8 +15,8 @@ namespace rdmawire::python {
 
 /// What is read of each packet, by column.
 ///
-/// A name is one that filters know (docs/filters.md), or that of an enumerated field with `_name` behind it, which
-/// gives the specification's word as `dissect --json` does. A header's name gives whether the packet has it.
+/// A name is one that filters know (docs/reference/filters.md), or that of an enumerated field with `_name` behind it,
+/// which gives the specification's word as `dissect --json` does. A header's name gives whether the packet has it.
 ///
 /// Of a header that a packet has several times the first one counts, from the link up, as with Frame; then that of the
 /// first PDU that ends in the packet; then what stands in options.

@@ -294,7 +294,7 @@ void bind_wires(py::module_& module) {
         return save(path, all, comments);
       },
       py::arg("path"), py::arg("wires"), py::arg("comments"));
-  py::class_<FrameFilter>(module, "_FrameFilter", "A filter of docs/filters.md, for a wire's frames.")
+  py::class_<FrameFilter>(module, "_FrameFilter", "A filter of docs/reference/filters.md, for a wire's frames.")
       .def(py::init([](const std::string& text, const WireObject& wire) { return FrameFilter(text, wire.link()); }),
            py::arg("text"), py::arg("wire"))
       .def("matches", &FrameFilter::matches, py::arg("frame"));

@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 def sections():
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("python*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("python*.md"))]:
         text = path.read_text()
         starts = [0, *(match.start() for match in re.finditer(r"^## ", text, re.M)), len(text)]
         for start, end in zip(starts, starts[1:], strict=False):

@@ -77,7 +77,7 @@ def test_every_fault_is_found_within_200000_executions(fault):
 
 
 def test_findings_name_the_rules_that_were_broken():
-    """The quick form of what docs/fuzz.md says of names: every sixth fault."""
+    """The quick form of what docs/how-to/fuzz-a-device.md says of names: every sixth fault."""
     named, right, all_names = 0, 0, 0
     for fault in [fault for fault in CONCERNS if fault.family == "roce"][::6]:
         with fuzz.Session(fault.target, seed=1, stop_at_first=True) as session:
@@ -296,11 +296,11 @@ def test_interrupting_the_command_ends_with_the_report():
 
 
 def test_the_examples_of_the_documentation_run():
-    text = (Path(__file__).resolve().parents[2] / "docs" / "fuzz.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "fuzz-a-device.md").read_text(encoding="utf-8")
     examples = [part.split("```")[0] for part in text.split("```python\n")[1:]]
     assert len(examples) == 2
     for example in examples:
-        exec(compile(example, "docs/fuzz.md", "exec"), {})
+        exec(compile(example, "docs/how-to/fuzz-a-device.md", "exec"), {})
 
 
 def test_what_was_found_in_rxe_and_siw_is_right_at_the_reference_devices():

@@ -107,7 +107,7 @@ def test_a_users_mistakes_do_not(tmp_path):
 
 def example_programs():
     """Each section of the documents with examples, as one program; line numbers are the document's."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("python*.md")), ROOT / "docs" / "fuzz.md"]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("python*.md")), ROOT / "docs" / "how-to" / "fuzz-a-device.md"]:
         text = path.read_text()
         lines, program, section, language = text.splitlines(), [], 0, ""
         for number, line in enumerate(lines + ["## "], 1):

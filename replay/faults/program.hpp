@@ -5,7 +5,7 @@
 ///     delay 5ms every 10
 ///     mark ce where bth.opcode == "RC SEND Only"
 ///
-/// The language is described in docs/faults.md.
+/// The language is described in docs/reference/fault-language.md.
 
 #include <array>
 #include <cstdint>

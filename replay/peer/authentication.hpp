@@ -1,5 +1,5 @@
 #pragma once
-/// Proof of knowledge of the agent's secret: docs/agent.md.
+/// Proof of knowledge of the agent's secret: docs/reference/agent-protocol.md.
 
 #include <string>
 #include <string_view>

@@ -33,7 +33,7 @@ struct CmEvent {
   std::string name = {};         ///< symbolic name of `number`
   int reason = 0;                ///< rejection reason of the peer; IBTA vol 1, 12.6.7.2
   std::optional<std::uint32_t> qp_num = {};
-  nlohmann::json body = {};  ///< the complete event, see docs/agent.md
+  nlohmann::json body = {};  ///< the complete event, see docs/reference/agent-protocol.md
 };
 
 struct CmAddress {

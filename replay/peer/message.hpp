@@ -1,5 +1,5 @@
 #pragma once
-/// Parses messages of an agent: docs/agent.md, "Framing".
+/// Parses messages of an agent: docs/reference/agent-protocol.md, "Framing".
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-/// Client of the agent protocol, docs/agent.md. The agent runs on the host of a device under test and executes verbs
-/// commands. verbs.hpp and connection_manager.hpp provide C++ objects for its handles.
+/// Client of the agent protocol, docs/reference/agent-protocol.md. The agent runs on the host of a device under test
+/// and executes verbs commands. verbs.hpp and connection_manager.hpp provide C++ objects for its handles.
 
 #include <algorithm>
 #include <chrono>

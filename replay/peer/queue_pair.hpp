@@ -26,7 +26,8 @@ struct SendRequest {
   const AddressHandle* ah = nullptr;
   std::uint32_t remote_qpn = 0, remote_qkey = 0;
   std::optional<std::uint32_t> remote_srqn = {};  ///< XRC only
-  nlohmann::json more = {};  ///< an object with further members as in docs/agent.md; overrides the members above
+  nlohmann::json more =
+      {};  ///< an object with further members as in docs/reference/agent-protocol.md; overrides the members above
 };
 
 struct ReceiveRequest {

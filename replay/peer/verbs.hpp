@@ -1,6 +1,6 @@
 #pragma once
 /// Devices, protection domains, memory, completion queues and QPs in an agent, with the names of verbs. Access rights,
-/// opcodes, flags, states and statuses use the agent's names, see docs/agent.md.
+/// opcodes, flags, states and statuses use the agent's names, see docs/reference/agent-protocol.md.
 ///
 ///     #include "replay/peer/queue_pair.hpp"
 ///     auto peer = Peer::connect("unix:/run/agent").value();
@@ -137,7 +137,7 @@ class CompletionQueue : public Handle {
   std::uint32_t entries_ = 0;
 };
 
-/// Reports completions by "completion" events, see docs/agent.md.
+/// Reports completions by "completion" events, see docs/reference/agent-protocol.md.
 class CompletionChannel : public Handle {
   friend class Device;
   using Handle::Handle;

@@ -1,5 +1,5 @@
 #pragma once
-/// Result of a replay as text and as JSON (docs/replay.schema.json).
+/// Result of a replay as text and as JSON (docs/reference/schemas/replay.schema.json).
 
 #include <array>
 #include <cstdint>

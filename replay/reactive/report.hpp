@@ -42,7 +42,7 @@ struct Report {
 };
 
 std::string text_of(const Report& report);
-/// The keys are described in docs/replay-reactive.md.
+/// The keys are described in docs/how-to/replay-against-a-live-peer.md.
 nlohmann::ordered_json json_of(const Report& report);
 
 }  // namespace rdmawire::replay::reactive

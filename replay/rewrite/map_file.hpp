@@ -1,5 +1,5 @@
 #pragma once
-/// Flow maps as text: mapping files (JSON) and command line assignments. Described in docs/replay.md.
+/// Flow maps as text: mapping files (JSON) and command line assignments. Described in docs/how-to/replay-a-capture.md.
 
 #include <string>
 #include <string_view>

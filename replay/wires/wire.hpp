@@ -132,7 +132,7 @@ class Wire {
 ///                            CAP_BPF
 ///     verbs:DEVICE[/PORT]    a port of an RDMA device, through a raw-packet QP; requires CAP_NET_RAW
 ///
-/// docs/wires.md lists all options. An error lists the valid kinds.
+/// docs/reference/wires.md lists all options. An error lists the valid kinds.
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name);
 
 }  // namespace rdmawire::replay

@@ -1,6 +1,6 @@
 """Tests of `rdmawire check` with real and synthesized captures, and of its command line.
 
-expected.json lists all known violations of each real capture (explained in docs/deviations.md). A test fails on a
+expected.json lists all known violations of each real capture (explained in docs/findings/known-deviations.md). A test fails on a
 violation that is not listed and on a listed one that is missing. `python3 tests/conformance/check_test.py` regenerates
 the file; review the difference before committing it.
 
@@ -29,7 +29,7 @@ from synthesize.running import FULL, RDMAWIRE, SEED, no_rdmawire  # noqa: E402
 pytestmark = pytest.mark.skipif(bool(no_rdmawire()), reason=no_rdmawire() or "")
 
 EXPECTED = Path(__file__).with_name("expected.json")
-VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "check.schema.json").read_text()))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "reference" / "schemas" / "check.schema.json").read_text()))
 CAPTURES = list(all_captures())
 
 

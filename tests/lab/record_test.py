@@ -57,7 +57,7 @@ def rdmawire(*arguments, timeout=120):
 def test_documentation_contains_scenario_list():
     shown = rdmawire("lab", "record", "--list").stdout
     assert len(shown.splitlines()) > 10
-    assert shown in (ROOT / "docs" / "lab.md").read_text(), "docs/lab.md differs from `rdmawire lab record --list`"
+    assert shown in (ROOT / "docs" / "how-to" / "lab-recipes.md").read_text(), "docs/how-to/lab-recipes.md differs from `rdmawire lab record --list`"
 
 
 @pytest.mark.parametrize("arguments, says", [
@@ -221,7 +221,7 @@ def test_analyze_reports_exactly_the_injected_faults(recordings):
         score = switch_faults.score(one["file"])
         done.update(score.done)
         print(f"{name}\n  {score}")
-        # One recovery may overlap with another: docs/lab.md, limitations of analyze.
+        # One recovery may overlap with another: docs/how-to/lab-recipes.md, limitations of analyze.
         if score.missed or len(score.unexpected) > 1:
             wrong.append(f"{name}\n  {score}")
         # netem drops frames before the capture point, so analyze may report fewer.

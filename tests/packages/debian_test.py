@@ -164,5 +164,5 @@ def test_packages_depend_on_python_and_recommend_the_agent():
 
 
 def test_packages_are_described_in_the_documentation():
-    text = Path(ROOT / "docs/installation.md").read_text()
+    text = Path(ROOT / "docs/how-to/install.md").read_text()
     assert [name for name in DEB_NAMES if f"`{name}`" not in text] == []

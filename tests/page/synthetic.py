@@ -3,7 +3,7 @@
 
 usage: synthetic.py FOLDER [--connections N] [--findings N] [--seed N]
 
-Writes FOLDER/report.json and FOLDER/details.json. The names are those of docs/analyze.md; the same seed gives the same.
+Writes FOLDER/report.json and FOLDER/details.json. The names are those of docs/reference/analyze-report.md; the same seed gives the same.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The plugin installed for one user, as docs/wireshark.md says: `cmake --install` by somebody who is not root puts it, and
+"""The plugin installed for one user, as docs/how-to/use-wireshark-plugin.md says: `cmake --install` by somebody who is not root puts it, and
 the profile, where that user's Wireshark looks, and nowhere else."""
 
 import os

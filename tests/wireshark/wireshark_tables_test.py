@@ -310,5 +310,5 @@ def test_page_names_the_fields():
     made = subprocess.run([ROOT / "scripts/wireshark-fields"], input=fields, capture_output=True, text=True,
                           timeout=60, check=True).stdout
     assert made.count("\n") > 100
-    assert made in (ROOT / "docs/wireshark.md").read_text(), \
-        "docs/wireshark.md is old: tshark -G fields | scripts/wireshark-fields --write"
+    assert made in (ROOT / "docs/how-to/use-wireshark-plugin.md").read_text(), \
+        "docs/how-to/use-wireshark-plugin.md is old: tshark -G fields | scripts/wireshark-fields --write"

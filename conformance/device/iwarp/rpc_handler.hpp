@@ -1,5 +1,5 @@
 #pragma once
-/// Agent commands of the iWARP device, in addition to VerbsRpcHandler. docs/agent.md.
+/// Agent commands of the iWARP device, in addition to VerbsRpcHandler. docs/reference/agent-protocol.md.
 ///
 /// Extensions of the agent protocol: 64 bits of `imm`, reported as `imm64` of completions; `swap_mask` and
 /// `compare_mask` of compare_swap, `add_mask` of fetch_add (RFC 7306, 5.1); `stream_error` of the event disconnected,

@@ -1,5 +1,5 @@
 #pragma once
-/// Names of verbs constants in the agent protocol, the same as in the agent (docs/agent.md).
+/// Names of verbs constants in the agent protocol, the same as in the agent (docs/reference/agent-protocol.md).
 
 #include "conformance/device/roce/argument_reader.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Transport-independent agent commands (docs/agent.md) for software devices. The client that controls physical devices
-/// also controls these. Waiting commands advance virtual time.
+/// Transport-independent agent commands (docs/reference/agent-protocol.md) for software devices. The client that
+/// controls physical devices also controls these. Waiting commands advance virtual time.
 
 #include <functional>
 #include <map>

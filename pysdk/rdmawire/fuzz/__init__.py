@@ -9,7 +9,7 @@ a sound reference device that was told the same::
         session.run(executions=20_000)
         print(session.findings[0])
 
-``python3 -m rdmawire.fuzz --help`` is the same as a command. docs/fuzz.md has the rest.
+``python3 -m rdmawire.fuzz --help`` is the same as a command. docs/how-to/fuzz-a-device.md has the rest.
 """
 
 from __future__ import annotations
@@ -365,7 +365,7 @@ class Session:
         return str(self._open().text())
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as values; docs/fuzz.md has its keys."""
+        """The report as values; docs/how-to/fuzz-a-device.md has its keys."""
         return dict(json.loads(self._open().json()))
 
     def _repr_html_(self) -> str:
