@@ -17,18 +17,6 @@ std::string pattern_bytes(std::size_t count, std::uint8_t seed) {
 
 namespace {
 
-std::string name_of_syndrome(std::uint8_t kind, std::uint8_t code) {
-  switch (kind) {
-    case syndrome_kind::ack: return "ACK";
-    case syndrome_kind::rnr_nak: return fmt::format("RNR NAK, timer {}", code);
-    case syndrome_kind::nak: {
-      const Name* name = nak_code_names.find(code);
-      return name ? fmt::format("NAK {}", name->name) : fmt::format("NAK with reserved code {}", code);
-    }
-    default: return fmt::format("AETH with a reserved syndrome, code {}", code);
-  }
-}
-
 bool is(const Seen& seen, Operation operation) { return seen.op->known && seen.op->operation == operation; }
 
 }  // namespace
@@ -66,10 +54,11 @@ Seen& Seen::operator=(Seen&& other) noexcept {
 std::string Seen::text() const {
   if (!op->known) return fmt::format("opcode {:#04x}, PSN {}", op->value, to_string(at));
   if (op->operation == Operation::congestion_notification) return "CNP";
-  std::string text = op->operation == Operation::acknowledge ? name_of_syndrome(kind(), code()) : std::string(op->name);
+  std::string text =
+      op->operation == Operation::acknowledge ? rdmawire::to_string(Syndrome(syndrome)) : std::string(op->name);
   text += fmt::format(", PSN {}", to_string(at));
   if (op->operation != Operation::acknowledge && has_aeth && kind() != syndrome_kind::ack)
-    text += fmt::format(", {}", name_of_syndrome(kind(), code()));
+    text += fmt::format(", {}", rdmawire::to_string(Syndrome(syndrome)));
   if (has_aeth) text += fmt::format(", MSN {}", msn);
   if (op->payload) text += fmt::format(", {} bytes", payload.size());
   if (const Layer* mad = stack.find(info<Mad>); mad && mad != &stack.layers().back())
@@ -104,7 +93,7 @@ Expectation acknowledged(psn through) {
 }
 
 Expectation nak(std::uint8_t code, psn at) {
-  return {fmt::format("{}, PSN {}", name_of_syndrome(syndrome_kind::nak, code), to_string(at)),
+  return {fmt::format("{}, PSN {}", rdmawire::to_string(Syndrome::nak(code)), to_string(at)),
           [code, at](const Seen& seen) {
             if (!is(seen, Operation::acknowledge) || seen.kind() != syndrome_kind::nak || seen.at != at)
               return Match::no;

@@ -35,8 +35,8 @@ struct Seen {
   std::uint32_t msn = 0;
   std::vector<std::uint8_t> payload;
 
-  [[nodiscard]] std::uint8_t kind() const { return syndrome >> 5; }
-  [[nodiscard]] std::uint8_t code() const { return syndrome & 31; }
+  [[nodiscard]] std::uint8_t kind() const { return Syndrome(syndrome).kind(); }
+  [[nodiscard]] std::uint8_t code() const { return Syndrome(syndrome).code(); }
   /// "NAK PSN sequence error, PSN +0, MSN 3"
   [[nodiscard]] std::string text() const;
 };

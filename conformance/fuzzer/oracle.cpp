@@ -122,7 +122,8 @@ std::optional<Alarm> compare_frames(const Outcome& expected, const Outcome& actu
         if (one.qpn == summary.qpn) summary.psn = (summary.psn - one.beyond) & 0xffffff;
       const Opcode& op = opcode(static_cast<std::uint8_t>(summary.opcode));
       if (summary.opcode < 0 || !op.known || op.direction != Direction::response) continue;
-      const bool ack = op.operation == Operation::acknowledge && (summary.syndrome >> 5 & 3) == syndrome_kind::ack;
+      const bool ack =
+          op.operation == Operation::acknowledge && Syndrome(static_cast<std::uint8_t>(summary.syndrome)).is_ack();
       if (!ack) all.push_back({summary, summary_of(frame)});
     }
     return all;
@@ -272,16 +273,7 @@ std::string summary_of(Bytes frame) {
   const Opcode& op = opcode(static_cast<std::uint8_t>(summary.opcode));
   std::string text = op.known ? std::string(op.name) : fmt::format("opcode {:#04x}", summary.opcode);
   if (summary.syndrome < 0) return text;
-  switch (summary.syndrome >> 5 & 3) {
-    case syndrome_kind::ack: return text + ", ACK";
-    case syndrome_kind::rnr_nak: return text + ", RNR NAK";
-    case syndrome_kind::nak: {
-      const Name* code = nak_code_names.find(static_cast<std::uint64_t>(summary.syndrome & 31));
-      return code ? fmt::format("{}, NAK {}", text, code->name)
-                  : fmt::format("{}, NAK code {}", text, summary.syndrome & 31);
-    }
-    default: return text + ", reserved syndrome";
-  }
+  return fmt::format("{}, {}", text, to_string(Syndrome(static_cast<std::uint8_t>(summary.syndrome))));
 }
 
 std::optional<Alarm> compare_roce_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {

@@ -122,9 +122,9 @@ bool is_implementation_defined(const Step& step, const Outcome& expected, const 
   };
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
   const bool acknowledges = op.known && op.operation == Operation::acknowledge;
-  const std::int64_t kind = step.syndrome >> 5 & 7, code = step.syndrome & 31;
-  const bool ends = acknowledges && kind == syndrome_kind::nak && code >= nak_code::invalid_request &&
-                    code <= nak_code::remote_operational_error;
+  const Syndrome syndrome(static_cast<std::uint8_t>(step.syndrome));
+  const bool ends = acknowledges && syndrome.is_nak() && syndrome.code() >= nak_code::invalid_request &&
+                    syndrome.code() <= nak_code::remote_operational_error;
   if (ends && step.mutations.empty()) return false;
   const bool reacts = failed(expected) || std::ranges::any_of(expected.frames, [](const auto& frame) {
                         return request_in(decode(frame)) != nullptr;
@@ -147,11 +147,11 @@ bool sent_same_psns(const Outcome& expected, const Outcome& actual) {
 bool has_credits(const Step& step) {
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
   const bool has_aeth = op.known && (op.operation != Operation::rdma_read_response || op.position != Position::middle);
-  const std::int64_t kind = step.syndrome >> 5 & 7, code = step.syndrome & 31;
+  const Syndrome syndrome(static_cast<std::uint8_t>(step.syndrome));
   const bool changed = std::ranges::any_of(step.mutations, [](const Mutation& one) {
     return one.header == &info<Aeth> || (one.header == &info<Bth> && one.field && one.field->name == "opcode");
   });
-  return step.kind == StepKind::answer && ((has_aeth && kind == syndrome_kind::ack && code != 31) || changed);
+  return step.kind == StepKind::answer && ((has_aeth && syndrome.has_credits()) || changed);
 }
 
 }  // namespace rdmawire::fuzzer

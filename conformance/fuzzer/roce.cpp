@@ -110,8 +110,8 @@ std::uint64_t RoceReferenceModel::edge(const Step& step, const Outcome& actual) 
     const HeaderStack stack = decode(actual.frames[i]);
     if (const auto bth = stack.get<Bth>()) answer = answer * 257 + bth->get<"opcode">();
     if (const auto aeth = stack.get<Aeth>()) {
-      const std::uint64_t syndrome = aeth->get<"syndrome">();
-      answer = answer * 257 + ((syndrome >> 5) == 0 ? 0 : syndrome);
+      const Syndrome syndrome(aeth->get<"syndrome">());
+      answer = answer * 257 + (syndrome.is_ack() ? 0 : syndrome.bits());
     }
   }
   for (const auto& completion : actual.completions)

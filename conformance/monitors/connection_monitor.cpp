@@ -215,8 +215,8 @@ void ConnectionMonitor::check_state_after_error(const MonitoredPacket& watch) {
                                     {failed_[side].frame}};
                  });
   }
-  const bool fatal = t.op->operation == Operation::acknowledge && (t.syndrome >> 5 & 3) == syndrome_kind::nak &&
-                     (t.syndrome & 31) != nak_code::psn_sequence_error;
+  const bool fatal = t.op->operation == Operation::acknowledge && Syndrome(t.syndrome).is_nak() &&
+                     Syndrome(t.syndrome).code() != nak_code::psn_sequence_error;
   if (fatal && failed_[side].frame == 0) {
     failed_[side] = {t.frame, t.time};
     watch.pass("qp.sender.state.quiet-after-error");

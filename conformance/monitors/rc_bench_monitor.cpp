@@ -98,7 +98,7 @@ void RcExchange::check_sent(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (!bench_.active || watch.duplicate || t.damaged) return;
   bench_.settle(watch.connection.mtu);
-  const std::uint8_t kind = t.syndrome >> 5 & 3, code = t.syndrome & 31;
+  const std::uint8_t kind = Syndrome(t.syndrome).kind(), code = Syndrome(t.syndrome).code();
   const bool acknowledge = t.op->operation == Operation::acknowledge;
   if (acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error) {
     watch.report("rc.responder.psn.sequence-error",
@@ -159,7 +159,7 @@ void RcExchange::check_credits(const MonitoredPacket& watch) {
 void RcExchange::note_credits(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   constexpr std::uint8_t none = 31;
-  if ((t.syndrome >> 5 & 3) != syndrome_kind::ack || !msn_known_ || msn_width_ != 0) return;
+  if (!Syndrome(t.syndrome).is_ack() || !msn_known_ || msn_width_ != 0) return;
   if ((t.syndrome & 31) == none) {
     credits_.known = false;
     return;

@@ -56,7 +56,7 @@ void RcExchange::response(const MonitoredPacket& watch) {
   }
   check_sent(watch);
   response_frame_ = t.frame;
-  const std::uint8_t kind = t.syndrome >> 5 & 3;
+  const std::uint8_t kind = Syndrome(t.syndrome).kind();
   switch (t.op->operation) {
     case Operation::rdma_read_response: check_read_response(watch, request); break;
     case Operation::atomic_acknowledge: check_atomic_response(watch, request); break;
@@ -64,7 +64,7 @@ void RcExchange::response(const MonitoredPacket& watch) {
       if (kind == syndrome_kind::ack) check_acknowledgement(watch, request);
       if (kind == syndrome_kind::rnr_nak) check_rnr_nak(watch, request);
       if (kind == syndrome_kind::nak) {
-        if ((t.syndrome & 31) == nak_code::psn_sequence_error)
+        if (Syndrome(t.syndrome).code() == nak_code::psn_sequence_error)
           check_sequence_nak(watch);
         else
           check_error_nak(watch, request);
@@ -281,13 +281,13 @@ void RcExchange::check_rnr_nak(const MonitoredPacket& watch, const SeenRequest* 
   watch.evaluator.record("rc.responder.rnr.no-receive",
                          takes ? RuleResult::pass() : RuleResult::inconclusive(Reason::device_internal));
   prove(watch, t.psn);
-  rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(rnr_timer_ns(t.syndrome & 31)), rnr_.times + 1};
+  rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(Syndrome(t.syndrome).wait_ns()), rnr_.times + 1};
   not_ready_ = t.psn;
   nak_.active = false;
 }
 
 void RcExchange::check_error_nak(const MonitoredPacket& watch, const SeenRequest* request) {
-  const std::uint8_t code = watch.t.syndrome & 31;
+  const std::uint8_t code = Syndrome(watch.t.syndrome).code();
   prove(watch, watch.t.psn);
   if (!request) return;
   if (request->invalid && code == nak_code::invalid_request) {
@@ -458,7 +458,7 @@ void RcExchange::check_outstanding_reads(const MonitoredPacket& watch, SeenReque
 // captured. The count before the first captured request is known, or bounded by earlier responses.
 void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* request) {
   const auto& t = watch.t;
-  const std::uint8_t kind = t.syndrome >> 5 & 3;
+  const std::uint8_t kind = Syndrome(t.syndrome).kind();
   const bool first_of_read = t.op->operation == Operation::rdma_read_response && !t.op->ends_message();
   const bool refuses = kind != syndrome_kind::ack;
   const Psn through = refuses || first_of_read ? (request ? request->psn : t.psn) - 1 : t.psn;

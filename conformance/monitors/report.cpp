@@ -35,13 +35,7 @@ Json rule_head(const Rule& rule) {
 /// Describes an AETH.
 Json response_of(const SequenceEntry& entry) {
   if (!entry.has_aeth) return {};
-  const std::uint8_t kind = entry.syndrome >> 5 & 3, code = entry.syndrome & 31;
-  if (kind == syndrome_kind::ack) return fmt::format("ACK, MSN {}", entry.msn);
-  if (kind == syndrome_kind::rnr_nak)
-    return fmt::format("RNR NAK, {:.2f} ms, MSN {}", static_cast<double>(rnr_timer_ns(code)) / 1e6, entry.msn);
-  if (kind == syndrome_kind::reserved) return fmt::format("reserved syndrome {:#04x}", entry.syndrome);
-  const Name* const name = nak_code_names.find(code);
-  return fmt::format("NAK {}, MSN {}", name ? std::string(name->name) : fmt::format("{}", code), entry.msn);
+  return fmt::format("{}, MSN {}", to_string(Syndrome(entry.syndrome)), entry.msn);
 }
 
 Json entry_json(const SequenceEntry& entry, const Violation& violation) {

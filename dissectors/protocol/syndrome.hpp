@@ -1,6 +1,8 @@
 #pragma once
 /// Meaning of the AETH syndrome. IBTA vol 1, 9.7.5.2.
 
+#include <string>
+
 #include "dissectors/protocol/field.hpp"
 
 namespace rdmawire {
@@ -76,6 +78,8 @@ class Syndrome {
   [[nodiscard]] constexpr bool is_nak(std::uint8_t nak_code) const { return is_nak() && code() == nak_code; }
   /// True for an ACK with end-to-end credits.
   [[nodiscard]] constexpr bool has_credits() const { return is_ack() && code() != no_credits; }
+  /// Returns the number of credits. Requires has_credits().
+  [[nodiscard]] constexpr std::uint64_t credits() const { return credits_of_code(code()); }
   /// Returns the minimum time before a retry, in nanoseconds. Requires is_rnr_nak().
   [[nodiscard]] constexpr std::uint64_t wait_ns() const { return rnr_timer_ns(code()); }
   friend constexpr bool operator==(Syndrome, Syndrome) = default;
@@ -85,5 +89,9 @@ class Syndrome {
       : bits_(static_cast<std::uint8_t>(kind << 5 | (code & 31))) {}
   std::uint8_t bits_;
 };
+
+/// Returns the kind with its code: "ACK", "RNR NAK, 1.28 ms", "NAK PSN sequence error", "NAK with reserved code 9" or
+/// "reserved syndrome 0x45".
+std::string to_string(Syndrome syndrome);
 
 }  // namespace rdmawire

@@ -350,7 +350,7 @@ class Builder {
       for (; answer < direction.answers.size() && direction.answers[answer].frame < last; ++answer) {
         const CapturedAnswer& one = direction.answers[answer];
         if (one.cnp || one.psn < 0) continue;
-        const bool nak = one.syndrome >> 5 != syndrome_kind::ack;
+        const bool nak = !Syndrome(one.syndrome).is_ack();
         acknowledged = std::max(acknowledged, static_cast<std::uint32_t>(one.psn + (nak ? 0 : 1)));
       }
       message.after_messages = messages;

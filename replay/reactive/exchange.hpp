@@ -67,7 +67,7 @@ struct CapturedAnswer {
   bool cnp = false;       ///< congestion notification packet; has no PSN
 
   [[nodiscard]] bool refuses() const {
-    return !cnp && syndrome >> 5 == syndrome_kind::nak && (syndrome & 31) != nak_code::psn_sequence_error;
+    return !cnp && Syndrome(syndrome).is_nak() && !Syndrome(syndrome).is_nak(nak_code::psn_sequence_error);
   }
 };
 

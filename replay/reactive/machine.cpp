@@ -41,13 +41,13 @@ RoceMachine::RoceMachine(const Exchange& exchange, const MemoryPlan& plan, const
       if (message.packets[i].t.ack_request) insist_.push_back(message.first + static_cast<std::uint32_t>(i) + 1);
   }
   for (const CapturedAnswer& answer : exchange_.ours.answers) {
-    const bool sequence_error = answer.syndrome >> 5 == syndrome_kind::nak && !answer.refuses();
+    const bool sequence_error = Syndrome(answer.syndrome).is_nak() && !answer.refuses();
     if (!answer.cnp && !sequence_error) captured_.emplace(answer.psn, &answer);
   }
   for (const CapturedAnswer& answer : exchange_.theirs.answers) {
     if (answer.cnp) continue;
     our_answers_.emplace(answer.psn, answer);
-    if (answer.syndrome >> 5 == syndrome_kind::rnr_nak) ++not_ready_[answer.psn];
+    if (Syndrome(answer.syndrome).is_rnr_nak()) ++not_ready_[answer.psn];
   }
 }
 
@@ -233,11 +233,11 @@ void RoceMachine::compare_answer(const ReceivedPacket& packet, const machines::R
   }
   if (progress.step == RcStep::go_back && !progress.implied) return told(true);
   if (progress.step == RcStep::wait) {
-    const bool same = captured && captured->psn == psn && captured->syndrome >> 5 == syndrome_kind::rnr_nak;
+    const bool same = captured && captured->psn == psn && Syndrome(captured->syndrome).is_rnr_nak();
     if (!same) told(true);
     return;
   }
-  if (t.op->operation != Operation::acknowledge || t.syndrome >> 5 != syndrome_kind::ack) return;
+  if (t.op->operation != Operation::acknowledge || !Syndrome(t.syndrome).is_ack()) return;
   // The MSN counts completed messages, starting at 0. IBTA vol 1, 9.7.7.1.
   const std::size_t complete = message_at(exchange_.ours.messages, psn + 1);
   if (t.msn.value() != complete) told(false);
@@ -278,7 +278,7 @@ void RoceMachine::answered(const ReceivedPacket& packet, std::int64_t now) {
     case RcStep::wait:
       ++counts_.rnr_waits;
       progress_at_ = now;
-      resume_ = now + static_cast<std::int64_t>(rnr_timer_ns(t.syndrome & 31U));
+      resume_ = now + static_cast<std::int64_t>(Syndrome(t.syndrome).wait_ns());
       go_back(progress.restart.value(), now);
       return;
     case RcStep::fail: {
@@ -358,7 +358,7 @@ void RoceMachine::acknowledge(std::uint32_t psn, std::uint8_t syndrome, std::uin
                               .syndrome = syndrome,
                               .msn = static_cast<std::uint32_t>(counts_.theirs_done),
                               .captured_frame = captured});
-  if (syndrome >> 5 == syndrome_kind::ack) acknowledged_ = std::max(acknowledged_, psn + 1);
+  if (Syndrome(syndrome).is_ack()) acknowledged_ = std::max(acknowledged_, psn + 1);
 }
 
 void RoceMachine::respond(std::size_t index, std::uint32_t skip, bool again, Actions& actions) {
@@ -451,7 +451,7 @@ void RoceMachine::asked(const ReceivedPacket& packet, Actions& actions, std::int
   const auto answers = our_answers_.equal_range(expected_);
   if (const auto wait = not_ready_.find(expected_); wait != not_ready_.end()) {
     for (auto one = answers.first; one != answers.second; ++one)
-      if (one->second.syndrome >> 5 == syndrome_kind::rnr_nak)
+      if (Syndrome(one->second.syndrome).is_rnr_nak())
         acknowledge(expected_, one->second.syndrome, one->second.frame, actions);
     // Send each captured RNR NAK once, however often the peer retries.
     not_ready_.erase(wait);
@@ -473,7 +473,7 @@ void RoceMachine::asked(const ReceivedPacket& packet, Actions& actions, std::int
   if (message.is_read() || message.is_atomic()) return respond(index, 0, false, actions);
   const CapturedAnswer* captured = nullptr;
   for (auto one = answers.first; one != answers.second; ++one)
-    if (one->second.syndrome >> 5 == syndrome_kind::ack) captured = &one->second;
+    if (Syndrome(one->second.syndrome).is_ack()) captured = &one->second;
   if (captured)
     acknowledge(psn, captured->syndrome, captured->frame, actions);
   else if (packet.t->ack_request)

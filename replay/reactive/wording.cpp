@@ -8,14 +8,7 @@ namespace rdmawire::replay::reactive {
 namespace {
 
 std::string answer_words(std::uint8_t syndrome, std::int64_t psn, std::uint32_t msn) {
-  const std::uint8_t kind = syndrome >> 5, code = syndrome & 31;
-  const std::string at = psn < 0 ? fmt::format("PSN {}", psn) : fmt::format("PSN +{}", psn);
-  if (kind == syndrome_kind::ack) return fmt::format("ACK {} MSN {}", at, msn);
-  if (kind == syndrome_kind::rnr_nak)
-    return fmt::format("RNR NAK, {:.2f} ms, {} MSN {}", static_cast<double>(rnr_timer_ns(code)) / 1e6, at, msn);
-  for (const Name& name : nak_code_entries)
-    if (kind == syndrome_kind::nak && name.value == code) return fmt::format("NAK, {}, {} MSN {}", name.name, at, msn);
-  return fmt::format("AETH with syndrome {:#04x}, {} MSN {}", syndrome, at, msn);
+  return fmt::format("{}, PSN {:+}, MSN {}", to_string(Syndrome(syndrome)), psn, msn);
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ struct Resegmenter::State {
     if (!piece) return dropped("the request of this response is not in the capture, or too old");
     if (op.operation != Operation::rdma_read_response) {
       const auto aeth = stack.get<Aeth>();
-      const bool refuses = aeth && (aeth->get<"syndrome">() >> 5 & 3) != syndrome_kind::ack;
+      const bool refuses = aeth && !Syndrome(aeth->get<"syndrome">()).is_ack();
       return replaced({with_psn(stack, refuses ? piece->beginning(psn, c.captured_mtu, c.live_mtu)
                                                : piece->covered(psn, c.captured_mtu, c.live_mtu))});
     }

@@ -27,7 +27,7 @@ void answer_not_ready(Core& core, QueuePair& qp, const Packet& packet) {
   answer.path.dgid = packet.sgid;
   answer.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
   answer.fields.dest_qpn = packet.fields.source_qpn;
-  answer.fields.syndrome = 0x20;
+  answer.fields.syndrome = Syndrome::rnr_nak(0).bits();
   if (core.control.size() < Core::most_control) core.control.push_back(std::move(answer));
 }
 

@@ -124,7 +124,7 @@ void wait_for_receiver(Core& core, QueuePair& qp, Psn psn, std::uint8_t syndrome
     return;
   }
   go_back(core, at, psn);
-  const auto wait = static_cast<std::int64_t>(rnr_timer_ns(syndrome & 31));
+  const auto wait = static_cast<std::int64_t>(Syndrome(syndrome).wait_ns());
   at.rnr_until = core.now + (core.faults[Fault::impatient_rnr] ? wait / 2 : wait);
   at.ack_deadline = never;
 }
@@ -144,8 +144,9 @@ std::vector<machines::RcOutstanding> waiting(const Requester& at, std::vector<st
 void mistake(const Core& core, QueuePair& qp, const Packet& packet, machines::RcResponse& response) {
   Requester& at = qp.requester;
   const bool is_ack = packet.op->operation == Operation::acknowledge;
-  const std::uint8_t kind = response.syndrome >> 5;
-  if (is_ack && kind == syndrome_kind::reserved && core.faults[Fault::takes_reserved_syndrome]) response.syndrome = 31;
+  const std::uint8_t kind = Syndrome(response.syndrome).kind();
+  if (is_ack && kind == syndrome_kind::reserved && core.faults[Fault::takes_reserved_syndrome])
+    response.syndrome = Syndrome::ack().bits();
   if (is_ack && kind == syndrome_kind::ack && at.window.place(response.psn) == machines::ResponsePlace::unsent &&
       core.faults[Fault::believes_ghost_acks]) {
     response.psn = at.window.next - 1;
@@ -163,7 +164,7 @@ void mistake(const Core& core, QueuePair& qp, const Packet& packet, machines::Rc
     work.answered = work.psns;
     response.op = find_opcode(qp.transport(), Operation::acknowledge);
     response.psn = work.first + (work.psns - 1);
-    response.syndrome = 31;
+    response.syndrome = Syndrome::ack().bits();
     return;
   }
   if (packet.op->operation != Operation::rdma_read_response) return;
@@ -190,7 +191,8 @@ void mistake(const Core& core, QueuePair& qp, const Packet& packet, machines::Rc
 void mind_ghost(Core& core, QueuePair& qp, const Packet& packet) {
   Requester& at = qp.requester;
   const auto place = at.window.place(packet.fields.psn);
-  const bool gap_nak = packet.op->operation == Operation::acknowledge && packet.fields.syndrome == 0x60;
+  const bool gap_nak = packet.op->operation == Operation::acknowledge &&
+                       Syndrome(packet.fields.syndrome).is_nak(nak_code::psn_sequence_error);
   const bool believed = (place == machines::ResponsePlace::unsent && core.faults[Fault::believes_ghost_naks]) ||
                         (place == machines::ResponsePlace::acknowledged && core.faults[Fault::believes_stale_naks]);
   if (gap_nak && believed) {
@@ -208,16 +210,16 @@ void mind_ghost(Core& core, QueuePair& qp, const Packet& packet) {
 }
 
 void note_credits(Requester& at, const Packet& packet) {
-  if (packet.fields.syndrome >> 5 != syndrome_kind::ack) return;
-  const std::uint8_t code = packet.fields.syndrome & 31;
-  at.credits_known = code != 31;
-  if (at.credits_known) at.limit = Msn(packet.fields.msn) + static_cast<std::int64_t>(credits_of_code(code));
+  const Syndrome syndrome(packet.fields.syndrome);
+  if (!syndrome.is_ack()) return;
+  at.credits_known = syndrome.has_credits();
+  if (at.credits_known) at.limit = Msn(packet.fields.msn) + static_cast<std::int64_t>(syndrome.credits());
 }
 
 /// Process a NAK or an invalid response.
 void end_in_failure(Core& core, QueuePair& qp, const Packet& packet, const machines::RcProgress& progress) {
   const bool nak = packet.op->operation == Operation::acknowledge;
-  const std::uint8_t code = packet.fields.syndrome & 31;
+  const std::uint8_t code = Syndrome(packet.fields.syndrome).code();
   if (nak && code > nak_code::remote_operational_error && core.faults[Fault::ignores_reserved_naks]) return;
   const std::size_t index = index_of(qp.requester, progress.restart);
   const bool midway = index < qp.requester.queue.size() && qp.requester.queue[index].answered != 0;
@@ -313,7 +315,7 @@ void receive_response(Core& core, QueuePair& qp, const Packet& packet) {
     return;
   }
   if (has_aeth) note_credits(at, packet);
-  if (packet.op->operation == Operation::acknowledge && packet.fields.syndrome >> 5 == syndrome_kind::nak)
+  if (packet.op->operation == Operation::acknowledge && Syndrome(packet.fields.syndrome).is_nak())
     ++core.counters.naks_received;
   Psn through = progress.through;
   if (progress.takes_payload) {

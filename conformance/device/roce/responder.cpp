@@ -64,7 +64,7 @@ void reject_request(Core& core, QueuePair& qp, const Packet& packet, std::uint8_
     enter_error(core, qp);
     return;
   }
-  Response nak{.psn = packet.fields.psn, .syndrome = static_cast<std::uint8_t>(0x60 | code), .fatal = true};
+  Response nak{.psn = packet.fields.psn, .syndrome = Syndrome::nak(code).bits(), .fatal = true};
   if (core.faults[Fault::nak_of_atomic_is_atomic] && packet.op->known && machines::is_atomic(packet.op->operation))
     nak.kind = Response::Kind::atomic;
   answer(core, qp, nak);
@@ -207,7 +207,7 @@ void report_gap(Core& core, QueuePair& qp, const RcRequest& request) {
   ++at.gaps;
   at.state = machines::reported_gap(at.state);
   const Psn psn = core.faults[Fault::nak_has_received_psn] ? request.psn : at.state.window.expected;
-  answer(core, qp, {.psn = psn, .syndrome = 0x60 | nak_code::psn_sequence_error, .msn = at.state.msn});
+  answer(core, qp, {.psn = psn, .syndrome = Syndrome::nak(nak_code::psn_sequence_error).bits(), .msn = at.state.msn});
 }
 
 /// Fault: additional reactions to a gap.
@@ -221,7 +221,7 @@ void say_not_ready(Core& core, QueuePair& qp, const RcRequest& request) {
   // Following packets are silently dropped until the retry arrives.
   at.state = machines::reported_gap(at.state);
   const unsigned timer = core.faults[Fault::rnr_timer_zero] ? 0U : qp.attributes.min_rnr_timer;
-  answer(core, qp, {.psn = request.psn, .syndrome = static_cast<std::uint8_t>(0x20 | timer), .msn = at.state.msn});
+  answer(core, qp, {.psn = request.psn, .syndrome = Syndrome::rnr_nak(timer).bits(), .msn = at.state.msn});
   if (core.faults[Fault::rnr_eats_message]) at.state = machines::executed(at.state, request, qp.responder_settings());
 }
 

@@ -63,8 +63,8 @@ std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& 
 }
 
 void count_nak(Core& core, std::uint8_t syndrome) {
-  if (syndrome >> 5 == syndrome_kind::nak) ++core.counters.naks_sent;
-  if (syndrome >> 5 == syndrome_kind::rnr_nak) ++core.counters.rnr_naks_sent;
+  if (Syndrome(syndrome).is_nak()) ++core.counters.naks_sent;
+  if (Syndrome(syndrome).is_rnr_nak()) ++core.counters.rnr_naks_sent;
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ std::uint8_t credits(const Core& core, QueuePair& qp) {
 void answer(Core& core, QueuePair& qp, Response response) {
   auto& answers = qp.responder.answers;
   if (answers.size() >= most_answers) return;
-  if (response.syndrome >> 5 != syndrome_kind::ack) response.msn = qp.responder.state.msn;
+  if (!Syndrome(response.syndrome).is_ack()) response.msn = qp.responder.state.msn;
   response.pd = qp.responder.pd;
   auto place = std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
   if (core.faults[Fault::later_read_first]) place = answers.end();
@@ -153,7 +153,8 @@ std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
       }
       // The region is no longer valid: a NAK replaces the packet and ends the response.
       const Psn psn = core.faults[Fault::read_error_at_request] ? front.request : front.psn;
-      front = {.psn = psn, .syndrome = 0x60 | nak_code::remote_access_error, .msn = front.msn, .fatal = true};
+      front = {
+          .psn = psn, .syndrome = Syndrome::nak(nak_code::remote_access_error).bits(), .msn = front.msn, .fatal = true};
       qp.responder.rejecting = true;
       core.event(EventType::qp_access_error, qp.handle);
       break;

@@ -6,7 +6,7 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::uint8_t acknowledge_opcode = 0x11, nak_invalid_request = 0x61, ack_without_credits = 0x1f;
+constexpr std::uint8_t acknowledge_opcode = 0x11;
 
 /// 9.6.1.2.3, A17.4.4.2: a connected queue pair accepts packets only from its peer and to its own address.
 bool from_peer(const Core& core, const QueuePair& qp, const Packet& packet) {
@@ -86,7 +86,7 @@ bool open_to(Core& core, QueuePair& qp, const Packet& packet) {
   }
   const bool answers = qp.state == QpState::err && core.faults[Fault::answers_in_error];
   if (answers && qp.is_reliable() && !is_response(packet))
-    answer_wrongly(core, packet, qp.attributes.dest_qpn, ack_without_credits);
+    answer_wrongly(core, packet, qp.attributes.dest_qpn, Syndrome::ack().bits());
   return false;
 }
 
@@ -150,7 +150,8 @@ void receive_packet(Core& core, Packet& packet) {
   if (!qp) {
     ++core.counters.misdirected;
     const bool answers = core.faults[packet.fields.dest_qpn == 0 ? Fault::answers_qp_zero : Fault::answers_unknown_qp];
-    if (answers && !is_response(packet)) answer_wrongly(core, packet, packet.fields.dest_qpn, nak_invalid_request);
+    if (answers && !is_response(packet))
+      answer_wrongly(core, packet, packet.fields.dest_qpn, Syndrome::nak(nak_code::invalid_request).bits());
     return;
   }
   if (core.faults[Fault::ignores_transport_class] && packet.op->transport != qp->transport())
