@@ -13,8 +13,8 @@ namespace rdmawire::cli {
 struct CapturePointOptions {
   std::vector<std::string> files;
   std::string filter, fail_on;
-  std::vector<std::string> order;  ///< files by name or end of the name; empty: inferred
-  double window = 0;               ///< seconds; 0: default
+  std::vector<std::string> order;  ///< files by name or end of the name. Empty: inferred
+  double window = 0;               ///< seconds. 0: default
   unsigned threads = 1;
   std::size_t rows = 10, width = 100;
   std::uint16_t roce_port = 0;

@@ -29,7 +29,7 @@ using replay::PlayerOptions;
 using replay::Side;
 using replay::Wire;
 
-// Set by the signal handler; stops the replay.
+// Set by the signal handler. Stops the replay.
 std::atomic<bool> stop = false;
 void stop_running(int) { stop = true; }
 

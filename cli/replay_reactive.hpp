@@ -14,14 +14,14 @@ namespace rdmawire::cli {
 struct ReactiveOptions {
   std::vector<std::string> captures;  ///< exactly one
   std::vector<std::string> faults;    ///< lines of the fault language
-  std::string faults_file;            ///< file with such lines; empty: none
-  std::string output;                 ///< capture file; empty: none
+  std::string faults_file;            ///< file with such lines. Empty: none
+  std::string output;                 ///< capture file. Empty: none
   std::uint64_t seed = 1;
-  std::uint32_t connection = 0;                 ///< ordinal in the capture; 0: the one with most bytes
-  std::string side;                             ///< "a", "b"; empty: the one that sent more bytes
+  std::uint32_t connection = 0;                 ///< ordinal in the capture. 0: the one with most bytes
+  std::string side;                             ///< "a", "b". Empty: the one that sent more bytes
   double retry_after = 0.5, step_timeout = 10;  ///< seconds
   bool reactive = false, dry_run = false, json = false;
-  std::string agent;  ///< the agent program; empty: next to this program
+  std::string agent;  ///< the agent program. Empty: next to this program
   conformance::TargetOptions target;
 };
 

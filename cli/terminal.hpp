@@ -55,7 +55,7 @@ class Progress {
 
   /// Whether at() would check the clock for this number of packets. Cheap enough to call for each packet.
   [[nodiscard]] bool due(std::uint64_t packets) const { return on_ && (packets & 0xfff) == 0; }
-  /// `total`: bytes of the file; 0 if unknown.
+  /// `total`: bytes of the file. 0 if unknown.
   void at(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
     if (due(packets)) show(packets, done, total, name);
   }

@@ -44,11 +44,11 @@ struct Option {
   using Reader = std::function<std::string(const Option&, const std::string&)>;
 
   std::string names;        ///< "-o,--output"; for a positional argument its placeholder: "FILE"
-  std::string placeholder;  ///< of the value: "N"; empty for a flag
-  std::string help;         ///< sentences; the first one starts with a verb
+  std::string placeholder;  ///< of the value: "N". Empty for a flag
+  std::string help;         ///< sentences. The first one starts with a verb
   std::string group;
-  std::string default_value;  ///< for the help; empty: none
-  std::vector<Word> words;    ///< allowed values; empty: any
+  std::string default_value;  ///< for the help. Empty: none
+  std::vector<Word> words;    ///< allowed values. Empty: any
   std::vector<std::string> needed, excluded;
   std::function<std::vector<std::string>()> candidates;  ///< values for shell completion, computed on request
   Completion completion = Completion::none;
@@ -107,7 +107,7 @@ struct Choice {
   Choice(std::string w, Value v, std::string n = {}) : word(std::move(w)), value(v), note(std::move(n)) {}
   std::string word;
   Value value;
-  std::string note;  ///< explanation in the help; empty: none
+  std::string note;  ///< explanation in the help. Empty: none
 };
 
 namespace reading {
@@ -162,16 +162,16 @@ std::string initial(const T& value) {
 /// A command or subcommand. The variables that options are bound to must live as long as the command.
 struct Command {
   std::string name;
-  std::string summary;             ///< one sentence; the first line of the help
+  std::string summary;             ///< one sentence. The first line of the help
   std::string description;         ///< paragraphs, separated by empty lines
-  std::vector<std::string> usage;  ///< arguments of each form of use; empty: derived from the options
+  std::vector<std::string> usage;  ///< arguments of each form of use. Empty: derived from the options
   std::vector<Example> examples;
   std::vector<Status> statuses;
   std::vector<Section> sections;
   std::vector<Option> options;
   std::vector<Command> subcommands;
   std::function<Exit(const Given&)> run;
-  std::function<std::string()> version;  ///< text of --version; empty: no such option
+  std::function<std::string()> version;  ///< text of --version. Empty: no such option
   std::string date;                      ///< of the man pages: YYYY-MM-DD
 
   /// Starts a group: the options that follow are listed below this title.

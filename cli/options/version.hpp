@@ -7,7 +7,7 @@
 
 namespace rdmawire::cli {
 
-/// The date of this build's commit: YYYY-MM-DD; empty if it is not known.
+/// The date of this build's commit: YYYY-MM-DD. Empty if it is not known.
 std::string commit_date();
 
 /// "PROGRAM VERSION" and one line each for the commit, the compiler and `more` (label and value).

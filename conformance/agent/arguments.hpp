@@ -1,5 +1,5 @@
 #pragma once
-/// Parses the arguments of a command. Checks types and ranges; unknown arguments are errors.
+/// Parses the arguments of a command. Checks types and ranges. Unknown arguments are errors.
 
 #include <concepts>
 #include <cstdint>
@@ -61,7 +61,7 @@ class Arguments {
   /// One name of a table.
   std::uint64_t choice(const std::string& name, Names names);
   std::optional<std::uint64_t> maybe_choice(const std::string& name, Names names);
-  /// A list of names of a table, as a bit mask; 0 if absent.
+  /// A list of names of a table, as a bit mask. 0 if absent.
   std::uint64_t bits(const std::string& name, Names names);
   std::optional<std::uint64_t> maybe_bits(const std::string& name, Names names);
 
@@ -78,12 +78,12 @@ class Arguments {
 
   /// A nested object: {"grh": {…}}. Its errors are recorded here as well. nullopt if absent.
   std::optional<Arguments> inner(const std::string& name);
-  /// A list of nested objects; empty if absent.
+  /// A list of nested objects. Empty if absent.
   std::vector<Arguments> inner_list(const std::string& name, std::size_t most);
 
   /// Records an error found by a handler, unless there is an earlier one.
   void report_error(const std::string& name, int number, std::string_view what);
-  /// The first error; unknown arguments are reported last.
+  /// The first error. Unknown arguments are reported last.
   [[nodiscard]] std::optional<Error> wrong();
   /// Same, without the check for unknown arguments.
   [[nodiscard]] const std::optional<Error>& complaint() const { return state_->first; }
@@ -117,7 +117,7 @@ class Arguments {
     return nullptr;
   }
   std::optional<std::uint64_t> read_number(const std::string& name, Range range, bool needed);
-  /// Returns the member and marks it as used; nullptr if absent, which is an error if `needed`.
+  /// Returns the member and marks it as used. nullptr if absent, which is an error if `needed`.
   const Asked* take(const std::string& name, bool needed);
 
   const Asked* given_;
@@ -126,7 +126,7 @@ class Arguments {
   State::Part* part_;
 };
 
-/// Converts hexadecimal text, two digits per byte; nullopt for invalid text.
+/// Converts hexadecimal text, two digits per byte. nullopt for invalid text.
 std::optional<std::vector<std::uint8_t>> from_hex(std::string_view text);
 std::string to_hex(const std::uint8_t* bytes, std::size_t length);
 

@@ -107,7 +107,7 @@ struct PendingRequest {
   std::vector<std::uint8_t> private_data;
   std::uint8_t responder_resources = as_device, initiator_depth = as_device;
   std::uint8_t flow_control = 0, retry_count = 7, rnr_retry_count = 7, srq = 0;
-  Handle qp = 0;  ///< handle in the session; 0: none
+  Handle qp = 0;  ///< handle in the session. 0: none
   std::uint32_t qp_num = 0;
 
   [[nodiscard]] rdma_conn_param parameters() const {
@@ -162,7 +162,7 @@ class CmId final : public Object {
     return id_->verbs != nullptr && id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
   }
   [[nodiscard]] bool datagram() const { return id_->qp_type == IBV_QPT_UD; }
-  /// The specified QP, on the device selected by the CM; nullptr: none was specified.
+  /// The specified QP, on the device selected by the CM. nullptr: none was specified.
   Result<ibv_qp*> queue_pair();
   Result<void> modify(ibv_qp* qp, ibv_qp_state state);
   Result<void> make_ready(ibv_qp* qp);
@@ -259,7 +259,7 @@ void CmId::hear(const rdma_cm_event& event) {
     json["errno"] = -event.status;
     json["name"] = errno_name(-event.status);
   } else if (event.status > 0) {
-    // For a rejection, the reason given by the peer; IBTA vol 1, 12.6.7.2.
+    // For a rejection, the reason given by the peer, IBTA vol 1, 12.6.7.2.
     json[event.event == RDMA_CM_EVENT_REJECTED ? "reason" : "status"] = event.status;
   }
   switch (event.event) {
@@ -421,7 +421,7 @@ Result<void> CmId::modify(ibv_qp* qp, ibv_qp_state state) {
   return {};
 }
 
-/// Changes the QP to INIT, so that it accepts receive requests; a UD QP to RTS. States set by the controller are kept.
+/// Changes the QP to INIT, so that it accepts receive requests. A UD QP to RTS. States set by the controller are kept.
 Result<void> CmId::make_ready(ibv_qp* qp) {
   if (qp->state == IBV_QPS_RESET)
     if (auto done = modify(qp, IBV_QPS_INIT); !done) return done;
@@ -462,7 +462,7 @@ Result<void> CmId::connect() {
     if (auto done = make_ready(*qp); !done) return done;
   }
   limit_to_device();
-  // For iWARP, the kernel establishes TCP first; the peer may not respond.
+  // For iWARP, the kernel establishes TCP first. The peer may not respond.
   const auto make = [id = id_, with = wanted] {
     auto parameters = with.parameters();
     errno = 0;
@@ -564,7 +564,7 @@ Result<CmId*> make_id(Session& session, CmId::Role role, std::uint64_t port_spac
   return &added;
 }
 
-/// Runs the step; releases the id if it fails.
+/// Runs the step. Releases the id if it fails.
 template <class Step>
 Result<void> or_release(Session& session, CmId& id, std::string_view call, Step step) {
   errno = 0;
@@ -684,7 +684,7 @@ Result<Json> join(Session& session, Arguments& arguments) {
   return set_out(session, arguments, CmId::Role::member, std::move(wanted), true, true, sends_only);
 }
 
-/// The id if it has one of the roles; otherwise records an error.
+/// The id if it has one of the roles. Otherwise records an error.
 CmId* id_of(Arguments& arguments, std::initializer_list<CmId::Role> roles, std::string_view otherwise) {
   auto* id = arguments.object<CmId>("cm_id");
   if (id != nullptr && std::find(roles.begin(), roles.end(), id->role) == roles.end())

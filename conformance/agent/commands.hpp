@@ -13,12 +13,12 @@ namespace rdmawire::agent {
 
 /// Handler that responds immediately.
 using Handler = Result<Json> (*)(Session&, Arguments&);
-/// Handler that may respond later; other commands continue in the meantime.
+/// Handler that may respond later. Other commands continue in the meantime.
 using WaitingHandler = void (*)(Session&, Arguments&, Answer);
 
 struct Argument {
   std::string_view name;
-  std::string_view meaning;  ///< for example "number, 1 to 4096: …"; starts with "optional" for optional arguments
+  std::string_view meaning;  ///< for example "number, 1 to 4096: …". Starts with "optional" for optional arguments
 };
 
 struct Command {
@@ -49,7 +49,7 @@ std::span<const Command> process_commands();
 std::span<const Family> families();
 /// nullptr if the command is unknown.
 const Command* find_command(std::string_view name);
-/// Executes a command. `asked` is a JSON object; its member `do` is the name of the command.
+/// Executes a command. `asked` is a JSON object. Its member `do` is the name of the command.
 void run_command(const std::shared_ptr<Session>& session, const Command& command, const Asked& asked, std::string id);
 
 /// The commands section of docs/reference/agent-protocol.md.

@@ -53,7 +53,7 @@ TEST_P(OnADevice, CmConnectionTransfersData) {
   ASSERT_EQ(completions.size(), 1);
   EXPECT_EQ(completions[0].status, "success");
   EXPECT_EQ(completions[0].wr_id, 5);
-  // iWARP completes a WRITE when it is sent; the completion of a following READ implies that the data has arrived.
+  // iWARP completes a WRITE when it is sent. The completion of a following READ implies that the data has arrived.
   ASSERT_TRUE(asking.post_send({{.opcode = "read",
                                  .wr_id = 6,
                                  .sges = {memory.piece(200, 7)},

@@ -70,7 +70,7 @@ std::vector<ibv_gid_entry> gids_of(ibv_context* context) {
   }
 }
 
-/// Width and speed as in the PortInfo attribute; IBTA vol 1, 14.2.5.6.
+/// Width and speed as in the PortInfo attribute, IBTA vol 1, 14.2.5.6.
 Json port_json(ibv_context* context, std::uint8_t number, const ibv_port_attr& port,
                const std::vector<ibv_gid_entry>& gids) {
   Json gid_list = Json::array();

@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 std::string text_of(const ByteVector& bytes) { return {bytes.begin(), bytes.end()}; }
 ByteVector bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
-/// The test's end of a TCP connection. Blocks for at most twenty seconds; then returns fewer bytes.
+/// The test's end of a TCP connection. Blocks for at most twenty seconds. Then returns fewer bytes.
 class Stream {
  public:
   explicit Stream(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

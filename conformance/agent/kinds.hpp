@@ -10,7 +10,7 @@
 
 namespace rdmawire::agent {
 
-/// An open device; its asynchronous events are sent to the controller.
+/// An open device. Its asynchronous events are sent to the controller.
 class Device : public Object {
  public:
   static constexpr std::string_view name = "device";
@@ -75,7 +75,7 @@ class Mw : public VerbsObject<ibv_mw, dealloc_mw> {
   [[nodiscard]] Json about() const override { return {{"rkey", verbs()->rkey}}; }
 };
 
-/// A completion channel; its events are sent to the controller.
+/// A completion channel. Its events are sent to the controller.
 class Channel : public VerbsObject<ibv_comp_channel, ibv_destroy_comp_channel> {
  public:
   static constexpr std::string_view name = "channel";
@@ -141,7 +141,7 @@ class Qp : public VerbsObject<ibv_qp, ibv_destroy_qp> {
   const std::uint64_t send_ops;
 };
 
-/// Maps zeroed memory in whole pages; nullptr on failure.
+/// Maps zeroed memory in whole pages. nullptr on failure.
 std::uint8_t* map_memory(std::size_t length);
 void unmap_memory(std::uint8_t* memory, std::size_t length);
 

@@ -26,7 +26,7 @@ class Loop {
   };
 
  public:
-  /// Registration of a descriptor or a timer; destruction removes it. May outlive the loop and may be destroyed by its
+  /// Registration of a descriptor or a timer. Destruction removes it. May outlive the loop and may be destroyed by its
   /// own callback.
   class Watch {
    public:

@@ -14,7 +14,7 @@ namespace {
 /// Maximum number of bytes in one line of hexadecimal text.
 constexpr std::uint64_t max_bytes = 1'900'000;
 
-/// SplitMix64: deterministic pseudo-random numbers from a seed; not for secrets.
+/// SplitMix64: deterministic pseudo-random numbers from a seed. Not for secrets.
 std::uint64_t next_random(std::uint64_t& state) {
   state += 0x9E3779B97F4A7C15;
   std::uint64_t z = state;

@@ -42,7 +42,7 @@ extern const Names node_type;      ///< ibv_node_type
 extern const Names transport;      ///< ibv_transport_type
 extern const Names link_layer;     ///< of a port
 extern const Names port_state;     ///< ibv_port_state
-extern const Names phys_state;     ///< physical state of a port; IBTA vol 1, 14.2.5.6
+extern const Names phys_state;     ///< physical state of a port, IBTA vol 1, 14.2.5.6
 extern const Names gid_type;       ///< ibv_gid_type
 extern const Names atomic_cap;     ///< ibv_atomic_cap
 extern const Names device_caps;    ///< ibv_device_cap_flags, and further flags of newer kernels

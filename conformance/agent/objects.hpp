@@ -13,9 +13,9 @@
 
 namespace rdmawire::agent {
 
-/// Outgoing JSON; members keep their order.
+/// Outgoing JSON. Members keep their order.
 using Json = nlohmann::ordered_json;
-/// Incoming JSON; sorted for fast lookup.
+/// Incoming JSON. Sorted for fast lookup.
 using Asked = nlohmann::json;
 /// Handle of an object: unique within its session, never reused.
 using Handle = std::uint64_t;
@@ -30,10 +30,10 @@ class Object {
   virtual ~Object() = default;
 
   [[nodiscard]] virtual std::string_view kind() const = 0;
-  /// Releases the object. Returns 0, or an errno if that failed; then the object is unchanged and the call may be
+  /// Releases the object. Returns 0, or an errno if that failed. Then the object is unchanged and the call may be
   /// repeated. Must not be called after it returned 0.
   virtual int release() = 0;
-  /// True if release() does not detect that other objects use this one; the table then refuses with EBUSY.
+  /// True if release() does not detect that other objects use this one. The table then refuses with EBUSY.
   [[nodiscard]] virtual bool needs_guard() const { return false; }
   /// Members for the `objects` command, in addition to handle and kind.
   [[nodiscard]] virtual Json about() const { return Json::object(); }
@@ -57,7 +57,7 @@ class Objects {
   Objects& operator=(const Objects&) = delete;
   ~Objects() { release_all(); }
 
-  /// Adds the object. `uses`: its parent objects; nullptr entries are ignored.
+  /// Adds the object. `uses`: its parent objects. nullptr entries are ignored.
   template <std::derived_from<Object> T>
   T& add(std::unique_ptr<T> object, std::initializer_list<const Object*> uses = {}) {
     T& reference = *object;
@@ -76,7 +76,7 @@ class Objects {
     if (wanted == nullptr) return wrong_kind(*object, T::name);
     return wanted;
   }
-  /// The first object of a kind that satisfies the predicate; nullptr if there is none.
+  /// The first object of a kind that satisfies the predicate. nullptr if there is none.
   template <std::derived_from<Object> T, class Question>
   [[nodiscard]] T* find_if(Question question) const {
     for (const auto& [handle, object] : objects_) {
@@ -89,7 +89,7 @@ class Objects {
   /// Releases one object. Errors: ENOENT, EBUSY, or the error of its release().
   Result<void> destroy(Handle handle);
   /// Releases all objects, newest first, and repeats while that succeeds for any. Returns the number of objects that
-  /// could not be released; they are dropped.
+  /// could not be released. They are dropped.
   std::size_t release_all();
 
   [[nodiscard]] std::size_t size() const { return objects_.size(); }

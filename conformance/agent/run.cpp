@@ -87,7 +87,7 @@ class Process final : public Object {
   [[nodiscard]] Json about() const override { return {{"pid", pid_}, {"program", program_}, {"running", !ended_}}; }
   int release() override;
 
-  /// Starts to monitor the process; its handle is known.
+  /// Starts to monitor the process. Its handle is known.
   void watch(Owned in, Owned out, Owned err, std::uint64_t limit);
   Result<std::size_t> feed(const std::vector<std::uint8_t>& bytes, bool last);
   int send_signal(int number) { return kill(-pid_, number) == 0 ? 0 : errno; }
@@ -203,7 +203,7 @@ void Process::note_end() {
   end_watch_.stop();
   ended_ = true;
   close_input();
-  // Output precedes the end of the process. Only the current content of the pipe is read; other processes may still
+  // Output precedes the end of the process. Only the current content of the pipe is read. Other processes may still
   // have it open.
   for (Output& output : outputs_) {
     for (int chunks = 0; chunks < 64 && output.watch; ++chunks) {

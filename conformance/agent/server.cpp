@@ -86,7 +86,7 @@ class Outbox {
 /// A socket or an open serial channel with its protocol state.
 class Server::Connection {
  public:
-  /// `gone` is called once, when the connection is unusable; it may destroy this object.
+  /// `gone` is called once, when the connection is unusable. It may destroy this object.
   Connection(Server& server, int descriptor, std::function<void()> gone)
       : server_(&server),
         descriptor_(descriptor),
@@ -171,7 +171,7 @@ class Server::Connection {
   Conversation conversation_;  // destroyed first, because it may still send
 };
 
-/// A serial channel: one controller at a time. There is no connection event; the channel reports POLLHUP or end of file
+/// A serial channel: one controller at a time. There is no connection event. The channel reports POLLHUP or end of file
 /// while its other end is closed.
 class Server::Serial {
  public:

@@ -37,7 +37,7 @@ class Peer {
     const ssize_t sent = ::write(descriptor_, line.data(), line.size());
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
-  /// Receives available data; returns false at the end of the stream.
+  /// Receives available data. Returns false at the end of the stream.
   bool receive() {
     char bytes[65536];
     for (;;) {
@@ -86,7 +86,7 @@ class Serving : public testing::Test {
     EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     return descriptor;
   }
-  /// Runs the loop until the condition is true; returns false after a limit.
+  /// Runs the loop until the condition is true. Returns false after a limit.
   template <class Condition>
   bool until(Condition condition) {
     for (const Loop::Time end = Loop::monotonic() + 10'000 * Loop::millisecond; Loop::monotonic() < end;) {
@@ -261,7 +261,7 @@ TEST_F(Serving, UnauthenticatedConnectionsAreLimited) {
   EXPECT_FALSE(one.receive());
 }
 
-/// A pseudo terminal; its master is the controller's end.
+/// A pseudo terminal. Its master is the controller's end.
 class SerialChannel : public Serving {
  protected:
   int open_master() {

@@ -16,7 +16,7 @@ namespace rdmawire::agent {
 /// Settings of the agent.
 struct Settings {
   std::string version = "0";
-  /// Shared secret for authentication; nullopt: no authentication.
+  /// Shared secret for authentication. nullopt: no authentication.
   std::optional<std::string> secret;
   /// Whether controllers may run programs on this host.
   bool allow_run = false;
@@ -24,7 +24,7 @@ struct Settings {
   std::uint64_t most_memory = 256U << 20U;
   /// Delay of the response to a failed authentication.
   Loop::Time guess_delay = 1000 * Loop::millisecond;
-  /// Make blocking kernel calls in threads; false: in the loop, which blocks.
+  /// Make blocking kernel calls in threads. false: in the loop, which blocks.
   bool threads = true;
 };
 
@@ -74,7 +74,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Runs `doing` when the next slow call is over. Returns false if too many are waiting.
   bool put_off(std::function<void()> doing);
 
-  /// Releases all objects and pending operations; no more lines are sent. Slow calls are interrupted or, where the
+  /// Releases all objects and pending operations. No more lines are sent. Slow calls are interrupted or, where the
   /// kernel does not allow that, awaited.
   void end();
   /// Same as end(), but the session continues. Returns the number of released objects.
@@ -85,15 +85,15 @@ class Session : public std::enable_shared_from_this<Session> {
   bool begun = false;
   /// A bye was accepted.
   bool said_bye = false;
-  bool releases_wait = false;  ///< a destroy is deferred; later ones must not overtake it
+  bool releases_wait = false;  ///< a destroy is deferred. Later ones must not overtake it
   /// Bytes in memory regions.
   std::uint64_t memory = 0;
-  /// Random bytes of the challenge; empty: authenticated.
+  /// Random bytes of the challenge. Empty: authenticated.
   std::string challenge;
   unsigned wrong_guesses = 0;
   /// The delayed response to a failed authentication.
   Loop::Watch guess;
-  /// The session ends after this time without a line; 0: never.
+  /// The session ends after this time without a line. 0: never.
   Loop::Time heartbeat = 0;
   static constexpr std::size_t most_waits = 1024;
   [[nodiscard]] bool too_many_waits() const { return waits_.size() >= most_waits; }

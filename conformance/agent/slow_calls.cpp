@@ -51,7 +51,7 @@ void SlowCalls::start_some() {
 
 void SlowCalls::start(Entry& entry) {
   take_nudges();
-  // The thread receives only this signal; other signals are handled by the loop.
+  // The thread receives only this signal. Other signals are handled by the loop.
   sigset_t all, before;
   sigfillset(&all);
   sigdelset(&all, nudge);

@@ -16,7 +16,7 @@ namespace rdmawire::agent {
 
 class SlowCalls {
  public:
-  /// Maximum number of concurrent calls per session; further calls wait.
+  /// Maximum number of concurrent calls per session. Further calls wait.
   static constexpr std::size_t most_threads = 16;
 
   explicit SlowCalls(Loop& loop) : loop_(&loop) {}
@@ -25,12 +25,12 @@ class SlowCalls {
   ~SlowCalls() { settle(); }
 
   struct Call {
-    /// Runs in the thread. May access only captured values and objects in `uses`; returns 0 or an errno.
+    /// Runs in the thread. May access only captured values and objects in `uses`. Returns 0 or an errno.
     std::function<int()> make;
     /// Runs in the loop's thread with the result of `make`, or with ECANCELED if the call was interrupted or not made.
     std::function<void(int)> then;
     std::vector<Handle> uses;  ///< kept alive until `then`
-    Handle takes = 0;          ///< one of `uses` that no other call may use at the same time; 0: none
+    Handle takes = 0;          ///< one of `uses` that no other call may use at the same time. 0: none
   };
   void begin(Call call);
 
@@ -39,11 +39,11 @@ class SlowCalls {
   [[nodiscard]] bool uses(Handle handle) const;
   [[nodiscard]] bool takes(Handle handle) const;
 
-  /// Interrupts calls that use the object as soon as the kernel allows it; their `then` is called by a later turn.
+  /// Interrupts calls that use the object as soon as the kernel allows it. Their `then` is called by a later turn.
   void interrupt(Handle handle);
   /// Ends all calls and waits for those that cannot be interrupted. Calls every `then` before it returns.
   void settle();
-  /// Called after a `then`, when objects may be unused; not called by settle().
+  /// Called after a `then`, when objects may be unused. Not called by settle().
   std::function<void()> freed;
 
  private:

@@ -48,7 +48,7 @@ class Controller {
     ADD_FAILURE() << what << " got no response";
     return {};
   }
-  /// Returns the result; an error fails the test.
+  /// Returns the result. An error fails the test.
   Json result(const std::string& what, const Json& arguments = Json::object()) {
     Json answer = ask(what, arguments);
     EXPECT_TRUE(answer.contains("result")) << what << " " << arguments << ": " << answer;

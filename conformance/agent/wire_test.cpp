@@ -32,7 +32,7 @@ class OnTheWire : public testing::DeviceTest {
   }
 };
 
-/// Receives the next InfiniBand transport packet; empty after ten seconds.
+/// Receives the next InfiniBand transport packet. Empty after ten seconds.
 std::vector<std::uint8_t> next_packet(replay::Wire& wire) {
   const std::int64_t deadline = wire.now() + 10'000'000'000;
   for (;;) {

@@ -182,7 +182,7 @@ Result<Json> post_send(Session&, Arguments& arguments) {
   if (given.empty()) arguments.report_error("requests", EINVAL, "requires at least one entry");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
 
-  // Sequences of requests for ibv_post_send; other requests are posted one by one.
+  // Sequences of requests for ibv_post_send. Other requests are posted one by one.
   for (std::size_t i = 0; i < requests.size();) {
     if (is_extended(requests[i])) {
       if (const int wrong = post_extended(*qp, requests[i]); wrong != 0) {

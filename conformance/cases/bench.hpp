@@ -43,7 +43,7 @@ struct ConnectOptions {
   /// Replaces the QP's own completion queue.
   const peer::CompletionQueue* shared_cq = nullptr;
   bool shared_receives = false;     ///< post receive requests to a shared receive queue
-  bool xrc_target = false;          ///< XRC: a target with a shared receive queue of its own; otherwise an initiator
+  bool xrc_target = false;          ///< XRC: a target with a shared receive queue of its own. Otherwise an initiator
   std::size_t xrc_domain = 0;       ///< number of the XRC domain of a target
   std::uint32_t qkey = 0x11111111;  ///< UD only
   std::string state = "rts";        ///< final state: "reset", "init", "rtr" or "rts"
@@ -84,7 +84,7 @@ struct Connected : TesterQueuePair, DeviceQueuePair {
   void device_writes(std::uint64_t wr_id, Message message = {});
   /// Posts a READ into the region.
   void device_reads(std::uint64_t wr_id, Message message = {});
-  /// Posts a FetchAdd of 5; the original value is written to the region.
+  /// Posts a FetchAdd of 5. The original value is written to the region.
   void device_adds(std::uint64_t wr_id, Message message = {});
 
   /// Address handle for UD requests to the tester.
@@ -152,7 +152,7 @@ class Bench : public Conversation, public DeviceBench {
                      std::string payload = {}) {
     return {.payload = std::move(payload), .va = region.addr() + offset, .rkey = region.rkey(), .length = length};
   }
-  /// Binds a type 2 window to a part of the QP's region through the QP; returns its R_Key.
+  /// Binds a type 2 window to a part of the QP's region through the QP. Returns its R_Key.
   std::uint32_t bound_window(Connected& through, std::uint64_t offset, std::uint64_t length, const peer::Names& access);
   /// Returns the path to the device, or ends the case as "unsupported".
   [[nodiscard]] Way way(Over over);

@@ -98,7 +98,7 @@ class Steps {
 
 struct Case {
   RuleId rule;                 ///< the tested rule
-  std::string_view variant{};  ///< distinguishes cases of one rule: "two packets missing"; empty: the only case
+  std::string_view variant{};  ///< distinguishes cases of one rule: "two packets missing". Empty: the only case
   Role role = Role::responder;
   Need needs = Need::nothing;
   Steps run{};

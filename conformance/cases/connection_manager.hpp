@@ -1,6 +1,6 @@
 #pragma once
 /// The tester's communication manager: constructed messages at QP 1, and the device's verbs for connections.
-/// IBTA vol 1, chapter 12; annex A11 (service ids of IP); CA17-34 to CA17-38.
+/// IBTA vol 1, chapter 12; annex A11 (service ids of IP), CA17-34 to CA17-38.
 
 #include <optional>
 #include <string>

@@ -22,13 +22,13 @@ class Conversation : public CaseRecorder {
   /// `wire` returns only frames for the tester (see replay/host) and must outlive this object.
   Conversation(replay::Wire& wire, const Timeouts& patience) : CaseRecorder(patience), wire_(wire) {}
 
-  /// Receives frames addressed to this QP; replaces a QP with the same number.
+  /// Receives frames addressed to this QP. Replaces a QP with the same number.
   void listen_to(const TesterQueuePair& queue_pair) {
     std::erase_if(queue_pairs_,
                   [&](const TesterQueuePair& other) { return other.tester_qpn == queue_pair.tester_qpn; });
     queue_pairs_.push_back(queue_pair);
   }
-  /// Also receives all other RoCE frames, for any QP; their PSNs count from 0.
+  /// Also receives all other RoCE frames, for any QP. Their PSNs count from 0.
   void listen_to_all() { to_all_ = true; }
 
   Conversation& operator>>(const Stimulus& stimulus);

@@ -27,7 +27,7 @@ enum class Family : std::uint8_t {
 };
 std::string_view to_string(Family family);
 
-/// Parameters of the MPA negotiation of an iWARP device that can be configured. RFC 5044, 7.1; RFC 6581, 9.
+/// Parameters of the MPA negotiation of an iWARP device that can be configured. RFC 5044, 7.1, RFC 6581, 9.
 struct MpaWishes {
   std::uint8_t revision = 2;  ///< highest supported revision
   bool markers = false;       ///< request markers in the received stream
@@ -53,8 +53,8 @@ struct DeviceUnderTest {
   std::optional<Way> vlan;     ///< path with VLAN tags
   std::optional<Way> roce_v1;  ///< path with RoCEv1
   Timeouts patience;
-  bool multicast = true;  ///< multicast frames are permitted; otherwise multicast cases are skipped
-  /// Whether congestion management is enabled, which verbs do not report; nullopt: unknown.
+  bool multicast = true;  ///< multicast frames are permitted. Otherwise multicast cases are skipped
+  /// Whether congestion management is enabled, which verbs do not report. nullopt: unknown.
   std::optional<bool> congestion_management;
   /// Switches congestion management, if the tester can.
   std::function<void(bool)> switch_congestion_management{};
@@ -64,7 +64,7 @@ struct DeviceUnderTest {
   /// events of the device in order.
   std::optional<std::int64_t> wire_delay;
 
-  /// iWARP: a host from which the device is reached over TCP; replaces `wire` and the RoCE members.
+  /// iWARP: a host from which the device is reached over TCP. Replaces `wire` and the RoCE members.
   replay::TcpHost* tcp = nullptr;
   replay::IpAddress address{};  ///< iWARP: the device's address
   /// Sets the negotiation parameters of QPs created from now on. Only for the reference device, because verbs do not

@@ -1,4 +1,4 @@
-/// Source and destination addresses: IBTA vol 1, 9.6.1.2.3, A17.4.4.2, CA17-41; C9-42 (P_Keys of QP1).
+/// Source and destination addresses: IBTA vol 1, 9.6.1.2.3, A17.4.4.2, CA17-41, C9-42 (P_Keys of QP1).
 
 #include <fmt/format.h>
 

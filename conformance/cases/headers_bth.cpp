@@ -1,4 +1,4 @@
-/// Checks of the BTH at the receiver: IBTA vol 1, 9.6.1, 9.2.11, 7.8.1; C9-6, C9-43, CA17-33; 17.2.8 (MigReq).
+/// Checks of the BTH at the receiver: IBTA vol 1, 9.6.1, 9.2.11, 7.8.1, C9-6, C9-43, CA17-33. 17.2.8 (MigReq).
 
 #include <fmt/format.h>
 
@@ -80,7 +80,7 @@ void destroyed_queue_pair(Bench& bench) {
   bench << silence();
 }
 
-// Another partition, and two limited members of one partition. C9-43; a limited and a full member may communicate.
+// Another partition, and two limited members of one partition. C9-43. A limited and a full member may communicate.
 void another_partition(Bench& bench) {
   dropped(bench, [](const Stimulus& s) { return s.with<Bth, "pkey">(0x8123, "with P_Key 0x8123"); });
 }

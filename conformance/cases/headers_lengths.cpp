@@ -117,7 +117,7 @@ void bytes_after_the_icrc(Bench& bench) {
 }
 
 // Packets shorter than their opcode's headers, pad and ICRC: no response, and the device continues to work. The frames
-// are complete, with valid lengths and ICRC; only headers after the BTH are missing.
+// are complete, with valid lengths and ICRC. Only headers after the BTH are missing.
 void runt(Bench& bench, std::uint8_t opcode, std::uint32_t bytes_kept) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.request(Operation::send, Position::only, psn(+0), {.payload = pattern_bytes(bytes_kept)})

@@ -40,8 +40,8 @@ struct Operands {
   std::uint64_t swap_or_add = 0, compare = 0;
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_rkey = 0;
-  std::optional<std::uint32_t> xrc_srq{};  ///< XRC only; overrides that of the QP
-  std::uint32_t qkey = 0;                  ///< UD only; the source is the tester's QP
+  std::optional<std::uint32_t> xrc_srq{};  ///< XRC only. Overrides that of the QP
+  std::uint32_t qkey = 0;                  ///< UD only. The source is the tester's QP
   std::uint8_t placement = 1;              ///< FLUSH: bit 0 global visibility, bit 1 persistence
   std::uint8_t selectivity = 0;            ///< FLUSH: 0 range, 1 memory region
 };
@@ -69,7 +69,7 @@ struct TesterQueuePair {
   [[nodiscard]] Stimulus write_first(psn at, const Operands& operands) const;
   [[nodiscard]] Stimulus write_middle(psn at, const std::string& payload) const;
   [[nodiscard]] Stimulus write_last(psn at, const std::string& payload) const;
-  /// A whole WRITE; the length defaults to that of the payload.
+  /// A whole WRITE. The length defaults to that of the payload.
   [[nodiscard]] Stimulus write_only(psn at, Operands operands) const;
   [[nodiscard]] Stimulus read(psn at, const Operands& operands) const;
   [[nodiscard]] Stimulus compare_swap(psn at, const Operands& operands) const;

@@ -108,7 +108,7 @@ void an_ack_from_before_the_connection(Bench& bench) {
   stale(bench, [](Connected& qp) { return qp.ack(psn(-3), 1); });
 }
 
-// The kinds of a syndrome are ACK, RNR NAK and NAK; the fourth is reserved.
+// The kinds of a syndrome are ACK, RNR NAK and NAK. The fourth is reserved.
 void a_reserved_syndrome(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 14, .retry_cnt = 1});
   qp.device_sends(0);

@@ -55,7 +55,7 @@ void an_atomic_fails(Bench& bench) {
   qp.is_in("err");
 }
 
-// 9.7.5.2.2: a NAK with a reserved code fails the request; the status is unspecified.
+// 9.7.5.2.2: a NAK with a reserved code fails the request. The status is unspecified.
 void reserved_code(Bench& bench, std::uint8_t syndrome) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0);

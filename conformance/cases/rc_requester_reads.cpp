@@ -6,7 +6,7 @@
 namespace rdmawire::conformance::rc_requester_reads_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s; earlier retransmissions have another cause
+constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s. Earlier retransmissions have another cause
 constexpr std::uint8_t short_timeout = 14;  ///< one of 67 ms
 
 /// A READ of the device with three response packets, which has been sent.
@@ -303,7 +303,7 @@ void an_error_between_responses(Bench& bench) {
   bench << silence();
 }
 
-// 10.6.5.1: a fenced local invalidate waits for all earlier requests; the key stays valid until then.
+// 10.6.5.1: a fenced local invalidate waits for all earlier requests. The key stays valid until then.
 void local_invalidate_waits(Bench& bench) {
   Connected& qp =
       bench.rc({.region_access = {"local_write", "remote_write", "remote_read", "mw_bind"}, .timeout = patient});

@@ -8,7 +8,7 @@
 namespace rdmawire::conformance::rc_requester_retry_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s; earlier retransmissions have another cause
+constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s. Earlier retransmissions have another cause
 
 /// A SEND of three packets, which have been sent.
 Connected& three_packets_sent(Bench& bench, std::int64_t first = -1) {

@@ -8,7 +8,7 @@
 namespace rdmawire::conformance::rc_requester_rnr_cases {
 namespace {
 
-constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s; earlier retransmissions have another cause
+constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s. Earlier retransmissions have another cause
 constexpr std::uint8_t shortest_timer = 1;  ///< 0.01 ms
 
 // Table 45: no retransmission before the time of the timer code.

@@ -1,4 +1,4 @@
-/// Duplicate requests: IBTA vol 1, 9.7.5.1.4 (clause number not verified), 9.4.4 (READ), 9.4.5 (atomics); C9-105,
+/// Duplicate requests: IBTA vol 1, 9.7.5.1.4 (clause number not verified), 9.4.4 (READ), 9.4.5 (atomics), C9-105,
 /// C9-110.
 
 #include <fmt/format.h>

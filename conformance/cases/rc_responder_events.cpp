@@ -1,5 +1,5 @@
 /// Events of the responder's application: events, completions in error, solicited events, invalidated keys, states.
-/// IBTA vol 1, C9-222.1.1 (9.9.3.1.3), 10.10.2, 9.2 (SE), 11.4.2.2, 9.4.1.1.3, 10.3.1; o11-5.2.5.
+/// IBTA vol 1, C9-222.1.1 (9.9.3.1.3), 10.10.2, 9.2 (SE), 11.4.2.2, 9.4.1.1.3, 10.3.1, o11-5.2.5.
 
 #include <fmt/format.h>
 

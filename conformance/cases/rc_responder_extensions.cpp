@@ -1,4 +1,4 @@
-/// FLUSH and ATOMIC WRITE: IBTA vol 1, annex A19 (A19.4.1, A19.4.2; oA19-1 to oA19-28).
+/// FLUSH and ATOMIC WRITE: IBTA vol 1, annex A19 (A19.4.1, A19.4.2, oA19-1 to oA19-28).
 
 #include "conformance/cases/files.hpp"
 
@@ -20,7 +20,7 @@ Stimulus atomic_write(const Connected& qp, psn at, std::uint64_t offset, const s
 }
 Expectation empty_response(psn at) { return read_response(Position::only, at).carrying(""); }
 
-// 8 bytes are written; the response is a READ response Only without payload, and the MSN counts it. oA19-28
+// 8 bytes are written. The response is a READ response Only without payload, and the MSN counts it. oA19-28
 void written(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> atomic_write(qp, psn(+0), 8, pattern_bytes(8));

@@ -1,4 +1,4 @@
-/// R_Keys, rights and bounds: IBTA vol 1, 9.7.4.1.5, 9.3.3.2, 9.7.5.2.4, Table 63; C9-88, C9-222.1.1.
+/// R_Keys, rights and bounds: IBTA vol 1, 9.7.4.1.5, 9.3.3.2, 9.7.5.2.4, Table 63, C9-88, C9-222.1.1.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-/// Lengths of requests and of their packets: IBTA vol 1, 9.7.4.1.6; C9-94.
+/// Lengths of requests and of their packets: IBTA vol 1, 9.7.4.1.6, C9-94.
 
 #include "conformance/cases/files.hpp"
 

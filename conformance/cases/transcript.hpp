@@ -28,8 +28,8 @@ struct Pairing {
 
 struct Step {
   enum class Kind : std::uint8_t {
-    sent,      ///< a frame to the device; iWARP: bytes of the stream, whose frames have kind link
-    received,  ///< a frame from the device; iWARP: as for sent
+    sent,      ///< a frame to the device. iWARP: bytes of the stream, whose frames have kind link
+    received,  ///< a frame from the device. iWARP: as for sent
     verbs,     ///< a verb of the device and its result
     expected,  ///< an expectation that was met
     note,

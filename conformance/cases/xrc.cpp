@@ -1,7 +1,7 @@
 /// Extended reliable connections: IBTA vol 1, 5.2.8 (XRCETH), annex A14 (clause numbers not verified), o9-30 (order of
 /// responses), 9.6.1 (checks of the BTH).
 ///
-/// No driver available in the lab supports XRC; these cases have run only against the reference device.
+/// No driver available in the lab supports XRC. These cases have run only against the reference device.
 
 #include <fmt/format.h>
 

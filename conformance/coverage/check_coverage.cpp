@@ -1,4 +1,4 @@
-// check_coverage STAMP: build step that fails if a rule has no check; otherwise writes the stamp file.
+// check_coverage STAMP: build step that fails if a rule has no check. Otherwise writes the stamp file.
 
 #include <cstdio>
 #include <fstream>

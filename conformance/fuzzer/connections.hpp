@@ -25,7 +25,7 @@ struct KnownConnection {
   static constexpr std::uint8_t usual = 12, patient = 20;
 
   std::uint32_t tester_id = 0;  ///< Local Communication ID of the tester's last connection in this slot
-  std::uint32_t device_id = 0;  ///< ID of the device; 0: unknown
+  std::uint32_t device_id = 0;  ///< ID of the device. 0: unknown
   bool fresh_queue_pairs =
       false;  ///< use a new tester QP number for each connection, because kernels remember previous ones
   std::uint8_t timeout = usual;

@@ -11,7 +11,7 @@ namespace {
 
 struct About {
   FaultCategory concern;
-  std::string_view pattern;  ///< pattern of rules; the first match counts
+  std::string_view pattern;  ///< pattern of rules. The first match counts
 };
 
 constexpr About about[] = {

@@ -15,7 +15,7 @@ namespace rdmawire::fuzzer {
 
 /// Steps that the generator may use.
 struct IwarpGeneratorOptions {
-  std::optional<std::int64_t> settings{};  ///< stream_settings of the device; nullopt: all settings are supported
+  std::optional<std::int64_t> settings{};  ///< stream_settings of the device. nullopt: all settings are supported
   bool extensions = true;                  ///< RFC 7306
   bool verbs = true;                       ///< windows, fast registration, misuse of verbs, notifications
   bool timing = true;                      ///< wait for timers, and send steps before the device has responded

@@ -13,14 +13,14 @@ namespace rdmawire::fuzzer {
 
 /// Outcome of one step.
 struct Outcome {
-  std::vector<std::vector<std::uint8_t>> frames;  ///< frames sent by the device, in order; iWARP: TCP segments
+  std::vector<std::vector<std::uint8_t>> frames;  ///< frames sent by the device, in order. iWARP: TCP segments
   std::vector<int> results;                       ///< results of verbs calls: 0, or the error number
   std::vector<device::Completion> completions;
   std::vector<device::AsyncEvent> events;
-  std::vector<std::string> connection_events;          ///< CM events; iWARP: stream events
+  std::vector<std::string> connection_events;          ///< CM events. iWARP: stream events
   std::vector<std::string> ends;                       ///< iWARP: FINs and resets of TCP
   std::vector<std::vector<std::uint8_t>> sent_frames;  ///< frames sent to the device if they differ from those of the
-                                                       ///< reference model; iWARP: always the TCP segments
+                                                       ///< reference model. iWARP: always the TCP segments
   std::vector<std::uint8_t> streams;                   ///< iWARP: stream index of each of `frames`
   std::uint32_t notified = 0;                          ///< events of the completion channel
   std::array<machines::QueuePairState, 2> states{};

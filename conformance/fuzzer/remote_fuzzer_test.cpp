@@ -71,7 +71,7 @@ TEST(RemoteFuzzer, FaultOfUnreliableReceiverIsFound) {
 }
 
 TEST(RemoteFuzzer, InvalidatedKeyIsReplacedForNextExecution) {
-  // 23: SEND Only with Invalidate; 12: RDMA READ Request.
+  // 23: SEND Only with Invalidate. 12: RDMA READ Request.
   const Script takes = script_of(rc + R"(,{"do":"request","opcode":23,"key":"everything","payload":8,"flags":1})");
   const Script reads = script_of(rc + R"(,{"do":"request","opcode":12,"length":8,"flags":1})");
   const auto target = agent_target({"invalidates-consumer-regions"});

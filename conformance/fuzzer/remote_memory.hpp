@@ -38,7 +38,7 @@ class RemoteMemory {
   /// The header is one of these frames' headers, whose addresses differ from the reference's. The first half is
   /// undefined (A17.4.5.2). If the header is correct, bytes() contains the reference's header.
   void expect_network_header(std::uint64_t id, std::span<const std::vector<std::uint8_t>> frames);
-  /// Return the handle of the region of a key; 0: none.
+  /// Return the handle of the region of a key. 0: none.
   [[nodiscard]] std::uint32_t handle(Key key) const;
   /// Return a buffer in the device's local memory, for sends and READ responses.
   [[nodiscard]] nlohmann::json local(std::int64_t offset, std::int64_t bytes) const;
@@ -50,7 +50,7 @@ class RemoteMemory {
   struct NetworkHeader {
     std::size_t offset;
     std::array<std::uint8_t, network_bytes> bytes;
-    bool there = false;  ///< the header was found; until then its first half is unknown
+    bool there = false;  ///< the header was found. Until then its first half is unknown
   };
   /// Return the response of a sent command, or nothing after an error, which is stored in `lost`.
   std::optional<nlohmann::json> collect(const char* command, std::uint64_t number, std::optional<std::string>& lost);

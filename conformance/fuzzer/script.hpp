@@ -20,7 +20,7 @@ std::string_view to_string(Family family);
 
 /// Action of a step. A different meaning for iWARP follows after the semicolon.
 enum class StepKind : std::uint8_t {
-  connect,  ///< create a queue pair in its slot and move it to a state; iWARP: open a stream over TCP and negotiate MPA
+  connect,  ///< create a queue pair in its slot and move it to a state. iWARP: open a stream over TCP and negotiate MPA
   request,  ///< send a packet to the device's responder
   answer,   ///< send a packet to the device's requester
   receive,  ///< post a receive request
@@ -141,7 +141,7 @@ struct Step {
   std::int64_t timeout = 0;      ///< connect: timeout code
   std::int64_t retries = 0;      ///< connect
   std::int64_t queues = 0;       ///< connect: 1 a small completion queue, 2 an SRQ
-  std::int64_t mask = 0;         ///< modify: attributes to set; iWARP atomics: mask
+  std::int64_t mask = 0;         ///< modify: attributes to set. iWARP atomics: mask
   // iWARP: `opcode` of segments is that of RDMAP. `msn` and `mo` are relative to the expected values of the queue,
   // `offset` of responses to the expected offset. `number` of atomics is the operation, of connect 1 if the device is
   // the initiator. `payload` of an MPA frame is private data, of header-only messages the trailing bytes.

@@ -34,10 +34,10 @@ struct Replayed {
 /// Result of minimization.
 struct Minimized {
   Script script;               ///< shortest script with the same alarm
-  Replayed shown{};            ///< last execution with that alarm, with frames; no alarm: not reproduced
+  Replayed shown{};            ///< last execution with that alarm, with frames. No alarm: not reproduced
   std::uint64_t trials = 0;    ///< executed scripts
   std::uint64_t restarts = 0;  ///< restarts of a device that a trial ended
-  bool whole = true;           ///< no step or number can be removed; false: stopped at a limit
+  bool whole = true;           ///< no step or number can be removed. false: stopped at a limit
 };
 
 /// A violation by a device.
@@ -50,7 +50,7 @@ struct Finding {
   std::uint64_t restarts = 0;  ///< device restarts for minimization
   bool whole = false;          ///< see Minimized::whole
   std::vector<Exchanged>
-      frames{};                 ///< frames of the minimal script; empty if not reproduced, or from a resumed session
+      frames{};                 ///< frames of the minimal script. Empty if not reproduced, or from a resumed session
   std::uint64_t seed = 0;       ///< seed of the session
   std::uint64_t execution = 0;  ///< number of the mutated step that first caused it, counted from 1
   std::uint64_t times = 1;      ///< number of occurrences
@@ -75,10 +75,10 @@ struct SessionOptions {
   Feedback feedback{};
   bool count_all = false;  ///< also count edges of kinds that are not used as feedback, for comparison
   bool minimize = true;
-  std::size_t most_findings = 64;  ///< maximum number of stored findings; further findings are only counted
-  std::size_t most_corpus = 4096;  ///< maximum number of scripts; a new script then replaces the oldest
+  std::size_t most_findings = 64;  ///< maximum number of stored findings. Further findings are only counted
+  std::size_t most_corpus = 4096;  ///< maximum number of scripts. A new script then replaces the oldest
   bool stop_at_first = false;
-  std::filesystem::path corpus{};  ///< directory; empty: keep the corpus only in memory
+  std::filesystem::path corpus{};  ///< directory. Empty: keep the corpus only in memory
   bool resume = false;             ///< continue the session of the corpus
   /// Return a further mutation of a mutated step, or nothing.
   std::function<std::optional<Step>(const Step&)> mutator{};

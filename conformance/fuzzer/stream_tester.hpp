@@ -15,7 +15,7 @@ namespace rdmawire::fuzzer {
 
 /// State of a stream and base values of segments.
 struct StreamBases {
-  bool operating = false;              ///< the device accepts FPDUs; false: MPA negotiation
+  bool operating = false;              ///< the device accepts FPDUs. false: MPA negotiation
   bool device_initiated = false;       ///< the device is the initiator
   std::array<std::uint32_t, 4> msn{};  ///< expected MSN of each queue
   std::array<std::uint32_t, 4> mo{};   ///< expected MO of each queue

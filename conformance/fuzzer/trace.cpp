@@ -15,7 +15,7 @@ struct alignas(64) Traced {
   const std::uint64_t* words = nullptr;  ///< of the map
   EdgeMap* map = nullptr;
   std::uint32_t before = 0;  ///< number of the previous block
-  std::mutex used;           ///< one thread at a time; threads with the same slot wait
+  std::mutex used;           ///< one thread at a time. Threads with the same slot wait
 };
 constinit std::array<Traced, 64> all;
 

@@ -5,7 +5,7 @@
 
 namespace rdmawire::fuzzer {
 
-/// While an object exists, the edges that this thread executes in the copy are added to the map; nullptr: disabled. An
+/// While an object exists, the edges that this thread executes in the copy are added to the map. nullptr: disabled. An
 /// edge is a pair of consecutive basic blocks.
 class Tracing {
  public:

@@ -18,7 +18,7 @@ struct Phrase {
   bool at_start;  // otherwise anywhere in the line
 };
 
-// Messages of the kernel; the first match determines the kind.
+// Messages of the kernel. The first match determines the kind.
 constexpr std::array phrases = {
     Phrase{"Kernel panic - not syncing", Kind::panic, true},
     Phrase{"BUG: KASAN", Kind::sanitizer, true},

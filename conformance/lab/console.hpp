@@ -11,7 +11,7 @@ namespace rdmawire::lab {
 /// A kernel error and the console lines that belong to it.
 struct KernelReport {
   enum class Kind : std::uint8_t {
-    warning,        ///< WARNING: a WARN_ON; the kernel continues
+    warning,        ///< WARNING: a WARN_ON. The kernel continues
     hang,           ///< a task or CPU without progress
     out_of_memory,  ///< a program was killed because of memory shortage
     sanitizer,      ///< KASAN, UBSAN, lockdep
@@ -30,7 +30,7 @@ std::string_view to_string(KernelReport::Kind kind);
 class ConsoleWatch {
  public:
   void take(std::string_view text);
-  /// All reports so far; the last one may be incomplete.
+  /// All reports so far. The last one may be incomplete.
   [[nodiscard]] const std::vector<KernelReport>& complaints() const { return complaints_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// The kernel panicked.

@@ -12,7 +12,7 @@ class Cpio {
  public:
   void directory(std::string_view name);
   void file(std::string_view name, std::string_view content, std::uint32_t permissions = 0644);
-  /// Returns the complete archive. Archives may be concatenated; later files replace earlier ones.
+  /// Returns the complete archive. Archives may be concatenated. Later files replace earlier ones.
   [[nodiscard]] std::string finish() &&;
 
  private:

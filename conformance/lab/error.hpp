@@ -13,13 +13,13 @@ namespace rdmawire::lab {
 struct LabError {
   enum class Kind : std::uint8_t {
     usage,    ///< invalid option
-    missing,  ///< a program, package or file is missing; the message names the package
+    missing,  ///< a program, package or file is missing. The message names the package
     busy,     ///< a lab with this name is running
     space,    ///< the disk is full
     build,    ///< the image could not be built: no network, unknown package, …
     boot,     ///< the guest did not boot, or qemu failed
     guest,    ///< the guest panicked, hung or was killed after it booted
-    program,  ///< a program in the guest failed; the message contains its output
+    program,  ///< a program in the guest failed. The message contains its output
     timeout,  ///< an operation in the guest exceeded its time limit
     stopped,  ///< stopped by the caller
     system,   ///< other error of the operating system

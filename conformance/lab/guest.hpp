@@ -18,7 +18,7 @@ namespace rdmawire::lab {
 /// An Ethernet interface of the guest (eth0 is the first) that is connected to a wire of the host.
 struct PortOptions {
   std::string mac;                     ///< "": 52:54:00:77:PORT:GUEST
-  std::vector<std::string> addresses;  ///< with prefix lengths; empty: 10.77.PORT.GUEST/24 and fd77:PORT::GUEST/64
+  std::vector<std::string> addresses;  ///< with prefix lengths. Empty: 10.77.PORT.GUEST/24 and fd77:PORT::GUEST/64
   unsigned mtu = 1500;
   std::optional<unsigned> vlan;             ///< adds eth0.VLAN; rxe has its addresses as GIDs, siw is attached to it
   std::vector<std::string> vlan_addresses;  ///< empty: 10.78.PORT.GUEST/24 and fd78:PORT::GUEST/64
@@ -29,7 +29,7 @@ struct GuestOptions {
   bool siw = false;     ///< siw0 on eth0, …, and siwtcp on tcp0, which receives the forwarded TCP ports
   unsigned number = 1;  ///< number of the guest in its lab, from 1
   std::vector<PortOptions> ports = {PortOptions{}};
-  /// TCP ports of the guest that are forwarded from free ports of 127.0.0.1; default with siw: 7471 to 7474.
+  /// TCP ports of the guest that are forwarded from free ports of 127.0.0.1. Default with siw: 7471 to 7474.
   std::vector<std::uint16_t> tcp_ports;
   std::vector<std::string> modules;  ///< additional modules to load
   unsigned memory = 512;             ///< MiB
@@ -39,7 +39,7 @@ struct GuestOptions {
   std::string accelerator = "tcg";   ///< qemu accelerator: tcg works everywhere; kvm is faster if available
   std::string qemu = "qemu-system-x86_64";
   std::string kernel_arguments;      ///< appended to the kernel's command line
-  std::chrono::seconds timeout{60};  ///< boot timeout; a failed boot is retried once
+  std::chrono::seconds timeout{60};  ///< boot timeout. A failed boot is retried once
   StopDescriptor stop = -1;
   Progress progress;
 };
@@ -87,7 +87,7 @@ class Guest {
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::vector<Port>& ports() const;
   [[nodiscard]] const std::vector<TcpPort>& tcp_ports() const;
-  [[nodiscard]] const std::vector<std::string>& agents() const;  ///< unix:PATH; one controller each
+  [[nodiscard]] const std::vector<std::string>& agents() const;  ///< unix:PATH. One controller each
   [[nodiscard]] const std::filesystem::path& directory() const;
   [[nodiscard]] std::filesystem::path console_log() const;
   [[nodiscard]] std::string shell() const;  ///< path of a Unix socket with a terminal
@@ -98,7 +98,7 @@ class Guest {
   [[nodiscard]] std::vector<KernelReport> complaints() const;
   /// Readable after the guest has ended.
   [[nodiscard]] int ended_descriptor() const;
-  /// Why the guest has ended: panic, killed, powered off; nullopt: it is running.
+  /// Why the guest has ended: panic, killed, powered off. nullopt: it is running.
   [[nodiscard]] std::optional<LabError> ended() const;
 
   Result<RunResult> run(const std::vector<std::string>& argv, const RunOptions& options = {});

@@ -26,7 +26,7 @@ struct ImageOptions {
 /// A bootable image.
 struct Image {
   std::filesystem::path kernel;               ///< kernel file for qemu
-  std::vector<std::filesystem::path> layers;  ///< cpio archives; later ones take precedence
+  std::vector<std::filesystem::path> layers;  ///< cpio archives. Later ones take precedence
   std::filesystem::path root;                 ///< files of the program layer
   std::string release;                        ///< kernel release: 6.1.0-56-amd64
   bool built = false;                         ///< some layer was not cached

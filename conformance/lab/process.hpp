@@ -30,14 +30,14 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A child process in its own process group. The destructor kills the group; the kernel kills the child if this process
+/// A child process in its own process group. The destructor kills the group. The kernel kills the child if this process
 /// dies.
 class Process {
  public:
   struct Options {
     std::vector<std::string> argv;  ///< argv[0] is a path or is searched in PATH
     std::vector<std::pair<int, int>>
-        descriptors;  ///< local descriptor and its number in the child; all others are closed
+        descriptors;  ///< local descriptor and its number in the child. All others are closed
     std::vector<std::pair<std::string, std::string>> environment;  ///< added to the environment of this process
     std::filesystem::path directory;                               ///< working directory; "": that of this process
   };

@@ -29,7 +29,7 @@ using Kind = LabError::Kind;
 constexpr std::size_t longest_command = 64 * 1024;
 constexpr int closing_look = 10;  // milliseconds
 
-// Quotes a word for the shell; any bytes are allowed.
+// Quotes a word for the shell. Any bytes are allowed.
 std::string quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);

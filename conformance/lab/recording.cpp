@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 2> role = {"server", "client"};
 constexpr std::chrono::seconds preparation_timeout{60};
 constexpr unsigned most_attempts = 6;
 constexpr std::size_t longest_output_told = 4000;
-// Traffic has ended if no frame passes for quiet_time; checked every quiet_look for at most quiet_patience.
+// Traffic has ended if no frame passes for quiet_time. Checked every quiet_look for at most quiet_patience.
 constexpr std::chrono::milliseconds quiet_time{300}, quiet_look{50}, quiet_patience{5000};
 
 // Readable when one of several descriptors is.
@@ -106,7 +106,7 @@ std::vector<std::string> versions(const Image& image) {
   return found;
 }
 
-// Addresses of the guests; the last part is the guest's number.
+// Addresses of the guests. The last part is the guest's number.
 std::string address_of(const RecordingPlan& plan, std::size_t side) {
   return fmt::format("{}{}", plan.vlan ? (plan.ipv6 ? "fd78::" : "10.78.0.") : (plan.ipv6 ? "fd77::" : "10.77.0."),
                      side + 1);
@@ -135,7 +135,7 @@ class Recorder::Impl {
         const std::lock_guard lock(telling);
         options_.progress(line);
       };
-    // Both boot concurrently; if one fails, the other one is stopped.
+    // Both boot concurrently. If one fails, the other one is stopped.
     const Event failed;
     const AnyOf stop{options_.stop, failed.descriptor()};
     guest.stop = stop.descriptor();

@@ -45,7 +45,7 @@ class Recorder {
   /// Runs the programs and writes the capture. The capture also exists if a program failed (LabError::Kind::program).
   Result<Recording> record(const RecordingPlan& plan, const std::string& file);
   [[nodiscard]] double boot_seconds() const;
-  /// Why a guest has ended; then no more recordings are possible.
+  /// Why a guest has ended. Then no more recordings are possible.
   [[nodiscard]] std::optional<LabError> ended() const;
 
  private:

@@ -37,7 +37,7 @@ bool is_lab_name(const std::string& name) {
   return true;
 }
 
-// Requires the lock of the folder. Returns whether a lab is running there; removes the directory otherwise.
+// Requires the lock of the folder. Returns whether a lab is running there. Removes the directory otherwise.
 bool lives_or_swept(const fs::path& path) {
   const Descriptor held = lock(path, false);
   std::error_code error;

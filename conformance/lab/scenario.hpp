@@ -35,7 +35,7 @@ struct Scenario {
   Readiness ready = Readiness::cm;
   std::uint16_t port = 0;  ///< on which the server listens
   unsigned iterations = 20;
-  unsigned size = 4096;  ///< message length in bytes; 0: the program has no such option
+  unsigned size = 4096;  ///< message length in bytes. 0: the program has no such option
   std::string_view server;
   std::string_view client;
   std::string_view clean = {};  ///< cleanup command for the server's guest
@@ -56,7 +56,7 @@ struct RecordingPlan {
   unsigned mtu = 1500;
   unsigned iterations = 0;  ///< 0: default of the scenario
   unsigned size = 0;        ///< 0: default of the scenario
-  std::string faults;       ///< fault program of the switch; the server is side a
+  std::string faults;       ///< fault program of the switch. The server is side a
   std::uint64_t seed = 1;   ///< default if the fault program specifies none
   std::string
       netem;  ///< tc-netem arguments for both guests: "loss 3%"; with the prefix "server: " or "client: " for one guest

@@ -154,7 +154,7 @@ void ConnectionMonitor::check_migration(const MonitoredPacket& watch, bool alter
       });
 }
 
-// Evaluated for the first packet and for each change. A device with congestion management may set ECN; the capture does
+// Evaluated for the first packet and for each change. A device with congestion management may set ECN. The capture does
 // not show whether it has congestion management.
 void ConnectionMonitor::check_ecn(const MonitoredPacket& watch) {
   const auto& t = watch.t;

@@ -41,7 +41,7 @@ struct CaptureAssumptions {
   bool everywhere = false;  ///< the capture is complete for all addresses (simulation or back-to-back link), and
                             ///< applications do not change posted buffers
 
-  /// Addresses of the endpoints to check; empty: all. Excludes a tester that violates rules intentionally.
+  /// Addresses of the endpoints to check. Empty: all. Excludes a tester that violates rules intentionally.
   std::vector<tracking::PortAddress> checked = {};
 
   [[nodiscard]] bool covers(const tracking::PortAddress& address) const;

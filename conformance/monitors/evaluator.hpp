@@ -35,7 +35,7 @@ struct SequenceEntry {
 
 /// The evaluated packet and the endpoint that the result is attributed to.
 struct Place {
-  std::uint64_t connection = 0;  ///< Connection::id; 0 if unknown (see `flow`) or none
+  std::uint64_t connection = 0;  ///< Connection::id. 0 if unknown (see `flow`) or none
   Side end = Side::a;            ///< the evaluated endpoint
   bool by_flow = false;          ///< group violations by `flow` instead of by connection
   tracking::FlowKey flow;        ///< flow of the packet; set if `by_flow`

@@ -206,7 +206,7 @@ void HeaderMonitor::check_icrc(const HeaderPacketContext& here) {
 void HeaderMonitor::check_bth(const HeaderPacketContext& here) {
   const std::uint32_t six = here.bth.get<"reserved">(), seven = here.bth.get<"reserved2">();
   const bool fecn = here.bth.get<"fecn">(), becn = here.bth.get<"becn">();
-  // Native InfiniBand defines FECN and BECN; the BECN of a CNP is set by its sender.
+  // Native InfiniBand defines FECN and BECN. The BECN of a CNP is set by its sender.
   const bool roce = here.stack.wire != Wire::infiniband;
   const bool notification = here.op.known && here.op.operation == Operation::congestion_notification;
   const bool clear = six == 0 && seven == 0 && (!roce || (!fecn && (!becn || notification)));

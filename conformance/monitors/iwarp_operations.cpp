@@ -1,4 +1,4 @@
-/// Checks of RDMAP messages and of the responses to requests. RFC 5040, 4 and 5; RFC 7306.
+/// Checks of RDMAP messages and of the responses to requests. RFC 5040, 4 and 5, RFC 7306.
 
 #include <fmt/format.h>
 

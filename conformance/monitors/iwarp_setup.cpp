@@ -1,4 +1,4 @@
-/// Checks of the MPA negotiation: the frames, and which side sends first. RFC 5044, 7.1; RFC 6581.
+/// Checks of the MPA negotiation: the frames, and which side sends first. RFC 5044, 7.1, RFC 6581.
 
 #include <fmt/format.h>
 

@@ -22,7 +22,7 @@ bool names(const Name (&table)[Size], std::uint8_t code) {
   return std::any_of(std::begin(table), std::end(table), [&](const Name& name) { return name.value == code; });
 }
 
-// RFC 5040, figure 9; RFC 5041, 7.2; RFC 5044, 8; RFC 6581, 8.
+// RFC 5040, figure 9, RFC 5041, 7.2, RFC 5044, 8, RFC 6581, 8.
 bool is_defined(IwarpError error) {
   if (error.layer == terminate_layer::rdma) {
     if (error.type == errors::local_catastrophic.type) return true;  // any code

@@ -19,7 +19,7 @@ namespace rdmawire::conformance {
 struct MonitorOptions {
   RuleSet rules;
   CaptureAssumptions assumptions;
-  std::uint64_t connection = 0;  ///< evaluate only this connection; 0: all
+  std::uint64_t connection = 0;  ///< evaluate only this connection. 0: all
 };
 
 /// Pass each packet to take(), then to a Tracker with TrackerOptions::transport that has this object as sink.

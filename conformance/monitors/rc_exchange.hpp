@@ -21,7 +21,7 @@ struct MonitoredPacket;
 /// A captured request packet.
 struct SeenRequest {
   Psn psn;
-  std::uint32_t psns = 1;  ///< number of PSNs; the minimum for a READ with unknown path MTU
+  std::uint32_t psns = 1;  ///< number of PSNs. The minimum for a READ with unknown path MTU
   std::uint64_t frame = 0, last_frame = 0;
   std::int64_t time = 0, last_time = 0;
   std::uint64_t va = 0, operand = 0, compare = 0;
@@ -31,7 +31,7 @@ struct SeenRequest {
   std::uint8_t times = 1;  ///< number of transmissions, without duplicates
   bool payload_known = false, ack_request = false, solicited = false;
   bool psns_unknown = false;  ///< a READ with an unknown number of PSNs
-  bool doubtful = false;      ///< retransmitted with other content; the responder accepted one of the two
+  bool doubtful = false;      ///< retransmitted with other content. The responder accepted one of the two
 
   // The message up to and including this packet
   bool sequence_known = false;  ///< whether `after` is known

@@ -180,7 +180,7 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
     return;
   }
   if (request && request->is_read()) {
-    // The response answers a READ; an ACK of a later request carries the later PSN.
+    // The response answers a READ. An ACK of a later request carries the later PSN.
     watch.report_paired(
         "rc.responder.duplicate.newest-psn-acknowledged",
         RuleResult::violation().unless(

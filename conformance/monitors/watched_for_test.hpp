@@ -32,7 +32,7 @@ using tracking::testing::xrc;
 inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
 
 /// QP 0x11 of host_a (endpoint a) and QP 0x12 of host_b (endpoint b), paired by the CM: path MTU 1024, first PSNs 100
-/// and 500, two outstanding READs, retry counts 3 and 2, ACK timeout 4 ms. The REQ is frame 1; further frames are
+/// and 500, two outstanding READs, retry counts 3 and 2, ACK timeout 4 ms. The REQ is frame 1. Further frames are
 /// numbered from 2 and 20 ms apart, so that reordering is ruled out.
 class Watched {
  public:

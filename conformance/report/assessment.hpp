@@ -22,16 +22,16 @@ struct AssessmentOptions {
   std::vector<const Case*> cases;  ///< the selected cases, in order
   bool all_cases = false;          ///< the selection contains all cases
   std::uint64_t seed = 0;          ///< 0: the seed of the resumed run, otherwise a random one
-  unsigned jobs = 0;               ///< number of devices in parallel; 0: one for each core for references, otherwise 1
+  unsigned jobs = 0;               ///< number of devices in parallel. 0: one for each core for references, otherwise 1
   unsigned repeat = 1, most_losses = 5;
-  double case_timeout = 0;                       ///< seconds of real time; 0: 60, or 600 with slow cases
-  double timeout = 0;                            ///< seconds of real time for all cases; 0: none
+  double case_timeout = 0;                       ///< seconds of real time. 0: 60, or 600 with slow cases
+  double timeout = 0;                            ///< seconds of real time for all cases. 0: none
   bool strict = false;                           ///< treat "should" rules like "shall" rules
   bool known = true;                             ///< use the built-in known results of lab devices
-  std::filesystem::path expected{}, baseline{};  ///< files; empty: none
-  std::filesystem::path report{};                ///< directory for the reports; empty: none
-  std::filesystem::path resume{};                ///< report directory of the run to resume; replaces `report`
-  /// Opens the device; empty: Target::open.
+  std::filesystem::path expected{}, baseline{};  ///< files. Empty: none
+  std::filesystem::path report{};                ///< directory for the reports. Empty: none
+  std::filesystem::path resume{};                ///< report directory of the run to resume. Replaces `report`
+  /// Opens the device. Empty: Target::open.
   std::function<tl::expected<std::unique_ptr<Target>, TargetError>(const TargetOptions&)> open{};
   /// An open device to use instead. If it is lost, the assessment ends.
   std::unique_ptr<Target> given{};

@@ -26,11 +26,11 @@ struct Report {
   std::uint64_t seed = 0;
   std::int64_t nanoseconds = 0;
   std::vector<CaseResult> results;
-  std::string partial = {};             ///< why some selected cases did not run; empty: all ran
+  std::string partial = {};             ///< why some selected cases did not run. Empty: all ran
   std::vector<Finding> preflight = {};  ///< results of the checks before the run
   std::vector<Change> changes = {};     ///< differences from an earlier run
-  std::string date = {};                ///< date of the run, YYYY-MM-DD; empty: not specified
-  /// Known results of the device; nullptr: none. Not owned.
+  std::string date = {};                ///< date of the run, YYYY-MM-DD. Empty: not specified
+  /// Known results of the device. nullptr: none. Not owned.
   const ExpectedResults* expected = nullptr;
   bool strict = false;  ///< violations of "should" rules are unexpected, too
 
@@ -63,7 +63,7 @@ Transcript abridged(const Transcript& all, std::size_t first, std::size_t last);
 std::string to_junit(const Report& report);
 
 /// The report as one self-contained HTML page, with the dissected frames. `captures`: directory of the captures
-/// relative to the page; empty: none. The size is bounded: 400 steps of each case, 256 bytes of each frame.
+/// relative to the page. Empty: none. The size is bounded: 400 steps of each case, 256 bytes of each frame.
 std::string to_html(const Report& report, std::string_view captures);
 /// The file name of a case's capture, derived from its id.
 std::string capture_name(const CaseResult& result);

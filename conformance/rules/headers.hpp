@@ -358,7 +358,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .sentence = "The sender shall use RoCEv1 or RoCEv2 according to the type of the selected GID.",
      .stimulus = "each type of entry of the GID table in turn",
      .applies = "the port supports RoCEv1 and RoCEv2"},
-    // A17 permits a device to set 01 or 10; RFC 3168 reserves 11 for the network.
+    // A17 permits a device to set 01 or 10, RFC 3168 reserves 11 for the network.
     {.id = "roce.sender.ip.ecn-never-marked",
      .level = Level::should,
      .services = Services::infiniband,

@@ -72,8 +72,8 @@ constexpr bool contains(Services set, Services any) {
 /// table is identified by its title.
 struct Clause {
   std::string_view document;  ///< "IBTA vol 1" (with its annexes A14, A17, A19), "RFC 5044"; "practice", "rdmawire"
-  std::string_view number;    ///< "C9-148", "9.7.5.2.8"; if not verified, the probable neighborhood, or empty
-  std::string_view title;     ///< paraphrased title of the section or statement; empty if the number is sufficient
+  std::string_view number;    ///< "C9-148", "9.7.5.2.8". If not verified, the probable neighborhood, or empty
+  std::string_view title;     ///< paraphrased title of the section or statement. Empty if the number is sufficient
   bool verified = true;       ///< whether the number is verified
 
   /// Whether the source is a specification, rather than common practice or a requirement of rdmawire.
@@ -98,14 +98,14 @@ consteval Clause our_own(std::string_view title) { return {"rdmawire", {}, title
 /// One rule.
 struct Rule {
   std::string_view id;       ///< "rc.responder.psn.sequence-error"
-  std::string_view alias{};  ///< the catalog's number, "RSP-009"; empty for a rule outside the catalog
+  std::string_view alias{};  ///< the catalog's number, "RSP-009". Empty for a rule outside the catalog
   Level level = Level::shall;
   Mode mode = Mode::both;
   Services services = Services::none;
-  std::array<Clause, 8> clauses{};  ///< entries without a document are unused; see sources()
+  std::array<Clause, 8> clauses{};  ///< entries without a document are unused. See sources()
   std::string_view sentence;        ///< the requirement, paraphrased, in one sentence
   std::string_view stimulus;        ///< the event that exercises the rule, as a phrase
-  std::string_view applies{};       ///< precondition on the device or capture; empty if the rule always applies
+  std::string_view applies{};       ///< precondition on the device or capture. Empty if the rule always applies
 
   [[nodiscard]] constexpr std::size_t clause_count() const {
     std::size_t count = 0;

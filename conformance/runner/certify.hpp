@@ -29,16 +29,16 @@ struct CertifyOptions {
   unsigned jobs = 1;   ///< number of workers; limited by most_jobs, the number of cases and the system
   unsigned repeat = 1;
   std::chrono::milliseconds case_timeout{60'000};  ///< real time for a case and the transfer after it
-  std::chrono::milliseconds timeout{0};            ///< real time for all cases; 0: none
+  std::chrono::milliseconds timeout{0};            ///< real time for all cases. 0: none
   unsigned most_losses = 5;                        ///< maximum number of consecutive device losses
-  int stop = -1;                                   ///< file descriptor; when readable, running cases are stopped
+  int stop = -1;                                   ///< file descriptor. When readable, running cases are stopped
   /// Called for each result, in any order, by one thread at a time.
   std::function<void(const CaseResult&)> on_end;
 };
 
 struct Certification {
   std::vector<CaseResult> results;  ///< of the cases that ran, in order
-  std::string partial;              ///< why some cases did not run; empty: all ran
+  std::string partial;              ///< why some cases did not run. Empty: all ran
   std::size_t abandoned = 0;        ///< cases that still block threads of this process
 };
 

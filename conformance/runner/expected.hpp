@@ -23,7 +23,7 @@ struct Known {
   std::string reason;                ///< the device's behavior
   std::string evidence;              ///< a capture or a source line of the device
   std::string right;                 ///< the conforming party: "specification", "device", "unclear"
-  std::string until;                 ///< last day of a waiver, YYYY-MM-DD; empty: no limit
+  std::string until;                 ///< last day of a waiver, YYYY-MM-DD. Empty: no limit
 };
 
 /// A file of known results, see docs/how-to/test-a-nic.md:
@@ -76,7 +76,7 @@ std::optional<Verdict> verdict_of(std::string_view text);
 /// A difference between two runs, e.g. of two firmware versions.
 struct Change {
   std::string id;      ///< id of the case
-  std::string before;  ///< verdict; empty: not run
+  std::string before;  ///< verdict. Empty: not run
   std::string after;
   enum class Kind : std::uint8_t { worse, better, other_reason, appeared, gone } kind = Kind::worse;
   std::string was = {}, is = {};  ///< the actual behavior, if it differs

@@ -17,13 +17,13 @@ struct Finding {
   Status status = Status::pass;
   std::string what;    ///< "path MTU"
   std::string found;   ///< "1024 bytes"
-  std::string advice;  ///< corrective action; empty on success
+  std::string advice;  ///< corrective action. Empty on success
 };
 std::string_view to_string(Finding::Status status);
 
 struct PreflightOptions {
   std::uint64_t seed = 1;
-  std::int64_t listening = 300'000'000;  ///< nanoseconds for which the wire must be quiet; the tester sends nothing
+  std::int64_t listening = 300'000'000;  ///< nanoseconds for which the wire must be quiet. The tester sends nothing
   std::int64_t clocks = 300'000'000;     ///< nanoseconds over which the two clocks are compared
 };
 

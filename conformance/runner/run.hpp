@@ -26,7 +26,7 @@ struct CaseResult {
   Observation observed;  ///< results of the monitors for the device
   std::uint64_t seed = 0;
   std::int64_t nanoseconds = 0;         ///< duration on the wire's clock
-  std::vector<Attempt> attempts;        ///< of a repeated case; the result is that of the worst run
+  std::vector<Attempt> attempts;        ///< of a repeated case. The result is that of the worst run
   std::vector<std::string> complaints;  ///< kernel messages of the device during the case
   bool left_out = false;                ///< a slow or dangerous case that was skipped
 

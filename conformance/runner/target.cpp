@@ -59,7 +59,7 @@ replay::IpAddress beside(replay::IpAddress address) {
   return address;
 }
 
-/// The VLAN of an interface with a name like "eth0.7"; 0: none.
+/// The VLAN of an interface with a name like "eth0.7". 0: none.
 std::uint16_t vlan_of(const std::string& netdev) {
   const std::size_t dot = netdev.rfind('.');
   std::uint16_t id = 0;
@@ -167,7 +167,7 @@ class ReferenceTarget final : public Target {
   DeviceUnderTest device_;
 };
 
-/// Name and address of the agent's device; empty: the first device, and the address that the agent reports.
+/// Name and address of the agent's device. Empty: the first device, and the address that the agent reports.
 struct Known {
   std::string device{};
   std::string address{};

@@ -24,14 +24,14 @@ struct TargetOptions {
   std::string wire{};                           ///< "packet:eth0"
   std::string kernel = "debian";                ///< kernel of the lab
   std::filesystem::path agent{};                ///< agent program for the lab
-  std::string secret_file{};                    ///< shared secret of the agent; empty: none
+  std::string secret_file{};                    ///< shared secret of the agent. Empty: none
   std::vector<std::string> allowed{};           ///< permitted destination addresses, for devices on a bench
   bool multicast = false;                       ///< permit multicast frames to a device on a bench
-  std::uint32_t frames_per_second = 10'000;     ///< maximum rate on a real wire; 0: unlimited
+  std::uint32_t frames_per_second = 10'000;     ///< maximum rate on a real wire. 0: unlimited
   std::optional<bool> congestion_management{};  ///< whether the device has it enabled; rxe does not support it
   bool slow = false;                            ///< run cases that take more than a minute of a real device's time
   bool dangerous = false;                       ///< run cases that are known to hang devices
-  int stop = -1;                                ///< file descriptor; when readable, work stops
+  int stop = -1;                                ///< file descriptor. When readable, work stops
   std::function<void(std::string_view)> progress{};
 };
 
@@ -42,7 +42,7 @@ struct TargetError {
 
 /// The cause of a device loss.
 struct DeviceLost {
-  bool device = false;  ///< the device itself crashed, e.g. a kernel panic; otherwise the path to it failed
+  bool device = false;  ///< the device itself crashed, e.g. a kernel panic. Otherwise the path to it failed
   std::string why;      ///< one line
 };
 
@@ -59,7 +59,7 @@ class Target {
   [[nodiscard]] virtual const DeviceUnderTest& device() const = 0;
   /// The device's description of itself, one line.
   [[nodiscard]] virtual std::string details() const = 0;
-  /// The name for built-in known results: "rxe-6.1", "siw-6.1"; empty: none.
+  /// The name for built-in known results: "rxe-6.1", "siw-6.1". Empty: none.
   [[nodiscard]] virtual std::string known_as() const { return {}; }
   /// The wire's name.
   [[nodiscard]] std::string wire();

@@ -1,6 +1,6 @@
 #pragma once
 /// DDP: validates segments, detects complete messages, and segments messages. Pure functions of small values. The
-/// caller manages buffers and memory. RFC 5041, 4, 5 and 7; RFC 7306, 4.1 (queue 3).
+/// caller manages buffers and memory. RFC 5041, 4, 5 and 7, RFC 7306, 4.1 (queue 3).
 
 #include <algorithm>
 #include <array>

@@ -41,7 +41,7 @@ TEST(DdpReceiver, ReadsHeaders) {
   EXPECT_FALSE(read_segment(from_hex("81 40 01020304 11223344556677")));
 }
 
-// RFC 5041, 4.3 and 5.2: MSNs start at 1 and count messages; the MO is that of the segment's first byte.
+// RFC 5041, 4.3 and 5.2: MSNs start at 1 and count messages. The MO is that of the segment's first byte.
 TEST(DdpReceiver, AcceptsMessagesInOrder) {
   DdpReceiver at;
   EXPECT_EQ(judge_untagged(at, untagged(0, 1, 0, 60, false), buffer_of_100), DdpVerdict{});

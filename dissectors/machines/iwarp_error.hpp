@@ -2,7 +2,7 @@
 /// iWARP errors as triples of a Terminate: layer, type, code. Looked up at compile time by the specification's
 /// names in the Terminate tables (rdmap.hpp).
 ///
-/// RFC 5040, 4.8 figure 9; RFC 5041, 7.2; RFC 5044, 8; RFC 6581, 8.
+/// RFC 5040, 4.8 figure 9, RFC 5041, 7.2, RFC 5044, 8, RFC 6581, 8.
 
 #include <cstdint>
 #include <span>

@@ -9,7 +9,7 @@
 
 namespace rdmawire::machines {
 
-/// Access rights of memory or of a QP; a set.
+/// Access rights of memory or of a QP. A set.
 enum class MemoryRights : std::uint8_t {
   none = 0,
   remote_write = 1,  ///< includes ATOMIC WRITE

@@ -40,7 +40,7 @@ inline FpduExtent extent_of(std::uint64_t position, std::uint32_t ulpdu_length, 
   return extent;
 }
 
-/// FPDUPTR of the marker at `marker` in an FPDU whose length field is at `header`; 0 if the marker precedes it. RFC
+/// FPDUPTR of the marker at `marker` in an FPDU whose length field is at `header`. 0 if the marker precedes it. RFC
 /// 5044, 4.3.
 constexpr std::uint16_t fpduptr(std::uint64_t marker, std::uint64_t header) {
   return marker < header ? std::uint16_t{0} : static_cast<std::uint16_t>(marker - header);

@@ -101,7 +101,7 @@ TEST(MpaFraming, MarkerMismatchHasItsOwnError) {
   EXPECT_EQ(judge_fpdu(stream, 500, {.markers = true}).state, State::whole);
 }
 
-// RFC 5044, 4.5: EMSS - (6 + EMSS mod 4), with markers 4 * ceil(EMSS / 512) less; 128 at least, 64768 at most (3).
+// RFC 5044, 4.5: EMSS - (6 + EMSS mod 4), with markers 4 * ceil(EMSS / 512) less. 128 at least, 64768 at most (3).
 TEST(MpaFraming, MaximumUlpduFollowsTheEmss) {
   EXPECT_EQ(mulpdu(1460, false), 1454U);
   EXPECT_EQ(mulpdu(1460, true), 1442U);

@@ -2,7 +2,7 @@
 /// MPA negotiation: Request and Reply Frames, negotiated parameters, and phases of a connection. Pure functions of
 /// small values. The caller handles the application's private data.
 ///
-/// RFC 5044, 7.1 (revision 1) and appendix C (revision 0, RDMA Consortium); RFC 6581, 6 to 10 (revision 2).
+/// RFC 5044, 7.1 (revision 1) and appendix C (revision 0, RDMA Consortium), RFC 6581, 6 to 10 (revision 2).
 
 #include <algorithm>
 #include <cstdint>
@@ -124,7 +124,7 @@ constexpr std::uint32_t most_private_data(bool enhanced) {
 struct MpaAgreement {
   bool send_markers = false, receive_markers = false;
   bool crc = true;           ///< generated and checked, in both directions
-  std::uint8_t version = 1;  ///< of DDP and RDMAP; 0: RDMA Consortium. RFC 5044, C.1
+  std::uint8_t version = 1;  ///< of DDP and RDMAP. 0: RDMA Consortium. RFC 5044, C.1
   std::uint16_t ird = 0, ord = 0;
   bool peer_to_peer = false;
   Rtr rtr = Rtr::none;  ///< of the initiator: its first FPDU
@@ -148,7 +148,7 @@ constexpr MpaSetupFrame request_of(const MpaSettings& own) {
 /// Reaction of a responder to a complete request.
 enum class MpaRequestVerdict : std::uint8_t {
   ask_consumer,      ///< the application accepts or rejects
-  close,             ///< unsupported revision. RFC 5044, 7.1.1; RFC 6581, 10
+  close,             ///< unsupported revision. RFC 5044, 7.1.1, RFC 6581, 10
   answer_and_close,  ///< revision 0 without permissive mode: reply of revision 1, then graceful close. C.2.1
 };
 constexpr MpaRequestVerdict judge_request(const MpaSettings& own, const MpaSetupFrame& request) {
@@ -211,7 +211,7 @@ constexpr MpaSetupFrame reject_request(const MpaSettings& own, const MpaSetupFra
 struct MpaReplyVerdict {
   enum class Kind : std::uint8_t {
     operate,    ///< Full Operation Phase with `agreement`
-    rejected,   ///< MPA ends; the application owns the TCP connection. RFC 5044, 7.1.2 rule 3
+    rejected,   ///< MPA ends. The application owns the TCP connection. RFC 5044, 7.1.2 rule 3
     close,      ///< no common revision, or an invalid reply
     terminate,  ///< Full Operation Phase starts with a Terminate with `error`, then closes. RFC 6581, 9.1 and 9.2
   };

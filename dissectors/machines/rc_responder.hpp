@@ -1,5 +1,5 @@
 #pragma once
-/// Responder of a reliable connection (RC; also the target of XRC): evaluates requests. Pure functions of small
+/// Responder of a reliable connection (RC. Also the target of XRC): evaluates requests. Pure functions of small
 /// values. Time, memory and receive queues are arguments.
 ///
 /// A request is validated in the order of the specification: its PSN, then its headers and the preceding packets

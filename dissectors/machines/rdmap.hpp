@@ -2,7 +2,7 @@
 /// RDMAP: validation of segments by opcode, limits of outstanding READs and atomics, atomic operations, and stream
 /// termination. Pure functions of small values.
 ///
-/// RFC 5040, 4 to 7; RFC 7306 (immediate data, atomics).
+/// RFC 5040, 4 to 7, RFC 7306 (immediate data, atomics).
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +33,7 @@ constexpr bool is_immediate(RdmapOperation operation) {
 }
 
 /// Validates RDMAP's control byte for the segment: version, opcode, buffer model, queue. RFC 5040, 4.1 figure 4 and
-/// 7.2; RFC 7306, figure 2. An opcode in the wrong buffer model is unexpected. A wrong queue is invalid. Reserved
+/// 7.2, RFC 7306, figure 2. An opcode in the wrong buffer model is unexpected. A wrong queue is invalid. Reserved
 /// bits are ignored.
 inline std::optional<IwarpError> judge_control(const DdpSegment& segment, RdmapAbilities abilities) {
   const View<Rdmap> control(&segment.control);
@@ -78,7 +78,7 @@ constexpr IwarpError protection_error(AccessReason reason, std::uint64_t to, std
   }
 }
 
-/// READs and atomics in progress: they share queue 1 and its depths. RFC 5040, 5.2.2 and 6.1; RFC 7306, 5.2.
+/// READs and atomics in progress: they share queue 1 and its depths. RFC 5040, 5.2.2 and 6.1, RFC 7306, 5.2.
 struct ReadDepth {
   std::uint32_t ord = 0, ird = 0;
   std::uint32_t outstanding = 0;  ///< of this endpoint: requests without complete response
@@ -139,7 +139,7 @@ constexpr std::optional<IwarpError> judge_atomic(std::uint8_t operation, std::ui
   return std::nullopt;
 }
 
-// The end of a stream. RFC 5040, 5.4, 6.2 and 7.1; RFC 5041, 6.2; RFC 5044, 8.
+// The end of a stream. RFC 5040, 5.4, 6.2 and 7.1, RFC 5041, 6.2, RFC 5044, 8.
 
 enum class StreamState : std::uint8_t {
   operating,

@@ -9,7 +9,7 @@ std::optional<IwarpError> judged(std::uint8_t control, bool tagged, std::uint32_
   return judge_control({.tagged = tagged, .control = control, .qn = qn}, abilities);
 }
 
-// RFC 5040, figure 4; RFC 7306, figure 2.
+// RFC 5040, figure 4, RFC 7306, figure 2.
 TEST(Rdmap, RequiresItsBufferModelAndQueue) {
   struct Row {
     std::uint8_t opcode;
@@ -51,7 +51,7 @@ TEST(Rdmap, SegmentsOfAMessageHaveEqualControlBytes) {
   EXPECT_EQ(judge_continuation(queue, {.control = 0x43}), std::nullopt);
 }
 
-// RFC 5040, 4.4 (28 bytes); RFC 7306, 5.2.1 (52), 5.2.2 (12), 6.3 (8).
+// RFC 5040, 4.4 (28 bytes), RFC 7306, 5.2.1 (52), 5.2.2 (12), 6.3 (8).
 TEST(Rdmap, HeaderOnlyMessagesHaveFixedLength) {
   using enum RdmapOperation;
   const std::pair<RdmapOperation, std::uint64_t> lengths[] = {

@@ -1,5 +1,5 @@
 #pragma once
-/// Encodes errors as Terminate messages and decodes them. RFC 5040, 4.8 and 7.1; RFC 7306, 8.
+/// Encodes errors as Terminate messages and decodes them. RFC 5040, 4.8 and 7.1, RFC 7306, 8.
 
 #include <cstdint>
 #include <optional>

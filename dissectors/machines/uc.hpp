@@ -1,5 +1,5 @@
 #pragma once
-/// Responder of an unreliable connection (UC): sends no responses; an invalid message is dropped, and the next one
+/// Responder of an unreliable connection (UC): sends no responses. An invalid message is dropped, and the next one
 /// is accepted with its own PSN. Pure functions of small values. IBTA vol 1, 9.8.2, table 63 (clause numbers of
 /// single statements not verified).
 

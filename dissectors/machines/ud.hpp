@@ -1,5 +1,5 @@
 #pragma once
-/// Receiver of datagrams (UD; also the general services interface): selects the accepted ones. Pure functions. IBTA
+/// Receiver of datagrams (UD. Also the general services interface): selects the accepted ones. Pure functions. IBTA
 /// vol 1, 9.8.3, C9-205.
 
 #include <cstdint>

@@ -133,7 +133,7 @@ bool contains(const Words& words, const std::string& word) {
   });
 }
 
-/// Returns how well a value of an enumeration matches `query`; 0: no match.
+/// Returns how well a value of an enumeration matches `query`. 0: no match.
 int score(const Words& query, const Names& names, const Words& context, const Name& entry) {
   const Words own = words_of(entry.name);
   if (own == query) return 1000;

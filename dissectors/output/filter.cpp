@@ -39,7 +39,7 @@ struct Token {
   Sort sort = Sort::end;
   std::size_t position = 0;
   std::size_t length = 0;
-  std::string text;  ///< a word; a quoted text without quotes and escapes; or an error
+  std::string text;  ///< a word. A quoted text without quotes and escapes; or an error
 };
 
 std::string lower(std::string_view text) {

@@ -274,7 +274,7 @@ TEST(Cm, RejectBuiltFromValues) {
   EXPECT_EQ(frame.encode(), cm("0012", reject));
 }
 
-// Every reason has a name; 34 is not assigned.
+// Every reason has a name. 34 is not assigned.
 TEST(Cm, RejectReasonsAreComplete) {
   for (unsigned reason = 1; reason <= 35; ++reason) {
     const Name* name = cm_rej_reason_names.find(reason);

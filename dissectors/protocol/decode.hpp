@@ -12,7 +12,7 @@ namespace rdmawire {
 /// Options that the packet itself does not contain.
 struct DecodeOptions {
   static constexpr std::uint16_t roce_v2_udp_port = 4791;
-  /// A second UDP destination port of RoCEv2; 0: none.
+  /// A second UDP destination port of RoCEv2. 0: none.
   std::uint16_t extra_roce_v2_port = 0;
 };
 

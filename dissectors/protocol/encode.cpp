@@ -41,7 +41,7 @@ std::size_t transport_index(const std::vector<HeaderValue>& layers) {
   return i;
 }
 
-// The sum over the pseudo header of the IP layer before `index`. RFC 9293, 3.1; RFC 8200, 8.1
+// The sum over the pseudo header of the IP layer before `index`. RFC 9293, 3.1, RFC 8200, 8.1
 std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std::uint8_t protocol) {
   std::uint32_t sum = frame.bytes_from(index) + protocol;
   for (std::size_t i = index; i-- > 0;) {

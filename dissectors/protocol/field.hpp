@@ -64,7 +64,7 @@ struct Field {
   bool is_constant = false;    ///< a fixed text or number of the protocol: does not identify the sender
   const Names* names = nullptr;
   std::string_view section;  ///< section that specifies the field, if different from the header's
-  /// Wireshark's filter names with the same meaning ("ip.src", "ip.addr"); unused ones are empty.
+  /// Wireshark's filter names with the same meaning ("ip.src", "ip.addr"). Unused ones are empty.
   std::array<std::string_view, 2> wireshark{};
   bool (*present)(const std::uint8_t* header) = nullptr;  ///< nullptr: always
   std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< converts the raw bits to `display`'s unit

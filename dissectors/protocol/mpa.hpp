@@ -121,7 +121,7 @@ inline std::uint32_t compute_mpa_crc(Bytes covered) { return __builtin_bswap32(c
 /// Phase, which starts with a marker.
 class MarkerGrid {
  public:
-  /// Bytes from `position` to the start of the next marker; 0 if one starts there. Requires that `position` is
+  /// Bytes from `position` to the start of the next marker. 0 if one starts there. Requires that `position` is
   /// not inside a marker.
   static constexpr std::uint32_t to_next(std::uint64_t position) {
     return static_cast<std::uint32_t>(-position & (mpa::marker_interval - 1));
@@ -151,7 +151,7 @@ class MpaSender {
   };
   explicit MpaSender(Modes modes, std::uint64_t position = 0) : modes_(modes), position_(position) {}
 
-  /// Appends one FPDU with `ulpdu` (at most 65535 bytes; returns false and appends nothing if longer).
+  /// Appends one FPDU with `ulpdu` (at most 65535 bytes. Returns false and appends nothing if longer).
   bool send(std::vector<std::uint8_t>& stream, Bytes ulpdu);
   /// Appends `fpdu`, a frame that starts with an Fpdu layer, and keeps its set values (length, padding, CRC).
   void send(std::vector<std::uint8_t>& stream, const Frame& fpdu);

@@ -1,6 +1,6 @@
 #pragma once
 /// Parser for the options of IPv4 and TCP, which have the same format: 0 ends the list, 1 is a padding byte, others
-/// consist of kind, length and data. RFC 791, 3.1; RFC 9293, 3.1.
+/// consist of kind, length and data. RFC 791, 3.1, RFC 9293, 3.1.
 
 #include "dissectors/protocol/header.hpp"
 

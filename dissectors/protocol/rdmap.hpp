@@ -20,7 +20,7 @@ enum class RdmapOperation : std::uint8_t {
   atomic_response = 11,
 };
 
-/// One row of the table of RDMAP opcodes. RFC 5040, figures 4 and 5; RFC 7306, figures 2 and 3.
+/// One row of the table of RDMAP opcodes. RFC 5040, figures 4 and 5, RFC 7306, figures 2 and 3.
 struct RdmapOpcode {
   std::uint8_t value = 0;
   bool known = false;

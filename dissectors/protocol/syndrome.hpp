@@ -45,7 +45,7 @@ constexpr std::uint64_t credits_of_code(std::uint64_t code) {
   return code % 2 == 0 ? power : power + power / 2;
 }
 
-/// Nanoseconds of an RNR NAK's timer code: 0 is the maximum, 655.36 ms; 1 is 10 µs, 31 is 491.52 ms. IBTA vol 1,
+/// Nanoseconds of an RNR NAK's timer code: 0 is the maximum, 655.36 ms. 1 is 10 µs, 31 is 491.52 ms. IBTA vol 1,
 /// 9.7.5.2.8.
 constexpr std::uint64_t rnr_timer_ns(std::uint64_t code) {
   constexpr std::uint64_t unit = 10'000;  // 0.01 ms

@@ -23,7 +23,7 @@ struct PortAddress {
   static PortAddress of_gid(const std::uint8_t* bytes) { return {load_be<8>(bytes), load_be<8>(bytes + 8)}; }
 };
 
-/// The size in bytes that an MTU code of the CM and of the subnet administration means; 0 if the code means none.
+/// The size in bytes that an MTU code of the CM and of the subnet administration means. 0 if the code means none.
 constexpr std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
 
 /// Addresses that were seen: the first ones, as many as are worth trying where an address was changed on the way.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t sidr_bit = std::uint64_t{1} << 32;
 
-// 4.096 us * 2^code; 0 means without end.
+// 4.096 us * 2^code. 0 means without end.
 std::int64_t timeout_of(std::uint64_t code, std::uint64_t nanoseconds) {
   return code == 0 ? 0 : static_cast<std::int64_t>(nanoseconds);
 }

@@ -36,7 +36,7 @@ constexpr Cause cause_of(const IcrcCause& cause) {
 }
 
 /// Returns Event::value of crc_bad: the restored source port, identification or IPv4 address, or icrc_mask's bits
-/// of the unmasked fields; 0 if no number applies.
+/// of the unmasked fields. 0 if no number applies.
 constexpr std::uint64_t restored_value(const IcrcCause& cause) {
   using Kind = IcrcCause::Kind;
   switch (cause.kind) {

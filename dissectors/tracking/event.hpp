@@ -119,7 +119,7 @@ extern const std::array<EventRow, event_kinds> event_rows;
 enum class Side : std::uint8_t { a = 0, b = 1 };
 constexpr Side other(Side end) { return end == Side::a ? Side::b : Side::a; }
 
-/// Frames are numbered as in the capture, from 1; 0: none. Times are nanoseconds since 1970, durations are
+/// Frames are numbered as in the capture, from 1. 0: none. Times are nanoseconds since 1970, durations are
 /// nanoseconds.
 struct Event {
   EventKind kind = EventKind::retransmission;
@@ -127,7 +127,7 @@ struct Event {
   /// The affected endpoint: the requester of these packets. For unsolicited packets of a responder the requester
   /// that receives them. For events of a single packet (CRC, ECN, truncated) its sender.
   Side end = Side::a;
-  std::uint64_t connection = 0;  ///< Connection::id; 0: none (pause frames, bad packets of unknown flows)
+  std::uint64_t connection = 0;  ///< Connection::id. 0: none (pause frames, bad packets of unknown flows)
   std::uint64_t frame = 0;       ///< first frame of the event
   std::uint64_t last_frame =
       0;  ///< last frame of the event, such as of a retransmission burst or a stall (else `frame`)

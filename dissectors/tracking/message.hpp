@@ -26,7 +26,7 @@ std::string_view to_string(MessageKind kind);
 
 enum class Outcome : std::uint8_t {
   completed,   ///< acknowledged, or its response is complete
-  sent,        ///< all packets seen; the service has no acknowledgement (UC, UD), or it was not captured
+  sent,        ///< all packets seen. The service has no acknowledgement (UC, UD), or it was not captured
   refused,     ///< NAK other than a sequence error
   unanswered,  ///< no acknowledgement or response before the capture or the connection ended
   partial,     ///< its start or some of its packets were not captured
@@ -46,7 +46,7 @@ struct Message {
   std::uint64_t size = 0;                     ///< payload bytes: sent, written, or requested by a READ
   std::uint64_t remote_address = 0;
   std::uint32_t key = 0;        ///< rkey or STag
-  std::uint64_t immediate = 0;  ///< 32 bits; iWARP: 64 (RFC 7306, 6)
+  std::uint64_t immediate = 0;  ///< 32 bits. iWARP: 64 (RFC 7306, 6)
   std::uint32_t invalidated_key = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< of the request: first and last new packet
   std::uint64_t first_response_frame = 0;         ///< READ: the first response packet

@@ -27,7 +27,7 @@ bool may_become_key(Bytes bytes) {
 }
 
 // True if an FPDU can start with these bytes: ULPDU length, DDP and RDMAP control fields are consistent. RFC 5041,
-// 4; RFC 5040, 4.1.
+// 4, RFC 5040, 4.1.
 bool plausible(const std::uint8_t* fpdu) {
   const auto length = load_be<2>(fpdu);
   const View<Ddp> ddp(fpdu + Fpdu::size);

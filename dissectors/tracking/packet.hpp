@@ -42,14 +42,14 @@ struct Pdu {
   HeaderStack stack;  ///< offsets are relative to stack.bytes
   Range in_frame;     ///< those of its bytes that this packet contains (length 0: it only waited for this packet)
   bool reassembled = false;  ///< stack.bytes is not part of the packet's bytes, because it was reassembled from several
-                             ///< packets or contained markers; valid until the next packet is dissected
+                             ///< packets or contained markers. Valid until the next packet is dissected
   CrcCheck crc;              ///< MPA CRC (`absent`, with its value, if the connection does not use CRCs)
   std::uint16_t markers = 0;    ///< number of markers removed
   bool wrong_marker = false;    ///< one of them does not point to the start of the FPDU. RFC 5044, 8, code 3
   MarkerFaults marker_faults;   ///< details
   bool from_initiator = false;  ///< sent by the sender of the MPA request (valid if roles are known)
   std::uint64_t stream_offset = 0, stream_end = 0;  ///< position of its bytes, including markers, in the sender's
-                                                    ///< stream, captured or not; counted as TcpSegment::offset
+                                                    ///< stream, captured or not. Counted as TcpSegment::offset
   const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus (valid until the next packet is dissected)
 };
 
@@ -62,7 +62,7 @@ struct TcpSegment {
   std::uint64_t acknowledged = 0;  ///< offset in the peer's stream (valid if `has_acknowledged`)
   std::uint32_t length = 0;        ///< bytes of data on the wire (the capture may contain fewer)
   std::uint32_t window = 0;        ///< receive window of the sender (unscaled if the scale was not captured)
-  std::uint16_t emss = 0;  ///< the sender's maximum segment size according to the SYNs; the path may allow less; 0: the
+  std::uint16_t emss = 0;  ///< the sender's maximum segment size according to the SYNs. The path may allow less. 0: the
                            ///< receiver's SYN was not captured. RFC 9293, 3.7.1
   bool from_initiator = false;  ///< as Pdu::from_initiator
   bool sender_known = false;    ///< data or a SYN of the sender was captured, so `offset` is valid

@@ -408,7 +408,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   drop_done();
 }
 
-// `again`: the request that ends the wait; nullptr: another packet does.
+// `again`: the request that ends the wait. nullptr: another packet does.
 void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
   if (!refusal_.active) return;
   refusal_.active = false;

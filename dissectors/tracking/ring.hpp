@@ -35,7 +35,7 @@ class Ring {
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
   [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
 
-  /// Address of item `i`, or of its future slot, for prefetching; nullptr: not allocated. Must not be read beyond
+  /// Address of item `i`, or of its future slot, for prefetching. nullptr: not allocated. Must not be read beyond
   /// size().
   [[nodiscard]] const T* place(std::size_t i) const {
     return capacity_ ? &items_[(first_ + i) & (capacity_ - 1)] : nullptr;

@@ -27,7 +27,7 @@ class TcpLossTracker {
     std::uint64_t from = 0, to = 0;  ///< offsets
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    std::uint32_t timestamp = 0;       ///< TCP timestamp; valid if has_timestamp. RFC 7323, 3.2
+    std::uint32_t timestamp = 0;       ///< TCP timestamp. Valid if has_timestamp. RFC 7323, 3.2
     std::uint16_t identification = 0;  ///< of IPv4 (0: none)
     std::uint16_t checksum = 0;        ///< of TCP
     bool has_timestamp = false;
@@ -70,7 +70,7 @@ class TcpLossTracker {
   [[nodiscard]] bool acknowledged(std::uint64_t offset) const { return acknowledged_known_ && offset <= acknowledged_; }
   [[nodiscard]] std::uint64_t acknowledging_frame() const { return acknowledged_frame_; }
   [[nodiscard]] std::int64_t acknowledging_time() const { return acknowledged_time_; }
-  /// The segment that brought the byte at `offset` last; nullptr: not remembered.
+  /// The segment that brought the byte at `offset` last. nullptr: not remembered.
   [[nodiscard]] const Segment* carrier(std::uint64_t offset) const;
   /// Relative to the stream's first byte that was seen.
   [[nodiscard]] std::uint64_t relative(std::uint64_t offset) const { return started_ ? offset - first_ : 0; }

@@ -41,7 +41,7 @@ std::size_t peak_bytes() {
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
-/// Growth of the peak; 0 with a sanitizer, whose own memory dominates.
+/// Growth of the peak. 0 with a sanitizer, whose own memory dominates.
 std::size_t growth_since(std::size_t before) { return sanitized ? 0 : peak_bytes() - before; }
 
 struct Counter final : Sink {

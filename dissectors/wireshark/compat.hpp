@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 /// Wireshark's headers and all version differences. Other files of this directory do not depend on the version.
-/// Built and run with 4.0, 4.4 and 4.6 (details in docs/how-to/use-wireshark-plugin.md); 4.2 according to its release
+/// Built and run with 4.0, 4.4 and 4.6 (details in docs/how-to/use-wireshark-plugin.md). 4.2 according to its release
 /// notes.
 
 #ifndef HAVE_SSIZE_T

@@ -22,7 +22,7 @@ extern Preferences preferences;
 /// The protocol "rdmawire".
 int protocol();
 
-/// The session of the current file; nullptr: no file, or memory is exhausted.
+/// The session of the current file. nullptr: no file, or memory is exhausted.
 const Session* session();
 
 /// A frame while it is dissected, with its analysis.
@@ -50,7 +50,7 @@ void register_menu(int proto);
 /// Registers our dissector as an alternative for RoCE and iWARP. main_dissector.cpp
 void register_main_dissector(int proto);
 void hand_off_main_dissector();
-/// Returns a UDP port other than 4791 that Decode As, or the built-in dissector's preference, assigned to RoCE; 0:
+/// Returns a UDP port other than 4791 that Decode As, or the built-in dissector's preference, assigned to RoCE. 0:
 /// none.
 std::uint16_t port_decoded_as_roce();
 /// Replaces RoCE's and InfiniBand's dissectors in Wireshark's tables, or restores them, according to the

@@ -181,7 +181,7 @@ class Session final : public tracking::Sink {
   /// Reassembles the message whose last segment is in the frame. Returns false if there is none, or if segments
   /// are missing or were dropped. Not needed for messages of one packet.
   bool reassemble(std::uint64_t frame, Reassembly& whole) const;
-  /// Returns the frame that completes the message of this frame's segment; 0: incomplete.
+  /// Returns the frame that completes the message of this frame's segment. 0: incomplete.
   [[nodiscard]] std::uint64_t reassembled_in(std::uint64_t frame) const;
 
   void message(const Connection& connection, const Message& message) override;

@@ -172,7 +172,7 @@ FrameCoordinates Coordinator::State::of_tcp(const FlowKey& ports, const HeaderSt
   const bool syn = header.get<"syn">();
   TcpDirection* direction = tcp.find(flow);
   const TcpSeq seq(header.get<"seq">());
-  // A new SYN starts a new connection; a retransmitted SYN does not.
+  // A new SYN starts a new connection. A retransmitted SYN does not.
   const TcpSeq data = syn ? seq + 1 : seq;
   const bool anew = syn && direction && direction->begun && direction->first != data;
   if (!direction || anew) {

@@ -22,7 +22,7 @@ struct FrameCoordinates {
   /// PSN relative to the first request of the direction. For answers, relative to the first PSN of the requests, if
   /// these were seen.
   std::int64_t psn = 0;
-  /// Number of the transmission of this PSN or TCP segment, from 1; 0: unknown, because it is too old.
+  /// Number of the transmission of this PSN or TCP segment, from 1. 0: unknown, because it is too old.
   std::uint32_t transmission = 0;
   std::uint32_t message = 0;  ///< in the requests (or answers) of its direction, from 1
   std::uint32_t packet = 0;   ///< in its message, from 1

@@ -99,7 +99,7 @@ std::vector<std::uint64_t> choose(std::uint64_t wanted, std::uint64_t all, Rando
   return chosen;
 }
 
-/// Changes a field as specified by the action. Returns a description; empty if the frame does not contain the field.
+/// Changes a field as specified by the action. Returns a description. Empty if the frame does not contain the field.
 std::string corrupt_field(const FaultAction& action, const HeaderStack& stack, MutableBytes frame, Random& random) {
   const Field& field = *action.field.field;
   const Layer* layer = stack.find(*action.field.header);
@@ -187,7 +187,7 @@ struct FaultEngine::State {
     there.side = side;
     if (const auto aeth = stack.get<Aeth>()) there.msn = aeth->get<"msn">();
   }
-  /// The frame to inject toward the sender of this frame; empty if it cannot be built.
+  /// The frame to inject toward the sender of this frame. Empty if it cannot be built.
   std::vector<std::uint8_t> injection(const FaultAction& action, const HeaderStack& stack, std::uint32_t& side) const {
     const auto bth = stack.get<Bth>();
     const auto ports = tracking::ports_of(stack);

@@ -18,7 +18,7 @@ namespace rdmawire::replay {
 struct FaultLogEntry {
   std::uint64_t frame = 0;  ///< in arrival order, from 1
   std::int64_t time = 0;    ///< arrival time, nanoseconds
-  std::uint32_t side = 0;   ///< source; 0: a
+  std::uint32_t side = 0;   ///< source. 0: a
   std::uint32_t rule = 0;   ///< index in the program
   bool done = false;        ///< false: selected, but the action was not possible; `what` contains the reason
   FrameCoordinates coordinates;
@@ -33,14 +33,14 @@ struct FaultedFrame {
   std::int64_t time = 0;    ///< transmission time, not before the time of the call
   std::uint32_t side = 0;   ///< source
   std::uint64_t frame = 0;  ///< frame number
-  std::string_view faults;  ///< description of its faults; empty: none. Valid until the next call
+  std::string_view faults;  ///< description of its faults. Empty: none. Valid until the next call
 };
 
 /// Result for one frame.
 struct FaultOutcome {
-  std::uint64_t frame = 0;  ///< frame number; 0: result of due()
+  std::uint64_t frame = 0;  ///< frame number. 0: result of due()
   FrameCoordinates coordinates;
-  std::string faults;                 ///< description of the faults; empty: none
+  std::string faults;                 ///< description of the faults. Empty: none
   bool dropped = false;               ///< the frame is not sent
   std::vector<FaultedFrame> leaving;  ///< the frame, its duplicates and released frames, in transmission order
 };
@@ -54,8 +54,8 @@ struct FaultCount {
 
 struct FaultEngineOptions {
   std::uint64_t seed = 0;            ///< default if the program specifies none
-  std::size_t held_frames = 4096;    ///< maximum number of held frames; the oldest is released when it is exceeded
-  std::size_t log_entries = 65'536;  ///< maximum number of log entries; the oldest are dropped
+  std::size_t held_frames = 4096;    ///< maximum number of held frames. The oldest is released when it is exceeded
+  std::size_t log_entries = 65'536;  ///< maximum number of log entries. The oldest are dropped
   std::uint32_t connections = 1024;  ///< maximum number of tracked connections
 };
 

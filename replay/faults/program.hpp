@@ -28,7 +28,7 @@ namespace rdmawire::replay {
 struct FaultError {
   std::size_t line = 1;      ///< from 1
   std::size_t position = 0;  ///< offset in the line, in bytes
-  std::size_t length = 0;    ///< in bytes; 0: between two characters or at the end
+  std::size_t length = 0;    ///< in bytes. 0: between two characters or at the end
   std::string message;       ///< one sentence: unexpected and expected text
 };
 /// "line 2:", the line, a marker below the position, and the message.
@@ -53,7 +53,7 @@ struct FaultAction {
   Region region = Region::frame;
   std::uint32_t byte = 0;    ///< corrupt: offset in the region
   std::uint8_t mask = 0x01;  ///< corrupt: XOR mask of the byte
-  std::uint32_t bits = 0;    ///< corrupt: number of random bits of the region to flip; 0: use byte and mask
+  std::uint32_t bits = 0;    ///< corrupt: number of random bits of the region to flip. 0: use byte and mask
   FieldRef field{};          ///< corrupt, region field: the field of the innermost header
   std::uint64_t value = 0;   ///< corrupt a field: XOR mask (low 64 bits) or, with `set`, the new value
   bool set = false;

@@ -21,7 +21,7 @@ void mend_ipv4(MutableBytes frame, const Layer& layer) {
   store<Ipv4, "checksum">(frame, layer, internet_checksum(frame.subspan(layer.offset, layer.length)));
 }
 
-// The pseudo header of TCP and UDP. RFC 9293, 3.1; RFC 8200, 8.1.
+// The pseudo header of TCP and UDP. RFC 9293, 3.1, RFC 8200, 8.1.
 std::uint32_t pseudo_header(MutableBytes frame, const Layer& network, std::uint8_t protocol, std::uint32_t bytes) {
   const bool ipv6 = network.header == &info<Ipv6>;
   std::uint32_t sum = protocol + (bytes >> 16) + (bytes & 0xffff);

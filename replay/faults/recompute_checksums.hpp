@@ -6,7 +6,7 @@
 namespace rdmawire::replay {
 
 /// Sets the two ECN bits of the innermost IP header or GRH and updates the IPv4 checksum. The ICRC stays valid because
-/// it does not cover these bits. Returns false if there is no such header. RFC 3168, 5; RFC 1624.
+/// it does not cover these bits. Returns false if there is no such header. RFC 3168, 5, RFC 1624.
 bool set_ecn(MutableBytes frame, const HeaderStack& stack, std::uint8_t ecn);
 
 /// Recomputes the checksum from the current frame. Returns false if the frame has no such checksum.

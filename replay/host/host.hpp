@@ -25,7 +25,7 @@ struct IpAddress {
 
   static IpAddress v4(std::uint32_t address);
   static IpAddress of_v6(Bytes sixteen);
-  /// Parses "10.0.0.2" or "fd00::2"; nullopt if it is neither.
+  /// Parses "10.0.0.2" or "fd00::2". nullopt if it is neither.
   static std::optional<IpAddress> parse(const std::string& text);
   [[nodiscard]] Bytes bytes() const { return Bytes(storage).first(v6 ? 16 : 4); }
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
@@ -40,7 +40,7 @@ struct HostOptions {
   MacAddress mac = 0x020000000001;        ///< unicast
   std::vector<IpAddress> addresses = {};  ///< the link-local address is added
   bool answers_ping = true;
-  std::int64_t retry = 250'000'000;  ///< nanoseconds between requests for a MAC; 1 s in RFC 4861
+  std::int64_t retry = 250'000'000;  ///< nanoseconds between requests for a MAC. 1 s in RFC 4861
   unsigned tries = 3;                ///< maximum number of requests for a MAC
   std::size_t neighbors = 1024;      ///< limit of known MACs
 };
@@ -51,7 +51,7 @@ class Host final : public SimulatedHost {
  public:
   explicit Host(HostOptions options);
 
-  /// Handles a frame; frames that do not concern the host are ignored.
+  /// Handles a frame. Frames that do not concern the host are ignored.
   void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) override {
     (void)takes(frame, time, output);
   }
@@ -98,7 +98,7 @@ class Host final : public SimulatedHost {
 /// because the kernel would then answer as well. Applies only to packet: wires.
 WireResult<void> check_not_owned(const std::string& wire_name, const HostOptions& options);
 
-/// A wire with a simulated host on the local end. It answers while the caller receives; the caller gets all other
+/// A wire with a simulated host on the local end. It answers while the caller receives. The caller gets all other
 /// frames.
 class HostedWire final : public Wire {
  public:

@@ -15,7 +15,7 @@ namespace {
 using rdmawire::testing::from_hex;
 using ::testing::ElementsAre;
 
-// The host is 02:00:00:00:00:01 with 10.0.0.1 and fd00::1; its neighbor is 52:54:00:00:00:02 with 10.0.0.2 and fd00::2.
+// The host is 02:00:00:00:00:01 with 10.0.0.1 and fd00::1. Its neighbor is 52:54:00:00:00:02 with 10.0.0.2 and fd00::2.
 HostOptions options() {
   return {.mac = 0x020000000001, .addresses = {IpAddress::v4(0x0a000001), *IpAddress::parse("fd00::1")}};
 }

@@ -30,7 +30,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// Opens "tcp:HOST:PORT" (IPv6 addresses in brackets), "unix:PATH" or "serial:PATH" (a terminal is set to raw mode; its
+/// Opens "tcp:HOST:PORT" (IPv6 addresses in brackets), "unix:PATH" or "serial:PATH" (a terminal is set to raw mode. Its
 /// speed is unchanged), non-blocking. Fails after `timeout`.
 PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::milliseconds timeout);
 

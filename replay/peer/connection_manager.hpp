@@ -31,7 +31,7 @@ struct CmEvent {
   ByteVector private_data = {};  ///< padded with zeros to the length of its field
   int number = 0;                ///< errno of a local or network error
   std::string name = {};         ///< symbolic name of `number`
-  int reason = 0;                ///< rejection reason of the peer; IBTA vol 1, 12.6.7.2
+  int reason = 0;                ///< rejection reason of the peer, IBTA vol 1, 12.6.7.2
   std::optional<std::uint32_t> qp_num = {};
   nlohmann::json body = {};  ///< the complete event, see docs/reference/agent-protocol.md
 };
@@ -74,7 +74,7 @@ class Listener : public Handle {
   static PeerResult<Listener> listen(Peer& peer, const CmAddress& to, std::uint32_t backlog = 16);
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// The next connection request; the caller must accept or reject it. Destruction rejects it.
+  /// The next connection request. The caller must accept or reject it. Destruction rejects it.
   PeerResult<CmConnection> request(Deadline deadline) const;
 
  private:

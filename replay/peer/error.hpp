@@ -10,9 +10,9 @@ namespace rdmawire::peer {
 struct PeerError {
   enum class Kind : std::uint8_t {
     refused,  ///< error response of the agent or of the device under test
-    timeout,  ///< no response in time; the agent may still execute the command
-    lost,     ///< the connection is over; later commands fail as well
-    usage,    ///< invalid address, argument or handle of the caller; no command was sent
+    timeout,  ///< no response in time. The agent may still execute the command
+    lost,     ///< the connection is over. Later commands fail as well
+    usage,    ///< invalid address, argument or handle of the caller. No command was sent
   };
   Kind kind = Kind::refused;
   int number = 0;       ///< errno of Linux; for refused, that of the agent

@@ -13,7 +13,7 @@
 namespace rdmawire::peer {
 
 /// An object of a session. It keeps its parent objects alive, so that handles may be destroyed in any order: a QP is
-/// always released before its protection domain. Destruction does not wait for the response; errors are collected in
+/// always released before its protection domain. Destruction does not wait for the response. Errors are collected in
 /// Peer::unattended(). The end of the session releases all objects.
 ///
 /// All functions of a moved-from or released handle return Kind::usage.

@@ -26,7 +26,7 @@ class LineBuffer {
   State append(std::string_view bytes);
   /// Returns the next line without its end ("
   /// " or "\r
-  /// "), valid until the next call; nullopt: incomplete.
+  /// "), valid until the next call. nullopt: incomplete.
   std::optional<std::string_view> next();
 
  private:

@@ -47,7 +47,7 @@ struct Options {
   /// An agent that does not respond to a heartbeat for this time is lost. The agent ends the session after the same
   /// time without a line.
   std::chrono::milliseconds silence{15000};
-  std::size_t most_events = 4096;  ///< limit for queued events; the oldest are dropped and counted
+  std::size_t most_events = 4096;  ///< limit for queued events. The oldest are dropped and counted
 };
 
 /// One session with one agent. Its end releases all objects that were created in it.
@@ -71,7 +71,7 @@ class Peer {
 
   /// Sends a command and waits. `arguments` is an object or null. Returns the result or the error of the agent.
   PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments = nullptr);
-  /// Returns Kind::timeout at the deadline; the agent continues the command, and its response is discarded.
+  /// Returns Kind::timeout at the deadline. The agent continues the command, and its response is discarded.
   PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments, Deadline deadline);
 
   /// Sends a command without waiting. Pass the returned number once to collect() or forget(); until then the response
@@ -83,7 +83,7 @@ class Peer {
   void forget(std::uint64_t number);
 
   using EventFilter = std::function<bool(const Event&)>;
-  /// Returns the oldest event that matches the filter (default: any); nullopt at the deadline. Other events stay
+  /// Returns the oldest event that matches the filter (default: any). nullopt at the deadline. Other events stay
   /// queued. Returns an error if the connection is lost and no matching event is queued.
   PeerResult<std::optional<Event>> next_event(Deadline deadline, const EventFilter& filter = nullptr);
   /// Number of events dropped because the queue was full.
@@ -91,7 +91,7 @@ class Peer {
 
   /// For poll(2): readable if there is an event, a response to collect, or the connection is lost.
   [[nodiscard]] int descriptor() const;
-  /// Why the connection is lost; nullopt: it is not.
+  /// Why the connection is lost. nullopt: it is not.
   [[nodiscard]] std::optional<PeerError> lost() const;
   /// Errors of releases by destroyed handles: the first one and their number.
   struct ReleaseErrors {
@@ -100,7 +100,7 @@ class Peer {
   };
   [[nodiscard]] ReleaseErrors unattended() const;
 
-  /// Ends the session; the agent releases all objects. Later calls return Kind::lost. A second call has no effect.
+  /// Ends the session. The agent releases all objects. Later calls return Kind::lost. A second call has no effect.
   void close();
 
   /// Used by the handles in verbs.hpp.

@@ -27,7 +27,7 @@ struct SendRequest {
   std::uint32_t remote_qpn = 0, remote_qkey = 0;
   std::optional<std::uint32_t> remote_srqn = {};  ///< XRC only
   nlohmann::json more =
-      {};  ///< an object with further members as in docs/reference/agent-protocol.md; overrides the members above
+      {};  ///< an object with further members as in docs/reference/agent-protocol.md. Overrides the members above
 };
 
 struct ReceiveRequest {
@@ -52,9 +52,9 @@ struct Connection {
   std::uint32_t psn = 0;      ///< first PSN of the peer
   std::uint32_t own_psn = 0;  ///< first local PSN
   std::uint32_t mtu = 1024;   ///< bytes
-  std::uint8_t timeout = 14;  ///< 4.096 µs * 2^timeout; 0: infinite. IBTA vol 1, 9.7.6.1.3
+  std::uint8_t timeout = 14;  ///< 4.096 µs * 2^timeout. 0: infinite. IBTA vol 1, 9.7.6.1.3
   std::uint8_t retry_cnt = 7, rnr_retry = 7;
-  std::uint8_t min_rnr_timer = 12;                         ///< code for 0.64 ms; IBTA vol 1, 9.7.5.2.8
+  std::uint8_t min_rnr_timer = 12;                         ///< code for 0.64 ms, IBTA vol 1, 9.7.5.2.8
   std::uint8_t max_rd_atomic = 1, max_dest_rd_atomic = 1;  ///< outstanding READs and atomics: outgoing, incoming
   Names access = {"remote_write", "remote_read", "remote_atomic"};
   std::optional<std::uint32_t> sgid_index = {};  ///< default: index of Device::gid()
@@ -66,7 +66,7 @@ struct Connection {
 
 struct SharedReceiveQueueOptions {
   std::uint32_t max_wr = 16, max_sge = 1, limit = 0;
-  const XrcDomain* xrcd = nullptr;  ///< creates an XRC SRQ; also requires cq
+  const XrcDomain* xrcd = nullptr;  ///< creates an XRC SRQ. Also requires cq
   const CompletionQueue* cq = nullptr;
 };
 
@@ -77,7 +77,7 @@ class AddressHandle : public Handle {
 
 class SharedReceiveQueue : public Handle {
  public:
-  /// SRQ number for XRC senders; 0: not an XRC SRQ.
+  /// SRQ number for XRC senders. 0: not an XRC SRQ.
   [[nodiscard]] std::uint32_t number() const { return number_; }
   [[nodiscard]] PeerResult<void> post_recv(const std::vector<ReceiveRequest>& requests) const;
 
@@ -105,7 +105,7 @@ class QueuePair : public Handle {
   /// All attributes, in the form of `query_qp`.
   [[nodiscard]] PeerResult<nlohmann::json> query() const;
 
-  /// If a request is rejected, the preceding ones are posted; the message contains its position.
+  /// If a request is rejected, the preceding ones are posted. The message contains its position.
   [[nodiscard]] PeerResult<void> post_send(const std::vector<SendRequest>& requests) const;
   [[nodiscard]] PeerResult<void> post_recv(const std::vector<ReceiveRequest>& requests) const;
 

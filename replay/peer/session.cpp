@@ -446,7 +446,7 @@ void Session::write_some() {
     lose(
         peer_error(PeerError::Kind::lost, errno, fmt::format("the connection to the agent: {}", std::strerror(errno))));
   } else if (errno == EPIPE || errno == ECONNRESET) {
-    // Received data is still read; the end of the connection follows.
+    // Received data is still read. The end of the connection follows.
     outgoing_.clear();
   }
 }

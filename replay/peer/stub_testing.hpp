@@ -32,7 +32,7 @@ class Stub {
   }
   void say(const std::string& line) { send_bytes(line + "\n"); }
 
-  /// The next line without its end; nullopt at the end of the connection.
+  /// The next line without its end. nullopt at the end of the connection.
   std::optional<std::string> next() {
     for (;;) {
       if (const auto end = bytes_.find('\n'); end != std::string::npos) {

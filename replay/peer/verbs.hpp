@@ -68,7 +68,7 @@ struct Completion {
 struct Piece {
   std::uint64_t addr = 0;
   std::uint32_t length = 0, lkey = 0;
-  std::uint64_t region = 0;  ///< handle of the region; overrides address and key; 0: none
+  std::uint64_t region = 0;  ///< handle of the region. Overrides address and key. 0: none
   std::uint64_t offset = 0;  ///< offset in the region
 };
 
@@ -89,7 +89,7 @@ class Device : public Handle {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool iwarp() const { return transport_ == "iwarp"; }
-  /// A limit in ibv_device_attr by its full name, for example "max_qp"; 0: not reported.
+  /// A limit in ibv_device_attr by its full name, for example "max_qp". 0: not reported.
   [[nodiscard]] std::uint64_t limit(const std::string& what) const;
   [[nodiscard]] const Port& port(std::size_t index = 0) const { return ports_.at(index); }
   [[nodiscard]] std::size_t ports() const { return ports_.size(); }
@@ -97,7 +97,7 @@ class Device : public Handle {
   [[nodiscard]] const Gid& gid() const { return gid_; }
   /// The address of gid() as text: "10.0.0.2" or an IPv6 address.
   [[nodiscard]] std::string address() const;
-  /// The MAC address of the port's network interface, derived from the default GID (fe80::/64; the only GID for iWARP).
+  /// The MAC address of the port's network interface, derived from the default GID (fe80::/64. The only GID for iWARP).
   /// All zeros: unknown.
   [[nodiscard]] std::array<std::uint8_t, 6> mac() const;
 

@@ -54,10 +54,10 @@ class FramePipeline {
 
   /// Returns false if there is no frame or error() is set.
   bool begin();
-  /// Starts the schedule: `anchor` is the transmission time of the first selected frame; nullopt: its captured time.
+  /// Starts the schedule: `anchor` is the transmission time of the first selected frame. nullopt: its captured time.
   void begin_schedule(std::optional<std::int64_t> anchor);
 
-  /// Returns the next frame; nullptr at the end, after an error (see error()) or when stopped.
+  /// Returns the next frame. nullptr at the end, after an error (see error()) or when stopped.
   std::unique_ptr<Slot> next();
   /// Same as next(), but processes at most one captured frame per call. Returns true if `slot` is the result of next().
   bool step(std::unique_ptr<Slot>& slot);
@@ -90,7 +90,7 @@ class FramePipeline {
 
   [[nodiscard]] std::uint32_t side_of(const Slot& slot) const;
 
-  /// Applies all changes except faults to the frame; returns nullptr if the frame is not sent.
+  /// Applies all changes except faults to the frame. Returns nullptr if the frame is not sent.
   std::unique_ptr<Slot> shape(Bytes bytes, bool snapped, const HeaderStack& captured);
   /// Emits one frame, or the frames that its message is resegmented into.
   void emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal);

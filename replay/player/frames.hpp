@@ -18,7 +18,7 @@ class FrameSource {
 
   /// Opens all files at their start. Standard input ("-") can be opened once.
   tl::expected<void, std::string> begin();
-  /// Reads the next frame; its bytes are valid until the next call. Returns false at the end or if error() is set.
+  /// Reads the next frame. Its bytes are valid until the next call. Returns false at the end or if error() is set.
   bool next(captures::Record& record);
   [[nodiscard]] std::size_t file() const { return current_; }        ///< index of the file with the current frame
   [[nodiscard]] std::uint64_t number() const { return number_; }     ///< of the current frame

@@ -53,7 +53,7 @@ std::string what_there_is(const FlowMap& map) {
   return text.empty() ? "no RDMA connection" : text;
 }
 
-/// Message about connections of a mapping file that the captures do not contain; nullopt: the captures contain all.
+/// Message about connections of a mapping file that the captures do not contain. nullopt: the captures contain all.
 struct Strangers {
   std::string text;
   bool all = false;

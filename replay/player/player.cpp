@@ -93,7 +93,7 @@ class Player {
     Slot* slot = nullptr;
     std::unique_ptr<Slot> own;
     std::int64_t time = 0;  ///< scheduled time
-    std::int64_t due = 0;   ///< time to pass it to the wire; 0: immediately
+    std::int64_t due = 0;   ///< time to pass it to the wire. 0: immediately
   };
 
   Leaving next() {
@@ -120,7 +120,7 @@ class Player {
 
   [[nodiscard]] bool stopped() const { return options_.stop && options_.stop->load(std::memory_order_relaxed); }
   [[nodiscard]] bool top() const { return options_.pace.kind == Pace::Kind::top || options_.step; }
-  /// Time to pass a frame to the wire; 0: immediately.
+  /// Time to pass a frame to the wire. 0: immediately.
   std::int64_t due(const Leaving& leaving) {
     const std::int64_t wanted = top() && !virtual_ ? 0 : leaving.time;
     if (!cap_.on()) return wanted;

@@ -31,7 +31,7 @@ struct PlayedFrame {
   std::uint64_t number = 0;  ///< in the captures
   std::uint64_t loop = 1;
   const HeaderStack& captured;
-  Bytes frame;  ///< frame to send, before faults; empty: not sent
+  Bytes frame;  ///< frame to send, before faults. Empty: not sent
   const Rewritten& rewritten;
 };
 
@@ -61,13 +61,13 @@ struct PlayerOptions {
   RewriteOptions rewrite;
 
   Pace pace;
-  std::uint64_t rate_cap = 0;  ///< bits per second over all wires; 0: unlimited
+  std::uint64_t rate_cap = 0;  ///< bits per second over all wires. 0: unlimited
   std::uint64_t loops = 1;     ///< 0: unlimited
   std::int64_t pause = 0;      ///< nanoseconds between loops
   LoopChanges changes;
   std::optional<output::Filter> include, exclude;
-  std::uint64_t most_frames = 0, max_bytes = 0;  ///< frames and bytes to send; 0: unlimited
-  std::int64_t most_time = 0;                    ///< nanoseconds since the first frame; 0: unlimited
+  std::uint64_t most_frames = 0, max_bytes = 0;  ///< frames and bytes to send. 0: unlimited
+  std::int64_t most_time = 0;                    ///< nanoseconds since the first frame. 0: unlimited
 
   enum class Snapped : std::uint8_t { refuse, pad, send } snapped = Snapped::refuse;
   bool truncate = false;     ///< truncate frames that are too long for the wire
@@ -86,11 +86,11 @@ struct PlayerOptions {
   std::int64_t patience = 10'000'000'000;
 
   const std::atomic<bool>* stop = nullptr;
-  std::function<bool()> step{};                         ///< called before each frame; false ends the replay
+  std::function<bool()> step{};                         ///< called before each frame. false ends the replay
   std::function<void(const PlayProgress&)> progress{};  ///< called about every `progress_every`
   std::int64_t progress_every = 1'000'000'000;
   std::function<void(const PlayedFrame&)> on_frame{};
-  /// Called for each frame to send, before faults. Returns the bytes to send instead; nullopt: the frame is not sent
+  /// Called for each frame to send, before faults. Returns the bytes to send instead. nullopt: the frame is not sent
   /// and counts as excluded.
   std::function<std::optional<std::vector<std::uint8_t>>(const PlayedFrame&)> edit{};
   bool dry = false;  ///< everything except sending

@@ -654,7 +654,7 @@ TEST_P(SamplePlayer, FileToFileWithoutRewriteIsIdentical) {
   wire->close();
   auto before = captures::testing_support::read_all(captures::Reader::open(path));
   const auto after = captures::testing_support::read_all(captures::Reader::open(copy));
-  // A file wire has one link type; frames with other link types are counted as skipped.
+  // A file wire has one link type. Frames with other link types are counted as skipped.
   const auto others =
       std::erase_if(before.packets, [](const auto& packet) { return packet.link != LinkType::ethernet; });
   EXPECT_EQ(report.skip(Skip::link).frames, others);

@@ -32,7 +32,7 @@ struct ReplayReport {
   struct Skipped {
     std::uint64_t frames = 0;
     std::uint64_t first_frame = 0;  ///< number in the capture
-    std::string example;            ///< details of the first frame; may be empty
+    std::string example;            ///< details of the first frame. May be empty
   };
   struct Flow {
     std::string name, who;
@@ -65,7 +65,7 @@ struct ReplayReport {
   bool chance = false;  ///< a fault used random numbers with this seed
   std::uint64_t fault_seed = 0;
   bool interrupted = false;
-  std::string trouble;  ///< why the replay ended early; empty: it did not
+  std::string trouble;  ///< why the replay ended early. Empty: it did not
 
   [[nodiscard]] const Skipped& skip(Skip why) const { return skipped[static_cast<std::size_t>(why)]; }
   [[nodiscard]] Skipped& skip(Skip why) { return skipped[static_cast<std::size_t>(why)]; }

@@ -9,7 +9,7 @@ namespace rdmawire::replay {
 
 /// The destination of a wire.
 struct Target {
-  std::string name;      ///< argument of --allow-target: "eth0", "mlx5_0"; empty: no permission required
+  std::string name;      ///< argument of --allow-target: "eth0", "mlx5_0". Empty: no permission required
   std::string about;     ///< description: "a veth in a private network namespace", "may lead anywhere"
   bool missing = false;  ///< the interface does not exist; opening the wire reports it
   bool safe = false;     ///< not shared with others: a file, a socket, a virtual interface in another namespace

@@ -33,7 +33,7 @@ std::string words_of(const DdpSegment& segment);
 /// Sets the STag and the tagged offset of a tagged segment, in place.
 void aim(MutableBytes ulpdu, std::uint32_t stag, std::uint64_t to);
 
-/// Message kind of a segment; nullopt for a response.
+/// Message kind of a segment. nullopt for a response.
 std::optional<tracking::MessageKind> kind_of(const DdpSegment& segment);
 
 }  // namespace rdmawire::replay::reactive

@@ -28,7 +28,7 @@ struct Message {
   tracking::MessageKind kind = tracking::MessageKind::send;
   ByteVector payload;  ///< data that was sent, written or read
   bool has_immediate = false, has_invalidate = false, solicited = false;
-  std::uint64_t immediate = 0;  ///< 32 bits; iWARP: 64 (RFC 7306, 6)
+  std::uint64_t immediate = 0;  ///< 32 bits. iWARP: 64 (RFC 7306, 6)
   std::uint32_t invalidated_key = 0;
   bool has_remote = false;
   std::uint64_t remote_address = 0;
@@ -103,9 +103,9 @@ struct Exchange {
 };
 
 struct ExchangeOptions {
-  std::uint32_t connection = 0;          ///< position in the capture, from 1; 0: the connection with the most bytes
-  std::optional<tracking::Side> side{};  ///< emulated side; nullopt: the side that sent or requested more bytes
-  std::uint32_t mtu = 0;                 ///< path MTU to resegment RC messages to; 0: the captured path MTU
+  std::uint32_t connection = 0;          ///< position in the capture, from 1. 0: the connection with the most bytes
+  std::optional<tracking::Side> side{};  ///< emulated side. nullopt: the side that sent or requested more bytes
+  std::uint32_t mtu = 0;                 ///< path MTU to resegment RC messages to. 0: the captured path MTU
   std::size_t max_bytes = std::size_t{1} << 30;  ///< limit for the packets kept in memory
 };
 

@@ -37,7 +37,7 @@ class IwarpMachine {
   IwarpMachine(const Exchange& exchange, const MemoryPlan& plan, const MachineOptions& options);
 
   StreamActions start(std::int64_t now);
-  /// Handles a received segment. `frame` is its number in the recording; 0: unknown.
+  /// Handles a received segment. `frame` is its number in the recording. 0: unknown.
   StreamActions on_received(const DdpSegment& segment, std::uint64_t frame, std::int64_t now);
   /// Reports how many local messages the peer's application has received.
   StreamActions received(std::size_t messages, std::int64_t now);
@@ -67,7 +67,7 @@ class IwarpMachine {
   const MemoryPlan& plan_;
   MachineOptions options_;
   std::vector<std::size_t> sends_,
-      reads_;  ///< SENDs and READs before each local message; one entry more than there are messages
+      reads_;  ///< SENDs and READs before each local message. One entry more than there are messages
   std::vector<std::size_t> read_indices_;  ///< indices of local READs
   std::size_t sent_ = 0, received_ = 0, answered_ = 0;
   ByteVector part_;  ///< received part of the current peer message or READ response

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t a_while = 2'000'000;
 
-/// Contents of an MPA request or reply. RFC 5044, 7.1.1; RFC 6581, 9.
+/// Contents of an MPA request or reply. RFC 5044, 7.1.1, RFC 6581, 9.
 struct SetUp {
   bool markers = false, crc = false, reject = false, enhanced = false;
   ByteVector private_data;  ///< without the enhanced data

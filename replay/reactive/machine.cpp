@@ -261,7 +261,7 @@ void RoceMachine::answered(const ReceivedPacket& packet, std::int64_t now) {
     take_payload(packet, progress.message);
     progress_at_ = asked_at_ = now;
   }
-  // Only a complete READ or atomic response completes the request; a partial one acknowledges the PSNs before it.
+  // Only a complete READ or atomic response completes the request. A partial one acknowledges the PSNs before it.
   std::uint32_t through = progress.through.value();
   if (progress.takes_payload && outstanding_[progress.message].answered >= outstanding_[progress.message].answers())
     through = outstanding_[progress.message].last().value() + 1;

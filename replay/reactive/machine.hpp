@@ -62,7 +62,7 @@ struct Actions {
 
 /// A difference between the live peer and the captured peer.
 struct Divergence {
-  bool note = false;  ///< loss that was recovered; no deviation if an injected fault caused it
+  bool note = false;  ///< loss that was recovered. No deviation if an injected fault caused it
   std::uint64_t captured_frame = 0, live_frame = 0;  ///< 0: none
   std::string captured, live;
 };
@@ -82,7 +82,7 @@ class RoceMachine {
   [[nodiscard]] bool done() const;
   /// The peer sent the captured fatal NAK. Its QP is in the error state and the connection is over.
   [[nodiscard]] bool refused() const { return refused_; }
-  /// One sentence; empty if the replay can continue.
+  /// One sentence. Empty if the replay can continue.
   [[nodiscard]] const std::string& failure() const { return failure_; }
   /// One sentence that lists the pending events.
   [[nodiscard]] std::string waiting_for() const;
@@ -141,7 +141,7 @@ class RoceMachine {
   std::int64_t progress_at_ = 0;
   machines::RcRetries retries_;
   std::map<std::int64_t, const CapturedAnswer*>
-      captured_;                       ///< captured responses to local requests, by PSN; without sequence errors
+      captured_;                       ///< captured responses to local requests, by PSN. Without sequence errors
   std::vector<std::uint32_t> insist_;  ///< PSN + 1 of each packet that requires an acknowledgement, ascending
   std::optional<std::uint32_t> gone_back_to_;
   bool refused_ = false;  ///< the peer sent the captured fatal NAK

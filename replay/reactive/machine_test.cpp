@@ -18,7 +18,7 @@ using testing::SizeIs;
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::uint8_t ack = 0x1f, nak_sequence = 0x60, nak_access = 0x62;
 
-/// A SEND of `packets` empty packets; the last one requests an acknowledgement.
+/// A SEND of `packets` empty packets. The last one requests an acknowledgement.
 Message send_of(std::uint32_t first, std::uint32_t packets, std::uint64_t frame) {
   Message message;
   message.first = first;

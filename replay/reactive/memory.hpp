@@ -16,7 +16,7 @@ namespace rdmawire::replay::reactive {
 /// A memory region of the captured peer, identified by the key in requests.
 struct PlannedRegion {
   std::uint32_t key = 0;    ///< captured rkey or STag
-  std::uint64_t base = 0;   ///< captured address of its first byte; a multiple of 4096
+  std::uint64_t base = 0;   ///< captured address of its first byte. A multiple of 4096
   ByteVector initial;       ///< contents before the replay: data that READs return and no earlier message wrote
   ByteVector expected;      ///< contents after the replay
   std::vector<bool> known;  ///< bytes of `expected` that the capture determines

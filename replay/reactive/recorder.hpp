@@ -23,7 +23,7 @@ class Recorder {
   std::uint64_t add(Bytes frame, std::int64_t time, const std::string& comment);
   /// Returns the findings of the analysis, one line each. Call once, after the last frame.
   std::vector<std::string> finish();
-  /// Why the file cannot be written; empty if there is no error.
+  /// Why the file cannot be written. Empty if there is no error.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 

@@ -16,7 +16,7 @@ struct Report {
   std::string connection, device;  ///< one line each
   std::string side;                ///< emulated side: "a" or "b"
   bool interrupted = false;
-  std::string failure;             ///< why the replay is incomplete; empty if it is complete
+  std::string failure;             ///< why the replay is incomplete. Empty if it is complete
   std::vector<std::string> notes;  ///< skipped parts, and values that could not be read
 
   struct Messages {
@@ -24,7 +24,7 @@ struct Report {
   };
   Messages ours, theirs;
   std::uint64_t sent_frames = 0, sent_bytes = 0,
-                received_frames = 0;  ///< frames sent; frames received on the connection
+                received_frames = 0;  ///< frames sent. Frames received on the connection
   RoceMachine::Counts counts{};
   std::vector<Divergence> divergences;
   std::uint64_t divergences_left_out = 0;
@@ -33,7 +33,7 @@ struct Report {
   /// Changed counters of the device's port, with the differences.
   std::map<std::string, std::int64_t> counters;
   std::vector<std::string> findings;  ///< of the analysis of all sent and received frames
-  std::string recorded;               ///< file name; empty: none
+  std::string recorded;               ///< file name. Empty: none
 
   /// True if the replay is complete, the peer responded as captured and the memory matches the capture.
   [[nodiscard]] bool good() const;

@@ -19,9 +19,9 @@ struct RunOptions {
   MachineOptions machine{};
   FaultProgram faults{};                                 ///< side a: sent frames; side b: frames of the peer
   std::uint64_t seed = 1;                                ///< for live PSNs and random faults
-  std::string output{};                                  ///< capture file of sent and received frames; empty: none
+  std::string output{};                                  ///< capture file of sent and received frames. Empty: none
   std::uint64_t most_memory = std::uint64_t{256} << 20;  ///< limit for the device's memory, in bytes
-  const std::atomic<bool>* stop = nullptr;  ///< ends the replay early; the report covers the completed part
+  const std::atomic<bool>* stop = nullptr;  ///< ends the replay early. The report covers the completed part
   std::function<void(const std::string&)> progress{};
 };
 

@@ -29,9 +29,9 @@ struct HashFlow {
 template <class T>
 struct Mapped {
   std::optional<T> captured{};  ///< nullopt: any value
-  std::optional<T> live{};      ///< nullopt: unknown; the captured value is kept
+  std::optional<T> live{};      ///< nullopt: unknown. The captured value is kept
 
-  /// Replacement of `value`; nullopt: the value is kept.
+  /// Replacement of `value`. nullopt: the value is kept.
   [[nodiscard]] std::optional<T> of(const T& value) const {
     return captured && !(*captured == value) ? std::nullopt : live;
   }
@@ -53,7 +53,7 @@ struct MappedSequence {
 struct MappedRegion {
   Mapped<std::uint32_t> key;
   Mapped<std::uint64_t> base;
-  std::uint64_t length = 0;  ///< bytes from the base; 0: unknown, all addresses with this key belong to the region
+  std::uint64_t length = 0;  ///< bytes from the base. 0: unknown, all addresses with this key belong to the region
 
   [[nodiscard]] bool holds(std::uint64_t address) const {
     return length == 0 || !base.captured || address - *base.captured < length;
@@ -66,8 +66,8 @@ struct MappedRegion {
 struct MappedEnd {
   Mapped<PortAddress> address;  ///< IPv4 (mapped into IPv6), IPv6, GID or LID; live and captured have the same kind
   Mapped<std::uint64_t> mac;    ///< 48 bits
-  Mapped<std::uint32_t> qp;     ///< QP number; iWARP: TCP port
-  /// First PSN of the requests sent by this endpoint; responses to them are moved by the same difference. iWARP:
+  Mapped<std::uint32_t> qp;     ///< QP number. iWARP: TCP port
+  /// First PSN of the requests sent by this endpoint. Responses to them are moved by the same difference. iWARP:
   /// initial TCP sequence number, modulo 2^32.
   MappedSequence psn;
   MappedSequence msn;                 ///< first MSN in AETHs sent by this endpoint
@@ -83,7 +83,7 @@ struct MappedEnd {
 /// Change of the VLAN tag.
 struct MappedVlan {
   static constexpr std::uint16_t untagged = 0x1000;  ///< not a valid VLAN ID
-  /// Live `untagged`: the outermost tag is removed. Live VLAN ID: the tag is changed; a missing tag is added if
+  /// Live `untagged`: the outermost tag is removed. Live VLAN ID: the tag is changed. A missing tag is added if
   /// `captured` permits it.
   Mapped<std::uint16_t> id;
   friend bool operator==(const MappedVlan&, const MappedVlan&) = default;
@@ -93,11 +93,11 @@ struct MappedVlan {
 struct MappedConnection {
   std::string name;  ///< display name, for example "connection 1"
   tracking::Service service = tracking::Service::rc;
-  std::array<MappedEnd, 2> ends;  ///< by tracking::Side; a sent the first packet or requested the connection
+  std::array<MappedEnd, 2> ends;  ///< by tracking::Side. A sent the first packet or requested the connection
   MappedVlan vlan;
   Mapped<std::uint16_t> pkey;
-  Mapped<std::uint32_t> mtu;  ///< path MTU in payload bytes; if captured and live differ, messages are resegmented
-  /// First and last captured frame; 0: unknown. If several connections used the same captured QP numbers, a frame
+  Mapped<std::uint32_t> mtu;  ///< path MTU in payload bytes. If captured and live differ, messages are resegmented
+  /// First and last captured frame. 0: unknown. If several connections used the same captured QP numbers, a frame
   /// belongs to the latest connection that started before it.
   std::uint64_t first_frame = 0, last_frame = 0;
 

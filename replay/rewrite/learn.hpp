@@ -14,7 +14,7 @@ namespace rdmawire::replay {
 
 /// Contents of a capture that are relevant for a replay.
 struct Learnt {
-  FlowMap map;  ///< connections in the order of their first frames, named "connection 1" and so on; no live values
+  FlowMap map;  ///< connections in the order of their first frames, named "connection 1" and so on. No live values
   std::uint64_t frames = 0, bytes = 0;  ///< complete frames with their original lengths
   std::uint64_t snapped = 0;            ///< frames truncated by the capture
   std::uint64_t bad_icrcs = 0;

@@ -15,7 +15,7 @@ namespace rdmawire::replay {
 
 class Resegmenter {
  public:
-  /// Number of messages and READ requests per direction whose PSNs are remembered; responses to older ones are dropped.
+  /// Number of messages and READ requests per direction whose PSNs are remembered. Responses to older ones are dropped.
   static constexpr std::size_t window = 4096;
 
   /// Handles the RC, UC and XRC connections of the map whose captured and live MTU are known and differ.
@@ -31,7 +31,7 @@ class Resegmenter {
   struct Result {
     enum class Outcome : std::uint8_t {
       untouched,  ///< not part of such a connection
-      replaced,   ///< by `frames`, in order; empty while bytes are collected for a longer packet
+      replaced,   ///< by `frames`, in order. Empty while bytes are collected for a longer packet
       dropped,    ///< see `why`
     };
     Outcome outcome = Outcome::untouched;

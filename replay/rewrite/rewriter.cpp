@@ -73,7 +73,7 @@ class Patch {
   }
 
   [[nodiscard]] std::uint32_t from() const { return from_; }  ///< first modified byte
-  [[nodiscard]] std::uint32_t end() const { return end_; }    ///< end of the modified range; 0: unmodified
+  [[nodiscard]] std::uint32_t end() const { return end_; }    ///< end of the modified range. 0: unmodified
   [[nodiscard]] MutableBytes frame() const { return frame_; }
 
  private:
@@ -134,7 +134,7 @@ void map_extension(Patch& patch, const Layer& layer, const MappedConnection& c, 
 }
 
 /// Maps the memory references of a DDP segment. Tagged segments and the sources of Read and Atomic Requests refer to
-/// the receiver's memory. The sink of a Read Request is the sender's memory. RFC 5040, 4.4; RFC 5041, 4.2.
+/// the receiver's memory. The sink of a Read Request is the sender's memory. RFC 5040, 4.4, RFC 5041, 4.2.
 void map_ddp(Patch& patch, const Layer& layer, const MappedConnection& c, Side from) {
   const MappedEnd &sender = c.at(from), &receiver = c.at(other(from));
   if (layer.header == &info<DdpTagged>) {
@@ -154,7 +154,7 @@ constexpr std::uint16_t fold(std::uint32_t sum) {
   while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>(sum);
 }
-/// Incremental update; an invalid checksum stays invalid. RFC 1624, 3.
+/// Incremental update. An invalid checksum stays invalid. RFC 1624, 3.
 constexpr std::uint16_t followed(std::uint16_t checksum, std::uint32_t before, std::uint32_t after) {
   return static_cast<std::uint16_t>(~fold((~checksum & 0xffffU) + (~fold(before) & 0xffffU) + fold(after)));
 }
@@ -182,7 +182,7 @@ struct Rewriter::Index {
   };
   struct Host {
     std::uint32_t index;
-    std::optional<Side> end;  ///< endpoint of connection `index`; nullopt: index into FlowMap::hosts
+    std::optional<Side> end;  ///< endpoint of connection `index`. nullopt: index into FlowMap::hosts
   };
   FlowMap map;
   Options options;
@@ -211,7 +211,7 @@ struct Rewriter::Index {
     }
   }
 
-  /// The entry with this key; if there are several, the one that `fits` and contains the frame.
+  /// The entry with this key. If there are several, the one that `fits` and contains the frame.
   template <class Fits>
   [[nodiscard]] std::optional<Place> look_up(const FlowKey& key, std::uint64_t frame, Fits fits) const {
     const auto found = flows.find(key);

@@ -26,7 +26,7 @@ enum class Unmapped : std::uint8_t { refuse, keep, drop };
 
 struct RewriteOptions {
   CrcPolicy crc = CrcPolicy::follow;
-  std::uint32_t icrc_mask = 0;  ///< XOR mask for ICRC and MPA CRC, applied last; the first byte is the most significant
+  std::uint32_t icrc_mask = 0;  ///< XOR mask for ICRC and MPA CRC, applied last. The first byte is the most significant
   Unmapped unmapped = Unmapped::refuse;  ///< RDMA frames
   Unmapped others = Unmapped::drop;  ///< other frames (ARP, ping, TCP without iWARP, …) of hosts without a mapping
   std::optional<std::uint8_t> hop_limit{}, dscp{};
@@ -91,7 +91,7 @@ class Rewriter {
 /// A field that differs between two frames.
 struct FieldChange {
   std::string field;          ///< "bth.psn", "icrc"
-  std::string before, after;  ///< display form; empty: absent
+  std::string before, after;  ///< display form. Empty: absent
 };
 /// Returns the fields that differ between a frame and its rewritten form, by comparison. Differences outside of headers
 /// are reported as "payload" with the number of bytes.

@@ -11,7 +11,7 @@ namespace rdmawire::replay {
 /// Transmission rate.
 struct Pace {
   enum class Kind : std::uint8_t {
-    captured,  ///< captured gaps divided by `rate`; 2 is twice as fast
+    captured,  ///< captured gaps divided by `rate`. 2 is twice as fast
     packets,   ///< `rate` frames per second
     bits,      ///< `rate` bits per second, without preamble, frame check sequence and inter-frame gap
     top,       ///< as fast as possible

@@ -57,7 +57,7 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// The lwIP structure; nullptr: the connection is over or in TIME-WAIT.
+  /// The lwIP structure. nullptr: the connection is over or in TIME-WAIT.
   [[nodiscard]] tcp_pcb* live() const;
   /// Called by lwIP when the connection is established.
   void establish();
@@ -158,7 +158,7 @@ class Stack {
   void forget_trouble() { trouble_.reset(); }
   void restrain(SendLimits restraint) { restrained_.emplace(*wire_, std::move(restraint)); }
 
-  /// A new endpoint with the local address and a port; 0: any free port. nullptr: the port is in use.
+  /// A new endpoint with the local address and a port. 0: any free port. nullptr: the port is in use.
   tcp_pcb* bound(std::uint16_t port);
   /// Sets the MSS option of SYNs from this port, until forget().
   void announce(std::uint16_t port, std::uint32_t mss) { announced_[port] = mss; }
@@ -201,7 +201,7 @@ class Stack {
   std::uint64_t passed_lost_ = 0;
   std::optional<WireError> failed_, trouble_;
 
-  std::mutex mutex_;  ///< protects the next two members; may be locked with or without the core lock
+  std::mutex mutex_;  ///< protects the next two members. May be locked with or without the core lock
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;
   std::atomic<bool> interrupted_ = false, ends_ = false;

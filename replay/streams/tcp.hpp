@@ -63,7 +63,7 @@ class TcpConnection {
   }
   /// Aborts the connection with an RST.
   virtual void reset() = 0;
-  /// Returns the next event; nullopt if there is none before `deadline` of the host's clock. A reset is the last event.
+  /// Returns the next event. nullopt if there is none before `deadline` of the host's clock. A reset is the last event.
   virtual WireResult<std::optional<TcpArrival>> receive(std::int64_t deadline) = 0;
 
   /// Maximum size of local segments: the MSS in the peer's SYN, or less.
@@ -94,10 +94,10 @@ class TcpHost {
   /// Connects and waits. WireError::Kind::missing: refused, or no response before `deadline`.
   virtual WireResult<std::unique_ptr<TcpConnection>> connect(const TcpAddress& to, const TcpOptions& options,
                                                              std::int64_t deadline) = 0;
-  /// Starts to listen on the port; 0: any free port. Returns the port. Accepted connections announce `options.mss`.
+  /// Starts to listen on the port. 0: any free port. Returns the port. Accepted connections announce `options.mss`.
   virtual WireResult<std::uint16_t> listen(std::uint16_t port, const TcpOptions& options) = 0;
   virtual void stop_listening(std::uint16_t port) = 0;
-  /// Returns the next connection to the port; nullptr if there is none before `deadline`.
+  /// Returns the next connection to the port. nullptr if there is none before `deadline`.
   virtual WireResult<std::unique_ptr<TcpConnection>> accept(std::uint16_t port, std::int64_t deadline) = 0;
 
   /// Nanoseconds, as in Wire.

@@ -85,7 +85,7 @@ class Socket {
     all.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     return all;
   }
-  /// 0: end of the stream; otherwise an errno.
+  /// 0: end of the stream. Otherwise an errno.
   [[nodiscard]] int at_end() const {
     std::uint8_t one = 0;
     const ssize_t got = ::recv(number(), &one, 1, 0);

@@ -26,7 +26,7 @@ struct TcpPacket {
   [[nodiscard]] IpAddress address(Bytes packet, End end) const;
   /// `address` must have the IP version of the packet.
   void set_address(MutableBytes packet, End end, const IpAddress& address) const;
-  /// The low eight TCP flags; 0 for a later fragment.
+  /// The low eight TCP flags. 0 for a later fragment.
   [[nodiscard]] std::uint8_t flags(Bytes packet) const;
   /// Requires `first`.
   [[nodiscard]] std::uint16_t source_port(Bytes packet) const;

@@ -25,10 +25,10 @@ struct SwitchOptions {
   /// at that time, and each dropped frame as it arrived.
   /// copy by itself; as it arrived when it was dropped.
   std::optional<captures::Writer> passed;
-  std::size_t queue_frames = 4096;  ///< limit of each port's queue; further frames are dropped and counted
+  std::size_t queue_frames = 4096;  ///< limit of each port's queue. Further frames are dropped and counted
   std::size_t delayed_frames =
-      65'536;                    ///< limit of frames that wait for their time; further frames are dropped and counted
-  std::size_t addresses = 4096;  ///< limit of learned addresses; when it is exceeded, all are forgotten
+      65'536;                    ///< limit of frames that wait for their time. Further frames are dropped and counted
+  std::size_t addresses = 4096;  ///< limit of learned addresses. When it is exceeded, all are forgotten
 };
 
 /// Counters of one port since the start.
@@ -38,17 +38,17 @@ struct SwitchPortCounters {
   std::uint64_t flooded = 0;     ///< received frames to an unknown or group address
   std::uint64_t queue_full = 0;  ///< dropped because the output queue was full
   std::uint64_t down = 0;        ///< dropped because the peer of the port was down
-  std::string trouble;           ///< last error of the wire; empty: none
+  std::string trouble;           ///< last error of the wire. Empty: none
 };
 
 struct SwitchCounters {
   std::vector<SwitchPortCounters> ports;
   std::uint64_t delayed_full = 0;  ///< dropped because too many frames waited for their time
-  std::string tap_trouble;         ///< why recording stopped; empty: it did not
+  std::string tap_trouble;         ///< why recording stopped. Empty: it did not
 };
 
 /// Ports are named a, b, … in the fault language, in the order of the wires. A frame to a learned address is sent to
-/// its port only; other frames are sent to all ports except their own. Frames sent by a port stay in order, except for
+/// its port only. Other frames are sent to all ports except their own. Frames sent by a port stay in order, except for
 /// faults. All functions are thread-safe.
 class Switch {
  public:

@@ -16,7 +16,7 @@ struct BackgroundOptions {
 /// Returns the same wire, read by its own thread, so that the peer never blocks. (qemu keeps a guest's frames and their
 /// kernel buffers until they are read; by default a socket queues ten datagrams.) Frames keep their arrival times.
 ///
-/// `wire` must use real time and must allow one thread to send while another receives; all wires except file: do.
+/// `wire` must use real time and must allow one thread to send while another receives. All wires except file: do.
 /// Frames count as sent when they are passed to `wire`. Frames that `wire` itself dropped are counted when it is
 /// closed.
 std::unique_ptr<Wire> read_in_background(std::unique_ptr<Wire> wire, const BackgroundOptions& options = {});

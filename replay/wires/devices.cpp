@@ -15,13 +15,13 @@
 namespace rdmawire::replay {
 namespace {
 
-// Why this process cannot create a socket of this family; empty: it can.
+// Why this process cannot create a socket of this family. Empty: it can.
 std::string refusal(const Interface& interface, int family) {
   const Descriptor tried(socket(family, SOCK_RAW | SOCK_CLOEXEC, 0));
   return tried ? "" : interface.failed("open a socket", errno).message;
 }
 
-// The network namespace of a process, or of this thread ("thread-self"); nullopt if not visible.
+// The network namespace of a process, or of this thread ("thread-self"). nullopt if not visible.
 std::optional<std::pair<dev_t, ino_t>> namespace_of(const std::string& process) {
   struct stat seen {};
   if (::stat(("/proc/" + process + "/ns/net").c_str(), &seen) != 0) return std::nullopt;

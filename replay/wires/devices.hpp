@@ -16,8 +16,8 @@ struct InterfaceDevice {
   std::uint32_t mtu = 0;
   std::uint64_t bits_per_second = 0;  ///< 0: unknown
   std::string driver;                 ///< empty: unknown
-  std::string packet_why_not;         ///< why packet: cannot be opened; empty: it can
-  std::string xdp_why_not;  ///< why xdp: cannot be opened; empty: it may work; zero copy is only known after opening
+  std::string packet_why_not;         ///< why packet: cannot be opened. Empty: it can
+  std::string xdp_why_not;  ///< why xdp: cannot be opened. Empty: it may work. Zero copy is only known after opening
 };
 
 std::vector<InterfaceDevice> interface_devices();

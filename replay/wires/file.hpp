@@ -11,9 +11,9 @@ namespace rdmawire::replay {
 
 struct FileWireOptions {
   std::string path;   ///< .pcap and .cap: pcap, otherwise pcapng; .gz and .zst compress; -: standard input or output
-  bool read = false;  ///< true: frames arrive from the capture; false: the file is created
-  LinkType link = LinkType::ethernet;  ///< link type when writing; a capture specifies its own
-  std::string name = {};               ///< name of the wire; empty: "file:" + path
+  bool read = false;  ///< true: frames arrive from the capture. false: the file is created
+  LinkType link = LinkType::ethernet;  ///< link type when writing. A capture specifies its own
+  std::string name = {};               ///< name of the wire. Empty: "file:" + path
 };
 
 /// Writing: frames keep their bytes and times, which may decrease; time 0 is replaced by the latest time so far. now()

@@ -43,7 +43,7 @@ TEST_F(FileWireTest, BytesAndTimesAreWrittenAsGiven) {
   ASSERT_TRUE(opened) << opened.error().message;
   Wire& out = **opened;
   EXPECT_TRUE(out.capabilities().virtual_time);
-  // The third time is before the second; the fourth is unspecified.
+  // The third time is before the second. The fourth is unspecified.
   const std::array<Outgoing, 4> frames{
       {{abc, 1'700'000'000'123'456'789}, {d, 1'700'000'001'000'000'000}, {abc, 1'699'999'999'999'999'999}, {d, 0}}};
   EXPECT_EQ(out.send(frames).value(), 4U);
@@ -88,7 +88,7 @@ TEST_F(FileWireTest, CapturedFramesArriveAtTheirTimes) {
   EXPECT_THAT(over.error().message, HasSubstr("end of the capture after " + std::to_string(reader->records())));
   EXPECT_EQ((*in)->send(abc).error().kind, WireError::Kind::unsupported);
   (*out)->close();
-  // Sent and received records are equal; the sample's file header may have an older version.
+  // Sent and received records are equal. The sample's file header may have an older version.
   auto again = captures::Reader::open(directory_ / "again.pcap");
   auto first = captures::Reader::open(sample);
   captures::Record one, other;

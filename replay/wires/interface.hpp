@@ -20,9 +20,9 @@ class Interface {
   [[nodiscard]] unsigned index() const { return index_; }
   /// In bytes, without the link header.
   [[nodiscard]] std::uint32_t mtu() const { return mtu_; }
-  /// Line rate; 0: unknown.
+  /// Line rate. 0: unknown.
   [[nodiscard]] std::uint64_t bits_per_second() const;
-  /// Driver name as in ethtool, for example "veth" or "mlx5_core"; empty: unknown.
+  /// Driver name as in ethtool, for example "veth" or "mlx5_core". Empty: unknown.
   [[nodiscard]] std::string driver() const;
   /// Returns an error that names the link type if it is not Ethernet.
   [[nodiscard]] WireResult<void> check_ethernet() const;

@@ -10,7 +10,7 @@ namespace rdmawire::replay {
 struct SendLimits {
   std::uint32_t frames_per_second = 0;  ///< 0: unlimited
   std::uint32_t burst = 64;             ///< frames that may be sent at once after a pause
-  /// Permitted destination MAC addresses; empty: all unicast addresses.
+  /// Permitted destination MAC addresses. Empty: all unicast addresses.
   std::vector<std::uint64_t> destinations = {};
   bool groups = false;  ///< also permit broadcast and multicast
 };
@@ -29,7 +29,7 @@ class LimitedWire final : public ForwardingWire {
   [[nodiscard]] bool may_go(Bytes frame) const;
 
   SendLimits restraint_;
-  std::int64_t interval_ = 0;  ///< nanoseconds per frame; 0: unlimited
+  std::int64_t interval_ = 0;  ///< nanoseconds per frame. 0: unlimited
   std::int64_t due_ = 0;       ///< transmission time of the next frame if all were evenly spaced
 };
 

@@ -14,8 +14,8 @@ struct PacketWireOptions {
   bool incoming = false;    ///< receive() returns only frames from the line, not frames sent by this host
   bool receive = true;      ///< false: send-only, with less work in the kernel
   bool promiscuous = true;  ///< also receive frames to other addresses
-  bool hardware_time = false;  ///< use receive timestamps of the device; its clock is synchronized at the first frame
-  std::string name = {};       ///< name of the wire; empty: "packet:" + interface
+  bool hardware_time = false;  ///< use receive timestamps of the device. Its clock is synchronized at the first frame
+  std::string name = {};       ///< name of the wire. Empty: "packet:" + interface
 };
 
 /// Ethernet interfaces only. Stripped VLAN tags and offloaded checksums are restored, so that frames are as on the

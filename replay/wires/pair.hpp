@@ -17,7 +17,7 @@ struct WirePairOptions {
 };
 
 /// Two ends, a and b: a frame sent at one end arrives at the other at its time. Each end may be used by one thread at a
-/// time; the two ends may be used by different threads. A full queue accepts no frames. After one end is closed, the
+/// time. The two ends may be used by different threads. A full queue accepts no frames. After one end is closed, the
 /// other receives the queued frames and then WireError::Kind::down.
 std::pair<std::unique_ptr<Wire>, std::unique_ptr<Wire>> make_wire_pair(const WirePairOptions& options = {});
 

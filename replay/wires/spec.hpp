@@ -39,7 +39,7 @@ struct WireSpec {
   /// Returns an error unless every option is in `known`, has a value exactly if required, and occurs once.
   [[nodiscard]] WireResult<void> check(std::initializer_list<Known> known) const;
   [[nodiscard]] bool has(std::string_view option) const { return find(option) != nullptr; }
-  /// Value of the option; nullopt if the option is absent.
+  /// Value of the option. nullopt if the option is absent.
   [[nodiscard]] std::optional<std::string> value(std::string_view option) const;
   /// Numeric value of the option, from `least` to `most`; `otherwise` if the option is absent. The suffixes K, M and G
   /// multiply by powers of 1000, as in 10G.

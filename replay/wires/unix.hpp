@@ -11,13 +11,13 @@ namespace rdmawire::replay {
 
 struct UnixWireOptions {
   std::string path;                  ///< socket of the peer
-  std::string local = {};            ///< local socket; empty: path + ".peer"
+  std::string local = {};            ///< local socket. Empty: path + ".peer"
   unsigned mode = 0600;              ///< of the local socket file
   std::uint32_t max_bytes = 65'536;  ///< maximum frame length; longer received frames are truncated
-  std::string name = {};             ///< name of the wire; empty: "unix:" + path
+  std::string name = {};             ///< name of the wire. Empty: "unix:" + path
 };
 
-/// Listens at `local`. A stale socket file is replaced; a socket in use is an error. The peer may start later: send()
+/// Listens at `local`. A stale socket file is replaced. A socket in use is an error. The peer may start later: send()
 /// returns WireError::Kind::down until then, and reconnects after a restart of the peer. close() removes the socket
 /// file.
 WireResult<std::unique_ptr<Wire>> open_unix_wire(const UnixWireOptions& options);

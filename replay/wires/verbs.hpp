@@ -15,7 +15,7 @@ namespace rdmawire::replay {
 struct VerbsSteering {
   std::optional<std::array<std::uint8_t, 6>> mac;  ///< destination
   std::optional<std::uint16_t> ethertype;
-  std::vector<std::uint8_t> ip;      ///< destination, 4 or 16 bytes; empty: any
+  std::vector<std::uint8_t> ip;      ///< destination, 4 or 16 bytes. Empty: any
   std::optional<std::uint16_t> udp;  ///< destination port
 };
 
@@ -24,7 +24,7 @@ struct VerbsWireOptions {
   enum class Receive : std::uint8_t {
     sniffer,  ///< all frames on the port, including offloaded RDMA traffic in both directions if the device supports it
     rest,     ///< frames that match neither another QP nor the kernel (all-default)
-    steered,  ///< frames that match `steering`; no other receiver gets them
+    steered,  ///< frames that match `steering`. No other receiver gets them
     nothing,
   };
   std::string device;
@@ -35,13 +35,13 @@ struct VerbsWireOptions {
   std::uint32_t receive_depth = 512;  ///< number of receive buffers
   std::uint32_t signal_every = 64;    ///< request a completion for one of this many frames; at most half of send_depth
   std::uint32_t inline_bytes = 0;     ///< post frames up to this length inline, for devices that require it
-  std::uint32_t max_bytes = 0;  ///< maximum frame length; 0: MTU of the port's interface plus a tagged Ethernet header
-  std::uint64_t rate = 0;       ///< hardware rate limit in bits per second; 0: unlimited
-  std::uint32_t burst_bytes = 0;    ///< burst size for `rate`; 0: chosen by the device
-  std::uint16_t typical_bytes = 0;  ///< typical frame length for `rate`; 0: chosen by the device
-  bool requests = true;             ///< use ibv_wr_* if available; false: ibv_post_send
+  std::uint32_t max_bytes = 0;  ///< maximum frame length. 0: MTU of the port's interface plus a tagged Ethernet header
+  std::uint64_t rate = 0;       ///< hardware rate limit in bits per second. 0: unlimited
+  std::uint32_t burst_bytes = 0;    ///< burst size for `rate`. 0: chosen by the device
+  std::uint16_t typical_bytes = 0;  ///< typical frame length for `rate`. 0: chosen by the device
+  bool requests = true;             ///< use ibv_wr_* if available. false: ibv_post_send
   bool hardware_time = false;       ///< use receive timestamps of the device
-  std::string name = {};            ///< name of the wire; empty: "verbs:" + device + "/" + port
+  std::string name = {};            ///< name of the wire. Empty: "verbs:" + device + "/" + port
 };
 
 /// Frames are copied into registered slots and posted as linked lists. counters() counts completed frames. A completion
@@ -57,7 +57,7 @@ struct VerbsPort {
   std::uint32_t port = 1;
   std::string state;       ///< "active", "down", …
   std::string link_layer;  ///< "Ethernet", "InfiniBand"
-  std::string interface;   ///< network interface of the port; empty: unknown
+  std::string interface;   ///< network interface of the port. Empty: unknown
   bool raw_packets = false;
   std::string why_not;           ///< why raw packets are unavailable
   bool hardware_times = false;   ///< receive timestamps

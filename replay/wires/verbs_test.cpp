@@ -43,7 +43,7 @@ class VerbsWireTest : public testing::VethTest {
   static void set(const char* name, const std::string& value) {
     setenv((std::string("FAKE_VERBS_") + name).c_str(), value.c_str(), 1);
   }
-  // Receives the next frame; empty: none within `patience`.
+  // Receives the next frame. Empty: none within `patience`.
   static std::vector<std::uint8_t> next(Wire& wire, std::int64_t patience = 5 * second) {
     const auto got = wire.receive(wire.now() + patience);
     EXPECT_TRUE(got) << got.error().message;
@@ -210,7 +210,7 @@ TEST_F(VerbsWireTest, EachFailingStepIsNamed) {
     EXPECT_EQ(error.number, step.number) << step.call;
     EXPECT_THAT(error.message, AllOf(HasSubstr("verbs:near"), HasSubstr(step.says)));
   }
-  // All objects were destroyed; otherwise the fake libibverbs prints an error and keeps the device open.
+  // All objects were destroyed. Otherwise the fake libibverbs prints an error and keeps the device open.
   unsetenv("FAKE_VERBS_FAIL");
   ::testing::internal::CaptureStderr();
   open("verbs:near")->close();

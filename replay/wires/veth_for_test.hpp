@@ -33,7 +33,7 @@ inline std::vector<std::uint8_t> copy(const Received& received) {
   return {received.frame.begin(), received.frame.end()};
 }
 
-/// Receives the next frame with this EtherType; 0: any.
+/// Receives the next frame with this EtherType. 0: any.
 inline std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5, std::int64_t patience = 5 * second) {
   const std::int64_t deadline = wire.now() + patience;
   for (;;) {
@@ -43,7 +43,7 @@ inline std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5, std
   }
 }
 
-/// Sends until an error reports the lost carrier; nullopt after one minute. The kernel may report it late, and its
+/// Sends until an error reports the lost carrier. nullopt after one minute. The kernel may report it late, and its
 /// queue may be full until then.
 /// comes to that, on a busy machine late, and until then its queue may be full.
 inline std::optional<WireError> until_down(Wire& wire) {

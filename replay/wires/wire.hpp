@@ -20,16 +20,16 @@ struct WireError {
   enum class Kind : std::uint8_t {
     specification,  ///< malformed wire name
     missing,        ///< the interface, path or device does not exist, or has no peer
-    forbidden,      ///< a privilege is missing; the message names it
+    forbidden,      ///< a privilege is missing. The message names it
     unsupported,    ///< not supported by the wire or by this host
     frame,          ///< invalid frame length
     down,           ///< no carrier, or the peer is gone
-    full,           ///< a queue stayed full; the remaining frames were not sent
+    full,           ///< a queue stayed full. The remaining frames were not sent
     closed,         ///< closed by the caller
     system,         ///< other error of the operating system
   };
   Kind kind = Kind::system;
-  int number = 0;       ///< errno; 0: none
+  int number = 0;       ///< errno. 0: none
   std::string message;  ///< one sentence: operation, object, cause and hint
 };
 
@@ -40,7 +40,7 @@ using WireResult = tl::expected<T, WireError>;
 struct WireCapabilities {
   LinkType link = LinkType::ethernet;
   std::uint32_t max_bytes = 0;  ///< maximum frame length, with link header, without frame check sequence
-  std::uint32_t min_bytes = 0;  ///< minimum frame length; 14 on Ethernet
+  std::uint32_t min_bytes = 0;  ///< minimum frame length. 14 on Ethernet
   std::uint32_t batch = 1;      ///< preferred number of frames per send() call
   bool sends = true;
   bool receives = true;
@@ -48,14 +48,14 @@ struct WireCapabilities {
   bool hardware_times = false;        ///< receive timestamps are from the device's clock
   bool paces = false;                 ///< the wire holds frames until their times
   bool virtual_time = false;          ///< now() advances only in receive(); calls never block and runs are reproducible
-  std::uint64_t bits_per_second = 0;  ///< line rate; 0: unknown
+  std::uint64_t bits_per_second = 0;  ///< line rate. 0: unknown
   std::string how;                    ///< selected mode, for display, for example "copy mode, queue 0"
 };
 
 /// A frame to send.
 struct Outgoing {
   Bytes frame;
-  std::int64_t time = 0;  ///< earliest time on the wire's clock; a past time (0) sends immediately
+  std::int64_t time = 0;  ///< earliest time on the wire's clock. A past time (0) sends immediately
 };
 
 /// A received frame.
@@ -90,12 +90,12 @@ class Wire {
   [[nodiscard]] virtual const WireCapabilities& capabilities() const = 0;
 
   /// Sends frames in order, each at its time, and returns the number of accepted frames. Fewer than frames.size() means
-  /// that the queue is full; the caller may retry the rest. An error refers to the first frame, which was not sent.
+  /// that the queue is full. The caller may retry the rest. An error refers to the first frame, which was not sent.
   virtual WireResult<std::size_t> send(std::span<const Outgoing> frames) = 0;
   /// Sends one frame immediately. Returns WireError::Kind::full if it was not accepted.
   WireResult<void> send(Bytes frame);
 
-  /// Returns the next frame in arrival order; nullopt if none arrives before `deadline`. A past deadline (0) does not
+  /// Returns the next frame in arrival order. nullopt if none arrives before `deadline`. A past deadline (0) does not
   /// wait; `forever` waits without limit.
   virtual WireResult<std::optional<Received>> receive(std::int64_t deadline) = 0;
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
@@ -126,11 +126,11 @@ class Wire {
 ///     file:PATH              a capture file, written or read, in virtual time
 ///     unix:PATH              datagrams as in qemu's -netdev dgram: the peer's socket is PATH, the local socket
 ///                            PATH.peer (or OWN with unix:PATH,local=OWN)
-///     packet:INTERFACE       a local network interface (AF_PACKET); requires CAP_NET_RAW
-///     xdp:INTERFACE          a queue of a network interface, bypassing the kernel's stack (AF_XDP); requires
+///     packet:INTERFACE       a local network interface (AF_PACKET). Requires CAP_NET_RAW
+///     xdp:INTERFACE          a queue of a network interface, bypassing the kernel's stack (AF_XDP). Requires
 ///     CAP_NET_RAW and
 ///                            CAP_BPF
-///     verbs:DEVICE[/PORT]    a port of an RDMA device, through a raw-packet QP; requires CAP_NET_RAW
+///     verbs:DEVICE[/PORT]    a port of an RDMA device, through a raw-packet QP. Requires CAP_NET_RAW
 ///
 /// docs/reference/wires.md lists all options. An error lists the valid kinds.
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name);

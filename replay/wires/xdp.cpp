@@ -312,7 +312,7 @@ void XdpWire::drain() {
   if (count > 0) completed_.give_back();
 }
 
-// Wakes the kernel to send. The kernel may send only some of the frames; the next call continues.
+// Wakes the kernel to send. The kernel may send only some of the frames. The next call continues.
 WireResult<void> XdpWire::kick() {
   while (to_send_.waiting_for_kernel() > 0 && to_send_.wants_wakeup()) {
     const std::uint32_t before = to_send_.waiting_for_kernel();

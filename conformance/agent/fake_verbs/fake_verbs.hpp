@@ -22,7 +22,7 @@ void fail_call(unsigned nth, int number);
 void spare_releases();
 /// Number of calls since fail_call() that could fail.
 unsigned calls();
-/// Name of the failed call; empty: none.
+/// Name of the failed call. Empty: none.
 std::string failed_call();
 
 /// Whether the device exists, effective for the next device list.

@@ -114,7 +114,7 @@ Id* make(Channel* channel, void* context, rdma_port_space space) {
   return id;
 }
 
-/// Opens the device of the route; the id owns its context.
+/// Opens the device of the route. The id owns its context.
 bool take_device(Id* id) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);

@@ -18,7 +18,7 @@ namespace rdmawire::conformance::iwarp {
 
 /// How a QP of the device is created and its stream established.
 struct ConnectOptions {
-  bool device_initiates = false;  ///< the device is the initiator; otherwise the tester is
+  bool device_initiates = false;  ///< the device is the initiator. Otherwise the tester is
   // The tester's MPA frame
   std::uint8_t revision = 1;  ///< `enhanced` makes it 2
   bool markers = false;       ///< request markers in the device's stream
@@ -30,7 +30,7 @@ struct ConnectOptions {
   std::string device_private_data{};
   std::uint8_t reads_at_once = 4;     ///< the device's IRD
   std::uint8_t own_reads = 4;         ///< the device's ORD
-  std::optional<MpaWishes> wishes{};  ///< negotiation parameters; if they cannot be set, the case is unsupported
+  std::optional<MpaWishes> wishes{};  ///< negotiation parameters. If they cannot be set, the case is unsupported
   // The queue pair
   std::uint32_t receives = 0;          ///< number of receive requests posted before the stream exists
   std::uint32_t receive_bytes = 1024;  ///< size of each

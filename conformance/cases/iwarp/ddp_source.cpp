@@ -1,5 +1,5 @@
 /// Segments that the device sends, and its order of delivery: RFC 5041, 4.1 to 4.3 (the headers), 5.2 (segments),
-/// 5.3 and 5.4 (order); RFC 5040, 4.1 (figure 4).
+/// 5.3 and 5.4 (order), RFC 5040, 4.1 (figure 4).
 
 #include <fmt/format.h>
 
@@ -113,7 +113,7 @@ void the_same_version(IwarpBench& bench) {
                   fmt::format("{} in: {}", one.get<Ddp, "dv">().value_or(9), one.text()));
 }
 
-// 4.1: only the last segment has the last flag; 4.2 and 4.3: all have the same ULP control bytes and the same buffer.
+// 4.1: only the last segment has the last flag. 4.2 and 4.3: all have the same ULP control bytes and the same buffer.
 template <class H, FixedString Name>
 void all_have(IwarpBench& bench, const std::vector<Seen>& segments, const char* what) {
   const auto first = segments.front().get<H, Name>();
@@ -214,7 +214,7 @@ void reads_count_by_themselves(IwarpBench& bench) {
   }
 }
 
-/// RFC 5044, 4.5: the maximum length of a DDP segment for this EMSS; the device's segments may be smaller.
+/// RFC 5044, 4.5: the maximum length of a DDP segment for this EMSS. The device's segments may be smaller.
 std::uint32_t mulpdu(std::uint32_t emss, bool markers) {
   return emss - (6 + (markers ? 4 * ((emss + 511) / 512) : 0) + emss % 4);
 }

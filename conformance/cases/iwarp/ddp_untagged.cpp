@@ -221,7 +221,7 @@ void nothing_as_the_last(IwarpBench& bench) {
   qp.received(0, pattern_bytes(16));
 }
 
-/// Returns whether the device rejects the segments, by a Terminate or by closing TCP; then the receive is not
+/// Returns whether the device rejects the segments, by a Terminate or by closing TCP. Then the receive is not
 /// delivered.
 bool refuses_the_order(IwarpBench& bench, Connected& qp) {
   const auto seen = qp.wait_or_silence(a_refusal());
@@ -231,7 +231,7 @@ bool refuses_the_order(IwarpBench& bench, Connected& qp) {
   qp.fails_or_is_flushed(0);
   return true;
 }
-// 5.3: the sender must keep the order; 5.4: only complete messages are delivered.
+// 5.3: the sender must keep the order. 5.4: only complete messages are delivered.
 void out_of_order(IwarpBench& bench, const std::vector<Stimulus>& segments, const std::string& payload) {
   Connected& qp = bench.connect({.receives = 1});
   for (std::size_t i = 0; i < segments.size(); ++i) {

@@ -14,7 +14,7 @@ namespace {
 
 void append(ByteVector& to, const ByteVector& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-// 4.1. The pad makes the FPDU a multiple of four; the DDP header of a Send has 18 bytes, that of an RDMA Write 14.
+// 4.1. The pad makes the FPDU a multiple of four. The DDP header of a Send has 18 bytes, that of an RDMA Write 14.
 struct Format {
   std::uint32_t payload;
   std::uint16_t ulpdu_length;

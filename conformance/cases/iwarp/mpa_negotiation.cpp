@@ -1,5 +1,5 @@
 /// Parameters that both negotiation frames determine: CRCs and markers (RFC 5044, 7.1.1, 4.3, 4.4) and the revision
-/// (RFC 5044, 7.1.1 and appendix C; RFC 6581, 6 and 10).
+/// (RFC 5044, 7.1.1 and appendix C, RFC 6581, 6 and 10).
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-/// MPA Request Frames: RFC 5044, 7.1.1 (the frame), 7.1.2 (the negotiation rules); RFC 6581, 6. The reactions of a
+/// MPA Request Frames: RFC 5044, 7.1.1 (the frame), 7.1.2 (the negotiation rules), RFC 6581, 6. The reactions of a
 /// responder, and the frames of an initiator.
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 /// RDMA Reads: RFC 5040, 4.8 (Terminates for Reads), 5.2 (requests and responses), 5.5 (order), 6.1 (outstanding
-/// Reads), 7.2 (checks of a responder); RFC 5041, 7.1 (placement of responses); RFC 6581, 9.1 (depths).
+/// Reads), 7.2 (checks of a responder), RFC 5041, 7.1 (placement of responses), RFC 6581, 9.1 (depths).
 
 #include <fmt/format.h>
 
@@ -305,7 +305,7 @@ void ends_in_error(Connected& qp) {
   qp.fails_or_is_flushed(7);
 }
 
-// 5.2.2: the check against the request is optional for the data sink; 5041, 7.1: the check of the access right is not.
+// 5.2.2: the check against the request is optional for the data sink. 5041, 7.1: the check of the access right is not.
 void to_memory_that_is_not_open(IwarpBench& bench) {
   const peer::Region other = bench.region(4096, closed);
   auto [qp, request] = own_read(bench);

@@ -1,6 +1,6 @@
 #pragma once
 /// The tester's FPDUs on an iWARP stream: complete valid FPDUs of one DDP segment, with the changes of the case. MSNs
-/// are absolute: the first of each queue is 1. RFC 5040, 4; RFC 5041, 4; RFC 7306, 4.
+/// are absolute: the first of each queue is 1. RFC 5040, 4, RFC 5041, 4, RFC 7306, 4.
 ///
 ///     stream >> send(1, "hello") >> write(qp.region.rkey(), qp.region.addr(), "there");
 ///     stream >> send(7, "gap").with<Ddp, "dv">(2, "with DV 2");

@@ -10,7 +10,7 @@ namespace rdmawire::conformance::iwarp {
 
 /// The fixed part of a received negotiation frame.
 inline View<MpaFrame> frame_in(const Seen& setup) { return View<MpaFrame>(setup.bytes.data()); }
-/// The enhanced data of a received frame; ends the case if it is missing. RFC 6581, 9.
+/// The enhanced data of a received frame. Ends the case if it is missing. RFC 6581, 9.
 View<MpaEnhanced> enhanced_in(IwarpBench& bench, const Seen& setup);
 /// The private data of a received frame, including enhanced data.
 std::string private_data_in(const Seen& setup);

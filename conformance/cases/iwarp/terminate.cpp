@@ -1,5 +1,5 @@
 /// The Terminate message: RFC 5040, 4.8 (format), 5.4 (handling), 6.2.1 and 7.1 (close of the stream).
-/// Codes of RFC 5040, figure 9; RFC 5041, 7.2; RFC 5044, 8.
+/// Codes of RFC 5040, figure 9, RFC 5041, 7.2, RFC 5044, 8.
 
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ void quotes(Connected& qp, IwarpBench& bench, const Stimulus& wrong, const Expec
                 fmt::format("{} bytes", quoted(drawn.terminate).size()));
 }
 
-// ---- TRM-001: byte 0 is layer and type, byte 1 the code, byte 2 starts with M, D and R; the rest is 0
+// ---- TRM-001: byte 0 is layer and type, byte 1 the code, byte 2 starts with M, D and R. The rest is 0
 
 void bits_are(IwarpBench& bench, const Stimulus& wrong, std::uint8_t layer_and_type, std::uint8_t code, Connected& qp) {
   qp >> wrong;

@@ -92,7 +92,7 @@ class Adapter final : public device::Verbs, public TcpUser {
     std::unique_ptr<Endpoint> endpoint{};
     std::uint32_t rights = 0;
     bool init = false;        ///< the application moved it to INIT
-    std::uint32_t cm_id = 0;  ///< connection; 0: none
+    std::uint32_t cm_id = 0;  ///< connection. 0: none
 
     [[nodiscard]] device::QpState state() const;
   };

@@ -41,12 +41,12 @@ struct EndpointOptions {
 /// Event for the application.
 struct ConnectionEvent {
   enum class Type : std::uint8_t {
-    request,       ///< accept or reject it; the fields are the initiator's
+    request,       ///< accept or reject it. The fields are the initiator's
     established,   ///< the fields are the responder's
     rejected,      ///< the fields are the responder's
     failed,        ///< before the connection was established
     peer_closed,   ///< the peer sends no more data
-    error,         ///< detected locally, described by `error`; sent to the peer in a Terminate if possible
+    error,         ///< detected locally, described by `error`. Sent to the peer in a Terminate if possible
     terminated,    ///< the peer sent a Terminate with `error`
     disconnected,  ///< the last event
   };
@@ -62,7 +62,7 @@ struct ConnectionEvent {
 /// Data to send.
 struct Output {
   std::vector<std::vector<std::uint8_t>>
-      segments{};      ///< at most EMSS bytes each; an FPDU starts only at a segment's start
+      segments{};      ///< at most EMSS bytes each. An FPDU starts only at a segment's start
   bool fin = false;    ///< close this side after the segments
   bool reset = false;  ///< abort TCP instead
 

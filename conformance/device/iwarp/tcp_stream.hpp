@@ -63,7 +63,7 @@ class TcpDriver {
  public:
   TcpDriver(Endpoint& endpoint, TcpStream& stream) : endpoint_(endpoint), stream_(stream) {}
 
-  /// Move data until `done` returns true; it is called after each change. Returns false after `timeout` or if both
+  /// Move data until `done` returns true. It is called after each change. Returns false after `timeout` or if both
   /// directions are closed.
   bool run(const std::function<bool()>& done, std::chrono::milliseconds timeout);
   /// Run one step, waiting at most `wait`. Returns true if data was moved.

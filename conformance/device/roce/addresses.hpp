@@ -46,7 +46,7 @@ enum class GidType : std::uint8_t { roce_v1, roce_v2 };
 struct GidEntry {
   Gid gid;
   GidType type = GidType::roce_v2;
-  std::uint16_t vlan = 0;  ///< VLAN tag of packets that use this entry; 0: no tag
+  std::uint16_t vlan = 0;  ///< VLAN tag of packets that use this entry. 0: no tag
 };
 
 /// Address vector of a queue pair or an address handle. 11.2.2.1 (clause number not verified), A17.4.
@@ -61,7 +61,7 @@ struct AddressVector {
   friend bool operator==(const AddressVector&, const AddressVector&) = default;
 };
 
-/// Return the Ethernet multicast address of a group. RFC 1112, 6.4; RFC 2464, 7.
+/// Return the Ethernet multicast address of a group. RFC 1112, 6.4, RFC 2464, 7.
 constexpr Mac multicast_mac(const Gid& gid) {
   if (gid.is_ipv4())
     return {0x01, 0x00, 0x5e, static_cast<std::uint8_t>(gid.bytes[13] & 0x7f), gid.bytes[14], gid.bytes[15]};

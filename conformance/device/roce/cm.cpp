@@ -1,4 +1,4 @@
-/// Connection manager: processes messages, application calls and timeouts. IBTA vol 1, 12.9, 12.10; A17.6 (RoCEv2
+/// Connection manager: processes messages, application calls and timeouts. IBTA vol 1, 12.9, 12.10, A17.6 (RoCEv2
 /// ignores LIDs).
 
 #include "dissectors/protocol/cm.hpp"

@@ -39,7 +39,7 @@ struct CmParameters {
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
   std::optional<std::uint8_t> ack_timeout{};  ///< code of the Local ACK Timeout that the REQ announces
   std::uint8_t traffic_class = 0;
-  std::uint32_t qp = 0;            ///< handle of a queue pair whose state follows the connection; 0: none
+  std::uint32_t qp = 0;            ///< handle of a queue pair whose state follows the connection. 0: none
   std::uint32_t qpn = 0;           ///< its number, or the number of a queue pair that the caller manages
   bool answers_disconnect = true;  ///< answer a DREQ immediately
   bool establishes = true;         ///< answer a REP immediately with an RTU
@@ -84,7 +84,7 @@ enum class CmEventType : std::uint8_t {
 /// Error of a closed iWARP stream, as in a Terminate. RFC 5040, 4.8.
 struct StreamError {
   std::uint8_t layer = 0, type = 0, code = 0;
-  bool of_peer = false;  ///< true: received in the peer's Terminate; false: detected locally
+  bool of_peer = false;  ///< true: received in the peer's Terminate. false: detected locally
 };
 
 /// Event for the application.
@@ -111,7 +111,7 @@ struct CmListener {
 struct CmConnection {
   std::uint32_t id = 0;         ///< Local Communication ID
   std::uint32_t remote_id = 0;  ///< 0: unknown
-  std::uint32_t handle = 0;     ///< handle of the application; 0: not reported yet
+  std::uint32_t handle = 0;     ///< handle of the application. 0: not reported yet
   std::uint32_t listener = 0;   ///< handle
   bool active = false;          ///< this device initiated the connection
   bool forgotten = false;       ///< destroyed by the application: no more events or messages

@@ -1,5 +1,5 @@
 #pragma once
-/// Encoder and decoder of the CM's management datagrams. IBTA vol 1, 13.4.3, 12.6; A11.6.
+/// Encoder and decoder of the CM's management datagrams. IBTA vol 1, 13.4.3, 12.6, A11.6.
 
 #include <cstdint>
 #include <optional>

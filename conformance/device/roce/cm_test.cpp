@@ -244,7 +244,7 @@ struct General : ::testing::Test {
     device.port().learn(address_of(9), tester.mac);
     tester.learn(address_of(1), device.options().port.mac);
   }
-  /// Send a MAD and return the first 36 bytes of the response MAD in hexadecimal; empty if there is no response.
+  /// Send a MAD and return the first 36 bytes of the response MAD in hexadecimal. Empty if there is no response.
   std::string response_to(const std::string& hex, std::uint32_t qkey = 0x80010000, std::size_t bytes = 256,
                           std::uint16_t pkey = 0xffff) {
     OutgoingPacket packet;

@@ -14,7 +14,7 @@ enum class Notify : std::uint8_t { nothing, solicited, next };
 struct CompletionQueue {
   std::uint32_t handle = 0;
   std::uint32_t capacity = 0;
-  std::uint32_t channel = 0;  ///< handle; 0: none
+  std::uint32_t channel = 0;  ///< handle. 0: none
   Notify armed = Notify::nothing;
   bool overflowed = false;
   std::deque<Completion> entries;
@@ -31,8 +31,8 @@ struct SharedReceiveQueue {
   std::uint32_t number = 0;  ///< SRQ number in the XRCETH, 24 bits
   std::uint32_t pd = 0;
   std::uint32_t capacity = 0, most_sges = 0;
-  std::uint32_t limit = 0;  ///< an event is raised once when fewer requests remain; 0: none
-  std::uint32_t xrcd = 0;   ///< handle of the XRC domain; 0: basic SRQ
+  std::uint32_t limit = 0;  ///< an event is raised once when fewer requests remain. 0: none
+  std::uint32_t xrcd = 0;   ///< handle of the XRC domain. 0: basic SRQ
   std::uint32_t cq = 0;     ///< completion queue of an XRC SRQ
   std::deque<ReceiveRequest> requests;
 };

@@ -25,7 +25,7 @@ namespace rdmawire::device {
 struct DeviceOptions {
   std::uint64_t seed = 1;
   Port port;
-  bool congestion_control = true;      ///< send and obey CNPs; otherwise packets are not ECN-capable
+  bool congestion_control = true;      ///< send and obey CNPs. Otherwise packets are not ECN-capable
   std::int64_t cnp_interval = 50'000;  ///< minimum time in nanoseconds between CNPs to one queue pair
   machines::ReactionSettings reaction;
   CmSettings cm;

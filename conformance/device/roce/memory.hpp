@@ -38,7 +38,7 @@ struct Window {
   std::uint32_t handle = 0, pd = 0;
   std::uint8_t type = 1;     ///< 1, or 2 (2B: belongs to the QP that bound it)
   std::uint32_t key = 0;     ///< changed by each bind
-  std::uint32_t region = 0;  ///< handle; 0: unbound
+  std::uint32_t region = 0;  ///< handle. 0: unbound
   std::uint32_t qpn = 0;     ///< QP number of a bound type 2 window
   std::uint64_t address = 0, length = 0;
   std::uint32_t rights = 0;
@@ -84,7 +84,7 @@ class Memory {
   }
   /// Result of remote(), with the reason of a rejection.
   struct Opened {
-    std::optional<std::uint64_t> address{};  ///< in application memory; nullopt: rejected
+    std::optional<std::uint64_t> address{};  ///< in application memory. nullopt: rejected
     machines::AccessDecision decision{};
   };
   [[nodiscard]] Opened open(const Accessor& accessor, std::uint32_t rkey, std::uint64_t va, std::uint64_t bytes,

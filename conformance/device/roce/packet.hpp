@@ -40,7 +40,7 @@ struct Packet {
   PacketFields fields;
   const Opcode* op = nullptr;  ///< may be an opcode that the specification does not define
   std::uint8_t tver = 0;
-  Bytes payload;  ///< without pad; a view of the frame
+  Bytes payload;  ///< without pad. A view of the frame
   Bytes network;  ///< the IPv4, IPv6 or GRH header
   Mac source_mac{};
   Gid sgid, dgid;

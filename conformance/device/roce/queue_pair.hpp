@@ -68,7 +68,7 @@ struct SendWork {
   SendRequest request;
   std::uint64_t length = 0;  ///< message length in bytes
   Psn first{};
-  std::uint32_t psns = 0;  ///< number of PSNs; 0: local operation, or not started
+  std::uint32_t psns = 0;  ///< number of PSNs. 0: local operation, or not started
   bool started = false, done = false;
   Status failure = Status::success;  ///< detected at the start
   std::uint32_t answered = 0;        ///< see machines::RcOutstanding
@@ -119,7 +119,7 @@ struct Responder {
   std::uint32_t pd = 0;                   ///< protection domain for the keys of the current request
   std::deque<Response> answers;           ///< in PSN order
   std::optional<ReceiveRequest> receive;  ///< receive request of the message in progress
-  std::uint32_t receive_srq = 0;          ///< handle of its SRQ; 0: the queue pair's own queue
+  std::uint32_t receive_srq = 0;          ///< handle of its SRQ. 0: the queue pair's own queue
   std::uint64_t written = 0;              ///< bytes of the message in progress
   std::uint64_t gaps = 0;                 ///< number of reported gaps
   std::uint64_t acknowledgements = 0;     ///< number of acknowledgements
@@ -127,7 +127,7 @@ struct Responder {
   bool has_unasked = false;
   std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>>
       operands;            ///< of atomics, by position of the response
-  bool rejecting = false;  ///< a fatal NAK is pending; no more requests are accepted
+  bool rejecting = false;  ///< a fatal NAK is pending. No more requests are accepted
   machines::UcResponder uc;
   std::optional<Psn> expected_datagram;  ///< used only by faults
 };

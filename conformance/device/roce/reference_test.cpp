@@ -120,7 +120,7 @@ TEST_F(ReferenceDevice, DuplicateReadGetsSameResponse) {
       request(0x0c, 100) / Value<Reth>().set<"va">(memory->addr()).set<"rkey">(memory->rkey()).set<"length">(5);
   send(read);
   const std::string answer = next();
-  // READ response only, three pad bytes; no credits, MSN 1.
+  // READ response only, three pad bytes. No credits, MSN 1.
   EXPECT_EQ(answer,
             "1070ffff000000220000006400000001"
             "0102030405000000");
@@ -198,7 +198,7 @@ TEST_F(ReferenceDevice, AcceptsConnectionAndDisconnects) {
                .set<"primary_remote_gid">(Bytes(its.bytes))
                .set<"primary_hop_limit">(64)
                .set<"primary_local_ack_timeout">(12),
-           // RDMA-CM header: version 4, port 1000, both addresses; then "hi".
+           // RDMA-CM header: version 4, port 1000, both addresses. Then "hi".
            "0040 03e8 000000000000000000000000 0a000009 000000000000000000000000 0a000001 6869");
   EXPECT_EQ(next(), "");
   // The next response of the server also contains pending events.
@@ -210,7 +210,7 @@ TEST_F(ReferenceDevice, AcceptsConnectionAndDisconnects) {
   ASSERT_TRUE(connection.accept(fresh, {.private_data = {'y', 'o'}}));
   EXPECT_EQ(take(fresh.state()), "rts");
   const std::string reply = next();
-  // BTH and DETH to QP 1; a REP of the same transaction to 0x11, for the new queue pair.
+  // BTH and DETH to QP 1. A REP of the same transaction to 0x11, for the new queue pair.
   EXPECT_EQ(reply.substr(0, 16), "6440ffff00000001");
   EXPECT_EQ(reply.substr(24, 16), "8001000000000001");
   EXPECT_EQ(reply.substr(40, 48), "010702030000000000000000000012340013000000000000");

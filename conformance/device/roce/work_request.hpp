@@ -1,5 +1,5 @@
 #pragma once
-/// Work requests, completions and events. Names are those of verbs; IBTA vol 1, 11.4 and 11.6.
+/// Work requests, completions and events. Names are those of verbs, IBTA vol 1, 11.4 and 11.6.
 
 #include <cstdint>
 #include <string>

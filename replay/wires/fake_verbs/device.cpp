@@ -228,7 +228,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
 
 int ibv_close_device(ibv_context* base) {
   Context& context = context_of(base);
-  // Reports objects that the program did not destroy; the driver of a device would release them silently.
+  // Reports objects that the program did not destroy. The driver of a device would release them silently.
   if (context.domains || context.queues || context.channels || !context.regions.empty() || !context.pairs.empty()) {
     refuse(0, "closing %s: %d protection domains, %d completion queues, %d channels, %zu regions, %zu queue pairs",
            context.device->interface.c_str(), context.domains, context.queues, context.channels, context.regions.size(),

@@ -2,7 +2,7 @@
 /// A fake libibverbs over AF_PACKET, for tests. It checks arguments as strictly as devices do and can inject errors. It
 /// is loaded before libibverbs, whose pure functions (status texts) remain in use.
 ///
-/// Environment variables control it; they are read at each use:
+/// Environment variables control it. They are read at each use:
 ///
 ///     FAKE_VERBS_DEVICES       interfaces, separated by spaces: each is a device with one port; unset:
 ///                            no RDMA in the kernel (ENOSYS)
@@ -36,7 +36,7 @@ namespace fake_verbs {
 // Access to the environment variables.
 std::string variable(const char* name);
 bool without(const char* what);
-/// The errno that this use of `call` must fail with; 0: none.
+/// The errno that this use of `call` must fail with. 0: none.
 int scripted(const char* call);
 /// The completion status of the frame with this number (from 1).
 ibv_wc_status completion_of(std::uint64_t frame);
