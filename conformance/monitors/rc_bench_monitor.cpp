@@ -98,9 +98,9 @@ void RcExchange::check_sent(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (!bench_.active || watch.duplicate || t.damaged) return;
   bench_.settle(watch.connection.mtu);
-  const std::uint8_t kind = Syndrome(t.syndrome).kind(), code = Syndrome(t.syndrome).code();
+  const Syndrome syndrome(t.syndrome);
   const bool acknowledge = t.op->operation == Operation::acknowledge;
-  if (acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error) {
+  if (acknowledge && syndrome.is_nak(nak_code::psn_sequence_error)) {
     watch.report("rc.responder.psn.sequence-error",
                  RuleResult::of(bench_.gap && t.psn == bench_.next)
                      .unless(bench_.maximum_ahead() > 0, Reason::negotiation_not_seen),
@@ -113,13 +113,13 @@ void RcExchange::check_sent(const MonitoredPacket& watch) {
     bench_.reported = true;
     return;
   }
-  if (acknowledge && kind == syndrome_kind::rnr_nak) {
+  if (acknowledge && syndrome.is_rnr_nak()) {
     bench_.expect(t.psn);
     bench_.not_ready = true;
     bench_.gap = false;
     return;
   }
-  if (acknowledge && kind == syndrome_kind::nak) {
+  if (acknowledge && syndrome.is_nak()) {
     bench_.failed = true;
     return;
   }
@@ -158,13 +158,13 @@ void RcExchange::check_credits(const MonitoredPacket& watch) {
 
 void RcExchange::note_credits(const MonitoredPacket& watch) {
   const auto& t = watch.t;
-  constexpr std::uint8_t none = 31;
-  if (!Syndrome(t.syndrome).is_ack() || !msn_known_ || msn_width_ != 0) return;
-  if ((t.syndrome & 31) == none) {
+  const Syndrome syndrome(t.syndrome);
+  if (!syndrome.is_ack() || !msn_known_ || msn_width_ != 0) return;
+  if (!syndrome.has_credits()) {
     credits_.known = false;
     return;
   }
-  const Msn limit = t.msn + static_cast<std::int64_t>(credits_of_code(t.syndrome & 31));
+  const Msn limit = t.msn + static_cast<std::int64_t>(syndrome.credits());
   if (credits_.known && limit - credits_.limit <= 0) return;
   credits_ = {true, limit, t.frame, 0};
 }

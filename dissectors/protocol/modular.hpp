@@ -7,7 +7,9 @@
 
 namespace rdmawire {
 
-template <unsigned Bits>
+/// A serial number of `Bits` bits. `Tag` makes numbers of different meaning different types: a PSN does not compare with
+/// an MSN.
+template <unsigned Bits, typename Tag>
 class Modular {
   static_assert(Bits >= 2 && Bits <= 32);
 
@@ -43,9 +45,9 @@ class Modular {
   std::uint32_t value_ = 0;
 };
 
-using Psn = Modular<24>;
-using Msn = Modular<24>;
-using DdpMsn = Modular<32>;
-using TcpSeq = Modular<32>;
+using Psn = Modular<24, struct PsnTag>;
+using Msn = Modular<24, struct MsnTag>;
+using DdpMsn = Modular<32, struct DdpMsnTag>;
+using TcpSeq = Modular<32, struct TcpSeqTag>;
 
 }  // namespace rdmawire
