@@ -738,15 +738,15 @@ std::span<const Command> cm_commands() {
        "optional handle: a QP of the device that the route uses. Its state changes from RESET to INIT, "
        "during connection establishment to RTR and RTS, and at the end to ERR"},
       {"qp_num", "optional number: instead of qp, a QP whose states the controller changes itself"},
-      {"private_data", "optional bytes, at most 255; the transport may take fewer"},
+      {"private_data", "optional bytes, at most 255, or fewer on some transports"},
       {"responder_resources",
-       "optional number: incoming outstanding READs and atomics; default: maximum of both endpoints"},
+       "optional number: incoming outstanding READs and atomics (default: maximum of both endpoints)"},
       {"initiator_depth",
-       "optional number: outgoing outstanding READs and atomics; default: maximum of both endpoints"},
+       "optional number: outgoing outstanding READs and atomics (default: maximum of both endpoints)"},
       {"flow_control", "optional boolean"},
-      {"rnr_retry_count", "optional number, 0 to 7; 7"},
-      {"srq", "optional boolean: the QP has an SRQ; determined from qp if specified"},
-      {"answer_disconnect", "optional boolean: answer a disconnect of the peer; true"},
+      {"rnr_retry_count", "optional number, 0 to 7 (default 7)"},
+      {"srq", "optional boolean: the QP has an SRQ (default: as qp)"},
+      {"answer_disconnect", "optional boolean: reply to a disconnect of the peer (default true)"},
   };
   static const auto with = [](std::vector<Argument> first, const std::vector<Argument>& more,
                               std::vector<Argument> last = {}) {
@@ -757,16 +757,16 @@ std::span<const Command> cm_commands() {
   static const std::vector<Argument> way = {
       {"source", "optional text: the source address"},
       {"port_space", "optional name: tcp, udp or ipoib"},
-      {"timeout_ms", "optional number, 1 to 60000: for address resolution and for route resolution; 2000"},
+      {"timeout_ms", "optional number, 1 to 60000: for address resolution and for route resolution (default 2000)"},
       {"tos", "optional number: type of service"},
   };
   static const Command all[] = {
       {"cm_listen",
        "Listens for connections. Requests are reported as events `cm` of type `connect_request`, each with a new "
        "`cm_id`.",
-       {{"address", "optional text, IPv4 or IPv6; 0.0.0.0"},
-        {"port", "optional number; 0: any"},
-        {"backlog", "optional number, 0 to 1024: pending requests; 16"},
+       {{"address", "optional text, IPv4 or IPv6 (default 0.0.0.0)"},
+        {"port", "optional number (default 0: any free port)"},
+        {"backlog", "optional number, 0 to 1024: pending requests (default 16)"},
         {"port_space", "optional name: tcp (default), udp or ipoib"}},
        {{"cm_id", "handle"}, {"port", "number"}},
        R"({"address":"10.0.0.1","port":7471})",
@@ -774,16 +774,18 @@ std::span<const Command> cm_commands() {
        &listen},
       {"cm_connect",
        "Requests a connection or, in the port spaces udp and ipoib, a QP number and a Q_Key. Responds "
-       "immediately; "
-       "events of type `addr_resolved`, `route_resolved` and `established` follow, or an error: `addr_error`, "
+       "immediately. "
+       "Events of type `addr_resolved`, `route_resolved` and `established` follow, or an error: `addr_error`, "
        "`route_error`, `unreachable`, `connect_error`, `rejected`, or `failed` with the failed `step`.",
-       with({{"address", "text, IPv4 or IPv6"}, {"port", "number"}}, parameters,
-            with({{"retry_count", "optional number, 0 to 7; 7"},
-                  {"ack_timeout", "optional number, 0 to 31: 4.096 µs * 2^value"},
-                  {"establish",
-                   "optional boolean; false: the peer's response is reported as `connect_response` and "
-                   "requires `cm_establish`"}},
-                 way)),
+       with(
+           {{"address", "text, IPv4 or IPv6"}, {"port", "number"}}, parameters,
+           with(
+               {{"retry_count", "optional number, 0 to 7 (default 7)"},
+                {"ack_timeout", "optional number, 0 to 31: 4.096 µs * 2^value"},
+                {"establish",
+                 "optional boolean (default true). If false, the peer's response is reported as `connect_response` and "
+                 "requires `cm_establish`"}},
+               way)),
        {{"cm_id", "handle"}},
        R"({"address":"10.0.0.1","port":7471,"qp":5,"private_data":"6869"})",
        R"({"cm_id":7})",
@@ -805,20 +807,20 @@ std::span<const Command> cm_commands() {
       {"cm_reject",
        "Rejects a request or a response. The peer gets `rejected` with reason 28 (iWARP: errno "
        "ECONNRESET) and the private data.",
-       {{"cm_id", "handle"}, {"private_data", "optional bytes, at most 255; the transport may take fewer"}},
+       {{"cm_id", "handle"}, {"private_data", "optional bytes, at most 255, or fewer on some transports"}},
        {},
        R"({"cm_id":7,"private_data":"6e6f"})",
        "{}",
        &reject},
       {"cm_disconnect",
-       "Ends a connection; its QP changes to ERR. Both endpoints get `disconnected`, and later `timewait_exit`.",
+       "Ends a connection. Its QP changes to ERR. Both endpoints get `disconnected`, and later `timewait_exit`.",
        {{"cm_id", "handle"}},
        {},
        R"({"cm_id":7})",
        "{}",
        &disconnect},
       {"cm_join",
-       "Joins a multicast group; the event `multicast_join` follows, with `ah` (arguments of `create_ah`), `qp_num` "
+       "Joins a multicast group. The event `multicast_join` follows, with `ah` (arguments of `create_ah`), `qp_num` "
        "and `qkey`, "
        "or "
        "`multicast_error`. Destroying the handle leaves the group.",

@@ -134,7 +134,7 @@ std::span<const Command> completion_commands() {
        {{"device", "handle of an opened device"},
         {"cqe", "number: minimum capacity"},
         {"channel", "optional handle of a completion channel"},
-        {"comp_vector", "optional number (0)"}},
+        {"comp_vector", "optional number (default 0)"}},
        {{"cq", "handle"}, {"cqe", "capacity"}},
        R"({"device":1,"cqe":16,"channel":5})",
        R"({"cq":6,"cqe":63})",
@@ -149,7 +149,7 @@ std::span<const Command> completion_commands() {
       {"notify",
        "Requests one event for the next completion.",
        {{"cq", "handle of a completion queue with a channel"},
-        {"solicited_only", "optional boolean: only for solicited completions and errors (false)"}},
+        {"solicited_only", "optional boolean: only for solicited completions and errors (default false)"}},
        {},
        R"({"cq":6})",
        "{}",
@@ -158,12 +158,12 @@ std::span<const Command> completion_commands() {
        "Polls a completion queue and waits up to `timeout_ms`. Returns the completions until then, possibly an "
        "empty list. ECANCELED: the queue was destroyed.",
        {{"cq", "handle of a completion queue"},
-        {"max", "optional number, 1 to 4096 (16)"},
-        {"min", "optional number, 1 to `max`: completions to wait for (1)"},
-        {"timeout_ms", "optional number, 0 to 3600000 (0)"}},
+        {"max", "optional number, 1 to 4096 (default 16)"},
+        {"min", "optional number, 1 to `max`: completions to wait for (default 1)"},
+        {"timeout_ms", "optional number, 0 to 3600000 (default 0)"}},
        {{"completions",
-         "list of `wr_id`, `status`, `status_number`, `vendor_err`, `qp_num`; for successful ones also `opcode`, "
-         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), and for received ones `imm` or `invalidated_rkey` if "
+         "list of `wr_id`, `status`, `status_number`, `vendor_err`, `qp_num`. Successful ones also have `opcode`, "
+         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), and received ones have `imm` or `invalidated_rkey` if "
          "present, "
          "`src_qp`, `pkey_index`, `slid`, `sl`, `dlid_path_bits`"}},
        R"({"cq":6,"timeout_ms":1000})",

@@ -335,7 +335,7 @@ std::span<const Command> device_commands() {
   static constexpr std::string_view a_device = "handle of an opened device";
   static const Command all[] = {
       {"devices",
-       "Lists the RDMA devices of the host with their ports. Each device is opened and closed; a device that "
+       "Lists the RDMA devices of the host with their ports. Each device is opened and closed. A device that "
        "cannot be opened has a `problem` instead of ports.",
        {},
        {{"devices",
@@ -372,7 +372,7 @@ std::span<const Command> device_commands() {
        &describe},
       {"port",
        "Returns the state and the tables of a port.",
-       {{"device", a_device}, {"port", "optional number, 1 to 255 (1)"}},
+       {{"device", a_device}, {"port", "optional number, 1 to 255 (default 1)"}},
        {{"port, state, phys_state, link_layer", "`active`, `link_up`, `ethernet`, …"},
         {"netdev", "name of its network interface, or null"},
         {"max_mtu, active_mtu, max_msg_size", "bytes"},
@@ -390,7 +390,7 @@ std::span<const Command> device_commands() {
        &port},
       {"counters",
        "Returns counters of a port and of the device from sysfs. The set of counters depends on the driver.",
-       {{"device", a_device}, {"port", "optional number, 1 to 255 (1)"}},
+       {{"device", a_device}, {"port", "optional number, 1 to 255 (default 1)"}},
        {{"counters", "object of numbers: port counters of the specification"},
         {"hw_counters", "object of numbers: port counters of the driver"},
         {"device_hw_counters", "object of numbers: device counters of the driver"}},

@@ -189,12 +189,12 @@ Result<Json> bind_mw(Session&, Arguments& arguments) {
 std::span<const Command> memory_commands() {
   static constexpr std::string_view
       a_region = "handle of a memory region",
-      an_offset = "optional number: offset in bytes (0)",
-      a_length = "optional number: length in bytes (to the end of the region)",
+      an_offset = "optional number: offset in bytes (default 0)",
+      a_length = "optional number: length in bytes (default: to the end of the region)",
       a_pattern =
-          "`byte`: every byte is `value`; `counter`: `value`, `value` + 1, …; `random`: SplitMix64 with the "
-          "seed `value`, eight bytes per number, little-endian",
-      a_value = "optional number, 0 to 255, or a 64-bit seed (0)",
+          "`byte` (every byte is `value`), `counter` (`value`, `value` + 1, …), or `random` (SplitMix64 with the "
+          "seed `value`, eight bytes per number, little-endian)",
+      a_value = "optional number, 0 to 255, or a 64-bit seed (default 0)",
       an_access =
           "optional list of names: `local_write`, `remote_write`, `remote_read`, `remote_atomic`, `mw_bind`, "
           "`zero_based`, `on_demand`, `hugetlb`, `flush_global`, `flush_persistent`, `relaxed_ordering` (none)";
@@ -205,7 +205,7 @@ std::span<const Command> memory_commands() {
        {{"pd", "handle of a protection domain"},
         {"length", "number: bytes, 1 to the limit of the session (`--memory`)"},
         {"access", an_access},
-        {"iova", "optional number: the address for its keys (default: its virtual address; 0 with `zero_based`)"},
+        {"iova", "optional number: the address for its keys (default: its virtual address, or 0 with `zero_based`)"},
         {"fill", "optional object: `pattern` and `value` as for `fill`"}},
        {{"mr", "handle"},
         {"addr", "number: address of its first byte for its keys"},
@@ -251,7 +251,7 @@ std::span<const Command> memory_commands() {
        &checksum},
       {"alloc_mw",
        "Allocates a memory window.",
-       {{"pd", "handle of a protection domain"}, {"type", "optional number: 1 or 2 (1)"}},
+       {{"pd", "handle of a protection domain"}, {"type", "optional number: 1 or 2 (default 1)"}},
        {{"mw", "handle"}, {"rkey", "number"}},
        R"({"pd":2})",
        R"({"mw":5,"rkey":2304})",
@@ -265,7 +265,7 @@ std::span<const Command> memory_commands() {
         {"addr", "optional number: start of the window (the region's `addr`)"},
         {"length", "optional number: length in bytes (the region's)"},
         {"access", an_access},
-        {"wr_id", "optional number (0)"},
+        {"wr_id", "optional number (default 0)"},
         {"flags", "optional list of `signaled`, `fence`"}},
        {{"rkey", "number: the new rkey"}},
        R"({"qp":7,"mw":5,"mr":4,"access":["remote_write"],"flags":["signaled"]})",

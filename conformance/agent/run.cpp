@@ -376,8 +376,9 @@ std::span<const Command> process_commands() {
         {"env", "optional list of texts `NAME=VALUE`, which replace or extend the agent's environment"},
         {"directory", "optional text: working directory"},
         {"stdin", "optional bytes, at most 1 MiB: its standard input"},
-        {"stdin_open", "optional boolean: keep standard input open for `stdin`; false"},
-        {"most_output", "optional number, at most 2^30: limit for reported output bytes of both streams; 2^22"}},
+        {"stdin_open", "optional boolean: keep standard input open for `stdin` (default false)"},
+        {"most_output",
+         "optional number, at most 2^30: limit for reported output bytes of both streams (default 2^22)"}},
        {{"process", "handle"}, {"pid", "its process ID and process group ID"}},
        R"({"argv":["rping","-s","-C","1"]})",
        R"({"process":5,"pid":212})",
@@ -391,7 +392,7 @@ std::span<const Command> process_commands() {
        "{}",
        &kill_process},
       {"stdin",
-       "Sends more input to a process. ENOBUFS: more than 1 MiB is waiting; EPIPE: closed by the controller or the "
+       "Sends more input to a process. ENOBUFS: more than 1 MiB is waiting. EPIPE: closed by the controller or the "
        "process.",
        {{"process", "handle"}, {"data", "optional bytes"}, {"close", "optional boolean: close the standard input"}},
        {{"waiting", "unread bytes"}},

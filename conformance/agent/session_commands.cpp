@@ -130,7 +130,7 @@ std::span<const Command> session_commands() {
        {{"protocol", "number: 1, the version of this protocol"},
         {"controller", "optional text: name of the controller"},
         {"heartbeat_ms",
-         "optional number, 10 to 86400000: the session ends after this time without a line; `ping` suffices"}},
+         "optional number, 10 to 86400000: the session ends after this time without a line, such as `ping`"}},
        {{"protocol", "1"},
         {"agent", "program and version"},
         {"host", "host name"},
@@ -144,9 +144,9 @@ std::span<const Command> session_commands() {
        R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","privileged":true,"authentication":"none"})",
        &hello},
       {"authenticate",
-       "Authenticates the controller. The error EACCES for a wrong response is delayed; after three of them, a "
+       "Authenticates the controller. The error EACCES for a wrong response is delayed. After three wrong responses, a "
        "new `hello` is required.",
-       {{"response", "bytes: HMAC-SHA256 (RFC 2104) of the challenge's bytes; the secret's bytes are the key"}},
+       {{"response", "bytes: HMAC-SHA256 (RFC 2104) of the challenge's bytes, with the secret's bytes as the key"}},
        {},
        R"({"response":"b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"})",
        "{}",

@@ -262,20 +262,21 @@ std::span<const Command> work_commands() {
        "`requests[2]`. "
        "No request is posted if one is malformed.\n\n"
        "A request has `opcode`: `write`, `write_imm`, `send`, `send_imm`, `send_inv`, `read`, `compare_swap`, "
-       "`fetch_add`, `local_inv`, `bind_mw`, `flush`, `atomic_write`; and\n\n"
+       "`fetch_add`, `local_inv`, `bind_mw`, `flush`, `atomic_write`, and these members:\n\n"
        "| member | of | |\n|---|---|---|\n"
-       "| `wr_id` | all | optional number (0) |\n"
+       "| `wr_id` | all | optional number (default 0) |\n"
        "| `flags` | all | optional list: `signaled`, `solicited`, `fence`, `inline`, `ip_csum` |\n"
        "| `sges` | all | optional list of `{mr, offset, length}` (`offset` 0, `length` to the region's end), or, with "
-       "any address and key, `{addr, length, lkey}`; `inline` requires the first form |\n"
+       "any address and key, `{addr, length, lkey}`. `inline` requires the first form |\n"
        "| `imm` | `send_imm`, `write_imm` | number, in host byte order |\n"
        "| `invalidate_rkey` | `send_inv`, `local_inv` | number |\n"
        "| `remote_addr`, `rkey` | `write`, `write_imm`, `read`, atomics, `flush`, `atomic_write` | numbers |\n"
        "| `compare`, `swap` | `compare_swap` | 64-bit numbers |\n"
        "| `add` | `fetch_add` | 64-bit number |\n"
-       "| `mw`, `mr`, `new_rkey`, `addr`, `length`, `access` | `bind_mw` | as for `bind_mw`; unbinds without `mr` |\n"
+       "| `mw`, `mr`, `new_rkey`, `addr`, `length`, `access` | `bind_mw` | as for `bind_mw` (unbinds without `mr`) |\n"
        "| `bytes` | `atomic_write` | eight bytes |\n"
-       "| `length`, `placement`, `selectivity` | `flush` | bytes; list of `global`, `persistent`; `range` or `mr` |\n"
+       "| `length`, `placement`, `selectivity` | `flush` | bytes, list of `global` and `persistent`, `range` or `mr` "
+       "|\n"
        "| `ah`, `remote_qpn`, `remote_qkey` | all, with UD | handle, numbers |\n"
        "| `remote_srqn` | all, with XRC | number |",
        {{"qp", "handle of a queue pair"}, {"requests", "list, 1 to 4096"}},
@@ -289,7 +290,7 @@ std::span<const Command> work_commands() {
        "and "
        "`sges` (optional, as for `post_send`).",
        {{"qp", "optional handle of a queue pair"},
-        {"srq", "optional handle of a shared receive queue; either qp or srq is required"},
+        {"srq", "optional handle of a shared receive queue (either qp or srq is required)"},
         {"requests", "list, 1 to 4096"}},
        {{"posted", "number of posted requests"}},
        R"({"qp":9,"requests":[{"wr_id":1,"sges":[{"mr":4,"offset":1024,"length":64}]}]})",

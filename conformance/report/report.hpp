@@ -48,7 +48,7 @@ std::string attempts_of(const CaseResult& result);
 /// Number of cases by verdict, the results of the monitors, and why a run is partial, one line each.
 std::string summary(const Report& report);
 
-/// The report as JSON, see docs/how-to/test-a-nic.md and docs/reference/schemas/certify.schema.json.
+/// The report as JSON, see docs/reference/certify-report.md and docs/reference/schemas/certify.schema.json.
 nlohmann::ordered_json to_json(const Report& report);
 /// A case as JSON, without its known result and with at most its first 1000 and last 200 steps.
 nlohmann::ordered_json to_json(const CaseResult& result);
