@@ -33,8 +33,8 @@ demo_rows=(
 )
 packages_demo=("${demo_rows[@]%% *}")
 
-# "test" is what ./test adds, "window" what scripts/wireshark-pictures needs for a Wireshark window without a screen, and
-# "bench" what the preset bench needs. "name?": omitted where apt does not know the package.
+# "test" is what ./test adds, "window" what scripts/wireshark-pictures needs for a Wireshark window without a screen, "bench"
+# what the preset bench needs, and "docs" what scripts/site needs. "name?": omitted where apt does not know the package.
 # shellcheck disable=SC2034 # read by install_lists
 packages_test=(
   libgtest-dev libgmock-dev
@@ -63,6 +63,10 @@ packages_package=(
 # shellcheck disable=SC2034 # read by install_lists
 packages_bench=(
   libbenchmark-dev libtins-dev
+)
+# shellcheck disable=SC2034 # read by install_lists
+packages_docs=(
+  doxygen python3 python3-venv ca-certificates
 )
 
 supported_systems="Debian 12, Debian 13 and Ubuntu 24.04"
@@ -375,16 +379,18 @@ build_progress() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Python
 
-# make_venv: .venv with the pinned requirements, made when Python or they change. A failure leaves the earlier one.
+# make_venv [DIRECTORY REQUIREMENTS]: a virtual environment with pinned packages; default .venv, requirements-dev.txt. It is
+# made again when Python or the list changes. A failure leaves the earlier one.
 make_venv() {
-  local python=/usr/bin/python3 wanted new=.venv.new log=build/venv.log reason
-  wanted=$("$python" --version; cat requirements-dev.txt)
-  [[ -x .venv/bin/python && -f .venv/requirements && $(<.venv/requirements) == "$wanted" ]] && return 0
-  printf 'installing %d Python packages in .venv\n' "$(grep -cEv '^ *(#|$)' requirements-dev.txt)"
+  local venv=${1:-.venv} requirements=${2:-requirements-dev.txt}
+  local python=/usr/bin/python3 wanted new=$venv.new log=build/venv.log reason
+  wanted=$("$python" --version; cat "$requirements")
+  [[ -x $venv/bin/python && -f $venv/requirements && $(<"$venv/requirements") == "$wanted" ]] && return 0
+  printf 'installing %d Python packages in %s\n' "$(grep -cEv '^ *(#|$)' "$requirements")" "$venv"
   mkdir -p build
   rm -rf "$new"
   if ! { "$python" -m venv "$new" && "$new/bin/pip" install --disable-pip-version-check --progress-bar off \
-    --requirement requirements-dev.txt; } </dev/null >"$log" 2>&1; then
+    --requirement "$requirements"; } </dev/null >"$log" 2>&1; then
     rm -rf "$new"
     if grep -q 'No space left on device' "$log"; then
       reason="the disk is full: free 2 GB"
@@ -400,21 +406,21 @@ make_venv() {
   fi
   printf '%s\n' "$wanted" >"$new/requirements"
   # The scripts in it contain its path.
-  grep -rlI --null -- "$PWD/$new" "$new/bin" "$new/pyvenv.cfg" | xargs -0 sed -i "s#$PWD/$new#$PWD/.venv#g"
-  rm -rf .venv
-  mv "$new" .venv
+  grep -rlI --null -- "$PWD/$new" "$new/bin" "$new/pyvenv.cfg" | xargs -0 sed -i "s#$PWD/$new#$PWD/$venv#g"
+  rm -rf "$venv"
+  mv "$new" "$venv"
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# install_lists LIST...: the lists by name: demo, test, window, package, bench.
+# install_lists LIST...: the lists by name: demo, test, window, package, bench, docs.
 install_lists() {
   local list names=()
   for list in "$@"; do
     case $list in
-      demo | test | window | package | bench) ;;
+      demo | test | window | package | bench | docs) ;;
       *)
-        printf 'usage: bash scripts/setup.sh demo|test|window|package|bench...    (installs these package lists)\n' >&2
+        printf 'usage: bash scripts/setup.sh demo|test|window|package|bench|docs...    (installs these package lists)\n' >&2
         exit 2
         ;;
     esac

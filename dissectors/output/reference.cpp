@@ -68,9 +68,10 @@ std::string reference_page() {
                      field.aliases().empty() ? "" : fmt::format("`{}`", fmt::join(field.aliases(), "`, `")));
     }
   }
-  out +=
-      "\n## Opcodes of the BTH\n\n| value | name | direction | position | headers after the BTH | payload |\n"
-      "|---|---|---|---|---|---|\n";
+  fmt::format_to(to,
+                 "\n## {}\n\n| value | name | direction | position | headers after the BTH | payload |\n"
+                 "|---|---|---|---|---|---|\n",
+                 opcode_names.title);
   for (const Opcode& op : opcodes) {
     if (!op.known) continue;
     std::string headers;

@@ -33,7 +33,7 @@ void append_ipv4(std::string& out, const std::uint8_t* address);
 void append_ipv6(std::string& out, const std::uint8_t* address);
 /// "0002:c903:000e:0b72", the format of InfiniBand tools.
 void append_guid(std::string& out, const std::uint8_t* guid);
-/// Characters up to the first zero. Non-printable ones as \xNN.
+/// Characters up to the first zero. Non-printable ones as `\xNN`.
 void append_text(std::string& out, Bytes bytes);
 
 /// Returns the number of terminal columns of `text`: one per UTF-8 character.
