@@ -1,0 +1,67 @@
+"""README.md and the pages in docs/ show the output of the program: every console block is run and compared.
+
+A block marked `console` runs in the root of the repository. A block marked `console lab` boots virtual machines: it runs if
+RDMAWIRE_LAB is set. The C++ of README.md must compile. RDMAWIRE_PAGES=write rewrites the blocks instead.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+BIN = ROOT / "build" / os.environ.get("RDMAWIRE_PRESET", "dev") / "bin"
+BLOCK = re.compile(r"^```console( lab)?\n(.*?)^```$", re.M | re.S)
+DURATION = re.compile(r"\bin [\d.]+ s\b")  # of a run: differs each time
+PAGES = [README, *(page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text()))]
+
+
+def output_of(command):
+    """The output of `command` in a terminal in the repository: both streams, no colors."""
+    result = subprocess.run(["bash", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, timeout=300, check=False,
+                            env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1",
+                                 "COLUMNS": "120", "PYTHONPATH": str(BIN.parent / "python")})
+    return "\n".join(line.rstrip() for line in result.stdout.splitlines())
+
+
+def run_block(match):
+    """The block with the present output of its commands."""
+    lab, block = match.groups()
+    if lab and not os.environ.get("RDMAWIRE_LAB"):
+        return match[0]
+    commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+    text = "".join(f"$ {command}\n{(output_of(command) + chr(10)).lstrip(chr(10))}" for command in commands)
+    if DURATION.sub("", text) == DURATION.sub("", block):
+        return match[0]
+    return f"```console{lab or ''}\n{text}```"
+
+
+@pytest.mark.skipif(not (BIN / "rdmawire").exists(), reason=f"needs the command, built in {BIN}")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_shows_the_output_of_the_program(page):
+    text = page.read_text()
+    assert BLOCK.search(text), f"{page} has no console block"
+    current = BLOCK.sub(run_block, text)
+    if os.environ.get("RDMAWIRE_PAGES") == "write":
+        page.write_text(current)
+        return
+    assert current == text
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_readme_cpp_compiles(tmp_path):
+    blocks = re.findall(r"^```cpp\n(.*?)^```$", README.read_text(), re.M | re.S)
+    assert blocks, "README.md has no C++"
+    for block in blocks:
+        lines = block.splitlines()
+        source = tmp_path / "readme.cpp"
+        source.write_text("\n".join([*(line for line in lines if line.startswith("#include")),
+                                     "void example(rdmawire::Bytes bytes) {",
+                                     *(line for line in lines if not line.startswith("#include")), "}", ""]))
+        result = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", f"-I{ROOT}", source], text=True,
+                                capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr
