@@ -19,7 +19,7 @@ version = release = re.search(r"project\(rdmawire VERSION ([\d.]+)", (ROOT / "CM
 extensions = ["myst_parser", "autoapi.extension"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "captures/samples/README.md"]
-exclude_patterns = ["build", ".*", "embargo", "docs/findings"]
+exclude_patterns = ["build", ".*", "embargo"]
 myst_heading_anchors = 4
 
 html_theme = "furo"
