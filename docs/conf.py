@@ -60,8 +60,8 @@ def add_navigation(app, name, source):
         return
     sections = source[0].split("\n## ")[1:]
     for section in sections:
-        links = re.findall(r"^- \[[^\]]*\]\(([^)]+)\.md\)", section, re.M)
-        pages = [os.path.normpath(f"/docs/{link}") for link in links]
+        links = re.findall(r"^- \[([^\]]*)\]\(([^)]+)\.md\)", section, re.M)
+        pages = [f"{title} <{os.path.normpath(f'/docs/{link}')}>" for title, link in links]
         title = section.splitlines()[0]
         source[0] += "\n\n" + "\n".join(["```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```", ""])
 
