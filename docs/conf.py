@@ -18,13 +18,15 @@ version = release = re.search(r"project\(rdmawire VERSION ([\d.]+)", (ROOT / "CM
 
 extensions = ["myst_parser", "autoapi.extension"]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "captures/samples/README.md"]
+include_patterns = ["docs/**", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "captures/samples/README.md"]
 exclude_patterns = ["build", ".*", "embargo"]
 myst_heading_anchors = 4
 
 html_theme = "furo"
 html_title = f"rdmawire {release}"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_extra_path = ["../build/site-extra"]  # scripts/site writes the C++ reference there
 html_theme_options = {"navigation_with_keys": True}
 
@@ -35,8 +37,10 @@ autoapi_file_patterns = ["*.pyi", "*.py"]
 autoapi_add_toctree_entry = False
 autoapi_options = ["members", "undoc-members", "show-inheritance", "show-module-summary", "imported-members"]
 autoapi_member_order = "groupwise"
-# The stub of the native module refers to classes of the package, which imports the module.
-suppress_warnings = ["autoapi.python_import_resolution"]
+toc_object_entries = False  # the tables at the top of each page list its members
+# The stub of the native module refers to classes of the package, which imports the module. In annotations, `type` is the
+# built-in class, and Sphinx also finds the fields with this name.
+suppress_warnings = ["autoapi.python_import_resolution", "ref.python"]
 
 # The other modules of the package are imported by these.
 PYTHON_MODULES = {"rdmawire"} | {
@@ -47,7 +51,7 @@ PYTHON_MODULES = {"rdmawire"} | {
 
 def skip_member(app, what, name, obj, skip, options):
     """Keeps the public modules, and omits the docstring that Python's own Exception has."""
-    if what == "exception" and obj.docstring == Exception.__doc__:
+    if obj.docstring.strip() == Exception.__doc__:
         obj.docstring = ""
     if what in ("module", "package"):
         return name not in PYTHON_MODULES
