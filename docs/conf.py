@@ -1,4 +1,4 @@
-"""Sphinx configuration of the documentation site; scripts/site builds the site.
+"""Sphinx configuration of the documentation site, which scripts/site builds.
 
 The source directory is the root of the repository: relative links work on the site and in the repository. A link to a file
 that is no page, such as a schema, leads to a copy of that file.

@@ -33,8 +33,8 @@ demo_rows=(
 )
 packages_demo=("${demo_rows[@]%% *}")
 
-# "test" is what ./test adds, "window" what scripts/wireshark-pictures needs for a Wireshark window without a screen, "bench"
-# what the preset bench needs, and "docs" what scripts/site needs. "name?": omitted where apt does not know the package.
+# Lists of packages: "test" for ./test, "window" for scripts/wireshark-pictures (a Wireshark window without a screen), "bench"
+# for the preset bench, "docs" for scripts/site. "name?": omitted where apt does not know the package.
 # shellcheck disable=SC2034 # read by install_lists
 packages_test=(
   libgtest-dev libgmock-dev
@@ -379,8 +379,8 @@ build_progress() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Python
 
-# make_venv [DIRECTORY REQUIREMENTS]: a virtual environment with pinned packages; default .venv, requirements-dev.txt. It is
-# made again when Python or the list changes. A failure leaves the earlier one.
+# make_venv [DIRECTORY REQUIREMENTS]: creates a virtual environment with pinned packages, by default .venv with
+# requirements-dev.txt. Recreates it when Python or the list changes. A failure leaves the earlier one.
 make_venv() {
   local venv=${1:-.venv} requirements=${2:-requirements-dev.txt}
   local python=/usr/bin/python3 wanted new=$venv.new log=build/venv.log reason
