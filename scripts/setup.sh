@@ -379,10 +379,13 @@ build_progress() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Python
 
-# make_venv [DIRECTORY REQUIREMENTS]: creates a virtual environment with pinned packages, by default .venv with
-# requirements-dev.txt. Recreates it when Python or the list changes. A failure leaves the earlier one.
-make_venv() {
-  local venv=${1:-.venv} requirements=${2:-requirements-dev.txt}
+# make_venv: creates .venv with the pinned packages of requirements-dev.txt.
+make_venv() { install_requirements .venv requirements-dev.txt; }
+
+# install_requirements DIRECTORY FILE: creates a virtual environment with the pinned packages of the file. Recreates it when
+# Python or the file changes. A failure leaves the earlier one.
+install_requirements() {
+  local venv=$1 requirements=$2
   local python=/usr/bin/python3 wanted new=$venv.new log=build/venv.log reason
   wanted=$("$python" --version; cat "$requirements")
   [[ -x $venv/bin/python && -f $venv/requirements && $(<"$venv/requirements") == "$wanted" ]] && return 0
