@@ -25,6 +25,7 @@ myst_heading_anchors = 4
 html_theme = "furo"
 html_title = f"rdmawire {release}"
 html_copy_source = False
+html_show_search_summary = False  # the browser cannot read other pages from file://
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_extra_path = ["../build/site-extra"]  # scripts/site writes the C++ reference there
