@@ -4,6 +4,7 @@ The source directory is the root of the repository: relative links work on the s
 that is no page, such as a schema, leads to a copy of that file.
 """
 
+import enum
 import os
 import re
 from pathlib import Path
@@ -50,9 +51,13 @@ PYTHON_MODULES = {"rdmawire"} | {
 }
 
 
+# Docstrings of Python's own classes, which subclasses inherit.
+INHERITED = {base.__doc__.strip() for base in (Exception, enum.IntEnum) if base.__doc__}
+
+
 def skip_member(app, what, name, obj, skip, options):
-    """Keeps the public modules, and omits the docstring that Python's own Exception has."""
-    if obj.docstring.strip() == Exception.__doc__:
+    """Keeps the public modules, and omits docstrings in INHERITED."""
+    if obj.docstring.strip() in INHERITED:
         obj.docstring = ""
     if what in ("module", "package"):
         return name not in PYTHON_MODULES
