@@ -28,8 +28,7 @@ def requests(browser):  # noqa: F811
 
 def test_search_from_the_start_page_finds_a_page_without_network(browser, requests):  # noqa: F811
     browser.get((SITE / "index.html").as_uri())
-    wait_for(lambda: browser.current_url.endswith("/docs/index.html"), "the start page")
-    field = browser.find_element(By.CSS_SELECTOR, "input[name=q]")
+    field = wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "input[name=q]"), "the search field")[0]
     field.send_keys("spurious retransmission")
     field.submit()
     result = wait_for(lambda: browser.find_elements(By.PARTIAL_LINK_TEXT, "How packets are correlated"), "a result")
