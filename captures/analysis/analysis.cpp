@@ -24,14 +24,14 @@ PacketClass class_of(const Opcode& opcode, std::uint32_t dest_qp) {
   switch (opcode.operation) {
     case Operation::acknowledge:
     case Operation::atomic_acknowledge:
-      // The table's first row is all zeros: a vendor's opcode is not taken for what it is not.
+      // Unknown opcodes share the table's all-zero row.
       return opcode.known ? PacketClass::acknowledgement : PacketClass::other;
     case Operation::congestion_notification: return PacketClass::cnp;
     default: return opcode.known ? PacketClass::data : PacketClass::other;
   }
 }
 
-/// Bytes of RDMA payload on the wire, as far as the packet tells.
+/// RDMA payload bytes on the wire, estimated for truncated packets.
 std::uint64_t payload_of(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
@@ -40,7 +40,7 @@ std::uint64_t payload_of(const tracking::Packet& packet) {
     return bytes;
   }
   std::uint64_t bytes = stack.payload.length;
-  // What the capture cut off is payload too, but for pad and ICRC at the end.
+  // Count the truncated part as payload, except for the ICRC.
   if (stack.cut && stack.icrc.length == 0 && stack.wire_length > stack.bytes.size()) {
     const std::uint64_t missing = stack.wire_length - stack.bytes.size();
     bytes += missing - std::min<std::uint64_t>(missing, 4);
@@ -106,7 +106,7 @@ void Group::add(const Event& event) {
   ++count;
   packets += event.packets;
   bytes += event.bytes;
-  if (event.kind != EventKind::duplicate) accumulate(cost_ns, event.duration);  // nobody waits for a copy
+  if (event.kind != EventKind::duplicate) accumulate(cost_ns, event.duration);  // a duplicate delays no operation
   if (event.frame) first_frame = std::min(first_frame, event.frame);
   last_frame = std::max({last_frame, event.frame, event.last_frame});
   first_time = std::min(first_time, event.time);
@@ -145,7 +145,7 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
   if (!row) return;
   const std::int64_t window = time / window_;
   if (window != row->window) {
-    if (window < row->window && row->window - window <= 1) return;  // a packet that came late changes no closed window
+    if (window < row->window && row->window - window <= 1) return;  // late packet of a closed window
     close(receiver, *row, rows_);
     row->window = window;
     row->bytes = row->senders = 0;
@@ -159,7 +159,7 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
 
 void Incast::merge(const Incast& other) {
   rows_.merge(other.rows_);
-  // What is still open is told as it stands: no part that is merged gets further packets.
+  // Close open windows too: merged parts get no further packets.
   for (const auto& [key, row] : other.receivers_.rows()) close(key.address, row, rows_);
 }
 
@@ -202,7 +202,7 @@ void Analysis::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   ++packets;
   bytes += stack.wire_length;
-  // TCP is known as iWARP by what it carries.
+  // The payload identifies iWARP within TCP.
   ++wires[static_cast<std::size_t>(packet.pdus.empty() ? stack.wire : Wire::iwarp)];
   snapped += stack.cut;
   first_time = std::min(first_time, packet.time_ns);
@@ -215,7 +215,7 @@ void Analysis::add(const tracking::Packet& packet) {
     if (layers.size() > 1) add_pause(packet);
     return;
   }
-  if (stack.wire == Wire::none && packet.pdus.empty()) return;  // no RDMA: counted above, and that is all
+  if (stack.wire == Wire::none && packet.pdus.empty()) return;  // no RDMA
   std::uint32_t qp = UINT32_MAX;
   auto packet_class = PacketClass::other;
   std::uint64_t payload = 0;
@@ -271,7 +271,7 @@ void Analysis::add(const tracking::Packet& packet) {
     talker->queue_pairs += flow_queue_pairs_.rows().size() != before;
   }
   if (stack.wire != Wire::roce_v2) return;
-  // A RoCEv2 packet has its UDP header right before the BTH.
+  // In RoCEv2, the UDP header directly precedes the BTH.
   const std::uint32_t port = load_be<2>(stack.bytes.data() + transport->offset - Udp::size);
   if (port == talker->last_port) return;
   talker->last_port = port;
@@ -337,7 +337,7 @@ void Analysis::message(const Connection& connection, const Message& message) {
   operation.refused += refused;
   const std::size_t size = size_class(message.size);
   if (message.outcome == tracking::Outcome::partial) {
-    // Its size is not known: the beginning was not captured.
+    // The size is unknown because the start was not captured.
     ++partial_messages;
     if (message.first_frame) first_partial = std::min(first_partial, message.first_frame);
   } else {
@@ -419,7 +419,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
       break;
     default: break;
   }
-  // What costs nothing and what is part of normal work is counted, but no trouble.
+  // Notes and idle periods are counted above and form no group.
   if (tracking::event_rows[static_cast<std::size_t>(event.kind)].severity == Severity::note) return;
   if (event.kind == EventKind::stall && event.cause == Cause::nothing_outstanding) return;
   ConnectionEvents& troubled = *trouble_of(connection);
@@ -437,7 +437,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
   group.add(event);
 }
 
-// What the half told as its own: its end a is the whole connection's b.
+// Reassigns the events of a single direction, whose endpoint a is endpoint b of the connection.
 void Analysis::merged(const Connection& connection, std::uint64_t id) {
   for (auto& kind : events_)
     kind.change([&](Event& event) {
@@ -491,8 +491,8 @@ void Analysis::connection(const Connection& connection, tracking::CloseReason cl
   if (reliable && a.packets + b.packets != 0 && connection.opened_frame == 0) opened_before.add(connection);
   if (reliable) {
     if ((a.packets == 0) != (b.packets == 0)) {
-      // Who gets no answer sends again, for long; what is shorter was cut by the capture's edge. (Of a connection whose
-      // opening is there, the time counts from that.)
+      // A requester without responses retransmits for long. Shorter connections are truncated by the start or end of
+      // the capture. If the capture has the connection's establishment, a retransmission is sufficient.
       constexpr std::int64_t long_enough = 10'000'000;
       const bool is_long = connection.opened_frame
                                ? a.retransmitted_packets + b.retransmitted_packets != 0

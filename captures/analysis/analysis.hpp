@@ -1,5 +1,5 @@
 #pragma once
-/// What a capture shows, gathered: packets, and what tracking makes of them, in; counts, tables and percentiles out.
+/// Statistics of a capture: counters, tables and percentiles of packets and of tracking results.
 
 #include <array>
 #include <bit>
@@ -33,17 +33,17 @@ using tracking::PortAddress;
 using tracking::Severity;
 using tracking::Side;
 
-/// From asking to what was waited for.
+/// Measured latency, from the first packet of a request.
 enum class Phase : std::uint8_t { request_to_acknowledgement, request_to_first_response, request_to_last_response };
 inline constexpr std::size_t phases = 3;
 std::string_view to_string(Phase phase);
 
-/// What a packet is to the network: which traffic class it should be in depends on that.
+/// Role of a packet, which determines its expected traffic class.
 enum class PacketClass : std::uint8_t { data, acknowledgement, cnp, management, other };
 inline constexpr std::size_t packet_classes = 5;
 std::string_view to_string(PacketClass packet_class);
 
-/// Sizes are classed by powers of two: class 0 is no byte, class n is 2^(n-1) to 2^n - 1.
+/// Size classes are powers of two: class 0 is an empty payload, class n is 2^(n-1) to 2^n - 1 bytes.
 inline constexpr std::size_t size_classes = 65;
 constexpr std::size_t size_class(std::uint64_t size) { return static_cast<std::size_t>(std::bit_width(size)); }
 constexpr std::uint64_t size_from(std::size_t size_class) {
@@ -54,12 +54,12 @@ constexpr std::uint64_t size_to(std::size_t size_class) {
 }
 
 struct AnalysisOptions {
-  std::uint32_t connections = 20'000;   ///< rows kept: those with most bytes on the wire
+  std::uint32_t connections = 20'000;   ///< connection rows: the largest by bytes on the wire
   std::uint32_t talkers = 1U << 16;     ///< directions between two addresses
   std::uint32_t regions = 1U << 16;     ///< pairs of responder and key
-  std::uint32_t distinct = 1U << 20;    ///< queue pairs and source ports that are told apart, each
-  std::uint32_t troubled = 1U << 16;    ///< connections whose events are kept apart
-  std::uint32_t events_of_a_kind = 50;  ///< the first ones, kept whole
+  std::uint32_t distinct = 1U << 20;    ///< distinct queue pairs, and distinct source ports
+  std::uint32_t troubled = 1U << 16;    ///< connections with separate event groups
+  std::uint32_t events_of_a_kind = 50;  ///< complete events of each kind: the earliest
   std::int64_t incast_window = 10'000;  ///< nanoseconds
 };
 
@@ -71,15 +71,15 @@ struct OperationRow {
 
 struct TalkerRow {
   std::uint64_t packets = 0, bytes = 0, payload_bytes = 0;
-  std::uint64_t queue_pairs = 0, source_ports = 0;  ///< distinct: destinations, and of UDP over RoCEv2
-  std::uint64_t crc_bad = 0, first_crc_bad = 0;     ///< packets, and the first one's number
-  // The last ones seen: most packets have the same.
+  std::uint64_t queue_pairs = 0, source_ports = 0;  ///< distinct destination queue pairs, and UDP source ports (RoCEv2)
+  std::uint64_t crc_bad = 0, first_crc_bad = 0;     ///< packets, and the frame number of the first
+  // Cache of the preceding packet's values, because most packets repeat them.
   std::uint32_t last_qp = UINT32_MAX, last_port = UINT32_MAX;
   void merge(const TalkerRow& other);
 };
 
 struct RegionRow {
-  std::uint64_t address_from = UINT64_MAX, address_to = 0;  ///< from the first byte touched to behind the last
+  std::uint64_t address_from = UINT64_MAX, address_to = 0;  ///< first accessed byte, and the byte after the last
   std::uint64_t read_bytes = 0, written_bytes = 0, atomics = 0, refused = 0, messages = 0;
   void merge(const RegionRow& other);
 };
@@ -92,15 +92,15 @@ struct PauseKey {
   friend auto operator<=>(const PauseKey&, const PauseKey&) = default;
 };
 struct PauseRow {
-  std::uint64_t frames = 0;   ///< that stop (quanta not 0) or let go
-  std::uint64_t stops = 0;    ///< those that stop
-  std::uint64_t quanta = 0;   ///< asked for in all, each 512 bit times of the link's speed
-  std::int64_t pause_ns = 0;  ///< between frames that stop and frames that let go
+  std::uint64_t frames = 0;   ///< pause and resume frames
+  std::uint64_t stops = 0;    ///< pause frames (quanta not 0)
+  std::uint64_t quanta = 0;   ///< sum of the requested quanta, in units of 512 bit times
+  std::int64_t pause_ns = 0;  ///< sum of the times from a pause frame to its resume frame
   std::uint64_t first_frame = 0;
-  std::int64_t paused_since = -1;  ///< while a stop waits for its end
+  std::int64_t paused_since = -1;  ///< time of a pause frame without a resume frame yet; -1: none
 };
 
-/// Events of one connection, kind, cause and sufferer, together.
+/// Events of one connection with the same kind, cause and affected endpoint.
 struct Group {
   static constexpr std::size_t most_frames = 10;
   EventKind kind = EventKind::retransmission;
@@ -120,15 +120,15 @@ struct Group {
   void add_frame(std::uint64_t frame);
 };
 
-/// A connection to which something happened.
+/// A connection with events.
 struct ConnectionEvents {
   std::array<tracking::ConnectionEnd, 2> ends;
-  std::array<std::uint64_t, 2> packets{};  ///< that each end sent; what is known so far
+  std::array<std::uint64_t, 2> packets{};  ///< packets sent by each endpoint so far
   tracking::Service service = tracking::Service::rc;
   std::vector<Group> groups;
 };
 
-/// Many connections with the same trait: how many, and the first of them.
+/// Number of connections that share a property, and the first frame of the earliest connection.
 struct ConnectionCount {
   std::uint64_t connections = 0;
   std::uint64_t first_frame = UINT64_MAX;
@@ -142,35 +142,35 @@ struct ConnectionCount {
   }
 };
 
-/// A receiver that several senders sent to within a short time.
+/// A receiver with several senders within one window.
 struct IncastRow {
   PortAddress receiver;
-  std::int64_t time = 0;  ///< at which the window begins
+  std::int64_t time = 0;  ///< start of the window
   std::uint32_t senders = 0;
   std::uint64_t bytes = 0;
 };
 
-/// Distinct senders by receiver and window. Apart from Analysis, because a receiver's senders are many pairs: it is fed
-/// by receiver, and merges exactly over disjoint receivers.
+/// Counts distinct senders by receiver and window. Instances that cover disjoint receivers merge exactly, so the caller
+/// partitions packets by receiver. Analysis is partitioned by endpoint pair instead.
 class Incast {
  public:
   explicit Incast(std::int64_t window = 10'000, std::uint32_t receivers = 1U << 12);
-  /// A packet with `bytes` of payload. Times may go back by less than a window without harm.
+  /// Adds a packet with `bytes` of payload. Times may decrease by less than one window.
   void add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t bytes);
   void merge(const Incast& other);
-  /// Windows with two senders and more; those with most senders first.
+  /// Windows with at least two senders, in descending order of senders.
   [[nodiscard]] std::vector<IncastRow> rows() const;
   [[nodiscard]] std::int64_t window() const { return window_; }
 
  private:
   friend struct Archived;
-  static constexpr std::size_t most_senders = 64;  ///< told apart in a window
+  static constexpr std::size_t most_senders = 64;  ///< distinct senders counted in a window
   static constexpr std::size_t most_rows = 50;
   struct Receiver {
     std::int64_t window = INT64_MIN;
     std::uint64_t bytes = 0;
     std::uint32_t senders = 0;
-    std::array<std::uint64_t, most_senders> seen;  // hashes; not initialized beyond `senders`
+    std::array<std::uint64_t, most_senders> seen;  // hashes, initialized only below `senders`
     void merge(const Receiver& other) { static_cast<void>(other); }
   };
   struct Address {
@@ -188,18 +188,18 @@ class Incast {
   TopN<IncastRow, IncastOrder> rows_;
 };
 
-/// Takes packets as they were dissected, and what the tracker says of them. Analyses of disjoint sets of endpoint pairs
-/// merge to exactly what one analysis of them all is, as long as nothing overflowed; memory is bounded by the options.
-/// Frame numbers must be those of the whole capture in every part.
+/// Collects statistics from dissected packets and from the tracker. Analyses of disjoint sets of endpoint pairs merge to
+/// the analysis of all pairs, unless a table overflowed. The options bound the memory. Every part must number frames as
+/// in the complete capture.
 class Analysis final : public tracking::Sink {
  public:
   explicit Analysis(const AnalysisOptions& options = {});
   Analysis(Analysis&&) noexcept = default;
   Analysis& operator=(Analysis&&) noexcept = default;
 
-  /// What is counted of each packet by itself.
+  /// Counts a packet, independently of the tracker.
   void add(const tracking::Packet& packet);
-  /// What identifies a destination queue pair to add(): its memory can be brought into the cache ahead, in two steps.
+  /// Identifies a destination queue pair for fetch_slot() and fetch_row(), which prefetch the memory that add() uses.
   static std::uint64_t queue_pair_id(const FlowKey& ports, std::uint32_t qp) {
     return ports.with(std::uint64_t{1} << 32 | qp).hash();
   }
@@ -211,13 +211,13 @@ class Analysis final : public tracking::Sink {
   void merged(const Connection& connection, std::uint64_t id) override;
   void merge(const Analysis& other);
 
-  // What was found. Order is that of arrival; report.cpp puts it into an order that depends on the contents only.
+  // Results, in order of arrival. report.cpp sorts them into an order that depends only on the contents.
   std::uint64_t packets = 0, bytes = 0;
   std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
   std::array<std::uint64_t, 5> wires{};                                                ///< packets by Wire
   std::array<std::array<std::array<std::uint64_t, packet_classes>, 4>, 64> classes{};  ///< by DSCP, ECN, class
-  std::uint64_t crcs_checked = 0, crcs_bad = 0;  ///< packets with a CRC that was verified; wrong ones
-  std::uint64_t snapped = 0;                     ///< packets that the capture cut
+  std::uint64_t crcs_checked = 0, crcs_bad = 0;  ///< packets with a verified CRC, and with a bad CRC
+  std::uint64_t snapped = 0;                     ///< packets truncated by the capture
   Series series;
   std::map<PauseKey, PauseRow> pauses;
   ManagementRecords management;
@@ -229,7 +229,7 @@ class Analysis final : public tracking::Sink {
   std::uint64_t first_partial = UINT64_MAX;  ///< frame
   std::uint64_t unacknowledged = 0;
 
-  std::array<std::uint64_t, tracking::event_kinds> events{};  ///< how many of each kind
+  std::array<std::uint64_t, tracking::event_kinds> events{};  ///< number of events by kind
   std::uint64_t retransmitted_packets = 0;
   struct Rounds {
     std::uint64_t rounds = 0, packets = 0, bytes = 0;
@@ -242,13 +242,14 @@ class Analysis final : public tracking::Sink {
   Histogram ce_to_cnp;
 
   std::uint64_t connections = 0, evicted_connections = 0;
-  ConnectionCount opened_before;  ///< reliable connections whose opening the capture does not have
-  ConnectionCount one_way;  ///< reliable ones of which one direction is there, with three packets or more, and not only
-                            ///< for a moment
-  ConnectionCount two_way;  ///< reliable ones of which both are there
-  ConnectionCount other_class;             ///< whose responses travel in another traffic class than the requests
-  std::uint64_t copyable = 0, copies = 0;  ///< packets of which copies are told (requests, TCP segments); told ones
-  ConnectionCount guessed;                 ///< whose halves were joined at low confidence
+  ConnectionCount opened_before;  ///< reliable connections that were established before the capture started
+  ConnectionCount one_way;  ///< reliable connections with only one captured direction: at least three packets over more
+                            ///< than a moment
+  ConnectionCount two_way;                 ///< reliable connections with both directions captured
+  ConnectionCount other_class;             ///< connections whose responses and requests differ in traffic class
+  std::uint64_t copyable = 0, copies = 0;  ///< packets whose duplicates can be detected (requests, TCP segments), and
+                                           ///< their duplicates
+  ConnectionCount guessed;                 ///< connections whose directions were paired at low confidence
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;
@@ -260,14 +261,14 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] std::vector<Event> first_events(EventKind kind) const;
   [[nodiscard]] const Histogram* latency(MessageKind kind, std::size_t size_class, Phase phase) const;
   [[nodiscard]] const std::vector<std::pair<FlowKey, TalkerRow>>& talkers() const { return talkers_.rows(); }
-  /// The key's number is the memory key, its `from` the responder.
+  /// The number of the key is the memory key, its `from` is the responder.
   [[nodiscard]] const std::vector<std::pair<FlowKey, RegionRow>>& regions() const { return regions_.rows(); }
-  /// Distinct queue pairs of each address, of connections that said farewell.
+  /// Distinct queue pairs of each address, from closed connections.
   [[nodiscard]] std::map<PortAddress, std::uint64_t> queue_pairs_by_address() const;
-  /// What explains most of the wrong CRCs from one address to another; nullopt: nothing is known.
+  /// Most frequent cause of bad CRCs from one address to another; nullopt: unknown.
   [[nodiscard]] std::optional<Cause> crc_cause(const PortAddress& from, const PortAddress& to) const;
   [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& troubled() const { return troubled_; }
-  /// Whatever found no room in a table.
+  /// Number of items dropped because a table was full.
   [[nodiscard]] std::uint64_t overflow() const;
   [[nodiscard]] const AnalysisOptions& options() const { return options_; }
 
@@ -295,7 +296,7 @@ class Analysis final : public tracking::Sink {
 
   AnalysisOptions options_;
   BoundedTable<FlowKey, TalkerRow> talkers_;
-  /// Destination queue pairs of each talker, with the source port that came last: most have one only.
+  /// Destination queue pairs of each talker, with the latest source port: most queue pairs use only one.
   BoundedTable<MixedNumber, LastPort> flow_queue_pairs_;
   BoundedSet flow_ports_;
   BoundedTable<FlowKey, RegionRow> regions_;
@@ -306,7 +307,7 @@ class Analysis final : public tracking::Sink {
   std::vector<TopN<Event, EarlierEvent>> events_;
   std::unordered_map<std::uint64_t, ConnectionEvents> troubled_;
   std::uint64_t troubled_left_out_ = 0;
-  /// What constant sentences of loaded connections point to.
+  /// Strings that events of loaded connections refer to.
   std::vector<std::shared_ptr<const std::set<std::string, std::less<>>>> sentences_;
 };
 

@@ -1,4 +1,4 @@
-/// What the analysis costs beside dissecting: a packet by itself, a message, an event; and a frame's peek.
+/// Benchmarks the analysis without dissection: a packet, a message, an event, and the peek at a frame.
 
 #include <benchmark/benchmark.h>
 
@@ -16,7 +16,7 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-/// RoCEv2 packets of so many pairs of addresses, in turn, 4 of one after the other.
+/// RoCEv2 packets between `pairs` pairs of addresses, in bursts of 4 packets per pair.
 struct Traffic {
   explicit Traffic(std::uint32_t pairs) : frames(pairs), packets(pairs) {
     for (std::uint32_t pair = 0; pair < pairs; ++pair) {

@@ -1,4 +1,4 @@
-// What is gathered, how it merges, and what is said of it; fed by hand, by built packets, and by real captures.
+// Tests the statistics, their merging and the report, with constructed events, constructed packets and real captures.
 
 #include "captures/analysis/analysis.hpp"
 
@@ -68,13 +68,13 @@ Event event_of(EventKind kind, Cause cause, std::uint64_t connection, std::uint6
 
 Json report(const Analysis& analysis, const Input& input = {}) { return report_of(analysis, input); }
 std::string text(Analysis& analysis) {
-  ++analysis.wires[static_cast<std::size_t>(Wire::roce_v2)];  // what was fed by hand came over some wire
+  ++analysis.wires[static_cast<std::size_t>(Wire::roce_v2)];  // constructed events have no packets
   return text_of(report_of(analysis, {}));
 }
 
 // Histogram
 
-TEST(Histogram, QuantilesAreRightToTwoDigits) {
+TEST(Histogram, QuantilesHaveTwoDigitPrecision) {
   std::mt19937_64 random(1);
   Histogram histogram, odd, even;
   std::vector<std::uint64_t> values;
@@ -96,7 +96,7 @@ TEST(Histogram, QuantilesAreRightToTwoDigits) {
   }
 }
 
-TEST(Histogram, EmptyAndExtreme) {
+TEST(Histogram, EmptyAndExtremeValues) {
   Histogram histogram;
   EXPECT_EQ(histogram.quantile(500), 0U);
   histogram.add(-5);
@@ -107,7 +107,7 @@ TEST(Histogram, EmptyAndExtreme) {
 
 // Series
 
-TEST(Series, AnyCutMergesToTheWhole) {
+TEST(Series, PartsMergeToTheCompleteSeries) {
   std::mt19937_64 random(2);
   for (int round = 0; round < 200; ++round) {
     Series whole;
@@ -137,16 +137,16 @@ TEST(Series, AnyCutMergesToTheWhole) {
   }
 }
 
-TEST(Series, BearsAnyTime) {
+TEST(Series, AcceptsAnyTime) {
   Series series;
   for (const std::int64_t time : {origin, std::int64_t{0}, INT64_MAX, INT64_MIN, std::int64_t{-1}})
     ++series.at(time).packets;
   EXPECT_LE(series.steps().size(), static_cast<std::size_t>(Series::max_steps));
 }
 
-// Tables with a bound
+// Bounded tables
 
-TEST(TopN, KeepsTheFirstWhateverTheOrder) {
+TEST(TopN, ResultIsIndependentOfInsertionOrder) {
   std::vector<int> numbers(1000);
   std::iota(numbers.begin(), numbers.end(), 0);
   std::mt19937 random(3);
@@ -158,7 +158,7 @@ TEST(TopN, KeepsTheFirstWhateverTheOrder) {
   EXPECT_EQ(one.seen(), 1000U);
 }
 
-TEST(BoundedTable, CountsWhatFindsNoRoom) {
+TEST(BoundedTable, CountsDroppedItems) {
   BoundedSet set(100);
   int fresh = 0;
   for (std::uint64_t i = 0; i < 150; ++i) fresh += set.insert(i * 7919);
@@ -167,7 +167,7 @@ TEST(BoundedTable, CountsWhatFindsNoRoom) {
   EXPECT_FALSE(set.insert(0));
 }
 
-// Merging: any partition by pairs, in any order, gives the same JSON
+// Merging: any partition by pairs, in any order, has the same report
 
 struct Happening {
   std::uint64_t pair = 0;
@@ -186,7 +186,7 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
   std::uint64_t frame = 1;
   const unsigned pairs = 1 + random() % 12;
   for (std::uint64_t pair = 0; pair < pairs; ++pair) {
-    // Addresses are shared between pairs, so that endpoints and regions have to be merged.
+    // Pairs share addresses, so that endpoints and regions must be merged.
     const auto a = static_cast<std::uint32_t>(0x0a000000 + pair % 4),
                b = static_cast<std::uint32_t>(0x0a000100 + pair / 4);
     for (unsigned n = random() % 3 + 1; n-- > 0;) {
@@ -243,7 +243,7 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
   return all;
 }
 
-TEST(Merge, AnyPartitionByPairsInAnyOrderIsTheWhole) {
+TEST(Merge, AnyPartitionByPairsEqualsSingleAnalysis) {
   for (unsigned seed = 1; seed <= 120; ++seed) {
     std::mt19937_64 random(seed);
     std::vector<std::vector<std::uint8_t>> store;
@@ -267,7 +267,7 @@ TEST(Merge, AnyPartitionByPairsInAnyOrderIsTheWhole) {
 
 // Findings
 
-TEST(Findings, SayWhoWhatHowMuchWhereAndWhatNext) {
+TEST(Findings, ContainConnectionCostFramesAndNextStep) {
   Analysis analysis;
   const Connection c = connection_of(7);
   for (int i = 0; i < 31; ++i) {
@@ -283,17 +283,17 @@ TEST(Findings, SayWhoWhatHowMuchWhereAndWhatNext) {
   analysis.connection(c, CloseReason::ended);
   const Json finding = report(analysis).at("findings").at(0);
   EXPECT_EQ(finding.at("who"), "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3");
-  EXPECT_EQ(finding.at("title"), "31 retransmission rounds, 287 packets again (7.2 %), 1.90 s lost");
+  EXPECT_EQ(finding.at("title"), "31 NAK recoveries: 287 packets (7.2 %), 1.90 s stalled");
   EXPECT_EQ(finding.at("severity"), "warning");
   EXPECT_EQ(finding.at("first_frame"), 214);
   EXPECT_EQ(finding.at("last_frame"), 3224);
   EXPECT_EQ(finding.at("frames").size(), 10U);
   EXPECT_EQ(finding.at("evidence").at(0).at("count"), 31);
   EXPECT_THAT(finding.at("next").get<std::string>(), HasSubstr("out_of_sequence"));
-  EXPECT_EQ(report(analysis).at("findings").size(), 1U) << "the NAKs belong to the rounds";
+  EXPECT_EQ(report(analysis).at("findings").size(), 1U) << "the NAKs belong to the recoveries";
 }
 
-TEST(Findings, NothingWrongIsSaidPlainlyWithWhatWasLookedAt) {
+TEST(Findings, TextWithoutProblemsListsTheChecks) {
   Analysis analysis;
   const Connection c = connection_of(1);
   for (const EventKind kind : {EventKind::opened, EventKind::closed})
@@ -303,21 +303,21 @@ TEST(Findings, NothingWrongIsSaidPlainlyWithWhatWasLookedAt) {
   analysis.event(&c, stall);
   analysis.connection(c, CloseReason::ended);
   EXPECT_TRUE(report(analysis).at("findings").empty());
-  EXPECT_THAT(text(analysis), HasSubstr("Nothing wrong was found"));
-  EXPECT_THAT(text(analysis), HasSubstr("Looked for"));
+  EXPECT_THAT(text(analysis), HasSubstr("No problems found"));
+  EXPECT_THAT(text(analysis), HasSubstr("Checked: loss"));
 }
 
-TEST(Findings, LossInTheCaptureIsNoFaultOfTheNetwork) {
+TEST(Findings, CaptureLossIsNotNetworkLoss) {
   Analysis analysis;
   const Connection c = connection_of(1);
   analysis.event(&c, event_of(EventKind::lost_in_capture, Cause::none, 1, 5));
   const Json finding = report(analysis).at("findings").at(0);
   EXPECT_EQ(finding.at("severity"), "info");
-  EXPECT_THAT(finding.at("meaning").get<std::string>(), HasSubstr("no fault of the network"));
-  EXPECT_THAT(text(analysis), HasSubstr("Nothing wrong was found"));
+  EXPECT_THAT(finding.at("meaning").get<std::string>(), HasSubstr("the network delivered"));
+  EXPECT_THAT(text(analysis), HasSubstr("No problems found"));
 }
 
-TEST(Findings, MarksAndNotificationsAreOneMatterOfAConnection) {
+TEST(Findings, EcnMarksAndCnpsAreOneFinding) {
   Analysis analysis;
   const Connection c = connection_of(1);
   for (std::uint64_t i = 0; i < 40; ++i) {
@@ -331,7 +331,7 @@ TEST(Findings, MarksAndNotificationsAreOneMatterOfAConnection) {
   EXPECT_EQ(findings[0].at("evidence").size(), 3U);
 }
 
-TEST(Findings, ManyConnectionsWithOneTroubleAreOneFinding) {
+TEST(Findings, ManyConnectionsWithOneCauseAreOneFinding) {
   Analysis analysis;
   for (std::uint64_t id = 1; id <= 40; ++id) {
     const Connection c = connection_of(id);
@@ -347,7 +347,7 @@ TEST(Findings, ManyConnectionsWithOneTroubleAreOneFinding) {
   EXPECT_EQ(findings[0].at("first_frame"), 1001);
 }
 
-TEST(Findings, WorstFirst) {
+TEST(Findings, WorstIsFirst) {
   Analysis analysis;
   const Connection one = connection_of(1), two = connection_of(2), three = connection_of(3);
   Event cheap = event_of(EventKind::retransmission, Cause::timeout, 1, 10), dear = cheap;
@@ -363,7 +363,7 @@ TEST(Findings, WorstFirst) {
   EXPECT_EQ(findings[2].at("connection"), 1);
 }
 
-TEST(Findings, EveryKindThatIsNoNoteHasAdvice) {
+TEST(Findings, EveryKindExceptNotesHasAdvice) {
   for (const tracking::EventRow& row : tracking::event_rows) {
     if (row.severity == Severity::note) continue;
     std::vector<Cause> causes(row.causes.begin(), row.causes.end());
@@ -381,7 +381,7 @@ TEST(Findings, EveryKindThatIsNoNoteHasAdvice) {
   }
 }
 
-TEST(Findings, OfTheCaptureAsAWhole) {
+TEST(Findings, CaptureWideFindings) {
   Analysis analysis;
   Connection c = connection_of(1);
   c.sent[1] = {};
@@ -396,7 +396,7 @@ TEST(Findings, OfTheCaptureAsAWhole) {
   EXPECT_FALSE(report(analysis, input).at("input").at("exact").get<bool>());
 }
 
-TEST(Findings, AConnectionThatTheCapturesEndCutOffIsNotOneWay) {
+TEST(Findings, ShortConnectionAtCaptureEndIsNotOneWay) {
   Analysis analysis;
   Connection c = connection_of(1);
   c.sent[1] = {};
@@ -406,7 +406,7 @@ TEST(Findings, AConnectionThatTheCapturesEndCutOffIsNotOneWay) {
   EXPECT_TRUE(findings_of(analysis).empty());
 }
 
-TEST(Findings, OfIwarpSpeakOfIwarp) {
+TEST(Findings, IwarpTextsDoNotMentionRoce) {
   for (const EventKind kind : {EventKind::unanswered, EventKind::msn_jump, EventKind::unsolicited_response,
                                EventKind::duplicate, EventKind::out_of_order, EventKind::rejected}) {
     Analysis analysis;
@@ -415,14 +415,14 @@ TEST(Findings, OfIwarpSpeakOfIwarp) {
     analysis.event(&c, event_of(kind, Cause::none, 1, 5));
     const auto findings = findings_of(analysis);
     ASSERT_EQ(findings.size(), 1U);
-    for (const char* foreign : {"RoCE", "4791", "queue pair", "GID", "responder's count", "duplicate_request"}) {
+    for (const char* foreign : {"RoCE", "4791", "QP", "GID", "responder's MSN", "duplicate_request"}) {
       EXPECT_THAT(findings[0].meaning, Not(HasSubstr(foreign)));
       EXPECT_THAT(findings[0].next, Not(HasSubstr(foreign)));
     }
   }
 }
 
-TEST(Findings, ACaptureWithEachPacketTwiceIsOneFindingAndTheFirst) {
+TEST(Findings, CapturedTwiceIsOneFindingAndFirst) {
   Analysis analysis;
   for (std::uint64_t id = 1; id <= 3; ++id) {
     Connection c = connection_of(id);
@@ -438,13 +438,13 @@ TEST(Findings, ACaptureWithEachPacketTwiceIsOneFindingAndTheFirst) {
   const auto findings = findings_of(analysis);
   ASSERT_EQ(findings.size(), 4U);
   EXPECT_EQ(findings[0].kind, "captured_twice");
-  EXPECT_EQ(findings[0].title, "most packets are in it twice: 6000 copies among 12000");
+  EXPECT_EQ(findings[0].title, "most packets are captured twice: 6000 duplicates, 12000 packets");
   EXPECT_EQ(findings[0].first_frame, 6U);
   EXPECT_EQ(findings[0].cost_ns, 0);
   EXPECT_EQ(findings[1].kind, "nak");
 }
 
-TEST(Findings, SomeCopiesAreFindingsOfTheirConnections) {
+TEST(Findings, SomeDuplicatesAreFindingsOfTheirConnections) {
   Analysis analysis;
   Connection c = connection_of(1);
   c.sent[0].duplicates = 1000;
@@ -454,12 +454,12 @@ TEST(Findings, SomeCopiesAreFindingsOfTheirConnections) {
   analysis.connection(c, CloseReason::ended);
   const auto findings = findings_of(analysis);
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].title, "1000 packets seen twice");
+  EXPECT_EQ(findings[0].title, "1000 duplicate packets");
 }
 
-// Memory stays bounded, and says so
+// Memory limits
 
-TEST(Bounds, TroubledConnectionsBeyondTheBoundAreCountedTogether) {
+TEST(Limits, ConnectionsBeyondTheLimitAreCountedTogether) {
   AnalysisOptions options;
   options.troubled = 100;
   options.connections = 10;
@@ -476,7 +476,7 @@ TEST(Bounds, TroubledConnectionsBeyondTheBoundAreCountedTogether) {
   EXPECT_EQ(report(analysis).at("summary").at("events").at("crc_bad"), 1000);
 }
 
-TEST(Bounds, AnyTimeIsBorne) {
+TEST(Limits, ExtremeTimesAreAccepted) {
   Analysis analysis;
   const Connection c = connection_of(1);
   for (const std::int64_t time : {INT64_MIN, INT64_MAX, std::int64_t{0}}) {
@@ -501,7 +501,7 @@ TEST(Bounds, AnyTimeIsBorne) {
   EXPECT_FALSE(text(analysis).empty());
 }
 
-// Packets by themselves
+// Packets without tracking
 
 TEST(Packets, PauseFramesByPriority) {
   Analysis analysis;
@@ -551,7 +551,7 @@ TEST(Incast, CountsDistinctSendersOfAWindow) {
 
 // Host counters
 
-TEST(Counters, OfEveryForm) {
+TEST(Counters, ParsesAllFormats) {
   const auto text = parse_counters("link mlx5_0/1 out_of_sequence 31 np_cnp_sent 5\nlink mlx5_1/1 out_of_sequence 2\n");
   ASSERT_TRUE(text);
   EXPECT_EQ(text->at("out_of_sequence"), 33U);
@@ -565,10 +565,10 @@ TEST(Counters, OfEveryForm) {
   EXPECT_EQ(parse_counters("out_of_sequence 31\npacket_seq_err 4\n")->size(), 2U);
   EXPECT_FALSE(parse_counters(""));
   EXPECT_FALSE(parse_counters("{\"a\":"));
-  EXPECT_FALSE(parse_counters("no numbers here"));
+  EXPECT_FALSE(parse_counters("text without numbers"));
 }
 
-TEST(Counters, AreSetBesideTheCapture) {
+TEST(Counters, AreComparedWithTheCapture) {
   Analysis analysis;
   const Connection c = connection_of(1);
   for (std::uint64_t i = 0; i < 31; ++i)
@@ -577,13 +577,13 @@ TEST(Counters, AreSetBesideTheCapture) {
                                    {{"out_of_sequence", 131}, {"packet_seq_err", 40}, {"same", 4}}, analysis);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].difference, 31);
-  EXPECT_EQ(rows[0].says, "the host counted 31 out_of_sequence, the capture shows 31 sequence-error NAKs: they agree");
+  EXPECT_EQ(rows[0].says, "the host counted 31 out_of_sequence, the capture has 31 sequence-error NAKs: they agree");
   EXPECT_THAT(rows[1].says, HasSubstr("the capture missed some"));
 }
 
-// Where the report begins and ends
+// Start and end of the analyzed range
 
-TEST(Boundary, Forms) {
+TEST(Boundary, ParsesAllFormats) {
   using Kind = Boundary::Kind;
   const auto is = [](std::string_view given, Kind kind, std::int64_t value) {
     const auto b = Boundary::parse(given);
@@ -610,7 +610,7 @@ std::vector<std::string> samples() {
   return files;
 }
 
-TEST(Peek, SeesTheAddressesThatDecodingSees) {
+TEST(Peek, AddressesEqualThoseOfDecoding) {
   std::uint64_t known = 0, rdma = 0;
   for (const std::string& file : samples()) {
     auto reader = Reader::open(file);
@@ -631,7 +631,7 @@ TEST(Peek, SeesTheAddressesThatDecodingSees) {
       ASSERT_TRUE(ports);
       EXPECT_EQ(seen.from, ports->from);
       EXPECT_EQ(seen.to, ports->to);
-      // Where decoding knows an upper layer's headers, they are no payload to it.
+      // Decoding excludes known upper-layer headers from the payload.
       if (stack.wire == Wire::roce_v2 && seen.payload && stack.get<Bth>()->get<"dest_qp">() > 1 && !stack.cut) {
         EXPECT_EQ(seen.payload, stack.payload.length) << file << " frame " << record.number;
       }
@@ -641,13 +641,13 @@ TEST(Peek, SeesTheAddressesThatDecodingSees) {
   EXPECT_GE(known, rdma);
 }
 
-TEST(Run, ThreadsDoNotMatter) {
+TEST(Run, ResultIsIndependentOfThreads) {
   RunOptions options;
   options.files = samples();
   std::string one;
   for (const unsigned threads : {1U, 2U, 3U}) {
     options.threads = threads;
-    // Compressed files and plain ones can all be read again.
+    // All samples, compressed or not, support repeated reading.
     const RunResult result = run(options);
     EXPECT_TRUE(result.troubles.empty());
     const std::string json = report_of(result.analysis, result.input).dump();
@@ -662,7 +662,7 @@ TEST(Run, ThreadsDoNotMatter) {
   EXPECT_EQ(report.at("input").at("files").size(), options.files.size());
 }
 
-TEST(Run, OneConnectionAlone) {
+TEST(Run, AnalyzesOneConnectionOnly) {
   RunOptions options;
   options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/srq-pingpong.pcap.gz"};
   const Json all = report_of(run(options).analysis, {});

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view magic = "rdmawire analysis " RDMAWIRE_VERSION " ";
 
-/// What tells builds apart that lay things out differently.
+/// Header that identifies the build: version and sizes of the serialized structures.
 std::string layout() {
   std::string text(magic);
   for (const std::size_t size :
@@ -19,12 +19,12 @@ std::string layout() {
   return text += "\n";
 }
 
-/// Plain numbers, arrays and structures of them, without pointers: their bytes are all there is.
+/// Numbers, arrays and structures without pointers, which can be copied as bytes.
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_same_v<T, Connection> &&
                 !std::is_same_v<T, std::string_view>;
 
-/// Both archives have `raw`, which moves bytes, `count`, which moves how many of something follow, and `reason`.
+/// Both archive classes provide `raw` (copies bytes), `count` (copies a number of items) and `sentence`.
 class Saver {
  public:
   static constexpr bool loads = false;
@@ -41,7 +41,7 @@ class Saver {
   std::string out_;
 };
 
-/// What load() ends with; never leaves this file.
+/// Aborts load(), which catches it.
 struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -51,15 +51,15 @@ class Loader {
   static constexpr bool loads = true;
   explicit Loader(Bytes bytes) : left_(bytes) {}
   void raw(void* to, std::size_t bytes) {
-    if (bytes > left_.size()) throw Unreadable("it ends too early");
+    if (bytes > left_.size()) throw Unreadable("unexpected end of data");
     std::memcpy(to, left_.data(), bytes);
     left_ = left_.subspan(bytes);
   }
-  /// No count makes us allocate more than the bytes that are there could fill.
+  /// Limits the number of items to the remaining bytes, which bounds allocations.
   std::size_t count(std::size_t /*here*/, std::size_t min_bytes) {
     std::uint64_t number = 0;
     raw(&number, sizeof number);
-    if (number > left_.size() / std::max<std::size_t>(min_bytes, 1)) throw Unreadable("a count exceeds its bytes");
+    if (number > left_.size() / std::max<std::size_t>(min_bytes, 1)) throw Unreadable("a count exceeds the data size");
     return static_cast<std::size_t>(number);
   }
   void sentence(std::string_view& text) {
@@ -77,13 +77,13 @@ class Loader {
 
 }  // namespace
 
-/// Goes through everything that an analysis consists of, in one order for saving and loading.
+/// Visits all members of an analysis, in the same order for saving and loading.
 struct Archived {
   template <class A, Plain T>
   static void each(A& archive, T& value) {
     archive.raw(&value, sizeof value);
   }
-  // Its reason is a constant sentence, and elsewhere another address.
+  // The reason is a constant string whose address is valid only in the saving process.
   template <class A>
   static void each(A& archive, Connection& connection) {
     static_assert(std::is_trivially_copyable_v<Connection>);
@@ -113,9 +113,9 @@ struct Archived {
   static void each(A& archive, Series& series) {
     all(archive, series.step_, series.first_, series.steps_);
     if constexpr (A::loads) {
-      // Longer than it can be, or of no step, it would be a series that never ends.
+      // Both limits bound the time that merging takes.
       if (series.step_ < Series::finest || series.steps_.size() > static_cast<std::size_t>(Series::max_steps))
-        throw Unreadable("its series has steps that cannot be");
+        throw Unreadable("the series has an invalid step or length");
       series.current_ = SIZE_MAX;
     }
   }
@@ -124,7 +124,7 @@ struct Archived {
     all(archive, table.capacity_, table.overflow_);
     const std::size_t rows = archive.count(table.rows_.size(), sizeof(Key));
     if constexpr (A::loads) {
-      if (rows > table.capacity_) throw Unreadable("a table exceeds its own bound");
+      if (rows > table.capacity_) throw Unreadable("a table exceeds its capacity");
       table.rows_.clear();
       table.slots_.clear();
       for (std::size_t i = 0; i < rows; ++i) {
@@ -147,13 +147,13 @@ struct Archived {
     all(archive, capacity, foremost.seen_, foremost.items_, foremost.worst_, foremost.bounded_);
     foremost.capacity_ = static_cast<std::size_t>(capacity);
     if constexpr (A::loads)
-      if (foremost.capacity_ < foremost.items_.size() / 2) throw Unreadable("a list exceeds its own bound");
+      if (foremost.capacity_ < foremost.items_.size() / 2) throw Unreadable("a list exceeds its capacity");
   }
   template <class A>
   static void each(A& archive, Incast& incast) {
     all(archive, incast.window_, incast.receivers_, incast.rows_);
     if constexpr (A::loads) {
-      if (incast.window_ < 1) throw Unreadable("its incast window cannot be");
+      if (incast.window_ < 1) throw Unreadable("the incast window is not positive");
       for (auto& [key, row] : incast.receivers_.rows_)
         row.senders = std::min(row.senders, static_cast<std::uint32_t>(Incast::most_senders));
     }
@@ -216,7 +216,7 @@ struct Archived {
 std::string save(const Analysis& analysis) {
   Saver saver;
   saver.out_ = layout();
-  // What goes through everything can change it, which saving does not.
+  // Shared with loading, which needs a mutable analysis. Saving does not modify it.
   Archived::each(saver, const_cast<Analysis&>(analysis));
   return std::move(saver.out_);
 }
@@ -226,17 +226,17 @@ tl::expected<Analysis, std::string> load(Bytes bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with(expected))
     return tl::unexpected(std::string(text.starts_with("rdmawire analysis ")
-                                          ? "the analysis was saved by another build of rdmawire: let all processes "
-                                            "have the same one"
-                                          : "these bytes are no saved analysis"));
+                                          ? "the analysis was saved by a different rdmawire build: use the same build "
+                                            "in all processes"
+                                          : "not a saved analysis"));
   try {
     Loader loader(bytes.subspan(expected.size()));
     Analysis analysis;
     Archived::each(loader, analysis);
-    if (!loader.at_end()) throw Unreadable("bytes are left at its end");
+    if (!loader.at_end()) throw Unreadable("trailing bytes");
     return analysis;
   } catch (const Unreadable& why) {
-    return tl::unexpected(std::string("the saved analysis cannot be read: ") + why.what());
+    return tl::unexpected(std::string("cannot load the saved analysis: ") + why.what());
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// An analysis as bytes, for another process: what work that is spread over machines sends home.
+/// Serialization of an analysis, for distributed processing.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -8,11 +8,11 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Everything that merge() needs. Numbers stand as this machine has them in memory, so that only the same build of
-/// rdmawire takes it up again: it is for sending, not for keeping.
+/// Serializes everything that merge() needs, in native byte order. Only the same build of rdmawire can load the result:
+/// the format is for transfer between processes, not for storage.
 std::string save(const Analysis& analysis);
 
-/// What save() gave. An error, one sentence: the bytes are another build's, or are cut, or contradict themselves.
+/// Deserializes the result of save(). Error, one sentence: the bytes are from another build, truncated or inconsistent.
 tl::expected<Analysis, std::string> load(Bytes bytes);
 
 }  // namespace rdmawire::captures::analysis

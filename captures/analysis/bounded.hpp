@@ -1,5 +1,5 @@
 #pragma once
-/// Tables with a bound, which count what did not find room.
+/// Tables of bounded size that count the items they drop.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace rdmawire::captures::analysis {
 
-/// What archive.cpp saves and loads these by.
+/// Gives archive.cpp access to private members.
 struct Archived;
 
-/// Rows by key; never removes any. `Key` needs == and `hash()`, 64 bits of which the low ones are well mixed.
+/// Rows by key. Rows are never removed. `Key` needs == and `hash()`: 64 bits, the low bits well mixed.
 template <class Key, class Row>
 class BoundedTable {
  public:
   explicit BoundedTable(std::uint32_t capacity) : capacity_(capacity) {}
 
-  /// The row of `key`, a new one when there was none; nullptr, counted, when there is no room. Valid until the next
-  /// call.
+  /// Returns the row of `key`, creating it if necessary. If the table is full, counts the drop and returns nullptr. The
+  /// pointer is valid until the next call.
   Row* at(const Key& key) {
     if (rows_.size() * 2 >= slots_.size()) grow();
     for (std::size_t i = key.hash() & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
@@ -41,14 +41,14 @@ class BoundedTable {
     const auto row = find_index(key);
     return row ? &rows_[*row].second : nullptr;
   }
-  /// The place of `key` among rows(), nullopt when it has none. Places do not change.
+  /// Index of `key` in rows(); nullopt if absent. Indices never change.
   [[nodiscard]] std::optional<std::uint32_t> find_index(const Key& key) const {
     if (slots_.empty()) return std::nullopt;
     for (std::size_t i = key.hash() & (slots_.size() - 1); slots_[i] != none; i = (i + 1) & (slots_.size() - 1))
       if (rows_[slots_[i]].first == key) return slots_[i];
     return std::nullopt;
   }
-  /// Brings the memory that at() will need into the cache: first the slot, some packets later the row.
+  /// Prefetches the memory that at() needs: call fetch_slot() first, and fetch_row() some packets later.
   void fetch_slot(const Key& key) const {
     if (!slots_.empty()) tracking::fetch(&slots_[key.hash() & (slots_.size() - 1)]);
   }
@@ -57,9 +57,9 @@ class BoundedTable {
     const std::uint32_t row = slots_[key.hash() & (slots_.size() - 1)];
     if (row != none) tracking::fetch(&rows_[row]);
   }
-  /// In the order in which they came.
+  /// Rows in order of insertion.
   [[nodiscard]] const std::vector<std::pair<Key, Row>>& rows() const { return rows_; }
-  /// Calls of at() that found no room.
+  /// Number of at() calls that failed because the table was full.
   [[nodiscard]] std::uint64_t overflow() const { return overflow_; }
 
   /// Row needs `merge(const Row&)`.
@@ -87,7 +87,7 @@ class BoundedTable {
   std::vector<std::pair<Key, Row>> rows_;
 };
 
-/// A number that is its own key.
+/// A number as a key, with a mixing hash.
 struct MixedNumber {
   std::uint64_t value = 0;
   friend bool operator==(const MixedNumber&, const MixedNumber&) = default;
@@ -98,11 +98,11 @@ struct MixedNumber {
   }
 };
 
-/// Distinct numbers, counted by who sees whether one is new.
+/// Set of numbers of bounded size.
 class BoundedSet {
  public:
   explicit BoundedSet(std::uint32_t capacity) : table_(capacity) {}
-  /// True when it was not there; false, counted, when there is no room.
+  /// Returns whether `value` was added. Returns false and counts the drop if the set is full.
   bool insert(std::uint64_t value) {
     const std::size_t before = table_.rows().size();
     static_cast<void>(table_.at({value}));
@@ -124,8 +124,8 @@ class BoundedSet {
   BoundedTable<MixedNumber, Nothing> table_;
 };
 
-/// The first `capacity` of all items in the order `Less`, whatever order they came in: keeping the first is what makes
-/// two of these merge exactly. No two items may be equal in that order.
+/// The first `capacity` items in the order `Less`, regardless of the order of insertion. Two instances merge exactly. No
+/// two items may be equal in that order.
 template <class Item, class Less>
 class TopN {
  public:
@@ -144,18 +144,18 @@ class TopN {
     if (items.size() > capacity_) items.resize(capacity_);
     return items;
   }
-  /// Lets `how` change the items that are kept, but not their order.
+  /// Applies `how` to each kept item. `how` must not change the order of the items.
   template <class How>
   void change(How how) {
     for (Item& item : items_) how(item);
   }
-  /// Items that came, kept or not.
+  /// Number of items added, kept or not.
   [[nodiscard]] std::uint64_t seen() const { return seen_; }
   [[nodiscard]] bool empty() const { return seen_ == 0; }
 
  private:
   friend struct Archived;
-  // Twice as many are held as are asked for; then the worse half goes: a constant cost for each.
+  // Collects up to twice the capacity and then removes the worse half, for a constant amortized cost.
   void keep(const Item& item) {
     if (bounded_ && !Less{}(item, worst_)) return;
     items_.push_back(item);
@@ -170,7 +170,7 @@ class TopN {
   std::size_t capacity_;
   std::uint64_t seen_ = 0;
   std::vector<Item> items_;
-  Item worst_{};  ///< when bounded_: what is not before it is not among the first
+  Item worst_{};  ///< if bounded_: items that are not before it are dropped
   bool bounded_ = false;
 };
 

@@ -23,7 +23,7 @@ bool read_number(std::string_view text, std::int64_t& value) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-/// "12.5" to nanoseconds.
+/// Converts "12.5" to nanoseconds.
 std::optional<std::int64_t> read_seconds(std::string_view text) {
   const std::size_t dot = text.find('.');
   std::int64_t whole = 0, fraction = 0;
@@ -48,7 +48,7 @@ bool Window::has(std::int64_t time, std::uint64_t frame) const {
 }
 
 bool Overlaps::end_of_file() {
-  if (first_ > last_) return false;  // it has no packet
+  if (first_ > last_) return false;  // no packets
   bool overlaps = false;
   if (latest_first_ <= latest_last_) {
     const std::int64_t shared = difference(std::min(latest_last_, last_), std::max(latest_first_, first_));
@@ -85,7 +85,7 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
     return boundary;
   }
   if (text.size() > 10 && text[4] == '-' && text[7] == '-') {
-    // 2026-11-21T07:53:37.1, the T being a blank or a T
+    // 2026-11-21T07:53:37.1, with a T or a blank as separator
     std::int64_t year = 0, month = 0, day = 0, hour = 0, minute = 0;
     if (text.back() == 'Z') text.remove_suffix(1);
     if (text.size() < 19 || text[13] != ':' || text[16] != ':' || (text[10] != 'T' && text[10] != ' ')) return {};
@@ -105,7 +105,7 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
   }
   const auto ns = read_seconds(text);
   if (!ns) return {};
-  constexpr std::int64_t epoch_from = 100'000'000LL * 1'000'000'000;  // in 1973: no capture lasts that long
+  constexpr std::int64_t epoch_from = 100'000'000LL * 1'000'000'000;  // 1973; longer than any capture
   boundary.kind = *ns >= epoch_from ? Kind::absolute : Kind::relative;
   boundary.value = *ns;
   return boundary;
@@ -126,7 +126,7 @@ CaptureScan::CaptureScan(const WalkOptions& options, std::vector<std::string>& t
     file.first_next = file.reader->next(file.first);
     if (file.first_next == Next::record) file.first_time = file.first.time;
     files_.push_back(std::move(file));
-    if (files_.back().seekable) files_.back().reader.reset();  // thousands of files are not held open at once
+    if (files_.back().seekable) files_.back().reader.reset();  // limits the number of open files
   }
   std::stable_sort(files_.begin(), files_.end(),
                    [](const OpenFile& a, const OpenFile& b) { return a.first_time < b.first_time; });

@@ -47,7 +47,7 @@ void take_json(const nlohmann::json& value, Counters& counters) {
   }
 }
 
-/// What a capture shows of what a counter counts.
+/// Maps a counter to the corresponding value of the analysis.
 struct Shown {
   std::string_view counter;
   std::uint64_t (*in_capture)(const Analysis&);
@@ -60,7 +60,7 @@ constexpr auto rounds = [](const Analysis& a, Cause c) {
 constexpr auto sequence_naks = [](const Analysis& a) {
   return a.naks[static_cast<std::size_t>(Cause::psn_sequence_error)];
 };
-// After a NAK or a loss the responder had dropped what is sent again: to it that is no duplicate.
+// Retransmissions after a NAK or a loss are no duplicates, because the responder discarded the original packets.
 constexpr auto needless = [](const Analysis& a) {
   return a.retransmissions[static_cast<std::size_t>(Cause::spurious)].packets;
 };
@@ -93,24 +93,24 @@ constexpr Shown shown[] = {
      "retransmissions after implied NAKs"},
     {"out_of_buffer", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
     {"rnr_nak_retry_err", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
-    {"duplicate_request", +[](const Analysis& a) { return needless(a); }, "packets sent again that had arrived"},
+    {"duplicate_request", +[](const Analysis& a) { return needless(a); }, "spurious retransmissions"},
     {"np_cnp_sent", +[](const Analysis& a) { return cnps(a); }, "CNPs"},
     {"rp_cnp_handled", +[](const Analysis& a) { return cnps(a); }, "CNPs"},
-    {"np_ecn_marked_roce_packets", +[](const Analysis& a) { return marked(a); }, "packets marked CE"},
+    {"np_ecn_marked_roce_packets", +[](const Analysis& a) { return marked(a); }, "ECN-marked packets"},
     {"rx_icrc_encapsulated", +[](const Analysis& a) { return a.crcs_bad; }, "packets with a bad ICRC"},
     {"req_remote_access_errors", +[](const Analysis& a) { return refused(a); }, "remote access errors"},
     {"resp_remote_access_errors", +[](const Analysis& a) { return refused(a); }, "remote access errors"},
     {"req_remote_invalid_request", +[](const Analysis& a) { return invalid(a); }, "invalid-request NAKs"},
-    // Soft-RoCE's names
+    // Counters of Soft-RoCE
     {"rcvd_pkts", +[](const Analysis& a) { return a.wires[static_cast<std::size_t>(Wire::roce_v2)]; },
      "RoCEv2 packets"},
-    {"duplicate_req", +[](const Analysis& a) { return needless(a); }, "packets sent again that had arrived"},
+    {"duplicate_req", +[](const Analysis& a) { return needless(a); }, "spurious retransmissions"},
     {"out_of_seq_request", +[](const Analysis& a) { return sequence_naks(a); }, "sequence-error NAKs"},
     {"rcvd_rnr_err", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
     {"send_rnr_err", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
     {"rcvd_seq_err", +[](const Analysis& a) { return sequence_naks(a); }, "sequence-error NAKs"},
     {"ack_deferred", +[](const Analysis& a) { return kind(a, EventKind::ghost_acknowledgement); },
-     "needless acknowledgements"},
+     "repeated acknowledgements"},
     // ethtool -S
     {"rx_pause_ctrl_phy", +[](const Analysis& a) { return stops(a); }, "pause frames"},
     {"tx_pause_ctrl_phy", +[](const Analysis& a) { return stops(a); }, "pause frames"},
@@ -118,13 +118,13 @@ constexpr Shown shown[] = {
 
 std::string sentence(std::int64_t host, std::uint64_t capture, std::string_view what, std::string_view name) {
   const auto text = [&](std::string_view verdict) {
-    return fmt::format("the host counted {} {}, the capture shows {} {}: {}", host, name, capture, what, verdict);
+    return fmt::format("the host counted {} {}, the capture has {} {}: {}", host, name, capture, what, verdict);
   };
-  if (host < 0) return text("the counter fell: the host was restarted, or before and after are the wrong way round");
+  if (host < 0) return text("the counter decreased: the host restarted, or the before and after files are swapped");
   const auto counted = static_cast<std::uint64_t>(host);
   if (counted == capture) return text("they agree");
-  if (counted > capture) return text("the capture missed some, or they belong to other traffic or another time");
-  return text("the host missed some, or these belong to another host or another time");
+  if (counted > capture) return text("the capture missed some, or the host counted other traffic or another period");
+  return text("the host missed some, or the packets belong to another host or another period");
 }
 
 }  // namespace
@@ -136,16 +136,16 @@ tl::expected<Counters, std::string> parse_counters(std::string_view text) {
     const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
     if (!value.is_discarded()) {
       take_json(value, counters);
-      if (counters.empty()) return tl::unexpected(std::string("is JSON without any counter"));
+      if (counters.empty()) return tl::unexpected(std::string("the JSON contains no counter"));
       return counters;
     }
-    return tl::unexpected(std::string("begins like JSON and is none"));
+    return tl::unexpected(std::string("invalid JSON"));
   }
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::vector<std::string_view> words = words_of(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    // "link mlx5_0/1 name value name value …" and "name: value" and "name value" alike: a name, then a number.
+    // Accepts "link mlx5_0/1 name value name value …", "name: value" and "name value".
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
       std::uint64_t value = 0;
       if (!is_name(words[i]) || !read_number(words[i + 1], value)) continue;
@@ -155,7 +155,7 @@ tl::expected<Counters, std::string> parse_counters(std::string_view text) {
   }
   if (counters.empty())
     return tl::unexpected(
-        std::string("has no counter: expected is the output of `rdma statistic show`, `rdma -j statistic` or "
+        std::string("contains no counter: expected the output of `rdma statistic show`, `rdma -j statistic` or "
                     "`ethtool -S`, or lines of a name and a value"));
   return counters;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Host counters before and after, set beside what the capture shows.
+/// Host counters before and after a capture, compared with the capture.
 
 #include <cstdint>
 #include <map>
@@ -13,21 +13,21 @@ namespace rdmawire::captures::analysis {
 
 class Analysis;
 
-/// By name; those of several links or ports, summed.
+/// Values by counter name. Counters of several links or ports are summed.
 using Counters = std::map<std::string, std::uint64_t, std::less<>>;
 
-/// Reads `rdma statistic show`, `rdma -j statistic`, `ethtool -S`, or lines of a name and a value (the files of
-/// /sys/class/infiniband/*/ports/*/hw_counters, one after the other). An error says what was expected.
+/// Parses the output of `rdma statistic show`, `rdma -j statistic` or `ethtool -S`, or lines of a name and a value (as in
+/// /sys/class/infiniband/*/ports/*/hw_counters). The error states the expected format.
 tl::expected<Counters, std::string> parse_counters(std::string_view text);
 
 struct CounterDifference {
   std::string name;
   std::uint64_t before = 0, after = 0;
   std::int64_t difference = 0;
-  std::optional<std::uint64_t> in_capture;  ///< absent: a capture cannot show it
-  std::string says;                         ///< a sentence; empty where there is nothing to compare
+  std::optional<std::uint64_t> in_capture;  ///< nullopt: not visible in captures
+  std::string says;                         ///< a sentence; empty without a comparison
 };
-/// Counters that changed, or that the capture shows something of. One set only: differences from 0.
+/// Counters that changed or have a value in the capture. For a single set of counters, pass an empty `before`.
 std::vector<CounterDifference> differences_of(const Counters& before, const Counters& after, const Analysis& analysis);
 
 }  // namespace rdmawire::captures::analysis

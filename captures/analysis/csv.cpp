@@ -41,7 +41,7 @@ void append_value(std::string& line, const Json& value) {
     line += value.dump();
 }
 
-/// Columns that a row has always: objects that are keyed by kind take all kinds.
+/// Visits the columns of a row. Objects keyed by kind yield a column for every kind.
 void each_cell(const Json& row, const std::string& prefix,
                const std::function<void(const std::string&, const Json&)>& take) {
   for (const auto& [key, value] : row.items()) {
@@ -101,7 +101,7 @@ struct CsvTables::State {
    private:
     bool first_ = true;
   };
-  /// What packets.csv tells of a packet beside its note.
+  /// Columns of packets.csv that PacketNote does not contain.
   struct Seen {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
@@ -112,7 +112,8 @@ struct CsvTables::State {
 
   std::mutex mutex;
   Table connections, flows, messages, events, packets;
-  std::unordered_map<std::uint64_t, std::uint64_t> formerly;  ///< of a connection joined late: its other half's number
+  std::unordered_map<std::uint64_t, std::uint64_t> merged_from;  ///< by connection: identifier of the direction merged
+                                                                 ///< into it
   bool with_packets = false;
   std::vector<Seen> seen;  ///< ring by frame number
   std::string error;
@@ -124,7 +125,7 @@ CsvTables::~CsvTables() = default;
 tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const std::string& directory, bool packets) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) return tl::unexpected(fmt::format("{}: could not be made: {}", directory, error.message()));
+  if (error) return tl::unexpected(fmt::format("{}: cannot create the directory: {}", directory, error.message()));
   auto state = std::make_unique<State>();
   state->with_packets = packets;
   if (packets) state->seen.resize(1U << 17);
@@ -132,7 +133,7 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
     table.path = (std::filesystem::path(directory) / name).string();
     table.file = std::fopen(table.path.c_str(), "wb");
     if (!table.file && state->error.empty())
-      state->error = fmt::format("{}: could not be written: {}", table.path, std::strerror(errno));
+      state->error = fmt::format("{}: cannot create the file: {}", table.path, std::strerror(errno));
   };
   open(state->connections, "connections.csv");
   open(state->flows, "flows.csv");
@@ -140,14 +141,14 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
   open(state->events, "events.csv");
   if (packets) open(state->packets, "packets.csv");
   if (!state->error.empty()) return tl::unexpected(state->error);
-  // A table without rows has its header too: those of rows that say nothing.
+  // Write the header now, from an empty row, so that empty tables have one.
   const auto header = [](State::Table& table, const Json& row) {
     std::string names;
     each_cell(row, "", [&](const std::string& name, const Json&) { names += (names.empty() ? "" : ",") + name; });
     table.write_header(names);
   };
   Json connection = connection_json({});
-  connection["formerly"] = Json();
+  connection["merged_from"] = Json();
   header(state->connections, connection);
   header(state->flows, flow_json({}, Side::a));
   header(state->messages, message_json({}));
@@ -155,7 +156,7 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
   if (packets)
     state->packets.write_header(
         "frame,time,connection,end,operation,psn,bytes,relative_psn,message,requester,related_frame,related_delay_ns,"
-        "outstanding,again");
+        "outstanding,retransmitted");
   return std::unique_ptr<CsvTables>(new CsvTables(std::move(state)));
 }
 
@@ -184,13 +185,13 @@ void CsvTables::event(const tracking::Connection* /*connection*/, const tracking
   state_->events.row(row);
 }
 
-void CsvTables::connection(const tracking::Connection& connection, tracking::CloseReason /*farewell*/) {
+void CsvTables::connection(const tracking::Connection& connection, tracking::CloseReason /*reason*/) {
   Json row = connection_json(connection);
   const Json a = flow_json(connection, Side::a), b = flow_json(connection, Side::b);
   const std::scoped_lock lock(state_->mutex);
-  const auto half = state_->formerly.find(connection.id);
-  row["formerly"] = half == state_->formerly.end() ? Json() : Json(half->second);
-  if (half != state_->formerly.end()) state_->formerly.erase(half);
+  const auto direction = state_->merged_from.find(connection.id);
+  row["merged_from"] = direction == state_->merged_from.end() ? Json() : Json(direction->second);
+  if (direction != state_->merged_from.end()) state_->merged_from.erase(direction);
   state_->connections.row(row);
   state_->flows.row(a);
   state_->flows.row(b);
@@ -198,7 +199,7 @@ void CsvTables::connection(const tracking::Connection& connection, tracking::Clo
 
 void CsvTables::merged(const tracking::Connection& connection, std::uint64_t id) {
   const std::scoped_lock lock(state_->mutex);
-  state_->formerly[connection.id] = id;
+  state_->merged_from[connection.id] = id;
 }
 
 void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t frame,
@@ -240,7 +241,7 @@ tl::expected<void, std::string> CsvTables::finish() {
     if (std::fclose(table->file) != 0 && table->error == 0) table->error = errno;
     table->file = nullptr;
     if (table->error)
-      return tl::unexpected(fmt::format("{}: could not be written: {}", table->path, std::strerror(table->error)));
+      return tl::unexpected(fmt::format("{}: write error: {}", table->path, std::strerror(table->error)));
   }
   return {};
 }

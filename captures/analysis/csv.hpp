@@ -1,5 +1,5 @@
 #pragma once
-/// The tables as CSV: connections, flows, messages, events, and packets when asked for.
+/// CSV tables: connections, flows, messages, events, and optionally packets.
 
 #include <memory>
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Writes rows as they become known; several threads may use it at once. Quoting as RFC 4180 has it, lines end in LF,
-/// what is not known is empty.
+/// Writes rows as they become known. Thread-safe. Quotes cells as RFC 4180, ends lines with LF, and leaves unknown
+/// values empty.
 class CsvTables final : public tracking::Sink {
  public:
-  /// Makes the directory when it is not there, and begins the files. An error says what could not be made, and why.
+  /// Creates the directory if necessary, and the files. The error contains the path and the reason.
   static tl::expected<std::unique_ptr<CsvTables>, std::string> create(const std::string& directory, bool packets);
   ~CsvTables();
 
-  /// A packet as it was dissected: what packets.csv says of it stands ready until the sink hears whose it is.
+  /// Stores the columns of a dissected packet until packet() reports its connection.
   void add(const tracking::Packet& packet);
   void message(const tracking::Connection& connection, const tracking::Message& message) override;
   void event(const tracking::Connection* connection, const tracking::Event& event) override;
   void connection(const tracking::Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const tracking::Connection& connection, std::uint64_t id) override;
   void packet(const tracking::Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override;
-  /// Writes what is left. An error when anything could not be written.
+  /// Writes buffered rows and closes the files. Returns an error if any write failed.
   tl::expected<void, std::string> finish();
 
  private:

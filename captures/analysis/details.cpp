@@ -23,22 +23,22 @@ namespace {
 std::size_t index(Side end) { return static_cast<std::size_t>(end); }
 std::string_view name(Side end) { return end == Side::a ? "a" : "b"; }
 
-/// What a point is; the page's script has the same order.
+/// Kind of a point. page.js uses the same order.
 enum class PointKind : std::uint8_t { request, again, acknowledgement, response, nak, rnr_nak, cnp, marked };
 
-/// What the sink does not tell of a packet.
+/// Properties of a packet that PacketNote does not contain.
 struct Seen {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
   const Opcode* op = nullptr;  ///< nullptr: no BTH
   std::uint32_t bytes = 0;     ///< on the wire
-  std::uint32_t payload = 0;   ///< of RDMA; of a TCP segment what the FPDUs carry that end in it
+  std::uint32_t payload = 0;   ///< RDMA payload; for a TCP segment, of the FPDUs that end in it
   std::uint8_t syndrome = 0;
   bool marked = false;  ///< ECN: congestion experienced
   // iWARP
   bool segment = false, sender_known = false, has_acknowledged = false, fin = false, reset = false;
-  std::uint8_t pdus = 0, first_pdu = 0;  ///< units that end in it (255: or more), and the first one's RDMAP opcode
-  bool first_is_ddp = false;             ///< it has one
+  std::uint8_t pdus = 0, first_pdu = 0;  ///< FPDUs that end in it (255: or more), and the first one's RDMAP opcode
+  bool first_is_ddp = false;             ///< whether first_pdu is valid
   std::uint32_t length = 0;
   std::uint64_t offset = 0, acknowledged = 0;
 
@@ -88,7 +88,7 @@ struct Point {
   Side end = Side::a;
 };
 
-/// Points up to a bound, evenly: when it is full, every other one goes, and of those to come every other one.
+/// Evenly spaced points up to a limit. When full, it drops every other point and doubles the sampling interval.
 class Sample {
  public:
   explicit Sample(std::size_t room) : room_(std::max<std::size_t>(room, 2)) {}
@@ -111,12 +111,12 @@ class Sample {
   std::vector<Point> points_;
 };
 
-/// A packet as a ladder shows it.
+/// A packet in a sequence diagram.
 struct SequenceEntry {
   Seen seen;
   std::uint64_t ordinal = 0;  ///< among the connection's packets
   Side end = Side::a;
-  std::optional<std::int64_t> sequence;  ///< relative: of its PSN, or of its first byte in the stream
+  std::optional<std::int64_t> sequence;  ///< relative PSN, or stream offset of the first byte
   std::optional<std::int64_t> acknowledged;
   bool again = false;
 };
@@ -152,7 +152,7 @@ std::string text_of(const SequenceEntry& rung) {
     else
       fmt::format_to(out, "NAK code {}", code);
   } else if (seen.op->known) {
-    // The connection says which transport it is.
+    // Omit the transport, which the connection determines.
     text = seen.op->name.substr(seen.op->name.find(' ') + 1);
   } else {
     fmt::format_to(out, "opcode {:#04x}", seen.op->value);
@@ -167,7 +167,7 @@ struct Ladder {
   static constexpr std::size_t most = 40;
   struct Anchor {
     std::uint64_t frame = 0;
-    std::size_t before = 0, after = 0;  ///< rungs that go with it
+    std::size_t before = 0, after = 0;  ///< surrounding entries to include
   };
   std::uint64_t rank = 0, connection = 0;
   std::string kind, cause;
@@ -194,7 +194,7 @@ class Collector final : public tracking::Sink {
     Kept& kept = found->second;
     const Seen& seen = ring_[frame & (ring_.size() - 1)];
     ++kept.packets;
-    if (seen.frame != frame) return;  // it waited longer than the ring reaches back
+    if (seen.frame != frame) return;  // already overwritten in the ring
     SequenceEntry rung;
     rung.seen = seen;
     rung.ordinal = kept.packets;
@@ -246,7 +246,7 @@ class Collector final : public tracking::Sink {
     std::array<std::vector<std::uint64_t>, 2> bytes, messages;
 
     Plot(const Connection& connection, std::size_t room, std::int64_t steps)
-        // Retransmissions, NAKs, CNPs and marks have room of their own, so that what is plenty does not thin them.
+        // Reserve a quarter for retransmissions, NAKs, CNPs and ECN marks, so that sampling keeps them.
         : plenty(room - room / 4), rare(room / 4), start(connection.first_time) {
       const std::int64_t length = std::max<std::int64_t>(difference(connection.last_time, connection.first_time), 0);
       constexpr std::int64_t finest = 1000;
@@ -263,9 +263,9 @@ class Collector final : public tracking::Sink {
   struct Kept {
     std::optional<Plot> plotted;
     std::vector<std::size_t> ladders;  ///< indices
-    std::deque<SequenceEntry> before;  ///< the last ones
+    std::deque<SequenceEntry> before;  ///< latest entries
     std::uint64_t packets = 0;
-    // Of each end's sequence: the last place in it, unwrapped, and for iWARP the offset that is 0 in it.
+    // By endpoint: the latest sequence number, unwrapped, and for iWARP the stream offset of sequence number 0.
     std::array<std::int64_t, 2> last{};
     std::array<std::optional<std::int64_t>, 2> base;
     std::array<std::int64_t, 2> acknowledged{INT64_MIN, INT64_MIN};
@@ -276,9 +276,9 @@ class Collector final : public tracking::Sink {
     return value != object.end() && value->is_number_unsigned() ? value->get<std::uint64_t>() : 0;
   }
 
-  /// The worst findings, each with the frames that its ladder must show.
+  /// Selects the worst findings, and the frames that each sequence diagram must show.
   void choose_ladders(const Analysis& analysis, const Json& report) {
-    // A finding of many connections names none: whose its first frame is, the groups know.
+    // A finding of many connections names none, so look up the owner of its first frame.
     std::map<std::pair<std::uint64_t, EventKind>, std::uint64_t> owners;
     for (const auto& [connection, troubled] : analysis.troubled())
       for (const Group& group : troubled.groups) owners.emplace(std::pair(group.first_frame, group.kind), connection);
@@ -335,7 +335,7 @@ class Collector final : public tracking::Sink {
     }
   }
 
-  /// A finding that names no connection, but a frame.
+  /// Assigns a sequence diagram whose connection was unknown until now.
   void find_unplaced(std::uint64_t frame, std::uint64_t connection) {
     if (unplaced_.empty()) return;
     const auto [first, last] = unplaced_.equal_range(frame);
@@ -346,7 +346,7 @@ class Collector final : public tracking::Sink {
     unplaced_.erase(first, last);
   }
 
-  /// Where the packet lies in the sequence of its requester, or of its stream.
+  /// Sets the position of a packet within the sequence of its requester, or within its stream.
   static void place(Kept& kept, const tracking::PacketNote& note, SequenceEntry& rung) {
     const Seen& seen = rung.seen;
     if (seen.segment) {
@@ -362,7 +362,7 @@ class Collector final : public tracking::Sink {
     }
     if (!seen.op || seen.op->operation == Operation::congestion_notification) return;
     std::int64_t& last = kept.last[index(note.requester)];
-    // 24 bits, from where it was before: connections are longer than 2^24 packets.
+    // Unwrap 24 bits relative to the preceding value, because a connection may exceed 2^24 packets.
     const std::uint32_t difference = (note.relative_psn - static_cast<std::uint32_t>(last)) << 8;
     last += static_cast<std::int32_t>(difference) >> 8;
     rung.sequence = last;
@@ -376,7 +376,7 @@ class Collector final : public tracking::Sink {
     if (seen.segment) {
       if (seen.length && rung.sequence) {
         point.kind = rung.again ? PointKind::again : PointKind::request;
-        // The last byte: what an acknowledgement of all of it names.
+        // End of the segment, which is the sequence number of its acknowledgement.
         point.sequence = *rung.sequence + seen.length;
         (rung.again ? plot.rare : plot.plenty).add(point);
       }
@@ -446,7 +446,7 @@ class Collector final : public tracking::Sink {
     return {{"finding", ladder.rank}, {"connection", ladder.connection}, {"frames", frames}};
   }
 
-  // Points are many: they are written as they stand, not made into objects first.
+  // Formats the points directly, without Json objects, because there are many.
   static void append(std::string& out, std::uint64_t id, const Plot& plot) {
     std::vector<Point> points = plot.plenty.points();
     points.insert(points.end(), plot.rare.points().begin(), plot.rare.points().end());
@@ -471,11 +471,11 @@ class Collector final : public tracking::Sink {
 
   DetailsOptions options_;
   std::int64_t origin_;
-  std::vector<Seen> ring_;  ///< by frame number: packets are told of some time after they were seen
+  std::vector<Seen> ring_;  ///< by frame number, until packet() reports the connection
   std::vector<Ladder> ladders_;
-  std::multimap<std::uint64_t, std::size_t> unplaced_;  ///< by frame: ladders whose connection is not known yet
+  std::multimap<std::uint64_t, std::size_t> unplaced_;  ///< by frame: diagrams without a known connection
   std::unordered_map<std::uint64_t, Kept> kept_;
-  std::vector<std::uint64_t> order_;  ///< plotted ones
+  std::vector<std::uint64_t> order_;  ///< plotted connections
 };
 
 }  // namespace

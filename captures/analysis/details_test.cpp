@@ -1,5 +1,4 @@
-// What the page's details keep when there is more than they may. What they say is held against other tables in
-// tests/page.
+// Tests the limits of the page's details. tests/page compares the contents with other tables.
 
 #include "captures/analysis/details.hpp"
 
@@ -33,7 +32,7 @@ std::size_t count(const Json& points, int kind) {
       std::count_if(points.begin(), points.end(), [kind](const Json& point) { return point[2] == kind; }));
 }
 
-TEST(Details, SampleIsEvenAndKeepsWhatWasSentAgain) {
+TEST(Details, SamplingIsEvenAndKeepsRetransmissions) {
   const Done whole = analyze("rc-pingpong-loss.pcap.gz");
   const Json& all = whole.details["connections"][0]["points"];
   EXPECT_FALSE(whole.details["connections"][0]["sampled"].get<bool>());
@@ -43,11 +42,11 @@ TEST(Details, SampleIsEvenAndKeepsWhatWasSentAgain) {
   EXPECT_TRUE(few.details["connections"][0]["sampled"].get<bool>());
   EXPECT_LE(points.size(), 480U);
   EXPECT_GE(points.size(), 240U);
-  // 90 packets sent again and 14 NAKs have room: a quarter of 480.
+  // 90 retransmissions and 14 NAKs fit into a quarter of 480.
   EXPECT_EQ(count(points, 1), count(all, 1));
   EXPECT_EQ(count(points, 4), count(all, 4));
   EXPECT_EQ(count(points, 1), 90U);
-  // No stretch of the capture is left out: each tenth has its share.
+  // Each tenth of the capture contributes points.
   const std::size_t plenty = points.size() - count(points, 1) - count(points, 4);
   for (std::size_t tenth = 0; tenth < 10; ++tenth) {
     const std::uint64_t from = all[all.size() * tenth / 10][4].get<std::uint64_t>();
@@ -59,14 +58,14 @@ TEST(Details, SampleIsEvenAndKeepsWhatWasSentAgain) {
   }
 }
 
-TEST(Details, BoundsHoldForConnectionsAndLadders) {
+TEST(Details, ConnectionsAndDiagramsAreLimited) {
   const Done done = analyze("rc-pingpong-loss.pcap.gz", {.connections = 0, .findings = 2});
   EXPECT_TRUE(done.details["connections"].empty());
   ASSERT_EQ(done.details["ladders"].size(), 2U);
   EXPECT_EQ(done.details["ladders"][0]["finding"], 1);
 }
 
-TEST(Details, LadderSaysWhatWasLeftOut) {
+TEST(Details, DiagramMarksSkippedFrames) {
   const Done done = analyze("siw-write-loss.pcap.gz");
   ASSERT_FALSE(done.details["ladders"].empty());
   std::uint64_t before = 0;
@@ -76,7 +75,7 @@ TEST(Details, LadderSaysWhatWasLeftOut) {
     before = frame["frame"].get<std::uint64_t>();
     skips |= frame.contains("skipped");
   }
-  EXPECT_TRUE(skips);  // the segment that was lost stands far before the one that repeats it
+  EXPECT_TRUE(skips);  // between the lost segment and its retransmission
 }
 
 TEST(Details, CaptureWithoutRdmaHasNone) {

@@ -13,252 +13,255 @@ namespace {
 
 using enum EventKind;
 
-/// What a finding says, written once by kind and cause. A row with Cause::none stands for all causes that have no row.
+/// Texts of a finding, by kind and cause. A row with Cause::none applies to all causes without a row.
 struct Advice {
   EventKind kind;
   Cause cause;
-  std::string_view one, many;  ///< what is counted
+  std::string_view one, many;  ///< name of the counted events, singular and plural
   std::string_view meaning;
   std::string_view next;
 };
 
 constexpr Advice advices[] = {
-    {retransmission, Cause::sequence_error_nak, "retransmission round", "retransmission rounds",
-     "packets were lost on the way to the responder, which said so with sequence-error NAKs; the requester went back "
-     "and sent from there again",
-     "the loss is in the network between the two, not in the capture; look at drops and buffers of the switches on the "
-     "way (is this traffic class lossless?); the hosts count it as out_of_sequence (responder) and packet_seq_err "
-     "(requester)"},
-    {retransmission, Cause::timeout, "retransmission after a timeout", "retransmissions after timeouts",
-     "the requester waited for an acknowledgement until its timer ran out, then sent again: the last packets of a "
-     "message, or the acknowledgement itself, were lost or late, and no later packet could show the gap",
-     "compare the wait with the queue pair's timeout (4.096 µs times 2^timeout): a shorter one recovers sooner; find "
-     "the loss on the way, acknowledgements' way back included; the requester counts it as local_ack_timeout_err"},
-    {retransmission, Cause::rnr, "retransmission after RNR NAKs", "retransmissions after RNR NAKs",
-     "the receiver had no receive request posted when a message arrived; the sender waited as told and sent again",
-     "the receiving application posts receives too late or too few: a deeper receive queue or SRQ, or flow control "
-     "above; the responder counts it as out_of_buffer, the requester as rnr_nak_retry_err once retries are exhausted"},
-    {retransmission, Cause::implied_nak, "retransmission after an implied NAK", "retransmissions after implied NAKs",
-     "a response came that skips earlier ones: read responses or atomic answers were lost on the way back, so the "
-     "requester asked again",
-     "look for loss on the way from responder to requester; the requester counts it as implied_nak_seq_err"},
-    {retransmission, Cause::spurious, "needless retransmission", "needless retransmissions",
-     "the packets sent again had arrived, and their acknowledgement was on its way: the requester's timer is too short "
-     "for this path, or the acknowledgement was late",
-     "compare the acknowledgement latency below with the queue pair's timeout; look for congestion or pauses on the "
-     "acknowledgements' way; the responder counts it as duplicate_request"},
-    {retransmission, Cause::none, "retransmission round", "retransmission rounds",
-     "the requester went back and sent packets again; why, the capture does not show",
-     "capture nearer to the requester, in both directions, to see what it reacts to; compare packet_seq_err, "
-     "local_ack_timeout_err and implied_nak_seq_err of the requester"},
-    {lost_in_network, Cause::before_capture, "loss before the capturing point", "losses before the capturing point",
+    {retransmission, Cause::sequence_error_nak, "NAK recovery", "NAK recoveries",
+     "Packets were lost on the way to the responder, which sent sequence-error NAKs. The requester went back to the "
+     "missing PSN and retransmitted (go-back-N).",
+     "The loss is in the network, not in the capture. Check drop counters and buffers of the switches on the path, and "
+     "whether this traffic class is lossless. Host counters: out_of_sequence (responder), packet_seq_err (requester)."},
+    {retransmission, Cause::timeout, "timeout retransmission", "timeout retransmissions",
+     "The requester retransmitted because its ACK timer expired. The last packets of a message or their "
+     "acknowledgement were lost or late, and no later packet revealed the gap.",
+     "Compare the wait with the QP's timeout (4.096 µs times 2^timeout): a shorter timeout recovers sooner. Check both "
+     "directions of the path for loss. Requester counter: local_ack_timeout_err."},
+    {retransmission, Cause::rnr, "RNR retransmission", "RNR retransmissions",
+     "The receiver had no receive work request posted when a message arrived (RNR NAK). The sender retransmitted after "
+     "the requested wait.",
+     "The receiving application posts receives too late or too few. Use a deeper receive queue or SRQ, or flow control "
+     "in the application. Counters: out_of_buffer (responder), and rnr_nak_retry_err (requester) after the last retry."},
+    {retransmission, Cause::implied_nak, "implied-NAK retransmission", "implied-NAK retransmissions",
+     "A response skipped earlier responses. READ or atomic responses were lost on the way back, so the requester "
+     "retried the requests.",
+     "Check the path from the responder to the requester for loss. Requester counter: implied_nak_seq_err."},
+    {retransmission, Cause::spurious, "spurious retransmission", "spurious retransmissions",
+     "The packets had already been received and the ACK was in flight. The ACK timeout is too short for this path, or "
+     "the ACK was delayed.",
+     "Compare the acknowledgement latency below with the QP's timeout. Check the path of the acknowledgements for "
+     "congestion and pauses. Responder counter: duplicate_request."},
+    {retransmission, Cause::none, "recovery", "recoveries",
+     "The requester retransmitted (go-back-N). The cause is not visible in this capture.",
+     "Capture both directions close to the requester. Compare packet_seq_err, local_ack_timeout_err and "
+     "implied_nak_seq_err of the requester."},
+    {lost_in_network, Cause::before_capture, "loss upstream of the capture point",
+     "losses upstream of the capture point",
+     "Packets from the sender reached neither the capture point nor the receiver.",
+     "Check the path from the sender to the capture point: port, cable and first switch (discards, symbol and FCS "
+     "errors)."},
      "packets that the sender must have sent never came by, and the receiver missed them too",
      "look between the sender and the capturing point: the sender's port, cable and first switch (discards, symbol and "
      "FCS errors)"},
-    {lost_in_network, Cause::after_capture, "loss behind the capturing point", "losses behind the capturing point",
-     "packets came by here, and the receiver still missed them",
-     "look between the capturing point and the receiver: drops of the last switches, and rx_discards_phy or "
-     "rx_prio*_discards of the receiver"},
+    {lost_in_network, Cause::after_capture, "loss downstream of the capture point",
+     "losses downstream of the capture point",
+     "Packets passed the capture point and did not reach the receiver.",
+     "Check the path from the capture point to the receiver: drops of the last switches, and rx_discards_phy or "
+     "rx_prio*_discards of the receiver."},
     {lost_in_network, Cause::none, "loss in the network", "losses in the network",
-     "packets were lost between sender and receiver", "look at the drop counters of the switches on the way"},
+     "Packets were lost between sender and receiver.", "Check the drop counters of the switches on the path."},
     {lost_in_capture, Cause::none, "gap in the capture", "gaps in the capture",
-     "packets that the capture does not have were acknowledged or answered: the capture lost them, the network did "
-     "not. This is no fault of the network",
-     "give the capture a larger buffer or a shorter snap length; until then take byte counts and latencies with care"},
+     "The peer acknowledged packets that are missing from the capture. The capture lost them, and the network delivered "
+     "them.",
+     "Use a larger capture buffer or a shorter snap length. Byte counts and latencies of this capture are unreliable."},
     {psn_gap, Cause::none, "gap in the PSNs", "gaps in the PSNs",
-     "PSNs were not seen, and nothing tells whether the network or the capture lost them",
-     "see whether the capture reports drops of its own; capture the other direction too: its NAKs and acknowledgements "
-     "tell the difference"},
-    {out_of_order, Cause::none, "packet out of order", "packets out of order",
-     "packets overtook one another; a responder without out-of-order support takes that for loss and sends NAKs",
-     "look for packet spraying or adaptive routing, link aggregation by packet, or a path change; is the device's "
-     "out-of-order mode meant to be on? The responder counts it as out_of_sequence"},
-    {duplicate, Cause::none, "packet seen twice", "packets seen twice",
-     "the same packet was captured twice within a short time: usually a mirror port that copies both ways, or a "
-     "capture "
-     "on several interfaces of one host",
-     "mirror one direction of the port only, capture on one interface, or remove duplicates; if the receiver counts "
-     "duplicate_request, the network itself copies"},
+     "PSNs are missing. Network loss and capture loss cannot be distinguished.",
+     "Check whether the capturing tool reports drops. Capture the other direction too: its NAKs and acknowledgements "
+     "show the difference."},
+    {out_of_order, Cause::none, "out-of-order packet", "out-of-order packets",
+     "Packets arrived out of order. A responder without out-of-order support treats this as loss and sends NAKs.",
+     "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Check the device's "
+     "out-of-order mode. Responder counter: out_of_sequence."},
+    {duplicate, Cause::none, "duplicate packet", "duplicate packets",
+     "The same packet was captured twice within a short time. Usual causes are a mirror port that copies both "
+     "directions, and a capture on several interfaces of one host.",
+     "Mirror only one direction of the port, capture on one interface, or remove duplicates. If the receiver counts "
+     "duplicate_request, the network duplicates packets."},
     {nak, Cause::psn_sequence_error, "sequence-error NAK", "sequence-error NAKs",
-     "the responder misses packets; it asked for them again, and the retransmission is not in the capture",
-     "look for loss on the way to the responder; it counts out_of_sequence, the requester packet_seq_err"},
-    {nak, Cause::invalid_request, "request refused as invalid", "requests refused as invalid",
-     "the responder does not take this operation, length or sequence of packets; the queue pair goes to error",
-     "compare both ends' settings: is the operation enabled (qp_access_flags)? is the message longer than the receive "
-     "buffer? are more reads outstanding than max_dest_rd_atomic allows? The requester counts "
-     "req_remote_invalid_request"},
-    {nak, Cause::remote_access_error, "request refused: remote access error", "requests refused: remote access errors",
-     "the remote key, the address range or the access right does not match the responder's memory region; the queue "
-     "pair goes to error",
-     "compare address and key with the regions below; was the region deregistered, the key invalidated or exchanged "
-     "wrongly, or the right not granted? The requester counts req_remote_access_errors"},
+     "The responder reported missing packets. The retransmission is not in the capture.",
+     "Check the path to the responder for loss. Counters: out_of_sequence (responder), packet_seq_err (requester)."},
+    {nak, Cause::invalid_request, "request rejected as invalid", "requests rejected as invalid",
+     "The responder does not accept this operation, length or packet sequence. The QP enters the Error state.",
+     "Compare the settings of both endpoints. Is the operation enabled (qp_access_flags)? Is the message longer than "
+     "the receive buffer? Are more READs outstanding than max_dest_rd_atomic allows? Requester counter: "
+     "req_remote_invalid_request."},
+    {nak, Cause::remote_access_error, "request rejected: remote access error",
+     "requests rejected: remote access errors",
+     "The remote key, the address range or the access right does not match the responder's memory region. The QP enters "
+     "the Error state.",
+     "Compare address and key with the regions below. Was the region deregistered, the key invalidated or exchanged "
+     "incorrectly, or the right not granted? Requester counter: req_remote_access_errors."},
     {nak, Cause::remote_operational_error, "request failed at the responder", "requests failed at the responder",
-     "the responder could not complete the request for a reason of its own; the queue pair goes to error",
-     "look at the responder: its log, memory, and asynchronous events; the requester counts resp_cqe_error or "
-     "req_cqe_error"},
-    {nak, Cause::none, "request refused", "requests refused", "the responder refused a request",
-     "look at the responder's log and asynchronous events"},
+     "The responder could not complete the request due to an internal error. The QP enters the Error state.",
+     "Check the responder's log, memory and asynchronous events. Requester counters: resp_cqe_error, req_cqe_error."},
+    {nak, Cause::none, "request rejected", "requests rejected", "The responder rejected a request.",
+     "Check the responder's log and asynchronous events."},
     {rnr_nak, Cause::none, "RNR NAK", "RNR NAKs",
-     "the receiver had no receive request posted and asked the sender to wait",
-     "the receiving application posts receives too late or too few; the responder counts out_of_buffer; when the "
-     "sender gives up it counts rnr_nak_retry_err"},
-    {ghost_acknowledgement, Cause::none, "needless acknowledgement", "needless acknowledgements",
-     "acknowledgements of what was acknowledged before, though nothing asked for them again: duplicates arrived at the "
-     "responder that this capture did not see, or its firmware repeats itself",
-     "see whether the responder counts duplicate_request; capture at the responder's port"},
+     "The receiver had no receive work request posted and requested a wait.",
+     "The receiving application posts receives too late or too few. Counters: out_of_buffer (responder), and "
+     "rnr_nak_retry_err (requester) after the last retry."},
+    {ghost_acknowledgement, Cause::none, "repeated acknowledgement", "repeated acknowledgements",
+     "Acknowledgements were repeated without a request that would cause them. The responder received duplicates that "
+     "are not in this capture, or its firmware repeats acknowledgements.",
+     "Check whether the responder counts duplicate_request. Capture at the responder's port."},
     {unsolicited_response, Cause::none, "response without request", "responses without request",
-     "responses to requests that were never seen: the capture lacks the requests, or the responder answers a stale "
-     "queue pair",
-     "see that both directions are captured; a queue pair number that is used again too early shows like this too"},
-    {unanswered, Cause::none, "request without any answer", "requests without any answer",
-     "requests drew no response at all until the capture ended: the peer does not take them, or its answers take a way "
-     "that is not captured",
-     "does the peer's queue pair exist and stand in RTR? Are both ends on the same RoCE version and GID index, MTU and "
-     "VLAN? Does a firewall drop UDP port 4791? The requester ends with retry exceeded "
-     "(req_transport_retries_exceeded)"},
-    {msn_jump, Cause::none, "MSN that jumps", "MSNs that jump",
-     "the responder's count of completed messages does not follow the messages that it completed",
-     "packets may be missing from the capture; else this is the responder's firmware: take it to its vendor with "
-     "these frames"},
+     "Responses have no request in the capture. The capture lacks the requests, or the responder uses a stale QP.",
+     "Check that both directions are captured. A QP number that is reused too early has the same effect."},
+    {unanswered, Cause::none, "request without any response", "requests without any response",
+     "Requests had no response before the end of the capture. The peer does not accept them, or its responses take a "
+     "path that is not captured.",
+     "Does the peer's QP exist and is it in RTR? Do both endpoints have the same RoCE version, GID index, MTU and VLAN? "
+     "Does a firewall drop UDP port 4791? The requester ends with retry exceeded (req_transport_retries_exceeded)."},
+    {msn_jump, Cause::none, "unexpected MSN", "unexpected MSNs",
+     "The responder's MSN does not match the number of completed messages.",
+     "Packets may be missing from the capture. Otherwise report these frames to the vendor of the responder's "
+     "firmware."},
     {crc_bad, Cause::source_port, "packet with a bad ICRC: source port changed",
      "packets with a bad ICRC: source port changed",
-     "the ICRC fits another UDP source port than the packet has: a device on the way rewrote it, or the capture was "
-     "anonymized after the fact",
-     "look for address translation, load balancers and tools that edited this capture; receivers drop such packets and "
-     "count rx_icrc_encapsulated"},
+     "The ICRC is valid for a different UDP source port. A device on the path rewrote the port, or the capture was "
+     "anonymized.",
+     "Check for address translation, load balancers and tools that edited this capture. Receivers drop such packets and "
+     "count rx_icrc_encapsulated."},
     {crc_bad, Cause::address, "packet with a bad ICRC: address changed", "packets with a bad ICRC: address changed",
-     "the ICRC fits other IP addresses: address translation on the way, or an edited capture",
-     "RoCE cannot pass NAT; look for it, and for tools that edited this capture; receivers count rx_icrc_encapsulated"},
+     "The ICRC is valid for different IP addresses: NAT on the path, or an edited capture.",
+     "RoCE cannot pass NAT. Check for NAT and for tools that edited this capture. Receiver counter: "
+     "rx_icrc_encapsulated."},
     {crc_bad, Cause::ip_identification, "packet with a bad ICRC: IP identification changed",
      "packets with a bad ICRC: IP identification changed",
-     "the ICRC fits another IP identification: something rewrote it on the way or after capturing",
-     "look for devices or drivers that number packets anew; receivers count rx_icrc_encapsulated"},
+     "The ICRC is valid for a different IP identification, which was rewritten on the path or after capturing.",
+     "Check for devices or drivers that renumber packets. Receiver counter: rx_icrc_encapsulated."},
     {crc_bad, Cause::payload, "packet with a bad ICRC: payload damaged", "packets with a bad ICRC: payload damaged",
-     "the headers are whole and the payload is not: memory or a link damaged it inside a device that then computed the "
-     "frame's checksum anew",
-     "look for a switch or NIC with failing memory: the path that the damaged packets share; receivers count "
-     "rx_icrc_encapsulated"},
+     "The headers are intact and the payload is damaged. The damage occurred inside a device that then computed a valid "
+     "frame checksum.",
+     "Check for a switch or NIC with failing memory on the common path of the damaged packets. Receiver counter: "
+     "rx_icrc_encapsulated."},
     {crc_bad, Cause::pad, "packet with a bad ICRC: pad bytes", "packets with a bad ICRC: pad bytes",
-     "the ICRC is right for other pad bytes: the sender computes it over a pad that it does not send",
-     "a fault of the sender's firmware: take it to its vendor with these frames"},
+     "The ICRC is valid for different pad bytes. The sender computes it over a pad that it does not send.",
+     "This is an error in the sender's firmware. Report these frames to its vendor."},
     {crc_bad, Cause::ttl_not_masked, "packet with a bad ICRC: TTL not masked",
      "packets with a bad ICRC: TTL not masked",
-     "the sender computed the ICRC with the TTL in it, which routers change: it holds on the first link only",
-     "a fault of the sender; take it to its vendor; it shows only behind a router"},
+     "The sender includes the TTL in the ICRC. Routers change the TTL, so the ICRC is valid only on the first link.",
+     "This is an error of the sender. Report it to the vendor. It affects only routed packets."},
     {crc_bad, Cause::traffic_class_not_masked, "packet with a bad ICRC: traffic class not masked",
      "packets with a bad ICRC: traffic class not masked",
-     "the sender computed the ICRC with DSCP and ECN in it, which switches change",
-     "a fault of the sender; take it to its vendor; it shows when a switch marks or remarks"},
+     "The sender includes DSCP and ECN in the ICRC. Switches change these fields.",
+     "This is an error of the sender. Report it to the vendor. It affects only packets that a switch ECN-marks or "
+     "re-marks."},
     {crc_bad, Cause::checksum_not_masked, "packet with a bad ICRC: checksum not masked",
      "packets with a bad ICRC: checksum not masked",
-     "the sender computed the ICRC with an IP or UDP checksum in it that should count as ones",
-     "a fault of the sender; take it to its vendor"},
+     "The sender includes an IP or UDP checksum in the ICRC. The ICRC treats checksums as ones.",
+     "This is an error of the sender. Report it to the vendor."},
     {crc_bad, Cause::bth_reserved_not_masked, "packet with a bad ICRC: BTH's reserved byte not masked",
      "packets with a bad ICRC: BTH's reserved byte not masked",
-     "the sender computed the ICRC with the BTH's byte 4 (FECN, BECN, reserved) in it, which counts as ones",
-     "a fault of the sender; take it to its vendor"},
+     "The sender includes byte 4 of the BTH (FECN, BECN, reserved) in the ICRC. The ICRC treats this byte as ones.",
+     "This is an error of the sender. Report it to the vendor."},
     {crc_bad, Cause::none, "packet with a bad CRC", "packets with a bad CRC",
-     "the packet was damaged or changed on the way, and no single change explains it; receivers drop it",
-     "look at FCS and symbol errors of the links on the way; receivers count rx_icrc_encapsulated"},
-    {truncated, Cause::none, "packet shorter than its headers say", "packets shorter than their headers say",
-     "the packet ends before its own headers say: it was cut by its sender or by a device on the way",
-     "see whether the capturing tool cut it (snap length); else look for a device with a smaller MTU that cuts"},
-    {pkey_mismatch, Cause::none, "packet with another P_Key", "packets with another P_Key",
-     "a packet's P_Key is not that of its connection: the receiver drops it",
-     "compare the partition membership of both ports (P_Key tables); the receiver counts a P_Key violation"},
-    {qkey_mismatch, Cause::none, "datagram with another Q_Key", "datagrams with another Q_Key",
-     "a datagram's Q_Key is not the one that its queue pair takes: the receiver drops it silently",
-     "compare the Q_Key that both ends exchanged; the receiver's port counts a Q_Key violation"},
+     "The packet was damaged or changed on the path. No single change explains the CRC. Receivers drop such packets.",
+     "Check FCS and symbol errors of the links on the path. Receiver counter: rx_icrc_encapsulated."},
+    {truncated, Cause::none, "packet shorter than its header lengths indicate",
+     "packets shorter than their header lengths indicate",
+     "The packet is shorter than its header lengths indicate. Its sender or a device on the path truncated it.",
+     "Check the snap length of the capturing tool, and then for a device with a smaller MTU."},
+    {pkey_mismatch, Cause::none, "packet with a different P_Key", "packets with a different P_Key",
+     "The P_Key differs from the connection's P_Key. The receiver drops the packet.",
+     "Compare the P_Key tables of both ports. The receiver counts a P_Key violation."},
+    {qkey_mismatch, Cause::none, "datagram with a different Q_Key", "datagrams with a different Q_Key",
+     "The Q_Key differs from the Q_Key of the destination QP. The receiver drops the datagram silently.",
+     "Compare the Q_Key that both endpoints exchanged. The receiver's port counts a Q_Key violation."},
     {segmentation, Cause::none, "packet that does not fit the path MTU", "packets that do not fit the path MTU",
-     "a packet's payload is longer than the path MTU, or a first or middle packet does not fill it: the two ends do "
-     "not agree about the MTU",
-     "compare path_mtu of both queue pairs and the Ethernet MTU of ports and switches: small messages work and large "
-     "ones hang when they differ"},
-    {opcode_sequence, Cause::none, "packet that cannot follow the one before",
-     "packets that cannot follow the one before",
-     "a message was continued that was not begun, or begun while another was not ended",
-     "see whether the capture lost packets there; else this is the sender's firmware"},
-    {read_limit, Cause::none, "excess of outstanding reads", "excesses of outstanding reads",
-     "more reads and atomics were outstanding than the responder granted (its responder resources)",
-     "compare max_rd_atomic of the requester with max_dest_rd_atomic of the responder; the responder may answer with "
-     "invalid-request NAKs"},
+     "A payload exceeds the path MTU, or a First or Middle packet is shorter than the path MTU. The endpoints use "
+     "different MTUs.",
+     "Compare path_mtu of both QPs and the Ethernet MTU of ports and switches. With different MTUs, small messages "
+     "pass and large messages stall."},
+    {opcode_sequence, Cause::none, "packet with an invalid opcode sequence", "packets with an invalid opcode sequence",
+     "The opcode does not follow the preceding opcode: a message was not started or not finished.",
+     "Check whether the capture lost packets at this point. Otherwise the sender's firmware is the cause."},
+    {read_limit, Cause::none, "excess of outstanding READs", "excesses of outstanding READs",
+     "More READs and atomics were outstanding than the responder granted (responder resources).",
+     "Compare max_rd_atomic of the requester with max_dest_rd_atomic of the responder. The responder may send "
+     "invalid-request NAKs."},
     {ecn_marked, Cause::none, "congestion signal", "congestion signals",
-     "switches marked packets (ECN), and receivers told the senders of it (CNP): the network is congested, and "
-     "congestion control works on it",
-     "see whether the senders' rates fell afterwards (congestion below), and which receiver is the hot spot (incast, "
-     "talkers); hosts count np_ecn_marked_roce_packets, np_cnp_sent and rp_cnp_handled"},
+     "Switches ECN-marked packets, and receivers notified the senders (CNP). The network is congested and congestion "
+     "control is active.",
+     "Check whether the senders' rates fell afterwards (congestion below), and which receiver is the hot spot (incast, "
+     "talkers). Host counters: np_ecn_marked_roce_packets, np_cnp_sent, rp_cnp_handled."},
     {pause, Cause::none, "pause frame", "pause frames",
-     "a port told its neighbor to stop sending: flow control works, or a slow receiver holds up the network",
-     "see which port sends them and whether they persist: a receiver that pauses for long spreads congestion (ethtool "
-     "-S: tx_pause_ctrl_phy, rx_prio3_pause, rx_prio3_pause_duration); look for a slow host or PCIe bottleneck"},
-    {stall, Cause::credit, "stall for want of credits", "stalls for want of credits",
-     "the sender had used up the credits that the receiver's acknowledgements grant: the receiver posts receives too "
-     "slowly",
-     "look at the receiving application, not at the network"},
-    {stall, Cause::rnr, "wait for a receiver that was not ready", "waits for a receiver that was not ready",
-     "the sender kept still as RNR NAKs asked", "the receiving application posts receives too late or too few"},
+     "A port requested its neighbor to stop sending. Flow control is active, or a slow receiver blocks the network.",
+     "Check which port sends pause frames, and for how long. A receiver that pauses for long spreads congestion "
+     "(ethtool -S: tx_pause_ctrl_phy, rx_prio3_pause, rx_prio3_pause_duration). Check for a slow host or PCIe "
+     "bottleneck."},
+    {stall, Cause::credit, "credit stall", "credit stalls",
+     "The sender used all credits of the receiver's acknowledgements. The receiver posts receives too slowly.",
+     "Check the receiving application. The network is not the cause."},
+    {stall, Cause::rnr, "RNR wait", "RNR waits", "The sender waited as requested by RNR NAKs.",
+     "The receiving application posts receives too late or too few."},
     {stall, Cause::window, "stall with a full window", "stalls with a full window",
-     "the sender had as much outstanding as it ever has, and waited for acknowledgements: the round trip bounds its "
-     "rate, or the responder was slow",
-     "compare acknowledgement latency with that of other connections; a longer queue of work requests would hide it"},
+     "The sender reached its maximum of outstanding packets and waited for acknowledgements. The round-trip time limits "
+     "its rate, or the responder was slow.",
+     "Compare the acknowledgement latency with other connections. More outstanding work requests would hide it."},
     {stall, Cause::peer, "stall of the peer", "stalls of the peer",
-     "requests were outstanding, and the responder kept still for long before it answered",
-     "look at the responder: host memory, PCIe, page faults (on-demand paging), power saving; if it had answered in "
-     "time, pauses on the way back"},
-    {stall, Cause::none, "long silence", "long silences", "the connection was silent for long with work outstanding",
-     "see which side sent last before the silence"},
-    {rejected, Cause::none, "connection refused", "connections refused",
-     "the connection manager refused to set up a connection",
-     "the reject's reason stands in its frame (rdmawire dissect -V --frame N): is the service listening, on this port "
-     "and address? do both ends ask for compatible parameters?"},
-    {path_change, Cause::none, "change of path", "changes of path",
-     "packets of a connection came another way from some frame on (other link addresses, TTL or source port): a route "
-     "or a bond failed over",
-     "compare with the events of switches and bonds at that time"},
+     "Requests were outstanding, and the responder was silent for long before it responded.",
+     "Check the responder: host memory, PCIe, page faults (on-demand paging), power saving. Check the return path for "
+     "pauses."},
+    {stall, Cause::none, "long silence", "long silences", "The connection was silent for long with outstanding work.",
+     "Check which endpoint sent the last packet before the silence."},
+    {rejected, Cause::none, "rejected connection", "rejected connections",
+     "The connection manager rejected a connection request.",
+     "The frame contains the reject reason (rdmawire dissect -V --frame N). Is the service listening on this port and "
+     "address? Do both endpoints request compatible parameters?"},
+    {path_change, Cause::none, "path change", "path changes",
+     "Packets of a connection arrived by a different path from some frame on: link addresses, TTL or source port "
+     "changed. A route or a bond failed over.",
+     "Compare with the events of switches and bonds at that time."},
     {tcp_retransmission, Cause::none, "TCP retransmission", "TCP retransmissions",
-     "TCP below iWARP sent bytes again: packets were lost or late on the way",
-     "look for drops on the way, as for any TCP connection; iWARP's own delays follow from these"},
+     "TCP below iWARP retransmitted bytes. Packets were lost or late on the path.",
+     "Check the path for drops, as for any TCP connection. Delays of iWARP result from these."},
     {tcp_reset, Cause::none, "TCP reset", "TCP resets",
-     "the TCP connection below iWARP was reset: the peer does not know it, or gave it up",
-     "see which side reset, and whether a Terminate message came before it"},
+     "The TCP connection below iWARP was reset. The peer does not know it or aborted it.",
+     "Check which endpoint sent the reset, and whether a Terminate message preceded it."},
     {terminate, Cause::none, "Terminate message", "Terminate messages",
-     "an end of the iWARP stream met an error and ended the stream; the message says which layer and what",
-     "read it: rdmawire dissect -V --frame N shows layer, type, code and the header that it quotes"},
+     "An endpoint detected an error and terminated the iWARP stream. The message contains the layer and the error code.",
+     "rdmawire dissect -V --frame N shows layer, type, code and the quoted header."},
 };
 
-/// Where iWARP means something else by it, or other things help.
+/// Texts for iWARP that differ from advices.
 constexpr Advice iwarp_advices[] = {
     {unsolicited_response, Cause::none, "response without request", "responses without request",
-     "read responses whose read request was never seen, or named another place to put the data",
-     "see that both directions are captured, and that the response's STag and tagged offset are what the request asks "
-     "for (rdmawire dissect -V --frame N)"},
-    {unanswered, Cause::none, "request without any answer", "requests without any answer",
-     "read requests drew no response until the capture ended: the peer does not take them, its answers take a way that "
-     "is not captured, or they fit no request",
-     "see whether TCP acknowledged the request and whether a Terminate message follows it; if a response is there, "
-     "compare its STag and tagged offset with what the request asks for"},
-    {msn_jump, Cause::none, "MSN that jumps", "MSNs that jump",
-     "the sender does not number the untagged messages of a queue one by one from 1, as RFC 5041 (5.3) has it: the "
-     "receiver ends the stream with a Terminate message, or is lax",
-     "packets may be missing from the capture; else this is the sender's iWARP implementation: take it to its maker "
-     "with these frames"},
-    {out_of_order, Cause::none, "packet out of order", "packets out of order",
-     "TCP segments overtook one another; TCP bears that, and may take it for loss",
-     "look for packet spraying or adaptive routing, link aggregation by packet, or a path change"},
+     "Read Responses have no Read Request in the capture, or specify a different data sink.",
+     "Check that both directions are captured, and that STag and tagged offset of the response match the request "
+     "(rdmawire dissect -V --frame N)."},
+    {unanswered, Cause::none, "request without any response", "requests without any response",
+     "Read Requests had no response before the end of the capture. The peer does not accept them, its responses take a "
+     "path that is not captured, or the responses match no request.",
+     "Check whether TCP acknowledged the request and whether a Terminate message follows. If there is a response, "
+     "compare its STag and tagged offset with the request."},
+    {msn_jump, Cause::none, "unexpected MSN", "unexpected MSNs",
+     "The sender does not number the untagged messages of a queue consecutively from 1 (RFC 5041, 5.3). A strict "
+     "receiver terminates the stream.",
+     "Packets may be missing from the capture. Otherwise report these frames to the vendor of the sender's iWARP "
+     "implementation."},
+    {out_of_order, Cause::none, "out-of-order packet", "out-of-order packets",
+     "TCP segments arrived out of order. TCP tolerates this, or treats it as loss.",
+     "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change."},
     {psn_gap, Cause::none, "gap in the stream", "gaps in the stream",
-     "bytes of the TCP stream were not seen, and nothing tells whether the network or the capture lost them",
-     "see whether the capture reports drops of its own; capture the other direction too"},
-    {duplicate, Cause::none, "packet seen twice", "packets seen twice",
-     "the same TCP segment was captured twice within a short time: usually a mirror port that copies both ways, or a "
-     "capture on several interfaces of one host",
-     "mirror one direction of the port only, capture on one interface, or remove duplicates"},
+     "Bytes of the TCP stream are missing. Network loss and capture loss cannot be distinguished.",
+     "Check whether the capturing tool reports drops. Capture the other direction too."},
+    {duplicate, Cause::none, "duplicate packet", "duplicate packets",
+     "The same TCP segment was captured twice within a short time. Usual causes are a mirror port that copies both "
+     "directions, and a capture on several interfaces of one host.",
+     "Mirror only one direction of the port, capture on one interface, or remove duplicates."},
     {segmentation, Cause::none, "segment that does not fit its message", "segments that do not fit their message",
-     "a message's DDP segments do not add up: one does not go on where the one before it ended, or there are more or "
-     "fewer bytes than were asked for",
-     "see whether the capture lacks packets there; else this is the sender's iWARP implementation"},
-    {rejected, Cause::none, "connection refused", "connections refused", "the MPA reply refused to set up a connection",
-     "is the service listening, on this port and address? do both ends ask for compatible parameters (markers, CRC, "
-     "enhanced set-up)? The reply's private data may say why: rdmawire dissect -V --frame N"},
+     "The DDP segments of a message are not contiguous, or their total length differs from the requested length.",
+     "Check whether the capture lacks packets at this point. Otherwise the sender's iWARP implementation is the cause."},
+    {rejected, Cause::none, "rejected connection", "rejected connections", "The MPA Reply rejected the connection.",
+     "Is the service listening on this port and address? Do both endpoints request compatible parameters (markers, CRC, "
+     "enhanced connection setup)? The private data of the reply may contain the reason: rdmawire dissect -V --frame N."},
 };
 
 const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
@@ -275,12 +278,12 @@ const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
 }
 
 Severity severity_of(EventKind kind, Cause cause) {
-  // A request that was refused failed for good; missing packets are asked for again.
+  // A rejected request failed permanently. Missing packets are retransmitted.
   if (kind == nak && cause != Cause::psn_sequence_error) return Severity::error;
   return tracking::event_rows[static_cast<std::size_t>(kind)].severity;
 }
 
-/// What happened to one sufferer, of one kind and cause, with what belongs to it.
+/// Events of one connection with one kind and cause, and the related events.
 struct Case {
   std::uint64_t connection = 0;
   const ConnectionEvents* troubled = nullptr;
@@ -288,7 +291,7 @@ struct Case {
   std::vector<Evidence> evidence;
 };
 
-/// The cause of retransmissions that another kind of event is a part of; none: of no retransmission.
+/// Causes of retransmissions that include events of this kind; empty if the events form a finding.
 std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   switch (kind) {
     case nak:
@@ -306,7 +309,7 @@ std::vector<Cause> explained_by(EventKind kind, Cause cause) {
 
 std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& troubled) {
   std::vector<Case> cases;
-  // Marks and notifications are one matter.
+  // ECN marks and CNPs form one finding.
   Group congestion;
   congestion.kind = ecn_marked;
   std::vector<Evidence> congestion_evidence;
@@ -346,11 +349,11 @@ std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& tro
 }
 
 std::string title_of(const Finding& finding, const Advice& advice) {
-  const bool copies = finding.kind == to_string(duplicate);  // they come in rows
+  const bool copies = finding.kind == to_string(duplicate);  // one event covers several packets
   std::string title = counted(copies ? finding.packets : finding.count, advice.one, advice.many);
   if (copies) return title;
   if (finding.kind == to_string(retransmission)) {
-    title += fmt::format(", {} again", counted(finding.packets, "packet", "packets"));
+    title += fmt::format(": {}", counted(finding.packets, "packet", "packets"));
     if (finding.share >= 0.1)
       title += fmt::format(" ({:.0f} %)", finding.share * 100);
     else if (finding.share >= 0)
@@ -360,7 +363,7 @@ std::string title_of(const Finding& finding, const Advice& advice) {
   }
   if (finding.cost_ns > 0)
     title += fmt::format(", {} {}", duration_text(finding.cost_ns),
-                         finding.kind == to_string(out_of_order) ? "late" : "lost");
+                         finding.kind == to_string(out_of_order) ? "late" : "stalled");
   return title;
 }
 
@@ -376,15 +379,15 @@ void take_group(Finding& finding, const Group& group) {
   finding.frames.assign(group.frames.begin(), group.frames.begin() + group.frame_count);
 }
 
-/// A few sentences about causes that only show from the whole.
+/// Adds remarks that depend on the totals of the capture.
 void remark(Finding& finding, const Analysis& analysis) {
   if (finding.kind == to_string(crc_bad) && analysis.crcs_bad == analysis.crcs_checked && finding.count > 1)
     finding.meaning +=
-        "; every CRC that could be verified is wrong, so it is the way this capture was made or edited, "
-        "or a fault of the sender, rather than the network";
+        " All verifiable CRCs are bad, so the cause is the capturing tool, an edited capture or the sender, rather "
+        "than the network.";
 }
 
-/// Packets that were sent by who sent the group's again: of a read, its responses are.
+/// Packets of the endpoint that retransmitted; for READs, the responder.
 std::uint64_t sent_by_sender(const Case& of) {
   const Side sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
   return of.troubled->packets[static_cast<std::size_t>(sender)];
@@ -482,26 +485,24 @@ Finding of_capture(Severity severity, std::string_view kind, std::uint64_t count
   return finding;
 }
 
-/// Whether the capture has most packets twice. No network copies that much, and no sender repeats that much so soon.
+/// Whether most packets were captured twice. Networks and senders do not duplicate that many packets that fast.
 bool captured_twice(const Analysis& analysis) {
   constexpr std::uint64_t fewest = 10;
   return analysis.copies >= fewest &&
          analysis.copies >= (analysis.copyable - std::min(analysis.copies, analysis.copyable)) / 4 * 3;
 }
 
-/// One finding instead of a duplicate at every connection.
+/// One finding for the capture, which replaces the duplicates of all connections.
 Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copies) {
   Group all;
   for (const Case& one : copies) all.merge(one.group);
   Finding finding = of_capture(
       Severity::warning, "captured_twice", all.count, all.first_frame,
-      fmt::format("most packets are in it twice: {} copies among {}", analysis.copies, analysis.copyable),
-      "the same packets were captured at two places: on two interfaces of a host or bridge (device any), or at a "
-      "mirror "
-      "port that copies both ways. Counts of packets and bytes are too high; retransmissions, packets out of order "
-      "and "
-      "datagrams below may be nothing but second copies",
-      "capture on one interface, or mirror one direction; or remove the copies first (editcap -w 0.001 IN OUT)");
+      fmt::format("most packets are captured twice: {} duplicates, {} packets", analysis.copies, analysis.copyable),
+      "The same packets were captured at two places: on two interfaces of a host or bridge (device any), or at a "
+      "mirror port that copies both directions. Packet and byte counts are too high. Retransmissions, out-of-order "
+      "packets and datagrams below may be duplicates.",
+      "Capture on one interface, mirror only one direction, or remove the duplicates first (editcap -w 0.001 IN OUT).");
   take_group(finding, all);
   return finding;
 }
@@ -510,54 +511,53 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
   if (input.lost_by_capture)
     findings.push_back(of_capture(
         Severity::info, "capture_lost", input.lost_by_capture, 0,
-        fmt::format("the capture itself lost {}, as it says", counted(input.lost_by_capture, "packet", "packets")),
-        "packets are missing for the capture's own sake; gaps need not be the network's",
-        "give the capture a larger buffer (dumpcap -B, rdmawire capture --buffer) or a shorter snap length"));
+        fmt::format("capture loss: the capture reports {} dropped",
+                    counted(input.lost_by_capture, "packet", "packets")),
+        "The capture lost packets, so gaps are not necessarily network loss.",
+        "Use a larger capture buffer (dumpcap -B, rdmawire capture --buffer) or a shorter snap length."));
   if (analysis.one_way.connections) {
     const bool all = analysis.two_way.connections == 0;
     const bool both_versions = analysis.wires[static_cast<std::size_t>(Wire::roce_v1)] &&
                                analysis.wires[static_cast<std::size_t>(Wire::roce_v2)];
     std::string meaning =
-        all ? "of no connection both directions are there: the capture sees one way only (a mirror of one direction), "
-              "or nobody answers"
-            : "some connections show one direction only while others show both: the peer does not answer, or answers "
-              "another way";
+        all ? "No connection has both directions in the capture. The capture contains one direction only (a mirror of "
+              "one direction), or the peers do not respond."
+            : "Some connections have only one direction in the capture, others have both. The peer does not respond, or "
+              "its responses take a different path.";
     if (both_versions)
-      meaning += "; RoCEv1 and RoCEv2 are both here: ends with different GID indexes do not hear each other";
+      meaning += " The capture contains both RoCEv1 and RoCEv2: check for endpoints with different GID indexes.";
     findings.push_back(of_capture(
         all ? Severity::info : Severity::warning, "one_way", analysis.one_way.connections, analysis.one_way.first_frame,
         fmt::format("{} without the other direction",
                     counted(analysis.one_way.connections, "connection", "connections")),
         meaning,
-        all ? "capture both directions; if this port should see both, compare GID index, RoCE version and routes of "
-              "the "
-              "two ends"
-            : "compare GID index and RoCE version of the two ends (show_gids), the route back, and firewalls for UDP "
-              "port 4791"));
+        all ? "Capture both directions. If this port should carry both, compare GID index, RoCE version and routes of "
+              "the two endpoints."
+            : "Compare GID index and RoCE version of the two endpoints (show_gids), the return path, and firewalls for "
+              "UDP port 4791."));
   }
   if (analysis.partial_messages)
     findings.push_back(of_capture(
-        Severity::info, "begins_in_the_middle", analysis.partial_messages, analysis.first_partial,
-        fmt::format("{} cut by the capture's edges or gaps", counted(analysis.partial_messages, "message", "messages")),
-        "the capture begins, or has a gap, in the middle of messages: their size and beginning are not known",
-        "nothing is wrong with the network for this; begin the capture before the traffic where whole messages "
-        "matter"));
+        Severity::info, "incomplete_messages", analysis.partial_messages, analysis.first_partial,
+        fmt::format("{} truncated by the start of the capture or by gaps",
+                    counted(analysis.partial_messages, "message", "messages")),
+        "The capture starts, or has a gap, within messages. Their size and start are unknown.",
+        "This is not a network problem. Start the capture before the traffic if complete messages matter."));
   if (analysis.other_class.connections)
     findings.push_back(of_capture(
         Severity::info, "traffic_class", analysis.other_class.connections, analysis.other_class.first_frame,
-        fmt::format("{} whose requests and responses travel in different traffic classes",
+        fmt::format("{} with different traffic classes for requests and responses",
                     counted(analysis.other_class.connections, "connection", "connections")),
-        "requests and responses have different DSCP: one of them may travel in a class that is not lossless, or waits "
-        "behind other traffic",
-        "compare the traffic class of both ends (tos of RDMA-CM, cma_roce_tos, the queue pair's traffic_class) with "
-        "the "
-        "switches' mapping; some acknowledge in a class of their own on purpose"));
+        "Requests and responses have different DSCP values. One of them may use a class that is lossy or congested.",
+        "Compare the traffic class of both endpoints (tos of RDMA-CM, cma_roce_tos, traffic_class of the QP) with the "
+        "switches' mapping. Some devices intentionally use a separate class for acknowledgements."));
   if (analysis.evicted_connections || analysis.overflow())
     findings.push_back(
         of_capture(Severity::info, "inexact", analysis.evicted_connections + analysis.overflow(), 0,
-                   "not everything found room: some numbers are too low",
-                   "there were more connections, or pairs of addresses, than are kept at once; the oldest went first",
-                   "narrow the report: --filter, --from, --to"));
+                   "table limits were reached: some counters are incomplete",
+                   "The capture has more connections or address pairs than the tables hold. The oldest connections were "
+                   "removed first.",
+                   "Narrow the report with --filter, --from and --to."));
 }
 
 }  // namespace
@@ -634,19 +634,19 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
   }
   add_capture_wide(findings, analysis, input);
   std::sort(findings.begin(), findings.end(), before);
-  // These come first: they say how to read the others.
+  // These come first because they affect the interpretation of the other findings.
   if (twice) findings.insert(findings.begin(), captured_twice_finding(analysis, by_kind[{duplicate, Cause::none}]));
   if (input.overlapping_files)
     findings.insert(
         findings.begin(),
         of_capture(
             Severity::warning, "files_overlap", input.overlapping_files, 0,
-            fmt::format("{} recorded while another one was",
+            fmt::format("{} recorded at the same time as another file",
                         counted(input.overlapping_files, "file was", "files were")),
-            "several files are read one after the other, as the pieces of one capture; these were recorded at "
-            "the same time. What both have is taken for sent again, and order and times between them are wrong",
-            "captures of several places: --capture-points compares them; of one place: mergecap makes one of them "
-            "first"));
+            "Multiple files are read in sequence, as parts of one capture. These files were recorded at the same time. "
+            "Packets in both files count as retransmissions, and order and times between the files are incorrect.",
+            "For several capture points, use --capture-points. For one capture point, merge the files with mergecap "
+            "first."));
   return findings;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What is wrong in a capture, worst first: who suffers, how much it cost, what it usually means, where to look next.
+/// Problems in a capture, worst first: affected connections, cost, usual meaning and next steps.
 
 #include <cstdint>
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace rdmawire::captures::analysis {
 
-/// What else happened to the same sufferer that belongs to the same trouble: the NAKs of a retransmission.
+/// Other events of the same connection that belong to a finding, such as the NAKs of a retransmission.
 struct Evidence {
   std::string_view kind, cause;
   std::uint64_t count = 0, packets = 0;
 };
 
-/// One of the connections that a collective finding is about.
+/// A connection of a collective finding.
 struct AffectedConnection {
   std::uint64_t connection = 0;
   std::string who;
@@ -26,30 +26,30 @@ struct AffectedConnection {
 
 struct Finding {
   Severity severity = Severity::info;
-  std::string_view kind, cause;   ///< of events; or a kind of its own for what concerns the capture as a whole
+  std::string_view kind, cause;   ///< of the events; or a kind of finding about the capture
   std::uint64_t connection = 0;   ///< 0: several connections, or the capture
-  std::uint64_t connections = 1;  ///< how many share it
+  std::uint64_t connections = 1;  ///< number of affected connections
   Side end = Side::a;
   std::string who;    ///< "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"
-  std::string title;  ///< "31 retransmission rounds, 287 packets again (7.2 %), 1.9 s lost"
+  std::string title;  ///< "31 NAK recoveries: 287 packets (7.2 %), 1.9 s stalled"
   std::uint64_t count = 0, packets = 0, bytes = 0;
   std::int64_t cost_ns = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< 0: none
   std::int64_t first_time = 0, last_time = 0;     ///< nanoseconds since 1970; 0: none
-  std::vector<std::uint64_t> frames;              ///< the first ones, at most 10
+  std::vector<std::uint64_t> frames;              ///< the earliest, at most 10
   double share = -1;                              ///< of the sender's packets, 0 to 1; negative: does not apply
   std::string meaning, next;
   std::vector<Evidence> evidence;
-  std::vector<AffectedConnection> worst;  ///< of a collective finding, at most 5
+  std::vector<AffectedConnection> worst;  ///< for a collective finding, at most 5
 };
 
-/// What is known of the input beside its packets.
+/// Properties of the input in addition to its packets.
 struct InputFacts {
-  std::uint64_t lost_by_capture = 0;    ///< packets, as the files say
-  std::uint64_t overlapping_files = 0;  ///< that were recorded while an earlier one still was
+  std::uint64_t lost_by_capture = 0;    ///< packets, as recorded in the files
+  std::uint64_t overlapping_files = 0;  ///< files recorded at the same time as an earlier one
 };
 
-/// All findings, worst first. When more than `collective` connections share a kind and cause, they are one finding.
+/// All findings, worst first. If more than `collective` connections share a kind and cause, they form one finding.
 std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& input = {}, std::size_t collective = 10);
 
 /// "10.0.0.2", "fe80::1", "LID 5"
@@ -59,7 +59,7 @@ std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Se
 
 /// "1 packet", "12 packets"
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
-/// "1.9 s", "412 µs": three digits at most.
+/// "1.9 s", "412 µs": at most three digits.
 std::string duration_text(std::int64_t ns);
 
 }  // namespace rdmawire::captures::analysis

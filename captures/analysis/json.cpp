@@ -1,4 +1,4 @@
-/// The report as one JSON object.
+/// JSON output of the report.
 
 #include <fmt/format.h>
 
@@ -324,7 +324,7 @@ Json question_json(const tracking::SubnetQuestion& question) {
           {"status", answered ? Json(question.status) : Json()}};
 }
 
-// The subnet's management: only native InfiniBand has it.
+// Subnet management, which exists only in native InfiniBand.
 Json management_json(const ManagementRecords& records) {
   Json multicast = Json::array(), paths = Json::array(), counters = Json::array();
   for (const auto& r : records.memberships) {

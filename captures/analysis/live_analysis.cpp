@@ -14,8 +14,8 @@ LiveAnalysis::LiveAnalysis(std::string name, const RunOptions& options)
 tl::expected<std::unique_ptr<LiveAnalysis>, std::string> LiveAnalysis::file(const std::string& name,
                                                                             const RunOptions& options) {
   struct stat status {};
-  if (::stat(name.c_str(), &status) != 0) return tl::unexpected(fmt::format("{}: it is not there", name));
-  if (!S_ISREG(status.st_mode)) return tl::unexpected(fmt::format("{}: only a file can be followed", name));
+  if (::stat(name.c_str(), &status) != 0) return tl::unexpected(fmt::format("{}: file not found", name));
+  if (!S_ISREG(status.st_mode)) return tl::unexpected(fmt::format("{}: --follow requires a regular file", name));
   return std::unique_ptr<LiveAnalysis>(new LiveAnalysis(name, options));
 }
 
@@ -46,7 +46,7 @@ bool LiveAnalysis::take_of_device(Clock::time_point until, const std::atomic<boo
     const Next next = live_->next(record);
     if (next == Next::record) {
       take(record);
-      if (looked % 256 != 0) continue;  // the clock is not asked for each packet
+      if (looked % 256 != 0) continue;  // read the clock only once per 256 packets
     } else if (next != Next::timeout) {
       if (next == Next::error) troubles_.push_back(to_string(live_->error()));
       return false;
@@ -56,18 +56,18 @@ bool LiveAnalysis::take_of_device(Clock::time_point until, const std::atomic<boo
   return true;
 }
 
-// It is opened again when it has grown, and what is known of it is passed over (a few nanoseconds a record).
+// Reopens the file whenever it has grown and skips the records already read (a few nanoseconds each).
 bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>& stop) {
   while (!stop) {
     struct stat status {};
     if (::stat(facts_.name.c_str(), &status) != 0) {
-      troubles_.push_back(fmt::format("{}: it is no longer there", facts_.name));
+      troubles_.push_back(fmt::format("{}: the file was removed", facts_.name));
       return false;
     }
     if (!reader_ && status.st_size != size_ && status.st_size != 0) {
       size_ = status.st_size;
       auto opened = Reader::open(facts_.name);
-      // A header that is not whole yet is no trouble: the rest will come.
+      // The rest of a truncated header is still to be written.
       if (!opened && opened.error().kind != CaptureError::Kind::truncated) {
         troubles_.push_back(to_string(opened.error()));
         return false;

@@ -1,5 +1,5 @@
 #pragma once
-/// A capture that is analyzed while it grows: a file that somebody still writes, or a device.
+/// Analysis of a growing capture: a file that another process writes, or a network device.
 
 #include <sys/types.h>
 
@@ -20,24 +20,24 @@ namespace rdmawire::captures::analysis {
 class LiveAnalysis {
  public:
   using Clock = std::chrono::steady_clock;
-  /// A file, pcap or pcapng. It must be there; what of it is not whole yet is waited for. `options`: files, boundaries,
-  /// connection and threads mean nothing; what they point to must outlive this.
+  /// Follows a pcap or pcapng file, which must exist. Waits for incomplete records. Ignores files, boundaries,
+  /// connection and threads of `options`. Objects that `options` points to must outlive this object.
   static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> file(const std::string& name,
                                                                        const RunOptions& options);
-  /// A device of libpcap's.
+  /// Captures from a libpcap device.
   static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> device(const std::string& name,
                                                                          const LiveCapture::Options& live,
                                                                          const RunOptions& options);
   LiveAnalysis(const LiveAnalysis&) = delete;
   LiveAnalysis& operator=(const LiveAnalysis&) = delete;
 
-  /// Takes packets as they come until then, or until `stop`. False: no more will come; troubles() say why.
+  /// Reads packets until the given time or until `stop`. Returns false at the end of input; see troubles().
   bool take(Clock::time_point until, const std::atomic<bool>& stop);
   [[nodiscard]] std::uint64_t packets() const { return facts_.packets; }
-  /// How things are: connections that go on are in it as far as they came.
+  /// Intermediate report, which includes open connections.
   [[nodiscard]] Json report(std::size_t rows = SIZE_MAX);
   [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
-  /// No more packets. Once.
+  /// Ends the analysis. Call once, after the last packet.
   RunResult finish();
 
  private:
@@ -51,8 +51,8 @@ class LiveAnalysis {
   Input::File facts_;
   std::vector<std::string> troubles_;
   std::optional<LiveCapture> live_;
-  std::optional<Reader> reader_;  ///< of a file that has grown, as long as it gives something
-  off_t size_ = -1;               ///< of the file when it was opened last
+  std::optional<Reader> reader_;  ///< while the file has unread records
+  off_t size_ = -1;               ///< of the file when it was last opened
 };
 
 }  // namespace rdmawire::captures::analysis

@@ -1,4 +1,4 @@
-/// A file that grows gives, in the end, what it gives when it is whole.
+/// Following a growing file has the same result as reading the complete file.
 
 #include "captures/analysis/live_analysis.hpp"
 
@@ -42,12 +42,12 @@ class Follow : public testing::Test {
   RunOptions options_;
 };
 
-TEST_F(Follow, PiecesGiveWhatTheWholeGives) {
+TEST_F(Follow, PiecewiseReadingEqualsCompleteReading) {
   auto made = LiveAnalysis::file(path_, options_);
   ASSERT_TRUE(made) << made.error();
   LiveAnalysis& following = **made;
   std::uint64_t before = 0;
-  EXPECT_TRUE(take(following));  // empty, and then half a header
+  EXPECT_TRUE(take(following));  // empty, then a partial header
   std::size_t at = 0;
   for (const std::size_t to : {std::size_t{10}, bytes_.size() / 3, bytes_.size() / 2 + 7, bytes_.size()}) {
     write(at, to);
@@ -64,7 +64,7 @@ TEST_F(Follow, PiecesGiveWhatTheWholeGives) {
   EXPECT_EQ(report_of(grown.analysis, grown.input), report_of(whole.analysis, whole.input));
 }
 
-TEST_F(Follow, EndsWhenItIsToldAndWhenTheFileGoes) {
+TEST_F(Follow, EndsOnStopAndOnFileRemoval) {
   write(0, bytes_.size());
   auto made = LiveAnalysis::file(path_, options_);
   ASSERT_TRUE(made);
@@ -76,16 +76,16 @@ TEST_F(Follow, EndsWhenItIsToldAndWhenTheFileGoes) {
   EXPECT_TRUE(take(**made));
   std::filesystem::remove(path_);
   EXPECT_FALSE(take(**made));
-  EXPECT_THAT((*made)->troubles().at(0), HasSubstr("no longer there"));
+  EXPECT_THAT((*made)->troubles().at(0), HasSubstr("was removed"));
   EXPECT_GT((*made)->finish().analysis.packets, 100U);
 }
 
-TEST_F(Follow, WhatCannotBeFollowedIsSaid) {
-  EXPECT_THAT(LiveAnalysis::file("/nowhere/x.pcap", options_).error(), HasSubstr("not there"));
-  EXPECT_THAT(LiveAnalysis::file("/dev/null", options_).error(), HasSubstr("only a file"));
+TEST_F(Follow, ReportsUnsupportedInput) {
+  EXPECT_THAT(LiveAnalysis::file("/nowhere/x.pcap", options_).error(), HasSubstr("not found"));
+  EXPECT_THAT(LiveAnalysis::file("/dev/null", options_).error(), HasSubstr("regular file"));
   EXPECT_FALSE(LiveAnalysis::device("no-such-device", {}, options_));
   write(0, 3);
-  std::ofstream(path_, std::ios::binary) << "this is no capture, and never will be one";
+  std::ofstream(path_, std::ios::binary) << "text that is not a capture file";
   auto made = LiveAnalysis::file(path_, options_);
   ASSERT_TRUE(made);
   EXPECT_FALSE(take(**made));

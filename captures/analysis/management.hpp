@@ -1,5 +1,5 @@
 #pragma once
-/// What management of a native InfiniBand subnet said in passing, kept for the report.
+/// Records of InfiniBand subnet management seen in the capture.
 
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Of each kind the first records, in the capture's order; the others are counted.
+/// Keeps the first records of each kind, in order of the capture, and counts the others.
 class ManagementRecords final : public tracking::ManagementSink {
  public:
   static constexpr std::size_t most = 1000;
@@ -22,7 +22,7 @@ class ManagementRecords final : public tracking::ManagementSink {
   void path(const tracking::PathGiven& record) override { keep(paths, record); }
   void port_counters(const tracking::PortCounterReading& record) override { keep(counters, record); }
 
-  /// Of another part of the same capture. Native InfiniBand is one part's alone.
+  /// Adds the records of another shard. At most one shard has native InfiniBand.
   void merge(const ManagementRecords& other) {
     for (const auto& record : other.memberships) keep(memberships, record);
     for (const auto& record : other.paths) keep(paths, record);

@@ -14,12 +14,12 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-/// What a parcel consists of: one of these, and behind a frame its bytes.
+/// Items of a batch. A frame item is followed by its bytes.
 enum class Item : std::uint64_t {
-  frame,      ///< of this share
-  text,       ///< another share's, whose text concerns this one
-  addresses,  ///< of a frame of any share, the first time that the portion has them
-  arrival,    ///< RDMA payload for a receiver of this share
+  frame,      ///< frame of this shard
+  text,       ///< frame of another shard whose text concerns this shard
+  addresses,  ///< addresses of a frame of any shard, at their first occurrence in the portion
+  arrival,    ///< RDMA payload for a receiver of this shard
 };
 struct FrameItem {
   Item item = Item::frame;
@@ -30,7 +30,7 @@ struct FrameItem {
 };
 struct PairItem {
   Item item = Item::addresses;
-  std::uint64_t number = 0;  ///< of the frame
+  std::uint64_t number = 0;  ///< frame number
   PortAddress from, to;
   std::int64_t time = 0;
   std::uint64_t payload = 0;
@@ -56,14 +56,14 @@ void append(std::string& parcel, Item item, const Record& record, std::uint64_t 
   parcel.append(reinterpret_cast<const char*>(record.bytes.data()), record.bytes.size());
 }
 
-/// An item of a parcel, and with a frame its record.
+/// An item of a batch, and for a frame its record.
 struct Taken {
   Item item = Item::frame;
   std::uint64_t number = 0;
   PairItem pair;
   Record record;
 };
-/// The item at the beginning of `left`, which is behind it then. False: there is none.
+/// Removes the first item from `left`. Returns false if it is malformed or missing.
 bool take(Bytes& left, Taken& taken) {
   Bytes ahead = left;
   if (!take(ahead, taken.item)) return false;
@@ -88,10 +88,10 @@ bool take(Bytes& left, Taken& taken) {
 
 tl::unexpected<std::string> broken(std::size_t place, std::size_t all) {
   return tl::unexpected(fmt::format(
-      "a parcel of frames is broken at byte {} of {}: was it made by another build of rdmawire?", place, all));
+      "malformed batch of frames at byte {} of {}: use the same rdmawire build in all processes", place, all));
 }
 
-/// The frame of the item at the beginning of a parcel; what is no item comes first, and is found out then.
+/// Frame of the first item. Malformed items sort first, and take() rejects them.
 std::uint64_t frame_of_next(Bytes parcel) {
   struct {
     Item item;
@@ -129,11 +129,11 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
   if (!reader) return tl::unexpected(to_string(reader.error()));
   ShardPlan result{std::vector<std::string>(std::max(shares, 1U)), {}};
   std::vector<std::string>& parcels = result.parcels;
-  tracking::Packet packet;  // of which only the headers are looked at
+  tracking::Packet packet;  // only the headers are used
   DecodeOptions decoding;
   decoding.extra_roce_v2_port = extra_roce_port;
   const Window window(portion.begin, portion.end);
-  // As a tracker would: the first addresses, and no more than it keeps.
+  // Same limit as the tracker, which also keeps the first addresses.
   BoundedSet addresses(tracking::AddressBook::capacity);
   const auto fresh = [&](const PortAddress& address) { return addresses.insert(FlowKey{address, {}, 0}.hash()); };
   Record record;
@@ -144,7 +144,7 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
     if (!window.has(record.time, frame)) continue;
     const Peek seen = peek(record.bytes, record.link, record.wire_length, extra_roce_port);
     if (seen.known) {
-      // Each is asked: one that is not new must not hide the other.
+      // Call fresh() for both, without short-circuit evaluation.
       const bool from = fresh(seen.from), to = fresh(seen.to);
       if (from || to)
         for (std::string& parcel : parcels) append(parcel, PairItem{Item::addresses, frame, seen.from, seen.to, 0, 0});
@@ -167,8 +167,8 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
   }
   if (number < portion.to && portion.to != UINT64_MAX)
     return tl::unexpected(
-        fmt::format("{}: it had {} packets or more when it was surveyed, and now ends after {}: do "
-                    "not change captures while they are analyzed",
+        fmt::format("{}: the file had at least {} packets when it was surveyed and now has {}: do not modify captures "
+                    "during the analysis",
                     portion.file, portion.to, number));
   return result;
 }

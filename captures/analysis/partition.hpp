@@ -1,11 +1,10 @@
 #pragma once
-/// Captures divided by endpoint pair before they are tracked, for work that is spread over processes and machines:
-/// each file is surveyed, its frames are divided into parcels, one a share, and each share is tracked in the capture's
-/// order, wherever that happens. What comes out, merged, is what one run over all files gives.
+/// Distributed analysis. Each file is surveyed, its frames are divided by endpoint pair into batches, one per shard, and
+/// each shard is tracked in capture order, in any process. The merged result equals that of a single run over all files.
 ///
-/// With a filter, what shares tell each other (text that programs exchange, arrivals at a receiver) counts only where
-/// the filter takes the frame. That only the frame's own share knows, as it may ask what a connection is: each share is
-/// sifted first, and what it then has for the others is added to theirs.
+/// With a filter, information for other shards (parameters that programs exchange as text, arrivals at a receiver) is
+/// relevant only for frames that match the filter. Only a frame's own shard can evaluate the filter, because the filter
+/// may depend on the connection. So each shard is filtered first, and its information is then added to the other shards.
 
 #include <optional>
 #include <span>
@@ -17,43 +16,43 @@
 
 namespace rdmawire::captures::analysis {
 
-/// A file, read once for what all shares have to know.
+/// Properties of a file that all shards need.
 struct Survey {
   Input::File facts;                                           ///< first_frame 1, or 0
-  std::int64_t begins = INT64_MAX;                             ///< time of the first packet: the order of files
-  std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;  ///< nanoseconds since 1970, least and greatest
+  std::int64_t begins = INT64_MAX;  ///< time of the first packet, which orders the files
+  std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;  ///< earliest and latest, nanoseconds since 1970
 };
-/// An error: the file cannot be opened. One that cannot be read to its end is surveyed until there.
+/// Surveys a file, up to the first read error. Returns an error if the file cannot be opened.
 tl::expected<Survey, std::string> survey(const std::string& file);
 
-/// What of a file is divided.
+/// A range of frames of a file.
 struct Portion {
   std::string file;
-  std::uint64_t from = 1, to = UINT64_MAX;  ///< frames of the file, from 1, the last one included
-  std::uint64_t frames_before = 0;          ///< of earlier files: what the capture's numbers are ahead of the file's
-  Boundary begin, end;                      ///< of the whole capture, not relative
+  std::uint64_t from = 1, to = UINT64_MAX;  ///< frame numbers within the file, starting at 1, inclusive
+  std::uint64_t frames_before = 0;          ///< frames in earlier files, added to frame numbers
+  Boundary begin, end;                      ///< of the complete capture, not relative
 };
 struct ShardPlan {
-  /// Bytes for each share; those of a file's portions, in order, and of the files in their order, are what
-  /// ShareTracker takes. They are for the same build of rdmawire, and as long as the frames themselves.
+  /// A batch for each shard. ShareTracker requires the batches of all files and portions in order, and the same build of
+  /// rdmawire. A batch is about as large as its frames.
   std::vector<std::string> parcels;
-  tracking::Moment last;  ///< the last packet with a BTH; where shares are sifted, they tell
+  tracking::Moment last;  ///< the last packet with a BTH; with a filter, use ShareSifter::last() instead
 };
-/// An error: the file cannot be opened, or is not what it was when it was surveyed. `sifted`: shares are sifted, so
-/// that no frame goes to another share than its own.
+/// Divides a portion. Returns an error if the file cannot be opened or has changed since the survey. `sifted`: the shards
+/// will be filtered, so each frame is added only to its own shard.
 tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port = 0,
                                             bool sifted = false);
 
-/// Finds what one share has for the others where there is a filter.
+/// Evaluates the filter for one shard and collects information for the other shards.
 class ShareSifter {
  public:
-  /// Share `share` of `shares`. `options`: filter and dissector count; the filter must outlive this.
+  /// Uses only filter and dissector of `options`. The filter must outlive this object.
   ShareSifter(const RunOptions& options, unsigned share, unsigned shares);
-  /// The share's next parcel. An error, one sentence: the bytes are no parcel.
+  /// Adds the next batch of the shard. Returns an error, one sentence, if the batch is malformed.
   tl::expected<void, std::string> add(Bytes parcel);
-  /// For each share bytes that ShareTracker::hear takes; empty where there is nothing. Once.
+  /// Returns the data for ShareTracker::hear() of each shard, possibly empty. Call once.
   std::vector<std::string> finish() { return std::move(parcels_); }
-  /// The share's last packet with a BTH that the filter takes.
+  /// The shard's last packet with a BTH that matches the filter.
   [[nodiscard]] const tracking::Moment& last() const { return last_; }
 
  private:
@@ -65,31 +64,31 @@ class ShareSifter {
   tracking::Moment last_;
 };
 
-/// Tracks one share.
+/// Tracks one shard.
 class ShareTracker {
  public:
-  /// `options`: files, boundaries and threads mean nothing here. With a filter, the parcels were divided to be sifted.
-  /// Filter, sinks and calls must outlive this.
+  /// Ignores files, boundaries and threads of `options`. With a filter, divide() must have been called with `sifted`.
+  /// Filter, sinks and callbacks must outlive this object.
   explicit ShareTracker(const RunOptions& options);
-  /// What the sifters of all shares had for this one, before the first parcel; the bytes must outlive this.
+  /// Sets the data of all ShareSifter objects for this shard. Call before add(). The bytes must outlive this object.
   void hear(std::span<const Bytes> sifted);
-  /// Only packets between these two are counted by themselves: the ends of the connection that the options name.
+  /// Counts only packets between these two addresses, which are the endpoints of RunOptions::connection.
   void narrow_to(const PortAddress& one, const PortAddress& other) { pipeline_.narrow_to(one, other); }
-  /// An error, one sentence: the bytes are no parcel. What was before the place has been taken.
+  /// Adds a batch. Returns an error, one sentence, if it is malformed; the preceding part was added.
   tl::expected<void, std::string> add(Bytes parcel);
-  /// No more parcels. Once. `last`: the last packet with a BTH of all shares.
+  /// Ends the analysis. Call once. `last`: the latest last packet with a BTH of all shards.
   Analysis finish(const tracking::Moment& last);
   [[nodiscard]] std::uint64_t evicted_packets() const { return pipeline_.evicted_packets(); }
-  /// The connection that RunOptions::connection names, once it said farewell; nothing: it is not this share's.
+  /// The connection RunOptions::connection, after it was closed; nullopt if it is not in this shard.
   [[nodiscard]] const std::optional<Connection>& wanted() const { return pipeline_.wanted(); }
 
  private:
-  /// What was sifted from before that frame.
+  /// Adds the filtered data that precedes the given frame.
   tl::expected<void, std::string> hear_until(std::uint64_t frame);
 
   RunOptions options_;
   Pipeline pipeline_;
-  std::vector<Bytes> sifted_;  ///< a heap by the next item's frame
+  std::vector<Bytes> sifted_;  ///< heap by the frame of the next item
 };
 
 }  // namespace rdmawire::captures::analysis

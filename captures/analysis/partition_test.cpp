@@ -1,4 +1,4 @@
-/// Work divided over processes gives what one run gives, to the letter.
+/// Distributed analysis has exactly the same result as a single run.
 
 #include "captures/analysis/partition.hpp"
 
@@ -31,14 +31,14 @@ std::vector<std::string> samples() {
   return files;
 }
 
-/// What is asked of a divided run beside its files.
+/// Options of a distributed run in addition to its files.
 struct Asked {
   std::string from{}, to{};
   const output::Filter* filter = nullptr;
   std::uint64_t connection = 0;
 };
 
-/// The parcels of these files: of each share, in order.
+/// The batches of all files, by shard, in order.
 using Parcels = std::vector<std::vector<std::string>>;
 
 Parcels sift(const Parcels& parcels, const RunOptions& options, tracking::Moment& last) {
@@ -53,7 +53,7 @@ Parcels sift(const Parcels& parcels, const RunOptions& options, tracking::Moment
   return sifted;
 }
 
-/// Tracks a share; with `narrow` only what is between these two is counted.
+/// Tracks a shard; with `narrow` counts only packets between these two addresses.
 Analysis track(ShareTracker& tracker, const std::vector<std::string>& parcels, const std::vector<std::string>& sifted,
                const tracking::Moment& last, const std::optional<Connection>& narrow) {
   const std::vector<Bytes> heard = [&] {
@@ -70,8 +70,8 @@ Analysis track(ShareTracker& tracker, const std::vector<std::string>& parcels, c
   return tracker.finish(last);
 }
 
-/// The report of these files, worked out in shares, with files cut into portions of so many frames, and everything that
-/// would travel between processes sent as bytes.
+/// Report of a distributed run: divides files into portions of `portion_frames` frames and serializes all data that
+/// processes exchange.
 Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64_t portion_frames,
              const Asked& asked = {}) {
   std::vector<Survey> surveys;
@@ -127,7 +127,7 @@ Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64
   return report_of(*whole, input);
 }
 
-TEST(Partition, SharesAndPortionsGiveWhatOneRunGives) {
+TEST(Partition, ShardsAndPortionsEqualSingleRun) {
   RunOptions options;
   options.files = samples();
   ASSERT_GT(options.files.size(), 15U);
@@ -138,11 +138,11 @@ TEST(Partition, SharesAndPortionsGiveWhatOneRunGives) {
                                         {7U, std::uint64_t{333}},
                                         {64U, std::uint64_t{1} << 40}}) {
     const Json many = divided(options.files, shares, portion);
-    EXPECT_TRUE(many == one) << shares << " shares: " << Json::diff(one, many).dump().substr(0, 2000);
+    EXPECT_TRUE(many == one) << shares << " shards: " << Json::diff(one, many).dump().substr(0, 2000);
   }
 }
 
-TEST(Partition, EachSampleByItself) {
+TEST(Partition, EachSampleEqualsSingleRun) {
   for (const std::string& name : samples()) {
     RunOptions options;
     options.files = {name};
@@ -153,7 +153,7 @@ TEST(Partition, EachSampleByItself) {
   }
 }
 
-TEST(Partition, BoundariesAreTheWholeCaptures) {
+TEST(Partition, BoundariesApplyToTheCompleteCapture) {
   RunOptions options;
   options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap"};
   options.from = *Boundary::parse("3.25");
@@ -165,9 +165,9 @@ TEST(Partition, BoundariesAreTheWholeCaptures) {
   EXPECT_TRUE(many == one) << Json::diff(one, many).dump().substr(0, 1000);
 }
 
-// Filters that ask a packet alone, that ask what its TCP connection or its queue pair is, and one that leaves most of
-// what programs tell each other in text away.
-TEST(Partition, FiltersGiveWhatOneRunGives) {
+// Filters that depend only on the packet, on its TCP connection or on its QP, and a filter that removes most of the text
+// that programs exchange.
+TEST(Partition, FilteredShardsEqualSingleRun) {
   for (const char* expression :
        {"bth", "not aeth", "rdmap or bth.opcode == 4", "upper == nvme or note contains \"retransmission\"",
         "tcp or bth.psn > 1000000", "frame.len < 200"}) {
@@ -184,8 +184,8 @@ TEST(Partition, FiltersGiveWhatOneRunGives) {
   }
 }
 
-// How long somebody waited in vain when the capture ended is told by the capture's end, not the share's.
-TEST(Partition, WhoIsSilentWhenTheCaptureEnds) {
+// The end of the capture, not of the shard, determines how long a request was outstanding.
+TEST(Partition, OutstandingTimeEndsWithTheCapture) {
   const std::string path = testing::TempDir() + "partition_test." + std::to_string(::getpid()) + ".pcap";
   {
     Writer writer = Writer::create(path).value();
@@ -207,7 +207,7 @@ TEST(Partition, WhoIsSilentWhenTheCaptureEnds) {
         first = false;
         record.time += shift;
         latest = record.time;
-        // Other addresses in the second capture, so that its pairs are others.
+        // Change the addresses of the second capture, so that its pairs differ.
         std::vector<std::uint8_t> bytes(record.bytes.begin(), record.bytes.end());
         if (shift && bytes.size() > 30) bytes[28] = bytes[32] = 99;
         record.bytes = bytes;
@@ -229,7 +229,7 @@ TEST(Partition, WhoIsSilentWhenTheCaptureEnds) {
   std::filesystem::remove(path);
 }
 
-TEST(Partition, OneConnectionGivesWhatOneRunGives) {
+TEST(Partition, OneConnectionEqualsSingleRun) {
   for (const char* name : {"rc-read-loss.pcap.zst", "siw-write-loss.pcap.gz", "rping.pcap"}) {
     RunOptions options;
     options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name)};
@@ -241,7 +241,7 @@ TEST(Partition, OneConnectionGivesWhatOneRunGives) {
       options.connection = ids.back().at("connection").get<std::uint64_t>();
       options.filter = also;
       const RunResult result = run(options);
-      if (!result.troubles.empty()) continue;  // the filter leaves nothing of it
+      if (!result.troubles.empty()) continue;  // the filter removes the whole connection
       const Json one = report_of(result.analysis, result.input);
       const Json many = divided(options.files, 5, 100, {.filter = also, .connection = options.connection});
       EXPECT_TRUE(many == one) << name << ": " << Json::diff(one, many).dump().substr(0, 1000);
@@ -249,7 +249,7 @@ TEST(Partition, OneConnectionGivesWhatOneRunGives) {
   }
 }
 
-TEST(Partition, WhatIsWrongIsSaid) {
+TEST(Partition, ReportsInvalidInput) {
   EXPECT_THAT(survey("/nowhere/x.pcap").error(), HasSubstr("/nowhere/x.pcap"));
   const std::string name = RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap";
   EXPECT_THAT(divide({name, 1, 1'000'000, 0, {}, {}}, 2).error(), HasSubstr("when it was surveyed"));
@@ -258,16 +258,16 @@ TEST(Partition, WhatIsWrongIsSaid) {
     ShareTracker tracker{RunOptions{}};
     const auto added = tracker.add(bytes_of(parcels[0]).first(bytes));
     if (!added) {
-      EXPECT_THAT(added.error(), HasSubstr("broken at byte"));
+      EXPECT_THAT(added.error(), HasSubstr("malformed batch of frames at byte"));
     }
     tracker.finish({});
   }
   ShareTracker tracker{RunOptions{}};
-  EXPECT_FALSE(tracker.add(bytes_of("nonsense that is longer than an item is")));
+  EXPECT_FALSE(tracker.add(bytes_of("invalid data that is longer than an item")));
 }
 
-// What another machine sent may be damaged: its times must not be beyond what the trackers can reckon with.
-TEST(Partition, TimesThatCannotBeAreBounded) {
+// Data from other processes may be damaged: times must stay within the tracker's range.
+TEST(Partition, InvalidTimesAreLimited) {
   for (const char* name : {"rping.pcap", "siw-write-loss.pcap.gz"}) {
     const std::string path = RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name);
     std::string parcel = divide({path, 1, UINT64_MAX, 0, {}, {}}, 1).value().parcels[0];
@@ -292,13 +292,13 @@ TEST(Partition, TimesThatCannotBeAreBounded) {
   }
 }
 
-TEST(Archive, ComesBackWhole) {
+TEST(Archive, RoundTripPreservesTheReport) {
   RunOptions options;
   options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/nvme-over-rdma.pcap.zst",
                    RDMAWIRE_SOURCE_DIR "/captures/samples/siw-write-loss.pcap.gz"};
   RunResult result = run(options);
   const Json before = report_of(result.analysis, result.input);
-  ASSERT_THAT(before.dump(), HasSubstr("NVMe"));  // a sentence that an archive must carry along
+  ASSERT_THAT(before.dump(), HasSubstr("NVMe"));  // a constant string that the archive must contain
   std::optional<Analysis> loaded;
   {
     const std::string saved = save(result.analysis);
@@ -308,15 +308,15 @@ TEST(Archive, ComesBackWhole) {
   EXPECT_EQ(report_of(*loaded, result.input), before);
 }
 
-TEST(Archive, WhatIsNotOneIsRefused) {
-  EXPECT_THAT(load({}).error(), HasSubstr("no saved analysis"));
-  EXPECT_THAT(load(bytes_of("rdmawire analysis 0.0.0 1 2 3\n")).error(), HasSubstr("another build"));
+TEST(Archive, RejectsInvalidData) {
+  EXPECT_THAT(load({}).error(), HasSubstr("not a saved analysis"));
+  EXPECT_THAT(load(bytes_of("rdmawire analysis 0.0.0 1 2 3\n")).error(), HasSubstr("different rdmawire build"));
   RunOptions options;
   options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap"};
   const std::string saved = save(run(options).analysis);
   for (std::size_t bytes = 0; bytes < saved.size(); bytes += 97)
     EXPECT_FALSE(load(bytes_of(saved).first(bytes))) << bytes;
-  EXPECT_THAT(load(bytes_of(saved + "x")).error(), HasSubstr("left at its end"));
+  EXPECT_THAT(load(bytes_of(saved + "x")).error(), HasSubstr("trailing bytes"));
 }
 
 }  // namespace

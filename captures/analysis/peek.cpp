@@ -14,9 +14,9 @@ namespace {
 
 using tracking::PortAddress;
 
-constexpr std::uint16_t raw_ip = 0;  ///< no EtherType: the IP header tells
+constexpr std::uint16_t raw_ip = 0;  ///< no EtherType: the version field of the IP header decides
 
-/// `bytes` are from the BTH on, ICRC included.
+/// `bytes`: length from the BTH to the ICRC, inclusive.
 void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
   peek.bth = true;
   peek.opcode = bth[0];
@@ -27,8 +27,8 @@ void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
   if (bytes > rest) peek.payload = bytes - rest;
 }
 
-/// May be a part of "0000:000011:a1b2c3…", numbers in hexadecimal with colons between and a zero behind, or a digit
-/// and a zero: what tracking::TextExchange may want to see, and little else.
+/// Whether the data may be part of "0000:000011:a1b2c3…" (hexadecimal numbers with colons and a final zero), or a digit
+/// and a zero. Matches all data for tracking::TextExchange, and few others.
 bool is_text(Bytes data) {
   constexpr std::size_t enough = 16;
   const Bytes begin = data.first(std::min(data.size(), enough));
@@ -153,7 +153,7 @@ unsigned Sharder::next(const Peek& seen, Bytes frame, LinkType link) {
   std::uint16_t& share = share_[*pair & (pairs - 1)];
   if (share == none) {
     share = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
-    // Of pairs that all begin at once, each share gets as many.
+    // Distributes pairs evenly if many start at the same time.
     constexpr std::uint64_t a_pair = 1000;
     loads_[share] += a_pair;
   }

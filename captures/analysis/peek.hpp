@@ -1,6 +1,5 @@
 #pragma once
-/// Who a frame goes between, read from its raw bytes in a few nanoseconds: what work is divided by among threads
-/// before anything is dissected.
+/// Addresses of a frame, read from its raw bytes in a few nanoseconds. They assign frames to threads before dissection.
 
 #include <cstdint>
 #include <optional>
@@ -13,48 +12,48 @@
 namespace rdmawire::captures::analysis {
 
 struct Peek {
-  /// IPv4, IPv6 or a GRH right behind the link layer, with TCP, UDP or InfiniBand's transport in it. Else (native
-  /// InfiniBand, tunnels, rarer link layers) only decoding tells.
+  /// The frame has IPv4, IPv6 or a GRH directly after the link layer, with TCP, UDP or the InfiniBand transport. Other
+  /// frames (native InfiniBand, tunnels, rare link layers) must be decoded.
   bool known = false;
-  /// TCP that may carry what perftest or ibv_*_pingpong tell each other: it can concern queue pairs of other addresses,
-  /// so every share of the work must hear it.
+  /// TCP that may contain the QP parameters that perftest or ibv_*_pingpong exchange. They may refer to queue pairs of
+  /// other addresses, so every shard needs the frame.
   bool text = false;
   tracking::PortAddress from, to;
   std::uint64_t payload = 0;  ///< bytes of RDMA payload: RoCE only
-  bool bth = false;           ///< the next two are set: RoCE only
+  bool bth = false;           ///< opcode and dest_qp are valid: RoCE only
   std::uint8_t opcode = 0;
   std::uint32_t dest_qp = 0;
 
-  /// The same in both directions.
+  /// Equal for both directions.
   [[nodiscard]] std::uint64_t pair_hash() const {
     return tracking::FlowKey{from < to ? from : to, from < to ? to : from, 0}.hash();
   }
   [[nodiscard]] std::uint64_t receiver_hash() const { return tracking::FlowKey{to, {}, 0}.hash(); }
 };
 
-/// What all frames between two addresses have in common, by hash; nothing: no addresses, or native InfiniBand, whose
-/// subnet management concerns everybody.
+/// Hash that all frames between two addresses share; nullopt: no addresses, or native InfiniBand, whose subnet management
+/// concerns all shards.
 std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkType link);
 
-/// Divides the work into shares: all frames between two addresses belong to the same one, whatever lies around them.
-/// What has no addresses, and native InfiniBand, whose subnet management concerns everybody, is the first one's.
+/// Assigns frames to shards: all frames between two addresses belong to the same shard. Frames without addresses and
+/// native InfiniBand belong to shard 0.
 ///
-/// Two addresses that were not seen before go to the share that has had least so far. Each thread has a Division of its
-/// own; all of them divide alike, because all see the same frames in the same order.
+/// A new pair of addresses is assigned to the shard with the least load. Each thread has its own Sharder, and all make
+/// the same assignment because they process the same frames in the same order.
 class Sharder {
  public:
   explicit Sharder(unsigned shares) : loads_(shares), share_(shares > 1 ? pairs : 0, none) {}
-  /// The share of the capture's next frame.
+  /// Returns the shard of the capture's next frame.
   unsigned next(const Peek& seen, Bytes frame, LinkType link);
 
  private:
-  static constexpr std::size_t pairs = 1U << 14;  ///< told apart, by hash; a power of two
+  static constexpr std::size_t pairs = 1U << 14;  ///< hash buckets; a power of two
   static constexpr std::uint16_t none = UINT16_MAX;
   std::vector<std::uint64_t> loads_;
   std::vector<std::uint16_t> share_;
 };
 
-/// `extra_roce_port` as DecodeOptions has it.
+/// `extra_roce_port`: see DecodeOptions.
 Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t extra_roce_port = 0);
 
 }  // namespace rdmawire::captures::analysis

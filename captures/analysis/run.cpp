@@ -10,14 +10,14 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-// Every share of the work hears of all addresses, so that it makes no difference how many there are.
+// Every shard receives all addresses, so that the number of shards does not affect the result.
 tracking::TrackerOptions tracker_options(const RunOptions& options) {
   tracking::TrackerOptions result = options.tracker;
   result.notes_addresses = false;
   return result;
 }
 
-/// Gives what is heard to the analysis, and to whom else it concerns.
+/// Forwards tracker results to the analysis and to RunOptions::also.
 class Tee final : public tracking::Sink {
  public:
   Tee(Analysis& analysis, const RunOptions& options)
@@ -61,7 +61,7 @@ class Tee final : public tracking::Sink {
 
 namespace {
 
-/// A record that waits to be dissected.
+/// A record in the queue.
 struct Coming {
   Bytes bytes;
   std::int64_t time = 0;
@@ -69,13 +69,13 @@ struct Coming {
   std::uint32_t wire_length = 0;
   LinkType link = LinkType::ethernet;
   bool mine = false;
-  bool arrives = false;  // with a filter: an arrival at its receiver, unless somebody else says so
+  bool arrives = false;  // with a filter: counts as an arrival at its receiver
   Peek seen;
-  bool fetches = false;  // the next two are set
+  bool fetches = false;  // the next two are valid
   tracking::Tracker::Prefetcher ahead;
   std::uint64_t queue_pair_id = 0;
 };
-constexpr std::size_t coming_records = 24;  // in three steps
+constexpr std::size_t coming_records = 24;  // three prefetch steps
 
 }  // namespace
 
@@ -104,7 +104,7 @@ struct Pipeline::State {
   std::size_t came = 0, went = 0;
   std::array<std::uint64_t, 4> recent{};  // hashes of flows
 
-  /// Takes it now, or lets it wait until the memory that it will need has come.
+  /// Processes the record, or queues it until its memory is prefetched.
   void come(const Coming& record, bool stays);
   void take(const Coming& record);
   void drain() {
@@ -120,7 +120,7 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   State& s = *state_;
   const Peek seen = peek(record.bytes, record.link, record.wire_length, s.options.dissector.decode.extra_roce_v2_port);
   const bool mine = s.division.next(seen, record.bytes, record.link) == s.share;
-  // Incast is a receiver's matter, whichever senders it has: divided by receiver.
+  // Incast counts all senders of a receiver, so it is partitioned by receiver.
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shares == 1 || seen.receiver_hash() % s.shares == s.share);
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
@@ -156,7 +156,7 @@ void Pipeline::State::come(const Coming& record, bool stays) {
   if (seen.bth) {
     const FlowKey ports{seen.from, seen.to, 0};
     newest.ahead = {ports.with(seen.dest_qp).hash(), opcode(seen.opcode).direction == Direction::response};
-    // What one of the last packets belonged to is in the cache: most traffic comes in bursts.
+    // Skip flows of recent packets, whose memory is still in the cache: most traffic is bursty.
     newest.fetches = std::find(recent.begin(), recent.end(), newest.ahead.hash) == recent.end();
     if (newest.fetches) {
       recent[came % recent.size()] = newest.ahead.hash;
@@ -228,10 +228,10 @@ RunResult run(const RunOptions& options) {
   std::optional<std::pair<PortAddress, PortAddress>> only;
   if (options.connection) {
     if (!seekable) {
-      result.troubles.emplace_back("--connection needs files that can be read twice, not a stream");
+      result.troubles.emplace_back("--connection requires files that can be read twice, not a stream");
       return result;
     }
-    // Which packets are its own is known when it is known who it is.
+    // The first pass finds the endpoints of the connection.
     RunOptions first_pass = options;
     first_pass.also = nullptr;
     first_pass.on_packet = nullptr;
@@ -242,7 +242,7 @@ RunResult run(const RunOptions& options) {
     pipeline.finish();
     if (!pipeline.wanted()) {
       result.troubles.push_back(fmt::format(
-          "there is no connection {}: connections are named by the number of their first frame", options.connection));
+          "no connection {}: connections are identified by the number of their first frame", options.connection));
       return result;
     }
     only.emplace(pipeline.wanted()->ends[0].address, pipeline.wanted()->ends[1].address);

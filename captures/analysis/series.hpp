@@ -1,5 +1,5 @@
 #pragma once
-/// What happened over time, in at most 2048 steps of equal length.
+/// Counters over time, in at most 2048 steps of equal length.
 
 #include <array>
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace rdmawire::captures::analysis {
 
 struct Archived;
 
-/// The step is 1 µs times the smallest power of two that makes the capture fit; steps begin at whole multiples of their
-/// length since 1970. So it depends on the first and the last time only, and series merge exactly.
+/// The step is 1 µs times the smallest power of two with which the capture fits. Steps start at multiples of their length
+/// since 1970. The layout depends only on the first and the last time, so series merge exactly.
 class Series {
  public:
   static constexpr std::int64_t finest = 1000;  ///< nanoseconds
@@ -28,9 +28,9 @@ class Series {
     }
   };
 
-  /// The step that `time` falls into; valid until the next call. Time is nanoseconds since 1970.
+  /// The step that contains `time` (nanoseconds since 1970). Valid until the next call.
   Step& at(std::int64_t time) {
-    // Unsigned: one comparison for both ends.
+    // One unsigned comparison checks both limits.
     if (current_ < steps_.size() && static_cast<std::uint64_t>(time) - static_cast<std::uint64_t>(current_from_) <
                                         static_cast<std::uint64_t>(step_)) [[likely]]
       return steps_[current_];
@@ -39,7 +39,7 @@ class Series {
   void merge(const Series& other);
 
   [[nodiscard]] std::int64_t step_ns() const { return step_; }
-  /// Nanoseconds since 1970 at which the first step begins.
+  /// Start of the first step, in nanoseconds since 1970.
   [[nodiscard]] std::int64_t start() const { return first_ * step_; }
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
 
@@ -51,7 +51,7 @@ class Series {
   static std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
 
   std::int64_t step_ = finest;
-  std::int64_t first_ = 0;  ///< number of the first step, since 1970
+  std::int64_t first_ = 0;  ///< index of the first step, counted from 1970
   std::int64_t current_from_ = 0;
   std::size_t current_ = 0;
   std::vector<Step> steps_;

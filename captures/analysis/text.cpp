@@ -1,4 +1,4 @@
-/// The report as a terminal shows it.
+/// Text form of the report.
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using output::TextStyle;
 
-/// A message's size is a count of bytes that people chose: powers of two stay what they are.
+/// Formats a message size. Powers of two use binary multiples, because applications choose them.
 std::string size_text(const Json& value) {
   if (!value.is_number()) return "–";
   const auto size = value.get<std::uint64_t>();
@@ -58,7 +58,7 @@ class Printer : TextPage {
   }
 
  private:
-  /// The first rows of a list of the report, made into cells.
+  /// Converts the first rows of a list into table cells.
   std::vector<std::vector<std::string>> cells(const Json& list,
                                               const std::function<std::vector<std::string>(const Json&)>& make) const {
     std::vector<std::vector<std::string>> rows;
@@ -73,7 +73,7 @@ class Printer : TextPage {
     const Json& input = report_.at("input");
     const Json& s = report_.at("summary");
     const Json& files = input.at("files");
-    std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
+    std::string name = files.empty() ? std::string("no files") : word(files[0].at("name"));
     if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
     page_.put(TextStyle::strong, name).line();
 
@@ -94,7 +94,7 @@ class Printer : TextPage {
       if (dot[0] != '-') {
         std::string date;
         output::append_date(date, ns);
-        labeled("began", date.substr(0, 23) + " UTC");
+        labeled("start", date.substr(0, 23) + " UTC");
       }
     }
     std::string connections = fmt::format("{}", number(s.at("connections")));
@@ -117,30 +117,30 @@ class Printer : TextPage {
       if (length) {
         const double seconds = static_cast<double>(length) / 1e9;
         messages += fmt::format(
-            "; {} a second",
+            "; {}/s",
             bytes_text(static_cast<std::uint64_t>(static_cast<double>(number(s.at("message_bytes"))) / seconds)));
       }
     }
     labeled("messages", messages);
-    std::uint64_t rounds = 0;
-    for (const auto& [cause, row] : report_.at("retransmissions").items()) rounds += number(row.at("rounds"));
+    std::uint64_t recoveries = 0;
+    for (const auto& [cause, row] : report_.at("retransmissions").items()) recoveries += number(row.at("recoveries"));
     const Json& events = s.at("events");
     const std::uint64_t tcp = events.contains("tcp_retransmission") ? number(events.at("tcp_retransmission")) : 0;
-    if (rounds == 0 && tcp)
-      labeled("sent again", counted(tcp, "TCP retransmission", "TCP retransmissions"));
+    if (recoveries == 0 && tcp)
+      labeled("retransmitted", counted(tcp, "TCP retransmission", "TCP retransmissions"));
     else
-      labeled("sent again",
-              rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
-                                   counted(rounds, "round", "rounds"))
-                     : std::string("nothing"));
+      labeled("retransmitted",
+              recoveries ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
+                                       counted(recoveries, "recovery", "recoveries"))
+                         : std::string("none"));
     std::string naks;
     for (const auto& [code, count] : report_.at("naks").items())
       naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", spoken(code), number(count));
     labeled("NAKs", naks.empty() ? "none" : naks);
     const Json& congestion = report_.at("congestion");
     labeled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0
-                              ? std::string("no marks, no CNPs")
-                              : fmt::format("{} marked of {} that can be, {}", number(congestion.at("ecn_marked")),
+                              ? std::string("no ECN marks, no CNPs")
+                              : fmt::format("{} ECN-marked of {} ECN-capable, {}", number(congestion.at("ecn_marked")),
                                             number(congestion.at("ecn_capable")),
                                             counted(number(congestion.at("cnps")), "CNP", "CNPs")));
     const std::uint64_t checked = number(s.at("crcs_checked")), bad = number(s.at("crcs_bad"));
@@ -148,19 +148,19 @@ class Printer : TextPage {
                            ? std::string("none verified")
                            : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good");
     if (const std::uint64_t cut = number(s.at("truncated_packets")); cut && rdma())
-      crcs += fmt::format("; {} in part only (snap length)", counted(cut, "packet", "packets"));
-    labeled("CRCs", crcs, 14, bad ? TextStyle::bad : TextStyle::plain);
+      crcs += fmt::format("; {} truncated (snap length)", counted(cut, "packet", "packets"));
+    labeled("CRCs", crcs, label_column, bad ? TextStyle::bad : TextStyle::plain);
     const Json& counts = s.at("findings");
     const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
                         infos = number(counts.at("info"));
     if (!rdma() && number(s.at("packets")) == 0) {
-      labeled("findings", "there is no packet");
+      labeled("findings", "no packets");
     } else if (!rdma()) {
-      labeled("findings", "no RDMA was found");
+      labeled("findings", "no RDMA traffic");
     } else if (errors + warnings == 0) {
-      std::string text = "nothing wrong was found";
-      if (infos) text += fmt::format(" ({} worth knowing)", infos);
-      labeled("findings", text, 14, TextStyle::good);
+      std::string text = "no problems";
+      if (infos) text += fmt::format(" ({})", counted(infos, "note", "notes"));
+      labeled("findings", text, label_column, TextStyle::good);
     } else {
       std::string text;
       const auto add = [&](std::uint64_t count, std::string_view one, std::string_view many) {
@@ -168,13 +168,13 @@ class Printer : TextPage {
       };
       add(errors, "error", "errors");
       add(warnings, "warning", "warnings");
-      if (infos) text += fmt::format("{}{} worth knowing", text.empty() ? "" : ", ", infos);
-      labeled("findings", text, 14, errors ? TextStyle::bad : TextStyle::notice);
+      add(infos, "note", "notes");
+      labeled("findings", text, label_column, errors ? TextStyle::bad : TextStyle::notice);
     }
     if (!input.at("exact").get<bool>())
-      labeled("inexact", "some things found no room and are not counted", 14, TextStyle::notice);
+      labeled("inexact", "table limits were reached: some counters are incomplete", label_column, TextStyle::notice);
     for (const Json& file : files)
-      if (file.contains("trouble")) labeled("unread", word(file.at("trouble")), 14, TextStyle::bad);
+      if (file.contains("error")) labeled("read error", word(file.at("error")), label_column, TextStyle::bad);
   }
 
   void finding(const Json& f) {
@@ -194,8 +194,8 @@ class Printer : TextPage {
     std::string frames;
     if (f.at("first_frame").is_number()) {
       const std::uint64_t first = number(f.at("first_frame")), last = number(f.at("last_frame"));
-      frames = first == last ? fmt::format("; frame {}", first)
-                             : fmt::format("; first at frame {}, last at {}", first, last);
+      frames = first == last ? fmt::format(" Frame {}.", first)
+                             : fmt::format(" First frame {}, last frame {}.", first, last);
     }
     const std::string cause = word(f.at("cause"));
     labeled("means", word(f.at("meaning")) + frames, 10);
@@ -205,7 +205,7 @@ class Printer : TextPage {
                               spoken(word(part.at("kind"))) +
                                   (word(part.at("cause")) == "none" ? "" : " (" + spoken(word(part.at("cause"))) + ")"),
                               number(part.at("count")));
-    if (!evidence.empty()) labeled("shown by", evidence, 12);
+    if (!evidence.empty()) labeled("evidence", evidence, 12);
     for (const Json& one : f.at("worst"))
       labeled("worst",
               fmt::format("{}   {}×{}", word(one.at("who")), number(one.at("count")),
@@ -214,27 +214,27 @@ class Printer : TextPage {
     labeled("next", word(f.at("next")), 10);
   }
 
-  /// Whether there is anything to judge.
+  /// Whether the report covers any RDMA traffic.
   [[nodiscard]] bool rdma() const {
     for (const auto& [wire, count] : report_.at("summary").at("wires").items())
       if (wire != "other" && number(count)) return true;
     return false;
   }
 
-  /// There is no packet: of the capture, or of what is left of it.
-  void nothing_to_read() {
+  /// Explains a report without packets: an empty capture, or options that exclude all packets.
+  void no_packets() {
     const Json& input = report_.at("input");
     std::uint64_t packets = 0;
     for (const Json& file : input.at("files")) packets += number(file.at("packets"));
-    heading("There is no packet");
-    if (packets == 0) return labeled("", "The capture has none.", 2);
+    heading("No packets");
+    if (packets == 0) return labeled("", "The capture contains no packets.", 2);
     std::string by;
     for (const char* option : {"from", "to", "filter"})
       if (input.at(option).is_string())
         by += fmt::format("{}--{} {}", by.empty() ? "" : ", ", option, word(input.at(option)));
     labeled("",
-            fmt::format("The capture has {}; {} left none of them.", counted(packets, "packet", "packets"),
-                        by.empty() ? std::string("what was asked for") : by),
+            fmt::format("The capture contains {}. All are excluded by {}.", counted(packets, "packet", "packets"),
+                        by.empty() ? std::string("the options") : by),
             2);
   }
 
@@ -243,33 +243,32 @@ class Printer : TextPage {
     std::size_t wrong = 0, shown = 0;
     for (const Json& f : list) wrong += word(f.at("severity")) != "info";
     if (!rdma() && number(report_.at("summary").at("packets")) == 0 && list.empty()) {
-      nothing_to_read();
+      no_packets();
     } else if (!rdma() && list.empty()) {
-      heading("No RDMA was found");
+      heading("No RDMA traffic found");
       labeled(
           "",
-          "Neither InfiniBand, nor RoCE (UDP port 4791, or EtherType 0x8915), nor iWARP is in this capture. RoCE on "
-          "another port is read with --roce-port. A network device that does RDMA itself may hide it from a "
-          "capture on its host: capture at a mirror port of the switch, or as the device's maker says.",
+          "The capture contains no InfiniBand, RoCEv1 (EtherType 0x8915), RoCEv2 (UDP port 4791) or iWARP. Use "
+          "--roce-port if RoCEv2 uses another port. A NIC with RDMA offload may hide its traffic from a capture on the "
+          "host: capture at a mirror port of the switch, or use the vendor's capture tool.",
           2);
       if (const std::uint64_t cut = number(report_.at("summary").at("truncated_packets")))
         labeled("",
-                fmt::format("The capture has {} in part only (snap length): iWARP is known by what is inside of TCP, "
-                            "and needs whole packets.",
-                            counted(cut, "packet", "packets")),
+                fmt::format("The capture contains {} (snap length). Detecting iWARP requires complete TCP segments.",
+                            counted(cut, "truncated packet", "truncated packets")),
                 2);
     } else if (wrong == 0) {
-      heading("Nothing wrong was found");
+      heading("No problems found");
       const Json& s = report_.at("summary");
       labeled("",
-              fmt::format("Looked for: loss, retransmissions and NAKs in {}; {}; order, MTU and keys of {}; "
-                          "congestion marks; pauses; stalls.",
+              fmt::format("Checked: loss, retransmissions and NAKs of {}; {}; order, MTU and keys of {}; ECN marks; "
+                          "pauses; stalls.",
                           counted(number(s.at("connections")), "connection", "connections"),
                           number(s.at("crcs_checked")) ? counted(number(s.at("crcs_checked")), "CRC", "CRCs")
-                                                       : "no CRC, for none was verified",
+                                                       : "no CRC (none was verifiable)",
                           counted(number(s.at("packets")), "packet", "packets")),
               2);
-      if (!list.empty()) page_.line().put(TextStyle::dim, "Worth knowing").line();
+      if (!list.empty()) page_.line().put(TextStyle::dim, "Notes").line();
     } else {
       heading("Findings, worst first");
     }
@@ -286,17 +285,17 @@ class Printer : TextPage {
     if (!report_.contains("counters")) return;
     const Json& list = report_.at("counters");
     table(
-        "Host counters beside the capture", {{"counter", Column::left}, {"host"}, {"capture"}, {"says", Column::left}},
+        "Host counters compared with the capture",
+        {{"counter", Column::left}, {"host"}, {"capture"}, {"note", Column::left}},
         cells(
             list,
             [](const Json& row) {
+              const std::string note = word(row.at("note"));
+              const std::size_t colon = note.find(": ");
               return std::vector<std::string>{
                   word(row.at("name")), fmt::format("{}", row.at("difference").get<std::int64_t>()),
                   row.at("in_capture").is_null() ? "–" : fmt::format("{}", number(row.at("in_capture"))),
-                  word(row.at("says"))
-                      .substr(std::min(word(row.at("says")).size(), word(row.at("says")).find(": ") == std::string::npos
-                                                                        ? 0
-                                                                        : word(row.at("says")).find(": ") + 2))};
+                  colon == std::string::npos ? note : note.substr(colon + 2)};
             }),
         list.size());
   }
@@ -316,11 +315,11 @@ class Printer : TextPage {
            {"packets", Column::right, 1},
            {"bytes"},
            {"messages"},
-           {"again"},
+           {"retrans."},
            {"NAKs"},
            {"MTU", Column::right, 5},
            {"mean latency", Column::right, 2},
-           {"joined by", Column::left, 4},
+           {"paired by", Column::left, 4},
            {"upper", Column::left, 3}},
           cells(list,
                 [&](const Json& c) {
@@ -428,10 +427,10 @@ class Printer : TextPage {
     const Json& causes = report_.at("retransmissions");
     std::vector<std::vector<std::string>> rows;
     for (const auto& [cause, row] : causes.items())
-      rows.push_back({spoken(cause), fmt::format("{}", number(row.at("rounds"))),
+      rows.push_back({spoken(cause), fmt::format("{}", number(row.at("recoveries"))),
                       fmt::format("{}", number(row.at("packets"))), bytes_text(row.at("bytes")),
                       duration(row.at("duration_ns"))});
-    table("Retransmissions, by cause", {{"cause", Column::left}, {"rounds"}, {"packets"}, {"bytes"}, {"time"}}, rows,
+    table("Retransmissions by cause", {{"cause", Column::left}, {"recoveries"}, {"packets"}, {"bytes"}, {"time"}}, rows,
           rows.size());
     rows.clear();
     for (const auto& [code, count] : report_.at("naks").items())
@@ -445,14 +444,14 @@ class Printer : TextPage {
     if (number(c.at("ecn_marked")) + number(c.at("cnps")) == 0 && classes.size() <= 2) return;
     std::string note;
     if (number(c.at("cnps")))
-      note = fmt::format("after CNPs the rate fell {}×, kept {}×", number(c.at("rate_fell")),
+      note = fmt::format("After CNPs the rate fell {}× and was unchanged {}×", number(c.at("rate_fell")),
                          number(c.at("rate_unchanged")));
     if (c.at("ce_to_cnp_ns").is_object())
-      note += fmt::format("; from mark to CNP {} (p50), {} (p99)", duration(c.at("ce_to_cnp_ns").at("p50")),
+      note += fmt::format("; from ECN mark to CNP {} (p50), {} (p99)", duration(c.at("ce_to_cnp_ns").at("p50")),
                           duration(c.at("ce_to_cnp_ns").at("p99")));
     static constexpr const char* ecn_names[] = {"not capable", "capable (1)", "capable (0)", "marked (CE)"};
     table("Traffic classes and congestion",
-          {{"DSCP"}, {"ECN", Column::left}, {"packets are", Column::left}, {"packets"}},
+          {{"DSCP"}, {"ECN", Column::left}, {"packet type", Column::left}, {"packets"}},
           cells(classes,
                 [](const Json& row) {
                   return std::vector<std::string>{fmt::format("{}", number(row.at("dscp"))),
@@ -536,7 +535,7 @@ class Printer : TextPage {
   void crc_errors() {
     const Json& list = report_.at("crc_errors");
     table("CRC errors",
-          {{"from", Column::left}, {"to", Column::left}, {"packets"}, {"first frame"}, {"explained by", Column::left}},
+          {{"from", Column::left}, {"to", Column::left}, {"packets"}, {"first frame"}, {"cause", Column::left}},
           cells(list,
                 [](const Json& row) {
                   return std::vector<std::string>{word(row.at("from")), word(row.at("to")),
@@ -550,7 +549,7 @@ class Printer : TextPage {
   void pauses() {
     const Json& list = report_.at("pauses");
     table("Pause frames",
-          {{"sent by", Column::left}, {"priority"}, {"frames"}, {"that stop"}, {"quanta"}, {"paused"}, {"first frame"}},
+          {{"sent by", Column::left}, {"priority"}, {"frames"}, {"stops"}, {"quanta"}, {"paused"}, {"first frame"}},
           cells(list,
                 [](const Json& row) {
                   return std::vector<std::string>{
@@ -575,7 +574,7 @@ class Printer : TextPage {
         rows.push_back({word(row.at("receiver")), fmt::format("{}", number(row.at("senders"))),
                         bytes_text(row.at("bytes")), duration(row.at("window_ns")), word(row.at("time"))});
     }
-    table("Incast: several senders to one receiver at once",
+    table("Incast: several senders to one receiver at the same time",
           {{"receiver", Column::left}, {"senders"}, {"bytes"}, {"within"}, {"at"}}, rows, several);
   }
 

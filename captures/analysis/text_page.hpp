@@ -1,6 +1,5 @@
 #pragma once
-/// What all reports in a terminal are made of: headings, labeled sentences that wrap, tables that fit. Internal to the
-/// report rooms.
+/// Building blocks of terminal reports: headings, labeled and wrapped text, tables. Internal to the report components.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,23 +13,23 @@
 
 namespace rdmawire::captures::analysis {
 
-/// What a report holds under a key; 0, nothing, "–" where it is null.
+/// Value of a report key; for null 0, "" and "–".
 std::uint64_t number(const Json& value);
 std::string word(const Json& value);
 std::string duration(const Json& value);
 
-/// "12.3 MB"; three digits, decimal multiples.
+/// "12.3 MB": three digits, decimal multiples.
 std::string bytes_text(std::uint64_t bytes);
 std::string bytes_text(const Json& value);
-/// "remote_access_error" to "remote access error", "rnr_nak" to "RNR NAK".
+/// Converts "remote_access_error" to "remote access error", and "rnr_nak" to "RNR NAK".
 std::string spoken(std::string_view name);
-/// Cut to `width` columns, with an ellipsis for what is missing.
+/// Truncates `text` to `width` columns and appends an ellipsis.
 std::string cut(const std::string& text, std::size_t width);
 
 struct Column {
   std::string title;
   enum Align : std::uint8_t { left, right } align = right;
-  unsigned sacrifice = 0;  ///< where there is too little room, columns with a higher number go first; 0 stays
+  unsigned sacrifice = 0;  ///< columns with a higher number are omitted first if the table is too wide; 0: never
 };
 
 class TextPage {
@@ -39,11 +38,13 @@ class TextPage {
       : width_(std::max<std::size_t>(options.width, 80)), page_(out, options.colors) {}
 
  protected:
+  static constexpr std::size_t label_column = 17;
+
   void heading(std::string_view title);
-  /// "  label       text", the text wrapped.
-  void labeled(std::string_view label, std::string_view text, std::size_t column = 14,
+  /// "  label          text", with the text wrapped at `column`.
+  void labeled(std::string_view label, std::string_view text, std::size_t column = label_column,
                output::TextStyle ink = output::TextStyle::plain);
-  /// Nothing when there are no rows. `all_rows`: how many there are beside those shown; `note`: a line behind.
+  /// Prints nothing if `rows` is empty. `all_rows`: total number of rows; `note`: a line after the table.
   void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
              std::size_t all_rows, std::string_view note = {});
 

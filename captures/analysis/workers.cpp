@@ -21,13 +21,13 @@ void work_together(std::size_t count, const std::function<void()>& work) {
     }
   };
   {
-    std::vector<std::jthread> threads;  // joined whatever happens
+    std::vector<std::jthread> threads;  // joins on every exit
     count = std::min(count, most_workers);
     threads.reserve(count);
     try {
       while (threads.size() + 1 < count) threads.emplace_back(caught);
     } catch (const std::system_error&) {
-      // The system gives no more: those that there are do the work.
+      // Continue with the threads that were started.
     }
     caught();
   }

@@ -1,18 +1,17 @@
 #pragma once
-/// Several threads at one work, as many as the system gives.
+/// Runs a function on several threads.
 
 #include <cstddef>
 #include <functional>
 
 namespace rdmawire::captures::analysis {
 
-/// More threads than this are never made, however many are asked for: none of this work goes faster with more, and each
-/// costs memory.
+/// Maximum number of threads. More threads cost memory and do not speed up the analysis.
 inline constexpr std::size_t most_workers = 256;
 
-/// Calls `work` on this thread, and at the same time on up to `count` - 1 further ones; returns when all calls have
-/// ended. Fewer where the system gives no more threads, so `work` takes what is to do piece by piece until nothing is
-/// left. What a call throws comes out of this one, the first of them if there are several.
+/// Calls `work` concurrently on this thread and on up to `count` - 1 others, and returns when all calls have returned. If
+/// the system refuses to start threads, uses fewer, so `work` must fetch its tasks one by one until none is left.
+/// Rethrows the first exception of a call.
 void work_together(std::size_t count, const std::function<void()>& work);
 
 }  // namespace rdmawire::captures::analysis

@@ -19,9 +19,9 @@ TEST(Workers, CallTheWorkOncePerThread) {
   work_together(4, [&] { ++calls; });
   EXPECT_EQ(calls, 4);
   work_together(0, [&] { ++calls; });
-  EXPECT_EQ(calls, 5);  // this thread's
+  EXPECT_EQ(calls, 5);  // on this thread
 }
-TEST(Workers, AreNotMoreThanTheBound) {
+TEST(Workers, NumberOfThreadsIsLimited) {
   std::atomic<std::size_t> calls = 0;
   work_together(1'000'000'000, [&] { ++calls; });
   EXPECT_EQ(calls, most_workers);
@@ -29,20 +29,20 @@ TEST(Workers, AreNotMoreThanTheBound) {
   EXPECT_EQ(CaptureScan::shares(7), 7u);
   EXPECT_EQ(CaptureScan::shares(4'000'000'000), most_workers);
 }
-TEST(Workers, WhatACallThrowsComesOutWhenAllHaveEnded) {
+TEST(Workers, RethrowsExceptionAfterAllCallsReturned) {
   std::atomic<int> calls = 0;
   const auto work = [&] {
-    if (++calls == 2) throw std::runtime_error("no");
+    if (++calls == 2) throw std::runtime_error("failure");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
   EXPECT_THROW(work_together(4, work), std::runtime_error);
   EXPECT_EQ(calls, 4);
 }
-TEST(Workers, DoWithTheThreadsThatThereAre) {
+TEST(Workers, UsesFewerThreadsIfThreadCreationFails) {
   pthread_attr_t usual, huge;
   ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(::pthread_getattr_default_np(&huge), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);  // no thread has room for its stack
+  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);  // makes thread creation fail
   ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
   std::vector<unsigned> done;
   CaptureScan::divide(5, [&](unsigned share) { done.push_back(share); });
