@@ -8,17 +8,16 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Seconds from the reference time, and nanoseconds from a reference difference: small enough for doubles.
+/// Seconds since the reference time, and nanoseconds relative to a reference difference: small enough for doubles.
 struct Point {
   double t = 0, y = 0;
 };
 
 constexpr double second = 1e9;
-/// Clocks that are further from each other than that, in nanoseconds a second, belong to broken machines; saying so
-/// keeps the bounds of short captures narrow.
+/// Maximum drift, nanoseconds per second. This limit narrows the bounds of short captures.
 constexpr double most_drift = 1e6;
 
-/// The vertices of the lower convex hull, left to right: where the lowest points lie, whatever the slope.
+/// Vertices of the lower convex hull, from left to right.
 std::vector<Point> lower_hull(std::vector<Point> points) {
   std::sort(points.begin(), points.end(),
             [](const Point& a, const Point& b) { return a.t < b.t || (a.t == b.t && a.y < b.y); });
@@ -45,7 +44,7 @@ double lowest(std::span<const Point> points, double slope) {
   return low;
 }
 
-/// Where a function with one hill has its top.
+/// Position of the maximum of a function with one maximum.
 template <class Function>
 double top(double from, double to, Function f) {
   for (int i = 0; i < 200 && to - from > 1e-9; ++i) {
@@ -55,7 +54,7 @@ double top(double from, double to, Function f) {
   return (from + to) / 2;
 }
 
-/// Between a place where `holds` and one where it may not: as far as it holds.
+/// Farthest position from `inside` towards `outside` at which the predicate holds.
 template <class Predicate>
 double edge(double inside, double outside, Predicate holds) {
   if (holds(outside)) return outside;
@@ -66,7 +65,7 @@ double edge(double inside, double outside, Predicate holds) {
   return inside;
 }
 
-/// The median of the slopes between all pairs (Theil and Sen), in nanoseconds a second.
+/// Median of the slopes between all pairs (Theil–Sen estimator), nanoseconds per second.
 double median_slope(const std::vector<Point>& points) {
   std::vector<double> slopes;
   for (std::size_t i = 0; i < points.size(); ++i)
@@ -77,7 +76,7 @@ double median_slope(const std::vector<Point>& points) {
   return std::clamp(slopes[slopes.size() / 2], -most_drift, most_drift);
 }
 
-/// Of each stretch of time the point that `choose` takes of its points.
+/// Divides the points into stretches of time and applies `choose` to each stretch.
 template <class Choose>
 std::vector<Point> by_stretch(std::vector<Point> points, std::size_t stretches, Choose choose) {
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.t < b.t; });
@@ -96,8 +95,8 @@ Point median(std::span<Point> points) {
   return *middle;
 }
 
-/// Takes away the one of the two points that bound the offset which stands further from its fellows. A packet whose
-/// copy one capture missed can be matched with its retransmission: such a pair is no evidence.
+/// Removes the bounding point that deviates most from the others. Such a point results from a packet that is matched with
+/// its retransmission because one capture missed it.
 void drop_worse(std::vector<Point>& above, std::vector<Point>& below, double slope) {
   const auto extreme = [slope](std::vector<Point>& points, double sign) {
     std::size_t at = 0;
@@ -161,7 +160,7 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
   constexpr std::size_t stretches = 64;
 
   if (above.empty() || below.empty()) {
-    // One bound at most: the drift is that of the envelope which delays cannot reach under.
+    // At most one bound: estimate the drift from the envelope of shortest delays.
     const std::vector<Point>& side = above.empty() ? below : above;
     if (side.empty()) {
       const double slope = median_slope(by_stretch(all, stretches, median));
@@ -206,7 +205,7 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
     const double slowest = edge(best, -most_drift, fits), fastest = edge(best, most_drift, fits);
     result.drift_low = slowest / 1000;
     result.drift_high = fastest / 1000;
-    // Over all the drifts that the packets allow.
+    // Over all drifts that the packets allow.
     const double lowest_low = low(top(slowest, fastest, [&](double slope) { return -low(slope); }));
     const double highest_high = high(top(slowest, fastest, high));
     result.low = base + rounded(std::floor(lowest_low));

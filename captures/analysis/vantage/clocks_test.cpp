@@ -1,4 +1,4 @@
-// Clocks with a known offset and drift, and packets with delays between them: the truth must lie in the interval.
+// Simulated clocks with known offset and drift, and packets with delays. The true values must be within the intervals.
 
 #include "captures/analysis/vantage/clocks.hpp"
 
@@ -16,14 +16,14 @@ constexpr std::int64_t second = 1'000'000'000;
 constexpr std::int64_t origin = 1'782'371'679 * second;
 
 struct Clocks {
-  std::int64_t offset = 0;  ///< the second clock less the first, at `origin`
+  std::int64_t offset = 0;  ///< second clock minus first clock, at `origin`
   double drift = 0;         ///< ppm
   [[nodiscard]] std::int64_t difference(std::int64_t first) const {
     return offset + static_cast<std::int64_t>(static_cast<double>(first - origin) * drift * 1e-6);
   }
 };
 
-/// A packet that leaves one capture at `time` of the first clock and takes `delay` to the other.
+/// A packet that passes one capture at `time` of the first clock, and the other capture after `delay`.
 ClockPoint point(const Clocks& clocks, std::int64_t time, std::int64_t delay, Bound bound) {
   if (bound == Bound::below) return {time + delay, time + clocks.difference(time), bound};
   return {time, time + delay + clocks.difference(time + delay), bound};
@@ -40,7 +40,7 @@ std::vector<ClockPoint> points(std::mt19937_64& random, const Clocks& clocks, in
   return result;
 }
 
-TEST(Clocks, OffsetAndDriftLieInTheirIntervals) {
+TEST(Clocks, IntervalsContainOffsetAndDrift) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
     const Clocks clocks{static_cast<std::int64_t>(random() % (20 * second)) - 10 * second,
@@ -59,7 +59,7 @@ TEST(Clocks, OffsetAndDriftLieInTheirIntervals) {
   }
 }
 
-TEST(Clocks, ManyPacketsMakeTheIntervalAsNarrowAsTheShortestRoundTrip) {
+TEST(Clocks, IntervalNarrowsToShortestRoundTrip) {
   std::mt19937_64 random(2);
   const ClockEstimate e = estimate(points(random, {-3 * second, 50}, 20'000, 10 * second, 5'000), 1);
   EXPECT_LE(*e.high - *e.low, 2 * 5'000 + 1'000);
@@ -77,7 +77,7 @@ TEST(Clocks, OneDirectionBoundsOneSide) {
   EXPECT_NEAR(above.drift, -20, 0.2);
 }
 
-TEST(Clocks, AlignedTimesAreBroughtBack) {
+TEST(Clocks, FirstOfInvertsDifference) {
   ClockEstimate e;
   e.at = origin;
   e.offset = 5 * second;
@@ -86,11 +86,11 @@ TEST(Clocks, AlignedTimesAreBroughtBack) {
     EXPECT_NEAR(static_cast<double>(e.first_of(t + e.difference(t)) - t), 0, 2);
 }
 
-TEST(Clocks, APairThatIsNoneDoesNotSpoilTheBounds) {
+TEST(Clocks, MismatchedPairDoesNotAffectBounds) {
   std::mt19937_64 random(4);
   const Clocks clocks{0, 10};
   auto all = points(random, clocks, 2000, 5 * second, 2'000);
-  // Matched with its retransmission: it seems to have been there before it was sent.
+  // Matched with its retransmission: it seems to arrive before it was sent.
   all.push_back(point(clocks, origin + second, -500'000, Bound::above));
   const ClockEstimate e = estimate(all, 1);
   EXPECT_EQ(e.unsteady, 0);
@@ -98,7 +98,7 @@ TEST(Clocks, APairThatIsNoneDoesNotSpoilTheBounds) {
   EXPECT_GE(*e.high, clocks.difference(e.at));
 }
 
-TEST(Clocks, AClockThatWasSetIsToldAsUnsteady) {
+TEST(Clocks, ClockStepIsReportedAsUnsteady) {
   std::mt19937_64 random(5);
   auto all = points(random, {0, 0}, 2000, second, 1'000);
   for (ClockPoint p : points(random, {5'000'000, 0}, 2000, second, 1'000)) {
@@ -117,7 +117,7 @@ TEST(Clocks, AClockThatWasSetIsToldAsUnsteady) {
   EXPECT_GE(*e.high, 5'000'000 - 2 * e.unsteady);
 }
 
-TEST(Clocks, NothingKnownIsNothingSaid) {
+TEST(Clocks, NoBoundsWithoutSamples) {
   const ClockEstimate none = estimate({}, 1);
   EXPECT_FALSE(none.low);
   EXPECT_FALSE(none.high);
@@ -130,7 +130,7 @@ TEST(Clocks, NothingKnownIsNothingSaid) {
   EXPECT_EQ(unordered.unknown, 1U);
 }
 
-TEST(Clocks, ExtremesDoNotBreakIt) {
+TEST(Clocks, AcceptsExtremeTimes) {
   std::vector<ClockPoint> all;
   for (int i = 0; i < 100; ++i) all.push_back({origin, i % 2 ? 0 : origin * 2, i % 3 ? Bound::above : Bound::below});
   const ClockEstimate e = estimate(all, 1);

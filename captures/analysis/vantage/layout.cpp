@@ -6,7 +6,7 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Fewer samples than this prove nothing by being absent.
+/// Minimum number of samples from which their absence in another capture is significant.
 constexpr std::size_t few_samples = 20;
 
 std::pair<PortAddress, PortAddress> ends_of(const FlowKey& direction) {
@@ -20,7 +20,7 @@ std::int64_t median(std::vector<std::int64_t> values) {
   return *middle;
 }
 
-/// Differences of the stamps, as if the clocks ran alike.
+/// Differences of the timestamps, corrected for drift.
 std::vector<std::int64_t> differences(const std::vector<ClockPoint>& points, double drift, std::int64_t at) {
   std::vector<std::int64_t> result;
   for (const ClockPoint& p : points)
@@ -31,7 +31,7 @@ std::vector<std::int64_t> differences(const std::vector<ClockPoint>& points, dou
 }  // namespace
 
 std::string_view to_string(OrderBy by) {
-  constexpr std::string_view names[] = {"given", "ttl", "times", "end_point", "clocks", "nothing"};
+  constexpr std::string_view names[] = {"given", "ttl", "times", "end_point", "clocks", "file_order"};
   return names[static_cast<std::size_t>(by)];
 }
 
@@ -77,7 +77,7 @@ void Layout::find_hosts(const std::vector<Survey>& surveys) {
       first = false;
       std::erase_if(candidates, [&, d = direction](const PortAddress& a) { return a != d.from && a != d.to; });
     }
-    // With one peer only it could as well have been taken there.
+    // With a single peer, both addresses are in all packets.
     if (candidates.size() == 1 && all.size() > 2) host = *candidates.begin();
     host_.push_back(host);
   }
@@ -87,7 +87,7 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
   const Survey &one = surveys[i], &other = surveys[j];
   const std::uint64_t mask = Samples::mask(std::max(one.samples.level(), other.samples.level()));
   struct Ttl {
-    std::int64_t lower_first = 0;  ///< packets with more hops left at the first capture, less those with fewer
+    std::int64_t lower_first = 0;  ///< packets with a higher TTL at the first capture, minus packets with a lower TTL
   };
   std::map<Ends, Ttl> ttl;
   std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>> points;
@@ -117,7 +117,7 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
   if (shared == 0) return;
   const std::int64_t resolution = fine_[i] && fine_[j] ? 1 : 1000;
 
-  // How fast the clocks run apart, before anything is known of the order: from the direction with most packets.
+  // Estimate the drift before the order is known, from the direction with most packets.
   const std::vector<ClockPoint>* most = nullptr;
   for (const auto& [key, list] : points)
     if (!most || list.size() > most->size()) most = &list;
@@ -136,8 +136,8 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
     const FlowKey up{ends.first, ends.second, 0}, down{ends.second, ends.first, 0};
     const auto there = points.find(ordered(up)), back = points.find(ordered(down));
     if (there != points.end() && back != points.end()) {
-      // The offset of the clocks is in both and falls out: what remains is the time from one capture to the other and
-      // back again, positive where the first one is nearer to the lower address.
+      // The clock offset cancels out. The rest is the round-trip time between the captures, which is positive if the
+      // first capture is closer to the lower address.
       const std::int64_t round_trip =
           median(differences(there->second, drift, at)) - median(differences(back->second, drift, at));
       if (round_trip > 2 * resolution || round_trip < -2 * resolution) {
@@ -151,7 +151,7 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
     if (nearer != 0) order = {nearer, OrderBy::end_point};
   }
 
-  // The given order tells which of two captures comes first; in which direction, what is known otherwise must tell.
+  // The specified order determines which capture comes first. Other evidence must determine the direction.
   if (!options_.order.empty()) {
     const auto place = [&](std::size_t capture) {
       return std::find(options_.order.begin(), options_.order.end(), capture) - options_.order.begin();
@@ -187,7 +187,7 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
       const auto found = points.find(ordered(direction));
       if (found == points.end()) continue;
       const std::int64_t middle = median(differences(found->second, pair.clock.drift, pair.clock.at));
-      int seen_first = 0;  // 1: the first capture saw it first
+      int seen_first = 0;  // 1: the first capture saw the packets first
       if (options_.synchronized)
         seen_first = (middle > resolution) - (middle < -resolution);
       else if (pair.clock.low && pair.clock.high)
@@ -209,7 +209,7 @@ void Layout::align(const std::vector<Survey>& surveys) {
     shared[pair.first] += pair.shared;
     shared[pair.second] += pair.shared;
   }
-  // The first file is the reference where it can be: its times are those that the user looks up first.
+  // Use the first file as the reference if possible, because users look up its times first.
   reference_ = 0;
   if (n && shared[0] == 0)
     reference_ = static_cast<std::size_t>(std::max_element(shared.begin(), shared.end()) - shared.begin());
@@ -236,7 +236,7 @@ void Layout::align(const std::vector<Survey>& surveys) {
     Map& map = maps_[child];
     map.from = surveys[child].first_time;
     map.shift = to_reference(map.from) - map.from;
-    // Over an hour at least, so that rounding to nanoseconds does not show.
+    // Use a span of at least one hour, so that rounding to nanoseconds is negligible.
     const std::int64_t span = std::max<std::int64_t>(surveys[child].last_time - map.from, 3'600'000'000'000);
     map.slope =
         static_cast<double>(to_reference(map.from + span) - map.from - span - map.shift) / static_cast<double>(span);
@@ -264,7 +264,7 @@ void Layout::lay_out(const std::vector<Survey>& surveys) {
       for (std::size_t other = 0; other < n; ++other) {
         if (connected_[other] && seen_[other].contains(ordered(direction))) points.push_back(other);
       }
-      // A capture that has many packets of this direction, but none that another one has, lies on another way.
+      // A capture with many packets of this direction but no common packets is on a different path.
       const auto shares = [&, d = direction](std::size_t x, std::size_t y) {
         for (std::size_t p = 0; p < pairs_.size(); ++p)
           if (pairs_[p].first == std::min(x, y) && pairs_[p].second == std::max(x, y))

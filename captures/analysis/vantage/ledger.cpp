@@ -9,11 +9,10 @@ namespace rdmawire::captures::vantage {
 namespace {
 
 constexpr std::uint8_t marked = 3;
-/// When a flow went on for so long after a packet without sending it again, it had arrived: longer than the waits of
-/// usual timeouts.
+/// If a flow continues for this long without retransmitting a packet, the packet was delivered. Exceeds usual timeouts.
 constexpr std::int64_t long_after = 1'000'000'000;
 
-/// How far `a` is ahead of `b`.
+/// Distance from `b` to `a`.
 std::int64_t ahead(Role role, std::uint32_t a, std::uint32_t b) {
   return role == Role::segment ? std::int64_t{TcpSeq(a) - TcpSeq(b)} : std::int64_t{Psn(a) - Psn(b)};
 }
@@ -34,7 +33,7 @@ void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t
   last_time = packets ? std::max(last_time, time) : time;
   ++packets;
   bytes += bytes_of_packet;
-  // Verdicts come late, so the first are not the first to come.
+  // Outcomes are not determined in frame order.
   const auto later = [](const FramePair& a, const FramePair& b) {
     return std::pair(a.before ? a.before : a.behind, a.behind) < std::pair(b.before ? b.before : b.behind, b.behind);
   };
@@ -42,7 +41,7 @@ void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t
     frames.insert(std::upper_bound(frames.begin(), frames.end(), pair, later), pair);
     if (frames.size() > frames_kept) frames.pop_back();
   }
-  // Those with most stay: a newcomer takes the place and the count of the least one.
+  // Keeps the most frequent flows: a new flow replaces the least frequent one and inherits its count.
   const auto found = std::find_if(units.begin(), units.end(), [unit](const auto& row) { return row.first == unit; });
   if (found != units.end()) {
     ++found->second;
@@ -123,12 +122,12 @@ void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time)
     }
     if (p.role != copy.role) return false;
     if (p.role == Role::acknowledge && ahead(p.role, copy.psn, p.psn) > 0) {
-      // A later one says all that it said: whoever lost it, nobody missed it.
+      // Later acknowledgements include earlier ones, so the loss has no effect.
       settle(unit, p, HopOutcome::missing);
       return true;
     }
     if (p.role == Role::segment) {
-      // Another segmentation is possible: any byte of it that comes again tells.
+      // Retransmissions may be resegmented, so any common byte counts.
       if (copy.bytes == 0 || ahead(p.role, copy.psn + copy.bytes, p.psn) <= 0 ||
           ahead(p.role, p.psn + p.length, copy.psn) <= 0)
         return false;
@@ -140,7 +139,7 @@ void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time)
   });
 }
 
-/// Each capture joins queue pairs by what it has; where they disagree, what most of them say counts.
+/// Uses the majority of the captures, because each capture pairs queue pairs independently.
 std::optional<std::uint64_t> Ledger::asker_of(const FlowKey& answers) const {
   std::map<std::uint32_t, std::size_t> votes;
   for (const Survey& survey : surveys_)
@@ -222,15 +221,14 @@ void Ledger::look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t t
   };
   const Sent &before = sent(-1), &missed = sent(0);
   if (before.psn == Sent::nothing) return;
-  // What showed the receiver the gap: a later packet, sent after the one that it took last.
+  // The gap must be revealed by a later packet, sent after the packet that the receiver accepted last.
   const auto shown_after = [&](std::int64_t Sent::*when, std::int64_t moment) {
     for (std::int64_t n = 1; n <= 16; ++n)
       if (sent(n).*when > moment && sent(n).*when < time) return true;
     return false;
   };
   const bool never_came = missed.anywhere < before.anywhere && shown_after(&Sent::anywhere, before.anywhere);
-  // An earlier sending that came before its predecessor was thrown away by the receiver; that one is no evidence. Nor
-  // is one that was overtaken.
+  // Ignore transmissions that preceded their predecessor, because the receiver discarded them, and reordered packets.
   const bool came_by = before.at_last != INT64_MIN && missed.at_last > before.at_last && missed.at_last < time &&
                        shown_after(&Sent::at_last, missed.at_last);
   if (!never_came && !came_by) return;
@@ -322,7 +320,7 @@ void Ledger::take(const Transmission& transmission) {
   if (way.size() < 2) return;
   if (first.role == Role::request && !transmission.doubled) remember(row, transmission);
 
-  // The way as this packet has it: from where to where it was seen.
+  // Points of the path at which this packet was seen.
   const auto place_of = [&](std::size_t capture) {
     return static_cast<std::size_t>(std::find(way.begin(), way.end(), capture) - way.begin());
   };
@@ -332,7 +330,7 @@ void Ledger::take(const Transmission& transmission) {
     const std::size_t place = place_of(copy.capture);
     if (place == way.size()) continue;
     bool adjacent = true;
-    // The points that should have seen it before, the nearest one first.
+    // Points upstream that should have seen it, nearest first.
     const std::size_t from = before ? previous + 1 : 0;
     for (std::size_t k = place; k-- > from;) {
       if (!(row.points >> way[k] & 1)) continue;
@@ -352,7 +350,7 @@ void Ledger::take(const Transmission& transmission) {
   }
   if (!before) return;
 
-  // Where it was seen last, and the next point that should have seen it.
+  // From the last point that saw it, to the next point that should have seen it.
   for (std::size_t k = previous + 1; k < way.size(); ++k) {
     const bool known_there = row.points >> way[k] & 1;
     if (!known_there && k + 1 < way.size()) continue;
@@ -385,7 +383,7 @@ void Ledger::take(const Transmission& transmission) {
 
 HopOutcome Ledger::verdict_by_silence(const Unit& unit, const Pending& p) const {
   if (!(unit.points >> hops_[p.hop].behind & 1)) return HopOutcome::elsewhere;
-  // A lost acknowledgement is made good by the next one: that the flow went on proves nothing.
+  // A later acknowledgement replaces a lost one, so continued traffic is no evidence for its delivery.
   const bool went_on = p.role != Role::acknowledge && unit.began && ahead(p.role, unit.furthest, p.psn) > 0 &&
                        unit.went_on - p.time > long_after;
   return went_on ? HopOutcome::missed_downstream : HopOutcome::missing;

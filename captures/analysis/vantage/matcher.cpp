@@ -7,12 +7,12 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Copies so close to each other cannot be a packet and its retransmission, for which an answer must come in between.
-constexpr std::int64_t twice_captured = 2'000;       ///< nanoseconds, where one of the two is seen no further
-constexpr std::int64_t doubled_on_the_way = 10'000;  ///< where one of the two was not seen before
-/// More copies of a packet at one point are matched nearest first.
+/// Observations closer than this are not a retransmission, because a retransmission requires a response in between.
+constexpr std::int64_t twice_captured = 2'000;       ///< nanoseconds; one of the two is not seen downstream
+constexpr std::int64_t doubled_on_the_way = 10'000;  ///< nanoseconds; one of the two is not seen upstream
+/// Above this number of observations at one point, each is matched with the nearest.
 constexpr std::size_t most_aligned = 256;
-/// A group may grow so many windows old before it is cut.
+/// Maximum age of a group, in windows.
 constexpr std::int64_t most_windows = 4;
 
 }  // namespace
@@ -49,7 +49,7 @@ void Matcher::erase_slot(std::size_t slot) {
   std::size_t hole = slot;
   for (std::size_t i = (slot + 1) & mask; slots_[i] != 0; i = (i + 1) & mask) {
     const std::size_t home = group(slots_[i] - 1).identity & mask;
-    // What lies between its home and here may move into the hole when the hole is not before its home.
+    // Entries may move into the hole unless the hole precedes their home slot.
     if (((i - home) & mask) >= ((i - hole) & mask)) {
       slots_[hole] = slots_[i];
       hole = i;
@@ -159,8 +159,8 @@ void Matcher::judge(Group& g) {
   taker_.take(*first);
 }
 
-/// Which copy at one point is which at the next: in order at both, each arriving after it was sent, with delays as
-/// alike as can be. Alignment of sequences by dynamic programming, point after point along the way.
+/// Matches observations at consecutive points of the path by sequence alignment (dynamic programming). Preserves the
+/// order at both points, requires arrival after sending, and minimizes the differences of delays.
 void Matcher::align(std::vector<Copy>& copies, const CapturePath* way) {
   found_.clear();
   std::vector<std::size_t> points;
@@ -185,7 +185,7 @@ void Matcher::align(std::vector<Copy>& copies, const CapturePath* way) {
     };
     taken.assign(m, SIZE_MAX);
     if (n && n <= most_aligned && m <= most_aligned) {
-      // costs_[i][j]: of the first i transmissions and the first j copies. What stays alone costs a window, more than
+      // costs_[i][j]: cost of the first i transmissions and the first j observations. An unmatched item costs more than
       // any delay.
       const auto alone = static_cast<double>(options_.window) * most_windows;
       const auto at = [&](std::size_t i, std::size_t j) -> double& { return costs_[i * (m + 1) + j]; };

@@ -1,6 +1,6 @@
 #pragma once
-/// The same packets in several captures, found while these are read side by side: sightings in, in the order of aligned
-/// time, and transmissions out. Memory is bounded by a window of time and a number of sightings.
+/// Finds the same packets in several captures while reading these in parallel. Input: observations in the order of aligned
+/// time. Output: transmissions. A time window and a maximum number of observations bound the memory.
 
 #include <array>
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace rdmawire::captures::vantage {
 
 inline constexpr std::size_t most_points = 16;
 
-/// A sighting in short.
+/// Compact form of an observation.
 struct Copy {
-  std::int64_t aligned = 0;  ///< nanoseconds, by the reference's clock
+  std::int64_t aligned = 0;  ///< nanoseconds, by the reference clock
   std::uint64_t frame = 0;
-  std::uint32_t unit = 0;  ///< the flow, as Units numbers it
+  std::uint32_t unit = 0;  ///< index of the flow
   std::uint32_t psn = 0, acknowledged = 0, bytes = 0;
-  std::uint32_t next = 0;  ///< Matcher's
+  std::uint32_t next = 0;  ///< used by Matcher
   std::uint16_t source_port = 0;
   std::uint8_t capture = 0;
   CrcCheck::Status icrc = CrcCheck::Status::absent;
@@ -31,11 +31,11 @@ struct Copy {
   bool acknowledges = false;
 };
 
-/// One packet, sent once: its copies at the vantage points that saw it, in the order of the way.
+/// One transmission of a packet: its observations at the capture points, in path order.
 struct Transmission {
   std::array<Copy, most_points> copies;
   std::uint8_t count = 0;
-  /// A copy of another transmission that was seen further: made on the way, or captured twice.
+  /// Duplicate of another transmission that was seen further downstream: duplicated in the network or captured twice.
   bool doubled = false;
   [[nodiscard]] std::span<const Copy> seen() const { return {copies.data(), count}; }
   [[nodiscard]] std::int64_t first() const {
@@ -46,17 +46,17 @@ struct Transmission {
 };
 
 struct MatcherOptions {
-  std::int64_t window = 100'000'000;  ///< nanoseconds that copies of a packet may lie apart
-  std::size_t sightings = 1U << 20;   ///< held at once; then packets are judged early, and that is counted
+  std::int64_t window = 100'000'000;  ///< maximum time between observations of a packet, nanoseconds
+  std::size_t sightings = 1U << 20;   ///< maximum number of observations in memory; beyond it, packets are evaluated early
 };
 
 class Matcher {
  public:
-  /// Who takes transmissions, in the order of their first sightings.
+  /// Receives transmissions in the order of their first observations.
   class MatchSink {
    public:
     virtual void take(const Transmission& transmission) = 0;
-    /// The way of a unit's packets; nullptr: not known.
+    /// Path of a flow; nullptr: unknown.
     virtual const CapturePath* way_of(std::uint32_t unit) = 0;
 
    protected:
@@ -65,10 +65,10 @@ class Matcher {
 
   Matcher(MatchSink& taker, const Layout& layout, const MatcherOptions& options);
 
-  /// `copy.aligned` must not fall by more than the window from call to call.
+  /// `copy.aligned` must not decrease by more than the window between calls.
   void add(std::uint64_t identity, const Copy& copy);
   void finish();
-  /// Groups of copies that had to be judged before the window was over.
+  /// Groups of observations evaluated before the end of the window.
   [[nodiscard]] std::uint64_t evaluated_early() const { return hurried_; }
 
  private:
@@ -78,8 +78,8 @@ class Matcher {
     std::int64_t first = 0, last = 0;
     std::uint32_t head = none, tail = none;
     std::uint32_t count = 0;
-    std::uint32_t captures = 0;  ///< a bit each
-    bool several = false;        ///< copies that one capture has
+    std::uint32_t captures = 0;  ///< bit set
+    bool several = false;        ///< one capture has several observations
   };
   [[nodiscard]] Group& group(std::uint64_t sequence) { return ring_[sequence & (ring_.size() - 1)]; }
   void grow_ring();
@@ -99,10 +99,10 @@ class Matcher {
   std::uint32_t free_ = none;
   std::size_t held_ = 0;
   std::vector<Group> ring_;
-  std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers of groups; newest_ is the next one's
+  std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers of groups; newest_: of the next group
   std::vector<std::uint64_t> slots_;       ///< sequence number + 1; 0: free
   std::size_t used_slots_ = 0;
-  std::multimap<std::int64_t, Transmission> later_;  ///< of groups that were judged, not due yet
+  std::multimap<std::int64_t, Transmission> later_;  ///< evaluated transmissions, in order of their due times
   std::vector<Copy> copies_;
   std::vector<Transmission> found_;
   std::vector<double> costs_;

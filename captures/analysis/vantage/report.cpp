@@ -1,4 +1,4 @@
-/// The comparison as JSON, with what is to be said of it.
+/// JSON output of the comparison, with its findings.
 
 #include <fmt/format.h>
 
@@ -29,82 +29,82 @@ Json or_null(const std::optional<Value>& value) {
 }
 Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
 
-/// "12.3 %", "0.02 %"
+/// Formats a ratio as "12.3 %" or "0.02 %".
 std::string percent(double share) {
   const double value = share * 100;
   return fmt::format("{:.{}f} %", value, value >= 9.95 ? 1 : value >= 0.0995 ? 2 : 3);
 }
 
-/// What a finding says of a fate, written once.
+/// Texts of a finding about an outcome.
 struct Advice {
   HopOutcome fate;
   Severity severity;
-  std::string_view what;  ///< after a count of packets
+  std::string_view what;  ///< follows a number of packets
   std::string_view meaning, next;
 };
 
 constexpr Advice advices[] = {
-    {HopOutcome::icrc_corrupted, Severity::error, "with the ICRC broken on this hop",
-     "something between these two points changed what the ICRC covers (payload, addresses, source port) without making "
-     "the ICRC anew; the receiver drops such packets silently",
-     "look for the middlebox, tunnel end or faulty memory on this hop; `rdmawire dissect -V` on the frames behind it "
-     "says "
-     "which change would explain the ICRC"},
-    {HopOutcome::damaged, Severity::error, "that arrive damaged, as no packet was sent",
-     "these packets have a bad ICRC, and nothing like them was seen before the hop: their headers were changed on it",
-     "look at the FCS and symbol errors of the ports on this hop; compare with the packets lost on it, of which these "
-     "are the remains"},
+    {HopOutcome::icrc_corrupted, Severity::error, "with the ICRC corrupted on this hop",
+     "A device between these two points changed data that the ICRC covers (payload, addresses, source port) without "
+     "updating the ICRC. The receiver drops such packets silently.",
+     "Check for a middlebox, a tunnel endpoint or faulty memory on this hop. `rdmawire dissect -V` on the downstream "
+     "frames shows which change would explain the ICRC."},
+    {HopOutcome::damaged, Severity::error, "damaged on this hop",
+     "These packets have a bad ICRC and no matching packet upstream. Their headers were changed on this hop.",
+     "Check the FCS and symbol errors of the ports on this hop. The original packets are among those lost on this hop."},
     {HopOutcome::lost, Severity::warning, "lost on this hop",
-     "the packets were seen before the hop and not behind it, and the receiver missed them too: it asked for them, or "
-     "they were sent again",
-     "look at the drops of the devices between these two points: buffers, discards, PFC and its watchdog, FCS errors"},
-    {HopOutcome::missing, Severity::warning, "not seen behind this hop",
-     "seen before the hop and not behind it; no acknowledgement and no retransmission tells whether the network lost "
-     "them or the capture behind did",
-     "see whether the capture behind reports drops of its own; unreliable services and acknowledgements leave no other "
-     "trace"},
+     "The packets were seen upstream but not downstream, and the receiver missed them: it sent a NAK, or they were "
+     "retransmitted.",
+     "Check the drop counters of the devices between these two points: buffers, discards, PFC and its watchdog, FCS "
+     "errors."},
+    {HopOutcome::missing, Severity::warning, "not seen downstream of this hop",
+     "The packets were seen upstream but not downstream. Without acknowledgement or retransmission, network loss and "
+     "capture loss cannot be distinguished.",
+     "Check whether the downstream capture reports drops. Unreliable services and acknowledgements leave no other "
+     "evidence."},
     {HopOutcome::address_rewritten, Severity::warning, "with addresses rewritten on this hop",
-     "the packets carry other addresses behind the hop: address translation, which the ICRC does not bear unless it is "
-     "made anew",
-     "take RDMA out of the translation on this hop"},
+     "The packets have different addresses downstream. Address translation invalidates the ICRC unless the device "
+     "updates it.",
+     "Exclude RDMA from the address translation on this hop."},
     {HopOutcome::port_rewritten, Severity::warning, "with the UDP source port rewritten on this hop",
-     "a device between these points overwrote the source port: the ICRC covers it, and paths are chosen by it",
-     "look for source-port translation or load balancing on this hop"},
+     "A device between these points overwrote the source port, which the ICRC covers and which selects the path.",
+     "Check for source-port translation or load balancing on this hop."},
     {HopOutcome::dscp_rewritten, Severity::warning, "with the DSCP rewritten on this hop",
-     "the packets are in another class behind the hop: they may leave the lossless queue, or escape ECN marking",
-     "look at the trust mode (DSCP or PCP) and the rewrite rules of the ports on this hop"},
+     "The packets are in a different class downstream. They may leave the lossless queue or escape ECN marking.",
+     "Check the trust mode (DSCP or PCP) and the rewrite rules of the ports on this hop."},
     {HopOutcome::priority_rewritten, Severity::warning, "with the priority rewritten on this hop",
-     "the packets have another PCP (InfiniBand: SL) behind the hop: PFC acts on another class there",
-     "look at the priority maps of the ports on this hop"},
+     "The packets have a different PCP (InfiniBand: SL) downstream, so PFC applies to a different class there.",
+     "Check the priority maps of the ports on this hop."},
     {HopOutcome::reordered, Severity::warning, "out of order on this hop",
-     "packets of one flow overtook one another between these two points; a responder without out-of-order support "
-     "takes that for loss",
-     "look for packet spraying, adaptive routing or link aggregation by packet on this hop"},
-    {HopOutcome::duplicated, Severity::warning, "duplicated on this hop", "one packet before the hop is two behind it",
-     "look for a mirror that leads back into the network, or a loop; a capture behind that copies both ways of its "
-     "port "
-     "shows the same"},
-    {HopOutcome::marked, Severity::info, "marked on this hop (ECN CE)",
-     "a queue on this hop was above its ECN threshold; this is where congestion is",
-     "look at queue depths and ECN thresholds of the devices on this hop, and at who else sends through them"},
-    {HopOutcome::elsewhere, Severity::info, "of flows that were never seen behind this hop",
-     "the capture behind has packets between these addresses, but none of these flows: they take another way, or none "
-     "of their packets gets through",
-     "compare the source ports with those of flows that are seen: equal-cost paths are chosen by them"},
-    {HopOutcome::missed_downstream, Severity::info, "missed by the capture behind this hop",
-     "the packets were acknowledged, or the flow went on without sending them again: they arrived, and the capture "
-     "lost them. This is no fault of the network",
-     "give that capture a larger buffer or a shorter snap length"},
-    {HopOutcome::missed_upstream, Severity::info, "missed by the capture before this hop",
-     "seen behind the hop and not before it: the capture before lost them, or they came another way. This is no fault "
-     "of the network",
-     "give that capture a larger buffer or a shorter snap length; see whether packets are sprayed over several ways"},
-    {HopOutcome::captured_twice, Severity::info, "captured twice before this hop",
-     "the capture before the hop has two copies of the packets, within so short a time that no sender made them",
-     "mirror one direction of the port only"},
+     "Packets of one flow were reordered between these two points. A responder without out-of-order support treats this "
+     "as loss.",
+     "Check for packet spraying, adaptive routing or per-packet link aggregation on this hop."},
+    {HopOutcome::duplicated, Severity::warning, "duplicated on this hop",
+     "One packet upstream corresponds to two packets downstream.",
+     "Check for a mirror that feeds back into the network, or a loop. A downstream capture of both directions of a port "
+     "has the same effect."},
+    {HopOutcome::marked, Severity::info, "ECN-marked on this hop (CE)",
+     "A queue on this hop exceeded its ECN threshold. The congestion is located here.",
+     "Check queue depths and ECN thresholds of the devices on this hop, and the other senders that use them."},
+    {HopOutcome::elsewhere, Severity::info, "of flows that were never seen downstream of this hop",
+     "The downstream capture has packets between these addresses, but none of these flows. They use a different path, "
+     "or all their packets are lost.",
+     "Compare the source ports with those of visible flows, because source ports select equal-cost paths."},
+    {HopOutcome::missed_downstream, Severity::info, "missed by the downstream capture of this hop",
+     "The packets were acknowledged, or the flow continued without retransmitting them. The network delivered them, and "
+     "the downstream capture lost them.",
+     "Use a larger buffer or a shorter snap length for the downstream capture."},
+    {HopOutcome::missed_upstream, Severity::info, "missed by the upstream capture of this hop",
+     "The packets were seen downstream but not upstream. The upstream capture lost them, or they used a different "
+     "path.",
+     "Use a larger buffer or a shorter snap length for the upstream capture. Check whether packets are sprayed over "
+     "several paths."},
+    {HopOutcome::captured_twice, Severity::info, "captured twice upstream of this hop",
+     "The upstream capture has the packets twice, too close in time for a retransmission.",
+     "Mirror only one direction of the port."},
 };
 
-/// Of "/x/job7_node0.pcap" and "/x/job7_node1.pcap": "node0" and "node1".
+/// Shortens "/x/job7_node0.pcap" and "/x/job7_node1.pcap" to "node0" and "node1".
 std::vector<std::string> labels_of(const Comparison& c) {
   std::vector<std::string> names;
   for (const Survey& survey : c.surveys) {
@@ -121,7 +121,7 @@ std::vector<std::string> labels_of(const Comparison& c) {
     for (const Survey& survey : c.surveys) names.push_back(survey.name);
     return names;
   }
-  // What all begin with tells nothing; whole words go only.
+  // Remove the common prefix, up to a separator.
   std::size_t common = names.front().size();
   for (const std::string& name : names) {
     common = std::min(common, name.size());
@@ -152,7 +152,7 @@ struct Finding {
   Json first_time, last_time;
   Json frames = Json::array();
   Json worst = Json::array();
-  double weight = 0;  ///< among findings of a severity, heavier is worse
+  double weight = 0;  ///< order among findings of a severity: larger is worse
 };
 
 class Report {
@@ -206,7 +206,7 @@ class Report {
     return fmt::format("{}   {} → {}", direction_text(h.direction), name(h.before), name(h.behind));
   }
 
-  /// Hops in the order of ways, then along the way.
+  /// Sort key of hops: by path, then by position along the path.
   [[nodiscard]] std::array<std::size_t, 4> place(const Hop& h) const {
     const CapturePath* way = c_.layout->way(h.direction);
     const auto at = [way](std::size_t capture) {
@@ -260,14 +260,14 @@ class Report {
                 {"order_by", std::move(by)}};
   }
 
-  /// The shortest time that packets really took, as far as the clocks bound it.
+  /// Bounds of the shortest true delay, as far as the clocks bound it.
   [[nodiscard]] std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> shortest(const Hop& h) const {
     if (h.seen == 0) return {};
     if (c_.layout_options.synchronized) return {h.shortest, h.shortest};
     const PairOfPoints* pair = c_.layout->pair(h.before, h.behind);
     if (!pair || !pair->clock.low || !pair->clock.high) return {};
     const ClockEstimate& e = pair->clock;
-    // The alignment used some offset for this pair; the interval is of another one.
+    // Convert the interval of the estimate to the offset that the alignment used for this pair.
     std::int64_t other = e.at;
     for (int i = 0; i < 3; ++i)
       other += c_.layout->aligned(pair->first, e.at) - c_.layout->aligned(pair->second, other);
@@ -293,7 +293,7 @@ class Report {
     return frames;
   }
 
-  /// Delays were counted from the shortest of the samples; the shortest of all is what they are told from.
+  /// Converts a delay relative to the shortest sample to a delay relative to the shortest packet.
   static std::int64_t delay(const Hop& h, unsigned permille) {
     return static_cast<std::int64_t>(h.delays.quantile(permille)) + h.base - h.shortest;
   }
@@ -393,9 +393,9 @@ class Report {
       f.title = fmt::format("{} {}", counted(tally.packets, "packet", "packets"), advice.what);
       if (f.share >= 0)
         f.title +=
-            fmt::format(" ({}{})", percent(f.share), advice.fate == HopOutcome::marked ? " of those that can be" : "");
+            fmt::format(" ({}{})", percent(f.share), advice.fate == HopOutcome::marked ? " of ECN-capable packets" : "");
       if (advice.fate == HopOutcome::lost && tally.named)
-        f.title += fmt::format(", {} of them named in NAKs", tally.named);
+        f.title += fmt::format(", {} reported by NAKs", tally.named);
       f.first_time = seconds(tally.first_time);
       f.last_time = seconds(tally.last_time);
       f.frames = frames_of(tally);
@@ -407,7 +407,7 @@ class Report {
     }
   }
 
-  /// One finding for all hops on which packets wait: they are compared with each other.
+  /// One finding for all hops with queueing delay, worst first.
   void find_delays() {
     constexpr std::int64_t remarkable = 100'000, bad = 1'000'000;
     constexpr std::uint64_t enough = 100;
@@ -424,7 +424,7 @@ class Report {
     f.severity = p99 >= bad ? Severity::warning : Severity::info;
     f.kind = "delayed";
     f.packets = h.seen;
-    f.title = fmt::format("{} above the shortest delay (p99), {} at most, {} in the middle (p50)", duration_text(p99),
+    f.title = fmt::format("{} above the shortest delay (p99), maximum {}, median {}", duration_text(p99),
                           duration_text(h.slowest_delay - h.shortest), duration_text(delay(h, 500)));
     f.first_time = f.last_time = seconds(h.slowest_time);
     f.frames.push_back({{"before", h.slowest.before}, {"behind", h.slowest.behind}});
@@ -433,12 +433,11 @@ class Report {
         f.worst.push_back({{"flow", fmt::format("{}, {} (p99)", who(*one), duration_text(delay(*one, 990)))},
                            {"packets", one->seen}});
     f.meaning =
-        "packets wait on this hop: in queues of the network, while paused by PFC, or in the hosts where the captures "
-        "were taken. Clocks have no part in it but for their drift";
+        "Packets wait on this hop: in queues of the network, while paused by PFC, or in the hosts that captured them. "
+        "Clock offsets have no influence on these delays, only drift has.";
     f.next =
-        "the frames are the slowest packet's; compare the hops of the same way: the one with the longest delays holds "
-        "the "
-        "queue";
+        "The frames are those of the slowest packet. Compare the hops of the same path: the hop with the longest delays "
+        "contains the queue.";
     f.weight = static_cast<double>(p99) / 1e9;
     findings_.push_back(std::move(f));
   }
@@ -448,27 +447,27 @@ class Report {
       const std::string point = name(edge.point);
       Finding f;
       f.severity = Severity::warning;
-      f.kind = edge.behind ? "lost_behind_last" : "lost_before_first";
+      f.kind = edge.behind ? "lost_after_last" : "lost_before_first";
       f.from = to_text(edge.direction.from);
       f.to = to_text(edge.direction.to);
       (edge.behind ? f.before : f.behind) = edge.point;
       f.who = direction_text(edge.direction) + "   " + (edge.behind ? point + " → receiver" : "sender → " + point);
       f.packets = edge.tally.packets;
       f.title = fmt::format("{} lost {}", counted(f.packets, "packet", "packets"),
-                            edge.behind ? "behind the last vantage point" : "before the first vantage point");
+                            edge.behind ? "downstream of the last capture point" : "upstream of the first capture point");
       f.first_time = seconds(edge.tally.first_time);
       f.last_time = seconds(edge.tally.last_time);
       f.frames = frames_of(edge.tally);
       f.worst = worst_of(edge.tally);
       f.meaning =
           edge.behind
-              ? "the receiver named packets in NAKs that went by the last vantage point in their order: they were "
-                "lost between it and the receiver, or in the receiver's device"
-              : "the receiver named packets in NAKs that no vantage point saw: they were lost between the sender "
-                "and the first one; the frames are those of the packets before the gaps";
-      f.next = edge.behind ? "look at the receiver's port and device: rx_discards_phy, rx_prio*_discards, "
-                             "rx_icrc_encapsulated"
-                           : "look at the sender's port and its first link; capture nearer to the sender";
+              ? "The receiver reported packets in NAKs that passed the last capture point in order. They were lost "
+                "between this point and the receiver, or in the receiver."
+              : "The receiver reported packets in NAKs that no capture point saw. They were lost between the sender "
+                "and the first point. The frames are those of the packets before the gaps.";
+      f.next = edge.behind ? "Check the receiver's port and device: rx_discards_phy, rx_prio*_discards, "
+                             "rx_icrc_encapsulated."
+                           : "Check the sender's port and its first link. Capture closer to the sender.";
       f.weight = static_cast<double>(f.packets);
       findings_.push_back(std::move(f));
     }
@@ -483,23 +482,22 @@ class Report {
       f.kind = "unrelated";
       f.who = name(i);
       f.before = i;
-      f.title = s.rdma + s.tcp == 0 ? "has no RDMA packet: there is nothing to compare"
+      f.title = s.rdma + s.tcp == 0 ? "contains no RDMA packets and cannot be compared"
                                     : "shares no packet with the other captures";
       f.packets = s.rdma;
       std::string overlap;
       for (std::size_t j = 0; j < c_.surveys.size(); ++j)
         if (j != i && s.first_time <= c_.surveys[j].last_time && c_.surveys[j].first_time <= s.last_time)
-          overlap = "its times overlap with others";
+          overlap = "its times overlap with other captures";
       f.meaning = s.rdma + s.tcp == 0
-                      ? "the capture holds neither RDMA nor TCP"
+                      ? "The capture contains neither RDMA nor TCP."
                       : fmt::format(
-                            "not one packet of it is in another capture: it was taken on another way, or at "
-                            "another time ({}); the other captures are compared without it",
-                            overlap.empty() ? "its times overlap with no other, if the clocks are right" : overlap);
+                            "The capture has no packet in common with the other captures. It was taken on a different "
+                            "path or at a different time ({}). The comparison excludes it.",
+                            overlap.empty() ? "its times overlap with no other capture, if the clocks are right" : overlap);
       f.next =
-          "see by `rdmawire analyze` on each file alone which addresses and times it has; a tunnel or a filter can "
-          "hide "
-          "the packets";
+          "Run `rdmawire analyze` on each file to check its addresses and times. A tunnel or a filter can hide the "
+          "packets.";
       f.weight = 1e18;
       findings_.push_back(std::move(f));
     }
@@ -509,9 +507,10 @@ class Report {
       f.kind = "inexact";
       f.who = "this comparison";
       f.packets = not_exact;
-      f.title = fmt::format("{} judged early or left out for want of room", counted(not_exact, "packet", "packets"));
-      f.meaning = "more packets lay within the window than are held at once: copies that came later count as missing";
-      f.next = "a shorter --window, or a --filter";
+      f.title = fmt::format("{} evaluated early or skipped because a table was full",
+                            counted(not_exact, "packet", "packets"));
+      f.meaning = "The window contains more packets than the tables hold. Later observations count as missing.";
+      f.next = "Use a shorter --window, or a --filter.";
       findings_.push_back(std::move(f));
     }
     if (c_.unidentified) {
@@ -519,9 +518,9 @@ class Report {
       f.kind = "unidentified";
       f.who = "this comparison";
       f.packets = c_.unidentified;
-      f.title = fmt::format("{} cut too short to be recognized", counted(c_.unidentified, "packet", "packets"));
-      f.meaning = "the captures keep too few bytes of these packets: neither headers nor ICRC are whole";
-      f.next = "capture at least 128 bytes of each packet";
+      f.title = fmt::format("{} too short to be identified", counted(c_.unidentified, "packet", "packets"));
+      f.meaning = "The captures truncate these packets before the end of the headers or the ICRC.";
+      f.next = "Capture at least 128 bytes of each packet.";
       findings_.push_back(std::move(f));
     }
   }
@@ -537,16 +536,16 @@ class Report {
         f.severity = Severity::warning;
         f.kind = "not_synchronized";
         const std::int64_t least = *e.low > 0 ? *e.low : -*e.high;
-        f.title = fmt::format("the clocks are {} apart at least, though declared synchronized", duration_text(least));
-        f.meaning = "packets arrive before they are sent, by these clocks: one-way delays are wrong by as much";
-        f.next = "leave --clocks away, so that the offset is found from the packets; look at PTP on the two machines";
+        f.title = fmt::format("the clocks differ by at least {}, although declared synchronized", duration_text(least));
+        f.meaning = "By these clocks, packets arrive before they are sent. One-way delays are wrong by this amount.";
+        f.next = "Omit --clocks, so that the offset is estimated from the packets. Check PTP on both hosts.";
         f.weight = static_cast<double>(least);
         findings_.push_back(std::move(f));
       } else if (e.unsteady) {
         f.kind = "unsteady_clock";
-        f.title = fmt::format("no steady clock fits the packets, by {}", duration_text(e.unsteady));
-        f.meaning = "a clock was set or slewed while the captures ran: offset and delays are known to that only";
-        f.next = "compare shorter stretches (--filter by time), or captures stamped by hardware";
+        f.title = fmt::format("the packets contradict a steady clock by {}", duration_text(e.unsteady));
+        f.meaning = "A clock was stepped or slewed during the capture. This limits the accuracy of offset and delays.";
+        f.next = "Compare shorter periods (--filter by time), or captures with hardware timestamps.";
         f.weight = static_cast<double>(e.unsteady) / 1e9;
         findings_.push_back(std::move(f));
       }
@@ -568,11 +567,11 @@ class Report {
     f.kind = "order_unknown";
     f.who = first;
     f.title = unknown == 1
-                  ? "nothing tells which of the two is nearer to the sender"
-                  : fmt::format("nothing tells which is nearer to the sender, here and in {} more cases", unknown - 1);
+                  ? "unknown which point is closer to the sender"
+                  : fmt::format("unknown which point is closer to the sender, here and in {} more cases", unknown - 1);
     f.meaning =
-        "hops left (TTL) are the same, and packets go one way only, or too few do: the order of the files was taken";
-    f.next = "give the order along the way: --order";
+        "TTLs are equal, and there are too few packets or packets of only one direction. The order of the files is used.";
+    f.next = "Specify the order along the path: --order.";
     findings_.push_back(std::move(f));
   }
 

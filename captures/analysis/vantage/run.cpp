@@ -12,7 +12,7 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// One capture in the second reading, always with its next sighting in hand.
+/// One capture in the second pass, positioned at its next observation.
 class Stream {
  public:
   Stream(Reader reader, const ReadOptions& options, IdentityBy by)
@@ -20,7 +20,7 @@ class Stream {
     if (options.filter) dissector_.emplace(tracking::DissectorOptions{options.decode, options.verify_crcs});
   }
 
-  /// False: the capture is over.
+  /// Moves to the next observation. Returns false at the end of the capture.
   bool advance() {
     Record record;
     while (reader_.next(record) == Next::record) {
@@ -93,7 +93,7 @@ std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::ve
   return surveys;
 }
 
-/// The file that `name` means: its whole name, or its name without folders.
+/// Index of the file with this path or this last path component.
 std::optional<std::size_t> file_of(const std::string& name, const std::vector<std::string>& files) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -108,11 +108,11 @@ std::optional<std::size_t> file_of(const std::string& name, const std::vector<st
 }  // namespace
 
 tl::expected<void, std::string> check_points(const std::vector<std::string>& files) {
-  if (files.size() < 2) return tl::unexpected(std::string("it takes two files at least"));
-  if (files.size() > most_points) return tl::unexpected(fmt::format("it takes {} files at most", most_points));
+  if (files.size() < 2) return tl::unexpected(std::string("at least two files are required"));
+  if (files.size() > most_points) return tl::unexpected(fmt::format("at most {} files are supported", most_points));
   for (auto file = files.begin(); file != files.end(); ++file) {
-    if (*file == "-") return tl::unexpected(std::string("files are read twice: standard input cannot be one of them"));
-    if (std::find(files.begin(), file, *file) != file) return tl::unexpected(fmt::format("{} is given twice", *file));
+    if (*file == "-") return tl::unexpected(std::string("standard input is not supported: files are read twice"));
+    if (std::find(files.begin(), file, *file) != file) return tl::unexpected(fmt::format("duplicate file: {}", *file));
   }
   return {};
 }
@@ -123,11 +123,11 @@ tl::expected<std::vector<std::size_t>, std::string> order_of_points(const std::v
   for (const std::string& name : names) {
     const auto file = file_of(name, files);
     if (!file || std::find(order.begin(), order.end(), *file) != order.end())
-      return tl::unexpected(fmt::format("{} is {}", name, file ? "named twice" : "none of the files, or ends several"));
+      return tl::unexpected(fmt::format("{} {}", name, file ? "is listed twice" : "does not match exactly one file"));
     order.push_back(*file);
   }
   if (!order.empty() && order.size() != files.size())
-    return tl::unexpected(fmt::format("it names {} of {} files; it takes all", order.size(), files.size()));
+    return tl::unexpected(fmt::format("must list every input file ({} of {} given)", order.size(), files.size()));
   return order;
 }
 

@@ -9,10 +9,10 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Flows whose other half is remembered.
+/// Maximum number of flows with a known other direction.
 constexpr std::size_t partners_kept = 1U << 18;
 
-/// Takes from tracking what the comparison needs.
+/// Collects paired directions from the tracker.
 class Listener final : public tracking::Sink {
  public:
   explicit Listener(Survey& survey) : survey_(survey) {}

@@ -1,6 +1,5 @@
 #pragma once
-/// The first reading of a capture: who talks in it, samples of its packets to compare clocks by, and which queue
-/// pairs belong together.
+/// First pass over a capture: directions and flows, samples for comparing clocks, and pairs of queue pairs.
 
 #include <array>
 #include <atomic>
@@ -18,16 +17,16 @@
 
 namespace rdmawire::captures::vantage {
 
-/// A packet that stands for others. The same packets are taken at every vantage point, because their identity decides.
+/// A sampled packet. The identity determines the selection, so all capture points sample the same packets.
 struct Sample {
   std::uint64_t identity = 0;
   std::int64_t time = 0;
   std::uint32_t direction = 0;  ///< index into Survey::directions.rows()
   std::uint8_t ttl = 0;
-  bool repeated = false;  ///< the identity came again: which copy is which is not known yet
+  bool repeated = false;  ///< the identity occurs several times, so observations cannot be matched yet
 };
 
-/// Samples of any number of packets in bounded memory: those whose identity ends in `level` zero bits.
+/// Samples of any number of packets in bounded memory: packets whose identity ends in `level` zero bits.
 class Samples {
  public:
   explicit Samples(std::size_t capacity) : capacity_(capacity) {}
@@ -36,7 +35,7 @@ class Samples {
     samples_.push_back(sample);
     if (samples_.size() > capacity_) thin_out();
   }
-  /// Sorted by identity, each identity once; ready to be compared.
+  /// Sorts by identity and removes duplicates.
   void settle();
   [[nodiscard]] const std::vector<Sample>& all() const { return samples_; }
   [[nodiscard]] unsigned level() const { return level_; }
@@ -50,14 +49,14 @@ class Samples {
   std::vector<Sample> samples_;
 };
 
-/// Packets from one address to another, as one capture has them.
+/// Packets of a capture from one address to another.
 struct DirectionSeen {
   std::uint64_t packets = 0;
-  std::uint32_t index = 0;  ///< its place among the rows
-  std::uint8_t ttl = 0;     ///< the highest
+  std::uint32_t index = 0;  ///< index in directions.rows()
+  std::uint8_t ttl = 0;     ///< maximum
 };
 
-/// Packets of one flow: to one queue pair, of one direction of a TCP connection.
+/// Packets of one flow: to one QP, or of one direction of a TCP connection.
 struct FlowSeen {
   std::uint64_t packets = 0;
 };
@@ -66,38 +65,38 @@ struct Survey {
   explicit Survey(std::size_t samples_kept) : samples(samples_kept) {}
 
   std::string name;
-  std::uint64_t packets = 0, rdma = 0, tcp = 0;                         ///< tcp: not known to be iWARP
-  std::uint64_t bytes = 0;                                              ///< of packets, as captured
-  std::int64_t first_time = 0, last_time = 0;                           ///< nanoseconds, by its clock
+  std::uint64_t packets = 0, rdma = 0, tcp = 0;                         ///< tcp: TCP not known to be iWARP
+  std::uint64_t bytes = 0;                                              ///< packet bytes, as captured
+  std::int64_t first_time = 0, last_time = 0;                           ///< nanoseconds, by the capture's clock
   bool nanoseconds = false;                                             ///< times are finer than microseconds
   std::uint64_t cut = 0;                                                ///< RDMA packets without their ICRC
-  std::optional<std::uint64_t> lost_by_capture;                         ///< packets; absent: the file does not say
-  std::string trouble;                                                  ///< why it could not be read to its end
+  std::optional<std::uint64_t> lost_by_capture;                         ///< packets; nullopt: not recorded in the file
+  std::string trouble;                                                  ///< read error; empty: read completely
   analysis::BoundedTable<FlowKey, DirectionSeen> directions{1U << 16};  ///< key: number 0
-  analysis::BoundedTable<FlowKey, FlowSeen> flows{1U << 18};            ///< key: as Sighting::flow
+  analysis::BoundedTable<FlowKey, FlowSeen> flows{1U << 18};            ///< key: as Observation::flow
   Samples samples;
-  /// To which queue pair the other direction of a flow goes. Key: as Sighting::flow.
+  /// Destination QP of the other direction of a flow. Key: as Observation::flow.
   std::map<std::array<std::uint64_t, 5>, std::uint32_t> partners;
-  std::map<std::array<std::uint64_t, 5>, bool> iwarp;  ///< flows of TCP that carry iWARP, by the lower direction
+  std::map<std::array<std::uint64_t, 5>, bool> iwarp;  ///< TCP flows with iWARP, by the lower direction
 };
 
-/// A flow as a key of ordered containers.
+/// Converts a flow to a key of ordered containers.
 inline std::array<std::uint64_t, 5> ordered(const FlowKey& flow) {
   return {flow.from.high, flow.from.low, flow.to.high, flow.to.low, flow.number};
 }
 
 struct ReadOptions {
   DecodeOptions decode;
-  const output::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
+  const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
   bool verify_crcs = true;
-  /// Now and then: packets so far, bytes of this file done and in all (0: not known), its name.
+  /// Called periodically with: packets so far, bytes read of this file, its size (0: unknown), its name.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;
-  const std::atomic<bool>* stop = nullptr;  ///< ends the reading early, as if the captures ended there
+  const std::atomic<bool>* stop = nullptr;  ///< if set to true, reading ends as at the end of the captures
 
   [[nodiscard]] bool stops() const { return stop && stop->load(std::memory_order_relaxed); }
 };
 
-/// Reads the whole capture once. nullopt, with a sentence in `trouble`, when it cannot be opened.
+/// Reads the whole capture. Returns nullopt and sets `trouble` to one sentence if the file cannot be opened.
 std::optional<Survey> survey(const std::string& file, const ReadOptions& options, IdentityBy by,
                              std::size_t samples_kept, std::string& trouble);
 

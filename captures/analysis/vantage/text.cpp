@@ -1,4 +1,4 @@
-/// The comparison as a terminal shows it.
+/// Text form of the comparison.
 
 #include <fmt/format.h>
 
@@ -23,15 +23,15 @@ using analysis::word;
 using output::TextStyle;
 
 std::string_view order_text(const std::string& by) {
-  if (by == "given") return "as given";
-  if (by == "ttl") return "by the hops left";
-  if (by == "times") return "by the times of answers";
-  if (by == "end_point") return "by the end point";
-  if (by == "clocks") return "by the clocks";
-  return "as the files were named";
+  if (by == "given") return "as specified";
+  if (by == "ttl") return "by TTL";
+  if (by == "times") return "by round-trip times";
+  if (by == "end_point") return "by endpoint";
+  if (by == "clocks") return "by clocks";
+  return "order of files";
 }
 
-/// "+2.000 123 456 s" would be hard to compare with the file: nanoseconds below a millisecond, else all nine decimals.
+/// Microseconds below 1 ms; otherwise seconds with nine decimals, as in the files.
 std::string offset_text(std::int64_t ns) {
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   const char sign = ns < 0 ? '-' : '+';
@@ -61,18 +61,18 @@ class Printer : analysis::TextPage {
 
   void summary() {
     const Json& points = v_.at("points");
-    page_.put(TextStyle::strong, counted(points.size(), "vantage point", "vantage points")).line();
-    std::size_t widest = 10;
+    page_.put(TextStyle::strong, counted(points.size(), "capture point", "capture points")).line();
+    std::size_t widest = 13;
     for (const Json& point : points) widest = std::max(widest, output::columns(word(point.at("name"))));
     widest = std::min<std::size_t>(widest, 40);
     for (const Json& point : points) {
       std::string text = fmt::format("{}, {} RDMA", counted(number(point.at("packets")), "packet", "packets"),
                                      number(point.at("rdma")));
       if (point.at("compared").get<bool>())
-        text += fmt::format(", {} of them seen elsewhere too", number(point.at("shared")));
+        text += fmt::format(", {} of these seen elsewhere too", number(point.at("shared")));
       else
         text += "; not compared";
-      if (point.at("host").is_string()) text += "; taken at " + word(point.at("host"));
+      if (point.at("host").is_string()) text += "; captured at " + word(point.at("host"));
       if (word(point.at("file")) != word(point.at("name"))) text += "; " + word(point.at("file"));
       if (point.at("lost_by_capture").is_number() && number(point.at("lost_by_capture")))
         text += fmt::format("; the capture lost {}", number(point.at("lost_by_capture")));
@@ -88,34 +88,35 @@ class Printer : analysis::TextPage {
     }
     const std::size_t column = widest + 4;
     page_.line();
-    labeled("followed",
+    labeled("traffic",
             fmt::format("{} over {}", counted(number(v_.at("packets")), "RDMA packet", "RDMA packets"),
                         counted(hops, "hop", "hops")),
             column);
     labeled("lost",
             sums["lost"] + sums["missing"] == 0
-                ? std::string("nothing")
+                ? std::string("none")
                 : fmt::format("{} in the network{}", sums["lost"],
                               sums["missing"] ? fmt::format(", {} in the network or a capture", sums["missing"]) : ""),
             column, sums["lost"] ? TextStyle::notice : TextStyle::plain);
     const std::uint64_t missed = sums["missed_downstream"] + sums["missed_upstream"];
-    labeled("missed", missed ? fmt::format("{} by a capture, not by the receiver", missed) : std::string("nothing"),
+    labeled("capture loss", missed ? fmt::format("{} missed by a capture and delivered", missed) : std::string("none"),
             column);
-    labeled("marked", sums["marked"] ? fmt::format("{} by ECN", sums["marked"]) : std::string("nothing"), column);
+    labeled("ECN-marked", sums["marked"] ? fmt::format("{}", sums["marked"]) : std::string("none"), column);
     if (!v_.at("exact").get<bool>())
-      labeled("inexact", "some packets found no room or could not be recognized", column, TextStyle::notice);
+      labeled("inexact", "some packets were skipped: a table was full, or they were too short to be identified", column,
+              TextStyle::notice);
     for (const Json& point : points)
-      if (point.at("trouble").is_string()) labeled("unread", word(point.at("trouble")), column, TextStyle::bad);
+      if (point.at("error").is_string()) labeled("read error", word(point.at("error")), column, TextStyle::bad);
   }
 
   void findings() {
     const Json& list = v_.at("findings");
     const bool wrong = std::any_of(list.begin(), list.end(), [](const Json& f) { return f.at("severity") != "info"; });
-    heading(wrong ? "Findings, worst first" : "Nothing wrong was found");
+    heading(wrong ? "Findings, worst first" : "No problems found");
     if (!wrong) {
-      labeled("", "Looked for: packets lost, marked, delayed, reordered, duplicated, rewritten or damaged on a hop.",
+      labeled("", "Checked: packets lost, ECN-marked, delayed, reordered, duplicated, rewritten or damaged on a hop.",
               2);
-      if (!list.empty()) page_.line().put(TextStyle::dim, "Worth knowing").line();
+      if (!list.empty()) page_.line().put(TextStyle::dim, "Notes").line();
     }
     std::size_t shown = 0;
     for (const Json& f : list) {
@@ -162,7 +163,7 @@ class Printer : analysis::TextPage {
     labeled("next", word(f.at("next")), 10);
   }
 
-  /// The hops of RDMA traffic, as rows.
+  /// Prints a table with one row per hop of RDMA traffic.
   template <class Make>
   void hop_table(std::string_view title, std::vector<Column> columns, Make make, std::string_view note) {
     std::vector<std::vector<std::string>> rows;
@@ -172,7 +173,7 @@ class Printer : analysis::TextPage {
       ++all;
       if (rows.size() < 2 * options_.rows) rows.push_back(make(hop));
     }
-    // Columns in which nothing happened say nothing; the first four always stand.
+    // Omit columns without values, except the first four.
     for (std::size_t c = columns.size(); c-- > 4;)
       if (std::all_of(rows.begin(), rows.end(), [c](const auto& row) { return row[c] == "0" || row[c] == "–"; })) {
         columns.erase(columns.begin() + static_cast<std::ptrdiff_t>(c));
@@ -196,10 +197,10 @@ class Printer : analysis::TextPage {
          {"bytes", Column::right, 5},
          {"lost"},
          {"missing"},
-         {"missed before"},
-         {"missed behind"},
+         {"missed up"},
+         {"missed down"},
          {"elsewhere"},
-         {"marked"},
+         {"ECN"},
          {"DSCP"},
          {"PCP"},
          {"port"},
@@ -232,12 +233,12 @@ class Printer : analysis::TextPage {
           row.push_back(fate({"duplicated", "captured_twice"}));
           return row;
         },
-        "columns in which nothing happened are left out");
+        "columns without packets are omitted");
   }
 
   void delays() {
     hop_table(
-        "Delays on each hop, above its shortest one",
+        "Delays on each hop, relative to the shortest delay",
         {{"from", Column::left},
          {"to", Column::left},
          {"hop", Column::left},
@@ -247,8 +248,8 @@ class Printer : analysis::TextPage {
          {"p99"},
          {"p99.9", Column::right, 4},
          {"max"},
-         {"shortest, one way", Column::left, 1},
-         {"there and back", Column::right, 2},
+         {"shortest, one-way", Column::left, 1},
+         {"round trip", Column::right, 2},
          {"hops", Column::right, 5}},
         [&](const Json& hop) {
           auto row = begin_row(hop);
@@ -271,7 +272,7 @@ class Printer : analysis::TextPage {
                                         : fmt::format("{}…{}", least.get<int>(), most.get<int>()));
           return row;
         },
-        "one way: bounds, for only the round trip does not depend on the clocks");
+        "one-way delays are bounds: only the round trip is independent of the clocks");
   }
 
   void clocks() {
@@ -288,12 +289,12 @@ class Printer : analysis::TextPage {
       if (c.at("drift_low_ppm").is_number())
         drift += fmt::format(" ({:+.2f} … {:+.2f})", c.at("drift_low_ppm").get<double>(),
                              c.at("drift_high_ppm").get<double>());
-      rows.push_back({fmt::format("{} less {}", name(c.at("second")), name(c.at("first"))),
+      rows.push_back({fmt::format("{} minus {}", name(c.at("second")), name(c.at("first"))),
                       fmt::format("{} … {}", bound("low_ns"), bound("high_ns")), drift,
                       fmt::format("{}", number(c.at("shared")))});
     }
-    table("Clocks", {{"clock", Column::left}, {"offset lies in", Column::left}, {"drift", Column::left}, {"samples"}},
-          rows, list.size(), declared ? "declared synchronized: times are compared as they stand" : "");
+    table("Clocks", {{"clock", Column::left}, {"offset between", Column::left}, {"drift", Column::left}, {"samples"}},
+          rows, list.size(), declared ? "declared synchronized: times are not corrected" : "");
   }
 
   void ways() {
@@ -303,16 +304,16 @@ class Printer : analysis::TextPage {
       if (rows.size() == 2 * options_.rows) break;
       std::string points, by;
       for (const Json& point : way.at("points")) points += (points.empty() ? "" : " → ") + name(point);
-      std::vector<std::string> told;
+      std::vector<std::string> evidence;
       for (const Json& order : way.at("order_by")) {
         const std::string text(order_text(word(order)));
-        if (std::find(told.begin(), told.end(), text) == told.end()) told.push_back(text);
+        if (std::find(evidence.begin(), evidence.end(), text) == evidence.end()) evidence.push_back(text);
       }
-      for (const std::string& text : told) by += (by.empty() ? "" : ", ") + text;
+      for (const std::string& text : evidence) by += (by.empty() ? "" : ", ") + text;
       rows.push_back({word(way.at("from")), word(way.at("to")), points, by});
     }
-    table("Ways, and how their order was found",
-          {{"from", Column::left}, {"to", Column::left}, {"vantage points", Column::left}, {"order", Column::left}},
+    table("Paths and the evidence for their order",
+          {{"from", Column::left}, {"to", Column::left}, {"capture points", Column::left}, {"order", Column::left}},
           rows, list.size());
   }
 

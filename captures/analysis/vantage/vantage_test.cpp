@@ -1,5 +1,5 @@
-// Several captures of a network that is made here, with faults that are written down as they are made: each must be
-// found on its hop. The network shares no code with what is tested; and real captures of one job at three machines.
+// Captures of a simulated network with recorded faults: the comparison must assign each fault to its hop. The simulation
+// shares no code with the tested code. The last test uses real captures of one job at three hosts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,39 +37,39 @@ constexpr std::uint32_t left_host = 0x0a000002, right_host = 0x0a000003;
 constexpr std::uint8_t send_only = 0x04, acknowledge = 0x11, ud_send_only = 0x64;
 
 struct PointSetting {
-  std::int64_t offset = 0;  ///< of its clock against the true time, at `origin`
+  std::int64_t offset = 0;  ///< offset of the clock from the true time, at `origin`
   double drift = 0;         ///< ppm
-  double miss = 0;          ///< share of packets that its capture loses
+  double miss = 0;          ///< probability that the capture loses a packet
 };
-/// Between two neighbors; the first is the left host's link, the last is the right host's.
+/// Hop between two neighbors. The first is the left host's link, the last is the right host's link.
 struct HopSetting {
   std::int64_t delay = 2'000;
   double loss = 0, mark = 0, double_up = 0, reorder = 0, corrupt = 0;
-  double queue = 0;  ///< mean of the waiting time, nanoseconds
+  double queue = 0;  ///< mean waiting time, nanoseconds
   bool rewrites_port = false, rewrites_dscp = false;
-  std::uint8_t routers = 1;  ///< what the TTL falls by
+  std::uint8_t routers = 1;  ///< decrease of the TTL
 };
 struct Setting {
   std::vector<PointSetting> points{3};
   std::vector<HopSetting> hops{4};
   unsigned flows = 4;
-  unsigned packets = 1000;       ///< requests of each flow
-  std::int64_t spacing = 3'000;  ///< between requests
-  bool identifies = false;       ///< IP identifications count, so that a retransmission differs
-  bool unreliable = false;       ///< UD, which nobody answers
-  bool same_psns = false;        ///< all flows begin with PSN 0
+  unsigned packets = 1000;       ///< requests per flow
+  std::int64_t spacing = 3'000;  ///< between requests, nanoseconds
+  bool identifies = false;       ///< the IP identification increments, so retransmissions differ
+  bool unreliable = false;       ///< UD, without acknowledgements
+  bool same_psns = false;        ///< all flows start with PSN 0
   std::uint64_t seed = 1;
 };
 
-/// A fault by the hop it happened on, as a comparison can see it: between the last point that captured the packet and
-/// the next one of its way.
+/// Faults by hop, as a comparison can detect them: between the last point that captured the packet and the next point of
+/// its path.
 struct Truth {
-  using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, before, behind
+  using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, upstream, downstream
   std::map<Hop, std::uint64_t> lost, lost_answers, missed_upstream, missed_downstream, marked, doubled, corrupted, seen;
   std::uint64_t before_first = 0, behind_last = 0;
 };
 
-/// Hosts at both ends, vantage points between them, requests to the right and acknowledgements back.
+/// Hosts at both ends with capture points in between. Requests go to the right, acknowledgements to the left.
 class Network {
  public:
   explicit Network(const Setting& setting) : s_(setting), random_(setting.seed) {
@@ -80,12 +80,12 @@ class Network {
   void run() {
     flows_.resize(s_.flows);
     for (unsigned f = 0; f < s_.flows; ++f) {
-      // Some wrap.
+      // Some PSNs wrap around.
       flows_[f].first_psn = s_.same_psns ? 0 : f % 2 ? 0xffff00 + 7 * f : static_cast<std::uint32_t>(random_());
       flows_[f].expected = flows_[f].next = flows_[f].acknowledged = 0;
       at(origin + 1000 * f, [this, f] { request(f); });
     }
-    // The captures run before and after all of it.
+    // Beacons make the captures start earlier and end later than the traffic.
     for (const bool to_right : {true, false}) {
       at(origin - second / 5, [this, to_right] { beacon(to_right); });
       at(origin + s_.packets * s_.spacing + 2 * second, [this, to_right] { beacon(to_right); });
@@ -99,7 +99,7 @@ class Network {
     }
   }
 
-  /// Writes the captures and gives their names.
+  /// Writes the captures and returns their file names.
   std::vector<std::string> write(const std::filesystem::path& folder) {
     std::vector<std::string> files;
     for (std::size_t p = 0; p < captures_.size(); ++p) {
@@ -141,8 +141,8 @@ class Network {
     std::vector<std::uint8_t> bytes;
   };
   struct Flow {
-    std::uint32_t next = 0, acknowledged = 0;  ///< the requester's
-    std::uint32_t expected = 0;                ///< the responder's
+    std::uint32_t next = 0, acknowledged = 0;  ///< state of the requester
+    std::uint32_t expected = 0;                ///< state of the responder
     std::uint32_t first_psn = 0;
     bool nak_sent = false;
     std::int64_t progress = origin;
@@ -153,8 +153,8 @@ class Network {
     std::uint32_t psn = 0;
     bool nak = false, is_beacon = false;
     std::vector<std::uint8_t> bytes;
-    std::vector<std::size_t> captured;  ///< points, in the order of the way
-    bool counts = true;                 ///< false: a double
+    std::vector<std::size_t> captured;  ///< points, in path order
+    bool counts = true;                 ///< false: a duplicate
   };
 
   void at(std::int64_t time, std::function<void()> what) { events_.emplace(time, std::move(what)); }
@@ -241,13 +241,13 @@ class Network {
     travel(std::move(p), 0, now_);
   }
 
-  /// Over the `n`-th hop of its way.
+  /// Sends a packet over the `n`-th hop of its path.
   void travel(Packet p, std::size_t n, std::int64_t time) {
     const std::size_t hops = s_.hops.size();
     const std::size_t index = p.to_right ? n : hops - 1 - n;
     const HopSetting& h = s_.hops[index];
     const std::size_t points = s_.points.size();
-    // The points at both ends of the hop, SIZE_MAX for a host.
+    // The points at both ends of the hop; SIZE_MAX: a host.
     const std::size_t before = n == 0 ? SIZE_MAX : p.to_right ? n - 1 : points - n;
     const std::size_t behind = n + 1 == hops ? SIZE_MAX : p.to_right ? n : points - 1 - n;
     const bool plain = !p.is_beacon && p.counts;
@@ -288,7 +288,7 @@ class Network {
            point = p.to_right ? point + 1 : point - 1)
         if (p.counts && (p.captured.empty() || point != p.captured.back()) && !p.is_beacon)
           ++truth.missed_upstream[{p.to_right, point, behind}];
-      // From a first point that missed it: all before missed it.
+      // If no point captured it before, all upstream points missed it.
       if (plain && had == 0 && before != SIZE_MAX)
         for (std::size_t point = p.to_right ? 0 : points - 1; point != before;
              point = p.to_right ? point + 1 : point - 1)
@@ -359,7 +359,7 @@ std::uint64_t count(const Comparison& c, const Truth::Hop& at, HopOutcome fate) 
 }
 
 using Table = std::map<Truth::Hop, std::uint64_t>;
-/// What the comparison says of a fate, as a table like those of Truth.
+/// Result of the comparison for one outcome, in the form of the tables in Truth.
 Table found(const Comparison& c, HopOutcome fate) {
   Table table;
   for (const Hop& h : c.ledger->hops())
@@ -377,7 +377,7 @@ Table only(const Table& table, bool to_right) {
 void expect_true_clocks(const Comparison& c, const Network& network) {
   for (const PairOfPoints& pair : c.layout->pairs()) {
     ASSERT_TRUE(pair.clock.low && pair.clock.high) << pair.first << " " << pair.second;
-    // The true time at which the first clock showed `at`.
+    // True time at which the first clock shows `at`.
     std::int64_t time = pair.clock.at;
     for (int i = 0; i < 5; ++i) time -= network.stamp(pair.first, time) - pair.clock.at;
     const std::int64_t truth = network.stamp(pair.second, time) - network.stamp(pair.first, time);
@@ -405,7 +405,7 @@ Setting with_bad_clocks(Setting s) {
   return s;
 }
 
-TEST_F(Vantage, ACleanNetworkHasNoFinding) {
+TEST_F(Vantage, FaultlessNetworkHasNoFinding) {
   Network network(with_bad_clocks({}));
   const Comparison c = compare(network);
   expect_true_clocks(c, network);
@@ -422,10 +422,10 @@ TEST_F(Vantage, ACleanNetworkHasNoFinding) {
   }
   const Json report = report_of(c);
   EXPECT_TRUE(report.at("vantage").at("findings").empty()) << report.at("vantage").at("findings").dump(1);
-  EXPECT_THAT(text_of(report), HasSubstr("Nothing wrong was found"));
+  EXPECT_THAT(text_of(report), HasSubstr("No problems found"));
 }
 
-TEST_F(Vantage, EveryLossIsPutOnItsHop) {
+TEST_F(Vantage, LossIsAssignedToItsHop) {
   for (const bool identifies : {false, true}) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
       Setting s = with_bad_clocks({});
@@ -447,7 +447,7 @@ TEST_F(Vantage, EveryLossIsPutOnItsHop) {
                                     HopOutcome::duplicated, HopOutcome::marked, HopOutcome::icrc_corrupted,
                                     HopOutcome::captured_twice, HopOutcome::elsewhere, HopOutcome::damaged})
         EXPECT_EQ(found(c, fate), Table()) << "seed " << seed << " " << to_string(fate);
-      // Nothing tells for certain what became of an acknowledgement, but where it was seen last.
+      // Lost acknowledgements leave no evidence beyond the point where they were last seen.
       Table answers = only(found(c, HopOutcome::lost), false);
       for (const auto& [hop, packets] : found(c, HopOutcome::missing)) answers[hop] += packets;
       EXPECT_EQ(answers, network.truth.lost_answers);
@@ -455,7 +455,7 @@ TEST_F(Vantage, EveryLossIsPutOnItsHop) {
   }
 }
 
-TEST_F(Vantage, LossesAtTheEdgesAreToldByNaks) {
+TEST_F(Vantage, NaksRevealLossOutsideOfTheCapturePoints) {
   for (const bool behind : {false, true}) {
     Setting s = with_bad_clocks({});
     s.flows = 2;
@@ -469,14 +469,14 @@ TEST_F(Vantage, LossesAtTheEdgesAreToldByNaks) {
       told += edge.tally.packets;
     }
     const std::uint64_t truth = behind ? network.truth.behind_last : network.truth.before_first;
-    // One that is lost while the receiver waits for another one is named in no NAK.
+    // A packet that is lost while the receiver waits for another packet is not reported by a NAK.
     EXPECT_LE(told, truth);
     EXPECT_GE(told * 10, truth * 7);
     EXPECT_EQ(only(found(c, HopOutcome::lost), true), Table());
   }
 }
 
-TEST_F(Vantage, WhatACaptureMissedIsNoLoss) {
+TEST_F(Vantage, CaptureLossIsNotNetworkLoss) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     Setting s = with_bad_clocks({});
     s.seed = seed;
@@ -490,7 +490,7 @@ TEST_F(Vantage, WhatACaptureMissedIsNoLoss) {
   }
 }
 
-TEST_F(Vantage, WhatTheLastCaptureMissedArrivedAllTheSame) {
+TEST_F(Vantage, AcknowledgedPacketMissingFromLastCaptureCountsAsDelivered) {
   Setting s = with_bad_clocks({});
   s.points[2].miss = 0.02;
   Network network(s);
@@ -500,8 +500,8 @@ TEST_F(Vantage, WhatTheLastCaptureMissedArrivedAllTheSame) {
   EXPECT_EQ(only(found(c, HopOutcome::missing), true), Table());
 }
 
-TEST_F(Vantage, LossesAndMissesAreToldApart) {
-  // Retransmissions with identical bytes, while captures miss packets too.
+TEST_F(Vantage, NetworkLossAndCaptureLossAreDistinguished) {
+  // Retransmissions with identical bytes, and captures that lose packets.
   std::uint64_t lost = 0, found_lost = 0, off = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Setting s = with_bad_clocks({});
@@ -522,13 +522,13 @@ TEST_F(Vantage, LossesAndMissesAreToldApart) {
       off += said > packets ? said - packets : packets - said;
     }
   }
-  // When the sender goes back, it sends again what arrived too: what a capture missed of that looks like a loss.
+  // Go-back-N also retransmits delivered packets. If a capture lost these, they look like network loss.
   EXPECT_GT(lost, 200U);
   EXPECT_LE(static_cast<double>(off), 0.1 * static_cast<double>(lost));
   EXPECT_GE(static_cast<double>(found_lost), 0.98 * static_cast<double>(lost));
 }
 
-TEST_F(Vantage, MarksAreCountedWhereTheyWereMade) {
+TEST_F(Vantage, EcnMarksAreCountedOnTheirHop) {
   Setting s = with_bad_clocks({});
   s.hops[0].mark = 0.05;
   s.hops[2].mark = 0.1;
@@ -536,10 +536,10 @@ TEST_F(Vantage, MarksAreCountedWhereTheyWereMade) {
   const Comparison c = compare(network);
   EXPECT_EQ(found(c, HopOutcome::marked), network.truth.marked);
   EXPECT_EQ(found(c, HopOutcome::dscp_rewritten), Table());
-  EXPECT_THAT(text_of(report_of(c)), HasSubstr("marked on this hop (ECN CE)"));
+  EXPECT_THAT(text_of(report_of(c)), HasSubstr("ECN-marked on this hop (CE)"));
 }
 
-TEST_F(Vantage, RewritingAndDamageAreTold) {
+TEST_F(Vantage, RewritingAndDamageAreReported) {
   Setting s = with_bad_clocks({});
   s.hops[1].rewrites_dscp = true;
   s.hops[2].corrupt = 0.01;
@@ -551,7 +551,7 @@ TEST_F(Vantage, RewritingAndDamageAreTold) {
   EXPECT_TRUE(dscp.contains({true, 0, 1}) && dscp.contains({false, 1, 0}));
 }
 
-TEST_F(Vantage, ARewrittenSourcePortBreaksTheIcrcThere) {
+TEST_F(Vantage, RewrittenSourcePortCorruptsTheIcrc) {
   Setting s = with_bad_clocks({});
   s.hops[2].rewrites_port = true;
   Network network(s);
@@ -563,7 +563,7 @@ TEST_F(Vantage, ARewrittenSourcePortBreaksTheIcrcThere) {
   EXPECT_EQ(found(c, HopOutcome::port_rewritten).size(), 2U);
 }
 
-TEST_F(Vantage, DoublesAndOvertakenPacketsAreCounted) {
+TEST_F(Vantage, DuplicatedAndReorderedPacketsAreCounted) {
   Setting s = with_bad_clocks({});
   s.hops[1].double_up = 0.01;
   Network network(s);
@@ -581,7 +581,7 @@ TEST_F(Vantage, DoublesAndOvertakenPacketsAreCounted) {
   EXPECT_GT(count(d, {true, 1, 2}, HopOutcome::reordered), 10U);
 }
 
-TEST_F(Vantage, QueueingIsPutOnItsHop) {
+TEST_F(Vantage, QueueingIsAssignedToItsHop) {
   Setting s = with_bad_clocks({});
   s.hops[2].queue = 40'000;
   s.spacing = 1'000'000;
@@ -602,7 +602,7 @@ TEST_F(Vantage, QueueingIsPutOnItsHop) {
   EXPECT_EQ(findings[0].at("kind"), "delayed");
 }
 
-TEST_F(Vantage, UnansweredPacketsAreMissingNotLost) {
+TEST_F(Vantage, UnacknowledgedPacketsAreMissing) {
   Setting s = with_bad_clocks({});
   s.unreliable = true;
   s.hops[1].loss = 0.02;
@@ -612,7 +612,7 @@ TEST_F(Vantage, UnansweredPacketsAreMissingNotLost) {
   EXPECT_EQ(found(c, HopOutcome::missing), network.truth.lost);
 }
 
-TEST_F(Vantage, WithoutTtlTheTimesTellTheOrder) {
+TEST_F(Vantage, TimesDetermineTheOrderWithoutTtl) {
   Setting s = with_bad_clocks({});
   for (HopSetting& h : s.hops) {
     h.routers = 0;
@@ -628,10 +628,10 @@ TEST_F(Vantage, WithoutTtlTheTimesTellTheOrder) {
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
 }
 
-TEST_F(Vantage, TheOrderCanBeGiven) {
+TEST_F(Vantage, OrderCanBeSpecified) {
   Setting s;
   for (HopSetting& h : s.hops) h.routers = 0;
-  s.unreliable = true;  // one way only: nothing tells the order
+  s.unreliable = true;  // one direction only, so there is no evidence for the order
   Network network(s);
   network.run();
   RunOptions options;
@@ -644,7 +644,7 @@ TEST_F(Vantage, TheOrderCanBeGiven) {
   }
 }
 
-TEST_F(Vantage, TheOrderOfTheFilesDoesNotMatter) {
+TEST_F(Vantage, ResultIsIndependentOfFileOrder) {
   Setting s = with_bad_clocks({});
   s.hops[1].loss = 0.01;
   s.hops[2].mark = 0.01;
@@ -654,7 +654,7 @@ TEST_F(Vantage, TheOrderOfTheFilesDoesNotMatter) {
   RunOptions options;
   options.files = network.write(folder_);
   const Comparison one = vantage::run(options);
-  const std::vector<std::size_t> turned = {2, 0, 1};  // the new places of the files
+  const std::vector<std::size_t> turned = {2, 0, 1};  // new positions of the files
   std::vector<std::string> files(3);
   for (std::size_t i = 0; i < 3; ++i) files[turned[i]] = options.files[i];
   options.files = files;
@@ -669,7 +669,7 @@ TEST_F(Vantage, TheOrderOfTheFilesDoesNotMatter) {
   }
 }
 
-TEST_F(Vantage, AFileThatSharesNoPacketIsToldAndLeftOut) {
+TEST_F(Vantage, UnrelatedFileIsReportedAndExcluded) {
   Setting s = with_bad_clocks({});
   s.hops[1].loss = 0.01;
   Network network(s);
@@ -690,7 +690,7 @@ TEST_F(Vantage, AFileThatSharesNoPacketIsToldAndLeftOut) {
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), moved);
 }
 
-TEST_F(Vantage, FewSamplesAndLittleRoomStillFindTheSame) {
+TEST_F(Vantage, FewSamplesAndLittleMemoryHaveTheSameResult) {
   Setting s = with_bad_clocks({});
   s.hops[1].loss = 0.01;
   s.packets = 3000;
@@ -703,7 +703,7 @@ TEST_F(Vantage, FewSamplesAndLittleRoomStillFindTheSame) {
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
   EXPECT_EQ(c.evaluated_early, 0U);
 
-  // With no room at all nothing breaks, and it is said.
+  // With minimal memory the result is incomplete and reported as inexact.
   options.files = {(folder_ / "job_point0.pcap").string(), (folder_ / "job_point1.pcap").string(),
                    (folder_ / "job_point2.pcap").string()};
   options.matcher.sightings = 2;
@@ -719,10 +719,10 @@ TEST_F(Vantage, DeclaringClocksSynchronizedIsChecked) {
   RunOptions options;
   options.layout.synchronized = true;
   const Comparison c = compare(network, options);
-  bool told = false;
+  bool reported = false;
   const Json report = report_of(c);
-  for (const Json& f : report.at("vantage").at("findings")) told |= f.at("kind") == "not_synchronized";
-  EXPECT_TRUE(told);
+  for (const Json& f : report.at("vantage").at("findings")) reported |= f.at("kind") == "not_synchronized";
+  EXPECT_TRUE(reported);
 
   Network agreeing{Setting{}};
   const Comparison d = compare(agreeing, options);
@@ -734,8 +734,8 @@ TEST_F(Vantage, DeclaringClocksSynchronizedIsChecked) {
   }
 }
 
-// One job, captured at all three machines. CC BY-SA 4.0, linlinw5/rdma_ib_tutorial.
-TEST(VantageOfRealCaptures, ThreeMachinesOfARing) {
+// One job, captured at all three hosts. CC BY-SA 4.0, linlinw5/rdma_ib_tutorial.
+TEST(VantageOfRealCaptures, RingOfThreeHosts) {
   const char* shared = std::getenv("RDMAWIRE_SHARED");
   if (!shared) GTEST_SKIP() << "set RDMAWIRE_SHARED to the folder that holds captures/public";
   for (const std::string job : {"nccl", "ring2", "tree2"}) {
@@ -749,7 +749,7 @@ TEST(VantageOfRealCaptures, ThreeMachinesOfARing) {
     for (std::size_t i = 0; i < 3; ++i) {
       ASSERT_TRUE(c.layout->host()[i]);
       EXPECT_EQ(analysis::to_text(*c.layout->host()[i]), hosts[i]);
-      // Each RDMA packet was seen at its sender and at its receiver.
+      // Each RDMA packet was captured at its sender and at its receiver.
       EXPECT_EQ(c.ledger->points()[i].packets, c.surveys[i].rdma);
       EXPECT_EQ(c.ledger->points()[i].shared, c.surveys[i].rdma);
     }
@@ -758,7 +758,7 @@ TEST(VantageOfRealCaptures, ThreeMachinesOfARing) {
       EXPECT_EQ(c.layout->host()[way.points.front()], way.direction.from);
       EXPECT_EQ(c.layout->host()[way.points.back()], way.direction.to);
     }
-    // Three offsets that are measured apart agree with each other.
+    // The three offsets are estimated independently and must be consistent.
     const auto at = [&](std::size_t a, std::size_t b) { return c.layout->pair(a, b)->clock; };
     EXPECT_LE(*at(0, 1).low + *at(1, 2).low, *at(0, 2).high);
     EXPECT_GE(*at(0, 1).high + *at(1, 2).high, *at(0, 2).low);
