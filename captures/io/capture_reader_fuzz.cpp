@@ -1,4 +1,4 @@
-/// Any bytes as a capture file: read through both of the reader's ways, which must agree.
+/// Reads any bytes as a capture file, mapped and buffered. Both results must be equal.
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,7 +14,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Reads every byte that a record shows, so that the sanitizer sees where they lie.
+/// Reads all bytes of a record, so that the sanitizer checks the access.
 std::uint64_t touch(const Record& record) {
   std::uint64_t sum = record.flags().value_or(0) + record.drops().value_or(0);
   for (const std::uint8_t byte : record.bytes) sum += byte;

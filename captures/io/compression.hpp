@@ -1,5 +1,5 @@
 #pragma once
-/// How a capture file is compressed as a whole.
+/// Compression formats of capture files.
 
 #include <cstdint>
 #include <string_view>
@@ -11,10 +11,10 @@ namespace rdmawire::captures {
 enum class Compression : std::uint8_t { none, gzip, zstd };
 std::string_view to_string(Compression compression);
 
-/// Which compression a file's first bytes (at least 4, when it has them) announce.
+/// Detects the compression from a file's first bytes (at least 4, if available).
 Compression detect_compression(Bytes beginning);
 
-/// Which compression a file's name asks for: ".gz", ".zst", or none.
+/// Compression by file name extension: ".gz", ".zst", or none.
 Compression compression_of_name(std::string_view path);
 
 }  // namespace rdmawire::captures

@@ -11,7 +11,7 @@ namespace {
 using namespace testing_support;
 using ::testing::HasSubstr;
 
-/// A pcap of `count` packets of `size` bytes that do not compress to nothing.
+/// A pcap of `count` packets of `size` random bytes, which do not compress.
 ByteVector capture_of(std::size_t count, std::size_t size) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
@@ -32,7 +32,7 @@ ByteVector capture_of(std::size_t count, std::size_t size) {
   return read_file(path);
 }
 
-/// `capture` as one member or frame.
+/// `capture` as one gzip member or zstd frame.
 ByteVector compressed(const ByteVector& capture, Compression compression) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x");
@@ -51,7 +51,7 @@ class Compressed : public ::testing::TestWithParam<Compression> {};
 INSTANTIATE_TEST_SUITE_P(Both, Compressed, ::testing::Values(Compression::gzip, Compression::zstd),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 
-TEST_P(Compressed, HoldsTheSameRecords) {
+TEST_P(Compressed, HasTheSameRecords) {
   const ByteVector plain = capture_of(3000, 700);
   const Whole expected = read_all(Reader::from_memory(plain));
   ASSERT_EQ(expected.packets.size(), 3000u);
@@ -66,12 +66,12 @@ TEST_P(Compressed, HoldsTheSameRecords) {
   EXPECT_EQ(whole.packets, expected.packets);
 }
 
-TEST_P(Compressed, FramesOneAfterTheOtherAreOneCapture) {
+TEST_P(Compressed, ConcatenatedFramesAreOneCapture) {
   const ByteVector plain = capture_of(10, 100);
   const TemporaryDirectory directory;
   const char* const tool = GetParam() == Compression::gzip ? "gzip -c" : "zstd -qc";
   if (!installed(GetParam() == Compression::gzip ? "gzip" : "zstd")) GTEST_SKIP() << "skipped: needs " << tool;
-  // Cut inside a record header, so that no frame is a capture by itself.
+  // Split within a record header, so that no frame is a complete capture.
   write_file(directory.file("a"), ByteVector(plain.begin(), plain.begin() + 500));
   write_file(directory.file("b"), ByteVector(plain.begin() + 500, plain.end()));
   const std::string packed = directory.file("x");
@@ -83,7 +83,7 @@ TEST_P(Compressed, FramesOneAfterTheOtherAreOneCapture) {
   EXPECT_EQ(whole.packets, read_all(Reader::from_memory(plain)).packets);
 }
 
-TEST_P(Compressed, PcapngAndAPipeToo) {
+TEST_P(Compressed, PcapngRoundTrip) {
   const TemporaryDirectory directory;
   const std::string path = directory.file(GetParam() == Compression::gzip ? "x.pcapng.gz" : "x.pcapng.zst");
   {
@@ -105,29 +105,30 @@ TEST_P(Compressed, PcapngAndAPipeToo) {
   EXPECT_EQ(whole.packets[0].comments.at(0), "in a compressed file");
 }
 
-TEST_P(Compressed, ACorruptStreamGivesTheRecordsBeforeItAndThenTheError) {
-  const ByteVector plain = capture_of(4000, 700);  // 2.8 MB: many blocks, the first ones long delivered
+TEST_P(Compressed, CorruptStreamYieldsPrecedingRecordsAndError) {
+  const ByteVector plain = capture_of(4000, 700);  // 2.8 MB: many blocks
   const Whole expected = read_all(Reader::from_memory(plain));
   ByteVector packed = compressed(plain, GetParam());
   for (std::size_t i = packed.size() / 2; i < packed.size() / 2 + 64; ++i) packed[i] ^= 0xff;
   const Whole whole = read_all(Reader::from_memory(packed, "x"));
   EXPECT_EQ(whole.kind, CaptureError::Kind::compression) << whole.error;
   EXPECT_THAT(whole.error,
-              HasSubstr(std::string("the ") + std::string(to_string(GetParam())) + " stream is broken near byte "));
+              HasSubstr(std::string("the ") + std::string(to_string(GetParam())) + " stream is corrupt near byte "));
   EXPECT_THAT(whole.error, HasSubstr("stopped after " + std::to_string(whole.packets.size()) + " packets"));
-  // Random bytes are stored, not compressed, and only a checksum at the end can tell; the records stand even so.
+  // Random bytes are stored uncompressed, so only the final checksum detects the error.
   EXPECT_GT(whole.packets.size(), 1000u);
   for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(whole.packets[i], expected.packets[i]);
 }
 
-TEST_P(Compressed, CutAnywhere) {
+TEST_P(Compressed, TruncationAtAnyByteIsReported) {
   const ByteVector plain = capture_of(5, 40);
   const ByteVector packed = compressed(plain, GetParam());
   for (std::size_t length = 4; length < packed.size(); ++length) {
     const ByteVector cut(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length));
     const Whole whole = read_all(Reader::from_memory(cut, "x"));
     ASSERT_EQ(whole.kind, CaptureError::Kind::compression) << length << ": " << whole.error;
-    ASSERT_THAT(whole.error, HasSubstr("stream is cut at byte " + std::to_string(length) + " of the compressed file"));
+    ASSERT_THAT(whole.error,
+                HasSubstr("stream is truncated at byte " + std::to_string(length) + " of the compressed file"));
     ASSERT_LE(whole.packets.size(), 5u);
   }
 }
@@ -138,11 +139,11 @@ TEST(Gzip, ZerosAfterTheLastMemberArePadding) {
   EXPECT_EQ(read_all(Reader::from_memory(packed + ByteVector(1000))).error, "");
   const Whole garbage = read_all(Reader::from_memory(packed + hex("0102030405060708"), "x"));
   EXPECT_EQ(garbage.packets.size(), 5u);
-  EXPECT_THAT(garbage.error, HasSubstr("the gzip stream is broken near byte"));
+  EXPECT_THAT(garbage.error, HasSubstr("the gzip stream is corrupt near byte"));
 }
-TEST(Gzip, OfNothing) {
+TEST(Gzip, EmptyContentIsAnError) {
   const ByteVector nothing = hex("1f8b0800 00000000 0003 0300 00000000 00000000");
-  EXPECT_EQ(read_all(Reader::from_memory(nothing, "x")).error, "x: holds nothing once decompressed");
+  EXPECT_EQ(read_all(Reader::from_memory(nothing, "x")).error, "x: is empty after decompression");
 }
 TEST(Zstd, SkippableFrameBeforeTheData) {
   const ByteVector packed = compressed(capture_of(5, 40), Compression::zstd);
@@ -150,7 +151,7 @@ TEST(Zstd, SkippableFrameBeforeTheData) {
   EXPECT_EQ(whole.error, "");
   EXPECT_EQ(whole.packets.size(), 5u);
 }
-TEST(Zstd, AFrameThatAsksForAHugeWindowIsRefused) {
+TEST(Zstd, HugeWindowIsRejected) {
   // Frame header: no single segment, window descriptor 0xf8 = 2^41 bytes.
   const Whole whole = read_all(Reader::from_memory(hex("28b52ffd 00 f8 010000"), "x"));
   EXPECT_EQ(whole.kind, CaptureError::Kind::compression);

@@ -1,5 +1,5 @@
 #pragma once
-/// What went wrong with a capture, as a value: which file, which record, at which byte, what was found, what follows.
+/// Errors of reading and writing captures: file, record, byte offset, and cause.
 
 #include <cstdint>
 #include <string>
@@ -7,28 +7,28 @@
 
 namespace rdmawire::captures {
 
-/// Trouble with a capture file or a capture device. Nothing here is ever printed or thrown by the library.
+/// Error of a capture file or capture device. The library returns errors and never prints or throws them.
 struct CaptureError {
   enum class Kind : std::uint8_t {
-    unreadable,      ///< the file could not be opened or read: missing, a directory, no permission, an I/O error
-    empty,           ///< no byte at all
+    unreadable,      ///< the file cannot be opened or read: missing, a directory, no permission, I/O error
+    empty,           ///< zero bytes
     unknown_format,  ///< neither pcap nor pcapng, plain or compressed
-    truncated,       ///< the file ends inside a record or block
+    truncated,       ///< the file ends within a record or block
     malformed,       ///< a length or index that contradicts the file
-    compression,     ///< the gzip or zstd stream is broken or cut
-    limit,           ///< larger than we follow
+    compression,     ///< the gzip or zstd stream is corrupt or truncated
+    limit,           ///< larger than the implementation limit
     changed,         ///< the file became shorter while it was read
-    write,           ///< a record could not be written: disk full, wrong link type for the format
-    device,          ///< live capture: no such device, no permission, the device went away
-    filter,          ///< live capture: the filter expression is wrong
+    write,           ///< a record cannot be written: disk full, wrong link type for the format
+    device,          ///< live capture: no such device, no permission, the device was removed
+    filter,          ///< live capture: invalid filter expression
   };
   Kind kind = Kind::unreadable;
-  std::string file;          ///< path, "standard input", or what the caller named it; a device's name
-  std::string place;         ///< "record 812", "Interface Description Block"; empty: the file as a whole
-  std::uint64_t record = 0;  ///< 1-based number of the record that could not be read or written; 0: none
-  std::uint64_t offset = 0;  ///< of `place`, bytes into the (decompressed) file
-  std::string what;          ///< what was found
-  std::string follows;       ///< what follows from it: "stopped after 811 packets"; a hint what to do; may be empty
+  std::string file;          ///< path, "standard input", the name from the caller, or the device name
+  std::string place;         ///< "record 812", "Interface Description Block"; empty: the whole file
+  std::uint64_t record = 0;  ///< number of the record that could not be read or written, from 1; 0: none
+  std::uint64_t offset = 0;  ///< of `place` in the (decompressed) file, bytes
+  std::string what;          ///< the cause
+  std::string follows;       ///< the consequence, "stopped after 811 packets", or a hint; may be empty
 };
 
 /// "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length 65535; stopped after 811 packets"

@@ -29,8 +29,8 @@ CaptureError device_error(Kind kind, std::string device, std::string what, std::
   return error;
 }
 
-/// libpcap's number for a live handle (DLT) as capture files have it (LINKTYPE). They differ for raw IP only, among the
-/// links that Linux has.
+/// Converts libpcap's number of a live handle (DLT) to the number in capture files (LINKTYPE). Among the links that Linux
+/// supports, they differ only for raw IP.
 LinkType link_type_of_dlt(int dlt) { return dlt == DLT_RAW ? LinkType::raw_ip : static_cast<LinkType>(dlt); }
 int dlt_of_link_type(LinkType link) { return link == LinkType::raw_ip ? DLT_RAW : static_cast<int>(link); }
 
@@ -45,8 +45,8 @@ struct Program {
 };
 
 CaptureError filter_error(const std::string& device, const std::string& filter, pcap_t* handle) {
-  return device_error(Kind::filter, device, "the capture filter \"" + filter + "\" is wrong: " + pcap_geterr(handle),
-                      "see pcap-filter(7) for the language");
+  return device_error(Kind::filter, device, "invalid capture filter \"" + filter + "\": " + pcap_geterr(handle),
+                      "see pcap-filter(7) for the syntax");
 }
 
 std::int64_t now() {
@@ -64,7 +64,7 @@ struct LiveCapture::State {
   int descriptor = -1;
   std::uint64_t delivered = 0;
   std::int64_t start_time = 0;
-  /// libpcap counts in 32 bits and begins again at zero; these do not.
+  /// Extends libpcap's 32-bit counters, which wrap around.
   struct Counter {
     std::uint64_t value = 0;
     std::uint64_t update(std::uint32_t now) {
@@ -114,7 +114,7 @@ tl::expected<std::vector<Device>, CaptureError> LiveCapture::devices() {
 tl::expected<void, CaptureError> LiveCapture::check_filter(const std::string& filter, LinkType link) {
   constexpr int snap_length = 262144;
   const Handle handle(pcap_open_dead(dlt_of_link_type(link), snap_length));
-  if (!handle) return tl::unexpected(device_error(Kind::device, "capture filter", "libpcap has no memory"));
+  if (!handle) return tl::unexpected(device_error(Kind::device, "capture filter", "libpcap is out of memory"));
   Program compiled;
   if (pcap_compile(handle.get(), &compiled.program, filter.c_str(), 1, PCAP_NETMASK_UNKNOWN) != 0)
     return tl::unexpected(filter_error("capture filter", filter, handle.get()));
@@ -133,7 +133,7 @@ tl::expected<LiveCapture, CaptureError> LiveCapture::open(const std::string& dev
   pcap_set_timeout(handle, milliseconds);
   pcap_set_immediate_mode(handle, options.immediate ? 1 : 0);
   pcap_set_buffer_size(handle, static_cast<int>(std::min<std::uint32_t>(options.buffer_size, 1U << 30)));
-  pcap_set_tstamp_precision(handle, PCAP_TSTAMP_PRECISION_NANO);  // refused where it is not offered
+  pcap_set_tstamp_precision(handle, PCAP_TSTAMP_PRECISION_NANO);  // not all devices support it
   const int activated = pcap_activate(handle);
   if (activated < 0) {
     std::string what = pcap_statustostr(activated);
@@ -151,7 +151,7 @@ tl::expected<LiveCapture, CaptureError> LiveCapture::open(const std::string& dev
     if (pcap_setfilter(handle, &compiled.program) != 0)
       return tl::unexpected(filter_error(device, options.filter, handle));
   }
-  // Not blocking: waiting is done by poll, so that stop() and the patience hold on every kind of device.
+  // Non-blocking: poll() waits, so that stop() and the time limit work on all devices.
   if (pcap_setnonblock(handle, 1, message.data()) != 0)
     return tl::unexpected(device_error(Kind::device, device, message.data()));
   state->descriptor = pcap_get_selectable_fd(handle);
@@ -179,11 +179,11 @@ Next LiveCapture::next(Record& record) {
     const int result = pcap_next_ex(handle, &header, &bytes);
     if (result == 1) {
       record.bytes = {bytes, header->caplen};
-      const std::int64_t fraction = header->ts.tv_usec;  // nanoseconds under that precision
+      const std::int64_t fraction = header->ts.tv_usec;  // nanoseconds with nanosecond precision
       record.time = std::int64_t{header->ts.tv_sec} * 1'000'000'000 + (state.nanoseconds ? fraction : fraction * 1000);
       record.wire_length = header->len;
       record.number = ++state.delivered;
-      constexpr std::uint64_t often_enough = std::uint64_t{1} << 28;  // for 32-bit counters not to go round unseen
+      constexpr std::uint64_t often_enough = std::uint64_t{1} << 28;  // before the 32-bit counters wrap around
       if (state.delivered % often_enough == 0) (void)statistics();
       record.position = 0;
       record.options = {};
@@ -200,13 +200,13 @@ Next LiveCapture::next(Record& record) {
     if (waited) return Next::timeout;
     waited = true;
     std::int64_t patience = state.patience;
-    // Some devices (USB, rdmasniff on old kernels) cannot be polled, or must be asked again after a while.
+    // Some devices (USB, rdmasniff on old kernels) do not support poll() or require polling at an interval.
     if (const timeval* often = pcap_get_required_select_timeout(handle)) {
       const std::int64_t required = std::int64_t{often->tv_sec} * 1'000'000'000 + std::int64_t{often->tv_usec} * 1000;
       patience = std::min(patience, required);
     }
     pollfd wait{state.descriptor, POLLIN, 0};
-    // An interrupted wait is a timeout: the caller looks at what its signal handler has set.
+    // An interrupted wait counts as a timeout, so that the caller can check the flags of its signal handlers.
     const std::int64_t milliseconds = std::min<std::int64_t>((patience + 999'999) / 1'000'000, 1 << 30);
     (void)::poll(state.descriptor < 0 ? nullptr : &wait, state.descriptor < 0 ? 0 : 1, static_cast<int>(milliseconds));
   }
@@ -221,7 +221,7 @@ tl::expected<InterfaceStatistics, CaptureError> LiveCapture::statistics() {
   pcap_stat counts{};
   if (pcap_stats(state_->handle.get(), &counts) != 0)
     return tl::unexpected(device_error(Kind::device, state_->interface.name,
-                                       std::string("no drop counts: ") + pcap_geterr(state_->handle.get())));
+                                       std::string("drop counters unavailable: ") + pcap_geterr(state_->handle.get())));
   InterfaceStatistics statistics;
   statistics.time = now();
   statistics.start_time = state_->start_time;

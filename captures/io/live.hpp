@@ -1,5 +1,5 @@
 #pragma once
-/// Live capture through libpcap: any of its devices, rdmasniff's included.
+/// Live capture with libpcap, from any of its devices including rdmasniff.
 
 #include <cstdint>
 #include <memory>
@@ -28,42 +28,42 @@ struct Device {
 class LiveCapture {
  public:
   struct Options {
-    std::uint32_t snap_length = 262144;    ///< bytes kept of a packet
-    bool promiscuous = true;               ///< packets for others too
-    std::string filter = {};               ///< in libpcap's language; empty: everything
-    std::uint32_t buffer_size = 16 << 20;  ///< bytes that the kernel may hold for us
-    std::int64_t patience = 100'000'000;   ///< nanoseconds that next() waits at most
-    bool immediate = false;                ///< hand packets over at once instead of in bunches
+    std::uint32_t snap_length = 262144;    ///< maximum bytes kept per packet
+    bool promiscuous = true;               ///< capture packets for other hosts too
+    std::string filter = {};               ///< libpcap filter expression; empty: all packets
+    std::uint32_t buffer_size = 16 << 20;  ///< kernel buffer, bytes
+    std::int64_t patience = 100'000'000;   ///< maximum time that next() waits, nanoseconds
+    bool immediate = false;                ///< deliver packets immediately instead of in batches
   };
 
-  /// All devices this process may see. Not being permitted to capture usually shows when opening, not here.
+  /// Returns all devices visible to this process. Missing permission to capture is usually reported only by open().
   static tl::expected<std::vector<Device>, CaptureError> devices();
 
-  /// Begins capturing, with nanoseconds where the device has them. An error: no such device, not permitted, or
-  /// Kind::filter with what is wrong in the expression.
+  /// Starts capturing, with nanosecond timestamps if the device supports them. Errors: no such device, no permission, or
+  /// Kind::filter for an invalid filter expression.
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device, const Options& options);
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device) { return open(device, Options{}); }
 
-  /// Whether `filter` is an expression that can be compiled for packets of `link`; the error says what is wrong.
+  /// Checks whether `filter` compiles for packets of `link`.
   static tl::expected<void, CaptureError> check_filter(const std::string& filter, LinkType link);
 
   LiveCapture(LiveCapture&&) noexcept;
   LiveCapture& operator=(LiveCapture&&) noexcept;
   ~LiveCapture();
 
-  /// Next::record, Next::timeout when nothing arrived within Options::patience, Next::end after stop(), or Next::error.
+  /// Returns Next::record, Next::timeout after Options::patience without a packet, Next::end after stop(), or Next::error.
   /// The record's bytes are valid until the next call.
   Next next(Record& record);
   [[nodiscard]] const CaptureError& error() const;
 
-  /// Makes next() return Next::end soon. May be called from another thread and from a signal handler.
+  /// Makes next() return Next::end soon. Safe in other threads and in signal handlers.
   void stop() noexcept;
 
   /// libpcap's counters since open(): received (ps_recv), system_drops (ps_drop), interface_drops (ps_ifdrop), and
-  /// delivered, the records that next() gave. On Linux ps_recv counts what passed the filter, drops included.
+  /// delivered (records that next() returned). On Linux ps_recv counts packets that passed the filter, including drops.
   [[nodiscard]] tl::expected<InterfaceStatistics, CaptureError> statistics();
 
-  /// What Writer::add_interface wants to know.
+  /// Description of the device for Writer::add_interface.
   [[nodiscard]] const Interface& interface() const;
   [[nodiscard]] bool nanoseconds() const;
 

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 LiveCapture* to_stop = nullptr;
 
-/// An Ethernet frame with the type of RoCEv1, or another.
+/// An Ethernet frame, by default of RoCEv1.
 ByteVector frame(std::uint8_t mark, std::uint16_t type = 0x8915) {
   ByteVector out = hex("ffffffffffff 525400000002");
   out.push_back(static_cast<std::uint8_t>(type >> 8));
@@ -31,8 +31,8 @@ ByteVector frame(std::uint8_t mark, std::uint16_t type = 0x8915) {
   return out;
 }
 
-/// Runs `body` where there are two ends of one cable and nothing else: a thread of its own in a network namespace of
-/// its own. False: not permitted.
+/// Runs `body` in a thread with its own network namespace, which contains only a veth pair. Returns false without
+/// permission.
 template <class Body>
 bool between_two_ends(Body body) {
   bool permitted = false;
@@ -46,7 +46,7 @@ bool between_two_ends(Body body) {
   }).join();
   return permitted;
 }
-constexpr const char* needs_namespace = "skipped: needs root, ip(8) and veth to make a network namespace";
+constexpr const char* needs_namespace = "skipped: requires root, ip(8) and veth for a network namespace";
 
 class Sender {
  public:
@@ -68,7 +68,7 @@ class Sender {
   sockaddr_ll address_{};
 };
 
-TEST(Live, CapturesWhatPassesTheFilterWithTimesAndCounts) {
+TEST(Live, CapturesFilteredPacketsWithTimesAndCounts) {
   const bool permitted = between_two_ends([] {
     const auto devices = LiveCapture::devices();
     ASSERT_TRUE(devices);
@@ -108,7 +108,7 @@ TEST(Live, CapturesWhatPassesTheFilterWithTimesAndCounts) {
   });
   if (!permitted) GTEST_SKIP() << needs_namespace;
 }
-TEST(Live, StopsFromASignalHandlerWhileWaiting) {
+TEST(Live, SignalHandlerStopsWaiting) {
   const bool permitted = between_two_ends([] {
     auto live = LiveCapture::open("rw0", {.patience = 30'000'000'000});
     ASSERT_TRUE(live) << to_string(live.error());
@@ -134,12 +134,12 @@ TEST(Live, StopsFromASignalHandlerWhileWaiting) {
   });
   if (!permitted) GTEST_SKIP() << needs_namespace;
 }
-TEST(Live, ErrorsAreValues) {
+TEST(Live, ReportsErrors) {
   const bool permitted = between_two_ends([] {
     const auto wrong = LiveCapture::open("rw0", {.filter = "udp prot 4791"});
     ASSERT_FALSE(wrong);
     EXPECT_EQ(wrong.error().kind, CaptureError::Kind::filter);
-    EXPECT_THAT(to_string(wrong.error()), HasSubstr("rw0: the capture filter \"udp prot 4791\" is wrong: "));
+    EXPECT_THAT(to_string(wrong.error()), HasSubstr("rw0: invalid capture filter \"udp prot 4791\": "));
     const auto none = LiveCapture::open("rw7");
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().kind, CaptureError::Kind::device);
@@ -147,12 +147,12 @@ TEST(Live, ErrorsAreValues) {
   });
   if (!permitted) GTEST_SKIP() << needs_namespace;
 }
-TEST(Live, FiltersAreCheckedWithoutADevice) {
+TEST(Live, ChecksFiltersWithoutDevice) {
   EXPECT_TRUE(LiveCapture::check_filter("udp port 4791 or ether proto 0x8915", LinkType::ethernet));
   const auto wrong = LiveCapture::check_filter("udp port", LinkType::ethernet);
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().kind, CaptureError::Kind::filter);
-  EXPECT_THAT(to_string(wrong.error()), HasSubstr("the capture filter \"udp port\" is wrong: "));
+  EXPECT_THAT(to_string(wrong.error()), HasSubstr("invalid capture filter \"udp port\": "));
 }
 
 }  // namespace

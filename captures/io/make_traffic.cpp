@@ -1,8 +1,8 @@
-/// Writes a capture of made RoCEv2 traffic, to measure with: RC connections that WRITE, SEND and READ without trouble.
+/// Writes a capture of synthetic RoCEv2 traffic for benchmarks: RC connections with WRITE, SEND and READ, without loss.
 ///
 ///     make_traffic OUT.pcap [--frames N] [--connections N] [--pairs N] [--burst N] [--seed N]
 ///
-/// Each connection takes its turn for `burst` packets, then another one, chosen at random, goes on.
+/// Each connection sends `burst` packets, then another random connection follows.
 
 #include <cstdint>
 #include <cstdio>
@@ -36,7 +36,7 @@ struct Connection {
   std::uint32_t first_psn = 0;
 };
 
-/// What a packet of some kind looks like; addresses, queue pair and numbers are put in.
+/// Template of a packet, without addresses, queue pair and PSN.
 Frame frame_of(Operation operation, Position position, std::size_t payload) {
   const Opcode* op = find_opcode(Transport::rc, operation, position);
   Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"ttl">(64).set<"df">(1) / Value<Udp>().set<"dst_port">(4791) /
@@ -55,7 +55,7 @@ Frame frame_of(Operation operation, Position position, std::size_t payload) {
 struct Stage {
   Frame frame;
   bool response;
-  std::uint32_t psn;  // from the message's first
+  std::uint32_t psn;  // relative to the message's first
   bool counts;        // completes a message at the responder
 };
 
@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
   const std::uint64_t burst = number(argc, argv, "--burst", 32);
   std::mt19937_64 random(number(argc, argv, "--seed", 1));
 
-  // So many hosts that they make the pairs that are asked for.
+  // Use as many hosts as necessary for the requested pairs.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;
   for (std::uint32_t b = 1; ports.size() < pairs; ++b)
     for (std::uint32_t a = 0; a < b && ports.size() < pairs; ++a) ports.emplace_back(0x0a000001 + a, 0x0a000001 + b);
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   std::vector<std::vector<Stage>> script = scripts();
   auto writer = captures::Writer::create(argv[1]);
   if (!writer || !writer->add_interface({})) {
-    std::fprintf(stderr, "make_traffic: %s cannot be written\n", argv[1]);
+    std::fprintf(stderr, "make_traffic: %s: cannot create the file\n", argv[1]);
     return 3;
   }
   captures::Record record;

@@ -1,5 +1,4 @@
-// One plain pass of libpcap over a capture file: what any tool on libpcap pays before it looks at a packet.
-// The yardstick of scripts/bench.
+// One pass of libpcap over a capture file: the minimum cost of any tool that uses libpcap. Baseline for scripts/bench.
 
 #include <pcap/pcap.h>
 
@@ -17,13 +16,13 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "pcap_pass: %s\n", error);
     return 3;
   }
-  std::uint64_t packets = 0, bytes = 0;
+  std::uint64_t packets = 0, total = 0;
   pcap_pkthdr* header = nullptr;
   const u_char* bytes = nullptr;
   while (pcap_next_ex(capture, &header, &bytes) == 1) {
     ++packets;
-    bytes += bytes[0] + header->len;
+    total += bytes[0] + header->len;
   }
   pcap_close(capture);
-  std::printf("%llu packets, %llu\n", static_cast<unsigned long long>(packets), static_cast<unsigned long long>(bytes));
+  std::printf("%llu packets, %llu\n", static_cast<unsigned long long>(packets), static_cast<unsigned long long>(total));
 }

@@ -1,4 +1,4 @@
-/// What other programs write, read by us, and what we write, read by them: records, lengths and times agree.
+/// Interoperability: rdmawire and other programs read each other's files with equal records, lengths and times.
 
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ using namespace testing_support;
 
 const std::string samples = RDMAWIRE_SOURCE_DIR "/captures/samples/";
 
-/// "number time length captured" of each packet, as tshark says it.
+/// "number time length captured" of each packet, as printed by tshark.
 std::string as_tshark_reads(const std::string& path) {
   return output_of("tshark -n -r " + quoted(path) +
                    " -o frame.generate_md5_hash:FALSE -T fields -e frame.number -e frame.time_epoch -e frame.len "
@@ -41,14 +41,14 @@ std::string as_we_read(const std::string& path) {
 #define NEEDS(tool) \
   if (!installed(tool)) GTEST_SKIP() << "skipped: needs " tool
 
-TEST(Peers, TsharkReadsTheSamplesAsWeDo) {
+TEST(Peers, TsharkReadsTheSamplesIdentically) {
   NEEDS("tshark");
   for (const auto& entry : std::filesystem::directory_iterator(samples)) {
     if (entry.path().extension() == ".md") continue;
     EXPECT_EQ(as_we_read(entry.path().string()), as_tshark_reads(entry.path().string())) << entry.path();
   }
 }
-TEST(Peers, TsharkReadsTheSharedCapturesAsWeDo) {
+TEST(Peers, TsharkReadsTheSharedCapturesIdentically) {
   NEEDS("tshark");
   const char* const named = std::getenv("RDMAWIRE_SHARED");
   const std::filesystem::path shared =
@@ -60,7 +60,7 @@ TEST(Peers, TsharkReadsTheSharedCapturesAsWeDo) {
     ASSERT_TRUE(reader) << to_string(reader.error());
     const std::string tshark = as_tshark_reads(path);
     if (reader->interfaces()[0].link == LinkType::erf) {
-      // tshark takes the ERF header off while it reads, and its time instead of the record's: only the count compares.
+      // tshark removes the ERF header and uses its time, so only the counts are comparable.
       EXPECT_EQ(read_all(*reader).packets.size(),
                 static_cast<std::size_t>(std::count(tshark.begin(), tshark.end(), '\n')));
     } else {
@@ -68,7 +68,7 @@ TEST(Peers, TsharkReadsTheSharedCapturesAsWeDo) {
     }
   }
 }
-TEST(Peers, EveryFormatThatEditcapWrites) {
+TEST(Peers, ReadsEveryFormatThatEditcapWrites) {
   NEEDS("editcap");
   NEEDS("tshark");
   const TemporaryDirectory directory;
@@ -79,7 +79,7 @@ TEST(Peers, EveryFormatThatEditcapWrites) {
               " 2>&1");
     EXPECT_EQ(as_we_read(path), original) << format;
   }
-  // Snapped, with a comment, and moved by a time that is finer than microseconds.
+  // Truncated, with a comment, and shifted by one nanosecond.
   const std::string path = directory.file("snapped");
   output_of("editcap -F pcapng -s 64 -t 0.000000001 -a '3:a comment' " + quoted(samples + "rping.pcap") + " " +
             quoted(path) + " 2>&1");
@@ -89,7 +89,7 @@ TEST(Peers, EveryFormatThatEditcapWrites) {
   EXPECT_THAT(whole.packets[2].comments, ::testing::ElementsAre("a comment"));
   EXPECT_LE(whole.packets[2].bytes.size(), 64u);
 }
-TEST(Peers, MergecapsInterfacesOfSeveralFiles) {
+TEST(Peers, ReadsMergecapFilesWithSeveralInterfaces) {
   NEEDS("mergecap");
   NEEDS("tshark");
   const TemporaryDirectory directory;
@@ -102,7 +102,7 @@ TEST(Peers, MergecapsInterfacesOfSeveralFiles) {
   EXPECT_EQ(read_all(*reader).packets.size(), 379u + 37u);
   EXPECT_EQ(reader->interfaces().size(), 3u);
 }
-TEST(Peers, TcpdumpsFilesAndPipes) {
+TEST(Peers, ReadsTcpdumpFilesAndPipes) {
   NEEDS("tcpdump");
   const TemporaryDirectory directory;
   const std::string original = as_we_read(samples + "rping.pcap");
@@ -113,7 +113,7 @@ TEST(Peers, TcpdumpsFilesAndPipes) {
   EXPECT_TRUE(reader->nanoseconds());
   EXPECT_EQ(as_we_read(path), original);
 }
-TEST(Peers, CapinfosCountsWhatWeWrote) {
+TEST(Peers, CapinfosCountsWrittenPackets) {
   NEEDS("capinfos");
   const TemporaryDirectory directory;
   for (const char* name : {"x.pcap", "x.pcapng", "x.pcapng.gz", "x.pcap.zst"}) {

@@ -17,7 +17,7 @@ namespace rdmawire::captures {
 
 using Kind = CaptureError::Kind;
 
-/// What the hot path does not touch.
+/// Members not used in the fast path.
 struct Reader::Rest {
   std::string name;
   std::unique_ptr<Window> window;
@@ -27,7 +27,7 @@ struct Reader::Rest {
   bool nanoseconds = false;
   std::vector<Interface> interfaces;
   std::vector<Section> sections;
-  std::vector<Clock> clocks;  // one for each interface
+  std::vector<Clock> clocks;  // one per interface
   SkippedBlocks skipped;
   std::uint64_t description_bytes = 0;
   std::optional<Next> over;
@@ -56,7 +56,7 @@ bool is_packet(std::uint32_t type) {
 
 std::string text(Bytes value) { return {reinterpret_cast<const char*>(value.data()), value.size()}; }
 
-/// What a file that is none of ours looks like; empty when nothing is known.
+/// Describes the known format of an unsupported file; empty if unknown.
 std::string_view familiar(Bytes beginning) {
   struct Known {
     std::string_view magic, what;
@@ -116,7 +116,7 @@ CaptureError file_error(Kind kind, std::string file, std::string what, std::stri
   return error;
 }
 
-/// Files carry link types by LINKTYPE numbers; raw IP is also found by the numbers that its DLT has on some systems.
+/// Converts a LINKTYPE number. Also accepts the DLT numbers of raw IP, which some files contain.
 LinkType link_type(std::uint32_t number_in_file) {
   constexpr std::uint32_t dlt_raw = 12, dlt_raw_openbsd = 14;
   if (number_in_file == dlt_raw || number_in_file == dlt_raw_openbsd) return LinkType::raw_ip;
@@ -164,15 +164,16 @@ tl::expected<Reader, CaptureError> Reader::open(const std::string& path, Options
     rest->name = path;
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
-      const std::string_view hint = errno == EACCES ? "is it yours to read? captures made by root often are not" : "";
-      return tl::unexpected(file_error(Kind::unreadable, path, std::string("cannot be opened: ") + std::strerror(errno),
+      const std::string_view hint =
+          errno == EACCES ? "check the file permissions (captures made by root are often private)" : "";
+      return tl::unexpected(file_error(Kind::unreadable, path, std::string("cannot open: ") + std::strerror(errno),
                                        std::string(hint)));
     }
     stream = descriptor_stream(descriptor, true);
     struct stat status {};
     if (::fstat(descriptor, &status) == 0) {
       if (S_ISDIR(status.st_mode))
-        return tl::unexpected(file_error(Kind::unreadable, path, "is a directory", "name a capture file in it"));
+        return tl::unexpected(file_error(Kind::unreadable, path, "is a directory", "specify a capture file in it"));
       if (S_ISREG(status.st_mode)) {
         rest->file_size = static_cast<std::uint64_t>(status.st_size);
         std::array<std::uint8_t, 4> first{};
@@ -228,12 +229,12 @@ bool Reader::begin_file() {
     } else if (beginning.empty()) {
       rest.error = file_error(Kind::empty, rest.name,
                               rest.compression == Compression::none ? "is empty: a capture has at least a file header"
-                                                                    : "holds nothing once decompressed");
+                                                                    : "is empty after decompression");
     } else {
       const std::string_view known = familiar(beginning);
-      const std::string what = known.empty() ? "neither pcap nor pcapng: it begins with " +
+      const std::string what = known.empty() ? "neither pcap nor pcapng: it starts with " +
                                                    hex(beginning.first(std::min<std::size_t>(beginning.size(), 8)))
-                                             : "neither pcap nor pcapng, it looks like " + std::string(known);
+                                             : "neither pcap nor pcapng: it looks like " + std::string(known);
       rest.error = file_error(Kind::unknown_format, rest.name, what);
     }
     return false;
@@ -254,7 +255,7 @@ bool Reader::begin_file() {
   const auto major = load<std::uint16_t>(at_ + 4, swapped_);
   if (major != 2) {
     fail(Kind::malformed, "file header",
-         "version " + number(major) + "." + number(load<std::uint16_t>(at_ + 6, swapped_)) + " where 2.4 is known");
+         "unsupported version " + number(major) + "." + number(load<std::uint16_t>(at_ + 6, swapped_)) + " (supported: 2.4)");
     return false;
   }
   rest.nanoseconds = kind == pcap::magic_nanoseconds;
@@ -264,7 +265,7 @@ bool Reader::begin_file() {
   Interface interface;
   interface.snap_length = load<std::uint32_t>(at_ + 16, swapped_);
   interface.resolution = rest.nanoseconds ? 9 : 6;
-  // The upper half may tell the length of the frame check sequence, in units of 16 bits. draft-ietf-opsawg-pcap, 4.
+  // The upper half may contain the length of the frame check sequence, in units of 16 bits. draft-ietf-opsawg-pcap, 4.
   const auto link = load<std::uint32_t>(at_ + 20, swapped_);
   constexpr std::uint32_t fcs_present = 0x04000000;
   if (link & fcs_present) interface.fcs_length = static_cast<std::uint8_t>((link >> 28) * 2);
@@ -302,7 +303,7 @@ bool Reader::skip(std::uint64_t count) {
 Next Reader::fail(Kind kind, std::string place, std::string what) {
   Rest& rest = *rest_;
   const std::uint64_t offset = position();
-  // What the input itself has to say (cut meanwhile, stream broken) explains what looks wrong in the format.
+  // Errors of the input (truncated while reading, corrupt stream) explain errors of the format.
   if (auto trouble = rest.window->trouble()) {
     kind = trouble->kind;
     what = std::move(trouble->what);
@@ -354,8 +355,8 @@ Next Reader::slow_pcap(Record& record) {
   const std::string exceeds = "length " + number(captured) + " exceeds the file's snap length " + number(snap);
   if (captured > snap_length_ && captured > usual_snap_length)
     return fail_record(Kind::malformed, snap == 0 || captured <= snap
-                                            ? "length " + number(captured) + " exceeds the " + number(snap_length_) +
-                                                  " bytes that a record may have"
+                                            ? "length " + number(captured) + " exceeds the limit of " +
+                                                  number(snap_length_) + " bytes per record"
                                             : exceeds);
   const std::size_t whole = std::size_t{record_header_} + captured;
   have = ensure(whole);
@@ -365,7 +366,7 @@ Next Reader::slow_pcap(Record& record) {
                        "the file ends after " + number(have) + " of the record's " + number(whole) + " bytes");
   }
   if (captured > snap_length_) {
-    // A file header that says too little is known to occur, a length that lies too: what follows tells which it is.
+    // Either the snap length of the file header or the record's length is incorrect: check the following record.
     have = ensure(whole + record_header_);
     if (have > whole) {
       const std::uint8_t* const following = at_ + whole;
@@ -400,7 +401,7 @@ Next Reader::slow_pcapng(Record& record) {
       return Next::end;
     }
     if (have < pcapng::block_frame) {
-      const std::string what = "the file ends after " + number(have) + " bytes of a block, which has at least 12";
+      const std::string what = "the file ends after " + number(have) + " bytes of a block of at least 12 bytes";
       return have >= 4 && !is_packet(load<std::uint32_t>(at_, swapped_))
                  ? fail(Kind::truncated, block_name(load<std::uint32_t>(at_, swapped_)), what)
                  : fail_record(Kind::truncated, what);
@@ -416,20 +417,20 @@ Next Reader::slow_pcapng(Record& record) {
       return packet ? fail_record(kind, std::move(what)) : fail(kind, block_name(type), std::move(what));
     };
     if (total < pcapng::block_frame || total % 4 != 0)
-      return wrong(Kind::malformed, "total length " + number(total) + " is not a multiple of 4 that is at least 12");
+      return wrong(Kind::malformed, "total length " + number(total) + " is less than 12 or not a multiple of 4");
 
     if (packet || type == pcapng::interface_description || type == pcapng::interface_statistics) {
       if (total > max_record)
-        return wrong(Kind::limit, "total length " + number(total) + " exceeds the " + number(max_record) +
-                                      " bytes that a block may have");
+        return wrong(Kind::limit, "total length " + number(total) + " exceeds the limit of " + number(max_record) +
+                                      " bytes per block");
       have = ensure(total);
       if (have < total)
         return wrong(Kind::truncated,
                      "the file ends after " + number(have) + " of the block's " + number(total) + " bytes");
-      const auto again = load<std::uint32_t>(at_ + total - 4, swapped_);
-      if (again != total)
+      const auto repeated = load<std::uint32_t>(at_ + total - 4, swapped_);
+      if (repeated != total)
         return wrong(Kind::malformed,
-                     "total length " + number(total) + " at the block's beginning, " + number(again) + " at its end");
+                     "total length " + number(total) + " at the start of the block, " + number(repeated) + " at its end");
       const Bytes block(at_, total);
       if (packet) {
         if (!read_packet(block, type, record)) return Next::error;
@@ -441,7 +442,7 @@ Next Reader::slow_pcapng(Record& record) {
       continue;
     }
 
-    // Passed over without being gathered, however long. The position in an error is the block's beginning.
+    // Skips the block without buffering it. Errors report the position of the block's start.
     const std::uint64_t begin = position();
     const auto wrong_skip = [&](Kind kind, std::string what) {
       fail(kind, block_name(type), std::move(what));
@@ -451,10 +452,10 @@ Next Reader::slow_pcapng(Record& record) {
     if (!skip(total - 4) || ensure(4) < 4)
       return wrong_skip(Kind::truncated, "the file ends after " + number(position() + (limit_ - at_) - begin) +
                                              " of the block's " + number(total) + " bytes");
-    const auto again = load<std::uint32_t>(at_, swapped_);
-    if (again != total)
-      return wrong_skip(Kind::malformed, "total length " + number(total) + " at the block's beginning, " +
-                                             number(again) + " at its end");
+    const auto repeated = load<std::uint32_t>(at_, swapped_);
+    if (repeated != total)
+      return wrong_skip(Kind::malformed, "total length " + number(total) + " at the start of the block, " +
+                                             number(repeated) + " at its end");
     at_ += 4;
     switch (type) {
       case pcapng::name_resolution: ++rest.skipped.name_resolution; break;
@@ -476,33 +477,33 @@ bool Reader::read_section_header() {
   };
   std::size_t have = ensure(smallest);
   if (have < smallest)
-    return wrong(Kind::truncated, "the file ends after " + number(have) + " of the block's bytes, at least 28");
+    return wrong(Kind::truncated, "the file ends after " + number(have) + " bytes of a block of at least 28 bytes");
   const auto magic = load<std::uint32_t>(at_ + 8, false);
   const bool other = __builtin_bswap32(magic) == pcapng::byte_order_magic;
   if (magic != pcapng::byte_order_magic && !other)
-    return wrong(Kind::malformed, "the byte-order magic is " + hex({at_ + 8, 4}));
+    return wrong(Kind::malformed, "invalid byte-order magic " + hex({at_ + 8, 4}));
   swapped_ = other;
   const auto total = load<std::uint32_t>(at_ + 4, swapped_);
   if (total < smallest || total % 4 != 0)
-    return wrong(Kind::malformed, "total length " + number(total) + " is not a multiple of 4 that is at least 28");
+    return wrong(Kind::malformed, "total length " + number(total) + " is less than 28 or not a multiple of 4");
   if (total > max_record)
-    return wrong(Kind::limit, "total length " + number(total) + " exceeds the " + number(max_record) +
-                                  " bytes that a block may have");
+    return wrong(Kind::limit, "total length " + number(total) + " exceeds the limit of " + number(max_record) +
+                                  " bytes per block");
   have = ensure(total);
   if (have < total)
     return wrong(Kind::truncated,
                  "the file ends after " + number(have) + " of the block's " + number(total) + " bytes");
-  const auto again = load<std::uint32_t>(at_ + total - 4, swapped_);
-  if (again != total)
+  const auto repeated = load<std::uint32_t>(at_ + total - 4, swapped_);
+  if (repeated != total)
     return wrong(Kind::malformed,
-                 "total length " + number(total) + " at the block's beginning, " + number(again) + " at its end");
+                 "total length " + number(total) + " at the start of the block, " + number(repeated) + " at its end");
   const auto major = load<std::uint16_t>(at_ + 12, swapped_);
   if (major != 1)
-    return wrong(Kind::malformed, "version " + number(major) + "." + number(load<std::uint16_t>(at_ + 14, swapped_)) +
-                                      " where 1.0 is known");
+    return wrong(Kind::malformed, "unsupported version " + number(major) + "." +
+                                      number(load<std::uint16_t>(at_ + 14, swapped_)) + " (supported: 1.0)");
   rest.description_bytes += total;
   if (rest.sections.size() >= max_interfaces || rest.description_bytes > max_description)
-    return wrong(Kind::limit, "more sections than the " + number(max_interfaces) + " that are followed");
+    return wrong(Kind::limit, "more than " + number(max_interfaces) + " sections");
 
   Section section;
   section.big_endian = swapped_ != machine_is_big;
@@ -531,12 +532,12 @@ bool Reader::read_interface(Bytes block) {
   Rest& rest = *rest_;
   const std::string place = block_name(pcapng::interface_description);
   if (block.size() < 20) {
-    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than the 20 bytes it needs");
+    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than 20");
     return false;
   }
   rest.description_bytes += block.size();
   if (rest.interfaces.size() >= max_interfaces || rest.description_bytes > max_description) {
-    fail(Kind::limit, place, "more interfaces than the " + number(max_interfaces) + " that are followed");
+    fail(Kind::limit, place, "more than " + number(max_interfaces) + " interfaces");
     return false;
   }
   Interface interface;
@@ -554,7 +555,7 @@ bool Reader::read_interface(Bytes block) {
       case pcapng::if_os: interface.os = text(option.value); break;
       case pcapng::if_hardware: interface.hardware = text(option.value); break;
       case pcapng::if_filter:
-        // The first byte tells the form; 0 is the filter as text.
+        // The first byte is the form: 0 is a text filter.
         if (!option.value.empty() && option.value[0] == 0) interface.filter = text(option.value.subspan(1));
         break;
       case pcapng::if_tsresol:
@@ -587,7 +588,7 @@ bool Reader::read_interface(Bytes block) {
     for (unsigned i = exponent; i < 9; ++i) clock.factor *= 10;
   } else {
     clock.scale = Clock::Scale::divide;
-    // From 10^-29 s on no 64-bit count of ticks reaches a nanosecond.
+    // At 10^-29 s and below, no 64-bit count of ticks reaches a nanosecond.
     for (unsigned i = 9; i < exponent; ++i)
       if (__builtin_mul_overflow(clock.factor, std::uint64_t{10}, &clock.factor)) {
         clock.factor = 0;
@@ -605,13 +606,13 @@ bool Reader::read_interface(Bytes block) {
 bool Reader::read_statistics(Bytes block) {
   const std::string place = block_name(pcapng::interface_statistics);
   if (block.size() < 24) {
-    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than the 24 bytes it needs");
+    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than 24");
     return false;
   }
   const auto index = load<std::uint32_t>(block.data() + 8, swapped_);
   if (index >= clock_count_) {
     fail(Kind::malformed, place,
-         "interface " + number(index) + " in a section that describes " + number(clock_count_) + " so far");
+         "undefined interface " + number(index) + " (the section defines " + number(clock_count_) + " so far)");
     return false;
   }
   const Clock& clock = clocks_[index];
@@ -650,13 +651,12 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
   const bool simple = type == pcapng::simple_packet;
   const std::uint32_t head = simple ? 12 : 28;  // bytes before the packet's
   if (block.size() < head + 4)
-    return wrong("total length " + number(block.size()) + " is less than the " + number(head + 4) +
-                 " bytes that the block needs");
+    return wrong("total length " + number(block.size()) + " is less than " + number(head + 4));
   std::uint32_t index = 0;
   if (type == pcapng::enhanced_packet) index = load<std::uint32_t>(p + 8, swapped_);
   if (type == pcapng::packet) index = load<std::uint16_t>(p + 8, swapped_);
   if (index >= clock_count_)
-    return wrong("interface " + number(index) + " in a section that describes " + number(clock_count_) + " so far");
+    return wrong("undefined interface " + number(index) + " (the section defines " + number(clock_count_) + " so far)");
   const Clock& clock = clocks_[index];
   const auto room = static_cast<std::uint32_t>(block.size() - head - 4);
   std::uint32_t captured = 0;
@@ -672,7 +672,7 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
                                     load<std::uint32_t>(p + 16, swapped_));
   }
   if (captured > room)
-    return wrong("length " + number(captured) + " exceeds the " + number(room) + " bytes that the block has for it");
+    return wrong("length " + number(captured) + " exceeds the remaining " + number(room) + " bytes of the block");
   record.bytes = block.subspan(head, captured);
   record.options = simple ? Bytes{} : block.subspan(head + pcapng::pad4(captured), room - pcapng::pad4(captured));
   record.options_swapped = swapped_;

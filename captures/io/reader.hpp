@@ -1,9 +1,9 @@
 #pragma once
-/// Capture files, read: pcap and pcapng, plain or compressed, from a path, standard input or memory.
+/// Reader of capture files: pcap and pcapng, plain or compressed, from a path, standard input or memory.
 ///
-/// The formats are parsed here and not by libpcap because the product needs what libpcap's reading interface does not
-/// give: comments, the drop counts of Interface Statistics Blocks, several link types in one file, offsets for error
-/// messages, and views into a mapped file at the cost of a few nanoseconds a record (reader_bench.cpp compares).
+/// libpcap's reading interface lacks comments, the drop counts of Interface Statistics Blocks, several link types in one
+/// file, offsets for error messages, and views into a mapped file. Reading a record costs a few nanoseconds (compare with
+/// libpcap in reader_bench.cpp).
 ///
 /// The formats: draft-ietf-opsawg-pcap (both byte orders, micro- and nanoseconds, Kuznetzov's modified form) and
 /// draft-ietf-opsawg-pcapng.
@@ -25,15 +25,15 @@ namespace rdmawire::captures {
 enum class Format : std::uint8_t { pcap, pcapng };
 std::string_view to_string(Format format);
 
-/// What a call of next() brought.
+/// Result of next().
 enum class Next : std::uint8_t {
   record,   ///< the record was filled in
-  end,      ///< the capture is over, and was whole
-  error,    ///< the capture cannot be read further: see error(); the records so far stand
-  timeout,  ///< live capture only: nothing arrived in time
+  end,      ///< end of a complete capture
+  error,    ///< the capture cannot be read further, see error(); earlier records are valid
+  timeout,  ///< live capture only: no packet within the time limit
 };
 
-/// Blocks of a pcapng file that carry nothing for us, counted.
+/// Numbers of skipped pcapng blocks.
 struct SkippedBlocks {
   std::uint64_t name_resolution = 0;
   std::uint64_t decryption_secrets = 0;
@@ -42,34 +42,34 @@ struct SkippedBlocks {
   friend bool operator==(const SkippedBlocks&, const SkippedBlocks&) = default;
 };
 
-/// Reads one capture from its beginning to its end. Memory does not grow with the file, and no length found in a file
-/// makes it allocate: buffers follow the bytes that have arrived, up to `max_record`.
+/// Reads one capture sequentially. Memory does not grow with the file or with lengths claimed in the file: buffers grow
+/// only with received bytes, up to `max_record`.
 ///
-/// Two ways lie behind it. A plain regular file is mapped (see window.hpp for what happens when it is cut meanwhile);
-/// a pipe, standard input or a compressed file goes through a sliding buffer.
+/// A plain regular file is mapped (see window.hpp about truncation while reading). A pipe, standard input or a compressed
+/// file is read through a sliding buffer.
 ///
 ///   auto reader = Reader::open("x.pcap");
 ///   Record record;
 ///   while (reader->next(record) == Next::record) …
 class Reader {
  public:
-  /// A record or a block that we look into may have so many bytes; more is an error, not a wait for memory.
+  /// Maximum size of a record or parsed block, bytes. Larger ones are errors.
   static constexpr std::uint32_t max_record = 16 * 1024 * 1024;
-  /// What a pcap record may have where the file's snap length says less (files exist whose header says too little).
+  /// Accepted size of a pcap record even if the file's snap length is smaller, because some file headers are incorrect.
   static constexpr std::uint32_t usual_snap_length = 262144;
-  static constexpr std::uint32_t max_interfaces = 65536;              ///< in one file, over all sections
-  static constexpr std::uint64_t max_description = 64 * 1024 * 1024;  ///< bytes of section and interface blocks
+  static constexpr std::uint32_t max_interfaces = 65536;              ///< per file, over all sections
+  static constexpr std::uint64_t max_description = 64 * 1024 * 1024;  ///< total of section and interface blocks, bytes
 
   struct Options {
     bool map = true;  ///< map plain regular files; false: always read through the buffer
   };
 
-  /// Opens a file, or standard input for "-". An error: missing, a directory, not permitted, empty, neither pcap nor
-  /// pcapng, a broken file header or compression stream.
+  /// Opens a file, or standard input for "-". Errors: missing, a directory, no permission, empty, neither pcap nor
+  /// pcapng, a malformed file header, a corrupt compression stream.
   static tl::expected<Reader, CaptureError> open(const std::string& path, Options options);
   static tl::expected<Reader, CaptureError> open(const std::string& path) { return open(path, Options{}); }
-  /// Reads `memory`, which must outlive the reader; `name` stands in error messages. Options::map false: through the
-  /// buffer, as a pipe would be.
+  /// Reads `memory`, which must outlive the reader. `name` is used in error messages. With Options::map false, reads
+  /// through the buffer like a pipe.
   static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name, Options options);
   static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name = "memory") {
     return from_memory(memory, std::move(name), Options{});
@@ -79,33 +79,33 @@ class Reader {
   Reader& operator=(Reader&&) noexcept;
   ~Reader();
 
-  /// Fills `record` with the next packet. After end or error every further call gives the same.
+  /// Fills `record` with the next packet. After the end or an error, further calls return the same result.
   Next next(Record& record);
-  /// What ended the reading; meaningful after next() returned Next::error.
+  /// The error after next() returned Next::error.
   [[nodiscard]] const CaptureError& error() const;
 
-  /// Records so far.
+  /// Records read so far.
   [[nodiscard]] std::uint64_t records() const { return records_; }
-  /// Bytes of the (decompressed) file so far.
+  /// Bytes of the (decompressed) file read so far.
   [[nodiscard]] std::uint64_t position() const { return bias_ + reinterpret_cast<std::uintptr_t>(at_); }
-  /// Bytes of the whole file as it stands on disk or in memory; 0 when unknown (pipe).
+  /// Size of the file on disk or in memory, bytes; 0: unknown (pipe).
   [[nodiscard]] std::uint64_t file_size() const;
-  /// Record::bytes outlive the next call of next().
+  /// Whether Record::bytes remain valid after the next call of next().
   [[nodiscard]] bool stable() const;
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] Format format() const;
   [[nodiscard]] Compression compression() const;
-  /// The file's times are finer than microseconds (pcap: the magic number; pcapng: some interface so far).
+  /// Whether times are finer than microseconds (pcap: by magic number; pcapng: any interface so far).
   [[nodiscard]] bool nanoseconds() const;
 
-  /// Known so far: a pcapng file may describe further ones, and bring statistics, at any later place. A reference holds
-  /// until the next call of next().
+  /// Descriptions read so far. Later parts of a pcapng file may add interfaces and statistics. References are valid until
+  /// the next call of next().
   [[nodiscard]] const std::vector<Interface>& interfaces() const;
   [[nodiscard]] const std::vector<Section>& sections() const;
   [[nodiscard]] const SkippedBlocks& skipped() const;
 
  private:
-  /// How an interface's ticks become nanoseconds, and what a record needs of its interface.
+  /// Conversion of an interface's ticks to nanoseconds, and interface properties that records need.
   struct Clock {
     enum class Scale : std::uint8_t { multiply, divide, binary };
     std::uint64_t factor;
@@ -131,8 +131,8 @@ class Reader {
   bool skip(std::uint64_t count);
   Next fail(CaptureError::Kind kind, std::string place, std::string what);
   Next fail_record(CaptureError::Kind kind, std::string what);
-  // Where the next record begins is known only when this one's length has come from memory, so each would cost a whole
-  // memory latency. Asking for the bytes some way ahead hides it; each cache line is asked for once.
+  // The start of the next record is known only after this record's length was loaded, which costs one memory latency per
+  // record. Prefetching at a distance hides it. Each cache line is prefetched once.
   static void fetch_ahead(const std::uint8_t* from, std::uint32_t bytes) {
     constexpr std::uint32_t ahead = 4096, line = 64;
     for (std::uint32_t i = 0; i < bytes; i += line) __builtin_prefetch(from + ahead + i);
@@ -142,7 +142,7 @@ class Reader {
     record.position = bias_ + reinterpret_cast<std::uintptr_t>(begin);
   }
 
-  // What the hot path touches.
+  // Members used in the fast path.
   const std::uint8_t* at_ = nullptr;
   const std::uint8_t* limit_ = nullptr;
   std::uint64_t bias_ = 0;  ///< offset in the file, minus address
@@ -150,12 +150,12 @@ class Reader {
   enum class Hot : std::uint8_t { none, pcap, pcapng } hot_ = Hot::none;
   bool swapped_ = false;
   LinkType link_ = LinkType::ethernet;  ///< pcap
-  std::uint32_t fraction_ = 1;          ///< pcap: nanoseconds of the time's second half
+  std::uint32_t fraction_ = 1;          ///< pcap: unit of the fractional timestamp, nanoseconds
   std::uint32_t record_header_ = 16;    ///< pcap
-  std::uint32_t snap_length_ = 0;       ///< pcap: longer records are looked at twice
-  const Clock* clocks_ = nullptr;       ///< pcapng: of this section's interfaces
+  std::uint32_t snap_length_ = 0;       ///< pcap: longer records take the slow path
+  const Clock* clocks_ = nullptr;       ///< pcapng: interfaces of this section
   std::uint32_t clock_count_ = 0;
-  std::uint32_t first_interface_ = 0;  ///< pcapng: index of this section's first one
+  std::uint32_t first_interface_ = 0;  ///< pcapng: index of this section's first interface
   std::unique_ptr<Rest> rest_;
 };
 
@@ -184,7 +184,7 @@ inline Next Reader::next(Record& record) {
   if (hot_ == Hot::pcap) {
     if (left >= record_header_) [[likely]] {
       const auto captured = load<std::uint32_t>(p + 8, swapped_);
-      // A record without bytes is rare, and a page lost to truncation reads as one: the slow path tells them apart.
+      // Empty records are rare, and pages lost to truncation read as empty records: the slow path distinguishes them.
       if (captured - 1 < snap_length_ && captured <= left - record_header_) [[likely]] {
         record.bytes = {p + record_header_, captured};
         record.time = static_cast<std::int64_t>(std::uint64_t{load<std::uint32_t>(p, swapped_)} * 1'000'000'000u +

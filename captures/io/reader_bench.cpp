@@ -1,7 +1,5 @@
-/// What it costs to go over a capture of a million frames: our reader mapped and buffered, beside libpcap's
-/// pcap_next_ex and a plain pass over the same bytes with read(2). The page cache is warm.
-///
-/// The last lines give the ratios of one run.
+/// Benchmarks reading a capture of a million frames: Reader with mapping and with buffer, compared with libpcap's
+/// pcap_next_ex and with read(2) of the same bytes. The page cache is warm. The last lines print ratios.
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -25,7 +23,7 @@ namespace {
 using namespace rdmawire::captures;
 constexpr std::size_t frames = 1'000'000;
 
-/// Lengths as RoCE has them: mostly full packets of path MTU 1024, some acknowledgements.
+/// Packet lengths typical of RoCE: mostly full packets at path MTU 1024, some acknowledgements.
 std::string generated(const char* name) {
   static const std::filesystem::path directory = [] {
     std::string pattern = (std::filesystem::temp_directory_path() / "rdmawire-bench-XXXXXX").string();
@@ -85,17 +83,17 @@ std::uint64_t with_read(const std::string& path) {
   return sum;
 }
 
-/// Processor time and not the clock's, so that what else runs on the machine does not decide the ratios.
+/// CPU time of this thread, so that other processes do not affect the ratios.
 double processor_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// Fastest pass of each so far, for the ratios.
+/// Fastest pass of each kind so far, for the ratios.
 double fastest[4][2] = {};
 enum Way { mapped, buffered, libpcap, plain_read };
-constexpr const char* way_names[] = {"mapped", "buffered", "libpcap", "read(2) alone"};
+constexpr const char* way_names[] = {"mapped", "buffered", "libpcap", "read(2) only"};
 
 void pass(benchmark::State& state, Way way, const char* name) {
   const std::string path = generated(name);
@@ -117,7 +115,7 @@ void pass(benchmark::State& state, Way way, const char* name) {
   state.counters["ns/frame"] = fastest[way][ng] * 1e9 / frames;
 }
 
-/// The reader's own cost: a capture that is in the processor's cache, pass after pass.
+/// Cost of the reader without memory latency: repeated passes over a capture in the CPU cache.
 void in_cache(benchmark::State& state, const char* name) {
   const std::string path = generated(name);
   std::vector<std::uint8_t> bytes(256 * 1024);
@@ -150,7 +148,7 @@ const struct Ratios {
   ~Ratios() {
     for (const int ng : {0, 1}) {
       if (fastest[mapped][ng] == 0 || fastest[libpcap][ng] == 0) continue;
-      std::printf("%s: libpcap / mapped %.1f, libpcap / buffered %.1f, read(2) alone / mapped %.1f\n",
+      std::printf("%s: libpcap / mapped %.1f, libpcap / buffered %.1f, read(2) only / mapped %.1f\n",
                   ng ? "pcapng" : "pcap", fastest[libpcap][ng] / fastest[mapped][ng],
                   fastest[libpcap][ng] / fastest[buffered][ng], fastest[plain_read][ng] / fastest[mapped][ng]);
     }

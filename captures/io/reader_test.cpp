@@ -14,7 +14,7 @@ using namespace testing_support;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One packet at 2024-11-21 03:36:40.123456 UTC (1732160200), 4 bytes of 60 kept.
+// One packet at 2024-11-21 03:36:40.123456 UTC (1732160200), 4 of 60 bytes captured.
 constexpr std::int64_t at_microseconds = 1732160200'123456000;
 constexpr std::int64_t at_nanoseconds = 1732160200'123456789;
 
@@ -52,15 +52,15 @@ TEST(Pcap, NanosecondsInBothByteOrders) {
   EXPECT_TRUE(Reader::from_memory(pcap_ns_le)->nanoseconds());
   EXPECT_FALSE(Reader::from_memory(pcap_le)->nanoseconds());
 }
-TEST(Pcap, KuznetzovsModifiedRecordHeader) {
+TEST(Pcap, ModifiedRecordHeader) {
   expect_the_packet(pcap_modified, at_microseconds, LinkType::ethernet, 24);
 }
-TEST(Pcap, FileHeaderAloneIsAWholeCapture) {
+TEST(Pcap, FileHeaderWithoutRecordsIsComplete) {
   const Whole whole = whole_of(ByteVector(pcap_le.begin(), pcap_le.begin() + 24));
   EXPECT_EQ(whole.error, "");
   EXPECT_TRUE(whole.packets.empty());
 }
-TEST(Pcap, TheInterfaceIsTheFileHeader) {
+TEST(Pcap, FileHeaderDescribesTheInterface) {
   const ByteVector file = hex("d4c3b2a1 0200 0400 00000000 00000000 60000000 01000024");
   const auto reader = Reader::from_memory(file);
   ASSERT_TRUE(reader);
@@ -76,7 +76,7 @@ TEST(Pcap, TimesAfter2038AreNotNegative) {
   for (int i = 24; i < 28; ++i) file[i] = 0xff;
   EXPECT_EQ(whole_of(file).packets.at(0).time, 4294967295'123456000);
 }
-TEST(Pcap, RecordWithoutBytesIsARecord) {
+TEST(Pcap, EmptyRecordIsARecord) {
   const Whole whole =
       whole_of(pcap_le + hex("c8aa3e67 40e20100 00000000 3c000000") + ByteVector(pcap_le.begin() + 24, pcap_le.end()));
   EXPECT_EQ(whole.error, "");
@@ -84,15 +84,15 @@ TEST(Pcap, RecordWithoutBytesIsARecord) {
   EXPECT_TRUE(whole.packets[1].bytes.empty());
   EXPECT_EQ(whole.packets[2].bytes, hex("deadbeef"));
 }
-TEST(Pcap, LengthBeyondTheSnapLengthNamesRecordOffsetAndBoth) {
-  // 70000 = 0x11170, and only rubbish follows.
+TEST(Pcap, LengthBeyondSnapLengthReportsRecordAndOffset) {
+  // 70000 = 0x11170, followed by invalid data.
   const Whole whole = whole_of(pcap_le + hex("c8aa3e67 40e20100 70110100 70110100") + ByteVector(80000, 0xa5));
   EXPECT_EQ(whole.error,
             "x: record 2 at byte 44: length 70000 exceeds the file's snap length 65535; stopped after 1 packet");
   EXPECT_EQ(whole.kind, CaptureError::Kind::malformed);
   EXPECT_EQ(whole.packets.size(), 1u);
 }
-TEST(Pcap, LongerRecordIsBelievedWhenAnotherOneFollowsIt) {
+TEST(Pcap, LongRecordIsAcceptedIfAnotherRecordFollows) {
   const ByteVector record(pcap_le.begin() + 24, pcap_le.end());
   const ByteVector longer = hex("c8aa3e67 40e20100 70110100 70110100") + ByteVector(70000, 0xa5);
   const Whole followed = whole_of(pcap_le + longer + record);
@@ -102,17 +102,17 @@ TEST(Pcap, LongerRecordIsBelievedWhenAnotherOneFollowsIt) {
   EXPECT_EQ(last.error, "");
   EXPECT_EQ(last.packets.size(), 2u);
 }
-TEST(Pcap, LengthThatLiesAllocatesNothing) {
+TEST(Pcap, IncorrectLengthAllocatesNoMemory) {
   const Whole whole = whole_of(hex("d4c3b2a1 0200 0400 00000000 00000000 ffffffff 01000000") +
                                hex("c8aa3e67 40e20100 feffffff feffffff 00"));
   EXPECT_EQ(
       whole.error,
-      "x: record 1 at byte 24: length 4294967294 exceeds the 16777216 bytes that a record may have; stopped after "
+      "x: record 1 at byte 24: length 4294967294 exceeds the limit of 16777216 bytes per record; stopped after "
       "0 packets");
 }
-TEST(Pcap, UnknownVersionIsNamed) {
+TEST(Pcap, UnsupportedVersionIsReported) {
   EXPECT_EQ(whole_of(hex("d4c3b2a1 0300 0400 00000000 00000000 ffff0000 01000000")).error,
-            "x: file header at byte 0: version 3.4 where 2.4 is known; nothing was read");
+            "x: file header at byte 0: unsupported version 3.4 (supported: 2.4); nothing was read");
 }
 
 // ---- pcapng: one section, eth0 with nanoseconds, one packet with a comment, flags and a drop count, statistics.
@@ -130,7 +130,7 @@ const ByteVector ng_le =
         "deadbeef 99000000"
         "0100 0500 6c6f6f6b21000000"  //   comment "look!"
         "0200 0400 01000000"          //   flags: inbound
-        "0400 0800 0700000000000000"  //   7 dropped since the last one
+        "0400 0800 0700000000000000"  //   7 dropped since the preceding packet
         "0000 0000 4c000000"
         "05000000 34000000 00000000 86de0918 159d6d4e"  // Interface Statistics Block
         "0400 0800 6400000000000000"                    //   received 100
@@ -173,7 +173,7 @@ TEST(Pcapng, SectionInterfacePacketAndStatistics) {
   EXPECT_EQ(eth0.statistics->time, at_nanoseconds);
 }
 
-// The smallest blocks, in either byte order, for the tests that need one thing each.
+// Builds minimal blocks in either byte order.
 struct Order {
   bool big;
   [[nodiscard]] ByteVector number(std::uint64_t value, unsigned count) const {
@@ -239,7 +239,7 @@ TEST(Pcapng, TimeResolutionsAndOffsets) {
     EXPECT_EQ(whole.error, "");
     return whole.packets.at(0).time;
   };
-  EXPECT_EQ(time({}, 5), 5000) << "microseconds unless said otherwise";
+  EXPECT_EQ(time({}, 5), 5000) << "microseconds by default";
   EXPECT_EQ(time(big.resolution(9), 5), 5);
   EXPECT_EQ(time(big.resolution(3), 5), 5'000'000);
   EXPECT_EQ(time(big.resolution(0), 5), 5'000'000'000);
@@ -256,7 +256,7 @@ TEST(Pcapng, TimeResolutionsAndOffsets) {
   EXPECT_EQ(time(big.resolution(9) + big.offset(INT64_MAX), 1), farthest_time);
   EXPECT_EQ(time(big.resolution(9) + big.offset(INT64_MIN), 1), -farthest_time);
 }
-TEST(Pcapng, SimplePacketBlockHasTheSnapLengthAndNoTime) {
+TEST(Pcapng, SimplePacketBlockUsesSnapLengthAndHasNoTime) {
   const Whole whole = whole_of(big.section() + big.interface(1, 3) + big.block(3, big.u32(60) + hex("01020304")) +
                                big.section() + big.interface(1, 0) + big.block(3, big.u32(2) + hex("01020000")));
   EXPECT_EQ(whole.error, "");
@@ -285,21 +285,21 @@ TEST(Pcapng, OtherBlocksAreSkippedAndCounted) {
   EXPECT_EQ(whole.packets.size(), 1u);
   EXPECT_EQ(reader->skipped(), (SkippedBlocks{1, 1, 2, 2}));
 }
-TEST(Pcapng, SkippedBlockMayBeLongerThanARecordMay) {
+TEST(Pcapng, SkippedBlockMayExceedTheRecordLimit) {
   const Whole whole =
       whole_of(little.section() + little.interface(1) + little.block(0xbad, ByteVector(Reader::max_record + 1000, 7)) +
                little.packet(0, 1, hex("01")));
   EXPECT_EQ(whole.error, "");
   EXPECT_EQ(whole.packets.size(), 1u);
 }
-TEST(Pcapng, LongestOptionsAndUnknownOnesAreRead) {
+TEST(Pcapng, UnknownAndRepeatedOptionsAreRead) {
   ByteVector options = little.u16(0x8123) + little.u16(3) + hex("01020300") + little.u16(1) + little.u16(1) +
                        hex("61000000") + little.u16(1) + little.u16(2) + hex("62620000");
   const ByteVector body =
       little.u32(0) + little.u32(0) + little.u32(0) + little.u32(4) + little.u32(4) + hex("01020304");
   const Whole whole = whole_of(little.section() + little.interface(1) + little.block(6, body + options));
   EXPECT_THAT(whole.packets.at(0).comments, ElementsAre("a", "bb"));
-  // An option longer than its block ends the options, and the record stands.
+  // An option that exceeds its block ends the options. The record is valid.
   options.insert(options.end(), {1, 0, 0xff, 0xff});
   const Whole lying = whole_of(little.section() + little.interface(1) + little.block(6, body + options));
   EXPECT_EQ(lying.error, "");
@@ -309,44 +309,44 @@ TEST(Pcapng, ErrorsNameTheBlockAndTheOffset) {
   const ByteVector begin = little.section() + little.interface(1) + little.packet(0, 1, hex("01"));  // 28 + 20 + 36
   const auto error = [&](const ByteVector& next) { return whole_of(begin + next).error; };
   EXPECT_EQ(error(little.packet(3, 1, hex("01"))),
-            "x: record 2 at byte 84: interface 3 in a section that describes 1 so far; stopped after 1 packet");
+            "x: record 2 at byte 84: undefined interface 3 (the section defines 1 so far); stopped after 1 packet");
   ByteVector lying = little.packet(0, 1, hex("01"));
   lying[20] = 0x99;
   EXPECT_EQ(error(lying),
-            "x: record 2 at byte 84: length 153 exceeds the 4 bytes that the block has for it; stopped after 1 packet");
+            "x: record 2 at byte 84: length 153 exceeds the remaining 4 bytes of the block; stopped after 1 packet");
   EXPECT_EQ(
       error(little.u32(6) + little.u32(13) + ByteVector(64)),
-      "x: record 2 at byte 84: total length 13 is not a multiple of 4 that is at least 12; stopped after 1 packet");
+      "x: record 2 at byte 84: total length 13 is less than 12 or not a multiple of 4; stopped after 1 packet");
   EXPECT_EQ(error(little.u32(5) + little.u32(0xfffffff0) + ByteVector(64)),
-            "x: Interface Statistics Block at byte 84: total length 4294967280 exceeds the 16777216 bytes that a block "
-            "may have; stopped after 1 packet");
+            "x: Interface Statistics Block at byte 84: total length 4294967280 exceeds the limit of 16777216 bytes per "
+            "block; stopped after 1 packet");
   EXPECT_EQ(
       error(little.u32(0xbad) + little.u32(0xfffffff0) + ByteVector(64)),
       "x: Custom Block at byte 84: the file ends after 72 of the block's 4294967280 bytes; stopped after 1 packet");
   ByteVector other_end = little.packet(0, 1, hex("01"));
   other_end[32] = 0x28;
   EXPECT_EQ(error(other_end),
-            "x: record 2 at byte 84: total length 36 at the block's beginning, 40 at its end; stopped after 1 packet");
+            "x: record 2 at byte 84: total length 36 at the start of the block, 40 at its end; stopped after 1 packet");
   EXPECT_EQ(
       error(little.block(5, little.u32(1) + ByteVector(8))),
-      "x: Interface Statistics Block at byte 84: interface 1 in a section that describes 1 so far; stopped after 1 "
+      "x: Interface Statistics Block at byte 84: undefined interface 1 (the section defines 1 so far); stopped after 1 "
       "packet");
   EXPECT_EQ(error(hex("0a0d0d0a 1c000000 11223344") + ByteVector(16)),
-            "x: Section Header Block at byte 84: the byte-order magic is 11 22 33 44; stopped after 1 packet");
+            "x: Section Header Block at byte 84: invalid byte-order magic 11 22 33 44; stopped after 1 packet");
   EXPECT_EQ(error(little.block(0x0a0d0d0a, little.u32(0x1a2b3c4d) + little.u16(2) + little.u16(0) + ByteVector(8))),
-            "x: Section Header Block at byte 84: version 2.0 where 1.0 is known; stopped after 1 packet");
+            "x: Section Header Block at byte 84: unsupported version 2.0 (supported: 1.0); stopped after 1 packet");
 }
-TEST(Pcapng, InterfacesWithoutEndAreLimited) {
+TEST(Pcapng, NumberOfInterfacesIsLimited) {
   ByteVector file = little.section();
   const ByteVector interface = little.interface(1);
   for (std::uint32_t i = 0; i <= Reader::max_interfaces; ++i)
     file.insert(file.end(), interface.begin(), interface.end());
-  EXPECT_THAT(whole_of(file).error, HasSubstr("more interfaces than the 65536 that are followed"));
+  EXPECT_THAT(whole_of(file).error, HasSubstr("more than 65536 interfaces"));
 }
 
-// ---- every way in, and every place where a file can be cut
+// ---- input kinds and truncation
 
-TEST(Cut, EveryPrefixOfEveryFormatGivesTheRecordsBeforeAndOneClearError) {
+TEST(Truncated, EveryPrefixYieldsPrecedingRecordsAndOneError) {
   const ByteVector ng_of_many = big.section() + big.interface(1) + big.packet(0, 1, hex("010203")) +
                                 big.block(0xbad, ByteVector(20)) + little.section() + little.interface(1) +
                                 little.block(3, little.u32(4) + hex("01020304")) +
@@ -365,7 +365,7 @@ TEST(Cut, EveryPrefixOfEveryFormatGivesTheRecordsBeforeAndOneClearError) {
         EXPECT_EQ(memory.kind, CaptureError::Kind::truncated) << memory.error;
         EXPECT_THAT(memory.error, HasSubstr("the file ends after")) << length;
       }
-      // The mapping and the buffer see the same.
+      // The mapping and the buffer have the same result.
       const std::string path = directory.file("x");
       write_file(path, cut);
       for (const bool map : {true, false}) {
@@ -376,7 +376,7 @@ TEST(Cut, EveryPrefixOfEveryFormatGivesTheRecordsBeforeAndOneClearError) {
     }
   }
 }
-TEST(Cut, APcapCutInsideARecordSaysHowMuchIsThere) {
+TEST(Truncated, ErrorReportsRemainingBytesOfTheRecord) {
   EXPECT_EQ(whole_of(ByteVector(pcap_le.begin(), pcap_le.end() - 1)).error,
             "x: record 1 at byte 24: the file ends after 19 of the record's 20 bytes; stopped after 0 packets");
   EXPECT_EQ(
@@ -384,39 +384,39 @@ TEST(Cut, APcapCutInsideARecordSaysHowMuchIsThere) {
       "x: record 1 at byte 24: the file ends after 6 of the 16 bytes of the record header; stopped after 0 packets");
 }
 
-TEST(Open, WhatIsNotACaptureIsSaid) {
+TEST(Open, ReportsUnsupportedFiles) {
   const TemporaryDirectory directory;
   const auto error = [](const std::string& path) {
     auto reader = Reader::open(path);
     return reader ? std::string("opened") : to_string(reader.error());
   };
-  EXPECT_EQ(error(directory.file("none")), directory.file("none") + ": cannot be opened: No such file or directory");
+  EXPECT_EQ(error(directory.file("none")), directory.file("none") + ": cannot open: No such file or directory");
   EXPECT_EQ(error(directory.path().string()),
-            directory.path().string() + ": is a directory; name a capture file in it");
+            directory.path().string() + ": is a directory; specify a capture file in it");
   const std::string path = directory.file("f");
   write_file(path, {});
   EXPECT_EQ(error(path), path + ": is empty: a capture has at least a file header");
   write_file(path, hex("01020304 0506070809"));
-  EXPECT_EQ(error(path), path + ": neither pcap nor pcapng: it begins with 01 02 03 04 05 06 07 08");
+  EXPECT_EQ(error(path), path + ": neither pcap nor pcapng: it starts with 01 02 03 04 05 06 07 08");
   write_file(path, hex("a1"));
-  EXPECT_EQ(error(path), path + ": neither pcap nor pcapng: it begins with a1");
+  EXPECT_EQ(error(path), path + ": neither pcap nor pcapng: it starts with a1");
   write_file(path, hex("fd377a585a00 0004"));
   EXPECT_THAT(error(path), HasSubstr("looks like an xz file: decompress it first"));
   write_file(path, pcap_le);
   ::chmod(path.c_str(), 0);
   const bool root = ::geteuid() == 0;
-  constexpr uid_t nobody = 65534;
+  constexpr uid_t unprivileged = 65534;
   if (root) {
-    ASSERT_EQ(::seteuid(nobody), 0);
+    ASSERT_EQ(::seteuid(unprivileged), 0);
   }
   EXPECT_EQ(error(path), path +
-                             ": cannot be opened: Permission denied; is it yours to read? captures made by root often "
-                             "are not");
+                             ": cannot open: Permission denied; check the file permissions (captures made by root are "
+                             "often private)");
   if (root) {
     ASSERT_EQ(::seteuid(0), 0);
   }
 }
-TEST(Open, APipeIsReadAsItArrives) {
+TEST(Open, PipeIsReadIncrementally) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ASSERT_EQ(::write(ends[1], pcap_le.data(), pcap_le.size()), static_cast<ssize_t>(pcap_le.size()));
@@ -425,7 +425,7 @@ TEST(Open, APipeIsReadAsItArrives) {
   EXPECT_FALSE(reader->stable());
   EXPECT_EQ(reader->file_size(), 0u);
   Record record;
-  ASSERT_EQ(reader->next(record), Next::record) << "a record that is there must not wait for the next";
+  ASSERT_EQ(reader->next(record), Next::record) << "a complete record must be returned immediately";
   std::thread later([&] {
     for (std::size_t i = 24; i < pcap_le.size(); ++i) EXPECT_EQ(::write(ends[1], &pcap_le[i], 1), 1);
     ::close(ends[1]);
@@ -436,12 +436,12 @@ TEST(Open, APipeIsReadAsItArrives) {
   later.join();
   ::close(ends[0]);
 }
-TEST(Open, AMappedFilesBytesStayWhereTheyAre) {
+TEST(Open, BytesOfMappedFileStayValid) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("large.pcap");
   ByteVector file(pcap_le.begin(), pcap_le.begin() + 24);
   std::vector<std::uint8_t> record_head = hex("c8aa3e67 40e20100 f0ff0000 f0ff0000");
-  for (int i = 0; i < 400; ++i) {  // 26 MB: several stretches of the mapping
+  for (int i = 0; i < 400; ++i) {  // 26 MB, which exceeds the mapped window
     file.insert(file.end(), record_head.begin(), record_head.end());
     file.resize(file.size() + 0xfff0, static_cast<std::uint8_t>(i));
   }
@@ -461,7 +461,7 @@ TEST(Open, AMappedFilesBytesStayWhereTheyAre) {
   EXPECT_EQ(reader->position(), file.size());
 }
 TEST(Open, ResidentMemoryDoesNotGrowWithAMappedFile) {
-  // 128 MB of holes between record headers.
+  // 128 MB, with sparse regions between record headers.
   const TemporaryDirectory directory;
   const std::string path = directory.file("long.pcap");
   {
@@ -492,7 +492,7 @@ TEST(Open, ResidentMemoryDoesNotGrowWithAMappedFile) {
   EXPECT_GE(most, before);
   EXPECT_LT((most - before) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), 20'000'000u);
 }
-TEST(Open, AFileThatIsStillBeingWrittenIsReadAsLongAsItWas) {
+TEST(Open, GrowingFileIsReadUpToItsInitialSize) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x");
   write_file(path, ByteVector(pcap_le.begin(), pcap_le.end() - 2));
@@ -520,7 +520,7 @@ TEST(Open, StandardInput) {
   ::close(saved);
   ::close(ends[0]);
 }
-TEST(Open, AFileCutWhileMappedIsAnErrorAndNoCrash) {
+TEST(Open, TruncationWhileMappedIsAnError) {
   const TemporaryDirectory directory;
   for (const std::size_t length : {std::size_t{100'000}, std::size_t{1}}) {
     for (const bool ng : {false, true}) {
@@ -540,10 +540,10 @@ TEST(Open, AFileCutWhileMappedIsAnErrorAndNoCrash) {
       while ((next = reader->next(r)) == Next::record) sum += r.bytes.back();
       ASSERT_EQ(next, Next::error);
       EXPECT_EQ(reader->error().kind, CaptureError::Kind::changed);
-      EXPECT_THAT(to_string(reader->error()), HasSubstr("the file was cut from"));
+      EXPECT_THAT(to_string(reader->error()), HasSubstr("the file was truncated from"));
       EXPECT_THAT(to_string(reader->error()), HasSubstr(" bytes while it was read"));
       EXPECT_LT(reader->records(), 200u);
-      EXPECT_EQ(sum > 0, length > 1);  // what was still there was delivered
+      EXPECT_EQ(sum > 0, length > 1);  // the remaining records were returned
     }
   }
 }

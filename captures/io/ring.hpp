@@ -1,5 +1,5 @@
 #pragma once
-/// Capture to a ring of files: what a long-running capture keeps on disk is bounded.
+/// Capture to a ring of files, which limits the disk space of long-running captures.
 
 #include <cstdint>
 #include <deque>
@@ -15,43 +15,43 @@
 
 namespace rdmawire::captures {
 
-/// Writes one file after the other, each a capture by itself with all interfaces described, and deletes the oldest.
+/// Writes a sequence of complete captures with all interfaces described, and deletes the oldest.
 ///
-/// Names are as dumpcap's: "x.pcapng" becomes "x_00001_20241121033640.pcapng", the number of the file and the local
-/// time at which it was begun. Each file ends with Interface Statistics Blocks that count what happened while it was
-/// the one being written, so that the sums over all files are the capture's.
+/// File names follow dumpcap: "x.pcapng" becomes "x_00001_20241121033640.pcapng" (number, local start time). Each file
+/// ends with Interface Statistics Blocks that cover the period of this file, so that the sums over all files are the
+/// totals of the capture.
 class RingWriter {
  public:
   using Result = Writer::Result;
   struct Options {
-    std::uint64_t max_bytes = 0;       ///< begin a new file when this one would grow beyond; 0: no limit
-    std::int64_t max_nanoseconds = 0;  ///< begin a new file when this one is so old; 0: no limit
-    std::uint32_t keep = 0;            ///< files on disk at most; 0: all
+    std::uint64_t max_bytes = 0;       ///< maximum file size; 0: no limit
+    std::int64_t max_nanoseconds = 0;  ///< maximum duration of a file; 0: no limit
+    std::uint32_t keep = 0;            ///< maximum number of files on disk; 0: all
     Writer::Options writer = {};
   };
-  /// The counters of every interface since the capture's beginning, by index; asked at the end of each file.
+  /// Returns the counters of every interface since the start of the capture. Called at the end of each file.
   using Counters = std::function<std::vector<std::optional<InterfaceStatistics>>()>;
 
-  /// Nothing is created before the first write() or tick(). Without a limit the one file is `path` itself.
+  /// Creates files only on write() or tick(). Without limits, writes a single file `path`.
   RingWriter(std::string path, Options options, Counters counters = {});
   RingWriter(RingWriter&&) noexcept = default;
   RingWriter& operator=(RingWriter&&) noexcept = default;
 
-  /// Every file begins with these; only before the first packet.
+  /// Adds an interface to every file. Call before the first packet.
   std::uint32_t add_interface(const Interface& interface);
 
-  /// Writes a packet, into a new file when a limit is reached; `now` is the time in nanoseconds that names and ages
-  /// files (a live capture passes the clock, a replayed one the record's time).
+  /// Writes a packet. Starts a new file when a limit is reached. `now` is the time for file names and durations,
+  /// nanoseconds: the clock in a live capture, the record's time in a replay.
   Result write(const Record& record, std::int64_t now, std::span<const std::string_view> comments = {});
-  /// Lets time pass without a packet.
+  /// Updates the time without a packet.
   Result tick(std::int64_t now);
   Result flush();
-  /// Ends the last file; one is made if there was none.
+  /// Ends the last file. Creates an empty capture if there is none.
   Result close(std::int64_t now);
 
   /// The files on disk, oldest first.
   [[nodiscard]] const std::deque<std::string>& files() const { return files_; }
-  /// Over all files, the deleted ones too.
+  /// Number of records in all files, including deleted files.
   [[nodiscard]] std::uint64_t records() const { return records_; }
   [[nodiscard]] std::uint64_t files_begun() const { return begun_; }
 
@@ -65,7 +65,7 @@ class RingWriter {
   Options options_;
   Counters counters_;
   std::vector<Interface> interfaces_;
-  std::vector<InterfaceStatistics> counted_;  // up to this file's beginning
+  std::vector<InterfaceStatistics> counted_;  // totals at the start of this file
   std::optional<Writer> writer_;
   std::deque<std::string> files_;
   std::int64_t file_begun_ = 0;

@@ -28,15 +28,15 @@ std::vector<std::string> names_in(const TemporaryDirectory& directory) {
   return names;
 }
 
-TEST(Ring, FilesBySizeKeepTheLast) {
+TEST(Ring, SizeLimitKeepsTheLatestFiles) {
   const TemporaryDirectory directory;
   RingWriter ring(directory.file("x.pcapng"), {.max_bytes = 10'000, .keep = 3});
   EXPECT_EQ(ring.add_interface({}), 0u);
-  const ByteVector bytes(968, 0x5a);  // with its block 1000 bytes
+  const ByteVector bytes(968, 0x5a);  // 1000 bytes including the block overhead
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(ring.write(record_at(bytes, begin_time + i), begin_time + i));
   ASSERT_TRUE(ring.close(begin_time + 100));
   EXPECT_EQ(ring.records(), 100u);
-  EXPECT_EQ(ring.files_begun(), 12u);  // 9 packets a file
+  EXPECT_EQ(ring.files_begun(), 12u);  // 9 packets per file
   ASSERT_EQ(ring.files().size(), 3u);
   const auto names = names_in(directory);
   ASSERT_EQ(names.size(), 3u);
@@ -51,7 +51,7 @@ TEST(Ring, FilesBySizeKeepTheLast) {
   ASSERT_EQ(times.size(), 19u);
   for (std::size_t i = 0; i < times.size(); ++i) EXPECT_EQ(times[i], begin_time + 81 + static_cast<std::int64_t>(i));
 }
-TEST(Ring, FilesByAgeAlsoWithoutPackets) {
+TEST(Ring, AgeLimitAppliesWithoutPackets) {
   const TemporaryDirectory directory;
   RingWriter ring(directory.file("x.pcap.gz"), {.max_nanoseconds = 2 * second});
   ring.add_interface({});
@@ -99,14 +99,14 @@ TEST(Ring, EachFileCountsItsOwnDrops) {
     EXPECT_EQ(statistics->end_time, begin_time + static_cast<std::int64_t>(i + 1) * second);
   }
 }
-TEST(Ring, WithoutALimitIsOneFileOfThatName) {
+TEST(Ring, SingleFileWithoutLimits) {
   const TemporaryDirectory directory;
   RingWriter ring(directory.file("x.pcapng"), {});
   ring.add_interface({});
   ASSERT_TRUE(ring.close(begin_time));
   EXPECT_THAT(names_in(directory), ::testing::ElementsAre("x.pcapng"));
 }
-TEST(Ring, ErrorsAreValues) {
+TEST(Ring, ReportsErrors) {
   RingWriter ring("/nonexistent/x.pcapng", {.max_bytes = 1000});
   ring.add_interface({});
   const auto result = ring.write(record_at({}, begin_time), begin_time);

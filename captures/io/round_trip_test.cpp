@@ -1,5 +1,4 @@
-/// Every captured frame, decoded and encoded again, gives its own bytes: as it is, and with all that encoding can
-/// compute computed anew.
+/// Decodes and re-encodes every captured frame. The bytes must be equal, with captured and with recomputed fields.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +20,7 @@ namespace {
 using namespace testing_support;
 namespace fs = std::filesystem;
 
-/// captures/samples, and ../shared/captures where it exists.
+/// captures/samples, and ../shared/captures if it exists.
 std::vector<fs::path> all_captures() {
   const char* const named = std::getenv("RDMAWIRE_SHARED");
   const fs::path shared = fs::path(named ? named : RDMAWIRE_SOURCE_DIR "/../shared") / "captures";
@@ -35,8 +34,8 @@ std::vector<fs::path> all_captures() {
   return files;
 }
 
-/// What a sender with checksum offload leaves in a TCP or UDP checksum: the sum over the pseudo header alone, which
-/// its device would have gone on from.
+/// TCP or UDP checksum field of a sender with checksum offload: the sum over the pseudo header, which the device would
+/// complete.
 std::uint16_t offloaded_checksum(const HeaderStack& stack) {
   const Layer& network = stack.layers()[stack.network];
   const Layer& transport = stack.layers()[stack.transport];
@@ -55,7 +54,7 @@ struct Counts {
   std::vector<std::string> wrong_checksums;
 };
 
-/// `good`: no CRC is bad. `keep_mpa_crc`: the connection does not use CRCs, so that FPDUs hold any bytes there.
+/// `good`: all CRCs are valid. `keep_mpa_crc`: the connection does not use CRCs, so the CRC field has any value.
 void round_trip(const std::string& where, const HeaderStack& stack, bool good, bool keep_mpa_crc, Counts& counts) {
   const ByteVector bytes(stack.bytes.begin(), stack.bytes.end());
   Frame frame = Frame::of(stack);
@@ -68,31 +67,31 @@ void round_trip(const std::string& where, const HeaderStack& stack, bool good, b
   const auto pad = frame.pad;
   frame.forget_computed();
   if (keep_mpa_crc) frame.mpa_crc = mpa_crc;
-  // Linux's siw sends what lay in memory as pad, where RFC 5044, 4.1 demands zeros.
+  // Linux's siw sends uninitialized pad bytes, although RFC 5044, 4.1 requires zeros.
   if (pad && std::any_of(pad->begin(), pad->end(), [](std::uint8_t byte) { return byte != 0; })) {
     frame.pad = pad;
     ++counts.pads;
   }
-  ByteVector again = frame.encode();
-  if (again == bytes) {
+  ByteVector encoded = frame.encode();
+  if (encoded == bytes) {
     ++counts.computed;
     return;
   }
-  // Nothing but a TCP or UDP checksum may differ: one left to the device, or a wrong one.
+  // Only a TCP or UDP checksum may differ: offloaded to the device, or incorrect.
   ASSERT_NE(stack.network, HeaderStack::none) << where;
   const Layer& transport = stack.layers()[stack.transport];
   ASSERT_TRUE(transport.header == &info<Tcp> || transport.header == &info<Udp>) << where;
   const Field& checksum = *transport.header->find("checksum");
   const std::uint64_t captured = checksum.load(stack.bytes_of(transport).data());
-  checksum.store(again.data() + transport.offset, captured);
-  ASSERT_EQ(again, bytes) << where;
+  checksum.store(encoded.data() + transport.offset, captured);
+  ASSERT_EQ(encoded, bytes) << where;
   if (captured == offloaded_checksum(stack))
     ++counts.offloaded;
   else
     counts.wrong_checksums.push_back(where);
 }
 
-TEST(RoundTrip, EveryCapturedFrameIsEncodedAgain) {
+TEST(RoundTrip, EveryCapturedFrameIsReencoded) {
   Counts counts;
   for (const fs::path& file : all_captures()) {
     auto reader = Reader::open(file.string());
@@ -119,11 +118,11 @@ TEST(RoundTrip, EveryCapturedFrameIsEncodedAgain) {
     }
   }
   std::cout << counts.captures << " captures: " << counts.frames << " frames and " << counts.pdus
-            << " MPA frames and FPDUs came out again; " << counts.computed << " also with everything computed anew, "
-            << counts.offloaded << " but for a checksum left to the device (" << counts.pads << " pads were not zero); "
-            << counts.damaged << " damaged or cut were not computed anew\n";
+            << " MPA frames and FPDUs re-encoded; " << counts.computed << " also with recomputed fields, "
+            << counts.offloaded << " except for an offloaded checksum (" << counts.pads << " pads were not zero); "
+            << counts.damaged << " damaged or truncated frames were not recomputed\n";
   for (const std::string& where : counts.wrong_checksums)
-    // Its publisher changed the reject flag in the bytes of an accepted connection.
+    // The publisher of this file changed the reject flag of an accepted connection.
     EXPECT_EQ(where, "realjimmy__sample-captures__iwarp_connect_C00_M00_reject.pcap frame 6");
   EXPECT_GE(counts.captures, 21u);
   EXPECT_GE(counts.frames, 14000u);

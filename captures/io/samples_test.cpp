@@ -1,4 +1,4 @@
-/// The captures in captures/samples: all can be read, and are what their README says.
+/// Checks that all captures in captures/samples are readable and match their README.
 
 #include <gmock/gmock.h>
 
@@ -32,7 +32,7 @@ const std::map<std::string, std::size_t> frames_of{
     {"ud-pingpong.pcap", 125},
 };
 
-TEST(Samples, EachIsReadWholeAndDescribed) {
+TEST(Samples, EachIsCompleteAndDescribed) {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(samples))
     if (entry.path().extension() != ".md") found.push_back(entry.path().filename().string());
@@ -52,11 +52,11 @@ TEST(Samples, EachIsReadWholeAndDescribed) {
     ASSERT_NE(place, std::string::npos) << name;
     const std::string line = readme.substr(place, readme.find('\n', place) - place);
     EXPECT_NE(line.find(" " + std::to_string(frames_of.at(name)) + " "), std::string::npos)
-        << "the README's line tells another number of frames: " << line;
+        << "the README has a different number of frames: " << line;
   }
 }
 
-/// How two-interfaces.pcapng is made.
+/// Creates two-interfaces.pcapng.
 void make_two_interfaces(const std::string& path) {
   struct Made {
     Packet packet;
@@ -67,7 +67,7 @@ void make_two_interfaces(const std::string& path) {
   auto siw = read_all(Reader::open(samples + "siw-rping.pcap")).packets;
   ASSERT_GE(rping.size(), 20u);
   ASSERT_GE(siw.size(), 33u);
-  const std::int64_t shift = rping[14].time - siw[16].time + 123;  // side by side, and not on whole microseconds
+  const std::int64_t shift = rping[14].time - siw[16].time + 123;  // overlapping, and not at full microseconds
   for (std::size_t i = 0; i < 20; ++i) made.push_back({rping[i], ""});
   made[14].comment = "CM ConnectRequest: the connection begins here";
   for (std::size_t i = 16; i < 33; ++i) {
@@ -121,14 +121,14 @@ void make_two_interfaces(const std::string& path) {
   ASSERT_TRUE(writer->close());
 }
 
-TEST(Samples, TwoInterfacesIsWhatOurWriterMakes) {
+TEST(Samples, TwoInterfacesEqualsWriterOutput) {
   const TemporaryDirectory directory;
   const std::string path = std::getenv("RDMAWIRE_UPDATE_SAMPLES") != nullptr ? samples + "two-interfaces.pcapng"
                                                                              : directory.file("x.pcapng");
   make_two_interfaces(path);
   EXPECT_EQ(read_file(path), read_file(samples + "two-interfaces.pcapng"));
 }
-TEST(Samples, TwoInterfacesShowsWhatPcapngCanHold) {
+TEST(Samples, TwoInterfacesHasPcapngFeatures) {
   auto reader = Reader::open(samples + "two-interfaces.pcapng");
   ASSERT_TRUE(reader) << to_string(reader.error());
   EXPECT_THAT(reader->sections()[0].comments, ElementsAre("made from rping.pcap and siw-rping.pcap"));
@@ -149,13 +149,13 @@ TEST(Samples, TwoInterfacesShowsWhatPcapngCanHold) {
   EXPECT_EQ(comments, 2u);
 }
 
-/// Every sample that pcap can hold, through both formats and every compression, comes back the same.
+/// Every sample is unchanged after conversion to every supported format and compression.
 TEST(Samples, RoundTripThroughEveryFormat) {
   const TemporaryDirectory directory;
   for (const auto& [name, frames] : frames_of) {
-    if (name == "rc-read-loss.pcap.zst") continue;  // large, and nothing the others do not have
+    if (name == "rc-read-loss.pcap.zst") continue;  // large, and without additional features
     for (const char* ending : {"x.pcap", "x.pcapng", "x.pcapng.zst"}) {
-      // pcap tells neither interfaces nor link types of packets apart.
+      // pcap does not support several interfaces and link types.
       if (name.find(".pcapng") != std::string::npos && std::string(ending) == "x.pcap") continue;
       const std::string path = directory.file(ending);
       auto reader = Reader::open(samples + name);
@@ -171,11 +171,11 @@ TEST(Samples, RoundTripThroughEveryFormat) {
         expected.push_back(copy(record));
       }
       ASSERT_TRUE(writer->close());
-      Whole again = read_all(Reader::open(path));
-      EXPECT_EQ(again.error, "");
-      ASSERT_EQ(again.packets.size(), frames);
-      for (std::size_t i = 0; i < frames; ++i) again.packets[i].position = expected[i].position;
-      EXPECT_EQ(again.packets, expected) << name << " through " << ending;
+      Whole converted = read_all(Reader::open(path));
+      EXPECT_EQ(converted.error, "");
+      ASSERT_EQ(converted.packets.size(), frames);
+      for (std::size_t i = 0; i < frames; ++i) converted.packets[i].position = expected[i].position;
+      EXPECT_EQ(converted.packets, expected) << name << " through " << ending;
     }
   }
 }

@@ -66,14 +66,14 @@ class GzipSink final : public Sink {
 
  private:
   Result run(Bytes bytes, int mode) {
-    if (!ready_) return tl::unexpected(std::string("zlib has no memory or does not know the level"));
-    state_.next_in = const_cast<std::uint8_t*>(bytes.data());  // zlib's older signature; it does not write there
+    if (!ready_) return tl::unexpected(std::string("zlib: out of memory or unsupported compression level"));
+    state_.next_in = const_cast<std::uint8_t*>(bytes.data());  // zlib does not modify the input
     state_.avail_in = static_cast<uInt>(bytes.size());
     do {
       state_.next_out = out_.data();
       state_.avail_out = static_cast<uInt>(out_.size());
       const int result = deflate(&state_, mode);
-      if (result == Z_STREAM_ERROR) return tl::unexpected(std::string("zlib refused the data"));
+      if (result == Z_STREAM_ERROR) return tl::unexpected(std::string("zlib rejected the data"));
       if (Result r = to_->write({out_.data(), out_.size() - state_.avail_out}); !r) return r;
     } while (state_.avail_out == 0);
     return {};
@@ -106,7 +106,7 @@ class ZstdSink final : public Sink {
 
  private:
   Result run(Bytes bytes, ZSTD_EndDirective mode) {
-    if (!state_) return tl::unexpected(std::string("zstd has no memory"));
+    if (!state_) return tl::unexpected(std::string("zstd: out of memory"));
     ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
     for (;;) {
       ZSTD_outBuffer out{out_.data(), out_.size(), 0};

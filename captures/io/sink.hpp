@@ -1,5 +1,5 @@
 #pragma once
-/// Where the bytes of a written capture go: a descriptor, gzip or zstd on top of it. Internal to the room.
+/// Output of a capture writer: a file descriptor, optionally with gzip or zstd. Internal to the component.
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@ namespace rdmawire::captures {
 
 class Sink {
  public:
-  /// Says in words what failed; the sink takes nothing more afterwards.
+  /// The error describes the failure. After an error, the sink must not be used.
   using Result = tl::expected<void, std::string>;
   Sink() = default;
   Sink(const Sink&) = delete;
@@ -20,15 +20,15 @@ class Sink {
   virtual ~Sink() = default;
 
   virtual Result write(Bytes bytes) = 0;
-  /// Hands everything that is held back to the operating system; a reader can then see it.
+  /// Passes all buffered bytes to the operating system.
   virtual Result flush() = 0;
-  /// Ends the stream and closes the descriptor when it is owned.
+  /// Ends the stream, and closes the descriptor if owned.
   virtual Result close() = 0;
   /// Bytes that have reached the descriptor.
   [[nodiscard]] virtual std::uint64_t written() const = 0;
 };
 
-/// `level` 0: the compression's own default.
+/// `level` 0: default of the compression.
 std::unique_ptr<Sink> make_sink(int descriptor, bool owned, Compression compression, int level);
 
 }  // namespace rdmawire::captures

@@ -30,7 +30,7 @@ class DescriptorStream final : public Stream {
       const ssize_t count = ::read(descriptor_, to, room);
       if (count >= 0) return static_cast<std::size_t>(count);
       if (errno == EINTR) continue;
-      trouble_ = ReadError{Kind::unreadable, std::string("reading failed: ") + std::strerror(errno)};
+      trouble_ = ReadError{Kind::unreadable, std::string("read error: ") + std::strerror(errno)};
       return 0;
     }
   }
@@ -54,13 +54,13 @@ class MemoryStream final : public Stream {
   Bytes left_;
 };
 
-/// What both decompressors share: a buffer of compressed bytes and the count of those consumed.
+/// Base of both decompressors: a buffer of compressed bytes and the number of consumed bytes.
 class Decompressor : public Stream {
  public:
   explicit Decompressor(std::unique_ptr<Stream> compressed) : compressed_(std::move(compressed)), input_(64 * 1024) {}
 
  protected:
-  /// The compressed bytes not yet consumed; reads more when there are none. Empty: the end, or trouble.
+  /// Returns the unconsumed compressed bytes; reads more if there are none. Empty at the end or on an error.
   Bytes available() {
     if (begin_ == end_) {
       begin_ = 0;
@@ -74,12 +74,12 @@ class Decompressor : public Stream {
     consumed_ += count;
   }
   void broken(const char* format, const std::string& why) {
-    trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is broken near byte " +
+    trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is corrupt near byte " +
                                                 std::to_string(consumed_) + " of the compressed file: " + why};
   }
   void cut(const char* format) {
     if (!trouble_)
-      trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is cut at byte " +
+      trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is truncated at byte " +
                                                   std::to_string(consumed_) + " of the compressed file"};
   }
 
@@ -94,9 +94,9 @@ class Decompressor : public Stream {
 class GzipStream final : public Decompressor {
  public:
   explicit GzipStream(std::unique_ptr<Stream> compressed) : Decompressor(std::move(compressed)) {
-    constexpr int gzip_only = 15 + 16;  // zlib.h, inflateInit2: the largest window, a gzip header required
+    constexpr int gzip_only = 15 + 16;  // zlib.h, inflateInit2: maximum window, gzip header required
     if (inflateInit2(&state_, gzip_only) != Z_OK)
-      broken("gzip", "zlib has no memory");
+      broken("gzip", "zlib is out of memory");
     else
       ready_ = true;
   }
@@ -113,7 +113,7 @@ class GzipStream final : public Decompressor {
       }
       if (!inside_ && !begin_member(in)) continue;
       const uInt space = static_cast<uInt>(std::min<std::size_t>(room, std::numeric_limits<uInt>::max()));
-      state_.next_in = const_cast<std::uint8_t*>(in.data());  // zlib's older signature; it does not write there
+      state_.next_in = const_cast<std::uint8_t*>(in.data());  // zlib does not modify the input
       state_.avail_in = static_cast<uInt>(in.size());
       state_.next_out = to;
       state_.avail_out = space;
@@ -132,7 +132,7 @@ class GzipStream final : public Decompressor {
   }
 
  private:
-  /// Between members: zeros are padding (tapes, block devices) and are passed over, as gzip does.
+  /// Starts a member. Skips zeros between members (padding of tapes and block devices) as gzip does.
   bool begin_member(Bytes in) {
     if (in[0] == 0 && members_ > 0) {
       consume(static_cast<std::size_t>(std::find_if(in.begin(), in.end(), [](std::uint8_t b) { return b != 0; }) -
@@ -155,14 +155,14 @@ class ZstdStream final : public Decompressor {
   explicit ZstdStream(std::unique_ptr<Stream> compressed)
       : Decompressor(std::move(compressed)), state_(ZSTD_createDStream()) {
     if (!state_)
-      broken("zstd", "no memory");
+      broken("zstd", "out of memory");
     else
       ZSTD_DCtx_setParameter(state_, ZSTD_d_windowLogMax, 27);
   }
   ~ZstdStream() override { ZSTD_freeDStream(state_); }
   std::size_t read(std::uint8_t* to, std::size_t room) override {
     while (!trouble_) {
-      // zstd may hold decompressed bytes although it has consumed all its input: ask with none first.
+      // zstd may buffer decompressed bytes after consuming all input, so call it without input first.
       Bytes in;
       if (!flush_) {
         in = available();

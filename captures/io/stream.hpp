@@ -1,6 +1,5 @@
 #pragma once
-/// Bytes that arrive one after the other: a file descriptor, memory, and the decompressors on top of them.
-/// Internal to the room.
+/// Sequential input: a file descriptor, memory, and decompressors. Internal to the component.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace rdmawire::captures {
 
 class Stream {
  public:
-  /// Why a stream ended before its end.
+  /// Reason for a premature end.
   struct ReadError {
     CaptureError::Kind kind;
     std::string what;
@@ -25,7 +24,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  /// Up to `room` (> 0) bytes into `to`; returns as soon as there is one. 0: the end, or trouble.
+  /// Reads up to `room` (> 0) bytes; returns as soon as at least one is available. Returns 0 at the end or on an error.
   virtual std::size_t read(std::uint8_t* to, std::size_t room) = 0;
   [[nodiscard]] const std::optional<ReadError>& trouble() const { return trouble_; }
 
@@ -37,18 +36,18 @@ class Stream {
 std::unique_ptr<Stream> descriptor_stream(int descriptor, bool owned);
 /// Reads memory that must outlive the stream.
 std::unique_ptr<Stream> memory_stream(Bytes memory);
-/// All members of a gzip file (RFC 1952), one after the other.
+/// Reads all members of a gzip file (RFC 1952) in sequence.
 std::unique_ptr<Stream> gzip_stream(std::unique_ptr<Stream> compressed);
-/// All frames of a zstd file (RFC 8878), one after the other. A frame that asks for a window of more than 128 MiB, the
-/// zstd tool's own default limit, is refused.
+/// Reads all frames of a zstd file (RFC 8878) in sequence. Rejects frames with a window of more than 128 MiB, which is
+/// also the default limit of the zstd tool.
 std::unique_ptr<Stream> zstd_stream(std::unique_ptr<Stream> compressed);
 
-/// A stream whose first bytes can be looked at before they are read.
+/// A stream whose first bytes can be inspected before reading.
 class PeekedStream final : public Stream {
  public:
   static constexpr std::size_t capacity = 16;
   explicit PeekedStream(std::unique_ptr<Stream> from);
-  /// The first min(16, length) bytes, unless they were read already.
+  /// The first min(16, length) bytes, except those already read.
   [[nodiscard]] Bytes beginning() const { return {first_ + taken_, count_ - taken_}; }
   std::size_t read(std::uint8_t* to, std::size_t room) override;
 

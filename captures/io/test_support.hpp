@@ -1,5 +1,5 @@
 #pragma once
-/// What the room's tests share: bytes from hex, files in a temporary directory, everything of a capture at once.
+/// Common helpers of the tests: bytes from hex, temporary files, complete captures.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace rdmawire::captures::testing_support {
 
 using ByteVector = std::vector<std::uint8_t>;
 
-/// "d4 c3 b2 a1": spaces and line ends do not matter.
+/// Converts "d4 c3 b2 a1" to bytes, ignoring white space.
 inline ByteVector hex(std::string_view text) {
   ByteVector out;
   int high = -1;
@@ -42,7 +42,7 @@ inline ByteVector operator+(ByteVector a, const ByteVector& b) {
   return a;
 }
 
-/// A directory that goes away with the object.
+/// A directory that the destructor removes.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -71,7 +71,7 @@ inline ByteVector read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// A record with its own copy of everything.
+/// A record that owns its data.
 struct Packet {
   ByteVector bytes;
   std::int64_t time;
@@ -98,7 +98,7 @@ inline Packet copy(const Record& record) {
 
 struct Whole {
   std::vector<Packet> packets;
-  std::string error;  // empty: the capture was whole
+  std::string error;  // empty: the capture is complete
   CaptureError::Kind kind{};
 };
 inline Whole read_all(Reader& reader) {
@@ -120,7 +120,7 @@ inline Whole read_all(tl::expected<Reader, CaptureError> reader) {
 inline bool installed(const std::string& tool) {
   return std::system(("command -v " + tool + " >/dev/null 2>&1").c_str()) == 0;
 }
-/// Standard output of a shell command.
+/// Returns the standard output of a shell command.
 inline std::string output_of(const std::string& command) {
   std::string out;
   FILE* const pipe = ::popen(command.c_str(), "r");

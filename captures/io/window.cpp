@@ -41,7 +41,7 @@ class StreamWindow final : public Window {
     std::size_t have = static_cast<std::size_t>(limit - at);
     if (have > 0) std::memmove(buffer_.get(), at, have);
     while (have < need) {
-      // Doubling follows the bytes that came, not the length that a record claims.
+      // Grow with the received bytes, not with the length that a record claims.
       if (have == size_) {
         std::unique_ptr<std::uint8_t[]> larger(new std::uint8_t[size_ * 2]);
         std::memcpy(larger.get(), buffer_.get(), have);
@@ -72,7 +72,7 @@ class StreamWindow final : public Window {
   std::unique_ptr<std::uint8_t[]> buffer_;
 };
 
-/// Which addresses belong to mapped captures; read by the signal handler, hence plain atomics and no lock.
+/// Address ranges of mapped captures. The signal handler reads them, so they are lock-free atomics.
 struct Guarded {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
@@ -98,11 +98,11 @@ void on_bus_error(int number, siginfo_t* details, void* context) {
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(number);
   } else {
-    ::signal(number, SIG_DFL);  // the access is repeated on return, and ends the process as it would have
+    ::signal(number, SIG_DFL);  // on return, the access is repeated and ends the process
   }
 }
 
-/// A place in the guard's list, or nullptr when all are taken.
+/// Reserves an entry of the address ranges; nullptr if all are in use.
 Guarded* guard(std::uintptr_t begin, std::uint64_t size) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -148,7 +148,7 @@ class MappedWindow final : public Window {
   [[nodiscard]] std::optional<Stream::ReadError> trouble() const override {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) >= size_) return std::nullopt;
-    return Stream::ReadError{CaptureError::Kind::changed, "the file was cut from " + std::to_string(size_) + " to " +
+    return Stream::ReadError{CaptureError::Kind::changed, "the file was truncated from " + std::to_string(size_) + " to " +
                                                               std::to_string(status.st_size) +
                                                               " bytes while it was read"};
   }
@@ -159,7 +159,7 @@ class MappedWindow final : public Window {
   }
 
  private:
-  static constexpr std::size_t stretch = 128 * 1024;  // seen at once: how often the released part is looked at
+  static constexpr std::size_t stretch = 128 * 1024;  // visible window, and interval of checks for releasing pages
   static constexpr std::size_t released_at_once = 8 * 1024 * 1024;
   int descriptor_;
   std::uint8_t* base_;

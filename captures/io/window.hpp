@@ -1,6 +1,5 @@
 #pragma once
-/// The stretch of a capture that can be seen at once: a mapping, memory, or a buffer that slides over a stream.
-/// Internal to the room.
+/// The visible part of a capture: a mapping, memory, or a buffer that slides over a stream. Internal to the component.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,36 +17,36 @@ class Window {
   Window& operator=(const Window&) = delete;
   virtual ~Window() = default;
 
-  /// Makes `need` bytes visible in [at, limit), or as many as the input still has; both pointers may move. What lies
-  /// before `at` is given up. Never asks for memory before the bytes that fill it have arrived.
+  /// Makes `need` bytes visible in [at, limit), or the rest of the input if shorter. Both pointers may change. Bytes before
+  /// `at` are discarded. Allocates memory only for received bytes.
   virtual void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) = 0;
-  /// Why the input ended early, if it did.
+  /// The error that ended the input early, if any.
   [[nodiscard]] virtual std::optional<Stream::ReadError> trouble() const { return std::nullopt; }
-  /// The file has become longer since it was opened.
+  /// Whether the file has grown since it was opened.
   [[nodiscard]] virtual bool grown() const { return false; }
-  /// Reads and discards the rest, at most `most` bytes: a checksum at a compressed stream's end may explain what
-  /// looked wrong in the middle.
+  /// Reads and discards the rest, at most `most` bytes. The checksum at the end of a compressed stream may explain an
+  /// earlier format error.
   virtual void drain(std::uint64_t most) { (void)most; }
-  /// Bytes that were seen stay where they are as long as the window lives.
+  /// Whether visible bytes keep their addresses during the lifetime of the window.
   [[nodiscard]] virtual bool stable() const { return true; }
 };
 
-/// The whole of `memory`, which must outlive the window.
+/// All of `memory`, which must outlive the window.
 std::unique_ptr<Window> memory_window(Bytes memory);
 
 /// Slides a buffer over a stream.
 std::unique_ptr<Window> stream_window(std::unique_ptr<Stream> stream);
 
-/// Maps the regular file `descriptor` of `size` > 0 bytes, and closes the descriptor with the window (on failure
-/// not: then the result is null and the caller reads it as a stream).
+/// Maps the regular file `descriptor` of `size` > 0 bytes. The window owns the descriptor. On failure returns nullptr,
+/// and the caller still owns the descriptor and reads it as a stream.
 ///
-/// The address range is the whole file's, so bytes stay where they are; the pages behind the reader are given back, so
-/// resident memory does not grow with the file. The file is read as long as it was when it was opened.
+/// The address range covers the whole file, so bytes keep their addresses. Pages that were read are released, so resident
+/// memory does not grow with the file. Reads up to the file size at the time of opening.
 ///
-/// A file that is cut while it is mapped turns its lost pages into SIGBUS. A guard, installed once for the process
-/// with the first mapped file, answers by putting zeros in their place, and trouble() then says so; a SIGBUS from
-/// anywhere else goes on to the handler that was there before. A program that installs its own SIGBUS handler later and
-/// does not pass it on should open its files with Reader::Options::map = false.
+/// If a mapped file is truncated, access to the lost pages raises SIGBUS. A process-wide handler, installed with the first
+/// mapped file, replaces the pages with zeros, and trouble() then reports the truncation. The handler passes other SIGBUS
+/// signals to the previous handler. A program that later installs its own SIGBUS handler must chain to this one, or open
+/// files with Reader::Options::map = false.
 std::unique_ptr<Window> mapped_window(int descriptor, std::uint64_t size);
 
 }  // namespace rdmawire::captures

@@ -23,7 +23,7 @@ struct Writer::State {
   std::string name;
   Format format = Format::pcapng;
   bool nanoseconds = true;
-  bool repairable = false;  // a plain regular file of ours: can be cut after its last whole record
+  bool repairable = false;  // a plain regular file, which can be truncated after its last complete record
   int descriptor = -1;
   std::unique_ptr<Sink> sink;
   std::vector<std::uint8_t> buffer;
@@ -31,13 +31,13 @@ struct Writer::State {
     std::size_t at;
     bool record;
   };
-  std::vector<End> ends;  // of the records and blocks in the buffer
+  std::vector<End> ends;  // ends of records and blocks in the buffer
   std::uint64_t flushed = 0;
-  std::uint64_t last_whole = 0;  // where the last record that was flushed whole ends
+  std::uint64_t last_whole = 0;  // end of the last completely flushed record
   std::uint64_t records = 0;
   std::vector<LinkType> interfaces;
-  std::uint32_t max_bytes = default_snap_length;  // of a record in a pcap file: what readers take
-  bool header_written = false;                    // pcap's waits for the link type
+  std::uint32_t max_bytes = default_snap_length;  // maximum record size in pcap that readers accept
+  bool header_written = false;                    // pcap's header is written once the link type is known
   bool closed = false;
   std::optional<CaptureError> error;
 
@@ -85,7 +85,7 @@ struct Writer::State {
     number(pcapng::byte_order_magic, 4);
     number(1, 2);
     number(0, 2);
-    number(~0ULL, 8);  // section length: not given
+    number(~0ULL, 8);  // section length: unspecified
     for (const std::string& comment : section.comments) option(pcapng::opt_comment, comment);
     text_option(pcapng::shb_hardware, section.hardware);
     text_option(pcapng::shb_os, section.os);
@@ -139,13 +139,13 @@ struct Writer::State {
     e.follows = " after " + std::to_string(records) + (records == 1 ? " packet" : " packets");
     return e;
   }
-  /// What was asked for cannot be written. Nothing of it was, and the writing goes on.
+  /// Rejects a record. Nothing is written, and writing can continue.
   [[nodiscard]] tl::unexpected<CaptureError> refuse(std::string what, std::string place = {}) const {
     CaptureError e = error_of(std::move(what), std::move(place));
-    e.follows = "refused" + e.follows;
+    e.follows = "rejected" + e.follows;
     return tl::unexpected(std::move(e));
   }
-  /// The file cannot be written further.
+  /// Ends writing after an I/O error.
   Result fail(std::string what) {
     CaptureError e = error_of(std::move(what), {});
     e.follows = "stopped" + e.follows;
@@ -153,15 +153,15 @@ struct Writer::State {
     return tl::unexpected(std::move(e));
   }
   Result flush() { return flush(buffer.size()); }
-  /// Hands the first `count` bytes of the buffer on.
+  /// Writes the first `count` bytes of the buffer.
   Result flush(std::size_t count) {
     if (count == 0) return {};
     const std::uint64_t before = sink->written();
     const Sink::Result result = sink->write(Bytes(buffer).first(count));
     if (!result) {
-      std::string what = "writing failed: " + result.error();
+      std::string what = "write error: " + result.error();
       if (repairable) {
-        // A record may have begun in an earlier flush: then the file is cut there.
+        // If the record started in an earlier flush, truncate the file at its start.
         const std::uint64_t arrived = sink->written() - before;
         std::uint64_t whole = last_whole;
         for (const End& end : ends) {
@@ -171,7 +171,7 @@ struct Writer::State {
             --records;
         }
         if (::ftruncate(descriptor, static_cast<off_t>(whole)) == 0)
-          what += ", the file was cut after its last whole record at byte " + std::to_string(whole);
+          what += ", the file was truncated after its last complete record at byte " + std::to_string(whole);
       }
       buffer.clear();
       ends.clear();
@@ -186,8 +186,7 @@ struct Writer::State {
     return {};
   }
   Result flush_when_large() {
-    // In aligned pieces, which the page cache keeps in large folios: reading the file mapped is then several times
-    // faster.
+    // Write aligned pieces, so that the page cache uses large folios: this makes mapped reading several times faster.
     return buffer.size() >= flush_at ? flush((flushed + buffer.size()) / flush_at * flush_at - flushed) : Result{};
   }
 };
@@ -227,7 +226,7 @@ tl::expected<Writer, CaptureError> Writer::create(const std::string& path, const
       CaptureError error;
       error.kind = Kind::write;
       error.file = path;
-      error.what = std::string("cannot be created: ") + std::strerror(errno);
+      error.what = std::string("cannot create: ") + std::strerror(errno);
       return tl::unexpected(std::move(error));
     }
     owned = true;
@@ -250,7 +249,7 @@ tl::expected<std::uint32_t, CaptureError> Writer::add_interface(const Interface&
   } else if (state.interfaces.front() != interface.link) {
     return state.refuse("link type " + std::to_string(static_cast<std::uint16_t>(interface.link)) +
                         " after link type " + std::to_string(static_cast<std::uint16_t>(state.interfaces.front())) +
-                        ": a pcap file holds one, write pcapng instead");
+                        ": a pcap file has a single link type, use pcapng");
   }
   state.interfaces.push_back(interface.link);
   if (const Result r = state.flush_when_large(); !r) return tl::unexpected(r.error());
@@ -262,21 +261,21 @@ Writer::Result Writer::write(const Record& record, std::span<const std::string_v
   if (state.error) return tl::unexpected(*state.error);
   const auto place = [&] { return "record " + std::to_string(state.records + 1); };
   if (record.interface >= state.interfaces.size())
-    return state.refuse("interface " + std::to_string(record.interface) + " where " +
-                            std::to_string(state.interfaces.size()) + " were described",
+    return state.refuse("undefined interface " + std::to_string(record.interface) + " (" +
+                            std::to_string(state.interfaces.size()) + " defined)",
                         place());
-  if (record.time < 0) return state.refuse("a time before 1970 cannot be written", place());
+  if (record.time < 0) return state.refuse("times before 1970 are not supported", place());
   if (record.bytes.size() > Reader::max_record / 2)
-    return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the " +
-                            std::to_string(Reader::max_record / 2) + " bytes that a record may have",
+    return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the limit of " +
+                            std::to_string(Reader::max_record / 2) + " bytes per record",
                         place());
 
   if (state.format == Format::pcap) {
     constexpr std::int64_t second = 1'000'000'000;
-    if (record.time / second > 0xffffffff) return state.refuse("a time after 2106 does not fit into pcap", place());
+    if (record.time / second > 0xffffffff) return state.refuse("pcap does not support times after 2106", place());
     if (record.bytes.size() > state.max_bytes)
-      return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the " +
-                              std::to_string(state.max_bytes) + " bytes that the file's header announces",
+      return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the limit of " +
+                              std::to_string(state.max_bytes) + " bytes in the file header",
                           place());
     state.number(static_cast<std::uint64_t>(record.time / second), 4);
     state.number(static_cast<std::uint64_t>(record.time % second / (state.nanoseconds ? 1 : 1000)), 4);
@@ -300,7 +299,7 @@ Writer::Result Writer::write(const Record& record, std::span<const std::string_v
       const std::size_t size = option.value.size();
       const bool number = option.code == pcapng::epb_flags || option.code == pcapng::epb_dropcount ||
                           option.code == pcapng::epb_packetid || option.code == pcapng::epb_queue;
-      // Numbers go into this file's byte order, everything else as it is.
+      // Convert numbers to this file's byte order.
       if (number && size == 4)
         state.option(option.code, load<std::uint32_t>(p, record.options_swapped), 4);
       else if (number && size == 8)
@@ -320,8 +319,8 @@ Writer::Result Writer::write(std::uint32_t interface, const InterfaceStatistics&
   State& state = *state_;
   if (state.error) return tl::unexpected(*state.error);
   if (interface >= state.interfaces.size())
-    return state.refuse("statistics of interface " + std::to_string(interface) + " where " +
-                        std::to_string(state.interfaces.size()) + " were described");
+    return state.refuse("statistics of undefined interface " + std::to_string(interface) + " (" +
+                        std::to_string(state.interfaces.size()) + " defined)");
   if (state.format == Format::pcap) return {};
   const std::size_t begin = state.begin_block(pcapng::interface_statistics);
   state.number(interface, 4);
@@ -351,18 +350,18 @@ Writer::Result Writer::flush() {
   State& state = *state_;
   if (state.error) return tl::unexpected(*state.error);
   if (Result r = state.flush(); !r) return r;
-  if (const Sink::Result r = state.sink->flush(); !r) return state.fail("writing failed: " + r.error());
+  if (const Sink::Result r = state.sink->flush(); !r) return state.fail("write error: " + r.error());
   return {};
 }
 
 Writer::Result Writer::close() {
   State& state = *state_;
   if (std::exchange(state.closed, true)) return state.error ? Result(tl::unexpected(*state.error)) : Result{};
-  // A pcap file without a packet still has a header, or nothing could open it.
+  // A pcap file without packets requires a header to be readable.
   if (!state.error && state.format == Format::pcap && !state.header_written) state.pcap_header(Interface{});
   Result result = state.error ? Result(tl::unexpected(*state.error)) : state.flush();
   const Sink::Result closed = state.sink->close();
-  if (result && !closed) return state.fail("closing failed: " + closed.error());
+  if (result && !closed) return state.fail("close error: " + closed.error());
   return result;
 }
 

@@ -26,7 +26,7 @@ Record record_of(const ByteVector& bytes, std::int64_t time, std::uint32_t inter
 }
 constexpr std::int64_t time_of_first = 1732160200'123456789;
 
-TEST(Writer, PcapWithNanosecondsByteByByte) {
+TEST(Writer, PcapWithNanosecondsHasExpectedBytes) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
   auto writer = Writer::create(path);
@@ -40,7 +40,7 @@ TEST(Writer, PcapWithNanosecondsByteByByte) {
   EXPECT_EQ(read_file(path), hex("4d3cb2a1 0200 0400 00000000 00000000 00000400 f7000000"
                                  "c8aa3e67 15cd5b07 04000000 3c000000 deadbeef"));
 }
-TEST(Writer, PcapWithMicroseconds) {
+TEST(Writer, PcapWithMicrosecondsHasExpectedBytes) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.cap");
   auto writer = Writer::create(path, {.nanoseconds = false});
@@ -54,7 +54,7 @@ TEST(Writer, PcapWithMicroseconds) {
   EXPECT_EQ(read_file(path), hex("d4c3b2a1 0200 0400 00000000 00000000 60000000 01000024"
                                  "c8aa3e67 40e20100 01000000 01000000 01"));
 }
-TEST(Writer, PcapngByteByByte) {
+TEST(Writer, PcapngHasExpectedBytes) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcapng");
   Section section;
@@ -82,7 +82,7 @@ TEST(Writer, PcapngByteByByte) {
                                  "0400 0800 6400000000000000 0500 0800 0300000000000000 0000 0000 34000000"));
 }
 
-TEST(Writer, EverythingOfPcapngComesBack) {
+TEST(Writer, PcapngRoundTripPreservesAllFields) {
   const TemporaryDirectory directory;
   for (const char* name : {"x.pcapng", "x.pcapng.gz", "x.pcapng.zst"}) {
     const std::string path = directory.file(name);
@@ -158,8 +158,8 @@ TEST(Writer, EverythingOfPcapngComesBack) {
     EXPECT_EQ(reader->interfaces().at(1).statistics, statistics);
   }
 }
-TEST(Writer, OptionsOfARecordAreCarriedOver) {
-  // A big-endian file: comment, flags, drop count, packet id, an option that we do not know.
+TEST(Writer, RecordOptionsArePreserved) {
+  // A big-endian file: comment, flags, drop count, packet id, an unknown option.
   const ByteVector file =
       hex("0a0d0d0a 0000001c 1a2b3c4d 0001 0000 ffffffffffffffff 0000001c"
           "00000001 00000014 0001 0000 00000000 00000014"
@@ -177,8 +177,8 @@ TEST(Writer, OptionsOfARecordAreCarriedOver) {
   const std::vector<std::string_view> more{"and this"};
   ASSERT_TRUE(writer->write(record, more));
   ASSERT_TRUE(writer->close());
-  auto again = Reader::open(path);
-  ASSERT_EQ(again->next(record), Next::record);
+  auto written = Reader::open(path);
+  ASSERT_EQ(written->next(record), Next::record);
   EXPECT_EQ(record.time, 5000);
   EXPECT_EQ(record.flags(), 2u);
   EXPECT_EQ(record.drops(), 9u);
@@ -188,7 +188,7 @@ TEST(Writer, OptionsOfARecordAreCarriedOver) {
                 "0180 0200 abcd0000 0100 0800 616e642074686973 0000 0000"));
 }
 
-TEST(Writer, WhatDoesNotFitIsRefusedAndTheWritingGoesOn) {
+TEST(Writer, RejectedRecordsDoNotEndWriting) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
   auto writer = Writer::create(path);
@@ -201,10 +201,10 @@ TEST(Writer, WhatDoesNotFitIsRefusedAndTheWritingGoesOn) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       to_string(refused.error()),
-      path + ": link type 247 after link type 1: a pcap file holds one, write pcapng instead; refused after 1 packet");
+      path + ": link type 247 after link type 1: a pcap file has a single link type, use pcapng; rejected after 1 packet");
   constexpr std::int64_t in_2107 = 4'330'000'000'000'000'000;
-  for (const auto& [record, why] : {std::pair(record_of(hex("02"), 2, 3), "interface 3 where 1 were described"),
-                                    std::pair(record_of(hex("02"), -1), "a time before 1970"),
+  for (const auto& [record, why] : {std::pair(record_of(hex("02"), 2, 3), "undefined interface 3 (1 defined)"),
+                                    std::pair(record_of(hex("02"), -1), "times before 1970"),
                                     std::pair(record_of(hex("02"), in_2107), "after 2106")}) {
     const auto result = writer->write(record);
     ASSERT_FALSE(result);
@@ -221,12 +221,12 @@ TEST(Writer, WhatDoesNotFitIsRefusedAndTheWritingGoesOn) {
   auto early = Writer::create(directory.file("y.pcapng"));
   EXPECT_EQ(to_string(early->write(record_of(hex("01"), 1)).error()),
             directory.file("y.pcapng") +
-                ": record 1 at byte 32: interface 0 where 0 were described; refused after 0 packets");
+                ": record 1 at byte 32: undefined interface 0 (0 defined); rejected after 0 packets");
   auto before = Writer::create(directory.file("z.pcapng"));
   ASSERT_TRUE(before->add_interface({}));
-  EXPECT_THAT(to_string(before->write(record_of(hex("01"), -1)).error()), HasSubstr("a time before 1970"));
+  EXPECT_THAT(to_string(before->write(record_of(hex("01"), -1)).error()), HasSubstr("times before 1970"));
 }
-TEST(Writer, ARecordThatNoReaderOfAPcapFileTakesIsRefused) {
+TEST(Writer, RejectsRecordsLongerThanReadersAccept) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
   for (const std::uint32_t snap : {0u, 96u, 300'000u}) {
@@ -239,7 +239,7 @@ TEST(Writer, ARecordThatNoReaderOfAPcapFileTakesIsRefused) {
     ASSERT_TRUE(writer->write(record_of(fits, 1)));
     const auto refused = writer->write(record_of(exceeds, 2));
     ASSERT_FALSE(refused);
-    EXPECT_THAT(to_string(refused.error()), HasSubstr("length " + std::to_string(most + 1) + " exceeds the"));
+    EXPECT_THAT(to_string(refused.error()), HasSubstr("length " + std::to_string(most + 1) + " exceeds the limit"));
     ASSERT_TRUE(writer->write(record_of(fits, 3)));
     ASSERT_TRUE(writer->close());
     const Whole whole = read_all(Reader::open(path));
@@ -247,24 +247,24 @@ TEST(Writer, ARecordThatNoReaderOfAPcapFileTakesIsRefused) {
     EXPECT_EQ(whole.packets.size(), 2u) << snap;
   }
 }
-TEST(Writer, CannotBeCreated) {
+TEST(Writer, ReportsCreationErrors) {
   const auto writer = Writer::create("/nonexistent/x.pcap");
   ASSERT_FALSE(writer);
-  EXPECT_EQ(to_string(writer.error()), "/nonexistent/x.pcap: cannot be created: No such file or directory");
+  EXPECT_EQ(to_string(writer.error()), "/nonexistent/x.pcap: cannot create: No such file or directory");
 }
-TEST(Writer, AFullDeviceIsAnError) {
+TEST(Writer, FullDeviceIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "skipped: needs /dev/full";
   auto writer = Writer::create("/dev/full");
   ASSERT_TRUE(writer);
   const auto result = writer->flush();
   ASSERT_FALSE(result);
-  EXPECT_EQ(to_string(result.error()), "/dev/full: writing failed: No space left on device; stopped after 0 packets");
+  EXPECT_EQ(to_string(result.error()), "/dev/full: write error: No space left on device; stopped after 0 packets");
   EXPECT_FALSE(writer->close());
 }
-TEST(Writer, AFileThatGrowsNoFurtherEndsWithAWholeRecord) {
+TEST(Writer, FileIsTruncatedAfterLastCompleteRecordOnError) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
-  // The limit on the size of files stands in for a full disk; in a child, because it holds for the whole process.
+  // The file size limit simulates a full disk, in a child process because it affects the whole process.
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -272,15 +272,15 @@ TEST(Writer, AFileThatGrowsNoFurtherEndsWithAWholeRecord) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     auto writer = Writer::create(path);
     if (!writer || !writer->add_interface({})) ::_exit(2);
-    const ByteVector bytes(984, 0x5a);  // with its header 1000 bytes
+    const ByteVector bytes(984, 0x5a);  // 1000 bytes including the header
     for (int i = 0; i < 5000; ++i) {
       const auto result = writer->write(record_of(bytes, i));
       if (result) continue;
-      const bool said = to_string(result.error()) ==
-                        path +
-                            ": writing failed: File too large, the file was cut after its last whole record at byte " +
-                            "2999024; stopped after 2999 packets";
-      ::_exit(said && writer->records() == 2999 ? 0 : 3);
+      const bool expected =
+          to_string(result.error()) ==
+          path + ": write error: File too large, the file was truncated after its last complete record at byte " +
+              "2999024; stopped after 2999 packets";
+      ::_exit(expected && writer->records() == 2999 ? 0 : 3);
     }
     ::_exit(5);
   }
@@ -291,7 +291,7 @@ TEST(Writer, AFileThatGrowsNoFurtherEndsWithAWholeRecord) {
   EXPECT_EQ(whole.error, "");
   EXPECT_EQ(whole.packets.size(), 2999u);
 }
-TEST(Writer, AnEmptyCaptureCanBeOpened) {
+TEST(Writer, EmptyCaptureIsReadable) {
   const TemporaryDirectory directory;
   for (const char* name : {"x.pcap", "x.pcapng", "x.pcap.gz"}) {
     ASSERT_TRUE(Writer::create(directory.file(name))->close());
