@@ -16,13 +16,13 @@
 namespace rdmawire::captures {
 namespace {
 
-constexpr int max_nesting = 4;  // of headers in variable parts
+constexpr int max_nesting = 4;  // of headers within variable parts
 
 void blank(MutableBytes packet, Range range) {
   std::fill_n(packet.begin() + range.offset, range.length, std::uint8_t{0});
 }
 
-// What the decoder gave no name to: the rest of a header that was cut, padding and trailer of the link.
+// Bytes outside of all decoded layers: the rest of a truncated header, link padding and trailer.
 std::vector<Range> unclaimed(const HeaderStack& stack) {
   std::vector<Range> claimed;
   for (const Layer& layer : stack.layers()) claimed.push_back({layer.offset, layer.length});
@@ -40,20 +40,20 @@ std::vector<Range> unclaimed(const HeaderStack& stack) {
   return gaps;
 }
 
-// The frame check sequence of Ethernet, low byte first, where the capture holds one that is good.
+// Whether the packet ends with a valid frame check sequence of Ethernet (little endian).
 bool ends_with_fcs(Bytes packet) {
   constexpr std::size_t size = 4;
   return packet.size() > 60 &&
          crc32(packet.first(packet.size() - size)) == load_le(packet.data() + packet.size() - size, size);
 }
 
-// Datagrams to queue pairs 0 and 1 are management: what the tables do not read of them can hold addresses.
+// Datagrams to queue pairs 0 and 1 are management. Their unparsed parts may contain addresses.
 bool is_management(const HeaderStack& stack) {
   const auto bth = stack.get<Bth>();
   return bth && bth->get<"dest_qp">() <= 1;
 }
 
-// Where the bytes of a unit of the byte stream stand in the packet, when they stand there in one piece.
+// Offset of an FPDU within the packet, if it is contiguous.
 std::optional<std::uint32_t> offset_in(const HeaderStack& stack, const tracking::Pdu& pdu) {
   if (pdu.reassembled || pdu.stack.bytes.data() < stack.bytes.data()) return std::nullopt;
   const auto offset = static_cast<std::size_t>(pdu.stack.bytes.data() - stack.bytes.data());
@@ -116,7 +116,7 @@ void Anonymizer::replace_addresses(const HeaderInfo& header, Bytes original, Mut
   }
 }
 
-// Route options of IPv4, routing headers of IPv6 and options of neighbor discovery hold addresses that have no fields.
+// IPv4 route options, IPv6 routing headers and neighbor discovery options contain addresses without field descriptions.
 void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t index, MutableBytes copy) {
   const Layer& layer = stack.layers()[index];
   const Bytes original = stack.bytes_of(layer);
@@ -133,7 +133,7 @@ void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t 
         store_be(target.data() + at, 4, pseudonyms_.ipv4(static_cast<std::uint32_t>(load_be<4>(original.data() + at))));
     }
   } else if (layer.header == &info<NdOption>) {
-    // Prefixes, name servers, the packet that was redirected.
+    // Prefixes, name servers, and the redirected packet.
     blank(target, {NdOption::size, layer.length - static_cast<std::uint32_t>(NdOption::size)});
   } else if (layer.header == &info<Ipv6Extension>) {
     const Layer* before = index ? &stack.layers()[index - 1] : nullptr;
@@ -147,7 +147,7 @@ void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t 
   }
 }
 
-// A packet whose payload is a piece of an iWARP byte stream, whether a unit ends in it or not.
+// Whether the payload is part of an iWARP byte stream, even without a complete FPDU.
 bool Anonymizer::is_stream(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   if (stack.wire == Wire::iwarp) return true;
@@ -155,7 +155,7 @@ bool Anonymizer::is_stream(const tracking::Packet& packet) {
   const Layer& tcp = stack.layers()[stack.transport];
   const Layer& ip = stack.layers()[stack.network];
   if (tcp.header != &info<Tcp>) return false;
-  // The same for both directions: the sum of what each end hashes to.
+  // Sum the hashes of both endpoints, so that both directions have the same value.
   const bool v4 = ip.header == &info<Ipv4>;
   const std::uint32_t length = v4 ? 4 : 16, at = ip.offset + (v4 ? 12U : 8U);
   std::uint64_t connection = 0;
@@ -193,40 +193,40 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   }
   for (const Range& gap : unclaimed(stack)) blank(bytes, gap);
 
-  // A byte stream's units have layers and payload of their own inside the packet's payload.
+  // The FPDUs of a byte stream have their own layers and payload within the packet's payload.
   const bool stream = is_stream(packet);
-  // What IPoIB carries is RDMA's payload, but an application's as on any other link.
+  // IPoIB carries application data, like any other link.
   const bool rdma = stream || (stack.wire != Wire::none && !stack.find(info<Ipoib>));
   if (!rdma && stack.payload.length) {
     blank(bytes, stack.payload);
     remarks.say("payload blanked: not RDMA");
   } else if (!stream && stack.payload.length && is_management(stack)) {
     blank(bytes, stack.payload);
-    remarks.say("payload blanked: management that is not read");
+    remarks.say("payload blanked: unparsed management datagram");
   } else if (!stream && stack.payload.length && options_.blank_payload) {
     blank(bytes, stack.payload);
     remarks.say("payload blanked");
   } else if (!stream && stack.payload.length && !stack.findings().empty() && !stack.cut) {
     blank(bytes, stack.payload);
-    remarks.say("payload blanked: the packet could not be read");
+    remarks.say("payload blanked: malformed packet");
   } else if (stack.payload.length && !options_.blank_payload) {
-    // Programs that meet by themselves tell each other their GIDs.
+    // Programs exchange their GIDs in the payload.
     const Range at = stack.payload;
     if (pseudonyms_.replace_known(stack.bytes_of(at), MutableBytes(bytes).subspan(at.offset, at.length)) != 0) {
       remarks.say("addresses in the payload replaced");
       for (const tracking::Pdu& pdu : packet.pdus)
         if (pdu.crc.status != CrcCheck::Status::absent && !offset_in(stack, pdu))
-          remarks.say("MPA CRC not made good: the FPDU spans packets or holds markers");
+          remarks.say("MPA CRC not recomputed: the FPDU spans packets or contains markers");
     }
   }
 
   if (stream) {
-    // Payload that belongs to a unit is the unit's to blank; the rest are pieces of units that other packets complete.
+    // Complete FPDUs blank their own payload. The rest are parts of FPDUs that continue in other packets.
     std::vector<Range> units;
     for (const tracking::Pdu& pdu : packet.pdus) {
       const auto offset = offset_in(stack, pdu);
       if (!offset) {
-        if (options_.blank_payload) remarks.say("MPA CRC not made good: the FPDU spans packets or holds markers");
+        if (options_.blank_payload) remarks.say("MPA CRC not recomputed: the FPDU spans packets or contains markers");
         continue;
       }
       units.push_back(pdu.in_frame);
@@ -249,11 +249,11 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
         at = std::max(at, unit.end());
       }
       blank_until(stack.payload.end());
-      remarks.say(pieces ? "payload blanked, pieces of FPDUs with their headers" : "payload blanked");
+      remarks.say(pieces ? "payload blanked, including headers of partial FPDUs" : "payload blanked");
     }
   }
 
-  // Inner ones first: the outer ones cover them. IPoIB has checksums inside of what the ICRC covers.
+  // Recompute inner checksums first, because the outer ones cover them. The ICRC covers the checksums within IPoIB.
   const std::uint32_t transport_at = stack.icrc.length && stack.transport != HeaderStack::none
                                          ? stack.layers()[stack.transport].offset
                                          : static_cast<std::uint32_t>(bytes.size());
@@ -274,7 +274,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     const CrcCheck icrc = check_icrc(rewritten);
     if (icrc.status == CrcCheck::Status::bad) store_be(bytes.data() + stack.icrc.offset, 4, icrc.computed);
     if (icrc.status == CrcCheck::Status::unverifiable)
-      remarks.say("ICRC not made good: the packet is a fragment or cut");
+      remarks.say("ICRC not recomputed: the packet is a fragment or truncated");
   }
   if (stack.vcrc.length) {
     const CrcCheck vcrc = check_vcrc(rewritten);

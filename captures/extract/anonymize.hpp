@@ -1,5 +1,5 @@
 #pragma once
-/// A packet as it can be given away: without the addresses it was sent from and to, whole in every other respect.
+/// Anonymizes packets: replaces addresses and preserves everything else.
 
 #include <cstdint>
 #include <string>
@@ -13,26 +13,24 @@ namespace rdmawire::captures {
 
 struct AnonymizeOptions {
   SipKey key;
-  bool blank_payload = false;  ///< payload of RDMA becomes zeros, too
+  bool blank_payload = false;  ///< also replace RDMA payload with zeros
 };
 
-/// Replaces, by the tables: every field that holds a MAC, IPv4 or IPv6 address, a GID or a GUID, in all layers, in what
-/// variable parts hold (private data of connection management, records of subnet administration), and in the addresses
-/// of IP options and routing headers. Texts that name hosts and services (node descriptions, NVMe qualified names)
-/// become zeros. What no table describes becomes zeros where it can hold addresses: payload that is not RDMA's,
-/// management datagrams that could not be read, what follows a header that the capture cut, padding of the link. Queue
-/// pairs, PSNs, keys, LIDs, ports and times stay. Payload of RDMA stays, but for addresses that were met before: GIDs,
-/// GUIDs, MAC addresses, and IPv4 addresses as text.
+/// Replaces all fields that contain a MAC, IPv4 or IPv6 address, a GID or a GUID: in all layers, in variable parts (private
+/// data of connection management, records of subnet administration), in IP options and in routing headers. Replaces texts
+/// that name hosts and services (node descriptions, NVMe qualified names) with zeros. Also zeros data without field
+/// descriptions that may contain addresses: payload other than RDMA, management datagrams that cannot be parsed, data
+/// after a truncated header, and link padding. Keeps QP numbers, PSNs, keys, LIDs, ports and times. Keeps RDMA payload
+/// except for addresses replaced before: GIDs, GUIDs, MAC addresses, and IPv4 addresses as text.
 ///
-/// Checksums, ICRC, VCRC, the CRC of each FPDU that lies whole in the packet, and a frame check sequence are computed
-/// anew.
+/// Recomputes checksums, ICRC, VCRC, the frame check sequence, and the CRC of each FPDU that is completely in the packet.
 class Anonymizer {
  public:
   explicit Anonymizer(const AnonymizeOptions& options) : options_(options), pseudonyms_(options.key) {}
 
-  /// Replaces `bytes` (and keeps its memory) with the packet's bytes, as many as before. `packet` must have been
-  /// dissected with CRCs verified. `remark` gets what is to be known of the packet: the status its CRCs had, checksums
-  /// that were bad, what was blanked, what could not be made good.
+  /// Stores the anonymized packet in `bytes`, with unchanged length. `packet` must have been dissected with CRC
+  /// verification. Stores notes about the packet in `remark`: original CRC status, bad checksums, zeroed parts, and
+  /// checksums that could not be recomputed.
   void anonymize(const tracking::Packet& packet, std::vector<std::uint8_t>& bytes, std::string& remark);
 
  private:
@@ -42,7 +40,7 @@ class Anonymizer {
 
   AnonymizeOptions options_;
   Pseudonyms pseudonyms_;
-  std::unordered_set<std::uint64_t> streams_;  ///< TCP connections that carried units of MPA
+  std::unordered_set<std::uint64_t> streams_;  ///< TCP connections with MPA
 };
 
 }  // namespace rdmawire::captures

@@ -23,12 +23,12 @@ std::uint16_t folded(std::uint64_t sum) {
   return static_cast<std::uint16_t>(sum);
 }
 
-/// The datagram that a network header begins.
+/// The datagram after a network header.
 struct Datagram {
-  std::uint32_t end = 0;  ///< by its length field
+  std::uint32_t end = 0;  ///< according to the length field
   bool fragment = false;
   Range addresses;
-  std::uint8_t protocol = 0;  ///< of what lies behind all extension headers
+  std::uint8_t protocol = 0;  ///< after all extension headers
 };
 
 Datagram datagram_of(const HeaderStack& stack, std::size_t index) {
@@ -38,7 +38,7 @@ Datagram datagram_of(const HeaderStack& stack, std::size_t index) {
   Datagram datagram;
   if (ip.header == &info<Ipv4>) {
     const View<Ipv4> view(header);
-    // Segmentation offload leaves 0: then the datagram ends with the packet.
+    // Segmentation offload sets the length to 0. In this case the datagram ends with the packet.
     const std::uint32_t length = view.get<"total_length">();
     datagram.end = length ? ip.offset + length : std::max(captured, stack.wire_length);
     datagram.fragment = view.get<"mf">() || view.get<"fragment_offset">();
@@ -67,7 +67,7 @@ std::uint16_t computed(const Checksum& checksum, Bytes packet) {
   std::uint64_t sum = checksum.constant;
   sum += sum_of(packet.subspan(checksum.addresses.offset, checksum.addresses.length));
   sum += sum_of(packet.subspan(checksum.covered.offset, checksum.covered.length));
-  // The field itself counts as zero; it stands on an even byte of what is covered.
+  // The checksum field counts as zero. It is at an even offset of the covered bytes.
   sum += 0xffff - load_be<2>(packet.data() + checksum.at);
   const auto value = static_cast<std::uint16_t>(~folded(sum));
   return checksum.zero_is_none && value == 0 ? 0xffff : value;
@@ -94,7 +94,7 @@ std::vector<Checksum> checksums_of(const HeaderStack& stack) {
     const auto value = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + at));
     checksum.status = checksum.zero_is_none && value == 0 ? CrcCheck::Status::absent
                       : !checksum.whole                   ? CrcCheck::Status::unverifiable
-                      // Both zeros of one's complement stand for the same sum.
+                      // In one's complement, 0 and 0xffff are equal.
                       : folded(value) % 0xffff == computed(checksum, stack.bytes) % 0xffff ? CrcCheck::Status::good
                                                                                            : CrcCheck::Status::bad;
     all.push_back(checksum);
@@ -136,7 +136,7 @@ void make_good(const Checksum& checksum, Bytes before, MutableBytes packet) {
   if (checksum.whole) {
     value = computed(checksum, packet);
   } else {
-    // The checksum's own bytes are the same on both sides, so they cancel out.
+    // The checksum itself is equal in both packets and cancels out.
     std::uint64_t sum = 0xffff - load_be<2>(before.data() + checksum.at);
     for (const Range& range : {checksum.addresses, checksum.covered}) {
       sum += 0xffff - folded(sum_of(before.subspan(range.offset, range.length)));

@@ -1,6 +1,6 @@
 #pragma once
-/// The checksums of a packet's network and transport headers: judged as captured, and made good again after a rewrite
-/// that kept every length.
+/// Checksums of network and transport headers: verification as captured, and recomputation after changes that preserve
+/// all lengths.
 
 #include <cstdint>
 #include <string_view>
@@ -11,23 +11,23 @@
 
 namespace rdmawire::captures {
 
-/// A checksum and what it covers: the Internet checksum of IPv4, UDP, TCP, ICMP, ICMPv6 and GRE.
+/// An Internet checksum of IPv4, UDP, TCP, ICMP, ICMPv6 or GRE.
 struct Checksum {
   std::string_view name;                               ///< "UDP checksum"
   std::uint32_t at = 0;                                ///< offset of its two bytes
-  Range covered;                                       ///< what it covers of the captured bytes; it lies inside itself
-  Range addresses;                                     ///< the pseudo header's; length 0: none
-  std::uint32_t constant = 0;                          ///< the rest of the pseudo header, summed
-  bool whole = false;                                  ///< all that it covers was captured and is in this packet
-  bool zero_is_none = false;                           ///< UDP
+  Range covered;                                       ///< covered bytes, including the checksum
+  Range addresses;                                     ///< addresses of the pseudo header; length 0: none
+  std::uint32_t constant = 0;                          ///< sum of the rest of the pseudo header
+  bool whole = false;                                  ///< all covered bytes are in this packet
+  bool zero_is_none = false;                           ///< zero means no checksum (UDP)
   CrcCheck::Status status = CrcCheck::Status::absent;  ///< as captured
 };
 
-/// The checksums of a packet, the innermost first: in this order they are to be made good.
+/// Checksums of a packet in the order of recomputation: innermost first.
 std::vector<Checksum> checksums_of(const HeaderStack& stack);
 
-/// Writes a checksum anew. Where it covers bytes that are not in the packet, the change from `before` to `packet`
-/// (which are equally long) is applied to it instead: it is right or wrong as it was. RFC 1624.
+/// Recomputes a checksum. If covered bytes are missing, updates the checksum for the difference between `before` and
+/// `packet` (of equal length), which preserves its validity. RFC 1624.
 void make_good(const Checksum& checksum, Bytes before, MutableBytes packet);
 
 }  // namespace rdmawire::captures

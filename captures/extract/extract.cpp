@@ -11,7 +11,7 @@ namespace {
 
 using tracking::Packet;
 
-/// A packet that is written when one of those behind it is selected.
+/// A packet that is written if a following packet is selected.
 struct PendingRecord {
   Record record;
   std::vector<std::uint8_t> bytes;
@@ -29,11 +29,11 @@ class Extraction {
   tl::expected<Extracted, CaptureError> run() {
     Record record;
     Next next = Next::record;
-    std::uint64_t remaining = 0;  // packets to come that belong to a selected one
+    std::uint64_t remaining = 0;  // further packets to write after the last selected packet
     while ((record_is_needed(remaining)) && (next = reader_.next(record)) == Next::record) {
       ++result_.read;
       if (options_.progress) options_.progress(reader_);
-      look_at(record);
+      dissect(record);
       if (record.number <= options_.last && options_.select(packet_)) {
         ++result_.selected;
         for (const PendingRecord& held : held_)
@@ -63,8 +63,8 @@ class Extraction {
     return remaining != 0 || result_.read < options_.last;
   }
 
-  // Every packet is dissected, as those before teach what later ones are.
-  void look_at(const Record& record) {
+  // Dissects every packet, because later packets depend on the state of earlier ones.
+  void dissect(const Record& record) {
     packet_.number = record.number;
     packet_.time_ns = record.time;
     packet_.link = record.link;
@@ -97,7 +97,7 @@ class Extraction {
     return {};
   }
 
-  // Interfaces are described in the order in which their first packets are written.
+  // Interfaces are numbered in the order of their first written packets.
   tl::expected<std::uint32_t, CaptureError> interface_of(std::uint32_t index) {
     if (interfaces_.size() <= index) interfaces_.resize(index + 1);
     if (interfaces_[index]) return *interfaces_[index];

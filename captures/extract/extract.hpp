@@ -1,5 +1,5 @@
 #pragma once
-/// A part of a capture as a capture of its own: what one attaches to a ticket.
+/// Extracts a part of a capture into a new capture.
 
 #include <cstdint>
 #include <functional>
@@ -15,31 +15,31 @@
 namespace rdmawire::captures {
 
 struct ExtractOptions {
-  /// Which packets; called once for each, in order. The packet is dissected when `dissect` is set or the result is
-  /// anonymized; else only its number, time and link are known.
+  /// Selects packets. Called once per packet, in order. The packet is dissected if `dissect` or `anonymize` is set.
+  /// Otherwise only number, time and link are valid.
   std::function<bool(const tracking::Packet&)> select;
   bool dissect = true;
-  /// No packet behind this one is selected.
+  /// Number of the last packet that can be selected.
   std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
-  /// So many packets before and after each selected one come along.
+  /// Number of packets to include before and after each selected packet.
   std::uint32_t around = 0;
   std::optional<AnonymizeOptions> anonymize;
   DecodeOptions decode;
-  /// Called for each packet that was read: for a display of progress.
+  /// Called for each packet read, to report progress.
   std::function<void(const Reader&)> progress;
 };
 
 struct Extracted {
-  std::uint64_t read = 0;             ///< packets that were looked at
-  std::uint64_t selected = 0;         ///< of those
-  std::uint64_t written = 0;          ///< with those around them
-  std::optional<CaptureError> input;  ///< what ended the reading before the capture's end; the packets so far count
+  std::uint64_t read = 0;             ///< packets read
+  std::uint64_t selected = 0;         ///< packets selected
+  std::uint64_t written = 0;          ///< packets written, including surrounding packets
+  std::optional<CaptureError> input;  ///< read error; packets before it were processed
 };
 
-/// Copies the selected packets with their times, comments and interfaces, and with the last statistics of these. Each
-/// gets a comment that says which frame it was, and what anonymizing found and could not mend. Of an anonymized capture
-/// the comments of others, the capture filters and the descriptions of interfaces and machines are left out: they can
-/// name hosts. An error: the output could not be written.
+/// Copies the selected packets with times, comments, interfaces and the latest statistics of the interfaces. Adds a comment
+/// with the original frame number and the remarks of the anonymizer. An anonymized capture omits the original comments,
+/// capture filters, and descriptions of interfaces and hosts, because they may name hosts. Returns an error if the output
+/// cannot be written.
 tl::expected<Extracted, CaptureError> extract(Reader& reader, Writer& writer, const ExtractOptions& options);
 
 }  // namespace rdmawire::captures

@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 const std::string samples = RDMAWIRE_SOURCE_DIR "/captures/samples/";
 constexpr SipKey key{1, 2};
 
-/// The captures of the repository, and those beside it where there are some.
+/// Captures in the repository and in the shared directory, if it exists.
 std::vector<std::string> all_captures() {
   std::vector<std::string> found;
   auto collect = [&](const std::filesystem::path& directory) {
@@ -84,7 +84,7 @@ std::vector<std::string> numbers_in(const std::string& file) {
   return numbers;
 }
 
-/// Every address of a packet, by the tables: where it stands and what it is.
+/// An address in a packet.
 struct Address {
   Display kind;
   ByteVector bytes;
@@ -123,7 +123,7 @@ void each_packet(const std::string& file, Visit visit) {
   }
 }
 
-/// Kept because it names no host.
+/// Whether the address is kept because it does not identify a host.
 bool is_kept(const Address& address) {
   const ByteVector& o = address.bytes;
   if (std::all_of(o.begin(), o.end(), [](std::uint8_t b) { return b == 0; })) return true;
@@ -136,14 +136,14 @@ bool is_kept(const Address& address) {
   }
 }
 
-TEST(SipHash, GivesThePublishedValue) {
-  // The example of the paper's appendix: key 00 to 0f, message 00 to 0e.
+TEST(SipHash, HasThePublishedValue) {
+  // Example in the appendix of the paper: key 00 to 0f, message 00 to 0e.
   std::uint8_t message[15];
   for (std::uint8_t i = 0; i < 15; ++i) message[i] = i;
   EXPECT_EQ(siphash({0x0706050403020100, 0x0f0e0d0c0b0a0908}, message), 0xa129ca6149be45e5);
 }
 
-TEST(Pseudonyms, KeepPrefixesAndNothingMore) {
+TEST(Pseudonyms, PreserveExactlyTheCommonPrefix) {
   Pseudonyms pseudonyms(key);
   std::uint32_t seed = 12345;
   auto random = [&] { return seed = seed * 1664525 + 1013904223; };
@@ -165,7 +165,7 @@ TEST(Pseudonyms, StayInSpecialRanges) {
   EXPECT_EQ(pseudonyms.ipv4(0xac1f0203) >> 20, 0xac1U);
   for (std::uint32_t kept : {0x00000000U, 0x7f000001U, 0xe0000016U, 0xffffffffU})
     EXPECT_EQ(pseudonyms.ipv4(kept), kept);
-  // And nobody moves in.
+  // Other addresses do not enter these ranges.
   for (std::uint32_t i = 0; i < 4096; ++i) {
     const std::uint32_t address = 0x08000000 + i * 0x1357b;
     if (address >> 24 == 10) continue;
@@ -173,13 +173,13 @@ TEST(Pseudonyms, StayInSpecialRanges) {
   }
   EXPECT_EQ(pseudonyms.mac(0xffffffffffff), 0xffffffffffff);
   EXPECT_EQ(pseudonyms.mac(0x01005e000016), 0x01005e000016);
-  EXPECT_EQ(pseudonyms.mac(0x525400000002) >> 40 & 3, 2U) << "locally administered, one host";
+  EXPECT_EQ(pseudonyms.mac(0x525400000002) >> 40 & 3, 2U) << "locally administered, unicast";
 }
 
-TEST(Pseudonyms, AddressesMadeOfOthersKeepToThem) {
+TEST(Pseudonyms, DerivedAddressesStayConsistent) {
   Pseudonyms pseudonyms(key);
   const std::uint64_t mac = pseudonyms.mac(0x525400000002);
-  // The GUID as a driver makes it of the MAC address, and the link-local GID with its flag turned over.
+  // A GUID derived from the MAC address, and the link-local GID with its flag inverted.
   EXPECT_EQ(pseudonyms.eui64(0x525400fffe000002), mac >> 24 << 40 | 0xfffe000000 | (mac & 0xffffff));
   const ByteVector gid = hex("fe80 0000 0000 0000 5054 00ff fe00 0002");
   const auto mapped = pseudonyms.ipv6(gid.data());
@@ -187,12 +187,12 @@ TEST(Pseudonyms, AddressesMadeOfOthersKeepToThem) {
   EXPECT_EQ(load_be<8>(mapped.data() + 8), (mac ^ 0x020000000000) >> 24 << 40 | 0xfffe000000 | (mac & 0xffffff));
   const ByteVector v4 = hex("0000 0000 0000 0000 0000 ffff 0a00 0002");
   EXPECT_EQ(load_be<4>(pseudonyms.ipv6(v4.data()).data() + 12), pseudonyms.ipv4(0x0a000002));
-  // Solicited-node groups, of IPv6 and of Ethernet.
+  // Solicited-node multicast groups of IPv6 and Ethernet.
   const ByteVector group = hex("ff02 0000 0000 0000 0000 0001 ff00 0002");
   EXPECT_EQ(load_be<3>(pseudonyms.ipv6(group.data()).data() + 13), pseudonyms.mac(0x3333ff000002) & 0xffffff);
 }
 
-TEST(Pseudonyms, KnownAddressesAreFoundWhereNoTableReads) {
+TEST(Pseudonyms, ReplacesKnownAddressesInUndescribedBytes) {
   Pseudonyms pseudonyms(key);
   const std::uint32_t replaced = pseudonyms.ipv4(0x0a000003);
   const std::uint64_t mac = pseudonyms.mac(0x525400000003);
@@ -204,7 +204,7 @@ TEST(Pseudonyms, KnownAddressesAreFoundWhereNoTableReads) {
   ByteVector expected = raw;
   store_be(expected.data() + 13, 4, replaced);
   store_be(expected.data() + 21, 6, mac);
-  EXPECT_EQ(copy, expected) << "four bytes alone and unknown addresses stay";
+  EXPECT_EQ(copy, expected) << "binary IPv4 addresses and unknown addresses are kept";
   const std::string_view text = "at 10.0.0.3:7471, not 110.0.0.3 nor 10.0.0.4, 10.0.0.3";
   const ByteVector words(text.begin(), text.end());
   copy = words;
@@ -213,11 +213,11 @@ TEST(Pseudonyms, KnownAddressesAreFoundWhereNoTableReads) {
             "at " + std::string(8, '\0') + ":7471, not 110.0.0.3 nor 10.0.0.4, " + std::string(8, '\0'));
 }
 
-TEST(Extract, CopiesWhatIsSelectedAndWhatIsAround) {
+TEST(Extract, CopiesSelectedAndSurroundingPackets) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   const Extracted one = run(samples + "rping.pcap", out, frames({100}));
-  EXPECT_EQ(one.read, 100U);  // no further than needed
+  EXPECT_EQ(one.read, 100U);  // stops after the last selected packet
   EXPECT_EQ(one.written, 1U);
   const auto original = read_all(Reader::open(samples + "rping.pcap")).packets[99];
   const auto copied = read_all(Reader::open(out)).packets[0];
@@ -256,7 +256,7 @@ TEST(Extract, KeepsCommentsInterfacesAndStatistics) {
   }
 }
 
-TEST(Extract, WritesWhatCouldBeReadOfACutFile) {
+TEST(Extract, WritesReadablePartOfTruncatedFile) {
   const TemporaryDirectory directory;
   ByteVector raw = read_file(samples + "rping.pcap");
   raw.resize(3000);
@@ -268,7 +268,7 @@ TEST(Extract, WritesWhatCouldBeReadOfACutFile) {
   EXPECT_GT(extracted.read, 5U);
 }
 
-TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
+TEST(Anonymize, RemovesAllAddressesOfEveryCapture) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   for (const std::string& file : all_captures()) {
@@ -278,10 +278,10 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
     each_packet(file, [&](const tracking::Packet& packet, const Record&) {
       before.push_back(addresses_of(packet));
       for (const Address& address : before.back())
-        // Shorter ones occur by chance in a large file.
+        // Shorter ones also occur randomly in large files.
         if (!is_kept(address) && address.bytes.size() >= 6) secrets.insert(address.bytes);
     });
-    // Blanked, because payload that an application sent can hold anything.
+    // Blank the payload, because application data may contain any bytes.
     run(file, out, anonymized(true));
     const ByteVector written = read_file(out);
     const std::string_view text(reinterpret_cast<const char*>(written.data()), written.size());
@@ -290,7 +290,7 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
                 std::string_view::npos)
           << ::testing::PrintToString(secret);
 
-    // One to one: the same address always becomes the same, two never become one; and none stays.
+    // The mapping is one to one, and no address is kept.
     std::map<Address, ByteVector> forth;
     std::map<Address, ByteVector> back;
     std::size_t frame = 0;
@@ -313,19 +313,19 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
   }
 }
 
-TEST(Anonymize, GidsThatProgramsTellEachOtherGo) {
-  // perftest's exchange over RDMA, and NVMe's discovery log, which names the target's address as text.
+TEST(Anonymize, ReplacesGidsThatProgramsExchange) {
+  // perftest's exchange over RDMA, and NVMe's discovery log, which contains the target's address as text.
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
-  struct Told {
+  struct Exchange {
     std::string file, secret;
   };
-  const Told told[] = {
+  const Exchange exchanges[] = {
       {"linlinw5-cm.pcap", std::string(10, '\0') + "\xff\xff\x0a\x01\x10\x3e"},
       {"nvme-over-rdma.pcap.zst", "10.0.0.2"},
       {"siw-read.pcap.gz", "\x52\x54" + std::string(3, '\0') + "\x03"},
   };
-  for (const Told& one : told) {
+  for (const Exchange& one : exchanges) {
     SCOPED_TRACE(one.file);
     auto times = [&](const ExtractOptions& options) {
       run(samples + one.file, out, options);
@@ -342,7 +342,7 @@ TEST(Anonymize, GidsThatProgramsTellEachOtherGo) {
   }
 }
 
-TEST(Anonymize, NamesOfHostsAndServicesGo) {
+TEST(Anonymize, RemovesNamesOfHostsAndServices) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   auto holds = [&](const ExtractOptions& options, std::string_view text) {
@@ -353,7 +353,7 @@ TEST(Anonymize, NamesOfHostsAndServicesGo) {
   };
   EXPECT_TRUE(holds(everything(), "nqn.2014-08.org.nvmexpress"));
   EXPECT_FALSE(holds(anonymized(true), "nqn.2014-08.org.nvmexpress"));
-  // MPA's key is a text, too, and stays: without it nobody would see that the connection is iWARP.
+  // MPA's key is a text, too. It is kept because it identifies iWARP.
   run(samples + "siw-rping.pcap", out, anonymized(true));
   std::size_t keys = 0;
   each_packet(out, [&](const tracking::Packet& packet, const Record&) {
@@ -366,7 +366,7 @@ TEST(Anonymize, NamesOfHostsAndServicesGo) {
   EXPECT_EQ(keys, original);
 }
 
-TEST(Anonymize, EverythingElseStaysAndEveryChecksumIsGood) {
+TEST(Anonymize, PreservesOtherFieldsAndRecomputesChecksums) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   for (const std::string& file : all_captures()) {
@@ -402,7 +402,7 @@ TEST(Anonymize, EverythingElseStaysAndEveryChecksumIsGood) {
 }
 
 TEST(Anonymize, TsharkFindsNoBadChecksum) {
-  if (!installed("tshark")) GTEST_SKIP() << "needs tshark";
+  if (!installed("tshark")) GTEST_SKIP() << "requires tshark";
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   for (const char* name : {"rping.pcap", "rc-pingpong-loss.pcap.gz", "rc-write-ipv6.pcap", "siw-rping.pcap"}) {
@@ -423,7 +423,7 @@ TEST(Anonymize, TsharkFindsNoBadChecksum) {
 struct Result {
   ByteVector bytes;
   std::string remark;
-  tracking::Packet packet;  ///< of the new bytes
+  tracking::Packet packet;  ///< dissected from `bytes`
 };
 Result anonymize(const ByteVector& original, LinkType link = LinkType::ethernet, std::uint32_t wire_length = 0,
                  bool blank_payload = false) {
@@ -446,7 +446,7 @@ Frame send_only() {
   return frame;
 }
 
-TEST(Anonymize, TellsTheOriginalStatusOfCrcs) {
+TEST(Anonymize, RemarkContainsOriginalCrcStatus) {
   EXPECT_EQ(anonymize(send_only().encode()).remark, "original ICRC: good");
   Frame bad = send_only();
   bad.icrc = 0x12345678;
@@ -463,7 +463,7 @@ TEST(Anonymize, TellsTheOriginalStatusOfCrcs) {
   EXPECT_EQ(recomputed.packet.vcrc.status, CrcCheck::Status::good);
 }
 
-TEST(Anonymize, PayloadStaysUnlessItIsToBeBlanked) {
+TEST(Anonymize, KeepsPayloadUnlessBlanked) {
   const auto payload = [](const Result& r) {
     const Bytes bytes = r.packet.stack.bytes_of(r.packet.stack.payload);
     return std::string(bytes.begin(), bytes.end());
@@ -472,14 +472,14 @@ TEST(Anonymize, PayloadStaysUnlessItIsToBeBlanked) {
   const Result blanked = anonymize(send_only().encode(), LinkType::ethernet, 0, true);
   EXPECT_EQ(payload(blanked), std::string(5, '\0'));
   EXPECT_EQ(blanked.packet.icrc.status, CrcCheck::Status::good);
-  // What is not RDMA can hold addresses that no table knows.
+  // Payload other than RDMA may contain undescribed addresses.
   Frame other = Frame(Value<Ethernet>() / ip(0x0a000003, 0x0a000002)) / Value<Udp>().set<"dst_port">(53);
   other.payload = {10, 0, 0, 3};
   EXPECT_EQ(payload(anonymize(other.encode())), std::string(4, '\0'));
 }
 
-TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
-  // A mirrored packet: both address pairs go, the inner ICRC and the outer UDP checksum are made good.
+TEST(Anonymize, TunnelsOptionsTrailersAndTruncatedPackets) {
+  // A mirrored packet: both address pairs are replaced, the inner ICRC and the outer UDP checksum are recomputed.
   Frame mirrored = Value<Ethernet>() / ip(0xc0a80001, 0xc0a80002) / Value<Udp>().set<"dst_port">(4789) / Value<Vxlan>();
   for (const HeaderValue& layer : send_only().layers) mirrored /= layer;
   const Result tunnel = anonymize(mirrored.encode());
@@ -499,7 +499,7 @@ TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
   EXPECT_EQ(load_be<4>(route.bytes.data() + 14 + 23), load_be<4>(route.bytes.data() + 14 + 16)) << "as the destination";
   EXPECT_NE(load_be<4>(route.bytes.data() + 14 + 23), 0x0a000002U);
 
-  // Ethernet's padding can hold what was in the buffer before.
+  // Ethernet padding may contain old buffer contents.
   ByteVector padded = send_only().encode() + hex("0a000002 0a000003");
   const Result trailer = anonymize(padded);
   EXPECT_EQ(ByteVector(trailer.bytes.end() - 8, trailer.bytes.end()), ByteVector(8, 0));
@@ -508,31 +508,31 @@ TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
   const std::uint32_t fcs = __builtin_bswap32(crc32(checked));
   checked.resize(checked.size() + 4);
   store_be(checked.data() + checked.size() - 4, 4, fcs);
-  const Result again = anonymize(checked);
-  const Bytes covered = Bytes(again.bytes).first(again.bytes.size() - 4);
-  EXPECT_EQ(load_be<4>(again.bytes.data() + covered.size()), __builtin_bswap32(crc32(covered)));
+  const Result rechecked = anonymize(checked);
+  const Bytes covered = Bytes(rechecked.bytes).first(rechecked.bytes.size() - 4);
+  EXPECT_EQ(load_be<4>(rechecked.bytes.data() + covered.size()), __builtin_bswap32(crc32(covered)));
 
-  // A header that the capture cut in two has no fields, and would hold half an address.
+  // A truncated header has no fields and may contain a partial address.
   ByteVector whole = send_only().encode();
   const Result cut = anonymize(ByteVector(whole.begin(), whole.begin() + 32), LinkType::ethernet,
                                static_cast<std::uint32_t>(whole.size()));
   EXPECT_EQ(ByteVector(cut.bytes.begin() + 14, cut.bytes.end()), ByteVector(18, 0));
 }
 
-TEST(Anonymize, ChecksumsOfCutPacketsFollowTheChange) {
-  // TCP over IPv4 of 100 bytes, of which 60 were captured: the checksum stays right for the 40 that nobody sees.
+TEST(Anonymize, ChecksumsOfTruncatedPacketsAreUpdated) {
+  // TCP over IPv4 with 100 bytes, 60 of them captured: the checksum remains valid for the missing 40 bytes.
   Frame tcp = Frame(Value<Ethernet>() / ip(0x0a000003, 0x0a000002)) / Value<Tcp>().set<"data_offset">(5);
   tcp.payload.assign(100, 0);
   ByteVector whole = tcp.encode();
   const ByteVector cut(whole.begin(), whole.begin() + 14 + 20 + 20 + 60);
   Result result = anonymize(cut, LinkType::ethernet, static_cast<std::uint32_t>(whole.size()));
-  result.bytes.resize(whole.size());  // the zeros that were cut
+  result.bytes.resize(whole.size());  // restore the truncated zeros
   tracking::Packet packet;
   tracking::Dissector().dissect(packet, result.bytes, static_cast<std::uint32_t>(result.bytes.size()));
   for (const Checksum& checksum : checksums_of(packet.stack)) EXPECT_EQ(checksum.status, CrcCheck::Status::good);
 }
 
-TEST(Anonymize, AnyBytesAreTaken) {
+TEST(Anonymize, AcceptsAnyBytes) {
   std::uint32_t seed = 99;
   auto random = [&] { return seed = seed * 1664525 + 1013904223; };
   const ByteVector whole = send_only().encode();

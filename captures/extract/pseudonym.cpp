@@ -6,19 +6,19 @@
 namespace rdmawire::captures {
 namespace {
 
-/// The addresses whose first `length` bits are those of `bits`, which stand at the top of a number of the kind's width.
+/// Addresses whose first `length` bits equal those of `bits`, left-aligned to the width of the kind.
 struct Prefix {
   std::uint64_t bits;
   unsigned length;
 };
 
-// No address moves into or out of these. IANA special-purpose address registries.
+// Addresses remain inside or outside of these ranges. IANA special-purpose address registries.
 constexpr Prefix special_ipv4[] = {
     {0x00000000, 8},  // this network
     {0x0a000000, 8},  {0x64400000, 10}, {0x7f000000, 8}, {0xa9fe0000, 16},
     {0xac100000, 12}, {0xc0a80000, 16}, {0xe0000000, 4}, {0xf0000000, 4},
 };
-// The upper halves of IPv6 addresses.
+// High halves of IPv6 addresses.
 constexpr Prefix special_prefix[] = {
     {0x0000000000000000, 64}, {0x20010db800000000, 32}, {0xfc00000000000000, 7},
     {0xfe80000000000000, 64}, {0xff00000000000000, 8},
@@ -27,14 +27,14 @@ constexpr Prefix special_prefix[] = {
 constexpr std::uint64_t mac_flags = 0x03'0000'000000;  // locally administered, group
 constexpr std::uint64_t identifier_flags = 0x03ULL << 56;
 
-// An EUI-64 made of a MAC address: by IEEE's rule, or as Mellanox numbers its devices.
+// Whether an EUI-64 contains a MAC address, by the IEEE rule or by the Mellanox convention.
 bool holds_mac(std::uint64_t identifier) {
   const std::uint64_t middle = identifier >> 24 & 0xffff;
   return middle == 0xfffe || middle == 0x0300;
 }
 std::uint64_t mac_in(std::uint64_t identifier) { return (identifier >> 40) << 24 | (identifier & 0xffffff); }
 
-// The IPv4 address that the text begins with, and how many characters it has; 0: none.
+// Parses an IPv4 address at the start of the text. Returns its length in characters; 0: none.
 std::size_t ipv4_text(Bytes text, std::uint32_t& address) {
   std::size_t at = 0;
   address = 0;
@@ -56,9 +56,9 @@ SipKey Pseudonyms::key_of(Bytes secret) {
   return {siphash({0x7264'6d61'7769'7265, 1}, secret), siphash({0x7264'6d61'7769'7265, 2}, secret)};
 }
 
-// Each bit is turned over or not, by what the key says of the bits before it: Jun Xu et al., "Prefix-Preserving IP
-// Address Anonymization", 2002. The flags of a MAC address and of an EUI-64 stay, and the other bits do not depend on
-// them, because an interface identifier is a MAC address with one of them turned over.
+// Inverts each bit depending on the key and the preceding bits: Jun Xu et al., "Prefix-Preserving IP Address
+// Anonymization", 2002. Keeps the flags of a MAC address and of an EUI-64. Other bits do not depend on the flags, because
+// an interface identifier is a MAC address with an inverted flag.
 std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
   const unsigned width = kind == Kind::ipv4 ? 32 : kind == Kind::mac ? 48 : kind == Kind::node ? 24 : 64;
   const std::uint64_t fixed = kind == Kind::mac ? mac_flags : kind == Kind::identifier ? identifier_flags : 0;
@@ -83,7 +83,7 @@ std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
 }
 
 std::uint64_t Pseudonyms::map(Kind kind, std::uint64_t address) {
-  constexpr std::size_t most = 1 << 18;  // a bound on memory; what is forgotten is computed again
+  constexpr std::size_t most = 1 << 18;  // bounds the memory; removed entries are recomputed
   auto& known = known_[static_cast<std::size_t>(kind)];
   if (const auto found = known.find(address); found != known.end()) return found->second;
   if (known.size() >= most) known.clear();
@@ -108,7 +108,7 @@ std::uint64_t Pseudonyms::eui64(std::uint64_t identifier) {
     const std::uint64_t mapped = map(Kind::mac, mac_in(identifier));
     return mapped >> 24 << 40 | (identifier & 0xffff000000) | (mapped & 0xffffff);
   }
-  // Until it does not look like one that holds a MAC address: so two never meet.
+  // Repeat until the result does not contain a MAC address, so that the mapping stays one to one.
   do identifier = map(Kind::identifier, identifier);
   while (holds_mac(identifier));
   return identifier;
@@ -119,12 +119,12 @@ std::array<std::uint8_t, 16> Pseudonyms::ipv6(const std::uint8_t* address) {
   std::copy_n(address, 16, result.begin());
   const std::uint64_t prefix = load_be<8>(address), identifier = load_be<8>(address + 8);
   const bool mapped = prefix == 0 && identifier >> 32 == 0xffff;
-  // IPv4-compatible, as the private data of connection management writes IPv4 addresses; ::1 is loopback.
+  // IPv4-compatible, which connection management uses for IPv4 addresses in private data; ::1 is loopback.
   const bool compatible = prefix == 0 && identifier >> 32 == 0 && identifier > 1;
   if (mapped || compatible) {
     store_be(result.data() + 12, 4, ipv4(static_cast<std::uint32_t>(identifier)));
   } else if (address[0] == 0xff) {
-    // Solicited-node: ends with 24 bits of a host's address.
+    // Solicited-node: ends with 24 bits of the host's address.
     if (address[11] == 0x01 && address[12] == 0xff)
       store_be(result.data() + 13, 3, map(Kind::node, identifier & 0xffffff));
   } else if (prefix != 0 || identifier > 1) {
@@ -140,7 +140,7 @@ bool Pseudonyms::knows_identifier(std::uint64_t identifier) const {
 
 std::size_t Pseudonyms::replace_known(Bytes bytes, MutableBytes copy) {
   std::size_t found = 0;
-  // How many bytes at `p` are an address that is known, which then has been replaced.
+  // Replaces a known address at `p` and returns its length; 0: none.
   auto replace = [&](const std::uint8_t* p, std::size_t left, std::uint8_t* to) -> std::size_t {
     if (left >= 16) {
       const std::uint64_t prefix = load_be<8>(p), identifier = load_be<8>(p + 8);
@@ -152,7 +152,7 @@ std::size_t Pseudonyms::replace_known(Bytes bytes, MutableBytes copy) {
         return 16;
       }
     }
-    // Small numbers are met everywhere, and no maker's.
+    // Ignore values with a zero vendor prefix: small numbers are frequent and no addresses.
     if (left >= 8 && load_be<3>(p) != 0 && knows_identifier(load_be<8>(p))) {
       store_be(to, 8, eui64(load_be<8>(p)));
       return 8;

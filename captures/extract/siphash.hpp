@@ -1,7 +1,6 @@
 #pragma once
-/// SipHash-2-4: a pseudorandom function of short messages under a key of 128 bits. Jean-Philippe Aumasson and
-/// Daniel J. Bernstein, "SipHash: a fast short-input PRF", 2012. Without the key its values tell nothing of the
-/// message.
+/// SipHash-2-4: a pseudorandom function of short messages with a 128-bit key. Jean-Philippe Aumasson and Daniel J.
+/// Bernstein, "SipHash: a fast short-input PRF", 2012.
 
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What a page carries, and how it is taken out: JSON, compressed by fill_page().
+// Reads the data in the page: JSON, compressed by fill_page().
 
-/** The text that the element with this id carries. */
+/** Returns the text in the element with this id. */
 async function carried(id) {
   const text = document.getElementById(id).textContent.trim();
   const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
@@ -8,8 +8,8 @@ async function carried(id) {
   return new Response(stream).text();
 }
 
-/** What to tell who opened the page, of an error in carried() or in the JSON behind it. */
-const why_unreadable = error => typeof DecompressionStream === "undefined" ? "This browser is too old for this page: it cannot decompress (Chromium 80, Firefox 113 and Safari 16.4 can)." : error.message;
+/** Message for an error of carried() or of parsing its result. */
+const why_unreadable = error => typeof DecompressionStream === "undefined" ? "This browser is too old for this page: it does not support decompression (required: Chromium 80, Firefox 113 or Safari 16.4)." : error.message;
 
 const list = value => Array.isArray(value) ? value.filter(known) : [];
 const object = value => value && typeof value === "object" && !Array.isArray(value) ? value : {};

@@ -1,9 +1,9 @@
-// How values are written, and how elements are made. Text from the capture becomes text nodes, never HTML.
+// Formats values and creates elements. Text from the capture becomes text nodes, never HTML.
 
 const integer = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
 const known = value => value !== null && value !== undefined;
 
-/** Three significant digits with a prefix: 1.38 G. */
+/** Formats with three significant digits and a prefix: 1.38 G. */
 function scaled(value, unit, step = 1000) {
   const prefixes = ["", "k", "M", "G", "T", "P"];
   let at = 0;
@@ -16,7 +16,7 @@ function scaled(value, unit, step = 1000) {
 }
 const bytes = value => scaled(value, "B");
 
-/** Nanoseconds, in the unit that suits. */
+/** Formats nanoseconds in a suitable unit. */
 function duration(ns) {
   const size = Math.abs(ns);
   for (const [limit, unit, divisor] of [[1e3, "ns", 1], [1e6, "µs", 1e3], [1e9, "ms", 1e6]]) {
@@ -29,14 +29,14 @@ function short(value) {
   return String(Number(value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2)));
 }
 
-/** "1732163000.123456789" as nanoseconds since 1970. */
+/** Converts "1732163000.123456789" to nanoseconds since 1970. */
 function nanoseconds(time) {
   const match = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(String(time));
   if (!match) return null;
   const value = BigInt(match[2]) * 1000000000n + BigInt((match[3] || "").padEnd(9, "0"));
   return match[1] ? -value : value;
 }
-/** The same as a date, UTC. */
+/** Formats a time as a UTC date. */
 function date(time) {
   const ns = nanoseconds(time);
   if (ns === null) return String(time);
@@ -47,12 +47,12 @@ function date(time) {
 
 const plural = (count, one, many = `${one}s`) => `${integer.format(count)} ${count === 1 ? one : many}`;
 const words = name => String(name).replace(/_/g, " ");
-/** Names of services and wires as people write them. */
+/** Display names of services and wires. */
 const term = name => ({rc: "RC", uc: "UC", ud: "UD", xrc: "XRC", rd: "RD", iwarp: "iWARP", roce_v1: "RoCEv1", roce_v2: "RoCEv2", infiniband: "InfiniBand", other: "not RDMA"})[name] || words(name);
 const sentence = text => capital(text) + (/[.?!]$/.test(text) ? "" : ".");
 const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** An element: element("p", {class: "note"}, "text", another). on: {click: …} listens. */
+/** Creates an element: element("p", {class: "note"}, "text", another). on: {click: …} adds listeners. */
 function element(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
@@ -72,6 +72,6 @@ function filled(node, attributes, children) {
   node.append(...children.flat(Infinity).filter(child => known(child) && child !== false));
   return node;
 }
-/** For the one library that takes HTML. */
+/** Escapes HTML for DataTables. */
 const escaped = text => String(text).replace(/[&<>"']/g, letter => `&#${letter.charCodeAt(0)};`);
 const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

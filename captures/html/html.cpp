@@ -36,7 +36,7 @@ std::string gzip(std::string_view text) {
   if (deflateInit2(&state, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_header, memory_level, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
   }
-  // Ends the state on every way out.
+  // Releases the state on every exit.
   struct Guard {
     z_stream* state;
     ~Guard() { deflateEnd(state); }
@@ -50,7 +50,7 @@ std::string gzip(std::string_view text) {
     if (state.avail_in == 0) {
       const std::string_view piece = text.substr(0, most);
       text.remove_prefix(piece.size());
-      // zlib does not write to its input; its type says const only when ZLIB_CONST is set.
+      // zlib does not modify its input. The type is const only with ZLIB_CONST.
       state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
       state.avail_in = static_cast<uInt>(piece.size());
     }
@@ -87,7 +87,7 @@ std::string fill_page(std::string_view page_template, std::string_view title, st
   std::size_t size = page_template.size();
   for (const auto& [place, text] : parts) size += text.size();
   page.reserve(size);
-  // Only the template is searched, never what was put in.
+  // Searches only the template, not the inserted text.
   for (const auto& [place, text] : parts) {
     const std::size_t at = page_template.find(place);
     page += page_template.substr(0, at);

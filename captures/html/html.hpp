@@ -1,6 +1,5 @@
 #pragma once
-/// Reports as one HTML page that needs nothing else: what their pages share. embed.cmake puts a template together from
-/// HTML, styles and scripts; here data is put into it.
+/// Self-contained HTML reports. embed.cmake generates a template from HTML, styles and scripts. fill_page() inserts data.
 
 #include <span>
 #include <string>
@@ -8,16 +7,15 @@
 
 namespace rdmawire::captures {
 
-/// Text for one place of a template. It is put in compressed, so that nothing it holds can be read as HTML; carried.js
-/// takes it out again.
+/// Data for a place in a template. Inserted with compression, so that a browser never parses it as HTML. carried.js
+/// decompresses it.
 struct Carried {
   std::string_view place;  ///< "{{report}}"
   std::string_view text;
 };
 
-/// The page. `title` is text, not HTML, for {{title}}; the places of `carried` stand behind it in the template, each
-/// once and in this order.
-/// Throws std::bad_alloc where memory ends, and nothing else.
+/// Fills a template. `title` is plain text for {{title}}. The template must contain the places of `carried` after
+/// {{title}}, each once and in this order. Throws only std::bad_alloc.
 std::string fill_page(std::string_view page_template, std::string_view title, std::span<const Carried> carried);
 
 }  // namespace rdmawire::captures

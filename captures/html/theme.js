@@ -1,4 +1,4 @@
-// The colors of a page: as the system has them, light, or dark; its button goes through them.
+// Colors of the page: system default, light or dark. A button switches between them.
 
 const themes = {auto: "Auto", light: "Light", dark: "Dark"};
 
@@ -8,7 +8,7 @@ function set_theme(name) {
   try {
     localStorage.setItem("rdmawire-theme", name);
   } catch {
-    // Not remembered then.
+    // Without storage, the choice applies to this visit only.
   }
 }
 
@@ -21,7 +21,7 @@ function remembered_theme() {
   }
 }
 
-/** `redraw` is called when the colors have changed. */
+/** Initializes the theme. `redraw` is called after each change. */
 function begin_theme(redraw = () => {}) {
   set_theme(remembered_theme());
   document.getElementById("theme").addEventListener("click", () => {

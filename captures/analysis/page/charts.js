@@ -1,6 +1,6 @@
-// Plots by Chart.js, in the page's colors, and the traffic of the whole capture over time.
+// Chart.js plots in the colors of the page, and the traffic of the capture over time.
 
-const live = new Map();  // of a canvas' name: how its chart is made again when the colors change, and the chart
+const live = new Map();  // by canvas name: the chart, and the function that recreates it after a theme change
 
 function chart_defaults() {
   Chart.defaults.font.family = style("--font");
@@ -17,7 +17,7 @@ function chart_defaults() {
   Chart.defaults.plugins.legend.align = "start";
 }
 
-/** A framed place for a chart, named for the tests and for readers who do not see it. */
+/** Creates the frame of a chart, labeled for tests and screen readers. */
 function plot_place(name, label, height, heading, ...tools) {
   return element("figure", {class: "plot", id: `plot-${name}`},
                  heading && element("figcaption", {}, element("h3", {}, heading), element("div", {class: "tools"}, tools)),
@@ -25,7 +25,7 @@ function plot_place(name, label, height, heading, ...tools) {
                          element("canvas", {id: `canvas-${name}`, role: "img", "aria-label": label, tabindex: 0})));
 }
 
-/** Draws into the place of that name; `make` gives Chart.js' configuration and, with zoom, {x, y} bounds. */
+/** Draws into the frame of that name. `make` returns the Chart.js configuration and, for zooming, {x, y} bounds. */
 function draw(name, make, linked) {
   const old = live.get(name);
   if (old) old.chart.destroy();
@@ -36,7 +36,7 @@ function draw(name, make, linked) {
   }
   canvas.parentElement.querySelectorAll(".selection").forEach(node => node.remove());
   const {configuration, zoom_bounds} = make();
-  const fresh = old ? canvas.cloneNode() : canvas;  // without the old listeners
+  const fresh = old ? canvas.cloneNode() : canvas;  // removes the old listeners
   if (old) canvas.replaceWith(fresh);
   const chart = new Chart(fresh, configuration);
   if (zoom_bounds) {
@@ -69,7 +69,7 @@ const seconds_axis = (min, max, more = {}) => ({
   grid: {color: style("--grid"), offset: false}, ...more,
 });
 
-/** Values a step as points for a line: [{x: seconds, y}]. */
+/** Converts values per step to points of a line: [{x: seconds, y}]. */
 function steps(values, start_ns, step_ns, change = value => value) {
   return list(values).map((value, at) => ({x: (start_ns + at * step_ns) / 1e9, y: change(value)}));
 }
@@ -116,26 +116,26 @@ function show_traffic() {
   if (!count) return;
   place.hidden = false;
   const {start, step} = series_window(series);
-  const from = Math.max(0, start) / 1e9;  // the first step begins before the first packet
+  const from = Math.max(0, start) / 1e9;  // the first step starts before the first packet
   const to = (start + Math.max(1, count - 1) * step) / 1e9;
   const per_second = value => value * 1e9 / step;
   const linked = [];
   const has = name => list(series[name]).some(value => value > 0);
   place.append(
       element("div", {class: "heading"}, element("h2", {id: "traffic-heading"}, "Traffic over time"),
-              element("p", {class: "hint"}, `One value each ${duration(step)}. Drag to look closer, Shift and drag to move, double click for all.`)),
+              element("p", {class: "hint"}, `One value per ${duration(step)}. Drag to zoom in, Shift and drag to move, double-click to reset.`)),
       element("div", {class: "panel"},
               plot_place("throughput", "Throughput of RDMA payload over time", 210, "Throughput of RDMA payload", zoom_buttons("throughput")),
-              plot_place("rates", "Packets and messages a second over time", 190, "Packets and messages"),
+              plot_place("rates", "Packets and messages per second over time", 190, "Packets and messages"),
               ["retransmitted", "ecn_marked", "cnps"].some(has) &&
-                  plot_place("trouble", "Packets sent again, marked by ECN, and CNPs over time", 160, "Sent again, ECN marks, CNPs")));
+                  plot_place("loss", "Retransmitted packets, ECN-marked packets and CNPs over time", 160, "Retransmissions, ECN marks, CNPs")));
   draw("throughput", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "bit/s", x_title: false,
     sets: [{label: "payload", color: "--accent", fill: "origin", data: steps(series.payload_bytes, start, step, value => per_second(value * 8))}]})}), linked);
-  draw("rates", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "/s", x_title: !document.getElementById("canvas-trouble"),
+  draw("rates", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "/s", x_title: !document.getElementById("canvas-loss"),
     sets: [{label: "packets", color: "--accent", data: steps(series.packets, start, step, per_second)},
            {label: "messages", color: "--second", data: steps(series.messages, start, step, per_second)}]})}), linked);
-  draw("trouble", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "", title: "packets", bars: true,
-    sets: [{label: "sent again", color: "--error", data: steps(series.retransmitted, start, step)},
-           {label: "ECN marked", color: "--warning", data: steps(series.ecn_marked, start, step)},
+  draw("loss", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "", title: "packets", bars: true,
+    sets: [{label: "retransmitted", color: "--error", data: steps(series.retransmitted, start, step)},
+           {label: "ECN-marked", color: "--warning", data: steps(series.ecn_marked, start, step)},
            {label: "CNP", color: "--cnp", data: steps(series.cnps, start, step)}].map(set => ({...set, data: set.data.filter(point => point.y > 0)})).filter(set => set.data.length)})}), linked);
 }

@@ -1,21 +1,21 @@
-// One connection: who it is, what each end sent, its rate, and its PSNs over time.
+// One connection: its endpoints, counters, rate, and PSNs over time.
 
 const point_kinds = [
   {label: "request", color: "--accent", point: "circle", radius: 2},
-  {label: "request sent again", color: "--error", point: "triangle", radius: 5},
+  {label: "retransmitted request", color: "--error", point: "triangle", radius: 5},
   {label: "acknowledgement", color: "--ok", point: "circle", radius: 1.5, line: true},
-  {label: "read or atomic response", color: "--second", point: "circle", radius: 2},
+  {label: "READ or atomic response", color: "--second", point: "circle", radius: 2},
   {label: "NAK", color: "--error", point: "crossRot", radius: 6},
   {label: "RNR NAK", color: "--warning", point: "crossRot", radius: 6},
   {label: "CNP", color: "--cnp", point: "star", radius: 6},
-  {label: "request marked by ECN", color: "--warning", point: "rectRot", radius: 3.5},
+  {label: "ECN-marked request", color: "--warning", point: "rectRot", radius: 3.5},
 ];
-// Of iWARP, the places in the stream of TCP are shown.
-const segment_labels = {0: "segment", 1: "segment sent again", 2: "TCP acknowledgement"};
+// Labels for iWARP, which shows offsets in the TCP stream.
+const segment_labels = {0: "segment", 1: "retransmitted segment", 2: "TCP acknowledgement"};
 const requests = new Set([0, 1, 7]);
 const chosen = {connection: null, requester: 0};
 
-/** The points of the kinds whose PSNs count what `requester` (0 a, 1 b) asked for. CNPs go at the height before them. */
+/** Points by kind, of the requests of `requester` (0 a, 1 b) and their responses. CNPs have the PSN of the preceding point. */
 function psn_sets(row, requester) {
   const sets = point_kinds.map(() => []);
   let height = 0;
@@ -33,12 +33,12 @@ function psn_plot(row, requester) {
   const sets = psn_sets(row, requester);
   const all = sets.flat();
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
-  // An answer to what nobody asked may lie millions away: it does not flatten the rest.
-  const asked = [...requests].flatMap(kind => sets[kind]);
+  // Unsolicited responses may have distant PSNs: exclude them from the initial range.
+  const requested = [...requests].flatMap(kind => sets[kind]);
   let [least, most] = [-Infinity, Infinity];
-  if (asked.length) {
+  if (requested.length) {
     [least, most] = [Infinity, -Infinity];
-    for (const {y} of asked) [least, most] = [Math.min(least, y), Math.max(most, y)];
+    for (const {y} of requested) [least, most] = [Math.min(least, y), Math.max(most, y)];
     const beyond = Math.max(16, most - least);
     [least, most] = [least - beyond, most + beyond];
   }
@@ -55,7 +55,7 @@ function psn_plot(row, requester) {
   const [a, b] = requester === 0 ? ["a", "b"] : ["b", "a"];
   const iwarp = is_iwarp(data.connections.get(row.connection));
   const label_of = kind => iwarp && segment_labels[kind] || point_kinds[kind].label;
-  // What is rare and matters is drawn above what is plenty.
+  // Draw rare kinds above frequent ones.
   const order = [4, 5, 1, 6, 7, 3, 0, 2];
   const datasets = order.filter(kind => sets[kind].length).map(kind => {
     const {color, point, radius, line} = point_kinds[kind];
@@ -70,13 +70,13 @@ function psn_plot(row, requester) {
       interaction: {mode: "nearest", intersect: true},
       scales: {
         x: seconds_axis(...zoom_bounds.x),
-        y: {min: zoom_bounds.y[0], max: zoom_bounds.y[1], title: {display: true, text: iwarp ? `bytes of ${a}'s stream` : `PSN from ${a}'s first request`}, grid: {color: style("--grid")},
+        y: {min: zoom_bounds.y[0], max: zoom_bounds.y[1], title: {display: true, text: iwarp ? `stream offset of ${a}, bytes` : `PSN relative to ${a}'s first request`}, grid: {color: style("--grid")},
             ticks: {precision: 0, callback: value => value >= 0 && Number.isInteger(value) ? integer.format(value) : ""}, afterFit: scale => { scale.width = 84; }},
       },
       plugins: {
         tooltip: {callbacks: {
           title: items => items.length ? `frame ${items[0].raw.frame}` : "",
-          label: item => ` ${label_of(item.dataset.kind)} by ${requests.has(item.dataset.kind) ? a : b}`,
+          label: item => ` ${label_of(item.dataset.kind)} from ${requests.has(item.dataset.kind) ? a : b}`,
           afterLabel: item => [known(item.raw.psn) ? iwarp ? `up to byte ${integer.format(item.raw.psn)}` : `PSN ${integer.format(item.raw.psn)}, relative` : "no PSN", `at ${duration(Math.round(item.raw.x * 1e9))}`, known(item.raw.length) ? `${integer.format(item.raw.length)} bytes` : ""].filter(Boolean).map(text => `   ${text}`),
         }},
       },
@@ -84,7 +84,7 @@ function psn_plot(row, requester) {
   }};
 }
 
-/** Counters of what both ends sent, side by side; rows where both are nothing are left out. */
+/** Counters of both endpoints, without rows that are zero for both. */
 function sent_table(row) {
   const sent = object(row.sent);
   const flat = [flattened(object(sent.a)), flattened(object(sent.b))];
@@ -95,7 +95,7 @@ function sent_table(row) {
       element("tbody", {}, names.map(name => element("tr", {}, element("th", {scope: "row"}, words(name).replace(/\./g, " · ")), cell(flat[0], name), cell(flat[1], name))))));
 }
 
-/** {a: {b: 1}} as {"a.b": 1}. */
+/** Converts {a: {b: 1}} to {"a.b": 1}. */
 function flattened(value, prefix = "", into = {}) {
   for (const [key, inner] of Object.entries(value)) {
     if (inner && typeof inner === "object" && !Array.isArray(inner)) flattened(inner, `${prefix}${key}.`, into);
@@ -135,10 +135,10 @@ function show_connection(id) {
   const facts = [
     ["a", element("b", {class: "end"}, end_name(row.a, is_iwarp(row)))], ["b", element("b", {class: "end"}, end_name(row.b, is_iwarp(row)))],
     ["Service", [row.service, row.wire === "other" || is_iwarp(row) ? null : row.wire].filter(Boolean).map(term).join(", ")],
-    ["Joined by", row.paired_by && `${words(row.paired_by)}${row.confidence ? `, ${row.confidence}` : ""}`],
+    ["Paired by", row.paired_by && `${words(row.paired_by)}${row.confidence ? `, ${row.confidence}` : ""}`],
     ["MTU", row.mtu && `${integer.format(row.mtu)}${known(row.mtu_negotiated) ? row.mtu_negotiated ? ", negotiated" : ", inferred" : ""}`],
-    ["Carries", row.upper && row.upper !== "none" && (typeof row.upper === "object" ? Object.entries(flattened(row.upper)).filter(([, value]) => value).map(([name, value]) => `${words(name)} ${value}`).join(", ") : words(row.upper))],
-    ["Port of the service", row.service_port && String(row.service_port)],
+    ["Upper layer", row.upper && row.upper !== "none" && (typeof row.upper === "object" ? Object.entries(flattened(row.upper)).filter(([, value]) => value).map(([name, value]) => `${words(name)} ${value}`).join(", ") : words(row.upper))],
+    ["Service port", row.service_port && String(row.service_port)],
     ["Frames", known(row.first_frame) && `${integer.format(row.first_frame)} to ${integer.format(row.last_frame ?? row.first_frame)}`],
     ["Opened, closed", (row.opened_frame || row.closed_frame) && `${row.opened_frame ? `frame ${integer.format(row.opened_frame)}` : "not seen"}, ${row.closed_frame ? `frame ${integer.format(row.closed_frame)}` : "not seen"}`],
     ["Findings", findings.length > 0 && findings.slice(0, 6).map(finding => element("a", {class: `chip ${finding.severity}`, href: `#finding=${finding.rank}`}, `${finding.rank} ${words(finding.kind)}`))],
@@ -147,7 +147,7 @@ function show_connection(id) {
   if (kept && list(kept.points).length) {
     const counts = [0, 1].map(requester => psn_sets(kept, requester).reduce((sum, set) => sum + set.length, 0));
     chosen.requester = counts[0] > 0 ? counts[1] > 2 * counts[0] ? 1 : 0 : 1;
-    const direction = counts[0] && counts[1] ? element("span", {class: "segments", role: "group", "aria-label": "Whose requests"}, [0, 1].map(requester =>
+    const direction = counts[0] && counts[1] ? element("span", {class: "segments", role: "group", "aria-label": "Requester"}, [0, 1].map(requester =>
         element("button", {type: "button", class: "small", "data-requester": requester, "aria-pressed": String(requester === chosen.requester), on: {click: event => {
           chosen.requester = requester;
           event.target.parentElement.querySelectorAll("button").forEach(button => button.setAttribute("aria-pressed", String(button === event.target)));
@@ -158,12 +158,12 @@ function show_connection(id) {
   const series = kept && object(kept.series);
   const has = (...names) => series && names.some(name => list(series[name]).some(Boolean));
   if (has("bytes_a", "bytes_b")) plots.push(plot_place("connection-rate", `Throughput of connection ${id} over time`, 180, "Throughput", zoom_buttons("connection-rate")));
-  if (has("messages_a", "messages_b")) plots.push(plot_place("connection-messages", `Messages a second of connection ${id} over time`, 180, "Messages", zoom_buttons("connection-messages")));
+  if (has("messages_a", "messages_b")) plots.push(plot_place("connection-messages", `Messages per second of connection ${id} over time`, 180, "Messages", zoom_buttons("connection-messages")));
   const counters = sent_table(row);
   body.replaceChildren(...[
     element("div", {class: "panel"}, element("dl", {class: "facts"}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))))),
-    plots.length ? element("div", {class: "panel"}, plots) : element("p", {class: "note info"}, "The packets of this connection were not kept for plots: they are for the connections with findings and the busiest."),
-    counters && element("details", {class: "panel"}, element("summary", {}, "What each end sent"), counters),
+    plots.length ? element("div", {class: "panel"}, plots) : element("p", {class: "note info"}, "This page has plots only for connections with findings and for the busiest connections."),
+    counters && element("details", {class: "panel"}, element("summary", {}, "Counters by endpoint"), counters),
   ].filter(Boolean));
   draw("psn", () => psn_plot(kept, chosen.requester));
   const linked = [];
@@ -176,13 +176,13 @@ function show_connections() {
   if (!rows.length) return;
   const place = document.getElementById("connection");
   place.hidden = false;
-  const troubled = new Map();
+  const affected = new Map();
   for (const finding of list(data.report.findings)) {
-    if (!troubled.has(finding.connection)) troubled.set(finding.connection, finding);
+    if (!affected.has(finding.connection)) affected.set(finding.connection, finding);
   }
   const kept = list(data.details.connections).filter(row => data.connections.has(row.connection));
   const option = row => {
-    const finding = troubled.get(row.connection);
+    const finding = affected.get(row.connection);
     return element("option", {value: row.connection}, `${row.connection}   ${connection_name(data.connections.get(row.connection))}${finding ? `   ${finding.severity}: ${words(finding.kind)}` : ""}`);
   };
   const select = element("select", {id: "choose-connection", "aria-label": "Connections with plots", on: {change: () => select.value && show_connection(Number(select.value))}},
@@ -192,7 +192,7 @@ function show_connections() {
     number.setCustomValidity(there ? "" : `There is no connection ${number.value}`);
     if (there) show_connection(Number(number.value)); else number.reportValidity();
   }}});
-  place.append(element("div", {class: "heading"}, element("h2", {id: "connection-heading"}, "Connection"), element("p", {class: "hint"}, "Drag to look closer, Shift and drag to move; click the plot, then the wheel or + − 0 and the arrows.")),
+  place.append(element("div", {class: "heading"}, element("h2", {id: "connection-heading"}, "Connection"), element("p", {class: "hint"}, "Drag to zoom in, Shift and drag to move. Click a plot to use the wheel, + − 0 and the arrow keys.")),
                element("div", {class: "controls"}, select, element("label", {class: "inline"}, "or number ", number)),
                element("div", {id: "connection-body"}));
   const worst = list(data.report.findings).slice().sort((left, right) => left.rank - right.rank).find(finding => data.plotted.has(finding.connection) && data.connections.has(finding.connection));

@@ -1,25 +1,25 @@
-// The two objects of JSON that the page carries, and what is looked up in them.
+// The two JSON objects in the page, and lookups in them.
 
-const data = {report: {}, details: {}, start: null, connections: new Map(), plotted: new Map(), ladders: new Map()};
+const data = {report: {}, details: {}, start: null, connections: new Map(), plotted: new Map(), sequences: new Map()};
 
-/** Reads both; throws an Error that says which could not be read. */
+/** Reads both objects. Throws an Error if the report is not JSON. */
 async function read_data() {
   for (const name of ["report", "details"]) {
     const text = await carried(`${name}-data`);
     try {
       data[name] = object(text.trim() ? JSON.parse(text) : {});
     } catch (error) {
-      if (name === "report") throw new Error(`The report that this page carries is not JSON: ${error.message}`);
+      if (name === "report") throw new Error(`The report in this page is not JSON: ${error.message}`);
     }
   }
   const {report, details} = data;
   data.start = known(object(report.summary).first_time) ? nanoseconds(report.summary.first_time) : null;
   for (const row of list(report.connections)) data.connections.set(row.connection, row);
   for (const row of list(details.connections)) data.plotted.set(row.connection, row);
-  for (const row of list(details.ladders)) data.ladders.set(row.finding, row);
+  for (const row of list(details.sequences)) data.sequences.set(row.finding, row);
 }
 
-/** A time since the capture's beginning, in nanoseconds, or null. */
+/** Time since the start of the capture, in nanoseconds, or null. */
 function since_start(time) {
   const ns = known(time) ? nanoseconds(time) : null;
   return ns === null || data.start === null ? null : Number(ns - data.start);
@@ -27,7 +27,7 @@ function since_start(time) {
 
 const is_iwarp = row => /^iwarp$/i.test(object(row).service ?? "");
 
-/** "10.0.0.2 QP 0x11" */
+/** Formats an endpoint: "10.0.0.2 QP 0x11". */
 function end_name(end, iwarp) {
   end = object(end);
   const qp = known(end.qp) ? iwarp ? `port ${end.qp}` : `QP 0x${Number(end.qp).toString(16)}` : "";

@@ -1,4 +1,4 @@
-// The summary, the findings and the ladder of frames that belongs to each.
+// Summary and findings, with the sequence diagram of each finding.
 
 const severities = {error: "Error", warning: "Warning", info: "Info"};
 const findings_at_once = 20;
@@ -20,7 +20,7 @@ function verdict() {
   if (!list(report.findings).length && (!packets || !connections)) {
     return {severity: "info", text: packets ? "No RDMA in this capture" : "No packets"};
   }
-  return {severity: "ok", text: "Nothing wrong was found"};
+  return {severity: "ok", text: "No problems found"};
 }
 
 function show_summary() {
@@ -45,14 +45,14 @@ function show_summary() {
     cards.push(count_card("Mean throughput", scaled(summary.message_bytes * 8e9 / summary.duration_ns, "bit/s"), null, "payload"));
   }
   const tcp = object(summary.events).tcp_retransmission;
-  number("Sent again", "retransmitted_packets", tcp ? plural(tcp, "TCP retransmission") : summary.retransmitted_packets > 0 && `${(100 * summary.retransmitted_packets / summary.packets).toPrecision(2)} % of packets`);
+  number("Retransmitted", "retransmitted_packets", tcp ? plural(tcp, "TCP retransmission") : summary.retransmitted_packets > 0 && `${(100 * summary.retransmitted_packets / summary.packets).toPrecision(2)} % of packets`);
 
   const notes = [];
   const lost = files.reduce((sum, file) => sum + (file.lost_by_capture || 0), 0);
-  if (lost) notes.push(`The capture itself lost ${plural(lost, "packet")}: what is missing here need not have been lost on the wire.`);
+  if (lost) notes.push(`The capture lost ${plural(lost, "packet")}. Missing packets are not necessarily network loss.`);
   if (input.exact === false) {
     const evicted = object(input.evicted);
-    notes.push(`The figures are inexact: ${plural(evicted.connections || 0, "connection")} and ${plural(evicted.packets || 0, "packet")} did not fit into memory.`);
+    notes.push(`The counters are incomplete: ${plural(evicted.connections || 0, "connection")} and ${plural(evicted.packets || 0, "packet")} exceeded the table limits.`);
   }
   const wires = Object.entries(object(summary.wires)).filter(([, packets]) => packets);
   const facts = [
@@ -62,7 +62,7 @@ function show_summary() {
     ["To", known(summary.last_time) && date(summary.last_time)],
     ["Wires", wires.map(([name, packets]) => `${term(name)} ${integer.format(packets)}`).join(", ")],
     ["Filter", known(input.filter) && input.filter && element("code", {}, input.filter)],
-    ["Narrowed to", (known(input.from) || known(input.to)) && `${input.from ?? "the beginning"} – ${input.to ?? "the end"}`],
+    ["Range", (known(input.from) || known(input.to)) && `${input.from ?? "start"} – ${input.to ?? "end"}`],
     ["Events", Object.entries(object(summary.events)).filter(([, count]) => count).map(([kind, count]) => element("span", {class: "chip", title: kind}, words(kind), " ", element("b", {}, integer.format(count))))],
   ].filter(([, value]) => value && value.length !== 0);
 
@@ -72,29 +72,29 @@ function show_summary() {
               element("p", {class: "program"}, known(report.program) && report.program)),
               element("strong", {id: "verdict"}, text)),
       ...notes.map(note => element("p", {class: "note warning"}, note)),
-      cards.length ? element("dl", {class: "cards"}, cards) : element("p", {class: "note info"}, "The report that this page carries has no summary."),
+      cards.length ? element("dl", {class: "cards"}, cards) : element("p", {class: "note info"}, "The report has no summary."),
       facts.length ? element("dl", {class: "facts panel"}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))) : "");
 }
 
-/** The frames around a finding, as arrows between the two ends. */
-function ladder(row, connection) {
+/** Sequence diagram of the frames around a finding. */
+function sequence_diagram(row, connection) {
   const frames = list(row.frames);
   const line = 26, top = 44, left = 186, right = 626, width = 710;
   const gaps = frames.filter(frame => frame.skipped).length;
   const height = top + (frames.length + gaps) * line + 10;
-  const marks = {cause: "cause", event: "here", again: "again", origin: "origin"};
-  const svg = drawn("svg", {class: "ladder", viewBox: `0 0 ${width} ${height}`, role: "img", width, height,
-                            "aria-label": `Ladder of ${plural(frames.length, "frame")}`});
+  const marks = {cause: "cause", event: "event", retransmitted: "retransmitted", origin: "origin"};
+  const svg = drawn("svg", {class: "sequence", viewBox: `0 0 ${width} ${height}`, role: "img", width, height,
+                            "aria-label": `Sequence diagram of ${plural(frames.length, "frame")}`});
   const ends = connection ? [end_name(connection.a, is_iwarp(connection)), end_name(connection.b, is_iwarp(connection))] : ["a", "b"];
   svg.append(drawn("text", {x: 10, y: 22, class: "head"}, "frame"), drawn("text", {x: 78, y: 22, class: "head"}, "time"),
              drawn("text", {x: 140, y: 22, class: "head end"}, ends[0]),
              drawn("text", {x: width - 8, y: 22, class: "head end", "text-anchor": "end"}, ends[1]),
-             drawn("path", {class: "life", d: `M${left} 30V${height}M${right} 30V${height}`}));
+             drawn("path", {class: "lifeline", d: `M${left} 30V${height}M${right} 30V${height}`}));
   let before = null, at = 0;
   frames.forEach(frame => {
     if (frame.skipped) {
       svg.append(drawn("text", {x: (left + right) / 2, y: top + at++ * line + 6, class: "gap", "text-anchor": "middle"},
-                       `… ${plural(frame.skipped, "packet")} of this connection not shown …`));
+                       `… ${plural(frame.skipped, "packet")} of this connection omitted …`));
     }
     const y = top + at++ * line + 8;
     const to_right = frame.from !== "b";
@@ -117,21 +117,21 @@ function ladder(row, connection) {
 const clipped = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
 
 function finding_body(finding) {
-  const row = data.ladders.get(finding.rank);
+  const row = data.sequences.get(finding.rank);
   const id = finding.connection ?? (row && row.connection);
   const connection = data.connections.get(id);
   const frames = list(finding.frames);
   const detail = [
     ["Frames", known(finding.first_frame) && `${integer.format(finding.first_frame)}${known(finding.last_frame) && finding.last_frame !== finding.first_frame ? ` to ${integer.format(finding.last_frame)}` : ""}`],
-    ["First at", known(finding.first_time) && date(finding.first_time)],
-    ["Each at", frames.length > 1 && `frame ${frames.map(frame => integer.format(frame)).join(", ")}${finding.count > frames.length ? " …" : ""}`],
+    ["First time", known(finding.first_time) && date(finding.first_time)],
+    ["Events", frames.length > 1 && `frame ${frames.map(frame => integer.format(frame)).join(", ")}${finding.count > frames.length ? " …" : ""}`],
     ["Kind", known(finding.kind) && element("code", {}, [finding.kind, finding.cause].filter(cause => cause && cause !== "none").join(" · "))],
   ].filter(([, value]) => value);
   return [
     known(finding.meaning) && element("p", {}, sentence(finding.meaning)),
-    known(finding.next) && element("p", {class: "next"}, element("b", {}, "Look next: "), sentence(finding.next)),
+    known(finding.next) && element("p", {class: "next"}, element("b", {}, "Next step: "), sentence(finding.next)),
     element("dl", {class: "facts"}, detail.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
-    row && list(row.frames).length ? ladder(row, connection) : element("p", {class: "hint"}, "No ladder of frames was kept for this finding."),
+    row && list(row.frames).length ? sequence_diagram(row, connection) : element("p", {class: "hint"}, "This finding has no sequence diagram."),
     connection && element("p", {class: "actions"}, element("a", {class: "button", href: `#connection=${id}`}, `Show connection ${id}`)),
   ].filter(Boolean);
 }
@@ -148,7 +148,7 @@ function finding_article(finding) {
       element("span", {class: "metrics"},
               known(finding.count) && metric(integer.format(finding.count), "×"),
               finding.bytes > 0 && metric(bytes(finding.bytes), ""),
-              finding.cost_ns > 0 && metric(duration(finding.cost_ns), "lost")));
+              finding.cost_ns > 0 && metric(duration(finding.cost_ns), "stalled")));
   const article = element("article", {class: `finding ${severity}`, id, "data-rank": finding.rank}, element("h3", {}, button), body);
   button.addEventListener("click", () => open_finding(article, finding, body.hidden));
   return article;
@@ -172,7 +172,7 @@ function show_findings() {
   if (!findings.length) {
     const {severity, text} = verdict();
     place.append(element("div", {class: "heading"}, heading), element("div", {class: `panel calm ${severity}`}, element("p", {}, `${text}.`),
-        severity === "ok" && element("p", {class: "hint"}, "No retransmission, loss, refusal, damage or stall stands out in this capture.")));
+        severity === "ok" && element("p", {class: "hint"}, "The capture has no retransmission, loss, rejection, damage or stall that requires attention.")));
     return;
   }
   const state = {severity: "all", text: "", most: findings_at_once};
@@ -190,7 +190,7 @@ function show_findings() {
     const left = shown.length - state.most;
     more.hidden = left <= 0;
     more.textContent = `Show ${Math.min(left, 50)} more of ${integer.format(shown.length)}`;
-    status.textContent = shown.length === findings.length ? `${integer.format(findings.length)}, worst first. Open one for its frames.` : `${integer.format(shown.length)} of ${integer.format(findings.length)}`;
+    status.textContent = shown.length === findings.length ? `${integer.format(findings.length)}, worst first. Open a finding to see its frames.` : `${integer.format(shown.length)} of ${integer.format(findings.length)}`;
   };
   filter_findings = () => { state.severity = "all"; state.text = ""; search.value = ""; state.most = Infinity; press("all"); fill(); };
   const search = element("input", {type: "search", placeholder: "Filter findings", "aria-label": "Filter findings", on: {input: () => { state.text = search.value.toLowerCase(); fill(); }}});

@@ -1,4 +1,4 @@
-// How long operations took: a histogram, and percentiles of each kind.
+// Latency of operations: a histogram, and percentiles by operation and size.
 
 const phases = {request_to_acknowledgement: "request to acknowledgement", request_to_first_response: "request to first response", request_to_last_response: "request to last response"};
 const phase_colors = ["--accent", "--second", "--cnp", "--warning"];
@@ -35,7 +35,7 @@ function histogram(rows) {
   }}};
 }
 
-/** One row an operation and phase, of all sizes, in buckets wide enough to see: eight of each power of two. */
+/** Combines all sizes of an operation and phase into buckets of visible width: eight per power of two. */
 function distributions_of(rows) {
   const all = new Map();
   for (const {operation, phase, buckets} of rows) {
@@ -86,7 +86,7 @@ function show_latency() {
     buttons.forEach(button => button.setAttribute("aria-pressed", String(button === event.target)));
     draw("histogram", () => histogram(of(operation)));
   }}}, words(operation)));
-  place.append(element("div", {class: "heading"}, element("h2", {id: "latency-heading"}, "Latency"), element("p", {class: "hint"}, "From a message's first packet to its answer, as seen where the capture was taken.")),
+  place.append(element("div", {class: "heading"}, element("h2", {id: "latency-heading"}, "Latency"), element("p", {class: "hint"}, "From a message's first packet to its acknowledgement or response, as seen at the capture point.")),
                element("div", {class: "panel pair"},
                        operations.length > 0 && plot_place("histogram", "Distribution of latency", 300, "Distribution", element("span", {class: "segments", role: "group", "aria-label": "Operation"}, buttons)),
                        rows.length > 0 && plot_place("percentiles", "Percentiles of latency by operation and size", Math.min(1200, Math.max(300, 70 + rows.length * 24)), "Percentiles by operation and size")));

@@ -1,16 +1,15 @@
 #pragma once
-/// The report of `analyze` as one HTML page that needs nothing else: `rdmawire analyze --html OUT`.
+/// Self-contained HTML form of the report: `rdmawire analyze --html OUT`.
 
 #include <string>
 #include <string_view>
 
 namespace rdmawire::captures {
 
-/// The page. `report_json` is what `--json` prints, `details_json` what a second pass over the capture adds
-/// (docs/reference/analyze-report.md, "The page's details"); both are UTF-8, and neither is looked into here: they are
-/// put in compressed, so that nothing they hold can be read as HTML. `title` is text, not HTML. What is not JSON, or
-/// lacks a section, gives a page that says so or leaves the section out. Throws std::bad_alloc where memory ends, and
-/// nothing else.
+/// Returns the page. `report_json` is the output of `--json`, `details_json` the result of a second pass over the capture
+/// (docs/analyze.md, "The page's details"). Both are UTF-8. They are inserted compressed and unparsed, so that a browser
+/// never parses them as HTML. `title` is plain text. For invalid JSON the page shows an error. Missing sections are
+/// omitted. Throws only std::bad_alloc.
 std::string html_page(std::string_view report_json, std::string_view details_json, std::string_view title);
 
 }  // namespace rdmawire::captures

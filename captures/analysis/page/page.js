@@ -1,6 +1,6 @@
-// Puts the page together, and follows links within it.
+// Builds the page and handles links within it.
 
-/** #connection=214, #finding=3, #table=flows; other hashes are the browser's. */
+/** Handles #connection=214, #finding=3 and #table=flows. */
 function follow() {
   const match = /^#(connection|finding|table)=(\w+)$/.exec(location.hash);
   if (!match) return;
@@ -36,13 +36,13 @@ async function begin() {
     return;
   }
   chart_defaults();
-  // A part that fails does not take the others with it.
+  // An error in one part does not affect the others.
   for (const part of [show_summary, show_traffic, show_latency, show_connections, show_findings, show_tables]) {
     try {
       part();
     } catch (error) {
       console.error(part.name, error);
-      document.getElementById("main").append(element("p", {class: "note error"}, `A part of this page (${words(part.name.replace("show_", ""))}) could not be drawn: ${error.message}`));
+      document.getElementById("main").append(element("p", {class: "note error"}, `This part of the page failed: ${words(part.name.replace("show_", ""))}: ${error.message}`));
     }
   }
   for (const link of document.querySelectorAll("nav a")) link.hidden = document.querySelector(link.getAttribute("href")).hidden;

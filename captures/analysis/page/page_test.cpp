@@ -1,4 +1,4 @@
-// What the page is as text; what it does in a browser is in tests/page.
+// Tests the text of the page. tests/page tests it in a browser.
 
 #include "captures/analysis/page/page.hpp"
 
@@ -24,7 +24,7 @@ std::string_view element(std::string_view page, std::string_view id) {
   return page.substr(at, page.find("</script>", at) - at);
 }
 
-/// What an element of data holds: base64, then gzip.
+/// Decodes the data of an element: base64, then gzip.
 std::string carried(std::string_view page, std::string_view id) {
   constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string packed;
@@ -48,7 +48,7 @@ std::string carried(std::string_view page, std::string_view id) {
   return text;
 }
 
-TEST(Page, CarriesBothTextsByteForByte) {
+TEST(Page, ContainsBothTextsUnchanged) {
   std::string report = R"({"summary": {"packets": 3}, "hostile": "</script><script>alert(1)</script> {{details}} é"})";
   report += std::string(1, '\0');
   std::string details = "[";
@@ -59,14 +59,14 @@ TEST(Page, CarriesBothTextsByteForByte) {
   EXPECT_THAT(page, Not(HasSubstr("alert(1)")));
 }
 
-TEST(Page, CarriesTextsOfEveryLengthModuloThree) {
+TEST(Page, ContainsTextsOfEveryLengthModuloThree) {
   for (const std::string text : {"", "1", "12", "123", "1234"}) {
     EXPECT_EQ(carried(html_page(text, "", "t"), "report-data"), text);
     EXPECT_EQ(carried(html_page("", text, "t"), "details-data"), text);
   }
 }
 
-TEST(Page, TitleIsText) {
+TEST(Page, TitleIsEscaped) {
   const std::string page = html_page("{}", "{}", R"(a</title><script>alert("1")</script>&'{{report}})");
   EXPECT_THAT(page,
               HasSubstr("<title>a&lt;/title&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39;{{report}}"
@@ -74,9 +74,9 @@ TEST(Page, TitleIsText) {
   EXPECT_EQ(carried(page, "report-data"), "{}");
 }
 
-TEST(Page, AsksForNothingFromOutside) {
+TEST(Page, LoadsNoExternalResources) {
   const std::string page(page_template());
-  // Links to places in the page itself are all there are.
+  // The page contains only links to its own sections.
   EXPECT_FALSE(std::regex_search(page.substr(0, page.find("report-data")), std::regex(R"((src|href)="[^#])")));
   EXPECT_THAT(page, Not(HasSubstr("@import")));
   EXPECT_THAT(page, HasSubstr("default-src 'none'; script-src 'sha256-"));

@@ -1,12 +1,12 @@
-// The report's tables by DataTables: sorted, filtered, paged. What it is given as HTML is escaped here.
+// Tables of the report with DataTables: sorting, filters, pages. All HTML passed to DataTables is escaped here.
 
-/** Columns in the report's order; what a row has beyond these follows. A "-" before a name: not shown at first. */
+/** Columns by table, in order. Other keys of the rows follow. "-": initially hidden. */
 const table_columns = {
   connections: "connection service wire a.address a.qp b.address b.qp confidence mtu sent.a.packets sent.b.packets sent.a.payload_bytes sent.b.payload_bytes sent.a.retransmitted_packets sent.b.retransmitted_packets first_time -paired_by -mtu_negotiated -upper -service_port -first_frame -last_frame -last_time -opened_frame -closed_frame -replaced",
   flows: "connection from ip_src ip_dst ip_dscp src_qp dest_qp frames_tx frames_rx frames_retransmitted frame_sequence_error nak_tx nak_rx ecn_ce_rx cnp_tx cnp_rx message_complete_rx message_fail flow_completion_time latency_max",
   operations: "operation messages bytes completed refused size_min size_max sizes",
   latency: "operation size_from size_to phase count min_ns p50_ns p90_ns p99_ns p999_ns max_ns",
-  retransmissions: "cause rounds packets bytes duration_ns",
+  retransmissions: "cause recoveries packets bytes duration_ns",
   naks: "code count",
   regions: "responder key address_from address_to read_bytes written_bytes atomics refused messages",
   talkers: "from to packets bytes payload_bytes queue_pairs source_ports",
@@ -15,8 +15,8 @@ const table_columns = {
   pauses: "source priority frames pause_ns first_frame",
   incast: "receiver time window_ns senders bytes",
   crc_errors: "from to count cause first_frame",
-  events: "kind cause severity connection end frame last_frame origin_frame cause_frame time duration_ns packets bytes psn value found",
-  counters: "name before after difference in_capture says",
+  events: "kind cause severity connection end frame last_frame origin_frame cause_frame time duration_ns packets bytes psn value observed",
+  counters: "name before after difference in_capture note",
   files: "name packets bytes first_frame lost_by_capture",
 };
 const most_columns = 80;
@@ -45,7 +45,7 @@ const reach = path => {
 function columns_of(name, rows) {
   const columns = table_columns[name].split(" ").map(column => ({name: column.replace("-", ""), shown: !column.startsWith("-")}));
   const there = new Set(columns.map(column => column.name));
-  // The same keys are in every row, or nearly: the first and the last hundred tell.
+  // Most rows have the same keys, so the first and last hundred suffice.
   for (const row of rows.length > 200 ? rows.slice(0, 100).concat(rows.slice(-100)) : rows) {
     for (const key of Object.keys(flattened(object(row)))) {
       const whole_array = [...there].some(prefix => key.startsWith(`${prefix}.`));
@@ -106,7 +106,7 @@ function data_tables_column({name, get, kind, shown}) {
   };
 }
 
-/** What was typed over a column, as a test of a row: "> 10", "10..20", "= text", "!text", or a part of the text. */
+/** Converts a column filter to a predicate: "> 10", "10..20", "= text", "!text", or a part of the text. */
 function column_test(text, {get, kind}) {
   text = text.trim();
   if (!text) return null;
@@ -142,15 +142,15 @@ function make_table(name, panel) {
   const search = element("input", {type: "search", id: `search-${name}`, placeholder: "Search all columns", "aria-label": `Search ${words(name)}`});
   const count = element("span", {class: "hint", role: "status"});
   const picker = element("details", {class: "picker"}, element("summary", {}, "Columns"));
-  const save = element("button", {type: "button", class: "small", title: "The rows and columns that are shown, in their order"}, "Save CSV");
-  const help = element("span", {class: "hint wide"}, "Over a column: text, =text, !text, >10, <1ms, 10..20");
+  const save = element("button", {type: "button", class: "small", title: "Save the visible rows and columns in the displayed order"}, "Save CSV");
+  const help = element("span", {class: "hint wide"}, "Column filters: text, =text, !text, >10, <1ms, 10..20");
   panel.append(element("div", {class: "controls"}, search, picker, save, count, help), element("div", {class: "scroll"}, table));
 
   const tests = new Map();
   const api = $(table).DataTable({
     data: rows, columns: columns.map(data_tables_column), deferRender: true, autoWidth: false, orderClasses: false, order: [], orderMulti: true, orderCellsTop: true,
     pageLength: 25, lengthMenu: [[10, 25, 50, 100, 500], [10, 25, 50, 100, 500]], pagingType: "simple_numbers", dom: "t<'pages'lp>",
-    language: {emptyTable: "Nothing of this kind is in the capture.", zeroRecords: "No row passes the filter.", lengthMenu: "_MENU_ rows a page"},
+    language: {emptyTable: "No rows.", zeroRecords: "No row matches the filter.", lengthMenu: "_MENU_ rows per page"},
     drawCallback() {
       const info = new $.fn.dataTable.Api(this).page.info();
       count.textContent = info.recordsDisplay === info.recordsTotal ? plural(info.recordsTotal, "row") : `${integer.format(info.recordsDisplay)} of ${plural(info.recordsTotal, "row")}`;
@@ -191,7 +191,7 @@ function make_table(name, panel) {
     const visible = columns.filter((_, at) => api.column(at).visible());
     const quoted = value => {
       let text = known(value) ? typeof value === "object" ? JSON.stringify(value) : String(value) : "";
-      if (/^[=+\-@\t]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`;  // a spreadsheet would compute it
+      if (/^[=+\-@\t]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`;  // prevents evaluation as a formula
       return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
     const lines = [visible.map(column => quoted(column.name)), ...api.rows({search: "applied", order: "applied"}).data().toArray().map(row => visible.map(column => quoted(column.get(row))))];
@@ -251,7 +251,7 @@ function show_tables() {
       next.click();
     },
   }}, capital(words(name)), element("span", {class: "count"}, integer.format(table_rows(name).length))));
-  place.append(element("div", {class: "heading"}, element("h2", {id: "tables-heading"}, "Tables"), element("p", {class: "hint"}, "Names are those of the JSON report. Times count from the first packet.")),
+  place.append(element("div", {class: "heading"}, element("h2", {id: "tables-heading"}, "Tables"), element("p", {class: "hint"}, "Column names are those of the JSON report. Times are relative to the first packet.")),
                element("div", {class: "tabs", role: "tablist", "aria-label": "Tables"}, tabs),
                ...names.map(name => element("div", {class: "panel", role: "tabpanel", id: `panel-${name}`, "data-table": name, "aria-labelledby": `tab-${name}`, hidden: true})));
   open_table(names[0]);

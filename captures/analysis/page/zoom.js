@@ -1,7 +1,7 @@
-// Looking closer at a plot: drag selects, with Shift moves; the wheel with Ctrl, or once the plot has the focus, zooms
-// where it points; + − arrows and 0 do so from the keyboard; a double click shows all again.
+// Zooming: dragging selects a range, Shift and dragging moves. The wheel zooms at the pointer, with Ctrl or if the plot has
+// the focus. Keys: + − arrows 0. A double click resets.
 
-const bounds = new WeakMap();  // of a chart: the whole of its axes
+const bounds = new WeakMap();  // by chart: complete range of its axes
 
 function whole(chart, x, y) {
   bounds.set(chart, {x, y});
@@ -36,7 +36,7 @@ function ranges_of(chart) {
   return ranges;
 }
 
-/** factor < 1: closer. center: pixels in the canvas, or the middle. */
+/** factor < 1 zooms in. center: pixels in the canvas; default: the middle. */
 function zoom(chart, factor, center) {
   const ranges = ranges_of(chart);
   for (const [axis, [from, to]] of Object.entries(ranges)) {
@@ -46,7 +46,7 @@ function zoom(chart, factor, center) {
   show(chart, ranges);
 }
 
-/** right, up: parts of what is shown. */
+/** right, up: fractions of the visible range. */
 function move(chart, right, up) {
   const ranges = ranges_of(chart);
   for (const [axis, part] of [["x", right], ["y", up]]) {
@@ -62,7 +62,7 @@ function move(chart, right, up) {
   show(chart, ranges);
 }
 
-/** Makes the chart's canvas listen. The frame is its positioned parent, where the selection is drawn. */
+/** Adds listeners to the chart's canvas. The selection is drawn in its positioned parent. */
 function make_zoomable(chart) {
   const canvas = chart.canvas;
   const selection = element("div", {class: "selection", hidden: true});
@@ -87,7 +87,7 @@ function make_zoomable(chart) {
       try {
         canvas.setPointerCapture(event.pointerId);
       } catch {
-        // The pointer is gone already.
+        // The pointer is no longer active.
       }
     },
     pointermove(event) {
