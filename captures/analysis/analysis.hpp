@@ -84,7 +84,7 @@ struct RegionRow {
   void merge(const RegionRow& other);
 };
 
-/// Pause frames of one sender and priority. IEEE 802.3, annex 31B; IEEE 802.1Q, 36.
+/// Pause frames of one sender and priority. IEEE 802.3, annex 31B, and IEEE 802.1Q, 36.
 struct PauseKey {
   std::uint64_t source = 0;  ///< MAC address
   std::uint8_t priority = 0;
@@ -97,7 +97,7 @@ struct PauseRow {
   std::uint64_t quanta = 0;   ///< sum of the requested quanta, in units of 512 bit times
   std::int64_t pause_ns = 0;  ///< sum of the times from a pause frame to its resume frame
   std::uint64_t first_frame = 0;
-  std::int64_t paused_since = -1;  ///< time of a pause frame without a resume frame yet; -1: none
+  std::int64_t paused_since = -1;  ///< time of a pause frame without a resume frame yet (-1: none)
 };
 
 /// Events of one connection with the same kind, cause and affected endpoint.
@@ -265,7 +265,7 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] const std::vector<std::pair<FlowKey, RegionRow>>& regions() const { return regions_.rows(); }
   /// Distinct queue pairs of each address, from closed connections.
   [[nodiscard]] std::map<PortAddress, std::uint64_t> queue_pairs_by_address() const;
-  /// Most frequent cause of bad CRCs from one address to another; nullopt: unknown.
+  /// Most frequent cause of bad CRCs from one address to another (nullopt: unknown).
   [[nodiscard]] std::optional<Cause> crc_cause(const PortAddress& from, const PortAddress& to) const;
   [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& troubled() const { return troubled_; }
   /// Number of items dropped because a table was full.

@@ -41,7 +41,7 @@ class BoundedTable {
     const auto row = find_index(key);
     return row ? &rows_[*row].second : nullptr;
   }
-  /// Index of `key` in rows(); nullopt if absent. Indices never change.
+  /// Index of `key` in rows() (nullopt if absent). Indices never change.
   [[nodiscard]] std::optional<std::uint32_t> find_index(const Key& key) const {
     if (slots_.empty()) return std::nullopt;
     for (std::size_t i = key.hash() & (slots_.size() - 1); slots_[i] != none; i = (i + 1) & (slots_.size() - 1))

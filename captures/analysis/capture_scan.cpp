@@ -105,7 +105,7 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
   }
   const auto ns = read_seconds(text);
   if (!ns) return {};
-  constexpr std::int64_t epoch_from = 100'000'000LL * 1'000'000'000;  // 1973; longer than any capture
+  constexpr std::int64_t epoch_from = 100'000'000LL * 1'000'000'000;  // year 1973
   boundary.kind = *ns >= epoch_from ? Kind::absolute : Kind::relative;
   boundary.value = *ns;
   return boundary;

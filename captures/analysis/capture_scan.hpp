@@ -19,16 +19,16 @@ namespace rdmawire::captures::analysis {
 struct Boundary {
   enum class Kind : std::uint8_t { none, relative, absolute, frame } kind = Kind::none;
   std::int64_t value = 0;  ///< nanoseconds since the capture's first packet, or since 1970, or a frame number
-  /// "12.5" seconds since the first packet; "1732163000.5" seconds since 1970 (from 10^8 on);
-  /// "2026-11-21T07:53:37.1" in UTC; "frame:214".
+  /// Formats: "12.5" (seconds since the first packet), "1732163000.5" (seconds since 1970, from 10^8 on),
+  /// "2026-11-21T07:53:37.1" (UTC), "frame:214".
   static std::optional<Boundary> parse(std::string_view text);
-  /// Converts a relative time to absolute time; `origin` is the time of the capture's first packet.
+  /// Converts a relative time to absolute time. `origin`: time of the capture's first packet.
   [[nodiscard]] Boundary from_origin(std::int64_t origin) const;
 };
 
 /// Input of a run.
 struct WalkOptions {
-  std::vector<std::string> files;  ///< read in the order of their first packets' times; "-": standard input
+  std::vector<std::string> files;  ///< read in the order of their first packets' times ("-": standard input)
   Boundary from, to;
   /// Called periodically with: packets so far, bytes read of this file, its size (0: unknown), its name.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;
@@ -97,7 +97,7 @@ class CaptureScan {
     std::string name;
     bool seekable = false;
     std::int64_t first_time = INT64_MAX;
-    std::optional<Reader> reader;  ///< for inputs that cannot be reopened; its first record is in `first`
+    std::optional<Reader> reader;  ///< for inputs that cannot be reopened, after reading `first`
     Record first;
     Next first_next = Next::end;
   };

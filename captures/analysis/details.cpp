@@ -32,7 +32,7 @@ struct Seen {
   std::int64_t time = 0;
   const Opcode* op = nullptr;  ///< nullptr: no BTH
   std::uint32_t bytes = 0;     ///< on the wire
-  std::uint32_t payload = 0;   ///< RDMA payload; for a TCP segment, of the FPDUs that end in it
+  std::uint32_t payload = 0;   ///< RDMA payload (of a TCP segment: of the FPDUs that end in it)
   std::uint8_t syndrome = 0;
   bool marked = false;  ///< ECN: congestion experienced
   // iWARP
@@ -242,7 +242,7 @@ class Collector final : public tracking::Sink {
  private:
   struct Plot {
     Sample plenty, rare;
-    std::int64_t start = 0, step = 1;  ///< nanoseconds since 1970; nanoseconds
+    std::int64_t start = 0, step = 1;  ///< nanoseconds since 1970, nanoseconds
     std::array<std::vector<std::uint64_t>, 2> bytes, messages;
 
     Plot(const Connection& connection, std::size_t room, std::int64_t steps)
@@ -265,7 +265,7 @@ class Collector final : public tracking::Sink {
     std::vector<std::size_t> ladders;  ///< indices
     std::deque<SequenceEntry> before;  ///< latest entries
     std::uint64_t packets = 0;
-    // By endpoint: the latest sequence number, unwrapped, and for iWARP the stream offset of sequence number 0.
+    // State of each endpoint: latest sequence number, unwrapped, and for iWARP the stream offset of sequence number 0.
     std::array<std::int64_t, 2> last{};
     std::array<std::optional<std::int64_t>, 2> base;
     std::array<std::int64_t, 2> acknowledged{INT64_MIN, INT64_MIN};

@@ -13,7 +13,7 @@ namespace {
 
 using enum EventKind;
 
-/// Texts of a finding, by kind and cause. A row with Cause::none applies to all causes without a row.
+/// Texts of a finding, by kind and cause. Rows with Cause::none apply to all other causes.
 struct Advice {
   EventKind kind;
   Cause cause;
@@ -53,7 +53,7 @@ constexpr Advice advices[] = {
      "implied_nak_seq_err of the requester."},
     {lost_in_network, Cause::before_capture, "loss upstream of the capture point",
      "losses upstream of the capture point",
-     "Packets from the sender reached neither the capture point nor the receiver.",
+     "Packets from the sender are missing at the capture point and at the receiver.",
      "Check the path from the sender to the capture point: port, cable and first switch (discards, symbol and FCS "
      "errors)."},
      "packets that the sender must have sent never came by, and the receiver missed them too",
@@ -114,8 +114,8 @@ constexpr Advice advices[] = {
      "Responses have no request in the capture. The capture lacks the requests, or the responder uses a stale QP.",
      "Check that both directions are captured. A QP number that is reused too early has the same effect."},
     {unanswered, Cause::none, "request without any response", "requests without any response",
-     "Requests had no response before the end of the capture. The peer does not accept them, or its responses take a "
-     "path that is not captured.",
+     "The capture ends without a response to these requests. The peer ignores them, or its responses take a different "
+     "path.",
      "Does the peer's QP exist and is it in RTR? Do both endpoints have the same RoCE version, GID index, MTU and VLAN? "
      "Does a firewall drop UDP port 4791? The requester ends with retry exceeded (req_transport_retries_exceeded)."},
     {msn_jump, Cause::none, "unexpected MSN", "unexpected MSNs",
@@ -180,7 +180,7 @@ constexpr Advice advices[] = {
      "Compare path_mtu of both QPs and the Ethernet MTU of ports and switches. With different MTUs, small messages "
      "pass and large messages stall."},
     {opcode_sequence, Cause::none, "packet with an invalid opcode sequence", "packets with an invalid opcode sequence",
-     "The opcode does not follow the preceding opcode: a message was not started or not finished.",
+     "The opcode does not follow the preceding opcode: a message is incomplete.",
      "Check whether the capture lost packets at this point. Otherwise the sender's firmware is the cause."},
     {read_limit, Cause::none, "excess of outstanding READs", "excesses of outstanding READs",
      "More READs and atomics were outstanding than the responder granted (responder resources).",
@@ -237,12 +237,12 @@ constexpr Advice iwarp_advices[] = {
      "Check that both directions are captured, and that STag and tagged offset of the response match the request "
      "(rdmawire dissect -V --frame N)."},
     {unanswered, Cause::none, "request without any response", "requests without any response",
-     "Read Requests had no response before the end of the capture. The peer does not accept them, its responses take a "
-     "path that is not captured, or the responses match no request.",
+     "The capture ends without a response to these Read Requests. The peer ignores them, its responses take a "
+     "different path, or the responses do not match.",
      "Check whether TCP acknowledged the request and whether a Terminate message follows. If there is a response, "
      "compare its STag and tagged offset with the request."},
     {msn_jump, Cause::none, "unexpected MSN", "unexpected MSNs",
-     "The sender does not number the untagged messages of a queue consecutively from 1 (RFC 5041, 5.3). A strict "
+     "The MSNs of the untagged messages of a queue must be consecutive from 1 (RFC 5041, 5.3). A strict "
      "receiver terminates the stream.",
      "Packets may be missing from the capture. Otherwise report these frames to the vendor of the sender's iWARP "
      "implementation."},
@@ -291,7 +291,7 @@ struct Case {
   std::vector<Evidence> evidence;
 };
 
-/// Causes of retransmissions that include events of this kind; empty if the events form a finding.
+/// Causes of retransmissions that include events of this kind (empty if the events form a finding).
 std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   switch (kind) {
     case nak:
@@ -387,7 +387,7 @@ void remark(Finding& finding, const Analysis& analysis) {
         "than the network.";
 }
 
-/// Packets of the endpoint that retransmitted; for READs, the responder.
+/// Packets of the endpoint that retransmitted (the responder for READs).
 std::uint64_t sent_by_sender(const Case& of) {
   const Side sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
   return of.troubled->packets[static_cast<std::size_t>(sender)];
@@ -548,7 +548,7 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
         Severity::info, "traffic_class", analysis.other_class.connections, analysis.other_class.first_frame,
         fmt::format("{} with different traffic classes for requests and responses",
                     counted(analysis.other_class.connections, "connection", "connections")),
-        "Requests and responses have different DSCP values. One of them may use a class that is lossy or congested.",
+        "Requests and responses have different DSCP values. One class may be lossy or congested.",
         "Compare the traffic class of both endpoints (tos of RDMA-CM, cma_roce_tos, traffic_class of the QP) with the "
         "switches' mapping. Some devices intentionally use a separate class for acknowledgements."));
   if (analysis.evicted_connections || analysis.overflow())

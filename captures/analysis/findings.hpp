@@ -26,7 +26,7 @@ struct AffectedConnection {
 
 struct Finding {
   Severity severity = Severity::info;
-  std::string_view kind, cause;   ///< of the events; or a kind of finding about the capture
+  std::string_view kind, cause;   ///< of the events, or a kind of finding about the capture
   std::uint64_t connection = 0;   ///< 0: several connections, or the capture
   std::uint64_t connections = 1;  ///< number of affected connections
   Side end = Side::a;
@@ -35,9 +35,9 @@ struct Finding {
   std::uint64_t count = 0, packets = 0, bytes = 0;
   std::int64_t cost_ns = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< 0: none
-  std::int64_t first_time = 0, last_time = 0;     ///< nanoseconds since 1970; 0: none
+  std::int64_t first_time = 0, last_time = 0;     ///< nanoseconds since 1970 (0: none)
   std::vector<std::uint64_t> frames;              ///< the earliest, at most 10
-  double share = -1;                              ///< of the sender's packets, 0 to 1; negative: does not apply
+  double share = -1;                              ///< of the sender's packets, 0 to 1 (negative: does not apply)
   std::string meaning, next;
   std::vector<Evidence> evidence;
   std::vector<AffectedConnection> worst;  ///< for a collective finding, at most 5
@@ -54,7 +54,7 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
 
 /// "10.0.0.2", "fe80::1", "LID 5"
 std::string to_text(const PortAddress& address);
-/// "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"; iWARP: "10.0.0.2:4321 → 10.0.0.3:18515"
+/// "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3", for iWARP "10.0.0.2:4321 → 10.0.0.3:18515"
 std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, Side from);
 
 /// "1 packet", "12 packets"

@@ -34,10 +34,10 @@ class Histogram {
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  /// Exact; 0 when nothing was counted.
+  /// Exact (0 if empty).
   [[nodiscard]] std::uint64_t min() const { return count_ ? min_ : 0; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
-  /// The value that `permille` thousandths of all values do not exceed, at most 0.8 % too large; 0 when empty.
+  /// The value that `permille` thousandths of all values do not exceed, at most 0.8 % too large (0 when empty).
   [[nodiscard]] std::uint64_t quantile(std::uint64_t permille) const {
     const std::uint64_t rank = std::max<std::uint64_t>((count_ * permille + 999) / 1000, 1);
     std::uint64_t below = 0;
@@ -56,7 +56,7 @@ class Histogram {
   friend struct Archived;
   static constexpr unsigned bits = 7;
   static constexpr std::uint64_t half = 1U << bits;
-  // Values below 2 * half have a bucket each; above, a power of two has `half` of them.
+  // Values below 2 * half have a bucket each. Larger powers of two have `half` buckets.
   static std::size_t index(std::uint64_t v) {
     if (v < 2 * half) return v;
     const auto shift = static_cast<unsigned>(std::bit_width(v)) - bits - 1;

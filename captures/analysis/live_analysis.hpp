@@ -31,7 +31,7 @@ class LiveAnalysis {
   LiveAnalysis(const LiveAnalysis&) = delete;
   LiveAnalysis& operator=(const LiveAnalysis&) = delete;
 
-  /// Reads packets until the given time or until `stop`. Returns false at the end of input; see troubles().
+  /// Reads packets until the given time or until `stop`. Returns false at the end of input or on an error.
   bool take(Clock::time_point until, const std::atomic<bool>& stop);
   [[nodiscard]] std::uint64_t packets() const { return facts_.packets; }
   /// Intermediate report, which includes open connections.

@@ -22,7 +22,7 @@ class ManagementRecords final : public tracking::ManagementSink {
   void path(const tracking::PathGiven& record) override { keep(paths, record); }
   void port_counters(const tracking::PortCounterReading& record) override { keep(counters, record); }
 
-  /// Adds the records of another shard. At most one shard has native InfiniBand.
+  /// Adds the records of another shard. Only one shard can have native InfiniBand.
   void merge(const ManagementRecords& other) {
     for (const auto& record : other.memberships) keep(memberships, record);
     for (const auto& record : other.paths) keep(paths, record);

@@ -2,8 +2,8 @@
 /// Distributed analysis. Each file is surveyed, its frames are divided by endpoint pair into batches, one per shard, and
 /// each shard is tracked in capture order, in any process. The merged result equals that of a single run over all files.
 ///
-/// With a filter, information for other shards (parameters that programs exchange as text, arrivals at a receiver) is
-/// relevant only for frames that match the filter. Only a frame's own shard can evaluate the filter, because the filter
+/// Information for other shards (parameters that programs exchange as text, arrivals at a receiver) is relevant only for
+/// frames that match the filter, if any. Only a frame's own shard can evaluate the filter, because the filter
 /// may depend on the connection. So each shard is filtered first, and its information is then added to the other shards.
 
 #include <optional>
@@ -36,7 +36,7 @@ struct ShardPlan {
   /// A batch for each shard. ShareTracker requires the batches of all files and portions in order, and the same build of
   /// rdmawire. A batch is about as large as its frames.
   std::vector<std::string> parcels;
-  tracking::Moment last;  ///< the last packet with a BTH; with a filter, use ShareSifter::last() instead
+  tracking::Moment last;  ///< the last packet with a BTH (with a filter, use ShareSifter::last())
 };
 /// Divides a portion. Returns an error if the file cannot be opened or has changed since the survey. `sifted`: the shards
 /// will be filtered, so each frame is added only to its own shard.
@@ -67,19 +67,19 @@ class ShareSifter {
 /// Tracks one shard.
 class ShareTracker {
  public:
-  /// Ignores files, boundaries and threads of `options`. With a filter, divide() must have been called with `sifted`.
+  /// Ignores files, boundaries and threads of `options`. If there is a filter, call divide() with `sifted`.
   /// Filter, sinks and callbacks must outlive this object.
   explicit ShareTracker(const RunOptions& options);
   /// Sets the data of all ShareSifter objects for this shard. Call before add(). The bytes must outlive this object.
   void hear(std::span<const Bytes> sifted);
   /// Counts only packets between these two addresses, which are the endpoints of RunOptions::connection.
   void narrow_to(const PortAddress& one, const PortAddress& other) { pipeline_.narrow_to(one, other); }
-  /// Adds a batch. Returns an error, one sentence, if it is malformed; the preceding part was added.
+  /// Adds a batch. Returns an error, one sentence, if it is malformed. The preceding part was added.
   tl::expected<void, std::string> add(Bytes parcel);
   /// Ends the analysis. Call once. `last`: the latest last packet with a BTH of all shards.
   Analysis finish(const tracking::Moment& last);
   [[nodiscard]] std::uint64_t evicted_packets() const { return pipeline_.evicted_packets(); }
-  /// The connection RunOptions::connection, after it was closed; nullopt if it is not in this shard.
+  /// The connection RunOptions::connection, after it was closed (nullopt if it is not in this shard).
   [[nodiscard]] const std::optional<Connection>& wanted() const { return pipeline_.wanted(); }
 
  private:

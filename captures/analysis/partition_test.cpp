@@ -53,7 +53,7 @@ Parcels sift(const Parcels& parcels, const RunOptions& options, tracking::Moment
   return sifted;
 }
 
-/// Tracks a shard; with `narrow` counts only packets between these two addresses.
+/// Tracks a shard. Counts only packets between the endpoints of `narrow`, if given.
 Analysis track(ShareTracker& tracker, const std::vector<std::string>& parcels, const std::vector<std::string>& sifted,
                const tracking::Moment& last, const std::optional<Connection>& narrow) {
   const std::vector<Bytes> heard = [&] {

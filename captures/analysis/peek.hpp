@@ -31,8 +31,8 @@ struct Peek {
   [[nodiscard]] std::uint64_t receiver_hash() const { return tracking::FlowKey{to, {}, 0}.hash(); }
 };
 
-/// Hash that all frames between two addresses share; nullopt: no addresses, or native InfiniBand, whose subnet management
-/// concerns all shards.
+/// Hash that all frames between two addresses share. Returns nullopt without addresses and for native InfiniBand, whose
+/// subnet management concerns all shards.
 std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkType link);
 
 /// Assigns frames to shards: all frames between two addresses belong to the same shard. Frames without addresses and
@@ -47,7 +47,7 @@ class Sharder {
   unsigned next(const Peek& seen, Bytes frame, LinkType link);
 
  private:
-  static constexpr std::size_t pairs = 1U << 14;  ///< hash buckets; a power of two
+  static constexpr std::size_t pairs = 1U << 14;  ///< hash buckets, a power of two
   static constexpr std::uint16_t none = UINT16_MAX;
   std::vector<std::uint64_t> loads_;
   std::vector<std::uint16_t> share_;

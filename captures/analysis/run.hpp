@@ -18,8 +18,8 @@ namespace rdmawire::captures::analysis {
 
 struct RunOptions : WalkOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
-  std::uint64_t connection = 0;            ///< analyze only this connection; 0: all
-  unsigned threads = 1;                    ///< maximum; streams and filters use one thread
+  std::uint64_t connection = 0;            ///< analyze only this connection (0: all)
+  unsigned threads = 1;                    ///< maximum (streams and filters use one thread)
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   AnalysisOptions analysis;
@@ -53,7 +53,7 @@ class Pipeline final : public FrameConsumer {
   void add(const Record& record, std::uint64_t frame, bool stays) override;
   void add(const Record& record, std::uint64_t frame) { add(record, frame, false); }
   /// Adds a frame that the caller assigned (partition.hpp). If not `mine`, the frame belongs to another shard and only
-  /// its text is used; it must match the filter, if any. Its bytes must remain valid until drain().
+  /// its text is used. It must match the filter, if any. Its bytes must remain valid until drain().
   void take(const Record& record, std::uint64_t frame, bool mine);
   /// Adds information of a frame that may belong to another shard: its addresses, and its arrival at the receiver.
   void note_addresses(const PortAddress& from, const PortAddress& to);

@@ -139,7 +139,7 @@ class Printer : TextPage {
     labeled("NAKs", naks.empty() ? "none" : naks);
     const Json& congestion = report_.at("congestion");
     labeled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0
-                              ? std::string("no ECN marks, no CNPs")
+                              ? std::string("none")
                               : fmt::format("{} ECN-marked of {} ECN-capable, {}", number(congestion.at("ecn_marked")),
                                             number(congestion.at("ecn_capable")),
                                             counted(number(congestion.at("cnps")), "CNP", "CNPs")));
@@ -261,11 +261,11 @@ class Printer : TextPage {
       heading("No problems found");
       const Json& s = report_.at("summary");
       labeled("",
-              fmt::format("Checked: loss, retransmissions and NAKs of {}; {}; order, MTU and keys of {}; ECN marks; "
-                          "pauses; stalls.",
+              fmt::format("Checked: loss, retransmissions and NAKs ({}), CRCs ({}), order, MTU and keys ({}), ECN marks, "
+                          "pauses, stalls.",
                           counted(number(s.at("connections")), "connection", "connections"),
-                          number(s.at("crcs_checked")) ? counted(number(s.at("crcs_checked")), "CRC", "CRCs")
-                                                       : "no CRC (none was verifiable)",
+                          number(s.at("crcs_checked")) ? fmt::format("{} verified", number(s.at("crcs_checked")))
+                                                       : "not verifiable",
                           counted(number(s.at("packets")), "packet", "packets")),
               2);
       if (!list.empty()) page_.line().put(TextStyle::dim, "Notes").line();

@@ -13,7 +13,7 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Value of a report key; for null 0, "" and "–".
+/// Value of a report key. Null is 0, "" or "–".
 std::uint64_t number(const Json& value);
 std::string word(const Json& value);
 std::string duration(const Json& value);
@@ -29,7 +29,7 @@ std::string cut(const std::string& text, std::size_t width);
 struct Column {
   std::string title;
   enum Align : std::uint8_t { left, right } align = right;
-  unsigned sacrifice = 0;  ///< columns with a higher number are omitted first if the table is too wide; 0: never
+  unsigned sacrifice = 0;  ///< columns with a higher number are omitted first if the table is too wide (0: never)
 };
 
 class TextPage {
@@ -44,7 +44,7 @@ class TextPage {
   /// "  label          text", with the text wrapped at `column`.
   void labeled(std::string_view label, std::string_view text, std::size_t column = label_column,
                output::TextStyle ink = output::TextStyle::plain);
-  /// Prints nothing if `rows` is empty. `all_rows`: total number of rows; `note`: a line after the table.
+  /// No output if `rows` is empty. `all_rows`: total number of rows. `note`: a line after the table.
   void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
              std::size_t all_rows, std::string_view note = {});
 

@@ -38,7 +38,7 @@ Datagram datagram_of(const HeaderStack& stack, std::size_t index) {
   Datagram datagram;
   if (ip.header == &info<Ipv4>) {
     const View<Ipv4> view(header);
-    // Segmentation offload sets the length to 0. In this case the datagram ends with the packet.
+    // Segmentation offload sets the length to 0. The datagram then ends with the packet.
     const std::uint32_t length = view.get<"total_length">();
     datagram.end = length ? ip.offset + length : std::max(captured, stack.wire_length);
     datagram.fragment = view.get<"mf">() || view.get<"fragment_offset">();
@@ -94,7 +94,7 @@ std::vector<Checksum> checksums_of(const HeaderStack& stack) {
     const auto value = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + at));
     checksum.status = checksum.zero_is_none && value == 0 ? CrcCheck::Status::absent
                       : !checksum.whole                   ? CrcCheck::Status::unverifiable
-                      // In one's complement, 0 and 0xffff are equal.
+                      // 0 and 0xffff are equal in one's complement.
                       : folded(value) % 0xffff == computed(checksum, stack.bytes) % 0xffff ? CrcCheck::Status::good
                                                                                            : CrcCheck::Status::bad;
     all.push_back(checksum);

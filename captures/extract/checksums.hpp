@@ -16,7 +16,7 @@ struct Checksum {
   std::string_view name;                               ///< "UDP checksum"
   std::uint32_t at = 0;                                ///< offset of its two bytes
   Range covered;                                       ///< covered bytes, including the checksum
-  Range addresses;                                     ///< addresses of the pseudo header; length 0: none
+  Range addresses;                                     ///< addresses of the pseudo header (length 0: none)
   std::uint32_t constant = 0;                          ///< sum of the rest of the pseudo header
   bool whole = false;                                  ///< all covered bytes are in this packet
   bool zero_is_none = false;                           ///< zero means no checksum (UDP)

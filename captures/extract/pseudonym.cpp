@@ -34,7 +34,7 @@ bool holds_mac(std::uint64_t identifier) {
 }
 std::uint64_t mac_in(std::uint64_t identifier) { return (identifier >> 40) << 24 | (identifier & 0xffffff); }
 
-// Parses an IPv4 address at the start of the text. Returns its length in characters; 0: none.
+// Parses an IPv4 address at the start of the text. Returns its length in characters (0: none).
 std::size_t ipv4_text(Bytes text, std::uint32_t& address) {
   std::size_t at = 0;
   address = 0;
@@ -83,7 +83,7 @@ std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
 }
 
 std::uint64_t Pseudonyms::map(Kind kind, std::uint64_t address) {
-  constexpr std::size_t most = 1 << 18;  // bounds the memory; removed entries are recomputed
+  constexpr std::size_t most = 1 << 18;  // bounds the memory (removed entries are recomputed)
   auto& known = known_[static_cast<std::size_t>(kind)];
   if (const auto found = known.find(address); found != known.end()) return found->second;
   if (known.size() >= most) known.clear();
@@ -119,7 +119,7 @@ std::array<std::uint8_t, 16> Pseudonyms::ipv6(const std::uint8_t* address) {
   std::copy_n(address, 16, result.begin());
   const std::uint64_t prefix = load_be<8>(address), identifier = load_be<8>(address + 8);
   const bool mapped = prefix == 0 && identifier >> 32 == 0xffff;
-  // IPv4-compatible, which connection management uses for IPv4 addresses in private data; ::1 is loopback.
+  // IPv4-compatible, which connection management uses for IPv4 addresses in private data (::1 is loopback).
   const bool compatible = prefix == 0 && identifier >> 32 == 0 && identifier > 1;
   if (mapped || compatible) {
     store_be(result.data() + 12, 4, ipv4(static_cast<std::uint32_t>(identifier)));
@@ -140,7 +140,7 @@ bool Pseudonyms::knows_identifier(std::uint64_t identifier) const {
 
 std::size_t Pseudonyms::replace_known(Bytes bytes, MutableBytes copy) {
   std::size_t found = 0;
-  // Replaces a known address at `p` and returns its length; 0: none.
+  // Replaces a known address at `p` and returns its length (0: none).
   auto replace = [&](const std::uint8_t* p, std::size_t left, std::uint8_t* to) -> std::size_t {
     if (left >= 16) {
       const std::uint64_t prefix = load_be<8>(p), identifier = load_be<8>(p + 8);

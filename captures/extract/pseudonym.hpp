@@ -26,7 +26,7 @@ class Pseudonyms {
   std::uint64_t mac(std::uint64_t address);
   /// A GUID, or the interface identifier of an IPv6 address.
   std::uint64_t eui64(std::uint64_t identifier);
-  /// In network byte order.
+  /// Input and result are in network byte order.
   std::array<std::uint8_t, 16> ipv6(const std::uint8_t* address);
 
   /// Finds previously mapped addresses in undescribed bytes and stores their pseudonyms in `copy`, which has the same

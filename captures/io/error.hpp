@@ -10,25 +10,25 @@ namespace rdmawire::captures {
 /// Error of a capture file or capture device. The library returns errors and never prints or throws them.
 struct CaptureError {
   enum class Kind : std::uint8_t {
-    unreadable,      ///< the file cannot be opened or read: missing, a directory, no permission, I/O error
+    unreadable,      ///< the file cannot be opened or read: missing, a directory, access denied, I/O error
     empty,           ///< zero bytes
-    unknown_format,  ///< neither pcap nor pcapng, plain or compressed
+    unknown_format,  ///< a format other than pcap and pcapng
     truncated,       ///< the file ends within a record or block
     malformed,       ///< a length or index that contradicts the file
     compression,     ///< the gzip or zstd stream is corrupt or truncated
     limit,           ///< larger than the implementation limit
     changed,         ///< the file became shorter while it was read
     write,           ///< a record cannot be written: disk full, wrong link type for the format
-    device,          ///< live capture: no such device, no permission, the device was removed
+    device,          ///< live capture: unknown device, access denied, device removed
     filter,          ///< live capture: invalid filter expression
   };
   Kind kind = Kind::unreadable;
   std::string file;          ///< path, "standard input", the name from the caller, or the device name
-  std::string place;         ///< "record 812", "Interface Description Block"; empty: the whole file
-  std::uint64_t record = 0;  ///< number of the record that could not be read or written, from 1; 0: none
+  std::string place;         ///< "record 812", "Interface Description Block" (empty: the whole file)
+  std::uint64_t record = 0;  ///< number of the record that could not be read or written, from 1 (0: none)
   std::uint64_t offset = 0;  ///< of `place` in the (decompressed) file, bytes
   std::string what;          ///< the cause
-  std::string follows;       ///< the consequence, "stopped after 811 packets", or a hint; may be empty
+  std::string follows;       ///< the consequence, "stopped after 811 packets", or a hint, or empty
 };
 
 /// "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length 65535; stopped after 811 packets"

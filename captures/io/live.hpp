@@ -30,7 +30,7 @@ class LiveCapture {
   struct Options {
     std::uint32_t snap_length = 262144;    ///< maximum bytes kept per packet
     bool promiscuous = true;               ///< capture packets for other hosts too
-    std::string filter = {};               ///< libpcap filter expression; empty: all packets
+    std::string filter = {};               ///< libpcap filter expression (empty: all packets)
     std::uint32_t buffer_size = 16 << 20;  ///< kernel buffer, bytes
     std::int64_t patience = 100'000'000;   ///< maximum time that next() waits, nanoseconds
     bool immediate = false;                ///< deliver packets immediately instead of in batches
@@ -39,7 +39,7 @@ class LiveCapture {
   /// Returns all devices visible to this process. Missing permission to capture is usually reported only by open().
   static tl::expected<std::vector<Device>, CaptureError> devices();
 
-  /// Starts capturing, with nanosecond timestamps if the device supports them. Errors: no such device, no permission, or
+  /// Starts capturing, with nanosecond timestamps if the device supports them. Errors: unknown device, access denied, or
   /// Kind::filter for an invalid filter expression.
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device, const Options& options);
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device) { return open(device, Options{}); }

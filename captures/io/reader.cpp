@@ -56,7 +56,7 @@ bool is_packet(std::uint32_t type) {
 
 std::string text(Bytes value) { return {reinterpret_cast<const char*>(value.data()), value.size()}; }
 
-/// Describes the known format of an unsupported file; empty if unknown.
+/// Describes the known format of an unsupported file (empty if unknown).
 std::string_view familiar(Bytes beginning) {
   struct Known {
     std::string_view magic, what;

@@ -29,7 +29,7 @@ std::string_view to_string(Format format);
 enum class Next : std::uint8_t {
   record,   ///< the record was filled in
   end,      ///< end of a complete capture
-  error,    ///< the capture cannot be read further, see error(); earlier records are valid
+  error,    ///< the capture cannot be read further, see error(). Earlier records are valid
   timeout,  ///< live capture only: no packet within the time limit
 };
 
@@ -61,11 +61,11 @@ class Reader {
   static constexpr std::uint64_t max_description = 64 * 1024 * 1024;  ///< total of section and interface blocks, bytes
 
   struct Options {
-    bool map = true;  ///< map plain regular files; false: always read through the buffer
+    bool map = true;  ///< map plain regular files (false: always read through the buffer)
   };
 
-  /// Opens a file, or standard input for "-". Errors: missing, a directory, no permission, empty, neither pcap nor
-  /// pcapng, a malformed file header, a corrupt compression stream.
+  /// Opens a file, or standard input for "-". Errors: missing, a directory, access denied, empty, an unknown
+  /// format, a malformed file header, a corrupt compression stream.
   static tl::expected<Reader, CaptureError> open(const std::string& path, Options options);
   static tl::expected<Reader, CaptureError> open(const std::string& path) { return open(path, Options{}); }
   /// Reads `memory`, which must outlive the reader. `name` is used in error messages. With Options::map false, reads
@@ -88,14 +88,14 @@ class Reader {
   [[nodiscard]] std::uint64_t records() const { return records_; }
   /// Bytes of the (decompressed) file read so far.
   [[nodiscard]] std::uint64_t position() const { return bias_ + reinterpret_cast<std::uintptr_t>(at_); }
-  /// Size of the file on disk or in memory, bytes; 0: unknown (pipe).
+  /// Size of the file on disk or in memory, bytes (0 for a pipe).
   [[nodiscard]] std::uint64_t file_size() const;
   /// Whether Record::bytes remain valid after the next call of next().
   [[nodiscard]] bool stable() const;
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] Format format() const;
   [[nodiscard]] Compression compression() const;
-  /// Whether times are finer than microseconds (pcap: by magic number; pcapng: any interface so far).
+  /// Whether times are finer than microseconds (pcap: by magic number, pcapng: any interface so far).
   [[nodiscard]] bool nanoseconds() const;
 
   /// Descriptions read so far. Later parts of a pcapng file may add interfaces and statistics. References are valid until

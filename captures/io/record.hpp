@@ -45,18 +45,18 @@ class Comments {
   bool swapped_;
 };
 
-/// One captured packet: a view into the file. Filled by Reader::next and LiveCapture::next; input of Writer::write.
+/// One captured packet: a view into the file. Filled by Reader::next and LiveCapture::next. Input of Writer::write.
 ///
 /// The source owns `bytes` and `options`. For a memory-mapped file or memory they are valid as long as the reader or the
 /// memory exists. For a stream (pipe, standard input, compressed file) or a live capture they are valid until the next
 /// call of next(). See Reader::stable().
 struct Record {
   Bytes bytes;                    ///< the captured bytes
-  std::int64_t time = 0;          ///< nanoseconds since 1970-01-01 00:00 UTC, limited to ±farthest_time; 0 in a Simple
+  std::int64_t time = 0;          ///< nanoseconds since 1970-01-01 00:00 UTC, limited to ±farthest_time. 0 in a Simple
                                   ///< Packet Block
   std::uint64_t number = 0;       ///< from 1, like Wireshark's frame number
   std::uint64_t position = 0;     ///< offset of the record or block in the (decompressed) file, bytes
-  Bytes options;                  ///< options of the block in file format; empty in pcap
+  Bytes options;                  ///< options of the block in file format (empty in pcap)
   std::uint32_t wire_length = 0;  ///< length on the wire, bytes
   std::uint32_t interface = 0;    ///< index into the interfaces of the reader or writer, over all sections
   LinkType link = LinkType::ethernet;  ///< link type of the interface
@@ -82,7 +82,7 @@ struct InterfaceStatistics {
   std::optional<std::uint64_t> system_drops;     ///< isb_osdrop: dropped by the operating system
   std::optional<std::uint64_t> delivered;        ///< isb_usrdeliv: delivered to the capturing program
 
-  /// Packets known to be missing from the capture; nullopt if both drop counters are missing.
+  /// Packets known to be missing from the capture (nullopt if both drop counters are missing).
   [[nodiscard]] std::optional<std::uint64_t> drops() const {
     if (!interface_drops && !system_drops) return std::nullopt;
     return interface_drops.value_or(0) + system_drops.value_or(0);
@@ -93,16 +93,16 @@ struct InterfaceStatistics {
 /// An Interface Description Block, or the single interface of a pcap file.
 struct Interface {
   LinkType link = LinkType::ethernet;
-  std::uint32_t snap_length = 0;  ///< maximum bytes kept per packet; 0: no limit
+  std::uint32_t snap_length = 0;  ///< maximum bytes kept per packet (0: no limit)
   std::uint8_t resolution = 9;    ///< if_tsresol: units of 10^-n s, or of 2^-(n-128) s from 128 on
-  std::int64_t offset = 0;        ///< if_tsoffset: seconds added to each time; already included in Record::time
+  std::int64_t offset = 0;        ///< if_tsoffset: seconds added to each time (included in Record::time)
   std::uint32_t section = 0;      ///< index into the reader's sections
   std::string name;               ///< "eth0"
   std::string description;
   std::string filter;  ///< the capture filter, as text
   std::string os;
   std::string hardware;
-  std::optional<std::uint8_t> fcs_length;  ///< length of the frame check sequence, bytes; nullopt: unknown
+  std::optional<std::uint8_t> fcs_length;  ///< length of the frame check sequence, bytes (nullopt: unknown)
   std::vector<std::string> comments;
   std::optional<InterfaceStatistics> statistics;  ///< latest Interface Statistics Block read so far
 };

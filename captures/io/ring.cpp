@@ -99,7 +99,7 @@ RingWriter::Result RingWriter::rotate_when_due(std::int64_t now, std::uint64_t c
 
 RingWriter::Result RingWriter::write(const Record& record, std::int64_t now,
                                      std::span<const std::string_view> comments) {
-  constexpr std::uint64_t block = 40;  // overhead of a packet's block; slightly more than pcap's record header
+  constexpr std::uint64_t block = 40;  // overhead of a packet's block, slightly more than pcap's record header
   if (Result r = rotate_when_due(now, record.bytes.size() + block); !r) return r;
   if (Result r = writer_->write(record, comments); !r) return r;
   ++records_;

@@ -24,9 +24,9 @@ class RingWriter {
  public:
   using Result = Writer::Result;
   struct Options {
-    std::uint64_t max_bytes = 0;       ///< maximum file size; 0: no limit
-    std::int64_t max_nanoseconds = 0;  ///< maximum duration of a file; 0: no limit
-    std::uint32_t keep = 0;            ///< maximum number of files on disk; 0: all
+    std::uint64_t max_bytes = 0;       ///< maximum file size (0: no limit)
+    std::int64_t max_nanoseconds = 0;  ///< maximum duration of a file (0: no limit)
+    std::uint32_t keep = 0;            ///< maximum number of files on disk (0: all)
     Writer::Options writer = {};
   };
   /// Returns the counters of every interface since the start of the capture. Called at the end of each file.

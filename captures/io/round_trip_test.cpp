@@ -118,8 +118,8 @@ TEST(RoundTrip, EveryCapturedFrameIsReencoded) {
     }
   }
   std::cout << counts.captures << " captures: " << counts.frames << " frames and " << counts.pdus
-            << " MPA frames and FPDUs re-encoded; " << counts.computed << " also with recomputed fields, "
-            << counts.offloaded << " except for an offloaded checksum (" << counts.pads << " pads were not zero); "
+            << " MPA frames and FPDUs re-encoded, " << counts.computed << " also with recomputed fields, "
+            << counts.offloaded << " except for an offloaded checksum (" << counts.pads << " pads were not zero), "
             << counts.damaged << " damaged or truncated frames were not recomputed\n";
   for (const std::string& where : counts.wrong_checksums)
     // The publisher of this file changed the reject flag of an accepted connection.

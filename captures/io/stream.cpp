@@ -60,7 +60,7 @@ class Decompressor : public Stream {
   explicit Decompressor(std::unique_ptr<Stream> compressed) : compressed_(std::move(compressed)), input_(64 * 1024) {}
 
  protected:
-  /// Returns the unconsumed compressed bytes; reads more if there are none. Empty at the end or on an error.
+  /// Returns the unconsumed compressed bytes. Reads more if there are none. Empty at the end or on an error.
   Bytes available() {
     if (begin_ == end_) {
       begin_ = 0;

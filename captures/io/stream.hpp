@@ -24,7 +24,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  /// Reads up to `room` (> 0) bytes; returns as soon as at least one is available. Returns 0 at the end or on an error.
+  /// Reads up to `capacity` (> 0) bytes. Returns as soon as at least one is available. Returns 0 at the end or on an error.
   virtual std::size_t read(std::uint8_t* to, std::size_t room) = 0;
   [[nodiscard]] const std::optional<ReadError>& trouble() const { return trouble_; }
 

@@ -102,7 +102,7 @@ void on_bus_error(int number, siginfo_t* details, void* context) {
   }
 }
 
-/// Reserves an entry of the address ranges; nullptr if all are in use.
+/// Reserves an entry of the address ranges (nullptr if all are in use).
 Guarded* guard(std::uintptr_t begin, std::uint64_t size) {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -139,7 +139,7 @@ struct Writer::State {
     e.follows = " after " + std::to_string(records) + (records == 1 ? " packet" : " packets");
     return e;
   }
-  /// Rejects a record. Nothing is written, and writing can continue.
+  /// Rejects a record. The file is unchanged, and writing can continue.
   [[nodiscard]] tl::unexpected<CaptureError> refuse(std::string what, std::string place = {}) const {
     CaptureError e = error_of(std::move(what), std::move(place));
     e.follows = "rejected" + e.follows;

@@ -30,7 +30,7 @@ class Writer {
   struct Options {
     std::optional<Format> format = {};  ///< nullopt: pcap if the name (without .gz, .zst) ends in .pcap or .cap
     std::optional<Compression> compression = {};  ///< nullopt: by the extension .gz or .zst
-    int level = 0;                                ///< compression level; 0: default
+    int level = 0;                                ///< compression level (0: default)
     bool nanoseconds = true;                      ///< false: times are truncated to microseconds
     Section section = {};                         ///< pcapng: hardware, os, application, comments
   };
@@ -41,11 +41,11 @@ class Writer {
 
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;
-  /// Closes the file and ignores errors; call close() to get them.
+  /// Closes the file and ignores errors. Use close() to get errors.
   ~Writer();
 
   /// Adds an interface and returns its index for Record::interface. Ignores statistics, resolution, offset and section of
-  /// `interface`. In a pcap file, all interfaces must have the same link type; a different one is an error.
+  /// `interface`. All interfaces of a pcap file must have the same link type.
   tl::expected<std::uint32_t, CaptureError> add_interface(const Interface& interface);
 
   /// Writes a packet: bytes, time, wire_length, interface, options (comments, flags, drop count as read), followed by
@@ -66,7 +66,7 @@ class Writer {
   [[nodiscard]] std::uint64_t records() const;
   /// Bytes of the file before compression.
   [[nodiscard]] std::uint64_t bytes() const;
-  /// Bytes on disk plus buffered bytes. With compression, only the bytes on disk.
+  /// Bytes on disk plus buffered bytes. For compressed files, only the bytes on disk.
   [[nodiscard]] std::uint64_t size() const;
 
  private:

@@ -86,7 +86,7 @@ function show_latency() {
     buttons.forEach(button => button.setAttribute("aria-pressed", String(button === event.target)));
     draw("histogram", () => histogram(of(operation)));
   }}}, words(operation)));
-  place.append(element("div", {class: "heading"}, element("h2", {id: "latency-heading"}, "Latency"), element("p", {class: "hint"}, "From a message's first packet to its acknowledgement or response, as seen at the capture point.")),
+  place.append(element("div", {class: "heading"}, element("h2", {id: "latency-heading"}, "Latency"), element("p", {class: "hint"}, "Time from a message's first packet to its acknowledgement or response, at the capture point.")),
                element("div", {class: "panel pair"},
                        operations.length > 0 && plot_place("histogram", "Distribution of latency", 300, "Distribution", element("span", {class: "segments", role: "group", "aria-label": "Operation"}, buttons)),
                        rows.length > 0 && plot_place("percentiles", "Percentiles of latency by operation and size", Math.min(1200, Math.max(300, 70 + rows.length * 24)), "Percentiles by operation and size")));

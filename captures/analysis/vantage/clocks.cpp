@@ -160,7 +160,7 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
   constexpr std::size_t stretches = 64;
 
   if (above.empty() || below.empty()) {
-    // At most one bound: estimate the drift from the envelope of shortest delays.
+    // One bound or none: estimate the drift from the envelope of shortest delays.
     const std::vector<Point>& side = above.empty() ? below : above;
     if (side.empty()) {
       const double slope = median_slope(by_stretch(all, stretches, median));
@@ -205,7 +205,7 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
     const double slowest = edge(best, -most_drift, fits), fastest = edge(best, most_drift, fits);
     result.drift_low = slowest / 1000;
     result.drift_high = fastest / 1000;
-    // Over all drifts that the packets allow.
+    // Consider all drifts that the packets allow.
     const double lowest_low = low(top(slowest, fastest, [&](double slope) { return -low(slope); }));
     const double highest_high = high(top(slowest, fastest, high));
     result.low = base + rounded(std::floor(lowest_low));

@@ -25,9 +25,9 @@ struct ClockPoint {
 struct ClockEstimate {
   std::int64_t at = 0;                          ///< nanoseconds, by the first clock
   std::int64_t offset = 0;                      ///< nanoseconds: the center of the interval, if there is one
-  std::optional<std::int64_t> low, high;        ///< bounds of the offset; nullopt: unbounded
+  std::optional<std::int64_t> low, high;        ///< bounds of the offset (nullopt: unbounded)
   double drift = 0;                             ///< parts per million
-  std::optional<double> drift_low, drift_high;  ///< bounds of the drift; nullopt: unbounded
+  std::optional<double> drift_low, drift_high;  ///< bounds of the drift (nullopt: unbounded)
   /// Nanoseconds by which the packets contradict any steady clock. The interval is wider by this amount on both sides.
   std::int64_t unsteady = 0;
   std::uint64_t above = 0, below = 0, unknown = 0;  ///< number of points by bound

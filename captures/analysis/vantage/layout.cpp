@@ -77,7 +77,7 @@ void Layout::find_hosts(const std::vector<Survey>& surveys) {
       first = false;
       std::erase_if(candidates, [&, d = direction](const PortAddress& a) { return a != d.from && a != d.to; });
     }
-    // With a single peer, both addresses are in all packets.
+    // If there is a single peer, both addresses are in all packets.
     if (candidates.size() == 1 && all.size() > 2) host = *candidates.begin();
     host_.push_back(host);
   }

@@ -26,12 +26,12 @@ std::string_view to_string(OrderBy by);
 
 struct LayoutOptions {
   bool synchronized = false;       ///< the clocks are declared synchronized
-  std::vector<std::size_t> order;  ///< captures in path order; empty: inferred
+  std::vector<std::size_t> order;  ///< captures in path order (empty: inferred)
 };
 
 /// Two captures that share packets.
 struct PairOfPoints {
-  std::size_t first = 0, second = 0;  ///< captures; first < second
+  std::size_t first = 0, second = 0;  ///< captures, first < second
   std::uint64_t shared = 0;           ///< samples in both
   ClockEstimate clock;                ///< as estimated from the packets
 };
@@ -41,8 +41,8 @@ struct CapturePath {
   FlowKey direction;                ///< number 0
   std::vector<std::size_t> points;  ///< captures, starting closest to the sender
   std::vector<OrderBy> order;       ///< evidence for each point except the first, relative to the preceding point
-  /// Shortest time from the preceding point, for each point except the first, by the aligned clocks, among the samples;
-  /// nullopt: no common sample.
+  /// Shortest time from the preceding point, for each point except the first, by the aligned clocks, among the samples
+  /// (nullopt: no common sample).
   std::vector<std::optional<std::int64_t>> shortest;
 
   /// Shortest known time from `up` to `down`, nanoseconds by the aligned clocks.
@@ -64,7 +64,7 @@ class Layout {
 
   [[nodiscard]] const std::vector<PairOfPoints>& pairs() const { return pairs_; }
   [[nodiscard]] const PairOfPoints* pair(std::size_t a, std::size_t b) const;
-  /// In order of first occurrence in the captures.
+  /// Paths in order of first occurrence in the captures.
   [[nodiscard]] const std::vector<CapturePath>& ways() const { return ways_; }
   [[nodiscard]] const CapturePath* way(const FlowKey& direction) const;
   /// Captures that share packets with the reference, including the reference. Others cannot be compared.
@@ -80,7 +80,7 @@ class Layout {
   }
   /// Maximum time by which a packet can seem to arrive before it was sent, nanoseconds.
   [[nodiscard]] std::int64_t tolerance(std::size_t a, std::size_t b) const;
-  /// By capture: the address that all its packets have in common.
+  /// The address that all packets of a capture have in common, by capture.
   [[nodiscard]] const std::vector<std::optional<PortAddress>>& host() const { return host_; }
 
  private:
@@ -89,7 +89,7 @@ class Layout {
     double slope = 0;
   };
   struct Order {
-    int nearer = 0;  ///< 1: the first capture is closer to the lower address, -1: the second capture; 0: unknown
+    int nearer = 0;  ///< 1: the first capture is closer to the lower address, -1: the second capture (0: unknown)
     OrderBy by = OrderBy::file_order;
   };
   using Ends = std::pair<PortAddress, PortAddress>;  ///< the lower address first
@@ -102,7 +102,7 @@ class Layout {
   LayoutOptions options_;
   std::vector<PairOfPoints> pairs_;
   std::vector<std::map<Ends, Order>> orders_;  ///< by pair
-  /// By pair and direction: timestamps of the common samples.
+  /// Timestamps of the common samples, by pair and direction.
   std::vector<std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>>> points_;
   std::vector<CapturePath> ways_;
   std::map<std::array<std::uint64_t, 5>, std::size_t> way_of_;
@@ -110,7 +110,7 @@ class Layout {
   std::vector<Map> maps_;
   std::vector<std::optional<PortAddress>> host_;
   std::vector<bool> fine_;
-  /// By capture: number of packets of each direction.
+  /// Number of packets of each direction, by capture.
   std::vector<std::map<std::array<std::uint64_t, 5>, std::uint64_t>> seen_;
   std::size_t reference_ = 0;
 };

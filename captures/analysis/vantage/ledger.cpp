@@ -350,7 +350,7 @@ void Ledger::take(const Transmission& transmission) {
   }
   if (!before) return;
 
-  // From the last point that saw it, to the next point that should have seen it.
+  // Find the next point after the last observation that should have seen it.
   for (std::size_t k = previous + 1; k < way.size(); ++k) {
     const bool known_there = row.points >> way[k] & 1;
     if (!known_there && k + 1 < way.size()) continue;

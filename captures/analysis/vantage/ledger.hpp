@@ -17,10 +17,10 @@ namespace rdmawire::captures::vantage {
 /// Outcome of a packet between a capture point and the next point of its path.
 enum class HopOutcome : std::uint8_t {
   lost,               ///< seen upstream only, and missed by the receiver: NAKed or retransmitted
-  missing,            ///< seen upstream only; network loss and capture loss cannot be distinguished
+  missing,            ///< seen upstream only, without evidence for network loss or capture loss
   missed_downstream,  ///< seen upstream only and delivered: lost by the downstream capture
   missed_upstream,    ///< seen downstream only: lost by the upstream capture
-  elsewhere,          ///< seen upstream; the downstream capture has no packet of the flow
+  elsewhere,          ///< seen upstream, and the downstream capture has no packet of the flow
   marked,             ///< ECN-capable upstream, CE downstream
   dscp_rewritten,
   priority_rewritten,
@@ -36,7 +36,7 @@ inline constexpr std::size_t fates = static_cast<std::size_t>(HopOutcome::captur
 /// Name in JSON, such as "missed_downstream".
 std::string_view to_string(HopOutcome fate);
 
-/// Frame numbers of a packet at both ends of a hop; 0: not seen there.
+/// Frame numbers of a packet at both ends of a hop (0: not seen there).
 struct FramePair {
   std::uint64_t before = 0, behind = 0;
 };
@@ -76,7 +76,7 @@ struct Hop {
 /// Losses of a path outside of all hops.
 struct Edge {
   FlowKey direction;    ///< number 0
-  bool behind = false;  ///< downstream of the last point; otherwise upstream of the first point
+  bool behind = false;  ///< true: downstream of the last point, false: upstream of the first point
   std::size_t point = 0;
   ResultCounters tally;
 };
@@ -85,7 +85,7 @@ class Ledger final : public Matcher::MatchSink {
  public:
   Ledger(const std::vector<Survey>& surveys, const Layout& layout);
 
-  /// Returns the index of a flow; nullopt if the table is full.
+  /// Returns the index of a flow (nullopt if the table is full).
   std::optional<std::uint32_t> unit(const FlowKey& flow);
   [[nodiscard]] const FlowKey& flow(std::uint32_t unit) const { return units_.rows()[unit].first; }
 
@@ -128,7 +128,7 @@ class Ledger final : public Matcher::MatchSink {
     std::uint32_t psn = nothing;
     std::uint32_t bytes = 0;
     std::int64_t anywhere = INT64_MIN, at_last = INT64_MIN;  ///< nanoseconds
-    std::uint64_t frame = 0, frame_at_last = 0;              ///< frame: at the first point; 0: not seen there
+    std::uint64_t frame = 0, frame_at_last = 0;              ///< frame: at the first point (0: not seen there)
   };
   struct Unit {
     const CapturePath* way = nullptr;

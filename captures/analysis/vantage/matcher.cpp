@@ -8,8 +8,8 @@ namespace rdmawire::captures::vantage {
 namespace {
 
 /// Observations closer than this are not a retransmission, because a retransmission requires a response in between.
-constexpr std::int64_t twice_captured = 2'000;       ///< nanoseconds; one of the two is not seen downstream
-constexpr std::int64_t doubled_on_the_way = 10'000;  ///< nanoseconds; one of the two is not seen upstream
+constexpr std::int64_t twice_captured = 2'000;       ///< nanoseconds, if one of the two is not seen downstream
+constexpr std::int64_t doubled_on_the_way = 10'000;  ///< nanoseconds, if one of the two is not seen upstream
 /// Above this number of observations at one point, each is matched with the nearest.
 constexpr std::size_t most_aligned = 256;
 /// Maximum age of a group, in windows.

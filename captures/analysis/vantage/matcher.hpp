@@ -47,7 +47,7 @@ struct Transmission {
 
 struct MatcherOptions {
   std::int64_t window = 100'000'000;  ///< maximum time between observations of a packet, nanoseconds
-  std::size_t sightings = 1U << 20;   ///< maximum number of observations in memory; beyond it, packets are evaluated early
+  std::size_t sightings = 1U << 20;   ///< maximum number of observations in memory, limits the window
 };
 
 class Matcher {
@@ -56,7 +56,7 @@ class Matcher {
   class MatchSink {
    public:
     virtual void take(const Transmission& transmission) = 0;
-    /// Path of a flow; nullptr: unknown.
+    /// Path of a flow (nullptr: unknown).
     virtual const CapturePath* way_of(std::uint32_t unit) = 0;
 
    protected:
@@ -99,8 +99,8 @@ class Matcher {
   std::uint32_t free_ = none;
   std::size_t held_ = 0;
   std::vector<Group> ring_;
-  std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers of groups; newest_: of the next group
-  std::vector<std::uint64_t> slots_;       ///< sequence number + 1; 0: free
+  std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers of groups (newest_: of the next group)
+  std::vector<std::uint64_t> slots_;       ///< sequence number + 1 (0: free)
   std::size_t used_slots_ = 0;
   std::multimap<std::int64_t, Transmission> later_;  ///< evaluated transmissions, in order of their due times
   std::vector<Copy> copies_;

@@ -51,10 +51,10 @@ struct Observation {
   std::uint32_t bytes = 0;         ///< payload
   CrcCheck::Status icrc = CrcCheck::Status::absent;
   Role role = Role::datagram;
-  Wire wire = Wire::none;               ///< Wire::none: TCP that is not known to be iWARP
+  Wire wire = Wire::none;               ///< Wire::none: TCP, possibly iWARP
   std::uint16_t source_port = 0;        ///< UDP source port
   std::uint8_t traffic_class = 0;       ///< DSCP and ECN
-  std::uint8_t ttl = 0;                 ///< TTL or hop limit; 0: none
+  std::uint8_t ttl = 0;                 ///< TTL or hop limit (0: none)
   std::uint8_t priority = no_priority;  ///< PCP of the outermost VLAN tag, or SL of native InfiniBand
   std::uint8_t syndrome = 0;            ///< RoCE and InfiniBand: valid if `acknowledges`
   bool acknowledges = false;
@@ -67,7 +67,7 @@ enum class IdentityBy : std::uint8_t {
   headers,  ///< for captures truncated before the ICRC: addresses, ports and IP identification instead of the ICRC
 };
 
-/// `packet`: from Dissector, or from decode() and check_icrc(). Returns false for packets that are neither RDMA nor TCP,
+/// `packet`: from Dissector, or from decode() and check_icrc(). Returns false for packets other than RDMA and TCP,
 /// for fragments, and for packets truncated before the end of the identity's input.
 bool sight(Observation& sighting, const tracking::Packet& packet, IdentityBy by);
 

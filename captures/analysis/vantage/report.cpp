@@ -490,7 +490,7 @@ class Report {
         if (j != i && s.first_time <= c_.surveys[j].last_time && c_.surveys[j].first_time <= s.last_time)
           overlap = "its times overlap with other captures";
       f.meaning = s.rdma + s.tcp == 0
-                      ? "The capture contains neither RDMA nor TCP."
+                      ? "The capture contains no RDMA and no TCP."
                       : fmt::format(
                             "The capture has no packet in common with the other captures. It was taken on a different "
                             "path or at a different time ({}). The comparison excludes it.",
@@ -537,7 +537,7 @@ class Report {
         f.kind = "not_synchronized";
         const std::int64_t least = *e.low > 0 ? *e.low : -*e.high;
         f.title = fmt::format("the clocks differ by at least {}, although declared synchronized", duration_text(least));
-        f.meaning = "By these clocks, packets arrive before they are sent. One-way delays are wrong by this amount.";
+        f.meaning = "According to these clocks, packets arrive before they are sent. One-way delays are wrong by this amount.";
         f.next = "Omit --clocks, so that the offset is estimated from the packets. Check PTP on both hosts.";
         f.weight = static_cast<double>(least);
         findings_.push_back(std::move(f));

@@ -15,7 +15,7 @@
 namespace rdmawire::captures::vantage {
 
 struct RunOptions {
-  std::vector<std::string> files;  ///< one per capture point, at most most_points; streams are not supported
+  std::vector<std::string> files;  ///< one regular file per capture point, at most most_points
   ReadOptions read;
   LayoutOptions layout;
   MatcherOptions matcher;

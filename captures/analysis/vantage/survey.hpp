@@ -70,8 +70,8 @@ struct Survey {
   std::int64_t first_time = 0, last_time = 0;                           ///< nanoseconds, by the capture's clock
   bool nanoseconds = false;                                             ///< times are finer than microseconds
   std::uint64_t cut = 0;                                                ///< RDMA packets without their ICRC
-  std::optional<std::uint64_t> lost_by_capture;                         ///< packets; nullopt: not recorded in the file
-  std::string trouble;                                                  ///< read error; empty: read completely
+  std::optional<std::uint64_t> lost_by_capture;                         ///< packets (nullopt: not recorded in the file)
+  std::string trouble;                                                  ///< read error (empty: read completely)
   analysis::BoundedTable<FlowKey, DirectionSeen> directions{1U << 16};  ///< key: number 0
   analysis::BoundedTable<FlowKey, FlowSeen> flows{1U << 18};            ///< key: as Observation::flow
   Samples samples;

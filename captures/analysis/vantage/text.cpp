@@ -31,7 +31,7 @@ std::string_view order_text(const std::string& by) {
   return "order of files";
 }
 
-/// Microseconds below 1 ms; otherwise seconds with nine decimals, as in the files.
+/// Microseconds below 1 ms, else seconds with nine decimals as in the files.
 std::string offset_text(std::int64_t ns) {
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   const char sign = ns < 0 ? '-' : '+';
@@ -71,11 +71,11 @@ class Printer : analysis::TextPage {
       if (point.at("compared").get<bool>())
         text += fmt::format(", {} of these seen elsewhere too", number(point.at("shared")));
       else
-        text += "; not compared";
-      if (point.at("host").is_string()) text += "; captured at " + word(point.at("host"));
-      if (word(point.at("file")) != word(point.at("name"))) text += "; " + word(point.at("file"));
+        text += ", not compared";
+      if (point.at("host").is_string()) text += ", captured at " + word(point.at("host"));
+      if (word(point.at("file")) != word(point.at("name"))) text += ", " + word(point.at("file"));
       if (point.at("lost_by_capture").is_number() && number(point.at("lost_by_capture")))
-        text += fmt::format("; the capture lost {}", number(point.at("lost_by_capture")));
+        text += fmt::format(", capture loss {}", number(point.at("lost_by_capture")));
       labeled(analysis::cut(word(point.at("name")), widest), text, widest + 4,
               point.at("compared").get<bool>() ? TextStyle::plain : TextStyle::bad);
     }

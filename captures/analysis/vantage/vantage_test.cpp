@@ -247,7 +247,7 @@ class Network {
     const std::size_t index = p.to_right ? n : hops - 1 - n;
     const HopSetting& h = s_.hops[index];
     const std::size_t points = s_.points.size();
-    // The points at both ends of the hop; SIZE_MAX: a host.
+    // The points at both ends of the hop (SIZE_MAX: a host).
     const std::size_t before = n == 0 ? SIZE_MAX : p.to_right ? n - 1 : points - n;
     const std::size_t behind = n + 1 == hops ? SIZE_MAX : p.to_right ? n : points - 1 - n;
     const bool plain = !p.is_beacon && p.counts;
@@ -703,7 +703,7 @@ TEST_F(Vantage, FewSamplesAndLittleMemoryHaveTheSameResult) {
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
   EXPECT_EQ(c.evaluated_early, 0U);
 
-  // With minimal memory the result is incomplete and reported as inexact.
+  // Minimal memory makes the result incomplete, which is reported as inexact.
   options.files = {(folder_ / "job_point0.pcap").string(), (folder_ / "job_point1.pcap").string(),
                    (folder_ / "job_point2.pcap").string()};
   options.matcher.sightings = 2;
