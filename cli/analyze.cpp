@@ -284,7 +284,7 @@ class Analyze {
 /// Severities and the kinds of findings.
 std::vector<std::string> fail_on_words() {
   std::vector<std::string> words{"error",          "warning",       "info",    "capture_lost",
-                                 "captured_twice", "files_overlap", "one_way", "begins_in_the_middle",
+                                 "captured_twice", "files_overlap", "one_way", "incomplete_messages",
                                  "traffic_class",  "inexact"};
   for (const tracking::EventRow& row : tracking::event_rows) words.emplace_back(row.name);
   const std::vector<std::string> more = capture_point_findings();

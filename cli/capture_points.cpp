@@ -20,7 +20,7 @@ bool fails(const Json& report, const std::string& word) {
   const auto rank = [](std::string_view severity) {
     return severity == "error" ? 3 : severity == "warning" ? 2 : severity == "info" ? 1 : 0;
   };
-  const auto& findings = report.at("vantage").at("findings");
+  const auto& findings = report.at("capture_points").at("findings");
   return std::any_of(findings.begin(), findings.end(), [&](const Json& f) {
     return f.at("kind") == word ||
            (rank(word) != 0 && rank(f.at("severity").get_ref<const std::string&>()) >= rank(word));
@@ -33,7 +33,7 @@ std::vector<std::string> capture_point_findings() {
   std::vector<std::string> kinds;
   for (std::size_t i = 0; i < captures::vantage::fates; ++i)
     kinds.emplace_back(to_string(static_cast<captures::vantage::HopOutcome>(i)));
-  for (const char* other : {"delayed", "lost_before_first", "lost_behind_last", "unrelated", "inexact", "unidentified",
+  for (const char* other : {"delayed", "lost_before_first", "lost_after_last", "unrelated", "inexact", "unidentified",
                             "not_synchronized", "unsteady_clock", "order_unknown"})
     kinds.emplace_back(other);
   return kinds;

@@ -282,7 +282,7 @@ TEST(Findings, ContainConnectionCostFramesAndNextStep) {
   }
   analysis.connection(c, CloseReason::ended);
   const Json finding = report(analysis).at("findings").at(0);
-  EXPECT_EQ(finding.at("who"), "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3");
+  EXPECT_EQ(finding.at("flow"), "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3");
   EXPECT_EQ(finding.at("title"), "31 NAK recoveries: 287 packets (7.2 %), 1.90 s stalled");
   EXPECT_EQ(finding.at("severity"), "warning");
   EXPECT_EQ(finding.at("first_frame"), 214);

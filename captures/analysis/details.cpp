@@ -223,14 +223,14 @@ class Collector final : public tracking::Sink {
   }
 
   [[nodiscard]] std::string json() const {
-    std::string out = R"({"schema":"rdmawire.page/1","connections":[)";
+    std::string out = R"({"schema":"rdmawire.page/2","connections":[)";
     bool first = true;
     for (const std::uint64_t id : order_) {
       if (!first) out += ',';
       first = false;
       append(out, id, *kept_.at(id).plotted);
     }
-    out += R"(],"ladders":)";
+    out += R"(],"sequences":)";
     Json ladders = Json::array();
     for (const Ladder& ladder : ladders_)
       if (!ladder.rungs.empty()) ladders.push_back(json_of(ladder));
@@ -436,7 +436,7 @@ class Collector final : public tracking::Sink {
       else if (frame == ladder.first_frame)
         row["mark"] = "event";
       else if (rung.again)
-        row["mark"] = "again";
+        row["mark"] = "retransmitted";
       else if (frame == ladder.origin_frame)
         row["mark"] = "origin";
       if (ordinal && rung.ordinal > ordinal + 1) row["skipped"] = rung.ordinal - ordinal - 1;

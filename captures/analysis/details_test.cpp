@@ -61,16 +61,16 @@ TEST(Details, SamplingIsEvenAndKeepsRetransmissions) {
 TEST(Details, ConnectionsAndDiagramsAreLimited) {
   const Done done = analyze("rc-pingpong-loss.pcap.gz", {.connections = 0, .findings = 2});
   EXPECT_TRUE(done.details["connections"].empty());
-  ASSERT_EQ(done.details["ladders"].size(), 2U);
-  EXPECT_EQ(done.details["ladders"][0]["finding"], 1);
+  ASSERT_EQ(done.details["sequences"].size(), 2U);
+  EXPECT_EQ(done.details["sequences"][0]["finding"], 1);
 }
 
 TEST(Details, DiagramMarksSkippedFrames) {
   const Done done = analyze("siw-write-loss.pcap.gz");
-  ASSERT_FALSE(done.details["ladders"].empty());
+  ASSERT_FALSE(done.details["sequences"].empty());
   std::uint64_t before = 0;
   bool skips = false;
-  for (const Json& frame : done.details["ladders"][0]["frames"]) {
+  for (const Json& frame : done.details["sequences"][0]["frames"]) {
     EXPECT_GT(frame["frame"].get<std::uint64_t>(), before);
     before = frame["frame"].get<std::uint64_t>();
     skips |= frame.contains("skipped");
@@ -82,7 +82,7 @@ TEST(Details, CaptureWithoutRdmaHasNone) {
   RunOptions options;
   Analysis analysis;
   const Json report = report_of(analysis, {});
-  EXPECT_EQ(details_of(options, analysis, report), R"({"schema":"rdmawire.page/1","connections":[],"ladders":[]})");
+  EXPECT_EQ(details_of(options, analysis, report), R"({"schema":"rdmawire.page/2","connections":[],"sequences":[]})");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ Json sent_json(const tracking::Sent& sent) {
               {"messages_refused", sent.messages_refused},
               {"retransmitted_packets", sent.retransmitted_packets},
               {"retransmitted_bytes", sent.retransmitted_bytes},
-              {"rounds", sent.rounds},
+              {"recoveries", sent.rounds},
               {"lost_in_network", sent.lost_in_network},
               {"lost_in_capture", sent.lost_in_capture},
               {"out_of_order", sent.out_of_order},
@@ -85,7 +85,7 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
   Json worst = Json::array();
   for (const AffectedConnection& one : finding.worst)
     worst.push_back({{"connection", frame_or_null(one.connection)},
-                     {"who", one.who},
+                     {"flow", one.who},
                      {"count", one.count},
                      {"cost_ns", one.cost_ns}});
   return Json{{"rank", rank},
@@ -95,7 +95,7 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
               {"connection", frame_or_null(finding.connection)},
               {"connections", finding.connections},
               {"end", finding.connection ? Json(text(finding.end)) : Json()},
-              {"who", finding.who},
+              {"flow", finding.who},
               {"title", finding.title},
               {"count", finding.count},
               {"packets", finding.packets},
@@ -121,7 +121,7 @@ Json input_json(const Analysis& analysis, const Input& input) {
              {"bytes", file.bytes},
              {"first_frame", frame_or_null(file.first_frame)},
              {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
-    if (!file.trouble.empty()) row["trouble"] = file.trouble;
+    if (!file.trouble.empty()) row["error"] = file.trouble;
     files.push_back(std::move(row));
   }
   const auto asked = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
@@ -132,7 +132,7 @@ Json input_json(const Analysis& analysis, const Input& input) {
               {"connection", frame_or_null(input.connection)},
               {"exact", analysis.evicted_connections + input.evicted_packets + analysis.overflow() == 0},
               {"evicted", {{"connections", analysis.evicted_connections}, {"packets", input.evicted_packets}}},
-              {"left_out", analysis.overflow()}};
+              {"skipped", analysis.overflow()}};
 }
 
 Json operations_json(const Analysis& analysis) {
@@ -316,11 +316,11 @@ Json unless_zero(Number value) {
 
 Json question_json(const tracking::SubnetQuestion& question) {
   const bool answered = question.frame != 0;
-  return {{"asker", address_json(question.asker)},
+  return {{"requester", address_json(question.asker)},
           {"request_frame", unless_zero(question.request_frame)},
           {"frame", unless_zero(question.frame)},
           {"time", seconds(answered ? question.time : question.request_time)},
-          {"answer_ns", answered && question.request_frame ? Json(question.time - question.request_time) : Json()},
+          {"response_ns", answered && question.request_frame ? Json(question.time - question.request_time) : Json()},
           {"status", answered ? Json(question.status) : Json()}};
 }
 
@@ -526,7 +526,7 @@ Json event_json(const Event& event) {
               {"bytes", event.bytes},
               {"psn", event.psn},
               {"value", event.value},
-              {"found", event.found}};
+              {"observed", event.found}};
 }
 
 Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters,
@@ -535,7 +535,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   facts.overlapping_files = input.overlapping_files;
   for (const Input::File& file : input.files) facts.lost_by_capture += file.lost_by_capture.value_or(0);
   const std::vector<Finding> findings = findings_of(analysis, facts);
-  Json report{{"schema", "rdmawire.analysis/1"}, {"program", "rdmawire " RDMAWIRE_VERSION}};
+  Json report{{"schema", "rdmawire.analysis/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}};
   report["input"] = input_json(analysis, input);
   report["summary"] = summary_json(analysis, findings);
   report["findings"] = Json::array();
@@ -557,7 +557,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   for (std::size_t i = 0; i < analysis.retransmissions.size(); ++i) {
     const Analysis::Rounds& rounds = analysis.retransmissions[i];
     if (rounds.rounds)
-      report["retransmissions"][std::string(to_string(static_cast<Cause>(i)))] = {{"rounds", rounds.rounds},
+      report["retransmissions"][std::string(to_string(static_cast<Cause>(i)))] = {{"recoveries", rounds.rounds},
                                                                                   {"packets", rounds.packets},
                                                                                   {"bytes", rounds.bytes},
                                                                                   {"duration_ns", rounds.duration_ns}};
@@ -591,7 +591,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
                                     {"after", row.after},
                                     {"difference", row.difference},
                                     {"in_capture", row.in_capture ? Json(*row.in_capture) : Json()},
-                                    {"says", row.says}});
+                                    {"note", row.says}});
   }
   return report;
 }

@@ -184,7 +184,7 @@ class Printer : TextPage {
                                                   : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
-    const std::string who = word(f.at("who")), title = word(f.at("title"));
+    const std::string who = word(f.at("flow")), title = word(f.at("title"));
     page_.put(TextStyle::strong, who);
     if (page_.column() + 3 + output::columns(title) > width_)
       page_.line().put("  ");
@@ -208,7 +208,7 @@ class Printer : TextPage {
     if (!evidence.empty()) labeled("evidence", evidence, 12);
     for (const Json& one : f.at("worst"))
       labeled("worst",
-              fmt::format("{}   {}×{}", word(one.at("who")), number(one.at("count")),
+              fmt::format("{}   {}×{}", word(one.at("flow")), number(one.at("count")),
                           number(one.at("cost_ns")) ? ", " + duration(one.at("cost_ns")) : ""),
               10);
     labeled("next", word(f.at("next")), 10);
@@ -260,14 +260,15 @@ class Printer : TextPage {
     } else if (wrong == 0) {
       heading("No problems found");
       const Json& s = report_.at("summary");
-      labeled("",
-              fmt::format("Checked: loss, retransmissions and NAKs ({}), CRCs ({}), order, MTU and keys ({}), ECN marks, "
-                          "pauses, stalls.",
-                          counted(number(s.at("connections")), "connection", "connections"),
-                          number(s.at("crcs_checked")) ? fmt::format("{} verified", number(s.at("crcs_checked")))
-                                                       : "not verifiable",
-                          counted(number(s.at("packets")), "packet", "packets")),
-              2);
+      labeled(
+          "",
+          fmt::format("Checked: loss, retransmissions and NAKs ({}), CRCs ({}), order, MTU and keys ({}), ECN marks, "
+                      "pauses, stalls.",
+                      counted(number(s.at("connections")), "connection", "connections"),
+                      number(s.at("crcs_checked")) ? fmt::format("{} verified", number(s.at("crcs_checked")))
+                                                   : "not verifiable",
+                      counted(number(s.at("packets")), "packet", "packets")),
+          2);
       if (!list.empty()) page_.line().put(TextStyle::dim, "Notes").line();
     } else {
       heading("Findings, worst first");
@@ -284,20 +285,18 @@ class Printer : TextPage {
   void counters() {
     if (!report_.contains("counters")) return;
     const Json& list = report_.at("counters");
-    table(
-        "Host counters compared with the capture",
-        {{"counter", Column::left}, {"host"}, {"capture"}, {"note", Column::left}},
-        cells(
-            list,
-            [](const Json& row) {
-              const std::string note = word(row.at("note"));
-              const std::size_t colon = note.find(": ");
-              return std::vector<std::string>{
-                  word(row.at("name")), fmt::format("{}", row.at("difference").get<std::int64_t>()),
-                  row.at("in_capture").is_null() ? "–" : fmt::format("{}", number(row.at("in_capture"))),
-                  colon == std::string::npos ? note : note.substr(colon + 2)};
-            }),
-        list.size());
+    table("Host counters compared with the capture",
+          {{"counter", Column::left}, {"host"}, {"capture"}, {"note", Column::left}},
+          cells(list,
+                [](const Json& row) {
+                  const std::string note = word(row.at("note"));
+                  const std::size_t colon = note.find(": ");
+                  return std::vector<std::string>{
+                      word(row.at("name")), fmt::format("{}", row.at("difference").get<std::int64_t>()),
+                      row.at("in_capture").is_null() ? "–" : fmt::format("{}", number(row.at("in_capture"))),
+                      colon == std::string::npos ? note : note.substr(colon + 2)};
+                }),
+          list.size());
   }
 
   void connections() {

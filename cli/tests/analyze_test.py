@@ -253,7 +253,7 @@ def test_csv_rows_match_json_counts(tmp_path):
     ]  # fmt: skip
     assert len(rows["packets"]) == whole["summary"]["wires"]["roce_v2"]
     assert sorted(int(row["frame"]) for row in rows["packets"])[0] == whole["connections"][0]["first_frame"]
-    assert sum(row["again"] == "1" for row in rows["packets"]) > 0
+    assert sum(row["retransmitted"] == "1" for row in rows["packets"]) > 0
 
 
 def test_csv_of_empty_capture_has_headers(tmp_path):
@@ -322,7 +322,7 @@ def test_truncated_file_is_reported_up_to_its_end(tmp_path):
     whole = json.loads(done.stdout)
     VALIDATOR.validate(whole)
     assert whole["summary"]["packets"] > 50
-    assert "cut.pcap" in whole["input"]["files"][0]["trouble"]
+    assert "cut.pcap" in whole["input"]["files"][0]["error"]
     assert b"missing.pcap" in run(tmp_path / "missing.pcap", status=3).stderr
 
 
@@ -361,11 +361,11 @@ def test_counters_are_compared_with_capture(tmp_path):
     wrong.write_text("nothing to see\n")
     rows = report(LOSS, "--counters", before, "--counters", after)["counters"]
     assert rows[0]["difference"] == rows[0]["in_capture"] == 14
-    assert rows[0]["says"].endswith("they agree")
+    assert rows[0]["note"].endswith("they agree")
     assert "they agree" in text("--counters", before, "--counters", after, LOSS)
     # A retransmission after a loss is not a duplicate for the responder.
     after.write_text("link mlx5_0/1 duplicate_request 8\n")
-    assert report(LOSS, "--counters", after)["counters"][0]["says"].endswith("they agree")
+    assert report(LOSS, "--counters", after)["counters"][0]["note"].endswith("they agree")
     assert "expected is" in run(LOSS, "--counters", wrong, status=3).stderr.decode()
 
 

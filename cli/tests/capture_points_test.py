@@ -31,7 +31,7 @@ def run(*arguments, status=0):
 def compare(*arguments, **options):
     report = json.loads(run(*arguments, "--json", **options).stdout)
     VALIDATOR.validate(report)
-    return report["vantage"]
+    return report["capture_points"]
 
 
 def records(path):
@@ -67,8 +67,8 @@ def other_point(path, source, *, without=(), change=lambda content: content, lat
     return write(path, header, kept)
 
 
-def fates(hop):
-    return {kind: row["packets"] for kind, row in hop["fates"].items()}
+def outcomes(hop):
+    return {kind: row["packets"] for kind, row in hop["outcomes"].items()}
 
 
 def rdma(report):
@@ -80,7 +80,7 @@ def test_packets_are_matched_and_clocks_aligned(tmp_path):
     assert [point["name"] for point in report["points"]] == ["rc-pingpong", "further"]
     first, second = report["points"]
     assert first["rdma"] == second["rdma"] == first["shared"] == second["shared"] == report["packets"]
-    assert all(not fates(hop) for hop in rdma(report))
+    assert all(not outcomes(hop) for hop in rdma(report))
     clock = report["clocks"][0]
     assert abs(clock["offset_ns"] - 1_000_000_000) <= 2000
 
@@ -99,10 +99,10 @@ def test_missing_acknowledged_packets_are_capture_loss(tmp_path):
     gone = set(sends[20:200:17])
     report = compare(PINGPONG, other_point(tmp_path / "b.pcap", PINGPONG, without=gone))
     # Times differ only by the offset, so only the TTL indicates the order.
-    assert {by for way in report["ways"] for by in way["order_by"]} == {"ttl"}
-    assert sum(fates(hop).get("missed_downstream", 0) for hop in rdma(report)) == len(gone)
-    assert all(set(fates(hop)) <= {"missed_downstream"} for hop in rdma(report))
-    reported = {pair["before"] for hop in rdma(report) for pair in hop["fates"].get("missed_downstream", {}).get("frames", [])}
+    assert {by for way in report["paths"] for by in way["order_by"]} == {"ttl"}
+    assert sum(outcomes(hop).get("missed_downstream", 0) for hop in rdma(report)) == len(gone)
+    assert all(set(outcomes(hop)) <= {"missed_downstream"} for hop in rdma(report))
+    reported = {pair["upstream"] for hop in rdma(report) for pair in hop["outcomes"].get("missed_downstream", {}).get("frames", [])}
     assert reported <= gone and reported
     assert not [f for f in report["findings"] if f["severity"] != "info"]
 
@@ -136,7 +136,7 @@ def test_iwarp_segments_are_matched(tmp_path):
     report = compare(IWARP, other_point(tmp_path / "b.pcap", IWARP, without=gone))
     hops = rdma(report)
     assert hops and sum(hop["seen"] for hop in hops) > 100
-    assert sum(fates(hop).get("missed_downstream", 0) for hop in hops) == 1
+    assert sum(outcomes(hop).get("missed_downstream", 0) for hop in hops) == 1
 
 
 def test_unrelated_capture_is_a_finding(tmp_path):
@@ -173,7 +173,7 @@ def test_missing_file_is_reported_and_others_are_compared(tmp_path):
     further = other_point(tmp_path / "b.pcap", SEND)
     done = run(SEND, further, tmp_path / "missing.pcap", "--json", status=3)
     assert b"missing.pcap" in done.stderr
-    assert len(json.loads(done.stdout)["vantage"]["points"]) == 2
+    assert len(json.loads(done.stdout)["capture_points"]["points"]) == 2
     run(SEND, tmp_path / "missing.pcap", status=3)
 
 
@@ -182,6 +182,6 @@ def test_truncated_file_is_compared_up_to_its_end(tmp_path):
     cut = tmp_path / "c.pcap"
     cut.write_bytes(whole.read_bytes()[:60_000])
     done = run(SEND, cut, "--json", status=3)
-    report = json.loads(done.stdout)["vantage"]
-    assert report["points"][1]["trouble"]
-    assert all(not fates(hop) for hop in rdma({"hops": report["hops"]}))
+    report = json.loads(done.stdout)["capture_points"]
+    assert report["points"][1]["error"]
+    assert all(not outcomes(hop) for hop in rdma({"hops": report["hops"]}))

@@ -26,7 +26,7 @@ class Plots:
         seconds = series.step_ns / 1e9
         times = [i * seconds for i in range(len(series.payload_bytes))]
         axes.step(times, [8 * data / seconds / 1e9 for data in series.payload_bytes], where="post", label="payload")
-        for name, label, color in (("retransmitted", "sent again", "tab:red"), ("ecn_marked", "ECN marked", "tab:orange")):
+        for name, label, color in (("retransmitted", "retransmitted", "tab:red"), ("ecn_marked", "ECN marked", "tab:orange")):
             marks = [time for time, count in zip(times, series[name]) if count]
             axes.plot(marks, [0] * len(marks), "|", color=color, markersize=12, label=label if marks else None)
         axes.set(xlabel="seconds since the capture began", ylabel="Gbit/s", title="Payload")
@@ -46,7 +46,7 @@ class Plots:
             raise UsageError(f"connection {one.connection} has no packets with PSNs")
         time = columns["time"][mine].astype("int64")
         seconds = (time - time.min()) / 1e9
-        psn, end, again = columns["relative_psn"][mine], columns["end"][mine], columns["again"][mine]
+        psn, end, again = columns["relative_psn"][mine], columns["end"][mine], columns["retransmitted"][mine]
         for which in ("a", "b"):
             address = one[which].address
             peer = one["b" if which == "a" else "a"]
@@ -54,7 +54,7 @@ class Plots:
             if sent.any():
                 axes.plot(seconds[sent], psn[sent], ".", markersize=3, label=f"{which}: {address}, to QP {peer.qp}")
         if again.any():
-            axes.plot(seconds[again], psn[again], "x", color="tab:red", markersize=5, label="sent again")
+            axes.plot(seconds[again], psn[again], "x", color="tab:red", markersize=5, label="retransmitted")
         axes.set(xlabel="seconds since its first packet", ylabel="PSN from the first", title=f"Connection {one.connection}")
         axes.legend()
         return axes

@@ -215,10 +215,10 @@ class Report(_JsonReport):
         summary = self.summary
         head = (
             f"{summary.packets} packets, {summary.connections} connections, {summary.messages} messages, "
-            f"{summary.retransmitted_packets} packets sent again, {summary.crcs_bad} bad CRCs"
+            f"{summary.retransmitted_packets} packets retransmitted, {summary.crcs_bad} bad CRCs"
         )
-        rows = [(f.severity, f.who, f.title, f.cause, f.first_frame, f.next) for f in self.findings]
-        return _html(self._title, head, ("severity", "who", "what", "cause", "frame", "next"), rows, self.troubles)
+        rows = [(f.severity, f.flow, f.title, f.cause, f.first_frame, f.next) for f in self.findings]
+        return _html(self._title, head, ("severity", "flow", "finding", "cause", "frame", "next"), rows, self.troubles)
 
     def _table(self, kind: str) -> Table:
         if self._run is None:
@@ -298,7 +298,7 @@ class CheckReport(_JsonReport):
 class Comparison(_JsonReport):
     """What :func:`compare` found: which packets were lost, marked, changed or delayed on which hop.
 
-    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/reference/analyze-report.md) are attributes:
+    The keys below ``capture_points`` of ``rdmawire analyze --capture-points --json`` (docs/analyze.md) are attributes:
     ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints what the command
     prints.
     """
@@ -309,7 +309,7 @@ class Comparison(_JsonReport):
 
     @property
     def _dict(self) -> dict[str, Any]:
-        values: dict[str, Any] = super()._dict["vantage"]
+        values: dict[str, Any] = super()._dict["capture_points"]
         return values
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -333,7 +333,7 @@ class Comparison(_JsonReport):
     def _repr_html_(self) -> str:
         """What a notebook shows: the findings."""
         rows = [(f.severity, f.title, f.meaning, f.next) for f in self.findings]
-        head = f"{len(self._dict['points'])} vantage points"
+        head = f"{len(self._dict['points'])} capture points"
         return _html(self._title, head, ("severity", "what", "meaning", "next"), rows, self.troubles)
 
 

@@ -174,7 +174,7 @@ void event_cells(Cells& to, const Event& e) {
   to.count("bytes", e.bytes);
   to.number("psn", u32, e.psn);
   to.count("value", e.value);
-  to.count("found", e.found);
+  to.count("observed", e.found);
 }
 
 void sent_cells(Cells& to, const std::string& prefix, const tracking::Sent& sent) {
@@ -192,7 +192,7 @@ void sent_cells(Cells& to, const std::string& prefix, const tracking::Sent& sent
   to.count(named("messages_refused"), sent.messages_refused);
   to.count(named("retransmitted_packets"), sent.retransmitted_packets);
   to.count(named("retransmitted_bytes"), sent.retransmitted_bytes);
-  to.number(named("rounds"), u32, sent.rounds);
+  to.number(named("recoveries"), u32, sent.rounds);
   to.number(named("lost_in_network"), u32, sent.lost_in_network);
   to.number(named("lost_in_capture"), u32, sent.lost_in_capture);
   to.number(named("out_of_order"), u32, sent.out_of_order);
@@ -239,7 +239,7 @@ void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
   to.flag("replaced", c.replaced);
   sent_cells(to, "sent_a_", c.by(Side::a));
   sent_cells(to, "sent_b_", c.by(Side::b));
-  to.frame_if("formerly", formerly);
+  to.frame_if("merged_from", formerly);
 }
 
 /// What a packet says by itself, kept until it is known whose it is.
@@ -267,7 +267,7 @@ void packet_cells(Cells& to, std::uint64_t frame, const Seen& seen, const tracki
   to.frame_if("related_frame", note.related_frame);
   to.nanoseconds_if("related_delay_ns", note.related_frame != 0, note.related_delay);
   to.number("outstanding", u32, note.outstanding);
-  to.flag("again", note.again);
+  to.flag("retransmitted", note.again);
 }
 
 enum class Kind : std::uint8_t { messages, events, connections, packets };

@@ -13,7 +13,7 @@ from truth import infiniband, iwarp, packets
 
 ROOT = Path(__file__).resolve().parents[2]
 RDMAWIRE = os.environ.get("RDMAWIRE", str(ROOT / "build" / "dev" / "bin" / "rdmawire"))
-COUNTS = ("packets", "payload_bytes", "requests", "responses", "message_bytes", "retransmitted_packets", "rounds", "acks",
+COUNTS = ("packets", "payload_bytes", "requests", "responses", "message_bytes", "retransmitted_packets", "recoveries", "acks",
           "rnr_naks", "cnps", "ecn_capable", "ecn_marked")  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def differences_of_retransmissions(frames, said, causes):
         for end in "ab":
             label = end if not swapped else "ba"["ab".index(end)]
             mine = {int(row["frame"]): row for row in rows if row["end"] == label}
-            for one in true.rounds[end]:
+            for one in true.recoveries[end]:
                 # It begins with what fills a hole (its first sending was not captured), or with what was seen before.
                 row = next((mine.pop(frame) for frame in [one.frame, *one.again[:1]] if frame in mine), None)
                 expected = causes.get(one.frame, (end, one.cause, one.cause_frame))

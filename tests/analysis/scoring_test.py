@@ -10,7 +10,7 @@ from synthesize import cases, joining, scoring
 from synthesize.running import SEED
 
 COLUMNS = ("kind", "cause", "severity", "connection", "end", "frame", "last_frame", "origin_frame", "cause_frame", "time",
-           "duration_ns", "packets", "bytes", "psn", "value", "found")
+           "duration_ns", "packets", "bytes", "psn", "value", "observed")
 
 
 def perfect(manifest):
@@ -30,7 +30,7 @@ def perfect(manifest):
             row[name] = event.get(name, "")
         if "origin_frames" in event:
             row["origin_frame"] = event["origin_frames"][0]
-        for name in ("packets", "found"):
+        for name in ("packets", "observed"):
             row[name] = event[name][0] if name in event else "1" if name == "packets" else ""
         rows.append(row)
     return rows
@@ -93,11 +93,11 @@ def test_what_was_not_there_lowers_precision(manifest, scored):
     ("nak", {"frame": lambda v: v - 1}),
     ("nak", {"cause": lambda v: "invalid_request" if v != "invalid_request" else "remote_access_error"}),
     ("rnr_nak", {"value": lambda v: v * 2}),
-    ("rnr_nak", {"found": lambda v: v * 2}),
+    ("rnr_nak", {"observed": lambda v: v * 2}),
     ("lost_in_network", {"cause": lambda v: "after_capture" if v == "before_capture" else "before_capture"}),
     ("lost_in_network", {"psn": lambda v: v + 1}),
     ("lost_in_capture", {"kind": lambda v: "lost_in_network", "cause": lambda v: "before_capture"}),
-    ("msn_jump", {"found": lambda v: v + 1}),
+    ("msn_jump", {"observed": lambda v: v + 1}),
     ("crc_bad", {"cause": lambda v: "unknown" if v != "unknown" else "payload"}),
     ("duplicate", {"frame": lambda v: v + 1}),
     ("stall", {"cause": lambda v: "window"}),

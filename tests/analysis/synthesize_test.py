@@ -193,7 +193,7 @@ def test_a_responder_never_takes_back_what_it_said(name):
         for end in (0, 1):
             furthest = -1
             for t in answers(c, end):
-                if any(r.time < t.sent for r in c.ends[1 - end].rounds):
+                if any(r.time < t.sent for r in c.ends[1 - end].recoveries):
                     break
                 says = t.place - 1 if t.kind in ("nak", "rnr_nak") else t.place
                 assert says >= furthest, (c.name, t.kind)
@@ -203,7 +203,7 @@ def test_a_responder_never_takes_back_what_it_said(name):
 def test_after_a_nak_everything_from_there_on_is_sent_again():
     for c in cases.make(40, SEED, "loses_requests_before").connections:
         for end in c.ends:
-            for r in end.rounds:
+            for r in end.recoveries:
                 places = [t.place for t in r.transmissions]
                 assert r.cause == "sequence_error_nak" and places[0] == r.by.place
                 assert places == sorted(places) and len(set(places)) == len(places)
@@ -214,7 +214,7 @@ def test_a_timer_lets_milliseconds_pass():
     for name in ("loses_tail_before", "loses_tail_after", "loses_acknowledgement_after"):
         for c in cases.make(20, SEED, name).connections:
             for end in c.ends:
-                for r in end.rounds:
+                for r in end.recoveries:
                     assert r.cause == "timeout"
                     before = max(t.sent for t in c.network.transmissions if t.sent < r.time)
                     assert r.time - before >= 4_000_000
@@ -223,7 +223,7 @@ def test_a_timer_lets_milliseconds_pass():
 def test_an_rnr_nak_is_waited_out():
     for c in cases.make(40, SEED, "not_ready").connections:
         for end in c.ends:
-            for r in end.rounds:
+            for r in end.recoveries:
                 assert r.cause == "rnr"
                 waited = r.transmissions[0].sent - r.by.sent
                 assert waited >= wire.RNR_TIMERS[r.by.code]
@@ -233,7 +233,7 @@ def test_a_read_is_asked_for_again_from_the_missing_response_on():
     seen = 0
     for c in cases.make(40, SEED, "loses_responses_before").connections:
         for end in c.ends:
-            for r in end.rounds:
+            for r in end.recoveries:
                 first = r.transmissions[0]
                 message, mtu = first.message, end.manners.mtu
                 skipped = first.place - message.first_place

@@ -47,7 +47,7 @@ def test_messages_hold_all_bytes_that_were_sent_for_the_first_time(capture):
             if connection.sent[end].missing or not connection.sent[end].packets:
                 continue
             mine = _from(sent, connection, end)
-            again = {frame for one in connection.rounds[end] for frame in one.again}
+            again = {frame for one in connection.recoveries[end] for frame in one.again}
             first = [p for p in mine if p.frame not in again and not p.is_response]
             messages = connection.messages[end]
             assert all(message.whole for message in messages)
@@ -199,7 +199,7 @@ WHY = {
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_each_retransmission_has_its_cause(capture):
     found = {one.frame: (end, one.cause, one.cause_frame)
-             for c in connections_of(capture) for end in "ab" for one in c.rounds[end]}
+             for c in connections_of(capture) for end in "ab" for one in c.recoveries[end]}
     expected = WHY.get(capture.name, {})
     assert found.keys() == expected.keys()
     for frame, (end, causes, cause_frame) in expected.items():

@@ -49,13 +49,13 @@ def test_page_of_a_real_capture_says_what_the_report_says(browser, real, name):
     shown = page.script("""return Object.fromEntries([...document.querySelectorAll(".card")]
         .map(card => [card.querySelector("dt").textContent, card.querySelector("dd").dataset.value]))""")
     for label, key in (("Packets", "packets"), ("Connections", "connections"), ("Messages", "messages"),
-                       ("Sent again", "retransmitted_packets"), ("Duration", "duration_ns")):  # fmt: skip
+                       ("Retransmitted", "retransmitted_packets"), ("Duration", "duration_ns")):  # fmt: skip
         assert shown[label] == str(summary[key])
     titles = [node.get_attribute("textContent") for node in page.all(".finding .title")]
     assert titles == [finding["title"] for finding in report["findings"]]
     assert bool(titles) == (name != "ucmatose.pcap")
     if not titles:
-        assert page.text("verdict") == "Nothing wrong was found"
+        assert page.text("verdict") == "No problems found"
     for canvas in ("throughput", "rates", "psn", "connection-rate", "histogram", "percentiles"):
         assert page.ink(canvas) > 5, f"{canvas} is blank"
     # A table for each list of the report that has rows, with as many rows.
@@ -77,7 +77,7 @@ def test_finding_shows_its_ladder_and_leads_to_its_connection(browser, real, nam
     page = Page(browser, path)
     for finding in report["findings"]:
         article = f"#finding-{finding['rank']}"
-        if not page.all(f"{article} svg.ladder"):
+        if not page.all(f"{article} svg.sequence"):
             page.click(f"{article} h3 button")
         steps = page.script("""return [...document.querySelectorAll(arguments[0] + " .step")].map(step =>
             ({mark: step.classList[1] ?? "", text: step.querySelector(".text").textContent,
@@ -110,7 +110,7 @@ def test_points_are_the_packets_of_the_connection(real, browser, tmp_path):
     run(BIN / "rdmawire", "analyze", SAMPLES / name, "--csv", tmp_path, "--csv-packets")
     head, *rows = [line.split(",") for line in (tmp_path / "packets.csv").read_text().splitlines()]
     column = head.index
-    expected = [(int(row[column("frame")]), int(row[column("relative_psn")]), row[column("again")] == "1")
+    expected = [(int(row[column("frame")]), int(row[column("relative_psn")]), row[column("retransmitted")] == "1")
                 for row in rows if "RC" in row[column("operation")]]  # fmt: skip
     (plot,) = details["connections"]
     assert not plot["sampled"]

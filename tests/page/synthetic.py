@@ -71,7 +71,7 @@ class Maker:
             "requests": packets * 3 // 4, "responses": packets // 4,
             "messages": {"send": packets // 8, "write": packets // 9, "read": packets // 40},
             "message_bytes": payload, "messages_completed": packets // 5, "messages_refused": 0,
-            "retransmitted_packets": again, "retransmitted_bytes": again * 1024, "rounds": min(again, 4),
+            "retransmitted_packets": again, "retransmitted_bytes": again * 1024, "recoveries": min(again, 4),
             "lost_in_network": min(again, 2), "lost_in_capture": 0, "out_of_order": 0, "duplicates": 0,
             "acks": packets // 4, "rnr_naks": 0, "naks": [min(again, 4), 0, 0, 0, 0], "cnps": r.choice([0, 0, 0, 2]),
             "ecn_capable": packets, "ecn_marked": packets // 50, "crc_bad": 0, "truncated": 0,
@@ -106,7 +106,7 @@ class Maker:
         a, b = row["a"], row["b"]
         return {
             "rank": rank, "severity": severity, "kind": name, "cause": cause, "connection": row["connection"],
-            "end": "a", "who": f"QP {a['qp']:#x} → {b['qp']:#x}  {a['address']} → {b['address']}", "title": title,
+            "end": "a", "flow": f"QP {a['qp']:#x} → {b['qp']:#x}  {a['address']} → {b['address']}", "title": title,
             "count": count, "packets": count * 9, "bytes": count * 9216, "cost_ns": int(count * r.uniform(2e5, 7e7)),
             "first_frame": frames[0], "last_frame": frames[-1], "first_time": time_text(first),
             "last_time": time_text(first + r.randrange(self.duration // 2)), "frames": frames,
@@ -121,7 +121,7 @@ class Maker:
                     "connection": row["connection"], "from": end, "ip_src": row[end]["address"],
                     "ip_dst": row[other]["address"], "ip_dscp": 26, "src_qp": row[end]["qp"],
                     "dest_qp": row[other]["qp"], "frames_tx": sent["packets"], "frames_rx": back["packets"],
-                    "frames_retransmitted": sent["retransmitted_packets"], "frame_sequence_error": sent["rounds"],
+                    "frames_retransmitted": sent["retransmitted_packets"], "frame_sequence_error": sent["recoveries"],
                     "nak_tx": back["naks"][0], "nak_rx": sent["naks"][0], "ecn_ce_rx": back["ecn_marked"],
                     "cnp_tx": sent["cnps"], "cnp_rx": back["cnps"], "message_complete_rx": back["messages_completed"],
                     "message_fail": 0, "flow_completion_time": self.random.randrange(self.duration),
@@ -177,7 +177,7 @@ class Maker:
                 pair[at] += value
         events = {kind: int(r.paretovariate(0.5)) % 4000 for kind in EVENTS} if self.findings else {}
         return {
-            "schema": "rdmawire.analysis/1", "program": "rdmawire 0.1.0",
+            "schema": "rdmawire.analysis/2", "program": "rdmawire 0.1.0",
             "input": {"files": [{"name": "leaf3-port17.pcapng", "packets": packets * 2 // 3, "bytes": data * 2 // 3,
                                  "first_frame": 1, "lost_by_capture": 0},
                                 {"name": "leaf3-port17.1.pcapng", "packets": packets - packets * 2 // 3,
@@ -197,7 +197,7 @@ class Maker:
                             "sizes": [{"from": 1 << bit, "to": (2 << bit) - 1, "messages": 1000 * bit}
                                       for bit in range(3, 9)]} for at, name in enumerate(MESSAGES)],
             "latency": list(self.latency()),
-            "retransmissions": {cause: {"rounds": 31 * at, "packets": 287 * at, "bytes": 290000 * at,
+            "retransmissions": {cause: {"recoveries": 31 * at, "packets": 287 * at, "bytes": 290000 * at,
                                         "duration_ns": 61000000 * at}
                                 for at, cause in enumerate(("sequence_error_nak", "timeout", "rnr"), 1)},
             "naks": {"psn_sequence_error": 211, "remote_access_error": 3},
@@ -226,13 +226,13 @@ class Maker:
                         "connection": row["connection"], "end": "a", "frame": at * 91 + 5, "last_frame": at * 91 + 9,
                         "origin_frame": at * 91 + 1, "cause_frame": at * 91 + 3, "time": time_text(at * 20000000),
                         "duration_ns": r.randrange(10**8), "packets": r.randrange(1, 40), "bytes": 4096, "psn": at,
-                        "value": 0, "found": 0} for at, row in enumerate(r.choices(rows, k=500))],
+                        "value": 0, "observed": 0} for at, row in enumerate(r.choices(rows, k=500))],
         } if rows else self.empty()  # fmt: skip
 
     def empty(self):
         """The report of a capture without RDMA."""
         return {
-            "schema": "rdmawire.analysis/1", "program": "rdmawire 0.1.0",
+            "schema": "rdmawire.analysis/2", "program": "rdmawire 0.1.0",
             "input": {"files": [{"name": "web.pcap", "packets": 812, "bytes": 90210, "first_frame": 1,
                                  "lost_by_capture": None}], "exact": True},
             "summary": {"packets": 812, "bytes": 90210, "first_time": time_text(0), "last_time": time_text(SECOND),
@@ -283,11 +283,11 @@ class Maker:
                            "messages_a": [int(value * 900) for value in load], "messages_b": [0] * steps},
             })  # fmt: skip
         return {
-            "schema": "rdmawire.page/1", "connections": plots,
-            "ladders": [{"finding": finding["rank"], "connection": finding["connection"], "frames": self.ladder(finding)} for finding in self.findings],
+            "schema": "rdmawire.page/2", "connections": plots,
+            "sequences": [{"finding": finding["rank"], "connection": finding["connection"], "frames": self.sequence(finding)} for finding in self.findings],
         }  # fmt: skip
 
-    def ladder(self, finding):
+    def sequence(self, finding):
         time, frames = 10**6 + finding["rank"] * 31337, []
         for at in range(20):
             psn = 0x10 + at if at < 12 else 0x14 + at - 12
@@ -296,7 +296,7 @@ class Maker:
                 "frame": finding["first_frame"] + at, "time": time_text(time), "from": "b" if answer else "a",
                 "text": "Acknowledge, NAK PSN sequence error, psn 0x14" if at == 11 else f"Acknowledge psn {psn:#x}, msn 3"
                 if answer else f"RDMA WRITE {'First' if at == 0 else 'Middle'} psn {psn:#x}, 1024 bytes",
-                "mark": "cause" if at == 11 else "event" if at == 12 else "again" if 12 < at < 19 else "",
+                "mark": "cause" if at == 11 else "event" if at == 12 else "retransmitted" if 12 < at < 19 else "",
             })  # fmt: skip
             time += self.random.randrange(400, 3000) if at != 11 else 61000
         return frames

@@ -29,12 +29,12 @@ class Tables:
         for name in ("connections", "messages", "events", "packets"):
             with (directory / f"{name}.csv").open(newline="") as file:
                 setattr(self, name, list(csv.DictReader(file)))
-        self.formerly = {row["formerly"]: row["connection"] for row in self.connections if row.get("formerly")}
+        self.merged_from = {row["merged_from"]: row["connection"] for row in self.connections if row.get("merged_from")}
 
     def called(self, connection, end):
         """A connection's number and an end as they are called at last."""
-        if connection in self.formerly:
-            return self.formerly[connection], {"a": "b", "b": "a", "": ""}[end]
+        if connection in self.merged_from:
+            return self.merged_from[connection], {"a": "b", "b": "a", "": ""}[end]
         return connection, end
 
 
@@ -105,7 +105,7 @@ def test_packets(capture, tables_of, trees_of):
         assert direct(analysis, "analysis.relative_psn") == row["relative_psn"], f"frame {frame}"
         assert direct(analysis, "analysis.outstanding") == row["outstanding"], f"frame {frame}"
         again = direct(analysis, "analysis.seen_before") in ("1", "True")
-        assert again == (row["again"] == "1"), f"frame {frame}"
+        assert again == (row["retransmitted"] == "1"), f"frame {frame}"
         related = "analysis.first_sent_" if again else "analysis.answers"
         assert direct(analysis, related + ("in" if again else "")) == row["related_frame"], f"frame {frame}"
         delay = direct(analysis, related + ("ago" if again else "_after"))
@@ -198,7 +198,7 @@ def test_events(capture, tables_of, trees_of):
     wanted = Counter(
         tuple(row[key] for key in ("kind", "cause", "severity", "connection", "end", "frame", "last_frame",
                                    "origin_frame", "cause_frame", "duration_ns", "packets", "bytes", "psn", "value",
-                                   "found"))
+                                   "observed"))
         for row in tables.events)
     assert said == wanted
     by_kind = Counter(event[0] for event in said.elements())

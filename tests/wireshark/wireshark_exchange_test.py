@@ -150,7 +150,7 @@ def test_waits_for_receivers_that_were_not_ready(made):
     compared = 0
     for event in made.of_kind("rnr_nak"):
         timer, wait, early = said[event["frame"]]
-        low, high = event["found"] or (0, 0)
+        low, high = event["observed"] or (0, 0)
         waited = int(Decimal(wait) * 10**9) if wait else 0
         assert int(Decimal(timer) * 10**9) == event["value"]
         assert low <= waited <= high
@@ -165,7 +165,7 @@ def test_message_sequence_numbers_that_jump(made):
     assert len(jumps) > 3
     for event in jumps:
         expected, found = map(int, said[event["frame"]])
-        assert expected == event["value"] and event["found"][0] <= found <= event["found"][1]
+        assert expected == event["value"] and event["observed"][0] <= found <= event["found"][1]
 
 
 def test_reactions_to_naks(made):

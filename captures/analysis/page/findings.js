@@ -144,7 +144,7 @@ function finding_article(finding) {
   const button = element("button", {type: "button", "aria-expanded": "false", "aria-controls": `${id}-body`},
       element("span", {class: "rank"}, String(finding.rank)),
       element("span", {class: "badge"}, severities[severity]),
-      element("span", {class: "what"}, element("span", {class: "title"}, finding.title ?? words(finding.kind)), known(finding.who) && element("span", {class: "who"}, finding.who)),
+      element("span", {class: "what"}, element("span", {class: "title"}, finding.title ?? words(finding.kind)), known(finding.flow) && element("span", {class: "who"}, finding.flow)),
       element("span", {class: "metrics"},
               known(finding.count) && metric(integer.format(finding.count), "×"),
               finding.bytes > 0 && metric(bytes(finding.bytes), ""),
@@ -180,7 +180,7 @@ function show_findings() {
   const holder = element("div", {class: "findings"});
   const more = element("button", {type: "button", class: "more", on: {click: () => { state.most += 50; fill(); }}});
   const status = element("p", {class: "hint", role: "status"});
-  const text_of = new Map(findings.map(finding => [finding, [finding.title, finding.who, finding.kind, finding.cause, finding.connection].join(" ").toLowerCase()]));
+  const text_of = new Map(findings.map(finding => [finding, [finding.title, finding.flow, finding.kind, finding.cause, finding.connection].join(" ").toLowerCase()]));
   const fill = () => {
     const shown = findings.filter(finding => (state.severity === "all" || finding.severity === state.severity) && text_of.get(finding).includes(state.text));
     holder.replaceChildren(...shown.slice(0, state.most).map(finding => {

@@ -51,7 +51,8 @@ constexpr Advice advices[] = {
      "frames shows which change would explain the ICRC."},
     {HopOutcome::damaged, Severity::error, "damaged on this hop",
      "These packets have a bad ICRC and no matching packet upstream. Their headers were changed on this hop.",
-     "Check the FCS and symbol errors of the ports on this hop. The original packets are among those lost on this hop."},
+     "Check the FCS and symbol errors of the ports on this hop. The original packets are among those lost on this "
+     "hop."},
     {HopOutcome::lost, Severity::warning, "lost on this hop",
      "The packets were seen upstream but not downstream, and the receiver missed them: it sent a NAK, or they were "
      "retransmitted.",
@@ -76,12 +77,14 @@ constexpr Advice advices[] = {
      "The packets have a different PCP (InfiniBand: SL) downstream, so PFC applies to a different class there.",
      "Check the priority maps of the ports on this hop."},
     {HopOutcome::reordered, Severity::warning, "out of order on this hop",
-     "Packets of one flow were reordered between these two points. A responder without out-of-order support treats this "
+     "Packets of one flow were reordered between these two points. A responder without out-of-order support treats "
+     "this "
      "as loss.",
      "Check for packet spraying, adaptive routing or per-packet link aggregation on this hop."},
     {HopOutcome::duplicated, Severity::warning, "duplicated on this hop",
      "One packet upstream corresponds to two packets downstream.",
-     "Check for a mirror that feeds back into the network, or a loop. A downstream capture of both directions of a port "
+     "Check for a mirror that feeds back into the network, or a loop. A downstream capture of both directions of a "
+     "port "
      "has the same effect."},
     {HopOutcome::marked, Severity::info, "ECN-marked on this hop (CE)",
      "A queue on this hop exceeded its ECN threshold. The congestion is located here.",
@@ -91,7 +94,8 @@ constexpr Advice advices[] = {
      "or all their packets are lost.",
      "Compare the source ports with those of visible flows, because source ports select equal-cost paths."},
     {HopOutcome::missed_downstream, Severity::info, "missed by the downstream capture of this hop",
-     "The packets were acknowledged, or the flow continued without retransmitting them. The network delivered them, and "
+     "The packets were acknowledged, or the flow continued without retransmitting them. The network delivered them, "
+     "and "
      "the downstream capture lost them.",
      "Use a larger buffer or a shorter snap length for the downstream capture."},
     {HopOutcome::missed_upstream, Severity::info, "missed by the upstream capture of this hop",
@@ -182,19 +186,19 @@ class Report {
     });
     Json findings = Json::array();
     for (const Finding& f : findings_) findings.push_back(finding(f, findings.size() + 1));
-    return Json{{"schema", "rdmawire.analysis/1"},
+    return Json{{"schema", "rdmawire.analysis/2"},
                 {"program", "rdmawire " RDMAWIRE_VERSION},
-                {"vantage",
+                {"capture_points",
                  {{"points", std::move(points)},
                   {"identity", c_.identity == IdentityBy::icrc ? "icrc" : "headers"},
                   {"window_ns", c_.matcher_options.window},
                   {"packets", c_.ledger->followed()},
                   {"exact", c_.evaluated_early + c_.ledger->left_out() + c_.unidentified == 0},
                   {"evaluated_early", c_.evaluated_early},
-                  {"left_out", c_.ledger->left_out()},
+                  {"skipped", c_.ledger->left_out()},
                   {"unidentified", c_.unidentified},
                   {"clocks", std::move(clocks)},
-                  {"ways", std::move(ways)},
+                  {"paths", std::move(ways)},
                   {"hops", std::move(hops)},
                   {"findings", std::move(findings)}}}};
   }
@@ -232,7 +236,7 @@ class Report {
                 {"followed", seen.packets},
                 {"shared", seen.shared},
                 {"host", c_.layout->host()[i] ? Json(to_text(*c_.layout->host()[i])) : Json()},
-                {"trouble", s.trouble.empty() ? Json() : Json(s.trouble)}};
+                {"error", s.trouble.empty() ? Json() : Json(s.trouble)}};
   }
 
   Json clock(const PairOfPoints& pair) {
@@ -289,7 +293,7 @@ class Report {
   static Json frames_of(const ResultCounters& tally) {
     Json frames = Json::array();
     for (const FramePair& pair : tally.frames)
-      frames.push_back({{"before", frame_or_null(pair.before)}, {"behind", frame_or_null(pair.behind)}});
+      frames.push_back({{"upstream", frame_or_null(pair.before)}, {"downstream", frame_or_null(pair.behind)}});
     return frames;
   }
 
@@ -321,11 +325,11 @@ class Report {
                 {"p99_ns", delay(h, 990)},
                 {"p999_ns", delay(h, 999)},
                 {"max_ns", h.slowest_delay - h.shortest},
-                {"slowest", {{"before", h.slowest.before}, {"behind", h.slowest.behind}}}};
+                {"slowest", {{"upstream", h.slowest.before}, {"downstream", h.slowest.behind}}}};
     return Json{{"from", to_text(h.direction.from)},
                 {"to", to_text(h.direction.to)},
-                {"before", h.before},
-                {"behind", h.behind},
+                {"upstream", h.before},
+                {"downstream", h.behind},
                 {"adjacent", h.adjacent},
                 {"traffic", h.plain_tcp ? "tcp" : "rdma"},
                 {"seen", h.seen},
@@ -333,7 +337,7 @@ class Report {
                 {"ecn_capable", h.capable},
                 {"hops_least", h.ttl_least <= h.ttl_most ? Json(h.ttl_least) : Json()},
                 {"hops_most", h.ttl_least <= h.ttl_most ? Json(h.ttl_most) : Json()},
-                {"fates", std::move(fates_of_packets)},
+                {"outcomes", std::move(fates_of_packets)},
                 {"delay", std::move(delays)}};
   }
 
@@ -341,12 +345,12 @@ class Report {
     return Json{{"rank", rank},
                 {"severity", to_string(f.severity)},
                 {"kind", f.kind},
-                {"who", f.who},
+                {"flow", f.who},
                 {"title", f.title},
                 {"from", f.from},
                 {"to", f.to},
-                {"before", f.before},
-                {"behind", f.behind},
+                {"upstream", f.before},
+                {"downstream", f.behind},
                 {"packets", f.packets},
                 {"share", f.share < 0 ? Json() : Json(f.share)},
                 {"first_time", f.first_time},
@@ -392,10 +396,9 @@ class Report {
       if (all && tally.packets <= all) f.share = static_cast<double>(tally.packets) / static_cast<double>(all);
       f.title = fmt::format("{} {}", counted(tally.packets, "packet", "packets"), advice.what);
       if (f.share >= 0)
-        f.title +=
-            fmt::format(" ({}{})", percent(f.share), advice.fate == HopOutcome::marked ? " of ECN-capable packets" : "");
-      if (advice.fate == HopOutcome::lost && tally.named)
-        f.title += fmt::format(", {} reported by NAKs", tally.named);
+        f.title += fmt::format(" ({}{})", percent(f.share),
+                               advice.fate == HopOutcome::marked ? " of ECN-capable packets" : "");
+      if (advice.fate == HopOutcome::lost && tally.named) f.title += fmt::format(", {} reported by NAKs", tally.named);
       f.first_time = seconds(tally.first_time);
       f.last_time = seconds(tally.last_time);
       f.frames = frames_of(tally);
@@ -427,7 +430,7 @@ class Report {
     f.title = fmt::format("{} above the shortest delay (p99), maximum {}, median {}", duration_text(p99),
                           duration_text(h.slowest_delay - h.shortest), duration_text(delay(h, 500)));
     f.first_time = f.last_time = seconds(h.slowest_time);
-    f.frames.push_back({{"before", h.slowest.before}, {"behind", h.slowest.behind}});
+    f.frames.push_back({{"upstream", h.slowest.before}, {"downstream", h.slowest.behind}});
     for (const Hop* one : slow)
       if (one != &h && f.worst.size() < 5)
         f.worst.push_back({{"flow", fmt::format("{}, {} (p99)", who(*one), duration_text(delay(*one, 990)))},
@@ -436,7 +439,8 @@ class Report {
         "Packets wait on this hop: in queues of the network, while paused by PFC, or in the hosts that captured them. "
         "Clock offsets have no influence on these delays, only drift has.";
     f.next =
-        "The frames are those of the slowest packet. Compare the hops of the same path: the hop with the longest delays "
+        "The frames are those of the slowest packet. Compare the hops of the same path: the hop with the longest "
+        "delays "
         "contains the queue.";
     f.weight = static_cast<double>(p99) / 1e9;
     findings_.push_back(std::move(f));
@@ -453,8 +457,9 @@ class Report {
       (edge.behind ? f.before : f.behind) = edge.point;
       f.who = direction_text(edge.direction) + "   " + (edge.behind ? point + " → receiver" : "sender → " + point);
       f.packets = edge.tally.packets;
-      f.title = fmt::format("{} lost {}", counted(f.packets, "packet", "packets"),
-                            edge.behind ? "downstream of the last capture point" : "upstream of the first capture point");
+      f.title =
+          fmt::format("{} lost {}", counted(f.packets, "packet", "packets"),
+                      edge.behind ? "downstream of the last capture point" : "upstream of the first capture point");
       f.first_time = seconds(edge.tally.first_time);
       f.last_time = seconds(edge.tally.last_time);
       f.frames = frames_of(edge.tally);
@@ -489,12 +494,13 @@ class Report {
       for (std::size_t j = 0; j < c_.surveys.size(); ++j)
         if (j != i && s.first_time <= c_.surveys[j].last_time && c_.surveys[j].first_time <= s.last_time)
           overlap = "its times overlap with other captures";
-      f.meaning = s.rdma + s.tcp == 0
-                      ? "The capture contains no RDMA and no TCP."
-                      : fmt::format(
-                            "The capture has no packet in common with the other captures. It was taken on a different "
-                            "path or at a different time ({}). The comparison excludes it.",
-                            overlap.empty() ? "its times overlap with no other capture, if the clocks are right" : overlap);
+      f.meaning =
+          s.rdma + s.tcp == 0
+              ? "The capture contains no RDMA and no TCP."
+              : fmt::format(
+                    "The capture has no packet in common with the other captures. It was taken on a different "
+                    "path or at a different time ({}). The comparison excludes it.",
+                    overlap.empty() ? "its times overlap with no other capture, if the clocks are right" : overlap);
       f.next =
           "Run `rdmawire analyze` on each file to check its addresses and times. A tunnel or a filter can hide the "
           "packets.";
@@ -537,7 +543,8 @@ class Report {
         f.kind = "not_synchronized";
         const std::int64_t least = *e.low > 0 ? *e.low : -*e.high;
         f.title = fmt::format("the clocks differ by at least {}, although declared synchronized", duration_text(least));
-        f.meaning = "According to these clocks, packets arrive before they are sent. One-way delays are wrong by this amount.";
+        f.meaning =
+            "According to these clocks, packets arrive before they are sent. One-way delays are wrong by this amount.";
         f.next = "Omit --clocks, so that the offset is estimated from the packets. Check PTP on both hosts.";
         f.weight = static_cast<double>(least);
         findings_.push_back(std::move(f));
@@ -570,7 +577,8 @@ class Report {
                   ? "unknown which point is closer to the sender"
                   : fmt::format("unknown which point is closer to the sender, here and in {} more cases", unknown - 1);
     f.meaning =
-        "TTLs are equal, and there are too few packets or packets of only one direction. The order of the files is used.";
+        "TTLs are equal, and there are too few packets or packets of only one direction. The order of the files is "
+        "used.";
     f.next = "Specify the order along the path: --order.";
     findings_.push_back(std::move(f));
   }

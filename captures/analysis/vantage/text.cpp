@@ -42,7 +42,7 @@ std::string offset_text(std::int64_t ns) {
 class Printer : analysis::TextPage {
  public:
   Printer(std::string& out, const Json& report, const analysis::TextOptions& options)
-      : TextPage(out, options), v_(report.at("vantage")), options_(options) {}
+      : TextPage(out, options), v_(report.at("capture_points")), options_(options) {}
 
   void print() {
     summary();
@@ -84,7 +84,7 @@ class Printer : analysis::TextPage {
     for (const Json& hop : v_.at("hops")) {
       if (word(hop.at("traffic")) != "rdma") continue;
       hops += hop.at("adjacent").get<bool>();
-      for (const auto& [fate, row] : hop.at("fates").items()) sums[fate] += number(row.at("packets"));
+      for (const auto& [fate, row] : hop.at("outcomes").items()) sums[fate] += number(row.at("packets"));
     }
     const std::size_t column = widest + 4;
     page_.line();
@@ -134,7 +134,7 @@ class Printer : analysis::TextPage {
                                                   : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
-    const std::string who = word(f.at("who")), title = word(f.at("title"));
+    const std::string who = word(f.at("flow")), title = word(f.at("title"));
     page_.put(TextStyle::strong, who);
     if (page_.column() + 3 + output::columns(title) > width_)
       page_.line().put("  ");
@@ -147,10 +147,10 @@ class Printer : analysis::TextPage {
     for (const Json& pair : f.at("frames")) {
       if (count++ == 4) break;
       frames += frames.empty() ? "" : ", ";
-      for (const auto& [end, other] : {std::pair("before", "behind"), std::pair("behind", "before")}) {
+      for (const auto& [end, other] : {std::pair("upstream", "downstream"), std::pair("downstream", "upstream")}) {
         if (pair.at(end).is_null()) continue;
         frames += fmt::format("{}{}", number(pair.at(end)), count == 1 ? " of " + name(f.at(end)) : "");
-        if (end == std::string_view("before") && pair.at(other).is_number()) frames += " → ";
+        if (end == std::string_view("upstream") && pair.at(other).is_number()) frames += " → ";
       }
     }
     if (!frames.empty()) labeled("frames", frames + (f.at("frames").size() > 4 ? " …" : ""), 10);
@@ -184,7 +184,7 @@ class Printer : analysis::TextPage {
 
   [[nodiscard]] std::vector<std::string> begin_row(const Json& hop) const {
     return {word(hop.at("from")), word(hop.at("to")),
-            fmt::format("{} → {}", name(hop.at("before")), name(hop.at("behind")))};
+            fmt::format("{} → {}", name(hop.at("upstream")), name(hop.at("downstream")))};
   }
 
   void hops() {
@@ -212,7 +212,7 @@ class Printer : analysis::TextPage {
           const auto fate = [&](std::initializer_list<const char*> names) {
             std::uint64_t sum = 0;
             for (const char* one : names)
-              if (hop.at("fates").contains(one)) sum += number(hop.at("fates").at(one).at("packets"));
+              if (hop.at("outcomes").contains(one)) sum += number(hop.at("outcomes").at(one).at("packets"));
             return fmt::format("{}", sum);
           };
           auto row = begin_row(hop);
@@ -299,7 +299,7 @@ class Printer : analysis::TextPage {
 
   void ways() {
     std::vector<std::vector<std::string>> rows;
-    const Json& list = v_.at("ways");
+    const Json& list = v_.at("paths");
     for (const Json& way : list) {
       if (rows.size() == 2 * options_.rows) break;
       std::string points, by;

@@ -1,5 +1,5 @@
-// Captures of a simulated network with recorded faults: the comparison must assign each fault to its hop. The simulation
-// shares no code with the tested code. The last test uses real captures of one job at three hosts.
+// Captures of a simulated network with recorded faults: the comparison must assign each fault to its hop. The
+// simulation shares no code with the tested code. The last test uses real captures of one job at three hosts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,8 +61,8 @@ struct Setting {
   std::uint64_t seed = 1;
 };
 
-/// Faults by hop, as a comparison can detect them: between the last point that captured the packet and the next point of
-/// its path.
+/// Faults by hop, as a comparison can detect them: between the last point that captured the packet and the next point
+/// of its path.
 struct Truth {
   using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, upstream, downstream
   std::map<Hop, std::uint64_t> lost, lost_answers, missed_upstream, missed_downstream, marked, doubled, corrupted, seen;
@@ -421,7 +421,7 @@ TEST_F(Vantage, FaultlessNetworkHasNoFinding) {
       }
   }
   const Json report = report_of(c);
-  EXPECT_TRUE(report.at("vantage").at("findings").empty()) << report.at("vantage").at("findings").dump(1);
+  EXPECT_TRUE(report.at("capture_points").at("findings").empty()) << report.at("capture_points").at("findings").dump(1);
   EXPECT_THAT(text_of(report), HasSubstr("No problems found"));
 }
 
@@ -597,7 +597,7 @@ TEST_F(Vantage, QueueingIsAssignedToItsHop) {
       EXPECT_LT(p50, 2'000);
     }
   }
-  const Json findings = report_of(c).at("vantage").at("findings");
+  const Json findings = report_of(c).at("capture_points").at("findings");
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings[0].at("kind"), "delayed");
 }
@@ -680,7 +680,7 @@ TEST_F(Vantage, UnrelatedFileIsReportedAndExcluded) {
   const Comparison c = vantage::run(options);
   EXPECT_EQ(c.layout->connected(), std::vector<bool>({false, true, true, true}));
   const Json report = report_of(c);
-  EXPECT_EQ(report.at("vantage").at("findings")[0].at("kind"), "unrelated");
+  EXPECT_EQ(report.at("capture_points").at("findings")[0].at("kind"), "unrelated");
   EXPECT_THAT(text_of(report), HasSubstr("shares no packet with the other captures"));
   Table moved;
   for (const auto& [hop, packets] : network.truth.lost) {
@@ -709,7 +709,7 @@ TEST_F(Vantage, FewSamplesAndLittleMemoryHaveTheSameResult) {
   options.matcher.sightings = 2;
   const Comparison tight = vantage::run(options);
   EXPECT_GT(tight.evaluated_early, 0U);
-  EXPECT_FALSE(report_of(tight).at("vantage").at("exact").get<bool>());
+  EXPECT_FALSE(report_of(tight).at("capture_points").at("exact").get<bool>());
 }
 
 TEST_F(Vantage, DeclaringClocksSynchronizedIsChecked) {
@@ -721,13 +721,13 @@ TEST_F(Vantage, DeclaringClocksSynchronizedIsChecked) {
   const Comparison c = compare(network, options);
   bool reported = false;
   const Json report = report_of(c);
-  for (const Json& f : report.at("vantage").at("findings")) reported |= f.at("kind") == "not_synchronized";
+  for (const Json& f : report.at("capture_points").at("findings")) reported |= f.at("kind") == "not_synchronized";
   EXPECT_TRUE(reported);
 
   Network agreeing{Setting{}};
   const Comparison d = compare(agreeing, options);
   const Json other = report_of(d);
-  const Json& hops = other.at("vantage").at("hops");
+  const Json& hops = other.at("capture_points").at("hops");
   for (const Json& hop : hops) {
     EXPECT_EQ(hop.at("delay").at("shortest_low_ns"), 2'000);
     EXPECT_EQ(hop.at("delay").at("shortest_high_ns"), 2'000);

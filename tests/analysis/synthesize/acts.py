@@ -134,9 +134,9 @@ def loses_acknowledgement(c, where):
     """The timer repeats what had arrived: spurious, where the capture has the acknowledgement."""
     end, act = begin(c), c.act
     requester = c.ends[end]
-    rounds = len(requester.rounds)
+    recoveries = len(requester.recoveries)
     c.network.rules.append(lambda t: Fate(lost=where) if (
-        t.role == "answer" and t.sender != end and t.act == act and len(requester.rounds) == rounds) else None)
+        t.role == "answer" and t.sender != end and t.act == act and len(requester.recoveries) == recoveries) else None)
     requester.post(stream(c, end, c.random.randrange(1, 8)))
     finish(c)
 
@@ -146,9 +146,9 @@ def acknowledgement_comes_late(c):
     end, act = begin(c), c.act
     requester = c.ends[end]
     late = requester.manners.timeout + c.random.randrange(200, 2000) * MICROSECOND
-    rounds = len(requester.rounds)
+    recoveries = len(requester.recoveries)
     c.network.rules.append(lambda t: Fate(late_after=late) if (
-        t.role == "answer" and t.sender != end and t.act == act and len(requester.rounds) == rounds) else None)
+        t.role == "answer" and t.sender != end and t.act == act and len(requester.recoveries) == recoveries) else None)
     requester.post(stream(c, end, c.random.randrange(1, 8)))
     finish(c)
 
@@ -302,7 +302,7 @@ def not_ready(c, stalls=False):
     finish(c)
     responder.not_ready, c.rnr_wait = 0, None
     if stalls:
-        again = c.ends[end].rounds[-1].transmissions[0]
+        again = c.ends[end].recoveries[-1].transmissions[0]
         before = max((cap for t in c.network.transmissions if t.index < again.index for cap in t.captures),
                      key=lambda cap: cap.time)
         c.told.append(Told("stall", ["rnr"], between=(before, again)))
@@ -381,7 +381,7 @@ def counts_wrongly(c):
     c.ends[end].post(stream(c, end, c.random.randrange(1, 6)))
     finish(c)
     t = next(t for t in c.network.transmissions[before:] if t.kind == "ack" and t.sender != end)
-    c.told.append(Told("msn_jump", ["none"], end, at=t, value=(t.msn - by) % wire.PSNS, found=(t.msn % wire.PSNS,) * 2))
+    c.told.append(Told("msn_jump", ["none"], end, at=t, value=(t.msn - by) % wire.PSNS, observed=(t.msn % wire.PSNS,) * 2))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -559,7 +559,7 @@ def wrong_segment(c):
         length = 4 * random.randrange(1, mtu // 4)
         t = _faulty_packet(c, end, head, [Message("send", 4 * mtu)], 0 if kind == "first" else 1,
                            payload=bytes(length))
-    c.told.append(Told("segmentation", ["none"], end, at=t, value=mtu, found=(length, length)))
+    c.told.append(Told("segmentation", ["none"], end, at=t, value=mtu, observed=(length, length)))
 
 
 def wrong_opcode(c):

@@ -162,7 +162,7 @@ class ReliableEnd:
         self.progress = 0          # when an answer last moved things on
         self.tries = 0
         self.dead = False
-        self.rounds, self.round = [], None
+        self.recoveries, self.round = [], None
         self.going_back = False
         self.implied_at = -1
         self.since_ask = 0
@@ -328,7 +328,7 @@ class ReliableEnd:
             if index < self.next:
                 self.next = index
                 self.round = Round(self.number, cause, by, self.unanswered, self.clock.now)
-                self.rounds.append(self.round)
+                self.recoveries.append(self.round)
         self.pump()
 
     def _advance(self, place):
@@ -536,7 +536,7 @@ class UnreliableEnd:
         self.clock, self.datagrams, self.qkey = connection.clock, datagrams, qkey
         self.planned = 0
         self.free_at = 0
-        self.rounds = []
+        self.recoveries = []
         self.extra_spacing = 0
         self.dead = False
 

@@ -9,7 +9,7 @@ Rules of matching
    `connection` names. "b" is the other.
 2. A found event *matches* a true one when all of these hold that the manifest gives: same connection, same kind, one of
    the accepted causes, same end, `frame` exactly the given one or between the two given ones, `packets` between the two
-   given numbers, and equal `psn`, `last_frame`, `origin_frame`, `cause_frame`, `value`, and `found` in its range.
+   given numbers, and equal `psn`, `last_frame`, `origin_frame`, `cause_frame`, `value`, and `observed` in its range.
 3. Each found event matches at most one true event and the other way round; required events choose first, those with an
    exact frame before those with a range. Where several `origin_frames` are given, any of them is right.
 4. ecn_marked, crc_bad, truncated: one true event a frame. A found event that says `packets` N > 1 stands for all true ones
@@ -99,7 +99,7 @@ def read_events(path):
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
             numbers = {name: integer(row.get(name)) for name in (
-                "connection", "frame", "last_frame", "origin_frame", "cause_frame", "packets", "psn", "value", "found")}
+                "connection", "frame", "last_frame", "origin_frame", "cause_frame", "packets", "psn", "value", "observed")}
             found.append(Found(row["kind"], row["cause"] or "none", row["severity"], row.get("end", ""), numbers, row=row))
     return found
 
@@ -150,7 +150,7 @@ def mismatch(event, found):
         return f"frame: {numbers['frame']}, not {event['frame']}"
     if "frames" in event and not event["frames"][0] <= (numbers["frame"] or 0) <= event["frames"][1]:
         return f"frame: {numbers['frame']}, not in {event['frames']}"
-    for name, fallback in (("packets", 1), ("found", None)):
+    for name, fallback in (("packets", 1), ("observed", None)):
         value = fallback or 0 if numbers[name] is None else numbers[name]
         if name in event and not event[name][0] <= value <= event[name][1]:
             return f"{name}: {numbers[name]}, not in {event[name]}"

@@ -21,7 +21,7 @@ lost_in_capture     PSNs that the capture does not have, that are acknowledged (
 psn_gap             PSNs that are missing where nothing is acknowledged: UC; RC of which one direction was captured
 out_of_order        one packet is captured behind later ones, microseconds late, before any NAK
 duplicate           the very same bytes twice, less than a microsecond apart
-nak, rnr_nak        captured; of rnr_nak `value` is the timer and `found` the time until the sending again
+nak, rnr_nak        captured; of rnr_nak `value` is the timer and `observed` the time until the sending again
 ghost_acknowledgement  an ACK repeated without a duplicate that would ask for it, much later than a copy would come
 unsolicited_response   an ACK, far beyond everything sent, or data that no read or atomic asks for
 unanswered          requests at the capture's end without any answer, long before the last frame of the capture
@@ -65,7 +65,7 @@ class Event:
     packets: tuple | None = None       # between these two
     psn: int | None = None
     value: int | None = None
-    found: tuple | None = None         # between these two
+    observed: tuple | None = None         # between these two
     required: bool = True
     connection: int = 0     # number in the manifest
     other_connection: int | None = None  # as right: who is replaced, the old one or the new one
@@ -88,7 +88,7 @@ class Told:
     packets: tuple | None = None
     psn: int | None = None
     value: int | None = None
-    found: tuple | None = None
+    observed: tuple | None = None
     required: bool = True
     whole_act: int | None = None  # its frame lies anywhere in that act
 
@@ -149,7 +149,7 @@ class _Deriver:
 
     def _naks(self):
         events, seen = [], set()
-        rounds = {r.by: r for end in self.c.ends for r in end.rounds if r.by}
+        recoveries = {r.by: r for end in self.c.ends for r in end.recoveries if r.by}
         for cap in self.captured:
             t = cap.transmission
             if t.kind not in ("nak", "rnr_nak") or t in seen:
@@ -160,17 +160,17 @@ class _Deriver:
                 event.causes = [t.code]
             else:
                 event.value = RNR_TIMERS[t.code]
-                again = [a for a in (rounds[t].transmissions if t in rounds else ()) if a.captures]
-                if again and again[0] is rounds[t].transmissions[0]:
+                again = [a for a in (recoveries[t].transmissions if t in recoveries else ()) if a.captures]
+                if again and again[0] is recoveries[t].transmissions[0]:
                     waited = again[0].captures[0].time - cap.time
-                    event.found = (waited, waited)
+                    event.observed = (waited, waited)
             events.append(event)
         return events
 
     def _rounds(self):
         events = []
         for end in self.c.ends:
-            for r in end.rounds:
+            for r in end.recoveries:
                 seen = [t for t in r.transmissions if t.captures and t.captures[0].number]
                 if not seen:
                     continue
@@ -288,10 +288,10 @@ class _Deriver:
                 cap.transmission.role == first.role and not cap.transmission.again]
         low = max((cap.number for cap in same if cap.transmission.place < first.place and
                    cap.transmission.index < first.index), default=self.acts[act][0])
-        rounds = [r for r in self.c.ends[requester].rounds if r.transmissions and r.transmissions[0].act == act]
+        recoveries = [r for r in self.c.ends[requester].recoveries if r.transmissions and r.transmissions[0].act == act]
         end = requester if first.role == "request" else None
         if first.lost == "capture":
-            if rounds:
+            if recoveries:
                 return None
             covering = [cap.number for cap in mine if cap.transmission.role == "answer" and
                         cap.transmission.sender != requester and cap.transmission.place >= last.place + last.span - 1
@@ -302,13 +302,13 @@ class _Deriver:
             after = [cap.number for cap in same if cap.transmission.index > last.index]
             return Event("lost_in_capture", ["none"], end, frames=(low, max(covering[:1] + after[:1])),
                          packets=(len(group), places), psn=psn)
-        again = [number_of(r.transmissions[0]) for r in rounds if number_of(r.transmissions[0])]
-        if len(rounds) != 1 or not again:
+        again = [number_of(r.transmissions[0]) for r in recoveries if number_of(r.transmissions[0])]
+        if len(recoveries) != 1 or not again:
             return None
-        named = rounds[0].by
-        if not named or not number_of(named) or rounds[0].place != first.place:
+        named = recoveries[0].by
+        if not named or not number_of(named) or recoveries[0].place != first.place:
             return None
-        if rounds[0].cause not in ("sequence_error_nak", "implied_nak"):
+        if recoveries[0].cause not in ("sequence_error_nak", "implied_nak"):
             return None
         if first.role == "answer" and first.kind not in ("response", "atomic_answer"):
             return None
@@ -334,7 +334,7 @@ class _Deriver:
     def _resolve(self, told):
         event = Event(told.kind, told.causes, told.end, last_frame=number_of(told.last),
                       origin_frame=number_of(told.origin), cause_frame=number_of(told.by), packets=told.packets,
-                      psn=told.psn, value=told.value, found=told.found, required=told.required)
+                      psn=told.psn, value=told.value, observed=told.observed, required=told.required)
         if told.whole_act is not None:
             if told.whole_act not in self.acts:
                 return None

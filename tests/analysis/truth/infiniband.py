@@ -46,7 +46,7 @@ class Sent:
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_bytes: int = 0
     retransmitted_packets: int = 0  # seen before, or of a round that fills what was lost on its first way to the capture
-    rounds: int = 0
+    recoveries: int = 0
     acks: int = 0
     rnr_naks: int = 0
     naks: Counter = dataclasses.field(default_factory=Counter)
@@ -67,7 +67,7 @@ class Connection:
     first_frame: int
     sent: dict  # "a", "b": Sent
     messages: dict  # "a", "b": [Message], as requester
-    rounds: dict  # "a", "b": [Round], as requester
+    recoveries: dict  # "a", "b": [Round], as requester
 
 
 def distance(later, earlier):
@@ -95,24 +95,24 @@ def _requests(packets, mtu):
         yield at, _responses_of(packet.asked, mtu) if packet.operation == "read" else 1, packet
 
 
-def rounds_and_again(packets, mtu):
+def recoveries_and_retransmissions(packets, mtu):
     """([Round], frames of requests sent again, count of filled holes, missing PSNs) of one direction."""
-    rounds, again, filled = [], [], 0
+    recoveries, again, filled = [], [], 0
     seen, following, last_time = set(), None, 0.0
     for psn, count, packet in _requests(packets, mtu):
         before = psn in seen
         if following is not None and psn < following:
-            rounds.append(Round(packet.frame, packet.psn, [], silence=packet.time - last_time))
+            recoveries.append(Round(packet.frame, packet.psn, [], silence=packet.time - last_time))
         if before:
             again.append(packet.frame)
-            if rounds:
-                rounds[-1].again.append(packet.frame)
+            if recoveries:
+                recoveries[-1].again.append(packet.frame)
         elif seen and psn < max(seen):
             filled += 1
         seen.update(range(psn, psn + count))
         following, last_time = psn + count, packet.time
     missing = (max(seen) - min(seen) + 1 - len(seen)) if seen else 0
-    return rounds, again, filled, missing
+    return recoveries, again, filled, missing
 
 
 def messages_of(packets, mtu, service):
@@ -190,13 +190,13 @@ def count(packets, mtu, service):
     for message in messages:
         sent.messages[message.kind] += 1
         sent.message_bytes += message.size
-    rounds = []
+    recoveries = []
     if service in ("rc", "xrc"):
-        rounds, again, sent.filled, sent.missing = rounds_and_again(packets, mtu)
-        sent.retransmitted_packets, sent.rounds = len(again) + sent.filled, len(rounds)
+        recoveries, again, sent.filled, sent.missing = recoveries_and_retransmissions(packets, mtu)
+        sent.retransmitted_packets, sent.recoveries = len(again) + sent.filled, len(recoveries)
         reads = {packet.frame for packet in packets if packet.operation == "read"}
         sent.read_requests_again = len(reads & set(again))
-    return sent, messages, rounds
+    return sent, messages, recoveries
 
 
 def connections(frames, packets):
@@ -224,25 +224,25 @@ def _connection(there, back, a, b, by):
     both = sorted(there + back, key=lambda packet: packet.frame)
     service = both[0].service
     mtu = path_mtu(both)
-    sent, messages, rounds = {}, {}, {}
+    sent, messages, recoveries = {}, {}, {}
     for end, mine, theirs in (("a", there, back), ("b", back, there)):
-        sent[end], messages[end], rounds[end] = count(mine, mtu, service)
+        sent[end], messages[end], recoveries[end] = count(mine, mtu, service)
         if mine and theirs:
-            explain_rounds(rounds[end], mine, theirs, mtu)
-    return Connection(service, a, b, by, both[0].frame, sent, messages, rounds)
+            explain_rounds(recoveries[end], mine, theirs, mtu)
+    return Connection(service, a, b, by, both[0].frame, sent, messages, recoveries)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Why it was sent again
 
 
-def explain_rounds(rounds, mine, theirs, mtu):
-    """Sets the causes of one end's rounds, from what the other end sent before each.
+def explain_rounds(recoveries, mine, theirs, mtu):
+    """Sets the causes of one end's recoveries, from what the other end sent before each.
 
     Follows what the requester has taken: responses to reads and atomics count only in order, as it drops the others;
     an acknowledgement covers what came before it but no read whose response is missing.
     """
-    starting = {one.frame: one for one in rounds}
+    starting = {one.frame: one for one in recoveries}
     needs_response, sent_end, taken, gap_frame, last_nak = set(), None, None, 0, None
     for packet in sorted(mine + theirs, key=lambda packet: packet.frame):
         if packet.source == mine[0].source and packet.qp == mine[0].qp and not packet.is_response:

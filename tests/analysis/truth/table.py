@@ -13,11 +13,11 @@ def lines(path):
             s = c.sent[end]
             yield (
                 f"    {end} packets {s.packets} payload {s.payload_bytes} requests {s.requests} responses {s.responses} "
-                f"messages {dict(s.messages)} {s.message_bytes} again {s.retransmitted_packets} rounds {s.rounds} "
+                f"messages {dict(s.messages)} {s.message_bytes} again {s.retransmitted_packets} recoveries {s.recoveries} "
                 f"filled {s.filled} missing {s.missing} acks {s.acks} naks {dict(s.naks)} rnr {s.rnr_naks} "
                 f"cnp {s.cnps} ce {s.ecn_marked}/{s.ecn_capable} unwhole {sum(not m.whole for m in c.messages[end])}"
             )
-            for r in c.rounds[end]:
+            for r in c.recoveries[end]:
                 yield f"        round {r.frame} to {r.back_to} again {len(r.again)} {r.cause} {r.cause_frame} {r.silence:.6f}"
     for stream in iwarp.streams(frames):
         yield f"{stream.first_frame}: iwarp {stream.a} {stream.b} request in {stream.request_frame}"
