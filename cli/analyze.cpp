@@ -124,14 +124,14 @@ class Analyze {
     const bool follows = options_.follow || !options_.interface.empty();
     const analysis::RunResult result = follows ? follow(run) : analysis::run(run);
     progress.clear();
-    bool complete = result.troubles.empty();
-    for (const std::string& message : result.troubles) report_error(message);
+    bool complete = result.errors.empty();
+    for (const std::string& message : result.errors) report_error(message);
     if (csv)
       if (const auto finished = csv->finish(); !finished) {
         report_error("--csv: " + finished.error());
         complete = false;
       }
-    if (!result.troubles.empty() && result.input.files.empty()) return Exit::error;
+    if (!result.errors.empty() && result.input.files.empty()) return Exit::error;
     analysis::Input input = result.input;
     input.from = options_.from;
     input.to = options_.to;

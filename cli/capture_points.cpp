@@ -31,7 +31,7 @@ bool fails(const Json& report, const std::string& word) {
 
 std::vector<std::string> capture_point_findings() {
   std::vector<std::string> kinds;
-  for (std::size_t i = 0; i < captures::vantage::fates; ++i)
+  for (std::size_t i = 0; i < captures::vantage::hop_outcomes; ++i)
     kinds.emplace_back(to_string(static_cast<captures::vantage::HopOutcome>(i)));
   for (const char* other : {"delayed", "lost_before_first", "lost_after_last", "unrelated", "inexact", "unidentified",
                             "not_synchronized", "unsteady_clock", "order_unknown"})
@@ -67,7 +67,7 @@ Exit compare_capture_points(const CapturePointOptions& options) {
                                   const std::string& name) { progress.at(packets, done, all, name); };
   const vantage::Comparison comparison = vantage::run(run);
   progress.clear();
-  for (const std::string& message : comparison.troubles) report_error(message);
+  for (const std::string& message : comparison.errors) report_error(message);
   if (comparison.surveys.size() < 2) return Exit::error;
   const captures::analysis::Json report = vantage::report_of(comparison);
   Output output;
@@ -75,7 +75,7 @@ Exit compare_capture_points(const CapturePointOptions& options) {
     output.text() += report.dump(2, ' ', false, captures::analysis::Json::error_handler_t::replace) + "\n";
   else
     output.text() += vantage::text_of(report, {.width = options.width, .colors = options.colors, .rows = options.rows});
-  if (!output.finish() || !comparison.troubles.empty()) return Exit::error;
+  if (!output.finish() || !comparison.errors.empty()) return Exit::error;
   return capture_points::fails(report, options.fail_on) ? Exit::findings : Exit::success;
 }
 

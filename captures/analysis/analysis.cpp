@@ -204,7 +204,7 @@ void Analysis::add(const tracking::Packet& packet) {
   bytes += stack.wire_length;
   // The payload identifies iWARP within TCP.
   ++wires[static_cast<std::size_t>(packet.pdus.empty() ? stack.wire : Wire::iwarp)];
-  snapped += stack.cut;
+  truncated_packets += stack.cut;
   first_time = std::min(first_time, packet.time_ns);
   last_time = std::max(last_time, packet.time_ns);
   Series::Step& step = series.at(packet.time_ns);
@@ -289,7 +289,7 @@ void Analysis::add_pause(const tracking::Packet& packet) {
     const PauseKey key{ethernet->get<"src">(), priority};
     constexpr std::size_t most = 4096;
     if (pauses.size() >= most && !pauses.contains(key)) {
-      ++pauses_left_out;
+      ++skipped_pauses;
       return;
     }
     PauseRow& row = pauses[key];
@@ -377,15 +377,15 @@ void Analysis::message(const Connection& connection, const Message& message) {
   if (message.kind == MessageKind::write) region->written_bytes += message.size;
 }
 
-ConnectionEvents* Analysis::trouble_of(const Connection* connection) {
+ConnectionEvents* Analysis::events_of_connection(const Connection* connection) {
   const std::uint64_t id = connection ? connection->id : 0;
-  const auto found = troubled_.find(id);
-  if (found != troubled_.end()) return &found->second;
-  if (troubled_.size() >= options_.troubled && id != 0) {
-    ++troubled_left_out_;
-    return &troubled_[0];
+  const auto found = affected_.find(id);
+  if (found != affected_.end()) return &found->second;
+  if (affected_.size() >= options_.affected && id != 0) {
+    ++skipped_affected_;
+    return &affected_[0];
   }
-  return &troubled_[id];
+  return &affected_[id];
 }
 
 void Analysis::event(const Connection* connection, const Event& event) {
@@ -395,11 +395,11 @@ void Analysis::event(const Connection* connection, const Event& event) {
   switch (event.kind) {
     case EventKind::retransmission: {
       retransmitted_packets += event.packets;
-      Rounds& rounds = retransmissions[cause];
-      ++rounds.rounds;
-      rounds.packets += event.packets;
-      rounds.bytes += event.bytes;
-      accumulate(rounds.duration_ns, event.duration);
+      RecoveryCounts& row = retransmissions[cause];
+      ++row.recoveries;
+      row.packets += event.packets;
+      row.bytes += event.bytes;
+      accumulate(row.duration_ns, event.duration);
       series.at(event.time).retransmitted += event.packets;
       break;
     }
@@ -422,15 +422,15 @@ void Analysis::event(const Connection* connection, const Event& event) {
   // Notes and idle periods are counted above and form no group.
   if (tracking::event_rows[static_cast<std::size_t>(event.kind)].severity == Severity::note) return;
   if (event.kind == EventKind::stall && event.cause == Cause::nothing_outstanding) return;
-  ConnectionEvents& troubled = *trouble_of(connection);
+  ConnectionEvents& affected = *events_of_connection(connection);
   if (connection) {
-    troubled.ends = connection->ends;
-    troubled.service = connection->service;
-    troubled.packets = {connection->sent[0].packets, connection->sent[1].packets};
+    affected.ends = connection->ends;
+    affected.service = connection->service;
+    affected.packets = {connection->sent[0].packets, connection->sent[1].packets};
   }
-  for (Group& group : troubled.groups)
+  for (Group& group : affected.groups)
     if (group.kind == event.kind && group.cause == event.cause && group.end == event.end) return group.add(event);
-  Group& group = troubled.groups.emplace_back();
+  Group& group = affected.groups.emplace_back();
   group.kind = event.kind;
   group.cause = event.cause;
   group.end = event.end;
@@ -445,11 +445,11 @@ void Analysis::merged(const Connection& connection, std::uint64_t id) {
       event.connection = connection.id;
       event.end = tracking::other(event.end);
     });
-  const auto found = troubled_.find(id);
-  if (found == troubled_.end() || id == 0) return;
+  const auto found = affected_.find(id);
+  if (found == affected_.end() || id == 0) return;
   const ConnectionEvents half = std::move(found->second);
-  troubled_.erase(found);
-  ConnectionEvents& whole = *trouble_of(&connection);
+  affected_.erase(found);
+  ConnectionEvents& whole = *events_of_connection(&connection);
   whole.ends = connection.ends;
   whole.service = connection.service;
   whole.packets = {connection.sent[0].packets, connection.sent[1].packets};
@@ -475,7 +475,7 @@ void Analysis::connection(const Connection& connection, tracking::CloseReason cl
   connection_rows_.add(connection);
   if (connection.service != tracking::Service::iwarp)
     for (const tracking::ConnectionEnd& end : connection.ends) add_queue_pair(end);
-  if (const auto found = troubled_.find(connection.id); found != troubled_.end()) {
+  if (const auto found = affected_.find(connection.id); found != affected_.end()) {
     found->second.ends = connection.ends;
     found->second.service = connection.service;
     found->second.packets = {connection.sent[0].packets, connection.sent[1].packets};
@@ -484,8 +484,9 @@ void Analysis::connection(const Connection& connection, tracking::CloseReason cl
   const tracking::Sent& a = connection.sent[0];
   const tracking::Sent& b = connection.sent[1];
   for (const tracking::Sent& sent : connection.sent) {
-    copyable += connection.service == Service::iwarp ? sent.requests + sent.responses + sent.duplicates : sent.requests;
-    copies += sent.duplicates;
+    duplicable +=
+        connection.service == Service::iwarp ? sent.requests + sent.responses + sent.duplicates : sent.requests;
+    duplicates += sent.duplicates;
   }
   const bool reliable = connection.service == Service::rc || connection.service == Service::xrc;
   if (reliable && a.packets + b.packets != 0 && connection.opened_frame == 0) opened_before.add(connection);
@@ -504,7 +505,7 @@ void Analysis::connection(const Connection& connection, tracking::CloseReason cl
     const bool differs = (a.requests && b.responses && a.request_dscp != b.response_dscp) ||
                          (b.requests && a.responses && b.request_dscp != a.response_dscp);
     if (differs) other_class.add(connection);
-    if (connection.confidence == tracking::Confidence::low) guessed.add(connection);
+    if (connection.confidence == tracking::Confidence::low) low_confidence.add(connection);
   }
 }
 
@@ -518,7 +519,7 @@ void Analysis::merge(const Analysis& other) {
     for (std::size_t ecn = 0; ecn < 4; ++ecn) add_all(classes[dscp][ecn], other.classes[dscp][ecn]);
   crcs_checked += other.crcs_checked;
   crcs_bad += other.crcs_bad;
-  snapped += other.snapped;
+  truncated_packets += other.truncated_packets;
   series.merge(other.series);
   for (const auto& [key, row] : other.pauses) {
     const auto [mine, fresh] = pauses.try_emplace(key, row);
@@ -529,7 +530,7 @@ void Analysis::merge(const Analysis& other) {
     accumulate(mine->second.pause_ns, row.pause_ns);
     mine->second.first_frame = std::min(mine->second.first_frame, row.first_frame);
   }
-  pauses_left_out += other.pauses_left_out;
+  skipped_pauses += other.skipped_pauses;
   management.merge(other.management);
 
   messages += other.messages;
@@ -552,7 +553,7 @@ void Analysis::merge(const Analysis& other) {
   add_all(events, other.events);
   retransmitted_packets += other.retransmitted_packets;
   for (std::size_t i = 0; i < retransmissions.size(); ++i) {
-    retransmissions[i].rounds += other.retransmissions[i].rounds;
+    retransmissions[i].recoveries += other.retransmissions[i].recoveries;
     retransmissions[i].packets += other.retransmissions[i].packets;
     retransmissions[i].bytes += other.retransmissions[i].bytes;
     accumulate(retransmissions[i].duration_ns, other.retransmissions[i].duration_ns);
@@ -569,9 +570,9 @@ void Analysis::merge(const Analysis& other) {
   one_way.merge(other.one_way);
   two_way.merge(other.two_way);
   other_class.merge(other.other_class);
-  copyable += other.copyable;
-  copies += other.copies;
-  guessed.merge(other.guessed);
+  duplicable += other.duplicable;
+  duplicates += other.duplicates;
+  low_confidence.merge(other.low_confidence);
 
   incast.merge(other.incast);
   talkers_.merge(other.talkers_);
@@ -587,8 +588,8 @@ void Analysis::merge(const Analysis& other) {
   }
   connection_rows_.merge(other.connection_rows_);
   for (std::size_t i = 0; i < events_.size(); ++i) events_[i].merge(other.events_[i]);
-  for (const auto& [id, theirs] : other.troubled_) {
-    const auto [mine, fresh] = troubled_.try_emplace(id, theirs);
+  for (const auto& [id, theirs] : other.affected_) {
+    const auto [mine, fresh] = affected_.try_emplace(id, theirs);
     if (fresh) continue;
     for (const Group& group : theirs.groups) {
       const auto same = std::find_if(mine->second.groups.begin(), mine->second.groups.end(), [&](const Group& g) {
@@ -600,7 +601,7 @@ void Analysis::merge(const Analysis& other) {
         mine->second.groups.push_back(group);
     }
   }
-  troubled_left_out_ += other.troubled_left_out_;
+  skipped_affected_ += other.skipped_affected_;
   sentences_.insert(sentences_.end(), other.sentences_.begin(), other.sentences_.end());
 }
 
@@ -630,7 +631,7 @@ std::optional<Cause> Analysis::crc_cause(const PortAddress& from, const PortAddr
 
 std::uint64_t Analysis::overflow() const {
   return talkers_.overflow() + flow_queue_pairs_.overflow() + flow_ports_.overflow() + regions_.overflow() +
-         queue_pairs_.overflow() + crc_causes_.overflow() + troubled_left_out_ + pauses_left_out + management.left_out;
+         queue_pairs_.overflow() + crc_causes_.overflow() + skipped_affected_ + skipped_pauses + management.left_out;
 }
 
 }  // namespace rdmawire::captures::analysis

@@ -58,7 +58,7 @@ struct AnalysisOptions {
   std::uint32_t talkers = 1U << 16;     ///< directions between two addresses
   std::uint32_t regions = 1U << 16;     ///< pairs of responder and key
   std::uint32_t distinct = 1U << 20;    ///< distinct queue pairs, and distinct source ports
-  std::uint32_t troubled = 1U << 16;    ///< connections with separate event groups
+  std::uint32_t affected = 1U << 16;    ///< connections with separate event groups
   std::uint32_t events_of_a_kind = 50;  ///< complete events of each kind: the earliest
   std::int64_t incast_window = 10'000;  ///< nanoseconds
 };
@@ -188,9 +188,9 @@ class Incast {
   TopN<IncastRow, IncastOrder> rows_;
 };
 
-/// Collects statistics from dissected packets and from the tracker. Analyses of disjoint sets of endpoint pairs merge to
-/// the analysis of all pairs, unless a table overflowed. The options bound the memory. Every part must number frames as
-/// in the complete capture.
+/// Collects statistics from dissected packets and from the tracker. Analyses of disjoint sets of endpoint pairs merge
+/// to the analysis of all pairs, unless a table overflowed. The options bound the memory. Every part must number frames
+/// as in the complete capture.
 class Analysis final : public tracking::Sink {
  public:
   explicit Analysis(const AnalysisOptions& options = {});
@@ -217,11 +217,11 @@ class Analysis final : public tracking::Sink {
   std::array<std::uint64_t, 5> wires{};                                                ///< packets by Wire
   std::array<std::array<std::array<std::uint64_t, packet_classes>, 4>, 64> classes{};  ///< by DSCP, ECN, class
   std::uint64_t crcs_checked = 0, crcs_bad = 0;  ///< packets with a verified CRC, and with a bad CRC
-  std::uint64_t snapped = 0;                     ///< packets truncated by the capture
+  std::uint64_t truncated_packets = 0;           ///< packets truncated by the capture
   Series series;
   std::map<PauseKey, PauseRow> pauses;
   ManagementRecords management;
-  std::uint64_t pauses_left_out = 0;
+  std::uint64_t skipped_pauses = 0;
 
   std::uint64_t messages = 0, message_bytes = 0;
   std::array<OperationRow, tracking::message_kinds> operations{};
@@ -231,11 +231,11 @@ class Analysis final : public tracking::Sink {
 
   std::array<std::uint64_t, tracking::event_kinds> events{};  ///< number of events by kind
   std::uint64_t retransmitted_packets = 0;
-  struct Rounds {
-    std::uint64_t rounds = 0, packets = 0, bytes = 0;
+  struct RecoveryCounts {
+    std::uint64_t recoveries = 0, packets = 0, bytes = 0;
     std::int64_t duration_ns = 0;
   };
-  std::array<Rounds, tracking::causes> retransmissions{};
+  std::array<RecoveryCounts, tracking::causes> retransmissions{};
   std::array<std::uint64_t, tracking::causes> naks{};
   std::uint64_t rnr_naks = 0;
   std::uint64_t rate_fell = 0, rate_unchanged = 0;
@@ -245,11 +245,11 @@ class Analysis final : public tracking::Sink {
   ConnectionCount opened_before;  ///< reliable connections that were established before the capture started
   ConnectionCount one_way;  ///< reliable connections with only one captured direction: at least three packets over more
                             ///< than a moment
-  ConnectionCount two_way;                 ///< reliable connections with both directions captured
-  ConnectionCount other_class;             ///< connections whose responses and requests differ in traffic class
-  std::uint64_t copyable = 0, copies = 0;  ///< packets whose duplicates can be detected (requests, TCP segments), and
-                                           ///< their duplicates
-  ConnectionCount guessed;                 ///< connections whose directions were paired at low confidence
+  ConnectionCount two_way;  ///< reliable connections with both directions captured
+  ConnectionCount other_class;                   ///< connections whose responses and requests differ in traffic class
+  std::uint64_t duplicable = 0, duplicates = 0;  ///< packets whose duplicates can be detected (requests, TCP segments),
+                                                 ///< and their duplicates
+  ConnectionCount low_confidence;  ///< connections whose directions were paired at low confidence
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;
@@ -267,7 +267,7 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] std::map<PortAddress, std::uint64_t> queue_pairs_by_address() const;
   /// Most frequent cause of bad CRCs from one address to another (nullopt: unknown).
   [[nodiscard]] std::optional<Cause> crc_cause(const PortAddress& from, const PortAddress& to) const;
-  [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& troubled() const { return troubled_; }
+  [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& affected() const { return affected_; }
   /// Number of items dropped because a table was full.
   [[nodiscard]] std::uint64_t overflow() const;
   [[nodiscard]] const AnalysisOptions& options() const { return options_; }
@@ -292,7 +292,7 @@ class Analysis final : public tracking::Sink {
   void add_pause(const tracking::Packet& packet);
   void add_latency(MessageKind kind, std::size_t size_class, Phase phase, std::int64_t ns);
   void add_queue_pair(const tracking::ConnectionEnd& end);
-  ConnectionEvents* trouble_of(const Connection* connection);
+  ConnectionEvents* events_of_connection(const Connection* connection);
 
   AnalysisOptions options_;
   BoundedTable<FlowKey, TalkerRow> talkers_;
@@ -305,8 +305,8 @@ class Analysis final : public tracking::Sink {
   std::vector<std::unique_ptr<Histogram>> latencies_;
   TopN<Connection, LargerConnection> connection_rows_;
   std::vector<TopN<Event, EarlierEvent>> events_;
-  std::unordered_map<std::uint64_t, ConnectionEvents> troubled_;
-  std::uint64_t troubled_left_out_ = 0;
+  std::unordered_map<std::uint64_t, ConnectionEvents> affected_;
+  std::uint64_t skipped_affected_ = 0;
   /// Strings that events of loaded connections refer to.
   std::vector<std::shared_ptr<const std::set<std::string, std::less<>>>> sentences_;
 };

@@ -171,7 +171,7 @@ TEST(BoundedTable, CountsDroppedItems) {
 
 struct Happening {
   std::uint64_t pair = 0;
-  std::function<void(Analysis&)> tell;
+  std::function<void(Analysis&)> apply;
 };
 
 Frame roce(std::uint32_t from, std::uint32_t to, std::uint8_t opcode, std::uint32_t psn, std::uint8_t tos,
@@ -254,8 +254,8 @@ TEST(Merge, AnyPartitionByPairsEqualsSingleAnalysis) {
     std::vector<std::size_t> part_of(16);
     for (std::size_t& part : part_of) part = random() % parts.size();
     for (const Happening& happening : all) {
-      happening.tell(whole);
-      happening.tell(parts[part_of[happening.pair]]);
+      happening.apply(whole);
+      happening.apply(parts[part_of[happening.pair]]);
     }
     std::shuffle(parts.begin(), parts.end(), random);
     Analysis merged;
@@ -461,7 +461,7 @@ TEST(Findings, SomeDuplicatesAreFindingsOfTheirConnections) {
 
 TEST(Limits, ConnectionsBeyondTheLimitAreCountedTogether) {
   AnalysisOptions options;
-  options.troubled = 100;
+  options.affected = 100;
   options.connections = 10;
   Analysis analysis(options);
   for (std::uint64_t id = 1; id <= 1000; ++id) {
@@ -469,7 +469,7 @@ TEST(Limits, ConnectionsBeyondTheLimitAreCountedTogether) {
     analysis.event(&c, event_of(EventKind::crc_bad, Cause::unknown, id, id));
     analysis.connection(c, CloseReason::ended);
   }
-  EXPECT_LE(analysis.troubled().size(), 101U);
+  EXPECT_LE(analysis.affected().size(), 101U);
   EXPECT_EQ(analysis.kept_connections().size(), 10U);
   EXPECT_EQ(analysis.connections, 1000U);
   EXPECT_GT(analysis.overflow(), 0U);
@@ -649,7 +649,7 @@ TEST(Run, ResultIsIndependentOfThreads) {
     options.threads = threads;
     // All samples, compressed or not, support repeated reading.
     const RunResult result = run(options);
-    EXPECT_TRUE(result.troubles.empty());
+    EXPECT_TRUE(result.errors.empty());
     const std::string json = report_of(result.analysis, result.input).dump();
     if (threads == 1)
       one = json;
@@ -673,7 +673,7 @@ TEST(Run, AnalyzesOneConnectionOnly) {
   ASSERT_EQ(one.at("connections").size(), 1U);
   EXPECT_EQ(one.at("connections").at(0).dump(), all.at("connections").at(0).dump());
   options.connection = 999'999;
-  EXPECT_THAT(run(options).troubles.at(0), HasSubstr("no connection 999999"));
+  EXPECT_THAT(run(options).errors.at(0), HasSubstr("no connection 999999"));
 }
 
 TEST(Text, FitsItsWidth) {

@@ -163,10 +163,10 @@ struct Archived {
     all(archive, management.memberships, management.paths, management.counters, management.left_out);
   }
   template <class A>
-  static void each(A& archive, ConnectionEvents& troubled) {
-    all(archive, troubled.ends, troubled.packets, troubled.service, troubled.groups);
+  static void each(A& archive, ConnectionEvents& affected) {
+    all(archive, affected.ends, affected.packets, affected.service, affected.groups);
     if constexpr (A::loads)
-      for (Group& group : troubled.groups)
+      for (Group& group : affected.groups)
         group.frame_count = std::min(group.frame_count, static_cast<std::uint8_t>(Group::most_frames));
   }
   template <class A, class Map>
@@ -187,13 +187,13 @@ struct Archived {
   template <class A>
   static void each(A& archive, Analysis& a) {
     all(archive, a.options_, a.packets, a.bytes, a.first_time, a.last_time, a.wires, a.classes, a.crcs_checked,
-        a.crcs_bad, a.snapped, a.series);
+        a.crcs_bad, a.truncated_packets, a.series);
     map(archive, a.pauses);
-    all(archive, a.management, a.pauses_left_out, a.messages, a.message_bytes, a.operations, a.partial_messages,
+    all(archive, a.management, a.skipped_pauses, a.messages, a.message_bytes, a.operations, a.partial_messages,
         a.first_partial, a.unacknowledged, a.events, a.retransmitted_packets, a.retransmissions, a.naks, a.rnr_naks,
         a.rate_fell, a.rate_unchanged, a.ce_to_cnp, a.connections, a.evicted_connections, a.opened_before, a.one_way,
-        a.two_way, a.other_class, a.copyable, a.copies, a.guessed, a.incast, a.talkers_, a.flow_queue_pairs_,
-        a.flow_ports_, a.regions_, a.queue_pairs_, a.crc_causes_);
+        a.two_way, a.other_class, a.duplicable, a.duplicates, a.low_confidence, a.incast, a.talkers_,
+        a.flow_queue_pairs_, a.flow_ports_, a.regions_, a.queue_pairs_, a.crc_causes_);
     for (auto& histogram : a.latencies_) {
       bool there = histogram != nullptr;
       each(archive, there);
@@ -203,8 +203,8 @@ struct Archived {
     }
     each(archive, a.connection_rows_);
     for (auto& kind : a.events_) each(archive, kind);
-    map(archive, a.troubled_);
-    each(archive, a.troubled_left_out_);
+    map(archive, a.affected_);
+    each(archive, a.skipped_affected_);
     if constexpr (A::loads) a.sentences_.push_back(archive.sentences_);
   }
   template <class A, class... T>

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       small.tracker.connections = 64;
       return small;
     }();
-    ShareTracker tracker(options);
+    ShardTracker tracker(options);
     const auto added = tracker.add(bytes);
     static_cast<void>(added);
     static_cast<void>(tracker.finish({}));

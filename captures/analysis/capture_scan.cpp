@@ -68,7 +68,7 @@ void note_end(const Reader& reader, Next next, Input::File& facts) {
   for (const Interface& interface : reader.interfaces())
     if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt)
       facts.lost_by_capture = facts.lost_by_capture.value_or(0) + *drops;
-  if (next == Next::error) facts.trouble = to_string(reader.error());
+  if (next == Next::error) facts.error = to_string(reader.error());
 }
 
 Boundary Boundary::from_origin(std::int64_t origin) const {
@@ -111,12 +111,12 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
   return boundary;
 }
 
-CaptureScan::CaptureScan(const WalkOptions& options, std::vector<std::string>& troubles)
+CaptureScan::CaptureScan(const ScanOptions& options, std::vector<std::string>& errors)
     : options_(options), from_(options.from), to_(options.to) {
   for (const std::string& name : options.files) {
     auto reader = Reader::open(name);
     if (!reader) {
-      troubles.push_back(to_string(reader.error()));
+      errors.push_back(to_string(reader.error()));
       continue;
     }
     OpenFile file;
@@ -135,7 +135,7 @@ CaptureScan::CaptureScan(const WalkOptions& options, std::vector<std::string>& t
   to_ = to_.from_origin(origin);
 }
 
-unsigned CaptureScan::shares(unsigned threads) {
+unsigned CaptureScan::shards(unsigned threads) {
   return static_cast<unsigned>(std::clamp<std::size_t>(threads, 1, most_workers));
 }
 
@@ -143,14 +143,14 @@ bool CaptureScan::seekable() const {
   return std::all_of(files_.begin(), files_.end(), [](const OpenFile& file) { return file.seekable; });
 }
 
-void CaptureScan::divide(unsigned shares, const std::function<void(unsigned)>& work) {
+void CaptureScan::divide(unsigned shards, const std::function<void(unsigned)>& work) {
   std::atomic<unsigned> next = 0;
-  work_together(shares, [&] {
-    for (unsigned share = next++; share < shares; share = next++) work(share);
+  work_together(shards, [&] {
+    for (unsigned shard = next++; shard < shards; shard = next++) work(shard);
   });
 }
 
-void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& troubles) {
+void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& errors) {
   const Window window(from_, to_);
   std::uint64_t frame = 0;
   Overlaps overlaps;
@@ -163,7 +163,7 @@ void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::v
     if (file.seekable) {
       auto opened = Reader::open(file.name);
       if (!opened) {
-        if (first) troubles.push_back(to_string(opened.error()));
+        if (first) errors.push_back(to_string(opened.error()));
         continue;
       }
       own = std::move(*opened);
@@ -193,7 +193,7 @@ void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::v
     if (facts.packets == 0) facts.first_frame = 0;
     input.overlapping_files += overlaps.end_of_file();
     note_end(*reader, next, facts);
-    if (!facts.trouble.empty()) troubles.push_back(facts.trouble);
+    if (!facts.error.empty()) errors.push_back(facts.error);
     input.files.push_back(std::move(facts));
   }
 }

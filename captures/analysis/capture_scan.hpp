@@ -27,7 +27,7 @@ struct Boundary {
 };
 
 /// Input of a run.
-struct WalkOptions {
+struct ScanOptions {
   std::vector<std::string> files;  ///< read in the order of their first packets' times ("-": standard input)
   Boundary from, to;
   /// Called periodically with: packets so far, bytes read of this file, its size (0: unknown), its name.
@@ -79,18 +79,18 @@ class FrameConsumer {
 /// The files of a run. Several threads can scan files that support repeated reading concurrently.
 class CaptureScan {
  public:
-  /// Adds one sentence to `troubles` for each file that cannot be opened. `options` must outlive this object.
-  CaptureScan(const WalkOptions& options, std::vector<std::string>& troubles);
+  /// Adds one sentence to `errors` for each file that cannot be opened. `options` must outlive this object.
+  CaptureScan(const ScanOptions& options, std::vector<std::string>& errors);
 
   /// Whether all files can be read more than once.
   [[nodiscard]] bool seekable() const;
   /// Passes all frames within the boundaries to `taker`. If `first` (set for exactly one thread), fills `input` and
-  /// `troubles` and reports progress.
-  void through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& troubles);
+  /// `errors` and reports progress.
+  void through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& errors);
   /// Number of shards for `threads` requested threads, between 1 and the maximum number of threads.
-  static unsigned shares(unsigned threads);
+  static unsigned shards(unsigned threads);
   /// Calls `work(shard)` for each shard, on one thread each. Uses fewer threads if the system refuses to start more.
-  static void divide(unsigned shares, const std::function<void(unsigned)>& work);
+  static void divide(unsigned shards, const std::function<void(unsigned)>& work);
 
  private:
   struct OpenFile {
@@ -101,7 +101,7 @@ class CaptureScan {
     Record first;
     Next first_next = Next::end;
   };
-  const WalkOptions& options_;
+  const ScanOptions& options_;
   Boundary from_, to_;
   std::vector<OpenFile> files_;
 };

@@ -54,8 +54,8 @@ struct Shown {
   std::string_view what;
 };
 constexpr auto kind = [](const Analysis& a, EventKind k) { return a.events[static_cast<std::size_t>(k)]; };
-constexpr auto rounds = [](const Analysis& a, Cause c) {
-  return a.retransmissions[static_cast<std::size_t>(c)].rounds;
+constexpr auto recoveries = [](const Analysis& a, Cause c) {
+  return a.retransmissions[static_cast<std::size_t>(c)].recoveries;
 };
 constexpr auto sequence_naks = [](const Analysis& a) {
   return a.naks[static_cast<std::size_t>(Cause::psn_sequence_error)];
@@ -87,9 +87,9 @@ constexpr auto stops = [](const Analysis& a) {
 constexpr Shown shown[] = {
     {"out_of_sequence", +[](const Analysis& a) { return sequence_naks(a); }, "sequence-error NAKs"},
     {"packet_seq_err", +[](const Analysis& a) { return sequence_naks(a); }, "sequence-error NAKs"},
-    {"local_ack_timeout_err", +[](const Analysis& a) { return rounds(a, Cause::timeout); },
+    {"local_ack_timeout_err", +[](const Analysis& a) { return recoveries(a, Cause::timeout); },
      "retransmissions after timeouts"},
-    {"implied_nak_seq_err", +[](const Analysis& a) { return rounds(a, Cause::implied_nak); },
+    {"implied_nak_seq_err", +[](const Analysis& a) { return recoveries(a, Cause::implied_nak); },
      "retransmissions after implied NAKs"},
     {"out_of_buffer", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
     {"rnr_nak_retry_err", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},

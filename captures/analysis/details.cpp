@@ -24,7 +24,7 @@ std::size_t index(Side end) { return static_cast<std::size_t>(end); }
 std::string_view name(Side end) { return end == Side::a ? "a" : "b"; }
 
 /// Kind of a point. page.js uses the same order.
-enum class PointKind : std::uint8_t { request, again, acknowledgement, response, nak, rnr_nak, cnp, marked };
+enum class PointKind : std::uint8_t { request, retransmission, acknowledgement, response, nak, rnr_nak, cnp, marked };
 
 /// Properties of a packet that PacketNote does not contain.
 struct Seen {
@@ -33,7 +33,7 @@ struct Seen {
   const Opcode* op = nullptr;  ///< nullptr: no BTH
   std::uint32_t bytes = 0;     ///< on the wire
   std::uint32_t payload = 0;   ///< RDMA payload (of a TCP segment: of the FPDUs that end in it)
-  std::uint8_t syndrome = 0;
+  Syndrome syndrome{0};
   bool marked = false;  ///< ECN: congestion experienced
   // iWARP
   bool segment = false, sender_known = false, has_acknowledged = false, fin = false, reset = false;
@@ -42,10 +42,7 @@ struct Seen {
   std::uint32_t length = 0;
   std::uint64_t offset = 0, acknowledged = 0;
 
-  [[nodiscard]] std::uint8_t syndrome_kind() const { return syndrome >> 5 & 3; }
-  [[nodiscard]] bool negative() const {
-    return op && op->operation == Operation::acknowledge && syndrome_kind() != rdmawire::syndrome_kind::ack;
-  }
+  [[nodiscard]] bool negative() const { return op && op->operation == Operation::acknowledge && !syndrome.is_ack(); }
 };
 
 Seen seen_of(const tracking::Packet& packet) {
@@ -72,7 +69,7 @@ Seen seen_of(const tracking::Packet& packet) {
   } else if (tracking::TransportPacket transport; tracking::read_transport_packet(packet, transport)) {
     seen.op = transport.op;
     seen.payload = transport.payload;
-    seen.syndrome = transport.syndrome;
+    seen.syndrome = Syndrome(transport.syndrome);
     constexpr std::uint8_t congestion_experienced = 3;
     seen.marked = (transport.traffic_class & 3) == congestion_experienced;
   }
@@ -91,10 +88,10 @@ struct Point {
 /// Evenly spaced points up to a limit. When full, it drops every other point and doubles the sampling interval.
 class Sample {
  public:
-  explicit Sample(std::size_t room) : room_(std::max<std::size_t>(room, 2)) {}
+  explicit Sample(std::size_t capacity) : capacity_(std::max<std::size_t>(capacity, 2)) {}
   void add(const Point& point) {
     if (seen_++ % stride_ != 0) return;
-    if (points_.size() == room_) {
+    if (points_.size() == capacity_) {
       for (std::size_t i = 0; 2 * i < points_.size(); ++i) points_[i] = points_[2 * i];
       points_.resize((points_.size() + 1) / 2);
       stride_ *= 2;
@@ -103,10 +100,10 @@ class Sample {
     points_.push_back(point);
   }
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
-  [[nodiscard]] bool whole() const { return stride_ == 1; }
+  [[nodiscard]] bool complete() const { return stride_ == 1; }
 
  private:
-  std::size_t room_;
+  std::size_t capacity_;
   std::uint64_t seen_ = 0, stride_ = 1;
   std::vector<Point> points_;
 };
@@ -118,12 +115,12 @@ struct SequenceEntry {
   Side end = Side::a;
   std::optional<std::int64_t> sequence;  ///< relative PSN, or stream offset of the first byte
   std::optional<std::int64_t> acknowledged;
-  bool again = false;
+  bool retransmission = false;
 };
 
 /// "SEND Middle psn +12, 1024 bytes"
-std::string text_of(const SequenceEntry& rung) {
-  const Seen& seen = rung.seen;
+std::string text_of(const SequenceEntry& entry) {
+  const Seen& seen = entry.seen;
   std::string text;
   const auto out = std::back_inserter(text);
   if (seen.segment) {
@@ -135,18 +132,18 @@ std::string text_of(const SequenceEntry& rung) {
       text = seen.reset ? "TCP RST" : seen.fin ? "TCP FIN" : seen.length ? "TCP segment" : "TCP ACK";
     if (seen.pdus > 1) fmt::format_to(out, " and {} more", seen.pdus - 1);
     if (seen.length) {
-      if (rung.sequence) fmt::format_to(out, " at {:+}", *rung.sequence);
+      if (entry.sequence) fmt::format_to(out, " at {:+}", *entry.sequence);
       fmt::format_to(out, ", {} bytes", seen.length);
-    } else if (rung.acknowledged) {
-      fmt::format_to(out, " up to {:+}", *rung.acknowledged);
+    } else if (entry.acknowledged) {
+      fmt::format_to(out, " up to {:+}", *entry.acknowledged);
     }
     return text;
   }
   if (!seen.op) return fmt::format("{} bytes", seen.bytes);
   if (seen.negative()) {
-    const std::uint8_t code = seen.syndrome & 31;
-    if (seen.syndrome_kind() == syndrome_kind::rnr_nak)
-      fmt::format_to(out, "RNR NAK wait {:g} ms", static_cast<double>(rnr_timer_ns(code)) / 1e6);
+    const std::uint8_t code = seen.syndrome.code();
+    if (seen.syndrome.is_rnr_nak())
+      fmt::format_to(out, "RNR NAK wait {:g} ms", static_cast<double>(seen.syndrome.wait_ns()) / 1e6);
     else if (const Name* named = code < std::size(nak_code_entries) ? &nak_code_entries[code] : nullptr)
       fmt::format_to(out, "NAK {}", named->name);
     else
@@ -157,13 +154,13 @@ std::string text_of(const SequenceEntry& rung) {
   } else {
     fmt::format_to(out, "opcode {:#04x}", seen.op->value);
   }
-  if (rung.sequence) fmt::format_to(out, " psn {:+}", *rung.sequence);
+  if (entry.sequence) fmt::format_to(out, " psn {:+}", *entry.sequence);
   if (seen.payload) fmt::format_to(out, ", {} bytes", seen.payload);
   if (seen.marked) text += ", ECN marked";
   return text;
 }
 
-struct Ladder {
+struct SequenceDiagram {
   static constexpr std::size_t most = 40;
   struct Anchor {
     std::uint64_t frame = 0;
@@ -173,7 +170,7 @@ struct Ladder {
   std::string kind, cause;
   std::uint64_t first_frame = 0, cause_frame = 0, origin_frame = 0;
   std::vector<Anchor> anchors;
-  std::map<std::uint64_t, SequenceEntry> rungs;
+  std::map<std::uint64_t, SequenceEntry> entries;
   std::size_t to_come = 0;
 };
 
@@ -181,7 +178,7 @@ class Collector final : public tracking::Sink {
  public:
   Collector(const Analysis& analysis, const Json& report, const DetailsOptions& options)
       : options_(options), origin_(analysis.first_time), ring_(std::size_t{1} << 17) {
-    choose_ladders(analysis, report);
+    choose_diagrams(analysis, report);
     choose_connections(analysis, report);
   }
 
@@ -195,23 +192,23 @@ class Collector final : public tracking::Sink {
     const Seen& seen = ring_[frame & (ring_.size() - 1)];
     ++kept.packets;
     if (seen.frame != frame) return;  // already overwritten in the ring
-    SequenceEntry rung;
-    rung.seen = seen;
-    rung.ordinal = kept.packets;
-    rung.end = note.end;
-    rung.again = note.again;
-    place(kept, note, rung);
-    if (kept.plotted) plot(kept, rung);
-    if (!kept.ladders.empty()) climb(kept, rung);
+    SequenceEntry entry;
+    entry.seen = seen;
+    entry.ordinal = kept.packets;
+    entry.end = note.end;
+    entry.retransmission = note.again;
+    place(kept, note, entry);
+    if (kept.plotted) plot(kept, entry);
+    if (!kept.diagrams.empty()) add_to_diagrams(kept, entry);
   }
 
   void event(const Connection* /*connection*/, const Event& event) override {
-    for (Ladder& ladder : ladders_) {
-      if (ladder.first_frame != event.frame || ladder.kind != to_string(event.kind) ||
-          ladder.cause != to_string(event.cause))
+    for (SequenceDiagram& diagram : diagrams_) {
+      if (diagram.first_frame != event.frame || diagram.kind != to_string(event.kind) ||
+          diagram.cause != to_string(event.cause))
         continue;
-      ladder.cause_frame = event.cause_frame;
-      ladder.origin_frame = event.origin_frame;
+      diagram.cause_frame = event.cause_frame;
+      diagram.origin_frame = event.origin_frame;
     }
   }
 
@@ -231,10 +228,10 @@ class Collector final : public tracking::Sink {
       append(out, id, *kept_.at(id).plotted);
     }
     out += R"(],"sequences":)";
-    Json ladders = Json::array();
-    for (const Ladder& ladder : ladders_)
-      if (!ladder.rungs.empty()) ladders.push_back(json_of(ladder));
-    out += ladders.dump(-1, ' ', false, Json::error_handler_t::replace);
+    Json diagrams = Json::array();
+    for (const SequenceDiagram& diagram : diagrams_)
+      if (!diagram.entries.empty()) diagrams.push_back(json_of(diagram));
+    out += diagrams.dump(-1, ' ', false, Json::error_handler_t::replace);
     out += '}';
     return out;
   }
@@ -245,9 +242,9 @@ class Collector final : public tracking::Sink {
     std::int64_t start = 0, step = 1;  ///< nanoseconds since 1970, nanoseconds
     std::array<std::vector<std::uint64_t>, 2> bytes, messages;
 
-    Plot(const Connection& connection, std::size_t room, std::int64_t steps)
+    Plot(const Connection& connection, std::size_t capacity, std::int64_t steps)
         // Reserve a quarter for retransmissions, NAKs, CNPs and ECN marks, so that sampling keeps them.
-        : plenty(room - room / 4), rare(room / 4), start(connection.first_time) {
+        : plenty(capacity - capacity / 4), rare(capacity / 4), start(connection.first_time) {
       const std::int64_t length = std::max<std::int64_t>(difference(connection.last_time, connection.first_time), 0);
       constexpr std::int64_t finest = 1000;
       step = std::max(finest, length / steps + 1);
@@ -262,8 +259,8 @@ class Collector final : public tracking::Sink {
   };
   struct Kept {
     std::optional<Plot> plotted;
-    std::vector<std::size_t> ladders;  ///< indices
-    std::deque<SequenceEntry> before;  ///< latest entries
+    std::vector<std::size_t> diagrams;  ///< indices
+    std::deque<SequenceEntry> before;   ///< latest entries
     std::uint64_t packets = 0;
     // State of each endpoint: latest sequence number, unwrapped, and for iWARP the stream offset of sequence number 0.
     std::array<std::int64_t, 2> last{};
@@ -277,37 +274,37 @@ class Collector final : public tracking::Sink {
   }
 
   /// Selects the worst findings, and the frames that each sequence diagram must show.
-  void choose_ladders(const Analysis& analysis, const Json& report) {
+  void choose_diagrams(const Analysis& analysis, const Json& report) {
     // A finding of many connections names none, so look up the owner of its first frame.
     std::map<std::pair<std::uint64_t, EventKind>, std::uint64_t> owners;
-    for (const auto& [connection, troubled] : analysis.troubled())
-      for (const Group& group : troubled.groups) owners.emplace(std::pair(group.first_frame, group.kind), connection);
+    for (const auto& [connection, affected] : analysis.affected())
+      for (const Group& group : affected.groups) owners.emplace(std::pair(group.first_frame, group.kind), connection);
     for (const Json& finding : report.at("findings")) {
-      if (ladders_.size() == options_.findings) break;
-      Ladder ladder;
-      ladder.rank = number(finding, "rank");
-      ladder.connection = number(finding, "connection");
-      ladder.first_frame = number(finding, "first_frame");
-      if (ladder.first_frame == 0) continue;
-      ladder.kind = finding.at("kind").get<std::string>();
-      ladder.cause = finding.at("cause").get<std::string>();
-      ladder.anchors.push_back({ladder.first_frame, 8, 11});
-      if (ladder.connection == 0)
+      if (diagrams_.size() == options_.findings) break;
+      SequenceDiagram diagram;
+      diagram.rank = number(finding, "rank");
+      diagram.connection = number(finding, "connection");
+      diagram.first_frame = number(finding, "first_frame");
+      if (diagram.first_frame == 0) continue;
+      diagram.kind = finding.at("kind").get<std::string>();
+      diagram.cause = finding.at("cause").get<std::string>();
+      diagram.anchors.push_back({diagram.first_frame, 8, 11});
+      if (diagram.connection == 0)
         for (const auto& [key, owner] : owners)
-          if (key.first == ladder.first_frame && to_string(key.second) == ladder.kind) ladder.connection = owner;
+          if (key.first == diagram.first_frame && to_string(key.second) == diagram.kind) diagram.connection = owner;
       for (const Json& event : report.at("events")) {
-        if (number(event, "frame") != ladder.first_frame || event.at("kind") != ladder.kind ||
-            event.at("cause") != ladder.cause)
+        if (number(event, "frame") != diagram.first_frame || event.at("kind") != diagram.kind ||
+            event.at("cause") != diagram.cause)
           continue;
-        if (const std::uint64_t frame = number(event, "origin_frame")) ladder.anchors.push_back({frame, 1, 2});
-        if (const std::uint64_t frame = number(event, "cause_frame")) ladder.anchors.push_back({frame, 2, 1});
+        if (const std::uint64_t frame = number(event, "origin_frame")) diagram.anchors.push_back({frame, 1, 2});
+        if (const std::uint64_t frame = number(event, "cause_frame")) diagram.anchors.push_back({frame, 2, 1});
         break;
       }
-      if (ladder.connection)
-        kept_[ladder.connection].ladders.push_back(ladders_.size());
+      if (diagram.connection)
+        kept_[diagram.connection].diagrams.push_back(diagrams_.size());
       else
-        unplaced_.emplace(ladder.first_frame, ladders_.size());
-      ladders_.push_back(std::move(ladder));
+        unplaced_.emplace(diagram.first_frame, diagrams_.size());
+      diagrams_.push_back(std::move(diagram));
     }
   }
 
@@ -324,13 +321,13 @@ class Collector final : public tracking::Sink {
     };
     for (const Json& finding : report.at("findings")) {
       choose(number(finding, "connection"));
-      for (const Json& sufferer : finding.at("worst")) choose(number(sufferer, "connection"));
+      for (const Json& affected : finding.at("worst")) choose(number(affected, "connection"));
     }
     for (const Connection& row : rows) choose(row.id);
     if (chosen.empty()) return;
-    const std::size_t room = std::min(options_.points, options_.points_in_all / chosen.size());
+    const std::size_t capacity = std::min(options_.points, options_.points_in_all / chosen.size());
     for (const Connection* row : chosen) {
-      kept_[row->id].plotted.emplace(*row, room, options_.steps);
+      kept_[row->id].plotted.emplace(*row, capacity, options_.steps);
       order_.push_back(row->id);
     }
   }
@@ -340,24 +337,24 @@ class Collector final : public tracking::Sink {
     if (unplaced_.empty()) return;
     const auto [first, last] = unplaced_.equal_range(frame);
     for (auto at = first; at != last; ++at) {
-      ladders_[at->second].connection = connection;
-      kept_[connection].ladders.push_back(at->second);
+      diagrams_[at->second].connection = connection;
+      kept_[connection].diagrams.push_back(at->second);
     }
     unplaced_.erase(first, last);
   }
 
   /// Sets the position of a packet within the sequence of its requester, or within its stream.
-  static void place(Kept& kept, const tracking::PacketNote& note, SequenceEntry& rung) {
-    const Seen& seen = rung.seen;
+  static void place(Kept& kept, const tracking::PacketNote& note, SequenceEntry& entry) {
+    const Seen& seen = entry.seen;
     if (seen.segment) {
       std::int64_t& last = kept.last[index(note.end)];
       if (seen.sender_known) {
         last += static_cast<std::int32_t>(note.relative_psn - static_cast<std::uint32_t>(last));
         kept.base[index(note.end)] = static_cast<std::int64_t>(seen.offset - static_cast<std::uint64_t>(last));
-        rung.sequence = last;
+        entry.sequence = last;
       }
       if (const auto& base = kept.base[index(other(note.end))]; seen.has_acknowledged && base)
-        rung.acknowledged = static_cast<std::int64_t>(seen.acknowledged - static_cast<std::uint64_t>(*base));
+        entry.acknowledged = static_cast<std::int64_t>(seen.acknowledged - static_cast<std::uint64_t>(*base));
       return;
     }
     if (!seen.op || seen.op->operation == Operation::congestion_notification) return;
@@ -365,26 +362,26 @@ class Collector final : public tracking::Sink {
     // Unwrap 24 bits relative to the preceding value, because a connection may exceed 2^24 packets.
     const std::uint32_t difference = (note.relative_psn - static_cast<std::uint32_t>(last)) << 8;
     last += static_cast<std::int32_t>(difference) >> 8;
-    rung.sequence = last;
+    entry.sequence = last;
   }
 
-  void plot(Kept& kept, const SequenceEntry& rung) const {
+  void plot(Kept& kept, const SequenceEntry& entry) const {
     Plot& plot = *kept.plotted;
-    const Seen& seen = rung.seen;
-    plot.bytes[index(rung.end)][plot.step_of(seen.time)] += seen.payload;
-    Point point{difference(seen.time, origin_), 0, seen.frame, seen.bytes, PointKind::request, rung.end};
+    const Seen& seen = entry.seen;
+    plot.bytes[index(entry.end)][plot.step_of(seen.time)] += seen.payload;
+    Point point{difference(seen.time, origin_), 0, seen.frame, seen.bytes, PointKind::request, entry.end};
     if (seen.segment) {
-      if (seen.length && rung.sequence) {
-        point.kind = rung.again ? PointKind::again : PointKind::request;
+      if (seen.length && entry.sequence) {
+        point.kind = entry.retransmission ? PointKind::retransmission : PointKind::request;
         // End of the segment, which is the sequence number of its acknowledgement.
-        point.sequence = *rung.sequence + seen.length;
-        (rung.again ? plot.rare : plot.plenty).add(point);
+        point.sequence = *entry.sequence + seen.length;
+        (entry.retransmission ? plot.rare : plot.plenty).add(point);
       }
-      std::int64_t& before = kept.acknowledged[index(rung.end)];
-      if (rung.acknowledged && (*rung.acknowledged != before || seen.length == 0)) {
-        before = *rung.acknowledged;
+      std::int64_t& before = kept.acknowledged[index(entry.end)];
+      if (entry.acknowledged && (*entry.acknowledged != before || seen.length == 0)) {
+        before = *entry.acknowledged;
         point.kind = PointKind::acknowledgement;
-        point.sequence = *rung.acknowledged;
+        point.sequence = *entry.acknowledged;
         plot.plenty.add(point);
       }
       return;
@@ -393,57 +390,59 @@ class Collector final : public tracking::Sink {
     if (seen.op->operation == Operation::congestion_notification) {
       point.kind = PointKind::cnp;
     } else if (seen.op->direction == Direction::request) {
-      point.kind = rung.again ? PointKind::again : seen.marked ? PointKind::marked : PointKind::request;
+      point.kind = entry.retransmission ? PointKind::retransmission
+                   : seen.marked        ? PointKind::marked
+                                        : PointKind::request;
     } else if (seen.negative()) {
-      point.kind = seen.syndrome_kind() == syndrome_kind::rnr_nak ? PointKind::rnr_nak : PointKind::nak;
+      point.kind = seen.syndrome.is_rnr_nak() ? PointKind::rnr_nak : PointKind::nak;
     } else {
       point.kind = seen.op->operation == Operation::acknowledge ? PointKind::acknowledgement : PointKind::response;
     }
-    point.sequence = rung.sequence.value_or(0);
+    point.sequence = entry.sequence.value_or(0);
     const bool plenty = point.kind == PointKind::request || point.kind == PointKind::acknowledgement ||
                         point.kind == PointKind::response;
     (plenty ? plot.plenty : plot.rare).add(point);
   }
 
-  void climb(Kept& kept, const SequenceEntry& rung) {
+  void add_to_diagrams(Kept& kept, const SequenceEntry& entry) {
     constexpr std::size_t most_before = 8;
-    for (const std::size_t at : kept.ladders) {
-      Ladder& ladder = ladders_[at];
-      for (const Ladder::Anchor& anchor : ladder.anchors) {
-        if (anchor.frame != rung.seen.frame) continue;
+    for (const std::size_t at : kept.diagrams) {
+      SequenceDiagram& diagram = diagrams_[at];
+      for (const SequenceDiagram::Anchor& anchor : diagram.anchors) {
+        if (anchor.frame != entry.seen.frame) continue;
         const std::size_t count = std::min(anchor.before, kept.before.size());
         for (std::size_t i = kept.before.size() - count; i < kept.before.size(); ++i)
-          ladder.rungs.emplace(kept.before[i].seen.frame, kept.before[i]);
-        ladder.to_come = std::max(ladder.to_come, anchor.after + 1);
+          diagram.entries.emplace(kept.before[i].seen.frame, kept.before[i]);
+        diagram.to_come = std::max(diagram.to_come, anchor.after + 1);
       }
-      if (ladder.to_come == 0) continue;
-      --ladder.to_come;
-      if (ladder.rungs.size() < Ladder::most) ladder.rungs.emplace(rung.seen.frame, rung);
+      if (diagram.to_come == 0) continue;
+      --diagram.to_come;
+      if (diagram.entries.size() < SequenceDiagram::most) diagram.entries.emplace(entry.seen.frame, entry);
     }
     if (kept.before.size() == most_before) kept.before.pop_front();
-    kept.before.push_back(rung);
+    kept.before.push_back(entry);
   }
 
-  [[nodiscard]] static Json json_of(const Ladder& ladder) {
+  [[nodiscard]] static Json json_of(const SequenceDiagram& diagram) {
     Json frames = Json::array();
     std::uint64_t ordinal = 0;
-    for (const auto& [frame, rung] : ladder.rungs) {
+    for (const auto& [frame, entry] : diagram.entries) {
       std::string time;
-      output::append_seconds(time, rung.seen.time);
-      Json row{{"frame", frame}, {"time", time}, {"from", name(rung.end)}, {"text", text_of(rung)}};
-      if (frame == ladder.cause_frame)
+      output::append_seconds(time, entry.seen.time);
+      Json row{{"frame", frame}, {"time", time}, {"from", name(entry.end)}, {"text", text_of(entry)}};
+      if (frame == diagram.cause_frame)
         row["mark"] = "cause";
-      else if (frame == ladder.first_frame)
+      else if (frame == diagram.first_frame)
         row["mark"] = "event";
-      else if (rung.again)
+      else if (entry.retransmission)
         row["mark"] = "retransmitted";
-      else if (frame == ladder.origin_frame)
+      else if (frame == diagram.origin_frame)
         row["mark"] = "origin";
-      if (ordinal && rung.ordinal > ordinal + 1) row["skipped"] = rung.ordinal - ordinal - 1;
-      ordinal = rung.ordinal;
+      if (ordinal && entry.ordinal > ordinal + 1) row["skipped"] = entry.ordinal - ordinal - 1;
+      ordinal = entry.ordinal;
       frames.push_back(std::move(row));
     }
-    return {{"finding", ladder.rank}, {"connection", ladder.connection}, {"frames", frames}};
+    return {{"finding", diagram.rank}, {"connection", diagram.connection}, {"frames", frames}};
   }
 
   // Formats the points directly, without Json objects, because there are many.
@@ -452,7 +451,8 @@ class Collector final : public tracking::Sink {
     points.insert(points.end(), plot.rare.points().begin(), plot.rare.points().end());
     std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.frame < b.frame; });
     const auto to = std::back_inserter(out);
-    fmt::format_to(to, R"({{"connection":{},"sampled":{},"points":[)", id, !(plot.plenty.whole() && plot.rare.whole()));
+    fmt::format_to(to, R"({{"connection":{},"sampled":{},"points":[)", id,
+                   !(plot.plenty.complete() && plot.rare.complete()));
     for (std::size_t i = 0; i < points.size(); ++i) {
       const Point& point = points[i];
       fmt::format_to(to, "{}[{},{},{},", i ? "," : "", point.time, index(point.end), static_cast<int>(point.kind));
@@ -472,7 +472,7 @@ class Collector final : public tracking::Sink {
   DetailsOptions options_;
   std::int64_t origin_;
   std::vector<Seen> ring_;  ///< by frame number, until packet() reports the connection
-  std::vector<Ladder> ladders_;
+  std::vector<SequenceDiagram> diagrams_;
   std::multimap<std::uint64_t, std::size_t> unplaced_;  ///< by frame: diagrams without a known connection
   std::unordered_map<std::uint64_t, Kept> kept_;
   std::vector<std::uint64_t> order_;  ///< plotted connections
@@ -483,12 +483,12 @@ class Collector final : public tracking::Sink {
 std::string details_of(const RunOptions& options, const Analysis& analysis, const Json& report,
                        const DetailsOptions& details) {
   Collector collector(analysis, report, details);
-  RunOptions again = options;
-  again.threads = 1;
-  again.also = &collector;
-  again.tracker.packets = true;
-  again.on_packet = [&collector](const tracking::Packet& packet) { collector.add(packet); };
-  static_cast<void>(run(again));
+  RunOptions second_pass = options;
+  second_pass.threads = 1;
+  second_pass.also = &collector;
+  second_pass.tracker.packets = true;
+  second_pass.on_packet = [&collector](const tracking::Packet& packet) { collector.add(packet); };
+  static_cast<void>(run(second_pass));
   return collector.json();
 }
 

@@ -20,7 +20,7 @@ Done analyze(const std::string& sample, const DetailsOptions& options = {}) {
   RunOptions run_options;
   run_options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/" + sample};
   const RunResult result = run(run_options);
-  EXPECT_TRUE(result.troubles.empty());
+  EXPECT_TRUE(result.errors.empty());
   Done done;
   done.report = report_of(result.analysis, result.input);
   done.details = Json::parse(details_of(run_options, result.analysis, done.report, options));

@@ -22,212 +22,352 @@ struct Advice {
   std::string_view next;
 };
 
-constexpr Advice advices[] = {
-    {retransmission, Cause::sequence_error_nak, "NAK recovery", "NAK recoveries",
-     "Packets were lost on the way to the responder, which sent sequence-error NAKs. The requester went back to the "
-     "missing PSN and retransmitted (go-back-N).",
-     "The loss is in the network, not in the capture. Check drop counters and buffers of the switches on the path, and "
-     "whether this traffic class is lossless. Host counters: out_of_sequence (responder), packet_seq_err (requester)."},
-    {retransmission, Cause::timeout, "timeout retransmission", "timeout retransmissions",
-     "The requester retransmitted because its ACK timer expired. The last packets of a message or their "
-     "acknowledgement were lost or late, and no later packet revealed the gap.",
-     "Compare the wait with the QP's timeout (4.096 µs times 2^timeout): a shorter timeout recovers sooner. Check both "
-     "directions of the path for loss. Requester counter: local_ack_timeout_err."},
-    {retransmission, Cause::rnr, "RNR retransmission", "RNR retransmissions",
-     "The receiver had no receive work request posted when a message arrived (RNR NAK). The sender retransmitted after "
-     "the requested wait.",
-     "The receiving application posts receives too late or too few. Use a deeper receive queue or SRQ, or flow control "
-     "in the application. Counters: out_of_buffer (responder), and rnr_nak_retry_err (requester) after the last retry."},
-    {retransmission, Cause::implied_nak, "implied-NAK retransmission", "implied-NAK retransmissions",
-     "A response skipped earlier responses. READ or atomic responses were lost on the way back, so the requester "
-     "retried the requests.",
-     "Check the path from the responder to the requester for loss. Requester counter: implied_nak_seq_err."},
-    {retransmission, Cause::spurious, "spurious retransmission", "spurious retransmissions",
-     "The packets had already been received and the ACK was in flight. The ACK timeout is too short for this path, or "
-     "the ACK was delayed.",
-     "Compare the acknowledgement latency below with the QP's timeout. Check the path of the acknowledgements for "
-     "congestion and pauses. Responder counter: duplicate_request."},
-    {retransmission, Cause::none, "recovery", "recoveries",
-     "The requester retransmitted (go-back-N). The cause is not visible in this capture.",
-     "Capture both directions close to the requester. Compare packet_seq_err, local_ack_timeout_err and "
-     "implied_nak_seq_err of the requester."},
-    {lost_in_network, Cause::before_capture, "loss upstream of the capture point",
-     "losses upstream of the capture point",
-     "Packets from the sender are missing at the capture point and at the receiver.",
-     "Check the path from the sender to the capture point: port, cable and first switch (discards, symbol and FCS "
-     "errors)."},
-     "packets that the sender must have sent never came by, and the receiver missed them too",
-     "look between the sender and the capturing point: the sender's port, cable and first switch (discards, symbol and "
-     "FCS errors)"},
-    {lost_in_network, Cause::after_capture, "loss downstream of the capture point",
-     "losses downstream of the capture point",
-     "Packets passed the capture point and did not reach the receiver.",
-     "Check the path from the capture point to the receiver: drops of the last switches, and rx_discards_phy or "
-     "rx_prio*_discards of the receiver."},
-    {lost_in_network, Cause::none, "loss in the network", "losses in the network",
-     "Packets were lost between sender and receiver.", "Check the drop counters of the switches on the path."},
-    {lost_in_capture, Cause::none, "gap in the capture", "gaps in the capture",
-     "The peer acknowledged packets that are missing from the capture. The capture lost them, and the network delivered "
-     "them.",
-     "Use a larger capture buffer or a shorter snap length. Byte counts and latencies of this capture are unreliable."},
-    {psn_gap, Cause::none, "gap in the PSNs", "gaps in the PSNs",
-     "PSNs are missing. Network loss and capture loss cannot be distinguished.",
-     "Check whether the capturing tool reports drops. Capture the other direction too: its NAKs and acknowledgements "
-     "show the difference."},
-    {out_of_order, Cause::none, "out-of-order packet", "out-of-order packets",
-     "Packets arrived out of order. A responder without out-of-order support treats this as loss and sends NAKs.",
-     "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Check the device's "
-     "out-of-order mode. Responder counter: out_of_sequence."},
-    {duplicate, Cause::none, "duplicate packet", "duplicate packets",
-     "The same packet was captured twice within a short time. Usual causes are a mirror port that copies both "
-     "directions, and a capture on several interfaces of one host.",
-     "Mirror only one direction of the port, capture on one interface, or remove duplicates. If the receiver counts "
-     "duplicate_request, the network duplicates packets."},
-    {nak, Cause::psn_sequence_error, "sequence-error NAK", "sequence-error NAKs",
-     "The responder reported missing packets. The retransmission is not in the capture.",
-     "Check the path to the responder for loss. Counters: out_of_sequence (responder), packet_seq_err (requester)."},
-    {nak, Cause::invalid_request, "request rejected as invalid", "requests rejected as invalid",
-     "The responder does not accept this operation, length or packet sequence. The QP enters the Error state.",
-     "Compare the settings of both endpoints. Is the operation enabled (qp_access_flags)? Is the message longer than "
-     "the receive buffer? Are more READs outstanding than max_dest_rd_atomic allows? Requester counter: "
-     "req_remote_invalid_request."},
-    {nak, Cause::remote_access_error, "request rejected: remote access error",
-     "requests rejected: remote access errors",
-     "The remote key, the address range or the access right does not match the responder's memory region. The QP enters "
-     "the Error state.",
-     "Compare address and key with the regions below. Was the region deregistered, the key invalidated or exchanged "
-     "incorrectly, or the right not granted? Requester counter: req_remote_access_errors."},
-    {nak, Cause::remote_operational_error, "request failed at the responder", "requests failed at the responder",
-     "The responder could not complete the request due to an internal error. The QP enters the Error state.",
-     "Check the responder's log, memory and asynchronous events. Requester counters: resp_cqe_error, req_cqe_error."},
-    {nak, Cause::none, "request rejected", "requests rejected", "The responder rejected a request.",
-     "Check the responder's log and asynchronous events."},
-    {rnr_nak, Cause::none, "RNR NAK", "RNR NAKs",
-     "The receiver had no receive work request posted and requested a wait.",
-     "The receiving application posts receives too late or too few. Counters: out_of_buffer (responder), and "
-     "rnr_nak_retry_err (requester) after the last retry."},
-    {ghost_acknowledgement, Cause::none, "repeated acknowledgement", "repeated acknowledgements",
-     "Acknowledgements were repeated without a request that would cause them. The responder received duplicates that "
-     "are not in this capture, or its firmware repeats acknowledgements.",
-     "Check whether the responder counts duplicate_request. Capture at the responder's port."},
-    {unsolicited_response, Cause::none, "response without request", "responses without request",
-     "Responses have no request in the capture. The capture lacks the requests, or the responder uses a stale QP.",
-     "Check that both directions are captured. A QP number that is reused too early has the same effect."},
-    {unanswered, Cause::none, "request without any response", "requests without any response",
-     "The capture ends without a response to these requests. The peer ignores them, or its responses take a different "
-     "path.",
-     "Does the peer's QP exist and is it in RTR? Do both endpoints have the same RoCE version, GID index, MTU and VLAN? "
-     "Does a firewall drop UDP port 4791? The requester ends with retry exceeded (req_transport_retries_exceeded)."},
-    {msn_jump, Cause::none, "unexpected MSN", "unexpected MSNs",
-     "The responder's MSN does not match the number of completed messages.",
-     "Packets may be missing from the capture. Otherwise report these frames to the vendor of the responder's "
-     "firmware."},
-    {crc_bad, Cause::source_port, "packet with a bad ICRC: source port changed",
-     "packets with a bad ICRC: source port changed",
-     "The ICRC is valid for a different UDP source port. A device on the path rewrote the port, or the capture was "
-     "anonymized.",
-     "Check for address translation, load balancers and tools that edited this capture. Receivers drop such packets and "
-     "count rx_icrc_encapsulated."},
-    {crc_bad, Cause::address, "packet with a bad ICRC: address changed", "packets with a bad ICRC: address changed",
-     "The ICRC is valid for different IP addresses: NAT on the path, or an edited capture.",
-     "RoCE cannot pass NAT. Check for NAT and for tools that edited this capture. Receiver counter: "
-     "rx_icrc_encapsulated."},
-    {crc_bad, Cause::ip_identification, "packet with a bad ICRC: IP identification changed",
-     "packets with a bad ICRC: IP identification changed",
-     "The ICRC is valid for a different IP identification, which was rewritten on the path or after capturing.",
-     "Check for devices or drivers that renumber packets. Receiver counter: rx_icrc_encapsulated."},
-    {crc_bad, Cause::payload, "packet with a bad ICRC: payload damaged", "packets with a bad ICRC: payload damaged",
-     "The headers are intact and the payload is damaged. The damage occurred inside a device that then computed a valid "
-     "frame checksum.",
-     "Check for a switch or NIC with failing memory on the common path of the damaged packets. Receiver counter: "
-     "rx_icrc_encapsulated."},
-    {crc_bad, Cause::pad, "packet with a bad ICRC: pad bytes", "packets with a bad ICRC: pad bytes",
-     "The ICRC is valid for different pad bytes. The sender computes it over a pad that it does not send.",
-     "This is an error in the sender's firmware. Report these frames to its vendor."},
-    {crc_bad, Cause::ttl_not_masked, "packet with a bad ICRC: TTL not masked",
-     "packets with a bad ICRC: TTL not masked",
-     "The sender includes the TTL in the ICRC. Routers change the TTL, so the ICRC is valid only on the first link.",
-     "This is an error of the sender. Report it to the vendor. It affects only routed packets."},
-    {crc_bad, Cause::traffic_class_not_masked, "packet with a bad ICRC: traffic class not masked",
-     "packets with a bad ICRC: traffic class not masked",
-     "The sender includes DSCP and ECN in the ICRC. Switches change these fields.",
-     "This is an error of the sender. Report it to the vendor. It affects only packets that a switch ECN-marks or "
-     "re-marks."},
-    {crc_bad, Cause::checksum_not_masked, "packet with a bad ICRC: checksum not masked",
-     "packets with a bad ICRC: checksum not masked",
-     "The sender includes an IP or UDP checksum in the ICRC. The ICRC treats checksums as ones.",
-     "This is an error of the sender. Report it to the vendor."},
-    {crc_bad, Cause::bth_reserved_not_masked, "packet with a bad ICRC: BTH's reserved byte not masked",
-     "packets with a bad ICRC: BTH's reserved byte not masked",
-     "The sender includes byte 4 of the BTH (FECN, BECN, reserved) in the ICRC. The ICRC treats this byte as ones.",
-     "This is an error of the sender. Report it to the vendor."},
-    {crc_bad, Cause::none, "packet with a bad CRC", "packets with a bad CRC",
-     "The packet was damaged or changed on the path. No single change explains the CRC. Receivers drop such packets.",
-     "Check FCS and symbol errors of the links on the path. Receiver counter: rx_icrc_encapsulated."},
-    {truncated, Cause::none, "packet shorter than its header lengths indicate",
-     "packets shorter than their header lengths indicate",
-     "The packet is shorter than its header lengths indicate. Its sender or a device on the path truncated it.",
-     "Check the snap length of the capturing tool, and then for a device with a smaller MTU."},
-    {pkey_mismatch, Cause::none, "packet with a different P_Key", "packets with a different P_Key",
-     "The P_Key differs from the connection's P_Key. The receiver drops the packet.",
-     "Compare the P_Key tables of both ports. The receiver counts a P_Key violation."},
-    {qkey_mismatch, Cause::none, "datagram with a different Q_Key", "datagrams with a different Q_Key",
-     "The Q_Key differs from the Q_Key of the destination QP. The receiver drops the datagram silently.",
-     "Compare the Q_Key that both endpoints exchanged. The receiver's port counts a Q_Key violation."},
-    {segmentation, Cause::none, "packet that does not fit the path MTU", "packets that do not fit the path MTU",
-     "A payload exceeds the path MTU, or a First or Middle packet is shorter than the path MTU. The endpoints use "
-     "different MTUs.",
-     "Compare path_mtu of both QPs and the Ethernet MTU of ports and switches. With different MTUs, small messages "
-     "pass and large messages stall."},
-    {opcode_sequence, Cause::none, "packet with an invalid opcode sequence", "packets with an invalid opcode sequence",
-     "The opcode does not follow the preceding opcode: a message is incomplete.",
-     "Check whether the capture lost packets at this point. Otherwise the sender's firmware is the cause."},
-    {read_limit, Cause::none, "excess of outstanding READs", "excesses of outstanding READs",
-     "More READs and atomics were outstanding than the responder granted (responder resources).",
-     "Compare max_rd_atomic of the requester with max_dest_rd_atomic of the responder. The responder may send "
-     "invalid-request NAKs."},
-    {ecn_marked, Cause::none, "congestion signal", "congestion signals",
-     "Switches ECN-marked packets, and receivers notified the senders (CNP). The network is congested and congestion "
-     "control is active.",
-     "Check whether the senders' rates fell afterwards (congestion below), and which receiver is the hot spot (incast, "
-     "talkers). Host counters: np_ecn_marked_roce_packets, np_cnp_sent, rp_cnp_handled."},
-    {pause, Cause::none, "pause frame", "pause frames",
-     "A port requested its neighbor to stop sending. Flow control is active, or a slow receiver blocks the network.",
-     "Check which port sends pause frames, and for how long. A receiver that pauses for long spreads congestion "
-     "(ethtool -S: tx_pause_ctrl_phy, rx_prio3_pause, rx_prio3_pause_duration). Check for a slow host or PCIe "
-     "bottleneck."},
-    {stall, Cause::credit, "credit stall", "credit stalls",
-     "The sender used all credits of the receiver's acknowledgements. The receiver posts receives too slowly.",
-     "Check the receiving application. The network is not the cause."},
-    {stall, Cause::rnr, "RNR wait", "RNR waits", "The sender waited as requested by RNR NAKs.",
-     "The receiving application posts receives too late or too few."},
-    {stall, Cause::window, "stall with a full window", "stalls with a full window",
-     "The sender reached its maximum of outstanding packets and waited for acknowledgements. The round-trip time limits "
-     "its rate, or the responder was slow.",
-     "Compare the acknowledgement latency with other connections. More outstanding work requests would hide it."},
-    {stall, Cause::peer, "stall of the peer", "stalls of the peer",
-     "Requests were outstanding, and the responder was silent for long before it responded.",
-     "Check the responder: host memory, PCIe, page faults (on-demand paging), power saving. Check the return path for "
-     "pauses."},
-    {stall, Cause::none, "long silence", "long silences", "The connection was silent for long with outstanding work.",
-     "Check which endpoint sent the last packet before the silence."},
-    {rejected, Cause::none, "rejected connection", "rejected connections",
-     "The connection manager rejected a connection request.",
-     "The frame contains the reject reason (rdmawire dissect -V --frame N). Is the service listening on this port and "
-     "address? Do both endpoints request compatible parameters?"},
-    {path_change, Cause::none, "path change", "path changes",
-     "Packets of a connection arrived by a different path from some frame on: link addresses, TTL or source port "
-     "changed. A route or a bond failed over.",
-     "Compare with the events of switches and bonds at that time."},
-    {tcp_retransmission, Cause::none, "TCP retransmission", "TCP retransmissions",
-     "TCP below iWARP retransmitted bytes. Packets were lost or late on the path.",
-     "Check the path for drops, as for any TCP connection. Delays of iWARP result from these."},
-    {tcp_reset, Cause::none, "TCP reset", "TCP resets",
-     "The TCP connection below iWARP was reset. The peer does not know it or aborted it.",
-     "Check which endpoint sent the reset, and whether a Terminate message preceded it."},
-    {terminate, Cause::none, "Terminate message", "Terminate messages",
-     "An endpoint detected an error and terminated the iWARP stream. The message contains the layer and the error code.",
-     "rdmawire dissect -V --frame N shows layer, type, code and the quoted header."},
+constexpr Advice
+    advices
+        [] = {{retransmission, Cause::sequence_error_nak, "NAK recovery", "NAK recoveries",
+               "Packets were lost on the way to the responder, which sent sequence-error NAKs. The requester went back "
+               "to the "
+               "missing PSN and retransmitted (go-back-N).",
+               "The loss is in the network, not in the capture. Check drop counters and buffers of the switches on the "
+               "path, and "
+               "whether this traffic class is lossless. Host counters: out_of_sequence (responder), packet_seq_err "
+               "(requester)."},
+              {retransmission, Cause::timeout, "timeout retransmission", "timeout retransmissions",
+               "The requester retransmitted because its ACK timer expired. The last packets of a message or their "
+               "acknowledgement were lost or late, and no later packet revealed the gap.",
+               "Compare the wait with the QP's timeout (4.096 µs times 2^timeout): a shorter timeout recovers sooner. "
+               "Check both "
+               "directions of the path for loss. Requester counter: local_ack_timeout_err."},
+              {retransmission, Cause::rnr, "RNR retransmission", "RNR retransmissions",
+               "The receiver had no receive work request posted when a message arrived (RNR NAK). The sender "
+               "retransmitted after "
+               "the requested wait.",
+               "The receiving application posts receives too late or too few. Use a deeper receive queue or SRQ, or "
+               "flow control "
+               "in the application. Counters: out_of_buffer (responder), and rnr_nak_retry_err (requester) after the "
+               "last retry."},
+              {retransmission, Cause::implied_nak, "implied-NAK retransmission", "implied-NAK retransmissions",
+               "A response skipped earlier responses. READ or atomic responses were lost on the way back, so the "
+               "requester "
+               "retried the requests.",
+               "Check the path from the responder to the requester for loss. Requester counter: implied_nak_seq_err."},
+              {retransmission, Cause::spurious, "spurious retransmission", "spurious retransmissions",
+               "The packets had already been received and the ACK was in flight. The ACK timeout is too short for this "
+               "path, or "
+               "the ACK was delayed.",
+               "Compare the acknowledgement latency below with the QP's timeout. Check the path of the "
+               "acknowledgements for "
+               "congestion and pauses. Responder counter: duplicate_request."},
+              {retransmission, Cause::none, "recovery", "recoveries",
+               "The requester retransmitted (go-back-N). The cause is not visible in this capture.",
+               "Capture both directions close to the requester. Compare packet_seq_err, local_ack_timeout_err and "
+               "implied_nak_seq_err of the requester."},
+              {lost_in_network, Cause::before_capture, "loss upstream of the capture point",
+               "losses upstream of the capture point",
+               "Packets from the sender are missing at the capture point and at the receiver.",
+               "Check the path from the sender to the capture point: port, cable and first switch (discards, symbol "
+               "and FCS "
+               "errors)."},
+              "packets that the sender must have sent never came by, and the receiver missed them too",
+              "look between the sender and the capturing point: the sender's port, cable and first switch (discards, "
+              "symbol and "
+              "FCS errors)"},
+ {lost_in_network,
+  Cause::after_capture,
+  "loss downstream of the capture point",
+  "losses downstream of the capture point",
+  "Packets passed the capture point and did not reach the receiver.",
+  "Check the path from the capture point to the receiver: drops of the last switches, and rx_discards_phy or "
+  "rx_prio*_discards of the receiver."},
+ {lost_in_network,
+  Cause::none,
+  "loss in the network",
+  "losses in the network",
+  "Packets were lost between sender and receiver.",
+  "Check the drop counters of the switches on the path."},
+ {lost_in_capture,
+  Cause::none,
+  "gap in the capture",
+  "gaps in the capture",
+  "The peer acknowledged packets that are missing from the capture. The capture lost them, and the network delivered "
+  "them.",
+  "Use a larger capture buffer or a shorter snap length. Byte counts and latencies of this capture are unreliable."},
+ {psn_gap,
+  Cause::none,
+  "gap in the PSNs",
+  "gaps in the PSNs",
+  "PSNs are missing. Network loss and capture loss cannot be distinguished.",
+  "Check whether the capturing tool reports drops. Capture the other direction too: its NAKs and acknowledgements "
+  "show the difference."},
+ {out_of_order,
+  Cause::none,
+  "out-of-order packet",
+  "out-of-order packets",
+  "Packets arrived out of order. A responder without out-of-order support treats this as loss and sends NAKs.",
+  "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Check the device's "
+  "out-of-order mode. Responder counter: out_of_sequence."},
+ {duplicate,
+  Cause::none,
+  "duplicate packet",
+  "duplicate packets",
+  "The same packet was captured twice within a short time. Usual causes are a mirror port that copies both "
+  "directions, and a capture on several interfaces of one host.",
+  "Mirror only one direction of the port, capture on one interface, or remove duplicates. If the receiver counts "
+  "duplicate_request, the network duplicates packets."},
+ {nak,
+  Cause::psn_sequence_error,
+  "sequence-error NAK",
+  "sequence-error NAKs",
+  "The responder reported missing packets. The retransmission is not in the capture.",
+  "Check the path to the responder for loss. Counters: out_of_sequence (responder), packet_seq_err (requester)."},
+ {nak,
+  Cause::invalid_request,
+  "request rejected as invalid",
+  "requests rejected as invalid",
+  "The responder does not accept this operation, length or packet sequence. The QP enters the Error state.",
+  "Compare the settings of both endpoints. Is the operation enabled (qp_access_flags)? Is the message longer than "
+  "the receive buffer? Are more READs outstanding than max_dest_rd_atomic allows? Requester counter: "
+  "req_remote_invalid_request."},
+ {nak,
+  Cause::remote_access_error,
+  "request rejected: remote access error",
+  "requests rejected: remote access errors",
+  "The remote key, the address range or the access right does not match the responder's memory region. The QP enters "
+  "the Error state.",
+  "Compare address and key with the regions below. Was the region deregistered, the key invalidated or exchanged "
+  "incorrectly, or the right not granted? Requester counter: req_remote_access_errors."},
+ {nak,
+  Cause::remote_operational_error,
+  "request failed at the responder",
+  "requests failed at the responder",
+  "The responder could not complete the request due to an internal error. The QP enters the Error state.",
+  "Check the responder's log, memory and asynchronous events. Requester counters: resp_cqe_error, req_cqe_error."},
+ {nak,
+  Cause::none,
+  "request rejected",
+  "requests rejected",
+  "The responder rejected a request.",
+  "Check the responder's log and asynchronous events."},
+ {rnr_nak,
+  Cause::none,
+  "RNR NAK",
+  "RNR NAKs",
+  "The receiver had no receive work request posted and requested a wait.",
+  "The receiving application posts receives too late or too few. Counters: out_of_buffer (responder), and "
+  "rnr_nak_retry_err (requester) after the last retry."},
+ {ghost_acknowledgement,
+  Cause::none,
+  "repeated acknowledgement",
+  "repeated acknowledgements",
+  "Acknowledgements were repeated without a request that would cause them. The responder received duplicates that "
+  "are not in this capture, or its firmware repeats acknowledgements.",
+  "Check whether the responder counts duplicate_request. Capture at the responder's port."},
+ {unsolicited_response,
+  Cause::none,
+  "response without request",
+  "responses without request",
+  "Responses have no request in the capture. The capture lacks the requests, or the responder uses a stale QP.",
+  "Check that both directions are captured. A QP number that is reused too early has the same effect."},
+ {unanswered,
+  Cause::none,
+  "request without any response",
+  "requests without any response",
+  "The capture ends without a response to these requests. The peer ignores them, or its responses take a different "
+  "path.",
+  "Does the peer's QP exist and is it in RTR? Do both endpoints have the same RoCE version, GID index, MTU and VLAN? "
+  "Does a firewall drop UDP port 4791? The requester ends with retry exceeded (req_transport_retries_exceeded)."},
+ {msn_jump,
+  Cause::none,
+  "unexpected MSN",
+  "unexpected MSNs",
+  "The responder's MSN does not match the number of completed messages.",
+  "Packets may be missing from the capture. Otherwise report these frames to the vendor of the responder's "
+  "firmware."},
+ {crc_bad,
+  Cause::source_port,
+  "packet with a bad ICRC: source port changed",
+  "packets with a bad ICRC: source port changed",
+  "The ICRC is valid for a different UDP source port. A device on the path rewrote the port, or the capture was "
+  "anonymized.",
+  "Check for address translation, load balancers and tools that edited this capture. Receivers drop such packets and "
+  "count rx_icrc_encapsulated."},
+ {crc_bad,
+  Cause::address,
+  "packet with a bad ICRC: address changed",
+  "packets with a bad ICRC: address changed",
+  "The ICRC is valid for different IP addresses: NAT on the path, or an edited capture.",
+  "RoCE cannot pass NAT. Check for NAT and for tools that edited this capture. Receiver counter: "
+  "rx_icrc_encapsulated."},
+ {crc_bad,
+  Cause::ip_identification,
+  "packet with a bad ICRC: IP identification changed",
+  "packets with a bad ICRC: IP identification changed",
+  "The ICRC is valid for a different IP identification, which was rewritten on the path or after capturing.",
+  "Check for devices or drivers that renumber packets. Receiver counter: rx_icrc_encapsulated."},
+ {crc_bad,
+  Cause::payload,
+  "packet with a bad ICRC: payload damaged",
+  "packets with a bad ICRC: payload damaged",
+  "The headers are intact and the payload is damaged. The damage occurred inside a device that then computed a valid "
+  "frame checksum.",
+  "Check for a switch or NIC with failing memory on the common path of the damaged packets. Receiver counter: "
+  "rx_icrc_encapsulated."},
+ {crc_bad,
+  Cause::pad,
+  "packet with a bad ICRC: pad bytes",
+  "packets with a bad ICRC: pad bytes",
+  "The ICRC is valid for different pad bytes. The sender computes it over a pad that it does not send.",
+  "This is an error in the sender's firmware. Report these frames to its vendor."},
+ {crc_bad,
+  Cause::ttl_not_masked,
+  "packet with a bad ICRC: TTL not masked",
+  "packets with a bad ICRC: TTL not masked",
+  "The sender includes the TTL in the ICRC. Routers change the TTL, so the ICRC is valid only on the first link.",
+  "This is an error of the sender. Report it to the vendor. It affects only routed packets."},
+ {crc_bad,
+  Cause::traffic_class_not_masked,
+  "packet with a bad ICRC: traffic class not masked",
+  "packets with a bad ICRC: traffic class not masked",
+  "The sender includes DSCP and ECN in the ICRC. Switches change these fields.",
+  "This is an error of the sender. Report it to the vendor. It affects only packets that a switch ECN-marks or "
+  "re-marks."},
+ {crc_bad,
+  Cause::checksum_not_masked,
+  "packet with a bad ICRC: checksum not masked",
+  "packets with a bad ICRC: checksum not masked",
+  "The sender includes an IP or UDP checksum in the ICRC. The ICRC treats checksums as ones.",
+  "This is an error of the sender. Report it to the vendor."},
+ {crc_bad,
+  Cause::bth_reserved_not_masked,
+  "packet with a bad ICRC: BTH's reserved byte not masked",
+  "packets with a bad ICRC: BTH's reserved byte not masked",
+  "The sender includes byte 4 of the BTH (FECN, BECN, reserved) in the ICRC. The ICRC treats this byte as ones.",
+  "This is an error of the sender. Report it to the vendor."},
+ {crc_bad,
+  Cause::none,
+  "packet with a bad CRC",
+  "packets with a bad CRC",
+  "The packet was damaged or changed on the path. No single change explains the CRC. Receivers drop such packets.",
+  "Check FCS and symbol errors of the links on the path. Receiver counter: rx_icrc_encapsulated."},
+ {truncated,
+  Cause::none,
+  "packet shorter than its header lengths indicate",
+  "packets shorter than their header lengths indicate",
+  "The packet is shorter than its header lengths indicate. Its sender or a device on the path truncated it.",
+  "Check the snap length of the capturing tool, and then for a device with a smaller MTU."},
+ {pkey_mismatch,
+  Cause::none,
+  "packet with a different P_Key",
+  "packets with a different P_Key",
+  "The P_Key differs from the connection's P_Key. The receiver drops the packet.",
+  "Compare the P_Key tables of both ports. The receiver counts a P_Key violation."},
+ {qkey_mismatch,
+  Cause::none,
+  "datagram with a different Q_Key",
+  "datagrams with a different Q_Key",
+  "The Q_Key differs from the Q_Key of the destination QP. The receiver drops the datagram silently.",
+  "Compare the Q_Key that both endpoints exchanged. The receiver's port counts a Q_Key violation."},
+ {segmentation,
+  Cause::none,
+  "packet that does not fit the path MTU",
+  "packets that do not fit the path MTU",
+  "A payload exceeds the path MTU, or a First or Middle packet is shorter than the path MTU. The endpoints use "
+  "different MTUs.",
+  "Compare path_mtu of both QPs and the Ethernet MTU of ports and switches. With different MTUs, small messages "
+  "pass and large messages stall."},
+ {opcode_sequence,
+  Cause::none,
+  "packet with an invalid opcode sequence",
+  "packets with an invalid opcode sequence",
+  "The opcode does not follow the preceding opcode: a message is incomplete.",
+  "Check whether the capture lost packets at this point. Otherwise the sender's firmware is the cause."},
+ {read_limit,
+  Cause::none,
+  "excess of outstanding READs",
+  "excesses of outstanding READs",
+  "More READs and atomics were outstanding than the responder granted (responder resources).",
+  "Compare max_rd_atomic of the requester with max_dest_rd_atomic of the responder. The responder may send "
+  "invalid-request NAKs."},
+ {ecn_marked,
+  Cause::none,
+  "congestion signal",
+  "congestion signals",
+  "Switches ECN-marked packets, and receivers notified the senders (CNP). The network is congested and congestion "
+  "control is active.",
+  "Check whether the senders' rates fell afterwards (congestion below), and which receiver is the hot spot (incast, "
+  "talkers). Host counters: np_ecn_marked_roce_packets, np_cnp_sent, rp_cnp_handled."},
+ {pause,
+  Cause::none,
+  "pause frame",
+  "pause frames",
+  "A port requested its neighbor to stop sending. Flow control is active, or a slow receiver blocks the network.",
+  "Check which port sends pause frames, and for how long. A receiver that pauses for long spreads congestion "
+  "(ethtool -S: tx_pause_ctrl_phy, rx_prio3_pause, rx_prio3_pause_duration). Check for a slow host or PCIe "
+  "bottleneck."},
+ {stall,
+  Cause::credit,
+  "credit stall",
+  "credit stalls",
+  "The sender used all credits of the receiver's acknowledgements. The receiver posts receives too slowly.",
+  "Check the receiving application. The network is not the cause."},
+ {stall,
+  Cause::rnr,
+  "RNR wait",
+  "RNR waits",
+  "The sender waited as requested by RNR NAKs.",
+  "The receiving application posts receives too late or too few."},
+ {stall,
+  Cause::window,
+  "stall with a full window",
+  "stalls with a full window",
+  "The sender reached its maximum of outstanding packets and waited for acknowledgements. The round-trip time limits "
+  "its rate, or the responder was slow.",
+  "Compare the acknowledgement latency with other connections. More outstanding work requests would hide it."},
+ {stall,
+  Cause::peer,
+  "stall of the peer",
+  "stalls of the peer",
+  "Requests were outstanding, and the responder was silent for long before it responded.",
+  "Check the responder: host memory, PCIe, page faults (on-demand paging), power saving. Check the return path for "
+  "pauses."},
+ {stall,
+  Cause::none,
+  "long silence",
+  "long silences",
+  "The connection was silent for long with outstanding work.",
+  "Check which endpoint sent the last packet before the silence."},
+ {rejected,
+  Cause::none,
+  "rejected connection",
+  "rejected connections",
+  "The connection manager rejected a connection request.",
+  "The frame contains the reject reason (rdmawire dissect -V --frame N). Is the service listening on this port and "
+  "address? Do both endpoints request compatible parameters?"},
+ {path_change,
+  Cause::none,
+  "path change",
+  "path changes",
+  "Packets of a connection arrived by a different path from some frame on: link addresses, TTL or source port "
+  "changed. A route or a bond failed over.",
+  "Compare with the events of switches and bonds at that time."},
+ {tcp_retransmission,
+  Cause::none,
+  "TCP retransmission",
+  "TCP retransmissions",
+  "TCP below iWARP retransmitted bytes. Packets were lost or late on the path.",
+  "Check the path for drops, as for any TCP connection. Delays of iWARP result from these."},
+ {tcp_reset,
+  Cause::none,
+  "TCP reset",
+  "TCP resets",
+  "The TCP connection below iWARP was reset. The peer does not know it or aborted it.",
+  "Check which endpoint sent the reset, and whether a Terminate message preceded it."},
+ {terminate,
+  Cause::none,
+  "Terminate message",
+  "Terminate messages",
+  "An endpoint detected an error and terminated the iWARP stream. The message contains the layer and the error code.",
+  "rdmawire dissect -V --frame N shows layer, type, code and the quoted header."},
 };
 
 /// Texts for iWARP that differ from advices.
@@ -258,10 +398,13 @@ constexpr Advice iwarp_advices[] = {
      "Mirror only one direction of the port, capture on one interface, or remove duplicates."},
     {segmentation, Cause::none, "segment that does not fit its message", "segments that do not fit their message",
      "The DDP segments of a message are not contiguous, or their total length differs from the requested length.",
-     "Check whether the capture lacks packets at this point. Otherwise the sender's iWARP implementation is the cause."},
+     "Check whether the capture lacks packets at this point. Otherwise the sender's iWARP implementation is the "
+     "cause."},
     {rejected, Cause::none, "rejected connection", "rejected connections", "The MPA Reply rejected the connection.",
-     "Is the service listening on this port and address? Do both endpoints request compatible parameters (markers, CRC, "
-     "enhanced connection setup)? The private data of the reply may contain the reason: rdmawire dissect -V --frame N."},
+     "Is the service listening on this port and address? Do both endpoints request compatible parameters (markers, "
+     "CRC, "
+     "enhanced connection setup)? The private data of the reply may contain the reason: rdmawire dissect -V --frame "
+     "N."},
 };
 
 const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
@@ -286,7 +429,7 @@ Severity severity_of(EventKind kind, Cause cause) {
 /// Events of one connection with one kind and cause, and the related events.
 struct Case {
   std::uint64_t connection = 0;
-  const ConnectionEvents* troubled = nullptr;
+  const ConnectionEvents* affected = nullptr;
   Group group;
   std::vector<Evidence> evidence;
 };
@@ -307,13 +450,13 @@ std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   }
 }
 
-std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& troubled) {
+std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& affected) {
   std::vector<Case> cases;
   // ECN marks and CNPs form one finding.
   Group congestion;
   congestion.kind = ecn_marked;
   std::vector<Evidence> congestion_evidence;
-  std::vector<Group> groups = troubled.groups;
+  std::vector<Group> groups = affected.groups;
   std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     return std::tie(a.kind, a.cause, a.end) < std::tie(b.kind, b.cause, b.end);
   });
@@ -323,17 +466,17 @@ std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& tro
       congestion.merge(group);
       congestion_evidence.push_back({to_string(group.kind), to_string(group.cause), group.count, group.packets});
     } else if (group.kind == retransmission || group.kind == tcp_retransmission) {
-      cases.push_back({connection, &troubled, group, {}});
+      cases.push_back({connection, &affected, group, {}});
     }
   }
-  const std::size_t rounds = cases.size();
+  const std::size_t recoveries = cases.size();
   for (const Group& group : groups) {
     if (group.kind == ecn_marked || group.kind == cnp || group.kind == retransmission ||
         group.kind == tcp_retransmission)
       continue;
     Case* part_of = nullptr;
     for (const Cause cause : explained_by(group.kind, group.cause)) {
-      for (std::size_t i = 0; i < rounds && !part_of; ++i)
+      for (std::size_t i = 0; i < recoveries && !part_of; ++i)
         if ((cases[i].group.cause == cause || cases[i].group.kind == tcp_retransmission) &&
             cases[i].group.end == group.end)
           part_of = &cases[i];
@@ -342,9 +485,9 @@ std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& tro
     if (part_of)
       part_of->evidence.push_back({to_string(group.kind), to_string(group.cause), group.count, group.packets});
     else
-      cases.push_back({connection, &troubled, group, {}});
+      cases.push_back({connection, &affected, group, {}});
   }
-  if (congestion.count) cases.push_back({connection, &troubled, congestion, congestion_evidence});
+  if (congestion.count) cases.push_back({connection, &affected, congestion, congestion_evidence});
   return cases;
 }
 
@@ -390,7 +533,7 @@ void remark(Finding& finding, const Analysis& analysis) {
 /// Packets of the endpoint that retransmitted (the responder for READs).
 std::uint64_t sent_by_sender(const Case& of) {
   const Side sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
-  return of.troubled->packets[static_cast<std::size_t>(sender)];
+  return of.affected->packets[static_cast<std::size_t>(sender)];
 }
 
 Finding finding_of(const Case& of, const Advice& advice, const Analysis& analysis) {
@@ -404,7 +547,8 @@ Finding finding_of(const Case& of, const Advice& advice, const Analysis& analysi
   const std::uint64_t sent = sent_by_sender(of);
   if (of.group.kind == retransmission && sent)
     finding.share = std::min(1.0, static_cast<double>(finding.packets) / static_cast<double>(sent));
-  finding.who = of.connection ? who(of.troubled->ends, of.troubled->service, of.group.end) : "no known connection";
+  finding.flow =
+      of.connection ? flow_name(of.affected->ends, of.affected->service, of.group.end) : "no known connection";
   finding.evidence = of.evidence;
   finding.meaning = advice.meaning;
   finding.next = advice.next;
@@ -453,12 +597,12 @@ Finding collective_finding(std::vector<Case>& cases, const Advice& advice, const
   take_group(finding, all);
   if (cases.front().group.kind == retransmission && sent)
     finding.share = std::min(1.0, static_cast<double>(finding.packets) / static_cast<double>(sent));
-  finding.who = counted(finding.connections, "connection", "connections");
+  finding.flow = counted(finding.connections, "connection", "connections");
   for (const auto& [key, sum] : evidence) finding.evidence.push_back(sum);
   for (std::size_t i = 0; i < std::min<std::size_t>(5, cases.size()); ++i)
     finding.worst.push_back({cases[i].connection,
                              cases[i].connection
-                                 ? who(cases[i].troubled->ends, cases[i].troubled->service, cases[i].group.end)
+                                 ? flow_name(cases[i].affected->ends, cases[i].affected->service, cases[i].group.end)
                                  : "no known connection",
                              cases[i].group.count, cases[i].group.cost_ns});
   finding.meaning = advice.meaning;
@@ -475,7 +619,7 @@ Finding of_capture(Severity severity, std::string_view kind, std::uint64_t count
   finding.kind = kind;
   finding.cause = "none";
   finding.connections = 0;
-  finding.who = "the capture";
+  finding.flow = "the capture";
   finding.count = count;
   finding.first_frame = finding.last_frame = first_frame == UINT64_MAX ? 0 : first_frame;
   if (finding.first_frame) finding.frames = {finding.first_frame};
@@ -488,8 +632,8 @@ Finding of_capture(Severity severity, std::string_view kind, std::uint64_t count
 /// Whether most packets were captured twice. Networks and senders do not duplicate that many packets that fast.
 bool captured_twice(const Analysis& analysis) {
   constexpr std::uint64_t fewest = 10;
-  return analysis.copies >= fewest &&
-         analysis.copies >= (analysis.copyable - std::min(analysis.copies, analysis.copyable)) / 4 * 3;
+  return analysis.duplicates >= fewest &&
+         analysis.duplicates >= (analysis.duplicable - std::min(analysis.duplicates, analysis.duplicable)) / 4 * 3;
 }
 
 /// One finding for the capture, which replaces the duplicates of all connections.
@@ -498,7 +642,8 @@ Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copi
   for (const Case& one : copies) all.merge(one.group);
   Finding finding = of_capture(
       Severity::warning, "captured_twice", all.count, all.first_frame,
-      fmt::format("most packets are captured twice: {} duplicates, {} packets", analysis.copies, analysis.copyable),
+      fmt::format("most packets are captured twice: {} duplicates, {} packets", analysis.duplicates,
+                  analysis.duplicable),
       "The same packets were captured at two places: on two interfaces of a host or bridge (device any), or at a "
       "mirror port that copies both directions. Packet and byte counts are too high. Retransmissions, out-of-order "
       "packets and datagrams below may be duplicates.",
@@ -509,12 +654,12 @@ Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copi
 
 void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, const InputFacts& input) {
   if (input.lost_by_capture)
-    findings.push_back(of_capture(
-        Severity::info, "capture_lost", input.lost_by_capture, 0,
-        fmt::format("capture loss: the capture reports {} dropped",
-                    counted(input.lost_by_capture, "packet", "packets")),
-        "The capture lost packets, so gaps are not necessarily network loss.",
-        "Use a larger capture buffer (dumpcap -B, rdmawire capture --buffer) or a shorter snap length."));
+    findings.push_back(
+        of_capture(Severity::info, "capture_lost", input.lost_by_capture, 0,
+                   fmt::format("capture loss: the capture reports {} dropped",
+                               counted(input.lost_by_capture, "packet", "packets")),
+                   "The capture lost packets, so gaps are not necessarily network loss.",
+                   "Use a larger capture buffer (dumpcap -B, rdmawire capture --buffer) or a shorter snap length."));
   if (analysis.one_way.connections) {
     const bool all = analysis.two_way.connections == 0;
     const bool both_versions = analysis.wires[static_cast<std::size_t>(Wire::roce_v1)] &&
@@ -522,7 +667,8 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
     std::string meaning =
         all ? "No connection has both directions in the capture. The capture contains one direction only (a mirror of "
               "one direction), or the peers do not respond."
-            : "Some connections have only one direction in the capture, others have both. The peer does not respond, or "
+            : "Some connections have only one direction in the capture, others have both. The peer does not respond, "
+              "or "
               "its responses take a different path.";
     if (both_versions)
       meaning += " The capture contains both RoCEv1 and RoCEv2: check for endpoints with different GID indexes.";
@@ -537,12 +683,12 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
               "UDP port 4791."));
   }
   if (analysis.partial_messages)
-    findings.push_back(of_capture(
-        Severity::info, "incomplete_messages", analysis.partial_messages, analysis.first_partial,
-        fmt::format("{} truncated by the start of the capture or by gaps",
-                    counted(analysis.partial_messages, "message", "messages")),
-        "The capture starts, or has a gap, within messages. Their size and start are unknown.",
-        "This is not a network problem. Start the capture before the traffic if complete messages matter."));
+    findings.push_back(
+        of_capture(Severity::info, "incomplete_messages", analysis.partial_messages, analysis.first_partial,
+                   fmt::format("{} truncated by the start of the capture or by gaps",
+                               counted(analysis.partial_messages, "message", "messages")),
+                   "The capture starts, or has a gap, within messages. Their size and start are unknown.",
+                   "This is not a network problem. Start the capture before the traffic if complete messages matter."));
   if (analysis.other_class.connections)
     findings.push_back(of_capture(
         Severity::info, "traffic_class", analysis.other_class.connections, analysis.other_class.first_frame,
@@ -552,12 +698,12 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
         "Compare the traffic class of both endpoints (tos of RDMA-CM, cma_roce_tos, traffic_class of the QP) with the "
         "switches' mapping. Some devices intentionally use a separate class for acknowledgements."));
   if (analysis.evicted_connections || analysis.overflow())
-    findings.push_back(
-        of_capture(Severity::info, "inexact", analysis.evicted_connections + analysis.overflow(), 0,
-                   "table limits were reached: some counters are incomplete",
-                   "The capture has more connections or address pairs than the tables hold. The oldest connections were "
-                   "removed first.",
-                   "Narrow the report with --filter, --from and --to."));
+    findings.push_back(of_capture(
+        Severity::info, "inexact", analysis.evicted_connections + analysis.overflow(), 0,
+        "table limits were reached: some counters are incomplete",
+        "The capture has more connections or address pairs than the tables hold. The oldest connections were "
+        "removed first.",
+        "Narrow the report with --filter, --from and --to."));
 }
 
 }  // namespace
@@ -575,7 +721,7 @@ std::string to_text(const PortAddress& address) {
   return out;
 }
 
-std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, Side from) {
+std::string flow_name(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, Side from) {
   const tracking::ConnectionEnd& mine = ends[static_cast<std::size_t>(from)];
   const tracking::ConnectionEnd& theirs = ends[static_cast<std::size_t>(tracking::other(from))];
   if (service == tracking::Service::iwarp)
@@ -615,14 +761,14 @@ std::string duration_text(std::int64_t ns) {
 
 std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& input, std::size_t collective) {
   std::map<std::pair<EventKind, Cause>, std::vector<Case>> by_kind;
-  for (const auto& [connection, troubled] : analysis.troubled())
-    for (Case& one : cases_of(connection, troubled))
+  for (const auto& [connection, affected] : analysis.affected())
+    for (Case& one : cases_of(connection, affected))
       by_kind[{one.group.kind, one.group.cause}].push_back(std::move(one));
   std::vector<Finding> findings;
   const bool twice = captured_twice(analysis);
   for (auto& [key, cases] : by_kind) {
     if (twice && key.first == duplicate) continue;
-    const auto is_iwarp = [](const Case& one) { return one.troubled->service == tracking::Service::iwarp; };
+    const auto is_iwarp = [](const Case& one) { return one.affected->service == tracking::Service::iwarp; };
     const Advice* advice = advice_of(key.first, key.second, std::all_of(cases.begin(), cases.end(), is_iwarp));
     if (!advice) continue;
     if (cases.size() > collective) {

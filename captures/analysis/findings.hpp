@@ -19,7 +19,7 @@ struct Evidence {
 /// A connection of a collective finding.
 struct AffectedConnection {
   std::uint64_t connection = 0;
-  std::string who;
+  std::string flow;
   std::uint64_t count = 0;
   std::int64_t cost_ns = 0;
 };
@@ -30,7 +30,7 @@ struct Finding {
   std::uint64_t connection = 0;   ///< 0: several connections, or the capture
   std::uint64_t connections = 1;  ///< number of affected connections
   Side end = Side::a;
-  std::string who;    ///< "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"
+  std::string flow;   ///< "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"
   std::string title;  ///< "31 NAK recoveries: 287 packets (7.2 %), 1.9 s stalled"
   std::uint64_t count = 0, packets = 0, bytes = 0;
   std::int64_t cost_ns = 0;
@@ -55,7 +55,7 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
 /// "10.0.0.2", "fe80::1", "LID 5"
 std::string to_text(const PortAddress& address);
 /// "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3", for iWARP "10.0.0.2:4321 → 10.0.0.3:18515"
-std::string who(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, Side from);
+std::string flow_name(const std::array<tracking::ConnectionEnd, 2>& ends, tracking::Service service, Side from);
 
 /// "1 packet", "12 packets"
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many);

@@ -85,7 +85,7 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
   Json worst = Json::array();
   for (const AffectedConnection& one : finding.worst)
     worst.push_back({{"connection", frame_or_null(one.connection)},
-                     {"flow", one.who},
+                     {"flow", one.flow},
                      {"count", one.count},
                      {"cost_ns", one.cost_ns}});
   return Json{{"rank", rank},
@@ -95,7 +95,7 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
               {"connection", frame_or_null(finding.connection)},
               {"connections", finding.connections},
               {"end", finding.connection ? Json(text(finding.end)) : Json()},
-              {"flow", finding.who},
+              {"flow", finding.flow},
               {"title", finding.title},
               {"count", finding.count},
               {"packets", finding.packets},
@@ -121,7 +121,7 @@ Json input_json(const Analysis& analysis, const Input& input) {
              {"bytes", file.bytes},
              {"first_frame", frame_or_null(file.first_frame)},
              {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
-    if (!file.trouble.empty()) row["error"] = file.trouble;
+    if (!file.error.empty()) row["error"] = file.error;
     files.push_back(std::move(row));
   }
   const auto asked = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
@@ -314,21 +314,21 @@ Json unless_zero(Number value) {
   return value ? Json(value) : Json();
 }
 
-Json question_json(const tracking::SubnetQuestion& question) {
-  const bool answered = question.frame != 0;
-  return {{"requester", address_json(question.asker)},
-          {"request_frame", unless_zero(question.request_frame)},
-          {"frame", unless_zero(question.frame)},
-          {"time", seconds(answered ? question.time : question.request_time)},
-          {"response_ns", answered && question.request_frame ? Json(question.time - question.request_time) : Json()},
-          {"status", answered ? Json(question.status) : Json()}};
+Json query_json(const tracking::SubnetQuestion& query) {
+  const bool answered = query.frame != 0;
+  return {{"requester", address_json(query.asker)},
+          {"request_frame", unless_zero(query.request_frame)},
+          {"frame", unless_zero(query.frame)},
+          {"time", seconds(answered ? query.time : query.request_time)},
+          {"response_ns", answered && query.request_frame ? Json(query.time - query.request_time) : Json()},
+          {"status", answered ? Json(query.status) : Json()}};
 }
 
 // Subnet management, which exists only in native InfiniBand.
 Json management_json(const ManagementRecords& records) {
   Json multicast = Json::array(), paths = Json::array(), counters = Json::array();
   for (const auto& r : records.memberships) {
-    Json row = question_json(r.question);
+    Json row = query_json(r.question);
     row.update(Json{{"leaves", r.leaves},
                     {"group", address_json(r.group)},
                     {"port", address_json(r.port)},
@@ -337,7 +337,7 @@ Json management_json(const ManagementRecords& records) {
     multicast.push_back(row);
   }
   for (const auto& r : records.paths) {
-    Json row = question_json(r.question);
+    Json row = query_json(r.question);
     row.update(Json{{"from", address_json(r.from)},
                     {"to", address_json(r.to)},
                     {"from_lid", unless_zero(r.from_lid)},
@@ -366,21 +366,21 @@ Json management_json(const ManagementRecords& records) {
 
 Json series_json(const Series& series) {
   Json out{{"start", nullptr}, {"step_ns", series.step_ns()}};
-  Json payload = Json::array(), packets = Json::array(), messages = Json::array(), again = Json::array(),
+  Json payload = Json::array(), packets = Json::array(), messages = Json::array(), retransmitted = Json::array(),
        marked = Json::array(), cnps = Json::array();
   if (!series.steps().empty()) out["start"] = seconds(series.start());
   for (const Series::Step& step : series.steps()) {
     payload.push_back(step.payload_bytes);
     packets.push_back(step.packets);
     messages.push_back(step.messages);
-    again.push_back(step.retransmitted);
+    retransmitted.push_back(step.retransmitted);
     marked.push_back(step.ecn_marked);
     cnps.push_back(step.cnps);
   }
   out["payload_bytes"] = std::move(payload);
   out["packets"] = std::move(packets);
   out["messages"] = std::move(messages);
-  out["retransmitted"] = std::move(again);
+  out["retransmitted"] = std::move(retransmitted);
   out["ecn_marked"] = std::move(marked);
   out["cnps"] = std::move(cnps);
   return out;
@@ -408,7 +408,7 @@ Json summary_json(const Analysis& analysis, const std::vector<Finding>& findings
               {"retransmitted_packets", analysis.retransmitted_packets},
               {"crcs_checked", analysis.crcs_checked},
               {"crcs_bad", analysis.crcs_bad},
-              {"truncated_packets", analysis.snapped},
+              {"truncated_packets", analysis.truncated_packets},
               {"events", events},
               {"findings",
                {{"error", by_severity[static_cast<std::size_t>(Severity::error)]},
@@ -555,12 +555,12 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   report["latency"] = latency_json(analysis);
   report["retransmissions"] = Json::object();
   for (std::size_t i = 0; i < analysis.retransmissions.size(); ++i) {
-    const Analysis::Rounds& rounds = analysis.retransmissions[i];
-    if (rounds.rounds)
-      report["retransmissions"][std::string(to_string(static_cast<Cause>(i)))] = {{"recoveries", rounds.rounds},
-                                                                                  {"packets", rounds.packets},
-                                                                                  {"bytes", rounds.bytes},
-                                                                                  {"duration_ns", rounds.duration_ns}};
+    const Analysis::RecoveryCounts& row = analysis.retransmissions[i];
+    if (row.recoveries)
+      report["retransmissions"][std::string(to_string(static_cast<Cause>(i)))] = {{"recoveries", row.recoveries},
+                                                                                  {"packets", row.packets},
+                                                                                  {"bytes", row.bytes},
+                                                                                  {"duration_ns", row.duration_ns}};
   }
   report["naks"] = Json::object();
   for (std::size_t i = 0; i < analysis.naks.size(); ++i)

@@ -48,7 +48,7 @@ bool LiveAnalysis::take_of_device(Clock::time_point until, const std::atomic<boo
       take(record);
       if (looked % 256 != 0) continue;  // read the clock only once per 256 packets
     } else if (next != Next::timeout) {
-      if (next == Next::error) troubles_.push_back(to_string(live_->error()));
+      if (next == Next::error) errors_.push_back(to_string(live_->error()));
       return false;
     }
     if (Clock::now() >= until) break;
@@ -61,7 +61,7 @@ bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>
   while (!stop) {
     struct stat status {};
     if (::stat(facts_.name.c_str(), &status) != 0) {
-      troubles_.push_back(fmt::format("{}: the file was removed", facts_.name));
+      errors_.push_back(fmt::format("{}: the file was removed", facts_.name));
       return false;
     }
     if (!reader_ && status.st_size != size_ && status.st_size != 0) {
@@ -69,7 +69,7 @@ bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>
       auto opened = Reader::open(facts_.name);
       // The rest of a truncated header is still to be written.
       if (!opened && opened.error().kind != CaptureError::Kind::truncated) {
-        troubles_.push_back(to_string(opened.error()));
+        errors_.push_back(to_string(opened.error()));
         return false;
       }
       if (opened) reader_.emplace(std::move(*opened));
@@ -99,12 +99,12 @@ Json LiveAnalysis::report(std::size_t rows) {
 
 RunResult LiveAnalysis::finish() {
   pipeline_.finish();
-  RunResult result{std::move(pipeline_.analysis()), {}, troubles_, 0};
+  RunResult result{std::move(pipeline_.analysis()), {}, errors_, 0};
   if (live_)
     if (const auto statistics = live_->statistics()) facts_.lost_by_capture = statistics->drops();
   result.input.evicted_packets = pipeline_.evicted_packets();
   if (options_.filter) result.input.filter = options_.filter->text();
-  if (facts_.packets != 0 || troubles_.empty()) result.input.files.push_back(facts_);
+  if (facts_.packets != 0 || errors_.empty()) result.input.files.push_back(facts_);
   return result;
 }
 

@@ -36,7 +36,7 @@ class LiveAnalysis {
   [[nodiscard]] std::uint64_t packets() const { return facts_.packets; }
   /// Intermediate report, which includes open connections.
   [[nodiscard]] Json report(std::size_t rows = SIZE_MAX);
-  [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
+  [[nodiscard]] const std::vector<std::string>& errors() const { return errors_; }
   /// Ends the analysis. Call once, after the last packet.
   RunResult finish();
 
@@ -49,7 +49,7 @@ class LiveAnalysis {
   RunOptions options_;
   Pipeline pipeline_;
   Input::File facts_;
-  std::vector<std::string> troubles_;
+  std::vector<std::string> errors_;
   std::optional<LiveCapture> live_;
   std::optional<Reader> reader_;  ///< while the file has unread records
   off_t size_ = -1;               ///< of the file when it was last opened

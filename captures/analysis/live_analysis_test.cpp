@@ -60,7 +60,7 @@ TEST_F(Follow, PiecewiseReadingEqualsCompleteReading) {
   const RunResult grown = following.finish();
   options_.files = {path_};
   const RunResult whole = run(options_);
-  EXPECT_TRUE(grown.troubles.empty());
+  EXPECT_TRUE(grown.errors.empty());
   EXPECT_EQ(report_of(grown.analysis, grown.input), report_of(whole.analysis, whole.input));
 }
 
@@ -76,7 +76,7 @@ TEST_F(Follow, EndsOnStopAndOnFileRemoval) {
   EXPECT_TRUE(take(**made));
   std::filesystem::remove(path_);
   EXPECT_FALSE(take(**made));
-  EXPECT_THAT((*made)->troubles().at(0), HasSubstr("was removed"));
+  EXPECT_THAT((*made)->errors().at(0), HasSubstr("was removed"));
   EXPECT_GT((*made)->finish().analysis.packets, 100U);
 }
 
@@ -89,7 +89,7 @@ TEST_F(Follow, ReportsUnsupportedInput) {
   auto made = LiveAnalysis::file(path_, options_);
   ASSERT_TRUE(made);
   EXPECT_FALSE(take(**made));
-  EXPECT_EQ((*made)->troubles().size(), 1U);
+  EXPECT_EQ((*made)->errors().size(), 1U);
 }
 
 }  // namespace

@@ -37,9 +37,9 @@ struct PairItem {
 };
 
 template <class T>
-void append(std::string& parcel, const T& item) {
+void append(std::string& batch, const T& item) {
   static_assert(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>);
-  parcel.append(reinterpret_cast<const char*>(&item), sizeof item);
+  batch.append(reinterpret_cast<const char*>(&item), sizeof item);
 }
 
 template <class T>
@@ -50,10 +50,10 @@ bool take(Bytes& left, T& item) {
   return true;
 }
 
-void append(std::string& parcel, Item item, const Record& record, std::uint64_t number) {
-  append(parcel, FrameItem{item, number, record.time, record.wire_length, record.captured_length(),
-                           static_cast<std::uint64_t>(record.link)});
-  parcel.append(reinterpret_cast<const char*>(record.bytes.data()), record.bytes.size());
+void append(std::string& batch, Item item, const Record& record, std::uint64_t number) {
+  append(batch, FrameItem{item, number, record.time, record.wire_length, record.captured_length(),
+                          static_cast<std::uint64_t>(record.link)});
+  batch.append(reinterpret_cast<const char*>(record.bytes.data()), record.bytes.size());
 }
 
 /// An item of a batch, and for a frame its record.
@@ -92,14 +92,14 @@ tl::unexpected<std::string> broken(std::size_t place, std::size_t all) {
 }
 
 /// Frame of the first item. Malformed items sort first, and take() rejects them.
-std::uint64_t frame_of_next(Bytes parcel) {
+std::uint64_t frame_of_next(Bytes batch) {
   struct {
     Item item;
     std::uint64_t number;
   } begin{};
   static_assert(offsetof(FrameItem, number) == offsetof(decltype(begin), number) &&
                 offsetof(PairItem, number) == offsetof(decltype(begin), number));
-  return take(parcel, begin) ? begin.number : 0;
+  return take(batch, begin) ? begin.number : 0;
 }
 bool is_later(Bytes a, Bytes b) { return frame_of_next(a) > frame_of_next(b); }
 
@@ -113,7 +113,7 @@ tl::expected<Survey, std::string> survey(const std::string& file) {
   Record record;
   Next next = Next::end;
   while ((next = reader->next(record)) == Next::record) {
-    if (result.facts.packets++ == 0) result.begins = record.time;
+    if (result.facts.packets++ == 0) result.start_time = record.time;
     result.facts.bytes += record.bytes.size();
     result.first_time = std::min(result.first_time, record.time);
     result.last_time = std::max(result.last_time, record.time);
@@ -123,12 +123,12 @@ tl::expected<Survey, std::string> survey(const std::string& file) {
   return result;
 }
 
-tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port,
-                                            bool sifted) {
+tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned shards, std::uint16_t extra_roce_port,
+                                            bool filtered) {
   auto reader = Reader::open(portion.file);
   if (!reader) return tl::unexpected(to_string(reader.error()));
-  ShardPlan result{std::vector<std::string>(std::max(shares, 1U)), {}};
-  std::vector<std::string>& parcels = result.parcels;
+  ShardPlan result{std::vector<std::string>(std::max(shards, 1U)), {}};
+  std::vector<std::string>& batches = result.batches;
   tracking::Packet packet;  // only the headers are used
   DecodeOptions decoding;
   decoding.extra_roce_v2_port = extra_roce_port;
@@ -147,22 +147,22 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
       // Call fresh() for both, without short-circuit evaluation.
       const bool from = fresh(seen.from), to = fresh(seen.to);
       if (from || to)
-        for (std::string& parcel : parcels) append(parcel, PairItem{Item::addresses, frame, seen.from, seen.to, 0, 0});
+        for (std::string& batch : batches) append(batch, PairItem{Item::addresses, frame, seen.from, seen.to, 0, 0});
     }
-    if (seen.payload && !sifted)
-      append(parcels[seen.receiver_hash() % parcels.size()],
+    if (seen.payload && !filtered)
+      append(batches[seen.receiver_hash() % batches.size()],
              PairItem{Item::arrival, frame, seen.from, seen.to, record.time, seen.payload});
-    if (!sifted && (seen.bth || !seen.known)) {
+    if (!filtered && (seen.bth || !seen.known)) {
       packet.number = frame;
       packet.time_ns = record.time;
       decode(packet.stack, record.bytes, record.link, record.wire_length, decoding);
       if (tracking::has_transport(packet)) result.last = {frame, record.time};
     }
     const auto pair = endpoint_pair(seen, record.bytes, record.link);
-    const std::size_t mine = pair ? *pair % parcels.size() : 0;
-    for (std::size_t share = 0; share < parcels.size(); ++share) {
-      if (share == mine || (seen.text && !sifted))
-        append(parcels[share], share == mine ? Item::frame : Item::text, record, frame);
+    const std::size_t mine = pair ? *pair % batches.size() : 0;
+    for (std::size_t shard = 0; shard < batches.size(); ++shard) {
+      if (shard == mine || (seen.text && !filtered))
+        append(batches[shard], shard == mine ? Item::frame : Item::text, record, frame);
     }
   }
   if (number < portion.to && portion.to != UINT64_MAX)
@@ -173,13 +173,13 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
   return result;
 }
 
-ShareSifter::ShareSifter(const RunOptions& options, unsigned share, unsigned shares)
-    : options_(options), share_(share), parcels_(std::max(shares, 1U)), dissector_(options.dissector) {}
+ShardFilter::ShardFilter(const RunOptions& options, unsigned shard, unsigned shards)
+    : options_(options), shard_(shard), batches_(std::max(shards, 1U)), dissector_(options.dissector) {}
 
-tl::expected<void, std::string> ShareSifter::add(Bytes parcel) {
-  const std::size_t all = parcel.size();
-  for (Taken taken; !parcel.empty();) {
-    if (!take(parcel, taken)) return broken(all - parcel.size(), all);
+tl::expected<void, std::string> ShardFilter::add(Bytes batch) {
+  const std::size_t all = batch.size();
+  for (Taken taken; !batch.empty();) {
+    if (!take(batch, taken)) return broken(all - batch.size(), all);
     if (taken.item != Item::frame) continue;
     const Record& record = taken.record;
     packet_.number = taken.number;
@@ -190,53 +190,53 @@ tl::expected<void, std::string> ShareSifter::add(Bytes parcel) {
     if (tracking::has_transport(packet_)) last_ = {taken.number, record.time};
     const Peek seen = peek(record.bytes, record.link, record.wire_length, options_.dissector.decode.extra_roce_v2_port);
     if (seen.payload)
-      append(parcels_[seen.receiver_hash() % parcels_.size()],
+      append(batches_[seen.receiver_hash() % batches_.size()],
              PairItem{Item::arrival, taken.number, seen.from, seen.to, record.time, seen.payload});
     if (!seen.text) continue;
-    for (std::size_t share = 0; share < parcels_.size(); ++share)
-      if (share != share_) append(parcels_[share], Item::text, record, taken.number);
+    for (std::size_t shard = 0; shard < batches_.size(); ++shard)
+      if (shard != shard_) append(batches_[shard], Item::text, record, taken.number);
   }
   return {};
 }
 
-ShareTracker::ShareTracker(const RunOptions& options) : options_(options), pipeline_(options_) {}
+ShardTracker::ShardTracker(const RunOptions& options) : options_(options), pipeline_(options_) {}
 
-void ShareTracker::hear(std::span<const Bytes> sifted) {
-  for (const Bytes& parcel : sifted)
-    if (!parcel.empty()) sifted_.push_back(parcel);
-  std::make_heap(sifted_.begin(), sifted_.end(), is_later);
+void ShardTracker::add_filtered(std::span<const Bytes> filtered) {
+  for (const Bytes& batch : filtered)
+    if (!batch.empty()) filtered_.push_back(batch);
+  std::make_heap(filtered_.begin(), filtered_.end(), is_later);
 }
 
-tl::expected<void, std::string> ShareTracker::hear_until(std::uint64_t frame) {
-  while (!sifted_.empty() && frame_of_next(sifted_.front()) < frame) {
-    std::pop_heap(sifted_.begin(), sifted_.end(), is_later);
+tl::expected<void, std::string> ShardTracker::add_filtered_until(std::uint64_t frame) {
+  while (!filtered_.empty() && frame_of_next(filtered_.front()) < frame) {
+    std::pop_heap(filtered_.begin(), filtered_.end(), is_later);
     Taken taken;
-    const std::size_t all = sifted_.back().size();
-    if (!take(sifted_.back(), taken) || (taken.item != Item::arrival && taken.item != Item::text)) {
-      sifted_.pop_back();
+    const std::size_t all = filtered_.back().size();
+    if (!take(filtered_.back(), taken) || (taken.item != Item::arrival && taken.item != Item::text)) {
+      filtered_.pop_back();
       return broken(0, all);
     }
     if (taken.item == Item::arrival)
       pipeline_.note_arrival(taken.pair.from, taken.pair.to, taken.pair.time, taken.pair.payload);
     else
       pipeline_.take(taken.record, taken.number, false);
-    if (sifted_.back().empty())
-      sifted_.pop_back();
+    if (filtered_.back().empty())
+      filtered_.pop_back();
     else
-      std::push_heap(sifted_.begin(), sifted_.end(), is_later);
+      std::push_heap(filtered_.begin(), filtered_.end(), is_later);
   }
   return {};
 }
 
-tl::expected<void, std::string> ShareTracker::add(Bytes parcel) {
-  const std::size_t all = parcel.size();
+tl::expected<void, std::string> ShardTracker::add(Bytes batch) {
+  const std::size_t all = batch.size();
   tl::expected<void, std::string> result;
-  for (Taken taken; !parcel.empty() && result;) {
-    if (!take(parcel, taken)) {
-      result = broken(all - parcel.size(), all);
+  for (Taken taken; !batch.empty() && result;) {
+    if (!take(batch, taken)) {
+      result = broken(all - batch.size(), all);
       break;
     }
-    result = hear_until(taken.number);
+    result = add_filtered_until(taken.number);
     if (taken.item == Item::addresses)
       pipeline_.note_addresses(taken.pair.from, taken.pair.to);
     else if (taken.item == Item::arrival)
@@ -248,8 +248,8 @@ tl::expected<void, std::string> ShareTracker::add(Bytes parcel) {
   return result;
 }
 
-Analysis ShareTracker::finish(const tracking::Moment& last) {
-  static_cast<void>(hear_until(UINT64_MAX));
+Analysis ShardTracker::finish(const tracking::Moment& last) {
+  static_cast<void>(add_filtered_until(UINT64_MAX));
   pipeline_.finish(last);
   return std::move(pipeline_.analysis());
 }

@@ -39,32 +39,32 @@ struct Asked {
 };
 
 /// The batches of all files, by shard, in order.
-using Parcels = std::vector<std::vector<std::string>>;
+using Batches = std::vector<std::vector<std::string>>;
 
-Parcels sift(const Parcels& parcels, const RunOptions& options, tracking::Moment& last) {
-  Parcels sifted(parcels.size());
-  for (unsigned share = 0; share < parcels.size(); ++share) {
-    ShareSifter sifter(options, share, static_cast<unsigned>(parcels.size()));
-    for (const std::string& parcel : parcels[share]) EXPECT_TRUE(sifter.add(bytes_of(parcel)));
-    last = last.later(sifter.last());
-    const auto theirs = sifter.finish();
-    for (std::size_t other = 0; other < theirs.size(); ++other) sifted[other].push_back(theirs[other]);
+Batches filter_shards(const Batches& batches, const RunOptions& options, tracking::Moment& last) {
+  Batches filtered(batches.size());
+  for (unsigned shard = 0; shard < batches.size(); ++shard) {
+    ShardFilter shard_filter(options, shard, static_cast<unsigned>(batches.size()));
+    for (const std::string& batch : batches[shard]) EXPECT_TRUE(shard_filter.add(bytes_of(batch)));
+    last = last.later(shard_filter.last());
+    const auto theirs = shard_filter.finish();
+    for (std::size_t other = 0; other < theirs.size(); ++other) filtered[other].push_back(theirs[other]);
   }
-  return sifted;
+  return filtered;
 }
 
 /// Tracks a shard. Counts only packets between the endpoints of `narrow`, if given.
-Analysis track(ShareTracker& tracker, const std::vector<std::string>& parcels, const std::vector<std::string>& sifted,
+Analysis track(ShardTracker& tracker, const std::vector<std::string>& batches, const std::vector<std::string>& filtered,
                const tracking::Moment& last, const std::optional<Connection>& narrow) {
-  const std::vector<Bytes> heard = [&] {
+  const std::vector<Bytes> filtered_views = [&] {
     std::vector<Bytes> views;
-    for (const std::string& one : sifted) views.push_back(bytes_of(one));
+    for (const std::string& one : filtered) views.push_back(bytes_of(one));
     return views;
   }();
-  tracker.hear(heard);
+  tracker.add_filtered(filtered_views);
   if (narrow) tracker.narrow_to(narrow->ends[0].address, narrow->ends[1].address);
-  for (const std::string& parcel : parcels) {
-    const auto added = tracker.add(bytes_of(parcel));
+  for (const std::string& batch : batches) {
+    const auto added = tracker.add(bytes_of(batch));
     EXPECT_TRUE(added) << added.error();
   }
   return tracker.finish(last);
@@ -72,16 +72,16 @@ Analysis track(ShareTracker& tracker, const std::vector<std::string>& parcels, c
 
 /// Report of a distributed run: divides files into portions of `portion_frames` frames and serializes all data that
 /// processes exchange.
-Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64_t portion_frames,
+Json divided(const std::vector<std::string>& names, unsigned shards, std::uint64_t portion_frames,
              const Asked& asked = {}) {
   std::vector<Survey> surveys;
   for (const std::string& name : names) surveys.push_back(survey(name).value());
   std::stable_sort(surveys.begin(), surveys.end(),
-                   [](const Survey& a, const Survey& b) { return a.begins < b.begins; });
-  const std::int64_t origin = surveys.front().begins;
+                   [](const Survey& a, const Survey& b) { return a.start_time < b.start_time; });
+  const std::int64_t origin = surveys.front().start_time;
   Input input;
   Overlaps overlaps;
-  Parcels parcels(shares);
+  Batches batches(shards);
   tracking::Moment last;
   std::uint64_t before = 0;
   for (const Survey& file : surveys) {
@@ -90,10 +90,10 @@ Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64
     if (!asked.to.empty()) portion.end = Boundary::parse(asked.to)->from_origin(origin);
     for (; portion.from <= file.facts.packets; portion.from = portion.to + 1) {
       portion.to = std::min(file.facts.packets, portion.from + portion_frames - 1);
-      const auto cut = divide(portion, shares, 0, asked.filter != nullptr).value();
-      EXPECT_EQ(cut.parcels.size(), shares);
+      const auto cut = divide(portion, shards, 0, asked.filter != nullptr).value();
+      EXPECT_EQ(cut.batches.size(), shards);
       last = last.later(cut.last);
-      for (unsigned share = 0; share < shares; ++share) parcels[share].push_back(cut.parcels[share]);
+      for (unsigned shard = 0; shard < shards; ++shard) batches[shard].push_back(cut.batches[shard]);
     }
     input.files.push_back(file.facts);
     if (input.files.back().packets) input.files.back().first_frame = before + 1;
@@ -106,17 +106,17 @@ Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64
   options.filter = asked.filter;
   options.connection = input.connection = asked.connection;
   if (asked.filter) input.filter = asked.filter->text();
-  const Parcels sifted = asked.filter ? sift(parcels, options, last) : Parcels(shares);
+  const Batches filtered = asked.filter ? filter_shards(batches, options, last) : Batches(shards);
   std::optional<Connection> wanted;
-  for (unsigned share = 0; asked.connection && share < shares; ++share) {
-    ShareTracker tracker(options);
-    static_cast<void>(track(tracker, parcels[share], sifted[share], last, std::nullopt));
+  for (unsigned shard = 0; asked.connection && shard < shards; ++shard) {
+    ShardTracker tracker(options);
+    static_cast<void>(track(tracker, batches[shard], filtered[shard], last, std::nullopt));
     if (tracker.wanted()) wanted = tracker.wanted();
   }
   std::optional<Analysis> whole;
-  for (unsigned share = 0; share < shares; ++share) {
-    ShareTracker tracker(options);
-    const std::string saved = save(track(tracker, parcels[share], sifted[share], last, wanted));
+  for (unsigned shard = 0; shard < shards; ++shard) {
+    ShardTracker tracker(options);
+    const std::string saved = save(track(tracker, batches[shard], filtered[shard], last, wanted));
     input.evicted_packets += tracker.evicted_packets();
     Analysis part = load(bytes_of(saved)).value();
     if (whole)
@@ -133,12 +133,12 @@ TEST(Partition, ShardsAndPortionsEqualSingleRun) {
   ASSERT_GT(options.files.size(), 15U);
   const RunResult result = run(options);
   const Json one = report_of(result.analysis, result.input);
-  for (const auto& [shares, portion] : {std::pair{1U, std::uint64_t{1} << 40},
+  for (const auto& [shards, portion] : {std::pair{1U, std::uint64_t{1} << 40},
                                         {3U, std::uint64_t{1000}},
                                         {7U, std::uint64_t{333}},
                                         {64U, std::uint64_t{1} << 40}}) {
-    const Json many = divided(options.files, shares, portion);
-    EXPECT_TRUE(many == one) << shares << " shards: " << Json::diff(one, many).dump().substr(0, 2000);
+    const Json many = divided(options.files, shards, portion);
+    EXPECT_TRUE(many == one) << shards << " shards: " << Json::diff(one, many).dump().substr(0, 2000);
   }
 }
 
@@ -165,8 +165,8 @@ TEST(Partition, BoundariesApplyToTheCompleteCapture) {
   EXPECT_TRUE(many == one) << Json::diff(one, many).dump().substr(0, 1000);
 }
 
-// Filters that depend only on the packet, on its TCP connection or on its QP, and a filter that removes most of the text
-// that programs exchange.
+// Filters that depend only on the packet, on its TCP connection or on its QP, and a filter that removes most of the
+// text that programs exchange.
 TEST(Partition, FilteredShardsEqualSingleRun) {
   for (const char* expression :
        {"bth", "not aeth", "rdmap or bth.opcode == 4", "upper == nvme or note contains \"retransmission\"",
@@ -241,7 +241,7 @@ TEST(Partition, OneConnectionEqualsSingleRun) {
       options.connection = ids.back().at("connection").get<std::uint64_t>();
       options.filter = also;
       const RunResult result = run(options);
-      if (!result.troubles.empty()) continue;  // the filter removes the whole connection
+      if (!result.errors.empty()) continue;  // the filter removes the whole connection
       const Json one = report_of(result.analysis, result.input);
       const Json many = divided(options.files, 5, 100, {.filter = also, .connection = options.connection});
       EXPECT_TRUE(many == one) << name << ": " << Json::diff(one, many).dump().substr(0, 1000);
@@ -253,16 +253,16 @@ TEST(Partition, ReportsInvalidInput) {
   EXPECT_THAT(survey("/nowhere/x.pcap").error(), HasSubstr("/nowhere/x.pcap"));
   const std::string name = RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap";
   EXPECT_THAT(divide({name, 1, 1'000'000, 0, {}, {}}, 2).error(), HasSubstr("when it was surveyed"));
-  const auto parcels = divide({name, 1, UINT64_MAX, 0, {}, {}}, 1).value().parcels;
+  const auto batches = divide({name, 1, UINT64_MAX, 0, {}, {}}, 1).value().batches;
   for (std::size_t bytes = 1; bytes < 400; ++bytes) {
-    ShareTracker tracker{RunOptions{}};
-    const auto added = tracker.add(bytes_of(parcels[0]).first(bytes));
+    ShardTracker tracker{RunOptions{}};
+    const auto added = tracker.add(bytes_of(batches[0]).first(bytes));
     if (!added) {
       EXPECT_THAT(added.error(), HasSubstr("malformed batch of frames at byte"));
     }
     tracker.finish({});
   }
-  ShareTracker tracker{RunOptions{}};
+  ShardTracker tracker{RunOptions{}};
   EXPECT_FALSE(tracker.add(bytes_of("invalid data that is longer than an item")));
 }
 
@@ -270,7 +270,7 @@ TEST(Partition, ReportsInvalidInput) {
 TEST(Partition, InvalidTimesAreLimited) {
   for (const char* name : {"rping.pcap", "siw-write-loss.pcap.gz"}) {
     const std::string path = RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name);
-    std::string parcel = divide({path, 1, UINT64_MAX, 0, {}, {}}, 1).value().parcels[0];
+    std::string batch = divide({path, 1, UINT64_MAX, 0, {}, {}}, 1).value().batches[0];
     Reader reader = Reader::open(path).value();
     std::int64_t made_up = INT64_MIN;
     int replaced = 0;
@@ -278,14 +278,14 @@ TEST(Partition, InvalidTimesAreLimited) {
       const auto bytes_of = [](const std::int64_t& time) {
         return std::string_view(reinterpret_cast<const char*>(&time), sizeof time);
       };
-      if (const auto at = parcel.find(bytes_of(record.time)); at != std::string::npos) {
-        parcel.replace(at, sizeof made_up, bytes_of(made_up));
+      if (const auto at = batch.find(bytes_of(record.time)); at != std::string::npos) {
+        batch.replace(at, sizeof made_up, bytes_of(made_up));
         ++replaced;
       }
     }
     ASSERT_GT(replaced, 100) << name;
-    ShareTracker tracker{RunOptions{}};
-    EXPECT_TRUE(tracker.add(bytes_of(parcel)));
+    ShardTracker tracker{RunOptions{}};
+    EXPECT_TRUE(tracker.add(bytes_of(batch)));
     const Analysis analysis = tracker.finish({});
     EXPECT_EQ(analysis.first_time, -farthest_time) << name;
     EXPECT_EQ(analysis.last_time, farthest_time) << name;

@@ -150,15 +150,15 @@ unsigned Sharder::next(const Peek& seen, Bytes frame, LinkType link) {
     ++loads_[0];
     return 0;
   }
-  std::uint16_t& share = share_[*pair & (pairs - 1)];
-  if (share == none) {
-    share = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
+  std::uint16_t& shard = shard_[*pair & (pairs - 1)];
+  if (shard == none) {
+    shard = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
     // Distributes pairs evenly if many start at the same time.
     constexpr std::uint64_t a_pair = 1000;
-    loads_[share] += a_pair;
+    loads_[shard] += a_pair;
   }
-  ++loads_[share];
-  return share;
+  ++loads_[shard];
+  return shard;
 }
 
 }  // namespace rdmawire::captures::analysis

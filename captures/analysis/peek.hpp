@@ -42,7 +42,7 @@ std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkTy
 /// the same assignment because they process the same frames in the same order.
 class Sharder {
  public:
-  explicit Sharder(unsigned shares) : loads_(shares), share_(shares > 1 ? pairs : 0, none) {}
+  explicit Sharder(unsigned shards) : loads_(shards), shard_(shards > 1 ? pairs : 0, none) {}
   /// Returns the shard of the capture's next frame.
   unsigned next(const Peek& seen, Bytes frame, LinkType link);
 
@@ -50,7 +50,7 @@ class Sharder {
   static constexpr std::size_t pairs = 1U << 14;  ///< hash buckets, a power of two
   static constexpr std::uint16_t none = UINT16_MAX;
   std::vector<std::uint64_t> loads_;
-  std::vector<std::uint16_t> share_;
+  std::vector<std::uint16_t> shard_;
 };
 
 /// `extra_roce_port`: see DecodeOptions.

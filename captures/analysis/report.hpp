@@ -24,7 +24,7 @@ struct Input {
     std::uint64_t packets = 0, bytes = 0;          ///< bytes of packets, as captured
     std::uint64_t first_frame = 0;                 ///< 0: the file has no packet
     std::optional<std::uint64_t> lost_by_capture;  ///< packets (nullopt: not recorded in the file)
-    std::string trouble;                           ///< read error (empty: read completely)
+    std::string error;                             ///< read error (empty: read completely)
   };
   std::vector<File> files;
   std::string filter, from, to;  ///< as specified (empty: not specified)
@@ -33,8 +33,8 @@ struct Input {
   std::uint64_t overlapping_files = 0;  ///< files recorded at the same time as an earlier one
 };
 
-/// `counters`: result of differences_of(). Connections after the first `whole_connections` contain only their service and
-/// have no flows, which suffices for text_of() and saves most of the time of reports with thousands of connections.
+/// `counters`: result of differences_of(). Connections after the first `whole_connections` contain only their service
+/// and have no flows, which suffices for text_of() and saves most of the time of reports with thousands of connections.
 Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters = {},
                std::size_t whole_connections = SIZE_MAX);
 

@@ -62,7 +62,7 @@ class Tee final : public tracking::Sink {
 namespace {
 
 /// A record in the queue.
-struct Coming {
+struct QueuedRecord {
   Bytes bytes;
   std::int64_t time = 0;
   std::uint64_t frame = 0;
@@ -75,23 +75,23 @@ struct Coming {
   tracking::Tracker::Prefetcher ahead;
   std::uint64_t queue_pair_id = 0;
 };
-constexpr std::size_t coming_records = 24;  // three prefetch steps
+constexpr std::size_t queue_length = 24;  // three prefetch steps
 
 }  // namespace
 
 struct Pipeline::State {
-  State(const RunOptions& run_options, unsigned this_share, unsigned all_shares)
+  State(const RunOptions& run_options, unsigned this_shard, unsigned all_shards)
       : options(run_options),
-        share(this_share),
-        shares(all_shares),
-        division(all_shares),
+        shard(this_shard),
+        shards(all_shards),
+        division(all_shards),
         analysis(run_options.analysis),
         tee(analysis, run_options),
         dissector(run_options.dissector),
         tracker(tee, tracker_options(run_options)) {}
 
   const RunOptions& options;
-  unsigned share, shares;
+  unsigned shard, shards;
   Sharder division;
   Analysis analysis;
   Tee tee;
@@ -100,40 +100,40 @@ struct Pipeline::State {
   tracking::Subnet subnet{analysis.management};
   tracking::Packet packet;
   std::optional<std::pair<PortAddress, PortAddress>> only;
-  std::array<Coming, coming_records> coming;  // a ring
-  std::size_t came = 0, went = 0;
+  std::array<QueuedRecord, queue_length> queue;  // a ring
+  std::size_t enqueued = 0, processed = 0;
   std::array<std::uint64_t, 4> recent{};  // hashes of flows
 
   /// Processes the record, or queues it until its memory is prefetched.
-  void come(const Coming& record, bool stays);
-  void take(const Coming& record);
+  void enqueue(const QueuedRecord& record, bool stays);
+  void take(const QueuedRecord& record);
   void drain() {
-    while (went != came) take(coming[went++ % coming.size()]);
+    while (processed != enqueued) take(queue[processed++ % queue.size()]);
   }
 };
 
-Pipeline::Pipeline(const RunOptions& options, unsigned share, unsigned shares)
-    : state_(std::make_unique<State>(options, share, shares)) {}
+Pipeline::Pipeline(const RunOptions& options, unsigned shard, unsigned shards)
+    : state_(std::make_unique<State>(options, shard, shards)) {}
 Pipeline::~Pipeline() = default;
 
 void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   State& s = *state_;
   const Peek seen = peek(record.bytes, record.link, record.wire_length, s.options.dissector.decode.extra_roce_v2_port);
-  const bool mine = s.division.next(seen, record.bytes, record.link) == s.share;
+  const bool mine = s.division.next(seen, record.bytes, record.link) == s.shard;
   // Incast counts all senders of a receiver, so it is partitioned by receiver.
   const bool counts =
-      seen.payload && !s.options.filter && !s.only && (s.shares == 1 || seen.receiver_hash() % s.shares == s.share);
+      seen.payload && !s.options.filter && !s.only && (s.shards == 1 || seen.receiver_hash() % s.shards == s.shard);
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
   if (seen.known) s.tracker.note_addresses(seen.from, seen.to);
   if (!mine && !seen.text) return;
-  s.come({record.bytes, record.time, frame, record.wire_length, record.link, mine, true, seen, false, {}, 0}, stays);
+  s.enqueue({record.bytes, record.time, frame, record.wire_length, record.link, mine, true, seen, false, {}, 0}, stays);
 }
 
 void Pipeline::take(const Record& record, std::uint64_t frame, bool mine) {
   const Peek seen =
       peek(record.bytes, record.link, record.wire_length, state_->options.dissector.decode.extra_roce_v2_port);
-  state_->come({record.bytes, record.time, frame, record.wire_length, record.link, mine, false, seen, false, {}, 0},
-               true);
+  state_->enqueue({record.bytes, record.time, frame, record.wire_length, record.link, mine, false, seen, false, {}, 0},
+                  true);
 }
 
 void Pipeline::note_addresses(const PortAddress& from, const PortAddress& to) {
@@ -144,42 +144,42 @@ void Pipeline::note_arrival(const PortAddress& from, const PortAddress& to, std:
   state_->analysis.incast.add(from, to, time, payload);
 }
 
-void Pipeline::State::come(const Coming& record, bool stays) {
+void Pipeline::State::enqueue(const QueuedRecord& record, bool stays) {
   if (!stays || !tracker.worth_fetching()) {
     drain();
     take(record);
     return;
   }
   const Peek& seen = record.seen;
-  Coming& newest = coming[came++ % coming.size()];
-  newest = record;
+  QueuedRecord& added = queue[enqueued++ % queue.size()];
+  added = record;
   if (seen.bth) {
     const FlowKey ports{seen.from, seen.to, 0};
-    newest.ahead = {ports.with(seen.dest_qp).hash(), opcode(seen.opcode).direction == Direction::response};
+    added.ahead = {ports.with(seen.dest_qp).hash(), opcode(seen.opcode).direction == Direction::response};
     // Skip flows of recent packets, whose memory is still in the cache: most traffic is bursty.
-    newest.fetches = std::find(recent.begin(), recent.end(), newest.ahead.hash) == recent.end();
-    if (newest.fetches) {
-      recent[came % recent.size()] = newest.ahead.hash;
-      newest.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
-      tracker.fetch_slot(newest.ahead);
-      analysis.fetch_slot(newest.queue_pair_id);
+    added.fetches = std::find(recent.begin(), recent.end(), added.ahead.hash) == recent.end();
+    if (added.fetches) {
+      recent[enqueued % recent.size()] = added.ahead.hash;
+      added.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
+      tracker.fetch_slot(added.ahead);
+      analysis.fetch_slot(added.queue_pair_id);
     }
   }
-  constexpr std::size_t step = coming_records / 3;
-  if (came - went > step)
-    if (const Coming& other = coming[(came - 1 - step) % coming.size()]; other.fetches) {
+  constexpr std::size_t step = queue_length / 3;
+  if (enqueued - processed > step)
+    if (const QueuedRecord& other = queue[(enqueued - 1 - step) % queue.size()]; other.fetches) {
       tracker.fetch_connection(other.ahead);
       analysis.fetch_row(other.queue_pair_id);
     }
-  if (came - went > 2 * step)
-    if (const Coming& other = coming[(came - 1 - 2 * step) % coming.size()]; other.fetches)
+  if (enqueued - processed > 2 * step)
+    if (const QueuedRecord& other = queue[(enqueued - 1 - 2 * step) % queue.size()]; other.fetches)
       tracker.fetch_requests(other.ahead);
-  if (came - went == coming.size()) take(coming[went++ % coming.size()]);
+  if (enqueued - processed == queue.size()) take(queue[processed++ % queue.size()]);
 }
 
 void Pipeline::drain() { state_->drain(); }
 
-void Pipeline::State::take(const Coming& record) {
+void Pipeline::State::take(const QueuedRecord& record) {
   packet.number = record.frame;
   packet.time_ns = record.time;
   packet.link = record.link;
@@ -220,7 +220,7 @@ void Pipeline::narrow_to(const PortAddress& one, const PortAddress& other) { sta
 
 RunResult run(const RunOptions& options) {
   RunResult result{Analysis(options.analysis), {}, {}, 0};
-  CaptureScan walk(options, result.troubles);
+  CaptureScan walk(options, result.errors);
   const bool seekable = walk.seekable();
   result.input.connection = options.connection;
   if (options.filter) result.input.filter = options.filter->text();
@@ -228,7 +228,7 @@ RunResult run(const RunOptions& options) {
   std::optional<std::pair<PortAddress, PortAddress>> only;
   if (options.connection) {
     if (!seekable) {
-      result.troubles.emplace_back("--connection requires files that can be read twice, not a stream");
+      result.errors.emplace_back("--connection requires files that can be read twice, not a stream");
       return result;
     }
     // The first pass finds the endpoints of the connection.
@@ -237,32 +237,32 @@ RunResult run(const RunOptions& options) {
     first_pass.on_packet = nullptr;
     Pipeline pipeline(first_pass);
     Input ignored;
-    std::vector<std::string> unheard;
-    walk.through(pipeline, false, ignored, unheard);
+    std::vector<std::string> ignored_errors;
+    walk.through(pipeline, false, ignored, ignored_errors);
     pipeline.finish();
     if (!pipeline.wanted()) {
-      result.troubles.push_back(fmt::format(
+      result.errors.push_back(fmt::format(
           "no connection {}: connections are identified by the number of their first frame", options.connection));
       return result;
     }
     only.emplace(pipeline.wanted()->ends[0].address, pipeline.wanted()->ends[1].address);
   }
 
-  const unsigned shares = seekable && !options.filter && !only ? CaptureScan::shares(options.threads) : 1;
+  const unsigned shards = seekable && !options.filter && !only ? CaptureScan::shards(options.threads) : 1;
   std::vector<std::unique_ptr<Pipeline>> pipelines;
-  for (unsigned share = 0; share < shares; ++share) {
-    pipelines.push_back(std::make_unique<Pipeline>(options, share, shares));
+  for (unsigned shard = 0; shard < shards; ++shard) {
+    pipelines.push_back(std::make_unique<Pipeline>(options, shard, shards));
     if (only) pipelines.back()->narrow_to(only->first, only->second);
   }
-  std::vector<Input> unused(shares);
-  CaptureScan::divide(shares, [&](unsigned share) {
-    walk.through(*pipelines[share], share == 0, share == 0 ? result.input : unused[share], result.troubles);
+  std::vector<Input> unused(shards);
+  CaptureScan::divide(shards, [&](unsigned shard) {
+    walk.through(*pipelines[shard], shard == 0, shard == 0 ? result.input : unused[shard], result.errors);
   });
   tracking::Moment last;
   for (const auto& pipeline : pipelines) last = last.later(pipeline->last());
-  CaptureScan::divide(shares, [&](unsigned share) { pipelines[share]->finish(last); });
+  CaptureScan::divide(shards, [&](unsigned shard) { pipelines[shard]->finish(last); });
   result.analysis = std::move(pipelines[0]->analysis());
-  for (unsigned share = 1; share < shares; ++share) result.analysis.merge(pipelines[share]->analysis());
+  for (unsigned shard = 1; shard < shards; ++shard) result.analysis.merge(pipelines[shard]->analysis());
   for (const auto& pipeline : pipelines) {
     result.input.evicted_packets += pipeline->evicted_packets();
     result.tracker_memory += pipeline->memory();

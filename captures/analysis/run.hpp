@@ -16,7 +16,7 @@
 
 namespace rdmawire::captures::analysis {
 
-struct RunOptions : WalkOptions {
+struct RunOptions : ScanOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
   std::uint64_t connection = 0;            ///< analyze only this connection (0: all)
   unsigned threads = 1;                    ///< maximum (streams and filters use one thread)
@@ -32,8 +32,8 @@ struct RunOptions : WalkOptions {
 struct RunResult {
   Analysis analysis;
   Input input;
-  std::vector<std::string> troubles;  ///< read errors, one sentence each
-  std::uint64_t tracker_memory = 0;   ///< bytes
+  std::vector<std::string> errors;   ///< read errors, one sentence each
+  std::uint64_t tracker_memory = 0;  ///< bytes
 };
 
 /// Analyzes the files as one capture with consecutive frame numbers.
@@ -42,8 +42,8 @@ RunResult run(const RunOptions& options);
 /// Analyzes one shard, packet by packet. Also used for live captures.
 class Pipeline final : public FrameConsumer {
  public:
-  /// Processes shard `share` of `shares`. `options` must outlive this object.
-  Pipeline(const RunOptions& options, unsigned share = 0, unsigned shares = 1);
+  /// Processes shard `shard` of `shards`. `options` must outlive this object.
+  Pipeline(const RunOptions& options, unsigned shard = 0, unsigned shards = 1);
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;

@@ -184,8 +184,8 @@ class Printer : TextPage {
                                                   : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
-    const std::string who = word(f.at("flow")), title = word(f.at("title"));
-    page_.put(TextStyle::strong, who);
+    const std::string flow = word(f.at("flow")), title = word(f.at("title"));
+    page_.put(TextStyle::strong, flow);
     if (page_.column() + 3 + output::columns(title) > width_)
       page_.line().put("  ");
     else

@@ -25,9 +25,9 @@ TEST(Workers, NumberOfThreadsIsLimited) {
   std::atomic<std::size_t> calls = 0;
   work_together(1'000'000'000, [&] { ++calls; });
   EXPECT_EQ(calls, most_workers);
-  EXPECT_EQ(CaptureScan::shares(0), 1u);
-  EXPECT_EQ(CaptureScan::shares(7), 7u);
-  EXPECT_EQ(CaptureScan::shares(4'000'000'000), most_workers);
+  EXPECT_EQ(CaptureScan::shards(0), 1u);
+  EXPECT_EQ(CaptureScan::shards(7), 7u);
+  EXPECT_EQ(CaptureScan::shards(4'000'000'000), most_workers);
 }
 TEST(Workers, RethrowsExceptionAfterAllCallsReturned) {
   std::atomic<int> calls = 0;
@@ -45,7 +45,7 @@ TEST(Workers, UsesFewerThreadsIfThreadCreationFails) {
   ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);  // makes thread creation fail
   ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
   std::vector<unsigned> done;
-  CaptureScan::divide(5, [&](unsigned share) { done.push_back(share); });
+  CaptureScan::divide(5, [&](unsigned shard) { done.push_back(shard); });
   ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
   EXPECT_EQ(done, (std::vector<unsigned>{0, 1, 2, 3, 4}));
 }

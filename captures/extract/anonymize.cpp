@@ -64,12 +64,12 @@ std::optional<std::uint32_t> offset_in(const HeaderStack& stack, const tracking:
 class Remark {
  public:
   explicit Remark(std::string& text) : text_(text) {}
-  void say(std::string_view sentence) {
+  void add(std::string_view sentence) {
     if (!text_.empty()) text_ += "; ";
     text_ += sentence;
   }
   void original(std::string_view what, CrcCheck::Status status) {
-    if (status != CrcCheck::Status::absent) say(fmt::format("original {}: {}", what, to_string(status)));
+    if (status != CrcCheck::Status::absent) add(fmt::format("original {}: {}", what, to_string(status)));
   }
 
  private:
@@ -199,24 +199,24 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   const bool rdma = stream || (stack.wire != Wire::none && !stack.find(info<Ipoib>));
   if (!rdma && stack.payload.length) {
     blank(bytes, stack.payload);
-    remarks.say("payload blanked: not RDMA");
+    remarks.add("payload blanked: not RDMA");
   } else if (!stream && stack.payload.length && is_management(stack)) {
     blank(bytes, stack.payload);
-    remarks.say("payload blanked: unparsed management datagram");
+    remarks.add("payload blanked: unparsed management datagram");
   } else if (!stream && stack.payload.length && options_.blank_payload) {
     blank(bytes, stack.payload);
-    remarks.say("payload blanked");
+    remarks.add("payload blanked");
   } else if (!stream && stack.payload.length && !stack.findings().empty() && !stack.cut) {
     blank(bytes, stack.payload);
-    remarks.say("payload blanked: malformed packet");
+    remarks.add("payload blanked: malformed packet");
   } else if (stack.payload.length && !options_.blank_payload) {
     // Programs exchange their GIDs in the payload.
     const Range at = stack.payload;
     if (pseudonyms_.replace_known(stack.bytes_of(at), MutableBytes(bytes).subspan(at.offset, at.length)) != 0) {
-      remarks.say("addresses in the payload replaced");
+      remarks.add("addresses in the payload replaced");
       for (const tracking::Pdu& pdu : packet.pdus)
         if (pdu.crc.status != CrcCheck::Status::absent && !offset_in(stack, pdu))
-          remarks.say("MPA CRC not recomputed: the FPDU spans packets or contains markers");
+          remarks.add("MPA CRC not recomputed: the FPDU spans packets or contains markers");
     }
   }
 
@@ -226,7 +226,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     for (const tracking::Pdu& pdu : packet.pdus) {
       const auto offset = offset_in(stack, pdu);
       if (!offset) {
-        if (options_.blank_payload) remarks.say("MPA CRC not recomputed: the FPDU spans packets or contains markers");
+        if (options_.blank_payload) remarks.add("MPA CRC not recomputed: the FPDU spans packets or contains markers");
         continue;
       }
       units.push_back(pdu.in_frame);
@@ -249,7 +249,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
         at = std::max(at, unit.end());
       }
       blank_until(stack.payload.end());
-      remarks.say(pieces ? "payload blanked, including headers of partial FPDUs" : "payload blanked");
+      remarks.add(pieces ? "payload blanked, including headers of partial FPDUs" : "payload blanked");
     }
   }
 
@@ -257,11 +257,11 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   const std::uint32_t transport_at = stack.icrc.length && stack.transport != HeaderStack::none
                                          ? stack.layers()[stack.transport].offset
                                          : static_cast<std::uint32_t>(bytes.size());
-  auto make_good_those = [&](bool inside) {
+  auto recompute_checksums = [&](bool inside) {
     for (const Checksum& checksum : checksums)
-      if ((checksum.at > transport_at) == inside) make_good(checksum, stack.bytes, bytes);
+      if ((checksum.at > transport_at) == inside) recompute(checksum, stack.bytes, bytes);
   };
-  make_good_those(true);
+  recompute_checksums(true);
   HeaderStack rewritten = stack;
   rewritten.bytes = bytes;
   for (const tracking::Pdu& pdu : packet.pdus) {
@@ -274,13 +274,13 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     const CrcCheck icrc = check_icrc(rewritten);
     if (icrc.status == CrcCheck::Status::bad) store_be(bytes.data() + stack.icrc.offset, 4, icrc.computed);
     if (icrc.status == CrcCheck::Status::unverifiable)
-      remarks.say("ICRC not recomputed: the packet is a fragment or truncated");
+      remarks.add("ICRC not recomputed: the packet is a fragment or truncated");
   }
   if (stack.vcrc.length) {
     const CrcCheck vcrc = check_vcrc(rewritten);
     if (vcrc.status == CrcCheck::Status::bad) store_be(bytes.data() + stack.vcrc.offset, 2, vcrc.computed);
   }
-  make_good_those(false);
+  recompute_checksums(false);
   if (has_fcs) {
     const std::size_t covered = bytes.size() - 4;
     store_be(bytes.data() + covered, 4, __builtin_bswap32(crc32(Bytes(bytes).first(covered))));

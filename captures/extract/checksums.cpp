@@ -130,7 +130,7 @@ std::vector<Checksum> checksums_of(const HeaderStack& stack) {
   return all;
 }
 
-void make_good(const Checksum& checksum, Bytes before, MutableBytes packet) {
+void recompute(const Checksum& checksum, Bytes before, MutableBytes packet) {
   if (checksum.status == CrcCheck::Status::absent) return;
   std::uint16_t value = 0;
   if (checksum.whole) {

@@ -28,6 +28,6 @@ std::vector<Checksum> checksums_of(const HeaderStack& stack);
 
 /// Recomputes a checksum. If covered bytes are missing, updates the checksum for the difference between `before` and
 /// `packet` (of equal length), which preserves its validity. RFC 1624.
-void make_good(const Checksum& checksum, Bytes before, MutableBytes packet);
+void recompute(const Checksum& checksum, Bytes before, MutableBytes packet);
 
 }  // namespace rdmawire::captures

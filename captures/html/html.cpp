@@ -43,7 +43,7 @@ std::string gzip(std::string_view text) {
   } guard{&state};
 
   std::string out;
-  std::array<char, 65536> room{};
+  std::array<char, 65536> buffer{};
   constexpr std::size_t most = std::numeric_limits<uInt>::max();
   int result = Z_OK;
   do {
@@ -54,10 +54,10 @@ std::string gzip(std::string_view text) {
       state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
       state.avail_in = static_cast<uInt>(piece.size());
     }
-    state.next_out = reinterpret_cast<Bytef*>(room.data());
-    state.avail_out = static_cast<uInt>(room.size());
+    state.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    state.avail_out = static_cast<uInt>(buffer.size());
     result = deflate(&state, text.empty() ? Z_FINISH : Z_NO_FLUSH);
-    out.append(room.data(), room.size() - state.avail_out);
+    out.append(buffer.data(), buffer.size() - state.avail_out);
   } while (result != Z_STREAM_END);
   return out;
 }

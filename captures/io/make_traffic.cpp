@@ -46,7 +46,7 @@ Frame frame_of(Operation operation, Position position, std::size_t payload) {
     if (header == &info<Reth>)
       frame /= Value<Reth>().set<"va">(0x7f0000001000).set<"rkey">(0x1234).set<"length">(4 * mtu);
     else
-      frame /= Value<Aeth>().set<"syndrome">(0x1f);
+      frame /= Value<Aeth>().set<"syndrome">(Syndrome::ack().bits());
   }
   frame.payload.assign(payload, 0x5a);
   return frame;

@@ -166,8 +166,8 @@ tl::expected<Reader, CaptureError> Reader::open(const std::string& path, Options
     if (descriptor < 0) {
       const std::string_view hint =
           errno == EACCES ? "check the file permissions (captures made by root are often private)" : "";
-      return tl::unexpected(file_error(Kind::unreadable, path, std::string("cannot open: ") + std::strerror(errno),
-                                       std::string(hint)));
+      return tl::unexpected(
+          file_error(Kind::unreadable, path, std::string("cannot open: ") + std::strerror(errno), std::string(hint)));
     }
     stream = descriptor_stream(descriptor, true);
     struct stat status {};
@@ -224,8 +224,8 @@ bool Reader::begin_file() {
   const Bytes beginning(at_, static_cast<std::size_t>(limit_ - at_));
   const Magic magic = detect_format(beginning);
   if (magic == Magic::none) {
-    if (const auto trouble = rest.window->trouble()) {
-      rest.error = file_error(trouble->kind, rest.name, trouble->what);
+    if (const auto error = rest.window->error()) {
+      rest.error = file_error(error->kind, rest.name, error->what);
     } else if (beginning.empty()) {
       rest.error = file_error(Kind::empty, rest.name,
                               rest.compression == Compression::none ? "is empty: a capture has at least a file header"
@@ -255,7 +255,8 @@ bool Reader::begin_file() {
   const auto major = load<std::uint16_t>(at_ + 4, swapped_);
   if (major != 2) {
     fail(Kind::malformed, "file header",
-         "unsupported version " + number(major) + "." + number(load<std::uint16_t>(at_ + 6, swapped_)) + " (supported: 2.4)");
+         "unsupported version " + number(major) + "." + number(load<std::uint16_t>(at_ + 6, swapped_)) +
+             " (supported: 2.4)");
     return false;
   }
   rest.nanoseconds = kind == pcap::magic_nanoseconds;
@@ -304,17 +305,17 @@ Next Reader::fail(Kind kind, std::string place, std::string what) {
   Rest& rest = *rest_;
   const std::uint64_t offset = position();
   // Errors of the input (truncated while reading, corrupt stream) explain errors of the format.
-  if (auto trouble = rest.window->trouble()) {
-    kind = trouble->kind;
-    what = std::move(trouble->what);
+  if (auto error = rest.window->error()) {
+    kind = error->kind;
+    what = std::move(error->what);
   } else if (rest.compression != Compression::none) {
     constexpr std::uint64_t worth_looking = 64 * 1024 * 1024;
     rest.window->drain(worth_looking);
     at_ = limit_ = nullptr;
     bias_ = offset;
-    if (trouble = rest.window->trouble(); trouble) {
-      kind = trouble->kind;
-      what += ": " + trouble->what;
+    if (error = rest.window->error(); error) {
+      kind = error->kind;
+      what += ": " + error->what;
     }
   }
   rest.error.kind = kind;
@@ -342,7 +343,7 @@ Next Reader::next_slow(Record& record) {
 
 Next Reader::slow_pcap(Record& record) {
   std::size_t have = ensure(record_header_);
-  if (have == 0 && !rest_->window->trouble()) {
+  if (have == 0 && !rest_->window->error()) {
     hot_ = Hot::none;
     rest_->over = Next::end;
     return Next::end;
@@ -377,7 +378,7 @@ Next Reader::slow_pcap(Record& record) {
     }
   }
   if (captured == 0)
-    if (const auto trouble = rest_->window->trouble()) return fail_record(trouble->kind, trouble->what);
+    if (const auto error = rest_->window->error()) return fail_record(error->kind, error->what);
 
   record.bytes = {at_ + record_header_, captured};
   record.time = static_cast<std::int64_t>(std::uint64_t{load<std::uint32_t>(at_, swapped_)} * 1'000'000'000u +
@@ -395,7 +396,7 @@ Next Reader::slow_pcapng(Record& record) {
   Rest& rest = *rest_;
   for (;;) {
     std::size_t have = ensure(pcapng::block_frame);
-    if (have == 0 && !rest.window->trouble()) {
+    if (have == 0 && !rest.window->error()) {
       hot_ = Hot::none;
       rest.over = Next::end;
       return Next::end;
@@ -429,8 +430,8 @@ Next Reader::slow_pcapng(Record& record) {
                      "the file ends after " + number(have) + " of the block's " + number(total) + " bytes");
       const auto repeated = load<std::uint32_t>(at_ + total - 4, swapped_);
       if (repeated != total)
-        return wrong(Kind::malformed,
-                     "total length " + number(total) + " at the start of the block, " + number(repeated) + " at its end");
+        return wrong(Kind::malformed, "total length " + number(total) + " at the start of the block, " +
+                                          number(repeated) + " at its end");
       const Bytes block(at_, total);
       if (packet) {
         if (!read_packet(block, type, record)) return Next::error;
@@ -487,8 +488,8 @@ bool Reader::read_section_header() {
   if (total < smallest || total % 4 != 0)
     return wrong(Kind::malformed, "total length " + number(total) + " is less than 28 or not a multiple of 4");
   if (total > max_record)
-    return wrong(Kind::limit, "total length " + number(total) + " exceeds the limit of " + number(max_record) +
-                                  " bytes per block");
+    return wrong(Kind::limit,
+                 "total length " + number(total) + " exceeds the limit of " + number(max_record) + " bytes per block");
   have = ensure(total);
   if (have < total)
     return wrong(Kind::truncated,
@@ -658,11 +659,11 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
   if (index >= clock_count_)
     return wrong("undefined interface " + number(index) + " (the section defines " + number(clock_count_) + " so far)");
   const Clock& clock = clocks_[index];
-  const auto room = static_cast<std::uint32_t>(block.size() - head - 4);
+  const auto remaining = static_cast<std::uint32_t>(block.size() - head - 4);
   std::uint32_t captured = 0;
   if (simple) {
     record.wire_length = load<std::uint32_t>(p + 8, swapped_);
-    captured = std::min(record.wire_length, room);
+    captured = std::min(record.wire_length, remaining);
     if (clock.snap_length != 0) captured = std::min(captured, clock.snap_length);
     record.time = 0;
   } else {
@@ -671,10 +672,10 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
     record.time = clock.nanoseconds(std::uint64_t{load<std::uint32_t>(p + 12, swapped_)} << 32 |
                                     load<std::uint32_t>(p + 16, swapped_));
   }
-  if (captured > room)
-    return wrong("length " + number(captured) + " exceeds the remaining " + number(room) + " bytes of the block");
+  if (captured > remaining)
+    return wrong("length " + number(captured) + " exceeds the remaining " + number(remaining) + " bytes of the block");
   record.bytes = block.subspan(head, captured);
-  record.options = simple ? Bytes{} : block.subspan(head + pcapng::pad4(captured), room - pcapng::pad4(captured));
+  record.options = simple ? Bytes{} : block.subspan(head + pcapng::pad4(captured), remaining - pcapng::pad4(captured));
   record.options_swapped = swapped_;
   record.interface = first_interface_ + index;
   record.link = clock.link;

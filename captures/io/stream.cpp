@@ -24,13 +24,13 @@ class DescriptorStream final : public Stream {
   ~DescriptorStream() override {
     if (owned_) ::close(descriptor_);
   }
-  std::size_t read(std::uint8_t* to, std::size_t room) override {
-    if (trouble_) return 0;
+  std::size_t read(std::uint8_t* to, std::size_t max_bytes) override {
+    if (error_) return 0;
     for (;;) {
-      const ssize_t count = ::read(descriptor_, to, room);
+      const ssize_t count = ::read(descriptor_, to, max_bytes);
       if (count >= 0) return static_cast<std::size_t>(count);
       if (errno == EINTR) continue;
-      trouble_ = ReadError{Kind::unreadable, std::string("read error: ") + std::strerror(errno)};
+      error_ = ReadError{Kind::unreadable, std::string("read error: ") + std::strerror(errno)};
       return 0;
     }
   }
@@ -43,8 +43,8 @@ class DescriptorStream final : public Stream {
 class MemoryStream final : public Stream {
  public:
   explicit MemoryStream(Bytes memory) : left_(memory) {}
-  std::size_t read(std::uint8_t* to, std::size_t room) override {
-    const std::size_t count = std::min(room, left_.size());
+  std::size_t read(std::uint8_t* to, std::size_t max_bytes) override {
+    const std::size_t count = std::min(max_bytes, left_.size());
     std::copy_n(left_.begin(), count, to);
     left_ = left_.subspan(count);
     return count;
@@ -65,7 +65,7 @@ class Decompressor : public Stream {
     if (begin_ == end_) {
       begin_ = 0;
       end_ = compressed_->read(input_.data(), input_.size());
-      if (end_ == 0 && compressed_->trouble()) trouble_ = compressed_->trouble();
+      if (end_ == 0 && compressed_->error()) error_ = compressed_->error();
     }
     return {input_.data() + begin_, end_ - begin_};
   }
@@ -74,13 +74,13 @@ class Decompressor : public Stream {
     consumed_ += count;
   }
   void broken(const char* format, const std::string& why) {
-    trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is corrupt near byte " +
-                                                std::to_string(consumed_) + " of the compressed file: " + why};
+    error_ = ReadError{Kind::compression, std::string("the ") + format + " stream is corrupt near byte " +
+                                              std::to_string(consumed_) + " of the compressed file: " + why};
   }
   void cut(const char* format) {
-    if (!trouble_)
-      trouble_ = ReadError{Kind::compression, std::string("the ") + format + " stream is truncated at byte " +
-                                                  std::to_string(consumed_) + " of the compressed file"};
+    if (!error_)
+      error_ = ReadError{Kind::compression, std::string("the ") + format + " stream is truncated at byte " +
+                                                std::to_string(consumed_) + " of the compressed file"};
   }
 
  private:
@@ -103,8 +103,8 @@ class GzipStream final : public Decompressor {
   ~GzipStream() override {
     if (ready_) inflateEnd(&state_);
   }
-  std::size_t read(std::uint8_t* to, std::size_t room) override {
-    while (!trouble_ && !finished_) {
+  std::size_t read(std::uint8_t* to, std::size_t max_bytes) override {
+    while (!error_ && !finished_) {
       const Bytes in = available();
       if (in.empty()) {
         if (inside_) cut("gzip");
@@ -112,7 +112,7 @@ class GzipStream final : public Decompressor {
         break;
       }
       if (!inside_ && !begin_member(in)) continue;
-      const uInt space = static_cast<uInt>(std::min<std::size_t>(room, std::numeric_limits<uInt>::max()));
+      const uInt space = static_cast<uInt>(std::min<std::size_t>(max_bytes, std::numeric_limits<uInt>::max()));
       state_.next_in = const_cast<std::uint8_t*>(in.data());  // zlib does not modify the input
       state_.avail_in = static_cast<uInt>(in.size());
       state_.next_out = to;
@@ -160,8 +160,8 @@ class ZstdStream final : public Decompressor {
       ZSTD_DCtx_setParameter(state_, ZSTD_d_windowLogMax, 27);
   }
   ~ZstdStream() override { ZSTD_freeDStream(state_); }
-  std::size_t read(std::uint8_t* to, std::size_t room) override {
-    while (!trouble_) {
+  std::size_t read(std::uint8_t* to, std::size_t max_bytes) override {
+    while (!error_) {
       // zstd may buffer decompressed bytes after consuming all input, so call it without input first.
       Bytes in;
       if (!flush_) {
@@ -172,14 +172,14 @@ class ZstdStream final : public Decompressor {
         }
       }
       ZSTD_inBuffer from{in.data(), in.size(), 0};
-      ZSTD_outBuffer out{to, room, 0};
+      ZSTD_outBuffer out{to, max_bytes, 0};
       const std::size_t result = ZSTD_decompressStream(state_, &out, &from);
       consume(from.pos);
       if (ZSTD_isError(result)) {
         broken("zstd", ZSTD_getErrorName(result));
       } else {
         inside_ = result != 0;
-        flush_ = inside_ && out.pos == room;
+        flush_ = inside_ && out.pos == max_bytes;
       }
       if (out.pos > 0) return out.pos;
       flush_ = false;
@@ -212,18 +212,18 @@ PeekedStream::PeekedStream(std::unique_ptr<Stream> from) : from_(std::move(from)
     if (count == 0) break;
     count_ += count;
   }
-  trouble_ = from_->trouble();
+  error_ = from_->error();
 }
 
-std::size_t PeekedStream::read(std::uint8_t* to, std::size_t room) {
+std::size_t PeekedStream::read(std::uint8_t* to, std::size_t max_bytes) {
   if (taken_ < count_) {
-    const std::size_t count = std::min(room, count_ - taken_);
+    const std::size_t count = std::min(max_bytes, count_ - taken_);
     std::memcpy(to, first_ + taken_, count);
     taken_ += count;
     return count;
   }
-  const std::size_t count = from_->read(to, room);
-  if (count == 0) trouble_ = from_->trouble();
+  const std::size_t count = from_->read(to, max_bytes);
+  if (count == 0) error_ = from_->error();
   return count;
 }
 

@@ -24,12 +24,13 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  /// Reads up to `capacity` (> 0) bytes. Returns as soon as at least one is available. Returns 0 at the end or on an error.
-  virtual std::size_t read(std::uint8_t* to, std::size_t room) = 0;
-  [[nodiscard]] const std::optional<ReadError>& trouble() const { return trouble_; }
+  /// Reads up to `max_bytes` (> 0) bytes. Returns as soon as at least one is available. Returns 0 at the end or on an
+  /// error.
+  virtual std::size_t read(std::uint8_t* to, std::size_t max_bytes) = 0;
+  [[nodiscard]] const std::optional<ReadError>& error() const { return error_; }
 
  protected:
-  std::optional<ReadError> trouble_;
+  std::optional<ReadError> error_;
 };
 
 /// Reads a descriptor and closes it when `owned`.
@@ -49,7 +50,7 @@ class PeekedStream final : public Stream {
   explicit PeekedStream(std::unique_ptr<Stream> from);
   /// The first min(16, length) bytes, except those already read.
   [[nodiscard]] Bytes beginning() const { return {first_ + taken_, count_ - taken_}; }
-  std::size_t read(std::uint8_t* to, std::size_t room) override;
+  std::size_t read(std::uint8_t* to, std::size_t max_bytes) override;
 
  private:
   std::unique_ptr<Stream> from_;

@@ -55,7 +55,7 @@ class StreamWindow final : public Window {
     at = buffer_.get();
     limit = at + have;
   }
-  [[nodiscard]] std::optional<Stream::ReadError> trouble() const override { return stream_->trouble(); }
+  [[nodiscard]] std::optional<Stream::ReadError> error() const override { return stream_->error(); }
   void drain(std::uint64_t most) override {
     while (most > 0) {
       const std::size_t count = stream_->read(buffer_.get(), std::min<std::uint64_t>(size_, most));
@@ -145,11 +145,11 @@ class MappedWindow final : public Window {
     at = base_ + position;
     limit = base_ + seen;
   }
-  [[nodiscard]] std::optional<Stream::ReadError> trouble() const override {
+  [[nodiscard]] std::optional<Stream::ReadError> error() const override {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) >= size_) return std::nullopt;
-    return Stream::ReadError{CaptureError::Kind::changed, "the file was truncated from " + std::to_string(size_) + " to " +
-                                                              std::to_string(status.st_size) +
+    return Stream::ReadError{CaptureError::Kind::changed, "the file was truncated from " + std::to_string(size_) +
+                                                              " to " + std::to_string(status.st_size) +
                                                               " bytes while it was read"};
   }
 

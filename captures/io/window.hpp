@@ -17,11 +17,11 @@ class Window {
   Window& operator=(const Window&) = delete;
   virtual ~Window() = default;
 
-  /// Makes `need` bytes visible in [at, limit), or the rest of the input if shorter. Both pointers may change. Bytes before
-  /// `at` are discarded. Allocates memory only for received bytes.
+  /// Makes `need` bytes visible in [at, limit), or the rest of the input if shorter. Both pointers may change. Bytes
+  /// before `at` are discarded. Allocates memory only for received bytes.
   virtual void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) = 0;
   /// The error that ended the input early, if any.
-  [[nodiscard]] virtual std::optional<Stream::ReadError> trouble() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<Stream::ReadError> error() const { return std::nullopt; }
   /// Whether the file has grown since it was opened.
   [[nodiscard]] virtual bool grown() const { return false; }
   /// Reads and discards the rest, at most `most` bytes. The checksum at the end of a compressed stream may explain an
@@ -40,13 +40,13 @@ std::unique_ptr<Window> stream_window(std::unique_ptr<Stream> stream);
 /// Maps the regular file `descriptor` of `size` > 0 bytes. The window owns the descriptor. On failure returns nullptr,
 /// and the caller still owns the descriptor and reads it as a stream.
 ///
-/// The address range covers the whole file, so bytes keep their addresses. Pages that were read are released, so resident
-/// memory does not grow with the file. Reads up to the file size at the time of opening.
+/// The address range covers the whole file, so bytes keep their addresses. Pages that were read are released, so
+/// resident memory does not grow with the file. Reads up to the file size at the time of opening.
 ///
-/// If a mapped file is truncated, access to the lost pages raises SIGBUS. A process-wide handler, installed with the first
-/// mapped file, replaces the pages with zeros, and trouble() then reports the truncation. The handler passes other SIGBUS
-/// signals to the previous handler. A program that later installs its own SIGBUS handler must chain to this one, or open
-/// files with Reader::Options::map = false.
+/// If a mapped file is truncated, access to the lost pages raises SIGBUS. A process-wide handler, installed with the
+/// first mapped file, replaces the pages with zeros, and trouble() then reports the truncation. The handler passes
+/// other SIGBUS signals to the previous handler. A program that later installs its own SIGBUS handler must chain to
+/// this one, or open files with Reader::Options::map = false.
 std::unique_ptr<Window> mapped_window(int descriptor, std::uint64_t size);
 
 }  // namespace rdmawire::captures

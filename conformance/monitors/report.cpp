@@ -122,7 +122,7 @@ Json input_json(const CheckResult& result) {
               {"bytes", file.bytes},
               {"first_frame", frame_or_null(file.first_frame)},
               {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
-    if (!file.trouble.empty()) json["error"] = file.trouble;
+    if (!file.error.empty()) json["error"] = file.error;
     files.push_back(std::move(json));
   }
   return Json{{"files", std::move(files)},

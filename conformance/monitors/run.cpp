@@ -134,7 +134,7 @@ CheckResult check(const CheckOptions& options) {
   }
 
   const unsigned shards =
-      walk.seekable() && !options.filter && !only ? analysis::CaptureScan::shares(options.threads) : 1;
+      walk.seekable() && !options.filter && !only ? analysis::CaptureScan::shards(options.threads) : 1;
   std::vector<std::unique_ptr<Shard>> all;
   for (unsigned shard = 0; shard < shards; ++shard)
     all.push_back(std::make_unique<Shard>(options, shard, shards, only));

@@ -15,7 +15,7 @@
 
 namespace rdmawire::conformance {
 
-struct CheckOptions : captures::analysis::WalkOptions {
+struct CheckOptions : captures::analysis::ScanOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
   unsigned threads = 1;                    ///< maximum; streams, filters and a selected connection use one
   tracking::DissectorOptions dissector;

@@ -59,12 +59,12 @@ class AnalysisRun {
       if (!watched.failed()) report = dumped(report_of());
     }
     watched.rethrow();
-    if (!result_->troubles.empty() && result_->input.files.empty())
-      raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->troubles, "\n")));
+    if (!result_->errors.empty() && result_->input.files.empty())
+      raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->errors, "\n")));
     return replaced_text(report);
   }
   [[nodiscard]] std::vector<std::string> troubles() const {
-    return result_ ? result_->troubles : std::vector<std::string>{};
+    return result_ ? result_->errors : std::vector<std::string>{};
   }
   /// The page of `analyze --html`; the files are read once more.
   py::str html(const std::string& title) {
@@ -100,7 +100,7 @@ class AnalysisRun {
           run.tracker.packets = true;
           run.on_packet = [&](const tracking::Packet& packet) { (*tables)->add(packet); };
         }
-        static_cast<void>(analysis::run(run));  // its troubles are the report's
+        static_cast<void>(analysis::run(run));  // its errors are the report's
         if (const auto finished = (*tables)->finish(); !finished) trouble = finished.error();
       } else {
         trouble = tables.error();

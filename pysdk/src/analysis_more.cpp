@@ -68,7 +68,7 @@ class FollowRun {
     with([&](analysis::LiveAnalysis& following) {
       const analysis::RunResult result = following.finish();
       text = dumped(analysis::report_of(result.analysis, result.input));
-      troubles_ = result.troubles;
+      troubles_ = result.errors;
       following_.reset();
     });
     return text;
@@ -81,7 +81,7 @@ class FollowRun {
   std::vector<std::string> troubles() {
     const py::gil_scoped_release unlocked;
     const std::scoped_lock lock(mutex_);
-    return following_ ? following_->troubles() : troubles_;
+    return following_ ? following_->errors() : troubles_;
   }
   void stop() { stop_ = true; }
   void close() {
@@ -140,7 +140,7 @@ py::tuple compare(const std::vector<std::string>& files, const std::vector<std::
   {
     const py::gil_scoped_release unlocked;
     const vantage::Comparison comparison = vantage::run(run);
-    troubles = comparison.troubles;
+    troubles = comparison.errors;
     comparable = comparison.surveys.size() >= 2;
     if (comparable && !watched.failed()) report = dumped(vantage::report_of(comparison));
   }

@@ -419,7 +419,7 @@ class AnalysisRows final : public Rows {
       listen(options);
       std::vector<std::string> found;
       try {
-        found = captures::analysis::run(options).troubles;
+        found = captures::analysis::run(options).errors;
       } catch (const std::exception& error) {
         found.emplace_back(error.what());
       }
@@ -514,7 +514,7 @@ class RowsOfShare final : public ShareRows {
           sink_.listen(options);
           return options;
         }()) {}
-  captures::analysis::ShareTracker& tracker() override { return tracker_; }
+  captures::analysis::ShardTracker& tracker() override { return tracker_; }
   std::shared_ptr<TableSource> table() override { return std::make_shared<ReadyTable>(infos_, std::move(sink_.batch)); }
 
  private:
@@ -526,7 +526,7 @@ class RowsOfShare final : public ShareRows {
   std::shared_ptr<const output::Filter> filter_;
   std::vector<ColumnInfo> infos_;
   Collector sink_;
-  captures::analysis::ShareTracker tracker_;
+  captures::analysis::ShardTracker tracker_;
 };
 
 std::optional<Kind> kind_of(const std::string& name) {

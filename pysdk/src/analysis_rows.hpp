@@ -26,7 +26,7 @@ class ShareRows {
   static tl::expected<std::unique_ptr<ShareRows>, std::string> of(const AnalysisRequest& request,
                                                                   const std::string& kind);
   virtual ~ShareRows() = default;
-  [[nodiscard]] virtual captures::analysis::ShareTracker& tracker() = 0;
+  [[nodiscard]] virtual captures::analysis::ShardTracker& tracker() = 0;
   /// The table of what was tracked until finish(), to be read once.
   [[nodiscard]] virtual std::shared_ptr<TableSource> table() = 0;
 };

@@ -29,8 +29,8 @@ SurveyTuple survey(const std::string& file) {
   }();
   if (!result) raise(ErrorClass::capture, result.error());
   const analysis::Input::File& facts = result->facts;
-  return {facts.name,    facts.packets,  facts.bytes,        facts.lost_by_capture,
-          facts.trouble, result->begins, result->first_time, result->last_time};
+  return {facts.name,  facts.packets,      facts.bytes,        facts.lost_by_capture,
+          facts.error, result->start_time, result->first_time, result->last_time};
 }
 
 py::list bytes_of(std::vector<std::string>& parcels) {
@@ -60,7 +60,7 @@ py::tuple divide(const std::string& file, std::uint64_t from, std::uint64_t to, 
     return analysis::divide(portion, shares, roce_port, sifted);
   }();
   if (!divided) raise(ErrorClass::capture, divided.error());
-  return py::make_tuple(bytes_of(divided->parcels), tuple_of(divided->last));
+  return py::make_tuple(bytes_of(divided->batches), tuple_of(divided->last));
 }
 
 /// What Python asks of a share: as rdmawire.analyze has it.
@@ -90,7 +90,7 @@ class Sifter {
 
  private:
   std::shared_ptr<Asked> asked_;
-  analysis::ShareSifter sifter_;
+  analysis::ShardFilter sifter_;
 };
 
 /// (address of one end, of the other), each as two numbers.
@@ -116,14 +116,14 @@ class Tracker {
       heard_.push_back(std::make_unique<BytesView>(py::reinterpret_borrow<py::object>(parcel)));
       views.push_back(heard_.back()->bytes());
     }
-    open().hear(views);
+    open().add_filtered(views);
   }
   void narrow_to(const Narrow& ends) {
     const auto& [high, low, other_high, other_low] = ends;
     open().narrow_to({high, low}, {other_high, other_low});
   }
   void add(const py::object& parcel) {
-    analysis::ShareTracker& tracker = open();
+    analysis::ShardTracker& tracker = open();
     const BytesView bytes(parcel);
     const auto added = [&] {
       const py::gil_scoped_release released;
@@ -132,7 +132,7 @@ class Tracker {
     if (!added) raise(ErrorClass::parse, added.error());
   }
   py::tuple finish(const MomentTuple& last) {
-    analysis::ShareTracker& tracker = open();
+    analysis::ShardTracker& tracker = open();
     tracker_ = nullptr;
     std::string saved;
     {
@@ -155,15 +155,15 @@ class Tracker {
   }
 
  private:
-  analysis::ShareTracker& open() {
+  analysis::ShardTracker& open() {
     if (!tracker_) raise(ErrorClass::closed, "a share was finished: it takes nothing more");
     return *tracker_;
   }
   std::shared_ptr<Asked> asked_;
   std::vector<std::unique_ptr<BytesView>> heard_;
-  std::optional<analysis::ShareTracker> own_;
+  std::optional<analysis::ShardTracker> own_;
   std::unique_ptr<ShareRows> rows_;
-  analysis::ShareTracker* tracker_ = nullptr;
+  analysis::ShardTracker* tracker_ = nullptr;
   std::uint64_t evicted_ = 0;
   std::optional<Narrow> wanted_;
 };

@@ -376,7 +376,7 @@ std::string describe(const Connection& connection, std::uint32_t number) {
                        end == Side::a ? "a" : "b");
   };
   return fmt::format("connection {}: {} {}, {}, {}, frames {} to {}", number, to_string(connection.service),
-                     captures::analysis::who(connection.ends, connection.service, Side::a), sent(Side::a),
+                     captures::analysis::flow_name(connection.ends, connection.service, Side::a), sent(Side::a),
                      sent(Side::b), connection.first_frame, connection.last_frame);
 }
 

@@ -144,7 +144,7 @@ function finding_article(finding) {
   const button = element("button", {type: "button", "aria-expanded": "false", "aria-controls": `${id}-body`},
       element("span", {class: "rank"}, String(finding.rank)),
       element("span", {class: "badge"}, severities[severity]),
-      element("span", {class: "what"}, element("span", {class: "title"}, finding.title ?? words(finding.kind)), known(finding.flow) && element("span", {class: "who"}, finding.flow)),
+      element("span", {class: "what"}, element("span", {class: "title"}, finding.title ?? words(finding.kind)), known(finding.flow) && element("span", {class: "subtitle"}, finding.flow)),
       element("span", {class: "metrics"},
               known(finding.count) && metric(integer.format(finding.count), "×"),
               finding.bytes > 0 && metric(bytes(finding.bytes), ""),

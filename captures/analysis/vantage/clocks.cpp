@@ -95,8 +95,8 @@ Point median(std::span<Point> points) {
   return *middle;
 }
 
-/// Removes the bounding point that deviates most from the others. Such a point results from a packet that is matched with
-/// its retransmission because one capture missed it.
+/// Removes the bounding point that deviates most from the others. Such a point results from a packet that is matched
+/// with its retransmission because one capture missed it.
 void drop_worse(std::vector<Point>& above, std::vector<Point>& below, double slope) {
   const auto extreme = [slope](std::vector<Point>& points, double sign) {
     std::size_t at = 0;
@@ -185,23 +185,23 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
     const std::vector<Point> up = lower_hull(above), down = lower_hull(negated(below));
     const auto high = [&](double slope) { return lowest(up, slope) + cut; };
     const auto low = [&](double slope) { return -lowest(down, -slope) - cut; };
-    const auto room = [&](double slope) { return high(slope) - low(slope); };
-    const double best = top(-most_drift, most_drift, room);
-    if (room(best) < 0 && may_go > 0 && above.size() + below.size() > 4) {
+    const auto slack = [&](double slope) { return high(slope) - low(slope); };
+    const double best = top(-most_drift, most_drift, slack);
+    if (slack(best) < 0 && may_go > 0 && above.size() + below.size() > 4) {
       --may_go;
       drop_worse(above, below, best);
       continue;
     }
     result.drift = best / 1000;
-    if (room(best) < 0) {
-      result.unsteady = rounded(-room(best));
+    if (slack(best) < 0) {
+      result.unsteady = rounded(-slack(best));
       const auto wide = static_cast<double>(result.unsteady);
       result.low = base + rounded(std::floor(high(best) - wide));
       result.high = base + rounded(std::ceil(low(best) + wide));
       result.offset = base + rounded((high(best) + low(best)) / 2);
       return result;
     }
-    const auto fits = [&](double slope) { return room(slope) >= 0; };
+    const auto fits = [&](double slope) { return slack(slope) >= 0; };
     const double slowest = edge(best, -most_drift, fits), fastest = edge(best, most_drift, fits);
     result.drift_low = slowest / 1000;
     result.drift_high = fastest / 1000;

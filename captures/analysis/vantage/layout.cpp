@@ -54,9 +54,9 @@ const PairOfPoints* Layout::pair(std::size_t a, std::size_t b) const {
   return nullptr;
 }
 
-const CapturePath* Layout::way(const FlowKey& direction) const {
-  const auto found = way_of_.find(ordered(direction.with(0)));
-  return found == way_of_.end() ? nullptr : &ways_[found->second];
+const CapturePath* Layout::path(const FlowKey& direction) const {
+  const auto found = path_of_.find(ordered(direction.with(0)));
+  return found == path_of_.end() ? nullptr : &paths_[found->second];
 }
 
 std::int64_t Layout::tolerance(std::size_t a, std::size_t b) const {
@@ -258,7 +258,7 @@ void Layout::lay_out(const std::vector<Survey>& surveys) {
   const std::size_t n = surveys.size();
   for (std::size_t c = 0; c < n; ++c) {
     for (const auto& [direction, seen] : surveys[c].directions.rows()) {
-      if (!connected_[c] || way_of_.contains(ordered(direction))) continue;
+      if (!connected_[c] || path_of_.contains(ordered(direction))) continue;
       const Ends ends = ends_of(direction);
       std::vector<std::size_t> points;
       for (std::size_t other = 0; other < n; ++other) {
@@ -287,12 +287,12 @@ void Layout::lay_out(const std::vector<Survey>& surveys) {
         for (const std::size_t y : points)
           if (x != y) score[x] += sign * order_of(ends, x, y).nearer;
       std::stable_sort(points.begin(), points.end(), [&](std::size_t x, std::size_t y) { return score[x] > score[y]; });
-      CapturePath way;
-      way.direction = direction;
-      way.points = points;
+      CapturePath path;
+      path.direction = direction;
+      path.points = points;
       for (std::size_t k = 1; k < points.size(); ++k) {
         const std::size_t up = points[k - 1], down = points[k];
-        way.order.push_back(order_of(ends, up, down).by);
+        path.order.push_back(order_of(ends, up, down).by);
         std::optional<std::int64_t> shortest;
         for (std::size_t p = 0; p < pairs_.size(); ++p) {
           if (pairs_[p].first != std::min(up, down) || pairs_[p].second != std::max(up, down)) continue;
@@ -305,10 +305,10 @@ void Layout::lay_out(const std::vector<Survey>& surveys) {
             if (!shortest || delay < *shortest) shortest = delay;
           }
         }
-        way.shortest.push_back(shortest);
+        path.shortest.push_back(shortest);
       }
-      way_of_[ordered(direction)] = ways_.size();
-      ways_.push_back(std::move(way));
+      path_of_[ordered(direction)] = paths_.size();
+      paths_.push_back(std::move(path));
     }
   }
 }

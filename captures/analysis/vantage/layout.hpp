@@ -14,11 +14,11 @@ namespace rdmawire::captures::vantage {
 
 /// Evidence for the order of two capture points, strongest first.
 enum class OrderBy : std::uint8_t {
-  given,      ///< specified by the user
-  ttl,        ///< the packets' TTL is lower at one point
-  times,      ///< round-trip times: shorter at one point, independent of the clocks
-  end_point,  ///< all packets of one capture have an address in common: it was captured at this endpoint
-  clocks,     ///< timestamps of clocks that are declared synchronized or bounded by other packets
+  given,       ///< specified by the user
+  ttl,         ///< the packets' TTL is lower at one point
+  times,       ///< round-trip times: shorter at one point, independent of the clocks
+  end_point,   ///< all packets of one capture have an address in common: it was captured at this endpoint
+  clocks,      ///< timestamps of clocks that are declared synchronized or bounded by other packets
   file_order,  ///< no evidence: the order of the files
 };
 /// Name in JSON, such as "ttl".
@@ -65,8 +65,8 @@ class Layout {
   [[nodiscard]] const std::vector<PairOfPoints>& pairs() const { return pairs_; }
   [[nodiscard]] const PairOfPoints* pair(std::size_t a, std::size_t b) const;
   /// Paths in order of first occurrence in the captures.
-  [[nodiscard]] const std::vector<CapturePath>& ways() const { return ways_; }
-  [[nodiscard]] const CapturePath* way(const FlowKey& direction) const;
+  [[nodiscard]] const std::vector<CapturePath>& paths() const { return paths_; }
+  [[nodiscard]] const CapturePath* path(const FlowKey& direction) const;
   /// Captures that share packets with the reference, including the reference. Others cannot be compared.
   [[nodiscard]] const std::vector<bool>& connected() const { return connected_; }
   /// Capture whose clock is the common time base.
@@ -104,8 +104,8 @@ class Layout {
   std::vector<std::map<Ends, Order>> orders_;  ///< by pair
   /// Timestamps of the common samples, by pair and direction.
   std::vector<std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>>> points_;
-  std::vector<CapturePath> ways_;
-  std::map<std::array<std::uint64_t, 5>, std::size_t> way_of_;
+  std::vector<CapturePath> paths_;
+  std::map<std::array<std::uint64_t, 5>, std::size_t> path_of_;
   std::vector<bool> connected_;
   std::vector<Map> maps_;
   std::vector<std::optional<PortAddress>> host_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "dissectors/protocol/modular.hpp"
-#include "dissectors/protocol/syndrome.hpp"
 
 namespace rdmawire::captures::vantage {
 namespace {
@@ -19,13 +18,13 @@ std::int64_t ahead(Role role, std::uint32_t a, std::uint32_t b) {
 
 }  // namespace
 
-std::string_view to_string(HopOutcome fate) {
+std::string_view to_string(HopOutcome outcome) {
   constexpr std::string_view names[] = {
       "lost",           "missing",        "missed_downstream",  "missed_upstream", "elsewhere",
       "marked",         "dscp_rewritten", "priority_rewritten", "port_rewritten",  "address_rewritten",
       "icrc_corrupted", "damaged",        "reordered",          "duplicated",      "captured_twice"};
-  static_assert(std::size(names) == fates);
-  return names[static_cast<std::size_t>(fate)];
+  static_assert(std::size(names) == hop_outcomes);
+  return names[static_cast<std::size_t>(outcome)];
 }
 
 void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t bytes_of_packet) {
@@ -35,7 +34,8 @@ void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t
   bytes += bytes_of_packet;
   // Outcomes are not determined in frame order.
   const auto later = [](const FramePair& a, const FramePair& b) {
-    return std::pair(a.before ? a.before : a.behind, a.behind) < std::pair(b.before ? b.before : b.behind, b.behind);
+    return std::pair(a.upstream ? a.upstream : a.downstream, a.downstream) <
+           std::pair(b.upstream ? b.upstream : b.downstream, b.downstream);
   };
   if (frames.size() < frames_kept || later(pair, frames.back())) {
     frames.insert(std::upper_bound(frames.begin(), frames.end(), pair, later), pair);
@@ -62,13 +62,13 @@ Ledger::Ledger(const std::vector<Survey>& surveys, const Layout& layout) : surve
 
 std::optional<std::uint32_t> Ledger::unit(const FlowKey& flow) {
   if (const auto known = units_.find_index(flow)) return known;
-  const std::size_t before = units_.rows().size();
+  const std::size_t rows_before = units_.rows().size();
   if (!units_.at(flow)) {
-    ++left_out_;
+    ++skipped_;
     return std::nullopt;
   }
   Unit& unit = rows_.emplace_back();
-  unit.way = layout_.way(flow);
+  unit.path = layout_.path(flow);
   bool iwarp = false;
   for (std::size_t c = 0; c < surveys_.size(); ++c) {
     if (!layout_.connected()[c]) continue;
@@ -76,27 +76,27 @@ std::optional<std::uint32_t> Ledger::unit(const FlowKey& flow) {
     iwarp |= surveys_[c].iwarp.contains(ordered(flow));
   }
   unit.plain_tcp = TcpFlow::is(flow) && !iwarp;
-  return static_cast<std::uint32_t>(before);
+  return static_cast<std::uint32_t>(rows_before);
 }
 
-Hop* Ledger::hop(Unit& unit, std::size_t before, std::size_t behind, bool adjacent) {
-  const FlowKey direction = unit.way->direction;
+Hop* Ledger::hop(Unit& unit, std::size_t upstream, std::size_t downstream, bool adjacent) {
+  const FlowKey direction = unit.path->direction;
   const std::array<std::uint64_t, 5> flow = ordered(direction);
-  const std::array<std::uint64_t, 7> key{flow[0], flow[1], flow[2], flow[3], unit.plain_tcp, before, behind};
+  const std::array<std::uint64_t, 7> key{flow[0], flow[1], flow[2], flow[3], unit.plain_tcp, upstream, downstream};
   const auto found = hop_of_.find(key);
   if (found != hop_of_.end()) return &hops_[found->second];
   if (hops_.size() == most_hops) {
-    ++left_out_;
+    ++skipped_;
     return nullptr;
   }
   hop_of_.emplace(key, static_cast<std::uint32_t>(hops_.size()));
   Hop& made = hops_.emplace_back();
   made.direction = direction;
-  made.before = before;
-  made.behind = behind;
+  made.upstream = upstream;
+  made.downstream = downstream;
   made.adjacent = adjacent;
   made.plain_tcp = unit.plain_tcp;
-  made.base = unit.way->least(before, behind);
+  made.base = unit.path->least(upstream, downstream);
   return &made;
 }
 
@@ -105,19 +105,19 @@ bool Ledger::was_capturing(std::size_t capture, std::int64_t time, std::size_t o
   return time >= spans_[capture].first + slack && time <= spans_[capture].second - slack;
 }
 
-void Ledger::settle(std::uint32_t unit, const Pending& pending, HopOutcome fate, bool named) {
-  ResultCounters& tally = hops_[pending.hop].of(fate);
+void Ledger::settle(std::uint32_t unit, const Pending& pending, HopOutcome outcome, bool named) {
+  ResultCounters& tally = hops_[pending.hop].of(outcome);
   tally.add({pending.frame, 0}, pending.time, unit, pending.bytes);
   tally.named += named;
   --pending_;
 }
 
-void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time) {
+void Ledger::on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_t time) {
   Unit& row = rows_[unit];
   std::erase_if(row.pending, [&](const Pending& p) {
     if (p.time >= time) return false;
     if (time - p.time > 10 * long_after) {
-      settle(unit, p, verdict_by_silence(row, p));
+      settle(unit, p, outcome_without_response(row, p));
       return true;
     }
     if (p.role != copy.role) return false;
@@ -140,10 +140,10 @@ void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time)
 }
 
 /// Uses the majority of the captures, because each capture pairs queue pairs independently.
-std::optional<std::uint64_t> Ledger::asker_of(const FlowKey& answers) const {
+std::optional<std::uint64_t> Ledger::requester_of(const FlowKey& responses) const {
   std::map<std::uint32_t, std::size_t> votes;
   for (const Survey& survey : surveys_)
-    if (const auto found = survey.partners.find(ordered(answers)); found != survey.partners.end())
+    if (const auto found = survey.partners.find(ordered(responses)); found != survey.partners.end())
       ++votes[found->second];
   std::optional<std::uint64_t> best;
   std::size_t most = 0;
@@ -155,24 +155,22 @@ std::optional<std::uint64_t> Ledger::asker_of(const FlowKey& answers) const {
   return best;
 }
 
-void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
+void Ledger::on_response(const Copy& copy, std::int64_t time) {
   if (!rows_[copy.unit].partner_sought) {
     rows_[copy.unit].partner_sought = true;
-    const FlowKey answers = flow(copy.unit);
+    const FlowKey responses = flow(copy.unit);
     const auto number =
-        TcpFlow::is(answers) ? std::optional(TcpFlow::of(answers).reversed().number()) : asker_of(answers);
+        TcpFlow::is(responses) ? std::optional(TcpFlow::of(responses).reversed().number()) : requester_of(responses);
     if (number)
-      if (const auto found = unit(answers.reversed(*number))) rows_[copy.unit].partner = *found;
+      if (const auto found = unit(responses.reversed(*number))) rows_[copy.unit].partner = *found;
   }
   const std::uint32_t partner = rows_[copy.unit].partner;
   if (partner == UINT32_MAX) return;
-  Unit& asking = rows_[partner];
-  const std::uint8_t kind = copy.syndrome >> 5 & 3, code = copy.syndrome & 31;
-  const bool names =
-      copy.role == Role::acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error;
-  if (names) look_at_edges(partner, copy.psn, time);
-  if (asking.pending.empty()) return;
-  std::erase_if(asking.pending, [&](const Pending& p) {
+  Unit& requesting = rows_[partner];
+  const bool names = copy.role == Role::acknowledge && copy.syndrome.is_nak(nak_code::psn_sequence_error);
+  if (names) check_edges(partner, copy.psn, time);
+  if (requesting.pending.empty()) return;
+  std::erase_if(requesting.pending, [&](const Pending& p) {
     if (p.time >= time) return false;
     bool arrived = false;
     if (copy.role == Role::segment) {
@@ -203,14 +201,14 @@ void Ledger::remember(Unit& unit, const Transmission& transmission) {
   sent.bytes = first.bytes;
   sent.anywhere = transmission.first();
   for (const Copy& copy : transmission.seen()) {
-    if (copy.capture == unit.way->points.front()) sent.frame = copy.frame;
-    if (copy.capture != unit.way->points.back()) continue;
+    if (copy.capture == unit.path->points.front()) sent.frame = copy.frame;
+    if (copy.capture != unit.path->points.back()) continue;
     sent.at_last = copy.aligned;
     sent.frame_at_last = copy.frame;
   }
 }
 
-void Ledger::look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t time) {
+void Ledger::check_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t time) {
   const Unit& row = rows_[unit];
   if (row.recent.empty()) return;
   static constexpr Sent not_seen;
@@ -219,62 +217,63 @@ void Ledger::look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t t
     const Sent& found = row.recent[wanted % recent_of_unit];
     return found.psn == wanted ? found : not_seen;
   };
-  const Sent &before = sent(-1), &missed = sent(0);
-  if (before.psn == Sent::nothing) return;
+  const Sent &preceding = sent(-1), &missed = sent(0);
+  if (preceding.psn == Sent::nothing) return;
   // The gap must be revealed by a later packet, sent after the packet that the receiver accepted last.
   const auto shown_after = [&](std::int64_t Sent::*when, std::int64_t moment) {
     for (std::int64_t n = 1; n <= 16; ++n)
       if (sent(n).*when > moment && sent(n).*when < time) return true;
     return false;
   };
-  const bool never_came = missed.anywhere < before.anywhere && shown_after(&Sent::anywhere, before.anywhere);
+  const bool never_arrived = missed.anywhere < preceding.anywhere && shown_after(&Sent::anywhere, preceding.anywhere);
   // Ignore transmissions that preceded their predecessor, because the receiver discarded them, and reordered packets.
-  const bool came_by = before.at_last != INT64_MIN && missed.at_last > before.at_last && missed.at_last < time &&
-                       shown_after(&Sent::at_last, missed.at_last);
-  if (!never_came && !came_by) return;
+  const bool passed = preceding.at_last != INT64_MIN && missed.at_last > preceding.at_last && missed.at_last < time &&
+                      shown_after(&Sent::at_last, missed.at_last);
+  if (!never_arrived && !passed) return;
   auto edge = std::find_if(edges_.begin(), edges_.end(),
-                           [&](const Edge& e) { return e.behind == came_by && e.direction == row.way->direction; });
+                           [&](const Edge& e) { return e.downstream == passed && e.direction == row.path->direction; });
   if (edge == edges_.end()) {
     if (edges_.size() == most_edges) {
-      ++left_out_;
+      ++skipped_;
       return;
     }
-    edges_.push_back({row.way->direction, came_by, came_by ? row.way->points.back() : row.way->points.front(), {}});
+    edges_.push_back({row.path->direction, passed, passed ? row.path->points.back() : row.path->points.front(), {}});
     edge = edges_.end() - 1;
   }
-  const FramePair pair = came_by ? FramePair{missed.frame_at_last, 0} : FramePair{0, before.frame};
-  edge->tally.add(pair, came_by ? missed.at_last : before.anywhere, unit, came_by ? missed.bytes : 0);
+  const FramePair pair = passed ? FramePair{missed.frame_at_last, 0} : FramePair{0, preceding.frame};
+  edge->tally.add(pair, passed ? missed.at_last : preceding.anywhere, unit, passed ? missed.bytes : 0);
 }
 
-void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind, bool adjacent) {
+void Ledger::compare(std::uint32_t unit, const Copy& upstream, const Copy& downstream, bool adjacent) {
   Unit& row = rows_[unit];
-  Hop* found = hop(row, before.capture, behind.capture, adjacent);
+  Hop* found = hop(row, upstream.capture, downstream.capture, adjacent);
   if (!found) return;
   Hop& h = *found;
   ++h.seen;
-  h.bytes += before.bytes;
-  const FramePair pair{before.frame, behind.frame};
-  const auto note = [&](HopOutcome fate) { h.of(fate).add(pair, before.aligned, unit, before.bytes); };
-  const std::uint8_t ecn_before = before.traffic_class & 3, ecn_behind = behind.traffic_class & 3;
-  h.capable += ecn_before == 1 || ecn_before == 2;
-  if (ecn_before != marked && ecn_behind == marked) note(HopOutcome::marked);
-  if (before.traffic_class >> 2 != behind.traffic_class >> 2) note(HopOutcome::dscp_rewritten);
-  if (before.priority != behind.priority && before.priority != Observation::no_priority &&
-      behind.priority != Observation::no_priority)
+  h.bytes += upstream.bytes;
+  const FramePair pair{upstream.frame, downstream.frame};
+  const auto note = [&](HopOutcome outcome) { h.of(outcome).add(pair, upstream.aligned, unit, upstream.bytes); };
+  const std::uint8_t ecn_upstream = upstream.traffic_class & 3, ecn_downstream = downstream.traffic_class & 3;
+  h.capable += ecn_upstream == 1 || ecn_upstream == 2;
+  if (ecn_upstream != marked && ecn_downstream == marked) note(HopOutcome::marked);
+  if (upstream.traffic_class >> 2 != downstream.traffic_class >> 2) note(HopOutcome::dscp_rewritten);
+  if (upstream.priority != downstream.priority && upstream.priority != Observation::no_priority &&
+      downstream.priority != Observation::no_priority)
     note(HopOutcome::priority_rewritten);
-  if (before.source_port != behind.source_port) note(HopOutcome::port_rewritten);
-  if (before.unit != behind.unit) note(HopOutcome::address_rewritten);
-  if (before.icrc == CrcCheck::Status::good && behind.icrc == CrcCheck::Status::bad) note(HopOutcome::icrc_corrupted);
-  const std::int64_t delay = behind.aligned - before.aligned;
+  if (upstream.source_port != downstream.source_port) note(HopOutcome::port_rewritten);
+  if (upstream.unit != downstream.unit) note(HopOutcome::address_rewritten);
+  if (upstream.icrc == CrcCheck::Status::good && downstream.icrc == CrcCheck::Status::bad)
+    note(HopOutcome::icrc_corrupted);
+  const std::int64_t delay = downstream.aligned - upstream.aligned;
   h.delays.add(delay - h.base);
   h.shortest = std::min(h.shortest, delay);
   if (delay > h.slowest_delay) {
     h.slowest_delay = delay;
     h.slowest = pair;
-    h.slowest_time = before.aligned;
+    h.slowest_time = upstream.aligned;
   }
-  if (before.ttl && behind.ttl) {
-    const auto hops = static_cast<std::int16_t>(before.ttl - behind.ttl);
+  if (upstream.ttl && downstream.ttl) {
+    const auto hops = static_cast<std::int16_t>(upstream.ttl - downstream.ttl);
     h.ttl_least = std::min(h.ttl_least, hops);
     h.ttl_most = std::max(h.ttl_most, hops);
   }
@@ -283,9 +282,9 @@ void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind,
       std::find_if(row.overtaken.begin(), row.overtaken.end(), [index](const Overtaken& o) { return o.hop == index; });
   if (last == row.overtaken.end()) {
     row.overtaken.push_back({index, pair});
-  } else if (pair.before > last->last.before && pair.behind < last->last.behind) {
+  } else if (pair.upstream > last->last.upstream && pair.downstream < last->last.downstream) {
     note(HopOutcome::reordered);
-  } else if (pair.behind > last->last.behind) {
+  } else if (pair.downstream > last->last.downstream) {
     last->last = pair;
   }
 }
@@ -305,69 +304,69 @@ void Ledger::take(const Transmission& transmission) {
   }
 
   if (!transmission.doubled) {
-    if (!row.pending.empty()) hear_again(unit, first, time);
-    if (first.acknowledges) hear_answer(first, time);
+    if (!row.pending.empty()) on_retransmission(unit, first, time);
+    if (first.acknowledges) on_response(first, time);
     if (first.role != Role::datagram && (first.role != Role::segment || first.bytes)) {
-      if (!row.began || ahead(first.role, first.psn, row.furthest) > 0) {
+      if (!row.began || ahead(first.role, first.psn, row.highest_psn) > 0) {
         row.began = true;
-        row.furthest = first.psn;
-        row.went_on = time;
+        row.highest_psn = first.psn;
+        row.progress_time = time;
       }
     }
   }
-  if (!row.way) return;
-  const std::vector<std::size_t>& way = row.way->points;
-  if (way.size() < 2) return;
+  if (!row.path) return;
+  const std::vector<std::size_t>& path = row.path->points;
+  if (path.size() < 2) return;
   if (first.role == Role::request && !transmission.doubled) remember(row, transmission);
 
   // Points of the path at which this packet was seen.
   const auto place_of = [&](std::size_t capture) {
-    return static_cast<std::size_t>(std::find(way.begin(), way.end(), capture) - way.begin());
+    return static_cast<std::size_t>(std::find(path.begin(), path.end(), capture) - path.begin());
   };
   std::size_t previous = SIZE_MAX;
-  const Copy* before = nullptr;
+  const Copy* upstream = nullptr;
   for (const Copy& copy : seen) {
     const std::size_t place = place_of(copy.capture);
-    if (place == way.size()) continue;
+    if (place == path.size()) continue;
     bool adjacent = true;
     // Points upstream that should have seen it, nearest first.
-    const std::size_t from = before ? previous + 1 : 0;
+    const std::size_t from = upstream ? previous + 1 : 0;
     for (std::size_t k = place; k-- > from;) {
-      if (!(row.points >> way[k] & 1)) continue;
+      if (!(row.points >> path[k] & 1)) continue;
       adjacent = false;
-      if (!was_capturing(way[k], copy.aligned, copy.capture)) continue;
-      Hop* h = hop(row, way[k], copy.capture, k + 1 == place);
+      if (!was_capturing(path[k], copy.aligned, copy.capture)) continue;
+      Hop* h = hop(row, path[k], copy.capture, k + 1 == place);
       if (!h) continue;
-      const HopOutcome fate = transmission.doubled                 ? HopOutcome::duplicated
-                              : copy.icrc == CrcCheck::Status::bad ? HopOutcome::damaged
-                                                                   : HopOutcome::missed_upstream;
-      h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.bytes);
-      if (fate != HopOutcome::missed_upstream) break;
+      const HopOutcome outcome = transmission.doubled                 ? HopOutcome::duplicated
+                                 : copy.icrc == CrcCheck::Status::bad ? HopOutcome::damaged
+                                                                      : HopOutcome::missed_upstream;
+      h->of(outcome).add({0, copy.frame}, copy.aligned, unit, copy.bytes);
+      if (outcome != HopOutcome::missed_upstream) break;
     }
-    if (before) compare(unit, *before, copy, adjacent);
-    before = &copy;
+    if (upstream) compare(unit, *upstream, copy, adjacent);
+    upstream = &copy;
     previous = place;
   }
-  if (!before) return;
+  if (!upstream) return;
 
   // Find the next point after the last observation that should have seen it.
-  for (std::size_t k = previous + 1; k < way.size(); ++k) {
-    const bool known_there = row.points >> way[k] & 1;
-    if (!known_there && k + 1 < way.size()) continue;
-    if (!was_capturing(way[k], before->aligned, before->capture)) continue;
-    Hop* h = hop(row, before->capture, way[k], k == previous + 1);
+  for (std::size_t k = previous + 1; k < path.size(); ++k) {
+    const bool known_there = row.points >> path[k] & 1;
+    if (!known_there && k + 1 < path.size()) continue;
+    if (!was_capturing(path[k], upstream->aligned, upstream->capture)) continue;
+    Hop* h = hop(row, upstream->capture, path[k], k == previous + 1);
     if (!h) return;
     const auto index = static_cast<std::uint32_t>(h - hops_.data());
     if (transmission.doubled) {
-      h->of(HopOutcome::captured_twice).add({before->frame, 0}, before->aligned, unit, before->bytes);
+      h->of(HopOutcome::captured_twice).add({upstream->frame, 0}, upstream->aligned, unit, upstream->bytes);
       return;
     }
     const bool can_be_proved = first.role == Role::request || first.role == Role::response ||
                                first.role == Role::acknowledge || (first.role == Role::segment && first.bytes);
     if (!can_be_proved || pending_ >= most_pending) {
-      if (can_be_proved) ++left_out_;
+      if (can_be_proved) ++skipped_;
       h->of(known_there ? HopOutcome::missing : HopOutcome::elsewhere)
-          .add({before->frame, 0}, before->aligned, unit, before->bytes);
+          .add({upstream->frame, 0}, upstream->aligned, unit, upstream->bytes);
       return;
     }
     if (row.pending.size() == most_pending_of_unit) {
@@ -375,24 +374,24 @@ void Ledger::take(const Transmission& transmission) {
       row.pending.erase(row.pending.begin());
       settle(unit, oldest, HopOutcome::missing);
     }
-    row.pending.push_back({first.psn, first.bytes, time, index, before->frame, first.bytes, first.role});
+    row.pending.push_back({first.psn, first.bytes, time, index, upstream->frame, first.bytes, first.role});
     ++pending_;
     return;
   }
 }
 
-HopOutcome Ledger::verdict_by_silence(const Unit& unit, const Pending& p) const {
-  if (!(unit.points >> hops_[p.hop].behind & 1)) return HopOutcome::elsewhere;
+HopOutcome Ledger::outcome_without_response(const Unit& unit, const Pending& p) const {
+  if (!(unit.points >> hops_[p.hop].downstream & 1)) return HopOutcome::elsewhere;
   // A later acknowledgement replaces a lost one, so continued traffic is no evidence for its delivery.
-  const bool went_on = p.role != Role::acknowledge && unit.began && ahead(p.role, unit.furthest, p.psn) > 0 &&
-                       unit.went_on - p.time > long_after;
-  return went_on ? HopOutcome::missed_downstream : HopOutcome::missing;
+  const bool progress_time = p.role != Role::acknowledge && unit.began && ahead(p.role, unit.highest_psn, p.psn) > 0 &&
+                             unit.progress_time - p.time > long_after;
+  return progress_time ? HopOutcome::missed_downstream : HopOutcome::missing;
 }
 
 void Ledger::finish() {
   for (std::uint32_t unit = 0; unit < rows_.size(); ++unit) {
     Unit& row = rows_[unit];
-    for (const Pending& p : row.pending) settle(unit, p, verdict_by_silence(row, p));
+    for (const Pending& p : row.pending) settle(unit, p, outcome_without_response(row, p));
     row.pending.clear();
   }
 }

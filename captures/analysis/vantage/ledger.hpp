@@ -32,13 +32,13 @@ enum class HopOutcome : std::uint8_t {
   duplicated,      ///< once upstream, twice downstream
   captured_twice,  ///< twice upstream, once downstream: duplicated by the upstream capture
 };
-inline constexpr std::size_t fates = static_cast<std::size_t>(HopOutcome::captured_twice) + 1;
+inline constexpr std::size_t hop_outcomes = static_cast<std::size_t>(HopOutcome::captured_twice) + 1;
 /// Name in JSON, such as "missed_downstream".
-std::string_view to_string(HopOutcome fate);
+std::string_view to_string(HopOutcome outcome);
 
 /// Frame numbers of a packet at both ends of a hop (0: not seen there).
 struct FramePair {
-  std::uint64_t before = 0, behind = 0;
+  std::uint64_t upstream = 0, downstream = 0;
 };
 
 /// Number of packets with an outcome, the flows most affected, and sample frames.
@@ -54,13 +54,13 @@ struct ResultCounters {
 };
 
 struct Hop {
-  FlowKey direction;                   ///< number 0
-  std::size_t before = 0, behind = 0;  ///< captures
-  bool plain_tcp = false;              ///< TCP without iWARP in any capture
-  bool adjacent = true;                ///< false: a capture point in between missed these packets
-  std::uint64_t seen = 0, bytes = 0;   ///< packets seen at both ends, and their payload
-  std::uint64_t capable = 0;           ///< of these, ECN-capable and unmarked upstream
-  std::array<ResultCounters, fates> tallies;
+  FlowKey direction;                         ///< number 0
+  std::size_t upstream = 0, downstream = 0;  ///< captures
+  bool plain_tcp = false;                    ///< TCP without iWARP in any capture
+  bool adjacent = true;                      ///< false: a capture point in between missed these packets
+  std::uint64_t seen = 0, bytes = 0;         ///< packets seen at both ends, and their payload
+  std::uint64_t capable = 0;                 ///< of these, ECN-capable and unmarked upstream
+  std::array<ResultCounters, hop_outcomes> tallies;
   /// Delays minus `base`, nanoseconds. `base` is the shortest delay of the samples of the first pass. `shortest` is the
   /// shortest delay of all packets, which is at most `base`.
   analysis::Histogram delays;
@@ -69,14 +69,16 @@ struct Hop {
   std::int64_t slowest_time = 0, slowest_delay = INT64_MIN;
   std::int16_t ttl_least = INT16_MAX, ttl_most = INT16_MIN;  ///< decrease of the TTL between the points
 
-  [[nodiscard]] const ResultCounters& of(HopOutcome fate) const { return tallies[static_cast<std::size_t>(fate)]; }
-  [[nodiscard]] ResultCounters& of(HopOutcome fate) { return tallies[static_cast<std::size_t>(fate)]; }
+  [[nodiscard]] const ResultCounters& of(HopOutcome outcome) const {
+    return tallies[static_cast<std::size_t>(outcome)];
+  }
+  [[nodiscard]] ResultCounters& of(HopOutcome outcome) { return tallies[static_cast<std::size_t>(outcome)]; }
 };
 
 /// Losses of a path outside of all hops.
 struct Edge {
-  FlowKey direction;    ///< number 0
-  bool behind = false;  ///< true: downstream of the last point, false: upstream of the first point
+  FlowKey direction;        ///< number 0
+  bool downstream = false;  ///< true: downstream of the last point, false: upstream of the first point
   std::size_t point = 0;
   ResultCounters tally;
 };
@@ -90,7 +92,7 @@ class Ledger final : public Matcher::MatchSink {
   [[nodiscard]] const FlowKey& flow(std::uint32_t unit) const { return units_.rows()[unit].first; }
 
   void take(const Transmission& transmission) override;
-  const CapturePath* way_of(std::uint32_t unit) override { return rows_[unit].way; }
+  const CapturePath* path_of(std::uint32_t unit) override { return rows_[unit].path; }
   /// Ends the comparison: determines the outcome of pending packets.
   void finish();
 
@@ -104,7 +106,7 @@ class Ledger final : public Matcher::MatchSink {
   /// RDMA packets that were sent and seen at any point.
   [[nodiscard]] std::uint64_t followed() const { return followed_; }
   /// Packets and hops dropped because a table was full.
-  [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+  [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
 
  private:
   static constexpr std::size_t most_hops = 4096, most_pending = 1U << 18, most_pending_of_unit = 4096,
@@ -131,11 +133,11 @@ class Ledger final : public Matcher::MatchSink {
     std::uint64_t frame = 0, frame_at_last = 0;              ///< frame: at the first point (0: not seen there)
   };
   struct Unit {
-    const CapturePath* way = nullptr;
-    std::uint32_t points = 0;            ///< bit set of the captures that have packets of this flow
-    std::uint32_t partner = UINT32_MAX;  ///< the flow of the other direction, if known
-    std::int64_t went_on = INT64_MIN;    ///< time of the latest packet that is not a retransmission
-    std::uint32_t furthest = 0;          ///< PSN of this packet
+    const CapturePath* path = nullptr;
+    std::uint32_t points = 0;                ///< bit set of the captures that have packets of this flow
+    std::uint32_t partner = UINT32_MAX;      ///< the flow of the other direction, if known
+    std::int64_t progress_time = INT64_MIN;  ///< time of the latest packet that is not a retransmission
+    std::uint32_t highest_psn = 0;           ///< PSN of this packet
     bool partner_sought = false;
     bool began = false;
     bool plain_tcp = false;
@@ -145,18 +147,18 @@ class Ledger final : public Matcher::MatchSink {
   };
   struct Nothing {};
 
-  Hop* hop(Unit& unit, std::size_t before, std::size_t behind, bool adjacent);
+  Hop* hop(Unit& unit, std::size_t upstream, std::size_t downstream, bool adjacent);
   /// Outcome of a packet without retransmission and response.
-  [[nodiscard]] HopOutcome verdict_by_silence(const Unit& unit, const Pending& pending) const;
-  void settle(std::uint32_t unit, const Pending& pending, HopOutcome fate, bool named = false);
-  void hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time);
+  [[nodiscard]] HopOutcome outcome_without_response(const Unit& unit, const Pending& pending) const;
+  void settle(std::uint32_t unit, const Pending& pending, HopOutcome outcome, bool named = false);
+  void on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_t time);
   /// Destination QP of the requests that these responses belong to.
-  [[nodiscard]] std::optional<std::uint64_t> asker_of(const FlowKey& answers) const;
-  void hear_answer(const Copy& copy, std::int64_t time);
+  [[nodiscard]] std::optional<std::uint64_t> requester_of(const FlowKey& responses) const;
+  void on_response(const Copy& copy, std::int64_t time);
   void remember(Unit& unit, const Transmission& transmission);
   /// Records a loss of `psn` outside of all hops, if it was lost upstream of the first or downstream of the last point.
-  void look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t time);
-  void compare(std::uint32_t unit, const Copy& before, const Copy& behind, bool adjacent);
+  void check_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t time);
+  void compare(std::uint32_t unit, const Copy& upstream, const Copy& downstream, bool adjacent);
   [[nodiscard]] bool was_capturing(std::size_t capture, std::int64_t time, std::size_t other) const;
 
   const std::vector<Survey>& surveys_;
@@ -168,8 +170,9 @@ class Ledger final : public Matcher::MatchSink {
   std::vector<Edge> edges_;
   std::size_t with_recent_ = 0;
   std::vector<Point> points_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> spans_;  ///< first and last time of captures, by the reference clock
-  std::uint64_t followed_ = 0, left_out_ = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      spans_;  ///< first and last time of captures, by the reference clock
+  std::uint64_t followed_ = 0, skipped_ = 0;
   std::size_t pending_ = 0;
 };
 

@@ -93,9 +93,9 @@ void Matcher::settle_oldest(std::int64_t now) {
     Group& g = group(oldest_);
     const bool done = g.last + options_.window < now;
     const bool old = g.first + most_windows * options_.window < now;
-    const bool full = held_ >= options_.sightings;
+    const bool full = held_ >= options_.observations;
     if (!done && !old && !full) return;
-    hurried_ += !done;
+    evaluated_early_ += !done;
     judge(g);
     erase_slot(slot_of(g.identity));
     ++oldest_;
@@ -128,11 +128,11 @@ void Matcher::judge(Group& g) {
     --held_;
     at = next;
   }
-  const CapturePath* way = taker_.way_of(copies_.front().unit);
+  const CapturePath* path = taker_.path_of(copies_.front().unit);
   if (!g.several) {
     Transmission whole;
     const auto place = [&](std::size_t capture) {
-      return way ? std::find(way->points.begin(), way->points.end(), capture) - way->points.begin() : 0;
+      return path ? std::find(path->points.begin(), path->points.end(), capture) - path->points.begin() : 0;
     };
     if (copies_.size() > 1)
       std::stable_sort(copies_.begin(), copies_.end(),
@@ -142,7 +142,7 @@ void Matcher::judge(Group& g) {
       whole.copies[i] = copies_[i];
       if (i)
         in_time &= copies_[i].aligned >= copies_[i - 1].aligned +
-                                             (way ? way->least(copies_[i - 1].capture, copies_[i].capture) : 0) -
+                                             (path ? path->least(copies_[i - 1].capture, copies_[i].capture) : 0) -
                                              layout_.tolerance(copies_[i].capture, copies_[i - 1].capture);
     }
     whole.count = static_cast<std::uint8_t>(copies_.size());
@@ -151,7 +151,7 @@ void Matcher::judge(Group& g) {
       return;
     }
   }
-  align(copies_, way);
+  align(copies_, path);
   const auto first = std::min_element(
       found_.begin(), found_.end(), [](const Transmission& a, const Transmission& b) { return a.first() < b.first(); });
   for (auto one = found_.begin(); one != found_.end(); ++one)
@@ -161,10 +161,10 @@ void Matcher::judge(Group& g) {
 
 /// Matches observations at consecutive points of the path by sequence alignment (dynamic programming). Preserves the
 /// order at both points, requires arrival after sending, and minimizes the differences of delays.
-void Matcher::align(std::vector<Copy>& copies, const CapturePath* way) {
+void Matcher::align(std::vector<Copy>& copies, const CapturePath* path) {
   found_.clear();
   std::vector<std::size_t> points;
-  if (way) points = way->points;
+  if (path) points = path->points;
   for (const Copy& copy : copies)
     if (std::find(points.begin(), points.end(), copy.capture) == points.end()) points.push_back(copy.capture);
   std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.aligned < b.aligned; });
@@ -179,7 +179,7 @@ void Matcher::align(std::vector<Copy>& copies, const CapturePath* way) {
     const std::size_t n = found_.size(), m = here.size();
     const auto cost_of = [&](const Transmission& t, const Copy& copy) {
       const Copy& last = t.copies[t.count - 1U];
-      const std::int64_t delay = copy.aligned - last.aligned - (way ? way->least(last.capture, copy.capture) : 0);
+      const std::int64_t delay = copy.aligned - last.aligned - (path ? path->least(last.capture, copy.capture) : 0);
       if (delay < -layout_.tolerance(last.capture, copy.capture)) return std::numeric_limits<double>::infinity();
       return std::abs(static_cast<double>(delay));
     };
@@ -187,24 +187,24 @@ void Matcher::align(std::vector<Copy>& copies, const CapturePath* way) {
     if (n && n <= most_aligned && m <= most_aligned) {
       // costs_[i][j]: cost of the first i transmissions and the first j observations. An unmatched item costs more than
       // any delay.
-      const auto alone = static_cast<double>(options_.window) * most_windows;
+      const auto unmatched = static_cast<double>(options_.window) * most_windows;
       const auto at = [&](std::size_t i, std::size_t j) -> double& { return costs_[i * (m + 1) + j]; };
       costs_.assign((n + 1) * (m + 1), 0);
       for (std::size_t i = 0; i <= n; ++i)
         for (std::size_t j = 0; j <= m; ++j) {
           if (i == 0 || j == 0) {
-            at(i, j) = alone * static_cast<double>(i + j);
+            at(i, j) = unmatched * static_cast<double>(i + j);
             continue;
           }
-          at(i, j) = std::min(
-              {at(i - 1, j) + alone, at(i, j - 1) + alone, at(i - 1, j - 1) + cost_of(found_[i - 1], here[j - 1])});
+          at(i, j) = std::min({at(i - 1, j) + unmatched, at(i, j - 1) + unmatched,
+                               at(i - 1, j - 1) + cost_of(found_[i - 1], here[j - 1])});
         }
       for (std::size_t i = n, j = m; i && j;) {
         if (at(i, j) == at(i - 1, j - 1) + cost_of(found_[i - 1], here[j - 1])) {
           taken[j - 1] = i - 1;
           --i;
           --j;
-        } else if (at(i, j) == at(i - 1, j) + alone) {
+        } else if (at(i, j) == at(i - 1, j) + unmatched) {
           --i;
         } else {
           --j;
@@ -219,10 +219,10 @@ void Matcher::align(std::vector<Copy>& copies, const CapturePath* way) {
     }
     for (std::size_t j = 0; j < m; ++j) {
       if (taken[j] == SIZE_MAX) {
-        Transmission alone;
-        alone.copies[0] = here[j];
-        alone.count = 1;
-        found_.push_back(alone);
+        Transmission unmatched;
+        unmatched.copies[0] = here[j];
+        unmatched.count = 1;
+        found_.push_back(unmatched);
       } else {
         Transmission& t = found_[taken[j]];
         t.copies[t.count++] = here[j];

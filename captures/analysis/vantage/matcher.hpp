@@ -1,6 +1,6 @@
 #pragma once
-/// Finds the same packets in several captures while reading these in parallel. Input: observations in the order of aligned
-/// time. Output: transmissions. A time window and a maximum number of observations bound the memory.
+/// Finds the same packets in several captures while reading these in parallel. Input: observations in the order of
+/// aligned time. Output: transmissions. A time window and a maximum number of observations bound the memory.
 
 #include <array>
 #include <cstdint>
@@ -27,7 +27,8 @@ struct Copy {
   CrcCheck::Status icrc = CrcCheck::Status::absent;
   Role role = Role::datagram;
   Wire wire = Wire::none;
-  std::uint8_t traffic_class = 0, ttl = 0, priority = Observation::no_priority, syndrome = 0;
+  std::uint8_t traffic_class = 0, ttl = 0, priority = Observation::no_priority;
+  Syndrome syndrome{0};
   bool acknowledges = false;
 };
 
@@ -46,8 +47,8 @@ struct Transmission {
 };
 
 struct MatcherOptions {
-  std::int64_t window = 100'000'000;  ///< maximum time between observations of a packet, nanoseconds
-  std::size_t sightings = 1U << 20;   ///< maximum number of observations in memory, limits the window
+  std::int64_t window = 100'000'000;    ///< maximum time between observations of a packet, nanoseconds
+  std::size_t observations = 1U << 20;  ///< maximum number of observations in memory, limits the window
 };
 
 class Matcher {
@@ -57,7 +58,7 @@ class Matcher {
    public:
     virtual void take(const Transmission& transmission) = 0;
     /// Path of a flow (nullptr: unknown).
-    virtual const CapturePath* way_of(std::uint32_t unit) = 0;
+    virtual const CapturePath* path_of(std::uint32_t unit) = 0;
 
    protected:
     ~MatchSink() = default;
@@ -69,7 +70,7 @@ class Matcher {
   void add(std::uint64_t identity, const Copy& copy);
   void finish();
   /// Groups of observations evaluated before the end of the window.
-  [[nodiscard]] std::uint64_t evaluated_early() const { return hurried_; }
+  [[nodiscard]] std::uint64_t evaluated_early() const { return evaluated_early_; }
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
@@ -88,7 +89,7 @@ class Matcher {
   void erase_slot(std::size_t slot);
   void settle_oldest(std::int64_t now);
   void judge(Group& group);
-  void align(std::vector<Copy>& copies, const CapturePath* way);
+  void align(std::vector<Copy>& copies, const CapturePath* path);
   void hand_over(const Transmission& transmission);
   void drain(std::int64_t until);
 
@@ -106,7 +107,7 @@ class Matcher {
   std::vector<Copy> copies_;
   std::vector<Transmission> found_;
   std::vector<double> costs_;
-  std::uint64_t hurried_ = 0;
+  std::uint64_t evaluated_early_ = 0;
 };
 
 }  // namespace rdmawire::captures::vantage

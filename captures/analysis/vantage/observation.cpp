@@ -86,7 +86,7 @@ bool sight_tcp(Observation& s, const HeaderStack& stack, IdentityBy by) {
   s.acknowledged = tcp.get<"ack_number">();
   // SYN and FIN occupy a sequence number and are retransmitted like data.
   s.bytes = (end > begin ? end - begin : 0) + tcp.get<"syn">() + tcp.get<"fin">();
-  s.syndrome = 0;
+  s.syndrome = Syndrome(0);
   s.read_request = false;
   s.role = Role::segment;
   s.icrc = CrcCheck::Status::absent;
@@ -115,7 +115,7 @@ bool cut_before_icrc(const tracking::Packet& packet) {
          stack.icrc.length == 0;
 }
 
-bool sight(Observation& s, const tracking::Packet& packet, IdentityBy by) {
+bool observe(Observation& s, const tracking::Packet& packet, IdentityBy by) {
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();
   if (stack.fragment || stack.transport >= layers.size()) return false;
@@ -138,7 +138,7 @@ bool sight(Observation& s, const tracking::Packet& packet, IdentityBy by) {
   s.source_port = t.source_port;
   s.acknowledged = 0;
   s.acknowledges = t.has_aeth || t.is_response();
-  s.syndrome = t.has_aeth ? t.syndrome : 0;
+  s.syndrome = Syndrome(t.has_aeth ? t.syndrome : std::uint8_t{0});
   s.read_request = t.op->operation == Operation::rdma_read_request;
   const bool reliable =
       t.op->transport == Transport::rc || t.op->transport == Transport::xrc || t.op->transport == Transport::rd;

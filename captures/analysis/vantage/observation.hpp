@@ -56,7 +56,7 @@ struct Observation {
   std::uint8_t traffic_class = 0;       ///< DSCP and ECN
   std::uint8_t ttl = 0;                 ///< TTL or hop limit (0: none)
   std::uint8_t priority = no_priority;  ///< PCP of the outermost VLAN tag, or SL of native InfiniBand
-  std::uint8_t syndrome = 0;            ///< RoCE and InfiniBand: valid if `acknowledges`
+  Syndrome syndrome{0};                 ///< RoCE and InfiniBand: valid if `acknowledges`
   bool acknowledges = false;
   bool read_request = false;
 };
@@ -69,7 +69,7 @@ enum class IdentityBy : std::uint8_t {
 
 /// `packet`: from Dissector, or from decode() and check_icrc(). Returns false for packets other than RDMA and TCP,
 /// for fragments, and for packets truncated before the end of the identity's input.
-bool sight(Observation& sighting, const tracking::Packet& packet, IdentityBy by);
+bool observe(Observation& observation, const tracking::Packet& packet, IdentityBy by);
 
 /// Whether the packet is RDMA and truncated before the ICRC.
 bool cut_before_icrc(const tracking::Packet& packet);

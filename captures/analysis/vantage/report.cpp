@@ -37,7 +37,7 @@ std::string percent(double share) {
 
 /// Texts of a finding about an outcome.
 struct Advice {
-  HopOutcome fate;
+  HopOutcome outcome;
   Severity severity;
   std::string_view what;  ///< follows a number of packets
   std::string_view meaning, next;
@@ -149,8 +149,8 @@ std::string flow_text(const FlowKey& flow) {
 
 struct Finding {
   Severity severity = Severity::info;
-  std::string kind, who, title, meaning, next;
-  Json from, to, before, behind;  ///< null: does not apply
+  std::string kind, flow_name, title, meaning, next;
+  Json from, to, upstream, downstream;  ///< null: does not apply
   std::uint64_t packets = 0;
   double share = -1;
   Json first_time, last_time;
@@ -164,11 +164,11 @@ class Report {
   explicit Report(const Comparison& comparison) : c_(comparison), names_(labels_of(comparison)) {}
 
   Json make() {
-    Json points = Json::array(), clocks = Json::array(), ways = Json::array(), hops = Json::array();
+    Json points = Json::array(), clocks = Json::array(), paths = Json::array(), hops = Json::array();
     for (std::size_t i = 0; i < c_.surveys.size(); ++i) points.push_back(point(i));
     for (const PairOfPoints& pair : c_.layout->pairs()) clocks.push_back(clock(pair));
-    for (const CapturePath& way : c_.layout->ways())
-      if (way.points.size() > 1) ways.push_back(way_json(way));
+    for (const CapturePath& path : c_.layout->paths())
+      if (path.points.size() > 1) paths.push_back(way_json(path));
     std::vector<const Hop*> order;
     for (const Hop& h : c_.ledger->hops()) order.push_back(&h);
     std::sort(order.begin(), order.end(), [this](const Hop* a, const Hop* b) { return place(*a) < place(*b); });
@@ -193,12 +193,12 @@ class Report {
                   {"identity", c_.identity == IdentityBy::icrc ? "icrc" : "headers"},
                   {"window_ns", c_.matcher_options.window},
                   {"packets", c_.ledger->followed()},
-                  {"exact", c_.evaluated_early + c_.ledger->left_out() + c_.unidentified == 0},
+                  {"exact", c_.evaluated_early + c_.ledger->skipped() + c_.unidentified == 0},
                   {"evaluated_early", c_.evaluated_early},
-                  {"skipped", c_.ledger->left_out()},
+                  {"skipped", c_.ledger->skipped()},
                   {"unidentified", c_.unidentified},
                   {"clocks", std::move(clocks)},
-                  {"paths", std::move(ways)},
+                  {"paths", std::move(paths)},
                   {"hops", std::move(hops)},
                   {"findings", std::move(findings)}}}};
   }
@@ -206,17 +206,18 @@ class Report {
  private:
   [[nodiscard]] std::string name(std::size_t capture) const { return names_[capture]; }
   [[nodiscard]] static std::string direction_text(const FlowKey& d) { return to_text(d.from) + " → " + to_text(d.to); }
-  [[nodiscard]] std::string who(const Hop& h) const {
-    return fmt::format("{}   {} → {}", direction_text(h.direction), name(h.before), name(h.behind));
+  [[nodiscard]] std::string flow_name(const Hop& h) const {
+    return fmt::format("{}   {} → {}", direction_text(h.direction), name(h.upstream), name(h.downstream));
   }
 
   /// Sort key of hops: by path, then by position along the path.
   [[nodiscard]] std::array<std::size_t, 4> place(const Hop& h) const {
-    const CapturePath* way = c_.layout->way(h.direction);
-    const auto at = [way](std::size_t capture) {
-      return static_cast<std::size_t>(std::find(way->points.begin(), way->points.end(), capture) - way->points.begin());
+    const CapturePath* path = c_.layout->path(h.direction);
+    const auto at = [path](std::size_t capture) {
+      return static_cast<std::size_t>(std::find(path->points.begin(), path->points.end(), capture) -
+                                      path->points.begin());
     };
-    return {h.plain_tcp, static_cast<std::size_t>(way - c_.layout->ways().data()), at(h.before), at(h.behind)};
+    return {h.plain_tcp, static_cast<std::size_t>(path - c_.layout->paths().data()), at(h.upstream), at(h.downstream)};
   }
 
   Json point(std::size_t i) {
@@ -236,7 +237,7 @@ class Report {
                 {"followed", seen.packets},
                 {"shared", seen.shared},
                 {"host", c_.layout->host()[i] ? Json(to_text(*c_.layout->host()[i])) : Json()},
-                {"error", s.trouble.empty() ? Json() : Json(s.trouble)}};
+                {"error", s.error.empty() ? Json() : Json(s.error)}};
   }
 
   Json clock(const PairOfPoints& pair) {
@@ -255,12 +256,12 @@ class Report {
                 {"declared_synchronized", c_.layout_options.synchronized}};
   }
 
-  Json way_json(const CapturePath& way) {
+  Json way_json(const CapturePath& path) {
     Json by = Json::array();
-    for (const OrderBy order : way.order) by.push_back(to_string(order));
-    return Json{{"from", to_text(way.direction.from)},
-                {"to", to_text(way.direction.to)},
-                {"points", way.points},
+    for (const OrderBy order : path.order) by.push_back(to_string(order));
+    return Json{{"from", to_text(path.direction.from)},
+                {"to", to_text(path.direction.to)},
+                {"points", path.points},
                 {"order_by", std::move(by)}};
   }
 
@@ -268,7 +269,7 @@ class Report {
   [[nodiscard]] std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> shortest(const Hop& h) const {
     if (h.seen == 0) return {};
     if (c_.layout_options.synchronized) return {h.shortest, h.shortest};
-    const PairOfPoints* pair = c_.layout->pair(h.before, h.behind);
+    const PairOfPoints* pair = c_.layout->pair(h.upstream, h.downstream);
     if (!pair || !pair->clock.low || !pair->clock.high) return {};
     const ClockEstimate& e = pair->clock;
     // Convert the interval of the estimate to the offset that the alignment used for this pair.
@@ -276,7 +277,7 @@ class Report {
     for (int i = 0; i < 3; ++i)
       other += c_.layout->aligned(pair->first, e.at) - c_.layout->aligned(pair->second, other);
     const std::int64_t used = other - e.at;
-    const bool along = h.before == pair->first;
+    const bool along = h.upstream == pair->first;
     const std::int64_t low = along ? h.shortest + used - *e.high : h.shortest - used + *e.low;
     const std::int64_t high = along ? h.shortest + used - *e.low : h.shortest - used + *e.high;
     return {std::max<std::int64_t>(low, 0), std::max<std::int64_t>(high, 0)};
@@ -284,7 +285,7 @@ class Report {
 
   [[nodiscard]] std::optional<std::int64_t> round_trip(const Hop& h) const {
     for (const Hop& back : c_.ledger->hops())
-      if (back.direction == h.direction.reversed(0) && back.before == h.behind && back.behind == h.before &&
+      if (back.direction == h.direction.reversed(0) && back.upstream == h.downstream && back.downstream == h.upstream &&
           back.plain_tcp == h.plain_tcp && back.seen && h.seen)
         return h.shortest + back.shortest;
     return std::nullopt;
@@ -293,7 +294,7 @@ class Report {
   static Json frames_of(const ResultCounters& tally) {
     Json frames = Json::array();
     for (const FramePair& pair : tally.frames)
-      frames.push_back({{"upstream", frame_or_null(pair.before)}, {"downstream", frame_or_null(pair.behind)}});
+      frames.push_back({{"upstream", frame_or_null(pair.upstream)}, {"downstream", frame_or_null(pair.downstream)}});
     return frames;
   }
 
@@ -303,15 +304,15 @@ class Report {
   }
 
   Json hop(const Hop& h) {
-    Json fates_of_packets = Json::object();
-    for (std::size_t i = 0; i < fates; ++i) {
+    Json outcomes = Json::object();
+    for (std::size_t i = 0; i < hop_outcomes; ++i) {
       const ResultCounters& tally = h.tallies[i];
       if (tally.packets == 0) continue;
-      fates_of_packets[std::string(to_string(static_cast<HopOutcome>(i)))] = {{"packets", tally.packets},
-                                                                              {"bytes", tally.bytes},
-                                                                              {"first_time", seconds(tally.first_time)},
-                                                                              {"last_time", seconds(tally.last_time)},
-                                                                              {"frames", frames_of(tally)}};
+      outcomes[std::string(to_string(static_cast<HopOutcome>(i)))] = {{"packets", tally.packets},
+                                                                      {"bytes", tally.bytes},
+                                                                      {"first_time", seconds(tally.first_time)},
+                                                                      {"last_time", seconds(tally.last_time)},
+                                                                      {"frames", frames_of(tally)}};
     }
     const auto [low, high] = shortest(h);
     Json delays;
@@ -325,11 +326,11 @@ class Report {
                 {"p99_ns", delay(h, 990)},
                 {"p999_ns", delay(h, 999)},
                 {"max_ns", h.slowest_delay - h.shortest},
-                {"slowest", {{"upstream", h.slowest.before}, {"downstream", h.slowest.behind}}}};
+                {"slowest", {{"upstream", h.slowest.upstream}, {"downstream", h.slowest.downstream}}}};
     return Json{{"from", to_text(h.direction.from)},
                 {"to", to_text(h.direction.to)},
-                {"upstream", h.before},
-                {"downstream", h.behind},
+                {"upstream", h.upstream},
+                {"downstream", h.downstream},
                 {"adjacent", h.adjacent},
                 {"traffic", h.plain_tcp ? "tcp" : "rdma"},
                 {"seen", h.seen},
@@ -337,7 +338,7 @@ class Report {
                 {"ecn_capable", h.capable},
                 {"hops_least", h.ttl_least <= h.ttl_most ? Json(h.ttl_least) : Json()},
                 {"hops_most", h.ttl_least <= h.ttl_most ? Json(h.ttl_most) : Json()},
-                {"outcomes", std::move(fates_of_packets)},
+                {"outcomes", std::move(outcomes)},
                 {"delay", std::move(delays)}};
   }
 
@@ -345,12 +346,12 @@ class Report {
     return Json{{"rank", rank},
                 {"severity", to_string(f.severity)},
                 {"kind", f.kind},
-                {"flow", f.who},
+                {"flow", f.flow_name},
                 {"title", f.title},
                 {"from", f.from},
                 {"to", f.to},
-                {"upstream", f.before},
-                {"downstream", f.behind},
+                {"upstream", f.upstream},
+                {"downstream", f.downstream},
                 {"packets", f.packets},
                 {"share", f.share < 0 ? Json() : Json(f.share)},
                 {"first_time", f.first_time},
@@ -372,33 +373,34 @@ class Report {
 
   Finding on(const Hop& h) const {
     Finding f;
-    f.who = who(h);
+    f.flow_name = flow_name(h);
     f.from = to_text(h.direction.from);
     f.to = to_text(h.direction.to);
-    f.before = h.before;
-    f.behind = h.behind;
+    f.upstream = h.upstream;
+    f.downstream = h.downstream;
     return f;
   }
 
   void find(const Hop& h) {
     std::uint64_t offered = h.seen;
-    for (const HopOutcome fate :
+    for (const HopOutcome outcome :
          {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_downstream, HopOutcome::missed_upstream})
-      offered += h.of(fate).packets;
+      offered += h.of(outcome).packets;
     for (const Advice& advice : advices) {
-      const ResultCounters& tally = h.of(advice.fate);
+      const ResultCounters& tally = h.of(advice.outcome);
       if (tally.packets == 0) continue;
       Finding f = on(h);
       f.severity = advice.severity;
-      f.kind = to_string(advice.fate);
+      f.kind = to_string(advice.outcome);
       f.packets = tally.packets;
-      const std::uint64_t all = advice.fate == HopOutcome::marked ? h.capable : std::max(offered, tally.packets);
+      const std::uint64_t all = advice.outcome == HopOutcome::marked ? h.capable : std::max(offered, tally.packets);
       if (all && tally.packets <= all) f.share = static_cast<double>(tally.packets) / static_cast<double>(all);
       f.title = fmt::format("{} {}", counted(tally.packets, "packet", "packets"), advice.what);
       if (f.share >= 0)
         f.title += fmt::format(" ({}{})", percent(f.share),
-                               advice.fate == HopOutcome::marked ? " of ECN-capable packets" : "");
-      if (advice.fate == HopOutcome::lost && tally.named) f.title += fmt::format(", {} reported by NAKs", tally.named);
+                               advice.outcome == HopOutcome::marked ? " of ECN-capable packets" : "");
+      if (advice.outcome == HopOutcome::lost && tally.named)
+        f.title += fmt::format(", {} reported by NAKs", tally.named);
       f.first_time = seconds(tally.first_time);
       f.last_time = seconds(tally.last_time);
       f.frames = frames_of(tally);
@@ -430,10 +432,10 @@ class Report {
     f.title = fmt::format("{} above the shortest delay (p99), maximum {}, median {}", duration_text(p99),
                           duration_text(h.slowest_delay - h.shortest), duration_text(delay(h, 500)));
     f.first_time = f.last_time = seconds(h.slowest_time);
-    f.frames.push_back({{"upstream", h.slowest.before}, {"downstream", h.slowest.behind}});
+    f.frames.push_back({{"upstream", h.slowest.upstream}, {"downstream", h.slowest.downstream}});
     for (const Hop* one : slow)
       if (one != &h && f.worst.size() < 5)
-        f.worst.push_back({{"flow", fmt::format("{}, {} (p99)", who(*one), duration_text(delay(*one, 990)))},
+        f.worst.push_back({{"flow", fmt::format("{}, {} (p99)", flow_name(*one), duration_text(delay(*one, 990)))},
                            {"packets", one->seen}});
     f.meaning =
         "Packets wait on this hop: in queues of the network, while paused by PFC, or in the hosts that captured them. "
@@ -451,28 +453,29 @@ class Report {
       const std::string point = name(edge.point);
       Finding f;
       f.severity = Severity::warning;
-      f.kind = edge.behind ? "lost_after_last" : "lost_before_first";
+      f.kind = edge.downstream ? "lost_after_last" : "lost_before_first";
       f.from = to_text(edge.direction.from);
       f.to = to_text(edge.direction.to);
-      (edge.behind ? f.before : f.behind) = edge.point;
-      f.who = direction_text(edge.direction) + "   " + (edge.behind ? point + " → receiver" : "sender → " + point);
+      (edge.downstream ? f.upstream : f.downstream) = edge.point;
+      f.flow_name =
+          direction_text(edge.direction) + "   " + (edge.downstream ? point + " → receiver" : "sender → " + point);
       f.packets = edge.tally.packets;
       f.title =
           fmt::format("{} lost {}", counted(f.packets, "packet", "packets"),
-                      edge.behind ? "downstream of the last capture point" : "upstream of the first capture point");
+                      edge.downstream ? "downstream of the last capture point" : "upstream of the first capture point");
       f.first_time = seconds(edge.tally.first_time);
       f.last_time = seconds(edge.tally.last_time);
       f.frames = frames_of(edge.tally);
       f.worst = worst_of(edge.tally);
       f.meaning =
-          edge.behind
+          edge.downstream
               ? "The receiver reported packets in NAKs that passed the last capture point in order. They were lost "
                 "between this point and the receiver, or in the receiver."
               : "The receiver reported packets in NAKs that no capture point saw. They were lost between the sender "
                 "and the first point. The frames are those of the packets before the gaps.";
-      f.next = edge.behind ? "Check the receiver's port and device: rx_discards_phy, rx_prio*_discards, "
-                             "rx_icrc_encapsulated."
-                           : "Check the sender's port and its first link. Capture closer to the sender.";
+      f.next = edge.downstream ? "Check the receiver's port and device: rx_discards_phy, rx_prio*_discards, "
+                                 "rx_icrc_encapsulated."
+                               : "Check the sender's port and its first link. Capture closer to the sender.";
       f.weight = static_cast<double>(f.packets);
       findings_.push_back(std::move(f));
     }
@@ -485,8 +488,8 @@ class Report {
       Finding f;
       f.severity = Severity::error;
       f.kind = "unrelated";
-      f.who = name(i);
-      f.before = i;
+      f.flow_name = name(i);
+      f.upstream = i;
       f.title = s.rdma + s.tcp == 0 ? "contains no RDMA packets and cannot be compared"
                                     : "shares no packet with the other captures";
       f.packets = s.rdma;
@@ -507,11 +510,11 @@ class Report {
       f.weight = 1e18;
       findings_.push_back(std::move(f));
     }
-    const std::uint64_t not_exact = c_.evaluated_early + c_.ledger->left_out();
+    const std::uint64_t not_exact = c_.evaluated_early + c_.ledger->skipped();
     if (not_exact) {
       Finding f;
       f.kind = "inexact";
-      f.who = "this comparison";
+      f.flow_name = "this comparison";
       f.packets = not_exact;
       f.title = fmt::format("{} evaluated early or skipped because a table was full",
                             counted(not_exact, "packet", "packets"));
@@ -522,7 +525,7 @@ class Report {
     if (c_.unidentified) {
       Finding f;
       f.kind = "unidentified";
-      f.who = "this comparison";
+      f.flow_name = "this comparison";
       f.packets = c_.unidentified;
       f.title = fmt::format("{} too short to be identified", counted(c_.unidentified, "packet", "packets"));
       f.meaning = "The captures truncate these packets before the end of the headers or the ICRC.";
@@ -535,9 +538,9 @@ class Report {
     for (const PairOfPoints& pair : c_.layout->pairs()) {
       const ClockEstimate& e = pair.clock;
       Finding f;
-      f.who = fmt::format("{}, {}", name(pair.first), name(pair.second));
-      f.before = pair.first;
-      f.behind = pair.second;
+      f.flow_name = fmt::format("{}, {}", name(pair.first), name(pair.second));
+      f.upstream = pair.first;
+      f.downstream = pair.second;
       if (c_.layout_options.synchronized && e.low && e.high && (*e.low > 0 || *e.high < 0)) {
         f.severity = Severity::warning;
         f.kind = "not_synchronized";
@@ -562,17 +565,17 @@ class Report {
   void find_orders() {
     std::size_t unknown = 0;
     std::string first;
-    for (const CapturePath& way : c_.layout->ways())
-      for (std::size_t k = 1; k < way.points.size(); ++k)
-        if (way.order[k - 1] == OrderBy::nothing) {
+    for (const CapturePath& path : c_.layout->paths())
+      for (std::size_t k = 1; k < path.points.size(); ++k)
+        if (path.order[k - 1] == OrderBy::nothing) {
           if (unknown++ == 0)
-            first =
-                fmt::format("{}: {}, {}", direction_text(way.direction), name(way.points[k - 1]), name(way.points[k]));
+            first = fmt::format("{}: {}, {}", direction_text(path.direction), name(path.points[k - 1]),
+                                name(path.points[k]));
         }
     if (unknown == 0) return;
     Finding f;
     f.kind = "order_unknown";
-    f.who = first;
+    f.flow_name = first;
     f.title = unknown == 1
                   ? "unknown which point is closer to the sender"
                   : fmt::format("unknown which point is closer to the sender, here and in {} more cases", unknown - 1);

@@ -38,12 +38,12 @@ class Stream {
         if (options_.stops()) break;
         if (options_.progress) options_.progress(frame_, reader_.position(), reader_.file_size(), reader_.name());
       }
-      if (sight(sighting_, packet_, by_)) return true;
+      if (observe(sighting_, packet_, by_)) return true;
       unidentified_ += cut_before_icrc(packet_);
     }
     return false;
   }
-  [[nodiscard]] const Observation& sighting() const { return sighting_; }
+  [[nodiscard]] const Observation& observation() const { return sighting_; }
   [[nodiscard]] std::uint64_t unidentified() const { return unidentified_; }
 
  private:
@@ -56,10 +56,10 @@ class Stream {
   std::uint64_t frame_ = 0, unidentified_ = 0;
 };
 
-std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::vector<std::string>& troubles) {
+std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::vector<std::string>& errors) {
   const std::size_t n = options.files.size();
   std::vector<std::optional<Survey>> found(n);
-  std::vector<std::string> trouble(n);
+  std::vector<std::string> error(n);
   std::mutex guard;
   std::size_t next = 0;
   ReadOptions read = options.read;
@@ -76,18 +76,18 @@ std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::ve
         if (next == n) return;
         mine = next++;
       }
-      found[mine] = survey(options.files[mine], read, by, options.samples, trouble[mine]);
+      found[mine] = survey(options.files[mine], read, by, options.samples, error[mine]);
     }
   };
   analysis::work_together(std::min<std::size_t>(options.threads, n), work);
   std::vector<Survey> surveys;
-  troubles.clear();
+  errors.clear();
   for (std::size_t i = 0; i < n; ++i) {
     if (found[i]) {
       surveys.push_back(std::move(*found[i]));
-      if (!surveys.back().trouble.empty()) troubles.push_back(surveys.back().trouble);
+      if (!surveys.back().error.empty()) errors.push_back(surveys.back().error);
     } else {
-      troubles.push_back(trouble[i]);
+      errors.push_back(error[i]);
     }
   }
   return surveys;
@@ -135,10 +135,10 @@ Comparison run(const RunOptions& options) {
   Comparison result;
   result.layout_options = options.layout;
   result.matcher_options = options.matcher;
-  result.surveys = survey_all(options, IdentityBy::icrc, result.troubles);
+  result.surveys = survey_all(options, IdentityBy::icrc, result.errors);
   if (std::any_of(result.surveys.begin(), result.surveys.end(), [](const Survey& s) { return s.cut != 0; })) {
     result.identity = IdentityBy::headers;
-    result.surveys = survey_all(options, IdentityBy::headers, result.troubles);
+    result.surveys = survey_all(options, IdentityBy::headers, result.errors);
   }
   result.layout = std::make_unique<Layout>(result.surveys, options.layout);
   const Layout& layout = *result.layout;
@@ -156,7 +156,7 @@ Comparison run(const RunOptions& options) {
     if (!layout.connected()[c]) continue;
     auto reader = Reader::open(result.surveys[c].name);
     if (!reader) {
-      result.troubles.push_back(to_string(reader.error()));
+      result.errors.push_back(to_string(reader.error()));
       continue;
     }
     heads.push_back({c, 0, std::make_unique<Stream>(std::move(*reader), options.read, result.identity)});
@@ -166,14 +166,14 @@ Comparison run(const RunOptions& options) {
       result.unidentified += head.stream->unidentified();
       return false;
     }
-    head.aligned = layout.aligned(head.capture, head.stream->sighting().time);
+    head.aligned = layout.aligned(head.capture, head.stream->observation().time);
     return true;
   };
   std::erase_if(heads, [&](Head& head) { return !advance(head); });
   while (!heads.empty()) {
     Head& head = *std::min_element(heads.begin(), heads.end(),
                                    [](const Head& a, const Head& b) { return a.aligned < b.aligned; });
-    const Observation& s = head.stream->sighting();
+    const Observation& s = head.stream->observation();
     if (const auto unit = ledger.unit(s.flow)) {
       Copy copy;
       copy.aligned = head.aligned;

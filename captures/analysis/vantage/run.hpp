@@ -1,6 +1,6 @@
 #pragma once
-/// Compares several captures of the same traffic in two passes: the first determines clocks and order, the second follows
-/// each packet.
+/// Compares several captures of the same traffic in two passes: the first determines clocks and order, the second
+/// follows each packet.
 
 #include <memory>
 #include <string>
@@ -32,7 +32,7 @@ struct Comparison {
   std::uint64_t evaluated_early = 0;  ///< packets evaluated before the end of the window
   LayoutOptions layout_options;
   MatcherOptions matcher_options;
-  std::vector<std::string> troubles;  ///< read errors, one sentence each
+  std::vector<std::string> errors;  ///< read errors, one sentence each
 };
 
 Comparison run(const RunOptions& options);

@@ -13,9 +13,9 @@ namespace {
 constexpr std::size_t partners_kept = 1U << 18;
 
 /// Collects paired directions from the tracker.
-class Listener final : public tracking::Sink {
+class PairCollector final : public tracking::Sink {
  public:
-  explicit Listener(Survey& survey) : survey_(survey) {}
+  explicit PairCollector(Survey& survey) : survey_(survey) {}
 
   void connection(const tracking::Connection& c, tracking::CloseReason) override {
     if (c.service == tracking::Service::iwarp || c.confidence < tracking::Confidence::high ||
@@ -56,20 +56,20 @@ void Samples::thin_out() {
 }
 
 std::optional<Survey> survey(const std::string& file, const ReadOptions& options, IdentityBy by,
-                             std::size_t samples_kept, std::string& trouble) {
+                             std::size_t samples_kept, std::string& error) {
   auto reader = Reader::open(file);
   if (!reader) {
-    trouble = to_string(reader.error());
+    error = to_string(reader.error());
     return std::nullopt;
   }
   std::optional<Survey> result(std::in_place, samples_kept);
   Survey& s = *result;
   s.name = file;
-  Listener listener(s);
+  PairCollector listener(s);
   tracking::Dissector dissector({options.decode, options.filter && options.filter->uses_crcs()});
   tracking::Tracker tracker(listener);
   tracking::Packet packet;
-  Observation sighting;
+  Observation observation;
   Record record;
   Next next = reader->next(record);
   for (; next == Next::record; next = reader->next(record)) {
@@ -90,21 +90,21 @@ std::optional<Survey> survey(const std::string& file, const ReadOptions& options
     if (options.filter && !options.filter->matches(packet)) continue;
     tracker.add(packet);
     if (cut_before_icrc(packet)) ++s.cut;
-    if (!sight(sighting, packet, by)) continue;
-    const FlowKey direction = sighting.flow.with(0);
-    if (sighting.wire == Wire::none) {
+    if (!observe(observation, packet, by)) continue;
+    const FlowKey direction = observation.flow.with(0);
+    if (observation.wire == Wire::none) {
       ++s.tcp;
     } else {
       ++s.rdma;
-      if (sighting.wire == Wire::iwarp && s.iwarp.size() < partners_kept) s.iwarp[ordered(sighting.flow)] = true;
+      if (observation.wire == Wire::iwarp && s.iwarp.size() < partners_kept) s.iwarp[ordered(observation.flow)] = true;
     }
-    if (FlowSeen* flow = s.flows.at(sighting.flow)) ++flow->packets;
+    if (FlowSeen* flow = s.flows.at(observation.flow)) ++flow->packets;
     DirectionSeen* seen = s.directions.at(direction);
     if (!seen) continue;
     ++seen->packets;
-    seen->ttl = std::max(seen->ttl, sighting.ttl);
+    seen->ttl = std::max(seen->ttl, observation.ttl);
     if (seen->packets == 1) seen->index = static_cast<std::uint32_t>(s.directions.rows().size() - 1);
-    s.samples.add({sighting.identity, sighting.time, seen->index, sighting.ttl, false});
+    s.samples.add({observation.identity, observation.time, seen->index, observation.ttl, false});
   }
   tracker.finish();
   s.samples.settle();
@@ -112,7 +112,7 @@ std::optional<Survey> survey(const std::string& file, const ReadOptions& options
   for (const Interface& interface : reader->interfaces())
     if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt)
       s.lost_by_capture = s.lost_by_capture.value_or(0) + *drops;
-  if (next == Next::error) s.trouble = to_string(reader->error());
+  if (next == Next::error) s.error = to_string(reader->error());
   return result;
 }
 

@@ -71,7 +71,7 @@ struct Survey {
   bool nanoseconds = false;                                             ///< times are finer than microseconds
   std::uint64_t cut = 0;                                                ///< RDMA packets without their ICRC
   std::optional<std::uint64_t> lost_by_capture;                         ///< packets (nullopt: not recorded in the file)
-  std::string trouble;                                                  ///< read error (empty: read completely)
+  std::string error;                                                    ///< read error (empty: read completely)
   analysis::BoundedTable<FlowKey, DirectionSeen> directions{1U << 16};  ///< key: number 0
   analysis::BoundedTable<FlowKey, FlowSeen> flows{1U << 18};            ///< key: as Observation::flow
   Samples samples;
@@ -96,8 +96,8 @@ struct ReadOptions {
   [[nodiscard]] bool stops() const { return stop && stop->load(std::memory_order_relaxed); }
 };
 
-/// Reads the whole capture. Returns nullopt and sets `trouble` to one sentence if the file cannot be opened.
+/// Reads the whole capture. Returns nullopt and sets `error` to one sentence if the file cannot be opened.
 std::optional<Survey> survey(const std::string& file, const ReadOptions& options, IdentityBy by,
-                             std::size_t samples_kept, std::string& trouble);
+                             std::size_t samples_kept, std::string& error);
 
 }  // namespace rdmawire::captures::vantage

@@ -51,7 +51,7 @@ class Printer : analysis::TextPage {
     hops();
     delays();
     clocks();
-    ways();
+    paths();
   }
 
  private:
@@ -84,7 +84,7 @@ class Printer : analysis::TextPage {
     for (const Json& hop : v_.at("hops")) {
       if (word(hop.at("traffic")) != "rdma") continue;
       hops += hop.at("adjacent").get<bool>();
-      for (const auto& [fate, row] : hop.at("outcomes").items()) sums[fate] += number(row.at("packets"));
+      for (const auto& [outcome, row] : hop.at("outcomes").items()) sums[outcome] += number(row.at("packets"));
     }
     const std::size_t column = widest + 4;
     page_.line();
@@ -134,8 +134,8 @@ class Printer : analysis::TextPage {
                                                   : TextStyle::plain;
     page_.line();
     page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
-    const std::string who = word(f.at("flow")), title = word(f.at("title"));
-    page_.put(TextStyle::strong, who);
+    const std::string flow_name = word(f.at("flow")), title = word(f.at("title"));
+    page_.put(TextStyle::strong, flow_name);
     if (page_.column() + 3 + output::columns(title) > width_)
       page_.line().put("  ");
     else
@@ -209,7 +209,7 @@ class Printer : analysis::TextPage {
          {"reordered"},
          {"doubled"}},
         [&](const Json& hop) {
-          const auto fate = [&](std::initializer_list<const char*> names) {
+          const auto outcome = [&](std::initializer_list<const char*> names) {
             std::uint64_t sum = 0;
             for (const char* one : names)
               if (hop.at("outcomes").contains(one)) sum += number(hop.at("outcomes").at(one).at("packets"));
@@ -218,19 +218,19 @@ class Printer : analysis::TextPage {
           auto row = begin_row(hop);
           row.push_back(fmt::format("{}", number(hop.at("seen"))));
           row.push_back(bytes_text(hop.at("bytes")));
-          row.push_back(fate({"lost"}));
-          row.push_back(fate({"missing"}));
-          row.push_back(fate({"missed_upstream"}));
-          row.push_back(fate({"missed_downstream"}));
-          row.push_back(fate({"elsewhere"}));
-          row.push_back(fate({"marked"}));
-          row.push_back(fate({"dscp_rewritten"}));
-          row.push_back(fate({"priority_rewritten"}));
-          row.push_back(fate({"port_rewritten"}));
-          row.push_back(fate({"address_rewritten"}));
-          row.push_back(fate({"icrc_corrupted", "damaged"}));
-          row.push_back(fate({"reordered"}));
-          row.push_back(fate({"duplicated", "captured_twice"}));
+          row.push_back(outcome({"lost"}));
+          row.push_back(outcome({"missing"}));
+          row.push_back(outcome({"missed_upstream"}));
+          row.push_back(outcome({"missed_downstream"}));
+          row.push_back(outcome({"elsewhere"}));
+          row.push_back(outcome({"marked"}));
+          row.push_back(outcome({"dscp_rewritten"}));
+          row.push_back(outcome({"priority_rewritten"}));
+          row.push_back(outcome({"port_rewritten"}));
+          row.push_back(outcome({"address_rewritten"}));
+          row.push_back(outcome({"icrc_corrupted", "damaged"}));
+          row.push_back(outcome({"reordered"}));
+          row.push_back(outcome({"duplicated", "captured_twice"}));
           return row;
         },
         "columns without packets are omitted");
@@ -297,20 +297,20 @@ class Printer : analysis::TextPage {
           rows, list.size(), declared ? "declared synchronized: times are not corrected" : "");
   }
 
-  void ways() {
+  void paths() {
     std::vector<std::vector<std::string>> rows;
     const Json& list = v_.at("paths");
-    for (const Json& way : list) {
+    for (const Json& path : list) {
       if (rows.size() == 2 * options_.rows) break;
       std::string points, by;
-      for (const Json& point : way.at("points")) points += (points.empty() ? "" : " → ") + name(point);
+      for (const Json& point : path.at("points")) points += (points.empty() ? "" : " → ") + name(point);
       std::vector<std::string> evidence;
-      for (const Json& order : way.at("order_by")) {
+      for (const Json& order : path.at("order_by")) {
         const std::string text(order_text(word(order)));
         if (std::find(evidence.begin(), evidence.end(), text) == evidence.end()) evidence.push_back(text);
       }
       for (const std::string& text : evidence) by += (by.empty() ? "" : ", ") + text;
-      rows.push_back({word(way.at("from")), word(way.at("to")), points, by});
+      rows.push_back({word(path.at("from")), word(path.at("to")), points, by});
     }
     table("Paths and the evidence for their order",
           {{"from", Column::left}, {"to", Column::left}, {"capture points", Column::left}, {"order", Column::left}},

@@ -65,8 +65,9 @@ struct Setting {
 /// of its path.
 struct Truth {
   using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, upstream, downstream
-  std::map<Hop, std::uint64_t> lost, lost_answers, missed_upstream, missed_downstream, marked, doubled, corrupted, seen;
-  std::uint64_t before_first = 0, behind_last = 0;
+  std::map<Hop, std::uint64_t> lost, lost_responses, missed_upstream, missed_downstream, marked, doubled, corrupted,
+      seen;
+  std::uint64_t before_first = 0, after_last = 0;
 };
 
 /// Hosts at both ends with capture points in between. Requests go to the right, acknowledgements to the left.
@@ -172,7 +173,9 @@ class Network {
                       .set<"psn">(p.is_beacon ? p.psn : (p.psn + flows_[p.flow].first_psn) & 0xffffff)
                       .set<"ack_request">(p.to_right);
     if (opcode == acknowledge) {
-      frame /= Value<Aeth>().set<"syndrome">(p.nak ? 0x60 : 0x1f).set<"msn">(p.psn);
+      frame /= Value<Aeth>()
+                   .set<"syndrome">((p.nak ? Syndrome::nak(nak_code::psn_sequence_error) : Syndrome::ack()).bits())
+                   .set<"msn">(p.psn);
     } else {
       if (opcode == ud_send_only) frame /= Value<Deth>().set<"qkey">(1).set<"src_qp">(0x300 + p.flow);
       frame.payload.assign(64, static_cast<std::uint8_t>(p.psn));
@@ -208,22 +211,22 @@ class Network {
     if (p.is_beacon || s_.unreliable) return;
     Flow& flow = flows_[p.flow];
     if (p.to_right) {
-      Packet answer;
-      answer.to_right = false;
-      answer.flow = p.flow;
+      Packet response;
+      response.to_right = false;
+      response.flow = p.flow;
       if (p.psn == flow.expected) {
         ++flow.expected;
         flow.nak_sent = false;
-        answer.psn = p.psn;
+        response.psn = p.psn;
       } else if (p.psn < flow.expected) {
-        answer.psn = flow.expected - 1;
+        response.psn = flow.expected - 1;
       } else {
         if (flow.nak_sent) return;
         flow.nak_sent = true;
-        answer.nak = true;
-        answer.psn = flow.expected;
+        response.nak = true;
+        response.psn = flow.expected;
       }
-      launch(answer);
+      launch(response);
     } else if (p.nak) {
       if (p.psn < flow.acknowledged) return;
       flow.acknowledged = p.psn;
@@ -248,8 +251,8 @@ class Network {
     const HopSetting& h = s_.hops[index];
     const std::size_t points = s_.points.size();
     // The points at both ends of the hop (SIZE_MAX: a host).
-    const std::size_t before = n == 0 ? SIZE_MAX : p.to_right ? n - 1 : points - n;
-    const std::size_t behind = n + 1 == hops ? SIZE_MAX : p.to_right ? n : points - 1 - n;
+    const std::size_t upstream = n == 0 ? SIZE_MAX : p.to_right ? n - 1 : points - n;
+    const std::size_t downstream = n + 1 == hops ? SIZE_MAX : p.to_right ? n : points - 1 - n;
     const bool plain = !p.is_beacon && p.counts;
     if (plain && happens(h.loss)) {
       if (p.captured.empty()) {
@@ -259,10 +262,10 @@ class Network {
       const std::size_t last = p.captured.back();
       const std::size_t next = p.to_right ? last + 1 : last - 1;
       if (next >= points) {
-        truth.behind_last += p.to_right;
+        truth.after_last += p.to_right;
         return;
       }
-      auto& table = p.to_right ? truth.lost : truth.lost_answers;
+      auto& table = p.to_right ? truth.lost : truth.lost_responses;
       ++table[{p.to_right, last, next}];
       return;
     }
@@ -282,30 +285,30 @@ class Network {
     if (corrupt) p.bytes[60] ^= 0x10;
     const bool twice = plain && happens(h.double_up);
     const std::size_t had = p.captured.size();
-    if (behind != SIZE_MAX && (p.is_beacon || !happens(s_.points[behind].miss))) {
-      captures_[behind].push_back({arrival, p.bytes});
-      for (std::size_t point = had ? p.captured.back() : before; point != SIZE_MAX && point != behind;
+    if (downstream != SIZE_MAX && (p.is_beacon || !happens(s_.points[downstream].miss))) {
+      captures_[downstream].push_back({arrival, p.bytes});
+      for (std::size_t point = had ? p.captured.back() : upstream; point != SIZE_MAX && point != downstream;
            point = p.to_right ? point + 1 : point - 1)
         if (p.counts && (p.captured.empty() || point != p.captured.back()) && !p.is_beacon)
-          ++truth.missed_upstream[{p.to_right, point, behind}];
+          ++truth.missed_upstream[{p.to_right, point, downstream}];
       // If no point captured it before, all upstream points missed it.
-      if (plain && had == 0 && before != SIZE_MAX)
-        for (std::size_t point = p.to_right ? 0 : points - 1; point != before;
+      if (plain && had == 0 && upstream != SIZE_MAX)
+        for (std::size_t point = p.to_right ? 0 : points - 1; point != upstream;
              point = p.to_right ? point + 1 : point - 1)
-          ++truth.missed_upstream[{p.to_right, point, behind}];
-      if (plain && had) ++truth.seen[{p.to_right, p.captured.back(), behind}];
-      p.captured.push_back(behind);
+          ++truth.missed_upstream[{p.to_right, point, downstream}];
+      if (plain && had) ++truth.seen[{p.to_right, p.captured.back(), downstream}];
+      p.captured.push_back(downstream);
     }
-    if (before != SIZE_MAX && behind != SIZE_MAX && p.captured.size() >= 2 && p.captured.back() == behind &&
-        p.captured[p.captured.size() - 2] == before) {
-      if (mark) ++truth.marked[{p.to_right, before, behind}];
-      if (corrupt) ++truth.corrupted[{p.to_right, before, behind}];
-      if (twice) ++truth.doubled[{p.to_right, before, behind}];
+    if (upstream != SIZE_MAX && downstream != SIZE_MAX && p.captured.size() >= 2 && p.captured.back() == downstream &&
+        p.captured[p.captured.size() - 2] == upstream) {
+      if (mark) ++truth.marked[{p.to_right, upstream, downstream}];
+      if (corrupt) ++truth.corrupted[{p.to_right, upstream, downstream}];
+      if (twice) ++truth.doubled[{p.to_right, upstream, downstream}];
     }
     if (twice) {
       Packet copy = p;
       copy.counts = false;
-      if (behind != SIZE_MAX) captures_[behind].push_back({arrival + 300, p.bytes});
+      if (downstream != SIZE_MAX) captures_[downstream].push_back({arrival + 300, p.bytes});
       if (n + 1 < hops) travel(std::move(copy), n + 1, arrival + 300);
     }
     if (n + 1 == hops) {
@@ -350,21 +353,21 @@ class Vantage : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-std::uint64_t count(const Comparison& c, const Truth::Hop& at, HopOutcome fate) {
-  const auto& [to_right, before, behind] = at;
+std::uint64_t count(const Comparison& c, const Truth::Hop& at, HopOutcome outcome) {
+  const auto& [to_right, upstream, downstream] = at;
   const auto from = PortAddress::of_ipv4(to_right ? left_host : right_host);
   for (const Hop& h : c.ledger->hops())
-    if (h.direction.from == from && h.before == before && h.behind == behind) return h.of(fate).packets;
+    if (h.direction.from == from && h.upstream == upstream && h.downstream == downstream) return h.of(outcome).packets;
   return 0;
 }
 
 using Table = std::map<Truth::Hop, std::uint64_t>;
 /// Result of the comparison for one outcome, in the form of the tables in Truth.
-Table found(const Comparison& c, HopOutcome fate) {
+Table found(const Comparison& c, HopOutcome outcome) {
   Table table;
   for (const Hop& h : c.ledger->hops())
-    if (const std::uint64_t packets = h.of(fate).packets)
-      table[{h.direction.from == PortAddress::of_ipv4(left_host), h.before, h.behind}] = packets;
+    if (const std::uint64_t packets = h.of(outcome).packets)
+      table[{h.direction.from == PortAddress::of_ipv4(left_host), h.upstream, h.downstream}] = packets;
   return table;
 }
 Table only(const Table& table, bool to_right) {
@@ -388,9 +391,9 @@ void expect_true_clocks(const Comparison& c, const Network& network) {
 }
 
 void expect_order(const Comparison& c) {
-  for (const CapturePath& way : c.layout->ways()) {
-    std::vector<std::size_t> order = way.points;
-    if (way.direction.from != PortAddress::of_ipv4(left_host)) std::reverse(order.begin(), order.end());
+  for (const CapturePath& path : c.layout->paths()) {
+    std::vector<std::size_t> order = path.points;
+    if (path.direction.from != PortAddress::of_ipv4(left_host)) std::reverse(order.begin(), order.end());
     EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
     EXPECT_EQ(order.size(), c.surveys.size());
   }
@@ -410,13 +413,13 @@ TEST_F(Vantage, FaultlessNetworkHasNoFinding) {
   const Comparison c = compare(network);
   expect_true_clocks(c, network);
   expect_order(c);
-  for (std::size_t i = 0; i < fates; ++i) EXPECT_EQ(found(c, static_cast<HopOutcome>(i)), Table()) << i;
+  for (std::size_t i = 0; i < hop_outcomes; ++i) EXPECT_EQ(found(c, static_cast<HopOutcome>(i)), Table()) << i;
   EXPECT_EQ(network.truth.seen.size(), 4U);
   for (const auto& [hop, packets] : network.truth.seen) {
-    const auto& [to_right, before, behind] = hop;
+    const auto& [to_right, upstream, downstream] = hop;
     const auto from = PortAddress::of_ipv4(to_right ? left_host : right_host);
     for (const Hop& h : c.ledger->hops())
-      if (h.direction.from == from && h.before == before && h.behind == behind) {
+      if (h.direction.from == from && h.upstream == upstream && h.downstream == downstream) {
         EXPECT_EQ(h.seen, packets + 2);  // the beacons
       }
   }
@@ -443,35 +446,36 @@ TEST_F(Vantage, LossIsAssignedToItsHop) {
       EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost) << "seed " << seed << " " << identifies;
       EXPECT_EQ(only(found(c, HopOutcome::missing), true), Table()) << "seed " << seed << " " << identifies;
       EXPECT_TRUE(c.ledger->edges().empty());
-      for (const HopOutcome fate : {HopOutcome::missed_upstream, HopOutcome::missed_downstream, HopOutcome::reordered,
-                                    HopOutcome::duplicated, HopOutcome::marked, HopOutcome::icrc_corrupted,
-                                    HopOutcome::captured_twice, HopOutcome::elsewhere, HopOutcome::damaged})
-        EXPECT_EQ(found(c, fate), Table()) << "seed " << seed << " " << to_string(fate);
+      for (const HopOutcome outcome :
+           {HopOutcome::missed_upstream, HopOutcome::missed_downstream, HopOutcome::reordered, HopOutcome::duplicated,
+            HopOutcome::marked, HopOutcome::icrc_corrupted, HopOutcome::captured_twice, HopOutcome::elsewhere,
+            HopOutcome::damaged})
+        EXPECT_EQ(found(c, outcome), Table()) << "seed " << seed << " " << to_string(outcome);
       // Lost acknowledgements leave no evidence beyond the point where they were last seen.
-      Table answers = only(found(c, HopOutcome::lost), false);
-      for (const auto& [hop, packets] : found(c, HopOutcome::missing)) answers[hop] += packets;
-      EXPECT_EQ(answers, network.truth.lost_answers);
+      Table responses = only(found(c, HopOutcome::lost), false);
+      for (const auto& [hop, packets] : found(c, HopOutcome::missing)) responses[hop] += packets;
+      EXPECT_EQ(responses, network.truth.lost_responses);
     }
   }
 }
 
 TEST_F(Vantage, NaksRevealLossOutsideOfTheCapturePoints) {
-  for (const bool behind : {false, true}) {
+  for (const bool downstream : {false, true}) {
     Setting s = with_bad_clocks({});
     s.flows = 2;
-    s.hops[behind ? 3 : 0].loss = 0.002;
+    s.hops[downstream ? 3 : 0].loss = 0.002;
     s.packets = 5000;
     Network network(s);
     const Comparison c = compare(network);
-    std::uint64_t told = 0;
+    std::uint64_t reported = 0;
     for (const Edge& edge : c.ledger->edges()) {
-      EXPECT_EQ(edge.behind, behind);
-      told += edge.tally.packets;
+      EXPECT_EQ(edge.downstream, downstream);
+      reported += edge.tally.packets;
     }
-    const std::uint64_t truth = behind ? network.truth.behind_last : network.truth.before_first;
+    const std::uint64_t truth = downstream ? network.truth.after_last : network.truth.before_first;
     // A packet that is lost while the receiver waits for another packet is not reported by a NAK.
-    EXPECT_LE(told, truth);
-    EXPECT_GE(told * 10, truth * 7);
+    EXPECT_LE(reported, truth);
+    EXPECT_GE(reported * 10, truth * 7);
     EXPECT_EQ(only(found(c, HopOutcome::lost), true), Table());
   }
 }
@@ -517,9 +521,9 @@ TEST_F(Vantage, NetworkLossAndCaptureLossAreDistinguished) {
     for (const auto& [hop, packets] : network.truth.lost) {
       lost += packets;
       const auto it = is.find(hop);
-      const std::uint64_t said = it == is.end() ? 0 : it->second;
-      found_lost += std::min(said, packets);
-      off += said > packets ? said - packets : packets - said;
+      const std::uint64_t reported = it == is.end() ? 0 : it->second;
+      found_lost += std::min(reported, packets);
+      off += reported > packets ? reported - packets : packets - reported;
     }
   }
   // Go-back-N also retransmits delivered packets. If a capture lost these, they look like network loss.
@@ -589,7 +593,7 @@ TEST_F(Vantage, QueueingIsAssignedToItsHop) {
   Network network(s);
   const Comparison c = compare(network);
   for (const Hop& h : c.ledger->hops()) {
-    const bool slow = std::min(h.before, h.behind) == 1;
+    const bool slow = std::min(h.upstream, h.downstream) == 1;
     const auto p50 = static_cast<std::int64_t>(h.delays.quantile(500)) + h.base - h.shortest;
     if (slow) {
       EXPECT_NEAR(static_cast<double>(p50), 27'700, 6'000);
@@ -623,8 +627,8 @@ TEST_F(Vantage, TimesDetermineTheOrderWithoutTtl) {
   const Comparison c = compare(network);
   expect_order(c);
   expect_true_clocks(c, network);
-  for (const CapturePath& way : c.layout->ways())
-    for (const OrderBy by : way.order) EXPECT_EQ(by, OrderBy::times);
+  for (const CapturePath& path : c.layout->paths())
+    for (const OrderBy by : path.order) EXPECT_EQ(by, OrderBy::times);
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
 }
 
@@ -638,9 +642,10 @@ TEST_F(Vantage, OrderCanBeSpecified) {
   options.files = network.write(folder_);
   options.layout.order = {2, 1, 0};
   const Comparison c = vantage::run(options);
-  for (const CapturePath& way : c.layout->ways()) {
-    for (const OrderBy by : way.order) EXPECT_EQ(by, OrderBy::given);
-    EXPECT_TRUE(way.points == std::vector<std::size_t>({0, 1, 2}) || way.points == std::vector<std::size_t>({2, 1, 0}));
+  for (const CapturePath& path : c.layout->paths()) {
+    for (const OrderBy by : path.order) EXPECT_EQ(by, OrderBy::given);
+    EXPECT_TRUE(path.points == std::vector<std::size_t>({0, 1, 2}) ||
+                path.points == std::vector<std::size_t>({2, 1, 0}));
   }
 }
 
@@ -659,11 +664,11 @@ TEST_F(Vantage, ResultIsIndependentOfFileOrder) {
   for (std::size_t i = 0; i < 3; ++i) files[turned[i]] = options.files[i];
   options.files = files;
   const Comparison other = vantage::run(options);
-  for (std::size_t i = 0; i < fates; ++i) {
+  for (std::size_t i = 0; i < hop_outcomes; ++i) {
     Table renamed;
     for (const auto& [hop, packets] : found(one, static_cast<HopOutcome>(i))) {
-      const auto& [to_right, before, behind] = hop;
-      renamed[{to_right, turned[before], turned[behind]}] = packets;
+      const auto& [to_right, upstream, downstream] = hop;
+      renamed[{to_right, turned[upstream], turned[downstream]}] = packets;
     }
     EXPECT_EQ(found(other, static_cast<HopOutcome>(i)), renamed) << to_string(static_cast<HopOutcome>(i));
   }
@@ -684,8 +689,8 @@ TEST_F(Vantage, UnrelatedFileIsReportedAndExcluded) {
   EXPECT_THAT(text_of(report), HasSubstr("shares no packet with the other captures"));
   Table moved;
   for (const auto& [hop, packets] : network.truth.lost) {
-    const auto& [to_right, before, behind] = hop;
-    moved[{to_right, before + 1, behind + 1}] = packets;
+    const auto& [to_right, upstream, downstream] = hop;
+    moved[{to_right, upstream + 1, downstream + 1}] = packets;
   }
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), moved);
 }
@@ -706,7 +711,7 @@ TEST_F(Vantage, FewSamplesAndLittleMemoryHaveTheSameResult) {
   // Minimal memory makes the result incomplete, which is reported as inexact.
   options.files = {(folder_ / "job_point0.pcap").string(), (folder_ / "job_point1.pcap").string(),
                    (folder_ / "job_point2.pcap").string()};
-  options.matcher.sightings = 2;
+  options.matcher.observations = 2;
   const Comparison tight = vantage::run(options);
   EXPECT_GT(tight.evaluated_early, 0U);
   EXPECT_FALSE(report_of(tight).at("capture_points").at("exact").get<bool>());
@@ -744,7 +749,7 @@ TEST(VantageOfRealCaptures, RingOfThreeHosts) {
       options.files.push_back(std::string(shared) + "/captures/public/linlinw5__rdma_ib_tutorial__" + job + "_node" +
                               node + ".pcap");
     const Comparison c = vantage::run(options);
-    ASSERT_TRUE(c.troubles.empty());
+    ASSERT_TRUE(c.errors.empty());
     const char* hosts[] = {"172.30.0.25", "172.30.0.11", "172.30.0.12"};
     for (std::size_t i = 0; i < 3; ++i) {
       ASSERT_TRUE(c.layout->host()[i]);
@@ -753,10 +758,10 @@ TEST(VantageOfRealCaptures, RingOfThreeHosts) {
       EXPECT_EQ(c.ledger->points()[i].packets, c.surveys[i].rdma);
       EXPECT_EQ(c.ledger->points()[i].shared, c.surveys[i].rdma);
     }
-    for (const CapturePath& way : c.layout->ways()) {
-      if (way.points.size() < 2) continue;
-      EXPECT_EQ(c.layout->host()[way.points.front()], way.direction.from);
-      EXPECT_EQ(c.layout->host()[way.points.back()], way.direction.to);
+    for (const CapturePath& path : c.layout->paths()) {
+      if (path.points.size() < 2) continue;
+      EXPECT_EQ(c.layout->host()[path.points.front()], path.direction.from);
+      EXPECT_EQ(c.layout->host()[path.points.back()], path.direction.to);
     }
     // The three offsets are estimated independently and must be consistent.
     const auto at = [&](std::size_t a, std::size_t b) { return c.layout->pair(a, b)->clock; };
@@ -764,9 +769,9 @@ TEST(VantageOfRealCaptures, RingOfThreeHosts) {
     EXPECT_GE(*at(0, 1).high + *at(1, 2).high, *at(0, 2).low);
     for (const Hop& h : c.ledger->hops()) {
       if (h.plain_tcp) continue;
-      for (const HopOutcome fate : {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_upstream,
-                                    HopOutcome::missed_downstream, HopOutcome::reordered})
-        EXPECT_EQ(h.of(fate).packets, 0U);
+      for (const HopOutcome outcome : {HopOutcome::lost, HopOutcome::missing, HopOutcome::missed_upstream,
+                                       HopOutcome::missed_downstream, HopOutcome::reordered})
+        EXPECT_EQ(h.of(outcome).packets, 0U);
     }
   }
 }

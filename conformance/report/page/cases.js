@@ -21,7 +21,7 @@ function case_article(row) {
   const body = element("div", {class: "body", id: `body-${row.id}`, hidden: true});
   const button = element("button", {type: "button", "aria-expanded": "false", "aria-controls": body.id},
       badge(row.verdict), element("span", {class: "alias"}, row.alias || ""),
-      element("span", {class: "what"}, element("span", {class: "title"}, row.id), element("span", {class: "who"}, row.sentence)),
+      element("span", {class: "what"}, element("span", {class: "title"}, row.id), element("span", {class: "subtitle"}, row.sentence)),
       element("span", {class: "metrics"}, list(row.observed).length > 0 && element("span", {class: "badge warning", title: "monitors found a violation"}, "observed"), row.flaky && element("span", {class: "badge warning"}, "flaky"), row.unexpected ? element("span", {class: "badge error"}, "unexpected") : row.known ? element("span", {class: "badge plain"}, "known") : ""));
   const article = element("article", {class: `finding ${verdicts[row.verdict] ?? ""}`, id: `case-${row.id}`, "data-verdict": row.verdict}, element("h3", {}, button), body);
   button.addEventListener("click", () => open_case(article, row, body.hidden));
