@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/syndrome.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/packet.hpp"
 
