@@ -149,12 +149,12 @@ def test_unrelated_capture_is_a_finding(tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([SEND], "two files at least"),
-        ([SEND, SEND], "given twice"),
+        ([SEND], "at least two files"),
+        ([SEND, SEND], "duplicate file"),
         ([SEND, "-"], "standard input"),
-        ([SEND, PINGPONG, "--order", "x.pcap"], "none of the files"),
-        ([SEND, PINGPONG, "--order", "rc-send.pcap.gz"], "names 1 of 2 files"),
-        ([SEND, PINGPONG, "--order", "rc-send.pcap.gz,rc-send.pcap.gz"], "named twice"),
+        ([SEND, PINGPONG, "--order", "x.pcap"], "does not match exactly one file"),
+        ([SEND, PINGPONG, "--order", "rc-send.pcap.gz"], "(1 of 2 given)"),
+        ([SEND, PINGPONG, "--order", "rc-send.pcap.gz,rc-send.pcap.gz"], "listed twice"),
         ([SEND, PINGPONG, "--csv", "x"], "--csv"),
         ([SEND, PINGPONG, "--window", "0"], "--window"),
         ([SEND, PINGPONG, "--filter", "bth.pns == 1"], "bth.psn"),

@@ -38,7 +38,7 @@ def test_loss_is_recovered_and_recorded(tmp_path):
     done = replay(PINGPONG, "--side", "a", "--fault", "drop connection 1 psn +5 try 1 from a", "-O", out)
     assert done.returncode == 0, done
     assert "NAK, PSN sequence error, PSN +5 MSN 0" in done.stdout
-    assert "1 retransmission round, 3 packets again" in done.stdout
+    assert "1 NAK recovery: 3 packets" in done.stdout
     checked = subprocess.run([RDMAWIRE, "dissect", out, "--color", "never"], capture_output=True, text=True, timeout=60)
     assert "ICRC bad" not in checked.stdout and checked.stdout.count("\n") > 800
 

@@ -321,11 +321,11 @@ def test_what_cannot_be_written_says_why(tmp_path):
 @pytest.mark.parametrize(
     ("name", "refused", "why"),
     [
-        ("x.pcapng", {"interface": 3}, "interface 3 where 1 were described"),
-        ("x.pcapng", {"time_ns": -1}, "a time before 1970"),
+        ("x.pcapng", {"interface": 3}, "undefined interface 3"),
+        ("x.pcapng", {"time_ns": -1}, "times before 1970"),
         ("x.pcap", {"time_ns": 4_400_000_000 * 10**9}, "after 2106"),
-        ("x.pcap", {"frame": bytes(400_000)}, "exceeds the 262144 bytes"),
-        ("x.pcap", {"link": "infiniband"}, "a pcap file holds one"),
+        ("x.pcap", {"frame": bytes(400_000)}, "exceeds the limit of 262144 bytes"),
+        ("x.pcap", {"link": "infiniband"}, "a pcap file has a single link type"),
     ],
 )
 def test_a_packet_that_is_refused_costs_no_other(tmp_path, name, refused, why):
@@ -341,7 +341,7 @@ def test_a_packet_that_is_refused_costs_no_other(tmp_path, name, refused, why):
 
 def test_a_link_that_the_file_does_not_have_is_refused(tmp_path):
     with (
-        pytest.raises(rdmawire.CaptureError, match="link type 247 after link type 1: a pcap file holds one") as failure,
+        pytest.raises(rdmawire.CaptureError, match="link type 247 after link type 1: a pcap file has a single link type") as failure,
         rdmawire.create_capture(tmp_path / "x.pcap") as out,
     ):
         out.write(bytes(60))

@@ -77,13 +77,13 @@ def test_a_file_that_goes_away_ends_it_with_a_sentence(growing):
         next(reports)
         growing.unlink()
         *_, last = reports
-    assert "no longer there" in last.troubles[0] and last.summary.packets > 0
+    assert "was removed" in last.troubles[0] and last.summary.packets > 0
 
 
 def test_what_cannot_be_followed(tmp_path):
-    with pytest.raises(rdmawire.CaptureError, match="not there"):
+    with pytest.raises(rdmawire.CaptureError, match="not found"):
         rdmawire.follow(tmp_path / "none.pcap")
-    with pytest.raises(rdmawire.CaptureError, match="only a file"):
+    with pytest.raises(rdmawire.CaptureError, match="regular file"):
         rdmawire.follow("/dev/null")
     with pytest.raises(rdmawire.CaptureError):
         rdmawire.follow(interface="no-such-interface")
@@ -131,11 +131,11 @@ def test_places_are_compared_as_the_command_does(two_places):
 def test_what_cannot_be_compared(two_places, tmp_path):
     before, behind = two_places
     for files, options, why in (
-        ([before], {}, "two files at least"),
-        ([before, before], {}, "given twice"),
+        ([before], {}, "at least two files"),
+        ([before, before], {}, "duplicate file"),
         ([before, "-"], {}, "read twice"),
-        ([before, behind], {"order": ["before.pcap"]}, "names 1 of 2"),
-        ([before, behind], {"order": ["x.pcap"]}, "none of the files"),
+        ([before, behind], {"order": ["before.pcap"]}, "1 of 2 given"),
+        ([before, behind], {"order": ["x.pcap"]}, "does not match exactly one file"),
         ([before, behind], {"window": -1}, "window"),
         ([before, behind], {"filter": "icrc.status == bad", "verify_crcs": False}, "CRCs"),
     ):

@@ -294,7 +294,7 @@ TEST(Recording, ContainsAllFramesWithValidCrcs) {
     EXPECT_EQ(packet.icrc.status, CrcCheck::Status::good) << frames;
   }
   EXPECT_EQ(frames, report.sent_frames + report.received_frames);
-  EXPECT_THAT(report.findings, testing::Contains(testing::HasSubstr("1 retransmission round, 3 packets again")));
+  EXPECT_THAT(report.findings, testing::Contains(testing::HasSubstr("1 NAK recovery: 3 packets")));
   std::filesystem::remove(how.output);
 }
 
