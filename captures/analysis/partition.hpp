@@ -34,10 +34,10 @@ struct Portion {
   Boundary begin, end;                      ///< of the complete capture, not relative
 };
 struct ShardPlan {
-  /// A batch for each shard. ShareTracker requires the batches of all files and portions in order, and the same build
+  /// A batch for each shard. ShardTracker requires the batches of all files and portions in order, and the same build
   /// of rdmawire. A batch is about as large as its frames.
   std::vector<std::string> batches;
-  tracking::Moment last;  ///< the last packet with a BTH (with a filter, use ShareSifter::last())
+  tracking::Moment last;  ///< the last packet with a BTH (with a filter, use ShardFilter::last())
 };
 /// Divides a portion. Returns an error if the file cannot be opened or has changed since the survey. `filtered`: the
 /// shards will be filtered, so each frame is added only to its own shard.
@@ -51,7 +51,7 @@ class ShardFilter {
   ShardFilter(const RunOptions& options, unsigned shard, unsigned shards);
   /// Adds the next batch of the shard. Returns an error, one sentence, if the batch is malformed.
   tl::expected<void, std::string> add(Bytes batch);
-  /// Returns the data for ShareTracker::hear() of each shard, possibly empty. Call once.
+  /// Returns the data for ShardTracker::add_filtered() of each shard, possibly empty. Call once.
   std::vector<std::string> finish() { return std::move(batches_); }
   /// The shard's last packet with a BTH that matches the filter.
   [[nodiscard]] const tracking::Moment& last() const { return last_; }
@@ -71,7 +71,7 @@ class ShardTracker {
   /// Ignores files, boundaries and threads of `options`. If there is a filter, call divide() with `filtered`.
   /// Filter, sinks and callbacks must outlive this object.
   explicit ShardTracker(const RunOptions& options);
-  /// Sets the data of all ShareSifter objects for this shard. Call before add(). The bytes must outlive this object.
+  /// Sets the data of all ShardFilter objects for this shard. Call before add(). The bytes must outlive this object.
   void add_filtered(std::span<const Bytes> filtered);
   /// Counts only packets between these two addresses, which are the endpoints of RunOptions::connection.
   void narrow_to(const PortAddress& one, const PortAddress& other) { pipeline_.narrow_to(one, other); }

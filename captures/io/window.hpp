@@ -44,7 +44,7 @@ std::unique_ptr<Window> stream_window(std::unique_ptr<Stream> stream);
 /// resident memory does not grow with the file. Reads up to the file size at the time of opening.
 ///
 /// If a mapped file is truncated, access to the lost pages raises SIGBUS. A process-wide handler, installed with the
-/// first mapped file, replaces the pages with zeros, and trouble() then reports the truncation. The handler passes
+/// first mapped file, replaces the pages with zeros, and error() then reports the truncation. The handler passes
 /// other SIGBUS signals to the previous handler. A program that later installs its own SIGBUS handler must chain to
 /// this one, or open files with Reader::Options::map = false.
 std::unique_ptr<Window> mapped_window(int descriptor, std::uint64_t size);
