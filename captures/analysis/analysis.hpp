@@ -249,7 +249,7 @@ class Analysis final : public tracking::Sink {
   ConnectionCount other_class;                   ///< connections whose responses and requests differ in traffic class
   std::uint64_t duplicable = 0, duplicates = 0;  ///< packets whose duplicates can be detected (requests, TCP segments),
                                                  ///< and their duplicates
-  ConnectionCount low_confidence;  ///< connections whose directions were paired at low confidence
+  ConnectionCount low_confidence;                ///< connections whose directions were paired at low confidence
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;

@@ -124,8 +124,8 @@ class BoundedSet {
   BoundedTable<MixedNumber, Nothing> table_;
 };
 
-/// The first `capacity` items in the order `Less`, regardless of the order of insertion. Two instances merge exactly. No
-/// two items may be equal in that order.
+/// The first `capacity` items in the order `Less`, regardless of the order of insertion. Two instances merge exactly.
+/// No two items may be equal in that order.
 template <class Item, class Less>
 class TopN {
  public:

@@ -16,8 +16,8 @@ class Analysis;
 /// Values by counter name. Counters of several links or ports are summed.
 using Counters = std::map<std::string, std::uint64_t, std::less<>>;
 
-/// Parses the output of `rdma statistic show`, `rdma -j statistic` or `ethtool -S`, or lines of a name and a value (as in
-/// /sys/class/infiniband/*/ports/*/hw_counters). The error states the expected format.
+/// Parses the output of `rdma statistic show`, `rdma -j statistic` or `ethtool -S`, or lines of a name and a value (as
+/// in /sys/class/infiniband/*/ports/*/hw_counters). The error states the expected format.
 tl::expected<Counters, std::string> parse_counters(std::string_view text);
 
 struct CounterDifference {

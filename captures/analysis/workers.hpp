@@ -9,8 +9,8 @@ namespace rdmawire::captures::analysis {
 /// Maximum number of threads. More threads cost memory and do not speed up the analysis.
 inline constexpr std::size_t most_workers = 256;
 
-/// Calls `work` concurrently on this thread and on up to `count` - 1 others, and returns when all calls have returned. If
-/// the system refuses to start threads, uses fewer, so `work` must fetch its tasks one by one until none is left.
+/// Calls `work` concurrently on this thread and on up to `count` - 1 others, and returns when all calls have returned.
+/// If the system refuses to start threads, uses fewer, so `work` must fetch its tasks one by one until none is left.
 /// Rethrows the first exception of a call.
 void work_together(std::size_t count, const std::function<void()>& work);
 

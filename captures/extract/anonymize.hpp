@@ -16,14 +16,15 @@ struct AnonymizeOptions {
   bool blank_payload = false;  ///< also replace RDMA payload with zeros
 };
 
-/// Replaces all fields that contain a MAC, IPv4 or IPv6 address, a GID or a GUID: in all layers, in variable parts (private
-/// data of connection management, records of subnet administration), in IP options and in routing headers. Replaces texts
-/// that name hosts and services (node descriptions, NVMe qualified names) with zeros. Also zeros data without field
-/// descriptions that may contain addresses: payload other than RDMA, management datagrams that cannot be parsed, data
-/// after a truncated header, and link padding. Keeps QP numbers, PSNs, keys, LIDs, ports and times. Keeps RDMA payload
-/// except for addresses replaced before: GIDs, GUIDs, MAC addresses, and IPv4 addresses as text.
+/// Replaces all fields that contain a MAC, IPv4 or IPv6 address, a GID or a GUID: in all layers, in variable parts
+/// (private data of connection management, records of subnet administration), in IP options and in routing headers.
+/// Replaces texts that name hosts and services (node descriptions, NVMe qualified names) with zeros. Also zeros data
+/// without field descriptions that may contain addresses: payload other than RDMA, management datagrams that cannot be
+/// parsed, data after a truncated header, and link padding. Keeps QP numbers, PSNs, keys, LIDs, ports and times. Keeps
+/// RDMA payload except for addresses replaced before: GIDs, GUIDs, MAC addresses, and IPv4 addresses as text.
 ///
-/// Recomputes checksums, ICRC, VCRC, the frame check sequence, and the CRC of each FPDU that is completely in the packet.
+/// Recomputes checksums, ICRC, VCRC, the frame check sequence, and the CRC of each FPDU that is completely in the
+/// packet.
 class Anonymizer {
  public:
   explicit Anonymizer(const AnonymizeOptions& options) : options_(options), pseudonyms_(options.key) {}

@@ -36,10 +36,10 @@ struct Extracted {
   std::optional<CaptureError> input;  ///< read error, after the packets before it were processed
 };
 
-/// Copies the selected packets with times, comments, interfaces and the latest statistics of the interfaces. Adds a comment
-/// with the original frame number and the remarks of the anonymizer. An anonymized capture omits the original comments,
-/// capture filters, and descriptions of interfaces and hosts, because they may name hosts. Returns an error if the output
-/// cannot be written.
+/// Copies the selected packets with times, comments, interfaces and the latest statistics of the interfaces. Adds a
+/// comment with the original frame number and the remarks of the anonymizer. An anonymized capture omits the original
+/// comments, capture filters, and descriptions of interfaces and hosts, because they may name hosts. Returns an error
+/// if the output cannot be written.
 tl::expected<Extracted, CaptureError> extract(Reader& reader, Writer& writer, const ExtractOptions& options);
 
 }  // namespace rdmawire::captures

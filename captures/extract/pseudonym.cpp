@@ -57,8 +57,8 @@ SipKey Pseudonyms::key_of(Bytes secret) {
 }
 
 // Inverts each bit depending on the key and the preceding bits: Jun Xu et al., "Prefix-Preserving IP Address
-// Anonymization", 2002. Keeps the flags of a MAC address and of an EUI-64. Other bits do not depend on the flags, because
-// an interface identifier is a MAC address with an inverted flag.
+// Anonymization", 2002. Keeps the flags of a MAC address and of an EUI-64. Other bits do not depend on the flags,
+// because an interface identifier is a MAC address with an inverted flag.
 std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
   const unsigned width = kind == Kind::ipv4 ? 32 : kind == Kind::mac ? 48 : kind == Kind::node ? 24 : 64;
   const std::uint64_t fixed = kind == Kind::mac ? mac_flags : kind == Kind::identifier ? identifier_flags : 0;

@@ -9,12 +9,12 @@
 
 namespace rdmawire::captures {
 
-/// Maps addresses one to one. Two addresses and their pseudonyms have a common prefix of the same length, which preserves
-/// subnets and vendors.
+/// Maps addresses one to one. Two addresses and their pseudonyms have a common prefix of the same length, which
+/// preserves subnets and vendors.
 ///
-/// Keeps unspecified, loopback, broadcast and multicast addresses, because they do not identify a host. Private, link-local
-/// and documentation addresses remain in their ranges. Derived addresses remain consistent: an EUI-64 or GID with a MAC
-/// address, a GID with an IPv4 address, and solicited-node multicast addresses of IPv6 and Ethernet.
+/// Keeps unspecified, loopback, broadcast and multicast addresses, because they do not identify a host. Private,
+/// link-local and documentation addresses remain in their ranges. Derived addresses remain consistent: an EUI-64 or GID
+/// with a MAC address, a GID with an IPv4 address, and solicited-node multicast addresses of IPv6 and Ethernet.
 class Pseudonyms {
  public:
   explicit Pseudonyms(const SipKey& key) : key_(key) {}
@@ -30,8 +30,9 @@ class Pseudonyms {
   std::array<std::uint8_t, 16> ipv6(const std::uint8_t* address);
 
   /// Finds previously mapped addresses in undescribed bytes and stores their pseudonyms in `copy`, which has the same
-  /// length. Detects GIDs, IPv6 addresses, GUIDs and MAC addresses in network byte order. Replaces IPv4 addresses in text
-  /// form with zeros. Ignores binary IPv4 addresses: four bytes are too few to recognize. Returns the number of addresses.
+  /// length. Detects GIDs, IPv6 addresses, GUIDs and MAC addresses in network byte order. Replaces IPv4 addresses in
+  /// text form with zeros. Ignores binary IPv4 addresses: four bytes are too few to recognize. Returns the number of
+  /// addresses.
   std::size_t replace_known(Bytes bytes, MutableBytes copy);
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-/// Self-contained HTML reports. embed.cmake generates a template from HTML, styles and scripts. fill_page() inserts data.
+/// Self-contained HTML reports. embed.cmake generates a template from HTML, styles and scripts. fill_page() inserts
+/// data.
 
 #include <span>
 #include <string>

@@ -29,8 +29,8 @@ CaptureError device_error(Kind kind, std::string device, std::string what, std::
   return error;
 }
 
-/// Converts libpcap's number of a live handle (DLT) to the number in capture files (LINKTYPE). Among the links that Linux
-/// supports, they differ only for raw IP.
+/// Converts libpcap's number of a live handle (DLT) to the number in capture files (LINKTYPE). Among the links that
+/// Linux supports, they differ only for raw IP.
 LinkType link_type_of_dlt(int dlt) { return dlt == DLT_RAW ? LinkType::raw_ip : static_cast<LinkType>(dlt); }
 int dlt_of_link_type(LinkType link) { return link == LinkType::raw_ip ? DLT_RAW : static_cast<int>(link); }
 

@@ -39,8 +39,8 @@ class LiveCapture {
   /// Returns all devices visible to this process. Missing permission to capture is usually reported only by open().
   static tl::expected<std::vector<Device>, CaptureError> devices();
 
-  /// Starts capturing, with nanosecond timestamps if the device supports them. Errors: unknown device, access denied, or
-  /// Kind::filter for an invalid filter expression.
+  /// Starts capturing, with nanosecond timestamps if the device supports them. Errors: unknown device, access denied,
+  /// or Kind::filter for an invalid filter expression.
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device, const Options& options);
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device) { return open(device, Options{}); }
 
@@ -51,8 +51,8 @@ class LiveCapture {
   LiveCapture& operator=(LiveCapture&&) noexcept;
   ~LiveCapture();
 
-  /// Returns Next::record, Next::timeout after Options::patience without a packet, Next::end after stop(), or Next::error.
-  /// The record's bytes are valid until the next call.
+  /// Returns Next::record, Next::timeout after Options::patience without a packet, Next::end after stop(), or
+  /// Next::error. The record's bytes are valid until the next call.
   Next next(Record& record);
   [[nodiscard]] const CaptureError& error() const;
 

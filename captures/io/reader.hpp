@@ -1,9 +1,9 @@
 #pragma once
 /// Reader of capture files: pcap and pcapng, plain or compressed, from a path, standard input or memory.
 ///
-/// libpcap's reading interface lacks comments, the drop counts of Interface Statistics Blocks, several link types in one
-/// file, offsets for error messages, and views into a mapped file. Reading a record costs a few nanoseconds (compare with
-/// libpcap in reader_bench.cpp).
+/// libpcap's reading interface lacks comments, the drop counts of Interface Statistics Blocks, several link types in
+/// one file, offsets for error messages, and views into a mapped file. Reading a record costs a few nanoseconds
+/// (compare with libpcap in reader_bench.cpp).
 ///
 /// The formats: draft-ietf-opsawg-pcap (both byte orders, micro- and nanoseconds, Kuznetzov's modified form) and
 /// draft-ietf-opsawg-pcapng.
@@ -45,8 +45,8 @@ struct SkippedBlocks {
 /// Reads one capture sequentially. Memory does not grow with the file or with lengths claimed in the file: buffers grow
 /// only with received bytes, up to `max_record`.
 ///
-/// A plain regular file is mapped (see window.hpp about truncation while reading). A pipe, standard input or a compressed
-/// file is read through a sliding buffer.
+/// A plain regular file is mapped (see window.hpp about truncation while reading). A pipe, standard input or a
+/// compressed file is read through a sliding buffer.
 ///
 ///   auto reader = Reader::open("x.pcap");
 ///   Record record;
@@ -98,8 +98,8 @@ class Reader {
   /// Whether times are finer than microseconds (pcap: by magic number, pcapng: any interface so far).
   [[nodiscard]] bool nanoseconds() const;
 
-  /// Descriptions read so far. Later parts of a pcapng file may add interfaces and statistics. References are valid until
-  /// the next call of next().
+  /// Descriptions read so far. Later parts of a pcapng file may add interfaces and statistics. References are valid
+  /// until the next call of next().
   [[nodiscard]] const std::vector<Interface>& interfaces() const;
   [[nodiscard]] const std::vector<Section>& sections() const;
   [[nodiscard]] const SkippedBlocks& skipped() const;
@@ -131,8 +131,8 @@ class Reader {
   bool skip(std::uint64_t count);
   Next fail(CaptureError::Kind kind, std::string place, std::string what);
   Next fail_record(CaptureError::Kind kind, std::string what);
-  // The start of the next record is known only after this record's length was loaded, which costs one memory latency per
-  // record. Prefetching at a distance hides it. Each cache line is prefetched once.
+  // The start of the next record is known only after this record's length was loaded, which costs one memory latency
+  // per record. Prefetching at a distance hides it. Each cache line is prefetched once.
   static void fetch_ahead(const std::uint8_t* from, std::uint32_t bytes) {
     constexpr std::uint32_t ahead = 4096, line = 64;
     for (std::uint32_t i = 0; i < bytes; i += line) __builtin_prefetch(from + ahead + i);

@@ -52,9 +52,7 @@ TEST(Pcap, NanosecondsInBothByteOrders) {
   EXPECT_TRUE(Reader::from_memory(pcap_ns_le)->nanoseconds());
   EXPECT_FALSE(Reader::from_memory(pcap_le)->nanoseconds());
 }
-TEST(Pcap, ModifiedRecordHeader) {
-  expect_the_packet(pcap_modified, at_microseconds, LinkType::ethernet, 24);
-}
+TEST(Pcap, ModifiedRecordHeader) { expect_the_packet(pcap_modified, at_microseconds, LinkType::ethernet, 24); }
 TEST(Pcap, FileHeaderWithoutRecordsIsComplete) {
   const Whole whole = whole_of(ByteVector(pcap_le.begin(), pcap_le.begin() + 24));
   EXPECT_EQ(whole.error, "");
@@ -105,10 +103,9 @@ TEST(Pcap, LongRecordIsAcceptedIfAnotherRecordFollows) {
 TEST(Pcap, IncorrectLengthAllocatesNoMemory) {
   const Whole whole = whole_of(hex("d4c3b2a1 0200 0400 00000000 00000000 ffffffff 01000000") +
                                hex("c8aa3e67 40e20100 feffffff feffffff 00"));
-  EXPECT_EQ(
-      whole.error,
-      "x: record 1 at byte 24: length 4294967294 exceeds the limit of 16777216 bytes per record; stopped after "
-      "0 packets");
+  EXPECT_EQ(whole.error,
+            "x: record 1 at byte 24: length 4294967294 exceeds the limit of 16777216 bytes per record; stopped after "
+            "0 packets");
 }
 TEST(Pcap, UnsupportedVersionIsReported) {
   EXPECT_EQ(whole_of(hex("d4c3b2a1 0300 0400 00000000 00000000 ffff0000 01000000")).error,
@@ -314,9 +311,8 @@ TEST(Pcapng, ErrorsNameTheBlockAndTheOffset) {
   lying[20] = 0x99;
   EXPECT_EQ(error(lying),
             "x: record 2 at byte 84: length 153 exceeds the remaining 4 bytes of the block; stopped after 1 packet");
-  EXPECT_EQ(
-      error(little.u32(6) + little.u32(13) + ByteVector(64)),
-      "x: record 2 at byte 84: total length 13 is less than 12 or not a multiple of 4; stopped after 1 packet");
+  EXPECT_EQ(error(little.u32(6) + little.u32(13) + ByteVector(64)),
+            "x: record 2 at byte 84: total length 13 is less than 12 or not a multiple of 4; stopped after 1 packet");
   EXPECT_EQ(error(little.u32(5) + little.u32(0xfffffff0) + ByteVector(64)),
             "x: Interface Statistics Block at byte 84: total length 4294967280 exceeds the limit of 16777216 bytes per "
             "block; stopped after 1 packet");

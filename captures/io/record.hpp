@@ -47,9 +47,9 @@ class Comments {
 
 /// One captured packet: a view into the file. Filled by Reader::next and LiveCapture::next. Input of Writer::write.
 ///
-/// The source owns `bytes` and `options`. For a memory-mapped file or memory they are valid as long as the reader or the
-/// memory exists. For a stream (pipe, standard input, compressed file) or a live capture they are valid until the next
-/// call of next(). See Reader::stable().
+/// The source owns `bytes` and `options`. For a memory-mapped file or memory they are valid as long as the reader or
+/// the memory exists. For a stream (pipe, standard input, compressed file) or a live capture they are valid until the
+/// next call of next(). See Reader::stable().
 struct Record {
   Bytes bytes;                    ///< the captured bytes
   std::int64_t time = 0;          ///< nanoseconds since 1970-01-01 00:00 UTC, limited to ±farthest_time. 0 in a Simple

@@ -1,6 +1,6 @@
 #pragma once
-/// Writer of capture files: pcap and pcapng with nanoseconds, plain or compressed. libpcap does not write pcapng, comments
-/// or Interface Statistics Blocks.
+/// Writer of capture files: pcap and pcapng with nanoseconds, plain or compressed. libpcap does not write pcapng,
+/// comments or Interface Statistics Blocks.
 
 #include <cstdint>
 #include <memory>
@@ -21,8 +21,8 @@ namespace rdmawire::captures {
 /// Writes one capture, in little endian on all hosts.
 ///
 /// A record that cannot be represented (time, length, undefined interface) is rejected completely, and writing can
-/// continue. After an I/O error (disk full), every later call returns the same error, and a plain file is truncated after
-/// its last complete record, so that it remains readable.
+/// continue. After an I/O error (disk full), every later call returns the same error, and a plain file is truncated
+/// after its last complete record, so that it remains readable.
 class Writer {
  public:
   using Result = tl::expected<void, CaptureError>;
@@ -44,13 +44,14 @@ class Writer {
   /// Closes the file and ignores errors. Use close() to get errors.
   ~Writer();
 
-  /// Adds an interface and returns its index for Record::interface. Ignores statistics, resolution, offset and section of
-  /// `interface`. All interfaces of a pcap file must have the same link type.
+  /// Adds an interface and returns its index for Record::interface. Ignores statistics, resolution, offset and section
+  /// of `interface`. All interfaces of a pcap file must have the same link type.
   tl::expected<std::uint32_t, CaptureError> add_interface(const Interface& interface);
 
   /// Writes a packet: bytes, time, wire_length, interface, options (comments, flags, drop count as read), followed by
   /// `comments`. pcap omits options and comments. Rejects times before 1970, for pcap times after 2106, undefined
-  /// interfaces, and packets longer than readers accept: for pcap the maximum of the file's snap length and 262144 bytes.
+  /// interfaces, and packets longer than readers accept: for pcap the maximum of the file's snap length and 262144
+  /// bytes.
   Result write(const Record& record, std::span<const std::string_view> comments = {});
 
   /// Writes an Interface Statistics Block. Ignored for pcap.

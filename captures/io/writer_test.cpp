@@ -201,7 +201,8 @@ TEST(Writer, RejectedRecordsDoNotEndWriting) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       to_string(refused.error()),
-      path + ": link type 247 after link type 1: a pcap file has a single link type, use pcapng; rejected after 1 packet");
+      path +
+          ": link type 247 after link type 1: a pcap file has a single link type, use pcapng; rejected after 1 packet");
   constexpr std::int64_t in_2107 = 4'330'000'000'000'000'000;
   for (const auto& [record, why] : {std::pair(record_of(hex("02"), 2, 3), "undefined interface 3 (1 defined)"),
                                     std::pair(record_of(hex("02"), -1), "times before 1970"),

@@ -1,9 +1,9 @@
 #pragma once
 /// Estimates offset and drift of two clocks from packets that both captures timestamped.
 ///
-/// A packet's travel time is never negative. The difference of its two timestamps is at least the offset of the clocks if
-/// the first capture is closer to the sender, and at most the offset if the second capture is closer. Packets of both
-/// directions bound the offset from both sides, as in NTP (RFC 5905, 8).
+/// A packet's travel time is never negative. The difference of its two timestamps is at least the offset of the clocks
+/// if the first capture is closer to the sender, and at most the offset if the second capture is closer. Packets of
+/// both directions bound the offset from both sides, as in NTP (RFC 5905, 8).
 
 #include <cstdint>
 #include <optional>
@@ -38,12 +38,12 @@ struct ClockEstimate {
   [[nodiscard]] std::int64_t first_of(std::int64_t second) const;
 };
 
-/// `resolution`: rounding error of the coarser clock, nanoseconds. Points may have any order. Without points, all fields
-/// are zero or nullopt.
+/// `resolution`: rounding error of the coarser clock, nanoseconds. Points may have any order. Without points, all
+/// fields are zero or nullopt.
 ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resolution);
 
-/// Drift of the second clock relative to the first, parts per million, from packets of one direction. Uses the median of
-/// slopes between medians, which is robust against delays. Returns 0 if there are too few points.
+/// Drift of the second clock relative to the first, parts per million, from packets of one direction. Uses the median
+/// of slopes between medians, which is robust against delays. Returns 0 if there are too few points.
 double drift_of(const std::vector<ClockPoint>& points);
 
 }  // namespace rdmawire::captures::vantage
