@@ -22,352 +22,216 @@ struct Advice {
   std::string_view next;
 };
 
-constexpr Advice
-    advices
-        [] = {{retransmission, Cause::sequence_error_nak, "NAK recovery", "NAK recoveries",
-               "Packets were lost on the way to the responder, which sent sequence-error NAKs. The requester went back "
-               "to the "
-               "missing PSN and retransmitted (go-back-N).",
-               "The loss is in the network, not in the capture. Check drop counters and buffers of the switches on the "
-               "path, and "
-               "whether this traffic class is lossless. Host counters: out_of_sequence (responder), packet_seq_err "
-               "(requester)."},
-              {retransmission, Cause::timeout, "timeout retransmission", "timeout retransmissions",
-               "The requester retransmitted because its ACK timer expired. The last packets of a message or their "
-               "acknowledgement were lost or late, and no later packet revealed the gap.",
-               "Compare the wait with the QP's timeout (4.096 µs times 2^timeout): a shorter timeout recovers sooner. "
-               "Check both "
-               "directions of the path for loss. Requester counter: local_ack_timeout_err."},
-              {retransmission, Cause::rnr, "RNR retransmission", "RNR retransmissions",
-               "The receiver had no receive work request posted when a message arrived (RNR NAK). The sender "
-               "retransmitted after "
-               "the requested wait.",
-               "The receiving application posts receives too late or too few. Use a deeper receive queue or SRQ, or "
-               "flow control "
-               "in the application. Counters: out_of_buffer (responder), and rnr_nak_retry_err (requester) after the "
-               "last retry."},
-              {retransmission, Cause::implied_nak, "implied-NAK retransmission", "implied-NAK retransmissions",
-               "A response skipped earlier responses. READ or atomic responses were lost on the way back, so the "
-               "requester "
-               "retried the requests.",
-               "Check the path from the responder to the requester for loss. Requester counter: implied_nak_seq_err."},
-              {retransmission, Cause::spurious, "spurious retransmission", "spurious retransmissions",
-               "The packets had already been received and the ACK was in flight. The ACK timeout is too short for this "
-               "path, or "
-               "the ACK was delayed.",
-               "Compare the acknowledgement latency below with the QP's timeout. Check the path of the "
-               "acknowledgements for "
-               "congestion and pauses. Responder counter: duplicate_request."},
-              {retransmission, Cause::none, "recovery", "recoveries",
-               "The requester retransmitted (go-back-N). The cause is not visible in this capture.",
-               "Capture both directions close to the requester. Compare packet_seq_err, local_ack_timeout_err and "
-               "implied_nak_seq_err of the requester."},
-              {lost_in_network, Cause::before_capture, "loss upstream of the capture point",
-               "losses upstream of the capture point",
-               "Packets from the sender are missing at the capture point and at the receiver.",
-               "Check the path from the sender to the capture point: port, cable and first switch (discards, symbol "
-               "and FCS "
-               "errors)."},
-              "packets that the sender must have sent never came by, and the receiver missed them too",
-              "look between the sender and the capturing point: the sender's port, cable and first switch (discards, "
-              "symbol and "
-              "FCS errors)"},
- {lost_in_network,
-  Cause::after_capture,
-  "loss downstream of the capture point",
-  "losses downstream of the capture point",
-  "Packets passed the capture point and did not reach the receiver.",
-  "Check the path from the capture point to the receiver: drops of the last switches, and rx_discards_phy or "
-  "rx_prio*_discards of the receiver."},
- {lost_in_network,
-  Cause::none,
-  "loss in the network",
-  "losses in the network",
-  "Packets were lost between sender and receiver.",
-  "Check the drop counters of the switches on the path."},
- {lost_in_capture,
-  Cause::none,
-  "gap in the capture",
-  "gaps in the capture",
-  "The peer acknowledged packets that are missing from the capture. The capture lost them, and the network delivered "
-  "them.",
-  "Use a larger capture buffer or a shorter snap length. Byte counts and latencies of this capture are unreliable."},
- {psn_gap,
-  Cause::none,
-  "gap in the PSNs",
-  "gaps in the PSNs",
-  "PSNs are missing. Network loss and capture loss cannot be distinguished.",
-  "Check whether the capturing tool reports drops. Capture the other direction too: its NAKs and acknowledgements "
-  "show the difference."},
- {out_of_order,
-  Cause::none,
-  "out-of-order packet",
-  "out-of-order packets",
-  "Packets arrived out of order. A responder without out-of-order support treats this as loss and sends NAKs.",
-  "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Check the device's "
-  "out-of-order mode. Responder counter: out_of_sequence."},
- {duplicate,
-  Cause::none,
-  "duplicate packet",
-  "duplicate packets",
-  "The same packet was captured twice within a short time. Usual causes are a mirror port that copies both "
-  "directions, and a capture on several interfaces of one host.",
-  "Mirror only one direction of the port, capture on one interface, or remove duplicates. If the receiver counts "
-  "duplicate_request, the network duplicates packets."},
- {nak,
-  Cause::psn_sequence_error,
-  "sequence-error NAK",
-  "sequence-error NAKs",
-  "The responder reported missing packets. The retransmission is not in the capture.",
-  "Check the path to the responder for loss. Counters: out_of_sequence (responder), packet_seq_err (requester)."},
- {nak,
-  Cause::invalid_request,
-  "request rejected as invalid",
-  "requests rejected as invalid",
-  "The responder does not accept this operation, length or packet sequence. The QP enters the Error state.",
-  "Compare the settings of both endpoints. Is the operation enabled (qp_access_flags)? Is the message longer than "
-  "the receive buffer? Are more READs outstanding than max_dest_rd_atomic allows? Requester counter: "
-  "req_remote_invalid_request."},
- {nak,
-  Cause::remote_access_error,
-  "request rejected: remote access error",
-  "requests rejected: remote access errors",
-  "The remote key, the address range or the access right does not match the responder's memory region. The QP enters "
-  "the Error state.",
-  "Compare address and key with the regions below. Was the region deregistered, the key invalidated or exchanged "
-  "incorrectly, or the right not granted? Requester counter: req_remote_access_errors."},
- {nak,
-  Cause::remote_operational_error,
-  "request failed at the responder",
-  "requests failed at the responder",
-  "The responder could not complete the request due to an internal error. The QP enters the Error state.",
-  "Check the responder's log, memory and asynchronous events. Requester counters: resp_cqe_error, req_cqe_error."},
- {nak,
-  Cause::none,
-  "request rejected",
-  "requests rejected",
-  "The responder rejected a request.",
-  "Check the responder's log and asynchronous events."},
- {rnr_nak,
-  Cause::none,
-  "RNR NAK",
-  "RNR NAKs",
-  "The receiver had no receive work request posted and requested a wait.",
-  "The receiving application posts receives too late or too few. Counters: out_of_buffer (responder), and "
-  "rnr_nak_retry_err (requester) after the last retry."},
- {ghost_acknowledgement,
-  Cause::none,
-  "repeated acknowledgement",
-  "repeated acknowledgements",
-  "Acknowledgements were repeated without a request that would cause them. The responder received duplicates that "
-  "are not in this capture, or its firmware repeats acknowledgements.",
-  "Check whether the responder counts duplicate_request. Capture at the responder's port."},
- {unsolicited_response,
-  Cause::none,
-  "response without request",
-  "responses without request",
-  "Responses have no request in the capture. The capture lacks the requests, or the responder uses a stale QP.",
-  "Check that both directions are captured. A QP number that is reused too early has the same effect."},
- {unanswered,
-  Cause::none,
-  "request without any response",
-  "requests without any response",
-  "The capture ends without a response to these requests. The peer ignores them, or its responses take a different "
-  "path.",
-  "Does the peer's QP exist and is it in RTR? Do both endpoints have the same RoCE version, GID index, MTU and VLAN? "
-  "Does a firewall drop UDP port 4791? The requester ends with retry exceeded (req_transport_retries_exceeded)."},
- {msn_jump,
-  Cause::none,
-  "unexpected MSN",
-  "unexpected MSNs",
-  "The responder's MSN does not match the number of completed messages.",
-  "Packets may be missing from the capture. Otherwise report these frames to the vendor of the responder's "
-  "firmware."},
- {crc_bad,
-  Cause::source_port,
-  "packet with a bad ICRC: source port changed",
-  "packets with a bad ICRC: source port changed",
-  "The ICRC is valid for a different UDP source port. A device on the path rewrote the port, or the capture was "
-  "anonymized.",
-  "Check for address translation, load balancers and tools that edited this capture. Receivers drop such packets and "
-  "count rx_icrc_encapsulated."},
- {crc_bad,
-  Cause::address,
-  "packet with a bad ICRC: address changed",
-  "packets with a bad ICRC: address changed",
-  "The ICRC is valid for different IP addresses: NAT on the path, or an edited capture.",
-  "RoCE cannot pass NAT. Check for NAT and for tools that edited this capture. Receiver counter: "
-  "rx_icrc_encapsulated."},
- {crc_bad,
-  Cause::ip_identification,
-  "packet with a bad ICRC: IP identification changed",
-  "packets with a bad ICRC: IP identification changed",
-  "The ICRC is valid for a different IP identification, which was rewritten on the path or after capturing.",
-  "Check for devices or drivers that renumber packets. Receiver counter: rx_icrc_encapsulated."},
- {crc_bad,
-  Cause::payload,
-  "packet with a bad ICRC: payload damaged",
-  "packets with a bad ICRC: payload damaged",
-  "The headers are intact and the payload is damaged. The damage occurred inside a device that then computed a valid "
-  "frame checksum.",
-  "Check for a switch or NIC with failing memory on the common path of the damaged packets. Receiver counter: "
-  "rx_icrc_encapsulated."},
- {crc_bad,
-  Cause::pad,
-  "packet with a bad ICRC: pad bytes",
-  "packets with a bad ICRC: pad bytes",
-  "The ICRC is valid for different pad bytes. The sender computes it over a pad that it does not send.",
-  "This is an error in the sender's firmware. Report these frames to its vendor."},
- {crc_bad,
-  Cause::ttl_not_masked,
-  "packet with a bad ICRC: TTL not masked",
-  "packets with a bad ICRC: TTL not masked",
-  "The sender includes the TTL in the ICRC. Routers change the TTL, so the ICRC is valid only on the first link.",
-  "This is an error of the sender. Report it to the vendor. It affects only routed packets."},
- {crc_bad,
-  Cause::traffic_class_not_masked,
-  "packet with a bad ICRC: traffic class not masked",
-  "packets with a bad ICRC: traffic class not masked",
-  "The sender includes DSCP and ECN in the ICRC. Switches change these fields.",
-  "This is an error of the sender. Report it to the vendor. It affects only packets that a switch ECN-marks or "
-  "re-marks."},
- {crc_bad,
-  Cause::checksum_not_masked,
-  "packet with a bad ICRC: checksum not masked",
-  "packets with a bad ICRC: checksum not masked",
-  "The sender includes an IP or UDP checksum in the ICRC. The ICRC treats checksums as ones.",
-  "This is an error of the sender. Report it to the vendor."},
- {crc_bad,
-  Cause::bth_reserved_not_masked,
-  "packet with a bad ICRC: BTH's reserved byte not masked",
-  "packets with a bad ICRC: BTH's reserved byte not masked",
-  "The sender includes byte 4 of the BTH (FECN, BECN, reserved) in the ICRC. The ICRC treats this byte as ones.",
-  "This is an error of the sender. Report it to the vendor."},
- {crc_bad,
-  Cause::none,
-  "packet with a bad CRC",
-  "packets with a bad CRC",
-  "The packet was damaged or changed on the path. No single change explains the CRC. Receivers drop such packets.",
-  "Check FCS and symbol errors of the links on the path. Receiver counter: rx_icrc_encapsulated."},
- {truncated,
-  Cause::none,
-  "packet shorter than its header lengths indicate",
-  "packets shorter than their header lengths indicate",
-  "The packet is shorter than its header lengths indicate. Its sender or a device on the path truncated it.",
-  "Check the snap length of the capturing tool, and then for a device with a smaller MTU."},
- {pkey_mismatch,
-  Cause::none,
-  "packet with a different P_Key",
-  "packets with a different P_Key",
-  "The P_Key differs from the connection's P_Key. The receiver drops the packet.",
-  "Compare the P_Key tables of both ports. The receiver counts a P_Key violation."},
- {qkey_mismatch,
-  Cause::none,
-  "datagram with a different Q_Key",
-  "datagrams with a different Q_Key",
-  "The Q_Key differs from the Q_Key of the destination QP. The receiver drops the datagram silently.",
-  "Compare the Q_Key that both endpoints exchanged. The receiver's port counts a Q_Key violation."},
- {segmentation,
-  Cause::none,
-  "packet that does not fit the path MTU",
-  "packets that do not fit the path MTU",
-  "A payload exceeds the path MTU, or a First or Middle packet is shorter than the path MTU. The endpoints use "
-  "different MTUs.",
-  "Compare path_mtu of both QPs and the Ethernet MTU of ports and switches. With different MTUs, small messages "
-  "pass and large messages stall."},
- {opcode_sequence,
-  Cause::none,
-  "packet with an invalid opcode sequence",
-  "packets with an invalid opcode sequence",
-  "The opcode does not follow the preceding opcode: a message is incomplete.",
-  "Check whether the capture lost packets at this point. Otherwise the sender's firmware is the cause."},
- {read_limit,
-  Cause::none,
-  "excess of outstanding READs",
-  "excesses of outstanding READs",
-  "More READs and atomics were outstanding than the responder granted (responder resources).",
-  "Compare max_rd_atomic of the requester with max_dest_rd_atomic of the responder. The responder may send "
-  "invalid-request NAKs."},
- {ecn_marked,
-  Cause::none,
-  "congestion signal",
-  "congestion signals",
-  "Switches ECN-marked packets, and receivers notified the senders (CNP). The network is congested and congestion "
-  "control is active.",
-  "Check whether the senders' rates fell afterwards (congestion below), and which receiver is the hot spot (incast, "
-  "talkers). Host counters: np_ecn_marked_roce_packets, np_cnp_sent, rp_cnp_handled."},
- {pause,
-  Cause::none,
-  "pause frame",
-  "pause frames",
-  "A port requested its neighbor to stop sending. Flow control is active, or a slow receiver blocks the network.",
-  "Check which port sends pause frames, and for how long. A receiver that pauses for long spreads congestion "
-  "(ethtool -S: tx_pause_ctrl_phy, rx_prio3_pause, rx_prio3_pause_duration). Check for a slow host or PCIe "
-  "bottleneck."},
- {stall,
-  Cause::credit,
-  "credit stall",
-  "credit stalls",
-  "The sender used all credits of the receiver's acknowledgements. The receiver posts receives too slowly.",
-  "Check the receiving application. The network is not the cause."},
- {stall,
-  Cause::rnr,
-  "RNR wait",
-  "RNR waits",
-  "The sender waited as requested by RNR NAKs.",
-  "The receiving application posts receives too late or too few."},
- {stall,
-  Cause::window,
-  "stall with a full window",
-  "stalls with a full window",
-  "The sender reached its maximum of outstanding packets and waited for acknowledgements. The round-trip time limits "
-  "its rate, or the responder was slow.",
-  "Compare the acknowledgement latency with other connections. More outstanding work requests would hide it."},
- {stall,
-  Cause::peer,
-  "stall of the peer",
-  "stalls of the peer",
-  "Requests were outstanding, and the responder was silent for long before it responded.",
-  "Check the responder: host memory, PCIe, page faults (on-demand paging), power saving. Check the return path for "
-  "pauses."},
- {stall,
-  Cause::none,
-  "long silence",
-  "long silences",
-  "The connection was silent for long with outstanding work.",
-  "Check which endpoint sent the last packet before the silence."},
- {rejected,
-  Cause::none,
-  "rejected connection",
-  "rejected connections",
-  "The connection manager rejected a connection request.",
-  "The frame contains the reject reason (rdmawire dissect -V --frame N). Is the service listening on this port and "
-  "address? Do both endpoints request compatible parameters?"},
- {path_change,
-  Cause::none,
-  "path change",
-  "path changes",
-  "Packets of a connection arrived by a different path from some frame on: link addresses, TTL or source port "
-  "changed. A route or a bond failed over.",
-  "Compare with the events of switches and bonds at that time."},
- {tcp_retransmission,
-  Cause::none,
-  "TCP retransmission",
-  "TCP retransmissions",
-  "TCP below iWARP retransmitted bytes. Packets were lost or late on the path.",
-  "Check the path for drops, as for any TCP connection. Delays of iWARP result from these."},
- {tcp_reset,
-  Cause::none,
-  "TCP reset",
-  "TCP resets",
-  "The TCP connection below iWARP was reset. The peer does not know it or aborted it.",
-  "Check which endpoint sent the reset, and whether a Terminate message preceded it."},
- {terminate,
-  Cause::none,
-  "Terminate message",
-  "Terminate messages",
-  "An endpoint detected an error and terminated the iWARP stream. The message contains the layer and the error code.",
-  "rdmawire dissect -V --frame N shows layer, type, code and the quoted header."},
+constexpr Advice advices[] = {
+    {retransmission, Cause::sequence_error_nak, "NAK recovery", "NAK recoveries",
+     "Packets were lost on the way to the responder, which sent sequence-error NAKs. The requester went back to the "
+     "missing PSN and retransmitted (go-back-N).",
+     "The loss is in the network, not in the capture. Check drop counters and buffers of the switches on the path, and "
+     "whether this traffic class is lossless. Host counters: out_of_sequence (responder), packet_seq_err (requester)."},
+    {retransmission, Cause::timeout, "timeout retransmission", "timeout retransmissions",
+     "The requester retransmitted because its ACK timer expired. The last packets of a message or their "
+     "acknowledgement were lost or late, and no later packet revealed the gap.",
+     "Compare the wait with the QP's timeout (4.096 µs times 2^timeout): a shorter timeout recovers sooner. Check both "
+     "directions of the path for loss. Requester counter: local_ack_timeout_err."},
+    {retransmission, Cause::rnr, "RNR retransmission", "RNR retransmissions",
+     "The receiver had no receive work request posted when a message arrived (RNR NAK). The sender retransmitted after "
+     "the requested wait.",
+     "The receiving application posts receives too late or too few. Use a deeper receive queue or SRQ, or flow control "
+     "in the application. Counters: out_of_buffer (responder), and rnr_nak_retry_err (requester) after the last "
+     "retry."},
+    {retransmission, Cause::implied_nak, "implied-NAK retransmission", "implied-NAK retransmissions",
+     "A response skipped earlier responses. READ or atomic responses were lost on the way back, so the requester "
+     "retried the requests.",
+     "Check the path from the responder to the requester for loss. Requester counter: implied_nak_seq_err."},
+    {retransmission, Cause::spurious, "spurious retransmission", "spurious retransmissions",
+     "The packets had already been received and the ACK was in flight. The ACK timeout is too short for this path, or "
+     "the ACK was delayed.",
+     "Compare the acknowledgement latency below with the QP's timeout. Check the path of the acknowledgements for "
+     "congestion and pauses. Responder counter: duplicate_request."},
+    {retransmission, Cause::none, "recovery", "recoveries",
+     "The requester retransmitted (go-back-N). The cause is not visible in this capture.",
+     "Capture both directions close to the requester. Compare packet_seq_err, local_ack_timeout_err and "
+     "implied_nak_seq_err of the requester."},
+    {lost_in_network, Cause::before_capture, "loss upstream of the capture point",
+     "losses upstream of the capture point",
+     "Packets from the sender are missing at the capture point and at the receiver.",
+     "Check the path from the sender to the capture point: port, cable and first switch (discards, symbol and FCS "
+     "errors)."},
+    {lost_in_network, Cause::after_capture, "loss downstream of the capture point",
+     "losses downstream of the capture point", "Packets passed the capture point and did not reach the receiver.",
+     "Check the path from the capture point to the receiver: drops of the last switches, and rx_discards_phy or "
+     "rx_prio*_discards of the receiver."},
+    {lost_in_network, Cause::none, "loss in the network", "losses in the network",
+     "Packets were lost between sender and receiver.", "Check the drop counters of the switches on the path."},
+    {lost_in_capture, Cause::none, "gap in the capture", "gaps in the capture",
+     "The peer acknowledged packets that are missing from the capture. The capture lost them, and the network "
+     "delivered "
+     "them.",
+     "Use a larger capture buffer or a shorter snap length. Byte counts and latencies of this capture are unreliable."},
+    {psn_gap, Cause::none, "gap in the PSNs", "gaps in the PSNs",
+     "PSNs are missing. Network loss and capture loss cannot be distinguished.",
+     "Check whether the capturing tool reports drops. Capture the other direction too: its NAKs and acknowledgements "
+     "show the difference."},
+    {out_of_order, Cause::none, "out-of-order packet", "out-of-order packets",
+     "Packets arrived out of order. A responder without out-of-order support treats this as loss and sends NAKs.",
+     "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Check the device's "
+     "out-of-order mode. Responder counter: out_of_sequence."},
+    {duplicate, Cause::none, "duplicate packet", "duplicate packets",
+     "The same packet was captured twice within a short time. Usual causes are a mirror port that copies both "
+     "directions, and a capture on several interfaces of one host.",
+     "Mirror only one direction of the port, capture on one interface, or remove duplicates. If the receiver counts "
+     "duplicate_request, the network duplicates packets."},
+    {nak, Cause::psn_sequence_error, "sequence-error NAK", "sequence-error NAKs",
+     "The responder reported missing packets. The retransmission is not in the capture.",
+     "Check the path to the responder for loss. Counters: out_of_sequence (responder), packet_seq_err (requester)."},
+    {nak, Cause::invalid_request, "request rejected as invalid", "requests rejected as invalid",
+     "The responder does not accept this operation, length or packet sequence. The QP enters the Error state.",
+     "Compare the settings of both endpoints. Is the operation enabled (qp_access_flags)? Is the message longer than "
+     "the receive buffer? Are more READs outstanding than max_dest_rd_atomic allows? Requester counter: "
+     "req_remote_invalid_request."},
+    {nak, Cause::remote_access_error, "request rejected: remote access error",
+     "requests rejected: remote access errors",
+     "The remote key, the address range or the access right does not match the responder's memory region. The QP "
+     "enters "
+     "the Error state.",
+     "Compare address and key with the regions below. Was the region deregistered, the key invalidated or exchanged "
+     "incorrectly, or the right not granted? Requester counter: req_remote_access_errors."},
+    {nak, Cause::remote_operational_error, "request failed at the responder", "requests failed at the responder",
+     "The responder could not complete the request due to an internal error. The QP enters the Error state.",
+     "Check the responder's log, memory and asynchronous events. Requester counters: resp_cqe_error, req_cqe_error."},
+    {nak, Cause::none, "request rejected", "requests rejected", "The responder rejected a request.",
+     "Check the responder's log and asynchronous events."},
+    {rnr_nak, Cause::none, "RNR NAK", "RNR NAKs",
+     "The receiver had no receive work request posted and requested a wait.",
+     "The receiving application posts receives too late or too few. Counters: out_of_buffer (responder), and "
+     "rnr_nak_retry_err (requester) after the last retry."},
+    {ghost_acknowledgement, Cause::none, "repeated acknowledgement", "repeated acknowledgements",
+     "Acknowledgements were repeated without a request that would cause them. The responder received duplicates that "
+     "are not in this capture, or its firmware repeats acknowledgements.",
+     "Check whether the responder counts duplicate_request. Capture at the responder's port."},
+    {unsolicited_response, Cause::none, "response without request", "responses without request",
+     "Responses have no request in the capture. The capture lacks the requests, or the responder uses a stale QP.",
+     "Check that both directions are captured. A QP number that is reused too early has the same effect."},
+    {unanswered, Cause::none, "request without any response", "requests without any response",
+     "The capture ends without a response to these requests. The peer ignores them, or its responses take a different "
+     "path.",
+     "Does the peer's QP exist and is it in RTR? Do both endpoints have the same RoCE version, GID index, MTU and "
+     "VLAN? "
+     "Does a firewall drop UDP port 4791? The requester ends with retry exceeded (req_transport_retries_exceeded)."},
+    {msn_jump, Cause::none, "unexpected MSN", "unexpected MSNs",
+     "The responder's MSN does not match the number of completed messages.",
+     "Packets may be missing from the capture. Otherwise report these frames to the vendor of the responder's "
+     "firmware."},
+    {crc_bad, Cause::source_port, "packet with a bad ICRC: source port changed",
+     "packets with a bad ICRC: source port changed",
+     "The ICRC is valid for a different UDP source port. A device on the path rewrote the port, or the capture was "
+     "anonymized.",
+     "Check for address translation, load balancers and tools that edited this capture. Receivers drop such packets "
+     "and "
+     "count rx_icrc_encapsulated."},
+    {crc_bad, Cause::address, "packet with a bad ICRC: address changed", "packets with a bad ICRC: address changed",
+     "The ICRC is valid for different IP addresses: NAT on the path, or an edited capture.",
+     "RoCE cannot pass NAT. Check for NAT and for tools that edited this capture. Receiver counter: "
+     "rx_icrc_encapsulated."},
+    {crc_bad, Cause::ip_identification, "packet with a bad ICRC: IP identification changed",
+     "packets with a bad ICRC: IP identification changed",
+     "The ICRC is valid for a different IP identification, which was rewritten on the path or after capturing.",
+     "Check for devices or drivers that renumber packets. Receiver counter: rx_icrc_encapsulated."},
+    {crc_bad, Cause::payload, "packet with a bad ICRC: payload damaged", "packets with a bad ICRC: payload damaged",
+     "The headers are intact and the payload is damaged. The damage occurred inside a device that then computed a "
+     "valid "
+     "frame checksum.",
+     "Check for a switch or NIC with failing memory on the common path of the damaged packets. Receiver counter: "
+     "rx_icrc_encapsulated."},
+    {crc_bad, Cause::pad, "packet with a bad ICRC: pad bytes", "packets with a bad ICRC: pad bytes",
+     "The ICRC is valid for different pad bytes. The sender computes it over a pad that it does not send.",
+     "This is an error in the sender's firmware. Report these frames to its vendor."},
+    {crc_bad, Cause::ttl_not_masked, "packet with a bad ICRC: TTL not masked",
+     "packets with a bad ICRC: TTL not masked",
+     "The sender includes the TTL in the ICRC. Routers change the TTL, so the ICRC is valid only on the first link.",
+     "This is an error of the sender. Report it to the vendor. It affects only routed packets."},
+    {crc_bad, Cause::traffic_class_not_masked, "packet with a bad ICRC: traffic class not masked",
+     "packets with a bad ICRC: traffic class not masked",
+     "The sender includes DSCP and ECN in the ICRC. Switches change these fields.",
+     "This is an error of the sender. Report it to the vendor. It affects only packets that a switch ECN-marks or "
+     "re-marks."},
+    {crc_bad, Cause::checksum_not_masked, "packet with a bad ICRC: checksum not masked",
+     "packets with a bad ICRC: checksum not masked",
+     "The sender includes an IP or UDP checksum in the ICRC. The ICRC treats checksums as ones.",
+     "This is an error of the sender. Report it to the vendor."},
+    {crc_bad, Cause::bth_reserved_not_masked, "packet with a bad ICRC: BTH's reserved byte not masked",
+     "packets with a bad ICRC: BTH's reserved byte not masked",
+     "The sender includes byte 4 of the BTH (FECN, BECN, reserved) in the ICRC. The ICRC treats this byte as ones.",
+     "This is an error of the sender. Report it to the vendor."},
+    {crc_bad, Cause::none, "packet with a bad CRC", "packets with a bad CRC",
+     "The packet was damaged or changed on the path. No single change explains the CRC. Receivers drop such packets.",
+     "Check FCS and symbol errors of the links on the path. Receiver counter: rx_icrc_encapsulated."},
+    {truncated, Cause::none, "packet shorter than its header lengths indicate",
+     "packets shorter than their header lengths indicate",
+     "The packet is shorter than its header lengths indicate. Its sender or a device on the path truncated it.",
+     "Check the snap length of the capturing tool, and then for a device with a smaller MTU."},
+    {pkey_mismatch, Cause::none, "packet with a different P_Key", "packets with a different P_Key",
+     "The P_Key differs from the connection's P_Key. The receiver drops the packet.",
+     "Compare the P_Key tables of both ports. The receiver counts a P_Key violation."},
+    {qkey_mismatch, Cause::none, "datagram with a different Q_Key", "datagrams with a different Q_Key",
+     "The Q_Key differs from the Q_Key of the destination QP. The receiver drops the datagram silently.",
+     "Compare the Q_Key that both endpoints exchanged. The receiver's port counts a Q_Key violation."},
+    {segmentation, Cause::none, "packet that does not fit the path MTU", "packets that do not fit the path MTU",
+     "A payload exceeds the path MTU, or a First or Middle packet is shorter than the path MTU. The endpoints use "
+     "different MTUs.",
+     "Compare path_mtu of both QPs and the Ethernet MTU of ports and switches. With different MTUs, small messages "
+     "pass and large messages stall."},
+    {opcode_sequence, Cause::none, "packet with an invalid opcode sequence", "packets with an invalid opcode sequence",
+     "The opcode does not follow the preceding opcode: a message is incomplete.",
+     "Check whether the capture lost packets at this point. Otherwise the sender's firmware is the cause."},
+    {read_limit, Cause::none, "excess of outstanding READs", "excesses of outstanding READs",
+     "More READs and atomics were outstanding than the responder granted (responder resources).",
+     "Compare max_rd_atomic of the requester with max_dest_rd_atomic of the responder. The responder may send "
+     "invalid-request NAKs."},
+    {ecn_marked, Cause::none, "congestion signal", "congestion signals",
+     "Switches ECN-marked packets, and receivers notified the senders (CNP). The network is congested and congestion "
+     "control is active.",
+     "Check whether the senders' rates fell afterwards (congestion below), and which receiver is the hot spot (incast, "
+     "talkers). Host counters: np_ecn_marked_roce_packets, np_cnp_sent, rp_cnp_handled."},
+    {pause, Cause::none, "pause frame", "pause frames",
+     "A port requested its neighbor to stop sending. Flow control is active, or a slow receiver blocks the network.",
+     "Check which port sends pause frames, and for how long. A receiver that pauses for long spreads congestion "
+     "(ethtool -S: tx_pause_ctrl_phy, rx_prio3_pause, rx_prio3_pause_duration). Check for a slow host or PCIe "
+     "bottleneck."},
+    {stall, Cause::credit, "credit stall", "credit stalls",
+     "The sender used all credits of the receiver's acknowledgements. The receiver posts receives too slowly.",
+     "Check the receiving application. The network is not the cause."},
+    {stall, Cause::rnr, "RNR wait", "RNR waits", "The sender waited as requested by RNR NAKs.",
+     "The receiving application posts receives too late or too few."},
+    {stall, Cause::window, "stall with a full window", "stalls with a full window",
+     "The sender reached its maximum of outstanding packets and waited for acknowledgements. The round-trip time "
+     "limits "
+     "its rate, or the responder was slow.",
+     "Compare the acknowledgement latency with other connections. More outstanding work requests would hide it."},
+    {stall, Cause::peer, "stall of the peer", "stalls of the peer",
+     "Requests were outstanding, and the responder was silent for long before it responded.",
+     "Check the responder: host memory, PCIe, page faults (on-demand paging), power saving. Check the return path for "
+     "pauses."},
+    {stall, Cause::none, "long silence", "long silences", "The connection was silent for long with outstanding work.",
+     "Check which endpoint sent the last packet before the silence."},
+    {rejected, Cause::none, "rejected connection", "rejected connections",
+     "The connection manager rejected a connection request.",
+     "The frame contains the reject reason (rdmawire dissect -V --frame N). Is the service listening on this port and "
+     "address? Do both endpoints request compatible parameters?"},
+    {path_change, Cause::none, "path change", "path changes",
+     "Packets of a connection arrived by a different path from some frame on: link addresses, TTL or source port "
+     "changed. A route or a bond failed over.",
+     "Compare with the events of switches and bonds at that time."},
+    {tcp_retransmission, Cause::none, "TCP retransmission", "TCP retransmissions",
+     "TCP below iWARP retransmitted bytes. Packets were lost or late on the path.",
+     "Check the path for drops, as for any TCP connection. Delays of iWARP result from these."},
+    {tcp_reset, Cause::none, "TCP reset", "TCP resets",
+     "The TCP connection below iWARP was reset. The peer does not know it or aborted it.",
+     "Check which endpoint sent the reset, and whether a Terminate message preceded it."},
+    {terminate, Cause::none, "Terminate message", "Terminate messages",
+     "An endpoint detected an error and terminated the iWARP stream. The message contains the layer and the error "
+     "code.",
+     "rdmawire dissect -V --frame N shows layer, type, code and the quoted header."},
 };
 
 /// Texts for iWARP that differ from advices.
