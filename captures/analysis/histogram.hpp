@@ -2,7 +2,7 @@
 /// Durations counted in buckets: quantiles of any number of values in little memory, merged exactly.
 ///
 /// The buckets are those of a high dynamic range histogram: of each power of two 128, so that a value is known to
-/// 0.8 % (two significant digits). Debian 12 has HdrHistogram for Go and Java only, hence these few lines.
+/// 0.8 % (two significant digits). Debian 12 packages HdrHistogram only for Go and Java.
 
 #include <algorithm>
 #include <bit>
