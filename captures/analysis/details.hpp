@@ -1,7 +1,7 @@
 #pragma once
 /// Data of the HTML report in addition to the JSON report: packets of selected connections as points over time, bytes
-/// and messages of these connections over time, and the frames around each finding. docs/analyze.md, "The page's
-/// details".
+/// and messages of these connections over time, and the frames around each finding. docs/reference/analyze-report.md,
+/// "The page's details".
 
 #include <cstddef>
 #include <string>

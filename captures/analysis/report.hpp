@@ -1,6 +1,6 @@
 #pragma once
-/// The report: a JSON object, and its text form for the terminal. docs/analyze.md lists the keys,
-/// docs/analyze.schema.json describes them.
+/// The report: a JSON object, and its text form for the terminal. docs/reference/analyze-report.md lists the keys,
+/// docs/reference/schemas/analyze.schema.json describes them.
 
 #include <cstddef>
 #include <cstdint>

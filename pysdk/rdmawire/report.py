@@ -298,7 +298,7 @@ class CheckReport(_JsonReport):
 class Comparison(_JsonReport):
     """What :func:`compare` found: which packets were lost, marked, changed or delayed on which hop.
 
-    The keys below ``capture_points`` of ``rdmawire analyze --capture-points --json`` (docs/analyze.md) are attributes:
+    The keys below ``capture_points`` of ``rdmawire analyze --capture-points --json`` (docs/reference/analyze-report.md) are attributes:
     ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints what the command
     prints.
     """

@@ -43,7 +43,7 @@ tl::expected<void, std::string> check_points(const std::vector<std::string>& fil
 tl::expected<std::vector<std::size_t>, std::string> order_of_points(const std::vector<std::string>& names,
                                                                     const std::vector<std::string>& files);
 
-/// The comparison as a JSON object. docs/analyze.md lists the keys.
+/// The comparison as a JSON object. docs/reference/analyze-report.md lists the keys.
 analysis::Json report_of(const Comparison& comparison);
 /// The comparison as text for the terminal.
 std::string text_of(const analysis::Json& report, const analysis::TextOptions& options = {});
