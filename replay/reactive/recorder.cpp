@@ -48,7 +48,7 @@ std::vector<std::string> Recorder::finish() {
     if (auto closed = writer_->close(); !closed) trouble_ = to_string(closed.error());
   std::vector<std::string> lines;
   for (const captures::analysis::Finding& one : findings_of(pipeline_.analysis()))
-    lines.push_back(fmt::format("{}{}{}", one.who, one.who.empty() ? "" : "  ", one.title));
+    lines.push_back(fmt::format("{}{}{}", one.flow, one.flow.empty() ? "" : "  ", one.title));
   return lines;
 }
 

@@ -108,7 +108,7 @@ Seen analyzed(const fs::path& capture) {
   options.files = {capture.string()};
   options.also = &seen;
   const auto result = captures::analysis::run(options);
-  EXPECT_THAT(result.troubles, ::testing::IsEmpty());
+  EXPECT_THAT(result.errors, ::testing::IsEmpty());
   return seen;
 }
 

@@ -567,7 +567,7 @@ class Report {
     std::string first;
     for (const CapturePath& path : c_.layout->paths())
       for (std::size_t k = 1; k < path.points.size(); ++k)
-        if (path.order[k - 1] == OrderBy::nothing) {
+        if (path.order[k - 1] == OrderBy::file_order) {
           if (unknown++ == 0)
             first = fmt::format("{}: {}, {}", direction_text(path.direction), name(path.points[k - 1]),
                                 name(path.points[k]));
