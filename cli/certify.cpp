@@ -325,7 +325,7 @@ Command certify_command() {
               "Run only cases whose ID, or rule ID or alias, matches PATTERN (* and ? are wildcards).")
       .completes(rule_names);
   command.flag("--slow", target.slow, "Also run cases that take more than one minute on a physical device.");
-  command.flag("--dangerous", target.dangerous, "Also run cases known to hang or crash devices.");
+  command.flag("--dangerous", target.dangerous, "Also run cases that may stop the device.");
   command.group("Run");
   command.option("--seed", "N", run_options.seed, "Set the random seed. 0 selects a new seed for each run.")
       .by_default("0");

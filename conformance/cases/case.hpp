@@ -42,7 +42,7 @@ constexpr bool needs(Need set, Need one) {
 enum class RunPolicy : std::uint8_t {
   none,
   slow,       ///< takes more than a minute of the device's time
-  dangerous,  ///< known to hang a device
+  dangerous,  ///< may stop the device or disturb its other connections
 };
 
 namespace iwarp {

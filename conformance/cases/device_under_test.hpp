@@ -59,7 +59,7 @@ struct DeviceUnderTest {
   /// Switches congestion management, if the tester can.
   std::function<void(bool)> switch_congestion_management{};
   bool takes_slow = false;       ///< run cases that take more than a minute
-  bool takes_dangerous = false;  ///< run cases that may hang the device
+  bool takes_dangerous = false;  ///< run cases of RunPolicy::dangerous
   /// Constant one-way delay in nanoseconds of a wire without loss and reordering, on which the tester observes the
   /// events of the device in order.
   std::optional<std::int64_t> wire_delay;

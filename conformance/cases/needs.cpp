@@ -40,7 +40,7 @@ constexpr Question questions[] = {
 std::string left_out(const DeviceUnderTest& device, RunPolicy caution) {
   if (caution == RunPolicy::slow && !device.takes_slow) return "the case takes more than a minute; run it with --slow";
   if (caution == RunPolicy::dangerous && !device.takes_dangerous)
-    return "the case is known to hang devices; run it with --dangerous";
+    return "the case may stop the device; run it with --dangerous";
   return {};
 }
 

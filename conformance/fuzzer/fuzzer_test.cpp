@@ -94,10 +94,10 @@ class Mortal final : public Target {
     return sound_->create_model(seed, chance);
   }
   void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
-    constexpr std::int64_t write_only = 0x0a;
+    constexpr std::int64_t compare_swap = 0x13;
     sound_->perform(step, model, outcome);
     const bool ready = outcome.states[static_cast<std::size_t>(step.at)] >= machines::QueuePairState::rtr;
-    gone_ = ready && step.opcode == write_only && step.length == 0 && step.payload > 0;
+    gone_ = ready && step.opcode == compare_swap && step.payload > 0;
     if (warns && step.kind == StepKind::answer && !warned_) complaints_.emplace_back(message);
     warned_ = warned_ || step.kind == StepKind::answer;
     posted_ = posted_ || step.kind == StepKind::post;
@@ -131,7 +131,7 @@ class Mortal final : public Target {
 Script deadly() {
   std::string steps = connected;
   for (int i = 0; i < 12; ++i) steps += R"({"do":"request","opcode":4,"payload":8,"flags":1},)";
-  return script_of(steps + R"({"do":"request","opcode":10,"payload":8,"offset":16,"flags":3,"mutated":true})");
+  return script_of(steps + R"({"do":"request","opcode":19,"payload":8,"offset":16,"flags":3,"mutated":true})");
 }
 
 TEST(Fuzzer, CrashIsMinimizedWithFewRestarts) {
@@ -161,13 +161,13 @@ TEST(Fuzzer, CrashDuringTeardownIsAttributedToThatExecution) {
 
 TEST(Fuzzer, CrashesAreDistinguishedByCause) {
   Mortal device(12);
-  device.why = ": BUG: kernel NULL pointer dereference, address: 0000000000000104";
+  device.why = ": BUG: kernel NULL pointer dereference, address: 0000000000000010";
   const Replayed ended = replay(deadly(), device);
   ASSERT_TRUE(ended.alarm);
-  EXPECT_EQ(ended.alarm->signature, "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000104");
+  EXPECT_EQ(ended.alarm->signature, "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000010");
   (void)device.revive();
   const Minimized other =
-      minimize(deadly(), "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000138", device);
+      minimize(deadly(), "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000020", device);
   EXPECT_FALSE(other.shown.alarm);
 }
 

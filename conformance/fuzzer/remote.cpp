@@ -374,8 +374,7 @@ class RemoteTarget final : public AgentTarget {
   }
 
   void destroy(std::size_t at) {
-    // rxe waits for windows that are bound to the queue pair: docs/findings/known-deviations.md, "The call that does
-    // not come back".
+    // A bound window refers to its QP, so it is released first.
     for (std::size_t number = 0; number < windows_.size(); ++number)
       if (!windows_[number].is_unused() && windows_[number].by == at && number != type_1) make_window(number);
     if (qps_[at] != 0) run_command("destroy", {{"object", qps_[at]}});

@@ -25,7 +25,7 @@ const Opcode* request_in(const HeaderStack& stack) {
 }
 
 /// Fields that must be equal for all devices. Addresses and AckReq are implementation-defined. rxe never sets MigReq
-/// (HDR-039 in docs/findings/known-deviations.md).
+/// (HDR-039 in docs/reference/known-deviations.md).
 bool counts(const HeaderInfo& header, const Field& field) {
   if (&header == &info<Bth>)
     return field.name == "opcode" || field.name == "se" || field.name == "pad" || field.name == "pkey" ||

@@ -39,7 +39,7 @@ class KnownRequests {
 bool is_implementation_defined(const Step& step, const Outcome& expected, const Outcome& actual);
 /// True if both sent requests with the same PSNs. Otherwise different responses are valid.
 bool sent_same_psns(const Outcome& expected, const Outcome& actual);
-/// True if a response contains credits, which devices may ignore (docs/findings/known-deviations.md). Later requests
+/// True if a response contains credits, which devices may ignore (docs/reference/known-deviations.md). Later requests
 /// then cannot be compared.
 bool has_credits(const Step& step);
 

@@ -28,8 +28,8 @@ std::optional<Alarm> custom(const Step& step, const Outcome& outcome,
   return Alarm{.oracle = Oracle::custom, .expected = "no alarm", .actual = *text, .signature = "custom: " + *text};
 }
 
-/// Return the constant part of a kernel message: "WARNING at drivers/infiniband/sw/rxe/rxe_comp.c:756 rxe_completer",
-/// "BUG: kernel NULL pointer dereference, address: 0000000000000104".
+/// Return the constant part of a kernel message: "WARNING at drivers/x.c:75 complete",
+/// "BUG: kernel NULL pointer dereference, address: 0000000000000010".
 std::string constant_part(std::string_view message) {
   const std::size_t at = message.find(" at ");
   if (message.starts_with(warning) && at != std::string_view::npos)

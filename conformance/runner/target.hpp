@@ -30,8 +30,8 @@ struct TargetOptions {
   std::uint32_t frames_per_second = 10'000;     ///< maximum rate on a real wire. 0: unlimited
   std::optional<bool> congestion_management{};  ///< whether the device has it enabled; rxe does not support it
   bool slow = false;                            ///< run cases that take more than a minute of a real device's time
-  bool dangerous = false;                       ///< run cases that are known to hang devices
-  int stop = -1;                                ///< file descriptor. When readable, work stops
+  bool dangerous = false;                       ///< run cases of RunPolicy::dangerous
+  int stop = -1;                                ///< file descriptor; when readable, work stops
   std::function<void(std::string_view)> progress{};
 };
 

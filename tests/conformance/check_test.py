@@ -1,6 +1,6 @@
 """Tests of `rdmawire check` with real and synthesized captures, and of its command line.
 
-expected.json lists all known violations of each real capture (explained in docs/findings/known-deviations.md). A test fails on a
+expected.json lists all known violations of each real capture (explained in docs/reference/known-deviations.md). A test fails on a
 violation that is not listed and on a listed one that is missing. `python3 tests/conformance/check_test.py` regenerates
 the file; review the difference before committing it.
 
