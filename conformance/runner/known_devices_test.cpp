@@ -40,7 +40,7 @@ TEST(KnownDevices, AreTheLabDevices) {
 }
 
 TEST(KnownDevices, EachResultHasReasonEvidenceAndConformingParty) {
-  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/findings/known-deviations.md");
+  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/known-deviations.md");
   std::ostringstream page;
   page << file.rdbuf();
   ASSERT_FALSE(page.str().empty());
@@ -55,7 +55,7 @@ TEST(KnownDevices, EachResultHasReasonEvidenceAndConformingParty) {
       EXPECT_THAT(found->right, testing::AnyOf("specification", "unclear")) << device << ": " << which.id();
       EXPECT_TRUE(found->until.empty()) << device << ": " << which.id();
       EXPECT_NE(page.str().find("`" + std::string(which.rule->id) + "`"), std::string::npos)
-          << device << ": docs/findings/known-deviations.md does not describe " << which.rule->id;
+          << device << ": docs/reference/known-deviations.md does not describe " << which.rule->id;
     }
     // A key without a case would hide that a known violation is no longer tested.
     for (std::string key : known.keys()) {
@@ -65,7 +65,7 @@ TEST(KnownDevices, EachResultHasReasonEvidenceAndConformingParty) {
         const Rule* rule = find_rule(key);
         ASSERT_TRUE(rule) << device << ": " << key;
         EXPECT_NE(page.str().find("`" + std::string(rule->id) + "`: as observed by monitors"), std::string::npos)
-            << device << ": docs/findings/known-deviations.md does not describe " << rule->id;
+            << device << ": docs/reference/known-deviations.md does not describe " << rule->id;
         continue;
       }
       const bool has_case = std::any_of(cases().begin(), cases().end(), [&](const Case& which) {

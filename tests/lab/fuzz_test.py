@@ -27,12 +27,12 @@ def test_device_is_fuzzed_for_minutes(tmp_path, device):
         [sys.executable, "-m", "rdmawire.fuzz", *arguments],
         env=environment, capture_output=True, text=True, timeout=400 + 2 * seconds,
     )
-    # Both devices have known violations (docs/findings/known-deviations.md), some of which are found within seconds.
+    # Both devices have known violations (docs/reference/known-deviations.md), some of which are found within seconds.
     assert done.returncode == 1, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     # An idle host reaches ten times as many; minimizing the findings takes most of a minute.
     assert report["statistics"]["executions"] > 25
-    # A finding may crash the kernel (docs/findings/fuzzing-results.md). Then the guest is restarted and the run continues.
+    # A finding may crash the kernel (docs/reference/fuzzing-results.md). Then the guest is restarted and the run continues.
     died = sum(one["times"] for one in report["findings"]
                if one["oracle"] in ("kernel message", "device gone") and "WARNING" not in one["signature"])  # fmt: skip
     assert report["statistics"]["restarts"] >= died

@@ -25,7 +25,7 @@ pytestmark = [
 needs_full = pytest.mark.skipif(not FULL, reason="requires RDMAWIRE_FULL=1, because it runs all cases on two kernels")
 
 DEVIATIONS = {"fail", "fail-wrong-code"}
-# Changes between 6.1.192 and 7.2.13 according to linux-rdma: docs/findings/known-deviations.md. Rules that had at least one violation
+# Changes between 6.1.192 and 7.2.13 according to linux-rdma: docs/reference/known-deviations.md. Rules that had at least one violation
 # before and have none after, new features, and rules with a new violation.
 FIXED = ["RSP-018", "RSP-026", "RSP-027", "RSP-028", "RSP-030", "RSP-038", "RSP-069", "REQ-044", "UD-007"]
 ADDED = ["RSP-061", "RSP-062", "RSP-063", "RSP-064"]
