@@ -96,3 +96,8 @@ def test_missing_packages_reports_each_unknown_package_under_every_shell_option(
     script = f"{options} source scripts/setup.sh; mapfile -t missing < <(missing_packages no-such-a bash no-such-b); "
     done = run("bash", "-c", script + 'printf "%s\\n" "${missing[@]}"', cwd=ROOT)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["no-such-a", "no-such-b"], "")
+
+
+def test_known_deviations_page_is_current():
+    done = run(ROOT / "scripts" / "known-deviations", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr

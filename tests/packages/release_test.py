@@ -98,7 +98,7 @@ where = [["size", ">", 256]]
 SCRIPT = '{"seed": 77, "steps": [{"do": "request", "opcode": 201, "payload": 4}]}\n'
 FRAME = bytes.fromhex("00 00 ca fe 01 01 77 02 00 00 99 00") + bytes(40)
 LEAKS = {
-    "word in a page": ("docs/page.md", b"It is the Secret Word.\n", "word 'Secret Word'"),
+    "word in a page": ("docs/page.md", b"It is the Secret Word.\n", "word 'secret word'"),
     "word in a file name": ("docs/secret-word.txt", b"nothing\n", "word 'secret-word'"),
     "case near an effect": ("results.json", b'{"some.rule/some case": {"reason": "it explodes"}}', "case"),
     "step of a script": ("x.py", b'S = {"do": "request", "opcode": 200, "payload": 1}\n', "step"),
