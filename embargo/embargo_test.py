@@ -148,7 +148,7 @@ def test_each_trace_of_a_finding_is_recognized(id):
         cases = expected(entry["device"], kernel)
         for key in entry.get("expected", []):
             assert id in traces(json.dumps({key: cases[key]}).encode()), key
-            # The result alone, without reason and evidence.
+            # The result without reason and evidence.
             assert id in traces(json.dumps({key: {"verdict": "fail"}}).encode()), key
 
 
@@ -187,7 +187,7 @@ def test_release_fails_if_a_finding_is_planted(tmp_path):
     assert is_found and "conformance/fuzzer/corpus/script_fuzz/input: rxe-invalidate-free-window: step" in output
 
 
-def test_published_files_reveal_nothing():
+def test_published_files_contain_no_trace():
     names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, check=False)
     if names.returncode:
         pytest.skip("needs a git work tree")
