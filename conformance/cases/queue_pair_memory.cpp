@@ -330,8 +330,7 @@ std::span<const Case> all() {
        .role = verbs,
        .needs = windows,
        .run = its_queue_pair_can_go,
-       .caution = RunPolicy::dangerous,
-       .possible_problems = "a device that waits for the window may no longer respond"},
+       .caution = RunPolicy::dangerous},
   };
   return list;
 }

@@ -150,7 +150,7 @@ def test_stream_to_siw(siw):
         assert qp.cq.wait(timeout=5).wr_id == 3
         qp.stream.send(qp.frame() / DDPTagged(stag=qp.stag ^ 0x100, to=qp.mr.addr) / b"evil")
         heard = list(qp.stream.sniff(timeout=5))
-        # siw's Terminates have a wrong bit order (docs/how-to/test-a-nic.md, TRM-001), so the layer is not checked.
+        # siw's Terminates have a wrong bit order (docs/reference/known-deviations.md, TRM-001), so the layer is not checked.
         assert heard[0].opcode == RDMAPOpcode.TERMINATE and heard[-1].kind in ("fin", "reset")
         assert qp.mr.read(8) == b"from siw"
 
