@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint32_t iwarp_all_rights =
     access::local_write | access::remote_write | access::remote_read | access::remote_atomic | access::mw_bind;
-constexpr std::int64_t usual_pause = 20'000;
-constexpr std::uint32_t max_wakes = 64, max_takes = 256;  // limits per step
+constexpr std::int64_t iwarp_usual_pause = 20'000;
+constexpr std::uint32_t iwarp_max_wakes = 64, max_takes = 256;  // limits per step
 constexpr std::uint16_t most_ird = 8;
 
 std::uint16_t depth_of(std::int64_t value) { return static_cast<std::uint16_t>(low(value) & 0xffU); }
@@ -209,7 +209,7 @@ void IwarpDeviceFixture::settle(std::size_t at, Outcome& outcome, std::size_t mo
 void IwarpDeviceFixture::run(std::int64_t nanoseconds, Outcome& outcome) {
   const std::int64_t until = now_ + nanoseconds;
   for (std::size_t at = 0; at < endpoints_.size(); ++at) settle(at, outcome);
-  for (std::uint32_t i = 0; i < max_wakes; ++i) {
+  for (std::uint32_t i = 0; i < iwarp_max_wakes; ++i) {
     std::int64_t next = endpoint::never;
     for (const auto& one : endpoints_)
       if (one) next = std::min(next, one->wakes());
@@ -240,7 +240,7 @@ void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<s
   streams_.clear();
   const auto at = static_cast<std::size_t>(step.at);
   Endpoint* endpoint = endpoints_[at].get();
-  std::int64_t pause = usual_pause;
+  std::int64_t pause = iwarp_usual_pause;
   const auto refused = [&] { outcome.results.push_back(EINVAL); };
   switch (step.kind) {
     case StepKind::connect: connect(step, segments, outcome); break;

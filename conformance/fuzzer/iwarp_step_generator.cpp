@@ -14,7 +14,7 @@ namespace access = device::access;
 
 namespace {
 
-constexpr std::int64_t all_rights = access::remote_write | access::remote_read | access::remote_atomic;
+constexpr std::int64_t iwarp_walk_rights = access::remote_write | access::remote_read | access::remote_atomic;
 constexpr std::int64_t long_message = 3000;  ///< more than one FPDU
 
 std::int64_t code(RdmapOperation operation) { return static_cast<std::int64_t>(operation); }
@@ -238,7 +238,7 @@ Step IwarpStepGenerator::verbs(std::int64_t at) {
     case 4:
       step.kind = StepKind::fast_register;
       step.length = layout::fast.bytes;
-      step.rights = all_rights | access::local_write;
+      step.rights = iwarp_walk_rights | access::local_write;
       step.immediate = static_cast<std::int64_t>(chance_.below(256));
       break;
     case 5:
@@ -279,7 +279,8 @@ Step IwarpStepGenerator::misuse(std::int64_t at) {
       step.key = static_cast<std::int64_t>(chance_.below(6));
       step.length = chance_.of(std::array<std::int64_t, 4>{512, 4096, 4097, -1});
       step.offset = chance_.of(std::array<std::int64_t, 3>{0, 8, -8});
-      step.rights = chance_.of(std::array<std::int64_t, 3>{access::remote_read, access::remote_write, all_rights});
+      step.rights =
+          chance_.of(std::array<std::int64_t, 3>{access::remote_read, access::remote_write, iwarp_walk_rights});
       break;
     case 5:
       step.kind = StepKind::fast_register;

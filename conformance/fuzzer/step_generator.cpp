@@ -16,8 +16,9 @@ namespace access = device::access;
 
 namespace {
 
-constexpr std::int64_t mtu = 256, all_rights = access::remote_write | access::remote_read | access::remote_atomic |
-                                               access::flush_global | access::flush_persistent;
+constexpr std::int64_t mtu = 256, roce_walk_rights = access::remote_write | access::remote_read |
+                                                     access::remote_atomic | access::flush_global |
+                                                     access::flush_persistent;
 constexpr std::size_t max_history = 24;
 constexpr std::int64_t one = 1;
 
@@ -130,7 +131,7 @@ Step StepGenerator::connect(std::int64_t at) {
   if (options_.verbs && chance_.percent(12))
     step.state = static_cast<std::int64_t>(
         chance_.of(std::array{QpState::reset, QpState::init, QpState::rtr, QpState::rtr, QpState::sqd, QpState::err}));
-  step.rights = all_rights;
+  step.rights = roce_walk_rights;
   if (chance_.percent(15))
     step.rights =
         chance_.of(std::array<std::int64_t, 5>{0, access::remote_write, access::remote_read,
@@ -361,7 +362,7 @@ Step StepGenerator::verbs(std::int64_t at) {
     case 3:
       step.kind = StepKind::fast_register;
       step.length = layout::fast.bytes;
-      step.rights = all_rights | access::local_write;
+      step.rights = roce_walk_rights | access::local_write;
       step.immediate = static_cast<std::int64_t>(chance_.below(256));
       if (chance_.one_in(4)) step.flags |= 2;
       break;
@@ -422,7 +423,7 @@ Step StepGenerator::misuse(std::int64_t at) {
       step.mask = chance_.of(std::array<std::int64_t, 6>{0x1, 0xf, 0x17, 0x19e1, 0x2601, 0x4001});
       if (chance_.one_in(3)) step.mask ^= one << chance_.below(16);
       if (chance_.one_in(4)) step.mask = static_cast<std::int64_t>(chance_.any() & 0xffff);
-      step.rights = all_rights;
+      step.rights = roce_walk_rights;
       step.psn = 1000;
       step.own_psn = 2000;
       step.depth = static_cast<std::int64_t>(chance_.below(4));
@@ -442,8 +443,8 @@ Step StepGenerator::misuse(std::int64_t at) {
         step.offset = 64;
         step.length = -static_cast<std::int64_t>(32 + chance_.below(32));
       }
-      step.rights = chance_.of(
-          std::array<std::int64_t, 4>{access::remote_read, access::remote_write, access::remote_atomic, all_rights});
+      step.rights = chance_.of(std::array<std::int64_t, 4>{access::remote_read, access::remote_write,
+                                                           access::remote_atomic, roce_walk_rights});
       step.immediate = 0x42;
       step.flags = chance_.one_in(2) ? 4 : 0;
       break;
