@@ -365,6 +365,7 @@ build_progress() {
     fi
     step=${step#Building CXX object } step=${step#Linking CXX } step=${step%.o}
     [[ $step != */CMakeFiles/*.dir/* ]] || step=${step%%/CMakeFiles/*}/${step##*.dir/}
+    [[ $step != */Unity/unity_* ]] || { step=${step/\/Unity\/unity_/, part }; step=${step%_cxx*}; }
     text=$(printf '%3d %%  %d of %d  %s%s' "$percent" "$finished" "$total" "${remaining:+$remaining left  }" "$step")
     if [[ $terminal ]]; then
       printf '\r%s\e[K' "${text:0:width - 1}"

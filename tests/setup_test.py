@@ -307,6 +307,12 @@ def test_progress_contains_percentage_step_and_remaining_time(machine):
     assert done.stdout.splitlines() == ["   25 %  10 of 40  1:10 left  a/b/c10.cpp"]
 
 
+def test_progress_names_the_parts_of_a_component(machine):
+    line = "@ 10 40 1:10 Building CXX object a/b/CMakeFiles/lib.dir/Unity/unity_12_cxx.cxx.o"
+    done = machine.run(f"{{ sleep 10.5; printf '{line}\\n'; }} | build_progress")
+    assert done.stdout.splitlines() == ["   25 %  10 of 40  1:10 left  a/b, part 12"]
+
+
 def test_failed_build_shows_the_errors_of_the_failed_steps_only(machine):
     fake_build(machine, "@ 1 3 - Building CXX object a.o", "a.cpp: warning: unimportant", "FAILED: b.o", "c++ b.cpp",
                "b.cpp:1:1: error: expected a declaration", "@ 3 3 - Building CXX object c.o", status=1)
