@@ -58,6 +58,12 @@ file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 #define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
 " @ONLY)
 
+# rdmawire_generated(NAME file...): a target of its own for the outputs of a custom command. Without it, CMake generates
+# them only after all libraries that their component links, and the component's objects wait too.
+function(rdmawire_generated name)
+  add_custom_target(${name} DEPENDS ${ARGN})
+endfunction()
+
 function(rdmawire_component name)
   cmake_parse_arguments(COMPONENT "" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
   set(target rdmawire_${name})

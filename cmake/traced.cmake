@@ -43,6 +43,7 @@ function(rdmawire_traced_copy name)
     DEPENDS $<TARGET_OBJECTS:${name}_traced> $<TARGET_OBJECTS:${name}_beside> ${COPY_WITH}
             ${PROJECT_SOURCE_DIR}/cmake/traced_object.cmake
     COMMAND_EXPAND_LISTS VERBATIM)
+  rdmawire_generated(${name}_object ${object} ${header})
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   set(${COPY_OUTPUT} ${object} ${header} PARENT_SCOPE)
 endfunction()
