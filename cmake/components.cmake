@@ -24,9 +24,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(rdmawire_flags INTERFACE
     $<$<CONFIG:Release>:-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow>)
 endif()
-if(CMAKE_UNITY_BUILD)
-  # Several sources are one translation unit there: a type of its anonymous namespace is no longer in the main file, and
-  # a local name may be that of another source's constant. Builds of single sources make these two checks.
+if(RDMAWIRE_UNITY)
+  # A type of an anonymous namespace is outside of the main file here, and a local variable can have the name of another
+  # source's constant. Builds of single sources check both.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(rdmawire_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)
   else()
@@ -58,6 +58,32 @@ file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 #define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
 " @ONLY)
 
+# rdmawire_unity(TARGET): with RDMAWIRE_UNITY, the sources of the target are compiled in translation units of similar
+# size. A unit has at most about 100 kB of sources, so that two processors end at about the same time.
+function(rdmawire_unity target)
+  if(NOT RDMAWIRE_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  set(total 0)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source)
+    cmake_path(IS_PREFIX CMAKE_BINARY_DIR ${source} generated)
+    if(NOT generated)
+      file(SIZE ${source} bytes)
+      math(EXPR total "${total} + ${bytes}")
+      list(APPEND grouped ${source})
+      list(APPEND ends ${total})
+    endif()
+  endforeach()
+  math(EXPR units "${total} / 100000 + 1")
+  foreach(source end IN ZIP_LISTS grouped ends)
+    math(EXPR unit "(${end} - 1) * ${units} / ${total}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${unit})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # rdmawire_generated(NAME file...): a target of its own for the outputs of a custom command. Without it, CMake generates
 # them only after all libraries that their component links, and the component's objects wait too.
 function(rdmawire_generated name)
@@ -74,6 +100,7 @@ function(rdmawire_component name)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rdmawire>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PUBLIC ${COMPONENT_USES} PRIVATE $<BUILD_INTERFACE:rdmawire_flags>)
+  rdmawire_unity(${target})
   set_property(GLOBAL APPEND PROPERTY RDMAWIRE_COMPONENTS ${target})
 
   if(RDMAWIRE_TESTS AND COMPONENT_TESTS)
