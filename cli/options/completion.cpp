@@ -9,7 +9,7 @@ namespace rdmawire::cli {
 namespace {
 
 /// The text in single quotes for bash and zsh.
-std::string quoted(const std::string& text) {
+std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -60,9 +60,9 @@ std::string words_of(const Option& option) {
 
 /// The bash statement that sets COMPREPLY to the values of an option.
 std::string bash_values(const Command& root, const std::string& path, const Option& option) {
-  if (!option.words.empty()) return "COMPREPLY=($(compgen -W " + quoted(words_of(option)) + " -- \"$current\"))";
+  if (!option.words.empty()) return "COMPREPLY=($(compgen -W " + shell_quoted(words_of(option)) + " -- \"$current\"))";
   if (option.candidates)
-    return "COMPREPLY=($(compgen -W \"$(" + root.name + " --complete " + quoted(query_of(root, path, option)) +
+    return "COMPREPLY=($(compgen -W \"$(" + root.name + " --complete " + shell_quoted(query_of(root, path, option)) +
            " 2>/dev/null)\" -- \"$current\"))";
   if (option.completion == Completion::file)
     return "mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); compopt -o filenames";
@@ -180,7 +180,7 @@ std::string zsh_completion(const Command& root) {
         if (!option->is_flag()) spec += is_long ? "=" : "+";
         spec += "[" + zsh_escaped(brief(option->help)) + "]";
         if (!option->is_flag()) spec += ":" + zsh_escaped(option->placeholder) + ":" + zsh_action(root, path, *option);
-        out += " \\\n    " + quoted(spec);
+        out += " \\\n    " + shell_quoted(spec);
       }
     }
     if (has_subcommands) {
@@ -188,7 +188,7 @@ std::string zsh_completion(const Command& root) {
           " \\\n    '1:command:->command' \\\n    '*::argument:->argument'\n  case $state in\n    command)\n"
           "      local -a commands=(\n";
       for (const Command& sub : command.subcommands)
-        out += "        " + quoted(sub.name + ":" + brief(sub.summary)) + "\n";
+        out += "        " + shell_quoted(sub.name + ":" + brief(sub.summary)) + "\n";
       out += "      )\n      _describe command commands\n      ;;\n    argument)\n      case $line[1] in\n";
       for (const Command& sub : command.subcommands)
         out += "        " + sub.name + ") _" + identifier(path + " " + sub.name) + " ;;\n";
@@ -196,10 +196,10 @@ std::string zsh_completion(const Command& root) {
     } else {
       for (const Option& option : command.options)
         if (option.is_positional() && !option.hidden)
-          out += " \\\n    " + quoted((option.repeatable ? "*:"
-                                       : option.required ? "1:"
-                                                         : "1::") +
-                                      zsh_escaped(option.placeholder) + ":" + zsh_action(root, path, option));
+          out += " \\\n    " + shell_quoted((option.repeatable ? "*:"
+                                             : option.required ? "1:"
+                                                               : "1::") +
+                                            zsh_escaped(option.placeholder) + ":" + zsh_action(root, path, option));
       out += "\n";
     }
     out += "}\n\n";

@@ -10,11 +10,11 @@ namespace rdmawire::fuzzer {
 
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr int deepest = 16;
 
-struct Wrong {
+struct InvalidMember {
   std::string what;
 };
 
@@ -39,55 +39,56 @@ constexpr std::array finding_counts{
     FindingCount{"times", &Finding::times},
 };
 
-std::uint64_t count_of(const Json& json, std::string_view name) {
+std::uint64_t count_of(const SortedJson& json, std::string_view name) {
   const auto found = json.find(name);
   if (found == json.end()) return 0;
-  if (!found->is_number_unsigned()) throw Wrong{fmt::format("{} is not a count", name)};
+  if (!found->is_number_unsigned()) throw InvalidMember{fmt::format("{} is not a count", name)};
   return found->get<std::uint64_t>();
 }
 
-std::string text_of(const Json& json, std::string_view name) {
+std::string text_of(const SortedJson& json, std::string_view name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_string()) throw Wrong{fmt::format("{} is not a string", name)};
+  if (found == json.end() || !found->is_string()) throw InvalidMember{fmt::format("{} is not a string", name)};
   return found->get<std::string>();
 }
 
-bool flag_of(const Json& json, std::string_view name) {
+bool flag_of(const SortedJson& json, std::string_view name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_boolean()) throw Wrong{fmt::format("{} is not a Boolean", name)};
+  if (found == json.end() || !found->is_boolean()) throw InvalidMember{fmt::format("{} is not a Boolean", name)};
   return found->get<bool>();
 }
 
-std::vector<std::string> texts_of(const Json& json, std::string_view name) {
+std::vector<std::string> texts_of(const SortedJson& json, std::string_view name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_array()) throw Wrong{fmt::format("{} is not a list", name)};
+  if (found == json.end() || !found->is_array()) throw InvalidMember{fmt::format("{} is not a list", name)};
   std::vector<std::string> texts;
-  for (const Json& one : *found) {
-    if (!one.is_string()) throw Wrong{fmt::format("{} contains an element that is not a string", name)};
+  for (const SortedJson& one : *found) {
+    if (!one.is_string()) throw InvalidMember{fmt::format("{} contains an element that is not a string", name)};
     texts.push_back(one.get<std::string>());
   }
   return texts;
 }
 
-Script script_of(const Json& json, std::string_view name, Family family) {
+Script script_of(const SortedJson& json, std::string_view name, Family family) {
   const auto found = json.find(name);
-  if (found == json.end()) throw Wrong{fmt::format("{} is missing", name)};
+  if (found == json.end()) throw InvalidMember{fmt::format("{} is missing", name)};
   auto script = parse_script(found->dump());
-  if (!script) throw Wrong{fmt::format("{}: {}", name, script.error())};
-  if (script->family != family) throw Wrong{fmt::format("{} is a script of {}", name, to_string(script->family))};
-  if (script->steps.empty()) throw Wrong{fmt::format("{} has no steps", name)};
+  if (!script) throw InvalidMember{fmt::format("{}: {}", name, script.error())};
+  if (script->family != family)
+    throw InvalidMember{fmt::format("{} is a script of {}", name, to_string(script->family))};
+  if (script->steps.empty()) throw InvalidMember{fmt::format("{} has no steps", name)};
   return std::move(*script);
 }
 
-Oracle oracle_of(const Json& json) {
+Oracle oracle_of(const SortedJson& json) {
   const std::string name = text_of(json, "oracle");
   for (std::size_t i = 0; i < oracles; ++i)
     if (to_string(static_cast<Oracle>(i)) == name) return static_cast<Oracle>(i);
-  throw Wrong{"unknown oracle"};
+  throw InvalidMember{"unknown oracle"};
 }
 
-Finding read_finding(const Json& json, Family family) {
-  if (!json.is_object()) throw Wrong{"not an object"};
+Finding read_finding(const SortedJson& json, Family family) {
+  if (!json.is_object()) throw InvalidMember{"not an object"};
   Finding finding;
   finding.alarm = {.oracle = oracle_of(json),
                    .expected = text_of(json, "expected"),
@@ -104,18 +105,18 @@ Finding read_finding(const Json& json, Family family) {
   return finding;
 }
 
-Statistics read_statistics(const Json& json) {
+Statistics read_statistics(const SortedJson& json) {
   Statistics statistics;
   for (const Count& count : counts) statistics.*count.member = count_of(json, count.name);
   if (const auto seconds = json.find("seconds"); seconds != json.end()) {
     if (!seconds->is_number() || !std::isfinite(seconds->get<double>()) || seconds->get<double>() < 0)
-      throw Wrong{"seconds is not a duration"};
+      throw InvalidMember{"seconds is not a duration"};
     statistics.seconds = seconds->get<double>();
   }
   if (const auto kinds = json.find("by_kind"); kinds != json.end()) {
-    if (!kinds->is_array() || kinds->size() > step_kinds) throw Wrong{"by_kind is not a list of counts"};
+    if (!kinds->is_array() || kinds->size() > step_kinds) throw InvalidMember{"by_kind is not a list of counts"};
     for (std::size_t i = 0; i < kinds->size(); ++i) {
-      if (!(*kinds)[i].is_number_unsigned()) throw Wrong{"by_kind is not a list of counts"};
+      if (!(*kinds)[i].is_number_unsigned()) throw InvalidMember{"by_kind is not a list of counts"};
       statistics.by_kind[i] = (*kinds)[i].get<std::uint64_t>();
     }
   }
@@ -149,31 +150,31 @@ nlohmann::ordered_json saved(const Finding& finding) {
   return json;
 }
 
-tl::expected<Json, std::string> parse_saved(const std::string& text) {
+tl::expected<SortedJson, std::string> parse_saved(const std::string& text) {
   bool too_deep = false;
-  const auto shallow = [&](int depth, Json::parse_event_t, const Json&) {
+  const auto shallow = [&](int depth, SortedJson::parse_event_t, const SortedJson&) {
     too_deep |= depth > deepest;
     return depth <= deepest;
   };
-  Json json = Json::parse(text, shallow, false);
+  SortedJson json = SortedJson::parse(text, shallow, false);
   if (too_deep) return tl::unexpected(fmt::format("nested more than {} deep", deepest));
   if (json.is_discarded()) return tl::unexpected(std::string("invalid JSON"));
   if (!json.is_object()) return tl::unexpected(std::string("not an object"));
   return json;
 }
 
-tl::expected<Statistics, std::string> saved_statistics(const Json& json) {
+tl::expected<Statistics, std::string> saved_statistics(const SortedJson& json) {
   try {
     return read_statistics(json);
-  } catch (const Wrong& wrong) {
+  } catch (const InvalidMember& wrong) {
     return tl::unexpected(wrong.what);
   }
 }
 
-tl::expected<Finding, std::string> saved_finding(const Json& json, Family family) {
+tl::expected<Finding, std::string> saved_finding(const SortedJson& json, Family family) {
   try {
     return read_finding(json, family);
-  } catch (const Wrong& wrong) {
+  } catch (const InvalidMember& wrong) {
     return tl::unexpected(wrong.what);
   }
 }

@@ -21,10 +21,6 @@ constexpr std::array verdicts{Verdict::pass, Verdict::fail,        Verdict::fail
                               Verdict::may,  Verdict::unsupported, Verdict::inconclusive,
                               Verdict::error};
 
-bool deviates(Verdict verdict) {
-  return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
-}
-
 constexpr std::string_view as_observed = "/as observed";
 
 /// The keys of a case in a file of results, the most specific first.
@@ -161,11 +157,11 @@ bool ExpectedResults::expects(const CaseResult& result, const std::string& today
   const Known* known = find(*result.of, today);
   const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
   const bool as_known = known ? known->verdict == verdict || known->instead == verdict
-                              : !deviates(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
+                              : !is_failure(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
   const auto& seen = result.observed.violations;
   return (as_known || result.left_out) && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {
            // A monitor violation of the rule that the case is known to fail is expected.
-           const bool own = known && deviates(known->verdict) && violation.of().id == result.of->rule->id;
+           const bool own = known && is_failure(known->verdict) && violation.of().id == result.of->rule->id;
            const Known* observed = find_observed(violation.of(), today);
            return own || (observed ? observed->verdict == Verdict::fail : !weighs(violation.of()));
          });
@@ -194,7 +190,7 @@ tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::pa
       continue;
     }
     const auto old = verdict_of(was->second.verdict);
-    const bool bad_before = old && deviates(*old), bad_now = deviates(result.judgment.verdict);
+    const bool bad_before = old && is_failure(*old), bad_now = is_failure(result.judgment.verdict);
     if (was->second.verdict != now)
       changes.push_back({id, was->second.verdict, now,
                          bad_now == bad_before ? Change::Kind::other_reason

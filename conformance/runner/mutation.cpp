@@ -43,10 +43,6 @@ bool contains(std::span<const std::string_view> list, std::string_view id) {
 const Rule& rule_by_id(std::string_view id) { return *find_rule(id); }
 std::string name_of(const Rule& rule) { return std::string(rule.alias.empty() ? rule.id : rule.alias); }
 
-bool deviates(Verdict verdict) {
-  return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
-}
-
 /// The rule of a case id.
 const Rule& rule_of(const std::string& id) { return rule_by_id(std::string_view(id).substr(0, id.find('/'))); }
 
@@ -100,14 +96,14 @@ Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, c
     if (meant) mutation.meant.push_back(which.id());
     if (!meant && breadth != Breadth::all && !contains(traffic, which.rule->id)) continue;
     const auto without = clean.find(which.id());
-    if (without == clean.end() || deviates(without->second)) continue;
+    if (without == clean.end() || is_failure(without->second)) continue;
     // A new device for each case, so that a case does not affect the next one.
     const auto target = Target::open({.family = fault.family, .seed = seed, .faults = {std::string(fault.name)}});
     if (!target) continue;
     const CaseResult result = run_case(which, (*target)->device(), seed);
     const Verdict verdict = result.judgment.verdict;
     const bool reports = which.rule->level == Level::may && verdict == Verdict::may && without->second == Verdict::pass;
-    if (deviates(verdict) || reports) (meant ? mutation.caught : mutation.noticed).push_back(which.id());
+    if (is_failure(verdict) || reports) (meant ? mutation.caught : mutation.noticed).push_back(which.id());
     for (const Violation& violation : result.observed.violations)
       (contains(broken, violation.of().id) ? mutation.accused : mutation.suspected).insert(name_of(violation.of()));
   }

@@ -11,7 +11,6 @@ namespace rdmawire::wireshark {
 namespace {
 
 constexpr const char* name(Side end) { return end == Side::a ? "a" : "b"; }
-constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
 
 /// A subtree of generated items, which have no bytes in the frame.
 class Branch {

@@ -21,8 +21,6 @@ const char* keep(std::string text) {
 }
 const char* keep(std::string_view text) { return keep(std::string(text)); }
 
-constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
-
 // ---------------------------------------------------------------------------------------------------- header tables
 
 /// The names of an enumeration in Wireshark's format.

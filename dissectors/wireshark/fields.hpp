@@ -11,6 +11,9 @@
 
 namespace rdmawire::wireshark {
 
+/// The number of an enumerator.
+constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
+
 /// A registered header table.
 struct HeaderFields {
   int header = unregistered;  ///< the header: "rdmawire.bth"
