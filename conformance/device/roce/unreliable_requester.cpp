@@ -12,7 +12,7 @@ namespace {
 bool is_send(WorkOpcode opcode) { return opcode == WorkOpcode::send || opcode == WorkOpcode::send_imm; }
 bool is_write(WorkOpcode opcode) { return opcode == WorkOpcode::write || opcode == WorkOpcode::write_imm; }
 
-Status prepare(Core& core, const QueuePair& qp, SendWork& work) {
+Status prepare_unreliable(Core& core, const QueuePair& qp, SendWork& work) {
   const bool uc = qp.options.type == QpType::uc;
   if (!is_send(work.request.opcode) && !(uc && is_write(work.request.opcode))) return Status::local_qp_operation;
   if (work.length > machines::longest_message) return Status::local_length;
@@ -63,7 +63,7 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
       work.started = true;
       const Status status = is_local(request.opcode)                            ? execute_local(core, qp, request)
                             : ud && core.ahs.find(request.ah) == core.ahs.end() ? Status::local_qp_operation
-                                                                                : prepare(core, qp, work);
+                                                                                : prepare_unreliable(core, qp, work);
       if (status != Status::success) {
         fail(core, qp, 0, status);
         return std::nullopt;
