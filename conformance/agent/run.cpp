@@ -49,12 +49,12 @@ class Owned {
     return *this;
   }
   ~Owned() {
-    if (number_ >= 0) close(number_);
+    if (number_ >= 0) ::close(number_);
   }
   [[nodiscard]] int get() const { return number_; }
   [[nodiscard]] explicit operator bool() const { return number_ >= 0; }
   void reset() {
-    if (number_ >= 0) close(number_);
+    if (number_ >= 0) ::close(number_);
     number_ = -1;
   }
 
@@ -125,7 +125,7 @@ int Process::release() {
   for (Output& output : outputs_) output.watch.stop();
   kill(-pid_, SIGKILL);
   pollfd wait{pidfd_.get(), POLLIN, 0};
-  if (!ended_) poll(&wait, 1, farewell_ms);
+  if (!ended_) ::poll(&wait, 1, farewell_ms);
   reap_lingering();
   if (waitpid(pid_, nullptr, WNOHANG) == 0) lingering().push_back(pid_);
   pid_ = 0;
@@ -147,7 +147,7 @@ void Process::watch(Owned in, Owned out, Owned err, std::uint64_t limit) {
 
 void Process::read_some(Output& output) {
   std::array<std::uint8_t, most_chunk> bytes;
-  const ssize_t got = read(output.pipe.get(), bytes.data(), bytes.size());
+  const ssize_t got = ::read(output.pipe.get(), bytes.data(), bytes.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
     output.watch.stop();
@@ -178,7 +178,7 @@ Result<std::size_t> Process::feed(const std::vector<std::uint8_t>& bytes, bool l
 
 void Process::write_some() {
   while (!input_.empty()) {
-    const ssize_t put = write(in_.get(), input_.data(), input_.size());
+    const ssize_t put = ::write(in_.get(), input_.data(), input_.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) {
       in_watch_.set_events(POLLOUT);
@@ -208,7 +208,7 @@ void Process::note_end() {
   for (Output& output : outputs_) {
     for (int chunks = 0; chunks < 64 && output.watch; ++chunks) {
       pollfd wait{output.pipe.get(), POLLIN, 0};
-      if (poll(&wait, 1, 0) <= 0) break;
+      if (::poll(&wait, 1, 0) <= 0) break;
       read_some(output);
     }
   }
