@@ -10,45 +10,45 @@ namespace {
 
 constexpr std::size_t longest_line = 1024, most_lines = 100, most_complaints = 100, most_last = 20;
 
-using Kind = KernelReport::Kind;
+using ReportKind = KernelReport::Kind;
 
 struct Phrase {
   std::string_view text;
-  Kind kind;
+  ReportKind kind;
   bool at_start;  // otherwise anywhere in the line
 };
 
 // Messages of the kernel. The first match determines the kind.
 constexpr std::array phrases = {
-    Phrase{"Kernel panic - not syncing", Kind::panic, true},
-    Phrase{"BUG: KASAN", Kind::sanitizer, true},
-    Phrase{"BUG: KFENCE", Kind::sanitizer, true},
-    Phrase{"UBSAN:", Kind::sanitizer, true},
-    Phrase{"WARNING: possible circular locking", Kind::sanitizer, true},
-    Phrase{"WARNING: possible recursive locking", Kind::sanitizer, true},
-    Phrase{"WARNING: inconsistent lock state", Kind::sanitizer, true},
-    Phrase{"watchdog: BUG: soft lockup", Kind::hang, true},
-    Phrase{"BUG: soft lockup", Kind::hang, true},
-    Phrase{"BUG: workqueue lockup", Kind::hang, true},
-    Phrase{"watchdog: Watchdog detected hard LOCKUP", Kind::hang, true},
-    Phrase{"INFO: task ", Kind::hang, true},
-    Phrase{"rcu: INFO: rcu_", Kind::hang, true},
-    Phrase{"INFO: rcu_", Kind::hang, true},
-    Phrase{"BUG:", Kind::oops, true},
-    Phrase{"kernel BUG at", Kind::oops, true},
-    Phrase{"Oops:", Kind::oops, true},
-    Phrase{"general protection fault", Kind::oops, true},
-    Phrase{"invalid opcode:", Kind::oops, true},
-    Phrase{"divide error:", Kind::oops, true},
-    Phrase{"stack segment:", Kind::oops, true},
-    Phrase{"Internal error:", Kind::oops, true},
-    Phrase{"Unable to handle kernel", Kind::oops, true},
-    Phrase{"WARNING:", Kind::warning, true},
-    Phrase{"refcount_t:", Kind::warning, true},
-    Phrase{"unregister_netdevice: waiting for", Kind::hang, true},
-    Phrase{"Out of memory:", Kind::out_of_memory, true},
-    Phrase{"Memory cgroup out of memory", Kind::out_of_memory, true},
-    Phrase{"invoked oom-killer", Kind::out_of_memory, false},
+    Phrase{"Kernel panic - not syncing", ReportKind::panic, true},
+    Phrase{"BUG: KASAN", ReportKind::sanitizer, true},
+    Phrase{"BUG: KFENCE", ReportKind::sanitizer, true},
+    Phrase{"UBSAN:", ReportKind::sanitizer, true},
+    Phrase{"WARNING: possible circular locking", ReportKind::sanitizer, true},
+    Phrase{"WARNING: possible recursive locking", ReportKind::sanitizer, true},
+    Phrase{"WARNING: inconsistent lock state", ReportKind::sanitizer, true},
+    Phrase{"watchdog: BUG: soft lockup", ReportKind::hang, true},
+    Phrase{"BUG: soft lockup", ReportKind::hang, true},
+    Phrase{"BUG: workqueue lockup", ReportKind::hang, true},
+    Phrase{"watchdog: Watchdog detected hard LOCKUP", ReportKind::hang, true},
+    Phrase{"INFO: task ", ReportKind::hang, true},
+    Phrase{"rcu: INFO: rcu_", ReportKind::hang, true},
+    Phrase{"INFO: rcu_", ReportKind::hang, true},
+    Phrase{"BUG:", ReportKind::oops, true},
+    Phrase{"kernel BUG at", ReportKind::oops, true},
+    Phrase{"Oops:", ReportKind::oops, true},
+    Phrase{"general protection fault", ReportKind::oops, true},
+    Phrase{"invalid opcode:", ReportKind::oops, true},
+    Phrase{"divide error:", ReportKind::oops, true},
+    Phrase{"stack segment:", ReportKind::oops, true},
+    Phrase{"Internal error:", ReportKind::oops, true},
+    Phrase{"Unable to handle kernel", ReportKind::oops, true},
+    Phrase{"WARNING:", ReportKind::warning, true},
+    Phrase{"refcount_t:", ReportKind::warning, true},
+    Phrase{"unregister_netdevice: waiting for", ReportKind::hang, true},
+    Phrase{"Out of memory:", ReportKind::out_of_memory, true},
+    Phrase{"Memory cgroup out of memory", ReportKind::out_of_memory, true},
+    Phrase{"invoked oom-killer", ReportKind::out_of_memory, false},
 };
 
 // Removes "[    1.234567] " and similar prefixes.
@@ -64,7 +64,7 @@ std::string_view without_time(std::string_view line) {
   return line;
 }
 
-std::optional<Kind> kind_of(std::string_view text) {
+std::optional<ReportKind> kind_of(std::string_view text) {
   for (const Phrase& phrase : phrases)
     if (phrase.at_start ? text.substr(0, phrase.text.size()) == phrase.text : text.find(phrase.text) != text.npos)
       return phrase.kind;
@@ -79,12 +79,12 @@ bool ends_complaint(std::string_view text) {
 
 std::string_view to_string(KernelReport::Kind kind) {
   switch (kind) {
-    case Kind::warning: return "warning";
-    case Kind::hang: return "hang";
-    case Kind::out_of_memory: return "out of memory";
-    case Kind::sanitizer: return "sanitizer";
-    case Kind::oops: return "oops";
-    case Kind::panic: return "panic";
+    case ReportKind::warning: return "warning";
+    case ReportKind::hang: return "hang";
+    case ReportKind::out_of_memory: return "out of memory";
+    case ReportKind::sanitizer: return "sanitizer";
+    case ReportKind::oops: return "oops";
+    case ReportKind::panic: return "panic";
   }
   return "?";
 }
@@ -106,10 +106,11 @@ void ConsoleWatch::line(std::string text) {
   const std::string_view bare = without_time(text);
   const bool cut_here = bare.substr(0, 12) == "------------" && bare.find("cut here") != bare.npos;
   if (const auto kind = kind_of(bare)) {
-    panicked_ = panicked_ || *kind == Kind::panic;
+    panicked_ = panicked_ || *kind == ReportKind::panic;
     // An oops prints "BUG: …", "Oops: …" and possibly a panic. They are one report with the most severe kind.
     const bool same = open_ && !complaints_.empty() && complaints_.back().lines.size() < most_lines &&
-                      (*kind == Kind::oops || *kind == Kind::panic) && complaints_.back().kind >= Kind::oops;
+                      (*kind == ReportKind::oops || *kind == ReportKind::panic) &&
+                      complaints_.back().kind >= ReportKind::oops;
     if (same) {
       complaints_.back().kind = std::max(complaints_.back().kind, *kind);
     } else {
@@ -121,8 +122,8 @@ void ConsoleWatch::line(std::string text) {
     open_ = false;
   }
   if (open_ && complaints_.back().lines.size() < most_lines) complaints_.back().lines.push_back(text);
-  if (open_ && ends_complaint(bare) && complaints_.back().kind != Kind::panic)
-    open_ = complaints_.back().kind == Kind::oops;
+  if (open_ && ends_complaint(bare) && complaints_.back().kind != ReportKind::panic)
+    open_ = complaints_.back().kind == ReportKind::oops;
   if (!text.empty()) {
     if (last_.size() == most_last) last_.erase(last_.begin());
     last_.push_back(std::move(text));
