@@ -16,7 +16,7 @@ namespace rdmawire::fuzzer {
 namespace {
 
 /// Contents of one TCP segment of a device.
-struct FrameSummary {
+struct SegmentSummary {
   bool setup = false, rejects = false, request = false;
   int opcode = -1;  ///< of RDMAP
   bool last = true;
@@ -24,8 +24,8 @@ struct FrameSummary {
   std::size_t bytes = 0;
 };
 
-FrameSummary summarize(Bytes segment) {
-  FrameSummary summary{.bytes = segment.size()};
+SegmentSummary summarize_segment(Bytes segment) {
+  SegmentSummary summary{.bytes = segment.size()};
   if (segment.size() >= MpaFrame::size && segment[0] == 'M' && segment[1] == 'P') {
     summary.setup = true;
     summary.request = MpaFrame::is_request(segment.data());
@@ -56,7 +56,7 @@ std::string_view name_in(const Names& names, std::uint64_t value) {
   return name ? name->name : std::string_view("reserved");
 }
 
-std::string difference(Bytes expected, Bytes actual) {
+std::string segment_difference(Bytes expected, Bytes actual) {
   HeaderStack a, b;
   decode_stream(a, expected);
   decode_stream(b, actual);
@@ -67,7 +67,8 @@ std::string difference(Bytes expected, Bytes actual) {
 /// Return the summary of the Terminate in these TCP segments, or an empty string.
 std::string terminate_in(std::span<const std::vector<std::uint8_t>> segments) {
   for (const auto& segment : segments)
-    if (summarize(segment).opcode == static_cast<int>(RdmapOperation::terminate)) return summary_of_stream(segment);
+    if (summarize_segment(segment).opcode == static_cast<int>(RdmapOperation::terminate))
+      return summary_of_stream(segment);
   return {};
 }
 
@@ -80,7 +81,7 @@ std::optional<Alarm> compare_exactly(const Outcome& expected, const Outcome& act
     alarm.actual = other_ended ? "silence" : summary_of_stream(*same.in2);
     alarm.signature = fmt::format("{} instead of {}", alarm.actual, alarm.expected);
     if (ended || other_ended || alarm.expected != alarm.actual) return alarm;
-    const std::string fields = difference(*same.in1, *same.in2);
+    const std::string fields = segment_difference(*same.in1, *same.in2);
     alarm.signature = alarm.expected + ": " + fields;
     alarm.actual += fmt::format("; {} differ", fields);
     return alarm;
@@ -103,7 +104,7 @@ std::optional<Alarm> compare_answers(const Outcome& expected, const Outcome& act
     for (std::size_t i = 0; i < outcome.frames.size(); ++i) {
       // Responses on a stream that ends are implementation-defined.
       if (expected.states[outcome.streams[i]] != machines::QueuePairState::rts) continue;
-      const FrameSummary summary = summarize(outcome.frames[i]);
+      const SegmentSummary summary = summarize_segment(outcome.frames[i]);
       if (summary.setup) all.push_back(summary.rejects ? "MPA frame with rejection" : "MPA frame");
       if (summary.opcode == static_cast<int>(RdmapOperation::read_response)) all.push_back("RDMA Read Response");
     }
@@ -123,7 +124,7 @@ std::optional<Alarm> compare_answers(const Outcome& expected, const Outcome& act
 }  // namespace
 
 std::string summary_of_stream(Bytes segment) {
-  const FrameSummary summary = summarize(segment);
+  const SegmentSummary summary = summarize_segment(segment);
   if (summary.setup)
     return fmt::format("MPA {} Frame{}", summary.request ? "Request" : "Reply",
                        summary.rejects ? " with rejection" : "");
@@ -186,7 +187,7 @@ std::uint64_t IwarpReferenceModel::edge(const Step& step, const Outcome& actual)
   }
   std::uint64_t answer = std::min<std::uint64_t>(actual.frames.size(), 3);
   for (std::size_t i = 0; i < std::min<std::size_t>(actual.frames.size(), 2); ++i) {
-    const FrameSummary summary = summarize(actual.frames[i]);
+    const SegmentSummary summary = summarize_segment(actual.frames[i]);
     answer = answer * 257 + static_cast<std::uint64_t>(summary.opcode + 1);
     answer = answer * 257 +
              (std::uint64_t{summary.error.layer} << 12 | std::uint64_t{summary.error.type} << 8 | summary.error.code);

@@ -19,8 +19,8 @@ using nlohmann::json;
 namespace access = device::access;
 namespace names = device::names;
 
-constexpr std::int64_t answer_time = 40'000'000;  // for segments that the reference endpoint has sent
-constexpr std::int64_t settle_time = 3'000'000;   // for other segments in flight
+constexpr std::int64_t iwarp_answer_time = 40'000'000;  // for segments that the reference endpoint has sent
+constexpr std::int64_t iwarp_settle_time = 3'000'000;   // for other segments in flight
 constexpr std::int64_t connect_time = 2'000'000'000;
 constexpr auto event_wait = std::chrono::milliseconds(1'000);  // for an expected connection request event
 constexpr int max_failures = 3;  // consecutive unsuccessful connections before the device counts as lost
@@ -228,7 +228,7 @@ class IwarpRemoteTarget final : public AgentTarget {
     replay::TcpHost& host = *device_->device().tcp;
     const bool ends = !expected.ends.empty();
     std::size_t due = expected.frames.size();
-    const std::int64_t until = host.now() + answer_time;
+    const std::int64_t until = host.now() + iwarp_answer_time;
     for (std::size_t which = 0; which < places_.size(); ++which) {
       Place& place = places_[which];
       while (place.tcp && !place.over) {
@@ -238,7 +238,7 @@ class IwarpRemoteTarget final : public AgentTarget {
           first_.reset();
         } else {
           const bool waits = which == at && (due > 0 || ends);
-          auto received = place.tcp->receive(waits ? until : host.now() + (which == at ? settle_time : 0));
+          auto received = place.tcp->receive(waits ? until : host.now() + (which == at ? iwarp_settle_time : 0));
           if (!received) break;
           arrival = std::move(*received);
         }

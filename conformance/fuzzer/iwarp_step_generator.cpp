@@ -19,18 +19,6 @@ constexpr std::int64_t long_message = 3000;  ///< more than one FPDU
 
 std::int64_t code(RdmapOperation operation) { return static_cast<std::int64_t>(operation); }
 RdmapOperation operation_of(const Step& step) { return static_cast<RdmapOperation>(step.opcode & 15); }
-std::int64_t key_of(Key key) { return static_cast<std::int64_t>(key); }
-
-std::int64_t bytes_of(std::int64_t key) {
-  switch (static_cast<Key>(key)) {
-    case Key::read_only: return layout::read_only.bytes;
-    case Key::window:
-    case Key::window_elsewhere:
-    case Key::window_1: return layout::window_bytes;
-    default: return layout::page;
-  }
-}
-
 bool is_send(RdmapOperation operation) {
   return operation >= RdmapOperation::send && operation <= RdmapOperation::send_se_invalidate;
 }

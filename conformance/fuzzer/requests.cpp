@@ -13,7 +13,7 @@ namespace rdmawire::fuzzer {
 
 namespace {
 
-constexpr std::uint32_t mtu = 256;  // of every connection
+constexpr std::uint32_t path_mtu = 256;  // of every connection
 
 const Opcode* request_in(const HeaderStack& stack) {
   const auto bth = stack.get<Bth>();
@@ -46,8 +46,8 @@ bool is_rest_of(const HeaderStack& read, const HeaderStack& actual) {
   if (!a || !b) return false;
   const std::int32_t packets = Psn(actual.get<Bth>()->get<"psn">()) - Psn(read.get<Bth>()->get<"psn">());
   const auto length = static_cast<std::uint32_t>(a->get<"length">());
-  if (packets <= 0 || static_cast<std::uint32_t>(packets) >= machines::psns_of_read(length, mtu)) return false;
-  const std::uint64_t bytes = std::uint64_t{mtu} * static_cast<std::uint32_t>(packets);
+  if (packets <= 0 || static_cast<std::uint32_t>(packets) >= machines::psns_of_read(length, path_mtu)) return false;
+  const std::uint64_t bytes = std::uint64_t{path_mtu} * static_cast<std::uint32_t>(packets);
   return b->get<"va">() == a->get<"va">() + bytes && b->get<"rkey">() == a->get<"rkey">() &&
          b->get<"length">() == length - bytes;
 }

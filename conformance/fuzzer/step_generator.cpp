@@ -28,6 +28,13 @@ std::int64_t code(Transport transport, Operation operation, Position position = 
   return found ? found->value : 0xff;
 }
 
+bool answers_a_read(const QueuePair& qp) {
+  return std::ranges::any_of(
+      qp.responder.answers, [](const device::Response& answer) { return answer.kind == device::Response::Kind::read; });
+}
+
+}  // namespace
+
 std::int64_t key_of(Key key) { return static_cast<std::int64_t>(key); }
 
 std::int64_t bytes_of(std::int64_t key) {
@@ -39,13 +46,6 @@ std::int64_t bytes_of(std::int64_t key) {
     default: return layout::page;
   }
 }
-
-bool answers_a_read(const QueuePair& qp) {
-  return std::ranges::any_of(
-      qp.responder.answers, [](const device::Response& answer) { return answer.kind == device::Response::Kind::read; });
-}
-
-}  // namespace
 
 std::uint64_t boundary(Rng& chance, unsigned bits, std::uint64_t was) {
   const std::uint64_t all = bits >= 64 ? ~0ULL : (1ULL << bits) - 1;

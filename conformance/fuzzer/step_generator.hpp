@@ -34,6 +34,10 @@ Mutation change_of_field(Rng& chance, Bytes frame, std::span<const Layer> layers
 /// Return a boundary value for a field of `bits` bits, or a value close to `was`.
 std::uint64_t boundary(Rng& chance, unsigned bits, std::uint64_t was);
 
+std::int64_t key_of(Key key);
+/// Return the length of the memory that a key of a step grants.
+std::int64_t bytes_of(std::int64_t key);
+
 /// Return the base values of requests and responses in the queue pair's state.
 Bases bases_of(const device::QueuePair* qp);
 
