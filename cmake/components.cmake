@@ -1,6 +1,7 @@
 # A component is one static library, with its tests, benchmarks and fuzz targets beside its sources.
 #
 #   rdmawire_component(NAME
+#     COLD                      compile it quickly: no user waits for its code, unlike for decoding or analysis
 #     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
 #     USES target...            components above it and packages, public
 #     TESTS file_test.cpp...    one GoogleTest program for the component: NAME_test
@@ -59,7 +60,7 @@ file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 " @ONLY)
 
 # rdmawire_unity(TARGET): with RDMAWIRE_UNITY, the sources of the target are compiled in translation units of similar
-# size. A unit has at most about 100 kB of sources, so that two processors end at about the same time.
+# size. A unit has at most about 150 kB of sources, so that two processors end at about the same time.
 function(rdmawire_unity target)
   if(NOT RDMAWIRE_UNITY)
     return()
@@ -76,12 +77,17 @@ function(rdmawire_unity target)
       list(APPEND ends ${total})
     endif()
   endforeach()
-  math(EXPR units "${total} / 100000 + 1")
+  math(EXPR units "${total} / 150000 + 1")
   foreach(source end IN ZIP_LISTS grouped ends)
     math(EXPR unit "(${end} - 1) * ${units} / ${total}")
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${unit})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
+# rdmawire_cold(TARGET): less optimization in releases, where the speed of the code is unimportant.
+function(rdmawire_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # rdmawire_generated(NAME file...): a target of its own for the outputs of a custom command. Without it, CMake generates
@@ -91,7 +97,7 @@ function(rdmawire_generated name)
 endfunction()
 
 function(rdmawire_component name)
-  cmake_parse_arguments(COMPONENT "" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
+  cmake_parse_arguments(COMPONENT "COLD" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
   set(target rdmawire_${name})
   add_library(${target} STATIC ${COMPONENT_SOURCES})
   add_library(rdmawire::${name} ALIAS ${target})
@@ -101,6 +107,9 @@ function(rdmawire_component name)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PUBLIC ${COMPONENT_USES} PRIVATE $<BUILD_INTERFACE:rdmawire_flags>)
   rdmawire_unity(${target})
+  if(COMPONENT_COLD)
+    rdmawire_cold(${target})
+  endif()
   set_property(GLOBAL APPEND PROPERTY RDMAWIRE_COMPONENTS ${target})
 
   if(RDMAWIRE_TESTS AND COMPONENT_TESTS)
