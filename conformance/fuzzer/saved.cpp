@@ -22,7 +22,7 @@ struct Count {
   std::string_view name;
   std::uint64_t Statistics::*member;
 };
-constexpr std::array counts{
+constexpr std::array saved_counts{
     Count{"executions", &Statistics::executions}, Count{"steps", &Statistics::steps},
     Count{"lives", &Statistics::lives},           Count{"connections", &Statistics::connections},
     Count{"findings", &Statistics::findings},     Count{"alarms", &Statistics::alarms},
@@ -107,7 +107,7 @@ Finding read_finding(const SortedJson& json, Family family) {
 
 Statistics read_statistics(const SortedJson& json) {
   Statistics statistics;
-  for (const Count& count : counts) statistics.*count.member = count_of(json, count.name);
+  for (const Count& count : saved_counts) statistics.*count.member = count_of(json, count.name);
   if (const auto seconds = json.find("seconds"); seconds != json.end()) {
     if (!seconds->is_number() || !std::isfinite(seconds->get<double>()) || seconds->get<double>() < 0)
       throw InvalidMember{"seconds is not a duration"};
@@ -127,7 +127,7 @@ Statistics read_statistics(const SortedJson& json) {
 
 nlohmann::ordered_json saved(const Statistics& statistics) {
   nlohmann::ordered_json json;
-  for (const Count& count : counts) json[std::string(count.name)] = statistics.*count.member;
+  for (const Count& count : saved_counts) json[std::string(count.name)] = statistics.*count.member;
   json["seconds"] = statistics.seconds;
   json["by_kind"] = statistics.by_kind;
   return json;

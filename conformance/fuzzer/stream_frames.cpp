@@ -7,7 +7,7 @@ namespace rdmawire::fuzzer {
 namespace {
 
 constexpr replay::MacAddress tester_mac = 0x020000000c01, device_mac = 0x020000000001;
-constexpr std::uint32_t tester_address = 0x0a0000c8, device_address = 0x0a000001;  // same as in VirtualTcp
+constexpr std::uint32_t tester_ipv4 = 0x0a0000c8, device_ipv4 = 0x0a000001;  // same as in VirtualTcp
 constexpr std::uint16_t listening_port = 7471, first_port = 40'000;
 
 }  // namespace
@@ -21,9 +21,9 @@ void StreamFrames::connect(std::size_t at, bool device_initiates, std::size_t st
   for (int i = 0; i < 3; ++i) {
     const bool sent = device_initiates == (i == 1);
     replay::TcpFrame frame{.from_mac = sent ? tester_mac : device_mac, .to_mac = sent ? device_mac : tester_mac};
-    frame.from = {replay::IpAddress::v4(sent ? tester_address : device_address),
+    frame.from = {replay::IpAddress::v4(sent ? tester_ipv4 : device_ipv4),
                   sent ? stream.tester_port : stream.device_port};
-    frame.to = {replay::IpAddress::v4(sent ? device_address : tester_address),
+    frame.to = {replay::IpAddress::v4(sent ? device_ipv4 : tester_ipv4),
                 sent ? stream.device_port : stream.tester_port};
     frame.seq = sent ? stream.tester_next : stream.device_next;
     frame.syn = i < 2;
@@ -45,9 +45,9 @@ void StreamFrames::segment(std::size_t at, bool sent, Bytes bytes, bool fin, boo
     const Bytes part = bytes.first(std::min(bytes.size(), most));
     bytes = bytes.subspan(part.size());
     replay::TcpFrame frame{.from_mac = sent ? tester_mac : device_mac, .to_mac = sent ? device_mac : tester_mac};
-    frame.from = {replay::IpAddress::v4(sent ? tester_address : device_address),
+    frame.from = {replay::IpAddress::v4(sent ? tester_ipv4 : device_ipv4),
                   sent ? stream.tester_port : stream.device_port};
-    frame.to = {replay::IpAddress::v4(sent ? device_address : tester_address),
+    frame.to = {replay::IpAddress::v4(sent ? device_ipv4 : tester_ipv4),
                 sent ? stream.device_port : stream.tester_port};
     frame.seq = sent ? stream.tester_next : stream.device_next;
     frame.ack_number = sent ? stream.device_next : stream.tester_next;

@@ -26,7 +26,7 @@ void append(ByteVector& to, Bytes bytes) {
   to.resize(before + bytes.size());
   std::ranges::copy(bytes, to.begin() + static_cast<std::ptrdiff_t>(before));
 }
-std::uint32_t low(std::int64_t value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); }
+std::uint32_t lower_half(std::int64_t value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); }
 
 const Mutation* find(const Step& step, Kind kind) {
   const auto found = std::ranges::find(step.mutations, kind, &Mutation::kind);
@@ -101,8 +101,8 @@ ByteVector StreamTester::setup_frame(const Step& step, bool reply) const {
                      .set<"rtr_send">(has(setup_flags::rtr_send))
                      .set<"rtr_write">(has(setup_flags::rtr_write))
                      .set<"rtr_read">(has(setup_flags::rtr_read))
-                     .set<"ird">(low(step.ird) & 0x3fffU)
-                     .set<"ord">(low(step.ord) & 0x3fffU)
+                     .set<"ird">(lower_half(step.ird) & 0x3fffU)
+                     .set<"ord">(lower_half(step.ord) & 0x3fffU)
                      .bytes());
   for (std::int64_t i = 0; i < step.payload; ++i) tail.push_back(static_cast<std::uint8_t>(i * 3 + 1));
   const auto frame = Value<MpaFrame>()
@@ -128,7 +128,7 @@ ByteVector StreamTester::ulpdu(const Step& step, const KnownObjects& objects, co
   const KnownObjects::Memory& memory = objects.memory[static_cast<std::size_t>(step.key)];
   const std::uint32_t stag = memory.key ^ (has(segment_flags::other_stag) ? 0x100U : 0U);
   const std::uint64_t to = memory.address + static_cast<std::uint64_t>(step.offset);
-  const std::uint32_t queue = op.queue + low(step.queue);
+  const std::uint32_t queue = op.queue + lower_half(step.queue);
   ByteVector bytes;
   bytes.reserve(128 + static_cast<std::size_t>(step.payload));
   append(bytes,
@@ -145,8 +145,8 @@ ByteVector StreamTester::ulpdu(const Step& step, const KnownObjects& objects, co
     append(bytes, Value<DdpUntagged>()
                       .set<"invalidate_stag">(op.invalidate ? stag : 0)
                       .set<"qn">(queue)
-                      .set<"msn">(bases.msn[queue & 3] + low(step.msn))
-                      .set<"mo">(bases.mo[queue & 3] + low(step.mo))
+                      .set<"msn">(bases.msn[queue & 3] + lower_half(step.msn))
+                      .set<"mo">(bases.mo[queue & 3] + lower_half(step.mo))
                       .bytes());
   }
   switch (operation) {
@@ -154,14 +154,14 @@ ByteVector StreamTester::ulpdu(const Step& step, const KnownObjects& objects, co
       append(bytes, Value<RdmapReadRequest>()
                         .set<"sink_stag">(sink_stag)
                         .set<"sink_to">(sink_to)
-                        .set<"size">(low(step.length))
+                        .set<"size">(lower_half(step.length))
                         .set<"src_stag">(stag)
                         .set<"src_to">(to)
                         .bytes());
       break;
     case RdmapOperation::atomic_request:
       append(bytes, Value<RdmapAtomicRequest>()
-                        .set<"operation">(low(step.number) & 15U)
+                        .set<"operation">(lower_half(step.number) & 15U)
                         .set<"request_id">(0x77 + bases.msn[1])
                         .set<"stag">(stag)
                         .set<"to">(to)
@@ -179,9 +179,9 @@ ByteVector StreamTester::ulpdu(const Step& step, const KnownObjects& objects, co
       break;
     case RdmapOperation::terminate:
       append(bytes, Value<Terminate>()
-                        .set<"layer">(low(step.value) >> 12 & 15U)
-                        .set<"etype">(low(step.value) >> 8 & 15U)
-                        .set<"error_code">(low(step.value) & 255U)
+                        .set<"layer">(lower_half(step.value) >> 12 & 15U)
+                        .set<"etype">(lower_half(step.value) >> 8 & 15U)
+                        .set<"error_code">(lower_half(step.value) & 255U)
                         .bytes());
       break;
     case RdmapOperation::immediate_data:
@@ -260,7 +260,8 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
     if (changed && bases.crc) store_be(fpdu.data() + crc_at, 4, compute_mpa_crc(Bytes(fpdu).first(crc_at)));
     if (!unchanged.empty()) std::copy_n(unchanged.end() - mpa::crc_bytes, mpa::crc_bytes, fpdu.end() - mpa::crc_bytes);
     if (const Mutation* bad = find(step, Kind::bad_crc))
-      store_be(fpdu.data() + crc_at, 4, load_be<4>(fpdu.data() + crc_at) ^ (bad->value == 0 ? 1 : low(bad->value)));
+      store_be(fpdu.data() + crc_at, 4,
+               load_be<4>(fpdu.data() + crc_at) ^ (bad->value == 0 ? 1 : lower_half(bad->value)));
     before_ = std::move(content);
   } else {
     fpdu = plain(step, objects, bases);
