@@ -59,9 +59,9 @@ file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 #define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
 " @ONLY)
 
-# rdmawire_unity(TARGET): with RDMAWIRE_UNITY, the sources of the target are compiled in translation units of similar
-# size. A unit has at most about 150 kB of sources, so that two processors end at about the same time.
-function(rdmawire_unity target)
+# rdmawire_unity(TARGET BYTES): with RDMAWIRE_UNITY, the sources of the target are compiled in translation units of similar
+# size. A unit has at most about BYTES of sources: this limits the memory of a compiler, and keeps all processors busy.
+function(rdmawire_unity target bytes_per_unit)
   if(NOT RDMAWIRE_UNITY)
     return()
   endif()
@@ -77,7 +77,7 @@ function(rdmawire_unity target)
       list(APPEND ends ${total})
     endif()
   endforeach()
-  math(EXPR units "${total} / 150000 + 1")
+  math(EXPR units "${total} / ${bytes_per_unit} + 1")
   foreach(source end IN ZIP_LISTS grouped ends)
     math(EXPR unit "(${end} - 1) * ${units} / ${total}")
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${unit})
@@ -106,7 +106,7 @@ function(rdmawire_component name)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rdmawire>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PUBLIC ${COMPONENT_USES} PRIVATE $<BUILD_INTERFACE:rdmawire_flags>)
-  rdmawire_unity(${target})
+  rdmawire_unity(${target} 150000)
   if(COMPONENT_COLD)
     rdmawire_cold(${target})
   endif()

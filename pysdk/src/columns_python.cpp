@@ -52,7 +52,7 @@ py::object text_of(const std::string& text) {
   return py::reinterpret_steal<py::object>(made);
 }
 
-py::bytes bytes_of(const Column& column, std::size_t row) {
+py::bytes bytes_of_row(const Column& column, std::size_t row) {
   const std::int64_t from = row == 0 ? 0 : column.ends()[row - 1], to = column.ends()[row];
   return {reinterpret_cast<const char*>(column.values().data()) + from, static_cast<std::size_t>(to - from)};
 }
@@ -61,7 +61,7 @@ py::bytes bytes_of(const Column& column, std::size_t row) {
 py::object value_of(const Column& column, std::size_t row, const std::vector<py::object>& texts) {
   if (!column.mask().empty() && column.mask()[row] != 0) return py::none();
   if (column.type() == ColumnType::text) return texts[static_cast<std::size_t>(column.codes()[row])];
-  if (column.type() == ColumnType::bytes) return bytes_of(column, row);
+  if (column.type() == ColumnType::bytes) return bytes_of_row(column, row);
   const unsigned width = width_of(column.type());
   std::uint64_t value = 0;
   std::memcpy(&value, column.values().data() + row * width, width);
@@ -120,7 +120,7 @@ py::tuple read_columns(const Table& table) {
       values = py::cast(Memory(column.codes()));
     } else if (column.type() == ColumnType::bytes) {
       py::list list(column.rows());
-      for (std::size_t row = 0; row < column.rows(); ++row) list[row] = bytes_of(column, row);
+      for (std::size_t row = 0; row < column.rows(); ++row) list[row] = bytes_of_row(column, row);
       values = std::move(list);
     } else {
       values = py::cast(Memory(std::move(column.values())));

@@ -33,7 +33,7 @@ SurveyTuple survey(const std::string& file) {
           facts.error, result->start_time, result->first_time, result->last_time};
 }
 
-py::list bytes_of(std::vector<std::string>& parcels) {
+py::list bytes_of_all(std::vector<std::string>& parcels) {
   py::list result;
   for (std::string& parcel : parcels) {
     result.append(py::bytes(parcel));
@@ -60,7 +60,7 @@ py::tuple divide(const std::string& file, std::uint64_t from, std::uint64_t to, 
     return analysis::divide(portion, shares, roce_port, sifted);
   }();
   if (!divided) raise(ErrorClass::capture, divided.error());
-  return py::make_tuple(bytes_of(divided->batches), tuple_of(divided->last));
+  return py::make_tuple(bytes_of_all(divided->batches), tuple_of(divided->last));
 }
 
 /// What Python asks of a share: as rdmawire.analyze has it.
@@ -85,7 +85,7 @@ class Sifter {
   }
   py::tuple finish() {
     auto parcels = sifter_.finish();
-    return py::make_tuple(bytes_of(parcels), tuple_of(sifter_.last()));
+    return py::make_tuple(bytes_of_all(parcels), tuple_of(sifter_.last()));
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
 
 namespace rdmawire::python {
@@ -38,8 +39,6 @@ constexpr LinkType words[] = {
     LinkType::ipv6,     LinkType::linux_sll,  LinkType::linux_sll2, LinkType::null_loopback,
     LinkType::erf,      begins::fpdu,         begins::mpa,          begins::bth,
 };
-
-py::bytes bytes_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 Bytes view_of(const py::bytes& bytes) {
   return {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(bytes.ptr())),
@@ -96,7 +95,7 @@ void FrameData::build() {
   if (bytes_) return;
   const auto built = encode_strictly(*values_);
   misfit_ = built ? std::nullopt : std::optional(built.error());
-  bytes_ = built ? bytes_of(*built) : bytes_of(values_->encode());
+  bytes_ = built ? to_bytes(*built) : to_bytes(values_->encode());
 }
 
 void FrameData::refuse_misfit() const {
