@@ -59,6 +59,18 @@ def test_help_has_examples_and_exit_statuses(command):
     assert not command or "Examples:\n" in text
 
 
+def test_version_contains_commit_compiler_features_and_crc_kernels():
+    first, *rest = lines("--version")
+    project = re.search(r"project\(rdmawire VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    assert first == f"rdmawire {project}"
+    fields = {line[:10].strip(): line[10:].strip() for line in rest}
+    assert list(fields) == ["commit", "compiler", "features", "CRC-32", "CRC-32C", "VCRC", "ICRC mask"]
+    assert re.fullmatch(r"unknown|[0-9a-f]{40} \(\d{4}-\d\d-\d\d\)", fields["commit"])
+    assert re.fullmatch(r"(gcc|clang) \d+\.\d+.*, C\+\+\d\d", fields["compiler"])
+    assert set(fields["features"].split(", ")) <= {"AF_XDP", "ibverbs", "none"}
+    assert all(fields.values())
+
+
 @pytest.mark.parametrize(
     "arguments, complaint",
     [
