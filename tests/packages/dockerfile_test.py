@@ -65,12 +65,13 @@ def test_steps_give_an_image_with_the_command():
         lines += [f"debootstrap --variant=minbase --include=ca-certificates bookworm {root} $mirror >/dev/null",
                   f"cp -a /etc/apt/. {root}/etc/apt/; cp /etc/resolv.conf /etc/hosts {root}/etc/; "
                   f"cp -aL /etc/ssl/certs/. {root}/etc/ssl/certs/; mount -t proc proc {root}/proc"]
+    lines.append("mkdir -p /build/root/.cache/ccache; mount --bind $HOME/.cache/ccache /build/root/.cache/ccache")
     lines += script_of(build, "/build", {}) + script_of(final, "/final", {"build": "/build"})
     entry = next(arguments for name, arguments in final["steps"] if name == "ENTRYPOINT")
     program = re.search(r'\["(.+)"\]', entry)[1]
     lines += ["mkdir -p /final/captures; cp $HOME/rdmawire/captures/samples/rc-read-loss.pcap.zst /final/captures",
               f"chroot /final sh -c 'cd /captures; {program} --version; {program} analyze rc-read-loss.pcap.zst | head -n 12; "
               "rdmawire-agent --version'", "du -sm --exclude=/final/proc /final | sed 's/^/image MB /'"]
-    output = fresh_machine("\n".join(lines)).stdout
+    output = fresh_machine("\n".join(lines), ccache=True).stdout
     assert "  findings    2 warnings" in output and "rdmawire-agent " in output
     assert int(re.search(r"image MB (\d+)", output)[1]) < 250

@@ -51,13 +51,16 @@ def unpack(package, directory):
     return directory
 
 
-def fresh_machine(script, *files, suite="bookworm"):
-    """Run a script of bash in a root that contains only Debian's base system and git. `files` are in ~/files there."""
+def fresh_machine(script, *files, suite="bookworm", ccache=False):
+    """Run a script of bash in a root that contains only Debian's base system and git. `files` are in ~/files there.
+
+    `ccache` lends the root this machine's compiler cache.
+    """
     tool = ROOT / "scripts" / "fresh-machine"
     checked = run(tool, "--suite", suite, "--check", check=False)
     if checked.returncode:
         pytest.skip(checked.stderr.strip() or f"{tool} --check failed")
-    options = [part for file in files for part in ("--copy", file)]
+    options = [part for file in files for part in ("--copy", file)] + ["--ccache"] * ccache
     return run(tool, "--suite", suite, *options, "bash", "-euc", script)
 
 
