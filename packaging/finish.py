@@ -91,6 +91,9 @@ def finish(options):
     notices = licenses.notices(options.component, options.static, sources, [path for path in elf if path not in bundled])
     compress(doc / "THIRD-PARTY-NOTICES", notices.encode())
     if options.format == "DEB":
+        # Debian's zsh reads this directory and not site-functions.
+        if (share / "zsh" / "site-functions").is_dir():
+            (share / "zsh" / "site-functions").rename(share / "zsh" / "vendor-completions")
         (doc / "LICENSE").unlink(missing_ok=True)
         (doc / "copyright").write_text(debian_copyright(options.component))
         compress(doc / "changelog", debian_changelog(options.package, options.version, options.maintainer, epoch).encode())

@@ -39,6 +39,14 @@ def test_command_package_contains_command_and_examples():
     assert "/usr/share/doc/rdmawire/examples/rc-read-loss.pcap.zst" in files
 
 
+@pytest.mark.parametrize("name", ["rdmawire", "rdmawire-agent"])
+def test_completions_are_in_the_directories_of_the_shells(name):
+    files = files_of(deb(name))
+    for path in (f"bash-completion/completions/{name}", f"zsh/vendor-completions/_{name}",
+                 f"fish/vendor_completions.d/{name}.fish"):
+        assert f"/usr/share/{path}" in files
+
+
 @pytest.mark.parametrize("name", DEB_NAMES)
 def test_package_contains_no_path_of_the_build(name, tmp_path):
     tree = unpack(deb(name), tmp_path)
