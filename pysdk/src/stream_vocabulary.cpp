@@ -174,7 +174,7 @@ void bind_expectations(py::module_& part) {
   part.def("a_request", &iwarp::a_request, "An MPA Request Frame of the device.");
   part.def("a_fin", &iwarp::a_fin, "The device's FIN.");
   part.def("a_reset", &iwarp::a_reset, "A reset of TCP.");
-  part.def("the_end", &iwarp::the_end, "A FIN or a reset.");
+  part.def("the_end", &iwarp::stream_closed, "A FIN or a reset.");
   part.def("a_refusal", &iwarp::a_refusal, "A Terminate, whatever it says, or TCP ends without one.");
 }
 
@@ -335,7 +335,7 @@ void bind_stimuli(py::module_& part) {
   part.attr("CRC") = iwarp::mpa_flag::crc;
   part.attr("REJECT") = iwarp::mpa_flag::reject;
   part.attr("ENHANCED") = iwarp::mpa_flag::enhanced;
-  part.attr("NOBODYS_STAG") = iwarp::nobodys_stag;
+  part.attr("NOBODYS_STAG") = iwarp::unknown_stag;
 }
 
 // ---- the bench

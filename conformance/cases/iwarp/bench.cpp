@@ -47,11 +47,11 @@ void Connected::device_reads(std::uint64_t wr_id, std::uint32_t length, std::uin
 }
 
 void Connected::refuses(const Expectation& terminate) {
-  *this << terminate << the_end();
+  *this << terminate << stream_closed();
   ends();
 }
 void Connected::is_refused_by(const Seen& refusal) {
-  if (refusal.kind == Seen::Kind::fpdu) *this << the_end();
+  if (refusal.kind == Seen::Kind::fpdu) *this << stream_closed();
   ends();
 }
 void Connected::ends() {

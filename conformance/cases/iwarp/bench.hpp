@@ -44,7 +44,7 @@ struct ConnectOptions {
 };
 
 /// An unused STag.
-inline constexpr std::uint32_t nobodys_stag = 0xdeadbe00;
+inline constexpr std::uint32_t unknown_stag = 0xdeadbe00;
 /// The content of memory without placed data.
 inline std::string untouched(std::size_t bytes = 64) { return std::string(bytes, '\0'); }
 

@@ -19,14 +19,14 @@ void a_write_after_the_terminate(IwarpBench& bench) {
   qp >> send_nowhere(1);
   qp << any_terminate();
   qp >> write(qp.stag(), qp.to(), pattern_bytes(16));
-  qp << the_end();
+  qp << stream_closed();
   qp.ends();
   qp.holds(0, untouched());
   qp.fail_or_are_flushed(0, 0);
 }
 void a_send_with_the_error(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp.together({write(nobodys_stag, 0, pattern_bytes(8)), send(1, pattern_bytes(16))});
+  qp.together({write(unknown_stag, 0, pattern_bytes(8)), send(1, pattern_bytes(16))});
   qp.refuses(any_terminate());
   qp.fail_or_are_flushed(0, 0);
   qp.received(0, untouched());

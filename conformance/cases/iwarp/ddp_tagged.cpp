@@ -49,7 +49,7 @@ void version_of_nothing(IwarpBench& bench) {
 // 5.2: STag and TO of a zero-length message are ignored.
 void nothing_to_unused_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write(nobodys_stag, 0x1234, "");
+  qp >> write(unknown_stag, 0x1234, "");
   accepted(qp);
 }
 void nothing_to_stag_0(IwarpBench& bench) {
@@ -77,7 +77,7 @@ void nothing_in_another_domain(IwarpBench& bench) {
 // Layer 1, type 1, code 0.
 void an_unknown_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(nobodys_stag, qp.to(), pattern_bytes(16)), a_terminate(1, 1, 0x00));
+  refused(qp, write(unknown_stag, qp.to(), pattern_bytes(16)), a_terminate(1, 1, 0x00));
 }
 void stag_0(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -102,7 +102,7 @@ void a_stag_that_is_gone(IwarpBench& bench) {
 void an_unknown_stag_in_a_later_segment(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> write_part(qp.stag(), qp.to(), pattern_bytes(16), false);
-  refused(qp, write_part(nobodys_stag, qp.to(16), pattern_bytes(16), true), a_terminate(1, 1, 0x00), 16);
+  refused(qp, write_part(unknown_stag, qp.to(16), pattern_bytes(16), true), a_terminate(1, 1, 0x00), 16);
 }
 
 // Layer 1, type 1, code 2.

@@ -97,7 +97,7 @@ void is_not_delivered(IwarpBench& bench, const ConnectOptions& options, const St
   ByteVector stream = qp.fpdu(bad);
   append(stream, qp.fpdu(send(2)));
   qp.say(stream, bad.text() + ", and Send, MSN 2, in one TCP segment");
-  qp << a_terminate(2, 0, 0x02) << the_end();
+  qp << a_terminate(2, 0, 0x02) << stream_closed();
   delivers_nothing(bench, qp);
 }
 void in_the_payload(IwarpBench& bench) {
@@ -137,13 +137,13 @@ void after_a_good_one(IwarpBench& bench) {
   append(stream, qp.fpdu(send(3)));
   qp.say(stream, "Sends, MSN 1 to 3, in one TCP segment, a bit flipped in the CRC of the second");
   qp.completes(0);
-  qp << a_terminate(2, 0, 0x02) << the_end();
+  qp << a_terminate(2, 0, 0x02) << stream_closed();
   delivers_nothing(bench, qp);
 }
 void the_last_segment_of_a_message(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send_part(1, 0, pattern_bytes(100), false) >> flipped_crc(send_part(1, 100, pattern_bytes(50), true));
-  qp << a_terminate(2, 0, 0x02) << the_end();
+  qp << a_terminate(2, 0, 0x02) << stream_closed();
   delivers_nothing(bench, qp);
 }
 // The CRC covers markers, too.
@@ -153,7 +153,7 @@ void in_a_marker(IwarpBench& bench) {
   with_markers(*qp.setup);
   qp.opens();  // 24 bytes with the first marker
   qp >> flipped(send(1, pattern_bytes(600)), 512 - 24, "the reserved bytes of its marker");
-  qp << a_terminate(2, 0, 0x02) << the_end();
+  qp << a_terminate(2, 0, 0x02) << stream_closed();
   delivers_nothing(bench, qp);
 }
 

@@ -160,7 +160,7 @@ void disagrees(IwarpBench& bench, const ConnectOptions& options, std::uint32_t v
   qp.opens();
   qp.say(with_marker(qp.fpdu(send(1, pattern_bytes(600))), inside, value),
          fmt::format("Send, MSN 1, 600 bytes, with a marker {:#x} in place of {:#x}", value, inside));
-  qp << a_terminate(2, 0, 0x03) << the_end();
+  qp << a_terminate(2, 0, 0x03) << stream_closed();
   delivers_nothing(bench, qp);
 }
 void points_four_bytes_too_far(IwarpBench& bench) { disagrees(bench, {.receives = 1}, inside + 4); }
@@ -174,7 +174,7 @@ void not_zero_between_fpdus(IwarpBench& bench) {
   qp >> send(1, pattern_bytes(484));
   qp.completes(0);
   qp.say(with_marker(qp.fpdu(send(2)), 0, 0x10), "Send, MSN 2, after a marker 0x10 instead of 0");
-  qp << a_terminate(2, 0, 0x03) << the_end();
+  qp << a_terminate(2, 0, 0x03) << stream_closed();
   delivers_nothing(bench, qp);
 }
 // 4.2: the two low bits and RESERVED are ignored. The receiver "MUST always treat these as zero".

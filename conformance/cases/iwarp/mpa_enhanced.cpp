@@ -87,7 +87,7 @@ void an_enhanced_request_to_one_of_revision_1(IwarpBench& bench) {
       end_case(Verdict::unsupported, "the device supports RFC 6581, and this cannot be disabled");
     bench.require(false, "the end of TCP", reply.text());
   }
-  qp << the_end();
+  qp << stream_closed();
   expect_no_connect_request(bench, qp);
 }
 
@@ -177,7 +177,7 @@ void a_reply_without_enhanced_data(IwarpBench& bench) {
 void more_than_it_has_resources_for(IwarpBench& bench) {
   Connected& qp = asking_enhanced(bench, {});
   answer(bench, qp, {.ird = 4, .ord = 0x3ffe});
-  qp << a_terminate(2, 0, 0x06) << the_end();
+  qp << a_terminate(2, 0, 0x06) << stream_closed();
   attempt_fails(bench, qp);
 }
 
@@ -308,7 +308,7 @@ void any_of_them_indicates(IwarpBench& bench) { indicates(bench, {.b = true, .c 
 void no_option_named(IwarpBench& bench) {
   Connected& qp = asking_as_a_peer(bench, {.peer_to_peer = true});
   answer(bench, qp, {.a = true});
-  qp << a_terminate(2, 0, 0x07) << the_end();
+  qp << a_terminate(2, 0, 0x07) << stream_closed();
   attempt_fails(bench, qp);
 }
 void another_option_named(IwarpBench& bench) {
@@ -321,7 +321,7 @@ void another_option_named(IwarpBench& bench) {
   else
     end_case(Verdict::unsupported, "the device offers every indication");
   answer(bench, qp, options);
-  qp << a_terminate(2, 0, 0x07) << the_end();
+  qp << a_terminate(2, 0, 0x07) << stream_closed();
   attempt_fails(bench, qp);
 }
 
@@ -334,7 +334,7 @@ void the_queue_pair_is_given_up(IwarpBench& bench) {
   qp << an_indication(options);
   bench.expect_event(qp, "established");
   bench.take(qp.qp.modify({{"state", "err"}}), "the QP to ERR");
-  qp << a_terminate(2, 0, 0x05) << the_end();
+  qp << a_terminate(2, 0, 0x05) << stream_closed();
 }
 
 // RFC 5044, 8, code 1.
@@ -354,7 +354,7 @@ void a_fin_before_the_indication(IwarpBench& bench) {
   qp.finish();
   is_notified_of_the_end(bench, qp);
   // The responder sends nothing before it has received an FPDU.
-  qp << the_end();
+  qp << stream_closed();
 }
 void a_reset_before_the_indication(IwarpBench& bench) {
   Connected& qp = dialled(bench, {.enhanced = Enhanced{.a = true, .b = true, .c = true, .d = true}, .receives = 1});

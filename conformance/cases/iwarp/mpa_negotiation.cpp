@@ -180,7 +180,7 @@ void a_reply_of_revision_0(IwarpBench& bench) {
   Connected& qp = asking(bench);
   qp.setup = qp.wait(a_request());
   qp.say(mpa_reply(rdmac_flags, 0), "MPA Reply Frame of revision 0");
-  const Seen end = qp.wait(the_end());
+  const Seen end = qp.wait(stream_closed());
   attempt_fails(bench, qp);
   if (end.kind == Seen::Kind::reset) end_case(Verdict::may, "it resets TCP, where appendix C has a graceful close");
 }

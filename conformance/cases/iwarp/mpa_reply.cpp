@@ -84,7 +84,7 @@ ByteVector reply_to(const Seen& request, std::uint8_t flags, int revision, const
 // RFC 5044, 8, code 4: TCP is closed. In enhanced negotiation, "any" error causes a Terminate: RFC 6581, 8.
 void is_given_up(Connected& qp) {
   if (frame_in(*qp.setup).get<"enhanced">() == 0) {
-    qp << the_end();
+    qp << stream_closed();
   } else {
     qp.operate({}, {});
     ends_with_an_error(qp);
@@ -134,7 +134,7 @@ void a_reply_that_stops(IwarpBench& bench) {
   ByteVector half = reply_to(*qp.setup, mpa_flag::crc, 0, "");
   half.resize(18);
   qp.say(half, "18 bytes of a reply");
-  static_cast<void>(qp.wait(the_end(), reasonable));
+  static_cast<void>(qp.wait(stream_closed(), reasonable));
   attempt_fails(bench, qp);
 }
 

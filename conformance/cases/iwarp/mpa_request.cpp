@@ -51,7 +51,7 @@ void a_request_of_revision_1_has_the_format(IwarpBench& bench) {
 void is_closed_on(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench);
   qp.say(bytes, text);
-  qp << the_end();
+  qp << stream_closed();
   expect_no_connect_request(bench, qp);
 }
 void another_key(IwarpBench& bench) {
@@ -84,7 +84,7 @@ void less_private_data_than_announced(IwarpBench& bench, bool at_once) {
   qp.say(mpa_request(mpa_flag::crc, 1, pattern_bytes(3), 10), "a request with a PD_Length of 10 followed by 3 bytes");
   if (!at_once) qp << silence();
   qp.finish();
-  qp << the_end();
+  qp << stream_closed();
   expect_no_connect_request(bench, qp);
 }
 void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_announced(bench, false); }
@@ -100,13 +100,13 @@ void more_private_data_than_announced(IwarpBench& bench) {
 
 void silence_in_place_of_the_request(IwarpBench& bench) {
   Connected& qp = dialled(bench);
-  static_cast<void>(qp.wait(the_end(), reasonable));
+  static_cast<void>(qp.wait(stream_closed(), reasonable));
   expect_no_connect_request(bench, qp);
 }
 void stops_after(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench);
   qp.say(bytes, text);
-  static_cast<void>(qp.wait(the_end(), reasonable));
+  static_cast<void>(qp.wait(stream_closed(), reasonable));
   expect_no_connect_request(bench, qp);
 }
 void a_partial_key(IwarpBench& bench) { stops_after(bench, {'M', 'P', 'A', ' ', 'I', 'D', ' '}, "7 bytes of the key"); }

@@ -184,7 +184,7 @@ void refuses_operation(IwarpBench& bench, std::uint8_t operation) {
   Connected& qp = bench.connect();
   qp.fill(0, pattern_bytes(16, 0x40));
   qp >> atomic_request(1, on(qp, operation, 1));
-  qp << any_terminate() << the_end();
+  qp << any_terminate() << stream_closed();
   unchanged(qp, pattern_bytes(16, 0x40));
 }
 template <std::uint8_t Operation>
@@ -197,7 +197,7 @@ void refuses_offset(IwarpBench& bench, std::uint64_t offset, std::uint8_t operat
   Atomic atomic = on(qp, operation, 1, operation == compare_swap ? all : 0, 0, 0);
   atomic.to += offset;
   qp >> atomic_request(1, atomic);
-  qp << a_terminate(0, 2, 0x07) << the_end();
+  qp << a_terminate(0, 2, 0x07) << stream_closed();
   unchanged(qp, pattern_bytes(32, 0x40));
 }
 template <std::uint64_t Offset, std::uint8_t Operation>
@@ -221,20 +221,20 @@ void unknown_stag(IwarpBench& bench) {
   Atomic atomic = on(qp, fetch_add, 1);
   atomic.stag ^= 0x40000;
   qp >> atomic_request(1, atomic);
-  qp << refused(0x00) << the_end();
+  qp << refused(0x00) << stream_closed();
 }
 void out_of_bounds(IwarpBench& bench) {
   Connected& qp = bench.connect();
   Atomic atomic = on(qp, fetch_add, 1);
   atomic.to += qp.options.region_bytes;
   qp >> atomic_request(1, atomic);
-  qp << refused(0x01) << the_end();
+  qp << refused(0x01) << stream_closed();
 }
 void without_the_right(IwarpBench& bench) {
   Connected& qp = bench.connect({.region_access = {"local_write", "remote_write", "remote_read"}});
   qp.fill(0, pattern_bytes(16, 0x40));
   qp >> atomic_request(1, on(qp, fetch_add, 1));
-  qp << refused(0x02) << the_end();
+  qp << refused(0x02) << stream_closed();
   unchanged(qp, pattern_bytes(16, 0x40));
 }
 

@@ -14,7 +14,7 @@ void refuses_opcode(IwarpBench& bench, std::uint8_t opcode) {
   bench.without_extensions();
   Connected& qp = bench.connect({.receives = 1});
   qp >> send(1).with<Rdmap, "opcode">(opcode, fmt::format("with opcode {}", opcode));
-  qp << a_terminate(0, 2, 0x06) << the_end();
+  qp << a_terminate(0, 2, 0x06) << stream_closed();
   qp.completes(0, "wr_flush_err");
 }
 
@@ -66,7 +66,7 @@ void device_writes_with_immediate(IwarpBench& bench) {
 void refuses_length(IwarpBench& bench, std::size_t length) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> untagged(RdmapOperation::immediate_data, 0, 1, 0, pattern_bytes(length));
-  qp << any_terminate() << the_end();
+  qp << any_terminate() << stream_closed();
   qp.fails_or_is_flushed(0);
 }
 template <std::size_t Length>
@@ -90,7 +90,7 @@ void without_a_receive(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send(1) >> immediate(2, 5);
   qp.completes(0);
-  qp << a_terminate(1, 2, 0x02) << the_end();
+  qp << a_terminate(1, 2, 0x02) << stream_closed();
 }
 void after_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});

@@ -94,9 +94,9 @@ void refused(Connected& qp, const Stimulus& bad) {
   qp.refuses(cannot_be_invalidated());
   qp.fails_or_is_flushed(0);
 }
-void an_unknown_stag(IwarpBench& bench) { refused(bench.connect({.receives = 1}), send_invalidate(1, nobodys_stag)); }
+void an_unknown_stag(IwarpBench& bench) { refused(bench.connect({.receives = 1}), send_invalidate(1, unknown_stag)); }
 void an_unknown_stag_solicited(IwarpBench& bench) {
-  refused(bench.connect({.receives = 1}), send_solicited_invalidate(1, nobodys_stag));
+  refused(bench.connect({.receives = 1}), send_solicited_invalidate(1, unknown_stag));
 }
 void stag_0(IwarpBench& bench) { refused(bench.connect({.receives = 1}), send_invalidate(1, 0)); }
 // The STag stays valid: the other stream continues to use it.

@@ -129,7 +129,7 @@ void format_of_a_terminate_of_rdmap(IwarpBench& bench) {
   format_of_a_terminate(bench, send(3).with<Rdmap, "rv">(2, "of RDMAP version 2"));
 }
 void format_of_a_terminate_of_a_read(IwarpBench& bench) {
-  format_of_a_terminate(bench, read_request(1, {.source_stag = nobodys_stag}));
+  format_of_a_terminate(bench, read_request(1, {.source_stag = unknown_stag}));
 }
 
 // 4.1: version 1 in every message.
@@ -166,7 +166,7 @@ void reserved_bits(IwarpBench& bench) {
 void an_invalidate_stag_that_is_none(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 3});
   const std::uint32_t own = qp.stag();
-  qp >> send(1).with<DdpUntagged, "invalidate_stag">(nobodys_stag, "with an Invalidate STag");
+  qp >> send(1).with<DdpUntagged, "invalidate_stag">(unknown_stag, "with an Invalidate STag");
   qp >> send_solicited(2).with<DdpUntagged, "invalidate_stag">(own, "with an Invalidate STag");
   qp.completes(0);
   const peer::Completion second = qp.completes(1);

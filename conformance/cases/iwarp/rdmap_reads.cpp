@@ -60,11 +60,11 @@ void nothing_is_read(IwarpBench& bench, const Read& read, const ConnectOptions& 
   }
 }
 void nothing_of_unused_stag(IwarpBench& bench) {
-  nothing_is_read(bench, {.size = 0, .source_stag = nobodys_stag, .source_to = 0x1234});
+  nothing_is_read(bench, {.size = 0, .source_stag = unknown_stag, .source_to = 0x1234});
 }
 void nothing_of_stag_0(IwarpBench& bench) { nothing_is_read(bench, {.size = 0}); }
 void nothing_into_stag_0(IwarpBench& bench) {
-  nothing_is_read(bench, {.size = 0, .source_stag = nobodys_stag, .sink_stag = 0, .sink_to = ~std::uint64_t{0}});
+  nothing_is_read(bench, {.size = 0, .source_stag = unknown_stag, .sink_stag = 0, .sink_to = ~std::uint64_t{0}});
 }
 void nothing_of_another_domain(IwarpBench& bench) {
   const peer::Region foreign = bench.region(4096, {"local_write", "remote_read"}, 1);
@@ -96,7 +96,7 @@ void refused(IwarpBench& bench, const std::function<Read(const Connected&)>& rea
 }
 void an_unknown_stag(IwarpBench& bench) {
   refused(
-      bench, [](const Connected& qp) { return Read{.source_stag = nobodys_stag, .source_to = qp.to()}; }, 0x00);
+      bench, [](const Connected& qp) { return Read{.source_stag = unknown_stag, .source_to = qp.to()}; }, 0x00);
 }
 void another_key_of_the_stag(IwarpBench& bench) {
   refused(
@@ -201,7 +201,7 @@ void beyond_the_depth(IwarpBench& bench, std::uint8_t depth, std::uint32_t more)
     if (!seen) break;
     if (seen->is(RdmapOperation::terminate)) {
       bench.note(seen->text());
-      qp << the_end();
+      qp << stream_closed();
       return qp.ends();
     }
     if (!seen->is(RdmapOperation::read_response))
@@ -316,7 +316,7 @@ void to_memory_that_is_not_open(IwarpBench& bench) {
 }
 void to_an_unknown_stag(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
-  qp >> read_response(nobodys_stag, qp.to(64), pattern_bytes(16));
+  qp >> read_response(unknown_stag, qp.to(64), pattern_bytes(16));
   ends_in_error(qp);
   qp.holds(0, untouched(256));
 }

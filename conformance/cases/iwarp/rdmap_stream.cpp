@@ -236,8 +236,8 @@ void a_write_then_a_read(IwarpBench& bench) {
   the_first_error(
       bench,
       [](const Connected& qp) {
-        return std::vector{write(nobodys_stag, qp.to(), pattern_bytes(8)),
-                           read_request(1, {.source_stag = nobodys_stag})};
+        return std::vector{write(unknown_stag, qp.to(), pattern_bytes(8)),
+                           read_request(1, {.source_stag = unknown_stag})};
       },
       a_terminate(1, 1, 0x00));
 }

@@ -164,10 +164,10 @@ Expectation a_reset() { return of_kind(Seen::Kind::reset, "a reset of TCP"); }
 Expectation a_refusal() {
   return {"a Terminate, or the end of TCP", [](const Seen& seen) {
             const bool told = any_terminate().judge(seen) == Match::yes;
-            return told ? Match::yes : the_end().judge(seen);
+            return told ? Match::yes : stream_closed().judge(seen);
           }};
 }
-Expectation the_end() {
+Expectation stream_closed() {
   return {"the end of TCP, by FIN or reset", [](const Seen& seen) {
             return seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset ? Match::yes : Match::no;
           }};

@@ -95,7 +95,7 @@ Expectation a_request();
 Expectation a_fin();
 Expectation a_reset();
 /// A FIN or a reset.
-Expectation the_end();
+Expectation stream_closed();
 /// Any Terminate, or the end of TCP without one, if no clause requires the Terminate.
 Expectation a_refusal();
 

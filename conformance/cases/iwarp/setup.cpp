@@ -122,7 +122,7 @@ void ends_with_an_error(Connected& qp) {
                                 const bool ends = seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset;
                                 return ends || seen.is(RdmapOperation::terminate) ? Match::yes : Match::no;
                               }});
-  if (first.kind == Seen::Kind::fpdu) qp << the_end();
+  if (first.kind == Seen::Kind::fpdu) qp << stream_closed();
 }
 
 void delivers_nothing(IwarpBench& bench, Connected& qp) {

@@ -293,7 +293,7 @@ void expect_end_of_stream(Connected& qp) {
   for (;;) {
     const auto seen = qp.next();
     if (!seen) {
-      qp << the_end();
+      qp << stream_closed();
       return;
     }
     if (seen->kind == Seen::Kind::fin || seen->kind == Seen::Kind::reset) return;
@@ -384,7 +384,7 @@ void terminates_once(IwarpBench& bench) {
     both.insert(both.end(), more.begin(), more.end());
   }
   qp.say(both, "three Sends, each wrong, at once");
-  qp << a_terminate(1, 2, 0x03) << the_end();
+  qp << a_terminate(1, 2, 0x03) << stream_closed();
 }
 
 }  // namespace
