@@ -196,7 +196,7 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
     report_error(
         fmt::format("certify: UNEXPECTED: {} {}: a violation is known, but the monitors observed conforming behavior",
                     rule->alias, rule->id));
-  return made.is_news() ? Exit::findings : Exit::success;
+  return made.is_unexpected() ? Exit::findings : Exit::success;
 }
 
 Exit show_coverage() {

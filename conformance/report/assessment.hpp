@@ -89,7 +89,7 @@ class Assessment {
   std::vector<const Rule*> unlike_them;  ///< rules that passed although they are known to be violated
 
   /// Returns whether a result is unexpected.
-  [[nodiscard]] bool is_news() const { return !unexpected.empty() || !unlike_them.empty(); }
+  [[nodiscard]] bool is_unexpected() const { return !unexpected.empty() || !unlike_them.empty(); }
 };
 
 /// Returns why none of these cases can detect one of the injected faults. Empty if each fault can be detected.

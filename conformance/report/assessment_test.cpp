@@ -61,7 +61,7 @@ TEST_F(AssessmentTest, RunsCasesAndWritesReports) {
   const Assessment& it = **made;
   ASSERT_THAT(it.report.results, testing::SizeIs(1));
   EXPECT_THAT(it.unexpected, ElementsAre(it.report.results[0].of));
-  EXPECT_TRUE(it.is_news());
+  EXPECT_TRUE(it.is_unexpected());
   EXPECT_THAT(it.troubles, IsEmpty());
   EXPECT_EQ(it.report.seed, 1U);
   EXPECT_THAT(hears_.said, ElementsAre("begins with 1 on reference", "now RSP-009 fail", "ended"));
@@ -102,7 +102,7 @@ TEST_F(AssessmentTest, GivenDeviceIsNotOpened) {
   };
   const auto made = Assessment::run(std::move(options), hears_);
   ASSERT_TRUE(made) << made.error().message;
-  EXPECT_FALSE((*made)->is_news());
+  EXPECT_FALSE((*made)->is_unexpected());
   EXPECT_EQ(hears_.said.front(), "opened");
 }
 

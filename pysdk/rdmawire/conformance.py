@@ -244,7 +244,7 @@ class Report:
 
         Where all cases ran, no rule that is known to be broken was seen to hold, either.
         """
-        return not self._core.is_news
+        return not self._core.is_unexpected
 
     @property
     def unexpected(self) -> list[CaseResult]:

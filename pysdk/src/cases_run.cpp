@@ -441,7 +441,7 @@ void bind_cases_run(py::module_& module) {
                                for (const Case* one : self.unexpected) ids.push_back(one->id());
                                return ids;
                              })
-      .def_property_readonly("is_news", &Ran::is_news)
+      .def_property_readonly("is_unexpected", &Ran::is_unexpected)
       .def_property_readonly("abandoned", [](const Ran& self) { return self.abandoned; });
   module.def("_cases", [] {
     const auto added = conformance::added_cases();

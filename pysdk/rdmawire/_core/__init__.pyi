@@ -4872,7 +4872,7 @@ class _Ran:
         ...
 
     @property
-    def is_news(self) -> bool:
+    def is_unexpected(self) -> bool:
         ...
 
     @property
