@@ -1,4 +1,4 @@
-/// rdmawire.analyze: the report of captures, and tables of the messages, events, connections and packets behind it.
+/// rdmawire.analyze: the report of captures, and its tables of messages, events, connections and packets.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -26,7 +26,7 @@ namespace {
 
 namespace analysis = captures::analysis;
 
-/// The data to analyze and the results.
+/// The input of an analysis and its result.
 class AnalysisRun {
  public:
   AnalysisRun(const std::vector<std::string>& files, const std::string& filter, const std::string& begin,
@@ -46,31 +46,32 @@ class AnalysisRun {
     run.to = boundary_of("end", end);
   }
 
-  /// Works, and gives the report as JSON.
+  /// Runs the analysis. Returns the report as JSON.
   py::str work(const py::object& progress) {
-    InterruptibleRun watched(progress);
+    InterruptibleRun interruptible(progress);
     analysis::RunOptions run = request_->run;
-    run.stop = &watched.stop;
-    run.progress = watched.progress();
+    run.stop = &interruptible.stop;
+    run.progress = interruptible.progress();
     std::string report;
     {
       const py::gil_scoped_release unlocked;
       result_.emplace(analysis::run(run));
-      if (!watched.failed()) report = dumped(report_of());
+      if (!interruptible.failed()) report = dumped(report_of());
     }
-    watched.rethrow();
-    if (!result_->errors.empty() && result_->input.files.empty())
-      raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->errors, "\n")));
+    interruptible.rethrow();
+    if (!result_->troubles.empty() && result_->input.files.empty())
+      raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->troubles, "\n")));
     return replaced_text(report);
   }
   [[nodiscard]] std::vector<std::string> troubles() const {
     return result_ ? result_->errors : std::vector<std::string>{};
   }
-  /// The page of `analyze --html`; the files are read once more.
+  /// Returns the page of `analyze --html`. Reads the files a second time.
   py::str html(const std::string& title) {
     const std::string& name = request_->run.files.front();
     if (const auto stream = request_->stream())
-      raise(ErrorClass::usage, fmt::format("a page reads its input twice, so it takes files: {} is a stream", *stream));
+      raise(ErrorClass::usage,
+            fmt::format("to_html() reads its input twice and requires regular files; {} is a stream", *stream));
     if (!result_) raise(ErrorClass::usage, name + " was not analyzed yet");
     std::string page;
     {
@@ -81,33 +82,32 @@ class AnalysisRun {
     }
     return replaced_text(page);
   }
-  /// What `analyze --csv` writes; the files are read anew, by one thread.
+  /// Writes the files of `analyze --csv`. Reads the captures a second time, in one thread.
   void csv(const std::string& directory, bool packets) const {
     if (const auto stream = request_->stream())
-      raise(ErrorClass::usage,
-            fmt::format("{} is a stream: it can be read once, and was; save it to a file first", *stream));
-    InterruptibleRun watched{py::none()};
-    std::string trouble;
+      raise(ErrorClass::usage, fmt::format("{} is a stream and was read already; save it to a file first", *stream));
+    InterruptibleRun interruptible{py::none()};
+    std::string error;
     {
       const py::gil_scoped_release unlocked;
       auto tables = analysis::CsvTables::create(directory, packets);
       if (tables) {
         analysis::RunOptions run = request_->run;
         run.also = tables->get();
-        run.stop = &watched.stop;
-        run.progress = watched.progress();
+        run.stop = &interruptible.stop;
+        run.progress = interruptible.progress();
         if (packets) {
           run.tracker.packets = true;
           run.on_packet = [&](const tracking::Packet& packet) { (*tables)->add(packet); };
         }
-        static_cast<void>(analysis::run(run));  // its errors are the report's
-        if (const auto finished = (*tables)->finish(); !finished) trouble = finished.error();
+        static_cast<void>(analysis::run(run));  // read errors are part of the report
+        if (const auto finished = (*tables)->finish(); !finished) error = finished.error();
       } else {
-        trouble = tables.error();
+        error = tables.error();
       }
     }
-    watched.rethrow();
-    if (!trouble.empty()) raise(ErrorClass::capture, trouble);
+    interruptible.rethrow();
+    if (!error.empty()) raise(ErrorClass::capture, error);
   }
   [[nodiscard]] Table table(const std::string& kind) const {
     auto source = analysis_table(request_, kind);
@@ -134,40 +134,39 @@ class AnalysisRun {
 }  // namespace
 
 void bind_analysis(py::module_& module) {
-  py::class_<AnalysisRun>(module, "AnalysisRun", "The C++ side of rdmawire.Report: what is analyzed, and how.")
+  py::class_<AnalysisRun>(module, "AnalysisRun", "The C++ part of rdmawire.Report: the input of an analysis.")
       .def(py::init<const std::vector<std::string>&, const std::string&, const std::string&, const std::string&,
                     std::uint64_t, unsigned, const std::vector<std::string>&, const std::vector<std::string>&,
                     std::uint16_t, bool>(),
            py::arg("files"), py::arg("filter"), py::arg("begin"), py::arg("end"), py::arg("connection"),
            py::arg("threads"), py::arg("counters"), py::arg("ignore"), py::arg("roce_port"), py::arg("verify_crcs"))
-      .def("work", &AnalysisRun::work, py::arg("progress"), "Reads the files and gives the report as JSON.")
-      .def_property_readonly("troubles", &AnalysisRun::troubles,
-                             "Files that could not be read to their end, one sentence each.")
-      .def("html", &AnalysisRun::html, py::arg("title"), "The page of `analyze --html`.")
-      .def("csv", &AnalysisRun::csv, py::arg("directory"), py::arg("packets"), "What `analyze --csv` writes.")
+      .def("work", &AnalysisRun::work, py::arg("progress"), "Read the files. Returns the report as JSON.")
+      .def_property_readonly("read_errors", &AnalysisRun::troubles,
+                             "Errors of files that could not be read completely, one sentence each.")
+      .def("html", &AnalysisRun::html, py::arg("title"), "Return the page of `analyze --html`.")
+      .def("csv", &AnalysisRun::csv, py::arg("directory"), py::arg("packets"), "Write the files of `analyze --csv`.")
       .def("table", &AnalysisRun::table, py::arg("kind"),
-           "'messages', 'events', 'connections' or 'packets' as a table; the files are read anew.");
-  module.def(
+           "Return the table 'messages', 'events', 'connections' or 'packets'. Reading it reads the files.");
       "analysis_text",
       [](const std::string& report, std::size_t width, bool colors, std::size_t rows, bool tables) {
-        const py::gil_scoped_release unlocked;
-        return analysis::text_of(analysis::Json::parse(report),
-                                 {.width = width, .colors = colors, .rows = rows, .tables = tables});
+    const py::gil_scoped_release unlocked;
+    return analysis::text_of(analysis::Json::parse(report),
+                             {.width = width, .colors = colors, .rows = rows, .tables = tables});
       },
       py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("rows"), py::arg("tables"),
-      "What `analyze` prints of a report that is given as JSON.");
-  module.def(
-      "analysis_page",
-      [](const std::string& report, const std::string& title) {
-        std::string page;
-        {
-          const py::gil_scoped_release unlocked;
-          page = captures::html_page(report, "{}", title);
-        }
-        return replaced_text(page);
-      },
-      py::arg("report"), py::arg("title"),
-      "The page of `analyze --html`, without what takes a second look at packets.");
+      "Return the text that `analyze` prints for a JSON report.");
+      module.def(
+          "analysis_page",
+          [](const std::string& report, const std::string& title) {
+            std::string page;
+            {
+              const py::gil_scoped_release unlocked;
+              page = captures::html_page(report, "{}", title);
+            }
+            return replaced_text(page);
+          },
+          py::arg("report"), py::arg("title"),
+          "Return the page of `analyze --html` without the parts that require the packets.");
 }
 
 }  // namespace rdmawire::python

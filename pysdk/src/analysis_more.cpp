@@ -1,4 +1,4 @@
-/// rdmawire.follow and rdmawire.compare: captures that grow, and captures of the same traffic at several places.
+/// rdmawire.follow and rdmawire.compare: growing captures, and captures of the same traffic at several capture points.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -25,7 +25,7 @@ namespace {
 namespace analysis = captures::analysis;
 namespace vantage = captures::vantage;
 
-/// What is followed; used by one thread at a time, and stopped by any.
+/// An analysis of a growing capture. Used by one thread at a time. Any thread may stop it.
 class FollowRun {
  public:
   FollowRun(const std::string& file, const std::string& interface, const std::string& capture_filter,
@@ -43,10 +43,10 @@ class FollowRun {
     following_ = std::move(*made);
   }
 
-  /// Takes what comes for so many seconds. False: no more will come, or it was stopped.
+  /// Reads packets for `seconds`. Returns false if no more packets will arrive, or after stop().
   bool take(double seconds) {
     using Clock = analysis::LiveAnalysis::Clock;
-    if (!(seconds >= 0)) raise(ErrorClass::usage, "seconds are a number from 0");
+    if (!(seconds >= 0)) raise(ErrorClass::usage, fmt::format("seconds={}: expected a number from 0", seconds));
     const auto end = Clock::now() +
                      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e9)));
     for (;;) {
@@ -102,7 +102,7 @@ class FollowRun {
       there = following_ != nullptr;
       if (there) work(*following_);
     }
-    if (!there) raise(ErrorClass::closed, name_ + (closed_ ? " was closed" : ": following it is over"));
+    if (!there) raise(ErrorClass::closed, name_ + (closed_ ? " was closed" : ": the analysis has finished"));
   }
 
   std::string name_;
@@ -113,7 +113,7 @@ class FollowRun {
   std::atomic<bool> stop_{false}, closed_{false};
 };
 
-/// The comparison as JSON, and sentences about files.
+/// Returns the comparison as JSON, and the read errors.
 py::tuple compare(const std::vector<std::string>& files, const std::vector<std::string>& order, bool synchronized,
                   double window, const std::string& filter, unsigned threads, std::uint16_t roce_port, bool verify_crcs,
                   const py::object& progress) {
@@ -125,15 +125,16 @@ py::tuple compare(const std::vector<std::string>& files, const std::vector<std::
   if (!points) raise(ErrorClass::usage, "order: " + points.error());
   run.layout.order = std::move(*points);
   run.layout.synchronized = synchronized;
-  if (!(window >= 0) || window > 1e6) raise(ErrorClass::usage, "window: seconds from 0 to a million");
+  if (!(window >= 0) || window > 1e6)
+    raise(ErrorClass::usage, fmt::format("window={}: expected seconds from 0 to 1000000", window));
   if (window > 0) run.matcher.window = std::llround(window * 1e9);
   run.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
   run.read.decode.extra_roce_v2_port = roce_port;
   run.read.verify_crcs = verify_crcs;
   run.read.filter = request.run.filter;
-  InterruptibleRun watched(progress);
-  run.read.stop = &watched.stop;
-  run.read.progress = watched.progress();
+  InterruptibleRun interruptible(progress);
+  run.read.stop = &interruptible.stop;
+  run.read.progress = interruptible.progress();
   std::string report;
   std::vector<std::string> troubles;
   bool comparable = false;
@@ -142,9 +143,9 @@ py::tuple compare(const std::vector<std::string>& files, const std::vector<std::
     const vantage::Comparison comparison = vantage::run(run);
     troubles = comparison.errors;
     comparable = comparison.surveys.size() >= 2;
-    if (comparable && !watched.failed()) report = dumped(vantage::report_of(comparison));
+    if (comparable && !interruptible.failed()) report = dumped(vantage::report_of(comparison));
   }
-  watched.rethrow();
+  interruptible.rethrow();
   if (!comparable) raise(ErrorClass::capture, fmt::format("{}", fmt::join(troubles, "\n")));
   return py::make_tuple(report, troubles);
 }
@@ -152,23 +153,23 @@ py::tuple compare(const std::vector<std::string>& files, const std::vector<std::
 }  // namespace
 
 void bind_more_analysis(py::module_& module) {
-  py::class_<FollowRun>(module, "FollowRun", "The C++ side of rdmawire.Following: a capture that grows.")
+  py::class_<FollowRun>(module, "FollowRun", "The C++ part of rdmawire.LiveAnalysis: a growing capture.")
       .def(py::init<const std::string&, const std::string&, const std::string&, const std::string&,
                     const std::vector<std::string>&, std::uint16_t, bool>(),
            py::arg("file"), py::arg("interface"), py::arg("capture_filter"), py::arg("filter"), py::arg("ignore"),
            py::arg("roce_port"), py::arg("verify_crcs"))
       .def("take", &FollowRun::take, py::arg("seconds"),
-           "Takes packets as they come for so long. False: no more will come, or it was stopped.")
-      .def("report", &FollowRun::report, "How things are, as JSON.")
-      .def("finish", &FollowRun::finish, "Ends it, and gives the report as JSON.")
-      .def_property_readonly("packets", &FollowRun::packets, "Packets so far.")
-      .def_property_readonly("troubles", &FollowRun::troubles, "Why no more comes, one sentence each.")
-      .def("stop", &FollowRun::stop, "Ends take(), in whichever thread.")
-      .def("close", &FollowRun::close, "Lets go of everything.")
-      .def_property_readonly("closed", &FollowRun::closed, "Whether it was closed.");
+           "Read packets for `seconds`. Returns False if no more packets will arrive, or after stop().")
+      .def("report", &FollowRun::report, "Return the current report as JSON.")
+      .def("finish", &FollowRun::finish, "Finish the analysis. Returns the report as JSON.")
+      .def_property_readonly("packets", &FollowRun::packets, "Number of packets read.")
+      .def_property_readonly("read_errors", &FollowRun::troubles, "Why no more packets arrive, one sentence each.")
+      .def("stop", &FollowRun::stop, "End take() in any thread.")
+      .def("close", &FollowRun::close, "Release the capture.")
+      .def_property_readonly("closed", &FollowRun::closed, "Whether the analysis was closed.");
   module.def("compare_captures", &compare, py::arg("files"), py::arg("order"), py::arg("synchronized"),
              py::arg("window"), py::arg("filter"), py::arg("threads"), py::arg("roce_port"), py::arg("verify_crcs"),
-             py::arg("progress"), "Compares captures of the same traffic: JSON, and sentences about files.");
+             py::arg("progress"), "Compare captures of the same traffic. Returns JSON and the read errors.");
   module.def(
       "compare_text",
       [](const std::string& report, std::size_t width, bool colors, std::size_t rows) {
@@ -176,7 +177,7 @@ void bind_more_analysis(py::module_& module) {
         return vantage::text_of(analysis::Json::parse(report), {.width = width, .colors = colors, .rows = rows});
       },
       py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("rows"),
-      "What `analyze --capture-points` prints of a comparison that is given as JSON.");
+      "Return the text that `analyze --capture-points` prints for a JSON comparison.");
 }
 
 }  // namespace rdmawire::python

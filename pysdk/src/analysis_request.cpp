@@ -17,9 +17,9 @@ namespace analysis = captures::analysis;
 analysis::Counters counters_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) raise(ErrorClass::capture, fmt::format("counters: {} cannot be read", path));
+  if (!file.is_open() || file.bad()) raise(ErrorClass::capture, fmt::format("counters: cannot read {}", path));
   auto counters = analysis::parse_counters(content);
-  if (!counters) raise(ErrorClass::usage, fmt::format("counters: {} {}", path, counters.error()));
+  if (!counters) raise(ErrorClass::usage, fmt::format("counters: {}: {}", path, counters.error()));
   return std::move(*counters);
 }
 
@@ -49,27 +49,28 @@ AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connec
     else if (word == "source-port")
       run.tracker.use_source_port = false;
     else
-      raise(ErrorClass::usage, fmt::format("ignore: {} is no evidence; there are cm, text and source-port", word));
+      raise(ErrorClass::usage, fmt::format("ignore: unknown source {}; expected cm, text or source-port", word));
   }
   request.filter = compile_filter(filter);
   run.filter = request.filter.get();
   if (run.filter && !verify_crcs && run.filter->uses_crcs())
-    raise(ErrorClass::usage, "filter asks for CRCs, which verify_crcs=False leaves unverified");
+    raise(ErrorClass::usage, "filter uses CRC fields, which requires verify_crcs=True");
   return request;
 }
 
-analysis::Boundary boundary_of(const char* name, const std::string& said) {
-  if (said.empty()) return {};
-  const auto parsed = analysis::Boundary::parse(said);
+analysis::Boundary boundary_of(const char* name, const std::string& text) {
+  if (text.empty()) return {};
+  const auto parsed = analysis::Boundary::parse(text);
   if (!parsed)
-    raise(ErrorClass::usage, fmt::format("{}: {} is no place in a capture: seconds since the first packet, a date like "
-                                         "2026-11-21T07:53:37, or frame:214",
-                                         name, said));
+    raise(ErrorClass::usage,
+          fmt::format("{}: invalid boundary {}; expected seconds since the first packet, a date such as "
+                      "2026-11-21T07:53:37, or frame:214",
+                      name, text));
   return *parsed;
 }
 
 HostCounters HostCounters::read(const std::vector<std::string>& paths) {
-  if (paths.size() > 2) raise(ErrorClass::usage, "counters are given at most twice: before and after");
+  if (paths.size() > 2) raise(ErrorClass::usage, "counters accepts at most two files (before and after)");
   HostCounters counters;
   if (!paths.empty()) counters.after = counters_of(paths.back());
   if (paths.size() == 2) counters.before = counters_of(paths.front());

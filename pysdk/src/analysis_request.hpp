@@ -1,5 +1,5 @@
 #pragma once
-/// What is asked of an analysis, from the words that Python gives: for one machine and for many.
+/// The options of an analysis, made from Python arguments.
 
 #include <cstdint>
 #include <memory>
@@ -13,28 +13,28 @@
 
 namespace rdmawire::python {
 
-/// What is analyzed; tables read it anew.
+/// The input and options of an analysis. Tables read the input again.
 struct AnalysisRequest {
   captures::analysis::RunOptions run;
-  std::shared_ptr<const output::Filter> filter;  ///< what run.filter points to
+  std::shared_ptr<const output::Filter> filter;  ///< owner of run.filter
 
-  /// The first file that can be read only once.
+  /// Returns the first file that can be read only once.
   [[nodiscard]] std::optional<std::string> stream() const;
 };
 
-/// A request without files and boundaries. Raises UsageError: the filter is none, or asks for CRCs that are not
-/// verified; a word of `ignore` names no evidence.
+/// Returns a request without files and boundaries. Raises UsageError if the filter is invalid or uses CRCs that are not
+/// verified, or if `ignore` contains an unknown word.
 AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connection,
                                  const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs);
 
-/// "12.5", "2026-11-21T07:53:37", "frame:214"; empty: none. Raises UsageError, which calls it `name`.
-captures::analysis::Boundary boundary_of(const char* name, const std::string& said);
+/// Parses "12.5", "2026-11-21T07:53:37" or "frame:214". Empty: no boundary. Raises UsageError that starts with `name`.
+captures::analysis::Boundary boundary_of(const char* name, const std::string& text);
 
-/// What an analysis is compared with.
+/// Host counters to compare with an analysis.
 struct HostCounters {
   captures::analysis::Counters before, after;
   bool compares = false;
-  /// `paths`: of none, one (after) or two files (before, after). Raises UsageError and CaptureError.
+  /// `paths`: no file, one file (after), or two files (before, after). Raises UsageError and CaptureError.
   static HostCounters read(const std::vector<std::string>& paths);
   [[nodiscard]] std::vector<captures::analysis::CounterDifference> differences(
       const captures::analysis::Analysis& analysis) const;

@@ -23,7 +23,7 @@ using tracking::Message;
 using tracking::Side;
 
 std::string_view name_of(Side end) { return end == Side::a ? "a" : "b"; }
-/// The cause of an event that has this NAK's code is called as the NAK is.
+/// The name of the cause of events that have this NAK code.
 std::string_view name_of_nak(std::size_t code) {
   return to_string(static_cast<tracking::Cause>(static_cast<std::size_t>(tracking::Cause::psn_sequence_error) + code));
 }
@@ -31,7 +31,7 @@ constexpr std::size_t nak_codes = std::tuple_size_v<decltype(tracking::Sent::nak
 
 std::string_view name_of(Wire wire) { return wire == Wire::none ? "other" : output::wire_name(wire); }
 
-/// The words of an enumeration, in its order: `name(i)` gives each, and what is no name behind the last.
+/// The words of an enumeration in order. `name(i)` returns each word, and "" or "?" after the last one.
 template <class NameOf>
 std::shared_ptr<const Words> words_of(NameOf name, std::size_t most = 256) {
   std::vector<std::string_view> words;
@@ -47,7 +47,7 @@ std::shared_ptr<const Words> words_of_enumeration(std::size_t most = 256) {
   return words_of([](std::size_t i) { return to_string(static_cast<Enumeration>(i)); }, most);
 }
 
-/// What the columns of text can be, where that is a closed set.
+/// The possible values of text columns with a closed set of values.
 struct Vocabulary {
   std::shared_ptr<const Words> ends = words_of([](std::size_t i) { return name_of(static_cast<Side>(i)); }, 2);
   std::shared_ptr<const Words> wires = words_of([](std::size_t i) { return name_of(static_cast<Wire>(i)); });
@@ -73,7 +73,7 @@ const Vocabulary& vocabulary() {
   return made;
 }
 
-/// Writes a row's cells, or only what the columns are: both come from the same list, so that they agree.
+/// Writes the cells of a row, or only describes the columns. One list defines both.
 class Cells {
  public:
   explicit Cells(std::vector<ColumnInfo>& infos) : infos_(&infos) {}
@@ -100,7 +100,7 @@ class Cells {
   }
   void flag(std::string_view name, bool value) { number(name, ColumnType::boolean, value ? 1 : 0); }
   void count(std::string_view name, std::uint64_t value) { number(name, ColumnType::uint64, value); }
-  /// A frame's number; 0: none.
+  /// A frame number. 0: missing.
   void frame_if(std::string_view name, std::uint64_t frame) { number_if(name, ColumnType::uint64, frame != 0, frame); }
   void time(std::string_view name, std::int64_t ns) { number(name, ColumnType::time, static_cast<std::uint64_t>(ns)); }
   void time_if(std::string_view name, std::int64_t ns) {
@@ -242,7 +242,7 @@ void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
   to.frame_if("merged_from", formerly);
 }
 
-/// What a packet says by itself, kept until it is known whose it is.
+/// Fields of a packet that are kept until its connection is known.
 struct Seen {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
@@ -285,13 +285,13 @@ std::vector<ColumnInfo> infos_of(Kind kind) {
   return infos;
 }
 
-/// Makes rows of what is told; where they go, and when, others say.
+/// Converts tracking results into rows. Derived classes store the rows.
 class RowSink : public tracking::Sink {
  public:
   explicit RowSink(Kind kind) : kind_(kind) {
     if (kind == Kind::packets) seen_.resize(packets_waiting);
   }
-  /// Has the rows made that `options` lead to.
+  /// Adds this sink to the analysis that `options` describe.
   void listen(captures::analysis::RunOptions& options) {
     options.also = this;
     if (kind_ != Kind::packets) return;
@@ -321,12 +321,12 @@ class RowSink : public tracking::Sink {
 
  protected:
   ~RowSink() = default;
-  /// Where the next row goes, when it is time for it; null: nobody wants more.
+  /// Returns the batch for the next row, or null if no more rows are wanted.
   virtual Batch* begin_row() = 0;
   virtual void end_row() {}
 
  private:
-  /// Packets between one that waits for its connection's other half and the newest, of which it is still known.
+  /// Maximum distance in packets between a packet that waits for its connection and the newest packet.
   static constexpr std::size_t packets_waiting = 1U << 17;
 
   template <class Write>
@@ -349,11 +349,11 @@ class RowSink : public tracking::Sink {
 
   Kind kind_;
   std::unordered_map<std::uint64_t, std::uint64_t> formerly_;
-  std::vector<Seen> seen_;  ///< a ring, by frame
+  std::vector<Seen> seen_;  ///< ring buffer, indexed by frame
 };
 
-/// One thread analyzes; each row goes straight into the batch of who reads, and waits until somebody does. So what was
-/// analyzed and not read is one row.
+/// Rows of an analysis that runs in its own thread. The thread writes each row into the reader's batch and waits until
+/// there is one, so at most one unread row is kept.
 class AnalysisRows final : public Rows {
  public:
   AnalysisRows(std::shared_ptr<const AnalysisRequest> request, Kind kind)
@@ -363,7 +363,7 @@ class AnalysisRows final : public Rows {
 
   ~AnalysisRows() override {
     if (process_ != ::getpid()) {
-      // After fork() the thread is the parent's: what it holds can neither be waited for nor let go.
+      // After fork() the thread belongs to the parent process. Its state cannot be joined or released here.
       static_cast<void>(state_.release());
       return;
     }
@@ -378,10 +378,10 @@ class AnalysisRows final : public Rows {
 
   tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t bytes) override {
     if (process_ != ::getpid())
-      return tl::unexpected(std::string("these rows are read by the process that was forked from; begin anew"));
+      return tl::unexpected(std::string("the rows are read by the parent process; start a new iteration after fork()"));
     State& s = *state_;
     std::unique_lock lock(s.mutex);
-    if (told_) return {};
+    if (ended_) return {};
     s.batch = &batch;
     s.until_rows = most > SIZE_MAX - batch.rows() ? SIZE_MAX : batch.rows() + most;
     s.until_bytes = bytes > SIZE_MAX - batch.memory() ? SIZE_MAX : batch.memory() + bytes;
@@ -391,11 +391,11 @@ class AnalysisRows final : public Rows {
     while (s.batch && !s.ended) {
       s.changed.wait_for(lock, std::chrono::milliseconds(100));
       if (!keep_going || !s.batch || s.ended) continue;
-      lock.unlock();  // it waits for the interpreter's lock
+      lock.unlock();  // keep_going() waits for the interpreter's lock
       const bool goes_on = keep_going();
       lock.lock();
       if (!goes_on) {
-        s.abandoned = s.stop = told_ = true;
+        s.abandoned = s.stop = ended_ = true;
         s.batch = nullptr;
         s.changed.notify_all();
         return {};
@@ -403,7 +403,7 @@ class AnalysisRows final : public Rows {
     }
     s.batch = nullptr;
     if (batch.rows() != before || !s.ended) return {};
-    told_ = true;
+    ended_ = true;
     if (s.troubles.empty()) return {};
     return tl::unexpected(fmt::format("{}", fmt::join(s.troubles, "\n")));
   }
@@ -414,7 +414,7 @@ class AnalysisRows final : public Rows {
 
     void run() {
       captures::analysis::RunOptions options = request->run;
-      options.threads = 1;  // the order of rows is the same each time
+      options.threads = 1;  // makes the order of rows reproducible
       options.stop = &stop;
       listen(options);
       std::vector<std::string> found;
@@ -447,9 +447,9 @@ class AnalysisRows final : public Rows {
     std::shared_ptr<const AnalysisRequest> request;
     std::atomic<bool> stop{false};
     std::mutex mutex;
-    std::unique_lock<std::mutex> writing;  ///< the analyzing thread's, while it writes a row
+    std::unique_lock<std::mutex> writing;  ///< held by the analyzing thread while it writes a row
     std::condition_variable changed;
-    Batch* batch = nullptr;  ///< where rows go; null: nobody reads
+    Batch* batch = nullptr;  ///< destination of rows; null: no reader waits
     std::size_t until_rows = 0, until_bytes = 0;
     bool ended = false, abandoned = false;
     std::vector<std::string> troubles;
@@ -458,7 +458,7 @@ class AnalysisRows final : public Rows {
 
   std::unique_ptr<State> state_;
   pid_t process_ = ::getpid();
-  bool told_ = false;
+  bool ended_ = false;
 };
 
 class AnalysisTable final : public TableSource {
@@ -468,7 +468,7 @@ class AnalysisTable final : public TableSource {
   [[nodiscard]] const std::vector<ColumnInfo>& columns() const override { return infos_; }
   tl::expected<std::unique_ptr<Rows>, std::string> begin() override {
     if (const auto stream = request_->stream())
-      return tl::unexpected(*stream + " is a stream: it can be read once, and was; save it to a file first");
+      return tl::unexpected(*stream + " is a stream and was read already; save it to a file first");
     return std::make_unique<AnalysisRows>(request_, kind_);
   }
 
@@ -478,7 +478,7 @@ class AnalysisTable final : public TableSource {
   std::vector<ColumnInfo> infos_;
 };
 
-/// Rows that are there already.
+/// Rows that are already in memory.
 class ReadyRows final : public Rows {
  public:
   explicit ReadyRows(std::shared_ptr<Batch> batch) : batch_(std::move(batch)) {}
@@ -497,7 +497,7 @@ class ReadyTable final : public TableSource {
       : infos_(std::move(infos)), batch_(std::make_shared<Batch>(std::move(batch))) {}
   [[nodiscard]] const std::vector<ColumnInfo>& columns() const override { return infos_; }
   tl::expected<std::unique_ptr<Rows>, std::string> begin() override {
-    if (!batch_) return tl::unexpected(std::string("the rows of a share are read once"));
+    if (!batch_) return tl::unexpected(std::string("the rows of a share can be read only once"));
     return std::make_unique<ReadyRows>(std::move(batch_));
   }
 
@@ -535,7 +535,7 @@ std::optional<Kind> kind_of(const std::string& name) {
   return std::nullopt;
 }
 std::string no_such_kind(const std::string& name) {
-  return fmt::format("there is no table {}; there are {}", name, fmt::join(kind_names, ", "));
+  return fmt::format("unknown table {}; expected {}", name, fmt::join(kind_names, ", "));
 }
 
 }  // namespace

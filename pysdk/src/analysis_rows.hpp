@@ -1,5 +1,5 @@
 #pragma once
-/// What tracking tells, as rows: messages, events, connections, and packets with what they are to their connection.
+/// Tracking results as rows: messages, events, connections, and packets with their role in the connection.
 
 #include <memory>
 #include <optional>
@@ -12,22 +12,21 @@
 
 namespace rdmawire::python {
 
-/// The table of that kind: "messages", "events", "connections" or "packets". Its columns are called as in the CSV files
-/// (docs/reference/analyze-report.md); rows stand in the order in which things became known. An error: there is no such
-/// kind.
+/// Returns the table "messages", "events", "connections" or "packets". The columns are named as in the CSV files
+/// (docs/analyze.md). Rows are in the order in which tracking reports them. An error: unknown kind.
 tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shared_ptr<const AnalysisRequest> request,
                                                                        const std::string& kind);
 
-/// The rows of one share of captures that were divided (partition.hpp): what shares add are the rows of one machine.
-/// Rows of one connection stand in the order that they have there.
+/// The rows of one share of a divided capture (partition.hpp). The rows of all shares are the rows of one process. Rows
+/// of one connection keep their order.
 class ShareRows {
  public:
-  /// `request`: files, boundaries and threads mean nothing. An error: there is no such kind.
+  /// Files, boundaries and threads of `request` are ignored. An error: unknown kind.
   static tl::expected<std::unique_ptr<ShareRows>, std::string> of(const AnalysisRequest& request,
                                                                   const std::string& kind);
   virtual ~ShareRows() = default;
-  [[nodiscard]] virtual captures::analysis::ShardTracker& tracker() = 0;
-  /// The table of what was tracked until finish(), to be read once.
+  [[nodiscard]] virtual captures::analysis::ShareTracker& tracker() = 0;
+  /// Returns the rows after finish(). They can be read once.
   [[nodiscard]] virtual std::shared_ptr<TableSource> table() = 0;
 };
 

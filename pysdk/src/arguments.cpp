@@ -1,5 +1,4 @@
-/// Refused arguments, in the package's words. pybind11 lists the signatures and shows every argument, objects that
-/// nobody outside the package has seen among them.
+/// Readable errors for rejected arguments. pybind11's own text lists all signatures and internal objects.
 
 #include <pybind11/pybind11.h>
 
@@ -11,11 +10,11 @@
 namespace rdmawire::python {
 namespace {
 
-/// pybind11's, which calls every function of the module.
+/// pybind11's entry point for all functions of the module.
 PyCFunctionWithKeywords dispatcher = nullptr;
 
-/// Puts what rdmawire.arguments makes of the error that is set in its place.
-void say_plainly(PyObject* arguments, PyObject* keywords) {
+/// Replaces the current error by the one that rdmawire.arguments returns for it.
+void replace_error(PyObject* arguments, PyObject* keywords) {
   py::error_already_set error;
   const py::str text(error.value());
   if (text.attr("find")("(): incompatible ").cast<int>() < 0) return error.restore();
@@ -29,12 +28,12 @@ PyObject* dispatch(PyObject* self, PyObject* arguments, PyObject* keywords) {
   PyObject* result = dispatcher(self, arguments, keywords);
   if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
   return guard([&]() -> PyObject* {
-    say_plainly(arguments, keywords);
+    replace_error(arguments, keywords);
     return nullptr;
   });
 }
 
-/// The function behind a method, a static method or a getter.
+/// The function of a method, a static method or a getter.
 py::object unwrapped(const py::handle& thing) {
   if (PyInstanceMethod_Check(thing.ptr()))
     return py::reinterpret_borrow<py::object>(PyInstanceMethod_GET_FUNCTION(thing.ptr()));
@@ -67,6 +66,6 @@ void take_over_all(const py::handle& members) {
 
 }  // namespace
 
-void say_refused_arguments_plainly(py::module_& module) { take_over_all(module.attr("__dict__")); }
+void explain_argument_errors(py::module_& module) { take_over_all(module.attr("__dict__")); }
 
 }  // namespace rdmawire::python

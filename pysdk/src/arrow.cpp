@@ -29,7 +29,7 @@ const char* format_of(ColumnType type) {
   return "n";
 }
 
-/// What a schema points to.
+/// Memory of a schema.
 struct SchemaMemory {
   std::string name;
   std::vector<Schema> children;
@@ -39,7 +39,7 @@ struct SchemaMemory {
 
 void release_schema(Schema* schema) {
   auto* const memory = static_cast<SchemaMemory*>(schema->private_data);
-  // A consumer may have moved a child away: then its release is null here, and its memory is not the parent's.
+  // The importer may have moved a child. Its `release` is then null, and its memory is not released here.
   for (Schema& child : memory->children)
     if (child.release) child.release(&child);
   if (memory->dictionary.release) memory->dictionary.release(&memory->dictionary);
@@ -63,7 +63,7 @@ void begin_schema(Schema& out, const char* format, std::string name, std::int64_
   ++live;
 }
 
-/// Of a column: its own type, or of words the type of their codes, and beside it the words'.
+/// Exports the type of a column. Columns of words are dictionary-encoded: codes and the type of the words.
 void begin_schema(Schema& out, const ColumnInfo& info) {
   const std::int64_t flags = info.optional ? nullable : 0;
   if (!info.words) return begin_schema(out, format_of(info.type), info.name, flags);
@@ -73,15 +73,15 @@ void begin_schema(Schema& out, const ColumnInfo& info) {
   out.dictionary = &dictionary;
 }
 
-/// What an array points to.
+/// Memory of an array.
 struct ArrayMemory {
   std::vector<std::uint8_t> validity, values;
-  std::vector<std::int32_t> offsets;  ///< of words: the codes
+  std::vector<std::int32_t> offsets;  ///< codes in columns of words
   std::vector<const void*> buffers;
   std::vector<Array> children;
   std::vector<Array*> pointers;
   Array dictionary;
-  std::shared_ptr<const Words> words;  ///< of a dictionary: whose memory its buffers are
+  std::shared_ptr<const Words> words;  ///< owner of the buffers of a dictionary
 };
 
 void release_array(Array* array) {
@@ -109,7 +109,7 @@ void begin_array(Array& out, std::unique_ptr<ArrayMemory> memory, std::size_t le
   ++live;
 }
 
-/// One bit a row, the lowest bit first, set where the byte is not zero, or, inverted, where it is.
+/// One bit per row, lowest bit first. A bit is set if the byte is not zero, or with `inverted` if it is zero.
 std::vector<std::uint8_t> bits_of(const std::vector<std::uint8_t>& bytes, bool inverted) {
   std::vector<std::uint8_t> bits((bytes.size() + 7) / 8);
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -117,14 +117,14 @@ std::vector<std::uint8_t> bits_of(const std::vector<std::uint8_t>& bytes, bool i
   return bits;
 }
 
-/// Some consumers take a null pointer of an empty buffer for an error.
+/// Some importers reject a null pointer for an empty buffer.
 template <class Container>
 const void* buffer_of(const Container& container) {
-  static const std::uint64_t nothing = 0;
-  return container.empty() ? static_cast<const void*>(&nothing) : container.data();
+  static const std::uint64_t empty = 0;
+  return container.empty() ? static_cast<const void*>(&empty) : container.data();
 }
 
-/// All words, in memory that every batch shares.
+/// Exports all words. All batches share their memory.
 void export_words(const std::shared_ptr<const Words>& words, Array& out) {
   auto memory = std::make_unique<ArrayMemory>();
   memory->words = words;
@@ -139,7 +139,7 @@ void export_column(Column& column, const ColumnInfo& info, Array& out) {
   memory->buffers.push_back(nulls ? memory->validity.data() : nullptr);
   if (info.words) {
     memory->offsets = std::move(column.codes());
-    // Where there is no value the code is nobody's to read; yet some consumers look.
+    // Some importers read the code of missing values, so it must be valid.
     if (nulls) std::replace(memory->offsets.begin(), memory->offsets.end(), -1, 0);
     memory->buffers.push_back(buffer_of(memory->offsets));
     export_words(info.words, memory->dictionary);
@@ -170,7 +170,7 @@ void export_column(Column& column, const ColumnInfo& info, Array& out) {
   begin_array(out, std::move(memory), rows, nulls);
 }
 
-/// What a stream reads from.
+/// Source of a stream.
 struct StreamMemory {
   std::unique_ptr<Rows> rows;
   std::vector<ColumnInfo> infos;
@@ -180,14 +180,14 @@ struct StreamMemory {
 
 StreamMemory& memory_of(Stream* stream) { return *static_cast<StreamMemory*>(stream->private_data); }
 
-/// Nothing is thrown through a consumer.
+/// Converts exceptions into error numbers.
 template <class Work>
 int guarded(Stream* stream, Work work) {
   StreamMemory& memory = memory_of(stream);
   try {
     return work(memory);
   } catch (const std::bad_alloc&) {
-    memory.error = "memory ran out";
+    memory.error = "out of memory";
     return ENOMEM;
   } catch (const std::exception& error) {
     memory.error = error.what();
@@ -242,7 +242,7 @@ void export_schema(const std::vector<ColumnInfo>& infos, Schema& out) {
 
 void export_batch(Batch& batch, const std::vector<ColumnInfo>& infos, Array& out) {
   auto memory = std::make_unique<ArrayMemory>();
-  memory->buffers.push_back(nullptr);  // of the struct: no row is missing as a whole
+  memory->buffers.push_back(nullptr);  // the struct has no missing rows
   memory->children.resize(infos.size());
   const std::size_t rows = batch.rows();
   for (std::size_t i = 0; i < infos.size(); ++i) export_column(batch.columns[i], infos[i], memory->children[i]);

@@ -1,8 +1,8 @@
 #pragma once
-/// The Arrow C data interface and C stream interface: tables for any library that speaks Arrow, without one of them.
+/// The Arrow C data interface and C stream interface, implemented without an Arrow library.
 ///
-/// The three structures are a binary interface that the Arrow specification fixes ("The Arrow C data interface", "The
-/// Arrow C stream interface"); consumers find them in capsules ("The Arrow PyCapsule Interface").
+/// The three structures are a binary interface defined by the Arrow specification ("The Arrow C data interface", "The
+/// Arrow C stream interface"). Importers receive them in capsules ("The Arrow PyCapsule Interface").
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@ struct Schema {
   std::int64_t n_children = 0;
   Schema** children = nullptr;
   Schema* dictionary = nullptr;
-  void (*release)(Schema*) = nullptr;  ///< nullptr: was released
+  void (*release)(Schema*) = nullptr;  ///< nullptr: released
   void* private_data = nullptr;
 };
 
@@ -38,30 +38,30 @@ struct Array {
   void* private_data = nullptr;
 };
 
-/// Arrays one after the other; each function gives 0 or a number of errno.
+/// A sequence of arrays. Each function returns 0 or an errno value.
 struct Stream {
   int (*get_schema)(Stream*, Schema* out) = nullptr;
-  int (*get_next)(Stream*, Array* out) = nullptr;  ///< at the end `out` is released
+  int (*get_next)(Stream*, Array* out) = nullptr;  ///< returns a released array at the end
   const char* (*get_last_error)(Stream*) = nullptr;
   void (*release)(Stream*) = nullptr;
   void* private_data = nullptr;
 };
 
-/// How large the batches of a stream become.
+/// Maximum size of the batches of a stream.
 struct BatchSize {
   std::size_t rows = 65'536;
-  std::size_t bytes = std::size_t{64} << 20;  ///< of memory, about; at least one row
+  std::size_t bytes = std::size_t{64} << 20;  ///< approximate memory; a batch has at least one row
 };
 
-/// A struct of the columns, each a child. Columns of words are dictionary-encoded: codes of 32 bits, and all words of
-/// the enumeration, the same for every batch.
+/// Exports a struct with one child per column. Columns of words are dictionary-encoded: 32-bit codes, and all words of
+/// the enumeration, the same in each batch.
 void export_schema(const std::vector<ColumnInfo>& infos, Schema& out);
-/// The rows of `batch`, whose memory goes over to `out` as far as its form is Arrow's; the batch is empty then.
+/// Exports the rows of `batch`. Moves memory that has Arrow's layout. The batch is empty afterwards.
 void export_batch(Batch& batch, const std::vector<ColumnInfo>& infos, Array& out);
-/// All rows; nothing is read before the consumer asks.
+/// Exports all rows. Rows are read when the importer requests them.
 void export_stream(std::unique_ptr<Rows> rows, std::vector<ColumnInfo> infos, BatchSize size, Stream& out);
 
-/// How many arrays, schemas and streams were exported and are not released: for tests.
+/// Number of exported arrays, schemas and streams that are not released. For tests.
 std::int64_t unreleased();
 
 }  // namespace rdmawire::python::arrow

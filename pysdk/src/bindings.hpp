@@ -1,5 +1,5 @@
 #pragma once
-/// The parts of the module, one a file, in the order in which they are added.
+/// The parts of the module in the order of initialization. Each file defines one part.
 
 #include <pybind11/pybind11.h>
 
@@ -24,7 +24,7 @@ void bind_cases_vocabulary(py::module_& module);
 void bind_cases_run(py::module_& module);
 void bind_replay(py::module_& module);
 void bind_distributed(py::module_& module);
-/// Of all functions above: what pybind11 says of arguments that it refuses, rdmawire.arguments says.
-void say_refused_arguments_plainly(py::module_& module);
+/// Replaces pybind11's errors for rejected arguments of the functions above by the texts of rdmawire.arguments.
+void explain_argument_errors(py::module_& module);
 
 }  // namespace rdmawire::python

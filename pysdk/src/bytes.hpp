@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes from Python: bytes, bytearray, memoryview, NumPy arrays, and whatever has __bytes__ (a Frame, a scapy
+/// Bytes of Python objects: bytes, bytearray, memoryview, NumPy arrays, and objects with __bytes__ (a Frame, a scapy
 /// packet).
 
 #include <pybind11/pybind11.h>
@@ -10,11 +10,11 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Somebody's bytes, held as long as this lives: nobody can resize or free them meanwhile. Needs the interpreter's
-/// lock to be made and to go, not to be read.
+/// Exported buffer of a Python object. The object cannot be resized or freed during the lifetime of this view. Creation
+/// and destruction require the interpreter's lock, reading does not.
 class BytesView {
  public:
-  /// Raises TypeError where `object` has no bytes.
+  /// Raises TypeError if `object` does not provide bytes.
   explicit BytesView(py::handle object);
   ~BytesView();
   BytesView(const BytesView&) = delete;

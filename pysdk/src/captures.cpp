@@ -44,11 +44,11 @@ class PacketRows final : public Rows {
 
   tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t raw) override {
     const std::size_t begin = batch.rows(), memory = batch.memory();
-    for (std::size_t looked = 1; !over_ && batch.rows() - begin < most; ++looked) {
-      if (looked % 1024 == 1) {
+    for (std::size_t examined = 1; !over_ && batch.rows() - begin < most; ++examined) {
+      if (examined % 1024 == 1) {
         if (source_->closed()) return stop(source_->closed_sentence());
         if (batch.memory() - memory > raw) break;
-        if (looked % 65536 == 1 && keep_going && !keep_going()) over_ = true;
+        if (examined % 65536 == 1 && keep_going && !keep_going()) over_ = true;
       }
       const captures::Next next = reader_.next(record_);
       if (next == captures::Next::end) over_ = true;
@@ -121,7 +121,7 @@ std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, cons
     reader = source->begin();
   }
   if (!reader) raise(ErrorClass::capture, reader.error());
-  if (!source->again_) {
+  if (!source->rereadable_) {
     source->first_ = std::move(*reader);
     source->opened_ = false;
   }
@@ -129,13 +129,13 @@ std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, cons
 }
 
 CaptureSource::CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes raw)
-    : path_(std::move(path)), memory_(std::move(memory)), bytes_(raw), again_(memory_ || is_regular(path_)) {
+    : path_(std::move(path)), memory_(std::move(memory)), bytes_(raw), rereadable_(memory_ || is_regular(path_)) {
   name_ = path_ == "-" ? "standard input" : path_;
 }
 
 tl::expected<captures::Reader, std::string> CaptureSource::begin() {
   if (closed_) return tl::unexpected(closed_sentence());
-  if (!again_) {
+  if (!rereadable_) {
     const std::scoped_lock lock(mutex_);
     if (first_) {
       captures::Reader reader = std::move(*first_);

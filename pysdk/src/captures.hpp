@@ -32,7 +32,7 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Whether it can be read more than once.
-  [[nodiscard]] bool again() const { return again_; }
+  [[nodiscard]] bool rereadable() const { return rereadable_; }
   [[nodiscard]] bool in_memory() const { return memory_ != nullptr; }
 
   void close() { closed_ = true; }
@@ -44,7 +44,7 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
   std::string path_, name_;
   std::shared_ptr<void> memory_;  ///< holds bytes_; gone with the interpreter's lock
   Bytes bytes_;
-  bool again_ = true;
+  bool rereadable_ = true;
   std::atomic<bool> closed_{false};
   std::mutex mutex_;
   std::optional<captures::Reader> first_;  ///< of a stream, until somebody reads it

@@ -29,7 +29,7 @@ using captures::Record;
 class Packet {
  public:
   Packet(const tracking::Packet& packet, Bytes bytes, RecordOrigin origin)
-      : packet_(packet), bytes_(bytes.begin(), bytes.end()), said_(std::move(origin)) {
+      : packet_(packet), bytes_(bytes.begin(), bytes.end()), record_origin_(std::move(origin)) {
     packet_.stack.bytes = bytes_;
     packet_.tcp.connection = nullptr;
     for (tracking::Pdu& pdu : packet_.pdus) {
@@ -44,7 +44,7 @@ class Packet {
 
   [[nodiscard]] const tracking::Packet& packet() const { return packet_; }
   /// Makes what Python sees of where it comes from. Once, with the interpreter's lock.
-  void keep_origin(Origins& origins) { origin_ = origins.of(said_); }
+  void keep_origin(Origins& origins) { origin_ = origins.of(record_origin_); }
   [[nodiscard]] py::object interface() const { return origin_ ? py::object(origin_[py::int_(0)]) : py::none(); }
   [[nodiscard]] py::object comments() const { return origin_ ? py::object(origin_[py::int_(1)]) : py::tuple(); }
   [[nodiscard]] py::object frame() const {
@@ -79,14 +79,14 @@ class Packet {
 
  private:
   [[nodiscard]] output::PacketContext context() const {
-    views_.assign(said_.comments.begin(), said_.comments.end());
+    views_.assign(record_origin_.comments.begin(), record_origin_.comments.end());
     return {{}, views_};
   }
 
   tracking::Packet packet_;
   std::vector<std::uint8_t> bytes_;
   std::vector<std::vector<std::uint8_t>> pdus_;
-  RecordOrigin said_;
+  RecordOrigin record_origin_;
   py::object origin_;
   mutable std::vector<std::string_view> views_;
 };
@@ -113,16 +113,16 @@ class Frames {
   template <class Take>
   void next(Take take) {
     bool interrupted = false;
-    std::string trouble;
+    std::string error;
     Next result = Next::end;
     const auto work = [&] {
-      for (std::uint64_t looked = 1;; ++looked) {
+      for (std::uint64_t examined = 1;; ++examined) {
         if (source_->closed()) {
-          trouble = source_->closed_sentence();
+          error = source_->closed_sentence();
           return;
         }
         result = reader_->next(record_);
-        if (result == Next::error) trouble = captures::to_string(reader_->error());
+        if (result == Next::error) error = captures::to_string(reader_->error());
         if (result != Next::record) return;
         if (dissects_ || filter_) {
           packet_.number = record_.number;
@@ -131,7 +131,7 @@ class Frames {
           dissector_.dissect(packet_, record_.bytes, record_.wire_length);
         }
         if (!filter_ || filter_->matches(packet_)) return take(*reader_, record_, packet_);
-        if (looked % 65536 == 0 && (interrupted = !signals_are_quiet())) return;
+        if (examined % 65536 == 0 && (interrupted = !signals_are_quiet())) return;
       }
     };
     if (reader_->stable() && !filter_) {
@@ -142,7 +142,7 @@ class Frames {
       work();
     }
     if (interrupted) throw py::error_already_set();
-    if (!trouble.empty()) raise_reading(trouble);
+    if (!error.empty()) raise_reading(error);
     if (result != Next::record) throw py::stop_iteration();
   }
 

@@ -23,7 +23,7 @@ using captures::Writer;
 
 /// What is known of the capture as a whole: all of it is looked through, without dissecting.
 py::dict facts_of(CaptureSource& source) {
-  std::string trouble;
+  std::string error;
   std::uint64_t packets = 0;
   std::int64_t first = 0, last = 0;
   bool interrupted = false;
@@ -31,7 +31,7 @@ py::dict facts_of(CaptureSource& source) {
     const py::gil_scoped_release unlocked;
     auto begun = source.begin();
     if (!begun) {
-      trouble = begun.error();
+      error = begun.error();
       return begun;
     }
     captures::Record record;
@@ -42,16 +42,16 @@ py::dict facts_of(CaptureSource& source) {
       last = std::max(last, record.time);
       if (packets % 65536 == 0 && (source.closed() || (interrupted = !signals_are_quiet()))) break;
     }
-    if (next == captures::Next::error) trouble = captures::to_string(begun->error());
+    if (next == captures::Next::error) error = captures::to_string(begun->error());
     return begun;
   }();
   if (interrupted) throw py::error_already_set();
-  if (!reader) raise_reading(trouble);
+  if (!reader) raise_reading(error);
   py::dict out;
   out["packets"] = packets;
   out["first_time"] = packets ? py::object(py::int_(first)) : py::none();
   out["last_time"] = packets ? py::object(py::int_(last)) : py::none();
-  out["trouble"] = trouble.empty() ? py::object(py::none()) : py::object(py::str(trouble));
+  out["trouble"] = error.empty() ? py::object(py::none()) : py::object(py::str(error));
   py::list interfaces;
   for (const captures::Interface& interface : reader->interfaces()) interfaces.append(interface_dict(interface));
   out["interfaces"] = interfaces;
@@ -107,8 +107,8 @@ class CaptureWriter {
              : std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
                    .count();
     record.interface = interface ? *interface : interface_for(link.is_none() ? LinkType::ethernet : link_from(link));
-    std::vector<std::string_view> said(comments.begin(), comments.end());
-    run([&](Writer& writer) { return writer.write(record, said); });
+    std::vector<std::string_view> text(comments.begin(), comments.end());
+    run([&](Writer& writer) { return writer.write(record, text); });
   }
   void flush() {
     run([](Writer& writer) { return writer.flush(); });
@@ -172,7 +172,7 @@ std::string counts_of(CaptureSource& source, const std::string& filter_text, std
   tracking::DissectorOptions options;
   options.decode.extra_roce_v2_port = roce_port;
   options.verify_crcs = verify_crcs;
-  std::string trouble, said;
+  std::string error, text;
   bool interrupted = false;
   {
     const py::gil_scoped_release unlocked;
@@ -182,28 +182,28 @@ std::string counts_of(CaptureSource& source, const std::string& filter_text, std
       output::Count count;
       captures::Record record;
       captures::Next next = captures::Next::record;
-      for (std::uint64_t looked = 1; (next = reader->next(record)) == captures::Next::record; ++looked) {
+      for (std::uint64_t examined = 1; (next = reader->next(record)) == captures::Next::record; ++examined) {
         packet.number = record.number;
         packet.time_ns = record.time;
         packet.link = record.link;
         dissector.dissect(packet, record.bytes, record.wire_length);
         if (!filter || filter->matches(packet)) count.add(packet);
-        if (looked % 65536 != 0) continue;
-        if (source.closed()) trouble = source.closed_sentence();
+        if (examined % 65536 != 0) continue;
+        if (source.closed()) error = source.closed_sentence();
         if (source.closed() || (interrupted = !signals_are_quiet())) break;
       }
       for (const captures::Interface& interface : reader->interfaces())
         if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt)
           count.add_lost(interface.name, *drops);
-      if (next == captures::Next::error) trouble = captures::to_string(reader->error());
-      said = count.json();
+      if (next == captures::Next::error) error = captures::to_string(reader->error());
+      text = count.json();
     } else {
-      trouble = reader.error();
+      error = reader.error();
     }
   }
   if (interrupted) throw py::error_already_set();
-  if (!trouble.empty()) raise_reading(trouble);
-  return said;
+  if (!error.empty()) raise_reading(error);
+  return text;
 }
 
 }  // namespace
@@ -217,7 +217,7 @@ void bind_captures(py::module_& module) {
       .def_property_readonly("name", &Source::name, "What errors call it.")
       .def_property_readonly("path", &Source::path, "Where it was opened.")
       .def_property_readonly("in_memory", &Source::in_memory, "Whether it was opened from bytes.")
-      .def_property_readonly("again", &Source::again, "Whether it can be read more than once; a stream cannot.")
+      .def_property_readonly("again", &Source::rereadable, "Whether it can be read more than once; a stream cannot.")
       .def_property_readonly("closed", &Source::closed, "Whether it was closed.")
       .def("close", &Source::close, "Closes it: whoever still reads it gets ClosedError.")
       .def("counts", &counts_of, py::arg("filter"), py::arg("roce_port"), py::arg("verify_crcs"),

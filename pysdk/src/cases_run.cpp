@@ -126,8 +126,8 @@ class PythonScript final : public conformance::Script {
     if (!end) return;
     const Judgment& judgment = end->judgment;
     const auto& steps = bench.transcript();
-    const bool told = !steps.empty() && steps.back().kind == conformance::Step::Kind::violation;
-    if (!judgment.expected.empty() && !told) bench.deviate(judgment.verdict, judgment.expected, judgment.actual);
+    const bool reported = !steps.empty() && steps.back().kind == conformance::Step::Kind::violation;
+    if (!judgment.expected.empty() && !reported) bench.deviate(judgment.verdict, judgment.expected, judgment.actual);
     throw CaseEnd(*end);
   }
 
@@ -293,7 +293,7 @@ class Run final : public conformance::AssessmentListener {
   explicit Run(RunOptions options) : options_(std::move(options)) {}
 
   std::shared_ptr<conformance::Assessment> go() {
-    do_aside([this] { work(); }, [this] { stop(); });
+    run_interruptible([this] { work(); }, [this] { stop(); });
     if (callback_error_) throw py::error_already_set(*callback_error_);
     if (made_) {
       if (!(*made_)->troubles.empty()) raise(ErrorClass::usage, fmt::format("{}", fmt::join((*made_)->troubles, "\n")));
@@ -390,10 +390,10 @@ std::vector<const Case*> find_cases(const std::vector<std::string>& ids) {
 
 Judgment judgment_of(const py::error_already_set& error) {
   try {
-    const py::tuple told =
+    const py::tuple reported =
         py::module_::import("rdmawire.conformance")
             .attr("_judgment")(error.type(), error.value(), error.trace() ? error.trace() : py::object(py::none()));
-    const auto text = [&](int index) { return py::cast<std::string>(told[index]); };
+    const auto text = [&](int index) { return py::cast<std::string>(reported[index]); };
     return {text(0) == "fail" ? Verdict::fail : Verdict::error, text(1), text(2)};
   } catch (const std::exception& worse) {
     return {Verdict::error, {}, worse.what()};
@@ -490,7 +490,7 @@ void bind_cases_run(py::module_& module) {
           const auto opened = device->use();
           static_cast<void>(device->wire());  // which is there from now on
           if (!target.empty()) raise(ErrorClass::usage, "a device that is open already has its options");
-          do_aside(
+          run_interruptible(
               [&] {
                 const auto lock = device->exclusive();
                 findings = conformance::preflight(*opened);
@@ -499,7 +499,7 @@ void bind_cases_run(py::module_& module) {
         } else {
           auto options = target_options(py::cast<std::string>(given), target);
           options.stop = stop.get();
-          do_aside(
+          run_interruptible(
               [&] {
                 const auto opened = Target::open(options);
                 if (opened)

@@ -53,29 +53,29 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   }
   const auto filter = compile_filter(filter_text);
   check.filter = filter.get();
-  InterruptibleRun watched(progress);
-  check.stop = &watched.stop;
-  check.progress = watched.progress();
+  InterruptibleRun interruptible(progress);
+  check.stop = &interruptible.stop;
+  check.progress = interruptible.progress();
   std::string report;
   std::vector<std::string> troubles;
-  bool violated = false, nothing = false;
+  bool violated = false, unreadable = false;
   {
     const py::gil_scoped_release unlocked;
     const conformance::CheckResult result = conformance::check(check);
     troubles = result.troubles;
-    nothing = !troubles.empty() && result.input.files.empty();
+    unreadable = !troubles.empty() && result.input.files.empty();
     violated = result.violated(conformance::Level::shall);
-    if (!watched.failed())
+    if (!interruptible.failed())
       report = conformance::report_of(result).dump(-1, ' ', false, conformance::Json::error_handler_t::replace);
   }
-  watched.rethrow();
-  if (nothing) raise(ErrorClass::capture, fmt::format("{}", fmt::join(troubles, "\n")));
+  interruptible.rethrow();
+  if (unreadable) raise(ErrorClass::capture, fmt::format("{}", fmt::join(troubles, "\n")));
   return py::make_tuple(replaced_text(report), troubles, violated);
 }
 
 py::str explain(const std::string& query, bool json, bool colors) {
-  const std::string said = conformance::explanation(query, json, colors);
-  if (!said.empty()) return replaced_text(said);
+  const std::string text = conformance::explanation(query, json, colors);
+  if (!text.empty()) return replaced_text(text);
   const std::vector<std::string> near = conformance::nearest_explained(query);
   raise(ErrorClass::usage,
         fmt::format("explain: nothing is called \"{}\"{}", query,

@@ -81,8 +81,8 @@ std::vector<py::object> texts_of(const Column& column) {
   return texts;
 }
 
-/// All rows of the table. An error of the capture goes into `trouble`.
-Batch read_all(const Table& table, std::string& trouble) {
+/// All rows of the table. An error of the capture goes into `error`.
+Batch read_all(const Table& table, std::string& error) {
   const std::unique_ptr<Rows> rows = table.begin();
   Batch batch(table.source->columns());
   bool interrupted = false;
@@ -94,7 +94,7 @@ Batch read_all(const Table& table, std::string& trouble) {
     };
     for (std::size_t before = 0;;) {
       if (const auto read = rows->read(batch, SIZE_MAX, SIZE_MAX); !read) {
-        trouble = read.error();
+        error = read.error();
         break;
       }
       if (batch.rows() == before) break;
@@ -107,8 +107,8 @@ Batch read_all(const Table& table, std::string& trouble) {
 
 /// (columns by name: type, memory or list of bytes, mask or None, texts or None; what ended the reading or None)
 py::tuple read_columns(const Table& table) {
-  std::string trouble;
-  Batch batch = read_all(table, trouble);
+  std::string error;
+  Batch batch = read_all(table, error);
   const std::vector<ColumnInfo>& infos = table.source->columns();
   py::dict columns;
   for (std::size_t i = 0; i < infos.size(); ++i) {
@@ -127,7 +127,7 @@ py::tuple read_columns(const Table& table) {
     }
     columns[py::str(infos[i].name)] = py::make_tuple(word_of(infos[i].type), values, mask, texts);
   }
-  return py::make_tuple(columns, trouble.empty() ? py::object(py::none()) : text_of(trouble));
+  return py::make_tuple(columns, error.empty() ? py::object(py::none()) : text_of(error));
 }
 
 /// Gives the rows of a table as dicts.

@@ -180,7 +180,7 @@ Domain::Domain(std::shared_ptr<SharedDevice> of, std::uint64_t seed)
     const std::lock_guard lock(mutex());
     made_ = std::make_unique<Made>(std::move(target), seed);
     static_cast<void>(made_->bench().domain());
-    tell();
+    forward_frames();
   } catch (const conformance::CaseEnd& end) {
     fail(*device, end);
   }
@@ -212,7 +212,7 @@ void Domain::if_open(const std::function<void(Made&)>& work) {
   if (made_) work(*made_);
 }
 
-void Domain::tell() {
+void Domain::forward_frames() {
   if (!made_) return;
   for (const conformance::Step& step : made_->bench().story().take_transcript())
     if (step.kind == conformance::Step::Kind::link)
@@ -291,15 +291,16 @@ py::dict dict_of(const peer::Completion& completion) {
 
 namespace {
 
-/// Completions as they come, until there are `count` or the time is over; ctrl-C ends it. `ask(count, slice)` polls.
+/// Completions as they come, until there are `count` or the time is over; ctrl-C ends it. `request(count, slice)`
+/// polls.
 template <class Ask>
-py::list poll(bool virtual_time, std::size_t count, const py::object& timeout, const Ask& ask) {
+py::list poll(bool virtual_time, std::size_t count, const py::object& timeout, const Ask& request) {
   std::chrono::milliseconds left = milliseconds_of(timeout);
   py::list all;
   for (;;) {
     // In virtual time nobody waits: it is over as soon as it was asked.
     const auto slice = virtual_time ? left : std::min(left, moment);
-    const std::vector<peer::Completion> some = ask(count - all.size(), slice);
+    const std::vector<peer::Completion> some = request(count - all.size(), slice);
     for (const peer::Completion& one : some) all.append(dict_of(one));
     left -= slice;
     if (all.size() >= count || left.count() <= 0) return all;
@@ -312,7 +313,7 @@ bool is_in_virtual_time(const SharedDevice& device) { return device.use()->devic
 void post_send(QueuePairPart& self, const py::dict& request, bool to_tester) {
   peer::SendRequest asked;
   asked.more = to_json(request);
-  self.ask_pair([&](Pair& pair, Domain::Made&) {
+  self.request_pair([&](Pair& pair, Domain::Made&) {
     asked.opcode = asked.more.value("opcode", "send");
     if (asked.more.contains("wr_id")) asked.wr_id = asked.more["wr_id"].get<std::uint64_t>();
     if (to_tester && pair.roce) {
@@ -377,29 +378,29 @@ void bind_device_parts(py::module_& module) {
               raise(ErrorClass::device, fmt::format("read: length: must be 0 to {}, not {}", size - offset, length),
                     attributes);
             }
-            return to_bytes(self.ask([&](auto& r) { return r.read(offset, length); }));
+            return to_bytes(self.request([&](auto& r) { return r.read(offset, length); }));
           },
           py::arg("offset"), py::arg("length"))
       .def(
           "write",
           [](const Region& self, std::uint64_t offset, const py::object& bytes) {
             const BytesView given(bytes);
-            self.ask([&](auto& r) { return r.write(offset, given.bytes()); });
+            self.request([&](auto& r) { return r.write(offset, given.bytes()); });
           },
           py::arg("offset"), py::arg("data"))
       .def(
           "fill",
           [](const Region& self, const std::string& pattern, std::uint64_t value) {
-            self.ask([&](auto& r) { return r.fill(pattern, value); });
+            self.request([&](auto& r) { return r.fill(pattern, value); });
           },
           py::arg("pattern"), py::arg("value"))
       .def(
           "checksum",
           [](const Region& self, std::uint64_t offset, std::uint64_t length) {
-            return self.ask([&](auto& r) { return r.checksum(offset, length); });
+            return self.request([&](auto& r) { return r.checksum(offset, length); });
           },
           py::arg("offset"), py::arg("length"))
-      .def("release", [](const Region& self) { self.ask([](auto& r) { return r.release(); }); });
+      .def("release", [](const Region& self) { self.request([](auto& r) { return r.release(); }); });
   py::class_<CompletionQueuePart, std::shared_ptr<CompletionQueuePart>>(module, "_CompletionQueue",
                                                                         "A completion queue that can be shared.")
       .def_property_readonly("handle", [](const CompletionQueuePart& self) { return self.use()->queue.handle(); })
@@ -443,7 +444,7 @@ void bind_queue_pair_parts(py::module_& module) {
   py::class_<Window>(module, "_Window", "A memory window, as rdmawire.MemoryWindow has it.")
       .def_readonly("rkey", &Window::rkey)
       .def("release", [](const Window& self) {
-        self.of->ask_pair([&](Pair&, Domain::Made&) { return self.window->window.release(); });
+        self.of->request_pair([&](Pair&, Domain::Made&) { return self.window->window.release(); });
       });
   py::class_<QueuePairPart, QueuePairPointer>(module, "_QueuePairPart", "What queue pairs of both families have.")
       .def_property_readonly("device_qpn",
@@ -502,7 +503,7 @@ void bind_queue_pair_parts(py::module_& module) {
           "poll",
           [](QueuePairPart& self, std::size_t count, const py::object& timeout) {
             return poll(is_in_virtual_time(*self.domain->device), count, timeout, [&](std::size_t most, auto slice) {
-              return self.ask_pair([&](Pair& pair, Domain::Made&) {
+              return self.request_pair([&](Pair& pair, Domain::Made&) {
                 return pair.completions().take(most, slice, poll_of(pair.queue()));
               });
             });
@@ -512,16 +513,16 @@ void bind_queue_pair_parts(py::module_& module) {
           "modify",
           [](QueuePairPart& self, const py::dict& attributes) {
             const nlohmann::json given = to_json(attributes);
-            self.ask_pair([&](Pair& pair, Domain::Made&) { return pair.verbs->qp.modify(given); });
+            self.request_pair([&](Pair& pair, Domain::Made&) { return pair.verbs->qp.modify(given); });
           },
           py::arg("attributes"))
       .def("query",
            [](QueuePairPart& self) {
-             return from_json(self.ask_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.query(); }));
+             return from_json(self.request_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.query(); }));
            })
       .def("state",
            [](QueuePairPart& self) {
-             return self.ask_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.state(); });
+             return self.request_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.state(); });
            })
       .def("close", [](QueuePairPart& self) {
         if (self.domain->device->owned_by_parent_process()) return;

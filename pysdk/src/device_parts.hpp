@@ -127,7 +127,7 @@ class Domain final : public DevicePart {
     try {
       const py::gil_scoped_release released;
       const std::lock_guard lock(mutex());
-      const EventNotifier tells(*this);
+      const EventNotifier notifier(*this);
       if (made_) result.emplace(work(*made_));
     } catch (const conformance::CaseEnd& end) {
       fail(*device, end);
@@ -142,7 +142,7 @@ class Domain final : public DevicePart {
   }
   /// The same of what the agent answers.
   template <class Work>
-  auto ask(const Work& work) {
+  auto request(const Work& work) {
     return take(*device, with(work));
   }
   void close() override;
@@ -157,14 +157,14 @@ class Domain final : public DevicePart {
   class EventNotifier {
    public:
     explicit EventNotifier(Domain& of) : of_(of) {}
-    ~EventNotifier() { of_.tell(); }
+    ~EventNotifier() { of_.forward_frames(); }
     EventNotifier(const EventNotifier&) = delete;
     EventNotifier& operator=(const EventNotifier&) = delete;
 
    private:
     Domain& of_;
   };
-  void tell();
+  void forward_frames();
   /// Streams of one device share a host, which one thread uses at a time.
   [[nodiscard]] std::mutex& mutex() { return streams_ ? device->streams() : mutex_; }
 
@@ -194,7 +194,7 @@ class QueuePairPart {
         was_closed);
   }
   template <class Work>
-  auto ask_pair(const Work& work) {
+  auto request_pair(const Work& work) {
     return take(*domain->device, with_pair(work));
   }
   /// Not with the interpreter's lock.
@@ -218,7 +218,7 @@ class QueuePair final : public QueuePairPart {
     return with_pair([&](Pair& its, Domain::Made& made) { return work(*its.roce, *made.roce); });
   }
   template <class Work>
-  auto ask(const Work& work) {
+  auto request(const Work& work) {
     return take(*domain->device, with(work));
   }
 };
@@ -252,7 +252,7 @@ struct Region {
                         of ? was_closed : "its protection domain was closed");
   }
   template <class Work>
-  auto ask(const Work& work) const {
+  auto request(const Work& work) const {
     return take(*domain->device, get(work));
   }
 };

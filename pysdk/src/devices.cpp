@@ -68,9 +68,9 @@ struct SharedDevice::Keeper {
     changed.wait(lock, [&] { return ends || error; });
     lock.unlock();
     // Whoever is at work with it comes back soon, since it was interrupted, and holds it so long.
-    constexpr auto glance = std::chrono::milliseconds(1);
+    constexpr auto poll_interval = std::chrono::milliseconds(1);
     constexpr int most = 5000;
-    for (int i = 0; kept.use_count() > 1 && i < most; ++i) std::this_thread::sleep_for(glance);
+    for (int i = 0; kept.use_count() > 1 && i < most; ++i) std::this_thread::sleep_for(poll_interval);
   }
 };
 

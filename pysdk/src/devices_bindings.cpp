@@ -275,7 +275,7 @@ void bind_stream(py::module_& module) {
         for (std::int64_t left = all;;) {
           const std::int64_t now = std::max<std::int64_t>(1, virtual_time ? left : std::min(left, slice));
           auto seen = self.with([&](StreamConnected& qp, StreamBench&) { return qp.next(now); });
-          if (seen) return seen_on_stream(std::move(*seen));
+          if (seen) return received_object(std::move(*seen));
           left -= now;
           if (left <= 0) return py::none();
           if (PyErr_CheckSignals() != 0) throw py::error_already_set();

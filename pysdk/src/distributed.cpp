@@ -64,17 +64,17 @@ py::tuple divide(const std::string& file, std::uint64_t from, std::uint64_t to, 
 }
 
 /// What Python asks of a share: as rdmawire.analyze has it.
-struct Asked {
-  Asked(const std::string& filter, std::uint64_t connection, const std::vector<std::string>& ignore,
-        std::uint16_t roce_port, bool verify_crcs)
+struct ShardOptions {
+  ShardOptions(const std::string& filter, std::uint64_t connection, const std::vector<std::string>& ignore,
+               std::uint16_t roce_port, bool verify_crcs)
       : request(analysis_request(filter, connection, ignore, roce_port, verify_crcs)) {}
   AnalysisRequest request;
 };
 
 class Sifter {
  public:
-  Sifter(std::shared_ptr<Asked> asked, unsigned share, unsigned shares)
-      : asked_(std::move(asked)), sifter_(asked_->request.run, share, shares) {}
+  Sifter(std::shared_ptr<ShardOptions> options, unsigned share, unsigned shares)
+      : options_(std::move(options)), sifter_(options_->request.run, share, shares) {}
   void add(const py::object& parcel) {
     const BytesView bytes(parcel);
     const auto added = [&] {
@@ -89,8 +89,8 @@ class Sifter {
   }
 
  private:
-  std::shared_ptr<Asked> asked_;
-  analysis::ShardFilter sifter_;
+  std::shared_ptr<ShardOptions> options_;
+  analysis::ShareSifter sifter_;
 };
 
 /// (address of one end, of the other), each as two numbers.
@@ -98,13 +98,13 @@ using Narrow = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint
 
 class Tracker {
  public:
-  Tracker(std::shared_ptr<Asked> asked, const std::string& rows) : asked_(std::move(asked)) {
+  Tracker(std::shared_ptr<ShardOptions> options, const std::string& rows) : options_(std::move(options)) {
     if (rows.empty()) {
-      own_.emplace(asked_->request.run);
+      own_.emplace(options_->request.run);
       tracker_ = &*own_;
       return;
     }
-    auto made = ShareRows::of(asked_->request, rows);
+    auto made = ShareRows::of(options_->request, rows);
     if (!made) raise(ErrorClass::usage, made.error());
     rows_ = std::move(*made);
     tracker_ = &rows_->tracker();
@@ -113,8 +113,8 @@ class Tracker {
   void hear(const py::list& sifted) {
     std::vector<Bytes> views;
     for (const py::handle parcel : sifted) {
-      heard_.push_back(std::make_unique<BytesView>(py::reinterpret_borrow<py::object>(parcel)));
-      views.push_back(heard_.back()->bytes());
+      received_.push_back(std::make_unique<BytesView>(py::reinterpret_borrow<py::object>(parcel)));
+      views.push_back(received_.back()->bytes());
     }
     open().add_filtered(views);
   }
@@ -144,7 +144,7 @@ class Tracker {
     if (const auto& wanted = tracker.wanted())
       wanted_ = Narrow{wanted->ends[0].address.high, wanted->ends[0].address.low, wanted->ends[1].address.high,
                        wanted->ends[1].address.low};
-    heard_.clear();
+    received_.clear();
     own_.reset();
     return py::make_tuple(py::bytes(saved), evicted_);
   }
@@ -159,9 +159,9 @@ class Tracker {
     if (!tracker_) raise(ErrorClass::closed, "a share was finished: it takes nothing more");
     return *tracker_;
   }
-  std::shared_ptr<Asked> asked_;
-  std::vector<std::unique_ptr<BytesView>> heard_;
-  std::optional<analysis::ShardTracker> own_;
+  std::shared_ptr<ShardOptions> options_;
+  std::vector<std::unique_ptr<BytesView>> received_;
+  std::optional<analysis::ShareTracker> own_;
   std::unique_ptr<ShareRows> rows_;
   analysis::ShardTracker* tracker_ = nullptr;
   std::uint64_t evicted_ = 0;
@@ -170,13 +170,13 @@ class Tracker {
 
 std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares,
                   const std::vector<SurveyTuple>& surveys, const std::string& begin, const std::string& end,
-                  const Asked& asked, const std::vector<std::string>& counters) {
+                  const ShardOptions& options, const std::vector<std::string>& counters) {
   const HostCounters compared = HostCounters::read(counters);
   analysis::Input input;
   input.from = begin;
   input.to = end;
-  input.connection = asked.request.run.connection;
-  if (asked.request.filter) input.filter = asked.request.filter->text();
+  input.connection = options.request.run.connection;
+  if (options.request.filter) input.filter = options.request.filter->text();
   std::uint64_t frames = 0;
   analysis::Overlaps overlaps;
   for (const auto& [name, packets, bytes, lost, trouble, begins, first, last] : surveys) {
@@ -226,17 +226,18 @@ void bind_distributed(py::module_& module) {
       "Divides frames `first` to `last` of a file (from 1) among shares, by endpoint pair. Gives a parcel for "
       "each, and the last packet with a BTH, by frame and time. `sifted`: shares are sifted, as they must be where "
       "there is a filter.");
-  py::class_<Asked, std::shared_ptr<Asked>>(part, "Asked", "What is asked of each share, as rdmawire.analyze has it.")
+  py::class_<ShardOptions, std::shared_ptr<ShardOptions>>(part, "Asked",
+                                                          "What is asked of each share, as rdmawire.analyze has it.")
       .def(py::init<const std::string&, std::uint64_t, const std::vector<std::string>&, std::uint16_t, bool>(),
            "filter"_a, "connection"_a, "ignore"_a, "roce_port"_a, "verify_crcs"_a);
   py::class_<Sifter>(part, "Sifter", "Finds what one share has for the others where there is a filter.")
-      .def(py::init<std::shared_ptr<Asked>, unsigned, unsigned>(), "asked"_a, "share"_a, "shares"_a)
+      .def(py::init<std::shared_ptr<ShardOptions>, unsigned, unsigned>(), "asked"_a, "share"_a, "shares"_a)
       .def("add", &Sifter::add, "parcel"_a, "Takes the share's next parcel.")
       .def("finish", &Sifter::finish,
            "For each share what Tracker.hear takes, empty where there is nothing; and the last packet with a BTH, by "
            "frame and time.");
   py::class_<Tracker>(part, "Tracker", "Tracks one share.")
-      .def(py::init<std::shared_ptr<Asked>, const std::string&>(), "asked"_a, "rows"_a = "")
+      .def(py::init<std::shared_ptr<ShardOptions>, const std::string&>(), "asked"_a, "rows"_a = "")
       .def("hear", &Tracker::hear, "sifted"_a, "Takes what the sifters of all shares have, before the first parcel.")
       .def("narrow_to", &Tracker::narrow_to, "ends"_a, "Counts only packets between the ends of a connection.")
       .def("add", &Tracker::add, "parcel"_a, "Takes the next parcel, in the capture's order.")

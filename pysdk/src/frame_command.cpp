@@ -29,9 +29,9 @@ std::string literal(const HeaderValue& value, const Attribute& attribute) {
     return f.display == Display::hexadecimal ? fmt::format("{:#x}", number) : fmt::format("{}", number);
   }
   if (form != Form::bytes) {
-    HeaderValue again(value.header());
-    set_from_python(again, f, object.ptr());
-    const Bytes a = f.bytes(again.bytes().data()), b = f.bytes(value.bytes().data());
+    HeaderValue parsed(value.header());
+    set_from_python(parsed, f, object.ptr());
+    const Bytes a = f.bytes(parsed.bytes().data()), b = f.bytes(value.bytes().data());
     if (std::ranges::equal(a, b)) return py::repr(object);
   }
   return literal(f.bytes(value.bytes().data()));

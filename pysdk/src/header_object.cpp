@@ -51,9 +51,9 @@ void destroy(PyObject* self) {
 
 // What a header by itself would be on the wire.
 std::vector<std::uint8_t> encoded(const HeaderValue& value) {
-  Frame alone;
-  alone /= value;
-  std::vector<std::uint8_t> raw = alone.encode();
+  Frame frame;
+  frame /= value;
+  std::vector<std::uint8_t> raw = frame.encode();
   raw.resize(bytes_in_packet(value));
   return raw;
 }

@@ -16,7 +16,7 @@ namespace py = pybind11;
 
 /// Does it, and gives the interpreter's lock up meanwhile. What a signal raises (ctrl-C) is thrown when the work has
 /// ended, which `stop` makes it do soon.
-inline void do_aside(const std::function<void()>& work, const std::function<void()>& stop) {
+inline void run_interruptible(const std::function<void()>& work, const std::function<void()>& stop) {
   std::mutex mutex;
   std::condition_variable changed;
   bool over = false;

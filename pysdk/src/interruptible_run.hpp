@@ -26,8 +26,8 @@ class InterruptibleRun {
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress() {
     return [this](std::uint64_t packets, std::uint64_t done, std::uint64_t all, const std::string& name) {
       const auto now = std::chrono::steady_clock::now();
-      if (stop || now - told_ < std::chrono::milliseconds(100)) return;
-      told_ = now;
+      if (stop || now - last_call_ < std::chrono::milliseconds(100)) return;
+      last_call_ = now;
       const py::gil_scoped_acquire lock;
       try {
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -50,7 +50,7 @@ class InterruptibleRun {
  private:
   py::object callback_;
   std::optional<py::error_already_set> error_;
-  std::chrono::steady_clock::time_point told_{};
+  std::chrono::steady_clock::time_point last_call_{};
 };
 
 }  // namespace rdmawire::python

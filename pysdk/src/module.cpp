@@ -24,5 +24,5 @@ PYBIND11_MODULE(_core, module) {
   rdmawire::python::bind_cases_run(module);
   rdmawire::python::bind_replay(module);
   rdmawire::python::bind_distributed(module);
-  rdmawire::python::say_refused_arguments_plainly(module);
+  rdmawire::python::explain_argument_errors(module);
 }

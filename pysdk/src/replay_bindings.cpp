@@ -114,7 +114,7 @@ class Player {
       wires.push_back(nowhere.get());
     }
     replay::ReplayReport report;
-    do_aside([&] { report = replay::play(player_, wires); }, [&] { stop_ = true; });
+    run_interruptible([&] { report = replay::play(player_, wires); }, [&] { stop_ = true; });
     if (error_) {
       // Not kept here: its traceback leads back to this object, which the collector does not see into.
       const py::error_already_set raised = std::move(*error_);
@@ -398,7 +398,8 @@ py::dict play_reactively(const std::string& capture, const std::shared_ptr<Share
   how.output = output;
   how.stop = &stop;
   reactive::Report report;
-  do_aside([&] { report = reactive::play(exchange, conformance::live_device(*target), how); }, [&] { stop = true; });
+  run_interruptible([&] { report = reactive::play(exchange, conformance::live_device(*target), how); },
+                    [&] { stop = true; });
   py::dict made;
   made["json"] = from_json(json_of(report));
   made["text"] = text_of(report);

@@ -20,14 +20,14 @@ using StreamConnected = conformance::iwarp::Connected;
 using StreamExpectation = conformance::iwarp::Expectation;
 
 /// The Python object for what came, of class Heard.
-py::object seen_on_stream(conformance::iwarp::Seen seen);
+py::object received_object(conformance::iwarp::Seen seen);
 /// By name; raises UsageError for an option that there is not.
 conformance::iwarp::ConnectOptions stream_options(const py::dict& given);
 /// From one to 64 bits of seconds; 0 is the usual patience. Raises for what is no time.
 std::int64_t nanoseconds_of(double seconds);
 
 /// What Python gives to be said on a stream: an FPDU to be framed as the stream is, or bytes as they stand.
-struct Said {
+struct OutgoingBytes {
   std::optional<conformance::Stimulus> fpdu{};
   conformance::iwarp::ByteVector bytes{};
   std::string words;
@@ -38,7 +38,7 @@ struct Said {
   }
 };
 /// A Stimulus, a Frame that begins with an FPDU, or bytes. `words`: how a report calls it, in place of our own.
-Said said_of(const py::object& what, const std::string& words = {});
+OutgoingBytes outgoing_bytes(const py::object& what, const std::string& words = {});
 
 /// Does it where TCP is there, and, if `fpdu`, both MPA frames have been; else raises UsageError.
 template <class Pair, class Work>
@@ -127,7 +127,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "setup",
       [](const Pair& self) -> py::object {
         auto seen = self.with([](StreamConnected& qp, StreamBench&) { return qp.setup; });
-        return seen ? seen_on_stream(std::move(*seen)) : py::none();
+        return seen ? received_object(std::move(*seen)) : py::none();
       },
       "The device's MPA frame; None before it came.");
   c.def_property_readonly(
@@ -154,10 +154,10 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "The stream is in Full Operation Phase.");
 
   // What is said.
-  const auto say = [](const Pair& self, const std::vector<Said>& all) {
+  const auto say = [](const Pair& self, const std::vector<OutgoingBytes>& all) {
     bool fpdus = false;
     std::string words;
-    for (const Said& one : all) {
+    for (const OutgoingBytes& one : all) {
       fpdus |= one.fpdu.has_value();
       words += (words.empty() ? all.size() > 1 ? "together: " : "" : "; ") + one.words;
     }
@@ -165,7 +165,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         self,
         [&](StreamConnected& qp, StreamBench&) {
           conformance::iwarp::ByteVector bytes;
-          for (const Said& one : all) {
+          for (const OutgoingBytes& one : all) {
             const conformance::iwarp::ByteVector next = one.next_of(qp);
             bytes.insert(bytes.end(), next.begin(), next.end());
           }
@@ -175,15 +175,17 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
   };
   c.def(
       "send",
-      [say](const Pair& self, const py::object& what, const std::string& words) { say(self, {said_of(what, words)}); },
+      [say](const Pair& self, const py::object& what, const std::string& words) {
+        say(self, {outgoing_bytes(what, words)});
+      },
       py::arg("what"), py::arg("words") = "",
       "Says a Stimulus, a Frame that begins with an FPDU, or bytes as they stand: as one TCP segment where it fits "
       "one. `words` call it in reports.");
   c.def(
       "together",
       [say](const Pair& self, const py::iterable& parts) {
-        std::vector<Said> all;
-        for (const py::handle part : parts) all.push_back(said_of(py::reinterpret_borrow<py::object>(part)));
+        std::vector<OutgoingBytes> all;
+        for (const py::handle part : parts) all.push_back(outgoing_bytes(py::reinterpret_borrow<py::object>(part)));
         say(self, all);
       },
       py::arg("parts"), "Says these as one TCP segment where they fit one.");
@@ -191,30 +193,30 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "in_pieces",
       [](const Pair& self, const py::object& what, std::size_t each, const std::string& words) {
         if (each == 0) raise(ErrorClass::usage, "each=0: a TCP segment has one byte at least");
-        const Said said = said_of(what, words);
+        const OutgoingBytes outgoing = outgoing_bytes(what, words);
         static_cast<void>(on_stream(
             self,
             [&](StreamConnected& qp, StreamBench&) {
-              return qp.send_in_segments(said.next_of(qp), each, said.words), true;
+              return qp.send_in_segments(outgoing.next_of(qp), each, outgoing.words), true;
             },
-            said.fpdu.has_value()));
+            outgoing.fpdu.has_value()));
       },
       py::arg("what"), py::arg("each"), py::arg("words") = "", "Says it in TCP segments of so many bytes each.");
   c.def(
       "send_after_close",
       [](const Pair& self, const py::object& what) {
-        const Said said = said_of(what);
-        if (!said.fpdu) raise(ErrorClass::usage, "an FPDU can be said behind the FIN: a Frame or a Stimulus");
+        const OutgoingBytes outgoing = outgoing_bytes(what);
+        if (!outgoing.fpdu) raise(ErrorClass::usage, "an FPDU can be said behind the FIN: a Frame or a Stimulus");
         static_cast<void>(on_stream(
-            self, [&](StreamConnected& qp, StreamBench&) { return qp.send_after_close(*said.fpdu), true; }, true));
+            self, [&](StreamConnected& qp, StreamBench&) { return qp.send_after_close(*outgoing.fpdu), true; }, true));
       },
       py::arg("what"), "Says an FPDU behind our FIN, where the tester's TCP can; else it is unsupported.");
   c.def(
       "fpdu",
       [](const Pair& self, const py::object& what) {
-        const Said said = said_of(what);
+        const OutgoingBytes outgoing = outgoing_bytes(what);
         return to_bytes(on_stream(
-            self, [&](StreamConnected& qp, StreamBench&) { return said.next_of(qp); }, said.fpdu.has_value()));
+            self, [&](StreamConnected& qp, StreamBench&) { return outgoing.next_of(qp); }, outgoing.fpdu.has_value()));
       },
       py::arg("what"),
       "The bytes of an FPDU as the next of the stream, with its markers: to be changed, and said by send().");
@@ -223,7 +225,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
   on_tcp(
       "reset", [](StreamConnected& qp, StreamBench&) { qp.reset(); }, "A reset of TCP.");
   c.def("__rshift__", [say](const py::object& self, const py::object& what) {
-    say(py::cast<const Pair&>(self), {said_of(what)});
+    say(py::cast<const Pair&>(self), {outgoing_bytes(what)});
     return self;
   });
 
@@ -242,7 +244,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "wait",
       [](const Pair& self, const StreamExpectation& expectation, double seconds) {
         const std::int64_t time = nanoseconds_of(seconds);
-        return seen_on_stream(
+        return received_object(
             on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.wait(expectation, time); }));
       },
       py::arg("expectation"), py::arg("seconds") = 0.0, "As <<, and gives what came (0: the usual patience).");
@@ -250,7 +252,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "wait_or_silence",
       [](const Pair& self, const StreamExpectation& expectation) -> py::object {
         auto seen = on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.wait_or_silence(expectation); });
-        return seen ? seen_on_stream(std::move(*seen)) : py::none();
+        return seen ? received_object(std::move(*seen)) : py::none();
       },
       py::arg("expectation"), "The same, where silence is right as well: then None.");
   c.def(
@@ -258,7 +260,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       [](const Pair& self, double seconds) -> py::object {
         const std::int64_t time = nanoseconds_of(seconds);
         auto seen = on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.next(time); });
-        return seen ? seen_on_stream(std::move(*seen)) : py::none();
+        return seen ? received_object(std::move(*seen)) : py::none();
       },
       py::arg("seconds") = 0.0, "What comes next, whatever it is; None after so long (0: the usual patience).");
   c.def(
@@ -267,7 +269,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         py::list all;
         for (conformance::iwarp::Seen& seen :
              on_stream(self, [](StreamConnected&qp, StreamBench&) { return qp.all_until_silence(); }))
-          all.append(seen_on_stream(std::move(seen)));
+          all.append(received_object(std::move(seen)));
         return all;
       },
       "What comes until there is silence, or the stream's end, which is the last.");
@@ -278,7 +280,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         for (conformance::iwarp::Seen& seen : on_stream(self, [&](StreamConnected&qp, StreamBench&) {
                return qp.message(static_cast<RdmapOperation>(opcode & 15));
              }))
-          all.append(seen_on_stream(std::move(seen)));
+          all.append(received_object(std::move(seen)));
         return all;
       },
       py::arg("opcode"), "The segments of a message of the device, each of that RDMAP opcode, to its last one.");

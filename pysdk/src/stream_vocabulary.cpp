@@ -22,7 +22,7 @@ using iwarp::Seen;
 
 // ---- what came
 
-struct Heard {
+struct Received {
   std::shared_ptr<const Seen> seen;
 
   [[nodiscard]] const char* kind() const {
@@ -43,24 +43,25 @@ struct Heard {
   }
 };
 
-void bind_heard(py::module_& part) {
-  py::class_<Heard>(part, "Heard",
-                    "One thing that came on a stream, in its order. What a Frame is asked, `heard[DDP]` and `DDP in "
-                    "heard`, it is asked too.")
-      .def_property_readonly("kind", &Heard::kind,
+void bind_received(py::module_& part) {
+  py::class_<Received>(part, "Heard",
+                       "One thing that came on a stream, in its order. What a Frame is asked, `heard[DDP]` and `DDP in "
+                       "heard`, it is asked too.")
+      .def_property_readonly("kind", &Received::kind,
                              "\"setup\", an MPA frame; \"fpdu\"; \"torn\", bytes that are no whole FPDU before the "
                              "end; \"fin\"; \"reset\".")
-      .def_property_readonly("frame", &Heard::frame,
+      .def_property_readonly("frame", &Received::frame,
                              "The Frame of an MPA frame or an FPDU, without markers; else None. A CRC is over the "
                              "markers too: crc_good tells of it.")
       .def_property_readonly(
-          "data", [](const Heard& self) { return to_bytes(self.seen->bytes); },
+          "data", [](const Received& self) { return to_bytes(self.seen->bytes); },
           "The MPA frame; of an FPDU from its length field to its CRC, without markers; of \"torn\" what came.")
       .def_property_readonly(
-          "time", [](const Heard& self) { return self.seen->time; }, "When it came, nanoseconds of the host's clock.")
+          "time", [](const Received& self) { return self.seen->time; },
+          "When it came, nanoseconds of the host's clock.")
       .def_property_readonly(
           "opcode",
-          [](const Heard& self) -> py::object {
+          [](const Received& self) -> py::object {
             if (self.seen->kind != Seen::Kind::fpdu) return py::none();
             const auto opcode = self.seen->get<Rdmap, "opcode">();
             if (!opcode) return py::none();
@@ -69,43 +70,43 @@ void bind_heard(py::module_& part) {
           "The RDMAP opcode of an FPDU; else None.")
       .def_property_readonly(
           "payload",
-          [](const Heard& self) {
+          [](const Received& self) {
             return py::bytes(self.seen->kind == Seen::Kind::fpdu ? self.seen->payload() : std::string());
           },
           "Bytes of an FPDU behind its headers.")
       .def_property_readonly(
-          "crc_good", [](const Heard& self) { return self.seen->crc_good; },
+          "crc_good", [](const Received& self) { return self.seen->crc_good; },
           "The FPDU's CRC is that of its bytes, markers counted.")
       .def_property_readonly(
-          "position", [](const Heard& self) { return self.seen->position; },
+          "position", [](const Received& self) { return self.seen->position; },
           "Of an FPDU's first byte, in the stream of Full Operation Phase, markers counted.")
       .def_property_readonly(
           "markers",
-          [](const Heard& self) {
+          [](const Received& self) {
             py::list all;
             for (const Seen::MarkerSeen& one : self.seen->markers) all.append(py::make_tuple(one.position, one.value));
             return all;
           },
           "Of an FPDU, as they stood: position in the stream, and value.")
       .def_property_readonly(
-          "segment_bytes", [](const Heard& self) { return self.seen->segment_bytes; },
+          "segment_bytes", [](const Received& self) { return self.seen->segment_bytes; },
           "Bytes of the TCP segment that brought an FPDU's first byte.")
       .def_property_readonly(
-          "text", [](const Heard& self) { return self.seen->text(); },
+          "text", [](const Received& self) { return self.seen->text(); },
           "As a report calls it: \"Send, QN 0, MSN 2, MO 0, 16 bytes\".")
       .def("__getitem__",
-           [](const Heard& self, const py::object& layer) {
+           [](const Received& self, const py::object& layer) {
              const py::object frame = self.frame();
              if (frame.is_none()) throw py::index_error(fmt::format("{} has no headers", self.seen->text()));
              return py::object(frame[layer]);
            })
       .def("__contains__",
-           [](const Heard& self, const py::object& layer) {
+           [](const Received& self, const py::object& layer) {
              const py::object frame = self.frame();
              return !frame.is_none() && frame.contains(layer);
            })
-      .def("__bytes__", [](const Heard& self) { return to_bytes(self.seen->bytes); })
-      .def("__repr__", [](const Heard& self) { return fmt::format("<Heard {}>", self.seen->text()); });
+      .def("__bytes__", [](const Received& self) { return to_bytes(self.seen->bytes); })
+      .def("__repr__", [](const Received& self) { return fmt::format("<Heard {}>", self.seen->text()); });
 }
 
 // ---- what is waited for
@@ -119,7 +120,7 @@ std::function<bool(const Seen&)> predicate_by(py::object question) {
   });
   return [kept](const Seen& seen) {
     const py::gil_scoped_acquire lock;
-    const int truth = PyObject_IsTrue((*kept)(seen_on_stream(seen)).ptr());
+    const int truth = PyObject_IsTrue((*kept)(received_object(seen)).ptr());
     if (truth < 0) throw py::error_already_set();
     return truth != 0;
   };
@@ -281,7 +282,7 @@ void bind_stimuli(py::module_& part) {
       py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last") = true, "An RDMA Read Response.");
   part.def(
       "response_to",
-      [](const Heard& request, const py::object& payload, std::uint64_t offset, bool last) {
+      [](const Received& request, const py::object& payload, std::uint64_t offset, bool last) {
         return iwarp::response_to(*request.seen, bytes_of(payload), offset, last);
       },
       py::arg("request"), py::arg("payload"), py::arg("offset") = 0, py::arg("last") = true,
@@ -404,7 +405,7 @@ void bind_case_stream(py::module_& part) {
       "The tester's first FPDU, behind which the device may send: an RDMA Write of nothing. RFC 5044, 7.1.2 rule 4.");
   c.def(
       "is_refused_by",
-      [](const CaseStream& self, const Heard& refusal) {
+      [](const CaseStream& self, const Received& refusal) {
         static_cast<void>(
             on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.is_refused_by(*refusal.seen), true; }));
       },
@@ -540,9 +541,9 @@ std::int64_t nanoseconds_of(double seconds) {
   return static_cast<std::int64_t>(seconds * 1e9);
 }
 
-py::object seen_on_stream(Seen seen) { return py::cast(Heard{std::make_shared<const Seen>(std::move(seen))}); }
+py::object received_object(Seen seen) { return py::cast(Received{std::make_shared<const Seen>(std::move(seen))}); }
 
-Said said_of(const py::object& what, const std::string& words) {
+OutgoingBytes outgoing_bytes(const py::object& what, const std::string& words) {
   if (py::isinstance<Stimulus>(what)) {
     Stimulus stimulus = py::cast<Stimulus>(what);
     std::string text = words.empty() ? stimulus.text() : words;
@@ -565,7 +566,7 @@ py::object stream_bench_object(std::shared_ptr<BenchHandle> handle) {
 
 void bind_stream_vocabulary(py::module_& module) {
   py::module_ part = module.def_submodule("iwarp", "What cases of iWARP say, wait for and work with.");
-  bind_heard(part);
+  bind_received(part);
   bind_expectations(part);
   bind_headers(part);
   bind_stimuli(part);

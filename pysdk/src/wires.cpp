@@ -91,7 +91,7 @@ WireResult<SharedWire::Step> SharedWire::receive(std::int64_t deadline, const Pe
         if (polls) break;
         return Step{};
       }
-      if (auto arrival = sieve(**received, wanted)) return Step{std::move(arrival), false};
+      if (auto arrival = accept(**received, wanted)) return Step{std::move(arrival), false};
     }
   }
   replay::wire_clock::wait_for(descriptor, POLLIN, until);
@@ -107,7 +107,7 @@ std::optional<Arrival> SharedWire::from_kept(const PendingRequest& wanted) {
   return arrival;
 }
 
-std::optional<Arrival> SharedWire::sieve(const replay::Received& received, const PendingRequest& wanted) {
+std::optional<Arrival> SharedWire::accept(const replay::Received& received, const PendingRequest& wanted) {
   note(received.time, received.own, received.frame);
   Arrival arrival{{received.frame.begin(), received.frame.end()}, received.time, received.wire_bytes, received.own};
   if (wants(arrival, wanted)) return arrival;

@@ -90,7 +90,7 @@ class SharedWire {
   [[nodiscard]] replay::WireError closed_error() const;
   std::optional<Arrival> from_kept(const PendingRequest& wanted);
   /// Nothing: it is kept for others, or wanted by nobody.
-  std::optional<Arrival> sieve(const replay::Received& received, const PendingRequest& wanted);
+  std::optional<Arrival> accept(const replay::Received& received, const PendingRequest& wanted);
   void note(std::int64_t time, bool sent, Bytes bytes);
 
   const pid_t process_ = ::getpid();
