@@ -1,6 +1,6 @@
-"""RDMA on the wire, from Python: read, written, explained, replayed, certified and fuzzed.
+"""Capture, decode, analyze, replay and conformance-test RDMA traffic: InfiniBand, RoCEv1, RoCEv2 and iWARP.
 
-Native InfiniBand, RoCEv1, RoCEv2 and iWARP, by the same tables as the command ``rdmawire`` and at the same speed.
+The package uses the same library as the command ``rdmawire``.
 """
 
 from rdmawire._loading import load_core
@@ -22,7 +22,7 @@ from rdmawire._core import (
     __version__,
 )
 from rdmawire.captures import Capture, CaptureWriter, create_capture, live_devices, open_capture, open_live
-from rdmawire.growing import Following, follow
+from rdmawire.live import LiveAnalysis, follow
 from rdmawire.report import CheckReport, Comparison, Report, analyze, check, compare, explain
 from rdmawire.tables import Table
 from rdmawire.devices import (
@@ -63,7 +63,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "Error",
-    "Following",
+    "LiveAnalysis",
     "LiveCapture",
     "MemoryRegion",
     "MemoryWindow",
@@ -105,7 +105,9 @@ __all__ = [
     "replay",
     "replay_reactive",
     "wire_pair",
-    # scripts/python-stubs writes the names of the module.
+]
+# Names of the extension module, written by scripts/python-stubs.
+__all__ += [
     "Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS", "Ether", "VLAN", "LinuxSLL", "LinuxSLL2",
     "NullLoopback", "ERF", "MacControl", "Pause", "PriorityPause", "IPv4", "IPv4Option", "IPv4OptionByte", "IPv6",
     "IPv6Extension", "IPv6Fragment", "IPv6Authentication", "ARP", "ARPEther", "ARPInfiniband", "ICMP", "ICMPEcho",
@@ -147,3 +149,4 @@ __all__ = [
     "SRPTaskManagementFunction", "Syndrome", "Field", "HeaderTable", "header_table", "OpcodeRow", "opcode_row",
     # End of the names of the module.
 ]
+# End of the generated part.

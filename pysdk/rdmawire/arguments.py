@@ -1,4 +1,4 @@
-"""What is wrong with arguments that a function of the module refused, in words. The module calls it."""
+"""Readable errors for rejected arguments of functions of the extension module. Called from C++."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["plain"]
+from rdmawire._core import UsageError
+
+__all__ = ["describe"]
 
 
 class _Parameter(NamedTuple):
     name: str
     type: str
-    """As pybind11 has it: "int", "Optional[str]", "rdmawire._core._Wire"."""
+    """Type in pybind11's notation: "int", "Optional[str]", "rdmawire._core._Wire"."""
     has_default: bool
-    by_name_only: bool
+    keyword_only: bool
 
 
-def plain(text: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Exception:
-    """The exception in place of pybind11's: a TypeError, or a UsageError where a number is out of range."""
-    from rdmawire import UsageError
-
+def describe(text: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Exception:
+    """Return a replacement for pybind11's exception: a TypeError, or a UsageError for numbers out of range."""
     function = text.partition("(")[0]
     is_constructor = text.startswith("__init__(): incompatible constructor")
     signatures = re.findall(r"^ +\d+\. (.*)$", text, re.MULTILINE)
@@ -31,32 +31,32 @@ def plain(text: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) ->
     out_of_range = ""
     for signature in signatures:
         parameters = list(_parameters(signature))
-        values = dict(zip((one.name for one in parameters if not one.by_name_only), arguments, strict=False)) | dict(keywords)
-        wrong = _wrong(parameters, values, len(arguments))
-        if wrong and len(signatures) == 1:
-            return TypeError(f"{function}(): {wrong}")
-        out_of_range = out_of_range or ("" if wrong else _out_of_range(parameters, values))
+        by_name = dict(zip((one.name for one in parameters if not one.keyword_only), arguments, strict=False)) | dict(keywords)
+        error = _error(parameters, by_name, len(arguments))
+        if error and len(signatures) == 1:
+            return TypeError(f"{function}(): {error}")
+        out_of_range = out_of_range or ("" if error else _out_of_range(parameters, by_name))
     if out_of_range:
         return UsageError(f"{function}(): {out_of_range}")
-    given = [_shown(value) for value in arguments if not _is_ours(value)]
-    given += [f"{name}={_shown(value)}" for name, value in keywords.items()]
-    return TypeError(f"{function}(): it cannot be called with {', '.join(given) or 'nothing'}")
+    values = [_short_text(value) for value in arguments if not _is_internal(value)]
+    values += [f"{name}={_short_text(value)}" for name, value in keywords.items()]
+    return TypeError(f"{function}(): invalid arguments: {', '.join(values) or 'none'}")
 
 
 def _parameters(signature: str) -> Iterator[_Parameter]:
-    """Of "(self: _Wire, count: int = 1, *, link: object) -> list"."""
-    by_name_only = False
+    """Parse "(self: _Wire, count: int = 1, *, link: object) -> list"."""
+    keyword_only = False
     for part in _parts(signature[signature.index("(") + 1 :]):
         name, colon, rest = part.partition(": ")
         if name == "*":
-            by_name_only = True
+            keyword_only = True
         if colon and not name.startswith("*"):
             kind, equals, _ = rest.partition(" = ")
-            yield _Parameter(name, kind, bool(equals), by_name_only)
+            yield _Parameter(name, kind, bool(equals), keyword_only)
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between commas, up to the bracket that closes; commas in brackets and quotes are no borders."""
+    """Split at commas up to the closing bracket. Commas in brackets and quotes do not separate parts."""
     depth, quote, part = 0, "", ""
     for letter in text:
         if quote:
@@ -76,22 +76,22 @@ def _parts(text: str) -> Iterator[str]:
             part += letter
 
 
-def _wrong(parameters: list[_Parameter], values: Mapping[str, Any], places: int) -> str:
-    """The first argument that is of another type, not known, or missing; empty: none is."""
-    at_place = [one for one in parameters if not one.by_name_only]
-    if places > len(at_place):
-        of_user = [one for one in at_place if one.name != "self"]
-        return f"{places - len(at_place)} too many: it takes {', '.join(one.name for one in of_user) or 'nothing'}"
+def _error(parameters: list[_Parameter], values: Mapping[str, Any], count: int) -> str:
+    """Return the error of the first invalid, unknown or missing argument, or ""."""
+    positional = [one for one in parameters if not one.keyword_only]
+    if count > len(positional):
+        names = [one.name for one in positional if one.name != "self"]
+        return f"{count - len(positional)} arguments too many; expected {', '.join(names) or 'none'}"
     for name in values:
         if all(one.name != name for one in parameters):
             known = ", ".join(one.name for one in parameters if one.name != "self")
-            return f"there is no argument {name}; there are {known}"
+            return f"unknown argument {name}; expected {known}"
     for one in parameters:
         if one.name not in values:
             if not one.has_default:
-                return f"{one.name} is missing"
+                return f"missing argument {one.name}"
         elif not _fits(values[one.name], one.type):
-            return f"{one.name} is {_words(one.type)}, not {_shown(values[one.name])}"
+            return f"{one.name}: expected {_words(one.type)}, got {_short_text(values[one.name])}"
     return ""
 
 
@@ -134,7 +134,7 @@ def _inner(kind: str, of: str) -> str | None:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    """Whether it is of that type, as far as can be told; a number may be out of range."""
+    """Return whether a value has this type, as far as can be determined. Numbers may be out of range."""
     optional = _inner(kind, "Optional")
     if optional is not None:
         return value is None or _fits(value, optional)
@@ -154,12 +154,12 @@ def _words(kind: str) -> str:
         return f"{_words(optional)} or None"
     several = _inner(kind, "List")
     if several is not None:
-        return f"a list, each of it {_words(several)}"
+        return f"a list of items that are {_words(several)}"
     return _WORDS.get(kind.partition("[")[0], f"of type {kind.rpartition('.')[2].lstrip('_')}")
 
 
 def _out_of_range(parameters: list[_Parameter], values: Mapping[str, Any]) -> str:
-    """The number that does not fit, if there is one: below 0, else the largest."""
+    """Return the error of a number out of range: a negative one, otherwise the largest."""
     numbers = [
         (one.name, operator.index(values[one.name]))
         for one in parameters
@@ -167,19 +167,19 @@ def _out_of_range(parameters: list[_Parameter], values: Mapping[str, Any]) -> st
     ]
     for name, number in numbers:
         if number < 0:
-            return f"{name}={_shown(number)}: too small" + (", it is 0 or more" if number >= -(1 << 31) else "")
+            return f"{name}={_short_text(number)} is too small" + ("; expected 0 or more" if number >= -(1 << 31) else "")
     if not numbers:
         return ""
     name, number = max(numbers, key=lambda one: one[1])
-    return f"{name}={_shown(number)}: too large"
+    return f"{name}={_short_text(number)} is too large"
 
 
-def _is_ours(value: Any) -> bool:
+def _is_internal(value: Any) -> bool:
     return type(value).__module__.startswith("rdmawire._core")
 
 
-def _shown(value: Any) -> str:
-    """A value, where it is short; else its type."""
+def _short_text(value: Any) -> str:
+    """Return a short value as text, otherwise its type."""
     if value is None or isinstance(value, bool | int | float | str):
         try:
             text = repr(value)

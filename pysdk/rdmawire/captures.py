@@ -1,4 +1,4 @@
-"""Capture files: read as frames, packets, columns and tables; and written."""
+"""Reading of capture files as frames, packets, columns and tables, and writing of capture files."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ BytesLike = Union[bytes, bytearray, memoryview]
 
 
 class Interface(NamedTuple):
-    """What a capture file says of an interface that packets were captured on."""
+    """An interface as described by a capture file."""
 
     name: str
     description: str
     link: str
     """The link type: ``ethernet``, ``infiniband``, …"""
     snap_length: int
-    """Bytes kept of a packet at most; 0: no limit."""
+    """Maximum captured bytes of a packet. 0: unlimited."""
     filter: str
-    """The capture filter, as text."""
+    """The capture filter."""
     os: str
     hardware: str
     comments: list[str]
     received: int | None
-    """Packets that arrived, as the file says; None: it does not."""
+    """Received packets according to the file, or None."""
     lost_by_capture: int | None
-    """Packets that the capture itself lost, as the file says; None: it does not."""
+    """Packets lost by the capture according to the file, or None."""
 
 
 class Facts(NamedTuple):
-    """What is known of a capture when all of it was looked through."""
+    """Facts about a complete capture."""
 
     packets: int
     first_time: int | None
-    """Nanoseconds since 1970; None: there is no packet."""
+    """Nanoseconds since 1970, or None without packets."""
     last_time: int | None
-    trouble: str | None
-    """Why it could not be read to its end; None: it could."""
+    error: str | None
+    """Why the capture could not be read completely, or None."""
     interfaces: list[Interface]
 
 
 class Capture(Closes):
     """An open capture; made by :func:`open_capture`.
 
-    Whoever reads begins at the first packet, each with a reader of its own; so a capture can be read several times, and
-    by several threads at once. A stream (standard input, a pipe) can be read once.
+    Each iteration starts at the first packet with its own reader. A capture can be read several times, also by several
+    threads at once. A stream (standard input, a pipe) can be read once.
     """
 
     def __init__(self, core: _core.CaptureSource) -> None:
@@ -64,48 +64,48 @@ class Capture(Closes):
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """Name in error messages."""
         return self._core.name
 
     def close(self) -> None:
-        """Closes it. Whoever still reads gets ClosedError; frames, arrays and batches that were given stay valid."""
+        """Close the capture. Open iterators raise ClosedError. Frames, arrays and batches stay valid."""
         self._core.close()
 
     def __repr__(self) -> str:
         return f"<rdmawire.Capture {self.name!r}{', closed' if self.closed else ''}>"
 
     def _path(self) -> str:
-        """Where analyze() and check() read it."""
+        """Return the path for analyze() and check()."""
         if self._core.in_memory:
-            raise UsageError(f"{self.name} is in memory: analyze and check read files")
+            raise UsageError(f"{self.name} is in memory; analyze() and check() require files")
         return self._core.path
 
     def __iter__(self) -> Iterator[_core.Frame]:
-        """Gives the frames, from the first on. Each holds its bytes, and is decoded when somebody asks."""
+        """Return an iterator over the frames. Each frame owns its bytes and is decoded when needed."""
         return self.frames()
 
     def frames(self, *, filter: str = "", roce_port: int = 0) -> Iterator[_core.Frame]:
-        """Gives the frames that match `filter` (docs/reference/filters.md), from the first on.
+        """Return an iterator over the frames that match `filter` (docs/filters.md).
 
-        A frame knows its ``number``, ``time_ns``, ``interface`` and ``comments``, and stays valid when the capture is closed. After the last one that
-        can be read, CaptureError says why a capture ends early. ``roce_port`` is a further UDP port that carries RoCEv2
-        for the filter.
+        Frames have ``number``, ``time_ns``, ``interface`` and ``comments``, and stay valid after the capture is closed.
+        If the capture cannot be read completely, CaptureError follows the last readable frame. `roce_port` is a UDP port
+        that the filter decodes as RoCEv2, in addition to 4791.
         """
         return _core.captured_frames(self._core, filter, roce_port)
 
     def packets(
         self, *, filter: str = "", roce_port: int = 0, verify_crcs: bool = True
     ) -> Iterator[_core.Packet]:
-        """Gives the packets that match `filter`, each with what its connection makes of it.
+        """Return an iterator over the packets that match `filter`, with the context of their connections.
 
-        That is what ``rdmawire dissect`` shows: iWARP's PDUs found through TCP (``packet.pdus``, as Frames), the upper
-        layer, notes, and the comments and the interface of the capture file. ``packet.frame`` is the frame. Without
-        `verify_crcs` packets say nothing of their CRCs, which costs less.
+        Packets contain the data of ``rdmawire dissect``: iWARP PDUs reassembled from TCP (``packet.pdus``, as Frames), the
+        upper layer, notes, and the comments and interface of the capture file. ``packet.frame`` is the frame.
+        ``verify_crcs=False`` is faster and omits the CRC status.
         """
         return _core.captured_packets(self._core, filter, roce_port, verify_crcs)
 
     def counts(self, *, filter: str = "", roce_port: int = 0, verify_crcs: bool = True) -> dict[str, Any]:
-        """What the capture consists of: packets and bytes by protocol and operation, CRCs judged, findings.
+        """Return counters of the capture: packets and bytes by protocol and operation, CRC status, findings.
 
         The keys are those of ``rdmawire dissect --count --json``: packets, bytes, first, last, protocols, units, icrc,
         vcrc, mpa_crc, findings, cut, lost.
@@ -114,7 +114,7 @@ class Capture(Closes):
         return counts
 
     def facts(self) -> Facts:
-        """Looks through the whole capture, without dissecting: its packets, times, interfaces, and what is wrong."""
+        """Read the complete capture without dissection. Returns packets, times, interfaces, and the error."""
         known: dict[str, Any] = self._core.facts()
         known["interfaces"] = [Interface(**interface) for interface in known["interfaces"]]
         return Facts(**known)
@@ -122,42 +122,44 @@ class Capture(Closes):
     def table(
         self, columns: Sequence[str], *, filter: str = "", roce_port: int = 0, batch_rows: int = 65536
     ) -> Table:
-        """The packets as a table with these columns; see :meth:`columns` for the names."""
+        """Return a table of the packets with these columns. See :meth:`columns` for the names."""
         return Table(self._core.table(_names(columns), filter, roce_port), batch_rows)
 
     def columns(
         self, columns: Sequence[str], *, filter: str = "", roce_port: int = 0, partial: bool = False
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Reads these fields of all packets (that match `filter`) into NumPy arrays.
+        """Read fields of the packets that match `filter` into NumPy arrays.
 
-        A name is a field of the header tables (``bth.psn``), Wireshark's name for it (``infiniband.bth.psn``), a header
-        (``aeth``: whether the packet has one), or what a packet has beyond its headers (``frame.number``,
-        ``frame.time``, ``frame.len``, ``payload.length``, ``icrc.status``, … docs/reference/filters.md has all). With ``_name``
-        behind it an enumerated field gives the specification's word (``bth.opcode_name``).
+        A name is one of (complete list: docs/filters.md):
 
-        Of a header that a packet has several times the first counts, as ``frame[BTH]`` does; of the PDUs that end in a
-        packet, the first. ``roce_port`` is a further UDP port that
-        carries RoCEv2. See :meth:`rdmawire.Table.columns` for the types of the arrays, and for `partial`.
+        - a field of the header tables (``bth.psn``), or its name in Wireshark (``infiniband.bth.psn``)
+        - an enumerated field and ``_name``, for the specification's word (``bth.opcode_name``)
+        - a header: whether the packet contains it (``aeth``)
+        - a derived value: ``frame.number``, ``frame.time``, ``frame.len``, ``payload.length``, ``icrc.status``, …
+
+        If a packet contains a header or a PDU several times, the first one is used, as in ``frame[BTH]``. `roce_port` is a
+        UDP port that is decoded as RoCEv2, in addition to 4791. See :meth:`rdmawire.Table.columns` for the types of the
+        arrays, and for `partial`.
         """
         return self.table(columns, filter=filter, roce_port=roce_port).columns(partial=partial)
 
 
 def _names(columns: Sequence[str]) -> list[str]:
     if isinstance(columns, str):
-        raise UsageError(f"columns are a list of names, not one text: [{columns!r}]")
+        raise UsageError(f"columns: expected a list of names, got a str; use [{columns!r}]")
     names = list(columns)
     if not names:
-        raise UsageError("a table has at least one column; docs/reference/headers.md has the names")
+        raise UsageError("columns: expected at least one name; see docs/reference.md")
     return names
 
 
 def open_capture(source: Path | BytesLike | BinaryIO) -> Capture:
-    """Opens a capture: pcap or pcapng, plain or compressed with gzip or zstd.
+    """Open a capture: pcap or pcapng, plain or compressed with gzip or zstd.
 
-    `source` is a path, ``-`` for standard input, the bytes of a file, or a file object open for reading bytes (of
-    which the rest is read into memory). A plain file is mapped, and nothing of it is copied but what you ask for.
+    `source` is a path, ``-`` for standard input, the bytes of a file, or a file object opened for reading bytes, whose
+    remaining contents are read into memory. Plain files are mapped into memory, and only requested parts are copied.
 
-    Raises CaptureError when there is no capture: missing, empty, of another format.
+    Raises CaptureError if the file is missing, empty, or of another format.
     """
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
@@ -167,9 +169,9 @@ def open_capture(source: Path | BytesLike | BinaryIO) -> Capture:
     if hasattr(source, "read"):
         data = source.read()
         if not isinstance(data, (bytes, bytearray)):
-            raise UsageError("a capture is read from a file object that gives bytes: open it with 'rb'")
+            raise UsageError("the file object returns str; open it with mode 'rb'")
         return Capture(_core.CaptureSource(str(getattr(source, "name", "memory")), data))
-    raise TypeError(f"a capture is opened from a path, bytes or a file object, not {type(source).__name__}")
+    raise TypeError(f"source: expected a path, bytes or a file object, got {type(source).__name__}")
 
 
 def open_live(
@@ -180,42 +182,46 @@ def open_live(
     promiscuous: bool = True,
     immediate: bool = True,
 ) -> _core.LiveCapture:
-    """Captures from a device of libpcap: an iterator of frames, and a context manager.
+    """Capture from a device with libpcap. Returns an iterator of frames that is also a context manager.
 
-    `filter` is in libpcap's language, `snap_length` the bytes kept of a packet, `promiscuous` takes packets for others
-    too, `immediate` hands packets over at once and not in bunches. ``receive(timeout)`` waits for one frame, ``close()``
-    ends the iteration from any thread. :func:`live_devices` names the devices.
+    - `filter`: libpcap filter expression.
+    - `snap_length`: maximum captured bytes of a packet.
+    - `promiscuous`: also capture packets for other hosts.
+    - `immediate`: deliver each packet immediately instead of in batches.
 
-    Raises CaptureError: no such device, not permitted, a wrong filter.
+    ``receive(timeout)`` waits for one frame. ``close()`` ends the iteration from any thread. :func:`live_devices` returns
+    the names of devices.
+
+    Raises CaptureError if the device does not exist or is not permitted, or if the filter is invalid.
     """
     return _core.LiveCapture(device, filter, snap_length, promiscuous, immediate)
 
 
 def live_devices() -> list[str]:
-    """The names of the devices that this process may capture from."""
+    """Return the names of the devices that this process may capture from."""
     return _core.live_devices()
 
 
 class CaptureWriter(Closes):
-    """A capture that is written; made by :func:`create_capture`."""
+    """A capture file that is written; made by :func:`create_capture`."""
 
     def __init__(self, core: _core.CaptureWriter) -> None:
         self._core: _core.CaptureWriter = core
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """Name in error messages."""
         return self._core.name
 
     @property
     def records(self) -> int:
-        """Packets written so far."""
+        """Number of packets written."""
         return self._core.records
 
     def add_interface(
         self, link: str = "ethernet", *, name: str = "", description: str = "", snap_length: int = 0
     ) -> int:
-        """Describes a further interface and gives its index for :meth:`write`. A pcap file holds one link type."""
+        """Add an interface and return its index for :meth:`write`. A pcap file has only one link type."""
         return self._core.add_interface(link, name, description, snap_length)
 
     def write(
@@ -228,11 +234,11 @@ class CaptureWriter(Closes):
         wire_length: int | None = None,
         comments: Iterable[str] | None = None,
     ) -> None:
-        """Writes one packet: a Frame, or bytes.
+        """Write one packet: a Frame, or bytes.
 
-        What is not given is the frame's own: its time (else now), its link type (else Ethernet), its length on the
-        wire, its comments. `interface` is an index that :meth:`add_interface` gave; without it, the first one of the link type, which
-        is described when there is none. pcap keeps no comments. Times are nanoseconds since 1970.
+        The defaults are the attributes of the frame: time (otherwise now), link type (otherwise Ethernet), wire length, and
+        comments. `interface` is an index returned by :meth:`add_interface`. Default: the first interface with the link type,
+        which is added if necessary. pcap files have no comments. Times are nanoseconds since 1970.
         """
         if comments is None:
             comments = getattr(frame, "comments", ())
@@ -247,11 +253,11 @@ class CaptureWriter(Closes):
         self._core.write(frame, time_ns, interface, link, wire_length or 0, list(comments))
 
     def flush(self) -> None:
-        """Hands over what is buffered, so that a reader of the file sees it."""
+        """Write buffered packets to the file."""
         self._core.flush()
 
     def close(self) -> None:
-        """Ends the file. A second call does nothing."""
+        """Finish the file. A second call has no effect."""
         self._core.close()
 
     def __exit__(
@@ -261,7 +267,7 @@ class CaptureWriter(Closes):
             self.close()
         except CaptureError:
             if error is None:
-                raise  # else what went wrong first is said, and by whom
+                raise  # otherwise the first error is more important
 
     def __repr__(self) -> str:
         return f"<rdmawire.CaptureWriter {self.name!r}, {self.records} packets{', closed' if self.closed else ''}>"
@@ -277,11 +283,13 @@ def create_capture(
     application: str = "rdmawire",
     comments: Iterable[str] = (),
 ) -> CaptureWriter:
-    """Creates a capture file, or writes over it.
+    """Create or overwrite a capture file.
 
-    `format` is ``pcap`` or ``pcapng`` (else by the name: pcap for .pcap and .cap), `compression` ``none``, ``gzip`` or
-    ``zstd`` (else by the name's ending .gz or .zst), `level` the compression's (0: its default). Times have nanoseconds
-    unless `nanoseconds` is False. `application` and `comments` describe a pcapng file as a whole.
+    - `format`: ``pcap`` or ``pcapng``. Default: pcap for names with .pcap and .cap, otherwise pcapng.
+    - `compression`: ``none``, ``gzip`` or ``zstd``. Default: according to the suffix .gz or .zst.
+    - `level`: compression level. 0: the default of the compression.
+    - `nanoseconds`: write times in nanoseconds instead of microseconds.
+    - `application`, `comments`: section options of pcapng files.
     """
     return CaptureWriter(
         _core.CaptureWriter(os.fspath(path), format, compression, level, nanoseconds, application, list(comments))

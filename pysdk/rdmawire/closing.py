@@ -1,4 +1,4 @@
-"""What is open until somebody closes it."""
+"""Base class of objects that are closed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class _Core(Protocol):
 
 
 class Closes:
-    """A context manager that is closed at its end. What it is of is the module's object :attr:`_core`."""
+    """A context manager that closes :attr:`_core`, its object in C++, at the end."""
 
     _core: _Core
 
     @property
     def closed(self) -> bool:
-        """It was closed, or what it belongs to was; or this process is a fork of the one that opened it."""
+        """Whether the object or its owner was closed, or this process was forked after it was opened."""
         return self._core.closed
 
     def close(self) -> None:
-        """Closes it: later use raises ClosedError. A second call does nothing."""
+        """Close the object. Later use raises ClosedError. A second call has no effect."""
         self._core.close()
 
     def __enter__(self) -> Self:

@@ -1,10 +1,10 @@
-"""Conformance from Python: the cases of docs/how-to/test-a-nic.md listed and run, and cases of one's own.
+"""Conformance tests: list and run the cases of docs/certify.md, and add cases.
 
 >>> from rdmawire import conformance
 >>> conformance.certify(only="rc.responder.psn.sequence-error", seed=1).counts
 {'pass': 1}
 
-A case is a function that gets a :class:`Bench`, and the vocabulary that the C++ cases have:
+A case is a function of a :class:`Bench`. It uses the vocabulary of the C++ cases:
 
 >>> from rdmawire.conformance import nak, psn, sequence_error, silence
 >>> @conformance.case("rc.responder.psn.sequence-error", variant="three packets missing")
@@ -15,7 +15,7 @@ A case is a function that gets a :class:`Bench`, and the vocabulary that the C++
 >>> conformance.certify(only=three_missing, seed=1).counts
 {'pass': 1}
 
-No certification by IBTA, UNH-IOL or any other body: clauses are named as we read them.
+Results reflect our reading of the specification and are not a certification by IBTA, UNH-IOL or anyone else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import textwrap
 import traceback
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rdmawire import _core
 from rdmawire._core import (
@@ -55,9 +55,8 @@ from rdmawire._core import (
     rnr_nak,
     silence,
 )
-
-if TYPE_CHECKING:
-    from rdmawire.devices import Device
+from rdmawire.devices import Device, agent_program
+from rdmawire.needs import NEEDS, needs_mask
 
 __all__ = [
     "NEEDS",
@@ -102,9 +101,6 @@ __all__ = [
     "silence",
 ]
 
-#: What a case or a test can need of a device, by name, as bits.
-NEEDS: Mapping[str, int] = types.MappingProxyType(_core._needs())
-
 _codes = _core._nak_codes()
 sequence_error: int = _codes["psn_sequence_error"]  #: NAK code. IBTA vol 1, 9.7.5.2.2
 invalid_request: int = _codes["invalid_request"]  #: NAK code
@@ -113,38 +109,28 @@ remote_operational_error: int = _codes["remote_operational_error"]  #: NAK code
 
 
 def psn(relative: int) -> int:
-    """A PSN from the first one of its direction: ``psn(+1)`` is the second request's. For who reads the case."""
+    """Return `relative`, to mark relative PSNs in cases: ``psn(+1)`` is the second request's PSN."""
     return relative
 
 
 def nak_sequence_error(psn: int) -> Expectation:
-    """A NAK of code PSN sequence error."""
+    """Expect a NAK with code PSN sequence error."""
     return nak(sequence_error, psn)
 
 
 def nak_invalid_request(psn: int) -> Expectation:
-    """A NAK of code invalid request."""
+    """Expect a NAK with code invalid request."""
     return nak(invalid_request, psn)
 
 
 def nak_remote_access(psn: int) -> Expectation:
-    """A NAK of code remote access error."""
+    """Expect a NAK with code remote access error."""
     return nak(remote_access_error, psn)
 
 
 def nak_remote_operational(psn: int) -> Expectation:
-    """A NAK of code remote operational error."""
+    """Expect a NAK with code remote operational error."""
     return nak(remote_operational_error, psn)
-
-
-def needs_mask(names: Iterable[str]) -> int:
-    """The bits of those needs; UsageError for a name that is none."""
-    mask = 0
-    for name in names:
-        if name not in NEEDS:
-            raise _core.UsageError(f"there is no need {name!r}; there are {', '.join(NEEDS)}")
-        mask |= NEEDS[name]
-    return mask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +138,7 @@ class Rule:
     """One rule of the catalog (docs/reference/rules.md)."""
 
     id: str
-    alias: str  #: "RSP-009"; empty where the catalog gives none
+    alias: str  #: "RSP-009", or empty
     level: str  #: "shall", "should" or "may"
     sentence: str
     clauses: str
@@ -160,31 +146,31 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A case: the rule that its verdict is about, and what it needs."""
+    """A test case of a rule."""
 
-    id: str  #: the rule's, and behind a slash the variant
+    id: str  #: id of the rule, and after a slash the variant
     rule: str
     alias: str
     level: str
     sentence: str
     clauses: str
     variant: str
-    role: str  #: the device's part: "responder", "requester", "verbs" or "wire"
+    role: str  #: role of the device: "responder", "requester", "verbs" or "wire"
     family: str  #: "roce" or "iwarp"
-    caution: str  #: "none", "slow" or "dangerous"
-    needs: tuple[str, ...]  #: what a device must have, of NEEDS
-    python: bool  #: it was added by case()
+    run_policy: str  #: "none", "slow" or "dangerous"
+    needs: tuple[str, ...]  #: required capabilities of the device, see NEEDS
+    python: bool  #: whether case() added it
 
 
 class CaseResult(Mapping[str, Any]):
-    """How a case ended: the keys of docs/how-to/test-a-nic.md, and the usual ones as attributes."""
+    """Result of a case: a mapping with the keys of docs/certify.md. Common keys are attributes."""
 
     def __init__(self, json: dict[str, Any]) -> None:
         self._json = json
 
     @property
     def id(self) -> str:
-        """Of the case."""
+        """Id of the case."""
         return str(self._json["id"])
 
     @property
@@ -194,22 +180,22 @@ class CaseResult(Mapping[str, Any]):
 
     @property
     def expected(self) -> str:
-        """What the clause asks for; empty where nothing deviates."""
+        """Requirement of the clause, or empty if the device meets it."""
         return str(self._json.get("expected", ""))
 
     @property
     def actual(self) -> str:
-        """What the device did; else the reason."""
+        """Actual behavior of the device, or the reason of the verdict."""
         return str(self._json.get("actual", ""))
 
     @property
     def seed(self) -> int:
-        """What its numbers were chosen by."""
+        """Seed of the random numbers."""
         return int(self._json["seed"])
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """The conversation: kind, time_ns, text, and frame as hexadecimal digits."""
+        """Transcript: kind, time_ns, text, and frame as hexadecimal digits."""
         return list(self._json["steps"])
 
     def __getitem__(self, key: str) -> Any:
@@ -226,7 +212,7 @@ class CaseResult(Mapping[str, Any]):
 
 
 class Report:
-    """What is left of a run. ``json`` is what ``rdmawire certify --json`` prints, as Python has it."""
+    """Report of a run. ``json`` is the output of ``rdmawire certify --json`` as Python objects."""
 
     def __init__(self, core: _core._Ran) -> None:
         self._core = core
@@ -235,25 +221,25 @@ class Report:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cases ended how."""
+        """Number of cases by verdict."""
         return dict(collections.Counter(result.verdict for result in self.results))
 
     @property
     def ok(self) -> bool:
-        """Every case ended as one had to expect: as is known of the device, else without deviation and error.
+        """Whether all results are expected: as known for the device, otherwise without deviation and error.
 
-        Where all cases ran, no rule that is known to be broken was seen to hold, either.
+        After a run of all cases, rules that are known to be violated must not pass.
         """
         return not self._core.is_unexpected
 
     @property
     def unexpected(self) -> list[CaseResult]:
-        """Those that did not."""
+        """Unexpected results."""
         ids = set(self._core.unexpected)
         return [result for result in self.results if result.id in ids]
 
     def __getitem__(self, id: str | Callable[..., Any]) -> CaseResult:
-        """The result of the case of that id, or of that function."""
+        """Return the result of the case with this id or function."""
         wanted = id if isinstance(id, str) else _id_of(id)
         for result in self.results:
             if result.id == wanted:
@@ -267,16 +253,16 @@ class Report:
         return len(self.results)
 
     def text(self, steps: bool = False) -> str:
-        """As a terminal has it: what deviates, or with ``steps`` every case as a ladder; then the summary."""
-        told = [one for one in self.results if steps or one.verdict != "pass"]
-        return "".join(self._core.text(one.id, steps) for one in told) + self._core.summary()
+        """Return the text report: cases that did not pass, or with ``steps`` all transcripts, and the summary."""
+        shown = [one for one in self.results if steps or one.verdict != "pass"]
+        return "".join(self._core.text(one.id, steps) for one in shown) + self._core.summary()
 
     def junit(self) -> str:
-        """As JUnit's XML, for CI."""
+        """Return the report as JUnit XML."""
         return self._core.junit()
 
     def html(self) -> str:
-        """One page that needs nothing else."""
+        """Return the report as one HTML page."""
         return self._core.html()
 
     def _repr_html_(self) -> str:
@@ -284,7 +270,7 @@ class Report:
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes report.json, junit.xml, index.html and a capture a case there; the directory is made."""
+        """Write report.json, junit.xml, index.html and one capture per case. Creates the directory."""
         self._core.write(os.fspath(directory))
 
     def __repr__(self) -> str:
@@ -293,7 +279,7 @@ class Report:
 
 
 class Finding(NamedTuple):
-    """One thing that :func:`preflight` looked at."""
+    """One check of :func:`preflight`."""
 
     status: str
     """"pass", "warn" or "fail"."""
@@ -302,13 +288,13 @@ class Finding(NamedTuple):
     found: str
     """"1024 bytes"."""
     advice: str
-    """What to do; empty where it passes."""
+    """Recommended action, or empty if the check passes."""
 
 
 def preflight(device: str | Device = "reference", **options: Any) -> list[Finding]:
-    """Looks at a device, the way to it and the tester, and judges nothing: ``rdmawire certify --preflight``.
+    """Check a device, the path to it and the tester without running cases, as ``rdmawire certify --preflight`` does.
 
-    ``device`` and ``options`` are as for :func:`certify`. A device that cannot be reached is a finding, not an error.
+    ``device`` and ``options`` are those of :func:`certify`. An unreachable device is reported as a finding.
     """
     core, target = _target(device, options)
     return [Finding(*one) for one in _core._preflight(core, target)]
@@ -323,49 +309,48 @@ def case(
     variant: str = "",
     needs: Iterable[str] = (),
     role: str = "responder",
-    caution: str = "none",
+    run_policy: str = "none",
     possible_problems: str = "",
 ) -> Callable[[_F], _F]:
-    """Makes a function a case of that rule (id or alias): cases() has it from now on, and certify() runs it.
+    """Add the decorated function as a case of a rule (id or alias). cases() lists it, and certify() runs it.
 
-    ``variant`` tells it from other cases of the rule. ``needs``: of :data:`NEEDS`; what a device lacks makes the verdict
-    "unsupported". ``role``: the device's part, "responder", "requester", "verbs" or "wire". ``caution``: "slow" or
-    "dangerous", which a real device is asked only when that is allowed. ``possible_problems``: when a deviation says
-    less than it seems.
+    - ``variant``: distinguishes cases of one rule.
+    - ``needs``: required capabilities, see :data:`NEEDS`. Devices without them get the verdict "unsupported".
+    - ``role``: role of the device: "responder", "requester", "verbs" or "wire".
+    - ``run_policy``: "slow" or "dangerous" cases run on physical devices only if permitted.
+    - ``possible_problems``: reasons for which a deviation can be a false positive.
 
-    The function gets a :class:`Bench`, or where the rule is one of iWARP an :class:`rdmawire.iwarp.IwarpBench`. It passes
-    when it comes back. A failed assert is the verdict "fail", with the asserted expression as what was expected; any
-    other exception is "error", with its traceback; the vocabulary's own deviations are as in C++. It may run in several
-    threads at once, each with a bench of its own. Defined again under the same name, as where a cell of a
-    notebook runs again, it takes the place of the one before.
+    The function receives a :class:`Bench`, or an :class:`rdmawire.iwarp.IwarpBench` for rules of iWARP. The verdict is
+    "pass" when the function returns, "fail" for a failed assert, and "error" for other exceptions. Failed expectations
+    set the verdict as in C++. The function may run in several threads at once, each with its own bench. A new definition
+    of a function with the same name, for example in a notebook, replaces the previous one.
     """
     if not isinstance(rule, str):
-        raise TypeError('case() takes the rule: @case("RSP-009"), with its id or alias')
+        raise TypeError('case() requires the id or alias of a rule: @case("RSP-009")')
     mask = needs_mask([needs] if isinstance(needs, str) else needs)
 
     def add(function: _F) -> _F:
         if not callable(function):
-            raise TypeError(f"a case is a function that takes a bench, not {type(function).__name__}")
+            raise TypeError(f"case(): expected a function of a bench, got {type(function).__name__}")
         lazy = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
         if any(is_lazy(function) for is_lazy in lazy):
             raise _core.UsageError(
-                f"{getattr(function, '__name__', function)}: a case is a plain function, without async and without yield: "
-                "nobody would go on with it"
+                f"{getattr(function, '__name__', function)}: a case must be a plain function, without async and yield"
             )
-        id = _core._add_case(rule, variant, role, mask, caution, possible_problems, function)
+        id = _core._add_case(rule, variant, role, mask, run_policy, possible_problems, function)
         try:
             function.__rdmawire_case__ = id  # type: ignore[attr-defined]
         except AttributeError:
-            pass  # a bound method or the like: it is known by its id alone
+            pass  # bound methods are found only by their id
         return function
 
     return add
 
 
 def cases(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None = None) -> list[Case]:
-    """All cases, ours and those of case(); or those whose rule's id or alias, or own id, matches (``*`` and ``?``).
+    """Return all cases, or those whose id, or whose rule's id or alias, matches `only` (with ``*`` and ``?``).
 
-    Of an empty collection none match.
+    Cases of case() are included. An empty collection matches no case.
     """
     patterns = _patterns(only)
     if only is not None and not patterns:
@@ -375,7 +360,7 @@ def cases(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | 
 
 
 def rules() -> list[Rule]:
-    """All rules of the catalog."""
+    """Return all rules of the catalog."""
     return [Rule(**one) for one in _core._rules()]
 
 
@@ -390,7 +375,7 @@ def certify(
     repeat: int = 1,
     case_timeout: float = 0,
     timeout: float = 0,
-    losses: int = 5,
+    max_device_losses: int = 5,
     strict: bool = False,
     known: bool = True,
     expected: str | os.PathLike[str] | None = None,
@@ -398,28 +383,32 @@ def certify(
     on_result: Callable[[CaseResult], Any] | None = None,
     **options: Any,
 ) -> Report:
-    """Runs cases against a device, as ``rdmawire certify`` does, and gives the report.
+    """Run cases against a device, as ``rdmawire certify`` does, and return the report.
 
-    ``device`` is "reference", "lab:rxe", "lab:siw" or "agent:ADDRESS" with ``wire=…``; what else open_device() takes are
-    ``options``. Or it is a :class:`rdmawire.Device` that is open already: the cases run on it one after the other, it
-    stays open, and nobody else uses it meanwhile; a case that hangs ends it, and the run. ``only``: rules by id or alias
-    with ``*`` and ``?``, ids of cases, or functions of case(); without it all of them. ``report``: a
-    directory for report.json, junit.xml, index.html and a capture a case; ``resume``: that of a run that was cut off,
-    which goes on. ``seed`` 0 is another one each time; the
-    report tells it. ``on_result`` is called with each result as it comes, in any order; what it raises ends the run.
-    ``expected``, ``baseline``, ``known``, ``strict``, ``repeat``, ``losses`` and the times are those of the command
-    (docs/how-to/test-a-nic.md).
+    - ``device``: "reference", "lab:rxe", "lab:siw", "agent:ADDRESS" with ``wire=…``, or an open :class:`rdmawire.Device`.
+      The cases run one by one on an open device, and other users of the device wait. It stays open, unless a case
+      hangs, which ends the run.
+    - ``only``: ids or aliases of rules with ``*`` and ``?``, ids of cases, or functions of case(). Default: all cases.
+    - ``report``: directory for report.json, junit.xml, index.html and one capture per case.
+    - ``resume``: report directory of an interrupted run that is continued.
+    - ``seed``: 0 picks a new seed, which is in the report.
+    - ``on_result``: function called with each result, in any order. Its exceptions end the run.
+    - ``known=False``: ignore the built-in known results, as ``--no-expected`` does.
+    - ``options``: the options of :func:`rdmawire.open_device`.
+
+    ``expected``, ``baseline``, ``strict``, ``repeat``, ``jobs``, ``max_device_losses`` and the timeouts are those of the
+    command (docs/certify.md).
     """
     patterns = _patterns(only)
     if only is not None and not patterns:
-        raise _core.UsageError("only= is empty: no case would run; leave it out to run all of them")
+        raise _core.UsageError("only= is empty; omit it to run all cases")
     ids = _core._matching(patterns)
     core, target = _target(device, options)
     run: dict[str, Any] = {
         "seed": seed,
         "jobs": jobs,
         "repeat": repeat,
-        "losses": losses,
+        "max_device_losses": max_device_losses,
         "timeout": timeout,
         "strict": strict,
         "known": known,
@@ -429,24 +418,22 @@ def certify(
     for name, path in (("report", report), ("resume", resume), ("expected", expected), ("baseline", baseline)):
         if path is not None:
             run[name] = os.fspath(path)
-    told = None if on_result is None else lambda result: on_result(CaseResult(result))
-    return Report(_core._certify(ids, core, target, run, told))
+    callback = None if on_result is None else lambda result: on_result(CaseResult(result))
+    return Report(_core._certify(ids, core, target, run, callback))
 
 
 def _target(device: str | Device, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A device by name, or the module's one that is open; and the options as the module takes them."""
-    from rdmawire.devices import Device, _agent_program
-
+    """Return the name or the C++ object of a device, and the options for C++."""
     target: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     for key in ("faults", "allow"):
         if isinstance(target.get(key), str):
             target[key] = [target[key]]
     if isinstance(device, str) and device.startswith("lab:") and "agent" not in target:
-        target["agent"] = _agent_program()
+        target["agent"] = agent_program()
     if isinstance(device, str):
         return device, target
     if not isinstance(device, Device):
-        raise TypeError(f"device= is a name, or a Device that is open, not {type(device).__name__}")
+        raise TypeError(f"device: expected a name or an open Device, got {type(device).__name__}")
     return device._core, target
 
 
@@ -461,55 +448,55 @@ def _patterns(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]
 def _id_of(function: Callable[..., Any]) -> str:
     id = getattr(function, "__rdmawire_case__", None)
     if id is None:
-        raise _core.UsageError(f"{function!r} is no case: decorate it with rdmawire.conformance.case")
+        raise _core.UsageError(f"{function!r} is not a case; decorate it with rdmawire.conformance.case")
     return str(id)
 
 
-# What a case's exceptions mean.
+# Verdicts of exceptions.
 
 
 def _judgment(
     kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
 ) -> tuple[str, str, str]:
-    """Verdict, expected and actual of what a case raised."""
+    """Return verdict, expected and actual for an exception of a case. Called from C++."""
     if isinstance(error, AssertionError):
-        asserted, found = _asserted(trace)
-        return "fail", asserted, str(error) or found
+        asserted, values = _asserted(trace)
+        return "fail", asserted, str(error) or values
     if isinstance(error, SystemExit):
-        return "error", "", "the case was ended from outside"
+        return "error", "", "the case was interrupted"
     return "error", "", "".join(traceback.format_exception(kind, error, trace)).rstrip()
 
 
 def _asserted(trace: types.TracebackType | None) -> tuple[str, str]:
-    """The expression of a failed assert, and what its parts were."""
+    """Return the expression of a failed assert, and the values of its parts."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None:
-        return "an assertion holds", "it does not"
+        return "the assertion is true", "it is false"
     frame = trace.tb_frame
     first = trace.tb_lineno
     place = f"{os.path.basename(frame.f_code.co_filename)}:{first}"
     lines: list[str] = []
-    for number in range(first, first + 20):  # an assert may take several lines
+    for number in range(first, first + 20):  # an assert can have several lines
         lines.append(linecache.getline(frame.f_code.co_filename, number, frame.f_globals))
         try:
             statement = ast.parse(textwrap.dedent("".join(lines))).body[0]
         except (SyntaxError, IndexError):
             continue
         if isinstance(statement, ast.Assert):
-            return ast.unparse(statement.test), _found(statement.test, frame) or f"it does not hold ({place})"
+            return ast.unparse(statement.test), _operand_values(statement.test, frame) or f"it is false ({place})"
         break
-    return f"the assertion at {place} holds", "it does not"
+    return f"the assertion at {place} is true", "it is false"
 
 
-def _found(test: ast.expr, frame: types.FrameType) -> str:
-    """What stood at both sides of a comparison; empty where looking again could do something."""
+def _operand_values(test: ast.expr, frame: types.FrameType) -> str:
+    """Return the values of both sides of a comparison, or "" if their evaluation could have side effects."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return ""
-    quiet = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, ast.operator)
+    harmless = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, ast.operator)
     sides = []
     for side in (test.left, test.comparators[0]):
-        if not all(isinstance(node, quiet) for node in ast.walk(side)):
+        if not all(isinstance(node, harmless) for node in ast.walk(side)):
             return ""
         try:
             value = eval(compile(ast.Expression(side), "<assert>", "eval"), frame.f_globals, frame.f_locals)

@@ -1,8 +1,8 @@
-"""Analysis of captures on many machines, by Dask.
+"""Analysis of captures on a Dask cluster.
 
-Files are read once for what everybody has to know, then divided by endpoint pair; each share is tracked in the
-capture's order, wherever that happens, and the shares' analyses are merged. What comes out is what
-``rdmawire.analyze`` gives on one machine, exactly, as long as nothing had to be evicted there or here.
+Each file is surveyed once, then divided into shards by endpoint pair. Workers track each shard in the order of the
+capture, and the analyses are merged. The report is identical to that of ``rdmawire.analyze`` unless table limits were
+reached.
 
     from dask.distributed import Client
     import rdmawire.distributed
@@ -11,7 +11,7 @@ capture's order, wherever that happens, and the shares' analyses are merged. Wha
         report = rdmawire.distributed.analyze(["ring-1.pcapng", "ring-2.pcapng"], client, filter="not icrc.status == bad")
         events = rdmawire.distributed.tables(["ring-1.pcapng", "ring-2.pcapng"], client, kinds="events")["events"]
 
-Every worker needs the same build of rdmawire, and the files under the same names.
+All workers require the same build of rdmawire, and access to the files under the same names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rdmawire import CaptureError, UsageError
+from rdmawire._core import CaptureError, UsageError
 from rdmawire._core import distributed as _core
 from rdmawire._loading import optional
 from rdmawire.report import Report
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "analyze", "tables", "to_parquet"]
 
 _Path = str | os.PathLike[str]
-#: (name, packets, bytes, packets lost by the capture, why reading stopped, first packet's, least, greatest time)
+#: (name, packets, bytes, packets lost by the capture, read error, time of the first packet, minimum, maximum time)
 _Survey = tuple[str, int, int, "int | None", str, int, int, int]
-#: Parcels of one share: the bytes, or the files that have them.
+#: Batches of one shard: bytes, or the paths of files with the bytes.
 _Bytes = Sequence["bytes | str"]
-#: A share's analysis, and how many packets found no room while it was tracked.
-_Share = tuple[bytes, int]
-#: The frame and the time of a packet; frame 0: there is none.
+#: Analysis of a shard, and number of packets dropped because a table was full.
+_ShardResult = tuple[bytes, int]
+#: Frame and time of a packet. Frame 0: no packet.
 _Moment = tuple[int, int]
-#: The ends of a connection, each address as two numbers.
+#: Endpoints of a connection, each address as two numbers.
 _Ends = tuple[int, int, int, int]
 
-#: The tables there are, and by which of their columns the rows are put in order.
+#: The tables, and the columns by which their rows are sorted.
 _ORDER = {
     "messages": ("first_frame", "connection", "message"),
     "events": ("frame", "connection"),
     "connections": ("connection", "last_frame"),
     "packets": ("frame", "connection"),
 }
-#: The tables that :func:`tables` and :func:`to_parquet` know.
+#: The tables of :func:`tables` and :func:`to_parquet`.
 KINDS: tuple[str, ...] = tuple(_ORDER)
 
 
@@ -75,40 +75,40 @@ def analyze(
     ignore: Sequence[str] = (),
     roce_port: int = 0,
     verify_crcs: bool = True,
-    shares: int | None = None,
+    shards: int | None = None,
     portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
 ) -> Report:
-    """The report of these captures, read as one, worked out by the cluster of `client`.
+    """Analyze captures on the cluster of `client` and return the report.
 
-    What :func:`rdmawire.analyze` takes means the same here, but for `threads`: the workers are the threads. `counters`
-    are read by the caller. The report has no tables; :func:`tables` and :func:`to_parquet` make them.
+    The options are those of :func:`rdmawire.analyze`, except `threads`. The caller reads `counters`. The report has no
+    tables, see :func:`tables` and :func:`to_parquet`.
 
-    :param client: a ``dask.distributed.Client``; not given: the current one.
-    :param filter: only packets that match. Every frame is dissected once more for it, since what shares have to tell
-        each other is what the filter takes.
-    :param connection: only this one. The captures are tracked twice, as on one machine.
-    :param shares: how many parts the endpoint pairs are divided into; not given: two for each thread of the cluster,
-        and enough for each to have 256 MiB of frames at most (what one pair says stays together, however much).
-    :param portion_bytes: of frames that one task divides; larger files are divided by several.
-    :param scratch: a directory that all workers share: divided frames are put there, instead of into the workers'
-        memory, and removed at the end.
-    :param progress: called with the stage ("survey", "divide", with a filter "sift", with a connection "find",
-        "track"), tasks done, and tasks in all. What it raises ends the analysis.
-    :param retries: how often a task that failed is tried again; what a lost worker had is worked out anew besides.
-    :raises CaptureError: no file could be read, or there is no such connection. Files that could not be read, of
-        several, are in the report's ``troubles``.
-    :raises UsageError: an option that makes no sense, no files, no client.
+    :param client: a ``dask.distributed.Client``. Default: the current client.
+    :param filter: analyze only packets that match. Shards exchange data of matching packets, so each frame is dissected
+        twice.
+    :param connection: analyze only this connection. The captures are tracked twice.
+    :param shards: number of shards. Default: two per thread of the cluster, and at most 256 MiB of frames per shard if
+        possible. One endpoint pair is always in one shard.
+    :param portion_bytes: bytes of frames that one task divides.
+    :param scratch: directory that all workers can access. Divided frames are stored there instead of in memory, and
+        removed at the end.
+    :param progress: called with the stage ("survey", "divide", "filter" with a filter, "find" with a connection,
+        "track"), the finished tasks, and all tasks. Its exceptions end the analysis.
+    :param retries: number of retries of a failed task. Tasks of lost workers are repeated in addition.
+    :raises CaptureError: no file could be read, or the connection is unknown. ``report.read_errors`` lists files with
+        errors.
+    :raises UsageError: invalid option, no files, or no client.
     """
-    asked = _Asked(filter, connection, tuple(ignore), roce_port, verify_crcs)
+    options = _Options(filter, connection, tuple(ignore), roce_port, verify_crcs)
     paths = [counters] if isinstance(counters, (str, os.PathLike)) else list(counters)
-    with _divided(files, client, asked, begin, end, shares, portion_bytes, scratch, progress, retries) as divided:
-        tracked = [divided.run.submit(_track, *work, asked) for work in divided.shares()]
-        results: list[_Share] = divided.run.gather("track", tracked)
-        report = _core.merge(results, divided.surveys, begin, end, asked.made(), [os.fspath(path) for path in paths])
-        return Report.from_json(report, divided.troubles)
+    with _divided(files, client, options, begin, end, shards, portion_bytes, scratch, progress, retries) as divided:
+        tracked = [divided.run.submit(_track, *work, options) for work in divided.shards()]
+        results: list[_ShardResult] = divided.run.gather("track", tracked)
+        report = _core.merge(results, divided.surveys, begin, end, options.core(), [os.fspath(path) for path in paths])
+        return Report.from_json(report, divided.read_errors)
 
 
 def tables(
@@ -123,31 +123,30 @@ def tables(
     ignore: Sequence[str] = (),
     roce_port: int = 0,
     verify_crcs: bool = True,
-    shares: int | None = None,
+    shards: int | None = None,
     portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
 ) -> dict[str, pyarrow.Table]:
-    """The tables behind the report, worked out by the cluster, in the caller's memory: of each kind a pyarrow.Table.
+    """Create tables on the cluster and return them as pyarrow.Table by kind.
 
-    The rows are those of ``rdmawire.analyze(...).messages``, ``.events``, ``.connections`` and ``.packets``, with the
-    same columns. There they stand in the order in which things became known, which a cluster has not: here messages
-    are ordered by their first frame, events and packets by their frame, connections by theirs; what has none comes last.
-    Of packets, time, PSN and bytes may be known here where one machine no longer knew them: it remembers 131,072.
+    The tables are those of ``rdmawire.analyze(...).messages``, ``.events``, ``.connections`` and ``.packets``. The rows
+    are sorted by frame (messages: first frame), and rows without frame are last. Packets can have time, PSN and bytes
+    that are missing in the tables of one process, which only keeps the last 131,072 packets.
 
-    The options are those of :func:`analyze`. Needs pyarrow, here and on the workers.
+    The options are those of :func:`analyze`. Requires pyarrow for the caller and the workers.
 
-    :raises CaptureError: as :func:`analyze`, and where a file cannot be read to its end: the tables would lack rows.
+    :raises CaptureError: as for :func:`analyze`, and if a file cannot be read completely.
     """
     wanted = _kinds(kinds)
     pyarrow = _pyarrow()
-    asked = _Asked(filter, connection, tuple(ignore), roce_port, verify_crcs)
-    with _divided(files, client, asked, begin, end, shares, portion_bytes, scratch, progress, retries) as divided:
-        if divided.troubles:
-            raise CaptureError("\n".join(divided.troubles))
-        works = list(divided.shares())
-        tracked = [divided.run.submit(_rows, *work, asked, kind) for kind in wanted for work in works]
+    options = _Options(filter, connection, tuple(ignore), roce_port, verify_crcs)
+    with _divided(files, client, options, begin, end, shards, portion_bytes, scratch, progress, retries) as divided:
+        if divided.read_errors:
+            raise CaptureError("\n".join(divided.read_errors))
+        works = list(divided.shards())
+        tracked = [divided.run.submit(_rows, *work, options, kind) for kind in wanted for work in works]
         parts = divided.run.gather("track", tracked)
         made = {}
         for i, kind in enumerate(wanted):
@@ -170,23 +169,22 @@ def to_parquet(
     ignore: Sequence[str] = (),
     roce_port: int = 0,
     verify_crcs: bool = True,
-    shares: int | None = None,
+    shards: int | None = None,
     portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
 ) -> dict[str, int]:
-    """Writes the tables behind the report as Parquet, each worker what it worked out, and gives the numbers of rows.
+    """Write tables as Parquet files from the workers, and return the numbers of rows by kind.
 
-    ``directory`` is one that all workers share. Of each kind it gets a folder of its name, with one file for each share
-    (``messages/part-00000.parquet``), which pandas, Polars, DuckDB, Dask and pyarrow read as one table. All files
-    together have the rows of :func:`tables`; in each file they are in that order. A file is whole as soon as it has its
-    name. Folders that are there already must be empty.
+    All workers must have access to ``directory``. It contains one folder per kind with one file per shard
+    (``messages/part-00000.parquet``). pandas, Polars, DuckDB, Dask and pyarrow read a folder as one table. The files have
+    the rows of :func:`tables`, each file in this order. Files are renamed when they are complete. Existing folders must be
+    empty.
 
-    The options are those of :func:`analyze`. Needs pyarrow on the workers. Nothing but one share's rows has to fit into
-    memory.
+    The options are those of :func:`analyze`. Requires pyarrow on the workers. The rows of one shard must fit into memory.
 
-    :raises CaptureError: as :func:`tables`, before anything is written; a file that cannot be written.
+    :raises CaptureError: as for :func:`tables`, before files are written, or if a file cannot be written.
     """
     wanted = _kinds(kinds)
     target = Path(directory).absolute()
@@ -194,28 +192,30 @@ def to_parquet(
         folder = target / kind
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise UsageError(f"to_parquet: {folder} is not empty: rows would be read twice; remove what is there")
-    asked = _Asked(filter, connection, tuple(ignore), roce_port, verify_crcs)
-    with _divided(files, client, asked, begin, end, shares, portion_bytes, scratch, progress, retries) as divided:
-        if divided.troubles:
-            raise CaptureError("\n".join(divided.troubles))
+            raise UsageError(f"to_parquet: {folder} is not empty; remove its files")
+    options = _Options(filter, connection, tuple(ignore), roce_port, verify_crcs)
+    with _divided(files, client, options, begin, end, shards, portion_bytes, scratch, progress, retries) as divided:
+        if divided.read_errors:
+            raise CaptureError("\n".join(divided.read_errors))
         tracked = [
-            divided.run.submit(_write_rows, *work, asked, kind, str(target / kind / f"part-{share:05}.parquet"), compression)
+            divided.run.submit(
+                _write_rows, *work, options, kind, str(target / kind / f"part-{shard:05}.parquet"), compression
+            )
             for kind in wanted
-            for share, work in enumerate(divided.shares())
+            for shard, work in enumerate(divided.shards())
         ]
         counts = divided.run.gather("track", tracked)
         each = len(counts) // len(wanted)
         return {kind: sum(counts[i * each : (i + 1) * each]) for i, kind in enumerate(wanted)}
 
 
-#: What of a share travels to who tracks it.
+#: Arguments of a task that tracks a shard.
 _Work = tuple["list[Future]", "list[Future]", _Moment, "_Ends | None"]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked:
-    """What is asked of each share, as it travels."""
+class _Options:
+    """Analysis options of the shards. Can be pickled."""
 
     filter: str
     connection: int
@@ -223,36 +223,36 @@ class _Asked:
     roce_port: int
     verify_crcs: bool
 
-    def made(self) -> _core.Asked:
-        return _core.Asked(self.filter, self.connection, list(self.ignore), self.roce_port, self.verify_crcs)
+    def core(self) -> _core.ShardOptions:
+        return _core.ShardOptions(self.filter, self.connection, list(self.ignore), self.roce_port, self.verify_crcs)
 
 
 @dataclasses.dataclass
 class _Divided:
-    """Captures that were divided: what each share consists of, as tasks."""
+    """Divided captures: the tasks with the data of each shard."""
 
     run: _Run
     surveys: list[_Survey]
-    troubles: list[str]
-    parcels: list[list[Future]]  #: of each share, in order
-    sifted: list[list[Future]]  #: of each share what others have for it
+    read_errors: list[str]
+    batches: list[list[Future]]  #: frames of each shard, in order
+    shared: list[list[Future]]  #: data for each shard from filters of other shards
     last: _Moment  #: the last packet with a BTH
-    ends: _Ends | None  #: of the connection that was asked for
+    ends: _Ends | None  #: endpoints of the requested connection
 
-    def shares(self) -> Iterator[_Work]:
-        """What tracking each share takes."""
-        for parcels, sifted in zip(self.parcels, self.sifted, strict=True):
-            yield parcels, sifted, self.last, self.ends
+    def shards(self) -> Iterator[_Work]:
+        """Return the arguments for tracking each shard."""
+        for batches, shared in zip(self.batches, self.shared, strict=True):
+            yield batches, shared, self.last, self.ends
 
 
 @contextlib.contextmanager
 def _divided(
     files: _Path | Iterable[_Path],
     client: Client | None,
-    asked: _Asked,
+    options: _Options,
     begin: str,
     end: str,
-    shares: int | None,
+    shards: int | None,
     portion_bytes: int,
     scratch: _Path | None,
     progress: Callable[[str, int, int], None] | None,
@@ -260,64 +260,65 @@ def _divided(
 ) -> Iterator[_Divided]:
     names = [os.fspath(files)] if isinstance(files, (str, os.PathLike)) else [os.fspath(name) for name in files]
     if not names:
-        raise UsageError("analyze: there are no files to read")
-    if shares is not None and not 1 <= shares <= 65536:
-        raise UsageError(f"analyze: {shares} shares; from 1 to 65536 make sense")
+        raise UsageError("analyze: expected at least one file")
+    if shards is not None and not 1 <= shards <= 65536:
+        raise UsageError(f"analyze: shards={shards}: expected 1 to 65536")
     if portion_bytes < 1:
-        raise UsageError(f"analyze: portions of {portion_bytes} bytes; a portion has at least one")
-    asked.made()  # what makes no sense is said here, and not by a worker
+        raise UsageError(f"analyze: portion_bytes={portion_bytes}: expected a number above 0")
+    options.core()  # reports invalid options before tasks start
     _core.check_boundaries(begin, end)
     with contextlib.ExitStack() as stack:
         run = _Run(client or _current_client(), progress, retries)
         stack.callback(run.cancel)
-        surveys, troubles = _order(run.gather("survey", [run.submit(_survey, name) for name in names]))
+        surveys, read_errors = _order(run.gather("survey", [run.submit(_survey, name) for name in names]))
         if not surveys:
-            raise CaptureError(troubles[0])
+            raise CaptureError(read_errors[0])
         data = sum(survey[2] for survey in surveys)
-        if shares is None:
+        if shards is None:
             threads = sum(run.client.nthreads().values())
-            shares = min(4096, max(2 * max(threads, 1), math.ceil(data / (256 << 20))))
+            shards = min(4096, max(2 * max(threads, 1), math.ceil(data / (256 << 20))))
         folder = _scratch(scratch, stack)
-        cut = []
+        portions = []
         before = 0
         for survey in surveys:
             name, packets = survey[0], survey[1]
             step = max(1, min(packets, portion_bytes * packets // max(survey[2], 1)))
             for first in range(1, packets + 1, step):
                 portion = (name, first, min(packets, first + step - 1), before)
-                cut.append(run.submit(_divide, portion, shares, begin, end, surveys[0][5], asked, folder))
+                portions.append(run.submit(_divide, portion, shards, begin, end, surveys[0][5], options, folder))
             before += packets
-        run.wait("divide", cut)
-        last = max(run.gather_of(cut, "last"), default=(0, 0))
-        parcels = [[run.submit(_item, parcels, share) for parcels in cut] for share in range(shares)]
-        divided = _Divided(run, surveys, troubles, parcels, [[] for _ in parcels], last, None)
-        if asked.filter:
-            _sift(divided, asked, folder)
-        if asked.connection:
-            found = run.gather("find", [run.submit(_find, *work, asked) for work in divided.shares()])
+        run.wait("divide", portions)
+        last = max(run.gather_of(portions, "last"), default=(0, 0))
+        batches = [[run.submit(_item, divided_portion, shard) for divided_portion in portions] for shard in range(shards)]
+        divided = _Divided(run, surveys, read_errors, batches, [[] for _ in batches], last, None)
+        if options.filter:
+            _filter_shards(divided, options, folder)
+        if options.connection:
+            found = run.gather("find", [run.submit(_find, *work, options) for work in divided.shards()])
             divided.ends = next((ends for ends in found if ends is not None), None)
             if divided.ends is None:
                 raise CaptureError(
-                    f"there is no connection {asked.connection}: connections are named by the number of their first frame"
+                    f"unknown connection {options.connection}; connections are identified by their first frame"
                 )
         yield divided
 
 
-def _sift(divided: _Divided, asked: _Asked, folder: str | None) -> None:
-    run, shares = divided.run, len(divided.parcels)
-    sifted = [
-        run.submit(_sift_share, parcels, share, shares, asked, folder) for share, parcels in enumerate(divided.parcels)
+def _filter_shards(divided: _Divided, options: _Options, folder: str | None) -> None:
+    run, shards = divided.run, len(divided.batches)
+    shared = [
+        run.submit(_filter_shard, batches, shard, shards, options, folder)
+        for shard, batches in enumerate(divided.batches)
     ]
-    run.wait("sift", sifted)
-    divided.last = max(run.gather_of(sifted, "last"))
-    # Few shares have anything for a given other one, where there are many.
-    for theirs, receivers in zip(sifted, run.gather_of(sifted, "shares"), strict=True):
-        for share in receivers:
-            divided.sifted[share].append(run.submit(_item, theirs, share))
+    run.wait("filter", shared)
+    divided.last = max(run.gather_of(shared, "last"))
+    # Most pairs of shards share no data.
+    for theirs, receivers in zip(shared, run.gather_of(shared, "shards"), strict=True):
+        for shard in receivers:
+            divided.shared[shard].append(run.submit(_item, theirs, shard))
 
 
 class _Run:
-    """The tasks of one analysis: handed in, waited for with progress, and taken back when it ends early."""
+    """The tasks of one analysis. Reports progress, and cancels the tasks at the end."""
 
     def __init__(self, client: Client, progress: Callable[[str, int, int], None] | None, retries: int) -> None:
         self.client = client
@@ -335,7 +336,7 @@ class _Run:
 
         for done, future in enumerate(as_completed(futures), 1):
             if future.status == "error":
-                future.result()  # raises what the task raised
+                future.result()  # raises the exception of the task
             if self._progress:
                 self._progress(stage, done, len(futures))
 
@@ -344,13 +345,13 @@ class _Run:
         results = self.client.gather(list(futures))
         return list(results)
 
-    def gather_of(self, parcels: Sequence[Future], member: str) -> list[Any]:
-        """Of each _Parcels what stands there."""
-        results = self.client.gather([self.submit(getattr, one, member) for one in parcels])
+    def gather_of(self, futures: Sequence[Future], member: str) -> list[Any]:
+        """Return an attribute of each _Batches object."""
+        results = self.client.gather([self.submit(getattr, one, member) for one in futures])
         return list(results)
 
     def cancel(self) -> None:
-        with contextlib.suppress(Exception):  # the cluster may be gone, which is why we are here
+        with contextlib.suppress(Exception):  # the cluster may have failed
             self.client.cancel(self._futures)
         self._futures.clear()
 
@@ -361,7 +362,7 @@ def _current_client() -> Client:
         client: Client = distributed.get_client()
         return client
     except ValueError as error:
-        raise UsageError("analyze: there is no current client; give one: dask.distributed.Client(…)") from error
+        raise UsageError("analyze: there is no current client; pass a dask.distributed.Client") from error
 
 
 def _pyarrow() -> Any:
@@ -372,14 +373,14 @@ def _kinds(kinds: str | Sequence[str]) -> list[str]:
     wanted = [kinds] if isinstance(kinds, str) else list(kinds)
     for kind in wanted:
         if kind not in _ORDER:
-            raise UsageError(f"there is no table {kind}; there are {', '.join(KINDS)}")
+            raise UsageError(f"unknown table {kind}; expected {', '.join(KINDS)}")
     if not wanted:
-        raise UsageError(f"kinds is empty; there are {', '.join(KINDS)}")
+        raise UsageError(f"kinds is empty; expected {', '.join(KINDS)}")
     return wanted
 
 
 def _in_order(table: Any, kind: str) -> Any:
-    """The rows by frames; what shares a frame stays as it is, since that is one share's, which has it in order."""
+    """Sort the rows by frame. The sort is stable, and rows of one frame are from one shard, which has them in order."""
     import pyarrow.compute
 
     keys = [(name, "ascending") for name in _ORDER[kind]]
@@ -387,12 +388,12 @@ def _in_order(table: Any, kind: str) -> Any:
 
 
 def _order(surveyed: Sequence[_Survey | str]) -> tuple[list[_Survey], list[str]]:
-    """The files in the order of their first packets, and what is to be said of those that cannot be read."""
+    """Return the surveys in the order of the first packets, and the read errors."""
     surveys = [survey for survey in surveyed if not isinstance(survey, str)]
-    troubles = [survey for survey in surveyed if isinstance(survey, str)]
+    read_errors = [survey for survey in surveyed if isinstance(survey, str)]
     surveys.sort(key=lambda survey: survey[5])
-    troubles += [survey[4] for survey in surveys if survey[4]]
-    return surveys, troubles
+    read_errors += [survey[4] for survey in surveys if survey[4]]
+    return surveys, read_errors
 
 
 def _scratch(scratch: _Path | None, stack: contextlib.ExitStack) -> str | None:
@@ -403,7 +404,7 @@ def _scratch(scratch: _Path | None, stack: contextlib.ExitStack) -> str | None:
     return folder
 
 
-# What runs on the workers.
+# Functions that run on the workers.
 
 
 def _survey(name: str) -> _Survey | str:
@@ -415,103 +416,103 @@ def _survey(name: str) -> _Survey | str:
 
 def _divide(
     portion: tuple[str, int, int, int],
-    shares: int,
+    shards: int,
     begin: str,
     end: str,
     origin: int,
-    asked: _Asked,
+    options: _Options,
     folder: str | None,
-) -> _Parcels:
-    parcels, last = _core.divide(*portion, shares, begin, end, origin, asked.roce_port, bool(asked.filter))
-    return _Parcels(parcels, last, folder)
+) -> _Batches:
+    batches, last = _core.divide(*portion, shards, begin, end, origin, options.roce_port, bool(options.filter))
+    return _Batches(batches, last, folder)
 
 
-class _Parcels:
-    """Bytes by share, or the files that have them: those that are not empty. And the last packet with a BTH."""
+class _Batches:
+    """Batches by shard, as bytes or as paths of files, without empty ones, and the last packet with a BTH."""
 
-    def __init__(self, parcels: list[bytes], last: _Moment, folder: str | None) -> None:
+    def __init__(self, batches: list[bytes], last: _Moment, folder: str | None) -> None:
         self.last = last
-        self._parcels: dict[int, bytes | str] = {share: parcel for share, parcel in enumerate(parcels) if parcel}
+        self._batches: dict[int, bytes | str] = {shard: batch for shard, batch in enumerate(batches) if batch}
         if folder is not None:
-            # Under names of its own: where a task runs twice, both may write, and what one of them tells is whole.
-            for share, parcel in self._parcels.items():
-                path = Path(folder) / f"{uuid.uuid4().hex}.parcel"
-                path.write_bytes(parcel)  # type: ignore[arg-type]
-                self._parcels[share] = str(path)
+            # Unique names, since a task may run twice at the same time.
+            for shard, batch in self._batches.items():
+                path = Path(folder) / f"{uuid.uuid4().hex}.batch"
+                path.write_bytes(batch)  # type: ignore[arg-type]
+                self._batches[shard] = str(path)
 
     @property
-    def shares(self) -> list[int]:
-        """For whom there is anything."""
-        return list(self._parcels)
+    def shards(self) -> list[int]:
+        """Shards with data."""
+        return list(self._batches)
 
-    def of(self, share: int) -> bytes | str:
-        return self._parcels.get(share, b"")
+    def of(self, shard: int) -> bytes | str:
+        return self._batches.get(shard, b"")
 
     def __sizeof__(self) -> int:
-        """By which Dask plans: the bytes, mostly."""
-        return object.__sizeof__(self) + sum(len(parcel) for parcel in self._parcels.values())
+        """Return the approximate size, which Dask uses for scheduling."""
+        return object.__sizeof__(self) + sum(len(batch) for batch in self._batches.values())
 
 
-def _item(parcels: _Parcels, share: int) -> bytes | str:
-    return parcels.of(share)
+def _item(batches: _Batches, shard: int) -> bytes | str:
+    return batches.of(shard)
 
 
 @contextlib.contextmanager
-def _opened(parcel: bytes | str) -> Iterator[bytes | mmap.mmap]:
-    if isinstance(parcel, str):
-        with open(parcel, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+def _opened(batch: bytes | str) -> Iterator[bytes | mmap.mmap]:
+    if isinstance(batch, str):
+        with open(batch, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield data
     else:
-        yield parcel
+        yield batch
 
 
-def _sift_share(
-    parcels: Sequence[bytes | str], share: int, shares: int, asked: _Asked, folder: str | None
-) -> _Parcels:
-    sifter = _core.Sifter(asked.made(), share, shares)
-    for parcel in parcels:
-        with _opened(parcel) as data:
-            sifter.add(data)
-    theirs, last = sifter.finish()
-    return _Parcels(theirs, last, folder)
+def _filter_shard(
+    batches: Sequence[bytes | str], shard: int, shards: int, options: _Options, folder: str | None
+) -> _Batches:
+    shard_filter = _core.ShardFilter(options.core(), shard, shards)
+    for batch in batches:
+        with _opened(batch) as data:
+            shard_filter.add(data)
+    theirs, last = shard_filter.finish()
+    return _Batches(theirs, last, folder)
 
 
 def _tracked(
-    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked, rows: str = ""
-) -> tuple[_core.Tracker, _Share]:
-    tracker = _core.Tracker(asked.made(), rows)
+    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, rows: str = ""
+) -> tuple[_core.Tracker, _ShardResult]:
+    tracker = _core.Tracker(options.core(), rows)
     if ends is not None:
         tracker.narrow_to(ends)
     with contextlib.ExitStack() as stack:
-        tracker.hear([stack.enter_context(_opened(parcel)) for parcel in sifted])
-        for parcel in parcels:
-            with _opened(parcel) as data:
+        tracker.add_shared([stack.enter_context(_opened(batch)) for batch in shared])
+        for batch in batches:
+            with _opened(batch) as data:
                 tracker.add(data)
         return tracker, tracker.finish(last)
 
 
-def _track(parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked) -> _Share:
-    return _tracked(parcels, sifted, last, ends, asked)[1]
+def _track(batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options) -> _ShardResult:
+    return _tracked(batches, shared, last, ends, options)[1]
 
 
 def _find(
-    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked
+    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options
 ) -> _Ends | None:
-    return _tracked(parcels, sifted, last, ends, asked)[0].wanted
+    return _tracked(batches, shared, last, ends, options)[0].wanted
 
 
-def _rows_of_share(
-    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked, kind: str
+def _rows_of_shard(
+    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, kind: str
 ) -> Any:
-    tracker = _tracked(parcels, sifted, last, ends, asked, kind)[0]
+    tracker = _tracked(batches, shared, last, ends, options, kind)[0]
     return _in_order(_pyarrow().table(Table(tracker.table(kind))), kind)
 
 
 def _rows(
-    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked, kind: str
+    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, kind: str
 ) -> bytes:
     pyarrow = _pyarrow()
-    table = _rows_of_share(parcels, sifted, last, ends, asked, kind)
+    table = _rows_of_shard(batches, shared, last, ends, options, kind)
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -520,25 +521,24 @@ def _rows(
 
 
 def _write_rows(
-    parcels: _Bytes,
-    sifted: _Bytes,
+    batches: _Bytes,
+    shared: _Bytes,
     last: _Moment,
     ends: _Ends | None,
-    asked: _Asked,
+    options: _Options,
     kind: str,
     path: str,
     compression: str,
 ) -> int:
     pyarrow = _pyarrow()
-    table = _rows_of_share(parcels, sifted, last, ends, asked, kind)
-    # A task that runs twice writes the same twice; a name is only ever given to what is whole. The name of what is not
-    # begins with a dot, which readers of folders leave out.
+    table = _rows_of_shard(batches, shared, last, ends, options, kind)
+    # A task may run twice. Only complete files get the final name. Readers of folders skip names that start with a dot.
     unfinished = Path(path).with_name(f".{uuid.uuid4().hex}.parquet")
     try:
         pyarrow.parquet.write_table(table, unfinished, compression=compression)
         unfinished.replace(path)
     except OSError as error:
-        raise CaptureError(f"{path} cannot be written: {error}") from error
+        raise CaptureError(f"cannot write {path}: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
     return int(table.num_rows)

@@ -1,4 +1,4 @@
-"""What is said and heard on streams of iWARP: the vocabulary of cases, and of stories on a device.
+"""Stimuli and expectations for iWARP streams, in test cases and at devices.
 
 >>> import rdmawire
 >>> from rdmawire.iwarp import a_read_response, read_request, write
@@ -8,8 +8,8 @@
 ...     qp.stream.wait(a_read_response(0x5157, 0x1000)).payload
 b'at the device'
 
-Of stimuli the first MSN of each queue is 1, and each is an FPDU made whole and right: ``send(7).changed(…)`` changes it. Of
-expectations each states literally what has to come. Clauses are those of RFC 5040, 5041, 5044, 6581 and 7306.
+Each stimulus is a valid FPDU. ``send(7).changed(…)`` modifies it. The first MSN of each queue is 1. Each expectation
+states the required contents. The clauses are those of RFC 5040, 5041, 5044, 6581 and 7306.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rdmawire._core.iwarp import (
     CRC,
     ENHANCED,
     MARKERS,
-    NOBODYS_STAG,
     REJECT,
+    UNKNOWN_STAG,
     CaseStream,
     Expectation,
-    Heard,
     IwarpBench,
+    Received,
     a_fin,
     a_read_request,
     a_read_response,
@@ -54,9 +54,9 @@ from rdmawire._core.iwarp import (
     send_part,
     send_solicited,
     send_solicited_invalidate,
+    stream_closed,
     tagged,
     terminate,
-    the_end,
     untagged,
     write,
     write_part,
@@ -66,12 +66,12 @@ __all__ = [
     "CRC",
     "ENHANCED",
     "MARKERS",
-    "NOBODYS_STAG",
     "REJECT",
+    "UNKNOWN_STAG",
     "CaseStream",
     "Expectation",
-    "Heard",
     "IwarpBench",
+    "Received",
     "Silence",
     "Stimulus",
     "a_fin",
@@ -105,9 +105,9 @@ __all__ = [
     "send_solicited",
     "send_solicited_invalidate",
     "silence",
+    "stream_closed",
     "tagged",
     "terminate",
-    "the_end",
     "untagged",
     "write",
     "write_part",

@@ -1,8 +1,8 @@
-"""Captured traffic played again: as it was, rewritten for a live peer, with faults, through a function of yours.
+"""Replay of captured traffic: unchanged, rewritten for a live peer, with injected faults, or with a callback.
 
     report = rdmawire.replay("x.pcap", wire="packet:veth0", speed=10, map=["qp:0x11=0x777"], faults=["drop psn +5 try 1"])
 
-docs/how-to/replay-a-capture.md says what mappings, faults and the options mean; the report's ``json`` is what the command prints.
+docs/replay.md describes mappings, faults and options. The report's ``json`` is the output of the command.
 """
 
 from __future__ import annotations
@@ -20,63 +20,63 @@ from rdmawire.wires import Wire, open_wire
 
 __all__ = ["PlayedFrame", "ReactiveReport", "ReplayReport", "areplay", "learn_map", "replay", "replay_reactive"]
 
-#: A capture file, or several.
+#: One or several capture files.
 Captures = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-#: A wire by name, an open one, or several of them.
+#: One or several wires: names or open wires.
 Wires = str | Wire | Iterable[str | Wire] | None
-#: What a function that sees each frame says: None or True, as it is; False, not at all; bytes or a Frame in its place.
+#: A function called with each frame. It returns None or True to send it, False to drop it, or a replacement.
 OnFrame = Callable[[PlayedFrame], Any]
 
-USUAL_CAP = 1_000_000_000  # bits a second where someone had to allow the target
+DEFAULT_RATE_CAP = 1_000_000_000  # bits per second, if allow_target was required
 
 
 class ReplayReport:
-    """What a replay did. ``json`` is what ``rdmawire replay --json`` prints (docs/reference/schemas/replay.schema.json)."""
+    """Report of a replay. ``json`` is the output of ``rdmawire replay --json`` (docs/replay.schema.json)."""
 
-    def __init__(self, json: dict[str, Any], text: str, trouble: str, unable: int) -> None:
+    def __init__(self, json: dict[str, Any], text: str, error: str, unsent: int) -> None:
         self.json = json
         self._text = text
-        self.trouble = trouble  #: why it ended early; empty: it did not
-        self.unable = unable  #: frames that were to be sent and could not be
-        #: With dry_run: of each frame its number and what would be rewritten.
+        self.error = error  #: why the replay ended early, or empty
+        self.unsent = unsent  #: number of frames that could not be sent
+        #: With dry_run: number and rewritten fields of each frame.
         self.differences: list[tuple[int, list[str]]] = []
 
     @property
     def ok(self) -> bool:
-        """Nothing ended it early, and all that was to be sent was."""
-        return not self.trouble and not self.unable
+        """Whether the replay is complete and all frames were sent."""
+        return not self.error and not self.unsent
 
     @property
     def sent(self) -> int:
-        """Frames that were handed over and have left."""
+        """Number of frames sent."""
         return int(self.json["sent"]["frames"])
 
     def __str__(self) -> str:
         return self._text
 
     def __repr__(self) -> str:
-        ended = f"; ended early: {self.trouble}" if self.trouble else ""
+        ended = f"; ended early: {self.error}" if self.error else ""
         return f"<ReplayReport {self._text.splitlines()[0] if self._text else ''}{ended}>"
 
 
 class ReactiveReport:
-    """What came of a reactive replay (docs/how-to/replay-against-a-live-peer.md)."""
+    """Report of a reactive replay (docs/replay-reactive.md)."""
 
     def __init__(self, made: dict[str, Any]) -> None:
         self.json: dict[str, Any] = made["json"]
-        self.ok: bool = made["good"]  #: everything was played and answered as in the capture
-        self.failure: str = made["failure"]  #: why it did not come to its end; empty: it did
+        self.ok: bool = made["good"]  #: whether the exchange matches the capture
+        self.failure: str = made["failure"]  #: why the exchange is incomplete, or empty
         self._text: str = made["text"]
 
     def __str__(self) -> str:
         return self._text
 
     def __repr__(self) -> str:
-        return f"<ReactiveReport {'as captured' if self.ok else self.failure or 'otherwise than captured'}>"
+        return f"<ReactiveReport {'as captured' if self.ok else self.failure or 'differs from the capture'}>"
 
 
 class _Prepared:
-    """A replay with its wires, which are closed behind it where they were opened here."""
+    """A prepared replay. Closes the wires that it opened."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _Prepared:
             given["on_frame"] = on_frame
         try:
             wires, safe = self._wires(wire, allowed)
-            given.setdefault("rate_cap", 0 if safe else USUAL_CAP)
+            given.setdefault("rate_cap", 0 if safe else DEFAULT_RATE_CAP)
             given.setdefault(
                 "allow_multicast",
                 all(one.capabilities.virtual_time or one.name.startswith(("null", "pair:")) for one in wires),
@@ -122,18 +122,18 @@ class _Prepared:
     def _wires(self, wire: Wires, allowed: set[str]) -> tuple[list[Wire], bool]:
         if wire is None:
             if not self._dry:
-                raise _core.UsageError("replay: where to? wire= says it, or dry_run=True sends nothing")
+                raise _core.UsageError("replay: expected wire= or dry_run=True")
             return [], True
         wires: list[Wire] = []
         all_safe = True
         for one in [wire] if isinstance(wire, str | Wire) else list(wire):
             name = one if isinstance(one, str) else one.name
             if isinstance(one, str) or name.startswith(("packet:", "xdp:", "verbs:")):
-                target = _core._judge_target(name)
+                target = _core._classify_target(name)
                 if not self._dry and not target["safe"] and target["name"] not in allowed:
                     raise _core.UsageError(
-                        f"{name} ({target['about']}): frames that others made are sent there only with "
-                        f"allow_target=\"{target['name']}\""
+                        f"refusing to send captured frames to {name} ({target['about']}); use "
+                        f"allow_target=\"{target['name']}\" to permit it"
                     )
                 all_safe = all_safe and target["safe"]
             if isinstance(one, str):
@@ -142,12 +142,12 @@ class _Prepared:
                 one = open_wire(name)
                 self._opened.append(one)
             if not one.capabilities.sends:
-                raise _core.UsageError(f"{name}: this wire sends nothing")
+                raise _core.UsageError(f"{name}: this wire cannot send")
             wires.append(one)
         return wires, all_safe
 
     def _shown(self, on_frame: OnFrame | None) -> OnFrame:
-        # Without this object, which holds the player that holds the function.
+        # A reference to self would be a cycle through the player.
         differences = self._differences
 
         def show(frame: PlayedFrame) -> Any:
@@ -176,7 +176,7 @@ def _paths(paths: Captures) -> list[str]:
 
 
 def _check_first(paths: list[str]) -> None:
-    """CaptureError where there is nothing to play. A pipe is opened once only, by who plays it."""
+    """Raise CaptureError for an invalid first capture. Pipes are not checked, since they can be opened only once."""
     if paths and (os.path.isfile(paths[0]) or not os.path.exists(paths[0])):
         with open_capture(paths[0]):
             pass
@@ -194,18 +194,23 @@ def replay(
     allow_target: str | Iterable[str] = (),
     **options: Any,
 ) -> ReplayReport:
-    """Plays captures onto a wire, or several, and gives the report. Ctrl-C ends it with KeyboardInterrupt.
+    """Replay captures to one or several wires and return the report. Ctrl-C raises KeyboardInterrupt.
 
-    ``map``: mapping files and assignments such as "qp:0x11=0x777". ``faults``: rules of docs/reference/fault-language.md. ``on_frame`` is
-    called with each :class:`PlayedFrame` before it is sent, before faults: None lets it go, False drops it, bytes or a
-    Frame go in its place. ``on_progress`` is called with sent,
-    pattern_bytes, frames_per_second, … What either raises ends the replay and comes out here. ``dry_run`` sends nothing;
-    ``report.differences`` has what would be rewritten. Interfaces that may lead anywhere need ``allow_target``. The first
-    capture must be one, else CaptureError; what is wrong later is the report's ``trouble``.
+    - ``map``: mapping files and assignments such as "qp:0x11=0x777".
+    - ``faults``: fault rules (docs/faults.md).
+    - ``on_frame``: called with each :class:`PlayedFrame` before faults are applied. It returns None to send the frame,
+      False to drop it, or bytes or a Frame to replace it.
+    - ``on_progress``: called with a dictionary: sent, bytes, loop, position, total, frames_per_second, bits_per_second.
+    - ``dry_run``: send no frames. ``report.differences`` lists the rewritten fields.
+    - ``allow_target``: required for interfaces that lead to other hosts.
 
-    Options are those of the command, with underscores: speed, pps, bps, top, burst, max_gap, spin, preload; loops,
-    pause, continue_psns, ip_step, qp_step; limit, max_bytes, seconds, include, exclude, split; unmapped, others, crc,
-    icrc_mask, hop_limit, dscp, flow_label; snapped, truncate, allow_multicast, rate_cap; fault_seed. Times are seconds.
+    Exceptions of callbacks end the replay and are raised. Raises CaptureError if the first capture is invalid. Later
+    errors are in ``report.error``.
+
+    The options are those of the command, with underscores: speed, pps, bps, topspeed, burst, max_gap, spin, preload;
+    loops, pause, continue_psns, ip_step, qp_step; limit, max_bytes, seconds, include, exclude, split; unmapped, others,
+    crc, icrc_mask, hop_limit, dscp, flow_label; truncated, too_long, allow_multicast, rate_cap; fault_seed. Times are
+    seconds.
     """
     return _Prepared(capture, wire, map, faults, on_frame, on_progress, dry_run, allow_target, options).run()
 
@@ -222,7 +227,7 @@ async def areplay(
     allow_target: str | Iterable[str] = (),
     **options: Any,
 ) -> ReplayReport:
-    """As :func:`replay`, while other tasks go on. Canceling the task ends the replay. Functions are called in a thread."""
+    """Run :func:`replay` asynchronously. Callbacks run in a thread. Canceling the task ends the replay."""
     prepared = _Prepared(capture, wire, map, faults, on_frame, on_progress, dry_run, allow_target, options)
     running = asyncio.get_running_loop().run_in_executor(None, prepared.run)
     try:
@@ -234,7 +239,7 @@ async def areplay(
 
 
 def learn_map(capture: Captures, map: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = ()) -> str:
-    """A mapping file, learnt from captures, to be filled in with what is live; ``map`` fills in already."""
+    """Return a mapping file inferred from captures, to be completed with live values. ``map`` sets some of them."""
     return _core._learn_map(_paths(capture), _paths(map))
 
 
@@ -250,13 +255,13 @@ def replay_reactive(
     retry_after: float = 0.5,
     step_timeout: float = 10.0,
 ) -> ReactiveReport:
-    """Plays one side of a captured connection against a live device, and waits for what it says (docs/how-to/replay-against-a-live-peer.md).
+    """Emulate one side of a captured connection and react to a live device (docs/replay-reactive.md).
 
-    ``connection``: the capture's n-th, from 1; 0: the one with most bytes. ``side``: the end that is played, "a" or
-    "b"; empty: the one that sent more. ``output``: a capture of what was said.
+    ``connection``: number of the connection in the capture, from 1. 0: the one with the most bytes. ``side``: the
+    emulated endpoint, "a" or "b". Empty: the endpoint that sent more. ``output``: capture file of the exchange.
     """
     if side not in ("", "a", "b"):
-        raise _core.UsageError(f"side={side!r}: it is a or b")
+        raise _core.UsageError(f"side={side!r}: expected a or b")
     rules = faults if isinstance(faults, str) else "\n".join(faults)
     return ReactiveReport(
         _core._replay_reactive(

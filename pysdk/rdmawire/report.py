@@ -1,189 +1,96 @@
-"""Reports: what ``rdmawire analyze`` and ``rdmawire check`` say of captures, as objects."""
+"""Reports of ``rdmawire analyze`` and ``rdmawire check`` as objects."""
 
 from __future__ import annotations
 
 import html
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from rdmawire import _core
 from rdmawire._core import UsageError
 from rdmawire.captures import Capture
+from rdmawire.json_report import JsonReport, Row
+from rdmawire.plots import Plots
 from rdmawire.tables import Table
-
-if TYPE_CHECKING:
-    from rdmawire.plots import Plots
 
 __all__ = ["CheckReport", "Comparison", "Report", "Row", "analyze", "check", "compare", "explain"]
 
 File = Union[str, "os.PathLike[str]", Capture]
 Progress = Callable[[int, int, int, str], object]
-"""Takes packets so far, bytes of the file done and in all (0: not known), and its name."""
+"""A function of the packets so far, processed and total bytes of the file (0: unknown), and the file name."""
 
 
-class Row(Mapping[str, Any]):
-    """One of a report's objects: a mapping with the keys of the JSON, which are attributes too.
-
-    ``finding["title"]`` and ``finding.title`` are the same; ``docs/reference/analyze-report.md`` and ``docs/reference/check-report.md`` name the keys.
-    """
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
-
-    def __getitem__(self, key: str) -> Any:
-        return _seen(self._values[key])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        try:
-            return _seen(self._values[name])
-        except KeyError:
-            raise AttributeError(f"there is no {name}; there are {', '.join(self._values)}") from None
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._values]
-
-    def __repr__(self) -> str:
-        return f"Row({self._values!r})"
-
-    def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
-        return Row, (self._values,)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The values as JSON has them."""
-        return self._values
-
-
-def _seen(value: Any) -> Any:
-    """Objects of JSON as rows, whether alone or in a list."""
-    if isinstance(value, dict):
-        return Row(value)
-    if isinstance(value, list):
-        return [_seen(one) for one in value]
-    return value
-
-
-class _JsonReport:
-    """What both reports have in common: they are made from the command's JSON."""
-
-    def __init__(self, text: str, troubles: Sequence[str]) -> None:
-        self._text = text
-        self._values: dict[str, Any] | None = None
-        self.troubles: list[str] = list(troubles)
-        """Files that could not be read, or not to their end: one sentence each. The report is of what could be read."""
-
-    @property
-    def _dict(self) -> dict[str, Any]:
-        if self._values is None:
-            self._values = json.loads(self._text)
-        return self._values
-
-    def to_dict(self) -> dict[str, Any]:
-        """What the command prints with ``--json``, as a dict."""
-        return json.loads(self._text)  # type: ignore[no-any-return]
-
-    def to_json(self) -> str:
-        """The same as text."""
-        return self._text
-
-    def __getitem__(self, key: str) -> Any:
-        return _seen(self._dict[key])
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        values = self._dict
-        if name not in values:
-            raise AttributeError(f"the report has no {name}; it has {', '.join(values)}")
-        return _seen(values[name])
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._dict]
-
-
-
-class Report(_JsonReport):
-    """What :func:`analyze` found.
+class Report(JsonReport):
+    """The result of :func:`analyze`.
 
     The keys of ``rdmawire analyze --json`` (docs/reference/analyze-report.md) are attributes: ``report.summary``, ``report.findings``,
     ``report.flows``, ``report.latency``, … ``report.messages``, ``report.events``, ``report.connections`` and
-    ``report.packets`` are tables of all of them. ``print(report)`` prints what the command prints, and a notebook shows
-    the findings.
+    ``report.packets`` are complete tables. ``print(report)`` prints the output of the command. A notebook shows the
+    findings.
     """
 
     def __init__(
-        self, text: str, troubles: Sequence[str] = (), run: _core.AnalysisRun | None = None, title: str = ""
+        self, text: str, read_errors: Sequence[str] = (), run: _core.AnalysisRun | None = None, title: str = ""
     ) -> None:
-        super().__init__(text, troubles)
+        super().__init__(text, read_errors)
         self._run = run
         self._title = title or "capture"
 
     @classmethod
-    def from_json(cls, text: str, troubles: Sequence[str] = ()) -> Report:
-        """A report from what ``--json`` printed. It has no tables, as it does not know where the packets are."""
-        return cls(text, troubles, title=_title([file["name"] for file in json.loads(text)["input"]["files"]]))
+    def from_json(cls, text: str, read_errors: Sequence[str] = ()) -> Report:
+        """Return a report of the output of ``--json``. It has no tables, since they require the packets."""
+        return cls(text, read_errors, title=_title([file["name"] for file in json.loads(text)["input"]["files"]]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Report, (self._text, self.troubles, None, self._title)
+        return Report, (self._text, self.read_errors, None, self._title)
 
     @property
     def summary(self) -> Row:
-        """The capture in numbers."""
+        """Summary of the capture."""
         return Row(self._dict["summary"])
 
     @property
     def findings(self) -> list[Row]:
-        """What is wrong, worst first: ``severity``, ``kind``, ``who``, ``title``, ``frames``, ``meaning``, ``next``, …"""
+        """Findings, most severe first: ``severity``, ``kind``, ``who``, ``title``, ``frames``, ``meaning``, ``next``, …"""
         return [Row(finding) for finding in self._dict["findings"]]
 
     @property
     def messages(self) -> Table:
-        """Every message, with the columns of ``messages.csv`` (docs/reference/analyze-report.md). The files are read anew."""
+        """All messages, with the columns of ``messages.csv`` (docs/analyze.md). Reading the table reads the files."""
         return self._table("messages")
 
     @property
     def events(self) -> Table:
-        """Every event, with the columns of ``events.csv``; ``report["events"]`` has the first ones of each kind."""
+        """All events, with the columns of ``events.csv``. ``report["events"]`` has the first events of each kind."""
         return self._table("events")
 
     @property
     def connections(self) -> Table:
-        """Every connection, with the columns of ``connections.csv``; ``report["connections"]`` has them as JSON does."""
+        """All connections, with the columns of ``connections.csv``. ``report["connections"]`` has them as in JSON."""
         return self._table("connections")
 
     @property
     def packets(self) -> Table:
-        """Every packet of a connection and what it is to it, with the columns of ``packets.csv``."""
+        """All packets of connections, with the columns of ``packets.csv``."""
         return self._table("packets")
 
     @property
     def plot(self) -> Plots:
-        """Plots by matplotlib: ``report.plot.throughput()``, ``psn()``, ``latency()``, ``percentiles()``."""
-        from rdmawire.plots import Plots
-
-        return Plots(self)
+        """Plots with matplotlib: ``report.plot.throughput()``, ``psn()``, ``latency()``, ``percentiles()``."""
+        return Plots(self, lambda: self.packets)
 
     def text(self, *, width: int = 100, colors: bool = False, rows: int = 10, tables: bool = True) -> str:
-        """What ``rdmawire analyze`` prints: summary, findings, and tables of so many rows at most."""
+        """Return the output of ``rdmawire analyze``: summary, findings, and tables of up to `rows` rows."""
         return _core.analysis_text(self._text, width, colors, rows, tables)
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
-        """The page of ``rdmawire analyze --html``: one file with plots, ladders and tables that needs nothing else.
+        """Return the page of ``rdmawire analyze --html``: one HTML file with plots, sequence diagrams and tables.
 
-        Written to `path` where one is given. The files are read once more; a report from elsewhere
-        (:meth:`from_json`) gives the page without ladders and PSNs.
+        Also writes the page to `path`. Reads the files a second time. The page of a report of :meth:`from_json` has no
+        sequence diagrams and PSN plots.
         """
         name = self._title if title is None else title
         page = _core.analysis_page(self._text, name) if self._run is None else self._run.html(name)
@@ -192,12 +99,12 @@ class Report(_JsonReport):
         return page
 
     def to_csv(self, directory: str | os.PathLike[str], *, packets: bool = False) -> None:
-        """Writes connections, flows, messages and events as CSV into a directory, as ``rdmawire analyze --csv`` does.
+        """Write connections, flows, messages and events as CSV files to a directory, as ``rdmawire analyze --csv`` does.
 
-        With `packets`, packets.csv too. The files are read anew.
+        `packets` adds packets.csv. Reads the files a second time.
         """
         if self._run is None:
-            raise UsageError("this report does not know where the packets are: analyze the files to have them as CSV")
+            raise UsageError("to_csv() requires the packets, which this report does not have; analyze the files")
         self._run.csv(os.fspath(directory), packets)
 
     def __str__(self) -> str:
@@ -211,44 +118,44 @@ class Report(_JsonReport):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a line about the capture, and the findings."""
+        """Return HTML for notebooks: the summary and the findings."""
         summary = self.summary
         head = (
             f"{summary.packets} packets, {summary.connections} connections, {summary.messages} messages, "
             f"{summary.retransmitted_packets} packets retransmitted, {summary.crcs_bad} bad CRCs"
         )
-        rows = [(f.severity, f.flow, f.title, f.cause, f.first_frame, f.next) for f in self.findings]
-        return _html(self._title, head, ("severity", "flow", "finding", "cause", "frame", "next"), rows, self.troubles)
+        rows = [(f.severity, f.who, f.title, f.cause, f.first_frame, f.next) for f in self.findings]
+        return _html(self._title, head, ("severity", "flow", "finding", "cause", "frame", "next"), rows, self.read_errors)
 
     def _table(self, kind: str) -> Table:
         if self._run is None:
-            raise UsageError(f"this report does not know where the packets are: analyze the files to have {kind}")
+            raise UsageError(f"{kind} requires the packets, which this report does not have; analyze the files")
         return Table(self._run.table(kind))
 
 
-class CheckReport(_JsonReport):
-    """What :func:`check` found.
+class CheckReport(JsonReport):
+    """The result of :func:`check`.
 
-    The keys of ``rdmawire check --json`` (docs/reference/check-report.md) are attributes. ``print(report)`` prints what the command
-    prints, and a notebook shows the violations.
+    The keys of ``rdmawire check --json`` (docs/check.md) are attributes. ``print(report)`` prints the output of the
+    command. A notebook shows the violations.
     """
 
-    def __init__(self, text: str, troubles: Sequence[str] = (), violated: bool = False, title: str = "") -> None:
-        super().__init__(text, troubles)
+    def __init__(self, text: str, read_errors: Sequence[str] = (), violated: bool = False, title: str = "") -> None:
+        super().__init__(text, read_errors)
         self._violated = violated
         self._title = title or "capture"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CheckReport, (self._text, self.troubles, self._violated, self._title)
+        return CheckReport, (self._text, self.read_errors, self._violated, self._title)
 
     @property
     def passed(self) -> bool:
-        """Nothing that a device shall do was seen not to be done. It is no certification."""
+        """Whether no mandatory rule is violated. This is not a certification."""
         return not self._violated
 
     @property
     def summary(self) -> Row:
-        """The evaluations in numbers."""
+        """Numbers of evaluations."""
         return Row(self._dict["summary"])
 
     @property
@@ -258,17 +165,17 @@ class CheckReport(_JsonReport):
 
     @property
     def rules(self) -> list[Row]:
-        """The rules with their counters ``passed``, ``violated`` and ``inconclusive``, and the reasons."""
+        """The rules with the counters ``passed``, ``violated`` and ``inconclusive``, and the reasons."""
         return [Row(rule) for rule in self._dict["rules"]]
 
     def text(
         self, *, width: int = 100, colors: bool = False, coverage: bool = False, quiet: bool = False, rows: int = 50
     ) -> str:
-        """What ``rdmawire check`` prints. `coverage`: how often each rule was judged, too; `quiet`: a line each."""
+        """Return the output of ``rdmawire check``. `coverage` adds the evaluations of each rule. `quiet`: one line each."""
         return _core.check_text(self._text, width, colors, coverage, quiet, rows)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """One page with the violations; written to `path` where one is given."""
+        """Return an HTML page with the violations. Also writes the page to `path`."""
         page = (
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(self._title)}</title>'
             f"<body>{self._repr_html_()}</body></html>\n"
@@ -284,7 +191,7 @@ class CheckReport(_JsonReport):
         return f"<rdmawire.CheckReport {self._title}: {len(self.violations)} violations>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the evaluations in numbers, and the violations."""
+        """Return HTML for notebooks: numbers of evaluations, and the violations."""
         evaluations = self.summary.evaluations
         head = f"evaluations: {evaluations.passed} passed, {evaluations.violated} violated, {evaluations.inconclusive} inconclusive"
         rows = [
@@ -292,19 +199,19 @@ class CheckReport(_JsonReport):
             for v in self.violations
         ]
         columns = ("level", "rule", "from", "frame", "expected", "actual", "clause")
-        return _html(self._title, head, columns, rows, self.troubles)
+        return _html(self._title, head, columns, rows, self.read_errors)
 
 
-class Comparison(_JsonReport):
-    """What :func:`compare` found: which packets were lost, marked, changed or delayed on which hop.
+class Comparison(JsonReport):
+    """The result of :func:`compare`: packets lost, ECN-marked, modified or delayed on each hop.
 
-    The keys below ``capture_points`` of ``rdmawire analyze --capture-points --json`` (docs/reference/analyze-report.md) are attributes:
-    ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints what the command
-    prints.
+    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/analyze.md) are attributes:
+    ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints the output of the
+    command.
     """
 
-    def __init__(self, text: str, troubles: Sequence[str] = (), title: str = "") -> None:
-        super().__init__(text, troubles)
+    def __init__(self, text: str, read_errors: Sequence[str] = (), title: str = "") -> None:
+        super().__init__(text, read_errors)
         self._title = title or "captures"
 
     @property
@@ -313,15 +220,15 @@ class Comparison(_JsonReport):
         return values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Comparison, (self._text, self.troubles, self._title)
+        return Comparison, (self._text, self.read_errors, self._title)
 
     @property
     def findings(self) -> list[Row]:
-        """What is wrong on which hop, worst first."""
+        """Findings of all hops, most severe first."""
         return [Row(finding) for finding in self._dict["findings"]]
 
     def text(self, *, width: int = 100, colors: bool = False, rows: int = 10) -> str:
-        """What ``rdmawire analyze --capture-points`` prints."""
+        """Return the output of ``rdmawire analyze --capture-points``."""
         return _core.compare_text(self._text, width, colors, rows)
 
     def __str__(self) -> str:
@@ -331,10 +238,10 @@ class Comparison(_JsonReport):
         return f"<rdmawire.Comparison of {self._title}: {len(self.findings)} findings>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the findings."""
+        """Return HTML for notebooks: the findings."""
         rows = [(f.severity, f.title, f.meaning, f.next) for f in self.findings]
         head = f"{len(self._dict['points'])} capture points"
-        return _html(self._title, head, ("severity", "what", "meaning", "next"), rows, self.troubles)
+        return _html(self._title, head, ("severity", "finding", "meaning", "next"), rows, self.read_errors)
 
 
 def analyze(
@@ -351,19 +258,22 @@ def analyze(
     verify_crcs: bool = True,
     progress: Progress | None = None,
 ) -> Report:
-    """Reports what captures show: which connection suffers, why, and since which frame.
+    """Analyze captures: report affected connections, the causes, and the first frame of each problem.
 
-    Several files are read as one capture, in the order of their first packets. The options are those of ``rdmawire
-    analyze``: `filter` takes only packets that match (docs/reference/filters.md); `begin` and `end` (``--from``, ``--to``) are
-    seconds since the first packet, a date, or ``frame:N``; `connection` takes only the one that begins with this frame;
-    `threads` is how many at most (0: one a core); `counters` are files with host counters, after or before and after;
-    `ignore` names evidence for joining not to be used (``cm``, ``text``, ``source-port``); `roce_port` is a further UDP
-    port that carries RoCEv2.
+    Multiple files are merged in the order of their first packets. The options are those of ``rdmawire analyze``:
 
-    `progress` is called now and then with packets, bytes done, bytes in all and the file's name; what it raises ends
-    the work and is raised, as is Ctrl-C. The interpreter's lock is free meanwhile.
+    - `filter`: analyze only packets that match (docs/filters.md).
+    - `begin`, `end` (``--from``, ``--to``): seconds since the first packet, a date, or ``frame:N``.
+    - `connection`: analyze only the connection that starts at this frame number.
+    - `threads`: maximum number of threads. 0: one per core.
+    - `counters`: files with host counters: after the capture, or before and after.
+    - `ignore`: do not use ``cm``, ``text`` or ``source-port`` to pair the directions of connections.
+    - `roce_port`: decode this UDP port as RoCEv2, in addition to 4791.
 
-    Raises CaptureError when no file could be read; ``report.troubles`` names those that could not, of several.
+    `progress` is called regularly with the packets, the processed and total bytes, and the file name. Its exceptions and
+    Ctrl-C end the analysis. The interpreter's lock is released during the analysis.
+
+    Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
     names = _files(files)
     paths = [counters] if isinstance(counters, (str, os.PathLike)) else counters
@@ -380,7 +290,7 @@ def analyze(
         verify_crcs,
     )
     text = run.work(progress)
-    return Report(text, run.troubles, run, _title(names))
+    return Report(text, run.read_errors, run, _title(names))
 
 
 def check(
@@ -396,21 +306,24 @@ def check(
     roce_port: int = 0,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Holds what devices said on the wire against the rules of the specification, clause by clause.
+    """Check captured traffic against the RDMA specifications, clause by clause.
 
-    The options are those of ``rdmawire check``: `rules` are ids or aliases with ``*`` and ``?``, with ``!`` before it not
-    these; `level` takes rules that ask at least so strongly (``shall``, ``should``, ``may``); `at` names addresses at
-    whose port the capture was taken without a loss; `complete` says that nothing is lost or changes its order anywhere
-    but before the capture's eyes. `filter`, `connection`, `threads`, `roce_port` and `progress` are as for
-    :func:`analyze`.
+    The options are those of ``rdmawire check``:
 
-    Raises CaptureError when no file could be read; ``report.troubles`` names those that could not, of several.
+    - `rules`: ids or aliases with ``*`` and ``?``. A leading ``!`` excludes rules.
+    - `level`: minimum level of rules: ``shall``, ``should`` or ``may``.
+    - `at`: assume that the capture was taken at the ports of these addresses and lost no packets.
+    - `complete`: assume that all lost and reordered packets are visible in the capture.
+
+    `filter`, `connection`, `threads`, `roce_port` and `progress` are those of :func:`analyze`.
+
+    Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
     names = _files(files)
-    text, troubles, violated = _core.check(
+    text, read_errors, violated = _core.check(
         names, _texts(rules), level, filter, connection, _texts(at), complete, threads, roce_port, progress
     )
-    return CheckReport(text, troubles, violated, _title(names))
+    return CheckReport(text, read_errors, violated, _title(names))
 
 
 def compare(
@@ -425,33 +338,36 @@ def compare(
     verify_crcs: bool = True,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compares captures of the same traffic that were taken at several places, one file a place: ``analyze --capture-points``.
+    """Compare captures of the same traffic at several capture points, as ``rdmawire analyze --capture-points`` does.
 
-    Each packet is followed through them, and what became of it on each hop is told. `order` names the files along the
-    way (by the ends of their names), where it is not to be found out; `synchronized` says that their clocks agree;
-    `window` is how many seconds a packet may take between two places (0: the usual). The others are as for
-    :func:`analyze`. The files are read twice.
+    Each file is a capture point. The options are:
 
-    Raises CaptureError when fewer than two files could be read; UsageError for files that cannot be compared.
+    - `order`: the files in path order, identified by the ends of their names. Default: inferred from the packets.
+    - `synchronized`: assume that the clocks of the capture points are synchronized.
+    - `window`: maximum seconds between two sightings of a packet. 0: the default.
+
+    The other options are those of :func:`analyze`. Reads the files twice.
+
+    Raises CaptureError if fewer than two files could be read, UsageError if the files cannot be compared.
     """
     names = _files(files)
-    text, troubles = _core.compare_captures(
+    text, read_errors = _core.compare_captures(
         names, _texts(order), synchronized, window, filter, threads, roce_port, verify_crcs, progress
     )
-    return Comparison(text, troubles, _title(names))
+    return Comparison(text, read_errors, _title(names))
 
 
 def explain(what: object, *, colors: bool = False) -> str:
-    """What a header, field, opcode, syndrome, code, event or rule means: as ``rdmawire explain`` prints it.
+    """Return the output of ``rdmawire explain`` for a header, field, opcode, syndrome, code, event or rule.
 
-    ``explain("bth.psn")``, ``explain("syndrome 0x60")``, ``explain("RSP-009")``. Raises UsageError, with the nearest
-    names, where nothing is called so.
+    ``explain("bth.psn")``, ``explain("syndrome 0x60")``, ``explain("RSP-009")``. Raises UsageError with similar names
+    for unknown names.
     """
     return _core.explain(str(what), False, colors)
 
 
-def _texts(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def _files(files: File | Iterable[File]) -> list[str]:
@@ -469,7 +385,7 @@ _COLORS = {"error": "#c0392b", "shall": "#c0392b", "warning": "#b9770e", "should
 
 
 def _html(
-    title: str, head: str, columns: Sequence[str], rows: Sequence[Sequence[object]], troubles: Sequence[str]
+    title: str, head: str, columns: Sequence[str], rows: Sequence[Sequence[object]], read_errors: Sequence[str]
 ) -> str:
     def cell(value: object) -> str:
         text = "" if value is None else str(value)
@@ -479,6 +395,6 @@ def _html(
 
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
     names = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    table = f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>" if rows else "<p>Nothing found.</p>"
-    said = "".join(f"<p>{html.escape(trouble)}</p>" for trouble in troubles)
-    return f"<div><b>{html.escape(title)}</b>: {html.escape(head)}{said}{table}</div>"
+    table = f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>" if rows else "<p>No findings.</p>"
+    errors = "".join(f"<p>{html.escape(error)}</p>" for error in read_errors)
+    return f"<div><b>{html.escape(title)}</b>: {html.escape(head)}{errors}{table}</div>"

@@ -1,7 +1,7 @@
-"""To scapy's packets and back, where scapy is installed.
+"""Conversion of frames to scapy packets and back.
 
-Bytes go across, and the time (scapy gives a packet that it makes the time of its making): what scapy has no class for
-is its ``Raw``, and what was automatic in a frame is a value there. scapy is loaded when one of the functions is called, never before.
+The bytes and the time are converted. Headers unknown to scapy become ``Raw``. Computed values become fixed values.
+scapy sets the time of a new packet to its creation time. The functions import scapy when they are called.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 __all__ = ["from_scapy", "to_scapy"]
 
-def to_scapy(frame: _core.Frame) -> Packet:
-    """The frame as scapy reads it, with scapy.contrib.roce loaded.
 
-    Raises TypeError for anything but a Frame, ImportError where scapy is not installed.
+def to_scapy(frame: _core.Frame) -> Packet:
+    """Return the frame as a scapy packet, decoded with scapy.contrib.roce.
+
+    Raises TypeError for other objects, ImportError if scapy is not installed.
     """
     if not isinstance(frame, _core.Frame):
-        raise TypeError(f"to_scapy() takes a Frame, not {type(frame).__name__}")
+        raise TypeError(f"to_scapy(): expected a Frame, got {type(frame).__name__}")
     try:
         import scapy.all  # noqa: F401  (registers the layers)
         import scapy.contrib.roce
         from scapy.config import conf
     except ImportError as error:
-        raise ImportError("to_scapy() needs the package scapy: pip install 'rdmawire[scapy]'") from error
+        raise ImportError("to_scapy() requires the package scapy: pip install 'rdmawire[scapy]'") from error
 
     if frame.link == "bth":
         outermost = scapy.contrib.roce.BTH
@@ -44,18 +45,18 @@ def to_scapy(frame: _core.Frame) -> Packet:
 
 
 def from_scapy(packet: Packet) -> _core.Frame:
-    """A frame of what scapy builds of the packet; everything in it counts as given.
+    """Return a frame of the bytes that scapy builds. All fields of the frame are set.
 
-    Raises TypeError for anything but a packet of scapy's, ImportError where scapy is not installed.
+    Raises TypeError for other objects, ImportError if scapy is not installed.
     """
     try:
         from scapy.config import conf
         from scapy.packet import Packet
     except ImportError as error:
-        raise ImportError("from_scapy() needs the package scapy: pip install 'rdmawire[scapy]'") from error
+        raise ImportError("from_scapy() requires the package scapy: pip install 'rdmawire[scapy]'") from error
 
     if not isinstance(packet, Packet):
-        raise TypeError(f"from_scapy() takes a packet of scapy's, not {type(packet).__name__}")
+        raise TypeError(f"from_scapy(): expected a scapy packet, got {type(packet).__name__}")
     outermost = type(packet)
     link: str | int
     if outermost.__module__ == "scapy.contrib.roce" and outermost.__name__ == "BTH":

@@ -1,7 +1,6 @@
-"""Hypothesis strategies: every header from its table, and whole conversations that keep the specification.
+"""Hypothesis strategies for headers of the tables, and for exchanges that conform to the specification.
 
-What a test fails with is printed by `Frame.command()`: Python that makes the frame again. hypothesis is needed to import
-this module.
+`Frame.command()` prints failing examples as Python expressions. This module requires the package hypothesis.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ try:
     from hypothesis import strategies as st
 except ImportError as _error:
     raise ImportError(
-        "rdmawire.strategies needs the package hypothesis: pip install 'rdmawire[hypothesis]'"
+        "rdmawire.strategies requires the package hypothesis: pip install 'rdmawire[hypothesis]'"
     ) from _error
 
 from rdmawire import _core
@@ -44,11 +43,11 @@ from rdmawire._core import (
 )
 
 __all__ = [
-    "Conversation",
-    "fpdu_conversations",
+    "Exchange",
+    "fpdu_exchanges",
     "headers",
     "headers_of",
-    "rc_conversations",
+    "rc_exchanges",
     "roce_frames",
     "values",
 ]
@@ -61,7 +60,7 @@ _TEXT = st.characters(min_codepoint=0x20, max_codepoint=0x7E)
 
 
 def values(of: Field) -> st.SearchStrategy[Any]:
-    """What can be set in a field: small numbers first, then what the specification names, the bounds, and any other."""
+    """Return valid values of a field: named values of the specification, limits, and any others."""
     data = of.width // 8
     if of.form == "text":
         return st.text(_TEXT, max_size=data)
@@ -78,9 +77,9 @@ def values(of: Field) -> st.SearchStrategy[Any]:
 
 
 def headers_of(header: type[H], *, everything: bool = False, **given: Any) -> st.SearchStrategy[H]:
-    """Headers of a class, each field set to anything that fits, or left to be computed; what is `given`, as it is.
+    """Return headers of a class. Each field has a valid value or is not set. Fields in `given` are fixed.
 
-    Reserved fields, and those that encoding computes, are set only with `everything`: then every lie can come.
+    `everything` also sets reserved, constant and computed fields, so that headers can be invalid.
     """
     table = _core.header_table(header)
     can = [f for f in table.fields if not f.part and (everything or not (f.computed or f.reserved or f.constant))]
@@ -93,13 +92,13 @@ def headers_of(header: type[H], *, everything: bool = False, **given: Any) -> st
 
 
 def headers(*, everything: bool = False) -> st.SearchStrategy[Header]:
-    """Headers of any class."""
+    """Return headers of all classes."""
     return st.sampled_from(_core.HEADERS).flatmap(lambda header: headers_of(header, everything=everything))
 
 
 @st.composite
 def _paths(draw: st.DrawFn) -> tuple[Frame, Frame]:
-    """Ethernet, IP and UDP from one host to another, and back."""
+    """Draw headers from Ethernet to UDP for both directions between two hosts."""
     data = draw(st.tuples(st.integers(1, 254), st.integers(1, 254)).filter(lambda pair: pair[0] != pair[1]))
     port = draw(st.integers(0xC000, 0xFFFF))
     v6 = draw(st.booleans())
@@ -108,7 +107,7 @@ def _paths(draw: st.DrawFn) -> tuple[Frame, Frame]:
         ether = Ether(src=0x525400000000 + a, dst=0x525400000000 + b)
         if v6:
             return ether / IPv6(src=f"fd00::{a:x}", dst=f"fd00::{b:x}") / UDP(src_port=port)
-        # RoCEv2 is never cut into fragments. IBTA vol 1, annex A17.
+        # RoCEv2 packets are not fragmented. IBTA vol 1, annex A17.
         return ether / IPv4(src=0x0A000000 + a, dst=0x0A000000 + b, df=1) / UDP(src_port=port)
 
     return path(*data), path(*reversed(data))
@@ -116,10 +115,10 @@ def _paths(draw: st.DrawFn) -> tuple[Frame, Frame]:
 
 @st.composite
 def roce_frames(draw: st.DrawFn) -> Frame:
-    """Single RoCEv2 frames, whole and right: any opcode that is defined, its headers, payload where it carries some."""
+    """Draw valid RoCEv2 frames with any defined opcode, its headers, and payload if the opcode permits it."""
     opcode = draw(st.sampled_from(Opcode))
     row = _core.opcode_row(opcode)
-    queue_pair = draw(st.integers(2, _PSNS - 1))  # 0 and 1 are for management
+    queue_pair = draw(st.integers(2, _PSNS - 1))  # QPs 0 and 1 are reserved for management
     frame = draw(_paths())[0] / draw(headers_of(BTH, opcode=opcode, dest_qp=queue_pair, tver=0))
     for header in row.headers:
         frame /= draw(headers_of(header))
@@ -127,14 +126,14 @@ def roce_frames(draw: st.DrawFn) -> Frame:
 
 
 @dataclass
-class Conversation:
-    """Frames of one connection in the order of the wire, and what was meant by them."""
+class Exchange:
+    """Frames of one connection in wire order, and descriptions of their messages."""
 
     frames: list[Frame] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
 
     def command(self) -> str:
-        """Python that makes the frames again: an expression that gives a list."""
+        """Return a Python expression that creates the list of frames."""
         return "[\n" + "".join(f"    {frame.command()},\n" for frame in self.frames) + "]"
 
     def __repr__(self) -> str:
@@ -145,19 +144,20 @@ _RC = ("SEND", "SEND with immediate", "RDMA WRITE", "RDMA WRITE with immediate",
 
 
 @st.composite
-def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 10_000) -> Conversation:
-    """A requester and a responder of reliable connections: SEND, RDMA WRITE, RDMA READ and atomics, at any PSN and path
-    MTU, each message acknowledged or answered before the next. IBTA vol 1, 9.7.
+def rc_exchanges(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 10_000) -> Exchange:
+    """Draw exchanges of an RC requester and responder: SEND, RDMA WRITE, RDMA READ and atomics.
+
+    PSNs and path MTUs are arbitrary. Each message is acknowledged before the next one. IBTA vol 1, 9.7.
     """
     there, back = draw(_paths())
     requester, responder = draw(st.integers(2, _PSNS - 1)), draw(st.integers(2, _PSNS - 1))
     mtu = draw(st.sampled_from(MTUS))
     psn = draw(st.sampled_from([0, _PSNS - 1]) | st.integers(0, _PSNS - 1))
     msn = 0
-    made = Conversation()
+    made = Exchange()
 
     def request(opcode: Opcode, *parts: Header, payload: bytes = b"") -> int:
-        """Sends a message; gives how many packets it took."""
+        """Add a message and return its number of packets."""
         frame = there / BTH(opcode=opcode, dest_qp=responder, psn=psn, ack_request=1)
         for part in parts:
             frame /= part
@@ -187,9 +187,9 @@ def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 10
             made.frames.append(respond(Opcode.RC_ATOMIC_ACKNOWLEDGE, psn, acknowledged, original))
         elif kind == "RDMA READ":
             request(Opcode.RC_RDMA_READ_REQUEST, RETH(va=va, rkey=rkey, length=data))
-            answer = respond(Opcode.RC_RDMA_READ_RESPONSE_ONLY, psn, acknowledged)
-            answer.payload = draw(_payloads(data))
-            packets = _core.segment(answer, mtu)
+            response = respond(Opcode.RC_RDMA_READ_RESPONSE_ONLY, psn, acknowledged)
+            response.payload = draw(_payloads(data))
+            packets = _core.segment(response, mtu)
             made.frames += packets
             count = len(packets)
         else:
@@ -206,20 +206,21 @@ def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 10
 
 
 def _payloads(data: int) -> st.SearchStrategy[bytes]:
-    """So many bytes: few drawn ones, over and over; what a payload says matters to nobody here."""
+    """Draw payloads of `data` bytes that repeat a short pattern."""
     pattern = st.binary(min_size=1, max_size=8)
     return pattern.map(lambda one: (one * (data // len(one) + 1))[:data])
 
 
 @st.composite
-def fpdu_conversations(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 4000) -> Conversation:
-    """What one side of an iWARP connection sends in Full Operation Phase, an FPDU a frame (link "fpdu"), and what the
-    other answers to its RDMA Reads: Sends, RDMA Writes and Read Requests in DDP segments of any size. RFC 5040, 5041,
-    5044.
+def fpdu_exchanges(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 4000) -> Exchange:
+    """Draw exchanges of an iWARP connection in Full Operation Phase, with one FPDU per frame (link "fpdu").
+
+    One side sends Sends, RDMA Writes and RDMA Read Requests in DDP segments of any size. The other side sends RDMA Read
+    Responses. RFC 5040, 5041, 5044.
     """
     segment = draw(st.integers(16, 1400))
-    made = Conversation()
-    numbers = {queue: 0 for queue in DDPQueueNumber}  # of the last message
+    made = Exchange()
+    numbers = {queue: 0 for queue in DDPQueueNumber}  # MSN of the last message
 
     def untagged(opcode: RDMAPOpcode, queue: DDPQueueNumber, *parts: Header, payload: bytes = b"") -> None:
         numbers[queue] += 1
@@ -246,8 +247,8 @@ def fpdu_conversations(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 
             tagged(RDMAPOpcode.RDMA_WRITE, draw(_payloads(data)), stag, to)
         else:
             sink, place = draw(st.integers(0, (1 << 32) - 1)), draw(st.integers(0, (1 << 64) - 1))
-            asked = RDMAPReadRequest(sink_stag=sink, sink_to=place, size=data, src_stag=stag, src_to=to)
-            untagged(RDMAPOpcode.RDMA_READ_REQUEST, DDPQueueNumber.RDMA_READ_REQUEST, asked)
+            read = RDMAPReadRequest(sink_stag=sink, sink_to=place, size=data, src_stag=stag, src_to=to)
+            untagged(RDMAPOpcode.RDMA_READ_REQUEST, DDPQueueNumber.RDMA_READ_REQUEST, read)
             tagged(RDMAPOpcode.RDMA_READ_RESPONSE, draw(_payloads(data)), sink, place)
         made.messages.append(f"{kind} of {data} bytes")
     return made

@@ -1,7 +1,7 @@
-"""Tables: rows of packets, messages, events or connections, by columns.
+"""Tables with rows of packets, messages, events or connections.
 
-A table is a recipe: nothing is read before somebody asks, and who asks again reads again. It speaks the Arrow PyCapsule
-interface, so that pandas, Polars, DuckDB and pyarrow take it as it is, batch by batch.
+Tables are lazy: each iteration reads the capture. They support the Arrow PyCapsule interface, so that pandas, Polars,
+DuckDB and pyarrow can import them in batches.
 """
 
 from __future__ import annotations
@@ -19,91 +19,88 @@ if TYPE_CHECKING:
 
 
 class ColumnInfo(NamedTuple):
-    """What is known of a column before any row is read."""
+    """Description of a column."""
 
     name: str
     type: str
-    """NumPy's word for the type; ``text`` and ``bytes`` become str and bytes."""
+    """NumPy's name of the type, or ``text`` (str) or ``bytes``."""
     optional: bool
-    """Values can be missing."""
+    """Whether values can be missing."""
     meaning: str
-    """One sentence from the header tables; may be empty."""
+    """Description from the header tables, or empty."""
     words: tuple[str, ...] | None = None
-    """Of text that is a word of an enumeration: all of its words, in their order. None: any text."""
+    """All words of an enumeration in order, if the values are such words. None: any text."""
 
 
 class Table:
-    """Rows by columns, read when asked for.
+    """A lazy table.
 
-    - ``table.columns()`` gives NumPy arrays.
-    - ``pandas.DataFrame.from_arrow(table)``, ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and, in a query of
-      DuckDB, the name of a variable that holds it, take it through ``__arrow_c_stream__``.
-    - ``for row in table`` gives dicts.
-    - ``table.to_parquet(path)`` writes it in bounded memory.
+    - ``table.columns()`` returns NumPy arrays.
+    - ``pandas.DataFrame.from_arrow(table)``, ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and DuckDB queries
+      with the name of a variable import the table through ``__arrow_c_stream__``.
+    - ``for row in table`` returns dicts.
+    - ``table.to_parquet(path)`` writes the table with bounded memory.
     """
 
     def __init__(self, core: _core.ColumnTable, batch_rows: int = 65536) -> None:
         if batch_rows < 1:
-            raise UsageError(f"a batch has at least one row, not {batch_rows}")
+            raise UsageError(f"batch_rows={batch_rows}: expected a number above 0")
         self._core = core
         self._batch_rows = batch_rows
 
     @property
     def name(self) -> str:
-        """What the table holds, and of what: ``packets of x.pcap``."""
+        """Contents and source of the table: ``packets of x.pcap``."""
         return self._core.name
 
     @property
     def schema(self) -> tuple[ColumnInfo, ...]:
-        """The columns, in their order."""
+        """The columns in order."""
         return tuple(ColumnInfo(*column) for column in self._core.columns)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns, in their order."""
+        """The names of the columns in order."""
         return tuple(column.name for column in self.schema)
 
     def __repr__(self) -> str:
         return f"<rdmawire.Table: {self.name}; {', '.join(self.column_names)}>"
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Gives each row as a dict: int, bool, str, bytes, None where the value is missing; times in nanoseconds."""
+        """Return each row as a dict of int, bool, str and bytes, or None for missing values. Times are nanoseconds."""
         return self._core.rows()
 
     def __arrow_c_schema__(self) -> object:
-        """The columns, as the Arrow PyCapsule interface hands them over."""
+        """Return the columns through the Arrow PyCapsule interface."""
         return self._core.arrow_schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows, as the Arrow PyCapsule interface hands them over: in record batches, read when they are asked for.
+        """Return the rows through the Arrow PyCapsule interface, as lazy record batches.
 
-        `requested_schema` is a wish that the interface lets a producer ignore, and it is ignored.
+        `requested_schema` is ignored, which the interface permits.
         """
         return self._core.arrow_stream(self._batch_rows)
 
     def columns(self, *, partial: bool = False) -> dict[str, np.ndarray[Any, Any]]:
-        """Reads all rows and gives a NumPy array for each column.
+        """Read all rows and return a NumPy array for each column.
 
-        Columns of which values can be missing are masked arrays (``numpy.ma``), masked where the packet does not have
-        the field, whether or not some packet lacks it; the others are plain arrays. Numbers have the smallest unsigned
-        type that holds their field, flags are bool, times ``datetime64[ns]`` in UTC, durations ``timedelta64[ns]``.
-        Text and bytes are arrays of str and bytes objects, with None where they are missing.
+        Columns with optional values are masked arrays (``numpy.ma``), even if all values exist. Other columns are plain
+        arrays. Numbers have the smallest unsigned type for their field, flags are bool, times are ``datetime64[ns]`` in
+        UTC, durations are ``timedelta64[ns]``. Text and bytes are arrays of objects, with None for missing values.
 
-        A capture that cannot be read to its end raises CaptureError; with `partial` what could be read is given
-        nevertheless.
+        Raises CaptureError if the capture cannot be read completely. `partial` returns the readable part instead.
         """
         np = optional("arrays", "arrays", "numpy")
-        columns, trouble = self._core.read()
-        if trouble is not None and not partial:
-            raise CaptureError(trouble)
+        columns, error = self._core.read()
+        if error is not None and not partial:
+            raise CaptureError(error)
         return {name: _array(np, *parts) for name, parts in columns.items()}
 
     def to_parquet(self, path: str | os.PathLike[str], *, compression: str = "zstd", **options: Any) -> int:
-        """Writes the table into a Parquet file, a batch at a time, and gives the number of rows.
+        """Write the table to a Parquet file in batches, and return the number of rows.
 
-        Needs pyarrow; `options` go to ``pyarrow.parquet.ParquetWriter``. Memory is bounded by the batches, however
-        large the capture. Where the capture cannot be read to its end, the file is whole and has the rows before, and
-        CaptureError is raised.
+        Requires pyarrow. `options` are passed to ``pyarrow.parquet.ParquetWriter``. Memory is bounded by the batch size.
+        If the capture cannot be read completely, the file contains the rows before the error, and CaptureError is raised.
         """
         pyarrow = optional("Parquet files", "parquet", "pyarrow", "pyarrow.parquet")
         reader = pyarrow.RecordBatchReader.from_stream(self)
@@ -123,17 +120,17 @@ class Table:
 
 
 def _sentence(error: BaseException) -> str:
-    """What a stream said, without what a consumer put around it."""
+    """Return the error of an Arrow stream without the text that the importer added."""
     text = str(error.args[-1] if isinstance(error, OSError) and error.args else error)
     return text.removeprefix("[Errno 5] ").split(". Detail:")[0]
 
 
 def _array(np: Any, kind: str, values: Any, mask: Any, texts: list[str] | None) -> Any:
-    """An array of what C++ gave of a column."""
+    """Return the array of a column from its C++ representation."""
     missing = None if mask is None else np.frombuffer(mask, dtype=bool)
     if kind == "text":
         assert texts is not None
-        words = np.empty(len(texts) + 1, dtype=object)  # the last one, None, is what -1 means
+        words = np.empty(len(texts) + 1, dtype=object)  # the last word, None, has index -1
         words[:-1] = texts
         array = words[np.frombuffer(values, dtype="<i4")]
     elif kind == "bytes":

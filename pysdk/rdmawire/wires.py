@@ -1,4 +1,4 @@
-"""Wires: frames leave and arrive, each with its time.
+"""Wires send and receive frames with timestamps.
 
 >>> a, b = wire_pair()
 >>> with a, b:
@@ -7,8 +7,8 @@
 1
 64
 
-A wire is used from any thread; ctrl-C ends what waits. Times are integer nanoseconds of the wire's own clock,
-:meth:`Wire.now`; timeouts are seconds of it, None is without end. docs/reference/wires.md says which wires there are.
+Any thread may use a wire. Ctrl-C ends waiting calls. Times are integer nanoseconds of the wire's clock,
+:meth:`Wire.now`. Timeouts are seconds of this clock, None is unlimited. docs/wires.md lists the kinds of wires.
 """
 
 from __future__ import annotations
@@ -31,78 +31,78 @@ if TYPE_CHECKING:
 
 __all__ = ["Wire", "WireCapabilities", "WireCounters", "open_wire", "wire_pair"]
 
-#: What send() takes: a frame, or bytes of one.
+#: A frame, or its bytes.
 Sendable = Any
 
 
 @dataclasses.dataclass(frozen=True)
 class WireCapabilities:
-    """What a wire is able to do."""
+    """Capabilities of a wire."""
 
     link: str  #: "ethernet", "infiniband", …
-    max_bytes: int  #: of a frame, its link header included, a frame check sequence not; 0: no limit
-    min_bytes: int  #: shorter frames are refused
-    batch: int  #: frames that are handed over best in one call
+    max_bytes: int  #: maximum bytes of a frame with link header, without frame check sequence; 0: unlimited
+    min_bytes: int  #: minimum bytes of a frame
+    batch: int  #: recommended number of frames for one send()
     sends: bool
     receives: bool
-    sees_own: bool  #: receive(own=True) gives what this machine sent, too
-    hardware_times: bool  #: times of frames are the device's own
-    paces: bool  #: the wire itself holds a frame back until its time
-    virtual_time: bool  #: now() goes on in receive() alone: nobody waits, and a run can be repeated
-    bits_per_second: int  #: of the line; 0: not known
-    how: str  #: what it settled for where there was a choice, for people
+    sees_own: bool  #: receive(own=True) also returns frames sent by this host
+    hardware_times: bool  #: timestamps are from the device
+    paces: bool  #: the wire delays frames until their time
+    virtual_time: bool  #: now() advances only in receive(); runs are reproducible
+    bits_per_second: int  #: link speed; 0: unknown
+    how: str  #: description of the selected mode
 
 
 @dataclasses.dataclass(frozen=True)
 class WireCounters:
-    """What a wire counted since it was opened."""
+    """Counters of a wire since it was opened."""
 
     sent: int
     sent_bytes: int
     received: int
     received_bytes: int
-    dropped: int  #: arrived, and were lost because receive() came too late
+    dropped: int  #: received frames lost because receive() was called too late
 
 
 class Wire(Closes):
-    """One end of something that carries frames: :func:`open_wire`, :func:`wire_pair` and devices give one.
+    """An endpoint of a wire, made by :func:`open_wire`, :func:`wire_pair` and devices.
 
-    A context manager, and an iterator over what arrives.
+    A context manager, and an iterator over received frames.
     """
 
     def __init__(self, core: _core._Wire) -> None:
         self._core: _core._Wire = core
-        self._back: collections.deque[Frame] = collections.deque()  # what a canceled areceive() had taken already
+        self._back: collections.deque[Frame] = collections.deque()  # frames of canceled areceive() calls
 
-    # How it is named, what it is able to do.
+    # Properties.
 
     @property
     def name(self) -> str:
-        """How it was named: "unix:/run/lab/eth0"."""
+        """Name of the wire: "unix:/run/lab/eth0"."""
         return self._core.name
 
     @property
     def capabilities(self) -> WireCapabilities:
-        """What it is able to do."""
+        """Capabilities of the wire."""
         return WireCapabilities(**self._core.capabilities)
 
     @property
     def counters(self) -> WireCounters:
-        """What it counted since it was opened."""
+        """Counters since the wire was opened."""
         return WireCounters(**self._core.counters)
 
     def now(self) -> int:
-        """The wire's clock: nanoseconds since 1970, from 0 in virtual time."""
+        """Return the time of the wire's clock: nanoseconds since 1970, or from 0 in virtual time."""
         return self._core.now()
 
     def fileno(self) -> int:
-        """For select and poll: readable as soon as a receive(timeout=0) that had given None would give a frame.
+        """Return a descriptor for select and poll, which is readable when receive(timeout=0) would return a frame.
 
-        Raises WireError, kind "unsupported", where there is no such thing.
+        Raises WireError with kind "unsupported" if the wire has no descriptor.
         """
         descriptor = self._core.descriptor
         if descriptor < 0:
-            error = _core.WireError(f"{self.name}: it has no descriptor to wait on; receive() waits")
+            error = _core.WireError(f"{self.name}: the wire has no descriptor; use receive()")
             error.kind, error.errno = "unsupported", 0
             raise error
         return descriptor
@@ -110,19 +110,18 @@ class Wire(Closes):
     # Frames.
 
     def send(self, frames: Sendable | Iterable[Sendable], *, at: int = 0, timeout: float | None = 5.0) -> int:
-        """Hands over a frame, bytes, or several of them in their order, and gives how many.
+        """Send a frame, bytes, or several of them in order, and return their number.
 
-        ``at``: they leave not before this time of the wire's clock. Where the wire's queue is full it waits up to
-        ``timeout`` seconds, and then raises WireError, kind "full"; what went before is in the message.
+        ``at``: earliest send time on the wire's clock. If the wire's queue is full, waits for up to ``timeout`` seconds,
+        then raises WireError with kind "full". The message contains the number of frames sent before.
         """
         return self._core.send(_listed(frames), at, timeout)
 
-    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # Any: None, too rare to ask
-        """The next frame in the order of arrival, or None when none came for ``timeout`` seconds.
+    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # Any: None, to avoid checks in user code
+        """Return the next frame, or None if no frame arrives for ``timeout`` seconds.
 
-        ``timeout`` 0 asks only for what is there, None waits without end; in virtual time None comes back with None
-        when nothing will ever come. A file that is over is WireError, kind "down"; iterating ends there. ``own``: what
-        this machine itself sent, too.
+        ``timeout`` 0 does not wait, None waits without limit. In virtual time, ``timeout=None`` returns None if no frame
+        will arrive. At the end of a file, raises WireError with kind "down". ``own``: also return frames sent by this host.
         """
         if self._back:
             return self._back.popleft()
@@ -137,11 +136,11 @@ class Wire(Closes):
         *,
         own: bool = False,
     ) -> Iterator[Frame]:
-        """Frames as they arrive: at most ``count``, for ``timeout`` seconds in all, those that ``filter`` takes.
+        """Return an iterator over received frames: up to ``count``, for ``timeout`` seconds, those that match ``filter``.
 
-        ``filter`` is an expression of docs/reference/filters.md, or a function.
+        ``filter`` is a filter expression (docs/filters.md) or a function.
         """
-        matches = self._matcher(filter)  # at once, so that a wrong filter raises here
+        matches = self._matcher(filter)  # reports invalid filters before the iteration
         return self._sniff(count, timeout, matches, own)
 
     def _sniff(
@@ -155,7 +154,7 @@ class Wire(Closes):
                 frame = self.receive(left, own=own)
             except _core.WireError as error:
                 if error.kind == "down" and self._core.capabilities["virtual_time"]:
-                    return  # a file that is over
+                    return  # end of the file
                 raise
             if frame is None:
                 return
@@ -170,20 +169,20 @@ class Wire(Closes):
             return _core._FrameFilter(filter, self._core).matches
         if callable(filter):
             return filter
-        raise TypeError(f"a filter is an expression or a function, not {type(filter).__name__}")
+        raise TypeError(f"filter: expected an expression or a function, got {type(filter).__name__}")
 
     def __iter__(self) -> Iterator[Frame]:
-        """Frames as they arrive, without end; in virtual time until nothing will ever come."""
+        """Return an iterator over received frames. In virtual time it ends when no more frames will arrive."""
         return self.sniff()
 
     def flush(self, timeout: float | None = 5.0) -> bool:
-        """Waits until what was handed over has left, which counters then tell; False when it has not in time."""
+        """Wait until all frames are sent and counted. Returns False after ``timeout`` seconds."""
         return self._core.flush(timeout)
 
-    # The same for asyncio.
+    # Methods for asyncio.
 
     async def asend(self, frames: Sendable | Iterable[Sendable], *, at: int = 0, timeout: float | None = 5.0) -> int:
-        """As send(); where the queue is full, other tasks go on meanwhile."""
+        """Send like send(). Other tasks run while the queue is full."""
         everything = _listed(frames)
         until = None if timeout is None else self.now() + int(timeout * 1e9)
         sent = 0
@@ -200,16 +199,16 @@ class Wire(Closes):
         return sent
 
     async def areceive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # as receive()
-        """As receive(), waiting on the wire's descriptor in the running loop, or in a thread where it has none."""
+        """Receive like receive(). Waits for the wire's descriptor in the running loop, or in a thread without descriptor."""
         if self._core.capabilities["virtual_time"]:
-            return self.receive(timeout, own=own)  # nobody waits
+            return self.receive(timeout, own=own)  # does not block
         frame = self.receive(0, own=own)
         if frame is not None or timeout == 0:
             return frame
         until = None if timeout is None else self.now() + int(timeout * 1e9)
         if self._core.descriptor < 0:
             return await self._areceive_by_thread(until, own)
-        # A descriptor of this call's own: several tasks may wait for one wire.
+        # Each call uses its own descriptor, since several tasks may wait for one wire.
         descriptor = os.dup(self._core.descriptor)
         loop = asyncio.get_running_loop()
         try:
@@ -221,7 +220,7 @@ class Wire(Closes):
                     await asyncio.wait([came], timeout=left)
                 finally:
                     loop.remove_reader(descriptor)
-                frame = self.receive(0, own=own)  # raises where the wire was closed meanwhile
+                frame = self.receive(0, own=own)  # raises if the wire was closed
                 if frame is not None or (until is not None and self.now() >= until):
                     return frame
         finally:
@@ -246,7 +245,7 @@ class Wire(Closes):
             self._back.append(frame)
 
     def __aiter__(self) -> AsyncIterator[Frame]:
-        """Frames as they arrive, without end; in virtual time until nothing will ever come."""
+        """Return an iterator over received frames. In virtual time it ends when no more frames will arrive."""
         return self._frames()
 
     async def _frames(self) -> AsyncIterator[Frame]:
@@ -257,10 +256,10 @@ class Wire(Closes):
         while (came := await self.areceive(None)) is not None:
             yield came
 
-    # Its end.
+    # Closing.
 
     def close(self) -> None:
-        """Sends what waits and lets go of everything. Later calls raise ClosedError. A second call does nothing."""
+        """Send queued frames and close the wire. Later calls raise ClosedError. A second call has no effect."""
         self._core.close()
 
     async def __aenter__(self) -> Self:
@@ -274,14 +273,14 @@ class Wire(Closes):
     def __repr__(self) -> str:
         return f"<Wire {self.name}{' (closed)' if self.closed else ''}>"
 
-    # What goes over it, kept.
+    # Recording.
 
-    def record(self, most: int = 65536) -> None:
-        """Keeps what is sent and received from now on, the newest ``most`` frames; 0: no more, and forgets it."""
-        self._core.record(most)
+    def record(self, max_frames: int = 65536) -> None:
+        """Record sent and received frames and keep the newest ones. 0: stop recording and discard the frames."""
+        self._core.record(max_frames)
 
     def save(self, path: str | os.PathLike[str], comments: Iterable[str] = ()) -> int:
-        """Writes what was recorded to a pcapng, a comment "sent" or "received" at each frame; gives how many."""
+        """Write recorded frames to a pcapng file with comments "sent" or "received", and return their number."""
         return _core._save_recorded(os.fspath(path), {self.name: self._core}, list(comments))
 
 
@@ -291,8 +290,7 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def _listed(frames: Any) -> list[Any]:
-    # What has bytes is one frame, even where one could iterate over it. What is nothing of all that goes on as it is:
-    # the module says what it wants instead.
+    # Objects with bytes are one frame, even if they are iterable. Other objects are rejected by the extension module.
     if isinstance(frames, str) or hasattr(frames, "__bytes__"):
         return [frames]
     try:
@@ -308,19 +306,19 @@ def _listed(frames: Any) -> list[Any]:
 
 
 def open_wire(name: str) -> Wire:
-    """Opens a wire by name: "packet:veth0", "unix:/run/x", "file:x.pcapng", "null" (docs/reference/wires.md).
+    """Open a wire by name: "packet:veth0", "unix:/run/x", "file:x.pcapng", "null" (docs/wires.md).
 
-    ``file:PATH`` writes a capture anew, ``file:PATH,read`` reads one.
+    ``file:PATH`` writes a new capture, ``file:PATH,read`` reads one.
 
-    Raises WireError, whose kind says what was wrong: "specification", "missing", "forbidden", "unsupported", …
+    Raises WireError with kind "specification", "missing", "forbidden", "unsupported", …
     """
     return Wire(_core._open_wire(name))
 
 
 def wire_pair(name: str = "pair", *, frames: int = 1024, max_bytes: int = 65536) -> tuple[Wire, Wire]:
-    """Two ends in this process, in real time: what is sent at one arrives at the other.
+    """Return two connected wires of this process in real time. Each receives the frames that the other sends.
 
-    ``frames`` wait in each direction at most; ``max_bytes`` is the longest frame.
+    ``frames``: maximum number of queued frames per direction. ``max_bytes``: maximum frame length.
     """
     a, b = _core._wire_pair(name, frames, max_bytes)
     return Wire(a), Wire(b)

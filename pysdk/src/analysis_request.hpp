@@ -22,8 +22,8 @@ struct AnalysisRequest {
   [[nodiscard]] std::optional<std::string> stream() const;
 };
 
-/// Returns a request without files and boundaries. Raises UsageError if the filter is invalid or uses CRCs that are not
-/// verified, or if `ignore` contains an unknown word.
+/// Returns a request without files and boundaries. Raises UsageError if the filter is invalid or uses unverified CRCs,
+/// or if `ignore` contains an unknown word.
 AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connection,
                                  const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs);
 

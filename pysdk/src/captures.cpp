@@ -20,7 +20,7 @@ bool is_regular(const std::string& path) {
   return path != "-" && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/// Bytes of a Python object, which are let go wherever the last reader goes.
+/// Holds the bytes of a Python object. The last reader releases them.
 std::shared_ptr<void> hold(const py::object& object, Bytes& raw) {
   auto* const held = new BytesView(object);
   raw = held->bytes();
@@ -53,7 +53,7 @@ class PacketRows final : public Rows {
       const captures::Next next = reader_.next(record_);
       if (next == captures::Next::end) over_ = true;
       if (next == captures::Next::error) {
-        // Said when all rows before it were taken.
+        // Report the error after all rows before it.
         if (batch.rows() != begin) break;
         return stop(captures::to_string(reader_.error()));
       }
@@ -114,7 +114,7 @@ std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, cons
     auto memory = hold(raw, bytes);
     source = std::make_shared<CaptureSource>(path, std::move(memory), bytes);
   }
-  // What is no capture says so at once.
+  // Report invalid captures when they are opened.
   tl::expected<captures::Reader, std::string> reader = tl::unexpected(std::string());
   {
     const py::gil_scoped_release unlocked;
@@ -143,7 +143,7 @@ tl::expected<captures::Reader, std::string> CaptureSource::begin() {
       opened_ = true;
       return reader;
     }
-    if (opened_) return tl::unexpected(name_ + " is a stream: it can be read once, and was; save it to a file first");
+    if (opened_) return tl::unexpected(name_ + " is a stream and was read already; save it to a file first");
     opened_ = true;
   }
   auto reader = memory_ ? captures::Reader::from_memory(bytes_, name_) : captures::Reader::open(path_);

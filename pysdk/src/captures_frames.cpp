@@ -1,4 +1,4 @@
-/// The packets of a capture one by one: as frames, and as what their connections make of them; from files and live.
+/// The packets of a capture as frames, and as packets with the context of their connections, from files and live.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -25,7 +25,7 @@ namespace {
 using captures::Next;
 using captures::Record;
 
-/// A dissected packet that owns all it points to.
+/// A dissected packet that owns its bytes.
 class Packet {
  public:
   Packet(const tracking::Packet& packet, Bytes bytes, RecordOrigin origin)
@@ -38,12 +38,12 @@ class Packet {
       pdu.connection = nullptr;
     }
   }
-  // Its parts point into each other.
+  // Members point into each other.
   Packet(const Packet&) = delete;
   Packet& operator=(const Packet&) = delete;
 
   [[nodiscard]] const tracking::Packet& packet() const { return packet_; }
-  /// Makes what Python sees of where it comes from. Once, with the interpreter's lock.
+  /// Creates the Python object for the origin. Call once, with the interpreter's lock.
   void keep_origin(Origins& origins) { origin_ = origins.of(record_origin_); }
   [[nodiscard]] py::object interface() const { return origin_ ? py::object(origin_[py::int_(0)]) : py::none(); }
   [[nodiscard]] py::object comments() const { return origin_ ? py::object(origin_[py::int_(1)]) : py::tuple(); }
@@ -91,7 +91,7 @@ class Packet {
   mutable std::vector<std::string_view> views_;
 };
 
-/// What both iterators have in common: a reader of its own, and a filter.
+/// Common part of both iterators: a reader and a filter.
 class Frames {
  public:
   Frames(std::shared_ptr<CaptureSource> source, const ReadOptions& options, bool dissects)
@@ -105,11 +105,11 @@ class Frames {
   }
 
  protected:
-  /// Calls `take(reader, record, packet)` for the next packet that matches, before another thread reads on; raises
-  /// StopIteration when there is none, and what ended the capture. The packet is dissected where that was asked for.
+  /// Calls `take(reader, record, packet)` for the next packet that matches, before another thread continues reading.
+  /// Raises StopIteration at the end, or the error of the capture. Packets are dissected if `dissects` is set.
   ///
-  /// The interpreter's lock is let go where the next packet may be far: decompressing, waiting, searching. Who waits
-  /// for the mutex has let it go.
+  /// The interpreter's lock is released if the next packet can take long: decompression, waiting, filtering. A thread
+  /// that waits for the mutex does not hold the lock.
   template <class Take>
   void next(Take take) {
     bool interrupted = false;
@@ -209,7 +209,7 @@ ReadOptions read_options(const CaptureSource& source, const std::string& filter,
   return options;
 }
 
-/// A device that is captured from. Its packets are taken by one thread at a time.
+/// A device with a live capture. One thread at a time reads packets.
 class Live {
  public:
   Live(const std::string& device, const std::string& filter, std::uint32_t snap_length, bool promiscuous,
@@ -229,7 +229,7 @@ class Live {
     origin_ = Origins().of({&live_->interface(), {}});
   }
 
-  /// The next frame; None when `seconds` have passed, or after close().
+  /// Returns the next frame, or None after `seconds` or close().
   py::object receive(std::optional<double> seconds) {
     using Clock = std::chrono::steady_clock;
     if (closed_) raise(ErrorClass::closed, name_ + " was closed");
@@ -308,21 +308,19 @@ py::list live_devices() {
 
 void bind_captured_frames(py::module_& module) {
   py::class_<Packet>(module, "Packet",
-                     "A packet of a capture with what its connection makes of it: the PDUs of a TCP stream that end in "
-                     "it, its upper layer, what is remarkable.")
+                     "A packet of a capture with the context of its connection: PDUs of a TCP stream that end in the "
+                     "packet, upper layer, and notes.")
       .def_property_readonly(
-          "number", [](const Packet& p) { return p.packet().number; }, "Its number in the capture, from 1.")
+          "number", [](const Packet& p) { return p.packet().number; }, "Number in the capture, from 1.")
       .def_property_readonly(
-          "time_ns", [](const Packet& p) { return p.packet().time_ns; },
-          "When it was captured: nanoseconds since 1970.")
+          "time_ns", [](const Packet& p) { return p.packet().time_ns; }, "Capture time: nanoseconds since 1970.")
       .def_property_readonly("interface", &Packet::interface,
-                             "Where it was captured, as the capture file describes it: rdmawire.captures.Interface, or "
-                             "None.")
-      .def_property_readonly("comments", &Packet::comments, "What the capture file says of it: a tuple of texts.")
-      .def_property_readonly("frame", &Packet::frame, "The packet itself, as a Frame.")
+                             "Interface as described by the capture file: rdmawire.captures.Interface, or None.")
+      .def_property_readonly("comments", &Packet::comments, "Comments of the capture file: a tuple of str.")
+      .def_property_readonly("frame", &Packet::frame, "The packet as a Frame.")
       .def_property_readonly("pdus", &Packet::pdus,
-                             "iWARP: the MPA frames and FPDUs that end in this packet, as Frames of their bytes, put "
-                             "together from as many segments as carried them, without markers.")
+                             "MPA frames and FPDUs of iWARP that end in this packet, as Frames. They are reassembled "
+                             "from TCP segments and have no markers.")
       .def_property_readonly(
           "notes",
           [](const Packet& p) {
@@ -330,25 +328,25 @@ void bind_captured_frames(py::module_& module) {
             for (const std::string_view note : p.packet().notes) out.append(py::str(note.data(), note.size()));
             return out;
           },
-          "What is remarkable about it in its connection: 'TCP retransmission'.")
+          "Notes about the packet in its connection, for example 'TCP retransmission'.")
       .def_property_readonly(
           "upper",
           [](const Packet& p) -> py::object {
             if (p.packet().upper.protocol == Upper::unknown) return py::none();
             return py::str(std::string(to_string(p.packet().upper.protocol)));
           },
-          "The upper layer protocol that its connection carries; None: nothing names one.")
-      .def("to_json", &Packet::json, "The line of `dissect --json`.")
+          "Upper layer protocol of the connection, or None if it is unknown.")
+      .def("to_json", &Packet::json, "Return the line of `dissect --json`.")
       .def(
           "to_dict", [](const Packet& p) { return py::module_::import("json").attr("loads")(p.json()); },
-          "What `dissect --json` prints, as a dict.")
-      .def("show", &Packet::tree, "Every field of every layer, with what it means, as `dissect -V` prints it.")
+          "Return the output of `dissect --json` as a dict.")
+      .def("show", &Packet::tree, "Return all fields of all layers with their meaning, as `dissect -V` prints them.")
       .def("__str__", &Packet::line)
       .def("__repr__", [](const Packet& p) { return fmt::format("<rdmawire.Packet {}>", p.line()); });
-  py::class_<FrameIterator>(module, "FrameIterator", "Gives the frames of a capture.")
+  py::class_<FrameIterator>(module, "FrameIterator", "Iterator over the frames of a capture.")
       .def("__iter__", [](FrameIterator& self) -> FrameIterator& { return self; })
       .def("__next__", &FrameIterator::next);
-  py::class_<PacketIterator>(module, "PacketIterator", "Gives the packets of a capture.")
+  py::class_<PacketIterator>(module, "PacketIterator", "Iterator over the packets of a capture.")
       .def("__iter__", [](PacketIterator& self) -> PacketIterator& { return self; })
       .def("__next__", &PacketIterator::next);
   module.def(
@@ -356,35 +354,36 @@ void bind_captured_frames(py::module_& module) {
       [](const std::shared_ptr<CaptureSource>& source, const std::string& filter, std::uint16_t roce_port) {
         return std::make_unique<FrameIterator>(source, read_options(*source, filter, roce_port));
       },
-      py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0, "The frames that match, from the first on.");
+      py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0,
+      "Return an iterator over the frames that match.");
   module.def(
       "captured_packets",
       [](const std::shared_ptr<CaptureSource>& source, const std::string& filter, std::uint16_t roce_port,
          bool verify_crcs) {
         ReadOptions options = read_options(*source, filter, roce_port);
         if (options.filter && !verify_crcs && options.filter->uses_crcs())
-          raise(ErrorClass::usage, "filter asks for CRCs, which verify_crcs=False leaves unverified");
+          raise(ErrorClass::usage, "filter uses CRC fields, which requires verify_crcs=True");
         options.dissector.verify_crcs = verify_crcs;
         return std::make_unique<PacketIterator>(source, options);
       },
       py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0, py::arg("verify_crcs") = true,
-      "The packets that match, from the first on.");
+      "Return an iterator over the packets that match.");
   py::class_<Live>(module, "LiveCapture",
-                   "Frames from a device, as they come: an iterator that ends with close(), and a context manager.")
+                   "Frames captured from a device: an iterator that ends with close(), and a context manager.")
       .def(py::init<const std::string&, const std::string&, std::uint32_t, bool, bool>(), py::arg("device"),
            py::arg("filter") = "", py::arg("snap_length") = 262144, py::arg("promiscuous") = true,
-           py::arg("immediate") = true, "Begins to capture; `filter` is in libpcap's language.")
-      .def_property_readonly("name", &Live::name, "The device.")
-      .def_property_readonly("closed", &Live::closed, "Whether it was closed.")
+           py::arg("immediate") = true, "Start a capture. `filter` is a libpcap filter expression.")
+      .def_property_readonly("name", &Live::name, "Name of the device.")
+      .def_property_readonly("closed", &Live::closed, "Whether the capture was closed.")
       .def("receive", &Live::receive, py::arg("timeout") = py::none(),
-           "The next frame; None when so many seconds have passed without one. Ctrl-C ends the waiting.")
-      .def("statistics", &Live::statistics, "What libpcap counted: received, delivered, lost_by_capture.")
-      .def("close", &Live::close, "Ends the capturing, whoever waits; may be called from any thread.")
+           "Return the next frame, or None if no frame arrives for `timeout` seconds. Ctrl-C ends the wait.")
+      .def("statistics", &Live::statistics, "Return libpcap's counters: received, delivered, lost_by_capture.")
+      .def("close", &Live::close, "End the capture and all waiting calls. May be called from any thread.")
       .def("__iter__", [](Live& self) -> Live& { return self; })
       .def("__next__", &Live::next)
       .def("__enter__", [](Live& self) -> Live& { return self; })
       .def("__exit__", [](Live& self, const py::args&) { self.close(); });
-  module.def("live_devices", &live_devices, "The names of the devices that this process may capture from.");
+  module.def("live_devices", &live_devices, "Return the names of the devices that this process may capture from.");
 }
 
 }  // namespace rdmawire::python

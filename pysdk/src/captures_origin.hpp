@@ -1,5 +1,5 @@
 #pragma once
-/// Where a captured frame comes from, as Python has it: the interface, and what the file says of the packet.
+/// Origin of a captured frame in Python: the interface and the comments of the capture file.
 
 #include <pybind11/pybind11.h>
 
@@ -13,16 +13,16 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// The fields of rdmawire.captures.Interface.
+/// Returns the fields of rdmawire.captures.Interface.
 py::dict interface_dict(const captures::Interface& interface);
 
-/// What is kept of a record, while the interpreter's lock may be free, until its origin is made.
+/// Origin of a record. Can be created without the interpreter's lock.
 struct RecordOrigin {
-  const captures::Interface* interface = nullptr;  ///< of RecordOrigins; null: the record names none that is described
+  const captures::Interface* interface = nullptr;  ///< owned by RecordOrigins; null: no described interface
   std::vector<std::string> comments;
 };
 
-/// Remembers interfaces as they were when the first packet of each came. Its calls must not overlap.
+/// Copies each interface when its first packet arrives. Calls must not overlap.
 class RecordOrigins {
  public:
   RecordOrigin of(const captures::Reader& reader, const captures::Record& record);
@@ -31,8 +31,8 @@ class RecordOrigins {
   std::vector<std::unique_ptr<const captures::Interface>> seen_;
 };
 
-/// Makes origins as a frame keeps them: a tuple (Interface, comments), the same object for all packets of an interface
-/// without comments. Needs the interpreter's lock.
+/// Creates origins as frames keep them: a tuple (Interface, comments). Packets of one interface without comments share
+/// the tuple. Requires the interpreter's lock.
 class Origins {
  public:
   py::object of(const RecordOrigin& origin);
@@ -42,7 +42,7 @@ class Origins {
   py::object interface_, without_comments_;
 };
 
-/// Text of a file, whatever its bytes are.
+/// Decodes text of a file. Invalid UTF-8 becomes U+FFFD.
 py::object decoded_text(std::string_view text);
 
 }  // namespace rdmawire::python

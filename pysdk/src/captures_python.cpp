@@ -1,4 +1,4 @@
-/// Capture files as Python opens and writes them.
+/// Reading and writing of capture files for Python.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -21,7 +21,7 @@ namespace {
 
 using captures::Writer;
 
-/// What is known of the capture as a whole: all of it is looked through, without dissecting.
+/// Reads the complete capture without dissection and returns the fields of rdmawire.captures.Facts.
 py::dict facts_of(CaptureSource& source) {
   std::string error;
   std::uint64_t packets = 0;
@@ -51,14 +51,14 @@ py::dict facts_of(CaptureSource& source) {
   out["packets"] = packets;
   out["first_time"] = packets ? py::object(py::int_(first)) : py::none();
   out["last_time"] = packets ? py::object(py::int_(last)) : py::none();
-  out["trouble"] = error.empty() ? py::object(py::none()) : py::object(py::str(error));
+  out["error"] = error.empty() ? py::object(py::none()) : py::object(py::str(error));
   py::list interfaces;
   for (const captures::Interface& interface : reader->interfaces()) interfaces.append(interface_dict(interface));
   out["interfaces"] = interfaces;
   return out;
 }
 
-/// A capture that is written. Calls from several threads come one after the other.
+/// A capture file that is written. Calls must not overlap.
 class CaptureWriter {
  public:
   CaptureWriter(const std::string& path, const std::optional<std::string>& format,
@@ -68,14 +68,14 @@ class CaptureWriter {
     Writer::Options options;
     if (format) options.format = *format == "pcap" ? captures::Format::pcap : captures::Format::pcapng;
     if (format && *format != "pcap" && *format != "pcapng")
-      raise(ErrorClass::usage, fmt::format("{} is no format; there are pcap and pcapng", *format));
+      raise(ErrorClass::usage, fmt::format("format={}: expected pcap or pcapng", *format));
     if (compression) {
       using captures::Compression;
       options.compression = *compression == "gzip"   ? Compression::gzip
                             : *compression == "zstd" ? Compression::zstd
                                                      : Compression::none;
       if (*compression != to_string(*options.compression))
-        raise(ErrorClass::usage, fmt::format("{} is no compression; there are none, gzip and zstd", *compression));
+        raise(ErrorClass::usage, fmt::format("compression={}: expected none, gzip or zstd", *compression));
     }
     options.level = level;
     options.nanoseconds = nanoseconds;
@@ -107,8 +107,8 @@ class CaptureWriter {
              : std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
                    .count();
     record.interface = interface ? *interface : interface_for(link.is_none() ? LinkType::ethernet : link_from(link));
-    std::vector<std::string_view> text(comments.begin(), comments.end());
-    run([&](Writer& writer) { return writer.write(record, text); });
+    std::vector<std::string_view> views(comments.begin(), comments.end());
+    run([&](Writer& writer) { return writer.write(record, views); });
   }
   void flush() {
     run([](Writer& writer) { return writer.flush(); });
@@ -136,7 +136,7 @@ class CaptureWriter {
     if (!writer_) raise(ErrorClass::closed, name_ + " was closed");
     return *writer_;
   }
-  // Holds the interpreter's lock: a record is copied into the writer's buffer, and only each so often to the disk.
+  // Keeps the interpreter's lock: most calls only copy a record into the writer's buffer.
   template <class Work>
   void run(Work work) {
     if (const Writer::Result result = work(open()); !result) fail(result.error());
@@ -148,7 +148,7 @@ class CaptureWriter {
     links_[*added] = interface.link;
     return *added;
   }
-  /// The first interface of that link, or a new one.
+  /// Returns the first interface with this link type, or adds one.
   std::uint32_t interface_for(LinkType link) {
     for (std::uint32_t i = 0; i < links_.size(); ++i)
       if (links_[i] == link) return i;
@@ -163,12 +163,12 @@ class CaptureWriter {
   std::uint64_t records_ = 0;
 };
 
-/// What `dissect --count --json` prints of the packets that match.
+/// Returns the output of `dissect --count --json` for the packets that match.
 std::string counts_of(CaptureSource& source, const std::string& filter_text, std::uint16_t roce_port,
                       bool verify_crcs) {
   const auto filter = compile_filter(filter_text);
   if (filter && !verify_crcs && filter->uses_crcs())
-    raise(ErrorClass::usage, "filter asks for CRCs, which verify_crcs=False leaves unverified");
+    raise(ErrorClass::usage, "filter uses CRC fields, which requires verify_crcs=True");
   tracking::DissectorOptions options;
   options.decode.extra_roce_v2_port = roce_port;
   options.verify_crcs = verify_crcs;
@@ -211,18 +211,18 @@ std::string counts_of(CaptureSource& source, const std::string& filter_text, std
 void bind_captures(py::module_& module) {
   using Source = CaptureSource;
   py::class_<Source, std::shared_ptr<Source>>(module, "CaptureSource",
-                                              "The C++ side of rdmawire.Capture: where packets are read from.")
+                                              "The C++ part of rdmawire.Capture: source of packets.")
       .def(py::init(&Source::open), py::arg("path"), py::arg("data") = py::none(),
-           "Opens the file at `path`, or the file whose bytes are given.")
-      .def_property_readonly("name", &Source::name, "What errors call it.")
-      .def_property_readonly("path", &Source::path, "Where it was opened.")
-      .def_property_readonly("in_memory", &Source::in_memory, "Whether it was opened from bytes.")
-      .def_property_readonly("again", &Source::rereadable, "Whether it can be read more than once; a stream cannot.")
-      .def_property_readonly("closed", &Source::closed, "Whether it was closed.")
-      .def("close", &Source::close, "Closes it: whoever still reads it gets ClosedError.")
+           "Open the file at `path`, or the contents of a file.")
+      .def_property_readonly("name", &Source::name, "Name in error messages.")
+      .def_property_readonly("path", &Source::path, "Path of the file.")
+      .def_property_readonly("in_memory", &Source::in_memory, "Whether the capture was opened from bytes.")
+      .def_property_readonly("rereadable", &Source::rereadable, "Whether the capture can be read more than once.")
+      .def_property_readonly("closed", &Source::closed, "Whether the capture was closed.")
+      .def("close", &Source::close, "Close the capture. Its readers raise ClosedError.")
       .def("counts", &counts_of, py::arg("filter"), py::arg("roce_port"), py::arg("verify_crcs"),
-           "What `dissect --count --json` prints of the packets that match.")
-      .def("facts", &facts_of, "Looks through all of it: packets, first and last time, interfaces, trouble.")
+           "Return the output of `dissect --count --json` for the packets that match.")
+      .def("facts", &facts_of, "Read the complete capture. Returns packets, first and last time, interfaces, error.")
       .def(
           "table",
           [](const std::shared_ptr<Source>& self, const std::vector<std::string>& columns, const std::string& filter,
@@ -234,21 +234,21 @@ void bind_captures(py::module_& module) {
             return Table{packet_table(self, columns, options), "packets of " + self->name()};
           },
           py::arg("columns"), py::arg("filter") = "", py::arg("roce_port") = 0,
-          "The packets that match as a table with these columns.");
-  py::class_<CaptureWriter>(module, "CaptureWriter", "The C++ side of rdmawire.CaptureWriter.")
+          "Return the table of the packets that match, with these columns.");
+  py::class_<CaptureWriter>(module, "CaptureWriter", "The C++ part of rdmawire.CaptureWriter.")
       .def(py::init<const std::string&, const std::optional<std::string>&, const std::optional<std::string>&, int, bool,
                     const std::string&, const std::vector<std::string>&>(),
            py::arg("path"), py::arg("format"), py::arg("compression"), py::arg("level"), py::arg("nanoseconds"),
-           py::arg("application"), py::arg("comments"), "Creates the file, or writes over it.")
+           py::arg("application"), py::arg("comments"), "Create the file, or overwrite it.")
       .def("add_interface", &CaptureWriter::add_interface, py::arg("link"), py::arg("name"), py::arg("description"),
-           py::arg("snap_length"), "Describes a further interface and gives its index.")
+           py::arg("snap_length"), "Add an interface. Returns its index.")
       .def("write", &CaptureWriter::write, py::arg("frame"), py::arg("time_ns"), py::arg("interface"), py::arg("link"),
-           py::arg("wire_length"), py::arg("comments"), "Writes one packet.")
-      .def("flush", &CaptureWriter::flush, "Hands over what is buffered.")
-      .def("close", &CaptureWriter::close, "Ends the file; a second call does nothing.")
-      .def_property_readonly("closed", &CaptureWriter::closed, "Whether it was closed.")
-      .def_property_readonly("records", &CaptureWriter::records, "Packets written so far.")
-      .def_property_readonly("name", &CaptureWriter::name, "What errors call it.");
+           py::arg("wire_length"), py::arg("comments"), "Write one packet.")
+      .def("flush", &CaptureWriter::flush, "Write buffered packets to the file.")
+      .def("close", &CaptureWriter::close, "Finish the file. A second call has no effect.")
+      .def_property_readonly("closed", &CaptureWriter::closed, "Whether the file was closed.")
+      .def_property_readonly("records", &CaptureWriter::records, "Number of packets written.")
+      .def_property_readonly("name", &CaptureWriter::name, "Name in error messages.");
 }
 
 }  // namespace rdmawire::python

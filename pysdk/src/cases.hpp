@@ -1,5 +1,5 @@
 #pragma once
-/// Cases that are written in Python: what they work with, for as long as the case runs.
+/// Test cases written in Python: the objects that they use while they run.
 
 #include <pybind11/pybind11.h>
 
@@ -12,25 +12,25 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// The bench of a case that runs, of one of the families; neither once it has ended.
+/// The bench of a running case, for one of the two transport families. Both are null after the case has ended.
 struct BenchHandle {
   conformance::Bench* bench = nullptr;
   conformance::iwarp::IwarpBench* streams = nullptr;
 };
 
-/// The Python object for it, of class Bench.
+/// Returns a Python object of class Bench.
 py::object bench_object(std::shared_ptr<BenchHandle> handle);
-/// The same of iWARP, of class IwarpBench.
+/// Returns a Python object of class IwarpBench.
 py::object stream_bench_object(std::shared_ptr<BenchHandle> handle);
 
-/// What ends a case early, on its way through Python: an exception of class CaseEnd, which is no Exception, so that a
-/// case does not catch it by accident.
+/// Raises CaseEnd, which ends a case early. The class derives from BaseException, so that a case does not catch it
+/// accidentally.
 [[noreturn]] void raise_case_end(const conformance::CaseEnd& end);
 
-/// Does it with a bench, without the interpreter's lock; what ends the case goes on as Python's exception.
+/// Runs `work` with a bench, without the interpreter's lock. Raises CaseEnd if the bench ends the case.
 template <class AnyBench, class Work>
 auto with_bench(AnyBench* bench, const Work& work) {
-  if (!bench) raise(ErrorClass::closed, "the case has ended, and its bench with it");
+  if (!bench) raise(ErrorClass::closed, "the case has ended, and its bench was closed");
   try {
     const py::gil_scoped_release released;
     return work(*bench);
@@ -43,13 +43,13 @@ auto with_streams(const std::shared_ptr<BenchHandle>& handle, const Work& work) 
   return with_bench(handle->streams, work);
 }
 
-/// The same back; nothing: the error is another one.
+/// Converts a CaseEnd exception. Returns nullopt for other exceptions.
 std::optional<conformance::CaseEnd> case_end_of(const py::error_already_set& error);
 
-/// What a Python case threw, as how it ends. Needs the interpreter's lock.
+/// Returns the verdict for an exception of a Python case. Requires the interpreter's lock.
 conformance::Judgment judgment_of(const py::error_already_set& error);
 
-/// Ends what Python does for cases on that device: an exception comes to it as soon as it goes on. Takes the
+/// Interrupts the Python code of cases that run on this device: it raises SystemExit when it continues. Acquires the
 /// interpreter's lock.
 void interrupt_cases_on(const conformance::DeviceUnderTest& device);
 

@@ -1,4 +1,4 @@
-/// Cases listed, added and run, and what is left of a run.
+/// Lists, adds and runs test cases, and provides the report of a run.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -32,7 +32,7 @@ using conformance::Verdict;
 
 namespace {
 
-/// The threads of the interpreter in which cases run now, with their devices.
+/// The Python threads that run cases, with their devices.
 struct Running {
   std::mutex mutex;
   std::vector<std::pair<const DeviceUnderTest*, unsigned long>> all;
@@ -42,7 +42,7 @@ Running& running() {
   return now;
 }
 
-/// For as long as it lives: this thread runs a case on that device.
+/// Registers this thread as running a case on a device.
 class Runs {
  public:
   explicit Runs(const DeviceUnderTest& device) : entry_(&device, PyThread_get_thread_ident()) {
@@ -60,7 +60,7 @@ class Runs {
   std::pair<const DeviceUnderTest*, unsigned long> entry_;
 };
 
-/// A case that is a function of Python's. Lives as long as the program.
+/// A test case implemented by a Python function. Exists until the program ends.
 class PythonScript final : public conformance::Script {
  public:
   PythonScript(conformance::Family family, py::object function, std::string its_variant, std::string its_problems)
@@ -74,7 +74,7 @@ class PythonScript final : public conformance::Script {
     play(bench, {.streams = &bench}, stream_bench_object);
   }
 
-  /// Whether this is what `function` was before its definition ran again, as in a notebook.
+  /// Returns whether `function` is a new definition of this case's function, for example in a notebook.
   [[nodiscard]] bool was(const py::object& function) const {
     const auto name = [](const py::handle& of, const char* attribute) {
       return py::getattr(of, attribute, py::none()).cast<py::object>();
@@ -84,7 +84,7 @@ class PythonScript final : public conformance::Script {
     return qualified.equal(name(function_, "__qualname__")) &&
            name(function, "__module__").equal(name(function_, "__module__"));
   }
-  /// From now on; what runs goes on as it began.
+  /// Replaces the function. Running cases keep the previous one.
   void become(py::object function) {
     const auto before = py::reinterpret_steal<py::object>(std::exchange(function_, function.release()));
   }
@@ -92,7 +92,7 @@ class PythonScript final : public conformance::Script {
   const std::string variant, problems;
 
  private:
-  /// A coroutine or a generator has done nothing yet, and nobody goes on with it.
+  /// Returns an error if the case is a coroutine or a generator, which would not run.
   static std::optional<CaseEnd> end_of(const py::object& result) {
     const bool is_lazy = py::hasattr(result, "__await__") || py::hasattr(result, "__anext__") ||
                          (py::hasattr(result, "__next__") && py::hasattr(result, "send"));
@@ -100,8 +100,7 @@ class PythonScript final : public conformance::Script {
     if (py::hasattr(result, "close")) result.attr("close")();
     return CaseEnd{{Verdict::error,
                     {},
-                    fmt::format("the case gave a {} in place of running: a case is a plain function, without async and "
-                                "without yield",
+                    fmt::format("the case returned a {}; a case must be a plain function, without async and yield",
                                 Py_TYPE(result.ptr())->tp_name)}};
   }
 
@@ -113,7 +112,7 @@ class PythonScript final : public conformance::Script {
       const Runs runs(bench.device());
       const auto handle = std::make_shared<BenchHandle>(what);
       try {
-        const auto function = py::reinterpret_borrow<py::object>(function_);  // which may be replaced meanwhile
+        const auto function = py::reinterpret_borrow<py::object>(function_);  // function_ may be replaced
         end = end_of(function(object_of(handle)));
       } catch (py::error_already_set& error) {
         end = case_end_of(error);
@@ -134,7 +133,7 @@ class PythonScript final : public conformance::Script {
   py::handle function_;
 };
 
-/// A target whose interruption reaches Python, too.
+/// A target whose interrupt() also interrupts Python cases.
 class InterruptingTarget final : public Target {
  public:
   explicit InterruptingTarget(std::shared_ptr<Target> inner) : inner_(std::move(inner)) {}
@@ -204,7 +203,7 @@ Choice chosen(const std::string& text, std::initializer_list<Choice> all, const 
     if (name_of(one) == text) return one;
     names += std::string(names.empty() ? "" : ", ") + name_of(one);
   }
-  raise(ErrorClass::usage, fmt::format("{}=\"{}\": there are {}", what, text, names));
+  raise(ErrorClass::usage, fmt::format("{}=\"{}\": expected {}", what, text, names));
 }
 
 py::dict dict_of(const Case& which, bool added) {
@@ -218,7 +217,7 @@ py::dict dict_of(const Case& which, bool added) {
   d["variant"] = std::string(which.variant);
   d["role"] = name_of(which.role);
   d["family"] = which.family() == conformance::Family::iwarp ? "iwarp" : "roce";
-  d["caution"] = name_of(which.caution);
+  d["run_policy"] = name_of(which.caution);
   py::list needs;
   for (const NeedName& one : need_names)
     if (conformance::needs(which.needs, one.need)) needs.append(one.name);
@@ -227,22 +226,21 @@ py::dict dict_of(const Case& which, bool added) {
   return d;
 }
 
-/// Gives the case's id.
+/// Adds a case. Returns its id.
 std::string add(const std::string& rule_name, const std::string& variant, const std::string& role, std::uint32_t needs,
                 const std::string& caution, const std::string& problems, py::object function) {
   const conformance::Rule* rule = conformance::find_rule(rule_name);
   if (!rule)
     raise(ErrorClass::usage,
-          fmt::format("there is no rule {}; rdmawire explain --rules lists them, and rdmawire.conformance.rules()",
-                      rule_name));
+          fmt::format("unknown rule {}; see rdmawire.conformance.rules() or rdmawire explain --rules", rule_name));
   const auto as = chosen(
       role,
       {conformance::Role::responder, conformance::Role::requester, conformance::Role::verbs, conformance::Role::wire},
       "role");
   const auto careful =
       chosen(caution, {conformance::RunPolicy::none, conformance::RunPolicy::slow, conformance::RunPolicy::dangerous},
-             "caution");
-  // For ever, as cases are. One thread at a time has the interpreter, and nothing below lets go of it.
+             "run_policy");
+  // Cases are never removed. The interpreter's lock protects both containers.
   static std::deque<PythonScript> scripts;
   static std::map<const Case*, PythonScript*> script_of;
   const conformance::Family family = contains(rule->services, conformance::Services::iwarp)
@@ -252,12 +250,12 @@ std::string add(const std::string& rule_name, const std::string& variant, const 
   if (const Case* same = conformance::find_case(id)) {
     const auto found = script_of.find(same);
     if (found == script_of.end() || !found->second->was(function))
-      raise(ErrorClass::usage, fmt::format("there is a case {} already; another variant=\"…\" tells them apart", id));
+      raise(ErrorClass::usage, fmt::format("case {} exists already; use another variant", id));
     if (same->role != as || same->needs != static_cast<conformance::Need>(needs) || same->caution != careful ||
         same->possible_problems != problems)
       raise(ErrorClass::usage,
-            fmt::format("the case {} is there already, and only its function can be replaced: role, needs, caution and "
-                        "possible_problems stay; another variant=\"…\" makes another case",
+            fmt::format("case {} exists already, and only its function can be replaced; role, needs, run_policy and "
+                        "possible_problems must be unchanged, or use another variant",
                         id));
     found->second->become(std::move(function));
     return id;
@@ -280,14 +278,14 @@ void end(const replay::Descriptor& stop) {
   static_cast<void>(!::write(stop.get(), &one, sizeof one));
 }
 
-/// What a run is asked for, beside what assessments are.
+/// Options of a run in addition to those of Assessment.
 struct RunOptions {
   conformance::AssessmentOptions how;
-  std::shared_ptr<SharedDevice> opened;  ///< a device that is open already, in place of one by name
+  std::shared_ptr<SharedDevice> opened;  ///< an open device; null: the device is opened by name
   py::object on_result;
 };
 
-/// Runs in a thread of its own, and tells who called of each result.
+/// Runs an assessment in its own thread and calls `on_result` with each result.
 class Run final : public conformance::AssessmentListener {
  public:
   explicit Run(RunOptions options) : options_(std::move(options)) {}
@@ -311,7 +309,7 @@ class Run final : public conformance::AssessmentListener {
     if (options_.opened) using_ = options_.opened->exclusive();
   }
   void took(const CaseResult& result, bool /*earlier*/) override {
-    if (using_) using_.unlock();  // who is told may use the device
+    if (using_) using_.unlock();  // on_result may use the device
     ask(result);
     if (using_.mutex()) using_.lock();
   }
@@ -350,7 +348,7 @@ class Run final : public conformance::AssessmentListener {
   }
 
   RunOptions options_;
-  std::unique_lock<std::mutex> using_;  ///< of a device that was given
+  std::unique_lock<std::mutex> using_;  ///< lock of an open device
   replay::Descriptor stop_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   tl::expected<std::shared_ptr<conformance::Assessment>, conformance::AssessmentError> made_;
   std::optional<py::error_already_set> callback_error_;
@@ -362,7 +360,7 @@ void set(conformance::AssessmentOptions& options, const std::string& name, const
   if (name == "seed") return to(options.seed);
   if (name == "jobs") return to(options.jobs);
   if (name == "repeat") return to(options.repeat);
-  if (name == "losses") return to(options.most_losses);
+  if (name == "max_device_losses") return to(options.most_losses);
   if (name == "case_timeout") return to(options.case_timeout);
   if (name == "timeout") return to(options.timeout);
   if (name == "strict") return to(options.strict);
@@ -372,17 +370,17 @@ void set(conformance::AssessmentOptions& options, const std::string& name, const
   if (name == "resume") return path(options.resume);
   if (name == "expected") return path(options.expected);
   if (name == "baseline") return path(options.baseline);
-  raise(ErrorClass::usage, "certify has no option " + name);
+  raise(ErrorClass::usage, "certify: unknown option " + name);
 }
 
 std::vector<const Case*> find_cases(const std::vector<std::string>& ids) {
   std::vector<const Case*> found;
   for (const std::string& id : ids) {
     const Case* which = conformance::find_case(id);
-    if (!which) raise(ErrorClass::usage, "there is no case " + id);
+    if (!which) raise(ErrorClass::usage, "unknown case " + id);
     found.push_back(which);
   }
-  if (found.empty()) raise(ErrorClass::usage, "no case has such a name; rdmawire.conformance.cases() gives them all");
+  if (found.empty()) raise(ErrorClass::usage, "no case matches; see rdmawire.conformance.cases()");
   return found;
 }
 
@@ -390,10 +388,10 @@ std::vector<const Case*> find_cases(const std::vector<std::string>& ids) {
 
 Judgment judgment_of(const py::error_already_set& error) {
   try {
-    const py::tuple reported =
+    const py::tuple parts =
         py::module_::import("rdmawire.conformance")
             .attr("_judgment")(error.type(), error.value(), error.trace() ? error.trace() : py::object(py::none()));
-    const auto text = [&](int index) { return py::cast<std::string>(reported[index]); };
+    const auto text = [&](int index) { return py::cast<std::string>(parts[index]); };
     return {text(0) == "fail" ? Verdict::fail : Verdict::error, text(1), text(2)};
   } catch (const std::exception& worse) {
     return {Verdict::error, {}, worse.what()};
@@ -409,7 +407,7 @@ void interrupt_cases_on(const DeviceUnderTest& device) {
 
 void bind_cases_run(py::module_& module) {
   using Ran = conformance::Assessment;
-  py::class_<Ran, std::shared_ptr<Ran>>(module, "_Ran", "A run of cases that is over.")
+  py::class_<Ran, std::shared_ptr<Ran>>(module, "_Ran", "A finished run of cases.")
       .def("json", [](const Ran& self) { return from_json(to_json(self.report)); })
       .def("json_text",
            [](const Ran& self) {
@@ -421,7 +419,7 @@ void bind_cases_run(py::module_& module) {
           [](const Ran& self, const std::string& id, bool steps) {
             for (const CaseResult& result : self.report.results)
               if (result.of->id() == id) return conformance::text_of(result, steps);
-            raise(ErrorClass::usage, "the case " + id + " did not run");
+            raise(ErrorClass::usage, "case " + id + " did not run");
           },
           py::arg("id"), py::arg("steps"))
       .def("junit", [](const Ran& self) { return conformance::to_junit(self.report); })
@@ -478,7 +476,7 @@ void bind_cases_run(py::module_& module) {
     return all;
   });
   module.def("_add_case", &add, py::arg("rule"), py::arg("variant"), py::arg("role"), py::arg("needs"),
-             py::arg("caution"), py::arg("problems"), py::arg("function"));
+             py::arg("run_policy"), py::arg("problems"), py::arg("function"));
   module.def(
       "_preflight",
       [](const py::object& given, const py::dict& target) {
@@ -488,8 +486,8 @@ void bind_cases_run(py::module_& module) {
         if (py::isinstance<SharedDevice>(given)) {
           const auto device = py::cast<std::shared_ptr<SharedDevice>>(given);
           const auto opened = device->use();
-          static_cast<void>(device->wire());  // which is there from now on
-          if (!target.empty()) raise(ErrorClass::usage, "a device that is open already has its options");
+          static_cast<void>(device->wire());  // creates the wire
+          if (!target.empty()) raise(ErrorClass::usage, "options are not allowed for an open device");
           run_interruptible(
               [&] {
                 const auto lock = device->exclusive();
@@ -527,8 +525,8 @@ void bind_cases_run(py::module_& module) {
         if (py::isinstance<SharedDevice>(given)) {
           options.opened = py::cast<std::shared_ptr<SharedDevice>>(given);
           options.how.target.device = options.opened->use()->device().name;
-          static_cast<void>(options.opened->wire());  // which is there from now on
-          if (!target.empty()) raise(ErrorClass::usage, "a device that is open already has its options");
+          static_cast<void>(options.opened->wire());  // creates the wire
+          if (!target.empty()) raise(ErrorClass::usage, "options are not allowed for an open device");
         } else {
           options.how.target = target_options(py::cast<std::string>(given), target);
         }
@@ -538,8 +536,7 @@ void bind_cases_run(py::module_& module) {
           try {
             set(options.how, name, value);
           } catch (const py::cast_error&) {
-            raise(ErrorClass::usage,
-                  fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+            raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
           }
         }
         return Run(std::move(options)).go();

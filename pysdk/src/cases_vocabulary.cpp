@@ -1,4 +1,4 @@
-/// The vocabulary of cases: the bench, the tester's end of a queue pair, what is said and what is waited for.
+/// The vocabulary of RoCE test cases: bench, queue pairs, stimuli and expectations.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -34,7 +34,7 @@ auto with(const std::shared_ptr<BenchHandle>& handle, const Work& work) {
   return with_bench(handle->bench, work);
 }
 
-/// A frame as it stands.
+/// Makes a stimulus of unchanged bytes.
 Stimulus raw(const py::object& frame, const std::string& words) {
   const BytesView raw(frame);
   Frame made;
@@ -44,30 +44,30 @@ Stimulus raw(const py::object& frame, const std::string& words) {
   const HeaderStack stack = decode(raw.bytes());
   const auto bth = stack.get<Bth>();
   const Opcode* op = bth ? &rdmawire::opcode(bth->get<"opcode">()) : nullptr;
-  return {std::move(made), op && op->known ? fmt::format("{}, PSN {} as it stands, {} bytes", op->name,
+  return {std::move(made), op && op->known ? fmt::format("{}, PSN {} (raw frame, {} bytes)", op->name,
                                                          bth->get<"psn">(), raw.bytes().size())
                                            : fmt::format("a frame of {} bytes", raw.bytes().size())};
 }
 
-/// What the device sent, for Python.
+/// A received frame for Python.
 struct SeenObject {
   std::shared_ptr<const Seen> seen;
 };
 
 py::object seen_object(Seen seen) { return py::cast(SeenObject{std::make_shared<const Seen>(std::move(seen))}); }
 
-/// A question of Python's about what was seen.
-std::function<Match(const Seen&)> match_by(py::object question) {
-  // The object goes with the lock held, whoever lets go of it last.
-  std::shared_ptr<py::object> kept(new py::object(std::move(question)), [](py::object* object) {
+/// A predicate of Python for received frames.
+std::function<Match(const Seen&)> match_by(py::object predicate) {
+  // The last owner can be any thread, so the deleter acquires the interpreter's lock.
+  std::shared_ptr<py::object> kept(new py::object(std::move(predicate)), [](py::object* object) {
     const py::gil_scoped_acquire lock;
     delete object;
   });
   return [kept](const Seen& seen) {
     const py::gil_scoped_acquire lock;
-    const py::object answer = (*kept)(seen_object(seen));
-    if (py::isinstance<py::str>(answer) && py::cast<std::string>(answer) == "skip") return Match::skip;
-    const int truth = PyObject_IsTrue(answer.ptr());
+    const py::object result = (*kept)(seen_object(seen));
+    if (py::isinstance<py::str>(result) && py::cast<std::string>(result) == "skip") return Match::skip;
+    const int truth = PyObject_IsTrue(result.ptr());
     if (truth < 0) throw py::error_already_set();
     return truth ? Match::yes : Match::no;
   };
@@ -82,7 +82,7 @@ struct BenchObject {
   }
 };
 
-/// The device's queue pair of a case, and the tester's end of it.
+/// A queue pair of the device in a case, and the tester's endpoint.
 struct PairObject {
   std::shared_ptr<BenchHandle> handle;
   Connected* qp;
@@ -99,7 +99,7 @@ PairObject connect(const BenchObject& self, Transport transport, const py::kwarg
   return {self.handle, with(self.handle, [&](Bench& bench) { return &bench.connect(options); })};
 }
 
-/// Operands by name; `offset` counts in the queue pair's region, whose key is the usual one.
+/// Parses operands by name. `offset` is relative to the queue pair's region, whose key is the default.
 Operands operands(const PairObject& self, const py::kwargs& given) {
   Operands made;
   made.va = self.qp->region.addr();
@@ -134,14 +134,13 @@ Operands operands(const PairObject& self, const py::kwargs& given) {
       else if (name == "selectivity")
         made.selectivity = py::cast<std::uint8_t>(value);
       else
-        python::raise(
-            ErrorClass::usage,
-            fmt::format("a request has no operand {}; there are payload, offset, va, rkey, length, swap, add, "
-                        "compare, immediate, invalidated_rkey, qkey, xrc_srq, placement and selectivity",
-                        name));
+        python::raise(ErrorClass::usage,
+                      fmt::format("unknown operand {}; expected payload, offset, va, rkey, length, swap, add, compare, "
+                                  "immediate, invalidated_rkey, qkey, xrc_srq, placement or selectivity",
+                                  name));
     } catch (const py::cast_error&) {
       python::raise(ErrorClass::usage,
-                    fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+                    fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
     }
   }
   return made;
@@ -152,16 +151,16 @@ Position position_from(const std::string& text) {
   if (text == "middle") return Position::middle;
   if (text == "last") return Position::last;
   if (text == "only") return Position::only;
-  python::raise(ErrorClass::usage, fmt::format("a position is first, middle, last or only, not \"{}\"", text));
+  python::raise(ErrorClass::usage, fmt::format("position=\"{}\": expected first, middle, last or only", text));
 }
 
 void bind_stimulus(py::module_& module) {
   py::class_<Stimulus>(module, "Stimulus",
-                       "A frame that a case sends, made whole and right, then changed where the case says so. Each "
-                       "change gives a changed copy.")
-      .def_property_readonly("text", &Stimulus::text, "How it is called in a report.")
-      .def("without_ack_request", &Stimulus::without_ack_request, "The responder is not asked for an acknowledgement.")
-      .def("solicited", &Stimulus::solicited, "With the bit SE.")
+                       "A frame that a case sends. It is valid unless the case changes it. Each method returns a "
+                       "changed copy.")
+      .def_property_readonly("text", &Stimulus::text, "Text in reports.")
+      .def("without_ack_request", &Stimulus::without_ack_request, "Return a copy with AckReq = 0.")
+      .def("solicited", &Stimulus::solicited, "Return a copy with the SE bit set.")
       .def(
           "changed",
           [](const Stimulus& self, const py::function& change, const std::string& words) {
@@ -170,14 +169,14 @@ void bind_stimulus(py::module_& module) {
                   const py::object made = make_frame(frame, link_of_first(frame));
                   const py::object given = change(made);
                   const py::object& changed = given.is_none() ? made : given;
-                  if (!is_frame(changed)) throw py::type_error("the change of a frame gives a Frame, or None");
+                  if (!is_frame(changed)) throw py::type_error("the change function must return a Frame or None");
                   frame = frame_values(changed);
                 },
                 words);
           },
           py::arg("change"), py::arg("words"),
-          "Changed before it is encoded: `change` gets the Frame, changes it or gives another one; lengths and CRCs "
-          "that it does not set are computed. `words` say it in reports.")
+          "Return a copy that is changed before encoding. `change` receives the Frame, and changes it or returns a new "
+          "one. Lengths and CRCs that it does not set are computed. `words` describe the change in reports.")
       .def(
           "damaged",
           [](const Stimulus& self, const py::function& change, const std::string& words) {
@@ -188,16 +187,16 @@ void bind_stimulus(py::module_& module) {
                                 words);
           },
           py::arg("change"), py::arg("words"),
-          "Changed after it is encoded: `change` gets the bytes as a bytearray; CRCs stay as they were.")
+          "Return a copy that is changed after encoding. `change` receives the bytes as a bytearray. CRCs are kept.")
       .def_property_readonly(
           "frame", [](const Stimulus& self) { return make_frame(self.bytes(), link_of_first(self.frame())); },
-          "As it is sent.")
+          "The Frame as sent.")
       .def("__bytes__", [](const Stimulus& self) { return to_bytes(self.bytes()); })
       .def("__repr__", [](const Stimulus& self) { return fmt::format("<Stimulus {}>", self.text()); });
 }
 
 void bind_expectation(py::module_& module) {
-  py::class_<SeenObject>(module, "Seen", "A frame that the device sent, read.")
+  py::class_<SeenObject>(module, "Seen", "A frame received from the device.")
       .def_property_readonly(
           "frame",
           [](const SeenObject& self) {
@@ -207,51 +206,49 @@ void bind_expectation(py::module_& module) {
           "The Frame.")
       .def_property_readonly(
           "time", [](const SeenObject& self) { return self.seen->time; },
-          "When it came, nanoseconds of the wire's clock.")
+          "Receive time, nanoseconds of the wire's clock.")
       .def_property_readonly(
-          "opcode", [](const SeenObject& self) { return self.seen->op->value; }, "Of its BTH.")
+          "opcode", [](const SeenObject& self) { return self.seen->op->value; }, "Opcode of the BTH.")
       .def_property_readonly(
           "psn", [](const SeenObject& self) { return self.seen->at.value; },
-          "Of a response from the tester's first PSN, of a request from the device's.")
+          "PSN relative to the tester's first PSN (responses) or the device's first PSN (requests).")
       .def_property_readonly(
-          "dest_qp", [](const SeenObject& self) { return self.seen->dest_qp; }, "Of its BTH.")
+          "dest_qp", [](const SeenObject& self) { return self.seen->dest_qp; }, "Destination QP of the BTH.")
       .def_property_readonly(
           "syndrome",
           [](const SeenObject& self) {
             return self.seen->has_aeth ? py::object(py::int_(self.seen->syndrome)) : py::none();
           },
-          "Of its AETH; None where it has none.")
+          "Syndrome of the AETH, or None without AETH.")
       .def_property_readonly(
           "msn",
           [](const SeenObject& self) {
             return self.seen->has_aeth ? py::object(py::int_(self.seen->msn)) : py::none();
           },
-          "Of its AETH; None where it has none.")
+          "MSN of the AETH, or None without AETH.")
       .def_property_readonly(
-          "payload", [](const SeenObject& self) { return to_bytes(self.seen->payload); },
-          "Bytes behind the headers, without pad.")
+          "payload", [](const SeenObject& self) { return to_bytes(self.seen->payload); }, "Payload without pad.")
       .def_property_readonly(
           "text", [](const SeenObject& self) { return self.seen->text(); },
-          "As a report calls it: \"NAK PSN sequence error, PSN +0, MSN 3\".")
+          "Text in reports: \"NAK PSN sequence error, PSN +0, MSN 3\".")
       .def("__repr__", [](const SeenObject& self) { return fmt::format("<Seen {}>", self.seen->text()); });
 
-  py::class_<Expectation>(module, "Expectation", "What a case waits for, stated literally from the clause.")
-      .def_property_readonly("text", &Expectation::text, "In a report's words.")
+  py::class_<Expectation>(module, "Expectation", "A frame that a case expects, as the clause requires.")
+      .def_property_readonly("text", &Expectation::text, "Text in reports.")
       .def("msn", &Expectation::msn, py::arg("value"),
-           "And its AETH has this MSN, counted from the connection's begin.")
+           "Require this MSN in the AETH, counted from the start of the connection.")
       .def(
           "carrying",
           [](const Expectation& self, const py::object& payload) { return self.carrying(bytes_of(payload)); },
-          py::arg("payload"), "And this is its payload.")
+          py::arg("payload"), "Require this payload.")
       .def(
           "where",
           [](const Expectation& self, const std::string& words, const py::function& holds) {
-            return self.where(words, [judge = match_by(holds)](const Seen& seen) { return judge(seen) == Match::yes; });
+            return self.where(words, [match = match_by(holds)](const Seen& seen) { return match(seen) == Match::yes; });
           },
-          py::arg("words"), py::arg("holds"),
-          "And whatever else the case wants to see: `holds` is asked with the Seen.")
+          py::arg("words"), py::arg("holds"), "Require that `holds` returns a true value for the Seen.")
       .def("__repr__", [](const Expectation& self) { return fmt::format("<Expectation {}>", self.text()); });
-  py::class_<Silence>(module, "Silence", "That nothing comes for some time.");
+  py::class_<Silence>(module, "Silence", "Expects that no frame arrives for some time.");
 
   module.def("_nak_codes", [] {
     py::dict codes;
@@ -262,68 +259,69 @@ void bind_expectation(py::module_& module) {
     return codes;
   });
   module.def(
-      "expect", [](const std::string& words, const py::function& judge) { return Expectation(words, match_by(judge)); },
-      py::arg("words"), py::arg("judge"),
-      "Whatever a case wants to see: `judge` is asked with the Seen that comes next, and says yes, no, or "
-      "\"skip\" for one that may come before.");
+      "expect",
+      [](const std::string& words, const py::function& predicate) { return Expectation(words, match_by(predicate)); },
+      py::arg("words"), py::arg("predicate"),
+      "Expect a frame for which `predicate` returns a true value. It is called with the next Seen. \"skip\" skips that "
+      "frame.");
   module.def(
       "ack", [](std::int32_t at) { return conformance::ack(psn(at)); }, py::arg("psn"),
-      "An ACK with exactly this PSN.");
+      "Expect an ACK with exactly this PSN.");
   module.def(
       "acknowledged", [](std::int32_t at) { return conformance::acknowledged(psn(at)); }, py::arg("psn"),
-      "Acknowledgements up to this PSN: one, or several of which the last has it.");
+      "Expect acknowledgements up to this PSN: one, or several of which the last has this PSN.");
   module.def(
       "nak", [](std::uint8_t code, std::int32_t at) { return conformance::nak(code, psn(at)); }, py::arg("code"),
-      py::arg("psn"), "A NAK of that code and PSN; another code is the verdict fail-wrong-code.");
+      py::arg("psn"), "Expect a NAK with this code and PSN. Another code results in the verdict fail-wrong-code.");
   module.def(
       "rnr_nak",
       [](std::int32_t at, std::optional<std::uint8_t> timer) { return conformance::rnr_nak(psn(at), timer); },
-      py::arg("psn"), py::arg("timer") = py::none(), "An RNR NAK; `timer`: its code, where that is known.");
+      py::arg("psn"), py::arg("timer") = py::none(), "Expect an RNR NAK. `timer`: its timer code, or None for any.");
   module.def(
       "read_response",
       [](const std::string& position, std::int32_t at) {
         return conformance::read_response(position_from(position), psn(at));
       },
-      py::arg("position"), py::arg("psn"), "An RDMA READ Response: \"first\", \"middle\", \"last\", \"only\".");
+      py::arg("position"), py::arg("psn"), "Expect an RDMA READ Response: \"first\", \"middle\", \"last\", \"only\".");
   module.def(
       "atomic_acknowledge",
       [](std::int32_t at, std::uint64_t original) { return conformance::atomic_acknowledge(psn(at), original); },
-      py::arg("psn"), py::arg("original"), "An Atomic Acknowledge with what the memory held before.");
+      py::arg("psn"), py::arg("original"), "Expect an Atomic Acknowledge with the original memory contents.");
   module.def(
       "a_send",
       [](std::int32_t at, const std::string& position) {
         return conformance::a_send(psn(at), position_from(position));
       },
-      py::arg("psn"), py::arg("position") = "only", "A SEND of the device.");
+      py::arg("psn"), py::arg("position") = "only", "Expect a SEND from the device.");
   module.def(
       "a_write",
       [](std::int32_t at, const std::string& position) {
         return conformance::a_write(psn(at), position_from(position));
       },
-      py::arg("psn"), py::arg("position") = "only", "An RDMA WRITE of the device.");
+      py::arg("psn"), py::arg("position") = "only", "Expect an RDMA WRITE from the device.");
   module.def(
       "a_read",
       [](std::int32_t at, std::uint32_t length, std::uint64_t va) { return conformance::a_read(psn(at), length, va); },
       py::arg("psn"), py::arg("length"), py::arg("va") = conformance::tester_memory,
-      "An RDMA READ Request of the device for so many bytes of the tester's memory.");
+      "Expect an RDMA READ Request from the device for `length` bytes of the tester's memory.");
   module.def(
       "a_fetch_add", [](std::int32_t at) { return conformance::a_fetch_add(psn(at)); }, py::arg("psn"),
-      "A Fetch & Add of the device.");
-  module.def("cnp", &conformance::cnp, "A congestion notification.");
+      "Expect a Fetch & Add from the device.");
+  module.def("cnp", &conformance::cnp, "Expect a congestion notification packet.");
   module.def(
       "silence", [](double seconds) { return conformance::silence(nanoseconds_of(seconds)); }, py::arg("seconds") = 0.0,
-      "Nothing for so long; 0: as long as the device is usually given.");
+      "Expect no frame for `seconds`. 0: the device's usual response time.");
   module.def(
       "pattern_bytes",
       [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::pattern_bytes(count, seed)); },
-      py::arg("count"), py::arg("seed") = 1, "Bytes of payload that can be told apart, counting up from `seed`.");
+      py::arg("count"), py::arg("seed") = 1, "Return `count` bytes that count up from `seed`.");
 }
 
 void bind_pair(py::module_& module) {
   using Pair = PairObject;
   py::class_<Pair> c(module, "CaseQueuePair",
-                     "A queue pair of the device in a case, and the tester's end of it. PSNs count from the first of "
-                     "their direction: 0 is the first request's.");
+                     "A queue pair of the device in a case, and the tester's endpoint. PSNs are relative to the first "
+                     "PSN of their direction.");
   const auto stimulus = [&c](const char* name, const char* position, Operation operation, const char* doc) {
     c.def(
         name,
@@ -336,74 +334,75 @@ void bind_pair(py::module_& module) {
         },
         py::arg("psn"), py::arg("payload") = py::none(), doc);
   };
-  stimulus("send_first", "first", Operation::send, "A SEND First of the tester.");
-  stimulus("send_middle", "middle", Operation::send, "A SEND Middle of the tester.");
-  stimulus("send_last", "last", Operation::send, "A SEND Last of the tester.");
-  stimulus("send_only", "only", Operation::send, "A SEND Only of the tester; 8 bytes where no payload is given.");
-  stimulus("write_middle", "middle", Operation::rdma_write, "An RDMA WRITE Middle of the tester.");
-  stimulus("write_last", "last", Operation::rdma_write, "An RDMA WRITE Last of the tester.");
+  stimulus("send_first", "first", Operation::send, "Return a SEND First of the tester.");
+  stimulus("send_middle", "middle", Operation::send, "Return a SEND Middle of the tester.");
+  stimulus("send_last", "last", Operation::send, "Return a SEND Last of the tester.");
+  stimulus("send_only", "only", Operation::send, "Return a SEND Only of the tester. Default payload: 8 bytes.");
+  stimulus("write_middle", "middle", Operation::rdma_write, "Return an RDMA WRITE Middle of the tester.");
+  stimulus("write_last", "last", Operation::rdma_write, "Return an RDMA WRITE Last of the tester.");
 
   const auto request = [&c](const char* name, const auto& make, const char* doc) {
     c.def(
         name,
         [make](const Pair& self, std::int32_t at, const py::kwargs& given) {
-          const Operands asked = self.handle->bench ? operands(self, given) : Operands();
-          return self.with([&](Connected& qp, Bench&) { return make(qp, psn(at), asked); });
+          const Operands requested = self.handle->bench ? operands(self, given) : Operands();
+          return self.with([&](Connected& qp, Bench&) { return make(qp, psn(at), requested); });
         },
         py::arg("psn"), doc);
   };
   request(
       "write_first", [](Connected& qp, psn at, const Operands& o) { return qp.write_first(at, o); },
-      "An RDMA WRITE First: offset or va, rkey, length of the whole message, payload.");
+      "Return an RDMA WRITE First. Operands: offset or va, rkey, length of the message, payload.");
   request(
       "write_only", [](Connected& qp, psn at, const Operands& o) { return qp.write_only(at, o); },
-      "The whole of an RDMA WRITE: offset or va, rkey, payload; its length is the payload's unless given.");
+      "Return an RDMA WRITE Only. Operands: offset or va, rkey, payload, length (default: of the payload).");
   request(
       "read", [](Connected& qp, psn at, const Operands& o) { return qp.read(at, o); },
-      "An RDMA READ Request: offset or va, rkey, length.");
+      "Return an RDMA READ Request. Operands: offset or va, rkey, length.");
   request(
       "compare_swap", [](Connected& qp, psn at, const Operands& o) { return qp.compare_swap(at, o); },
-      "A Compare & Swap: offset or va, rkey, compare, swap.");
+      "Return a Compare & Swap. Operands: offset or va, rkey, compare, swap.");
   request(
       "fetch_add", [](Connected& qp, psn at, const Operands& o) { return qp.fetch_add(at, o); },
-      "A Fetch & Add: offset or va, rkey, add.");
+      "Return a Fetch & Add. Operands: offset or va, rkey, add.");
   c.def(
       "request",
       [](const Pair& self, std::uint8_t opcode, std::int32_t at, const py::kwargs& given) {
-        const Operands asked = self.handle->bench ? operands(self, given) : Operands();
-        return self.with([&](Connected& qp, Bench&) { return qp.request(opcode, psn(at), asked); });
+        const Operands requested = self.handle->bench ? operands(self, given) : Operands();
+        return self.with([&](Connected& qp, Bench&) { return qp.request(opcode, psn(at), requested); });
       },
       py::arg("opcode"), py::arg("psn"),
-      "Any request of the tester: opcode, and operands by name: payload, offset, va, rkey, length, swap, add, compare, "
-      "immediate, invalidated_rkey, qkey, xrc_srq, placement, selectivity.");
+      "Return a request of the tester with any opcode. Operands: payload, offset, va, rkey, length, swap, add, "
+      "compare, immediate, invalidated_rkey, qkey, xrc_srq, placement, selectivity.");
   c.def(
       "datagram",
       [](const Pair& self, std::int32_t at, std::uint32_t qkey, const py::object& payload) {
         const std::string raw = payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
         return self.with([&](Connected& qp, Bench&) { return qp.datagram(psn(at), qkey, raw); });
       },
-      py::arg("psn"), py::arg("qkey"), py::arg("payload") = py::none(), "A datagram to the device's queue pair.");
+      py::arg("psn"), py::arg("qkey"), py::arg("payload") = py::none(),
+      "Return a datagram to the device's queue pair.");
   c.def(
       "cnp", [](const Pair& self) { return self.with([](Connected& qp, Bench&) { return qp.cnp(); }); },
-      "A congestion notification for the device's queue pair.");
+      "Return a congestion notification packet for the device's queue pair.");
   c.def(
       "ack",
       [](const Pair& self, std::int32_t at, std::uint32_t msn) {
         return self.with([&](Connected& qp, Bench&) { return qp.ack(psn(at), msn); });
       },
-      py::arg("psn"), py::arg("msn"), "The tester's ACK of a request of the device.");
+      py::arg("psn"), py::arg("msn"), "Return the tester's ACK of a device request.");
   c.def(
       "nak",
       [](const Pair& self, std::uint8_t code, std::int32_t at, std::uint32_t msn) {
         return self.with([&](Connected& qp, Bench&) { return qp.nak(code, psn(at), msn); });
       },
-      py::arg("code"), py::arg("psn"), py::arg("msn"), "The tester's NAK.");
+      py::arg("code"), py::arg("psn"), py::arg("msn"), "Return a NAK of the tester.");
   c.def(
       "rnr_nak",
       [](const Pair& self, std::uint8_t timer, std::int32_t at, std::uint32_t msn) {
         return self.with([&](Connected& qp, Bench&) { return qp.rnr_nak(timer, psn(at), msn); });
       },
-      py::arg("timer"), py::arg("psn"), py::arg("msn"), "The tester's RNR NAK.");
+      py::arg("timer"), py::arg("psn"), py::arg("msn"), "Return an RNR NAK of the tester.");
   c.def(
       "read_response",
       [](const Pair& self, const std::string& position, std::int32_t at, std::uint32_t msn, const py::object& payload) {
@@ -411,13 +410,14 @@ void bind_pair(py::module_& module) {
         const Position where = position_from(position);
         return self.with([&](Connected& qp, Bench&) { return qp.read_response(where, psn(at), msn, raw); });
       },
-      py::arg("position"), py::arg("psn"), py::arg("msn"), py::arg("payload"), "The tester's RDMA READ Response.");
+      py::arg("position"), py::arg("psn"), py::arg("msn"), py::arg("payload"),
+      "Return an RDMA READ Response of the tester.");
   c.def(
       "atomic_acknowledge",
       [](const Pair& self, std::int32_t at, std::uint32_t msn, std::uint64_t original) {
         return self.with([&](Connected& qp, Bench&) { return qp.atomic_acknowledge(psn(at), msn, original); });
       },
-      py::arg("psn"), py::arg("msn"), py::arg("original"), "The tester's Atomic Acknowledge.");
+      py::arg("psn"), py::arg("msn"), py::arg("original"), "Return an Atomic Acknowledge of the tester.");
 
   // The device's side.
   const auto device = [&c](const char* name, void (Connected::*does)(std::uint64_t, conformance::Message),
@@ -433,10 +433,10 @@ void bind_pair(py::module_& module) {
         py::arg("wr_id"), py::arg("length") = 8, py::arg("offset") = 0,
         py::arg("flags") = std::vector<std::string>{"signaled"}, doc);
   };
-  device("device_sends", &Connected::device_sends, "The device posts a SEND to the tester.");
-  device("device_writes", &Connected::device_writes, "The device posts an RDMA WRITE to the tester's memory.");
-  device("device_reads", &Connected::device_reads, "The device posts an RDMA READ of the tester's memory.");
-  device("device_adds", &Connected::device_adds, "The device posts a Fetch & Add of 5 to the tester's memory.");
+  device("device_sends", &Connected::device_sends, "Post a SEND to the tester at the device.");
+  device("device_writes", &Connected::device_writes, "Post an RDMA WRITE to the tester's memory at the device.");
+  device("device_reads", &Connected::device_reads, "Post an RDMA READ of the tester's memory at the device.");
+  device("device_adds", &Connected::device_adds, "Post a Fetch & Add of 5 to the tester's memory at the device.");
   bind_verbs_steps(c);
   const auto does = [&c](const char* name, const auto& work, const char* doc, const auto&... args) {
     c.def(name, work, args..., doc);
@@ -446,52 +446,54 @@ void bind_pair(py::module_& module) {
       [](const Pair& self, const Stimulus& bad) {
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.drops(bad), true; }));
       },
-      "Sends a frame that must be dropped, on a fresh queue pair with a receive request, then one that is executed.",
+      "Send a frame that the device must drop to a new queue pair with a receive request, then a valid one.",
       py::arg("bad"));
   does(
       "refuses",
       [](const Pair& self, const Expectation& nak) {
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.refuses(nak), true; }));
       },
-      "What a class C error makes of a queue pair: that NAK, then the error state.", py::arg("nak"));
+      "Expect the effect of a class C error: this NAK, then the error state.", py::arg("nak"));
   does(
       "modify",
       [](const Pair& self, const py::kwargs& attributes) {
         const nlohmann::json given = to_json(attributes);
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.modify(given), true; }));
       },
-      "Changes exactly these attributes (docs/reference/agent-protocol.md, modify_qp), or the case ends.");
+      "Change exactly these attributes (docs/agent.md, modify_qp). Ends the case on failure.");
   const auto number = [&c](const char* name, const auto& get, const char* doc) {
     c.def_property_readonly(
         name, [get](const Pair& self) { return self.with([&](Connected& qp, Bench&) { return get(qp); }); }, doc);
   };
   number(
-      "tester_qpn", [](Connected& qp) { return qp.tester_qpn; }, "The tester's queue pair number.");
+      "tester_qpn", [](Connected& qp) { return qp.tester_qpn; }, "QP number of the tester.");
   number(
-      "first_psn", [](Connected& qp) { return qp.ours.value(); }, "The tester's first PSN, absolute.");
+      "first_psn", [](Connected& qp) { return qp.ours.value(); }, "First PSN of the tester, absolute.");
   number(
-      "device_first_psn", [](Connected& qp) { return qp.theirs.value(); }, "The device's first PSN, absolute.");
+      "device_first_psn", [](Connected& qp) { return qp.theirs.value(); }, "First PSN of the device, absolute.");
   number(
-      "mtu", [](Connected& qp) { return qp.mtu; }, "Bytes of payload that a packet carries at most.");
+      "mtu", [](Connected& qp) { return qp.mtu; }, "Maximum payload bytes of a packet.");
   c.def(
       "frame",
       [](const Pair& self, std::uint8_t opcode, std::int32_t at) {
         return make_frame(self.with([&](Connected& qp, Bench&) { return qp.headers(opcode, qp.ours + at); }));
       },
       py::arg("opcode"), py::arg("psn"),
-      "A Frame from Ethernet to the BTH, to be gone on with: frame / RETH(…) / b\"…\".");
+      "Return a Frame with the headers from Ethernet to the BTH, to be completed: frame / RETH(…) / b\"…\".");
 }
 
 void bind_bench(py::module_& module) {
   using B = BenchObject;
   py::class_<B> c(module, "Bench",
-                  "What a case works with: a conversation with the device over the wire, and its queue pairs, memory "
-                  "and completions. It ends with the case: later use raises ClosedError.");
+                  "The interface of a case to the device: frames on the wire, queue pairs, memory and completions. "
+                  "After the end of the case its methods raise ClosedError.");
   for (const auto& [name, transport, doc] :
        {std::tuple("rc", Transport::rc,
-                   "A queue pair of RC, in RTS and connected to the tester. Options by name, those of Device.qp()."),
-        std::tuple("uc", Transport::uc, "The same of UC."), std::tuple("ud", Transport::ud, "The same of UD."),
-        std::tuple("xrc", Transport::xrc, "The same of XRC; xrc_target=True: the device's end receives.")})
+                   "Create an RC queue pair in RTS, connected to the tester. Options: as for Device.qp()."),
+        std::tuple("uc", Transport::uc, "Create a UC queue pair. Options: as for rc()."),
+        std::tuple("ud", Transport::ud, "Create a UD queue pair. Options: as for rc()."),
+        std::tuple("xrc", Transport::xrc,
+                   "Create an XRC queue pair. Options: as for rc(), and xrc_target=True if the device receives.")})
     c.def(
         name,
         [transport = transport](const B& self, const py::kwargs& options) { return connect(self, transport, options); },
@@ -511,7 +513,7 @@ void bind_bench(py::module_& module) {
         const Stimulus stimulus = raw(frame, words);
         with(self.handle, [&](Bench& bench) { return &(bench >> stimulus); });
       },
-      py::arg("frame"), py::arg("words"), "Sends a frame as it stands; `words` call it in reports.");
+      py::arg("frame"), py::arg("words"), "Send a frame without changes. `words` describe it in reports.");
   c.def("__lshift__", [](const py::object& self, const Expectation& expectation) {
     with(py::cast<const B&>(self).handle, [&](Bench& bench) { return &(bench << expectation); });
     return self;
@@ -525,7 +527,7 @@ void bind_bench(py::module_& module) {
       [](const B& self, const Expectation& expectation) {
         return seen_object(with(self.handle, [&](Bench& bench) { return bench.wait(expectation); }));
       },
-      py::arg("expectation"), "As <<, and gives what came.");
+      py::arg("expectation"), "Wait as << does. Returns the Seen.");
   c.def(
       "next",
       [](const B& self, double seconds) {
@@ -533,7 +535,7 @@ void bind_bench(py::module_& module) {
         auto seen = with(self.handle, [&](Bench& bench) { return bench.next(time); });
         return seen ? seen_object(std::move(*seen)) : py::none();
       },
-      py::arg("seconds") = 0.0, "What comes next, whatever it is; None after so long (0: the usual patience).");
+      py::arg("seconds") = 0.0, "Return the next Seen, or None after `seconds` (0: the device's usual response time).");
   c.def(
       "all_until_silence",
       [](const B& self) {
@@ -542,25 +544,24 @@ void bind_bench(py::module_& module) {
           all.append(seen_object(std::move(seen)));
         return all;
       },
-      "Frames that came, until there is silence.");
+      "Return the frames that arrive until silence.");
   bind_bench_steps(c);
   c.def(
       "listen_to_all", [](const B& self) { with(self.handle, [](Bench& b) { return b.listen_to_all(), true; }); },
-      "Hears every frame of RoCE, whatever queue pair it is for; its PSNs count from 0.");
+      "Receive all RoCE frames, regardless of their destination QP. Their PSNs are absolute.");
   c.def(
-      "tells",
+      "expect_async_event",
       [](const B& self, const std::string& event, const PairObject& qp) {
         with(self.handle, [&](Bench& bench) { return bench.tells(event, "qp", qp.qp->qp.handle()), true; });
       },
-      py::arg("event"), py::arg("qp"),
-      "The device tells of this asynchronous event of the queue pair, or the case ends.");
+      py::arg("event"), py::arg("qp"), "Expect this asynchronous event of the queue pair. Ends the case otherwise.");
   c.def(
       "congestion_management",
       [](const B& self, bool on) { return with(self.handle, [&](Bench& b) { return b.congestion_management(on); }); },
-      py::arg("on"), "The device's congestion management is on, or off, as asked; False: nobody knows.");
+      py::arg("on"), "Set the device's congestion management. Returns whether its state is known to be `on`.");
 }
 
-PyObject* case_end_class = nullptr;  // lives as long as the interpreter
+PyObject* case_end_class = nullptr;  // exists until the interpreter ends
 
 }  // namespace
 
@@ -569,8 +570,8 @@ conformance::Verdict verdict_from(const std::string& text) {
                                 Verdict::unsupported, Verdict::inconclusive, Verdict::error})
     if (to_string(verdict) == text) return verdict;
   python::raise(ErrorClass::usage,
-                fmt::format("a verdict is pass, fail, fail-wrong-code, may, unsupported, inconclusive or error, not "
-                            "\"{}\"",
+                fmt::format("verdict=\"{}\": expected pass, fail, fail-wrong-code, may, unsupported, inconclusive or "
+                            "error",
                             text));
 }
 
@@ -581,7 +582,7 @@ void raise_case_end(const conformance::CaseEnd& end) {
   const py::handle type(case_end_class);
   py::object error =
       type(judgment.expected.empty() ? judgment.actual
-                                     : fmt::format("expected {}; got {}", judgment.expected, judgment.actual));
+                                     : fmt::format("expected: {}; actual: {}", judgment.expected, judgment.actual));
   error.attr("verdict") = std::string(to_string(judgment.verdict));
   error.attr("expected") = judgment.expected;
   error.attr("actual") = judgment.actual;
@@ -599,9 +600,8 @@ std::optional<conformance::CaseEnd> case_end_of(const py::error_already_set& err
 
 void bind_cases_vocabulary(py::module_& module) {
   case_end_class = PyErr_NewExceptionWithDoc("rdmawire._core.CaseEnd",
-                                             "Ends a case early, with its verdict, expected and actual. Raised by the "
-                                             "vocabulary of cases; it is no Exception, "
-                                             "so that a case does not catch it by accident.",
+                                             "Ends a case early with a verdict, expected and actual. Derives from "
+                                             "BaseException, so that a case does not catch it accidentally.",
                                              PyExc_BaseException, nullptr);
   if (!case_end_class) throw py::error_already_set();
   module.add_object("CaseEnd", py::reinterpret_borrow<py::object>(case_end_class));

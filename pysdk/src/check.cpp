@@ -1,4 +1,4 @@
-/// rdmawire.check and rdmawire.explain: what the rules say of captures, and what things mean.
+/// rdmawire.check and rdmawire.explain.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -21,7 +21,7 @@
 namespace rdmawire::python {
 namespace {
 
-/// The report as JSON, the sentences about files, and whether something that a device shall do was not done.
+/// Returns the report as JSON, the read errors, and whether a mandatory rule is violated.
 py::tuple check(const std::vector<std::string>& files, const std::vector<std::string>& rules, const std::string& level,
                 const std::string& filter_text, std::uint64_t connection, const std::vector<std::string>& at,
                 bool complete, unsigned threads, std::uint16_t roce_port, const py::object& progress) {
@@ -34,21 +34,21 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   check.monitors.assumptions.everywhere = complete;
   for (const std::string& address : at) {
     const auto bytes = output::parse_ipv6(address);  // IPv4 is mapped
-    if (!bytes) raise(ErrorClass::usage, fmt::format("at: {} is no IPv4 or IPv6 address", address));
+    if (!bytes) raise(ErrorClass::usage, fmt::format("at: expected an IPv4 or IPv6 address, got {}", address));
     check.monitors.assumptions.at.push_back(tracking::PortAddress::of_gid(bytes->data()));
   }
   if (const std::string pattern = check.monitors.rules.choose(rules); !pattern.empty()) {
     const auto near = conformance::nearest_rules(pattern);
     raise(ErrorClass::usage,
-          fmt::format("rules: there is no rule {}{}", pattern,
-                      near.empty() ? std::string() : fmt::format("; near it are {}", fmt::join(near, ", "))));
+          fmt::format("rules: no rule matches \"{}\"{}", pattern,
+                      near.empty() ? std::string() : fmt::format("; similar rules: {}", fmt::join(near, ", "))));
   }
   if (!level.empty()) {
     std::optional<conformance::Level> least;
     for (const conformance::Level one :
          {conformance::Level::shall, conformance::Level::should, conformance::Level::may})
       if (to_string(one) == level) least = one;
-    if (!least) raise(ErrorClass::usage, fmt::format("level: {} is none; there are shall, should and may", level));
+    if (!least) raise(ErrorClass::usage, fmt::format("level=\"{}\": expected shall, should or may", level));
     check.monitors.rules.at_least(*least);
   }
   const auto filter = compile_filter(filter_text);
@@ -78,8 +78,8 @@ py::str explain(const std::string& query, bool json, bool colors) {
   if (!text.empty()) return replaced_text(text);
   const std::vector<std::string> near = conformance::nearest_explained(query);
   raise(ErrorClass::usage,
-        fmt::format("explain: nothing is called \"{}\"{}", query,
-                    near.empty() ? std::string() : fmt::format("; nearest: {}", fmt::join(near, ", "))));
+        fmt::format("explain: unknown name \"{}\"{}", query,
+                    near.empty() ? std::string() : fmt::format("; similar names: {}", fmt::join(near, ", "))));
 }
 
 }  // namespace
@@ -88,8 +88,7 @@ void bind_check(py::module_& module) {
   module.def("check", &check, py::arg("files"), py::arg("rules"), py::arg("level"), py::arg("filter"),
              py::arg("connection"), py::arg("at"), py::arg("complete"), py::arg("threads"), py::arg("roce_port"),
              py::arg("progress"),
-             "Gives the report as JSON, sentences about files that could not be read to their end, and whether "
-             "something that a device shall do was not done.");
+             "Check captures. Returns the report as JSON, the read errors, and whether a mandatory rule is violated.");
   module.def(
       "check_text",
       [](const std::string& report, std::size_t width, bool colors, bool coverage, bool quiet, std::size_t rows) {
@@ -99,9 +98,9 @@ void bind_check(py::module_& module) {
             {.width = width, .colors = colors, .coverage = coverage, .quiet = quiet, .most_violations = rows});
       },
       py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("coverage"), py::arg("quiet"), py::arg("rows"),
-      "What `check` prints of a report that is given as JSON.");
+      "Return the text that `check` prints for a JSON report.");
   module.def("explain", &explain, py::arg("query"), py::arg("json"), py::arg("colors"),
-             "What `explain` prints of a header, field, value, event or rule.");
+             "Return the text that `explain` prints for a header, field, value, event or rule.");
 }
 
 }  // namespace rdmawire::python

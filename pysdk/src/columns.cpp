@@ -36,7 +36,7 @@ Words::Words(const std::vector<std::string_view>& words) {
 std::int32_t Words::code(std::string_view word) const {
   const auto at = codes_.find(word);
   if (at == codes_.end())
-    throw std::logic_error("\"" + std::string(word) + "\" is no word of its column's enumeration");
+    throw std::logic_error("\"" + std::string(word) + "\" is not a value of the column's enumeration");
   return at->second;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Tables by columns: what is filled row by row without the interpreter's lock, and handed over as NumPy arrays or in
-/// the Arrow C data interface. Nothing here knows Python.
+/// Tables in columns. They are filled row by row without the interpreter's lock, and exported as NumPy arrays or
+/// through the Arrow C data interface. This component does not depend on Python.
 
 #include <array>
 #include <cstdint>
@@ -30,22 +30,21 @@ enum class ColumnType : std::uint8_t {
   bytes,
 };
 
-/// Finds std::string by std::string_view.
+/// Hash for std::string keys that are found by std::string_view.
 struct TextHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
 };
 
-/// A closed set of words that text can be: those of an enumeration, each once, in its order. A word's place is its
-/// code.
+/// A closed set of words: the names of an enumeration, each once, in order. The code of a word is its position.
 class Words {
  public:
   explicit Words(const std::vector<std::string_view>& words);
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-  /// The code of `word`. Throws std::logic_error where it is none of them: then the set is not closed.
+  /// Returns the code of `word`. Throws std::logic_error for an unknown word.
   [[nodiscard]] std::int32_t code(std::string_view word) const;
-  /// All words, one behind the other, and where each begins, and the last one ends: as Arrow has text.
+  /// All words concatenated, and the offset of each word and of the end, as in Arrow.
   [[nodiscard]] const std::string& characters() const { return characters_; }
   [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
 
@@ -56,24 +55,24 @@ class Words {
   std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> codes_;
 };
 
-/// What is known of a column before any row comes.
+/// Description of a column.
 struct ColumnInfo {
   std::string name;
   ColumnType type = ColumnType::uint64;
   bool optional = true;  ///< values can be missing
   std::string meaning;   ///< one sentence; may be empty
-  /// Of text that is a word of an enumeration: all of its words. Null: any text.
+  /// All words of an enumeration, if the values are words. Null: any text.
   std::shared_ptr<const Words> words{};
 };
 
-/// Bytes that one value of a column of fixed width takes; 0 for text and bytes.
+/// Returns the bytes per value in columns of fixed width, 0 for text and bytes.
 unsigned width_of(ColumnType type);
 
-/// One column, row after row.
+/// One column.
 ///
-/// Text is kept once for each different text: `codes` say which. What it is the text of (an address, a number) can be
-/// given as a key, and is only put into words when it is new. Where the words are known from the beginning, codes are
-/// theirs, and the same in every batch.
+/// Each distinct text is stored once; `codes` index the texts. The thing that a text describes (an address, a number)
+/// can be passed as a key, and is converted to text only when it is new. In a closed set of words the codes are those
+/// of the words, the same in each batch.
 class Column {
  public:
   explicit Column(const ColumnInfo& info)
@@ -84,11 +83,11 @@ class Column {
   [[nodiscard]] std::size_t missing() const { return missing_count_; }
 
   void add_missing();
-  /// Of any type of fixed width: its low bits.
+  /// Adds the low bits of `value` to a column of fixed width.
   void add(std::uint64_t value) {
     const std::size_t at = values_.size();
     values_.resize(at + width_);
-    std::memcpy(values_.data() + at, &value, width_);  // little endian, as is every machine that this runs on
+    std::memcpy(values_.data() + at, &value, width_);  // little endian, see columns.cpp
     present();
   }
   void add_bytes(Bytes value) {
@@ -97,8 +96,8 @@ class Column {
     present();
   }
   void add_text(std::string_view value);
-  /// The text that belongs to `key`, which `write(text)` appends where the key is new. What different kinds of things
-  /// are called by is told apart by `kind`.
+  /// Adds the text of `key`. `write(text)` appends the text of a new key. `kind` separates keys of different kinds of
+  /// things.
   struct Key {
     std::uint64_t high = 0, low = 0;
     std::uint32_t kind = 0;
@@ -111,21 +110,21 @@ class Column {
     add_code(recent.code);
   }
 
-  /// Fixed width: the values; missing ones are zero. Bytes: all of them, one behind the other.
+  /// Fixed width: the values, zero if missing. Bytes: all values concatenated.
   [[nodiscard]] std::vector<std::uint8_t>& values() { return values_; }
   [[nodiscard]] const std::vector<std::uint8_t>& values() const { return values_; }
-  /// Bytes: where each row's end.
+  /// Bytes: the end offset of each row.
   [[nodiscard]] const std::vector<std::int64_t>& ends() const { return ends_; }
-  /// Text: which of texts() each row has; of a missing one -1.
+  /// Text: the index into texts() of each row, -1 if missing.
   [[nodiscard]] std::vector<std::int32_t>& codes() { return codes_; }
   [[nodiscard]] const std::vector<std::int32_t>& codes() const { return codes_; }
   [[nodiscard]] const std::vector<std::string>& texts() const { return words_ ? words_->texts() : texts_; }
-  /// One byte a row, 1 where the value is missing; empty unless the column is optional.
+  /// One byte per row, 1 if the value is missing. Empty unless the column is optional.
   [[nodiscard]] std::vector<std::uint8_t>& mask() { return mask_; }
   [[nodiscard]] const std::vector<std::uint8_t>& mask() const { return mask_; }
-  /// Bytes of memory that the rows take, about.
+  /// Approximate memory of the rows in bytes.
   [[nodiscard]] std::size_t memory() const;
-  /// Ready for the next rows.
+  /// Removes all rows.
   void clear();
 
  private:
@@ -176,7 +175,7 @@ class Column {
   std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> known_texts_;
 };
 
-/// Rows of a table, by columns.
+/// Rows of a table, in columns.
 struct Batch {
   explicit Batch(const std::vector<ColumnInfo>& infos) : columns(infos.begin(), infos.end()) {}
   std::vector<Column> columns;
@@ -186,7 +185,7 @@ struct Batch {
   void clear();
 };
 
-/// Gives the rows of a table, batch by batch. Used by one thread at a time, without the interpreter's lock.
+/// Reads the rows of a table in batches. Used by one thread at a time, without the interpreter's lock.
 class Rows {
  public:
   Rows() = default;
@@ -194,15 +193,15 @@ class Rows {
   Rows& operator=(const Rows&) = delete;
   virtual ~Rows() = default;
 
-  /// Adds rows to `batch`, at most `most`, fewer where they take more than `bytes` of memory. None: there are no more.
-  /// An error comes alone, after all rows before it; then there are no more.
+  /// Adds up to `most` rows to `batch`, fewer if they exceed `bytes` of memory. Adds none at the end. An error is
+  /// returned after all rows before it, and ends the rows.
   virtual tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t bytes) = 0;
 
-  /// Asked now and then by read(), from its thread, when it is set; false ends the reading as if the rows ended there.
+  /// If set, read() calls it regularly in its thread. False ends the rows.
   std::function<bool()> keep_going;
 };
 
-/// A table that can be read: its columns, and how its rows are begun.
+/// A table: its columns, and access to its rows.
 class TableSource {
  public:
   TableSource() = default;
@@ -211,7 +210,7 @@ class TableSource {
   virtual ~TableSource() = default;
 
   [[nodiscard]] virtual const std::vector<ColumnInfo>& columns() const = 0;
-  /// Begins to read, from the first row. An error says why it cannot be.
+  /// Starts reading at the first row. An error states why this is impossible.
   virtual tl::expected<std::unique_ptr<Rows>, std::string> begin() = 0;
 };
 

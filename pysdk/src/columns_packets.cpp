@@ -23,7 +23,7 @@ ColumnType type_of_bits(unsigned bits) {
                       : ColumnType::uint64;
 }
 
-/// Of the numbers of an enumeration.
+/// Returns the bits of the largest number of an enumeration.
 unsigned bits_of(const Names& names) {
   unsigned bits = 1;
   for (const Name& entry : names.entries) bits = std::max(bits, static_cast<unsigned>(std::bit_width(entry.value)));
@@ -32,7 +32,7 @@ unsigned bits_of(const Names& names) {
 
 bool is_number(FilterType type) { return type == FilterType::number || type == FilterType::flag; }
 
-/// The words of enumerations.
+/// Returns the words of enumerations.
 std::shared_ptr<const Words> words_of(const std::vector<const Names*>& enumerations) {
   std::vector<std::string_view> words;
   for (const Names* const names : enumerations)
@@ -40,12 +40,12 @@ std::shared_ptr<const Words> words_of(const std::vector<const Names*>& enumerati
   return std::make_shared<Words>(words);
 }
 
-/// What every packet has: such a column has no missing values.
+/// Returns whether all packets have the value, so that the column has no missing values.
 bool is_always_there(const output::Derived& derived) {
   return derived.name == "frame" || derived.name.starts_with("frame.") || derived.name == "payload.length";
 }
 
-/// The first place where `field` is there, or without a field the header; nullptr: none.
+/// Returns the first header that contains `field`, or the first such header if `field` is null. nullptr: none.
 const std::uint8_t* find(const tracking::Packet& packet, const HeaderInfo* header, const Field* field) {
   const std::uint8_t* found = nullptr;
   output::each_occurrence(packet, header, [&](const std::uint8_t* bytes) {
@@ -68,9 +68,9 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
   }
   if (!found) {
     const std::vector<std::string> near = output::nearest_names(name);
-    return tl::unexpected(fmt::format("there is no field {}{}", name,
-                                      near.empty() ? std::string("; docs/reference/headers.md has all")
-                                                   : fmt::format("; near it: {}", fmt::join(near, ", "))));
+    return tl::unexpected(fmt::format("unknown field {}{}", name,
+                                      near.empty() ? std::string("; see docs/reference.md")
+                                                   : fmt::format("; did you mean: {}?", fmt::join(near, ", "))));
   }
   info.name = name;
   const auto unnamed = [&] {
@@ -111,7 +111,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
         break;
       default: info.type = derived.names ? type_of_bits(bits_of(*derived.names)) : ColumnType::uint64;
     }
-    // Lengths and CRCs have 32 bits; what counts packets may have more.
+    // Lengths and CRCs have 32 bits. Packet counts have 64 bits.
     if (info.type == ColumnType::uint64 && !derived.names && derived.name != "frame.number")
       info.type = ColumnType::uint32;
     return made;
@@ -139,7 +139,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
     info.words = words_of(enumerations);
     return made;
   }
-  // Where the fields of one name are of several types, each is written as people read it.
+  // Fields of one name and several types are converted to text.
   FilterType type = output::type_of(*first);
   unsigned bits = 0;
   for (const FieldRef& ref : found.refs) {
@@ -168,8 +168,8 @@ tl::expected<PacketColumns, std::string> PacketColumns::of(const std::vector<std
     auto one = plan(name, info);
     if (!one) return tl::unexpected(one.error());
     if (std::any_of(made.infos_.begin(), made.infos_.end(), [&](const ColumnInfo& i) { return i.name == name; }))
-      return tl::unexpected(fmt::format("the field {} is asked for twice", name));
-    // That the field is asked about is what a filter would need the CRCs for.
+      return tl::unexpected(fmt::format("the field {} is requested twice", name));
+    // The filter compiler knows whether the field requires CRC verification.
     if (one->derived)
       if (const auto filter = output::Filter::compile(one->derived->name)) made.uses_crcs_ |= filter->uses_crcs();
     made.infos_.push_back(std::move(info));
@@ -207,7 +207,7 @@ void PacketColumns::put(Column& column, const Plan& plan, const Field& field, co
       const std::uint64_t value = field.value(header);
       const Name* const name = field.names->find(value);
       if (!name) return column.add_missing();
-      // Fields of one column can have different enumerations, which call the same number differently.
+      // Enumerations of one column can have different names for one number.
       const auto enumeration = reinterpret_cast<std::uintptr_t>(field.names);
       return column.add_text({enumeration, value, 0}, [&](std::string& text) { text = name->name; });
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// Columns of packets: any field of the header tables, Wireshark's names, and what a packet has beyond its headers.
+/// Columns of packets: fields of the header tables, Wireshark's field names, and derived values.
 
 #include <memory>
 #include <optional>
@@ -13,34 +13,35 @@
 
 namespace rdmawire::python {
 
-/// What is read of each packet, by column.
+/// The values read from each packet, one per column.
 ///
-/// A name is one that filters know (docs/reference/filters.md), or that of an enumerated field with `_name` behind it,
-/// which gives the specification's word as `dissect --json` does. A header's name gives whether the packet has it.
+/// A name is a filter name (docs/filters.md), or the name of an enumerated field followed by `_name`. The latter
+/// returns the specification's word as `dissect --json` does. The name of a header returns whether the packet contains
+/// it.
 ///
-/// Of a header that a packet has several times the first one counts, from the link up, as with Frame; then that of the
-/// first PDU that ends in the packet; then what stands in options.
+/// If a packet contains a header several times, the first one from the link layer is used, as in Frame. PDUs that end
+/// in the packet follow, then options.
 class PacketColumns {
  public:
-  /// An error: there is no such name; the sentence has the nearest ones.
+  /// An error: unknown name, with similar names.
   static tl::expected<PacketColumns, std::string> of(const std::vector<std::string>& names);
 
   [[nodiscard]] const std::vector<ColumnInfo>& infos() const { return infos_; }
-  /// Some column tells of CRCs, so that they must have been verified.
+  /// Returns whether a column requires CRC verification.
   [[nodiscard]] bool uses_crcs() const { return uses_crcs_; }
   /// Adds one row.
   void add(Batch& batch, const tracking::Packet& packet) const;
 
  private:
-  /// How a value is put into its column.
+  /// Conversion of a value for its column.
   enum class Form : std::uint8_t {
-    number,   ///< as it is
-    time,     ///< a derived time, whose sign bit is turned over
-    there,    ///< whether there is one at all
+    number,   ///< unchanged
+    time,     ///< a derived time; the sign bit is inverted
+    there,    ///< whether the value exists
     name,     ///< the word of the enumeration
-    text,     ///< as people read it
-    bytes,    ///< of a header's field
-    derived,  ///< bytes or text of something derived
+    text,     ///< formatted text
+    bytes,    ///< bytes of a header field
+    derived,  ///< bytes or text of a derived value
   };
   struct Source {
     const HeaderInfo* header = nullptr;

@@ -13,11 +13,11 @@
 namespace rdmawire::python {
 namespace {
 
-/// Memory that Python's buffer protocol shows; NumPy takes it without a copy.
+/// Memory exported through the buffer protocol. NumPy uses it without a copy.
 class Memory {
  public:
   explicit Memory(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
-  /// The same, of other elements.
+  /// Copies 32-bit numbers.
   explicit Memory(const std::vector<std::int32_t>& numbers) : bytes_(numbers.size() * sizeof numbers[0]) {
     if (!numbers.empty()) std::memcpy(bytes_.data(), numbers.data(), bytes_.size());
   }
@@ -29,7 +29,7 @@ class Memory {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// NumPy's word for the type; "text" and "bytes" become objects.
+/// Returns NumPy's name of the type. "text" and "bytes" become objects.
 const char* word_of(ColumnType type) {
   switch (type) {
     case ColumnType::boolean: return "?";
@@ -57,7 +57,7 @@ py::bytes bytes_of_row(const Column& column, std::size_t row) {
   return {reinterpret_cast<const char*>(column.values().data()) + from, static_cast<std::size_t>(to - from)};
 }
 
-/// The value in one row, as Python has it; `texts` are the column's.
+/// Returns the Python value of one row. `texts` are the texts of the column.
 py::object value_of(const Column& column, std::size_t row, const std::vector<py::object>& texts) {
   if (!column.mask().empty() && column.mask()[row] != 0) return py::none();
   if (column.type() == ColumnType::text) return texts[static_cast<std::size_t>(column.codes()[row])];
@@ -81,7 +81,7 @@ std::vector<py::object> texts_of(const Column& column) {
   return texts;
 }
 
-/// All rows of the table. An error of the capture goes into `error`.
+/// Returns all rows of the table. Sets `error` if the capture cannot be read completely.
 Batch read_all(const Table& table, std::string& error) {
   const std::unique_ptr<Rows> rows = table.begin();
   Batch batch(table.source->columns());
@@ -105,7 +105,7 @@ Batch read_all(const Table& table, std::string& error) {
   return batch;
 }
 
-/// (columns by name: type, memory or list of bytes, mask or None, texts or None; what ended the reading or None)
+/// Returns ({name: (type, memory or list of bytes, mask or None, texts or None)}, read error or None).
 py::tuple read_columns(const Table& table) {
   std::string error;
   Batch batch = read_all(table, error);
@@ -130,7 +130,7 @@ py::tuple read_columns(const Table& table) {
   return py::make_tuple(columns, error.empty() ? py::object(py::none()) : text_of(error));
 }
 
-/// Gives the rows of a table as dicts.
+/// Iterator over the rows of a table as dicts.
 class RowIterator {
  public:
   explicit RowIterator(const Table& table)
@@ -149,9 +149,9 @@ class RowIterator {
   static constexpr std::size_t rows_at_once = 4096;
   void refill() {
     if (over_) throw py::stop_iteration();
-    // Taken out, so that no other thread reads at the same time.
+    // Other threads find null while this thread reads.
     std::unique_ptr<Rows> rows = std::move(rows_);
-    if (!rows) raise(ErrorClass::usage, "another thread reads these rows at this moment; give each thread its own");
+    if (!rows) raise(ErrorClass::usage, "another thread is reading these rows; use one iterator per thread");
     Batch batch(source_->columns());
     bool interrupted = false;
     tl::expected<void, std::string> read;
@@ -183,7 +183,7 @@ class RowIterator {
   bool over_ = false;
 };
 
-/// A capsule that releases what nobody took.
+/// Returns a capsule. Its destructor releases a structure that was not imported.
 template <class Struct>
 py::capsule capsule_of(std::unique_ptr<Struct> made, const char* name) {
   PyObject* const capsule = PyCapsule_New(made.get(), name, [](PyObject* gone) {
@@ -235,13 +235,13 @@ bool signals_are_quiet() {
 }
 
 void bind_columns(py::module_& module) {
-  py::class_<Memory>(module, "Memory", py::buffer_protocol(), "Bytes of C++ that Python can see without a copy.")
+  py::class_<Memory>(module, "Memory", py::buffer_protocol(), "Memory of C++ that Python reads without a copy.")
       .def_buffer(&Memory::info);
-  py::class_<RowIterator>(module, "RowIterator", "Gives the rows of a table, one dict each.")
+  py::class_<RowIterator>(module, "RowIterator", "Iterator over the rows of a table as dicts.")
       .def("__iter__", [](RowIterator& self) -> RowIterator& { return self; })
       .def("__next__", &RowIterator::next);
   py::class_<Table>(module, "ColumnTable",
-                    "The C++ side of rdmawire.Table: the columns of a table, and its rows when read.")
+                    "The C++ part of rdmawire.Table: the columns of a table and access to its rows.")
       .def_property_readonly(
           "columns",
           [](const Table& self) {
@@ -252,19 +252,19 @@ void bind_columns(py::module_& module) {
                                  info.words ? py::object(py::tuple(py::cast(info.words->texts()))) : py::none()));
             return out;
           },
-          "Of each column its name, its type in NumPy's words (text and bytes aside), whether values can be missing, "
-          "what it means, and of text that is a word of an enumeration all of its words, or None.")
-      .def_readonly("name", &Table::name, "What the table holds, and of what.")
+          "For each column: name, NumPy type (or text, bytes), whether values can be missing, meaning, and all words "
+          "of its enumeration or None.")
+      .def_readonly("name", &Table::name, "Contents and source of the table.")
       .def("read", &read_columns,
-           "Reads all rows. Gives (columns, trouble): of each column its type, its values, a mask and texts, as "
-           "rdmawire.tables puts them together; and the sentence that ended the reading early, or None.")
+           "Read all rows. Returns (columns, error). Each column has a type, values, a mask and texts. `error` states "
+           "why reading ended early, or is None.")
       .def(
-          "rows", [](const Table& self) { return RowIterator(self); }, "Gives the rows, one dict each.")
-      .def("arrow_schema", &arrow_schema, "The columns as a capsule of the Arrow C data interface.")
+          "rows", [](const Table& self) { return RowIterator(self); }, "Return an iterator over the rows as dicts.")
+      .def("arrow_schema", &arrow_schema, "Return the columns as a capsule of the Arrow C data interface.")
       .def("arrow_stream", &arrow_stream, py::arg("rows"),
-           "The rows as a capsule of the Arrow C stream interface, in batches of so many at most.");
+           "Return the rows as a capsule of the Arrow C stream interface, in batches of up to `rows` rows.");
   module.def("arrow_unreleased", &arrow::unreleased,
-             "How many Arrow structures were handed out and are not released; for tests.");
+             "Return the number of exported Arrow structures that are not released. For tests.");
 }
 
 }  // namespace rdmawire::python

@@ -1,5 +1,5 @@
 #pragma once
-/// Tables as Python has them: _core.Table.
+/// Tables in Python: _core.ColumnTable.
 
 #include <pybind11/pybind11.h>
 
@@ -13,7 +13,7 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// A table, as Python holds it.
+/// A table held by Python.
 struct Table {
   std::shared_ptr<TableSource> source;
   std::string name;  ///< "packets of x.pcap"
@@ -21,11 +21,11 @@ struct Table {
   [[nodiscard]] std::unique_ptr<Rows> begin() const;
 };
 
-/// Raises what a table's reading ended with: ClosedError or CaptureError.
+/// Raises the error of a table: ClosedError or CaptureError.
 [[noreturn]] void raise_reading(const std::string& sentence);
 
-/// Asks the interpreter, from a thread that does not hold its lock, whether Ctrl-C was pressed; false: an exception is
-/// set, to be thrown when the lock is held again.
+/// Runs Python's signal handlers from a thread that does not hold the interpreter's lock. False: a handler raised an
+/// exception, to be thrown when the lock is held again.
 bool signals_are_quiet();
 
 }  // namespace rdmawire::python

@@ -16,7 +16,7 @@ using conformance::iwarp::IwarpBench;
 
 namespace {
 
-constexpr std::chrono::milliseconds moment{100};  // between two looks for signals
+constexpr std::chrono::milliseconds moment{100};  // interval between signal checks
 
 [[noreturn]] void raise_lost(const std::string& why) {
   py::dict attributes;
@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds moment{100};  // between two looks for signa
   raise(ErrorClass::device, why, attributes);
 }
 
-/// The interpreter's lock given up, where this thread has it.
+/// Releases the interpreter's lock if this thread holds it.
 class Unlocked {
  public:
   Unlocked() {
@@ -79,12 +79,12 @@ void CompletionQueuePart::close() {
   std::shared_ptr<SharedCompletions> gone;
   const std::lock_guard lock(mutex_);
   gone.swap(cq_);
-  // Of a forked process: the object at the device is the parent's.
+  // In a forked process the object at the device belongs to the parent.
   if (device->owned_by_parent_process()) static_cast<void>(new std::shared_ptr<SharedCompletions>(std::move(gone)));
 }
 
 std::uint64_t Completions::own() {
-  constexpr std::uint64_t ours = 0x7264'6d61'0000'0000;  // far from what anybody counts to
+  constexpr std::uint64_t ours = 0x7264'6d61'0000'0000;  // unlikely in user programs
   const std::lock_guard lock(mutex_);
   return awaited_.emplace_back(ours | ++owns_);
 }
@@ -136,7 +136,7 @@ peer::PeerResult<std::optional<peer::Completion>> Completions::wait_for(std::uin
       forget();
       return own;
     }
-    if (!came) left -= slice;  // what comes to others takes no time of ours
+    if (!came) left -= slice;  // other completions do not reduce the remaining time
     if (left.count() <= 0) {
       forget();
       return std::optional<peer::Completion>();
@@ -188,7 +188,7 @@ Domain::Domain(std::shared_ptr<SharedDevice> of, std::uint64_t seed)
 
 Domain::~Domain() {
   if (device->owned_by_parent_process()) {
-    static_cast<void>(made_.release());  // the parent's
+    static_cast<void>(made_.release());  // belongs to the parent process
     return;
   }
   const Unlocked unlocked;
@@ -270,7 +270,7 @@ StreamPair::StreamPair(std::shared_ptr<Domain> in, bool owns, conformance::iwarp
 std::chrono::milliseconds milliseconds_of(const py::object& seconds) {
   const double value = seconds.is_none() ? 1e9 : PyFloat_AsDouble(seconds.ptr());
   if (PyErr_Occurred()) throw py::error_already_set();
-  if (!(value >= 0)) raise(ErrorClass::usage, "a timeout is a number of seconds from 0, or None for no end");
+  if (!(value >= 0)) raise(ErrorClass::usage, "timeout: expected seconds from 0, or None for no timeout");
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(value, 1e9) * 1000));
 }
 
@@ -291,14 +291,14 @@ py::dict dict_of(const peer::Completion& completion) {
 
 namespace {
 
-/// Completions as they come, until there are `count` or the time is over; ctrl-C ends it. `request(count, slice)`
+/// Polls until there are `count` completions or the time is over. Ctrl-C ends it. `request(count, slice)` polls once.
 /// polls.
 template <class Ask>
 py::list poll(bool virtual_time, std::size_t count, const py::object& timeout, const Ask& request) {
   std::chrono::milliseconds left = milliseconds_of(timeout);
   py::list all;
   for (;;) {
-    // In virtual time nobody waits: it is over as soon as it was asked.
+    // A single poll covers the complete virtual time.
     const auto slice = virtual_time ? left : std::min(left, moment);
     const std::vector<peer::Completion> some = request(count - all.size(), slice);
     for (const peer::Completion& one : some) all.append(dict_of(one));
@@ -329,7 +329,7 @@ Completions::Poll poll_of(const peer::CompletionQueue& queue) {
   return [&queue](std::size_t most, std::chrono::milliseconds wait) { return queue.poll(most, wait); };
 }
 
-/// Whatever else completes meanwhile, at this queue pair or at another one of its completion queue.
+/// Binds a window and waits for its completion. Other completions of the same queue are stored.
 conformance::BoundWindow bound_window(Pair& pair, conformance::DeviceBench& bench, std::uint64_t offset,
                                       std::uint64_t length, const std::vector<std::string>& access) {
   Completions& completions = pair.completions();
@@ -345,7 +345,7 @@ conformance::BoundWindow bound_window(Pair& pair, conformance::DeviceBench& benc
 
 using QueuePairPointer = std::shared_ptr<QueuePairPart>;
 
-/// One of a queue pair's own two.
+/// Returns one of the two regions of each queue pair.
 Region region_of(const QueuePairPointer& self, peer::Region conformance::DeviceQueuePair::*which) {
   return Region{self->domain, self, [pair = self->pair, which]() -> peer::Region& {
                   if (pair->closed) throw Domain::Closed{was_closed};
@@ -362,7 +362,7 @@ struct Window {
 }  // namespace
 
 void bind_device_parts(py::module_& module) {
-  py::class_<Region>(module, "_Region", "Memory of a device, as rdmawire.MemoryRegion has it.")
+  py::class_<Region>(module, "_Region", "The C++ part of rdmawire.MemoryRegion.")
       .def_property_readonly("addr", [](const Region& self) { return self.get([](auto& r) { return r.addr(); }); })
       .def_property_readonly("size", [](const Region& self) { return self.get([](auto& r) { return r.size(); }); })
       .def_property_readonly("lkey", [](const Region& self) { return self.get([](auto& r) { return r.lkey(); }); })
@@ -372,10 +372,10 @@ void bind_device_parts(py::module_& module) {
           "read",
           [](const Region& self, std::uint64_t offset, std::uint64_t length) {
             const std::uint64_t size = self.get([](auto& r) { return r.size(); });
-            if (offset <= size && length > size - offset) {  // in pieces the device would be told of a piece alone
+            if (offset <= size && length > size - offset) {  // the device would only see a part of a long read
               py::dict attributes;
               attributes["kind"] = "refused";
-              raise(ErrorClass::device, fmt::format("read: length: must be 0 to {}, not {}", size - offset, length),
+              raise(ErrorClass::device, fmt::format("read: length must be 0 to {}, got {}", size - offset, length),
                     attributes);
             }
             return to_bytes(self.request([&](auto& r) { return r.read(offset, length); }));
@@ -402,7 +402,7 @@ void bind_device_parts(py::module_& module) {
           py::arg("offset"), py::arg("length"))
       .def("release", [](const Region& self) { self.request([](auto& r) { return r.release(); }); });
   py::class_<CompletionQueuePart, std::shared_ptr<CompletionQueuePart>>(module, "_CompletionQueue",
-                                                                        "A completion queue that can be shared.")
+                                                                        "A completion queue for several queue pairs.")
       .def_property_readonly("handle", [](const CompletionQueuePart& self) { return self.use()->queue.handle(); })
       .def_property_readonly("entries", [](const CompletionQueuePart& self) { return self.use()->queue.entries(); })
       .def_property_readonly("closed", &CompletionQueuePart::closed)
@@ -420,7 +420,7 @@ void bind_device_parts(py::module_& module) {
           },
           py::arg("count"), py::arg("timeout"))
       .def("close", &CompletionQueuePart::close, py::call_guard<py::gil_scoped_release>());
-  py::class_<Domain, std::shared_ptr<Domain>>(module, "_Domain", "A protection domain, as rdmawire.ProtectionDomain.")
+  py::class_<Domain, std::shared_ptr<Domain>>(module, "_Domain", "The C++ part of rdmawire.ProtectionDomain.")
       .def_property_readonly(
           "handle",
           [](Domain& self) { return self.with([](Domain::Made& made) { return made.bench().domain().handle(); }); })
@@ -441,12 +441,12 @@ void bind_device_parts(py::module_& module) {
 }
 
 void bind_queue_pair_parts(py::module_& module) {
-  py::class_<Window>(module, "_Window", "A memory window, as rdmawire.MemoryWindow has it.")
+  py::class_<Window>(module, "_Window", "The C++ part of rdmawire.MemoryWindow.")
       .def_readonly("rkey", &Window::rkey)
       .def("release", [](const Window& self) {
         self.of->request_pair([&](Pair&, Domain::Made&) { return self.window->window.release(); });
       });
-  py::class_<QueuePairPart, QueuePairPointer>(module, "_QueuePairPart", "What queue pairs of both families have.")
+  py::class_<QueuePairPart, QueuePairPointer>(module, "_QueuePairPart", "Common part of RoCE and iWARP queue pairs.")
       .def_property_readonly("device_qpn",
                              [](QueuePairPart& self) {
                                return self.with_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.qp_num(); });

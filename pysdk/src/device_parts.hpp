@@ -1,5 +1,5 @@
 #pragma once
-/// What Python makes at a device: protection domains with their queue pairs and memory, and completion queues.
+/// Objects that Python creates at a device: protection domains with queue pairs and memory, and completion queues.
 
 #include <pybind11/pybind11.h>
 
@@ -19,9 +19,9 @@
 
 namespace rdmawire::python {
 
-/// Raises for an error of the agent's: by what became of the device, where that is why.
+/// Raises an error of the agent, or the reason why the device was lost.
 [[noreturn]] void fail(const SharedDevice& device, const peer::PeerError& error);
-/// The same for what a bench ended with.
+/// Raises the end of a bench, or the reason why the device was lost.
 [[noreturn]] void fail(const SharedDevice& device, const conformance::CaseEnd& end);
 
 template <class T>
@@ -30,41 +30,40 @@ T take(const SharedDevice& device, peer::PeerResult<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-/// Completions of a queue as they are polled. Where the package waits for one of its own, those of others that come
-/// meanwhile are kept for who polls, and who polls does not get it.
+/// Completions polled from a queue. Completions of internal requests are separated from those of the user.
 class Completions {
  public:
   using Poll = std::function<peer::PeerResult<std::vector<peer::Completion>>(std::size_t, std::chrono::milliseconds)>;
-  /// Up to `most`, those that were kept first. `poll` asks the queue.
+  /// Returns up to `most` completions, stored ones first. `poll` polls the queue.
   peer::PeerResult<std::vector<peer::Completion>> take(std::size_t most, std::chrono::milliseconds wait,
                                                        const Poll& poll);
-  /// The completion of the package's own request; nothing when it does not come for so long. wr_ids are from own().
+  /// Returns the completion of an internal request, or nullopt after `most`. `wr_id` is from own().
   peer::PeerResult<std::optional<peer::Completion>> wait_for(std::uint64_t wr_id, std::chrono::milliseconds most,
                                                              bool virtual_time, const Poll& poll);
-  /// A wr_id for a request of the package's own, which is awaited from now on.
+  /// Returns a wr_id for an internal request.
   std::uint64_t own();
 
  private:
-  /// Sorts what was polled into what is awaited and the rest, which is given back.
+  /// Stores completions of internal requests. Returns the others.
   std::vector<peer::Completion> sort(std::vector<peer::Completion> polled);
   std::mutex mutex_;
   std::uint64_t owns_ = 0;
   std::vector<std::uint64_t> awaited_;
-  std::vector<peer::Completion> arrived_;  ///< that are awaited
-  std::deque<peer::Completion> kept_;      ///< for who polls
+  std::vector<peer::Completion> arrived_;  ///< of internal requests
+  std::deque<peer::Completion> kept_;      ///< for the user
 };
 
-/// A completion queue that several queue pairs can have, with what was polled of it.
+/// A completion queue of several queue pairs, with its polled completions.
 struct SharedCompletions {
   peer::CompletionQueue queue;
   Completions completions{};
 };
 
-/// A completion queue that several queue pairs can have. What uses it keeps it at the device, closed or not.
+/// A completion queue for several queue pairs. Its users keep it at the device, even after close().
 class CompletionQueuePart final : public DevicePart {
  public:
   CompletionQueuePart(std::shared_ptr<SharedDevice> of, std::uint32_t entries);
-  /// As long as it is held; raises ClosedError when it is closed.
+  /// Returns the queue, which exists while the pointer is held. Raises ClosedError after close().
   [[nodiscard]] std::shared_ptr<SharedCompletions> use() const;
   [[nodiscard]] bool closed() const;
   void close() override;
@@ -76,40 +75,40 @@ class CompletionQueuePart final : public DevicePart {
   std::shared_ptr<SharedCompletions> cq_;
 };
 
-/// One queue pair of a domain, with what was made for it. Stands where it is as long as the domain is open.
+/// A queue pair of a domain with its resources. The address is stable while the domain is open.
 struct Pair {
   conformance::DeviceQueuePair* verbs = nullptr;
-  conformance::Connected* roce = nullptr;           ///< one of the two
-  conformance::iwarp::Connected* stream = nullptr;  ///< one of the two
-  std::shared_ptr<SharedCompletions> cq{};          ///< in place of its own
+  conformance::Connected* roce = nullptr;           ///< null for iWARP
+  conformance::iwarp::Connected* stream = nullptr;  ///< null for RoCE
+  std::shared_ptr<SharedCompletions> cq{};          ///< null: the queue pair's own queue
   std::shared_ptr<Completions> own_completions = std::make_shared<Completions>();
-  std::list<peer::Region> regions{};  ///< beside its own
+  std::list<peer::Region> regions{};  ///< additional memory
   std::list<conformance::BoundWindow> windows{};
-  peer::AddressHandle tester{};  ///< of UD
+  peer::AddressHandle tester{};  ///< only UD
   bool closed = false;
 
   [[nodiscard]] const peer::CompletionQueue& queue() const { return cq ? cq->queue : verbs->cq; }
   [[nodiscard]] Completions& completions() const { return cq ? cq->completions : *own_completions; }
-  /// Lets go of everything at the device.
+  /// Releases all resources at the device.
   void close();
 };
 
-/// A protection domain, and what was made in it: a bench of the device's family.
+/// A protection domain and its objects: a bench of the device's transport family.
 class Domain final : public DevicePart {
  public:
-  /// What it has while it is open.
+  /// Objects of an open domain.
   struct Made {
     Made(std::shared_ptr<conformance::Target> of, std::uint64_t seed);
     [[nodiscard]] conformance::DeviceBench& bench() {
       return roce ? static_cast<conformance::DeviceBench&>(*roce) : *iwarp;
     }
     std::shared_ptr<conformance::Target> target;
-    std::optional<conformance::Bench> roce;               ///< one of the two
-    std::optional<conformance::iwarp::IwarpBench> iwarp;  ///< one of the two
+    std::optional<conformance::Bench> roce;               ///< nullopt for iWARP
+    std::optional<conformance::iwarp::IwarpBench> iwarp;  ///< nullopt for RoCE
     std::list<peer::Region> regions;
-    std::list<Pair> pairs;  // goes first: windows before what they are bound to
+    std::list<Pair> pairs;  // destroyed first: windows before their regions
   };
-  /// Thrown by work: what it is about was closed before.
+  /// Thrown by work on a closed object.
   struct Closed {
     const char* what;
   };
@@ -117,8 +116,8 @@ class Domain final : public DevicePart {
   Domain(std::shared_ptr<SharedDevice> of, std::uint64_t seed);
   ~Domain() override;
 
-  /// Does it with what was made, without the interpreter's lock; raises where it is closed, in the words of `closed`,
-  /// or a step of it fails.
+  /// Runs `work` on the domain's objects without the interpreter's lock. Raises ClosedError with the text `closed` if
+  /// the domain is closed, and DeviceError if a step fails.
   template <class Work>
   auto with(const Work& work, const char* closed = "the protection domain was closed") {
     using Result = decltype(work(std::declval<Made&>()));
@@ -140,20 +139,20 @@ class Domain final : public DevicePart {
     }
     return std::move(*result);
   }
-  /// The same of what the agent answers.
+  /// Like with(), for work that returns a PeerResult.
   template <class Work>
   auto request(const Work& work) {
     return take(*device, with(work));
   }
   void close() override;
   [[nodiscard]] bool closed();
-  /// Does it unless the domain is closed. Not with the interpreter's lock.
+  /// Runs `work` unless the domain is closed. Call without the interpreter's lock.
   void if_open(const std::function<void(Made&)>& work);
 
   const std::shared_ptr<SharedDevice> device;
 
  private:
-  /// Hands what a bench wrote down to the device when it goes: a bench of Python's has no end.
+  /// Forwards the recorded frames of a bench to the device on destruction. A bench of Python has no end of a case.
   class EventNotifier {
    public:
     explicit EventNotifier(Domain& of) : of_(of) {}
@@ -165,7 +164,7 @@ class Domain final : public DevicePart {
     Domain& of_;
   };
   void forward_frames();
-  /// Streams of one device share a host, which one thread uses at a time.
+  /// Streams of one device share a host that only one thread may use at a time.
   [[nodiscard]] std::mutex& mutex() { return streams_ ? device->streams() : mutex_; }
 
   const bool streams_;
@@ -175,7 +174,7 @@ class Domain final : public DevicePart {
 
 inline constexpr const char* was_closed = "the queue pair was closed";
 
-/// A queue pair for Python. It ends with its domain; where it has one of its own, that ends with it.
+/// A queue pair for Python. It is closed with its domain, and closes the domain if `owns` is set.
 class QueuePairPart {
  public:
   QueuePairPart(std::shared_ptr<Domain> in, bool owns) : domain(std::move(in)), owns_(owns) {}
@@ -183,7 +182,7 @@ class QueuePairPart {
   QueuePairPart(const QueuePairPart&) = delete;
   QueuePairPart& operator=(const QueuePairPart&) = delete;
 
-  /// Domain::with() of it.
+  /// Runs Domain::with() with the queue pair.
   template <class Work>
   auto with_pair(const Work& work) {
     return domain->with(
@@ -197,7 +196,7 @@ class QueuePairPart {
   auto request_pair(const Work& work) {
     return take(*domain->device, with_pair(work));
   }
-  /// Not with the interpreter's lock.
+  /// Call without the interpreter's lock.
   void close();
   [[nodiscard]] bool closed();
 
@@ -208,7 +207,7 @@ class QueuePairPart {
   bool owns_;
 };
 
-/// One of RoCE.
+/// A RoCE queue pair.
 class QueuePair final : public QueuePairPart {
  public:
   QueuePair(std::shared_ptr<Domain> in, bool owns, conformance::ConnectOptions options,
@@ -223,27 +222,27 @@ class QueuePair final : public QueuePairPart {
   }
 };
 
-/// One of iWARP, and the tester's end of its stream, once it has one.
+/// An iWARP queue pair and the tester's endpoint of its stream.
 class StreamPair final : public QueuePairPart {
  public:
-  /// `connected`: its stream is set up; else that is left to who asks.
+  /// `connected`: establish the stream. Otherwise the caller establishes it.
   StreamPair(std::shared_ptr<Domain> in, bool owns, conformance::iwarp::ConnectOptions options, bool connected,
              const std::shared_ptr<CompletionQueuePart>& cq);
   template <class Work>
   auto with(const Work& work) const {
     return const_cast<StreamPair*>(this)->with_pair([&](Pair& its, Domain::Made& made) {
-      // What of a long stream was read is not kept.
+      // Discard received data of long streams.
       if (its.stream->connected()) its.stream->forget();
       return work(*its.stream, *made.iwarp);
     });
   }
 };
 
-/// Memory of the device, of a domain or of one of its queue pairs.
+/// Memory of the device that belongs to a domain or a queue pair.
 struct Region {
   std::shared_ptr<Domain> domain;
-  std::shared_ptr<QueuePairPart> of;  ///< which does not go as long as its memory is held; of a domain nullptr
-  /// Throws Domain::Closed where it is gone.
+  std::shared_ptr<QueuePairPart> of;  ///< keeps the queue pair alive; nullptr: memory of a domain
+  /// Throws Domain::Closed if the memory was released.
   std::function<peer::Region&()> find;
 
   template <class Work>
@@ -257,12 +256,12 @@ struct Region {
   }
 };
 
-/// The access rights' names are the agent's.
+/// Access rights have the names of the agent's protocol.
 void bind_device_parts(py::module_& module);
-/// What queue pairs of both families have, for their classes.
+/// Binds the common part of queue pairs of both transport families.
 void bind_queue_pair_parts(py::module_& module);
 
-/// Seconds to milliseconds; None is no end. Raises for what is no time.
+/// Converts seconds to milliseconds. None: no timeout. Raises UsageError for invalid values.
 std::chrono::milliseconds milliseconds_of(const py::object& seconds);
 py::dict dict_of(const peer::Completion& completion);
 

@@ -33,16 +33,16 @@ void raise(const conformance::CaseEnd& end) {
   py::dict attributes;
   attributes["kind"] = judgment.verdict == conformance::Verdict::unsupported ? "unsupported" : "failed";
   raise(ErrorClass::device,
-        judgment.expected.empty() ? judgment.actual : "expected " + judgment.expected + "; got " + judgment.actual,
+        judgment.expected.empty() ? judgment.actual : "expected: " + judgment.expected + "; actual: " + judgment.actual,
         attributes);
 }
 
 struct SharedDevice::Keeper {
   std::mutex mutex, joining;
   std::condition_variable changed;
-  std::shared_ptr<Target> target;  // from when it is open until it is closed
+  std::shared_ptr<Target> target;  // set while the device is open
   std::optional<conformance::TargetError> error;
-  bool opened = false;  // or it failed
+  bool opened = false;  // or opening failed
   bool ends = false;
   replay::Descriptor stop{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::thread thread;
@@ -67,7 +67,7 @@ struct SharedDevice::Keeper {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return ends || error; });
     lock.unlock();
-    // Whoever is at work with it comes back soon, since it was interrupted, and holds it so long.
+    // Users were interrupted and release the target soon. Wait for them for up to five seconds.
     constexpr auto poll_interval = std::chrono::milliseconds(1);
     constexpr int most = 5000;
     for (int i = 0; kept.use_count() > 1 && i < most; ++i) std::this_thread::sleep_for(poll_interval);
@@ -107,7 +107,7 @@ std::shared_ptr<SharedDevice> SharedDevice::open(conformance::TargetOptions opti
 
 SharedDevice::~SharedDevice() {
   if (owned_by_parent_process()) {
-    static_cast<void>(keeper_.release());  // the parent's: its threads are not in this process
+    static_cast<void>(keeper_.release());  // its thread belongs to the parent process
     return;
   }
   std::optional<py::gil_scoped_release> released;
@@ -125,7 +125,7 @@ std::shared_ptr<Target> SharedDevice::use() const {
   auto target = this->target();
   if (!target)
     raise(ErrorClass::closed, owned_by_parent_process()
-                                  ? "the device was opened before the fork; open it anew in this process"
+                                  ? "the device was opened before fork(); open it again in this process"
                                   : "the device was closed");
   return target;
 }
@@ -168,7 +168,7 @@ std::optional<std::string> SharedDevice::gone() const {
   if (!open) return std::nullopt;
   const auto gone = open->gone();
   if (!gone) return std::nullopt;
-  return (gone->device ? "the device ended: " : "the device cannot be reached any more: ") + gone->why;
+  return (gone->device ? "the device ended: " : "the device is unreachable: ") + gone->why;
 }
 
 void SharedDevice::close() {

@@ -1,6 +1,6 @@
 #pragma once
-/// Devices that Python holds: opened by a thread of their own, used by any, closed at any time, left alone after a
-/// fork.
+/// Devices held by Python. A thread of its own opens each device. Any thread may use or close it. After fork() only the
+/// parent process may use it.
 
 #include <pybind11/pybind11.h>
 #include <unistd.h>
@@ -21,56 +21,56 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Raises DeviceError with its kind: "refused", "timeout", "lost", "usage".
+/// Raises DeviceError with the kind "refused", "timeout", "lost" or "usage".
 [[noreturn]] void raise(const peer::PeerError& error);
 [[noreturn]] void raise(const conformance::TargetError& error);
-/// What the vocabulary of cases ended early with, where no case runs: DeviceError, kind "unsupported" or "failed".
+/// Raises the end of a bench outside of a case as DeviceError with the kind "unsupported" or "failed".
 [[noreturn]] void raise(const conformance::CaseEnd& end);
 
-/// Of the device of that name, with options by name; raises UsageError for one that there is not.
+/// Returns the options of a device. Raises UsageError for unknown options.
 conformance::TargetOptions target_options(const std::string& device, const py::dict& options);
 
-/// Something that was made at a device, and ends with it.
+/// An object at a device, closed with the device.
 class DevicePart {
  public:
   DevicePart() = default;
   DevicePart(const DevicePart&) = delete;
   DevicePart& operator=(const DevicePart&) = delete;
   virtual ~DevicePart() = default;
-  /// Lets go of it; what uses it in another thread is waited for. Not with the interpreter's lock.
+  /// Releases the object after waiting for its users in other threads. Call without the interpreter's lock.
   virtual void close() = 0;
 };
 
-/// A target, and the thread that keeps it: what a device's programs are children of must live as long as they are
-/// needed.
+/// A target and the thread that opened it. The thread exists as long as the device's child processes, which end with
+/// it.
 class SharedDevice : public std::enable_shared_from_this<SharedDevice> {
  public:
-  /// Opens it; ctrl-C ends that. Needs the interpreter's lock, and gives it up meanwhile.
+  /// Opens a device. Ctrl-C cancels. Requires the interpreter's lock and releases it while waiting.
   static std::shared_ptr<SharedDevice> open(conformance::TargetOptions options);
   SharedDevice();
   ~SharedDevice();
   SharedDevice(const SharedDevice&) = delete;
   SharedDevice& operator=(const SharedDevice&) = delete;
 
-  /// The target, which does not go as long as that is held; raises ClosedError when it is closed.
+  /// Returns the target, which stays open while the pointer is held. Raises ClosedError after close().
   [[nodiscard]] std::shared_ptr<conformance::Target> use() const;
-  /// The same, or nullptr.
+  /// Returns the target, or nullptr after close().
   [[nodiscard]] std::shared_ptr<conformance::Target> target() const;
-  /// Its wire; of a device of iWARP nullptr.
+  /// Returns the wire, or nullptr for iWARP devices.
   [[nodiscard]] std::shared_ptr<SharedWire> wire();
-  /// Held while its streams are used: they share a host, which one thread uses at a time.
+  /// Lock of the streams: they share a host that only one thread may use at a time.
   [[nodiscard]] std::mutex& streams() { return streams_; }
-  /// As long as it is held nobody else uses its wire(), or its streams: who does waits.
+  /// While the lock is held, other users of wire() or of the streams wait.
   [[nodiscard]] std::unique_lock<std::mutex> exclusive();
-  /// A frame of its streams that passed; kept where somebody asked for that by recorder().
+  /// Records a frame of a stream if recorder() is active.
   void keep_passed(std::int64_t time, bool sent, Bytes frame) { recorder_->keep(time, sent, frame); }
-  /// What frames of its streams are kept by. It is no wire: nothing can be sent over it.
+  /// Recorder of the streams' frames. It is not a wire and cannot send.
   [[nodiscard]] const std::shared_ptr<SharedWire>& recorder() const { return recorder_; }
-  /// It is closed before the device is.
+  /// Adds an object that is closed before the device.
   void add(const std::shared_ptr<DevicePart>& part);
-  /// Why it cannot be used any more; nothing while it can.
+  /// Returns why the device was lost, or nullopt while it is usable.
   [[nodiscard]] std::optional<std::string> gone() const;
-  /// Ends everything that waits for it, and the device. A second call waits for the first. Not with the interpreter's
+  /// Ends all waiting calls, then closes the device. A second call waits for the first. Call without the interpreter's
   /// lock.
   void close();
   [[nodiscard]] bool closed() const { return target() == nullptr; }
@@ -83,7 +83,7 @@ class SharedDevice : public std::enable_shared_from_this<SharedDevice> {
   std::shared_ptr<SharedWire> wire_;
   const std::shared_ptr<SharedWire> recorder_;
   std::mutex streams_;
-  std::mutex making_;  ///< of wire_ and parts_
+  std::mutex making_;  ///< protects wire_ and parts_
   std::vector<std::weak_ptr<DevicePart>> parts_;
 };
 

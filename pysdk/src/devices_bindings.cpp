@@ -1,4 +1,4 @@
-/// Devices, their queue pairs and memory, as rdmawire.devices builds on them.
+/// The C++ part of rdmawire.devices.
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
@@ -52,10 +52,10 @@ Transport service_of(const std::string& name) {
   if (name == "uc") return Transport::uc;
   if (name == "ud") return Transport::ud;
   if (name == "xrc") return Transport::xrc;
-  python::raise(ErrorClass::usage, "a queue pair is of rc, uc, ud or xrc, not " + name);
+  python::raise(ErrorClass::usage, "service=\"" + name + "\": expected rc, uc, ud or xrc");
 }
 
-/// Of the packet that is a whole message.
+/// Returns the opcode of a packet that contains a complete message.
 std::uint8_t opcode_of(const std::string& service, const std::string& operation) {
   const Operation which = operation == "write"          ? Operation::rdma_write
                           : operation == "compare_swap" ? Operation::compare_swap
@@ -63,13 +63,13 @@ std::uint8_t opcode_of(const std::string& service, const std::string& operation)
                                                         : Operation::send;
   const Opcode* found = find_opcode(service_of(service), which, Position::only);
   if (!found)
-    python::raise(ErrorClass::usage, "a queue pair of " + service + " has no such packets; say which opcode is meant");
+    python::raise(ErrorClass::usage, operation + " is not available for service " + service + "; specify the opcode");
   return found->value;
 }
 
 void bind_device(py::module_& module) {
   using DevicePointer = std::shared_ptr<SharedDevice>;
-  py::class_<SharedDevice, DevicePointer>(module, "_Device", "A device, as rdmawire.Device has it.")
+  py::class_<SharedDevice, DevicePointer>(module, "_Device", "The C++ part of rdmawire.Device.")
       .def_property_readonly("name", [](const SharedDevice& self) { return self.use()->device().name; })
       .def_property_readonly("details", [](const SharedDevice& self) { return self.use()->details(); })
       .def_property_readonly("verbs_name", [](const SharedDevice& self) { return self.use()->device().device->name(); })
@@ -90,7 +90,7 @@ void bind_device(py::module_& module) {
              const py::gil_scoped_release released;
              return self.gone();
            })
-      .def("complaints",
+      .def("kernel_messages",
            [](const SharedDevice& self) {
              const auto target = self.use();
              const py::gil_scoped_release released;
@@ -179,7 +179,7 @@ void bind_device(py::module_& module) {
       py::arg("family"));
 }
 
-/// In the domain that was given, or in one of its own.
+/// Returns `given`, or a new domain if it is null.
 std::shared_ptr<Domain> domain_for(const std::shared_ptr<SharedDevice>& device, const std::shared_ptr<Domain>& given,
                                    std::uint64_t seed) {
   if (!given) {
@@ -187,14 +187,12 @@ std::shared_ptr<Domain> domain_for(const std::shared_ptr<SharedDevice>& device, 
     device->add(made);
     return made;
   }
-  if (given->device != device)
-    python::raise(ErrorClass::usage,
-                  "the protection domain is another device's: a queue pair is made in one of its own");
+  if (given->device != device) python::raise(ErrorClass::usage, "the protection domain belongs to another device");
   return given;
 }
 
 void are_of_one_device(const std::shared_ptr<SharedDevice>& device, const std::shared_ptr<CompletionQueuePart>& cq) {
-  if (cq && cq->device != device) python::raise(ErrorClass::usage, "the completion queue is another device's");
+  if (cq && cq->device != device) python::raise(ErrorClass::usage, "the completion queue belongs to another device");
 }
 
 void bind_queue_pair(py::module_& module) {
@@ -204,13 +202,13 @@ void bind_queue_pair(py::module_& module) {
     };
   };
   py::class_<QueuePair, QueuePairPart, std::shared_ptr<QueuePair>>(module, "_QueuePair",
-                                                                   "A queue pair, as rdmawire.QueuePair has it.")
+                                                                   "The C++ part of rdmawire.QueuePair.")
       .def(py::init([](const std::shared_ptr<SharedDevice>& device, const std::string& service, const py::dict& options,
                        std::uint64_t seed, const std::shared_ptr<Domain>& domain,
                        const std::shared_ptr<CompletionQueuePart>& cq) {
              if (device->use()->device().is_iwarp())
                python::raise(ErrorClass::usage,
-                             "the device speaks iWARP: stream() makes its queue pairs, which have no PSNs");
+                             "this is an iWARP device; use stream(), which creates queue pairs without PSNs");
              are_of_one_device(device, cq);
              ConnectOptions how = connect_options(options);
              how.transport = service_of(service);
@@ -245,15 +243,13 @@ void bind_queue_pair(py::module_& module) {
 }
 
 void bind_stream(py::module_& module) {
-  py::class_<StreamPair, QueuePairPart, std::shared_ptr<StreamPair>> c(
-      module, "_StreamPair", "A queue pair of iWARP and the tester's end of its stream, as rdmawire.StreamQueuePair.");
+  py::class_<StreamPair, QueuePairPart, std::shared_ptr<StreamPair>> c(module, "_StreamPair",
+                                                                       "The C++ part of rdmawire.StreamQueuePair.");
   c.def(py::init([](const std::shared_ptr<SharedDevice>& device, const py::dict& options, std::uint64_t seed,
                     bool connected, const std::shared_ptr<Domain>& domain,
                     const std::shared_ptr<CompletionQueuePart>& cq) {
           if (!device->use()->device().is_iwarp())
-            python::raise(ErrorClass::usage,
-                          "the device speaks RoCE: rc_qp(), uc_qp() and ud_qp() make its queue pairs, which have no "
-                          "streams");
+            python::raise(ErrorClass::usage, "this is a RoCE device without streams; use rc_qp(), uc_qp() or ud_qp()");
           are_of_one_device(device, cq);
           return std::make_shared<StreamPair>(domain_for(device, domain, seed), !domain, stream_options(options),
                                               connected, cq);
@@ -265,12 +261,12 @@ void bind_stream(py::module_& module) {
       "receive",
       [](const StreamPair& self, const py::object& timeout) -> py::object {
         const bool virtual_time = self.domain->device->use()->device().virtual_time();
-        // Where nobody waits, something comes soon or never.
+        // In virtual time, waiting without a timeout ends after one virtual hour.
         constexpr double most_of_virtual_time = 3600;
         const std::int64_t all = virtual_time && timeout.is_none()
                                      ? static_cast<std::int64_t>(most_of_virtual_time * 1e9)
                                      : milliseconds_of(timeout).count() * 1'000'000;
-        // Others wait for the device's streams meanwhile.
+        // Short slices, since other threads wait for the device's streams.
         constexpr std::int64_t slice = 10'000'000;
         for (std::int64_t left = all;;) {
           const std::int64_t now = std::max<std::int64_t>(1, virtual_time ? left : std::min(left, slice));
@@ -318,19 +314,18 @@ conformance::TargetOptions target_options(const std::string& device, const py::d
   for (const auto& [key, value] : options) {
     const auto name = py::cast<std::string>(key);
     const auto found = setters.find(name);
-    if (found == setters.end()) python::raise(ErrorClass::usage, "a device has no option " + name);
+    if (found == setters.end()) python::raise(ErrorClass::usage, "unknown device option " + name);
     try {
       found->second(how, value);
     } catch (const py::cast_error&) {
-      python::raise(ErrorClass::usage,
-                    name + "=" + std::string(py::str(py::repr(value))) + ": this value cannot be taken");
+      python::raise(ErrorClass::usage, name + "=" + std::string(py::str(py::repr(value))) + ": invalid value");
     }
   }
   return how;
 }
 
 void bind_devices(py::module_& module) {
-  // Each after those that its signatures name.
+  // Classes must be bound before functions whose signatures name them.
   bind_device_parts(module);
   bind_queue_pair_parts(module);
   bind_device(module);

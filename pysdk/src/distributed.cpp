@@ -1,4 +1,4 @@
-/// What rdmawire.distributed sends through a cluster: surveys, parcels of frames, analyses, and the report they make.
+/// The C++ part of rdmawire.distributed: surveys, divided frames, analyses of shards, and the merged report.
 
 #include <pybind11/stl.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace analysis = captures::analysis;
 
-/// One tuple that every process understands; what a Survey is in Python.
+/// A survey as a tuple that all processes understand.
 using SurveyTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::optional<std::uint64_t>, std::string,
                                std::int64_t, std::int64_t, std::int64_t>;
 
@@ -37,12 +37,12 @@ py::list bytes_of_all(std::vector<std::string>& parcels) {
   py::list result;
   for (std::string& parcel : parcels) {
     result.append(py::bytes(parcel));
-    std::string().swap(parcel);  // no two copies of all of them at once
+    std::string().swap(parcel);  // avoids two copies of all bytes
   }
   return result;
 }
 
-/// (frame, time) of a packet; frame 0: there is none.
+/// (frame, time) of a packet. Frame 0: no packet.
 using MomentTuple = std::pair<std::uint64_t, std::int64_t>;
 MomentTuple tuple_of(const tracking::Moment& moment) { return {moment.frame, moment.time}; }
 
@@ -63,7 +63,7 @@ py::tuple divide(const std::string& file, std::uint64_t from, std::uint64_t to, 
   return py::make_tuple(bytes_of_all(divided->batches), tuple_of(divided->last));
 }
 
-/// What Python asks of a share: as rdmawire.analyze has it.
+/// Analysis options of a shard.
 struct ShardOptions {
   ShardOptions(const std::string& filter, std::uint64_t connection, const std::vector<std::string>& ignore,
                std::uint16_t roce_port, bool verify_crcs)
@@ -93,7 +93,7 @@ class Sifter {
   analysis::ShareSifter sifter_;
 };
 
-/// (address of one end, of the other), each as two numbers.
+/// (address of endpoint a, address of endpoint b), each as two numbers.
 using Narrow = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 
 class Tracker {
@@ -150,13 +150,13 @@ class Tracker {
   }
   [[nodiscard]] std::optional<Narrow> wanted() const { return wanted_; }
   [[nodiscard]] Table table(const std::string& name) const {
-    if (!rows_) raise(ErrorClass::usage, "this share was not tracked for its rows");
+    if (!rows_) raise(ErrorClass::usage, "the shard was tracked without rows");
     return {rows_->table(), name};
   }
 
  private:
-  analysis::ShardTracker& open() {
-    if (!tracker_) raise(ErrorClass::closed, "a share was finished: it takes nothing more");
+  analysis::ShareTracker& open() {
+    if (!tracker_) raise(ErrorClass::closed, "the shard is finished and accepts no more data");
     return *tracker_;
   }
   std::shared_ptr<ShardOptions> options_;
@@ -209,45 +209,44 @@ std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares
 
 void bind_distributed(py::module_& module) {
   using namespace pybind11::literals;
-  py::module_ part = module.def_submodule("distributed", "What rdmawire.distributed sends through a cluster.");
-  part.def("survey", &survey, "file"_a,
-           "Reads a capture once. Gives (name, packets, bytes, packets lost by the capture or None, why reading "
-           "stopped, time of the first packet, least time, greatest time); times are nanoseconds since 1970.");
+  py::module_ part = module.def_submodule("distributed", "The C++ part of rdmawire.distributed.");
+  part.def(
+      "survey", &survey, "file"_a,
+      "Read a capture once. Returns (name, packets, bytes, packets lost by the capture or None, read error, time of "
+      "the first packet, minimum time, maximum time). Times are nanoseconds since 1970.");
   part.def(
       "check_boundaries",
       [](const std::string& begin, const std::string& end) {
         static_cast<void>(boundary_of("begin", begin));
         static_cast<void>(boundary_of("end", end));
       },
-      "begin"_a, "end"_a, "Raises UsageError where one of them is no place in a capture.");
+      "begin"_a, "end"_a, "Raise UsageError for an invalid boundary.");
   part.def(
-      "divide", &divide, "file"_a, "first"_a, "last"_a, "frames_before"_a, "shares"_a, "begin"_a, "end"_a, "origin"_a,
-      "roce_port"_a, "sifted"_a,
-      "Divides frames `first` to `last` of a file (from 1) among shares, by endpoint pair. Gives a parcel for "
-      "each, and the last packet with a BTH, by frame and time. `sifted`: shares are sifted, as they must be where "
-      "there is a filter.");
-  py::class_<ShardOptions, std::shared_ptr<ShardOptions>>(part, "Asked",
-                                                          "What is asked of each share, as rdmawire.analyze has it.")
+      "divide", &divide, "file"_a, "first"_a, "last"_a, "frames_before"_a, "shards"_a, "begin"_a, "end"_a, "origin"_a,
+      "roce_port"_a, "filtered"_a,
+      "Divide frames `first` to `last` of a file (from 1) into shards by endpoint pair. Returns a batch of bytes for "
+      "each shard, and frame and time of the last packet with a BTH. `filtered`: ShardFilter reads the batches.");
+  py::class_<ShardOptions, std::shared_ptr<ShardOptions>>(part, "ShardOptions", "Analysis options of a shard.")
       .def(py::init<const std::string&, std::uint64_t, const std::vector<std::string>&, std::uint16_t, bool>(),
            "filter"_a, "connection"_a, "ignore"_a, "roce_port"_a, "verify_crcs"_a);
-  py::class_<Sifter>(part, "Sifter", "Finds what one share has for the others where there is a filter.")
-      .def(py::init<std::shared_ptr<ShardOptions>, unsigned, unsigned>(), "asked"_a, "share"_a, "shares"_a)
-      .def("add", &Sifter::add, "parcel"_a, "Takes the share's next parcel.")
+  py::class_<Sifter>(part, "ShardFilter", "Finds the data of one shard that other shards need to apply a filter.")
+      .def(py::init<std::shared_ptr<ShardOptions>, unsigned, unsigned>(), "options"_a, "shard"_a, "shards"_a)
+      .def("add", &Sifter::add, "batch"_a, "Read the next batch of the shard.")
       .def("finish", &Sifter::finish,
-           "For each share what Tracker.hear takes, empty where there is nothing; and the last packet with a BTH, by "
-           "frame and time.");
-  py::class_<Tracker>(part, "Tracker", "Tracks one share.")
-      .def(py::init<std::shared_ptr<ShardOptions>, const std::string&>(), "asked"_a, "rows"_a = "")
-      .def("hear", &Tracker::hear, "sifted"_a, "Takes what the sifters of all shares have, before the first parcel.")
-      .def("narrow_to", &Tracker::narrow_to, "ends"_a, "Counts only packets between the ends of a connection.")
-      .def("add", &Tracker::add, "parcel"_a, "Takes the next parcel, in the capture's order.")
+           "Return the argument of Tracker.add_shared() for each shard, and frame and time of the last packet with a "
+           "BTH.");
+  py::class_<Tracker>(part, "Tracker", "Tracks one shard.")
+      .def(py::init<std::shared_ptr<ShardOptions>, const std::string&>(), "options"_a, "rows"_a = "")
+      .def("add_shared", &Tracker::hear, "shared"_a, "Read the data of other shards' filters. Call before add().")
+      .def("narrow_to", &Tracker::narrow_to, "ends"_a, "Count only packets between the endpoints of a connection.")
+      .def("add", &Tracker::add, "batch"_a, "Read the next batch, in the order of the capture.")
       .def("finish", &Tracker::finish, "last"_a,
-           "Gives the share's analysis as bytes, and how many packets found no room.")
+           "Return the analysis of the shard as bytes, and the number of packets dropped because a table was full.")
       .def_property_readonly("wanted", &Tracker::wanted,
-                             "The ends of the connection that was asked for, when it is this share's and finished.")
-      .def("table", &Tracker::table, "name"_a, "The rows of the share, when it is finished; they are read once.");
-  part.def("merge", &merge, "shares"_a, "surveys"_a, "begin"_a, "end"_a, "asked"_a, "counters"_a,
-           "Merges what Tracker.finish() gave of all shares to the report, as JSON text.");
+                             "Endpoints of the requested connection, if it belongs to this finished shard.")
+      .def("table", &Tracker::table, "name"_a, "Return the rows of a finished shard. They can be read once.");
+  part.def("merge", &merge, "shards"_a, "surveys"_a, "begin"_a, "end"_a, "options"_a, "counters"_a,
+           "Merge the results of Tracker.finish(). Returns the report as JSON.");
 }
 
 }  // namespace rdmawire::python

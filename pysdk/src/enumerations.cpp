@@ -51,7 +51,7 @@ bool is_part_of(const Field& part, const Field& whole) {
          part.name[whole.name.size()] == '.';
 }
 
-// Every value whose enumerated parts have names, and whose other bits are zero.
+// Returns the values whose enumerated parts have names and whose other bits are zero.
 std::vector<Member> composed(const HeaderInfo& header, const Field& whole) {
   std::vector<std::uint8_t> bytes(header.size);
   std::vector<Member> members;
@@ -82,7 +82,7 @@ std::vector<Member> composed(const HeaderInfo& header, const Field& whole) {
 
 bool is_composed(const HeaderInfo& header, const Field& whole) {
   if (whole.names || whole.is_part() || whole.width > 8) return false;
-  // One part tells what the others are.
+  // One part determines the meaning of the others.
   std::size_t named = 0, always = 0;
   for (const Field& part : header.fields)
     if (is_part_of(part, whole) && part.names) part.present ? ++named : ++always;

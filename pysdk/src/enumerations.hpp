@@ -1,5 +1,5 @@
 #pragma once
-/// The tables' enumerations as IntEnum classes: Opcode.RC_RDMA_WRITE_ONLY, NAKCode.REMOTE_ACCESS_ERROR.
+/// Enumerations of the header tables as IntEnum classes: Opcode.RC_RDMA_WRITE_ONLY, NAKCode.REMOTE_ACCESS_ERROR.
 
 #include <pybind11/pybind11.h>
 
@@ -12,12 +12,12 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// One IntEnum class and its members by value.
+/// An IntEnum class and its members by value.
 class Enumeration {
  public:
   Enumeration(py::object type, std::unordered_map<std::uint64_t, PyObject*> members)
       : type_(type.release().ptr()), members_(std::move(members)) {}
-  /// The member of that value, borrowed, or nullptr: a number that the specification does not name.
+  /// Returns the member with this value as a borrowed reference, or nullptr for unnamed values.
   [[nodiscard]] PyObject* find(std::uint64_t value) const {
     const auto found = members_.find(value);
     return found == members_.end() ? nullptr : found->second;
@@ -25,13 +25,13 @@ class Enumeration {
   [[nodiscard]] py::handle type() const { return type_; }
 
  private:
-  // Lives as long as the interpreter.
+  // Exists until the interpreter ends.
   PyObject* type_;
   std::unordered_map<std::uint64_t, PyObject*> members_;
 };
 
-/// The enumeration of field `f` of `header`, or nullptr. A field whose parts are what is enumerated (AETH's syndrome is
-/// kind and NAK code) has one of its own: every value of it whose parts the tables name and whose other parts are 0.
+/// Returns the enumeration of field `f` of `header`, or nullptr. A field with enumerated parts (AETH's syndrome has a
+/// kind and a NAK code) has its own enumeration of all values with named parts, whose other bits are 0.
 const Enumeration* enumeration_of(const HeaderInfo& header, const Field& f);
 
 }  // namespace rdmawire::python

@@ -8,7 +8,7 @@
 namespace rdmawire::python {
 namespace {
 
-// Classes live as long as the interpreter: never released, as no destructor may run after it.
+// The classes exist until the interpreter ends. Destructors must not run after that.
 std::array<PyObject*, 7> classes{};
 
 PyObject* make(py::module_& module, const char* name, const char* doc, std::initializer_list<PyObject*> bases) {
@@ -27,24 +27,24 @@ PyObject* make(py::module_& module, const char* name, const char* doc, std::init
 void bind_errors(py::module_& module) {
   const auto at = [](ErrorClass which) -> PyObject*& { return classes[static_cast<std::size_t>(which)]; };
   PyObject* base = at(ErrorClass::base) =
-      make(module, "Error", "What rdmawire raises; its text is one sentence that says what to do.", {PyExc_Exception});
+      make(module, "Error", "Base class of rdmawire's exceptions. The text is one sentence.", {PyExc_Exception});
   at(ErrorClass::usage) =
-      make(module, "UsageError", "What was asked for cannot be: a name, a value, an order of calls.",
-           {base, PyExc_ValueError});
+      make(module, "UsageError", "Invalid name, value or order of calls.", {base, PyExc_ValueError});
   at(ErrorClass::parse) = make(module, "ParseError",
-                               "Bytes that contradict themselves or end too early. Attributes: kind ('truncated', "
-                               "'malformed', 'unknown', 'limit'), layer, offset, needed, had, what.",
+                               "Malformed or truncated bytes. Attributes: kind ('truncated', 'malformed', 'unknown', "
+                               "'limit'), layer, offset, needed, had, what.",
                                {base, PyExc_ValueError});
   at(ErrorClass::capture) =
-      make(module, "CaptureError", "A capture that cannot be read, or not further, or written.", {base});
+      make(module, "CaptureError", "A capture cannot be read, read completely, or written.", {base});
   at(ErrorClass::wire) = make(module, "WireError",
-                              "What went wrong on a wire. Attributes: kind ('missing', 'forbidden', 'unsupported', "
-                              "'frame', 'down', 'full', 'closed', 'specification', 'system') and errno, 0 for none.",
+                              "An error of a wire. Attributes: kind ('missing', 'forbidden', 'unsupported', 'frame', "
+                              "'down', 'full', 'closed', 'specification', 'system') and errno, or 0.",
                               {base});
-  at(ErrorClass::device) = make(
-      module, "DeviceError", "What a device, or the agent beside it, refused or did not do. Attribute: kind.", {base});
+  at(ErrorClass::device) =
+      make(module, "DeviceError", "A device or its agent refused or did not complete an operation. Attribute: kind.",
+           {base});
   at(ErrorClass::closed) =
-      make(module, "ClosedError", "An object was used after it was closed.", {base, PyExc_ValueError});
+      make(module, "ClosedError", "An object is used after it was closed.", {base, PyExc_ValueError});
 }
 
 namespace {

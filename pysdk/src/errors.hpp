@@ -1,5 +1,5 @@
 #pragma once
-/// The library's error values as Python's exceptions. All derive from rdmawire.Error, and carry the library's sentence.
+/// Errors of the library as Python exceptions. All derive from rdmawire.Error and contain the library's text.
 
 #include <pybind11/pybind11.h>
 
@@ -11,21 +11,21 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Which class an error is raised as.
+/// The class of an exception.
 enum class ErrorClass : unsigned char {
-  base,     ///< Error: anything else
-  usage,    ///< UsageError, also a ValueError: what was asked for cannot be
-  parse,    ///< ParseError, also a ValueError: bytes that contradict themselves; has layer, offset, needed, had
+  base,     ///< Error: all other errors
+  usage,    ///< UsageError, also a ValueError: invalid name, value or order of calls
+  parse,    ///< ParseError, also a ValueError: malformed bytes; has layer, offset, needed, had
   capture,  ///< CaptureError: a capture file that cannot be read or written
-  wire,     ///< WireError, has kind and errno
-  device,   ///< DeviceError: what a device or its agent refused or did not do
+  wire,     ///< WireError: has kind and errno
+  device,   ///< DeviceError: a device or its agent refused or did not complete an operation
   closed,   ///< ClosedError: used after close()
 };
 
-/// Raises; the attributes, where given, are set on the exception.
+/// Raises an exception with these attributes.
 [[noreturn]] void raise(ErrorClass which, const std::string& message, const py::dict& attributes = {});
 [[noreturn]] void raise(const ParseError& error);
-/// The exception, without raising it: a finding of a lenient reader.
+/// Returns the exception without raising it.
 py::object to_exception(const ParseError& error);
 
 }  // namespace rdmawire::python

@@ -23,24 +23,24 @@ std::string type_of(PyObject* object) { return Py_TYPE(object)->tp_name; }
 std::string_view wanted(Form form) {
   switch (form) {
     case Form::number: return "an int";
-    case Form::mac: return "a MAC address: '52:54:00:00:00:02', 6 bytes, an int";
-    case Form::ipv4: return "an IPv4 address: '10.0.0.2', 4 bytes, an int, an IPv4Address";
-    case Form::ipv6: return "an IPv6 address or a GID: 'fe80::2', 16 bytes, an int, an IPv6Address";
-    case Form::guid: return "a GUID: '0002:c903:000e:0b72', 8 bytes, an int";
-    case Form::text: return "a str, or bytes";
+    case Form::mac: return "a MAC address ('52:54:00:00:00:02', 6 bytes, or an int)";
+    case Form::ipv4: return "an IPv4 address ('10.0.0.2', 4 bytes, an int, or an IPv4Address)";
+    case Form::ipv6: return "an IPv6 address or GID ('fe80::2', 16 bytes, an int, or an IPv6Address)";
+    case Form::guid: return "a GUID ('0002:c903:000e:0b72', 8 bytes, or an int)";
+    case Form::text: return "str or bytes";
     case Form::bytes: return "bytes";
   }
   return {};
 }
 
 [[noreturn]] void wrong_type(const HeaderValue& value, const Field& f, PyObject* from) {
-  throw py::type_error(fmt::format("{} takes {}, not {}", name_of(value, f), wanted(form_of(f)), type_of(from)));
+  throw py::type_error(fmt::format("{}: expected {}, got {}", name_of(value, f), wanted(form_of(f)), type_of(from)));
 }
 
 [[noreturn]] void does_not_fit(const HeaderValue& value, const Field& f, PyObject* from) {
   const std::string shown = py::str(py::handle(from));
   const std::string most = f.width <= 64 ? fmt::format("{}", low_mask(f.width)) : fmt::format("2**{} - 1", f.width);
-  raise(ErrorClass::usage, fmt::format("{} is {} bit{} wide: {} does not fit; give 0 to {}", name_of(value, f), f.width,
+  raise(ErrorClass::usage, fmt::format("{} has {} bit{}: {} does not fit; expected 0 to {}", name_of(value, f), f.width,
                                        f.width == 1 ? "" : "s", shown, most));
 }
 
@@ -64,7 +64,7 @@ void set_number(HeaderValue& value, const Field& f, PyObject* from) {
     value.set(f, number);
     return;
   }
-  // Wider than 64 bits: by its bytes.
+  // Fields of more than 64 bits are set as bytes.
   const py::object bytes = py::reinterpret_steal<py::object>(
       PyObject_CallMethod(from, "to_bytes", "is", static_cast<int>(f.width / 8U), "big"));
   if (!bytes) {
@@ -77,12 +77,11 @@ void set_number(HeaderValue& value, const Field& f, PyObject* from) {
 void set_bytes(HeaderValue& value, const Field& f, Bytes bytes) {
   const bool exact = form_of(f) != Form::text;  // text is padded with zeros
   if (bytes.size() > f.width / 8U || (exact && bytes.size() != f.width / 8U))
-    raise(ErrorClass::usage,
-          fmt::format("{} has {} bytes: {} do not fit", name_of(value, f), f.width / 8, bytes.size()));
+    raise(ErrorClass::usage, fmt::format("{} has {} bytes, got {}", name_of(value, f), f.width / 8, bytes.size()));
   value.set(f, bytes);
 }
 
-// "52:54:00:00:00:02", "0002:c903:000e:0b72": groups of hexadecimal digits between colons or hyphens.
+// Parses "52:54:00:00:00:02" or "0002:c903:000e:0b72": groups of hexadecimal digits, separated by colons or hyphens.
 bool parse_groups(std::string_view text, std::size_t bytes, std::vector<std::uint8_t>& out) {
   const std::size_t first = std::min(text.find_first_of(":-"), text.size());
   if (first != 2 && first != 4) return false;
@@ -122,7 +121,7 @@ void set_text(HeaderValue& value, const Field& f, PyObject* from) {
   } else {
     right = parse_groups(text, f.width / 8U, bytes);
   }
-  if (!right) raise(ErrorClass::usage, fmt::format("{} takes {}; '{}' is none", name_of(value, f), wanted(form), text));
+  if (!right) raise(ErrorClass::usage, fmt::format("{}: expected {}, got '{}'", name_of(value, f), wanted(form), text));
   set_bytes(value, f, bytes);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// A field's value in Python: numbers are int (enumerated ones members of their IntEnum), addresses and GUIDs str in
-/// their usual form, bytes bytes.
+/// Values of fields in Python: numbers are int or members of an IntEnum, addresses and GUIDs are str in their usual
+/// format, bytes are bytes.
 
 #include <pybind11/pybind11.h>
 
@@ -11,19 +11,18 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// What kind of value a field has.
+/// The kind of value of a field.
 enum class Form : std::uint8_t { number, mac, ipv4, ipv6, guid, text, bytes };
 Form form_of(const Field& f);
 
-/// The value of `f` in the header that begins at `header`: a new reference. None where the field is not there (a part
-/// that depends on others).
+/// Returns the value of `f` in `header` as a new reference. None if the field does not exist because of other fields.
 PyObject* to_python(const Field& f, const std::uint8_t* header, const Enumeration* enumeration);
 
-/// Sets `f` and marks it as given. An address is taken as text, bytes, a number or an object of ipaddress. Raises
-/// TypeError for a value of another kind, UsageError for one that does not fit.
+/// Sets `f` and marks it as set. Addresses are accepted as str, bytes, int, or an object of ipaddress. Raises TypeError
+/// for other types and UsageError for values out of range.
 void set_from_python(HeaderValue& value, const Field& f, PyObject* from);
 
-/// Makes `f` what it was before it was given: zero, and computed where encoding does that. A part speaks for its whole.
+/// Resets `f` to zero, or to its computed value. For a part the complete field is reset.
 void forget(HeaderValue& value, const Field& f);
 
 }  // namespace rdmawire::python

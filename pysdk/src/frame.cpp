@@ -22,7 +22,7 @@
 namespace rdmawire::python {
 namespace {
 
-PyTypeObject* type = nullptr;  // lives as long as the interpreter
+PyTypeObject* type = nullptr;  // exists until the interpreter ends
 
 FrameData& data_of(PyObject* self) { return as_frame(self)->data; }
 
@@ -43,7 +43,7 @@ std::string layer_names(FrameData& data) {
   return text.empty() ? "no header" : text;
 }
 
-// Putting together. A header behind a payload is payload too.
+// Appends a header. After a payload it becomes payload too.
 void append(Frame& frame, HeaderValue header) {
   if (frame.payload.empty()) {
     frame /= std::move(header);
@@ -66,7 +66,7 @@ void append(Frame& frame, const Frame& inner) {
   frame.trailer.insert(frame.trailer.end(), inner.trailer.begin(), inner.trailer.end());
 }
 
-/// False: not a part of a frame.
+/// Appends a header, frame or bytes. Returns false for other objects.
 bool append(Frame& frame, PyObject* part) {
   if (is_header(part)) {
     append(frame, value_of(as_header(part)));
@@ -81,7 +81,7 @@ bool append(Frame& frame, PyObject* part) {
   return true;
 }
 
-// What lies where in a frame, whether it was decoded or built.
+// Byte ranges of a frame, decoded or built.
 struct Places {
   Range payload, pad, icrc, vcrc, mpa_crc, trailer;
 };
@@ -129,7 +129,7 @@ PyObject* read_link_type(FrameData& data) {
 }
 int write_link(PyObject* self, PyObject* from, void*) {
   return guard<int>(-1, [&] {
-    if (!from) throw py::attribute_error("a frame has a link type; it cannot be deleted");
+    if (!from) throw py::attribute_error("link cannot be deleted");
     data_of(self).relink(link_from(from));
     return 0;
   });
@@ -183,7 +183,7 @@ PyObject* read_trailer(FrameData& data) { return bytes_at(data, places_of(data).
 
 std::vector<std::uint8_t> vector_of(PyObject* from, std::string_view what) {
   if (PyLong_Check(from) || PyUnicode_Check(from))
-    throw py::type_error(fmt::format("a frame's {} is bytes, not {}", what, Py_TYPE(from)->tp_name));
+    throw py::type_error(fmt::format("{}: expected bytes, got {}", what, Py_TYPE(from)->tp_name));
   const BytesView bytes(from);
   return {bytes.bytes().begin(), bytes.bytes().end()};
 }
@@ -210,12 +210,12 @@ void set_crc(std::optional<Number>& crc, bool& with, PyObject* from, std::string
   }
   if (!PyLong_Check(from))
     throw py::type_error(
-        fmt::format("a frame's {} is an int, or None for a frame without; not {}", name, Py_TYPE(from)->tp_name));
+        fmt::format("{}: expected an int, or None for a frame without, got {}", name, Py_TYPE(from)->tp_name));
   const unsigned long long number = PyLong_AsUnsignedLongLong(from);
   constexpr unsigned long long most = std::numeric_limits<Number>::max();
   if (PyErr_Occurred() || number > most) {
     PyErr_Clear();
-    raise(ErrorClass::usage, fmt::format("a frame's {} is {} bits wide: {} does not fit", name, sizeof(Number) * 8,
+    raise(ErrorClass::usage, fmt::format("{} has {} bits: {} does not fit", name, sizeof(Number) * 8,
                                          py::str(py::handle(from)).cast<std::string>()));
   }
   crc = static_cast<Number>(number);
@@ -225,7 +225,7 @@ void set_icrc(Frame& frame, PyObject* from) { set_crc(frame.icrc, frame.with_icr
 void set_vcrc(Frame& frame, PyObject* from) { set_crc(frame.vcrc, frame.with_vcrc, from, "vcrc"); }
 void set_mpa_crc(Frame& frame, PyObject* from) { set_crc(frame.mpa_crc, frame.with_mpa_crc, from, "mpa_crc"); }
 
-// Refused values leave the frame as it was.
+// Invalid values leave the frame unchanged.
 template <auto Set>
 int set(PyObject* self, PyObject* from, void*) {
   return guard<int>(-1, [&] {
@@ -259,46 +259,42 @@ PyObject* read_findings(FrameData& data) {
 }
 
 PyGetSetDef attributes[] = {
-    {"layers", read_layers, nullptr, "The headers from the link up: a tuple. Setting their fields changes the frame.",
+    {"layers", read_layers, nullptr, "The headers from the link layer, as a tuple. Setting a field changes the frame.",
      nullptr},
-    {"payload", get<read_payload>, set<set_payload>, "Bytes behind the headers, without pad and CRCs.", nullptr},
-    {"pad", get<read_pad>, set<set_pad>, "Bytes between payload and CRC. Deleted: as many zeros as are due.", nullptr},
+    {"payload", get<read_payload>, set<set_payload>, "Bytes after the headers, without pad and CRCs.", nullptr},
+    {"pad", get<read_pad>, set<set_pad>, "Bytes between payload and CRC. If deleted: the required number of zeros.",
+     nullptr},
     {"icrc", get<read_icrc>, set<set_icrc>,
-     "The invariant CRC, as its bytes stand in the frame, first byte highest; None: the frame has none. Deleted: "
-     "computed.\n"
+     "Invariant CRC in the order of its bytes, first byte highest. None: the frame has no ICRC. If deleted: computed.\n"
      "IBTA vol 1, 7.8.1.",
      nullptr},
     {"vcrc", get<read_vcrc>, set<set_vcrc>,
-     "The variant CRC of native InfiniBand; None: the frame has none. Deleted: computed. IBTA vol 1, 7.8.2.", nullptr},
+     "Variant CRC of InfiniBand. None: the frame has no VCRC. If deleted: computed. IBTA vol 1, 7.8.2.", nullptr},
     {"mpa_crc", get<read_mpa_crc>, set<set_mpa_crc>,
-     "The CRC of an FPDU; None: the frame has none. Deleted: computed. RFC 5044, 4.4.", nullptr},
-    {"trailer", get<read_trailer>, set<set_trailer>,
-     "Bytes behind everything: Ethernet padding, a frame check sequence.", nullptr},
+     "CRC of an FPDU. None: the frame has no CRC. If deleted: computed. RFC 5044, 4.4.", nullptr},
+    {"trailer", get<read_trailer>, set<set_trailer>, "Trailing bytes: Ethernet padding, frame check sequence.",
+     nullptr},
     {"icrc_status", get<read_icrc_status>, nullptr,
-     "'good', 'bad', 'unverifiable' (a cut capture, a fragment), 'absent'.", nullptr},
-    {"vcrc_status", get<read_vcrc_status>, nullptr, "Likewise.", nullptr},
-    {"mpa_crc_status", get<read_mpa_crc_status>, nullptr, "Likewise.", nullptr},
-    {"findings", get<read_findings>, nullptr,
-     "What is wrong with the frame as it goes out: a tuple of ParseError, not raised; at most four.", nullptr},
+     "'good', 'bad', 'unverifiable' (truncated packet or fragment), 'absent'.", nullptr},
+    {"vcrc_status", get<read_vcrc_status>, nullptr, "See icrc_status.", nullptr},
+    {"mpa_crc_status", get<read_mpa_crc_status>, nullptr, "See icrc_status.", nullptr},
+    {"findings", get<read_findings>, nullptr, "Errors of the encoded frame: a tuple of up to four ParseError objects.",
+     nullptr},
     {"link", get<read_link>, write_link,
-     "Where the first byte stands: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll' …; 'fpdu', 'mpa' or 'bth' for "
-     "bytes\n"
-     "that begin with that header.",
+     "Type of the first byte: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll', … For bytes that start with an FPDU,\n"
+     "an MPA frame or a BTH: 'fpdu', 'mpa' or 'bth'.",
      nullptr},
-    {"link_type", get<read_link_type>, nullptr, "The number that capture files have for `link`; None: they have none.",
-     nullptr},
+    {"link_type", get<read_link_type>, nullptr, "Link type number of `link` in capture files, or None.", nullptr},
     {"wire", get<read_wire>, nullptr, "'infiniband', 'roce_v1', 'roce_v2', 'iwarp', or None.", nullptr},
     {"wire_length", get<read_wire_length>, nullptr,
-     "Bytes on the wire: more than len(frame) where the capture was cut.", nullptr},
-    {"time_ns", get<read_time>, write_time, "When it was captured: nanoseconds since 1970, or None.", nullptr},
-    {"number", get<read_number>, nullptr, "In its capture, from 1; 0: it comes from none.", nullptr},
+     "Bytes on the wire. Larger than len(frame) if the packet is truncated.", nullptr},
+    {"time_ns", get<read_time>, write_time, "Capture time: nanoseconds since 1970, or None.", nullptr},
+    {"number", get<read_number>, nullptr, "Number in the capture, from 1. 0: not captured.", nullptr},
     {"interface", get<read_interface>, nullptr,
-     "Where it was captured, as the capture file describes it (rdmawire.captures.Interface; its counts are as far as "
-     "the "
-     "file\n"
-     "was read then); None: it comes from none.",
+     "Interface as described by the capture file (rdmawire.captures.Interface), or None. Its counters are those read\n"
+     "before the interface's first packet.",
      nullptr},
-    {"comments", get<read_comments>, nullptr, "What the capture file says of it: a tuple of texts.", nullptr},
+    {"comments", get<read_comments>, nullptr, "Comments of the capture file: a tuple of str.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -310,7 +306,7 @@ std::size_t find_layer(FrameData& data, PyObject* key) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
       if (&data.header(i) == header) return i;
     PyErr_SetString(PyExc_IndexError,
-                    fmt::format("the frame has no {}: it has {}", type_name(*header), layer_names(data)).c_str());
+                    fmt::format("the frame has no {}; it has {}", type_name(*header), layer_names(data)).c_str());
     throw py::error_already_set();
   }
   if (PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 2) {
@@ -324,7 +320,7 @@ std::size_t find_layer(FrameData& data, PyObject* key) {
       if (which < 0) which += static_cast<Py_ssize_t>(places.size());
       if (which >= 0 && which < static_cast<Py_ssize_t>(places.size())) return places[static_cast<std::size_t>(which)];
       throw py::index_error(
-          fmt::format("the frame has {} {}: it has {}", places.size(), type_name(*header), layer_names(data)));
+          fmt::format("the frame has {} {}; its headers are {}", places.size(), type_name(*header), layer_names(data)));
     }
   }
   if (PyLong_Check(key)) {
@@ -334,8 +330,8 @@ std::size_t find_layer(FrameData& data, PyObject* key) {
     if (i >= 0 && i < count) return static_cast<std::size_t>(i);
     throw py::index_error(fmt::format("the frame has {} headers: {}", count, layer_names(data)));
   }
-  throw py::type_error(fmt::format(
-      "a frame's headers are found by class (frame[BTH], frame[IPv4, 1]) or place, not by {}", Py_TYPE(key)->tp_name));
+  throw py::type_error(
+      fmt::format("expected a header class (frame[BTH], frame[IPv4, 1]) or an index, got {}", Py_TYPE(key)->tp_name));
 }
 
 PyObject* subscript(PyObject* self, PyObject* key) {
@@ -346,9 +342,9 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* from) {
   return guard<int>(-1, [&] {
     FrameData& data = data_of(self);
     const std::size_t i = find_layer(data, key);
-    if (!from) throw py::type_error("headers of a frame cannot be deleted; frame.without(BTH) is a frame without");
+    if (!from) throw py::type_error("headers cannot be deleted; use frame.without(BTH)");
     if (!is_header(from) || as_header(from)->header != &data.header(i))
-      throw py::type_error(fmt::format("a header can take the place of another {} only", type_name(data.header(i))));
+      throw py::type_error(fmt::format("expected a {}", type_name(data.header(i))));
     HeaderValue value = value_of(as_header(from));
     data.change().layers[i] = std::move(value);
     if (data.header(i).find("opcode")) Py_CLEAR(as_frame(self)->follows);
@@ -359,7 +355,7 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* from) {
 int contains(PyObject* self, PyObject* key) {
   return guard<int>(-1, [&] {
     const HeaderInfo* header = header_of_type(key);
-    if (!header) throw py::type_error("whether a header is in a frame is asked by its class: BTH in frame");
+    if (!header) throw py::type_error("expected a header class: BTH in frame");
     FrameData& data = data_of(self);
     for (std::size_t i = 0; i < data.layer_count(); ++i)
       if (&data.header(i) == header) return 1;
@@ -422,7 +418,7 @@ PyObject* recompute(PyObject* self, PyObject*) {
   });
 }
 
-// Text, or None when it was printed.
+// Returns the text, or prints it and returns None.
 PyObject* print_or_give(const std::string& text, PyObject* arguments, PyObject* keywords) {
   static const char* names[] = {"dump", nullptr};
   int dump = 0;
@@ -435,7 +431,7 @@ PyObject* print_or_give(const std::string& text, PyObject* arguments, PyObject* 
   Py_RETURN_NONE;
 }
 
-// A frame that comes from no capture has no number and no time: what the faces print for them goes.
+// Frames that were not captured lack number and time. Their columns are removed.
 bool is_made(const FrameData& data) { return data.number == 0 && !data.time_ns; }
 
 std::string tree_of(FrameData& data) {
@@ -482,16 +478,16 @@ PyObject* to_dict(PyObject* self, PyObject*) {
     std::string text;
     writer->append(text, data.packet());
     py::dict made = loads(py::str(text));
-    // What is not known of a frame that was made here.
+    // Frames that were not captured lack number and time.
     if (data.number == 0) made.attr("pop")("frame");
     if (!data.time_ns) made.attr("pop")("time");
     made["link"] = link_word(data.link);
     if (const CrcCheck crc = data.mpa_crc(); crc.status != CrcCheck::Status::absent) {
-      py::dict judged;
-      judged["status"] = std::string(to_string(crc.status));
-      if (crc.status != CrcCheck::Status::unverifiable) judged["value"] = fmt::format("0x{:08x}", crc.value);
-      if (crc.status == CrcCheck::Status::bad) judged["computed"] = fmt::format("0x{:08x}", crc.computed);
-      made["crc"] = judged;
+      py::dict checked_crc;
+      checked_crc["status"] = std::string(to_string(crc.status));
+      if (crc.status != CrcCheck::Status::unverifiable) checked_crc["value"] = fmt::format("0x{:08x}", crc.value);
+      if (crc.status == CrcCheck::Status::bad) checked_crc["computed"] = fmt::format("0x{:08x}", crc.computed);
+      made["crc"] = checked_crc;
     }
     return made.release().ptr();
   });
@@ -513,16 +509,16 @@ PyObject* represent(PyObject* self) {
   });
 }
 
-// What was pickled of an origin; raises TypeError where it is none.
+// Checks a pickled origin. Raises TypeError if it is invalid.
 py::object origin_of(const py::object& state) {
   if (state.is_none()) return {};
   if (!PyTuple_CheckExact(state.ptr()) || PyTuple_GET_SIZE(state.ptr()) != 2 ||
       !PyTuple_Check(PyTuple_GET_ITEM(state.ptr(), 1)))
-    throw py::type_error("a frame's origin is a tuple of its interface and its comments");
+    throw py::type_error("the origin of a frame must be a tuple of interface and comments");
   return state;
 }
 
-// As captured: its bytes. Made or changed: its parts.
+// Pickles captured frames as bytes, other frames as their parts.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guard([&] {
     FrameData& data = data_of(self);
@@ -556,7 +552,7 @@ PyObject* restore_captured(PyObject*, PyObject* state) {
   return guard([&] {
     const auto parts = py::reinterpret_borrow<py::tuple>(state);
     const auto bytes = parts[0].cast<py::object>();
-    if (!PyBytes_CheckExact(bytes.ptr())) throw py::type_error("a frame's bytes are pickled as bytes");
+    if (!PyBytes_CheckExact(bytes.ptr())) throw py::type_error("the pickled frame must be bytes");
     FrameData data(py::reinterpret_borrow<py::bytes>(bytes), LinkType{parts[1].cast<std::uint16_t>()},
                    parts[2].cast<std::uint32_t>());
     data.time_ns = parts[3].cast<std::optional<std::int64_t>>();
@@ -571,7 +567,7 @@ PyObject* restore_made(PyObject*, PyObject* state) {
     const auto parts = py::reinterpret_borrow<py::tuple>(state);
     Frame values;
     for (const py::handle layer : parts[0]) {
-      if (!is_header(layer.ptr())) throw py::type_error("a frame is made of headers");
+      if (!is_header(layer.ptr())) throw py::type_error("expected headers");
       values /= value_of(as_header(layer.ptr()));
     }
     const auto object = [&](std::size_t i) { return parts[i].cast<py::object>(); };
@@ -605,8 +601,7 @@ PyObject* make(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
       PyObject* part = PyTuple_GET_ITEM(arguments, i);
       if (!append(values, part))
-        throw py::type_error(
-            fmt::format("a frame is made of headers, frames and bytes, not of {}", Py_TYPE(part)->tp_name));
+        throw py::type_error(fmt::format("expected headers, frames or bytes, got {}", Py_TYPE(part)->tp_name));
     }
     LinkType link = link_of_first(values);
     std::optional<std::int64_t> time_ns;
@@ -634,7 +629,8 @@ PyObject* make(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
       else if (is("number"))
         number = py::cast<std::uint64_t>(py::handle(from));
       else if (!is("time_ns"))
-        throw py::type_error(fmt::format("Frame has no part '{}'", py::str(py::handle(name)).cast<std::string>()));
+        throw py::type_error(
+            fmt::format("Frame() has no argument '{}'", py::str(py::handle(name)).cast<std::string>()));
     }
     FrameData data(std::move(values), link);
     data.time_ns = time_ns;
@@ -649,27 +645,28 @@ PyCFunction method(Function function) {
 }
 
 PyMethodDef methods[] = {
-    {"__bytes__", dunder_bytes, METH_NOARGS, "The frame as it goes out."},
-    {"__copy__", copy, METH_NOARGS, "The same frame again."},
-    {"__deepcopy__", copy, METH_O, "The same frame again."},
+    {"__bytes__", dunder_bytes, METH_NOARGS, "Return the encoded frame."},
+    {"__copy__", copy, METH_NOARGS, "Return a copy."},
+    {"__deepcopy__", copy, METH_O, "Return a copy."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"_captured", restore_captured, METH_VARARGS | METH_CLASS, nullptr},
     {"_made", restore_made, METH_VARARGS | METH_CLASS, nullptr},
-    {"copy", copy, METH_NOARGS, "copy($self, /)\n--\n\nThe same frame again; changing one leaves the other."},
-    {"get", get_layer, METH_O, "get($self, header, /)\n--\n\nThe outermost header of that class, or None."},
-    {"without", without, METH_O, "without($self, header, /)\n--\n\nA frame without that header (a class, or a place)."},
+    {"copy", copy, METH_NOARGS, "copy($self, /)\n--\n\nReturn an independent copy."},
+    {"get", get_layer, METH_O, "get($self, header, /)\n--\n\nReturn the first header of this class, or None."},
+    {"without", without, METH_O,
+     "without($self, header, /)\n--\n\nReturn a frame without this header (class or index)."},
     {"recompute", recompute, METH_NOARGS,
-     "recompute($self, /)\n--\n\nForgets everything that can be computed: lengths, checksums, pad, CRCs. Returns the "
-     "frame."},
+     "recompute($self, /)\n--\n\nReset computed parts: lengths, checksums, pad, CRCs. Returns the frame."},
     {"show", method(show), METH_VARARGS | METH_KEYWORDS,
-     "show($self, /, *, dump=False)\n--\n\nPrints every layer and field as they go out; dump=True returns the text."},
+     "show($self, /, *, dump=False)\n--\n\nPrint all layers and fields of the encoded frame, or return the text with "
+     "dump=True."},
     {"hexdump", method(hexdump), METH_VARARGS | METH_KEYWORDS,
-     "hexdump($self, /, *, dump=False)\n--\n\nPrints the bytes, with the layers marked; dump=True returns the text."},
-    {"summary", summary, METH_NOARGS, "summary($self, /)\n--\n\nOne line, as `rdmawire dissect` prints it."},
+     "hexdump($self, /, *, dump=False)\n--\n\nPrint the bytes with marked layers, or return the text with dump=True."},
+    {"summary", summary, METH_NOARGS, "summary($self, /)\n--\n\nReturn one line, as `rdmawire dissect` prints it."},
     {"to_dict", to_dict, METH_NOARGS,
-     "to_dict($self, /)\n--\n\nThe frame with the keys of `rdmawire dissect --json`; what is not known is left out."},
+     "to_dict($self, /)\n--\n\nReturn the frame with the keys of `rdmawire dissect --json`. Unknown keys are omitted."},
     {"command", command, METH_NOARGS,
-     "command($self, /)\n--\n\nThe Python expression that makes a frame of the same bytes."},
+     "command($self, /)\n--\n\nReturn a Python expression that creates a frame with the same bytes."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -677,10 +674,11 @@ PyType_Slot slots[] = {
     {Py_tp_doc,
      const_cast<char*>(
          "Frame(*parts, payload=b'', pad, icrc, vcrc, mpa_crc, trailer=b'', link, time_ns=None, number=0)\n\n"
-         "A frame of headers, then payload. What is not given is computed when the bytes are asked for\n"
-         "(lengths, numbers of what follows, checksums, pad, CRCs); what is given is kept, however wrong. Of a\n"
-         "captured frame everything is given.\n\n"
-         "Frames can be changed, so they have no hash. Equal are frames with the same bytes on the same link.")},
+         "A frame of headers and payload.\n\n"
+         "Parts that are not set are computed when the frame is encoded: lengths, protocol numbers, checksums,\n"
+         "pad, CRCs. Parts that are set are encoded unchanged, even if invalid. All parts of a captured frame\n"
+         "are set.\n\n"
+         "Frames are mutable and have no hash. Frames with the same bytes and link type are equal.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_new, reinterpret_cast<void*>(make)},
     {Py_tp_methods, methods},
@@ -713,32 +711,32 @@ py::object parse(const py::object& from, const py::object& link_word, bool stric
 }
 
 py::list segments(const py::object& frame, std::uint32_t mtu) {
-  if (!is_frame(frame)) throw py::type_error("segment() takes a Frame");
+  if (!is_frame(frame)) throw py::type_error("segment(): expected a Frame");
   FrameData& data = data_of(frame.ptr());
   py::list made;
   for (Frame& packet : segment(data.values(), mtu))
     made.append(py::reinterpret_steal<py::object>(new_frame(FrameData(std::move(packet), data.link))));
   if (made.empty())
     raise(ErrorClass::usage,
-          fmt::format("no packets of a message at MTU {}: give 256, 512, 1024, 2048 or 4096, and a frame whose opcode "
-                      "begins a message with payload (First or Only)",
+          fmt::format("segment() at MTU {}: expected an MTU of 256, 512, 1024, 2048 or 4096, and a frame with payload "
+                      "and an opcode of position First or Only",
                       mtu));
   return made;
 }
 
 py::object let_follow(const py::object& frame, const py::object& follows) {
-  if (!is_frame(frame)) throw py::type_error("_let_follow() takes a Frame");
+  if (!is_frame(frame)) throw py::type_error("_let_follow(): expected a Frame");
   Py_XSETREF(as_frame(frame.ptr())->follows, Py_NewRef(follows.ptr()));
   return frame;
 }
 
-/// What `right` goes behind: `left`, or where that awaits what follows, what it then is.
+/// Returns the frame to which `right` is appended: `left`, or the result of its `follows` function.
 py::object frame_before(PyObject* left, PyObject* right) {
   PyObject* follows = as_frame(left)->follows;
   if (!follows) return py::reinterpret_borrow<py::object>(left);
-  const py::object asked = py::reinterpret_borrow<py::object>(follows);  // whatever becomes of the frame meanwhile
-  py::object made = asked(py::reinterpret_steal<py::object>(new_frame(FrameData(data_of(left)))), py::handle(right));
-  if (!is_frame(made)) throw py::type_error("what decides by what follows gives a Frame");
+  const py::object decide = py::reinterpret_borrow<py::object>(follows);  // the frame may change in the call
+  py::object made = decide(py::reinterpret_steal<py::object>(new_frame(FrameData(data_of(left)))), py::handle(right));
+  if (!is_frame(made)) throw py::type_error("the function of _let_follow() must return a Frame");
   return made;
 }
 
@@ -790,7 +788,7 @@ py::object make_frame(Frame values, LinkType link) {
 bool is_frame(py::handle object) { return is_frame(object.ptr()); }
 Bytes frame_bytes(py::handle frame) {
   FrameData& data = data_of(frame.ptr());
-  static_cast<void>(data.bytes());  // it goes out: what does not fit is refused
+  static_cast<void>(data.bytes());  // raises if a computed length does not fit
   return data.view();
 }
 const HeaderStack& frame_stack(py::handle frame) { return data_of(frame.ptr()).stack(); }
@@ -802,16 +800,16 @@ LinkType link_from(py::handle word) {
     const unsigned long number = PyLong_AsUnsignedLong(word.ptr());
     if (PyErr_Occurred() || number > 0xffff) {
       PyErr_Clear();
-      raise(ErrorClass::usage, "a link type's number has 16 bits");
+      raise(ErrorClass::usage, "link: expected a number of 16 bits");
     }
     return LinkType{static_cast<std::uint16_t>(number)};
   }
   if (!PyUnicode_Check(word.ptr()))
-    throw py::type_error(fmt::format("a link type is a str or an int, not {}", Py_TYPE(word.ptr())->tp_name));
+    throw py::type_error(fmt::format("link: expected str or int, got {}", Py_TYPE(word.ptr())->tp_name));
   const auto text = word.cast<std::string>();
   const std::optional<LinkType> link = link_of(text);
   if (!link)
-    raise(ErrorClass::usage, fmt::format("'{}' is no link type: give 'ethernet', 'infiniband', 'raw_ip', 'linux_sll', "
+    raise(ErrorClass::usage, fmt::format("link='{}': expected 'ethernet', 'infiniband', 'raw_ip', 'linux_sll', "
                                          "'linux_sll2', 'erf', 'null_loopback', 'ipv4', 'ipv6', 'fpdu', 'mpa' or 'bth'",
                                          text));
   return *link;
@@ -827,7 +825,7 @@ void make_frame_type(py::module_& module) {
 void bind_frames(py::module_& module) {
   make_header_types(module);
   make_frame_type(module);
-  // What the package has from here as it is.
+  // Names that the package exports unchanged.
   py::list names;
   for (const char* name : {"Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS"}) names.append(name);
   for (const char* all : {"HEADERS", "ENUMERATIONS"})
@@ -835,14 +833,14 @@ void bind_frames(py::module_& module) {
   module.attr("__all__") = names;
   module.def("parse", &parse, py::arg("data"), py::arg("link") = "ethernet", py::kw_only(), py::arg("strict") = false,
              py::arg("wire_length") = 0, py::arg("time_ns") = py::none(), py::arg("number") = 0,
-             "A frame of these bytes. Lenient: what is wrong is in its findings; strict: the first one is raised.");
+             "Return a frame of these bytes. Lenient: errors are in its findings. strict: raise the first error.");
   module.def("_let_follow", &let_follow, py::arg("frame"), py::arg("follows"),
-             "That frame, from now on the copy that follows(copy, part) gives where a part is put behind it, until its "
-             "opcode is set.");
+             "Set the function of the frame that `/` calls with a copy and the appended part, until an opcode is set. "
+             "Returns the frame.");
   module.def(
       "segment", &segments, py::arg("frame"), py::arg("mtu"),
-      "The packets of one message at a path MTU (256 to 4096): `frame` is a request or a READ response with position\n"
-      "only or first, and the whole message behind its headers. PSNs count up from the frame's.");
+      "Return the packets of one message at a path MTU (256 to 4096). `frame` is a request or READ response with\n"
+      "position Only or First, and contains the complete payload. PSNs count up from the frame's PSN.");
 }
 
 }  // namespace rdmawire::python

@@ -1,4 +1,4 @@
-/// Headers and frames as the Python that makes them again.
+/// Converts headers and frames to Python expressions that create them.
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 std::string literal(Bytes bytes) { return py::repr(to_bytes(bytes)); }
 
-// The value as people write it, where that gives the same bytes again; else the bytes.
+// Returns the usual text of the value if it converts back to the same bytes, otherwise the bytes.
 std::string literal(const HeaderValue& value, const Attribute& attribute) {
   const Field& f = *attribute.field;
   const py::object object = py::reinterpret_steal<py::object>(checked(
@@ -39,7 +39,7 @@ std::string literal(const HeaderValue& value, const Attribute& attribute) {
 
 bool is_whole(const Attribute& attribute) { return attribute.field && !attribute.field->is_part(); }
 
-// Tries a change that says less; keeps it where the bytes stay.
+// Applies a change that shortens the expression if the encoded bytes stay the same.
 template <class Change>
 void simplify(Frame& frame, Bytes bytes, Change&& change) {
   Frame less = frame;
@@ -72,8 +72,8 @@ std::string command_of(FrameData& data) {
   const Bytes bytes = data.view();
   Frame frame = data.values();
   for (std::size_t i = 0; i < frame.layers.size(); ++i)
-    frame.layers[i] = *HeaderValue::parse(data.header(i), data.layer(i));  // every field given, as it goes out
-  // The most at once, then one by one where something is not as it would be computed.
+    frame.layers[i] = *HeaderValue::parse(data.header(i), data.layer(i));  // sets all fields
+  // Try all computed fields together, then one by one.
   simplify(frame, bytes, [](Frame& f) {
     f.forget_computed();
     for (HeaderValue& layer : f.layers)
@@ -93,7 +93,7 @@ std::string command_of(FrameData& data) {
   simplify(frame, bytes, [](Frame& f) { f.icrc.reset(); });
   simplify(frame, bytes, [](Frame& f) { f.vcrc.reset(); });
   simplify(frame, bytes, [](Frame& f) { f.mpa_crc.reset(); });
-  // Without a BTH there is no ICRC to leave away.
+  // The default also applies to frames without BTH.
   simplify(frame, bytes, [](Frame& f) { f.with_icrc = true; });
   simplify(frame, bytes, [](Frame& f) { f.with_vcrc = true; });
   simplify(frame, bytes, [](Frame& f) { f.with_mpa_crc = true; });
@@ -122,7 +122,7 @@ std::string command_of(FrameData& data) {
     else
       text += " / " + payload;
   }
-  // One header by itself is no frame yet.
+  // A single header is not a Frame.
   if (more.empty() && frame.layers.size() + !frame.payload.empty() > 1) return text;
   return fmt::format("Frame({}{})", text, text.empty() && !more.empty() ? more.substr(2) : more);
 }

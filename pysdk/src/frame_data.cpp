@@ -45,7 +45,7 @@ Bytes view_of(const py::bytes& bytes) {
           static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
 }
 
-// py::bytes() is an empty bytes object; this is none.
+// Returns a null object. py::bytes() is an empty bytes object.
 py::bytes no_bytes() { return py::reinterpret_steal<py::bytes>(py::handle()); }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-/// What a Python Frame holds: bytes as they were captured, decoded when somebody asks, or values that somebody has
-/// changed, encoded when somebody asks.
+/// Contents of a Python Frame: captured bytes that are decoded when needed, or changed values that are encoded when
+/// needed.
 
 #include <pybind11/pybind11.h>
 
@@ -17,18 +17,18 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Where a frame's first byte stands, beyond the link types of captures: what a stream or a transport carries.
+/// Types of a frame's first byte in addition to the link types of captures: contents of a stream or a transport.
 namespace begins {
 inline constexpr LinkType fpdu{0xfff0};  ///< an FPDU without markers
 inline constexpr LinkType mpa{0xfff1};   ///< an MPA Request or Reply Frame
-inline constexpr LinkType bth{0xfff2};   ///< InfiniBand's transport, from the BTH to the ICRC
+inline constexpr LinkType bth{0xfff2};   ///< InfiniBand transport, from the BTH to the ICRC
 }  // namespace begins
 
-/// The word of a link type: those of JSON, and the names of the headers above.
+/// Returns the name of a link type, as in JSON, or the name of the headers above.
 std::string link_word(LinkType link);
-/// The other way round; numbers in text are link types of captures. Nothing for a word that is none.
+/// Returns the link type with this name or number. nullopt: unknown name.
 std::optional<LinkType> link_of(std::string_view word);
-/// The link type of a frame whose outermost header is `header`.
+/// Returns the link type of a frame whose first header is `header`.
 LinkType link_of(const HeaderInfo& header);
 
 class FrameData {
@@ -36,10 +36,10 @@ class FrameData {
   LinkType link = LinkType::ethernet;
   std::optional<std::int64_t> time_ns;
   std::uint64_t number = 0;
-  /// A tuple of the interface and the comments, as the capture has them (captures_origin.hpp); null: there are none.
+  /// A tuple of the interface and the comments of the capture (captures_origin.hpp). Null: no origin.
   py::object origin;
 
-  /// A captured frame. `bytes` is an object of type bytes; `wire_length` less than its size: as many.
+  /// A captured frame. `bytes` is a bytes object. The wire length is at least its size.
   FrameData(py::bytes bytes, LinkType link_type, std::uint32_t wire_length);
   /// A frame made of values.
   FrameData(Frame values, LinkType link_type);
@@ -49,11 +49,11 @@ class FrameData {
   FrameData& operator=(FrameData&&) = delete;
   ~FrameData() = default;
 
-  /// The frame as it goes out: an object of type bytes. UsageError where a length that is computed does not fit.
+  /// Returns the encoded frame as a bytes object. Raises UsageError if a computed length does not fit.
   const py::bytes& bytes();
-  /// The same, to look at: of a length that does not fit it has the low bits.
+  /// Returns the encoded frame. Lengths that do not fit are truncated to their low bits.
   [[nodiscard]] Bytes view();
-  /// bytes(), decoded.
+  /// Returns bytes(), decoded.
   const HeaderStack& stack();
   [[nodiscard]] std::uint32_t wire_length() { return static_cast<std::uint32_t>(view().size()) + missing_; }
 
@@ -61,35 +61,35 @@ class FrameData {
   [[nodiscard]] const HeaderInfo& header(std::size_t i) {
     return values_ ? values_->layers[i].header() : *stack().layers()[i].header;
   }
-  /// Bytes of layer `i` as they go out.
+  /// Returns the encoded bytes of layer `i`.
   [[nodiscard]] Bytes layer(std::size_t i);
-  /// Where field `f` of layer `i` can be read: as it was given, else as it goes out. UsageError for what is computed,
-  /// in a frame that cannot go out.
+  /// Returns bytes of layer `i` that contain field `f`: as set, otherwise as encoded. Raises UsageError for computed
+  /// fields of a frame that cannot be encoded.
   [[nodiscard]] const std::uint8_t* layer_with(std::size_t i, const Field& f) {
     if (values_ && values_->layers[i].given(f)) return values_->layers[i].bytes().data();
     const std::uint8_t* built = layer(i).data();
     if (f.is_computed) refuse_misfit();
     return built;
   }
-  /// A copy of layer `i`, with what of it is given.
+  /// Returns a copy of layer `i` with its set fields.
   [[nodiscard]] HeaderValue layer_value(std::size_t i);
 
-  /// Whether anything was given or changed since the frame was captured.
+  /// Returns whether the frame is unchanged since the capture.
   [[nodiscard]] bool is_captured() const { return !values_; }
-  /// The values to read.
+  /// Returns the values for reading.
   [[nodiscard]] const Frame& values();
-  /// The values to change: what was encoded before is forgotten.
+  /// Returns the values for writing. Discards encoded bytes.
   Frame& change();
 
-  /// Reads the bytes as that link's from now on; the bytes stay.
+  /// Changes the link type without changing the bytes.
   void relink(LinkType link_type);
 
-  /// CRCs, as the packet holds them, and judged.
+  /// CRCs of the frame and their status.
   [[nodiscard]] CrcCheck icrc();
   [[nodiscard]] CrcCheck vcrc();
   [[nodiscard]] CrcCheck mpa_crc();
 
-  /// For the faces. Valid until the frame changes.
+  /// Returns the packet for output formats. Valid until the frame changes.
   [[nodiscard]] tracking::Packet packet();
 
  private:
@@ -97,12 +97,12 @@ class FrameData {
   void build();
   void refuse_misfit() const;
 
-  py::bytes bytes_;                       // null: to be encoded
-  std::optional<FieldOverflow> misfit_;   // of bytes_
-  std::unique_ptr<HeaderStack> stack_;    // of bytes_
+  py::bytes bytes_;                       // null: not encoded
+  std::optional<FieldOverflow> misfit_;   // error of encoding bytes_
+  std::unique_ptr<HeaderStack> stack_;    // bytes_, decoded
   std::unique_ptr<Frame> values_;         // null: as captured
-  std::unique_ptr<Frame> captured_view_;  // of a captured frame, only read
-  std::uint32_t missing_ = 0;             // bytes that the capture has not
+  std::unique_ptr<Frame> captured_view_;  // values of a captured frame, read only
+  std::uint32_t missing_ = 0;             // bytes truncated by the capture
 };
 
 }  // namespace rdmawire::python

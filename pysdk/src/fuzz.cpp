@@ -1,4 +1,4 @@
-/// The fuzzer: sessions, findings, scripts. rdmawire/fuzz gives them their form.
+/// The C++ part of rdmawire.fuzz: sessions, findings, scripts.
 
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
@@ -38,7 +38,7 @@ fuzzer::Script script_of(const std::string& text) {
 
 fuzzer::Step step_of(const std::string& text, fuzzer::Family family) {
   auto step = fuzzer::parse_step(text, family);
-  if (!step) raise(ErrorClass::usage, "a mutator gives one step, or None: " + step.error());
+  if (!step) raise(ErrorClass::usage, "a mutator must return one step or None: " + step.error());
   return std::move(*step);
 }
 
@@ -52,7 +52,7 @@ fuzzer::Feedback feedback_of(const std::vector<std::string>& kinds) {
     else if (kind == "monitors")
       feedback.monitors = true;
     else
-      raise(ErrorClass::usage, "feedback \"" + kind + "\": there are answers, code and monitors");
+      raise(ErrorClass::usage, "feedback=\"" + kind + "\": expected answers, code or monitors");
   }
   return feedback;
 }
@@ -70,7 +70,7 @@ py::dict dict_of(const fuzzer::Statistics& s) {
   py::dict dict;
   dict["executions"] = s.executions;
   dict["steps"] = s.steps;
-  dict["lives"] = s.lives;
+  dict["scripts"] = s.lives;
   dict["connections"] = s.connections;
   dict["edges"] = s.edges;
   dict["code_edges"] = s.code_edges;
@@ -103,10 +103,10 @@ py::dict dict_of(const fuzzer::Finding& finding, std::size_t index) {
   return dict;
 }
 
-/// A session, and what callbacks of Python raised in it.
+/// A session, and the exceptions of its Python callbacks.
 class FuzzSession {
  public:
-  FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimize, std::size_t most_findings,
+  FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimize, std::size_t max_findings,
               bool stop_at_first, const std::string& corpus, bool resume, const std::vector<std::string>& feedback,
               bool count_all, py::object mutator, py::object oracle, const std::string& wire, const std::string& kernel,
               const std::string& agent, const std::vector<std::string>& allow, const std::string& secret_file)
@@ -116,14 +116,14 @@ class FuzzSession {
                                    .feedback = feedback_of(feedback),
                                    .count_all = count_all,
                                    .minimize = minimize,
-                                   .most_findings = most_findings,
+                                   .most_findings = max_findings,
                                    .stop_at_first = stop_at_first,
                                    .corpus = corpus,
                                    .resume = resume};
     if (!mutator_.is_none()) options.mutator = [this](const fuzzer::Step& step) { return mutated(step); };
     if (!oracle_.is_none())
       options.oracle = [this](const fuzzer::Step& step, const fuzzer::Outcome& outcome) {
-        return judged(step, outcome);
+        return checked(step, outcome);
       };
     session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, secret_file), options);
     if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
@@ -176,7 +176,7 @@ class FuzzSession {
   }
   std::string python(std::size_t index) {
     const Busy busy(*this);
-    if (index >= session_->findings().size()) throw py::index_error("there is no such finding");
+    if (index >= session_->findings().size()) throw py::index_error("finding index out of range");
     return to_python(session_->findings()[index], name_);
   }
   void write(const std::string& directory) {
@@ -194,11 +194,11 @@ class FuzzSession {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  /// One thing at a time: neither a second thread nor a callback may use a session that runs.
+  /// Rejects calls of other threads and of callbacks while the session runs.
   class Busy {
    public:
     explicit Busy(FuzzSession& session) : session_(session) {
-      if (session_.busy_) raise(ErrorClass::usage, "the session is at work; wait until its call has returned");
+      if (session_.busy_) raise(ErrorClass::usage, "the session is running; wait until the call has returned");
       session_.busy_ = true;
     }
     ~Busy() { session_.busy_ = false; }
@@ -221,7 +221,7 @@ class FuzzSession {
       return std::nullopt;
     }
   }
-  std::optional<std::string> judged(const fuzzer::Step& step, const fuzzer::Outcome& outcome) {
+  std::optional<std::string> checked(const fuzzer::Step& step, const fuzzer::Outcome& outcome) {
     if (raised_) return std::nullopt;
     const py::gil_scoped_acquire ours;
     try {
@@ -229,9 +229,9 @@ class FuzzSession {
       for (const auto& frame : outcome.frames) frames.append(to_bytes(frame));
       py::list states;
       for (const machines::QueuePairState state : outcome.states) states.append(machines::to_string(state));
-      const py::object said = oracle_(to_json(step).dump(), frames, states);
-      if (said.is_none()) return std::nullopt;
-      return said.cast<std::string>();
+      const py::object error = oracle_(to_json(step).dump(), frames, states);
+      if (error.is_none()) return std::nullopt;
+      return error.cast<std::string>();
     } catch (...) {
       raised_ = std::current_exception();
       return std::nullopt;
@@ -250,7 +250,7 @@ py::dict replay(const std::string& text, const std::string& target, const std::s
   const fuzzer::Script script = script_of(text);
   const auto device = open(target, wire, kernel, agent, allow, secret_file);
   if (script.family != device->family())
-    raise(ErrorClass::usage, "a script of " + std::string(to_string(script.family)) + ": " + target + " speaks " +
+    raise(ErrorClass::usage, "the script is for " + std::string(to_string(script.family)) + ", and " + target + " is " +
                                  std::string(to_string(device->family())));
   fuzzer::Replayed replayed;
   {
@@ -310,15 +310,15 @@ py::list texts_of(const std::string& text) {
 }  // namespace
 
 void bind_fuzz(py::module_& module) {
-  py::module_ fuzz = module.def_submodule("fuzz", "The engine of rdmawire.fuzz.");
+  py::module_ fuzz = module.def_submodule("fuzz", "The C++ part of rdmawire.fuzz.");
   py::class_<FuzzSession>(fuzz, "Session")
       .def(py::init<const std::string&, std::uint64_t, bool, bool, std::size_t, bool, const std::string&, bool,
                     const std::vector<std::string>&, bool, py::object, py::object, const std::string&,
                     const std::string&, const std::string&, const std::vector<std::string>&, const std::string&>(),
            py::arg("target"), py::kw_only(), py::arg("seed"), py::arg("plain"), py::arg("minimize"),
-           py::arg("most_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"),
-           py::arg("feedback"), py::arg("count_all"), py::arg("mutator"), py::arg("oracle"), py::arg("wire"),
-           py::arg("kernel"), py::arg("agent"), py::arg("allow"), py::arg("secret_file"))
+           py::arg("max_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"), py::arg("feedback"),
+           py::arg("count_all"), py::arg("mutator"), py::arg("oracle"), py::arg("wire"), py::arg("kernel"),
+           py::arg("agent"), py::arg("allow"), py::arg("secret_file"))
       .def("run", &FuzzSession::run, py::arg("executions"), py::arg("seconds"), py::arg("progress"))
       .def("statistics", &FuzzSession::statistics)
       .def("findings", &FuzzSession::findings)

@@ -1,5 +1,5 @@
 #pragma once
-/// For functions that the interpreter calls by itself: no C++ exception may leave them.
+/// Exception handling for functions called directly by the interpreter. C++ exceptions must not leave them.
 
 #include <pybind11/pybind11.h>
 
@@ -10,7 +10,7 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// What `call` gives; where it throws, `failed` with Python's error set.
+/// Returns the result of `call`. If it throws, sets Python's error and returns `failed`.
 template <class Result, class Call>
 Result guard(Result failed, Call&& call) noexcept {
   try {
@@ -31,7 +31,7 @@ PyObject* guard(Call&& call) noexcept {
   return guard<PyObject*>(nullptr, std::forward<Call>(call));
 }
 
-/// The object, or the error that the interpreter has set.
+/// Returns the object. Throws if it is null and the interpreter has an error set.
 inline PyObject* checked(PyObject* object) {
   if (!object) throw py::error_already_set();
   return object;

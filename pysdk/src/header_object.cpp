@@ -21,7 +21,7 @@ struct HeaderClass {
   std::string qualified, doc;
 };
 
-// Live as long as the interpreter.
+// These exist until the interpreter ends.
 PyTypeObject* base = nullptr;
 std::unordered_map<const HeaderInfo*, HeaderClass>& classes() {
   static auto* all = new std::unordered_map<const HeaderInfo*, HeaderClass>;
@@ -49,7 +49,7 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-// What a header by itself would be on the wire.
+// Encodes a header without a frame.
 std::vector<std::uint8_t> encoded(const HeaderValue& value) {
   Frame frame;
   frame /= value;
@@ -76,7 +76,7 @@ PyObject* get_field(PyObject* self, void* closure) {
 
 void set_tail(HeaderValue& value, const Attribute& attribute, PyObject* from) {
   if (PyLong_Check(from) || PyUnicode_Check(from))
-    throw py::type_error(fmt::format("{}.{} takes bytes, not {}", attribute.header->name, attribute.header->tail,
+    throw py::type_error(fmt::format("{}.{}: expected bytes, got {}", attribute.header->name, attribute.header->tail,
                                      Py_TYPE(from)->tp_name));
   value.set_tail(BytesView(from).bytes());
 }
@@ -85,7 +85,7 @@ void set(HeaderValue& value, const Attribute& attribute, PyObject* from) {
   if (!attribute.field) return set_tail(value, attribute, from);
   const Field& f = *attribute.field;
   if (f.is_decoded())
-    throw py::attribute_error(fmt::format("{}.{} is worked out from {}; set that", attribute.header->name, f.name,
+    throw py::attribute_error(fmt::format("{}.{} is derived from {} and cannot be set", attribute.header->name, f.name,
                                           f.name.substr(0, f.name.rfind('.'))));
   set_from_python(value, f, from);
 }
@@ -105,7 +105,7 @@ int set_field(PyObject* self, PyObject* from, void* closure) {
       from ? set(*header->value, attribute, from) : forget_attribute(*header->value, attribute);
       return 0;
     }
-    // The frame stays as it was where the value is refused, and where reading the value changes it.
+    // Work on a copy: invalid values leave the frame unchanged, and reading the value may change the frame.
     HeaderValue value = header->frame->data.layer_value(header->index);
     from ? set(value, attribute, from) : forget_attribute(value, attribute);
     header->frame->data.change().layers[header->index] = std::move(value);
@@ -125,7 +125,7 @@ const Attribute* find_attribute(const HeaderClass& of, PyObject* name) {
 const HeaderClass& class_of(PyTypeObject* type) {
   const auto found = infos().find(type);
   if (found == infos().end())
-    throw py::type_error("Header is what headers have in common: make one of BTH, IPv4 and the others");
+    throw py::type_error("Header is an abstract class; use a header class such as BTH or IPv4");
   return classes().at(found->second);
 }
 
@@ -138,7 +138,7 @@ void set_named(HeaderValue& value, const HeaderClass& of, PyObject* name, PyObje
 }
 
 [[noreturn]] void no_positions(const HeaderClass& of) {
-  throw py::type_error(fmt::format("{} takes its fields by name: {}({}=…)", of.type->tp_name, of.type->tp_name,
+  throw py::type_error(fmt::format("{}() accepts only keyword arguments: {}({}=…)", of.type->tp_name, of.type->tp_name,
                                    of.attributes.front().name));
 }
 
@@ -192,7 +192,7 @@ Py_ssize_t size(PyObject* self) {
 
 int truth(PyObject*) { return 1; }
 
-// Pickled as its name, its bytes, and which fields are given, as digits.
+// Pickles the class, the bytes, and one digit per field: 1 if the field is set.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guard([&] {
     const HeaderValue value = value_of(as_header(self));
@@ -211,11 +211,11 @@ PyObject* restore(PyObject* type, PyObject* state) {
     const auto given = parts[1].cast<std::string>();
     const Bytes bytes = raw.bytes();
     if (bytes.size() < header.size || given.size() != header.fields.size())
-      raise(ErrorClass::usage, fmt::format("no {} was pickled as {} bytes", type_name(header), bytes.size()));
+      raise(ErrorClass::usage, fmt::format("a pickled {} cannot have {} bytes", type_name(header), bytes.size()));
     HeaderValue value(header);
     if (!header.tail.empty()) value.set_tail(bytes.subspan(header.size));
     std::copy_n(bytes.begin(), header.size, value.mutable_bytes().begin());
-    // A part that is given gives its whole: first all that is, then all that is not.
+    // Setting a part sets the complete field: set all fields first, then reset the others.
     for (const char state_of_field : {'1', '0'})
       for (std::size_t i = 0; i < given.size(); ++i) {
         const Field& f = header.fields[i];
@@ -233,21 +233,21 @@ PyObject* restore(PyObject* type, PyObject* state) {
 }
 
 PyMethodDef header_methods[] = {
-    {"__bytes__", dunder_bytes, METH_NOARGS, "The header's bytes, as they go out."},
-    {"__copy__", copy, METH_NOARGS, "A header by itself with the same fields."},
-    {"__deepcopy__", copy, METH_O, "A header by itself with the same fields."},
+    {"__bytes__", dunder_bytes, METH_NOARGS, "Return the encoded header."},
+    {"__copy__", copy, METH_NOARGS, "Return a copy that belongs to no frame."},
+    {"__deepcopy__", copy, METH_O, "Return a copy that belongs to no frame."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"_restore", restore, METH_VARARGS | METH_CLASS, nullptr},
-    {"copy", copy, METH_NOARGS, "copy($self, /)\n--\n\nA header by itself with the same fields given."},
+    {"copy", copy, METH_NOARGS, "copy($self, /)\n--\n\nReturn a copy with the same fields that belongs to no frame."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyType_Slot base_slots[] = {
     {Py_tp_doc,
-     const_cast<char*>("A header of the tables. Headers are put together with `/`: IPv4() / UDP() / BTH().\n\n"
-                       "Fields are attributes; one that is not given is computed where its frame is built, and\n"
-                       "`del header.field` lets it be computed again. A header that a frame gave is that\n"
-                       "frame's: what is set in it changes the frame.")},
+     const_cast<char*>("Base class of headers. The operator `/` combines headers: IPv4() / UDP() / BTH().\n\n"
+                       "Fields are attributes. Fields that are not set are computed when the frame is encoded.\n"
+                       "`del header.field` resets a field. Setting a field of a header returned by a frame changes\n"
+                       "the frame.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_new, reinterpret_cast<void*>(make)},
     {Py_tp_methods, header_methods},
@@ -274,7 +274,7 @@ std::string describe(const HeaderInfo& header, const Field& f, const Enumeration
   doc += fmt::format("{} bit{} at {}.{}", f.width, f.width == 1 ? "" : "s", f.bit / 8, f.bit % 8);
   if (f.little_endian) doc += ", little endian";
   if (enumeration) doc += fmt::format("; {}", enumeration->type().attr("__name__").cast<std::string>());
-  if (f.is_computed) doc += "; computed where it is not given";
+  if (f.is_computed) doc += "; computed if not set";
   if (f.is_decoded()) doc += "; read only";
   return doc + fmt::format(". {}.", f.section.empty() ? header.section : f.section);
 }
@@ -292,7 +292,7 @@ void make_class(py::module_& module, const HeaderInfo& header) {
     made.attributes.push_back({&header, f, enumeration, attribute, interned, std::move(doc)});
   };
   for (const Field& f : header.fields) add(&f, f.name, describe(header, f, enumeration_of(header, f)));
-  if (!header.tail.empty()) add(nullptr, header.tail, "The variable part: bytes behind the header's fixed part.");
+  if (!header.tail.empty()) add(nullptr, header.tail, "The variable part: bytes after the header's fixed part.");
   for (Attribute& attribute : made.attributes)
     made.getset.push_back({attribute.name.c_str(), get_field, set_field, attribute.doc.c_str(), &attribute});
   made.getset.push_back({nullptr, nullptr, nullptr, nullptr, nullptr});

@@ -1,4 +1,4 @@
-/// The tables themselves in Python: what strategies, fuzzers and generators of stubs are derived from.
+/// The header tables in Python, for strategies, fuzzers and the stub generator.
 
 #include <pybind11/stl.h>
 
@@ -18,7 +18,7 @@ py::object borrowed(PyTypeObject* type) {
 
 const HeaderInfo& header_from(const py::object& type) {
   const HeaderInfo* header = header_of_type(type.ptr());
-  if (!header) throw py::type_error("a table is that of a header's class: header_table(BTH)");
+  if (!header) throw py::type_error("header_table(): expected a header class, for example BTH");
   return *header;
 }
 
@@ -53,23 +53,23 @@ std::string text(std::string_view view) { return std::string(view); }
 }  // namespace
 
 void bind_header_tables(py::module_& module) {
-  const auto held = py::return_value_policy::reference;  // tables live as long as the program
+  const auto held = py::return_value_policy::reference;  // tables are static
 
-  py::class_<Attribute>(module, "Field", "A field of a header, as its table has it.")
+  py::class_<Attribute>(module, "Field", "A field of a header table.")
       .def_property_readonly(
-          "name", [](const Attribute& a) { return text(a.field->name); }, "In filters and JSON.")
+          "name", [](const Attribute& a) { return text(a.field->name); }, "Name in filters and JSON.")
       .def_property_readonly(
-          "attribute", [](const Attribute& a) { return a.name; }, "In Python.")
+          "attribute", [](const Attribute& a) { return a.name; }, "Name in Python.")
       .def_property_readonly(
-          "meaning", [](const Attribute& a) { return text(a.field->meaning); }, "In our words.")
+          "meaning", [](const Attribute& a) { return text(a.field->meaning); }, "Description.")
       .def_property_readonly(
           "section",
           [](const Attribute& a) { return text(a.field->section.empty() ? a.header->section : a.field->section); },
-          "Where it is specified.")
+          "Section of the specification.")
       .def_property_readonly(
-          "bit", [](const Attribute& a) { return a.field->bit; }, "The first one, from the header's.")
+          "bit", [](const Attribute& a) { return a.field->bit; }, "Offset of the first bit in the header.")
       .def_property_readonly(
-          "width", [](const Attribute& a) { return a.field->width; }, "In bits.")
+          "width", [](const Attribute& a) { return a.field->width; }, "Width in bits.")
       .def_property_readonly(
           "form", [](const Attribute& a) { return text(word(form_of(*a.field))); },
           "'number', 'mac', 'ipv4', 'ipv6', 'guid', 'text' or 'bytes'.")
@@ -78,57 +78,58 @@ void bind_header_tables(py::module_& module) {
           [](const Attribute& a) {
             return a.enumeration ? py::reinterpret_borrow<py::object>(a.enumeration->type()) : py::none();
           },
-          "The IntEnum class of its values, or None.")
+          "The IntEnum class of the values, or None.")
       .def_property_readonly(
-          "computed", [](const Attribute& a) { return a.field->is_computed; }, "Computed where it is not given.")
+          "computed", [](const Attribute& a) { return a.field->is_computed; }, "Whether encoding computes the field.")
       .def_property_readonly(
-          "constant", [](const Attribute& a) { return a.field->is_constant; }, "The protocol fixes its value.")
+          "constant", [](const Attribute& a) { return a.field->is_constant; }, "Whether the protocol fixes the value.")
       .def_property_readonly(
-          "reserved", [](const Attribute& a) { return a.field->is_reserved(); }, "Sent as zero, as a rule.")
+          "reserved", [](const Attribute& a) { return a.field->is_reserved(); }, "Whether the field is reserved.")
       .def_property_readonly(
           "part", [](const Attribute& a) { return a.field->is_part(); },
-          "Bits of another field, whose name its own begins with.")
+          "Whether the field is a part of another field, whose name precedes the dot in `name`.")
       .def_property_readonly(
           "conditional", [](const Attribute& a) { return a.field->present != nullptr; },
-          "There only where other fields say so; else None.")
+          "Whether the field exists only for some values of other fields. It is None otherwise.")
       .def_property_readonly(
           "read_only", [](const Attribute& a) { return a.field->is_decoded(); },
-          "Worked out from the bits: it cannot be set.")
+          "Whether the value is derived and cannot be set.")
       .def_property_readonly(
-          "little_endian", [](const Attribute& a) { return a.field->little_endian; }, "Bytes' order.")
+          "little_endian", [](const Attribute& a) { return a.field->little_endian; }, "Whether it is little endian.")
       .def("__repr__",
            [](const Attribute& a) { return "<Field " + text(a.header->name) + "." + text(a.field->name) + ">"; });
 
   py::class_<HeaderInfo, std::unique_ptr<HeaderInfo, py::nodelete>>(module, "HeaderTable", "The table of a header.")
       .def_property_readonly(
-          "name", [](const HeaderInfo& h) { return text(h.name); }, "In filters and JSON.")
+          "name", [](const HeaderInfo& h) { return text(h.name); }, "Name in filters and JSON.")
       .def_property_readonly(
-          "title", [](const HeaderInfo& h) { return text(h.title); }, "The specification's.")
+          "title", [](const HeaderInfo& h) { return text(h.title); }, "Name in the specification.")
       .def_property_readonly(
-          "section", [](const HeaderInfo& h) { return text(h.section); }, "Where it is specified.")
+          "section", [](const HeaderInfo& h) { return text(h.section); }, "Section of the specification.")
       .def_property_readonly(
-          "size", [](const HeaderInfo& h) { return h.size; }, "Bytes of the fixed part.")
+          "size", [](const HeaderInfo& h) { return h.size; }, "Size of the fixed part in bytes.")
       .def_property_readonly(
           "tail",
           [](const HeaderInfo& h) -> py::object {
             return h.tail.empty() ? py::object(py::none()) : py::str(text(h.tail));
           },
-          "The attribute with the variable part, or None.")
+          "Name of the attribute with the variable part, or None.")
       .def_property_readonly(
           "unit", [](const HeaderInfo& h) { return h.unit ? h.unit : 1; },
-          "The variable part is completed to a multiple of so many bytes.")
+          "The variable part is padded to a multiple of this number of bytes.")
       .def_property_readonly(
           "fields", [held](const HeaderInfo& h) { return py::tuple(py::cast(fields_of(h), held)); },
-          "In the order of the specification; a part behind its whole.")
+          "The fields in the order of the specification. Parts follow their complete field.")
       .def("__repr__", [](const HeaderInfo& h) { return "<HeaderTable " + text(h.name) + ">"; });
   module.def(
       "header_table", [](const py::object& header) { return &header_from(header); }, held, py::arg("header"),
-      "The table of a header's class.");
+      "Return the table of a header class.");
 
   py::class_<Opcode, std::unique_ptr<Opcode, py::nodelete>>(module, "OpcodeRow", "A row of the opcode table.")
       .def_property_readonly(
           "name", [](const Opcode& o) { return text(o.name); }, "'RC SEND First'.")
-      .def_readonly("known", &Opcode::known, "Whether the specification defines it; else the rest says nothing.")
+      .def_readonly("known", &Opcode::known,
+                    "Whether the specification defines the opcode. Otherwise the row is empty.")
       .def_property_readonly(
           "transport", [](const Opcode& o) { return text(to_string(o.transport)); }, "'RC'.")
       .def_property_readonly(
@@ -136,17 +137,18 @@ void bind_header_tables(py::module_& module) {
       .def_property_readonly(
           "position", [](const Opcode& o) { return text(to_string(o.position)); }, "'First', 'Middle', 'Last', 'Only'.")
       .def_property_readonly(
-          "request", [](const Opcode& o) { return o.direction == Direction::request; }, "Sent by the requester.")
-      .def_readonly("payload", &Opcode::payload, "Whether payload can follow.")
-      .def_readonly("immediate", &Opcode::immediate, "An ImmDt follows.")
-      .def_readonly("invalidate", &Opcode::invalidate, "An IETH follows.")
+          "request", [](const Opcode& o) { return o.direction == Direction::request; },
+          "Whether the requester sends it.")
+      .def_readonly("payload", &Opcode::payload, "Whether the packet can contain payload.")
+      .def_readonly("immediate", &Opcode::immediate, "Whether an ImmDt follows.")
+      .def_readonly("invalidate", &Opcode::invalidate, "Whether an IETH follows.")
       .def_property_readonly(
           "headers", [](const Opcode& o) { return classes_of(o.extension_headers()); },
-          "The classes of the headers behind the BTH, in order.")
+          "The classes of the headers after the BTH, in order.")
       .def("__repr__", [](const Opcode& o) { return "<OpcodeRow " + text(o.name) + ">"; });
   module.def(
       "opcode_row", [](std::uint8_t value) { return &opcode(value); }, held, py::arg("opcode"),
-      "The row of a BTH opcode, 0 to 255.");
+      "Return the row of a BTH opcode, 0 to 255.");
 
   for (const char* name : {"Field", "HeaderTable", "header_table", "OpcodeRow", "opcode_row"})
     module.attr("__all__").attr("append")(name);

@@ -1,5 +1,5 @@
 #pragma once
-/// Long work in a thread of its own, while the interpreter's own looks for signals.
+/// Long work in its own thread, while the calling thread checks for signals.
 
 #include <pybind11/pybind11.h>
 
@@ -14,8 +14,8 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Does it, and gives the interpreter's lock up meanwhile. What a signal raises (ctrl-C) is thrown when the work has
-/// ended, which `stop` makes it do soon.
+/// Runs `work` and releases the interpreter's lock. If a signal handler raises (Ctrl-C), calls `stop`, which must end
+/// the work soon, and throws the exception after the work has ended.
 inline void run_interruptible(const std::function<void()>& work, const std::function<void()>& stop) {
   std::mutex mutex;
   std::condition_variable changed;

@@ -1,5 +1,5 @@
 #pragma once
-/// Long work without the interpreter's lock that somebody watches: Ctrl-C, and a callback for progress.
+/// Long work without the interpreter's lock, with Ctrl-C and a progress callback.
 
 #include <pybind11/pybind11.h>
 
@@ -14,11 +14,11 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// While captures::analysis::Walk reads: its `progress` looks for Ctrl-C and tells a callback, at most ten times a
-/// second; what either raises sets `stop`, and is raised by rethrow() when the work has ended.
+/// Progress of captures::analysis::CaptureScan. progress() checks for Ctrl-C and calls the callback at most ten times
+/// per second. An exception of either sets `stop`; rethrow() raises it after the work has ended.
 class InterruptibleRun {
  public:
-  /// `callback` is None, or takes packets, bytes done, bytes in all (0: not known) and the file's name.
+  /// `callback`: None, or a function of packets, processed bytes, total bytes (0: unknown) and file name.
   explicit InterruptibleRun(py::object callback) : callback_(std::move(callback)) {}
 
   std::atomic<bool> stop{false};
@@ -39,7 +39,7 @@ class InterruptibleRun {
     };
   }
   [[nodiscard]] bool failed() const { return stop; }
-  /// Needs the interpreter's lock, as does the end of this object's life.
+  /// Requires the interpreter's lock. The destructor requires it too.
   void rethrow() {
     if (!error_) return;
     error_->restore();

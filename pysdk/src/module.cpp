@@ -1,11 +1,11 @@
-/// The module rdmawire._core: what of C++ the package is made of. Each file beside this one adds its part.
+/// The module rdmawire._core. Each file of this directory defines a part.
 
 #include <pybind11/pybind11.h>
 
 #include "pysdk/src/bindings.hpp"
 
 PYBIND11_MODULE(_core, module) {
-  module.doc() = "What of rdmawire is C++; the package rdmawire gives it its form.";
+  module.doc() = "The C++ part of the package rdmawire.";
   module.attr("__version__") = RDMAWIRE_VERSION;
   rdmawire::python::bind_errors(module);
   rdmawire::python::bind_enumerations(module);

@@ -1,5 +1,5 @@
 #pragma once
-/// The two objects of the frames' part, as the interpreter sees them.
+/// Layout of the Python objects for frames and headers.
 
 #include <pybind11/pybind11.h>
 
@@ -16,62 +16,62 @@ namespace py = pybind11;
 
 struct FrameObject {
   PyObject_HEAD FrameData data;
-  /// Of a frame whose opcode is decided by what is put behind it: called with a copy and that part, gives the frame
-  /// that the part goes behind. Null: none, or somebody has set the opcode.
+  /// Function of _let_follow(), called with a copy of the frame and an appended part. Returns the frame to which the
+  /// part is appended. Null: none, or the opcode was set.
   PyObject* follows;
 };
 
-/// A header: by itself with a value of its own, or layer `index` of a frame, which it keeps alive.
+/// A header: without a frame and with its own value, or layer `index` of a frame, which it keeps alive.
 struct HeaderObject {
   PyObject_HEAD const HeaderInfo* header;
-  FrameObject* frame;  ///< null: by itself
+  FrameObject* frame;  ///< null: no frame
   std::size_t index;
-  std::optional<HeaderValue> value;  ///< when by itself
+  std::optional<HeaderValue> value;  ///< set without a frame
 };
 
-/// A field, or the variable part, as an attribute of its class.
+/// A field or the variable part of a header, as an attribute of its class.
 struct Attribute {
   const HeaderInfo* header;
   const Field* field;  ///< null: the variable part
   const Enumeration* enumeration;
-  std::string name;    ///< in Python: "syndrome_kind"
-  PyObject* interned;  ///< the same
+  std::string name;    ///< Python name: "syndrome_kind"
+  PyObject* interned;  ///< the name as an interned str
   std::string doc;
 };
 
-/// Makes Header and the class of each header.
+/// Creates Header and the header classes.
 void make_header_types(py::module_& module);
-/// Makes Frame.
+/// Creates Frame.
 void make_frame_type(py::module_& module);
 
 PyTypeObject* frame_type();
 bool is_frame(PyObject* object);
 bool is_header(PyObject* object);
-/// The class of `header`.
+/// Returns the class of `header`.
 PyTypeObject* type_of_header(const HeaderInfo& header);
-/// The header of that class, or nullptr: another object.
+/// Returns the header of a class, or nullptr for other objects.
 const HeaderInfo* header_of_type(PyObject* type);
 const std::vector<Attribute>& attributes_of(const HeaderInfo& header);
 
 inline FrameObject* as_frame(PyObject* object) { return reinterpret_cast<FrameObject*>(object); }
 inline HeaderObject* as_header(PyObject* object) { return reinterpret_cast<HeaderObject*>(object); }
 
-/// New references.
+/// These return new references.
 PyObject* new_frame(FrameData&& data);
 PyObject* new_header(HeaderValue value);
 PyObject* new_layer(FrameObject* frame, std::size_t index);
 
-/// A copy of a header's value, wherever it stands.
+/// Returns a copy of the header's value.
 HeaderValue value_of(HeaderObject* header);
-/// Bytes of a header as they go out.
+/// Returns the encoded bytes of a header.
 std::vector<std::uint8_t> bytes_of(HeaderObject* header);
 
-/// a / b, for frames, headers and bytes: a new frame. NotImplemented for anything else.
+/// Implements a / b for frames, headers and bytes. Returns a new frame, or NotImplemented for other objects.
 PyObject* divide(PyObject* left, PyObject* right);
 
-/// The Python expression that makes a frame of the same bytes.
+/// Returns a Python expression that creates a frame with the same bytes.
 std::string command_of(FrameData& data);
-/// "BTH(opcode=Opcode.RC_ACKNOWLEDGE, psn=5)": what is given, without what is zero anyway.
+/// Returns "BTH(opcode=Opcode.RC_ACKNOWLEDGE, psn=5)" with all set fields.
 std::string expression_of(const HeaderValue& value);
 
 }  // namespace rdmawire::python

@@ -1,4 +1,4 @@
-/// Captures played onto wires, and one side of them against a live device, as rdmawire.replaying has it.
+/// The C++ part of rdmawire.replaying: replay onto wires, and reactive replay against a device.
 
 #include <fmt/format.h>
 #include <pybind11/stl.h>
@@ -29,7 +29,7 @@ namespace {
 
 using replay::PlayerOptions;
 
-/// A shared wire, as the player wants one.
+/// Adapts a shared wire to the player.
 class BorrowedWire final : public replay::Wire {
  public:
   explicit BorrowedWire(std::shared_ptr<SharedWire> wire) : wire_(std::move(wire)) {
@@ -38,7 +38,7 @@ class BorrowedWire final : public replay::Wire {
   [[nodiscard]] const std::string& name() const override { return wire_->name(); }
   [[nodiscard]] const replay::WireCapabilities& capabilities() const override { return capabilities_; }
   [[nodiscard]] std::int64_t now() const override {
-    // Time goes on where the wire was closed meanwhile: what waits for a time comes to send, which tells.
+    // Time continues after the wire was closed. The player then gets the error from send().
     const auto now = wire_->now();
     if (now) last_ = *now;
     return now ? *now : capabilities_.virtual_time ? last_ : replay::wire_clock::now();
@@ -51,7 +51,7 @@ class BorrowedWire final : public replay::Wire {
     return wire_->send(frames);
   }
   replay::WireResult<std::optional<replay::Received>> receive(std::int64_t) override {
-    return std::nullopt;  // the player does not ask
+    return std::nullopt;  // the player does not receive
   }
   replay::WireResult<bool> writable(std::int64_t deadline) override {
     for (;;) {
@@ -73,7 +73,7 @@ class BorrowedWire final : public replay::Wire {
   mutable std::int64_t last_ = 0;
 };
 
-/// A frame on its way, for Python: valid for ever, since what it shows is copied.
+/// A frame before it is sent, for Python. It owns copies of its contents.
 struct PlayedObject {
   std::uint64_t number = 0, loop = 1;
   py::object captured, frame;
@@ -93,19 +93,19 @@ PlayedObject played(const replay::PlayedFrame& frame, LinkType link) {
   return made;
 }
 
-/// One replay, prepared: played once.
+/// A prepared replay. Can run once.
 class Player {
  public:
   Player(std::vector<std::string> captures, const py::list& wires, const py::dict& options) {
     player_.files = std::move(captures);
-    if (player_.files.empty()) raise(ErrorClass::usage, "replay: which capture?");
+    if (player_.files.empty()) raise(ErrorClass::usage, "replay: expected at least one capture");
     for (const auto& wire : wires) borrowed_.push_back(std::make_unique<BorrowedWire>(wire_of(wire)));
     prepare(options);
   }
 
-  /// The report: as JSON, and as text.
+  /// Runs the replay. Returns the report as JSON and as text, the error, and the number of frames that were not sent.
   py::tuple run() {
-    if (ran_.exchange(true)) raise(ErrorClass::usage, "a replay is played once");
+    if (ran_.exchange(true)) raise(ErrorClass::usage, "a replay can run only once");
     std::vector<replay::Wire*> wires;
     for (auto& one : borrowed_) wires.push_back(one.get());
     std::unique_ptr<replay::Wire> nowhere;
@@ -116,7 +116,7 @@ class Player {
     replay::ReplayReport report;
     run_interruptible([&] { report = replay::play(player_, wires); }, [&] { stop_ = true; });
     if (error_) {
-      // Not kept here: its traceback leads back to this object, which the collector does not see into.
+      // The traceback refers to this object, so a stored exception would be a reference cycle.
       const py::error_already_set raised = std::move(*error_);
       error_.reset();
       throw py::error_already_set(raised);
@@ -140,7 +140,7 @@ class Player {
       if (word == text) return value;
       words += (words.empty() ? "" : ", ") + std::string(text);
     }
-    raise(ErrorClass::usage, fmt::format("{}=\"{}\": there are {}", name, word, words));
+    raise(ErrorClass::usage, fmt::format("{}=\"{}\": expected {}", name, word, words));
   }
 
   void prepare(const py::dict& given) {
@@ -156,7 +156,7 @@ class Player {
       const auto seconds = [&] { return static_cast<std::int64_t>(py::cast<double>(value) * 1e9); };
       const auto positive = [&] {
         const auto number = py::cast<double>(value);
-        if (!(number > 0)) raise(ErrorClass::usage, fmt::format("{}: a number above 0 is wanted", name));
+        if (!(number > 0)) raise(ErrorClass::usage, fmt::format("{}={}: expected a number above 0", name, number));
         return number;
       };
       try {
@@ -172,7 +172,7 @@ class Player {
           player_.pace = {replay::Pace::Kind::packets, positive()};
         else if (name == "bps")
           player_.pace = {replay::Pace::Kind::bits, positive()};
-        else if (name == "top") {
+        else if (name == "topspeed") {
           if (py::cast<bool>(value)) player_.pace = {replay::Pace::Kind::top};
         } else if (name == "burst")
           to(player_.pace.burst);
@@ -222,13 +222,13 @@ class Player {
           to(player_.rewrite.dscp);
         else if (name == "flow_label")
           to(player_.rewrite.flow_label);
-        else if (name == "snapped")
+        else if (name == "truncated")
           player_.snapped = choice<PlayerOptions::Snapped>(name, text(),
                                                            {{"refuse", PlayerOptions::Snapped::refuse},
                                                             {"pad", PlayerOptions::Snapped::pad},
                                                             {"send", PlayerOptions::Snapped::send}});
-        else if (name == "truncate")
-          to(player_.truncate);
+        else if (name == "too_long")
+          player_.truncate = choice<bool>(name, text(), {{"refuse", false}, {"truncate", true}});
         else if (name == "allow_multicast")
           to(player_.allow_groups);
         else if (name == "rate_cap")
@@ -240,12 +240,11 @@ class Player {
         else if (name == "on_frame")
           watch(py::reinterpret_borrow<py::object>(value));
         else if (name == "on_progress")
-          tell_progress(py::reinterpret_borrow<py::object>(value));
+          set_progress(py::reinterpret_borrow<py::object>(value));
         else
-          raise(ErrorClass::usage, "replay has no option " + name);
+          raise(ErrorClass::usage, "replay: unknown option " + name);
       } catch (const py::cast_error&) {
-        raise(ErrorClass::usage,
-              fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+        raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
       }
     }
     auto program = replay::FaultProgram::compile(faults);
@@ -255,10 +254,10 @@ class Player {
       player_.lanes = split || player_.files.size() == 1 ? PlayerOptions::Lanes::by_end : PlayerOptions::Lanes::by_file;
     if (borrowed_.size() > 1 && player_.lanes == PlayerOptions::Lanes::by_file &&
         borrowed_.size() != player_.files.size())
-      raise(ErrorClass::usage, fmt::format("{} captures and {} wires: as many of each, or split over two",
+      raise(ErrorClass::usage, fmt::format("{} captures and {} wires: expected equal numbers, or split and two wires",
                                            player_.files.size(), borrowed_.size()));
     if (player_.lanes == PlayerOptions::Lanes::by_end && borrowed_.size() != 2)
-      raise(ErrorClass::usage, "the two sides of connections need two wires");
+      raise(ErrorClass::usage, fmt::format("split requires two wires, got {}", borrowed_.size()));
     learn(map, split || player_.lanes == PlayerOptions::Lanes::by_end, continue_psns, unmapped_given);
     player_.stop = &stop_;
   }
@@ -272,25 +271,24 @@ class Player {
     }();
     if (!mapping) {
       const auto& [kind, message] = mapping.error();
-      if (kind == Kind::incomplete)
-        raise(ErrorClass::usage, message + "; unmapped=\"keep\" or unmapped=\"drop\" says what to do");
+      if (kind == Kind::incomplete) raise(ErrorClass::usage, message + "; use unmapped=\"keep\" or unmapped=\"drop\"");
       raise(kind == Kind::trouble ? ErrorClass::capture : ErrorClass::usage, message);
     }
     player_.map = std::move(mapping->map);
     if (continue_psns) player_.changes.psns = mapping->learnt.psns;
     if (map.empty() && !unmapped_given)
-      // Only sides or loops are asked for: nothing is in the way of what has no connection.
+      // Without a map, frames of unknown connections are sent unchanged.
       player_.rewrite.unmapped = player_.rewrite.others = replay::Unmapped::keep;
     for (const std::string& warning : mapping->warnings)
       if (PyErr_WarnEx(PyExc_UserWarning, warning.c_str(), 2) != 0) throw py::error_already_set();
   }
 
-  /// Of the frames: those of other link layers are not sent.
+  /// Link type of the frames. Frames of other link types are not sent.
   [[nodiscard]] LinkType link() const {
     return borrowed_.empty() ? LinkType::ethernet : borrowed_.front()->capabilities().link;
   }
 
-  /// A call of Python's from the player's thread; what it raises ends the replay.
+  /// Calls Python from the player's thread. An exception ends the replay.
   template <class Call>
   bool calls(const Call& call) {
     const py::gil_scoped_acquire lock;
@@ -310,15 +308,15 @@ class Player {
 
   void watch(const py::object& callback) {
     if (callback.is_none()) return;
-    if (!PyCallable_Check(callback.ptr())) throw py::type_error("on_frame is a function that takes a PlayedFrame");
+    if (!PyCallable_Check(callback.ptr())) throw py::type_error("on_frame: expected a function of a PlayedFrame");
     on_frame_ = callback;
     player_.edit = [this](const replay::PlayedFrame& frame) -> std::optional<std::vector<std::uint8_t>> {
       std::optional<std::vector<std::uint8_t>> leaves(std::in_place, frame.frame.begin(), frame.frame.end());
       const bool done = calls([&] {
-        const py::object answer = on_frame_(played(frame, link()));
-        if (answer.is_none() || answer.is(py::bool_(true))) return;
-        if (answer.is(py::bool_(false))) return leaves.reset();
-        const BytesView bytes(answer);
+        const py::object result = on_frame_(played(frame, link()));
+        if (result.is_none() || result.is(py::bool_(true))) return;
+        if (result.is(py::bool_(false))) return leaves.reset();
+        const BytesView bytes(result);
         leaves->assign(bytes.bytes().begin(), bytes.bytes().end());
       });
       if (!done) leaves.reset();
@@ -326,9 +324,9 @@ class Player {
     };
   }
 
-  void tell_progress(const py::object& callback) {
+  void set_progress(const py::object& callback) {
     if (callback.is_none()) return;
-    if (!PyCallable_Check(callback.ptr())) throw py::type_error("on_progress is a function that takes a dictionary");
+    if (!PyCallable_Check(callback.ptr())) throw py::type_error("on_progress: expected a function of a dictionary");
     on_progress_ = callback;
     player_.progress_every = 250'000'000;
     player_.progress = [this](const replay::PlayProgress& p) {
@@ -338,7 +336,7 @@ class Player {
         d["bytes"] = p.bytes;
         d["loop"] = p.loop;
         d["position"] = p.position;
-        d["whole"] = p.whole;
+        d["total"] = p.whole;
         d["frames_per_second"] = p.frames_per_second;
         d["bits_per_second"] = p.bits_per_second;
         static_cast<void>(on_progress_(d));
@@ -353,13 +351,13 @@ class Player {
   std::optional<py::error_already_set> error_;
 };
 
-py::dict judge(const std::string& name) {
+py::dict classify_target(const std::string& name) {
   py::dict d;
   const auto spec = replay::WireSpec::parse(name);
   const replay::Target target = spec ? replay::judge_target(*spec) : replay::Target{};
   d["name"] = target.name;
   d["about"] = target.about;
-  d["safe"] = spec ? target.safe : true;  // opening it tells what is wrong
+  d["safe"] = spec ? target.safe : true;  // open_wire() reports invalid names
   return d;
 }
 
@@ -383,7 +381,7 @@ py::dict play_reactively(const std::string& capture, const std::shared_ptr<Share
   auto exchange = whole(read());
   const bool iwarp = exchange.connection.service == tracking::Service::iwarp;
   if (iwarp != target->device().is_iwarp())
-    raise(ErrorClass::usage, fmt::format("the connection is of {}, and the device of {}", iwarp ? "iWARP" : "RoCE",
+    raise(ErrorClass::usage, fmt::format("the connection is {}, and the device is {}", iwarp ? "iWARP" : "RoCE",
                                          to_string(target->device().family())));
   if (const std::uint32_t mtu = target->device().device->port().active_mtu; !iwarp && mtu != 0 && mtu < exchange.mtu) {
     which.mtu = mtu;
@@ -411,27 +409,27 @@ py::dict play_reactively(const std::string& capture, const std::shared_ptr<Share
 }  // namespace
 
 void bind_replay(py::module_& module) {
-  py::class_<PlayedObject>(module, "PlayedFrame", "A frame on its way from a capture to a wire.")
-      .def_readonly("number", &PlayedObject::number, "Its number in the captures, from 1.")
-      .def_readonly("loop", &PlayedObject::loop, "In which loop it is played.")
-      .def_readonly("captured", &PlayedObject::captured, "The Frame as it was captured.")
-      .def_readonly("frame", &PlayedObject::frame, "The Frame as it is to leave, before faults.")
-      .def_readonly("changes", &PlayedObject::changes, "What was rewritten, a line each: \"bth.psn 5 → 77\".")
+  py::class_<PlayedObject>(module, "PlayedFrame", "A frame of a capture before it is sent to a wire.")
+      .def_readonly("number", &PlayedObject::number, "Number in the captures, from 1.")
+      .def_readonly("loop", &PlayedObject::loop, "Number of the loop, from 1.")
+      .def_readonly("captured", &PlayedObject::captured, "The captured Frame.")
+      .def_readonly("frame", &PlayedObject::frame, "The rewritten Frame, before faults.")
+      .def_readonly("changes", &PlayedObject::changes, "Rewritten fields, one line each: \"bth.psn 5 → 77\".")
       .def_property_readonly(
           "connection",
           [](const PlayedObject& self) {
             return self.connection == replay::Rewritten::none ? py::object(py::none()) : py::int_(self.connection);
           },
-          "The index of its connection in the mapping; None: of none.")
+          "Index of the connection in the mapping, or None.")
       .def("__repr__", [](const PlayedObject& self) {
         return fmt::format("<PlayedFrame {}: {} changes>", self.number, self.changes.size());
       });
-  py::class_<Player, std::shared_ptr<Player>>(module, "_Player", "One replay, prepared.")
+  py::class_<Player, std::shared_ptr<Player>>(module, "_Player", "A prepared replay.")
       .def(py::init<std::vector<std::string>, py::list, py::dict>(), py::arg("captures"), py::arg("wires"),
            py::arg("options"))
       .def("run", &Player::run)
       .def("stop", &Player::stop);
-  module.def("_judge_target", &judge, py::arg("name"));
+  module.def("_classify_target", &classify_target, py::arg("name"));
   module.def(
       "_learn_map",
       [](const std::vector<std::string>& captures, const std::vector<std::string>& entries) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What of streams of iWARP is for Python, at a device and in a case alike.
+/// Common methods of iWARP streams of devices and of cases.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -19,28 +19,28 @@ using StreamBench = conformance::iwarp::IwarpBench;
 using StreamConnected = conformance::iwarp::Connected;
 using StreamExpectation = conformance::iwarp::Expectation;
 
-/// The Python object for what came, of class Heard.
+/// Returns a Python object of class Received.
 py::object received_object(conformance::iwarp::Seen seen);
-/// By name; raises UsageError for an option that there is not.
+/// Parses options by name. Raises UsageError for unknown options.
 conformance::iwarp::ConnectOptions stream_options(const py::dict& given);
-/// From one to 64 bits of seconds; 0 is the usual patience. Raises for what is no time.
+/// Converts seconds to nanoseconds. 0 means the device's usual response time. Raises UsageError for invalid values.
 std::int64_t nanoseconds_of(double seconds);
 
-/// What Python gives to be said on a stream: an FPDU to be framed as the stream is, or bytes as they stand.
+/// Data to send on a stream: an FPDU, which is framed for the stream, or unchanged bytes.
 struct OutgoingBytes {
   std::optional<conformance::Stimulus> fpdu{};
   conformance::iwarp::ByteVector bytes{};
   std::string words;
 
-  /// The bytes that come next in the stream.
+  /// Returns the bytes for the current position of the stream.
   [[nodiscard]] conformance::iwarp::ByteVector next_of(StreamConnected& qp) const {
     return fpdu ? qp.fpdu(*fpdu) : bytes;
   }
 };
-/// A Stimulus, a Frame that begins with an FPDU, or bytes. `words`: how a report calls it, in place of our own.
+/// Converts a Stimulus, a Frame that starts with an FPDU, or bytes. `words`: description in reports.
 OutgoingBytes outgoing_bytes(const py::object& what, const std::string& words = {});
 
-/// Does it where TCP is there, and, if `fpdu`, both MPA frames have been; else raises UsageError.
+/// Runs `work` on a connected stream. `fpdu`: require Full Operation Phase. Raises UsageError otherwise.
 template <class Pair, class Work>
 auto on_stream(const Pair& self, const Work& work, bool fpdu = false) {
   auto result = self.with([&](StreamConnected& qp, StreamBench& bench) {
@@ -48,13 +48,13 @@ auto on_stream(const Pair& self, const Work& work, bool fpdu = false) {
     return qp.connected() && (!fpdu || qp.operating()) ? std::optional<Result>(work(qp, bench)) : std::nullopt;
   });
   if (!result)
-    raise(ErrorClass::usage, fpdu ? "the stream is not in Full Operation Phase: set it up, or say bytes"
-                                  : "the queue pair has no stream: connect TCP by dials() or device_dials()");
+    raise(ErrorClass::usage, fpdu ? "the stream is not in Full Operation Phase; establish it, or send bytes"
+                                  : "the queue pair has no stream; connect TCP with dials() or device_dials()");
   return std::move(*result);
 }
 
-/// Adds what is said and heard on a stream, and the steps of its set-up. Objects of `Pair` have
-/// with(work(StreamConnected&, StreamBench&)), which does it without the interpreter's lock.
+/// Adds methods for sending, receiving and establishing a stream. Objects of `Pair` have
+/// with(work(StreamConnected&, StreamBench&)), which runs `work` without the interpreter's lock.
 template <class Pair, class... Bases>
 void bind_stream_steps(py::class_<Pair, Bases...>& c) {
   using conformance::Silence;
@@ -76,29 +76,29 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         doc);
   };
 
-  // Its set-up, step by step.
+  // Steps of the connection setup.
   step(
       "listens", [](StreamConnected& qp, StreamBench& bench) { bench.listens(qp); },
-      "The device waits for a stream; `port` says where.");
+      "Listen for a stream at the device, at `port`.");
   step(
       "dials", [](StreamConnected& qp, StreamBench& bench) { bench.dials(qp); },
-      "The tester connects TCP to where the device waits.");
+      "Connect TCP from the tester to the device's port.");
   step(
       "device_dials", [](StreamConnected& qp, StreamBench& bench) { bench.device_dials(qp); },
-      "The device asks the tester for a stream, and TCP is connected.");
+      "Connect TCP from the device to the tester.");
   on_tcp(
       "requests",
       [](StreamConnected& qp, StreamBench& bench) { qp.say(bench.frame_of(qp.options), "MPA Request Frame"); },
-      "Says the MPA Request Frame that the options make.");
+      "Send the MPA Request Frame defined by the options.");
   on_tcp(
       "accepts", [](StreamConnected& qp, StreamBench& bench) { bench.accepts(qp); },
-      "The device's consumer is told of the request, and accepts.");
+      "Expect the request at the device's application, and accept it.");
   on_tcp(
-      "answers", [](StreamConnected& qp, StreamBench& bench) { bench.answers(qp); },
-      "Waits for the device's MPA Request Frame, and says the reply that the options make.");
+      "replies", [](StreamConnected& qp, StreamBench& bench) { bench.answers(qp); },
+      "Wait for the device's MPA Request Frame, and send the reply defined by the options.");
   on_tcp(
       "operates", [](StreamConnected& qp, StreamBench& bench) { bench.operates(qp); },
-      "Waits for the device's MPA frame, if it has not come yet, and goes to Full Operation Phase by what both say.");
+      "Wait for the device's MPA frame unless it has arrived, and enter Full Operation Phase as negotiated.");
   c.def(
       "operates_with",
       [](const Pair& self, bool markers, bool crc, bool device_markers, bool device_crc) {
@@ -108,28 +108,28 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       },
       py::arg("markers") = false, py::arg("crc") = true, py::arg("device_markers") = false,
       py::arg("device_crc") = true,
-      "Goes to Full Operation Phase as if that had been agreed on, whatever was said: markers and CRCs in what the "
-      "tester says, and in what the device does.");
+      "Enter Full Operation Phase with these parameters, regardless of the negotiated ones: markers and CRCs of the "
+      "tester and of the device.");
   c.def(
       "expect_event",
       [](const Pair& self, const std::string& event) {
         static_cast<void>(
             self.with([&](StreamConnected& qp, StreamBench& bench) { return bench.expect_event(qp, event), true; }));
       },
-      py::arg("event"), "The device's consumer is told of that event of the connection next: \"established\", …");
+      py::arg("event"), "Expect this connection event at the device's application: \"established\", …");
   c.def_property_readonly(
       "mpa_frame",
       [](const Pair& self) {
         return to_bytes(self.with([](StreamConnected& qp, StreamBench& bench) { return bench.frame_of(qp.options); }));
       },
-      "The tester's MPA frame as the options make it: a request, or a reply where the device initiates.");
+      "The tester's MPA frame defined by the options: a request, or a reply if the device initiates.");
   c.def_property_readonly(
       "setup",
       [](const Pair& self) -> py::object {
         auto seen = self.with([](StreamConnected& qp, StreamBench&) { return qp.setup; });
         return seen ? received_object(std::move(*seen)) : py::none();
       },
-      "The device's MPA frame; None before it came.");
+      "The device's MPA frame, or None before it arrives.");
   c.def_property_readonly(
       "port",
       [](const Pair& self) {
@@ -137,24 +137,24 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
           return qp.listener ? qp.listener.port() : qp.connected() ? qp.connection().remote().port : std::uint16_t{0};
         });
       },
-      "The device's TCP port; 0: it has none yet.");
+      "TCP port of the device. 0: none.");
   c.def_property_readonly(
       "mss",
       [](const Pair& self) {
         return on_stream(self, [](StreamConnected& qp, StreamBench&) { return qp.connection().send_mss(); });
       },
-      "Bytes that one TCP segment of the tester's carries at most.");
+      "Maximum bytes of a TCP segment from the tester.");
   c.def_property_readonly(
       "connected",
       [](const Pair& self) { return self.with([](StreamConnected& qp, StreamBench&) { return qp.connected(); }); },
-      "TCP was connected.");
+      "Whether TCP was connected.");
   c.def_property_readonly(
       "operating",
       [](const Pair& self) { return self.with([](StreamConnected& qp, StreamBench&) { return qp.operating(); }); },
-      "The stream is in Full Operation Phase.");
+      "Whether the stream is in Full Operation Phase.");
 
-  // What is said.
-  const auto say = [](const Pair& self, const std::vector<OutgoingBytes>& all) {
+  // Sending.
+  const auto send_all = [](const Pair& self, const std::vector<OutgoingBytes>& all) {
     bool fpdus = false;
     std::string words;
     for (const OutgoingBytes& one : all) {
@@ -175,42 +175,44 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
   };
   c.def(
       "send",
-      [say](const Pair& self, const py::object& what, const std::string& words) {
-        say(self, {outgoing_bytes(what, words)});
+      [send_all](const Pair& self, const py::object& what, const std::string& words) {
+        send_all(self, {outgoing_bytes(what, words)});
       },
       py::arg("what"), py::arg("words") = "",
-      "Says a Stimulus, a Frame that begins with an FPDU, or bytes as they stand: as one TCP segment where it fits "
-      "one. `words` call it in reports.");
+      "Send a Stimulus, a Frame that starts with an FPDU, or bytes. If possible, uses one TCP segment. `words` "
+      "describe the data in reports.");
   c.def(
-      "together",
-      [say](const Pair& self, const py::iterable& parts) {
+      "send_together",
+      [send_all](const Pair& self, const py::iterable& parts) {
         std::vector<OutgoingBytes> all;
         for (const py::handle part : parts) all.push_back(outgoing_bytes(py::reinterpret_borrow<py::object>(part)));
-        say(self, all);
+        send_all(self, all);
       },
-      py::arg("parts"), "Says these as one TCP segment where they fit one.");
+      py::arg("parts"), "Send several parts, if possible as one TCP segment.");
   c.def(
-      "in_pieces",
-      [](const Pair& self, const py::object& what, std::size_t each, const std::string& words) {
-        if (each == 0) raise(ErrorClass::usage, "each=0: a TCP segment has one byte at least");
+      "send_in_segments",
+      [](const Pair& self, const py::object& what, std::size_t segment_bytes, const std::string& words) {
+        if (segment_bytes == 0) raise(ErrorClass::usage, "segment_bytes=0: a TCP segment requires at least one byte");
         const OutgoingBytes outgoing = outgoing_bytes(what, words);
         static_cast<void>(on_stream(
             self,
             [&](StreamConnected& qp, StreamBench&) {
-              return qp.send_in_segments(outgoing.next_of(qp), each, outgoing.words), true;
+              return qp.send_in_segments(outgoing.next_of(qp), segment_bytes, outgoing.words), true;
             },
             outgoing.fpdu.has_value()));
       },
-      py::arg("what"), py::arg("each"), py::arg("words") = "", "Says it in TCP segments of so many bytes each.");
+      py::arg("what"), py::arg("segment_bytes"), py::arg("words") = "",
+      "Send data in TCP segments of `segment_bytes` bytes.");
   c.def(
       "send_after_close",
       [](const Pair& self, const py::object& what) {
         const OutgoingBytes outgoing = outgoing_bytes(what);
-        if (!outgoing.fpdu) raise(ErrorClass::usage, "an FPDU can be said behind the FIN: a Frame or a Stimulus");
+        if (!outgoing.fpdu) raise(ErrorClass::usage, "send_after_close() requires an FPDU: a Frame or a Stimulus");
         static_cast<void>(on_stream(
             self, [&](StreamConnected& qp, StreamBench&) { return qp.send_after_close(*outgoing.fpdu), true; }, true));
       },
-      py::arg("what"), "Says an FPDU behind our FIN, where the tester's TCP can; else it is unsupported.");
+      py::arg("what"),
+      "Send an FPDU after the tester's FIN. Ends the case as unsupported if the TCP stack prevents it.");
   c.def(
       "fpdu",
       [](const Pair& self, const py::object& what) {
@@ -219,17 +221,18 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
             self, [&](StreamConnected& qp, StreamBench&) { return outgoing.next_of(qp); }, outgoing.fpdu.has_value()));
       },
       py::arg("what"),
-      "The bytes of an FPDU as the next of the stream, with its markers: to be changed, and said by send().");
+      "Return an FPDU as bytes for the current position of the stream, with markers. Change them and pass them to "
+      "send().");
   on_tcp(
-      "finish", [](StreamConnected& qp, StreamBench&) { qp.finish(); }, "The tester's FIN.");
+      "finish", [](StreamConnected& qp, StreamBench&) { qp.finish(); }, "Send the tester's FIN.");
   on_tcp(
-      "reset", [](StreamConnected& qp, StreamBench&) { qp.reset(); }, "A reset of TCP.");
-  c.def("__rshift__", [say](const py::object& self, const py::object& what) {
-    say(py::cast<const Pair&>(self), {outgoing_bytes(what)});
+      "reset", [](StreamConnected& qp, StreamBench&) { qp.reset(); }, "Reset the TCP connection.");
+  c.def("__rshift__", [send_all](const py::object& self, const py::object& what) {
+    send_all(py::cast<const Pair&>(self), {outgoing_bytes(what)});
     return self;
   });
 
-  // What is heard.
+  // Receiving.
   c.def("__lshift__", [](const py::object& self, const StreamExpectation& expectation) {
     static_cast<void>(on_stream(py::cast<const Pair&>(self),
                                 [&](StreamConnected& qp, StreamBench&) { return qp.wait(expectation), true; }));
@@ -247,14 +250,15 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         return received_object(
             on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.wait(expectation, time); }));
       },
-      py::arg("expectation"), py::arg("seconds") = 0.0, "As <<, and gives what came (0: the usual patience).");
+      py::arg("expectation"), py::arg("seconds") = 0.0,
+      "Wait as << does, for `seconds` (0: the device's usual response time). Returns the Received.");
   c.def(
       "wait_or_silence",
       [](const Pair& self, const StreamExpectation& expectation) -> py::object {
         auto seen = on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.wait_or_silence(expectation); });
         return seen ? received_object(std::move(*seen)) : py::none();
       },
-      py::arg("expectation"), "The same, where silence is right as well: then None.");
+      py::arg("expectation"), "Wait as << does, but accept silence. Returns the Received, or None after silence.");
   c.def(
       "next",
       [](const Pair& self, double seconds) -> py::object {
@@ -262,7 +266,8 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         auto seen = on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.next(time); });
         return seen ? received_object(std::move(*seen)) : py::none();
       },
-      py::arg("seconds") = 0.0, "What comes next, whatever it is; None after so long (0: the usual patience).");
+      py::arg("seconds") = 0.0,
+      "Return the next Received, or None after `seconds` (0: the device's usual response time).");
   c.def(
       "all_until_silence",
       [](const Pair& self) {
@@ -272,7 +277,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
           all.append(received_object(std::move(seen)));
         return all;
       },
-      "What comes until there is silence, or the stream's end, which is the last.");
+      "Return everything that arrives until silence or the end of the stream, which is the last item.");
   c.def(
       "message",
       [](const Pair& self, std::uint8_t opcode) {
@@ -283,13 +288,13 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
           all.append(received_object(std::move(seen)));
         return all;
       },
-      py::arg("opcode"), "The segments of a message of the device, each of that RDMAP opcode, to its last one.");
+      py::arg("opcode"), "Return the segments of a device message with this RDMAP opcode.");
   c.def(
       "ends",
       [](const Pair& self) {
         static_cast<void>(on_stream(self, [](StreamConnected& qp, StreamBench&) { return qp.ends(), true; }));
       },
-      "Our half is closed too, and the device's consumer is told of the end.");
+      "Close the tester's direction, and expect the end of the connection at the device's application.");
   c.def(
       "refuses",
       [](const Pair& self, const StreamExpectation& terminate) {
@@ -297,10 +302,10 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
             on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.refuses(terminate), true; }));
       },
       py::arg("terminate"),
-      "What an error makes of a stream: that Terminate, the end of TCP, and the consumer is told.");
+      "Expect the effect of a stream error: this Terminate, the end of TCP, and an event at the application.");
 }
 
-/// The module of what cases of iWARP say and wait for.
+/// Adds the module rdmawire._core.iwarp.
 void bind_stream_vocabulary(py::module_& module);
 
 }  // namespace rdmawire::python

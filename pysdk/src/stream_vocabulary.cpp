@@ -1,4 +1,4 @@
-/// The vocabulary of cases of iWARP: what is said on a stream, what is waited for, and the bench.
+/// The vocabulary of iWARP test cases: stimuli, expectations, received items, and the bench.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -20,7 +20,7 @@ using conformance::Match;
 using conformance::Stimulus;
 using iwarp::Seen;
 
-// ---- what came
+// ---- received items
 
 struct Received {
   std::shared_ptr<const Seen> seen;
@@ -44,21 +44,21 @@ struct Received {
 };
 
 void bind_received(py::module_& part) {
-  py::class_<Received>(part, "Heard",
-                       "One thing that came on a stream, in its order. What a Frame is asked, `heard[DDP]` and `DDP in "
-                       "heard`, it is asked too.")
-      .def_property_readonly("kind", &Received::kind,
-                             "\"setup\", an MPA frame; \"fpdu\"; \"torn\", bytes that are no whole FPDU before the "
-                             "end; \"fin\"; \"reset\".")
+  py::class_<Received>(part, "Received",
+                       "An item received on a stream. `received[DDP]` and `DDP in received` work as for a Frame.")
+      .def_property_readonly(
+          "kind", &Received::kind,
+          "\"setup\" (an MPA frame), \"fpdu\", \"torn\" (an incomplete FPDU at the end of the stream), "
+          "\"fin\" or \"reset\".")
       .def_property_readonly("frame", &Received::frame,
-                             "The Frame of an MPA frame or an FPDU, without markers; else None. A CRC is over the "
-                             "markers too: crc_good tells of it.")
+                             "The MPA frame or FPDU as a Frame without markers, otherwise None. The CRC covers the "
+                             "markers, see crc_good.")
       .def_property_readonly(
           "data", [](const Received& self) { return to_bytes(self.seen->bytes); },
-          "The MPA frame; of an FPDU from its length field to its CRC, without markers; of \"torn\" what came.")
+          "Bytes of the MPA frame, of the FPDU (length field to CRC, without markers), or of the incomplete FPDU.")
       .def_property_readonly(
           "time", [](const Received& self) { return self.seen->time; },
-          "When it came, nanoseconds of the host's clock.")
+          "Receive time, nanoseconds of the host's clock.")
       .def_property_readonly(
           "opcode",
           [](const Received& self) -> py::object {
@@ -67,19 +67,19 @@ void bind_received(py::module_& part) {
             if (!opcode) return py::none();
             return py::module_::import("rdmawire").attr("RDMAPOpcode")(*opcode);
           },
-          "The RDMAP opcode of an FPDU; else None.")
+          "RDMAP opcode of an FPDU, otherwise None.")
       .def_property_readonly(
           "payload",
           [](const Received& self) {
             return py::bytes(self.seen->kind == Seen::Kind::fpdu ? self.seen->payload() : std::string());
           },
-          "Bytes of an FPDU behind its headers.")
+          "Payload of an FPDU.")
       .def_property_readonly(
           "crc_good", [](const Received& self) { return self.seen->crc_good; },
-          "The FPDU's CRC is that of its bytes, markers counted.")
+          "Whether the CRC of the FPDU, including markers, is valid.")
       .def_property_readonly(
           "position", [](const Received& self) { return self.seen->position; },
-          "Of an FPDU's first byte, in the stream of Full Operation Phase, markers counted.")
+          "Position of the FPDU in the stream of Full Operation Phase, including markers.")
       .def_property_readonly(
           "markers",
           [](const Received& self) {
@@ -87,13 +87,13 @@ void bind_received(py::module_& part) {
             for (const Seen::MarkerSeen& one : self.seen->markers) all.append(py::make_tuple(one.position, one.value));
             return all;
           },
-          "Of an FPDU, as they stood: position in the stream, and value.")
+          "Markers of an FPDU: (position in the stream, value).")
       .def_property_readonly(
           "segment_bytes", [](const Received& self) { return self.seen->segment_bytes; },
-          "Bytes of the TCP segment that brought an FPDU's first byte.")
+          "Bytes of the TCP segment with the first byte of the FPDU.")
       .def_property_readonly(
           "text", [](const Received& self) { return self.seen->text(); },
-          "As a report calls it: \"Send, QN 0, MSN 2, MO 0, 16 bytes\".")
+          "Text in reports: \"Send, QN 0, MSN 2, MO 0, 16 bytes\".")
       .def("__getitem__",
            [](const Received& self, const py::object& layer) {
              const py::object frame = self.frame();
@@ -106,15 +106,15 @@ void bind_received(py::module_& part) {
              return !frame.is_none() && frame.contains(layer);
            })
       .def("__bytes__", [](const Received& self) { return to_bytes(self.seen->bytes); })
-      .def("__repr__", [](const Received& self) { return fmt::format("<Heard {}>", self.seen->text()); });
+      .def("__repr__", [](const Received& self) { return fmt::format("<Received {}>", self.seen->text()); });
 }
 
-// ---- what is waited for
+// ---- expectations
 
-/// A question of Python's about what came.
-std::function<bool(const Seen&)> predicate_by(py::object question) {
-  // The object goes with the lock held, whoever lets go of it last.
-  std::shared_ptr<py::object> kept(new py::object(std::move(question)), [](py::object* object) {
+/// A predicate of Python for received items.
+std::function<bool(const Seen&)> predicate_by(py::object predicate) {
+  // The last owner can be any thread, so the deleter acquires the interpreter's lock.
+  std::shared_ptr<py::object> kept(new py::object(std::move(predicate)), [](py::object* object) {
     const py::gil_scoped_acquire lock;
     delete object;
   });
@@ -133,53 +133,52 @@ RdmapOperation operation(std::uint8_t opcode) {
 
 void bind_expectations(py::module_& part) {
   using E = StreamExpectation;
-  py::class_<E>(part, "Expectation", "What a case waits for on a stream, stated literally from the clause.")
-      .def_property_readonly("text", &E::text, "In a report's words.")
+  py::class_<E>(part, "Expectation", "An item that a case expects on a stream, as the clause requires.")
+      .def_property_readonly("text", &E::text, "Text in reports.")
       .def(
           "carrying", [](const E& self, const py::object& payload) { return self.carrying(bytes_of(payload)); },
-          py::arg("payload"), "And this is its payload.")
+          py::arg("payload"), "Require this payload.")
       .def(
           "where",
           [](const E& self, const std::string& words, const py::function& holds) {
             return self.where(words, predicate_by(holds));
           },
-          py::arg("words"), py::arg("holds"),
-          "And whatever else the case wants to see: `holds` is asked with the Heard.")
+          py::arg("words"), py::arg("holds"), "Require that `holds` returns a true value for the Received.")
       .def("__repr__", [](const E& self) { return fmt::format("<Expectation {}>", self.text()); });
   part.def(
       "expect",
-      [](const std::string& words, const py::function& judge) {
+      [](const std::string& words, const py::function& predicate) {
         return E(words,
-                 [holds = predicate_by(judge)](const Seen& seen) { return holds(seen) ? Match::yes : Match::no; });
+                 [holds = predicate_by(predicate)](const Seen& seen) { return holds(seen) ? Match::yes : Match::no; });
       },
-      py::arg("words"), py::arg("judge"), "Whatever a case wants to see: `judge` is asked with the Heard.");
+      py::arg("words"), py::arg("predicate"), "Expect an item for which `predicate` returns a true value.");
   part.def(
       "an",
       [](std::uint8_t opcode, std::optional<std::uint32_t> msn) {
         return msn ? iwarp::an(operation(opcode), *msn) : iwarp::an(operation(opcode));
       },
       py::arg("opcode"), py::arg("msn") = py::none(),
-      "An FPDU of that RDMAP opcode, whose CRC is good; with that MSN on its queue, where it is given.");
-  part.def("a_send", &iwarp::a_send, py::arg("msn"), "A Send with that MSN.");
-  part.def("a_write", &iwarp::a_write, py::arg("stag"), py::arg("to"), "An RDMA Write to that STag and TO.");
+      "Expect an FPDU with this RDMAP opcode and a valid CRC, and with this MSN if specified.");
+  part.def("a_send", &iwarp::a_send, py::arg("msn"), "Expect a Send with this MSN.");
+  part.def("a_write", &iwarp::a_write, py::arg("stag"), py::arg("to"), "Expect an RDMA Write to this STag and TO.");
   part.def("a_read_request", &iwarp::a_read_request, py::arg("msn"), py::arg("size"),
-           "An RDMA Read Request for so many bytes.");
+           "Expect an RDMA Read Request for `size` bytes.");
   part.def("a_read_response", &iwarp::a_read_response, py::arg("stag"), py::arg("to"),
-           "An RDMA Read Response to that STag and TO: the whole, or a segment of it.");
+           "Expect an RDMA Read Response, or a segment of one, to this STag and TO.");
   part.def("an_atomic_response", &iwarp::an_atomic_response, py::arg("msn"), py::arg("id"), py::arg("original"),
-           "An Atomic Response with what the memory held before.");
+           "Expect an Atomic Response with the original memory contents.");
   part.def("a_terminate", &iwarp::a_terminate, py::arg("layer"), py::arg("type"), py::arg("code"),
-           "A Terminate of exactly this layer, error type and code; another one is the verdict fail-wrong-code.");
-  part.def("any_terminate", &iwarp::any_terminate, "A Terminate, whatever it says.");
-  part.def("a_reply", &iwarp::a_reply, "An MPA Reply Frame of the device.");
-  part.def("a_request", &iwarp::a_request, "An MPA Request Frame of the device.");
-  part.def("a_fin", &iwarp::a_fin, "The device's FIN.");
-  part.def("a_reset", &iwarp::a_reset, "A reset of TCP.");
-  part.def("the_end", &iwarp::stream_closed, "A FIN or a reset.");
-  part.def("a_refusal", &iwarp::a_refusal, "A Terminate, whatever it says, or TCP ends without one.");
+           "Expect a Terminate with this layer, error type and code. Others result in the verdict fail-wrong-code.");
+  part.def("any_terminate", &iwarp::any_terminate, "Expect a Terminate with any contents.");
+  part.def("a_reply", &iwarp::a_reply, "Expect an MPA Reply Frame.");
+  part.def("a_request", &iwarp::a_request, "Expect an MPA Request Frame.");
+  part.def("a_fin", &iwarp::a_fin, "Expect the device's FIN.");
+  part.def("a_reset", &iwarp::a_reset, "Expect a TCP reset.");
+  part.def("stream_closed", &iwarp::stream_closed, "Expect a FIN or a reset.");
+  part.def("a_refusal", &iwarp::a_refusal, "Expect a Terminate with any contents, or the end of TCP without one.");
 }
 
-// ---- what is said
+// ---- stimuli
 
 std::string payload_of(const py::object& payload) {
   return payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
@@ -192,7 +191,7 @@ void bind_headers(py::module_& part) {
         const RdmapOpcode& row = rdmap_opcode(operation(opcode));
         return row.known && row.tagged ? std::optional<std::uint32_t>() : row.queue;
       },
-      py::arg("opcode"), "The untagged queue of messages of that RDMAP opcode; None: they are tagged.");
+      py::arg("opcode"), "Return the untagged queue of messages with this RDMAP opcode, or None for tagged messages.");
   part.def(
       "headers",
       [](std::uint8_t opcode, std::uint32_t msn) {
@@ -201,12 +200,12 @@ void bind_headers(py::module_& part) {
         Frame frame = (is_tagged ? iwarp::tagged(operation(opcode), 0, 0, {})
                                  : iwarp::untagged(operation(opcode), row.queue, msn, 0, {}))
                           .frame();
-        if (is_tagged) frame.layers.pop_back();  // where it goes is said by who goes on
+        if (is_tagged) frame.layers.pop_back();  // the caller appends the DDPTagged header
         return make_frame(std::move(frame), link_from(py::str("fpdu")));
       },
       py::arg("opcode"), py::arg("msn"),
-      "A Frame of the headers of a message of that RDMAP opcode: to DDP's of the untagged model, or to RDMAP's of the "
-      "tagged one, which a DDPTagged has to follow.");
+      "Return a Frame with the headers of a message with this RDMAP opcode: up to DDPUntagged for untagged messages, "
+      "up to RDMAP for tagged messages, to which the caller appends DDPTagged.");
 }
 
 void bind_stimuli(py::module_& part) {
@@ -215,52 +214,53 @@ void bind_stimuli(py::module_& part) {
       [](std::uint8_t opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, const py::object& payload,
          bool last) { return iwarp::untagged(operation(opcode), qn, msn, mo, payload_of(payload), last); },
       py::arg("opcode"), py::arg("qn"), py::arg("msn"), py::arg("mo") = 0, py::arg("payload") = py::none(),
-      py::arg("last") = true, "Any untagged segment of RDMAP version 1; 8 bytes where no payload is given.");
+      py::arg("last") = true, "Return an untagged segment of RDMAP version 1. Default payload: 8 bytes.");
   part.def(
       "tagged",
       [](std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
         return iwarp::tagged(operation(opcode), stag, to, payload_of(payload), last);
       },
       py::arg("opcode"), py::arg("stag"), py::arg("to"), py::arg("payload") = py::none(), py::arg("last") = true,
-      "Any tagged segment of RDMAP version 1.");
+      "Return a tagged segment of RDMAP version 1.");
   part.def(
       "send", [](std::uint32_t msn, const py::object& payload) { return iwarp::send(msn, payload_of(payload)); },
-      py::arg("msn"), py::arg("payload") = py::none(), "A Send; each queue's first MSN is 1.");
+      py::arg("msn"), py::arg("payload") = py::none(), "Return a Send. The first MSN of each queue is 1.");
   part.def(
       "send_part",
       [](std::uint32_t msn, std::uint32_t mo, const py::object& payload, bool last) {
         return iwarp::send_part(msn, mo, bytes_of(payload), last);
       },
-      py::arg("msn"), py::arg("mo"), py::arg("payload"), py::arg("last"), "A segment of a Send.");
-  part.def("send_nowhere", &iwarp::send_nowhere, py::arg("msn"), "A Send to a queue that no stream has.");
+      py::arg("msn"), py::arg("mo"), py::arg("payload"), py::arg("last"), "Return a segment of a Send.");
+  part.def("send_nowhere", &iwarp::send_nowhere, py::arg("msn"), "Return a Send to an invalid queue number.");
   part.def(
       "send_solicited",
       [](std::uint32_t msn, const py::object& payload) { return iwarp::send_solicited(msn, payload_of(payload)); },
-      py::arg("msn"), py::arg("payload") = py::none(), "A Send with Solicited Event.");
+      py::arg("msn"), py::arg("payload") = py::none(), "Return a Send with Solicited Event.");
   part.def(
       "send_invalidate",
       [](std::uint32_t msn, std::uint32_t stag, const py::object& payload) {
         return iwarp::send_invalidate(msn, stag, payload_of(payload));
       },
-      py::arg("msn"), py::arg("stag"), py::arg("payload") = py::none(), "A Send with Invalidate.");
+      py::arg("msn"), py::arg("stag"), py::arg("payload") = py::none(), "Return a Send with Invalidate.");
   part.def(
       "send_solicited_invalidate",
       [](std::uint32_t msn, std::uint32_t stag, const py::object& payload) {
         return iwarp::send_solicited_invalidate(msn, stag, payload_of(payload));
       },
-      py::arg("msn"), py::arg("stag"), py::arg("payload") = py::none(), "A Send with Solicited Event and Invalidate.");
+      py::arg("msn"), py::arg("stag"), py::arg("payload") = py::none(),
+      "Return a Send with Solicited Event and Invalidate.");
   part.def(
       "write",
       [](std::uint32_t stag, std::uint64_t to, const py::object& payload) {
         return iwarp::write(stag, to, payload_of(payload));
       },
-      py::arg("stag"), py::arg("to"), py::arg("payload") = py::none(), "An RDMA Write.");
+      py::arg("stag"), py::arg("to"), py::arg("payload") = py::none(), "Return an RDMA Write.");
   part.def(
       "write_part",
       [](std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
         return iwarp::write_part(stag, to, bytes_of(payload), last);
       },
-      py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last"), "A segment of an RDMA Write.");
+      py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last"), "Return a segment of an RDMA Write.");
   part.def(
       "read_request",
       [](std::uint32_t msn, std::uint32_t source_stag, std::uint64_t source_to, std::uint32_t size,
@@ -273,24 +273,24 @@ void bind_stimuli(py::module_& part) {
       },
       py::arg("msn"), py::arg("source_stag"), py::arg("source_to"), py::arg("size") = 8,
       py::arg("sink_stag") = iwarp::Read{}.sink_stag, py::arg("sink_to") = iwarp::Read{}.sink_to,
-      "An RDMA Read Request of the device's memory; nobody but the tester looks at the sink.");
+      "Return an RDMA Read Request for the device's memory. The default sink is arbitrary.");
   part.def(
       "read_response",
       [](std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
         return iwarp::read_response(stag, to, bytes_of(payload), last);
       },
-      py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last") = true, "An RDMA Read Response.");
+      py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last") = true, "Return an RDMA Read Response.");
   part.def(
       "response_to",
       [](const Received& request, const py::object& payload, std::uint64_t offset, bool last) {
         return iwarp::response_to(*request.seen, bytes_of(payload), offset, last);
       },
       py::arg("request"), py::arg("payload"), py::arg("offset") = 0, py::arg("last") = true,
-      "What answers the device's RDMA Read Request: these bytes, to where it asked for them and `offset` on.");
+      "Return the RDMA Read Response to a device request: `payload` for its sink at `offset`.");
   part.def(
       "immediate",
       [](std::uint32_t msn, std::uint64_t data, bool solicited) { return iwarp::immediate(msn, data, solicited); },
-      py::arg("msn"), py::arg("data"), py::arg("solicited") = false, "Immediate Data. RFC 7306, 6.2.");
+      py::arg("msn"), py::arg("data"), py::arg("solicited") = false, "Return Immediate Data. RFC 7306, 6.2.");
   part.def(
       "atomic_request",
       [](std::uint32_t msn, std::uint8_t op, std::uint32_t stag, std::uint64_t to, std::uint64_t data,
@@ -306,24 +306,23 @@ void bind_stimuli(py::module_& part) {
       },
       py::arg("msn"), py::arg("operation"), py::arg("stag"), py::arg("to"), py::arg("data"), py::arg("mask") = 0,
       py::arg("compare") = 0, py::arg("compare_mask") = ~std::uint64_t{0}, py::arg("id") = iwarp::Atomic{}.id,
-      "An Atomic Request: operation 0 is FetchAdd, 2 CmpSwap. RFC 7306, 5.");
+      "Return an Atomic Request. Operation 0 is FetchAdd, 2 is CmpSwap. RFC 7306, 5.");
   part.def("atomic_response", &iwarp::atomic_response, py::arg("msn"), py::arg("id"), py::arg("original"),
-           "An Atomic Response.");
+           "Return an Atomic Response.");
   part.def("terminate", &iwarp::terminate, py::arg("layer"), py::arg("type"), py::arg("code"),
-           "A Terminate message with none of the terminated headers.");
+           "Return a Terminate message without terminated headers.");
   const auto frame = [&part](const char* name, std::string_view key, const char* doc) {
     part.def(
         name,
-        [key](std::uint8_t flags, std::uint8_t revision, const py::object& private_data, int told) {
-          return to_bytes(iwarp::mpa_frame(key, flags, revision, bytes_of(private_data), told));
+        [key](std::uint8_t flags, std::uint8_t revision, const py::object& private_data, int pd_length) {
+          return to_bytes(iwarp::mpa_frame(key, flags, revision, bytes_of(private_data), pd_length));
         },
         py::arg("flags") = iwarp::mpa_flag::crc, py::arg("revision") = 1, py::arg("private_data") = py::bytes(),
-        py::arg("told") = -1, doc);
+        py::arg("pd_length") = -1, doc);
   };
   frame("mpa_request", mpa::request_key,
-        "The bytes of an MPA Request Frame of these flags and revision. `told`: its PD_Length, where that is not "
-        "what follows.");
-  frame("mpa_reply", mpa::reply_key, "The same of an MPA Reply Frame.");
+        "Return the bytes of an MPA Request Frame. `pd_length`: PD_Length field; -1: length of the private data.");
+  frame("mpa_reply", mpa::reply_key, "Return the bytes of an MPA Reply Frame. Arguments: as for mpa_request().");
   part.def(
       "enhanced_data",
       [](std::uint16_t ird, std::uint16_t ord, bool a, bool b, bool c, bool d) {
@@ -331,12 +330,12 @@ void bind_stimuli(py::module_& part) {
       },
       py::arg("ird") = iwarp::Enhanced{}.ird, py::arg("ord") = iwarp::Enhanced{}.ord, py::arg("a") = false,
       py::arg("b") = false, py::arg("c") = false, py::arg("d") = false,
-      "The four bytes before the private data of an enhanced frame, with the control flags A to D. RFC 6581, 9.");
+      "Return the four bytes before the private data of an enhanced frame, with control flags A to D. RFC 6581, 9.");
   part.attr("MARKERS") = iwarp::mpa_flag::markers;
   part.attr("CRC") = iwarp::mpa_flag::crc;
   part.attr("REJECT") = iwarp::mpa_flag::reject;
   part.attr("ENHANCED") = iwarp::mpa_flag::enhanced;
-  part.attr("NOBODYS_STAG") = iwarp::unknown_stag;
+  part.attr("UNKNOWN_STAG") = iwarp::unknown_stag;
 }
 
 // ---- the bench
@@ -350,7 +349,7 @@ struct StreamBenchObject {
   }
 };
 
-/// A queue pair of the device in a case, and the tester's end of its stream.
+/// A queue pair of the device in a case, and the tester's endpoint of its stream.
 struct CaseStream {
   std::shared_ptr<BenchHandle> handle;
   StreamConnected* qp;
@@ -363,19 +362,19 @@ struct CaseStream {
 
 void bind_case_stream(py::module_& part) {
   py::class_<CaseStream> c(part, "CaseStream",
-                           "A queue pair of the device in a case, and the tester's end of its stream. Each queue's "
-                           "first MSN is 1.");
+                           "A queue pair of the device in a case, and the tester's endpoint of its stream. The first "
+                           "MSN of each queue is 1.");
   bind_stream_steps(c);
   bind_verbs_steps(c);
   c.def_property_readonly(
       "stag", [](const CaseStream& self) { return self.with([](auto& qp, auto&) { return qp.stag(); }); },
-      "The region's STag.");
+      "STag of the region.");
   c.def(
       "to",
       [](const CaseStream& self, std::uint64_t offset) {
         return self.with([&](auto& qp, auto&) { return qp.to(offset); });
       },
-      py::arg("offset") = 0, "The TO of one of the region's bytes.");
+      py::arg("offset") = 0, "Return the TO of a byte of the region.");
   const auto posts = [&c](const char* name, auto work, const char* doc) {
     c.def(
         name,
@@ -387,35 +386,35 @@ void bind_case_stream(py::module_& part) {
   posts(
       "device_sends",
       [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_sends(id, length, offset); },
-      "The device posts a Send of bytes of the region.");
+      "Post a Send of bytes of the region at the device.");
   posts(
       "device_writes",
       [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_writes(id, length, offset); },
-      "The device posts an RDMA Write to the tester's memory.");
+      "Post an RDMA Write to the tester's memory at the device.");
   posts(
       "device_reads",
       [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_reads(id, length, offset); },
-      "The device posts an RDMA Read of the tester's memory into the region.");
+      "Post an RDMA Read of the tester's memory at the device.");
   c.def(
       "opens",
       [](const CaseStream& self) {
         static_cast<void>(on_stream(
             self, [](StreamConnected& qp, StreamBench&) { return qp.opens(), true; }, true));
       },
-      "The tester's first FPDU, behind which the device may send: an RDMA Write of nothing. RFC 5044, 7.1.2 rule 4.");
+      "Send the tester's first FPDU, an empty RDMA Write, after which the device may send. RFC 5044, 7.1.2 rule 4.");
   c.def(
       "is_refused_by",
       [](const CaseStream& self, const Received& refusal) {
         static_cast<void>(
             on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.is_refused_by(*refusal.seen), true; }));
       },
-      py::arg("refusal"), "As refuses(), where the stream's end began with this.");
+      py::arg("refusal"), "Expect the remaining effects of refuses() after this received item.");
   c.def(
       "fail_or_are_flushed",
       [](const CaseStream& self, std::uint64_t first, std::uint64_t last) {
         static_cast<void>(self.with([&](auto& qp, auto&) { return qp.fail_or_are_flushed(first, last), true; }));
       },
-      py::arg("first"), py::arg("last"), "These complete with an error, each with which the device likes.");
+      py::arg("first"), py::arg("last"), "Expect that these requests complete with any error status.");
 }
 
 conformance::MpaWishes wishes_from(const py::dict& given);
@@ -423,41 +422,40 @@ conformance::MpaWishes wishes_from(const py::dict& given);
 void bind_stream_bench(py::module_& part) {
   using B = StreamBenchObject;
   py::class_<B> c(part, "IwarpBench",
-                  "What a case of iWARP works with: queue pairs, memory and completions at the device, and the other "
-                  "ends of their streams. It ends with the case: later use raises ClosedError.");
+                  "The interface of a case to an iWARP device: queue pairs, memory, completions, and the tester's "
+                  "endpoints of streams. After the end of the case its methods raise ClosedError.");
   c.def(
       "connect",
       [](const B& self, const py::kwargs& given) {
         const iwarp::ConnectOptions options = stream_options(given);
         return CaseStream{self.handle, self.with([&](StreamBench& bench) { return &bench.connect(options); })};
       },
-      "A queue pair whose stream is in Full Operation Phase, its receives posted. Options by name, those of "
-      "Device.stream().");
+      "Create a queue pair in Full Operation Phase with posted receive requests. Options: as for Device.stream().");
   c.def(
       "make",
       [](const B& self, const py::kwargs& given) {
         const iwarp::ConnectOptions options = stream_options(given);
         return CaseStream{self.handle, self.with([&](StreamBench& bench) { return &bench.make(options); })};
       },
-      "A queue pair without a stream.");
+      "Create a queue pair without a stream.");
   c.def(
       "wish",
       [](const B& self, const py::kwargs& given) {
         const conformance::MpaWishes wishes = wishes_from(given);
         static_cast<void>(self.with([&](StreamBench& bench) { return bench.wish(wishes), true; }));
       },
-      "Streams of queue pairs that are made from now on are set up so by the device, where that can be chosen; else "
-      "the case ends: revision, markers, crc, enhanced, peer_to_peer, rtr_send, rtr_write, rtr_read, rdmac.");
+      "Configure the device's MPA setup for queue pairs created afterwards: revision, markers, crc, enhanced, "
+      "peer_to_peer, rtr_send, rtr_write, rtr_read, rdmac. Ends the case if the device has no such configuration.");
   c.def(
       "without_extensions",
       [](const B& self) {
         static_cast<void>(self.with([](StreamBench& bench) { return bench.without_extensions(), true; }));
       },
-      "The device does without RFC 7306, or the case ends.");
+      "Disable RFC 7306 at the device. Ends the case if this is impossible.");
   bind_bench_steps(c);
 }
 
-// ---- options by name
+// ---- options
 
 using Options = iwarp::ConnectOptions;
 template <class Of>
@@ -468,7 +466,7 @@ auto to(T Of::*member) {
   return [member](Of& options, const py::handle& value) { options.*member = py::cast<T>(value); };
 }
 
-/// Sets them by name; raises UsageError for one that there is not, or a value that it cannot have.
+/// Sets options by name. Raises UsageError for unknown options and invalid values.
 template <class Of>
 Of set_all(Of options, const Setters<Of>& setters, const py::dict& given, const char* what) {
   for (const auto& [key, value] : given) {
@@ -477,13 +475,12 @@ Of set_all(Of options, const Setters<Of>& setters, const py::dict& given, const 
     if (found == setters.end()) {
       std::string names;
       for (const auto& one : setters) names += (names.empty() ? "" : ", ") + one.first;
-      raise(ErrorClass::usage, fmt::format("{} has no option {}; there are {}", what, name, names));
+      raise(ErrorClass::usage, fmt::format("{}: unknown option {}; expected {}", what, name, names));
     }
     try {
       found->second(options, value);
     } catch (const py::cast_error&) {
-      raise(ErrorClass::usage,
-            fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+      raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
     }
   }
   return options;
@@ -495,7 +492,7 @@ conformance::MpaWishes wishes_from(const py::dict& given) {
       {"revision", to(&W::revision)},   {"markers", to(&W::markers)},           {"crc", to(&W::crc)},
       {"enhanced", to(&W::enhanced)},   {"peer_to_peer", to(&W::peer_to_peer)}, {"rtr_send", to(&W::rtr_send)},
       {"rtr_write", to(&W::rtr_write)}, {"rtr_read", to(&W::rtr_read)},         {"rdmac", to(&W::rdmac)}};
-  return set_all(W{}, setters, given, "the device's set-up");
+  return set_all(W{}, setters, given, "wishes");
 }
 
 std::optional<iwarp::Enhanced> enhanced_from(const py::handle& given) {
@@ -504,7 +501,7 @@ std::optional<iwarp::Enhanced> enhanced_from(const py::handle& given) {
                                      {"b", to(&E::b)},     {"c", to(&E::c)},     {"d", to(&E::d)}};
   if (given.is_none() || given.is(py::bool_(false))) return std::nullopt;
   if (given.is(py::bool_(true))) return E{};
-  return set_all(E{}, setters, py::cast<py::dict>(given), "an enhanced frame");
+  return set_all(E{}, setters, py::cast<py::dict>(given), "enhanced");
 }
 
 }  // namespace
@@ -533,11 +530,12 @@ Options stream_options(const py::dict& given) {
       {"completions", to(&Options::completions)},
       {"notifies", to(&Options::notifies)},
   };
-  return set_all(Options{}, setters, given, "a stream");
+  return set_all(Options{}, setters, given, "stream");
 }
 
 std::int64_t nanoseconds_of(double seconds) {
-  if (!(seconds >= 0) || seconds > 9e9) raise(ErrorClass::usage, "a time is a number of seconds from 0");
+  if (!(seconds >= 0) || seconds > 9e9)
+    raise(ErrorClass::usage, fmt::format("seconds={}: expected a number from 0 to 9e9", seconds));
   return static_cast<std::int64_t>(seconds * 1e9);
 }
 
@@ -557,7 +555,7 @@ OutgoingBytes outgoing_bytes(const py::object& what, const std::string& words) {
   }
   const BytesView bytes(what);
   return {.bytes = {bytes.bytes().begin(), bytes.bytes().end()},
-          .words = words.empty() ? fmt::format("{} bytes as they stand", bytes.bytes().size()) : words};
+          .words = words.empty() ? fmt::format("{} raw bytes", bytes.bytes().size()) : words};
 }
 
 py::object stream_bench_object(std::shared_ptr<BenchHandle> handle) {
@@ -565,7 +563,7 @@ py::object stream_bench_object(std::shared_ptr<BenchHandle> handle) {
 }
 
 void bind_stream_vocabulary(py::module_& module) {
-  py::module_ part = module.def_submodule("iwarp", "What cases of iWARP say, wait for and work with.");
+  py::module_ part = module.def_submodule("iwarp", "The vocabulary of iWARP test cases.");
   bind_received(part);
   bind_expectations(part);
   bind_headers(part);

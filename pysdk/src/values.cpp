@@ -44,11 +44,11 @@ nlohmann::json to_json(const py::object& value) {
     text = py::cast<std::string>(py::module_::import("json").attr("dumps")(value));
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
-    raise(ErrorClass::usage, fmt::format("numbers, texts, lists and dictionaries of them are taken: {}",
-                                         std::string(py::str(error.value()))));
+    raise(ErrorClass::usage,
+          fmt::format("expected numbers, strings, lists and dictionaries: {}", std::string(py::str(error.value()))));
   }
   auto parsed = nlohmann::json::parse(text, nullptr, false);
-  if (parsed.is_discarded()) raise(ErrorClass::usage, "NaN and infinities cannot be said to a device");
+  if (parsed.is_discarded()) raise(ErrorClass::usage, "NaN and infinity are not valid arguments of the agent");
   return parsed;
 }
 
@@ -71,7 +71,7 @@ conformance::Over over(const std::string& name) {
   if (name == "ipv6") return conformance::Over::ipv6;
   if (name == "vlan") return conformance::Over::vlan;
   if (name == "roce_v1") return conformance::Over::roce_v1;
-  raise(ErrorClass::usage, fmt::format("over={:?}: a queue pair speaks over ipv4, ipv6, vlan or roce_v1", name));
+  raise(ErrorClass::usage, fmt::format("over=\"{}\": expected ipv4, ipv6, vlan or roce_v1", name));
 }
 
 const std::map<std::string, Setter>& setters() {
@@ -119,17 +119,16 @@ ConnectOptions connect_options(const py::dict& given) {
     if (found == setters().end()) {
       std::string names;
       for (const auto& one : setters()) names += (names.empty() ? "" : ", ") + one.first;
-      raise(ErrorClass::usage, fmt::format("a queue pair has no option {}; there are {}", name, names));
+      raise(ErrorClass::usage, fmt::format("unknown queue pair option {}; expected {}", name, names));
     }
     try {
       found->second(options, value);
     } catch (const py::cast_error&) {
-      raise(ErrorClass::usage,
-            fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+      raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
     }
   }
   if (options.state != "reset" && options.state != "init" && options.state != "rtr" && options.state != "rts")
-    raise(ErrorClass::usage, fmt::format("state=\"{}\": it is left in reset, init, rtr or rts", options.state));
+    raise(ErrorClass::usage, fmt::format("state=\"{}\": expected reset, init, rtr or rts", options.state));
   return options;
 }
 

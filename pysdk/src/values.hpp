@@ -1,5 +1,5 @@
 #pragma once
-/// Values between JSON and Python, and options by name.
+/// Conversion between JSON and Python, and options by name.
 
 #include <pybind11/pybind11.h>
 
@@ -13,15 +13,15 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Dictionaries, lists, numbers, texts; None for null.
+/// Returns dict, list, int, float, bool or str. None for null.
 py::object from_json(const nlohmann::json& value);
-/// Raises UsageError for what JSON cannot say.
+/// Raises UsageError for values that JSON cannot represent.
 nlohmann::json to_json(const py::object& value);
 
-/// Bytes as cases have them, of whatever has bytes.
+/// Returns the bytes of an object as std::string.
 std::string bytes_of(py::handle object);
 
-/// Options of Bench::connect() by name; raises UsageError, which lists them, for a name that there is not.
+/// Parses the options of Bench::connect(). Raises UsageError with all names for unknown options.
 conformance::ConnectOptions connect_options(const py::dict& given);
 
 }  // namespace rdmawire::python

@@ -15,8 +15,8 @@ using replay::Wire;
 using replay::WireError;
 using replay::WireResult;
 
-constexpr std::int64_t signal_check_interval = 100'000'000;      // between two looks for signals, nanoseconds
-constexpr std::int64_t short_signal_check_interval = 5'000'000;  // where others wait for the wire meanwhile
+constexpr std::int64_t signal_check_interval = 100'000'000;      // nanoseconds
+constexpr std::int64_t short_signal_check_interval = 5'000'000;  // while other threads wait for the wire
 
 bool is_for(Bytes bytes, std::uint32_t dest_qp) {
   const HeaderStack stack = decode(bytes);
@@ -33,7 +33,7 @@ bool wants(const Arrival& arrival, const PendingRequest& wanted) {
 SharedWire::SharedWire(std::unique_ptr<Wire> wire) : name_(wire->name()) { own_ = std::move(wire); }
 
 SharedWire::~SharedWire() {
-  // Of a forked process: the wire is the parent's, and is left as it is.
+  // In a forked process the wire belongs to the parent.
   if (owned_by_parent_process()) static_cast<void>(new std::shared_ptr<Wire>(std::move(own_)));
 }
 
@@ -46,8 +46,8 @@ std::shared_ptr<Wire> SharedWire::lease() const {
 
 WireError SharedWire::closed_error() const {
   return {WireError::Kind::closed, 0,
-          owned_by_parent_process() ? name_ + ": it was opened before the fork; open it anew in this process"
-                                    : name_ + ": it was closed"};
+          owned_by_parent_process() ? name_ + ": was opened before fork(); open it again in this process"
+                                    : name_ + ": was closed"};
 }
 
 bool SharedWire::closed() const { return lease() == nullptr; }
@@ -82,7 +82,7 @@ WireResult<SharedWire::Step> SharedWire::receive(std::int64_t deadline, const Pe
     for (;;) {
       auto received = wire->receive(polls ? 0 : until);
       if (!received) {
-        // close() of another thread came before this one could look.
+        // Another thread may have called close().
         if (closed()) return tl::unexpected(closed_error());
         return tl::unexpected(std::move(received.error()));
       }
@@ -123,7 +123,7 @@ WireResult<std::size_t> SharedWire::send(std::span<const replay::Outgoing> frame
   if (!wire) return tl::unexpected(closed_error());
   const std::lock_guard lock(mutex_);
   auto sent = wire->send(frames);
-  // A wire that sees its own frames tells of them when they come.
+  // Wires with sees_own report sent frames in receive().
   if (sent && most_recorded_ > 0 && !wire->capabilities().sees_own)
     for (std::size_t i = 0; i < *sent; ++i) note(std::max(frames[i].time, wire->now()), true, frames[i].frame);
   return sent;

@@ -1,5 +1,5 @@
 #pragma once
-/// Wires that Python holds: used by any of its threads, closed at any time, and never after a fork.
+/// Wires held by Python. Any thread may use or close them. After fork() only the parent process may use them.
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 
 namespace rdmawire::python {
 
-/// A frame that arrived, with bytes of its own.
+/// A received frame with its own bytes.
 struct Arrival {
   std::vector<std::uint8_t> bytes;
   std::int64_t time = 0;
@@ -24,26 +24,26 @@ struct Arrival {
   bool own = false;
 };
 
-/// What went over a wire while it was recorded.
+/// A recorded frame.
 struct Recorded {
   std::int64_t time = 0;
   bool sent = false;
   std::vector<std::uint8_t> bytes;
 };
 
-/// Which of the frames that arrive somebody wants.
+/// Which frames a caller wants to receive.
 struct PendingRequest {
-  std::optional<std::uint32_t> dest_qp{};  ///< of the BTH; what is for others is kept for them
-  bool own = false;                        ///< what this machine itself sent, too
+  std::optional<std::uint32_t> dest_qp{};  ///< destination QP of the BTH; frames for other QPs are stored
+  bool own = false;                        ///< also receive frames sent by this host
 };
 
-/// One wire, used by one thread at a time whoever calls: nothing here needs the interpreter's lock. No call but flush()
-/// waits longer than a moment, so that the caller can look for signals in between.
+/// A wire that one thread at a time uses. No function requires the interpreter's lock. All functions return after a
+/// short time, so that the caller can check for signals.
 class SharedWire {
  public:
-  /// The wire for the time of a call; nullptr: it is closed. A wire of a device keeps it from going meanwhile.
+  /// Returns the wire for one call, or nullptr if it is closed. Keeps the device open during the call.
   using Lease = std::function<std::shared_ptr<replay::Wire>()>;
-  /// `lost`: why nothing will ever come over it again; nothing while something may.
+  /// Returns why no more frames can arrive, or nullopt.
   using Lost = std::function<std::optional<std::string>()>;
   explicit SharedWire(std::unique_ptr<replay::Wire> wire);
   SharedWire(Lease lease, Lost lost, std::string name)
@@ -54,11 +54,11 @@ class SharedWire {
 
   struct Step {
     std::optional<Arrival> arrival{};
-    bool over = false;  ///< nothing came until the deadline, or in virtual time nothing ever will
+    bool over = false;  ///< no frame arrived before the deadline; in virtual time: no frame will arrive
   };
-  /// Waits a moment at most, but in virtual time, where nobody waits.
+  /// Waits for a short time, or in virtual time until the deadline.
   replay::WireResult<Step> receive(std::int64_t deadline, const PendingRequest& wanted);
-  /// How many were taken; fewer: its queue is full for the moment.
+  /// Returns the number of accepted frames, which is smaller if the wire's queue is full.
   replay::WireResult<std::size_t> send(std::span<const replay::Outgoing> frames);
   replay::WireResult<bool> writable(std::int64_t deadline);
   replay::WireResult<bool> flush(std::int64_t deadline);
@@ -66,39 +66,38 @@ class SharedWire {
   replay::WireResult<replay::WireCapabilities> capabilities();
   replay::WireResult<std::int64_t> now();
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// For poll(2); -1 where there is none.
+  /// Returns a descriptor for poll(2), or -1.
   replay::WireResult<int> descriptor();
-  /// Why it can bring nothing more, of a device that was lost.
+  /// Returns why the device of this wire was lost, or nullopt.
   [[nodiscard]] std::optional<std::string> lost() const { return lost_ ? lost_() : std::nullopt; }
   void close();
   [[nodiscard]] bool closed() const;
-  /// A process that was forked must not touch what its parent uses.
+  /// A forked process must not use the wires of its parent.
   [[nodiscard]] bool owned_by_parent_process() const { return ::getpid() != process_; }
 
-  /// From now on what is sent and what arrives is kept, the newest `most` frames of it; 0: no more, and it is
-  /// forgotten.
+  /// Records sent and received frames and keeps the newest `most`. 0: stops recording and discards the frames.
   void record(std::size_t most);
-  /// Something passed by another way.
+  /// Records a frame that was transferred by other means.
   void keep(std::int64_t time, bool sent, Bytes bytes);
   [[nodiscard]] std::vector<Recorded> recorded() const;
-  /// As long as it is held nobody else uses the wire: who does waits.
+  /// While the lock is held, other users of the wire wait.
   [[nodiscard]] std::unique_lock<std::mutex> exclusive() { return std::unique_lock(mutex_); }
 
  private:
-  static constexpr std::size_t most_kept = 4096;  ///< frames for other queue pairs; the oldest go
+  static constexpr std::size_t most_kept = 4096;  ///< frames for other QPs; the oldest are discarded
   [[nodiscard]] std::shared_ptr<replay::Wire> lease() const;
   [[nodiscard]] replay::WireError closed_error() const;
   std::optional<Arrival> from_kept(const PendingRequest& wanted);
-  /// Nothing: it is kept for others, or wanted by nobody.
+  /// Returns the frame if it is wanted. Stores frames for other QPs.
   std::optional<Arrival> accept(const replay::Received& received, const PendingRequest& wanted);
   void note(std::int64_t time, bool sent, Bytes bytes);
 
   const pid_t process_ = ::getpid();
-  std::shared_ptr<replay::Wire> own_;  ///< where the wire belongs to nobody else
+  std::shared_ptr<replay::Wire> own_;  ///< null for the wire of a device
   Lease lease_;
   Lost lost_;
   mutable std::mutex mutex_;
-  mutable std::mutex closing_;  ///< of own_ alone
+  mutable std::mutex closing_;  ///< protects own_
   std::deque<Arrival> kept_;
   std::deque<Recorded> recorded_;
   std::size_t most_recorded_ = 0;

@@ -35,7 +35,7 @@ const char* name_of(WireError::Kind kind) {
   return "system";
 }
 
-/// Does it without the interpreter's lock; an error is raised.
+/// Runs `work` without the interpreter's lock, and raises its error.
 template <class Work>
 auto without_lock(const Work& work) {
   auto result = [&] {
@@ -50,7 +50,7 @@ void look_for_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-/// One wire, or what of it is for one queue pair.
+/// A wire, for all frames or for one queue pair.
 struct WireObject {
   std::shared_ptr<SharedWire> wire;
   std::optional<std::uint32_t> dest_qp{};
@@ -97,7 +97,7 @@ struct WireObject {
       if (sent == outgoing.size()) break;
       static_cast<void>(without_lock([&] { return wire->writable(deadline); }));
       look_for_signals();
-      if (now() >= deadline) raise_after({WireError::Kind::full, 0, name() + ": its queue stayed full"}, sent);
+      if (now() >= deadline) raise_after({WireError::Kind::full, 0, name() + ": the send queue stayed full"}, sent);
     }
     return sent;
   }
@@ -148,12 +148,12 @@ struct WireObject {
   [[noreturn]] static void raise_after(const WireError& error, std::size_t sent) {
     if (sent == 0) python::raise(error);
     WireError more = error;
-    more.message += "; " + std::to_string(sent) + " frames before it were sent";
+    more.message += "; " + std::to_string(sent) + " frames were sent before";
     python::raise(more);
   }
 };
 
-/// A filter of the command's language, asked of single frames.
+/// A display filter for single frames.
 class FrameFilter {
  public:
   FrameFilter(const std::string& text, LinkType link) : filter_(compile(text)), link_(link) {}
@@ -178,7 +178,7 @@ class FrameFilter {
   std::uint64_t number_ = 0;
 };
 
-/// What was recorded of several wires, one interface each, as a pcapng.
+/// Writes the recorded frames of several wires to a pcapng file with one interface per wire.
 std::uint64_t save(const std::string& path, const std::vector<std::pair<std::string, std::shared_ptr<SharedWire>>>& of,
                    const std::vector<std::string>& comments) {
   std::vector<std::vector<Recorded>> all;
@@ -231,8 +231,8 @@ std::int64_t deadline_of(std::int64_t now, const py::object& seconds) {
   if (seconds.is_none()) return Wire::forever;
   const double value = PyFloat_AsDouble(seconds.ptr());
   if (PyErr_Occurred()) throw py::error_already_set();
-  if (std::isnan(value)) python::raise(ErrorClass::usage, "a timeout is a number of seconds, or None for no end");
-  constexpr double most = 9e9;  // of nanoseconds in 64 bits
+  if (std::isnan(value)) python::raise(ErrorClass::usage, "timeout: expected seconds, or None for no timeout");
+  constexpr double most = 9e9;  // limit of nanoseconds in 64 bits
   if (value >= most) return Wire::forever;
   return now + std::max<std::int64_t>(0, static_cast<std::int64_t>(value * 1e9));
 }
@@ -244,7 +244,7 @@ py::object wire_object(std::shared_ptr<SharedWire> wire, std::optional<std::uint
 std::shared_ptr<SharedWire> wire_of(py::handle object) { return py::cast<WireObject&>(object).wire; }
 
 void bind_wires(py::module_& module) {
-  py::class_<WireObject>(module, "_Wire", "A wire, as rdmawire.Wire has it.")
+  py::class_<WireObject>(module, "_Wire", "The C++ part of rdmawire.Wire.")
       .def_property_readonly("name", &WireObject::name)
       .def_property_readonly("capabilities", &WireObject::capabilities)
       .def_property_readonly("counters", &WireObject::counters)
@@ -265,7 +265,8 @@ void bind_wires(py::module_& module) {
           [](const WireObject& self, std::uint32_t dest_qp) { return wire_object(self.wire, dest_qp); },
           py::arg("dest_qp"))
       .def(
-          "record", [](const WireObject& self, std::size_t most) { self.wire->record(most); }, py::arg("most"))
+          "record", [](const WireObject& self, std::size_t max_frames) { self.wire->record(max_frames); },
+          py::arg("max_frames"))
       .def("recorded", [](const WireObject& self) {
         py::list all;
         for (const Recorded& one : self.wire->recorded())
@@ -294,7 +295,7 @@ void bind_wires(py::module_& module) {
         return save(path, all, comments);
       },
       py::arg("path"), py::arg("wires"), py::arg("comments"));
-  py::class_<FrameFilter>(module, "_FrameFilter", "A filter of docs/reference/filters.md, for a wire's frames.")
+  py::class_<FrameFilter>(module, "_FrameFilter", "A filter (docs/filters.md) for the frames of a wire.")
       .def(py::init([](const std::string& text, const WireObject& wire) { return FrameFilter(text, wire.link()); }),
            py::arg("text"), py::arg("wire"))
       .def("matches", &FrameFilter::matches, py::arg("frame"));

@@ -1,5 +1,5 @@
 #pragma once
-/// What of wires other files of the module need: their errors, and a Python object for one.
+/// Errors and Python objects of wires, for other parts of the module.
 
 #include <pybind11/pybind11.h>
 
@@ -11,15 +11,15 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Raises WireError, or ClosedError where it was closed by us.
+/// Raises WireError, or ClosedError if the wire was closed by this process.
 [[noreturn]] void raise(const replay::WireError& error);
 
-/// The object of class _Wire: all of a wire, or what of it is for one queue pair.
+/// Returns an object of class _Wire for all frames, or for the frames of one queue pair.
 py::object wire_object(std::shared_ptr<SharedWire> wire, std::optional<std::uint32_t> dest_qp = {});
-/// The wire behind such an object.
+/// Returns the wire of such an object.
 std::shared_ptr<SharedWire> wire_of(py::handle object);
 
-/// Waits so many seconds, None without end; the deadline of the wire's clock. Raises for what is no time.
+/// Returns the deadline after `seconds` on the wire's clock. None: no timeout. Raises UsageError for invalid values.
 std::int64_t deadline_of(std::int64_t now, const py::object& seconds);
 
 }  // namespace rdmawire::python

@@ -1,7 +1,7 @@
-"""A fuzzer that knows the protocol.
+"""Stateful protocol fuzzer for RDMA devices.
 
-It walks the states of a live connection, says one thing wrong in one way at a time, and compares what comes of it with
-a sound reference device that was told the same::
+It mutates one field at a time on a live connection, and compares the device with a reference device that receives the
+same packets::
 
     from rdmawire import fuzz
 
@@ -9,7 +9,7 @@ a sound reference device that was told the same::
         session.run(executions=20_000)
         print(session.findings[0])
 
-``python3 -m rdmawire.fuzz --help`` is the same as a command. docs/how-to/fuzz-a-device.md has the rest.
+``python3 -m rdmawire.fuzz`` is the same as a command. See docs/fuzz.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from rdmawire import ClosedError, UsageError, _core
+from rdmawire import _core
+from rdmawire._core import ClosedError, UsageError
 
 __all__ = [
     "FEEDBACK",
@@ -42,43 +43,45 @@ __all__ = [
 ]
 
 FEEDBACK = ("answers", "code", "monitors")
-"""The kinds of feedback that a session has."""
+"""The kinds of feedback."""
 
 Step = dict[str, Any]
-"""A step as JSON has it: ``{"do": "request", "opcode": 10, "psn": 0, …}``; members that are 0 are left out."""
+"""A step as in JSON: ``{"do": "request", "opcode": 10, "psn": 0, …}``. Members that are 0 are omitted."""
 
 
 class Script:
-    """What is done to a device, step by step; queue pairs, keys and addresses are named by what they are."""
+    """Steps of a test case. Queue pairs, keys and addresses are symbolic."""
 
     def __init__(self, steps: Iterable[Mapping[str, Any]], seed: int = 1, family: str = "roce") -> None:
-        """``seed``: of the device's own numbers, where it has a seed; ``family``: of devices, ``roce`` or ``iwarp``.
-        Raises UsageError where a step makes no sense."""
+        """Create a script. Raises UsageError for invalid steps.
+
+        ``seed``: seed of the reference device. ``family``: transport family, ``roce`` or ``iwarp``.
+        """
         self.seed = seed
         self.family = family
         self.steps: list[Step] = [dict(step) for step in steps]
-        self.texts  # noqa: B018 - is checked
+        self.texts  # noqa: B018 - checks the steps
 
     @classmethod
     def from_json(cls, text: str) -> Script:
-        """The script that a finding's ``script.json`` holds."""
+        """Return the script in the ``script.json`` of a finding."""
         try:
             value = json.loads(text)
             return cls(value["steps"], value.get("seed", 1), value.get("family", "roce"))
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise UsageError(f"a script: an object with the list steps is needed: {error}") from None
+            raise UsageError(f"script: expected an object with the list steps: {error}") from None
 
     def to_json(self) -> str:
-        """The same as text."""
+        """Return the script as JSON."""
         return json.dumps({"family": self.family, "seed": self.seed, "steps": self.steps})
 
     @property
     def texts(self) -> list[str]:
-        """A line for each step, for people."""
+        """A line of text for each step."""
         try:
             return list(_core.fuzz.texts_of(self.to_json()))
         except TypeError as error:
-            raise UsageError(f"a script: {error}") from None
+            raise UsageError(f"script: {error}") from None
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -94,7 +97,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Alarm:
-    """What an oracle found."""
+    """A report of an oracle."""
 
     oracle: str
     """``device gone``, ``kernel message``, ``protected memory``, ``memory``, ``state``, ``completion``, ``answer`` or
@@ -102,37 +105,36 @@ class Alarm:
     expected: str
     actual: str
     signature: str
-    """Without numbers that differ from run to run: findings with the same one are one."""
+    """Identifies a finding. It contains no numbers that differ between runs."""
 
 
 @dataclass(frozen=True)
 class Finding(Alarm):
-    """Something that a device did and should not have, with the shortest script that makes it do so."""
+    """Invalid behavior of a device, with the minimized script that reproduces it."""
 
     script: Script
     found: Script
-    """As it was found, before it was cut down."""
+    """The original script."""
     rules: Sequence[str]
-    """Ids of the rules that the device broke (``rdmawire.explain`` tells what they say): those of ``shown``, and those
-    that the faults of ``like`` break."""
+    """Ids of violated rules (see ``rdmawire.explain``): those of ``shown``, and those violated by the faults in ``like``."""
     shown: Sequence[str]
-    """Ids of rules that the frames alone show broken."""
+    """Ids of rules that the frames violate."""
     like: Sequence[str]
-    """Seeded faults with which the reference device does the same, as far as was seen."""
+    """Injected faults with which the reference device behaves in the same way."""
     reproduced: bool
-    """The script, run again, alarms in the same way."""
+    """Whether the minimized script causes the same alarm."""
     trials: int
-    """Scripts that were run to cut it down; 0: it was not tried."""
+    """Number of scripts run for minimization. 0: not minimized."""
     restarts: int
-    """Of the device, which a trial had ended."""
+    """Number of device restarts during minimization."""
     whole: bool
-    """Nothing more can be left out of the script; else the time or the restarts that this may cost ended first."""
+    """Whether minimization is complete. Otherwise it reached its limit of time or restarts."""
     execution: int
-    """The mutated step that showed it first."""
+    """Number of the mutated step that found it first."""
     times: int
-    """That it was seen."""
+    """Number of occurrences."""
     directory: str
-    """Where its files are, below the report's directory."""
+    """Directory of its files, relative to the report's directory."""
 
     def __str__(self) -> str:
         return (
@@ -143,37 +145,36 @@ class Finding(Alarm):
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a session did until now."""
+    """Counters of a session."""
 
     executions: int
-    """Mutated steps, each with its oracles, on a live connection."""
+    """Mutated steps that were compared, on a live connection."""
     steps: int
-    lives: int
+    scripts: int
+    """Scripts that were run, each with new queue pairs."""
     connections: int
     edges: int
-    """States of the queue pair × what was said × what was answered."""
+    """State of the queue pair × step × response."""
     code_edges: int | None
-    """Pairs of basic blocks of the device's code that ran one after the other; None: not counted, or the target does not
-    tell them."""
+    """Pairs of consecutive basic blocks of the device's code. None: not counted, or not reported by the target."""
     monitor_edges: int | None
-    """Where the monitors of ``rdmawire.check`` stood × a frame × where they stood then, and how rules were judged; None:
-    not counted."""
+    """State of the monitors of ``rdmawire.check`` × frame × next state, and results of rules. None: not counted."""
     corpus: int
     findings: int
     alarms: int
     restarts: int
-    """Of a device that was gone."""
+    """Restarts of a lost device."""
     seconds: float
 
     @property
     def rate(self) -> float:
-        """Executions a second."""
+        """Executions per second."""
         return self.executions / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A way in which the reference device of RoCE or of iWARP can be broken on purpose: ``Session(fault.target)``."""
+    """A fault that can be injected into a reference device: ``Session(fault.target)``."""
 
     name: str
     sentence: str
@@ -181,22 +182,22 @@ class Fault:
     """``roce`` or ``iwarp``."""
     rules: Sequence[str]
     concern: str | None
-    """``memory safety``, ``authorization`` or ``state``; None: it is about none of these."""
+    """``memory safety``, ``authorization``, ``state``, or None for other faults."""
     out_of_reach: str | None
-    """Why the fuzzer has no way to it; None: it has one."""
+    """Why the fuzzer cannot detect the fault, or None."""
 
     @property
     def target(self) -> str:
-        """The name of the device that is broken so."""
+        """Name of the reference device with this fault."""
         return f"{reference(self.family)}:{self.name}"
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame of a script that was replayed."""
+    """A frame of a replayed script."""
 
     sent: bool
-    """To the device; else from it."""
+    """Whether the frame was sent to the device, otherwise from the device."""
     step: int
     time: int
     data: bytes = field(repr=False)
@@ -204,11 +205,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of a script."""
+    """Result of a script."""
 
     alarm: Alarm | None
     step: int
-    """The last step that was made, counted from 0: that which alarmed, if one did."""
+    """Index of the last step, which caused the alarm if there is one."""
     frames: Sequence[Frame] = field(repr=False)
 
 
@@ -219,17 +220,17 @@ Oracle = Callable[[Step, list[bytes], list[str]], "str | None"]
 class Session:
     """A run of the fuzzer against one target.
 
-    ``target``: ``reference``, ``reference:FAULT``, ``reference:iwarp``, ``reference:iwarp:FAULT``, ``lab:rxe``,
-    ``lab:siw`` or ``agent:ADDRESS`` (then ``wire`` and ``allow`` say how
-    it is reached, and that it may be). ``plain``: random changes of packets that fit the beginning of a connection, and
-    nothing else: what to compare with. ``corpus``: a directory for interesting scripts; with ``resume`` the session goes
-    on where the one before it ended. The same seed makes the same session, as long as the corpus is the same.
-
-    ``feedback``: for which kind, or kinds, of new edges a life's script is interesting: those of ``answers``, of the device's
-    ``code``, where the target tells them, and of the ``monitors``. Other kinds are not counted, unless ``count_all``.
-
-    ``mutator(step)`` gives a changed step, or None; ``oracle(step, frames, states)`` says what is wrong, or gives None:
-    ``frames`` is what the device sent for the step, ``states`` are those of its two queue pairs.
+    - ``target``: ``reference``, ``reference:FAULT``, ``reference:iwarp``, ``reference:iwarp:FAULT``, ``lab:rxe``,
+      ``lab:siw``, or ``agent:ADDRESS`` with ``wire`` and ``allow``.
+    - ``seed``: sessions with the same seed and corpus are identical.
+    - ``plain``: send random bytes in frames that are valid at the start of a connection, for comparison.
+    - ``max_findings``: maximum number of stored findings. Further findings are only counted.
+    - ``corpus``: directory for scripts that reach new edges. ``resume`` continues the last session of the corpus.
+    - ``feedback``: kinds of edges that add a script to the corpus: ``answers`` (responses), ``code`` (if the target
+      reports code coverage), ``monitors``. ``count_all`` also counts the other kinds.
+    - ``mutator(step)``: returns a mutated step, or None.
+    - ``oracle(step, frames, states)``: returns a description of invalid behavior, or None. ``frames`` are those sent by
+      the device for the step, ``states`` those of its two queue pairs.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class Session:
         seed: int = 1,
         plain: bool = False,
         minimize: bool = True,
-        most_findings: int = 64,
+        max_findings: int = 64,
         stop_at_first: bool = False,
         corpus: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -253,8 +254,8 @@ class Session:
         allow: Sequence[str] = (),
         secret_file: str | os.PathLike[str] = "",
     ) -> None:
-        # Held here alone: the collector does not see into the module's session, which would keep for ever what refers
-        # back to this one.
+        # The C++ session has only a weak reference to this object, since the garbage collector cannot find cycles through
+        # C++ objects.
         self._mutator, self._oracle = mutator, oracle
         itself = weakref.ref(self)
 
@@ -262,30 +263,30 @@ class Session:
             session = itself()
             return None if session is None else session._mutated(text)
 
-        def judge(text: str, frames: list[bytes], states: list[str]) -> str | None:
+        def check(text: str, frames: list[bytes], states: list[str]) -> str | None:
             session = itself()
-            return None if session is None else session._judged(text, frames, states)
+            return None if session is None else session._checked(text, frames, states)
 
         if not isinstance(target, str):
-            raise TypeError(f"target= is the name of a device, not {type(target).__name__}")
+            raise TypeError(f"target: expected the name of a device, got {type(target).__name__}")
         for name, callback in (("mutator", mutator), ("oracle", oracle)):
             if callback is not None and not callable(callback):
-                raise TypeError(f"{name}= is a function or None, not {type(callback).__name__}")
+                raise TypeError(f"{name}: expected a function or None, got {type(callback).__name__}")
         if not 0 <= seed < 1 << 64:
-            raise UsageError(f"seed {seed}: a number of 64 bits is needed")
+            raise UsageError(f"seed={seed}: expected a number of 64 bits")
         self._session: Any = _core.fuzz.Session(
             target,
             seed=seed,
             plain=plain,
             minimize=minimize,
-            most_findings=most_findings,
+            max_findings=max_findings,
             stop_at_first=stop_at_first,
             corpus=os.fspath(corpus) if corpus is not None else "",
             resume=resume,
             feedback=[feedback] if isinstance(feedback, str) else list(feedback),
             count_all=count_all,
             mutator=None if mutator is None else mutate,
-            oracle=None if oracle is None else judge,
+            oracle=None if oracle is None else check,
             wire=wire,
             kernel=kernel,
             agent=os.fspath(agent) or _agent(target),
@@ -299,19 +300,19 @@ class Session:
         if step is None:
             return None
         if not isinstance(step, Mapping):
-            raise UsageError(f"a mutator gives a changed step, or None, not {type(step).__name__}")
+            raise UsageError(f"a mutator must return a step or None, not {type(step).__name__}")
         return json.dumps(dict(step))
 
-    def _judged(self, text: str, frames: list[bytes], states: list[str]) -> str | None:
+    def _checked(self, text: str, frames: list[bytes], states: list[str]) -> str | None:
         assert self._oracle is not None
-        said = self._oracle(json.loads(text), frames, states)
-        if said is not None and not isinstance(said, str):
-            raise UsageError(f"an oracle says what is wrong as a str, or gives None, not {said!r:.40}")
-        return said
+        error = self._oracle(json.loads(text), frames, states)
+        if error is not None and not isinstance(error, str):
+            raise UsageError(f"an oracle must return a str or None, not {error!r:.40}")
+        return error
 
     def _open(self) -> Any:
         if self._session is None:
-            raise ClosedError("the session is closed; make a new one")
+            raise ClosedError("the session was closed")
         return self._session
 
     def run(
@@ -320,28 +321,28 @@ class Session:
         seconds: float = 0.0,
         progress: Callable[[Statistics], None] | None = None,
     ) -> Statistics:
-        """Runs until so many executions or seconds are over, what comes first; 0: no such end.
+        """Run for a number of executions or seconds, whichever ends first. 0: unlimited.
 
-        ``progress`` is called a few times a second. ctrl-C ends the run, and the session can go on afterwards. Raises
-        DeviceError when the device is lost and does not come back.
+        ``progress`` is called several times per second. Ctrl-C ends the run, and the session can be continued. Raises
+        DeviceError if the device is lost permanently.
         """
         if executions < 0 or seconds < 0:
-            raise UsageError("executions and seconds are not negative")
+            raise UsageError(f"executions={executions}, seconds={seconds}: expected numbers from 0")
         if executions >= 1 << 64:
-            raise UsageError("executions is a number of 64 bits")
+            raise UsageError(f"executions={executions}: expected a number of 64 bits")
         if executions == 0 and seconds == 0:
-            raise UsageError("how long? executions or seconds is needed")
-        told = (lambda values: progress(Statistics(**values))) if progress else None
-        return Statistics(**self._open().run(executions, float(seconds), told))
+            raise UsageError("run() requires executions or seconds")
+        callback = (lambda values: progress(Statistics(**values))) if progress else None
+        return Statistics(**self._open().run(executions, float(seconds), callback))
 
     @property
     def statistics(self) -> Statistics:
-        """What was done until now."""
+        """Counters of the session."""
         return Statistics(**self._open().statistics())
 
     @property
     def findings(self) -> list[Finding]:
-        """Different ones, in the order in which they were found."""
+        """Distinct findings, in the order of their first occurrence."""
         found = []
         for values in self._open().findings():
             del values["steps"]
@@ -352,20 +353,20 @@ class Session:
 
     @property
     def offers_code(self) -> bool:
-        """Whether the target tells which of its code runs: the reference devices do."""
+        """Whether the target reports code coverage, as reference devices do."""
         return bool(self._open().offers_code)
 
     @property
     def seed(self) -> int:
-        """Of this session; of the one that it goes on with, after ``resume``."""
+        """Seed of this session, or of the resumed one."""
         return int(self._open().seed)
 
     def report(self) -> str:
-        """The report as text."""
+        """Return the report as text."""
         return str(self._open().text())
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as values; docs/how-to/fuzz-a-device.md has its keys."""
+        """Return the report as a dict. docs/fuzz.md lists the keys."""
         return dict(json.loads(self._open().json()))
 
     def _repr_html_(self) -> str:
@@ -374,13 +375,15 @@ class Session:
         return f"<pre>{html.escape(self.report())}</pre>"
 
     def write(self, directory: str | os.PathLike[str]) -> Path:
-        """Writes report.json, report.txt and index.html, and for each finding script.json, reproduce.py and
-        capture.pcapng. Gives the directory."""
+        """Write report.json, report.txt, index.html, and script.json, reproduce.py and capture.pcapng of each finding.
+
+        Returns the directory.
+        """
         self._open().write(os.fspath(directory))
         return Path(directory)
 
     def close(self) -> None:
-        """Lets go of the device; a second call does nothing."""
+        """Release the device. A second call has no effect."""
         self._session = None
 
     def __enter__(self) -> Session:
@@ -391,23 +394,23 @@ class Session:
 
 
 def _agent(target: str) -> str:
-    """The agent's program for the lab: RDMAWIRE_AGENT, or what stands beside the package's build tree."""
+    """Return the path of rdmawire-agent for the lab: RDMAWIRE_AGENT, otherwise in the build tree, otherwise empty."""
     if not target.startswith("lab:"):
         return ""
     named = os.environ.get("RDMAWIRE_AGENT")
     if named:
         return named
-    beside = Path(_core.__file__).resolve().parents[2] / "bin" / "rdmawire-agent"
-    return str(beside) if beside.exists() else ""
+    built = Path(_core.__file__).resolve().parents[2] / "bin" / "rdmawire-agent"
+    return str(built) if built.exists() else ""
 
 
 def reference(family: str) -> str:
-    """The name of the sound reference device of a family, ``roce`` or ``iwarp``."""
+    """Return the name of the reference device of a family, ``roce`` or ``iwarp``."""
     return "reference:iwarp" if family == "iwarp" else "reference"
 
 
 def faults() -> list[Fault]:
-    """The faults of the reference devices, RoCE's before iWARP's, each in its table's order."""
+    """Return the faults of the reference devices: first RoCE, then iWARP, each in the order of its table."""
     return [Fault(**values) for values in _core.fuzz.faults()]
 
 
@@ -421,7 +424,7 @@ def replay(
     allow: Sequence[str] = (),
     secret_file: str | os.PathLike[str] = "",
 ) -> Replayed:
-    """Runs a script once, on fresh objects of the target, by default those of its family's sound reference device."""
+    """Run a script once with new objects of the target. Default: the reference device of the script's family."""
     target = target or reference(script.family)
     values = _core.fuzz.replay(
         script.to_json(),
@@ -436,19 +439,21 @@ def replay(
     return Replayed(alarm, values["step"], [Frame(*one) for one in values["frames"]])
 
 
-def reproduce(script: Script, target: str | None = None, out: TextIO | None = None, **reached: Any) -> int:
-    """Runs a script, and prints its steps and what came of them. 1 when an oracle was alarmed, else 0. ``reached``: as
-    ``replay`` takes it."""
+def reproduce(script: Script, target: str | None = None, out: TextIO | None = None, **options: Any) -> int:
+    """Run a script, and print its steps and frames. Returns 1 after an alarm, otherwise 0.
+
+    ``options`` are those of :func:`replay`.
+    """
     target = target or reference(script.family)
     out = out or sys.stdout
-    replayed = replay(script, target, **reached)
+    replayed = replay(script, target, **options)
     for number, text in enumerate(script.texts[: replayed.step + 1]):
         print(f"{number + 1:4}  {text}", file=out)
         for frame in replayed.frames:
             if frame.step == number:
                 print(f"      {'→' if frame.sent else '←'} {len(frame.data)} bytes", file=out)
     if replayed.alarm is None:
-        print(f"{target}: nothing is wrong", file=out)
+        print(f"{target}: no alarm", file=out)
         return 0
     print(f"{target}: {replayed.alarm.signature}", file=out)
     print(f"  expected  {replayed.alarm.expected}\n  actual    {replayed.alarm.actual}", file=out)

@@ -1,4 +1,4 @@
-"""python3 -m rdmawire.fuzz: see --help."""
+"""Command line of the fuzzer: ``python3 -m rdmawire.fuzz --help``."""
 
 from __future__ import annotations
 
@@ -17,58 +17,59 @@ examples:
   python3 -m rdmawire.fuzz --target lab:rxe --time 300 --corpus build/corpus --resume --report build/rxe
   python3 -m rdmawire.fuzz --replay build/fuzz/01-…/script.json --target reference
 
-exit status: 0 nothing found, 1 findings, 2 usage, 3 trouble with the target or a file"""
+exit status: 0 no findings, 1 findings, 2 usage error, 3 error of the target or of a file"""
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python3 -m rdmawire.fuzz",
-        description="Fuzzes an RDMA device: walks the states of a live connection, says one thing wrong at a time, and "
-        "compares what comes of it with the reference device.",
+        description="Fuzz an RDMA device: mutate one field at a time on a live connection, and compare the device with the "
+        "reference device.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add(
         "--target",
-        help="reference, reference:FAULT,…, reference:iwarp, reference:iwarp:FAULT,…, lab:rxe, lab:siw, agent:ADDRESS; "
-        "without it the sound reference device, of RoCE or as the script of --replay needs it",
+        metavar="TARGET",
+        help="Fuzz this device: reference, reference:FAULT,…, reference:iwarp, reference:iwarp:FAULT,…, lab:rxe, lab:siw, "
+        "agent:ADDRESS [default: reference, or the reference device for the script of --replay].",
     )
-    add("--executions", type=int, default=0, metavar="N", help="end after so many mutated steps")
-    add("--time", type=float, default=0.0, metavar="S", help="end after so many seconds; 60 when neither is given")
-    add("--seed", type=int, metavar="N", help="of a session that can be repeated; else a random one, which is told")
-    add("--corpus", metavar="DIR", help="where interesting scripts are kept")
-    add("--resume", action="store_true", help="go on where the corpus's last session ended")
+    add("--executions", type=int, default=0, metavar="N", help="Stop after N mutated steps.")
+    add("--time", type=float, default=0.0, metavar="SECONDS", help="Stop after SECONDS seconds [default: 60 without --executions].")
+    add("--seed", type=int, metavar="N", help="Set the seed of the session [default: random, printed in the report].")
+    add("--corpus", metavar="DIR", help="Store scripts that reach new edges in DIR.")
+    add("--resume", action="store_true", help="Continue the last session of the corpus.")
     add(
         "--feedback",
         metavar="KINDS",
         default=",".join(fuzz.FEEDBACK),
-        help="for which new edges a script is interesting: answers, code (of a reference device), monitors (%(default)s); "
-        "none: for none",
+        help="Store scripts that reach new edges of these kinds: answers, code (of a reference device), monitors, none "
+        "[default: %(default)s].",
     )
-    add("--report", metavar="DIR", help="write report.json, report.txt, index.html, and files to reproduce each finding")
-    add("--plain", action="store_true", help="without knowledge of states: random changes of single packets")
-    add("--stop-at-first", action="store_true", help="end with the first finding")
-    add("--json", action="store_true", help="the report on standard output as JSON")
-    add("--replay", metavar="FILE", help="run this script.json once instead")
-    add("--faults", action="store_true", help="list the faults that the reference device can have")
-    add("--wire", default="", metavar="WIRE", help="the way to an agent's device: packet:eth0")
-    add("--allow", action="append", default=[], metavar="ADDRESS", help="an address that crafted frames may be sent to")
-    add("--secret-file", default="", metavar="FILE", help="the secret that the agent shares with us")
-    add("--kernel", default="debian", help="of the lab: debian or newest (%(default)s)")
+    add("--report", metavar="DIR", help="Write report.json, report.txt, index.html, and files to reproduce each finding, to DIR.")
+    add("--plain", action="store_true", help="Mutate single packets randomly, without protocol state.")
+    add("--stop-at-first", action="store_true", help="Stop after the first finding.")
+    add("--json", action="store_true", help="Print the report as JSON.")
+    add("--replay", metavar="FILE", help="Run this script.json once instead of fuzzing.")
+    add("--faults", action="store_true", help="List the faults of the reference devices.")
+    add("--wire", default="", metavar="WIRE", help="Use this wire to the device of an agent, for example packet:eth0.")
+    add("--allow", action="append", default=[], metavar="ADDRESS", help="Allow sending frames to this address. May be repeated.")
+    add("--secret-file", default="", metavar="FILE", help="Read the shared secret of the agent from FILE.")
+    add("--kernel", default="debian", metavar="KERNEL", help="Boot this kernel in the lab: debian, newest [default: %(default)s].")
     add("--version", action="version", version=f"rdmawire {rdmawire.__version__}")
     chosen = parser.parse_args(argv)
     if chosen.executions < 0 or chosen.time < 0:
-        parser.error("--executions and --time are not negative")
+        parser.error("--executions and --time must not be negative")
     if chosen.seed is not None and not 0 <= chosen.seed < 1 << 64:
-        parser.error("--seed is a number of 64 bits")
+        parser.error("--seed must be a number of 64 bits")
     if chosen.resume and not chosen.corpus:
-        parser.error("--resume needs --corpus")
+        parser.error("--resume requires --corpus")
     return chosen
 
 
 def show(statistics: fuzz.Statistics) -> None:
-    """The status line of a terminal."""
+    """Update the status line on a terminal."""
     edges = f"{statistics.edges:,}"
     if statistics.code_edges is not None:
         edges += f" + {statistics.code_edges:,} code"
@@ -102,7 +103,7 @@ def run(chosen: argparse.Namespace) -> int:
     target = chosen.target or "reference"
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().getrandbits(32)
     seconds = chosen.time if chosen.time or chosen.executions else 60.0
-    looked_on = sys.stderr.isatty()
+    interactive = sys.stderr.isatty()
     with fuzz.Session(
         target,
         seed=seed,
@@ -116,14 +117,14 @@ def run(chosen: argparse.Namespace) -> int:
         secret_file=chosen.secret_file,
         kernel=chosen.kernel,
     ) as session:
-        trouble = None
+        device_error = None
         try:
-            session.run(chosen.executions, seconds, show if looked_on else None)
+            session.run(chosen.executions, seconds, show if interactive else None)
         except KeyboardInterrupt:
-            pass  # the report says how far it came
+            pass  # the report covers the completed part
         except rdmawire.DeviceError as error:
-            trouble = error
-        if looked_on:
+            device_error = error
+        if interactive:
             print("\r\x1b[K", end="", file=sys.stderr)
         if chosen.report:
             session.write(chosen.report)
@@ -133,8 +134,8 @@ def run(chosen: argparse.Namespace) -> int:
             print(json.dumps(session.to_dict(), indent=1))
         else:
             print(session.report(), end="")
-        if trouble is not None:
-            print(f"rdmawire.fuzz: {trouble}", file=sys.stderr)
+        if device_error is not None:
+            print(f"rdmawire.fuzz: {device_error}", file=sys.stderr)
             return 3
         return 1 if session.findings else 0
 
