@@ -27,7 +27,8 @@ def load_core() -> None:
         running = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
         found = f"has a module only for {', '.join(built)}" if built else "has no module"
         raise ImportError(
-            f"rdmawire in {folder} {found} and cannot be imported by {running}: install rdmawire again with this Python's pip"
+            f"rdmawire in {folder} {found} and cannot be imported by {running}: install rdmawire again with this "
+            "Python's pip"
         )
 
 

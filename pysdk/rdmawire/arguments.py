@@ -31,7 +31,8 @@ def describe(text: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any])
     out_of_range = ""
     for signature in signatures:
         parameters = list(_parameters(signature))
-        by_name = dict(zip((one.name for one in parameters if not one.keyword_only), arguments, strict=False)) | dict(keywords)
+        positional = (one.name for one in parameters if not one.keyword_only)
+        by_name = dict(zip(positional, arguments, strict=False)) | dict(keywords)
         error = _error(parameters, by_name, len(arguments))
         if error and len(signatures) == 1:
             return TypeError(f"{function}(): {error}")
@@ -167,7 +168,8 @@ def _out_of_range(parameters: list[_Parameter], values: Mapping[str, Any]) -> st
     ]
     for name, number in numbers:
         if number < 0:
-            return f"{name}={_short_text(number)} is too small" + ("; expected 0 or more" if number >= -(1 << 31) else "")
+            expected = "; expected 0 or more" if number >= -(1 << 31) else ""
+            return f"{name}={_short_text(number)} is too small{expected}"
     if not numbers:
         return ""
     name, number = max(numbers, key=lambda one: one[1])

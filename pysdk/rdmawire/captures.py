@@ -88,8 +88,8 @@ class Capture(Closes):
         """Return an iterator over the frames that match `filter` (docs/filters.md).
 
         Frames have ``number``, ``time_ns``, ``interface`` and ``comments``, and stay valid after the capture is closed.
-        If the capture cannot be read completely, CaptureError follows the last readable frame. `roce_port` is a UDP port
-        that the filter decodes as RoCEv2, in addition to 4791.
+        If the capture cannot be read completely, CaptureError follows the last readable frame. `roce_port` is a UDP
+        port that the filter decodes as RoCEv2, in addition to 4791.
         """
         return _core.captured_frames(self._core, filter, roce_port)
 
@@ -98,8 +98,8 @@ class Capture(Closes):
     ) -> Iterator[_core.Packet]:
         """Return an iterator over the packets that match `filter`, with the context of their connections.
 
-        Packets contain the data of ``rdmawire dissect``: iWARP PDUs reassembled from TCP (``packet.pdus``, as Frames), the
-        upper layer, notes, and the comments and interface of the capture file. ``packet.frame`` is the frame.
+        Packets contain the data of ``rdmawire dissect``: iWARP PDUs reassembled from TCP (``packet.pdus``, as Frames),
+        the upper layer, notes, and the comments and interface of the capture file. ``packet.frame`` is the frame.
         ``verify_crcs=False`` is faster and omits the CRC status.
         """
         return _core.captured_packets(self._core, filter, roce_port, verify_crcs)
@@ -137,9 +137,9 @@ class Capture(Closes):
         - a header: whether the packet contains it (``aeth``)
         - a derived value: ``frame.number``, ``frame.time``, ``frame.len``, ``payload.length``, ``icrc.status``, …
 
-        If a packet contains a header or a PDU several times, the first one is used, as in ``frame[BTH]``. `roce_port` is a
-        UDP port that is decoded as RoCEv2, in addition to 4791. See :meth:`rdmawire.Table.columns` for the types of the
-        arrays, and for `partial`.
+        If a packet contains a header or a PDU several times, the first one is used, as in ``frame[BTH]``. `roce_port`
+        is a UDP port that is decoded as RoCEv2, in addition to 4791. See :meth:`rdmawire.Table.columns` for the types
+        of the arrays, and for `partial`.
         """
         return self.table(columns, filter=filter, roce_port=roce_port).columns(partial=partial)
 
@@ -189,8 +189,8 @@ def open_live(
     - `promiscuous`: also capture packets for other hosts.
     - `immediate`: deliver each packet immediately instead of in batches.
 
-    ``receive(timeout)`` waits for one frame. ``close()`` ends the iteration from any thread. :func:`live_devices` returns
-    the names of devices.
+    ``receive(timeout)`` waits for one frame. ``close()`` ends the iteration from any thread. :func:`live_devices`
+    returns the names of devices.
 
     Raises CaptureError if the device does not exist or is not permitted, or if the filter is invalid.
     """
@@ -236,9 +236,9 @@ class CaptureWriter(Closes):
     ) -> None:
         """Write one packet: a Frame, or bytes.
 
-        The defaults are the attributes of the frame: time (otherwise now), link type (otherwise Ethernet), wire length, and
-        comments. `interface` is an index returned by :meth:`add_interface`. Default: the first interface with the link type,
-        which is added if necessary. pcap files have no comments. Times are nanoseconds since 1970.
+        The defaults are the attributes of the frame: time (otherwise now), link type (otherwise Ethernet), wire length,
+        and comments. `interface` is an index returned by :meth:`add_interface`. Default: the first interface with the
+        link type, which is added if necessary. pcap files have no comments. Times are nanoseconds since 1970.
         """
         if comments is None:
             comments = getattr(frame, "comments", ())

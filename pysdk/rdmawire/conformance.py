@@ -322,8 +322,8 @@ def case(
 
     The function receives a :class:`Bench`, or an :class:`rdmawire.iwarp.IwarpBench` for rules of iWARP. The verdict is
     "pass" when the function returns, "fail" for a failed assert, and "error" for other exceptions. Failed expectations
-    set the verdict as in C++. The function may run in several threads at once, each with its own bench. A new definition
-    of a function with the same name, for example in a notebook, replaces the previous one.
+    set the verdict as in C++. The function may run in several threads at once, each with its own bench. A new
+    definition of a function with the same name, for example in a notebook, replaces the previous one.
     """
     if not isinstance(rule, str):
         raise TypeError('case() requires the id or alias of a rule: @case("RSP-009")')
@@ -385,9 +385,9 @@ def certify(
 ) -> Report:
     """Run cases against a device, as ``rdmawire certify`` does, and return the report.
 
-    - ``device``: "reference", "lab:rxe", "lab:siw", "agent:ADDRESS" with ``wire=…``, or an open :class:`rdmawire.Device`.
-      The cases run one by one on an open device, and other users of the device wait. It stays open, unless a case
-      hangs, which ends the run.
+    - ``device``: "reference", "lab:rxe", "lab:siw", "agent:ADDRESS" with ``wire=…``, or an open
+      :class:`rdmawire.Device`. The cases run one by one on an open device, and other users of the device wait. It stays
+      open, unless a case hangs, which ends the run.
     - ``only``: ids or aliases of rules with ``*`` and ``?``, ids of cases, or functions of case(). Default: all cases.
     - ``report``: directory for report.json, junit.xml, index.html and one capture per case.
     - ``resume``: report directory of an interrupted run that is continued.
@@ -396,8 +396,8 @@ def certify(
     - ``known=False``: ignore the built-in known results, as ``--no-expected`` does.
     - ``options``: the options of :func:`rdmawire.open_device`.
 
-    ``expected``, ``baseline``, ``strict``, ``repeat``, ``jobs``, ``max_device_losses`` and the timeouts are those of the
-    command (docs/certify.md).
+    ``expected``, ``baseline``, ``strict``, ``repeat``, ``jobs``, ``max_device_losses`` and the timeouts are those of
+    the command (docs/certify.md).
     """
     patterns = _patterns(only)
     if only is not None and not patterns:
@@ -493,7 +493,8 @@ def _operand_values(test: ast.expr, frame: types.FrameType) -> str:
     """Return the values of both sides of a comparison, or "" if their evaluation could have side effects."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return ""
-    harmless = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, ast.operator)
+    names = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load)
+    harmless = (*names, ast.UnaryOp, ast.USub, ast.BinOp, ast.operator)
     sides = []
     for side in (test.left, test.comparators[0]):
         if not all(isinstance(node, harmless) for node in ast.walk(side)):

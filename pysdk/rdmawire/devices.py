@@ -63,14 +63,16 @@ class ProtectionDomain(Closes):
         return MemoryRegion(self._core.region(size, list_of_names(access)))
 
     def __repr__(self) -> str:
-        return "<ProtectionDomain (closed)>" if self.closed else f"<ProtectionDomain {self.handle} of {self.device.name}>"
+        if self.closed:
+            return "<ProtectionDomain (closed)>"
+        return f"<ProtectionDomain {self.handle} of {self.device.name}>"
 
 
 class Device(Closes):
     """An open device: its verbs, and the wire to its port. A context manager.
 
-    Made by :func:`reference`, :func:`lab`, :func:`agent` and :func:`open_device`. Any thread may use it. If the device or
-    its agent crashes, waiting calls raise DeviceError with kind "lost".
+    Made by :func:`reference`, :func:`lab`, :func:`agent` and :func:`open_device`. Any thread may use it. If the device
+    or its agent crashes, waiting calls raise DeviceError with kind "lost".
     """
 
     def __init__(self, core: _core._Device, options: Mapping[str, Any] | None = None) -> None:
@@ -171,9 +173,9 @@ class Device(Closes):
     ) -> StreamQueuePair:
         """Create a queue pair of an iWARP device with a stream to the tester in Full Operation Phase.
 
-        The tester is the MPA initiator, or with ``device_initiates=True`` the responder. ``connected=False``: create the
-        queue pair without a stream. ``access``: rights of the tester for :attr:`StreamQueuePair.mr`, "remote_write",
-        "remote_read", "remote_atomic". Default: all. ``domain`` and ``cq``: shared objects to use.
+        The tester is the MPA initiator, or with ``device_initiates=True`` the responder. ``connected=False``: create
+        the queue pair without a stream. ``access``: rights of the tester for :attr:`StreamQueuePair.mr`,
+        "remote_write", "remote_read", "remote_atomic". Default: all. ``domain`` and ``cq``: shared objects to use.
 
         The options are those of C++ cases:
 
@@ -300,9 +302,9 @@ def agent_program() -> str:
 def open_device(name: str, **options: Any) -> Device:
     """Open a device by its name for ``rdmawire certify --device``: "reference", "lab:rxe", "agent:ADDRESS".
 
-    Options of reference devices: seed, faults, family ("roce", "iwarp"). Options of the lab: kernel. Options of an agent:
-    wire, allow, secret_file, multicast, frames_per_second. Raises DeviceError with kind "unreachable" if the device cannot
-    be opened, UsageError for invalid names and options. Ctrl-C cancels the boot of a lab.
+    Options of reference devices: seed, faults, family ("roce", "iwarp"). Options of the lab: kernel. Options of an
+    agent: wire, allow, secret_file, multicast, frames_per_second. Raises DeviceError with kind "unreachable" if the
+    device cannot be opened, UsageError for invalid names and options. Ctrl-C cancels the boot of a lab.
     """
     given = {key: value for key, value in options.items() if value is not None}
     for key in ("faults", "allow"):

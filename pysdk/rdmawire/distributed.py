@@ -8,8 +8,9 @@ reached.
     import rdmawire.distributed
 
     with Client("scheduler:8786") as client:
-        report = rdmawire.distributed.analyze(["ring-1.pcapng", "ring-2.pcapng"], client, filter="not icrc.status == bad")
-        events = rdmawire.distributed.tables(["ring-1.pcapng", "ring-2.pcapng"], client, kinds="events")["events"]
+        files = ["ring-1.pcapng", "ring-2.pcapng"]
+        report = rdmawire.distributed.analyze(files, client, filter="not icrc.status == bad")
+        events = rdmawire.distributed.tables(files, client, kinds="events")["events"]
 
 All workers require the same build of rdmawire, and access to the files under the same names.
 """
@@ -178,11 +179,12 @@ def to_parquet(
     """Write tables as Parquet files from the workers, and return the numbers of rows by kind.
 
     All workers must have access to ``directory``. It contains one folder per kind with one file per shard
-    (``messages/part-00000.parquet``). pandas, Polars, DuckDB, Dask and pyarrow read a folder as one table. The files have
-    the rows of :func:`tables`, each file in this order. Files are renamed when they are complete. Existing folders must be
-    empty.
+    (``messages/part-00000.parquet``). pandas, Polars, DuckDB, Dask and pyarrow read a folder as one table. The files
+    have the rows of :func:`tables`, each file in this order. Files are renamed when they are complete. Existing folders
+    must be empty.
 
-    The options are those of :func:`analyze`. Requires pyarrow on the workers. The rows of one shard must fit into memory.
+    The options are those of :func:`analyze`. Requires pyarrow on the workers. The rows of one shard must fit into
+    memory.
 
     :raises CaptureError: as for :func:`tables`, before files are written, or if a file cannot be written.
     """
@@ -289,7 +291,7 @@ def _divided(
             before += packets
         run.wait("divide", portions)
         last = max(run.gather_of(portions, "last"), default=(0, 0))
-        batches = [[run.submit(_item, divided_portion, shard) for divided_portion in portions] for shard in range(shards)]
+        batches = [[run.submit(_item, portion, shard) for portion in portions] for shard in range(shards)]
         divided = _Divided(run, surveys, read_errors, batches, [[] for _ in batches], last, None)
         if options.filter:
             _filter_shards(divided, options, folder)

@@ -9,8 +9,8 @@
 
 ``@pytest.mark.rdma_needs("atomics")`` skips a test if the device lacks a capability, with the reason.
 
-``rdma_capture`` records the frames of a test, and writes them to a pcapng file if the test fails. The report contains the
-path.
+``rdma_capture`` records the frames of a test, and writes them to a pcapng file if the test fails. The report contains
+the path.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DEVICE",
         help="Test this device: reference, lab:rxe, lab:siw, or agent:ADDRESS with --rdma-wire [default: reference].",
     )
-    group.addoption("--rdma-wire", metavar="WIRE", help="Use this wire to the device of an agent, for example packet:eth1.")
+    group.addoption(
+        "--rdma-wire", metavar="WIRE", help="Use this wire to the device of an agent, for example packet:eth1."
+    )
     group.addoption(
         "--rdma-allow",
         action="append",
@@ -52,7 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Allow sending frames to this address of an agent's device. May be repeated.",
     )
     group.addoption("--rdma-secret-file", metavar="FILE", help="Read the shared secret of the agent from FILE.")
-    group.addoption("--rdma-kernel", default="debian", metavar="KERNEL", help="Boot this kernel in the lab: debian, newest [default: debian].")
+    group.addoption(
+        "--rdma-kernel",
+        default="debian",
+        metavar="KERNEL",
+        help="Boot this kernel in the lab: debian, newest [default: debian].",
+    )
     group.addoption(
         "--rdma-fault",
         action="append",
@@ -66,7 +73,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("roce", "iwarp"),
         help="Set the transport family of the reference device [default: roce].",
     )
-    group.addoption("--rdma-seed", type=int, default=1, metavar="N", help="Set the seed of the reference device [default: 1].")
+    group.addoption(
+        "--rdma-seed", type=int, default=1, metavar="N", help="Set the seed of the reference device [default: 1]."
+    )
     group.addoption(
         "--rdma-captures",
         metavar="DIR",

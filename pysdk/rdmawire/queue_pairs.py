@@ -43,8 +43,8 @@ class Completion:
 class CompletionQueue(Closes):
     """The completion queue of a queue pair, or a shared one made by :meth:`Device.completion_queue`.
 
-    The own queue of a queue pair is closed with it, and close() has no effect. A shared queue is destroyed at the device
-    when its last queue pair is closed.
+    The own queue of a queue pair is closed with it, and close() has no effect. A shared queue is destroyed at the
+    device when its last queue pair is closed.
     """
 
     def __init__(self, core: _core._CompletionQueue | _core._QueuePairPart) -> None:
@@ -128,7 +128,7 @@ class QueuePairBase(Closes):
         return state
 
     def modify(self, state: str | None = None, **attributes: Any) -> None:
-        """Change exactly these attributes (docs/agent.md, modify_qp): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
+        """Change exactly these attributes (docs/agent.md): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
         self._core.modify(({} if state is None else {"state": state}) | attributes)
 
     def region(self, size: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
@@ -203,9 +203,10 @@ class QueuePair(QueuePairBase):
     def frame(self, opcode: int | None = None, *, psn: int | None = None) -> Frame:
         """Return headers from the tester to the device, from Ethernet to the BTH, with the next PSN.
 
-        Complete the frame with ``/``: ``frame() / RETH(…) / b"data"``. Without ``opcode``, the appended header determines
-        the opcode of a single-packet message: RETH is an RDMA WRITE Only, AtomicETH a Compare & Swap, AETH an
-        Acknowledge, all others are a SEND Only. Requests have AckReq = 1. ``psn``: absolute PSN instead of the next one.
+        Complete the frame with ``/``: ``frame() / RETH(…) / b"data"``. Without ``opcode``, the appended header
+        determines the opcode of a single-packet message: RETH is an RDMA WRITE Only, AtomicETH a Compare & Swap, AETH
+        an Acknowledge, all others are a SEND Only. Requests have AckReq = 1. ``psn``: absolute PSN instead of the next
+        one.
         """
         if psn is None:
             psn = self.psn
@@ -233,9 +234,9 @@ class QueuePair(QueuePairBase):
     ) -> None:
         """Post a send request at the device with ``length`` bytes of :attr:`mr` from ``offset``.
 
-        ``opcode`` is "send", "write", "read", "compare_swap", "fetch_add", … (docs/agent.md, post_send). ``more`` contains
-        other members of the request: imm, add, compare, swap, … ``remote_addr`` and ``rkey`` identify the tester's memory
-        and can be arbitrary. Datagrams are sent to the tester.
+        ``opcode`` is "send", "write", "read", "compare_swap", "fetch_add", … (docs/agent.md, post_send). ``more``
+        contains other members of the request: imm, add, compare, swap, … ``remote_addr`` and ``rkey`` identify the
+        tester's memory and can be arbitrary. Datagrams are sent to the tester.
         """
         request: dict[str, Any] = {"wr_id": wr_id, "flags": list_of_names(flags)}
         if remote_addr is not None or opcode not in ("send", "send_imm", "send_inv", "local_inv", "bind_mw"):

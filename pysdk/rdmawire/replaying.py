@@ -1,6 +1,6 @@
 """Replay of captured traffic: unchanged, rewritten for a live peer, with injected faults, or with a callback.
 
-    report = rdmawire.replay("x.pcap", wire="packet:veth0", speed=10, map=["qp:0x11=0x777"], faults=["drop psn +5 try 1"])
+    report = rdmawire.replay("x.pcap", wire="packet:veth0", map=["qp:0x11=0x777"], faults=["drop psn +5 try 1"])
 
 docs/replay.md describes mappings, faults and options. The report's ``json`` is the output of the command.
 """

@@ -54,7 +54,7 @@ class Report(JsonReport):
 
     @property
     def findings(self) -> list[Row]:
-        """Findings, most severe first: ``severity``, ``kind``, ``who``, ``title``, ``frames``, ``meaning``, ``next``, …"""
+        """Findings, most severe first: ``severity``, ``kind``, ``title``, ``frames``, ``meaning``, ``next``, …"""
         return [Row(finding) for finding in self._dict["findings"]]
 
     @property
@@ -99,7 +99,7 @@ class Report(JsonReport):
         return page
 
     def to_csv(self, directory: str | os.PathLike[str], *, packets: bool = False) -> None:
-        """Write connections, flows, messages and events as CSV files to a directory, as ``rdmawire analyze --csv`` does.
+        """Write connections, flows, messages and events as CSV files, as ``rdmawire analyze --csv`` does.
 
         `packets` adds packets.csv. Reads the files a second time.
         """
@@ -125,7 +125,8 @@ class Report(JsonReport):
             f"{summary.retransmitted_packets} packets retransmitted, {summary.crcs_bad} bad CRCs"
         )
         rows = [(f.severity, f.who, f.title, f.cause, f.first_frame, f.next) for f in self.findings]
-        return _html(self._title, head, ("severity", "flow", "finding", "cause", "frame", "next"), rows, self.read_errors)
+        columns = ("severity", "flow", "finding", "cause", "frame", "next")
+        return _html(self._title, head, columns, rows, self.read_errors)
 
     def _table(self, kind: str) -> Table:
         if self._run is None:
@@ -171,7 +172,10 @@ class CheckReport(JsonReport):
     def text(
         self, *, width: int = 100, colors: bool = False, coverage: bool = False, quiet: bool = False, rows: int = 50
     ) -> str:
-        """Return the output of ``rdmawire check``. `coverage` adds the evaluations of each rule. `quiet`: one line each."""
+        """Return the output of ``rdmawire check``.
+
+        `coverage` adds the evaluations of each rule. `quiet` prints one line per violation.
+        """
         return _core.check_text(self._text, width, colors, coverage, quiet, rows)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -193,7 +197,10 @@ class CheckReport(JsonReport):
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: numbers of evaluations, and the violations."""
         evaluations = self.summary.evaluations
-        head = f"evaluations: {evaluations.passed} passed, {evaluations.violated} violated, {evaluations.inconclusive} inconclusive"
+        head = (
+            f"evaluations: {evaluations.passed} passed, {evaluations.violated} violated, "
+            f"{evaluations.inconclusive} inconclusive"
+        )
         rows = [
             (v.level, v.alias or v.rule, v["from"].address, v.frame, v.expected, v.actual, v.clause)
             for v in self.violations
@@ -206,8 +213,8 @@ class Comparison(JsonReport):
     """The result of :func:`compare`: packets lost, ECN-marked, modified or delayed on each hop.
 
     The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/analyze.md) are attributes:
-    ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints the output of the
-    command.
+    ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints the output of
+    the command.
     """
 
     def __init__(self, text: str, read_errors: Sequence[str] = (), title: str = "") -> None:
@@ -270,8 +277,8 @@ def analyze(
     - `ignore`: do not use ``cm``, ``text`` or ``source-port`` to pair the directions of connections.
     - `roce_port`: decode this UDP port as RoCEv2, in addition to 4791.
 
-    `progress` is called regularly with the packets, the processed and total bytes, and the file name. Its exceptions and
-    Ctrl-C end the analysis. The interpreter's lock is released during the analysis.
+    `progress` is called regularly with the packets, the processed and total bytes, and the file name. Its exceptions
+    and Ctrl-C end the analysis. The interpreter's lock is released during the analysis.
 
     Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """

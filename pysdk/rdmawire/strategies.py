@@ -87,7 +87,8 @@ def headers_of(header: type[H], *, everything: bool = False, **given: Any) -> st
     fixed = {name: value if isinstance(value, st.SearchStrategy) else st.just(value) for name, value in given.items()}
     if table.tail is not None and table.tail not in given:
         unit = table.unit
-        chosen[table.tail] = st.integers(0, 40 // unit).flatmap(lambda n: st.binary(min_size=n * unit, max_size=n * unit))
+        sizes = st.integers(0, 40 // unit).map(lambda n: n * unit)
+        chosen[table.tail] = sizes.flatmap(lambda size: st.binary(min_size=size, max_size=size))
     return st.fixed_dictionaries(fixed, optional=chosen).map(lambda fields: header(**fields))
 
 
@@ -177,7 +178,8 @@ def rc_exchanges(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 10_000
         credits = draw(st.integers(0, 31))
         msn = (msn + 1) % _PSNS
         va, rkey = draw(st.integers(0, (1 << 64) - 1)), draw(st.integers(0, (1 << 32) - 1))
-        data = draw(st.integers(0, max_bytes) | st.sampled_from([mtu - 1, mtu, mtu + 1]).filter(lambda n: n <= max_bytes))
+        near_mtu = st.sampled_from([mtu - 1, mtu, mtu + 1]).filter(lambda n: n <= max_bytes)
+        data = draw(st.integers(0, max_bytes) | near_mtu)
         acknowledged = AETH(syndrome=Syndrome.ACK | credits, msn=msn)
         if kind in ("CmpSwap", "FetchAdd"):
             opcode = Opcode.RC_CMPSWAP if kind == "CmpSwap" else Opcode.RC_FETCHADD

@@ -31,8 +31,8 @@ class Stream:
     def send(self, what: Any, *more: Any, segment_bytes: int | None = None) -> None:
         """Send a Frame that starts with an FPDU, a Stimulus, or bytes. Several are sent as one TCP segment.
 
-        FPDUs get markers if the device requested them, and a computed length, pad and CRC unless these are set. Data that
-        exceeds a TCP segment is sent in several. ``segment_bytes``: size of the TCP segments.
+        FPDUs get markers if the device requested them, and a computed length, pad and CRC unless these are set. Data
+        that exceeds a TCP segment is sent in several. ``segment_bytes``: size of the TCP segments.
         """
         if segment_bytes is not None:
             for one in (what, *more):
@@ -60,12 +60,13 @@ class Stream:
 
     # Receiving.
 
-    def receive(self, timeout: float | None = 1.0) -> Received | Any:  # Any: None, to avoid checks in user code
+    # Any: None, to avoid checks in user code.
+    def receive(self, timeout: float | None = 1.0) -> Received | Any:
         """Return the next item, or None if no item arrives for ``timeout`` seconds.
 
-        An item is an FPDU, the device's MPA frame (kind "setup"), its FIN ("fin"), a reset ("reset"), or bytes that are an
-        incomplete FPDU ("torn"). No items follow a reset. Other threads can run, and Ctrl-C ends the call. The reference
-        endpoint uses seconds of virtual time and does not block.
+        An item is an FPDU, the device's MPA frame (kind "setup"), its FIN ("fin"), a reset ("reset"), or bytes that are
+        an incomplete FPDU ("torn"). No items follow a reset. Other threads can run, and Ctrl-C ends the call. The
+        reference endpoint uses seconds of virtual time and does not block.
         """
         received: Received | None = self._core.receive(timeout)
         return received
@@ -75,7 +76,7 @@ class Stream:
         return self
 
     def wait(self, expected: Expectation, timeout: float = 0) -> Received:
-        """Return the next item if it is as expected, otherwise raise DeviceError. ``timeout`` 0: usual response time."""
+        """Return the next item if it is as expected, otherwise raise DeviceError. ``timeout`` 0: the usual time."""
         received: Received = self._core.wait(expected, timeout)
         return received
 
@@ -209,8 +210,8 @@ class StreamQueuePair(QueuePairBase):
         """Post a send request at the device with ``length`` bytes of :attr:`mr` from ``offset``.
 
         ``opcode`` is "send", "write", "read", … (docs/agent.md, post_send). ``remote_addr`` (the TO) and ``rkey`` (the
-        STag) identify the tester's memory and can be arbitrary. A device that accepted the stream may send only after the
-        tester's first FPDU. RFC 5044, 7.1.2 rule 4.
+        STag) identify the tester's memory and can be arbitrary. A device that accepted the stream may send only after
+        the tester's first FPDU. RFC 5044, 7.1.2 rule 4.
         """
         request: dict[str, Any] = {"wr_id": wr_id, "flags": list_of_names(flags)}
         if remote_addr is not None or opcode in ("write", "read", "compare_swap", "fetch_add"):

@@ -99,8 +99,9 @@ class Table:
     def to_parquet(self, path: str | os.PathLike[str], *, compression: str = "zstd", **options: Any) -> int:
         """Write the table to a Parquet file in batches, and return the number of rows.
 
-        Requires pyarrow. `options` are passed to ``pyarrow.parquet.ParquetWriter``. Memory is bounded by the batch size.
-        If the capture cannot be read completely, the file contains the rows before the error, and CaptureError is raised.
+        Requires pyarrow. `options` are passed to ``pyarrow.parquet.ParquetWriter``. Memory is bounded by the batch
+        size. If the capture cannot be read completely, the file contains the rows before the error, and CaptureError is
+        raised.
         """
         pyarrow = optional("Parquet files", "parquet", "pyarrow", "pyarrow.parquet")
         reader = pyarrow.RecordBatchReader.from_stream(self)

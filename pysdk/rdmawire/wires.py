@@ -112,16 +112,18 @@ class Wire(Closes):
     def send(self, frames: Sendable | Iterable[Sendable], *, at: int = 0, timeout: float | None = 5.0) -> int:
         """Send a frame, bytes, or several of them in order, and return their number.
 
-        ``at``: earliest send time on the wire's clock. If the wire's queue is full, waits for up to ``timeout`` seconds,
-        then raises WireError with kind "full". The message contains the number of frames sent before.
+        ``at``: earliest send time on the wire's clock. If the wire's queue is full, waits for up to ``timeout``
+        seconds, then raises WireError with kind "full". The message contains the number of frames sent before.
         """
         return self._core.send(_listed(frames), at, timeout)
 
-    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # Any: None, to avoid checks in user code
+    # Any: None, to avoid checks in user code.
+    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:
         """Return the next frame, or None if no frame arrives for ``timeout`` seconds.
 
-        ``timeout`` 0 does not wait, None waits without limit. In virtual time, ``timeout=None`` returns None if no frame
-        will arrive. At the end of a file, raises WireError with kind "down". ``own``: also return frames sent by this host.
+        ``timeout`` 0 does not wait, None waits without limit. In virtual time, ``timeout=None`` returns None if no
+        frame will arrive. At the end of a file, raises WireError with kind "down". ``own``: also return frames sent by
+        this host.
         """
         if self._back:
             return self._back.popleft()
@@ -136,9 +138,9 @@ class Wire(Closes):
         *,
         own: bool = False,
     ) -> Iterator[Frame]:
-        """Return an iterator over received frames: up to ``count``, for ``timeout`` seconds, those that match ``filter``.
+        """Return an iterator over up to ``count`` received frames, for ``timeout`` seconds.
 
-        ``filter`` is a filter expression (docs/filters.md) or a function.
+        ``filter`` selects frames: a filter expression (docs/filters.md) or a function.
         """
         matches = self._matcher(filter)  # reports invalid filters before the iteration
         return self._sniff(count, timeout, matches, own)
@@ -199,7 +201,7 @@ class Wire(Closes):
         return sent
 
     async def areceive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # as receive()
-        """Receive like receive(). Waits for the wire's descriptor in the running loop, or in a thread without descriptor."""
+        """Receive like receive(). Waits for the wire's descriptor in the running loop, otherwise in a thread."""
         if self._core.capabilities["virtual_time"]:
             return self.receive(timeout, own=own)  # does not block
         frame = self.receive(0, own=own)

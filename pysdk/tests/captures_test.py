@@ -112,7 +112,7 @@ def test_an_error_comes_after_all_good_frames():
             frames.append(frame)  # noqa: PERF402
     assert frames and f"stopped after {len(frames)} packets" in str(failure.value)
     facts = rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]).facts()
-    assert facts.packets == len(frames) and facts.trouble == str(failure.value)
+    assert facts.packets == len(frames) and facts.error == str(failure.value)
 
 
 def test_used_after_close():

@@ -52,7 +52,7 @@ MADE = {
     "CaptureWriter": lambda tmp: contextlib.nullcontext(rdmawire.create_capture(tmp / "x.pcapng")),
     "CompletionQueue": lambda tmp: at_device(lambda device: device.completion_queue(4)),
     "Device": lambda tmp: contextlib.nullcontext(rdmawire.reference()),
-    "Following": lambda tmp: contextlib.nullcontext(rdmawire.follow(RPING)),
+    "LiveAnalysis": lambda tmp: contextlib.nullcontext(rdmawire.follow(RPING)),
     "LiveCapture": lambda tmp: live(),
     "ProtectionDomain": lambda tmp: at_device(lambda device: device.domain()),
     "QueuePair": lambda tmp: at_device(lambda device: device.rc_qp()),
@@ -66,7 +66,7 @@ ANSWERS = {
     "CaptureWriter": {"name", "records"},
     "CompletionQueue": set(),
     "Device": {"gone", "name", "record", "save", "wire"},  # what was recorded stays
-    "Following": {"name", "stop", "troubles"},
+    "LiveAnalysis": {"name", "stop", "read_errors"},
     "LiveCapture": {"name"},
     "ProtectionDomain": {"device"},
     "QueuePair": {"cq", "device", "frame", "inbox", "mr", "psn", "service", "wire"},
@@ -179,7 +179,7 @@ def test_in_a_fork_it_can_be_asked_closed_and_dropped(name, tmp_path, monkeypatc
 
         def child():
             for member in (one for one in dir(type(thing)) if not one.startswith("_") and one != "close"):
-                if name not in ("Capture", "CaptureWriter", "Following", "LiveCapture"):  # which are files: read on
+                if name not in ("Capture", "CaptureWriter", "LiveAnalysis", "LiveCapture"):  # which are files: read on
                     for error in use(thing, member):
                         assert error is None or isinstance(error, (rdmawire.Error, TypeError, ValueError)), repr(error)
             repr(thing)

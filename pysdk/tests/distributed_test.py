@@ -32,7 +32,7 @@ def test_equals_one_machine_exactly(client):
     assert rdmawire.distributed.analyze(SAMPLES, client).to_dict() == alone
 
 
-@pytest.mark.parametrize("options", [{"shares": 1}, {"shares": 13, "portion_bytes": 100_000}])
+@pytest.mark.parametrize("options", [{"shards": 1}, {"shards": 13, "portion_bytes": 100_000}])
 def test_shares_and_portions_change_nothing(client, options):
     files = [name for name in SAMPLES if "loss" in name]
     assert rdmawire.distributed.analyze(files, client, **options).to_dict() == rdmawire.analyze(files).to_dict()
@@ -65,7 +65,7 @@ def test_boundaries_are_the_whole_captures(client):
 def test_filters_equal_one_machine_exactly(client, filter):
     """Those that ask a packet alone, and those that ask what its connection is, each portion cut small."""
     alone = rdmawire.analyze(SAMPLES, filter=filter).to_dict()
-    report = rdmawire.distributed.analyze(SAMPLES, client, filter=filter, shares=5, portion_bytes=200_000)
+    report = rdmawire.distributed.analyze(SAMPLES, client, filter=filter, shards=5, portion_bytes=200_000)
     assert report.to_dict() == alone
     assert 0 < alone["summary"]["packets"] and alone["input"]["filter"]
 
@@ -82,7 +82,7 @@ def test_one_connection_equals_one_machine_exactly(client, name, filter):
     number = largest_connection(files)
     alone = rdmawire.analyze(files, connection=number, filter=filter).to_dict()
     report = rdmawire.distributed.analyze(
-        files, client, connection=number, filter=filter, shares=4, portion_bytes=100_000
+        files, client, connection=number, filter=filter, shards=4, portion_bytes=100_000
     )
     assert report.to_dict() == alone and alone["summary"]["connections"] == 1
 
@@ -93,7 +93,7 @@ def test_evidence_counters_and_crcs_are_as_on_one_machine(client, tmp_path):
     files = [path for path in SAMPLES if "loss" in path]
     options = {"ignore": ["cm", "text"], "counters": counters, "verify_crcs": False, "roce_port": 1024}
     alone = rdmawire.analyze(files, **options).to_dict()
-    assert rdmawire.distributed.analyze(files, client, shares=3, **options).to_dict() == alone
+    assert rdmawire.distributed.analyze(files, client, shards=3, **options).to_dict() == alone
     assert alone != rdmawire.analyze(files).to_dict()
 
 
@@ -114,7 +114,7 @@ def on_one_machine(report, kind):
 @pytest.mark.parametrize("options", [{}, {"filter": "not aeth"}, {"begin": "frame:300", "end": "frame:9000"}])
 def test_tables_equal_one_machine_exactly(client, options):
     report = rdmawire.analyze(SAMPLES, **options)
-    tables = rdmawire.distributed.tables(SAMPLES, client, shares=5, portion_bytes=200_000, **options)
+    tables = rdmawire.distributed.tables(SAMPLES, client, shards=5, portion_bytes=200_000, **options)
     assert list(tables) == ["messages", "events", "connections", "packets"]
     for kind, table in tables.items():
         alone = on_one_machine(report, kind)
@@ -127,13 +127,13 @@ def test_tables_equal_one_machine_exactly(client, options):
 def test_tables_of_one_connection(client):
     files = [path for path in SAMPLES if "rc-read-loss" in path]
     number = largest_connection(files)
-    table = rdmawire.distributed.tables(files, client, "messages", connection=number, shares=3)["messages"]
+    table = rdmawire.distributed.tables(files, client, "messages", connection=number, shards=3)["messages"]
     assert table.equals(on_one_machine(rdmawire.analyze(files, connection=number), "messages"))
     assert set(table["connection"].to_pylist()) == {number}
 
 
 def test_parquet_of_shares_is_one_table(client, tmp_path):
-    rows = rdmawire.distributed.to_parquet(SAMPLES, tmp_path, client, ["messages", "events"], shares=4)
+    rows = rdmawire.distributed.to_parquet(SAMPLES, tmp_path, client, ["messages", "events"], shards=4)
     report = rdmawire.analyze(SAMPLES)
     for kind in ("messages", "events"):
         assert len(list((tmp_path / kind).iterdir())) == 4
@@ -158,7 +158,7 @@ def test_tables_refuse_what_they_cannot_give(client, tmp_path):
 
 def test_progress_is_told_and_may_end_it(client):
     seen = []
-    rdmawire.distributed.analyze(SAMPLES[:3], client, shares=2, progress=lambda *step: seen.append(step))
+    rdmawire.distributed.analyze(SAMPLES[:3], client, shards=2, progress=lambda *step: seen.append(step))
     assert [step for step in seen if step[0] == "survey"] == [("survey", n, 3) for n in (1, 2, 3)]
     assert seen[-1] == ("track", 2, 2)
 
@@ -175,7 +175,7 @@ def test_files_that_cannot_be_read_are_told(client, tmp_path):
     report = rdmawire.distributed.analyze([str(broken), str(tmp_path / "none.pcap")], client)
     alone = rdmawire.analyze([str(broken), str(tmp_path / "none.pcap")])
     assert report.to_dict() == alone.to_dict()
-    assert sorted(report.troubles) == sorted(alone.troubles) and len(report.troubles) == 2
+    assert sorted(report.read_errors) == sorted(alone.read_errors) and len(report.read_errors) == 2
     with pytest.raises(rdmawire.CaptureError, match="none.pcap"):
         rdmawire.distributed.analyze(tmp_path / "none.pcap", client)
 
@@ -185,8 +185,8 @@ def test_wrong_use(client):
         rdmawire.distributed.analyze([], client)
     with pytest.raises(rdmawire.UsageError, match="no place in a capture"):
         rdmawire.distributed.analyze(SAMPLES[:1], client, begin="yesterday", retries=0)
-    with pytest.raises(rdmawire.UsageError, match="shares"):
-        rdmawire.distributed.analyze(SAMPLES[:1], client, shares=0)
+    with pytest.raises(rdmawire.UsageError, match="shards"):
+        rdmawire.distributed.analyze(SAMPLES[:1], client, shards=0)
     with pytest.raises(rdmawire.UsageError, match="unknown field"):
         rdmawire.distributed.analyze(SAMPLES[:1], client, filter="bth.opcod")
     with pytest.raises(rdmawire.UsageError, match="no evidence"):
@@ -207,7 +207,7 @@ def test_a_lost_worker_is_made_up_for(client):
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
 
-    report = rdmawire.distributed.analyze(files, client, shares=6, portion_bytes=100_000, progress=kill_one)
+    report = rdmawire.distributed.analyze(files, client, shards=6, portion_bytes=100_000, progress=kill_one)
     assert killed
     assert report.to_dict() == alone
     # The next test has two workers again.

@@ -43,7 +43,7 @@ def test_a_file_that_grows_gives_in_the_end_what_the_whole_file_gives(growing):
         *_, last = reports
     assert 0 < first.summary.packets < second.summary.packets < last.summary.packets
     assert whole(last) == whole(rdmawire.analyze(RPING))
-    assert last.troubles == following.troubles == [] and following.closed
+    assert last.read_errors == following.read_errors == [] and following.closed
     with pytest.raises(rdmawire.UsageError, match="where the packets are"):
         last.messages.columns()
 
@@ -77,7 +77,7 @@ def test_a_file_that_goes_away_ends_it_with_a_sentence(growing):
         next(reports)
         growing.unlink()
         *_, last = reports
-    assert "was removed" in last.troubles[0] and last.summary.packets > 0
+    assert "no longer there" in last.read_errors[0] and last.summary.packets > 0
 
 
 def test_what_cannot_be_followed(tmp_path):

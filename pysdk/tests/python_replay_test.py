@@ -131,7 +131,7 @@ def test_in_asyncio_other_tasks_go_on_and_canceling_ends_it():
     async def story():
         a, b = wire_pair(frames=1_000_000)
         async with a, b:
-            report = await areplay(RPING, a, top=True)
+            report = await areplay(RPING, a, topspeed=True)
             assert report.sent > 300
             task = asyncio.create_task(areplay(RPING, a, pps=100, loops=0))
             await asyncio.sleep(0.3)
@@ -171,7 +171,7 @@ def test_what_makes_no_sense(tmp_path):
             with pytest.raises(CaptureError, match=name):
                 replay(tmp_path / name, dry_run=True)
         later = replay([RPING, tmp_path / "missing.pcap"], a)
-        assert not later.ok and "missing.pcap" in later.trouble and later.trouble in repr(later)
+        assert not later.ok and "missing.pcap" in later.error and later.error in repr(later)
     with pytest.raises(UsageError, match="allow_target"):
         replay(RPING, "packet:lo")
 
@@ -180,7 +180,7 @@ def test_a_wire_that_is_closed_meanwhile_ends_the_replay_with_a_report():
     a, b = wire_pair(frames=1_000_000)
     threading.Timer(0.2, a.close).start()
     report = replay(RPING, a, pps=100, loops=0)
-    assert not report.ok and "closed" in report.trouble
+    assert not report.ok and "closed" in report.error
     b.close()
 
 

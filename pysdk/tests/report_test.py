@@ -33,7 +33,7 @@ def test_analyze_is_the_commands_json_and_text(path):
     report = rdmawire.analyze(path)
     assert report.to_dict() == json.loads(said("analyze", "--json", path))
     assert report.text(width=120) == said("analyze", "--color", "never", path)
-    assert report.troubles == []
+    assert report.read_errors == []
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
@@ -114,7 +114,7 @@ def test_files_that_cannot_be_read(tmp_path):
     cut.write_bytes(RPING.read_bytes()[:CUT_TO])
     for function in (rdmawire.analyze, rdmawire.check):
         report = function([cut, tmp_path / "none.pcap"])
-        assert len(report.troubles) == 2 and report.summary.packets > 0
+        assert len(report.read_errors) == 2 and report.summary.packets > 0
         with pytest.raises(rdmawire.CaptureError, match="none.pcap"):
             function(tmp_path / "none.pcap")
     with pytest.raises(rdmawire.CaptureError, match="stopped after"):

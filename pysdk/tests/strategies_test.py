@@ -9,7 +9,7 @@ import rdmawire
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 from rdmawire import AETH, BTH, DDP, RETH, UDP, Ether, Frame, Header, IPv4, Opcode, header_table, parse
-from rdmawire.strategies import fpdu_conversations, headers, headers_of, rc_conversations, roce_frames
+from rdmawire.strategies import fpdu_exchanges, headers, headers_of, rc_exchanges, roce_frames
 from samples import ROOT
 
 NAMES = vars(rdmawire)
@@ -43,7 +43,7 @@ def test_single_frames_are_whole_and_right(frame):
 
 
 @some
-@given(rc_conversations())
+@given(rc_exchanges())
 def test_conversations_keep_their_rules(conversation):
     for frame in conversation.frames:
         assert parse(bytes(frame), strict=True).icrc_status == "good"
@@ -70,7 +70,7 @@ def rdmawire_command():
 
 
 @settings(max_examples=EXAMPLES // 4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(conversation=rc_conversations(max_messages=20))
+@given(conversation=rc_exchanges(max_messages=20))
 def test_the_monitors_blame_nobody(tmp_path_factory, conversation):
     """What rdmawire check says of the whole: no violation, every message complete."""
     path = tmp_path_factory.mktemp("conversation") / "x.pcap"
@@ -83,7 +83,7 @@ def test_the_monitors_blame_nobody(tmp_path_factory, conversation):
 
 
 @some
-@given(fpdu_conversations())
+@given(fpdu_exchanges())
 def test_fpdus_are_whole_and_right(conversation):
     for frame in conversation.frames:
         again = parse(bytes(frame), "fpdu", strict=True)
@@ -94,7 +94,7 @@ def test_fpdus_are_whole_and_right(conversation):
 def test_what_fails_is_shrunk_to_a_short_command():
     frame = find(roce_frames(), lambda frame: AETH in frame)
     assert len(frame.command()) < 330
-    conversation = find(rc_conversations(max_messages=2, max_bytes=1500), lambda c: any(f[BTH].opcode == Opcode.RC_RDMA_WRITE_LAST for f in c.frames))
+    conversation = find(rc_exchanges(max_messages=2, max_bytes=1500), lambda c: any(f[BTH].opcode == Opcode.RC_RDMA_WRITE_LAST for f in c.frames))
     assert len(conversation.frames) <= 4, conversation
 
 

@@ -36,7 +36,7 @@ from rdmawire.iwarp import (
     response_to,
     send,
     silence,
-    the_end,
+    stream_closed,
     write,
 )
 
@@ -157,7 +157,7 @@ def test_what_is_given_is_kept_however_wrong(device):
         wrong = qp.frame() / b"data"
         wrong.mpa_crc = 0
         qp.stream >> wrong
-        qp.stream << the_end()  # RFC 5044, 8: it is aborted
+        qp.stream << stream_closed()  # RFC 5044, 8: it is aborted
         assert not qp.cq.wait().good
 
 
@@ -321,7 +321,7 @@ RULE = "ddp.data-sink.error.later-dropped"
 @conformance.case(RULE, variant="python: a Write with the error")
 def a_write_with_the_error(bench):
     qp = bench.connect(receives=1)
-    qp.together([iwarp.send_nowhere(1), write(qp.stag, qp.to(), pattern_bytes(16))])
+    qp.send_together([iwarp.send_nowhere(1), write(qp.stag, qp.to(), pattern_bytes(16))])
     qp.refuses(any_terminate())
     qp.holds(0, bytes(16))
     qp.fail_or_are_flushed(0, 0)
@@ -333,7 +333,7 @@ def with_frames(bench):
     qp >> FPDU() / DDP(last=1, dv=1) / RDMAP(rv=1, opcode=RDMAPOpcode.SEND) / DDPUntagged(qn=7, msn=1) / b"data"
     heard = qp.wait(iwarp.expect("a Terminate of DDP", lambda seen: seen[Terminate].layer == 1))
     assert heard[Terminate].etype == 2
-    qp << the_end()
+    qp << stream_closed()
     qp.ends()
     qp.fail_or_are_flushed(0, 0)
 

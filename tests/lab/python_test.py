@@ -174,7 +174,7 @@ def test_python_case_on_open_siw_device(siw, tmp_path):
     @conformance.case("ddp.data-sink.error.later-dropped", variant="in the lab, from Python")
     def later(bench):
         qp = bench.connect(receives=1)
-        qp.together([send_nowhere(1), write(qp.stag, qp.to(), pattern_bytes(16))])
+        qp.send_together([send_nowhere(1), write(qp.stag, qp.to(), pattern_bytes(16))])
         qp.wait(a_refusal())
         qp.holds(0, bytes(16))
 

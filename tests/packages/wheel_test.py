@@ -24,7 +24,7 @@ with rdmawire.reference() as device, device.rc_qp(receives=1) as qp:
 with rdmawire.reference(family="iwarp") as device, device.stream(receives=1) as qp:
     qp.stream.send(qp.frame() / b"hello")
     assert qp.cq.wait().byte_len == 5
-assert os.access(rdmawire.devices._agent_program(), os.X_OK)
+assert os.access(rdmawire.devices.agent_program(), os.X_OK)
 print("module works", rdmawire.__version__)
 """
 

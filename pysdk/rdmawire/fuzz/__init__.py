@@ -116,7 +116,7 @@ class Finding(Alarm):
     found: Script
     """The original script."""
     rules: Sequence[str]
-    """Ids of violated rules (see ``rdmawire.explain``): those of ``shown``, and those violated by the faults in ``like``."""
+    """Ids of violated rules (see ``rdmawire.explain``): those of ``shown``, and those of the faults in ``like``."""
     shown: Sequence[str]
     """Ids of rules that the frames violate."""
     like: Sequence[str]
@@ -254,8 +254,8 @@ class Session:
         allow: Sequence[str] = (),
         secret_file: str | os.PathLike[str] = "",
     ) -> None:
-        # The C++ session has only a weak reference to this object, since the garbage collector cannot find cycles through
-        # C++ objects.
+        # The C++ session has only a weak reference to this object, since the garbage collector cannot find cycles
+        # through C++ objects.
         self._mutator, self._oracle = mutator, oracle
         itself = weakref.ref(self)
 

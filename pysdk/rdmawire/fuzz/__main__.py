@@ -23,8 +23,8 @@ exit status: 0 no findings, 1 findings, 2 usage error, 3 error of the target or 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python3 -m rdmawire.fuzz",
-        description="Fuzz an RDMA device: mutate one field at a time on a live connection, and compare the device with the "
-        "reference device.",
+        description="Fuzz an RDMA device: mutate one field at a time on a live connection, and compare the device with "
+        "the reference device.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -32,11 +32,17 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--target",
         metavar="TARGET",
-        help="Fuzz this device: reference, reference:FAULT,…, reference:iwarp, reference:iwarp:FAULT,…, lab:rxe, lab:siw, "
-        "agent:ADDRESS [default: reference, or the reference device for the script of --replay].",
+        help="Fuzz this device: reference, reference:FAULT,…, reference:iwarp, reference:iwarp:FAULT,…, lab:rxe, "
+        "lab:siw, agent:ADDRESS [default: reference, or the reference device for the script of --replay].",
     )
     add("--executions", type=int, default=0, metavar="N", help="Stop after N mutated steps.")
-    add("--time", type=float, default=0.0, metavar="SECONDS", help="Stop after SECONDS seconds [default: 60 without --executions].")
+    add(
+        "--time",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="Stop after SECONDS seconds [default: 60 without --executions].",
+    )
     add("--seed", type=int, metavar="N", help="Set the seed of the session [default: random, printed in the report].")
     add("--corpus", metavar="DIR", help="Store scripts that reach new edges in DIR.")
     add("--resume", action="store_true", help="Continue the last session of the corpus.")
@@ -47,16 +53,31 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="Store scripts that reach new edges of these kinds: answers, code (of a reference device), monitors, none "
         "[default: %(default)s].",
     )
-    add("--report", metavar="DIR", help="Write report.json, report.txt, index.html, and files to reproduce each finding, to DIR.")
+    add(
+        "--report",
+        metavar="DIR",
+        help="Write report.json, report.txt, index.html, and files to reproduce each finding, to DIR.",
+    )
     add("--plain", action="store_true", help="Mutate single packets randomly, without protocol state.")
     add("--stop-at-first", action="store_true", help="Stop after the first finding.")
     add("--json", action="store_true", help="Print the report as JSON.")
     add("--replay", metavar="FILE", help="Run this script.json once instead of fuzzing.")
     add("--faults", action="store_true", help="List the faults of the reference devices.")
     add("--wire", default="", metavar="WIRE", help="Use this wire to the device of an agent, for example packet:eth0.")
-    add("--allow", action="append", default=[], metavar="ADDRESS", help="Allow sending frames to this address. May be repeated.")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="Allow sending frames to this address. May be repeated.",
+    )
     add("--secret-file", default="", metavar="FILE", help="Read the shared secret of the agent from FILE.")
-    add("--kernel", default="debian", metavar="KERNEL", help="Boot this kernel in the lab: debian, newest [default: %(default)s].")
+    add(
+        "--kernel",
+        default="debian",
+        metavar="KERNEL",
+        help="Boot this kernel in the lab: debian, newest [default: %(default)s].",
+    )
     add("--version", action="version", version=f"rdmawire {rdmawire.__version__}")
     chosen = parser.parse_args(argv)
     if chosen.executions < 0 or chosen.time < 0:
