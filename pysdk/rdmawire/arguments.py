@@ -82,7 +82,7 @@ def _error(parameters: list[_Parameter], values: Mapping[str, Any], count: int) 
     positional = [one for one in parameters if not one.keyword_only]
     if count > len(positional):
         names = [one.name for one in positional if one.name != "self"]
-        return f"{count - len(positional)} arguments too many; expected {', '.join(names) or 'none'}"
+        return f"too many arguments; expected {', '.join(names) or 'none'}"
     for name in values:
         if all(one.name != name for one in parameters):
             known = ", ".join(one.name for one in parameters if one.name != "self")

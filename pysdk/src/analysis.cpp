@@ -39,7 +39,7 @@ class AnalysisRun {
         end_(end),
         counters_(HostCounters::read(counters)) {
     analysis::RunOptions& run = request_->run;
-    if (files.empty()) raise(ErrorClass::usage, "analyze: there are no files to read");
+    if (files.empty()) raise(ErrorClass::usage, "analyze: expected at least one file");
     run.files = files;
     run.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
     run.from = boundary_of("begin", begin);

@@ -25,7 +25,7 @@ namespace {
 py::tuple check(const std::vector<std::string>& files, const std::vector<std::string>& rules, const std::string& level,
                 const std::string& filter_text, std::uint64_t connection, const std::vector<std::string>& at,
                 bool complete, unsigned threads, std::uint16_t roce_port, const py::object& progress) {
-  if (files.empty()) raise(ErrorClass::usage, "check: there are no files to read");
+  if (files.empty()) raise(ErrorClass::usage, "check: expected at least one file");
   conformance::CheckOptions check;
   check.files = files;
   check.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());

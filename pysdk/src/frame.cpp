@@ -215,7 +215,7 @@ void set_crc(std::optional<Number>& crc, bool& with, PyObject* from, std::string
   constexpr unsigned long long most = std::numeric_limits<Number>::max();
   if (PyErr_Occurred() || number > most) {
     PyErr_Clear();
-    raise(ErrorClass::usage, fmt::format("{} has {} bits: {} does not fit", name, sizeof(Number) * 8,
+    raise(ErrorClass::usage, fmt::format("{} is {} bits wide: {} does not fit", name, sizeof(Number) * 8,
                                          py::str(py::handle(from)).cast<std::string>()));
   }
   crc = static_cast<Number>(number);

@@ -89,7 +89,7 @@ def test_a_stream_is_read_once(tmp_path):
     capture = rdmawire.open_capture(tmp_path / "pipe")
     assert len(list(capture)) == len(dissected(RPING))
     writer.join()
-    with pytest.raises(rdmawire.CaptureError, match="is a stream: it can be read once"):
+    with pytest.raises(rdmawire.CaptureError, match="is a stream and was read already"):
         next(iter(capture))
 
 
@@ -303,9 +303,9 @@ def test_an_origin_that_is_none_is_refused():
 def test_what_cannot_be_written_says_why(tmp_path):
     with pytest.raises(rdmawire.CaptureError, match="nowhere"):
         rdmawire.create_capture(tmp_path / "nowhere" / "x.pcap")
-    with pytest.raises(rdmawire.UsageError, match="pcapnh is no format"):
+    with pytest.raises(rdmawire.UsageError, match="format=pcapnh"):
         rdmawire.create_capture(tmp_path / "x", format="pcapnh")
-    with pytest.raises(rdmawire.UsageError, match="rar is no compression"):
+    with pytest.raises(rdmawire.UsageError, match="compression=rar"):
         rdmawire.create_capture(tmp_path / "x", compression="rar")
     out = rdmawire.create_capture(tmp_path / "x.pcap")
     out.write(bytes(60))

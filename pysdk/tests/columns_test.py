@@ -128,11 +128,11 @@ def test_pdus_of_tcp_are_found():
 @pytest.mark.parametrize(
     "names, says",
     [
-        (["bth.pns"], "there is no field bth.pns; near it: bth.psn"),
+        (["bth.pns"], "unknown field bth.pns; did you mean: bth.psn"),
         (["bth.psn_name"], "the values of bth.psn have no names"),
-        (["bth.psn", "bth.psn"], "asked for twice"),
-        ([], "at least one column"),
-        ("bth.psn", r"not one text: \['bth.psn'\]"),
+        (["bth.psn", "bth.psn"], "requested twice"),
+        ([], "at least one name"),
+        ("bth.psn", r"got a str; use \['bth.psn'\]"),
     ],
 )
 def test_what_is_no_column_is_said(names, says):

@@ -396,7 +396,7 @@ def test_a_case_that_is_defined_again_takes_the_place_of_the_one_before():
 
 
 def test_a_case_without_its_rule_says_so():
-    with pytest.raises(TypeError, match="takes the rule"):
+    with pytest.raises(TypeError, match="requires the id or alias of a rule"):
 
         @conformance.case
         def without_parentheses(bench):
@@ -404,5 +404,5 @@ def test_a_case_without_its_rule_says_so():
 
 
 def test_what_is_no_device_is_no_device():
-    with pytest.raises(TypeError, match="device= is a name"):
+    with pytest.raises(TypeError, match="device: expected a name"):
         conformance.certify(device=5)

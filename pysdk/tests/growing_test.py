@@ -44,7 +44,7 @@ def test_a_file_that_grows_gives_in_the_end_what_the_whole_file_gives(growing):
     assert 0 < first.summary.packets < second.summary.packets < last.summary.packets
     assert whole(last) == whole(rdmawire.analyze(RPING))
     assert last.read_errors == following.read_errors == [] and following.closed
-    with pytest.raises(rdmawire.UsageError, match="where the packets are"):
+    with pytest.raises(rdmawire.UsageError, match="requires the packets"):
         last.messages.columns()
 
 
@@ -177,7 +177,7 @@ def test_csv_is_what_the_command_writes(tmp_path):
         assert (tmp_path / "ours" / name).read_text() == (tmp_path / "theirs" / name).read_text()
     with pytest.raises(rdmawire.CaptureError):
         rdmawire.analyze(RPING).to_csv("/proc/nowhere")
-    with pytest.raises(rdmawire.UsageError, match="where the packets are"):
+    with pytest.raises(rdmawire.UsageError, match="requires the packets"):
         rdmawire.Report.from_json(rdmawire.analyze(RPING).to_json()).to_csv(tmp_path / "none")
 
 

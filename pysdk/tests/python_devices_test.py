@@ -260,7 +260,7 @@ def test_what_verbs_tell(device):
     assert device.describe()["limits"]["max_qp"] > 0
     assert device.counters()["rx_packets"] == 0
     assert device.lacks("atomics", "ud") is None
-    with pytest.raises(UsageError, match="no need 'wings'"):
+    with pytest.raises(UsageError, match="unknown need 'wings'"):
         device.lacks("wings")
 
 
@@ -268,7 +268,7 @@ def test_the_endpoint_of_iwarp_has_verbs_and_no_wire():
     with rdmawire.reference(family="iwarp") as device:
         assert device.family == "iwarp"
         assert device.describe()
-        with pytest.raises(UsageError, match="TCP"):
+        with pytest.raises(UsageError, match="no wire"):
             device.wire.receive()
         with pytest.raises(UsageError, match="stream"):
             device.rc_qp()
@@ -504,15 +504,15 @@ def test_ctrl_c_ends_a_wait_for_a_device(tmp_path):
 
 def test_a_lab_without_the_agents_program_says_where_it_was_looked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("RDMAWIRE_AGENT", str(tmp_path / "nothing"))
-    with pytest.raises(DeviceError, match="agent's program, and .*/nothing is none") as missing:
+    with pytest.raises(DeviceError, match="RDMAWIRE_AGENT=.*/nothing is not an executable file") as missing:
         rdmawire.lab("rxe")
     assert missing.value.kind == "unreachable"
-    with pytest.raises(DeviceError, match="nothing is none"):
+    with pytest.raises(DeviceError, match="nothing is not an executable file"):
         rdmawire.conformance.certify("lab:siw", only="ddp.*")
     monkeypatch.delenv("RDMAWIRE_AGENT")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(devices._core, "__file__", str(tmp_path / "_core.so"))
-    with pytest.raises(DeviceError, match="no rdmawire-agent in .* RDMAWIRE_AGENT says where"):
+    with pytest.raises(DeviceError, match="cannot find rdmawire-agent in .* set RDMAWIRE_AGENT"):
         rdmawire.lab("rxe")
 
 

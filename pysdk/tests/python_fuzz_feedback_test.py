@@ -75,7 +75,7 @@ def test_kinds_of_feedback_are_switched_off():
     assert counted.corpus == code.corpus
     assert counted.code_edges == code.code_edges
     assert counted.monitor_edges > 0
-    with pytest.raises(rdmawire.UsageError, match="there are answers, code and monitors"):
+    with pytest.raises(rdmawire.UsageError, match="expected answers, code or monitors"):
         fuzz.Session(feedback=["luck"])
 
 

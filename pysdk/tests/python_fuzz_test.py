@@ -149,7 +149,7 @@ def test_scripts_of_one_family_are_not_run_on_the_other():
     assert fuzz.Script.from_json(script.to_json()) == script
     assert "Send" in str(script)
     assert fuzz.replay(script).alarm is None
-    with pytest.raises(rdmawire.UsageError, match="reference speaks roce"):
+    with pytest.raises(rdmawire.UsageError, match="reference is roce"):
         fuzz.replay(script, "reference")
     with pytest.raises(rdmawire.UsageError, match="segment is not a step of roce"):
         fuzz.Script([{"do": "segment"}])
@@ -168,7 +168,7 @@ def test_what_a_callback_raises_comes_out_of_run():
 @pytest.mark.parametrize("said", [True, 5, b"wrong"])
 def test_an_oracle_that_gives_no_text_is_refused_in_words(said):
     with fuzz.Session(seed=1, oracle=lambda *_: said, minimize=False) as session:
-        with pytest.raises(rdmawire.UsageError, match="an oracle says what is wrong as a str, or gives None, not"):
+        with pytest.raises(rdmawire.UsageError, match="an oracle must return a str or None, not"):
             session.run(executions=500)
 
 
@@ -194,7 +194,7 @@ def test_a_session_that_its_callback_knows_is_freed():
 def test_one_kind_of_feedback_needs_no_list():
     with fuzz.Session(seed=1, feedback="answers") as session:
         assert session.run(executions=50).code_edges is None
-    with pytest.raises(rdmawire.UsageError, match='feedback "color"'):
+    with pytest.raises(rdmawire.UsageError, match='feedback="color"'):
         fuzz.Session(feedback="color")
 
 
@@ -202,7 +202,7 @@ def test_a_session_is_not_used_from_its_own_callback():
     def progress(statistics):
         session.run(executions=1)
 
-    with fuzz.Session(seed=1) as session, pytest.raises(rdmawire.UsageError, match="at work"):
+    with fuzz.Session(seed=1) as session, pytest.raises(rdmawire.UsageError, match="is running"):
         session.run(seconds=20, progress=progress)
 
 
@@ -223,15 +223,15 @@ def test_what_makes_no_sense_is_refused(tmp_path):
         fuzz.Session("nix")
     with pytest.raises(rdmawire.UsageError, match="unknown fault"):
         fuzz.Session("reference:nix")
-    with pytest.raises(rdmawire.UsageError, match="how long"):
+    with pytest.raises(rdmawire.UsageError, match="requires executions or seconds"):
         fuzz.Session().run()
     with pytest.raises(rdmawire.UsageError, match="64 bits"):
         fuzz.Session(seed=-1)
     with pytest.raises(rdmawire.UsageError, match="64 bits"):
         fuzz.Session().run(executions=10**30)
-    with pytest.raises(TypeError, match="target="):
+    with pytest.raises(TypeError, match="target: "):
         fuzz.Session(5)
-    with pytest.raises(TypeError, match="oracle="):
+    with pytest.raises(TypeError, match="oracle: "):
         fuzz.Session(oracle=5)
     with pytest.raises(rdmawire.UsageError, match="unknown step"):
         fuzz.Script([{"do": "fly"}])

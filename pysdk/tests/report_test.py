@@ -77,7 +77,7 @@ def test_counters(tmp_path):
     after.write_text("packet_seq_err 5\n")
     report = rdmawire.analyze(LOSS, counters=[before, after])
     assert report.to_dict() == json.loads(said("analyze", "--json", LOSS, "--counters", before, "--counters", after))
-    with pytest.raises(rdmawire.CaptureError, match="counters: .*nowhere cannot be read"):
+    with pytest.raises(rdmawire.CaptureError, match="counters: cannot read .*nowhere"):
         rdmawire.analyze(LOSS, counters=tmp_path / "nowhere")
 
 
@@ -90,18 +90,18 @@ def test_options_of_check_are_those_of_the_command():
 @pytest.mark.parametrize(
     "call, says",
     [
-        (lambda: rdmawire.analyze([]), "no files"),
-        (lambda: rdmawire.analyze(RPING, begin="yesterday"), "begin: yesterday is no place in a capture"),
-        (lambda: rdmawire.analyze(RPING, ignore=["dice"]), "ignore: dice is no evidence"),
+        (lambda: rdmawire.analyze([]), "at least one file"),
+        (lambda: rdmawire.analyze(RPING, begin="yesterday"), "begin: invalid boundary yesterday"),
+        (lambda: rdmawire.analyze(RPING, ignore=["dice"]), "ignore: unknown source dice"),
         (lambda: rdmawire.analyze(RPING, filter="bth.pns == 1"), "bth.psn"),
-        (lambda: rdmawire.analyze(RPING, filter="icrc.status == bad", verify_crcs=False), "asks for CRCs"),
-        (lambda: rdmawire.check(RPING, rules="RSP-999"), "there is no rule RSP-999"),
-        (lambda: rdmawire.check(RPING, level="ought"), "level: ought is none"),
-        (lambda: rdmawire.check(RPING, at="here"), "at: here is no IPv4 or IPv6 address"),
-        (lambda: rdmawire.explain("nothing of that name"), "nothing is called"),
+        (lambda: rdmawire.analyze(RPING, filter="icrc.status == bad", verify_crcs=False), "requires verify_crcs=True"),
+        (lambda: rdmawire.check(RPING, rules="RSP-999"), "no rule matches"),
+        (lambda: rdmawire.check(RPING, level="ought"), "level=.ought.: expected"),
+        (lambda: rdmawire.check(RPING, at="here"), "at: expected an IPv4 or IPv6 address, got here"),
+        (lambda: rdmawire.explain("nothing of that name"), "unknown name"),
         (lambda: rdmawire.analyze(rdmawire.open_capture(RPING.read_bytes())), "is in memory"),
-        (lambda: rdmawire.analyze(RPING)._table("nonsense"), "there is no table nonsense"),
-        (lambda: rdmawire.Report.from_json(rdmawire.analyze(RPING).to_json()).messages, "does not know where"),
+        (lambda: rdmawire.analyze(RPING)._table("nonsense"), "unknown table nonsense"),
+        (lambda: rdmawire.Report.from_json(rdmawire.analyze(RPING).to_json()).messages, "requires the packets"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(call, says):
@@ -133,9 +133,9 @@ def test_rows_are_mappings_with_attributes():
     assert "title" in dir(finding) and "findings" in dir(report)
     assert report.latency[0].count > 0
     assert report["connections"][0].a.address == report.to_dict()["connections"][0]["a"]["address"]
-    with pytest.raises(AttributeError, match="there is no nonsense; there are"):
+    with pytest.raises(AttributeError, match="unknown key nonsense; expected"):
         _ = finding.nonsense
-    with pytest.raises(AttributeError, match="the report has no nonsense; it has"):
+    with pytest.raises(AttributeError, match="unknown key nonsense; expected"):
         _ = report.nonsense
     assert pickle.loads(pickle.dumps(finding)) == finding
 
@@ -291,7 +291,7 @@ def test_a_fork_in_the_middle_of_a_table():
                 reader.read_next_batch()
             except Exception as error:  # noqa: BLE001
                 del reader
-                os._exit(0 if rows and "begin anew" in str(error) else 1)
+                os._exit(0 if rows and "parent process" in str(error) else 1)
         finally:
             os._exit(2)
     deadline = time.monotonic() + 20
@@ -421,7 +421,7 @@ def test_plots_show_the_reports_numbers(tmp_path):
     assert (tmp_path / "x.png").stat().st_size > 5000
     mine = pyplot.subplots()[1]
     assert report.plot.throughput(ax=mine) is mine
-    with pytest.raises(rdmawire.UsageError, match="there is no connection 99999"):
+    with pytest.raises(rdmawire.UsageError, match="unknown connection 99999"):
         report.plot.psn(99999)
     pyplot.close("all")
 

@@ -165,7 +165,7 @@ def test_expectations_that_do_not_hold_say_so(device):
     with device.stream(receives=1) as qp:
         qp.stream >> send(1)
         qp.stream << silence(0.01)
-        with pytest.raises(DeviceError, match="expected Send, MSN 1; got nothing") as failed:
+        with pytest.raises(DeviceError, match="expected: Send, MSN 1; actual: nothing") as failed:
             qp.stream << a_send(1)
         assert failed.value.kind == "failed"
 
@@ -181,7 +181,7 @@ def test_the_end_of_a_stream(device):
         assert not qp.cq.wait().good
 
 
-def test_heard_is_asked_like_a_frame(device):
+def test_received_items_support_header_lookup(device):
     with device.stream() as qp:
         qp.stream >> read_request(1, qp.stag, qp.mr.addr)
         heard = qp.stream.receive()
@@ -221,7 +221,7 @@ def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
 
 
 def test_what_does_not_fit_is_said(device):
-    with pytest.raises(UsageError, match="no option mtu"):
+    with pytest.raises(UsageError, match="unknown option mtu"):
         device.stream(mtu=1024)
     with pytest.raises(UsageError, match="revision='one'"):
         device.stream(revision="one")
@@ -413,7 +413,7 @@ def test_cases_on_a_device_that_is_open(device):
         device.faults = "no-such-fault"
     device.faults = ()
     assert device.faults == frozenset()
-    with pytest.raises(UsageError, match="has its options"):
+    with pytest.raises(UsageError, match="options are not allowed"):
         conformance.certify(device, faults="x")
 
 
