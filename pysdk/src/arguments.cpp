@@ -20,7 +20,7 @@ void replace_error(PyObject* arguments, PyObject* keywords) {
   if (text.attr("find")("(): incompatible ").cast<int>() < 0) return error.restore();
   const py::object plain = py::module_::import("rdmawire.arguments")
                                .attr("describe")(text, py::handle(arguments),
-                                              keywords ? py::reinterpret_borrow<py::object>(keywords) : py::dict());
+                                                 keywords ? py::reinterpret_borrow<py::object>(keywords) : py::dict());
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(plain.ptr())), plain.ptr());
 }
 

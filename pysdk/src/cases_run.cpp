@@ -405,7 +405,9 @@ void interrupt_cases_on(const DeviceUnderTest& device) {
     if (of == &device) PyThreadState_SetAsyncExc(thread, PyExc_SystemExit);
 }
 
-void bind_cases_run(py::module_& module) {
+namespace {
+
+void bind_report(py::module_& module) {
   using Ran = conformance::Assessment;
   py::class_<Ran, std::shared_ptr<Ran>>(module, "_Ran", "A finished run of cases.")
       .def("json", [](const Ran& self) { return from_json(to_json(self.report)); })
@@ -441,6 +443,9 @@ void bind_cases_run(py::module_& module) {
                              })
       .def_property_readonly("is_unexpected", &Ran::is_unexpected)
       .def_property_readonly("abandoned", [](const Ran& self) { return self.abandoned; });
+}
+
+void bind_catalog(py::module_& module) {
   module.def("_cases", [] {
     const auto added = conformance::added_cases();
     py::list all;
@@ -477,6 +482,9 @@ void bind_cases_run(py::module_& module) {
   });
   module.def("_add_case", &add, py::arg("rule"), py::arg("variant"), py::arg("role"), py::arg("needs"),
              py::arg("run_policy"), py::arg("problems"), py::arg("function"));
+}
+
+void bind_preflight(py::module_& module) {
   module.def(
       "_preflight",
       [](const py::object& given, const py::dict& target) {
@@ -516,6 +524,9 @@ void bind_cases_run(py::module_& module) {
         return all;
       },
       py::arg("device"), py::arg("target"));
+}
+
+void bind_certify(py::module_& module) {
   module.def(
       "_certify",
       [](const std::vector<std::string>& ids, const py::object& given, const py::dict& target, const py::dict& run,
@@ -542,6 +553,15 @@ void bind_cases_run(py::module_& module) {
         return Run(std::move(options)).go();
       },
       py::arg("ids"), py::arg("device"), py::arg("target"), py::arg("run"), py::arg("on_result"));
+}
+
+}  // namespace
+
+void bind_cases_run(py::module_& module) {
+  bind_report(module);
+  bind_catalog(module);
+  bind_preflight(module);
+  bind_certify(module);
 }
 
 }  // namespace rdmawire::python

@@ -195,7 +195,7 @@ void bind_stimulus(py::module_& module) {
       .def("__repr__", [](const Stimulus& self) { return fmt::format("<Stimulus {}>", self.text()); });
 }
 
-void bind_expectation(py::module_& module) {
+void bind_seen(py::module_& module) {
   py::class_<SeenObject>(module, "Seen", "A frame received from the device.")
       .def_property_readonly(
           "frame",
@@ -232,7 +232,9 @@ void bind_expectation(py::module_& module) {
           "text", [](const SeenObject& self) { return self.seen->text(); },
           "Text in reports: \"NAK PSN sequence error, PSN +0, MSN 3\".")
       .def("__repr__", [](const SeenObject& self) { return fmt::format("<Seen {}>", self.seen->text()); });
+}
 
+void bind_expectation(py::module_& module) {
   py::class_<Expectation>(module, "Expectation", "A frame that a case expects, as the clause requires.")
       .def_property_readonly("text", &Expectation::text, "Text in reports.")
       .def("msn", &Expectation::msn, py::arg("value"),
@@ -249,7 +251,9 @@ void bind_expectation(py::module_& module) {
           py::arg("words"), py::arg("holds"), "Require that `holds` returns a true value for the Seen.")
       .def("__repr__", [](const Expectation& self) { return fmt::format("<Expectation {}>", self.text()); });
   py::class_<Silence>(module, "Silence", "Expects that no frame arrives for some time.");
+}
 
+void bind_expected_frames(py::module_& module) {
   module.def("_nak_codes", [] {
     py::dict codes;
     codes["psn_sequence_error"] = nak_code::psn_sequence_error;
@@ -317,11 +321,8 @@ void bind_expectation(py::module_& module) {
       py::arg("count"), py::arg("seed") = 1, "Return `count` bytes that count up from `seed`.");
 }
 
-void bind_pair(py::module_& module) {
+void bind_pair_requests(py::class_<PairObject>& c) {
   using Pair = PairObject;
-  py::class_<Pair> c(module, "CaseQueuePair",
-                     "A queue pair of the device in a case, and the tester's endpoint. PSNs are relative to the first "
-                     "PSN of their direction.");
   const auto stimulus = [&c](const char* name, const char* position, Operation operation, const char* doc) {
     c.def(
         name,
@@ -374,6 +375,10 @@ void bind_pair(py::module_& module) {
       py::arg("opcode"), py::arg("psn"),
       "Return a request of the tester with any opcode. Operands: payload, offset, va, rkey, length, swap, add, "
       "compare, immediate, invalidated_rkey, qkey, xrc_srq, placement, selectivity.");
+}
+
+void bind_pair_other_stimuli(py::class_<PairObject>& c) {
+  using Pair = PairObject;
   c.def(
       "datagram",
       [](const Pair& self, std::int32_t at, std::uint32_t qkey, const py::object& payload) {
@@ -418,8 +423,10 @@ void bind_pair(py::module_& module) {
         return self.with([&](Connected& qp, Bench&) { return qp.atomic_acknowledge(psn(at), msn, original); });
       },
       py::arg("psn"), py::arg("msn"), py::arg("original"), "Return an Atomic Acknowledge of the tester.");
+}
 
-  // The device's side.
+void bind_pair_device(py::class_<PairObject>& c) {
+  using Pair = PairObject;
   const auto device = [&c](const char* name, void (Connected::*does)(std::uint64_t, conformance::Message),
                            const char* doc) {
     c.def(
@@ -461,6 +468,10 @@ void bind_pair(py::module_& module) {
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.modify(given), true; }));
       },
       "Change exactly these attributes (docs/agent.md, modify_qp). Ends the case on failure.");
+}
+
+void bind_pair_properties(py::class_<PairObject>& c) {
+  using Pair = PairObject;
   const auto number = [&c](const char* name, const auto& get, const char* doc) {
     c.def_property_readonly(
         name, [get](const Pair& self) { return self.with([&](Connected& qp, Bench&) { return get(qp); }); }, doc);
@@ -480,6 +491,17 @@ void bind_pair(py::module_& module) {
       },
       py::arg("opcode"), py::arg("psn"),
       "Return a Frame with the headers from Ethernet to the BTH, to be completed: frame / RETH(…) / b\"…\".");
+}
+
+void bind_pair(py::module_& module) {
+  py::class_<PairObject> c(
+      module, "CaseQueuePair",
+      "A queue pair of the device in a case, and the tester's endpoint. PSNs are relative to the first PSN of their "
+      "direction.");
+  bind_pair_requests(c);
+  bind_pair_other_stimuli(c);
+  bind_pair_device(c);
+  bind_pair_properties(c);
 }
 
 void bind_bench(py::module_& module) {
@@ -606,7 +628,9 @@ void bind_cases_vocabulary(py::module_& module) {
   if (!case_end_class) throw py::error_already_set();
   module.add_object("CaseEnd", py::reinterpret_borrow<py::object>(case_end_class));
   bind_stimulus(module);
+  bind_seen(module);
   bind_expectation(module);
+  bind_expected_frames(module);
   bind_pair(module);
   bind_bench(module);
   bind_stream_vocabulary(module);

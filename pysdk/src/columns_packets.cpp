@@ -58,8 +58,16 @@ const std::uint8_t* find(const tracking::Packet& packet, const HeaderInfo* heade
 
 }  // namespace
 
+namespace {
+
+std::string unnamed(const std::string& name) {
+  return fmt::format("{}: the values of {} have no names", name,
+                     std::string_view(name).substr(0, name.size() - name_suffix.size()));
+}
+
+}  // namespace
+
 tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::string& name, ColumnInfo& info) {
-  Plan made;
   output::Resolved found = output::resolve(name);
   bool by_name = false;
   if (!found && name.size() > name_suffix.size() && name.ends_with(name_suffix)) {
@@ -73,58 +81,61 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
                                                    : fmt::format("; did you mean: {}?", fmt::join(near, ", "))));
   }
   info.name = name;
-  const auto unnamed = [&] {
-    return tl::unexpected(fmt::format("{}: the values of {} have no names", name,
-                                      std::string_view(name).substr(0, name.size() - name_suffix.size())));
-  };
-  if (found.derived) {
-    const output::Derived& derived = *found.derived;
-    made.derived = &derived;
-    made.names = derived.names;
-    info.meaning = derived.meaning;
-    info.optional = !is_always_there(derived);
-    if (by_name) {
-      if (!derived.names) return unnamed();
-      made.form = Form::name;
-      info.type = ColumnType::text;
-      info.words = words_of({derived.names});
-      return made;
-    }
-    switch (derived.type) {
-      case FilterType::header:
-        made.form = Form::there;
-        info.type = ColumnType::boolean;
-        info.optional = false;
-        break;
-      case FilterType::time:
-        made.form = Form::time;
-        info.type = ColumnType::time;
-        break;
-      case FilterType::flag: info.type = ColumnType::boolean; break;
-      case FilterType::bytes:
-        made.form = Form::derived;
-        info.type = ColumnType::bytes;
-        break;
-      case FilterType::text:
-        made.form = Form::derived;
-        info.type = ColumnType::text;
-        break;
-      default: info.type = derived.names ? type_of_bits(bits_of(*derived.names)) : ColumnType::uint64;
-    }
-    // Lengths and CRCs have 32 bits. Packet counts have 64 bits.
-    if (info.type == ColumnType::uint64 && !derived.names && derived.name != "frame.number")
-      info.type = ColumnType::uint32;
+  return found.derived ? plan_of(*found.derived, by_name, info) : plan_of(found.refs, by_name, info);
+}
+
+tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan_of(const output::Derived& derived, bool by_name,
+                                                                      ColumnInfo& info) {
+  Plan made;
+  made.derived = &derived;
+  made.names = derived.names;
+  info.meaning = derived.meaning;
+  info.optional = !is_always_there(derived);
+  if (by_name) {
+    if (!derived.names) return tl::unexpected(unnamed(info.name));
+    made.form = Form::name;
+    info.type = ColumnType::text;
+    info.words = words_of({derived.names});
     return made;
   }
+  switch (derived.type) {
+    case FilterType::header:
+      made.form = Form::there;
+      info.type = ColumnType::boolean;
+      info.optional = false;
+      break;
+    case FilterType::time:
+      made.form = Form::time;
+      info.type = ColumnType::time;
+      break;
+    case FilterType::flag: info.type = ColumnType::boolean; break;
+    case FilterType::bytes:
+      made.form = Form::derived;
+      info.type = ColumnType::bytes;
+      break;
+    case FilterType::text:
+      made.form = Form::derived;
+      info.type = ColumnType::text;
+      break;
+    default: info.type = derived.names ? type_of_bits(bits_of(*derived.names)) : ColumnType::uint64;
+  }
+  // Lengths and CRCs have 32 bits. Packet counts have 64 bits.
+  if (info.type == ColumnType::uint64 && !derived.names && derived.name != "frame.number")
+    info.type = ColumnType::uint32;
+  return made;
+}
 
-  for (const FieldRef& ref : found.refs) made.sources.push_back({ref.header, ref.field});
-  const Field* const first = found.refs.front().field;
+tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan_of(const std::vector<FieldRef>& refs, bool by_name,
+                                                                      ColumnInfo& info) {
+  Plan made;
+  for (const FieldRef& ref : refs) made.sources.push_back({ref.header, ref.field});
+  const Field* const first = refs.front().field;
   if (!first) {
-    if (by_name) return unnamed();
+    if (by_name) return tl::unexpected(unnamed(info.name));
     made.form = Form::there;
     info.type = ColumnType::boolean;
     info.optional = false;
-    info.meaning = fmt::format("the packet has a {}", found.refs.front().header->title);
+    info.meaning = fmt::format("the packet has a {}", refs.front().header->title);
     return made;
   }
   info.meaning = first->meaning;
@@ -132,8 +143,8 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
     made.form = Form::name;
     info.type = ColumnType::text;
     std::vector<const Names*> enumerations;
-    for (const FieldRef& ref : found.refs) {
-      if (!ref.field->names || !ref.field->is_number()) return unnamed();
+    for (const FieldRef& ref : refs) {
+      if (!ref.field->names || !ref.field->is_number()) return tl::unexpected(unnamed(info.name));
       enumerations.push_back(ref.field->names);
     }
     info.words = words_of(enumerations);
@@ -142,7 +153,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
   // Fields of one name and several types are converted to text.
   FilterType type = output::type_of(*first);
   unsigned bits = 0;
-  for (const FieldRef& ref : found.refs) {
+  for (const FieldRef& ref : refs) {
     const FilterType other = output::type_of(*ref.field);
     bits = std::max(bits, ref.field->decoded ? 64U : ref.field->width);
     if (other == type) continue;

@@ -54,6 +54,8 @@ class PacketColumns {
     std::vector<Source> sources;
   };
   static tl::expected<Plan, std::string> plan(const std::string& name, ColumnInfo& info);
+  static tl::expected<Plan, std::string> plan_of(const output::Derived& derived, bool by_name, ColumnInfo& info);
+  static tl::expected<Plan, std::string> plan_of(const std::vector<FieldRef>& refs, bool by_name, ColumnInfo& info);
   static void add_field(Column& column, const Plan& plan, const tracking::Packet& packet);
   static void add_derived(Column& column, const Plan& plan, const tracking::Packet& packet);
   static void put(Column& column, const Plan& plan, const Field& field, const std::uint8_t* header);

@@ -440,17 +440,23 @@ void bind_device_parts(py::module_& module) {
       });
 }
 
-void bind_queue_pair_parts(py::module_& module) {
+namespace {
+
+void bind_window(py::module_& module) {
   py::class_<Window>(module, "_Window", "The C++ part of rdmawire.MemoryWindow.")
       .def_readonly("rkey", &Window::rkey)
       .def("release", [](const Window& self) {
         self.of->request_pair([&](Pair&, Domain::Made&) { return self.window->window.release(); });
       });
-  py::class_<QueuePairPart, QueuePairPointer>(module, "_QueuePairPart", "Common part of RoCE and iWARP queue pairs.")
-      .def_property_readonly("device_qpn",
-                             [](QueuePairPart& self) {
-                               return self.with_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.qp_num(); });
-                             })
+}
+
+using QueuePairClass = py::class_<QueuePairPart, QueuePairPointer>;
+
+void bind_queue_pair_resources(QueuePairClass& c) {
+  c.def_property_readonly("device_qpn",
+                          [](QueuePairPart& self) {
+                            return self.with_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.qp_num(); });
+                          })
       .def_property_readonly("handle",
                              [](QueuePairPart& self) {
                                return self.with_pair([](Pair& pair, Domain::Made&) { return pair.verbs->qp.handle(); });
@@ -490,8 +496,11 @@ void bind_queue_pair_parts(py::module_& module) {
             });
             return Window{self, made, made->rkey};
           },
-          py::arg("offset"), py::arg("length"), py::arg("access"))
-      .def("post_send", &post_send, py::arg("request"), py::arg("to_tester"))
+          py::arg("offset"), py::arg("length"), py::arg("access"));
+}
+
+void bind_queue_pair_operations(QueuePairClass& c) {
+  c.def("post_send", &post_send, py::arg("request"), py::arg("to_tester"))
       .def(
           "post_receives",
           [](QueuePairPart& self, std::uint32_t count) {
@@ -529,6 +538,15 @@ void bind_queue_pair_parts(py::module_& module) {
         const py::gil_scoped_release released;
         self.close();
       });
+}
+
+}  // namespace
+
+void bind_queue_pair_parts(py::module_& module) {
+  bind_window(module);
+  QueuePairClass c(module, "_QueuePairPart", "Common part of RoCE and iWARP queue pairs.");
+  bind_queue_pair_resources(c);
+  bind_queue_pair_operations(c);
 }
 
 }  // namespace rdmawire::python

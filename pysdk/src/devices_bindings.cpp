@@ -67,10 +67,11 @@ std::uint8_t opcode_of(const std::string& service, const std::string& operation)
   return found->value;
 }
 
-void bind_device(py::module_& module) {
-  using DevicePointer = std::shared_ptr<SharedDevice>;
-  py::class_<SharedDevice, DevicePointer>(module, "_Device", "The C++ part of rdmawire.Device.")
-      .def_property_readonly("name", [](const SharedDevice& self) { return self.use()->device().name; })
+using DevicePointer = std::shared_ptr<SharedDevice>;
+using DeviceClass = py::class_<SharedDevice, DevicePointer>;
+
+void bind_device_properties(DeviceClass& c) {
+  c.def_property_readonly("name", [](const SharedDevice& self) { return self.use()->device().name; })
       .def_property_readonly("details", [](const SharedDevice& self) { return self.use()->details(); })
       .def_property_readonly("verbs_name", [](const SharedDevice& self) { return self.use()->device().device->name(); })
       .def_property_readonly(
@@ -85,11 +86,21 @@ void bind_device(py::module_& module) {
                                auto wire = self.wire();
                                return wire ? wire_object(std::move(wire)) : py::none();
                              })
-      .def("gone",
-           [](const SharedDevice& self) {
-             const py::gil_scoped_release released;
-             return self.gone();
-           })
+      .def_property_readonly("handle", [](const SharedDevice& self) { return self.use()->device().device->handle(); })
+      .def_property_readonly("recorder", [](const SharedDevice& self) { return wire_object(self.recorder()); })
+      .def_property_readonly("faults", [](const SharedDevice& self) {
+        const auto target = self.use();
+        const py::gil_scoped_release released;
+        return target->faults();
+      });
+}
+
+void bind_device_operations(DeviceClass& c) {
+  c.def("gone",
+        [](const SharedDevice& self) {
+          const py::gil_scoped_release released;
+          return self.gone();
+        })
       .def("kernel_messages",
            [](const SharedDevice& self) {
              const auto target = self.use();
@@ -110,7 +121,6 @@ void bind_device(py::module_& module) {
             return from_json(take(self, std::move(result)));
           },
           py::arg("command"), py::arg("arguments"), py::arg("timeout"))
-      .def_property_readonly("handle", [](const SharedDevice& self) { return self.use()->device().device->handle(); })
       .def("counters",
            [](const SharedDevice& self) {
              const auto target = self.use();
@@ -142,13 +152,6 @@ void bind_device(py::module_& module) {
             return made;
           },
           py::arg("entries"))
-      .def_property_readonly("recorder", [](const SharedDevice& self) { return wire_object(self.recorder()); })
-      .def_property_readonly("faults",
-                             [](const SharedDevice& self) {
-                               const auto target = self.use();
-                               const py::gil_scoped_release released;
-                               return target->faults();
-                             })
       .def(
           "set_faults",
           [](const SharedDevice& self, const std::vector<std::string>& names) {
@@ -161,6 +164,12 @@ void bind_device(py::module_& module) {
           },
           py::arg("names"))
       .def("close", &SharedDevice::close, py::call_guard<py::gil_scoped_release>());
+}
+
+void bind_device(py::module_& module) {
+  DeviceClass c(module, "_Device", "The C++ part of rdmawire.Device.");
+  bind_device_properties(c);
+  bind_device_operations(c);
   module.def(
       "_open_device",
       [](const std::string& device, const py::dict& options) {

@@ -40,8 +40,8 @@ std::string_view wanted(Form form) {
 [[noreturn]] void does_not_fit(const HeaderValue& value, const Field& f, PyObject* from) {
   const std::string shown = py::str(py::handle(from));
   const std::string most = f.width <= 64 ? fmt::format("{}", low_mask(f.width)) : fmt::format("2**{} - 1", f.width);
-  raise(ErrorClass::usage, fmt::format("{} is {} bit{} wide: {} does not fit; expected 0 to {}", name_of(value, f), f.width,
-                                       f.width == 1 ? "" : "s", shown, most));
+  raise(ErrorClass::usage, fmt::format("{} is {} bit{} wide: {} does not fit; expected 0 to {}", name_of(value, f),
+                                       f.width, f.width == 1 ? "" : "s", shown, most));
 }
 
 void set_number(HeaderValue& value, const Field& f, PyObject* from) {

@@ -50,11 +50,9 @@ py::tuple classes_of(std::span<const HeaderInfo* const> headers) {
 
 std::string text(std::string_view view) { return std::string(view); }
 
-}  // namespace
+constexpr auto static_table = py::return_value_policy::reference;  // tables are static
 
-void bind_header_tables(py::module_& module) {
-  const auto held = py::return_value_policy::reference;  // tables are static
-
+void bind_field(py::module_& module) {
   py::class_<Attribute>(module, "Field", "A field of a header table.")
       .def_property_readonly(
           "name", [](const Attribute& a) { return text(a.field->name); }, "Name in filters and JSON.")
@@ -98,7 +96,9 @@ void bind_header_tables(py::module_& module) {
           "little_endian", [](const Attribute& a) { return a.field->little_endian; }, "Whether it is little endian.")
       .def("__repr__",
            [](const Attribute& a) { return "<Field " + text(a.header->name) + "." + text(a.field->name) + ">"; });
+}
 
+void bind_header_table(py::module_& module) {
   py::class_<HeaderInfo, std::unique_ptr<HeaderInfo, py::nodelete>>(module, "HeaderTable", "The table of a header.")
       .def_property_readonly(
           "name", [](const HeaderInfo& h) { return text(h.name); }, "Name in filters and JSON.")
@@ -118,13 +118,15 @@ void bind_header_tables(py::module_& module) {
           "unit", [](const HeaderInfo& h) { return h.unit ? h.unit : 1; },
           "The variable part is padded to a multiple of this number of bytes.")
       .def_property_readonly(
-          "fields", [held](const HeaderInfo& h) { return py::tuple(py::cast(fields_of(h), held)); },
+          "fields", [](const HeaderInfo& h) { return py::tuple(py::cast(fields_of(h), static_table)); },
           "The fields in the order of the specification. Parts follow their complete field.")
       .def("__repr__", [](const HeaderInfo& h) { return "<HeaderTable " + text(h.name) + ">"; });
   module.def(
-      "header_table", [](const py::object& header) { return &header_from(header); }, held, py::arg("header"),
+      "header_table", [](const py::object& header) { return &header_from(header); }, static_table, py::arg("header"),
       "Return the table of a header class.");
+}
 
+void bind_opcode_row(py::module_& module) {
   py::class_<Opcode, std::unique_ptr<Opcode, py::nodelete>>(module, "OpcodeRow", "A row of the opcode table.")
       .def_property_readonly(
           "name", [](const Opcode& o) { return text(o.name); }, "'RC SEND First'.")
@@ -147,9 +149,16 @@ void bind_header_tables(py::module_& module) {
           "The classes of the headers after the BTH, in order.")
       .def("__repr__", [](const Opcode& o) { return "<OpcodeRow " + text(o.name) + ">"; });
   module.def(
-      "opcode_row", [](std::uint8_t value) { return &opcode(value); }, held, py::arg("opcode"),
+      "opcode_row", [](std::uint8_t value) { return &opcode(value); }, static_table, py::arg("opcode"),
       "Return the row of a BTH opcode, 0 to 255.");
+}
 
+}  // namespace
+
+void bind_header_tables(py::module_& module) {
+  bind_field(module);
+  bind_header_table(module);
+  bind_opcode_row(module);
   for (const char* name : {"Field", "HeaderTable", "header_table", "OpcodeRow", "opcode_row"})
     module.attr("__all__").attr("append")(name);
 }

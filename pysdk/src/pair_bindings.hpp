@@ -18,77 +18,90 @@ namespace rdmawire::python {
 /// Parses "pass", "fail-wrong-code", …. Raises UsageError for other texts.
 conformance::Verdict verdict_from(const std::string& text);
 
-/// Adds the steps of the device's side of a queue pair. Objects of `Pair` have with(work(qp, bench)), which runs `work`
-/// without the interpreter's lock.
+// The following functions add steps of the device's side of a queue pair. Objects of `Pair` have with(work(qp, bench)),
+// which runs `work` without the interpreter's lock.
+
+/// Runs a step and returns None.
+inline constexpr auto run_step = [](const auto& pair, const auto& work) {
+  static_cast<void>(
+      pair.with([&](auto& qp, auto&) { return work(static_cast<conformance::DeviceQueuePair&>(qp)), true; }));
+};
+
+/// Adds the steps for work requests and states.
 template <class Pair>
-void bind_verbs_steps(py::class_<Pair>& c) {
+void bind_work_steps(py::class_<Pair>& c) {
   using conformance::DeviceQueuePair;
   const auto does = [&c](const char* name, const auto& work, const char* doc, const auto&... args) {
     c.def(name, work, args..., doc);
   };
-  /// Runs a step and returns None.
-  const auto step = [](const Pair& self, const auto& work) {
-    static_cast<void>(self.with([&](auto& qp, auto&) { return work(static_cast<DeviceQueuePair&>(qp)), true; }));
-  };
   does(
       "post_receives",
-      [step](const Pair& self, std::uint32_t count) {
-        step(self, [&](DeviceQueuePair& qp) { qp.post_receives(count); });
+      [](const Pair& self, std::uint32_t count) {
+        run_step(self, [&](DeviceQueuePair& qp) { qp.post_receives(count); });
       },
       "Post receive requests at the device. Their wr_id counts from 0.", py::arg("count"));
   does(
       "completes",
-      [step](const Pair& self, std::uint64_t wr_id, const std::string& status) {
-        step(self, [&](DeviceQueuePair& qp) { qp.completes(wr_id, status); });
+      [](const Pair& self, std::uint64_t wr_id, const std::string& status) {
+        run_step(self, [&](DeviceQueuePair& qp) { qp.completes(wr_id, status); });
       },
       "Expect this wr_id and status in the next completion. Ends the case otherwise.", py::arg("wr_id"),
       py::arg("status") = "success");
   does(
       "completes_nothing",
-      [step](const Pair& self) { step(self, [&](DeviceQueuePair& qp) { qp.completes_nothing(); }); },
+      [](const Pair& self) { run_step(self, [&](DeviceQueuePair& qp) { qp.completes_nothing(); }); },
       "Expect no completion for some time. Ends the case otherwise.");
   does(
       "fails",
-      [step](const Pair& self, std::uint64_t wr_id) { step(self, [&](DeviceQueuePair& qp) { qp.fails(wr_id); }); },
+      [](const Pair& self, std::uint64_t wr_id) { run_step(self, [&](DeviceQueuePair& qp) { qp.fails(wr_id); }); },
       "Expect an error status other than \"flushed\" in the next completion. Ends the case otherwise.",
       py::arg("wr_id"));
   does(
       "fails_or_is_flushed",
-      [step](const Pair& self, std::uint64_t wr_id) {
-        step(self, [&](DeviceQueuePair& qp) { qp.fails_or_is_flushed(wr_id); });
+      [](const Pair& self, std::uint64_t wr_id) {
+        run_step(self, [&](DeviceQueuePair& qp) { qp.fails_or_is_flushed(wr_id); });
       },
       "Expect an error status in the next completion. Ends the case otherwise.", py::arg("wr_id"));
   does(
       "flushes",
-      [step](const Pair& self, std::uint64_t first, std::uint64_t last) {
-        step(self, [&](DeviceQueuePair& qp) { qp.flushes(first, last); });
+      [](const Pair& self, std::uint64_t first, std::uint64_t last) {
+        run_step(self, [&](DeviceQueuePair& qp) { qp.flushes(first, last); });
       },
       "Expect that these requests complete as flushed, in order. Ends the case otherwise.", py::arg("first"),
       py::arg("last"));
   does(
       "is_in",
-      [step](const Pair& self, const std::string& state) { step(self, [&](DeviceQueuePair& qp) { qp.is_in(state); }); },
+      [](const Pair& self, const std::string& state) { run_step(self, [&](DeviceQueuePair& qp) { qp.is_in(state); }); },
       "Expect this state within the device's usual response time. Ends the case otherwise.", py::arg("state"));
+}
+
+/// Adds the steps for memory.
+template <class Pair>
+void bind_memory_steps(py::class_<Pair>& c) {
+  using conformance::DeviceQueuePair;
+  const auto does = [&c](const char* name, const auto& work, const char* doc, const auto&... args) {
+    c.def(name, work, args..., doc);
+  };
   does(
       "holds",
-      [step](const Pair& self, std::uint64_t offset, const py::object& expected) {
+      [](const Pair& self, std::uint64_t offset, const py::object& expected) {
         const std::string bytes = bytes_of(expected);
-        step(self, [&](DeviceQueuePair& qp) { qp.holds(offset, bytes); });
+        run_step(self, [&](DeviceQueuePair& qp) { qp.holds(offset, bytes); });
       },
       "Expect these bytes in the region. Ends the case otherwise.", py::arg("offset"), py::arg("expected"));
   does(
       "received",
-      [step](const Pair& self, std::uint64_t wr_id, const py::object& expected) {
+      [](const Pair& self, std::uint64_t wr_id, const py::object& expected) {
         const std::string bytes = bytes_of(expected);
-        step(self, [&](DeviceQueuePair& qp) { qp.received(wr_id, bytes); });
+        run_step(self, [&](DeviceQueuePair& qp) { qp.received(wr_id, bytes); });
       },
       "Expect these bytes in the memory of the receive request. Ends the case otherwise.", py::arg("wr_id"),
       py::arg("expected"));
   does(
       "fill",
-      [step](const Pair& self, std::uint64_t offset, const py::object& content) {
+      [](const Pair& self, std::uint64_t offset, const py::object& content) {
         const std::string bytes = bytes_of(content);
-        step(self, [&](DeviceQueuePair& qp) { qp.fill(offset, bytes); });
+        run_step(self, [&](DeviceQueuePair& qp) { qp.fill(offset, bytes); });
       },
       "Write bytes to the region, as the device's application.", py::arg("offset"), py::arg("data"));
   does(
@@ -109,6 +122,12 @@ void bind_verbs_steps(py::class_<Pair>& c) {
       "addr", [](DeviceQueuePair& qp) { return qp.region.addr(); }, "Virtual address of the region, for iWARP its TO.");
   number(
       "rkey", [](DeviceQueuePair& qp) { return qp.region.rkey(); }, "R_Key of the region, for iWARP its STag.");
+}
+
+template <class Pair>
+void bind_verbs_steps(py::class_<Pair>& c) {
+  bind_work_steps(c);
+  bind_memory_steps(c);
 }
 
 /// Adds the steps of a bench that are independent of queue pairs. Objects of `B` have with(work(bench)).

@@ -143,113 +143,140 @@ class Player {
     raise(ErrorClass::usage, fmt::format("{}=\"{}\": expected {}", name, word, words));
   }
 
-  void prepare(const py::dict& given) {
+  /// Options that other options depend on.
+  struct Given {
     std::vector<std::string> map;
-    bool split = false, continue_psns = false, unmapped_given = false;
     std::string faults;
-    player_.fault_seed = std::random_device()();
+    bool split = false, continue_psns = false, unmapped = false;
+  };
+
+  /// A named option and its conversions.
+  struct Option {
+    std::string name;
+    py::handle value;
+
+    [[nodiscard]] std::string text() const { return py::cast<std::string>(value); }
+    [[nodiscard]] std::int64_t nanoseconds() const { return static_cast<std::int64_t>(py::cast<double>(value) * 1e9); }
+    [[nodiscard]] double positive() const {
+      const auto number = py::cast<double>(value);
+      if (!(number > 0)) raise(ErrorClass::usage, fmt::format("{}={}: expected a number above 0", name, number));
+      return number;
+    }
+    template <class Member>
+    bool to(Member& member) const {
+      member = py::cast<Member>(value);
+      return true;
+    }
+  };
+
+  // The setters return whether they know the option.
+
+  bool set_timing(const Option& option) {
+    const std::string& name = option.name;
+    if (name == "speed")
+      player_.pace.rate = option.positive();
+    else if (name == "pps")
+      player_.pace = {replay::Pace::Kind::packets, option.positive()};
+    else if (name == "bps")
+      player_.pace = {replay::Pace::Kind::bits, option.positive()};
+    else if (name == "topspeed") {
+      if (py::cast<bool>(option.value)) player_.pace = {replay::Pace::Kind::top};
+    } else if (name == "max_gap")
+      player_.pace.most_gap = option.nanoseconds();
+    else if (name == "spin")
+      player_.spin = option.nanoseconds();
+    else if (name == "pause")
+      player_.pause = option.nanoseconds();
+    else
+      return (name == "burst" && option.to(player_.pace.burst)) || (name == "loops" && option.to(player_.loops)) ||
+             (name == "preload" && option.to(player_.preload)) || (name == "rate_cap" && option.to(player_.rate_cap));
+    return true;
+  }
+
+  bool set_selection(const Option& option) {
+    const std::string& name = option.name;
+    if (name == "seconds")
+      player_.most_time = option.nanoseconds();
+    else if (name == "include")
+      player_.include = filter("include", option.text());
+    else if (name == "exclude")
+      player_.exclude = filter("exclude", option.text());
+    else if (name == "truncated")
+      player_.snapped = choice<PlayerOptions::Snapped>(name, option.text(),
+                                                       {{"refuse", PlayerOptions::Snapped::refuse},
+                                                        {"pad", PlayerOptions::Snapped::pad},
+                                                        {"send", PlayerOptions::Snapped::send}});
+    else if (name == "too_long")
+      player_.truncate = choice<bool>(name, option.text(), {{"refuse", false}, {"truncate", true}});
+    else
+      return (name == "limit" && option.to(player_.most_frames)) ||
+             (name == "max_bytes" && option.to(player_.max_bytes)) || (name == "dry_run" && option.to(player_.dry)) ||
+             (name == "allow_multicast" && option.to(player_.allow_groups));
+    return true;
+  }
+
+  bool set_rewriting(const Option& option, Given& given) {
     using replay::Unmapped;
-    for (const auto& [key, value] : given) {
-      const auto name = py::cast<std::string>(key);
-      const auto text = [&] { return py::cast<std::string>(value); };
-      const auto to = [&](auto& member) { member = py::cast<std::decay_t<decltype(member)>>(value); };
-      const auto seconds = [&] { return static_cast<std::int64_t>(py::cast<double>(value) * 1e9); };
-      const auto positive = [&] {
-        const auto number = py::cast<double>(value);
-        if (!(number > 0)) raise(ErrorClass::usage, fmt::format("{}={}: expected a number above 0", name, number));
-        return number;
-      };
+    const std::string& name = option.name;
+    if (name == "unmapped") {
+      given.unmapped = true;
+      player_.rewrite.unmapped = choice<Unmapped>(
+          name, option.text(), {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}});
+    } else if (name == "others")
+      player_.rewrite.others = choice<Unmapped>(
+          name, option.text(), {{"drop", Unmapped::drop}, {"keep", Unmapped::keep}, {"refuse", Unmapped::refuse}});
+    else if (name == "crc")
+      player_.rewrite.crc = choice<replay::CrcPolicy>(name, option.text(),
+                                                      {{"follow", replay::CrcPolicy::follow},
+                                                       {"recompute", replay::CrcPolicy::recompute},
+                                                       {"keep", replay::CrcPolicy::keep}});
+    else
+      return (name == "map" && option.to(given.map)) || (name == "faults" && option.to(given.faults)) ||
+             (name == "split" && option.to(given.split)) ||
+             (name == "continue_psns" && option.to(given.continue_psns)) ||
+             (name == "fault_seed" && option.to(player_.fault_seed)) ||
+             (name == "ip_step" && option.to(player_.changes.ip_step)) ||
+             (name == "qp_step" && option.to(player_.changes.qp_step)) ||
+             (name == "icrc_mask" && option.to(player_.rewrite.icrc_mask)) ||
+             (name == "hop_limit" && option.to(player_.rewrite.hop_limit)) ||
+             (name == "dscp" && option.to(player_.rewrite.dscp)) ||
+             (name == "flow_label" && option.to(player_.rewrite.flow_label));
+    return true;
+  }
+
+  bool set_callback(const Option& option) {
+    if (option.name == "on_frame")
+      watch(py::reinterpret_borrow<py::object>(option.value));
+    else if (option.name == "on_progress")
+      set_progress(py::reinterpret_borrow<py::object>(option.value));
+    else
+      return false;
+    return true;
+  }
+
+  void prepare(const py::dict& options) {
+    Given given;
+    player_.fault_seed = std::random_device()();
+    for (const auto& [key, value] : options) {
+      const Option option{py::cast<std::string>(key), value};
       try {
-        if (name == "map")
-          to(map);
-        else if (name == "faults")
-          to(faults);
-        else if (name == "fault_seed")
-          to(player_.fault_seed);
-        else if (name == "speed")
-          player_.pace.rate = positive();
-        else if (name == "pps")
-          player_.pace = {replay::Pace::Kind::packets, positive()};
-        else if (name == "bps")
-          player_.pace = {replay::Pace::Kind::bits, positive()};
-        else if (name == "topspeed") {
-          if (py::cast<bool>(value)) player_.pace = {replay::Pace::Kind::top};
-        } else if (name == "burst")
-          to(player_.pace.burst);
-        else if (name == "max_gap")
-          player_.pace.most_gap = seconds();
-        else if (name == "spin")
-          player_.spin = seconds();
-        else if (name == "loops")
-          to(player_.loops);
-        else if (name == "pause")
-          player_.pause = seconds();
-        else if (name == "continue_psns")
-          to(continue_psns);
-        else if (name == "ip_step")
-          to(player_.changes.ip_step);
-        else if (name == "qp_step")
-          to(player_.changes.qp_step);
-        else if (name == "limit")
-          to(player_.most_frames);
-        else if (name == "max_bytes")
-          to(player_.max_bytes);
-        else if (name == "seconds")
-          player_.most_time = seconds();
-        else if (name == "include")
-          player_.include = filter("include", text());
-        else if (name == "exclude")
-          player_.exclude = filter("exclude", text());
-        else if (name == "split")
-          to(split);
-        else if (name == "unmapped") {
-          player_.rewrite.unmapped = choice<Unmapped>(
-              name, text(), {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}});
-          unmapped_given = true;
-        } else if (name == "others")
-          player_.rewrite.others = choice<Unmapped>(
-              name, text(), {{"drop", Unmapped::drop}, {"keep", Unmapped::keep}, {"refuse", Unmapped::refuse}});
-        else if (name == "crc")
-          player_.rewrite.crc = choice<replay::CrcPolicy>(name, text(),
-                                                          {{"follow", replay::CrcPolicy::follow},
-                                                           {"recompute", replay::CrcPolicy::recompute},
-                                                           {"keep", replay::CrcPolicy::keep}});
-        else if (name == "icrc_mask")
-          to(player_.rewrite.icrc_mask);
-        else if (name == "hop_limit")
-          to(player_.rewrite.hop_limit);
-        else if (name == "dscp")
-          to(player_.rewrite.dscp);
-        else if (name == "flow_label")
-          to(player_.rewrite.flow_label);
-        else if (name == "truncated")
-          player_.snapped = choice<PlayerOptions::Snapped>(name, text(),
-                                                           {{"refuse", PlayerOptions::Snapped::refuse},
-                                                            {"pad", PlayerOptions::Snapped::pad},
-                                                            {"send", PlayerOptions::Snapped::send}});
-        else if (name == "too_long")
-          player_.truncate = choice<bool>(name, text(), {{"refuse", false}, {"truncate", true}});
-        else if (name == "allow_multicast")
-          to(player_.allow_groups);
-        else if (name == "rate_cap")
-          to(player_.rate_cap);
-        else if (name == "preload")
-          to(player_.preload);
-        else if (name == "dry_run")
-          to(player_.dry);
-        else if (name == "on_frame")
-          watch(py::reinterpret_borrow<py::object>(value));
-        else if (name == "on_progress")
-          set_progress(py::reinterpret_borrow<py::object>(value));
-        else
-          raise(ErrorClass::usage, "replay: unknown option " + name);
+        if (!set_timing(option) && !set_selection(option) && !set_rewriting(option, given) && !set_callback(option))
+          raise(ErrorClass::usage, "replay: unknown option " + option.name);
       } catch (const py::cast_error&) {
-        raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
+        raise(ErrorClass::usage,
+              fmt::format("{}={}: invalid value", option.name, std::string(py::str(py::repr(value)))));
       }
     }
-    auto program = replay::FaultProgram::compile(faults);
-    if (!program) raise(ErrorClass::usage, "faults: " + replay::to_string(program.error(), faults));
+    choose_lanes(given.split);
+    auto program = replay::FaultProgram::compile(given.faults);
+    if (!program) raise(ErrorClass::usage, "faults: " + replay::to_string(program.error(), given.faults));
     player_.faults = std::move(*program);
+    learn(given.map, given.split || player_.lanes == PlayerOptions::Lanes::by_end, given.continue_psns, given.unmapped);
+    player_.stop = &stop_;
+  }
+
+  /// Assigns captures or endpoints to wires.
+  void choose_lanes(bool split) {
     if (borrowed_.size() > 1)
       player_.lanes = split || player_.files.size() == 1 ? PlayerOptions::Lanes::by_end : PlayerOptions::Lanes::by_file;
     if (borrowed_.size() > 1 && player_.lanes == PlayerOptions::Lanes::by_file &&
@@ -258,8 +285,6 @@ class Player {
                                            player_.files.size(), borrowed_.size()));
     if (player_.lanes == PlayerOptions::Lanes::by_end && borrowed_.size() != 2)
       raise(ErrorClass::usage, fmt::format("split requires two wires, got {}", borrowed_.size()));
-    learn(map, split || player_.lanes == PlayerOptions::Lanes::by_end, continue_psns, unmapped_given);
-    player_.stop = &stop_;
   }
 
   void learn(const std::vector<std::string>& map, bool sides, bool continue_psns, bool unmapped_given) {

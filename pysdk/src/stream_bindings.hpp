@@ -53,11 +53,24 @@ auto on_stream(const Pair& self, const Work& work, bool fpdu = false) {
   return std::move(*result);
 }
 
-/// Adds methods for sending, receiving and establishing a stream. Objects of `Pair` have
-/// with(work(StreamConnected&, StreamBench&)), which runs `work` without the interpreter's lock.
+// The following functions add methods of streams. Objects of `Pair` have with(work(StreamConnected&, StreamBench&)),
+// which runs `work` without the interpreter's lock.
+
+/// Adds a step that requires a TCP connection.
+template <class Pair, class Work, class... Bases>
+void bind_tcp_step(py::class_<Pair, Bases...>& c, const char* name, Work work, const char* doc) {
+  c.def(
+      name,
+      [work](const Pair& self) {
+        static_cast<void>(
+            on_stream(self, [&](StreamConnected& qp, StreamBench& bench) { return work(qp, bench), true; }));
+      },
+      doc);
+}
+
+/// Adds the steps of the connection setup.
 template <class Pair, class... Bases>
-void bind_stream_steps(py::class_<Pair, Bases...>& c) {
-  using conformance::Silence;
+void bind_stream_setup(py::class_<Pair, Bases...>& c) {
   const auto step = [&c](const char* name, auto work, const char* doc) {
     c.def(
         name,
@@ -66,17 +79,6 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
         },
         doc);
   };
-  const auto on_tcp = [&c](const char* name, auto work, const char* doc) {
-    c.def(
-        name,
-        [work](const Pair& self) {
-          static_cast<void>(
-              on_stream(self, [&](StreamConnected& qp, StreamBench& bench) { return work(qp, bench), true; }));
-        },
-        doc);
-  };
-
-  // Steps of the connection setup.
   step(
       "listens", [](StreamConnected& qp, StreamBench& bench) { bench.listens(qp); },
       "Listen for a stream at the device, at `port`.");
@@ -86,18 +88,18 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
   step(
       "device_dials", [](StreamConnected& qp, StreamBench& bench) { bench.device_dials(qp); },
       "Connect TCP from the device to the tester.");
-  on_tcp(
-      "requests",
+  bind_tcp_step(
+      c, "requests",
       [](StreamConnected& qp, StreamBench& bench) { qp.say(bench.frame_of(qp.options), "MPA Request Frame"); },
       "Send the MPA Request Frame defined by the options.");
-  on_tcp(
-      "accepts", [](StreamConnected& qp, StreamBench& bench) { bench.accepts(qp); },
+  bind_tcp_step(
+      c, "accepts", [](StreamConnected& qp, StreamBench& bench) { bench.accepts(qp); },
       "Expect the request at the device's application, and accept it.");
-  on_tcp(
-      "replies", [](StreamConnected& qp, StreamBench& bench) { bench.answers(qp); },
+  bind_tcp_step(
+      c, "replies", [](StreamConnected& qp, StreamBench& bench) { bench.answers(qp); },
       "Wait for the device's MPA Request Frame, and send the reply defined by the options.");
-  on_tcp(
-      "operates", [](StreamConnected& qp, StreamBench& bench) { bench.operates(qp); },
+  bind_tcp_step(
+      c, "operates", [](StreamConnected& qp, StreamBench& bench) { bench.operates(qp); },
       "Wait for the device's MPA frame unless it has arrived, and enter Full Operation Phase as negotiated.");
   c.def(
       "operates_with",
@@ -117,6 +119,11 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
             self.with([&](StreamConnected& qp, StreamBench& bench) { return bench.expect_event(qp, event), true; }));
       },
       py::arg("event"), "Expect this connection event at the device's application: \"established\", …");
+}
+
+/// Adds the properties of a stream.
+template <class Pair, class... Bases>
+void bind_stream_properties(py::class_<Pair, Bases...>& c) {
   c.def_property_readonly(
       "mpa_frame",
       [](const Pair& self) {
@@ -152,8 +159,11 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "operating",
       [](const Pair& self) { return self.with([](StreamConnected& qp, StreamBench&) { return qp.operating(); }); },
       "Whether the stream is in Full Operation Phase.");
+}
 
-  // Sending.
+/// Adds methods for sending.
+template <class Pair, class... Bases>
+void bind_stream_sending(py::class_<Pair, Bases...>& c) {
   const auto send_all = [](const Pair& self, const std::vector<OutgoingBytes>& all) {
     bool fpdus = false;
     std::string words;
@@ -223,16 +233,20 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       py::arg("what"),
       "Return an FPDU as bytes for the current position of the stream, with markers. Change them and pass them to "
       "send().");
-  on_tcp(
-      "finish", [](StreamConnected& qp, StreamBench&) { qp.finish(); }, "Send the tester's FIN.");
-  on_tcp(
-      "reset", [](StreamConnected& qp, StreamBench&) { qp.reset(); }, "Reset the TCP connection.");
+  bind_tcp_step(
+      c, "finish", [](StreamConnected& qp, StreamBench&) { qp.finish(); }, "Send the tester's FIN.");
+  bind_tcp_step(
+      c, "reset", [](StreamConnected& qp, StreamBench&) { qp.reset(); }, "Reset the TCP connection.");
   c.def("__rshift__", [send_all](const py::object& self, const py::object& what) {
     send_all(py::cast<const Pair&>(self), {outgoing_bytes(what)});
     return self;
   });
+}
 
-  // Receiving.
+/// Adds methods for receiving.
+template <class Pair, class... Bases>
+void bind_stream_receiving(py::class_<Pair, Bases...>& c) {
+  using conformance::Silence;
   c.def("__lshift__", [](const py::object& self, const StreamExpectation& expectation) {
     static_cast<void>(on_stream(py::cast<const Pair&>(self),
                                 [&](StreamConnected& qp, StreamBench&) { return qp.wait(expectation), true; }));
@@ -303,6 +317,14 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       },
       py::arg("terminate"),
       "Expect the effect of a stream error: this Terminate, the end of TCP, and an event at the application.");
+}
+
+template <class Pair, class... Bases>
+void bind_stream_steps(py::class_<Pair, Bases...>& c) {
+  bind_stream_setup(c);
+  bind_stream_properties(c);
+  bind_stream_sending(c);
+  bind_stream_receiving(c);
 }
 
 /// Adds the module rdmawire._core.iwarp.

@@ -208,7 +208,7 @@ void bind_headers(py::module_& part) {
       "up to RDMAP for tagged messages, to which the caller appends DDPTagged.");
 }
 
-void bind_stimuli(py::module_& part) {
+void bind_sends_and_writes(py::module_& part) {
   part.def(
       "untagged",
       [](std::uint8_t opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, const py::object& payload,
@@ -261,6 +261,9 @@ void bind_stimuli(py::module_& part) {
         return iwarp::write_part(stag, to, bytes_of(payload), last);
       },
       py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last"), "Return a segment of an RDMA Write.");
+}
+
+void bind_reads_and_atomics(py::module_& part) {
   part.def(
       "read_request",
       [](std::uint32_t msn, std::uint32_t source_stag, std::uint64_t source_to, std::uint32_t size,
@@ -311,6 +314,9 @@ void bind_stimuli(py::module_& part) {
            "Return an Atomic Response.");
   part.def("terminate", &iwarp::terminate, py::arg("layer"), py::arg("type"), py::arg("code"),
            "Return a Terminate message without terminated headers.");
+}
+
+void bind_mpa_frames(py::module_& part) {
   const auto frame = [&part](const char* name, std::string_view key, const char* doc) {
     part.def(
         name,
@@ -567,7 +573,9 @@ void bind_stream_vocabulary(py::module_& module) {
   bind_received(part);
   bind_expectations(part);
   bind_headers(part);
-  bind_stimuli(part);
+  bind_sends_and_writes(part);
+  bind_reads_and_atomics(part);
+  bind_mpa_frames(part);
   bind_case_stream(part);
   bind_stream_bench(part);
 }
