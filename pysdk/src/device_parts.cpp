@@ -79,7 +79,7 @@ void CompletionQueuePart::close() {
   std::shared_ptr<SharedCompletions> gone;
   const std::lock_guard lock(mutex_);
   gone.swap(cq_);
-  // In a forked process the object at the device belongs to the parent.
+  // A forked process does not own the object at the device.
   if (device->owned_by_parent_process()) static_cast<void>(new std::shared_ptr<SharedCompletions>(std::move(gone)));
 }
 

@@ -270,7 +270,7 @@ void bind_stream(py::module_& module) {
       "receive",
       [](const StreamPair& self, const py::object& timeout) -> py::object {
         const bool virtual_time = self.domain->device->use()->device().virtual_time();
-        // In virtual time, waiting without a timeout ends after one virtual hour.
+        // A wait without timeout ends after one hour of virtual time.
         constexpr double most_of_virtual_time = 3600;
         const std::int64_t all = virtual_time && timeout.is_none()
                                      ? static_cast<std::int64_t>(most_of_virtual_time * 1e9)

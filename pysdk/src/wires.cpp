@@ -33,7 +33,7 @@ bool wants(const Arrival& arrival, const PendingRequest& wanted) {
 SharedWire::SharedWire(std::unique_ptr<Wire> wire) : name_(wire->name()) { own_ = std::move(wire); }
 
 SharedWire::~SharedWire() {
-  // In a forked process the wire belongs to the parent.
+  // A forked process does not own the wire.
   if (owned_by_parent_process()) static_cast<void>(new std::shared_ptr<Wire>(std::move(own_)));
 }
 
