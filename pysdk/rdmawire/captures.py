@@ -85,7 +85,7 @@ class Capture(Closes):
         return self.frames()
 
     def frames(self, *, filter: str = "", roce_port: int = 0) -> Iterator[_core.Frame]:
-        """Return an iterator over the frames that match `filter` (docs/filters.md).
+        """Return an iterator over the frames that match `filter` (docs/reference/filters.md).
 
         Frames have ``number``, ``time_ns``, ``interface`` and ``comments``, and stay valid after the capture is closed.
         If the capture cannot be read completely, CaptureError follows the last readable frame. `roce_port` is a UDP
@@ -130,7 +130,7 @@ class Capture(Closes):
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Read fields of the packets that match `filter` into NumPy arrays.
 
-        A name is one of (complete list: docs/filters.md):
+        A name is one of (complete list: docs/reference/filters.md):
 
         - a field of the header tables (``bth.psn``), or its name in Wireshark (``infiniband.bth.psn``)
         - an enumerated field and ``_name``, for the specification's word (``bth.opcode_name``)
@@ -149,7 +149,7 @@ def _names(columns: Sequence[str]) -> list[str]:
         raise UsageError(f"columns: expected a list of names, got a str; use [{columns!r}]")
     names = list(columns)
     if not names:
-        raise UsageError("columns: expected at least one name; see docs/reference.md")
+        raise UsageError("columns: expected at least one name; see docs/reference/headers.md")
     return names
 
 

@@ -1,4 +1,4 @@
-"""Conformance tests: list and run the cases of docs/certify.md, and add cases.
+"""Conformance tests: list and run the cases of docs/how-to/test-a-nic.md, and add cases.
 
 >>> from rdmawire import conformance
 >>> conformance.certify(only="rc.responder.psn.sequence-error", seed=1).counts
@@ -163,7 +163,7 @@ class Case:
 
 
 class CaseResult(Mapping[str, Any]):
-    """Result of a case: a mapping with the keys of docs/certify.md. Common keys are attributes."""
+    """Result of a case: a mapping with the keys of docs/how-to/test-a-nic.md. Common keys are attributes."""
 
     def __init__(self, json: dict[str, Any]) -> None:
         self._json = json
@@ -397,7 +397,7 @@ def certify(
     - ``options``: the options of :func:`rdmawire.open_device`.
 
     ``expected``, ``baseline``, ``strict``, ``repeat``, ``jobs``, ``max_device_losses`` and the timeouts are those of
-    the command (docs/certify.md).
+    the command (docs/how-to/test-a-nic.md).
     """
     patterns = _patterns(only)
     if only is not None and not patterns:

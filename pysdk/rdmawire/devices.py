@@ -5,8 +5,9 @@
         assert qp.wire.receive(timeout=1)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
         assert qp.mr.read(4) == bytes(4)
 
-Devices are controlled as in conformance tests (docs/certify.md): verbs through the agent's protocol, frames through a
-wire. Objects at a device are released in the required order, regardless of the order in which they are closed.
+Devices are controlled as in conformance tests (docs/how-to/test-a-nic.md): verbs through the agent's protocol, frames
+through a wire. Objects at a device are released in the required order, regardless of the order in which they are
+closed.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ class Device(Closes):
     # Other verbs.
 
     def call(self, command: str, timeout: float | None = 5.0, /, **arguments: Any) -> Any:
-        """Run a command of the agent's protocol (docs/agent.md): ``call("describe", device=d.handle)``."""
+        """Run a command of docs/reference/agent-protocol.md: ``call("describe", device=d.handle)``."""
         return self._core.call(command, arguments, timeout)
 
     @property
@@ -220,7 +221,7 @@ class Device(Closes):
         return self._core.handle
 
     def describe(self) -> dict[str, Any]:
-        """Return limits, capabilities and ports of the device (docs/agent.md, describe)."""
+        """Return limits, capabilities and ports of the device (docs/reference/agent-protocol.md, describe)."""
         description: dict[str, Any] = self.call("describe", device=self.handle)
         return description
 
@@ -327,7 +328,7 @@ def reference(*, seed: int = 1, faults: str | Iterable[str] = (), family: str = 
 
 
 def lab(device: str = "rxe", *, kernel: str = "debian") -> Device:
-    """Boot Linux with rxe or siw in an emulated virtual machine (docs/lab.md). The boot takes seconds.
+    """Boot Linux with rxe or siw in an emulated virtual machine (docs/how-to/lab-recipes.md). The boot takes seconds.
 
     ``kernel``: "debian", "newest", or the path of a kernel.
     """
@@ -345,7 +346,7 @@ def agent(
     multicast: bool = False,
     frames_per_second: int = 10_000,
 ) -> Device:
-    """Open a physical device with an agent on its host (docs/agent.md), and the wire to its port.
+    """Open a physical device with an agent on its host (docs/reference/agent-protocol.md), and the wire to its port.
 
     ``address``: "HOST:PORT", "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". ``allow``: addresses to which frames may be
     sent. It must include the device's address, which the error message contains.

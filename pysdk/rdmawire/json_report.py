@@ -12,7 +12,8 @@ __all__ = ["JsonReport", "Row"]
 class Row(Mapping[str, Any]):
     """An object of a report: a mapping with the keys of the JSON, which are also attributes.
 
-    ``finding["title"]`` and ``finding.title`` are equal. ``docs/analyze.md`` and ``docs/check.md`` list the keys.
+    ``finding["title"]`` and ``finding.title`` are equal. ``docs/reference/analyze-report.md`` and
+    ``docs/reference/check-report.md`` list the keys.
     """
 
     __slots__ = ("_values",)

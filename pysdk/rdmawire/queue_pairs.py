@@ -117,7 +117,7 @@ class QueuePairBase(Closes):
         return self.cq.poll(count, timeout)
 
     def query(self) -> dict[str, Any]:
-        """Return all attributes (docs/agent.md, query_qp)."""
+        """Return all attributes (docs/reference/agent-protocol.md, query_qp)."""
         attributes: dict[str, Any] = self._core.query()
         return attributes
 
@@ -128,7 +128,10 @@ class QueuePairBase(Closes):
         return state
 
     def modify(self, state: str | None = None, **attributes: Any) -> None:
-        """Change exactly these attributes (docs/agent.md): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
+        """Change exactly these attributes: ``modify("err")``, ``modify(min_rnr_timer=1)``.
+
+        docs/reference/agent-protocol.md, modify_qp, lists them.
+        """
         self._core.modify(({} if state is None else {"state": state}) | attributes)
 
     def region(self, size: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
@@ -234,9 +237,9 @@ class QueuePair(QueuePairBase):
     ) -> None:
         """Post a send request at the device with ``length`` bytes of :attr:`mr` from ``offset``.
 
-        ``opcode`` is "send", "write", "read", "compare_swap", "fetch_add", … (docs/agent.md, post_send). ``more``
-        contains other members of the request: imm, add, compare, swap, … ``remote_addr`` and ``rkey`` identify the
-        tester's memory and can be arbitrary. Datagrams are sent to the tester.
+        ``opcode`` is "send", "write", "read", "compare_swap", "fetch_add", … (docs/reference/agent-protocol.md,
+        post_send). ``more`` contains other members of the request: imm, add, compare, swap, … ``remote_addr`` and
+        ``rkey`` identify the tester's memory and can be arbitrary. Datagrams are sent to the tester.
         """
         request: dict[str, Any] = {"wr_id": wr_id, "flags": list_of_names(flags)}
         if remote_addr is not None or opcode not in ("send", "send_imm", "send_inv", "local_inv", "bind_mw"):

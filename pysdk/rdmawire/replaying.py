@@ -2,7 +2,8 @@
 
     report = rdmawire.replay("x.pcap", wire="packet:veth0", map=["qp:0x11=0x777"], faults=["drop psn +5 try 1"])
 
-docs/replay.md describes mappings, faults and options. The report's ``json`` is the output of the command.
+docs/how-to/replay-a-capture.md describes mappings, faults and options. The report's ``json`` is the output of the
+command.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ DEFAULT_RATE_CAP = 1_000_000_000  # bits per second, if allow_target was require
 
 
 class ReplayReport:
-    """Report of a replay. ``json`` is the output of ``rdmawire replay --json`` (docs/replay.schema.json)."""
+    """Report of a replay. ``json`` is the output of ``rdmawire replay --json``."""
 
     def __init__(self, json: dict[str, Any], text: str, error: str, unsent: int) -> None:
         self.json = json
@@ -60,7 +61,7 @@ class ReplayReport:
 
 
 class ReactiveReport:
-    """Report of a reactive replay (docs/replay-reactive.md)."""
+    """Report of a reactive replay (docs/how-to/replay-against-a-live-peer.md)."""
 
     def __init__(self, made: dict[str, Any]) -> None:
         self.json: dict[str, Any] = made["json"]
@@ -197,7 +198,7 @@ def replay(
     """Replay captures to one or several wires and return the report. Ctrl-C raises KeyboardInterrupt.
 
     - ``map``: mapping files and assignments such as "qp:0x11=0x777".
-    - ``faults``: fault rules (docs/faults.md).
+    - ``faults``: fault rules (docs/reference/fault-language.md).
     - ``on_frame``: called with each :class:`PlayedFrame` before faults are applied. It returns None to send the frame,
       False to drop it, or bytes or a Frame to replace it.
     - ``on_progress``: called with a dictionary: sent, bytes, loop, position, total, frames_per_second, bits_per_second.
@@ -255,7 +256,7 @@ def replay_reactive(
     retry_after: float = 0.5,
     step_timeout: float = 10.0,
 ) -> ReactiveReport:
-    """Emulate one side of a captured connection and react to a live device (docs/replay-reactive.md).
+    """Emulate one side of a captured connection and react to a live device (docs/how-to/replay-against-a-live-peer.md).
 
     ``connection``: number of the connection in the capture, from 1. 0: the one with the most bytes. ``side``: the
     emulated endpoint, "a" or "b". Empty: the endpoint that sent more. ``output``: capture file of the exchange.

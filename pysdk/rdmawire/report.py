@@ -26,10 +26,10 @@ Progress = Callable[[int, int, int, str], object]
 class Report(JsonReport):
     """The result of :func:`analyze`.
 
-    The keys of ``rdmawire analyze --json`` (docs/reference/analyze-report.md) are attributes: ``report.summary``, ``report.findings``,
-    ``report.flows``, ``report.latency``, … ``report.messages``, ``report.events``, ``report.connections`` and
-    ``report.packets`` are complete tables. ``print(report)`` prints the output of the command. A notebook shows the
-    findings.
+    The keys of ``rdmawire analyze --json`` (docs/reference/analyze-report.md) are attributes: ``report.summary``,
+    ``report.findings``, ``report.flows``, ``report.latency``, … ``report.messages``, ``report.events``,
+    ``report.connections`` and ``report.packets`` are complete tables. ``print(report)`` prints the output of the
+    command. A notebook shows the findings.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Report(JsonReport):
 
     @property
     def messages(self) -> Table:
-        """All messages, with the columns of ``messages.csv`` (docs/analyze.md). Reading the table reads the files."""
+        """All messages, with the columns of ``messages.csv``. Reading the table reads the files."""
         return self._table("messages")
 
     @property
@@ -137,8 +137,8 @@ class Report(JsonReport):
 class CheckReport(JsonReport):
     """The result of :func:`check`.
 
-    The keys of ``rdmawire check --json`` (docs/check.md) are attributes. ``print(report)`` prints the output of the
-    command. A notebook shows the violations.
+    The keys of ``rdmawire check --json`` (docs/reference/check-report.md) are attributes. ``print(report)`` prints the
+    output of the command. A notebook shows the violations.
     """
 
     def __init__(self, text: str, read_errors: Sequence[str] = (), violated: bool = False, title: str = "") -> None:
@@ -212,9 +212,9 @@ class CheckReport(JsonReport):
 class Comparison(JsonReport):
     """The result of :func:`compare`: packets lost, ECN-marked, modified or delayed on each hop.
 
-    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/analyze.md) are attributes:
-    ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints the output of
-    the command.
+    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/reference/analyze-report.md) are
+    attributes: ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints the
+    output of the command.
     """
 
     def __init__(self, text: str, read_errors: Sequence[str] = (), title: str = "") -> None:
@@ -269,7 +269,7 @@ def analyze(
 
     Multiple files are merged in the order of their first packets. The options are those of ``rdmawire analyze``:
 
-    - `filter`: analyze only packets that match (docs/filters.md).
+    - `filter`: analyze only packets that match (docs/reference/filters.md).
     - `begin`, `end` (``--from``, ``--to``): seconds since the first packet, a date, or ``frame:N``.
     - `connection`: analyze only the connection that starts at this frame number.
     - `threads`: maximum number of threads. 0: one per core.

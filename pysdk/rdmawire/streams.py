@@ -209,9 +209,9 @@ class StreamQueuePair(QueuePairBase):
     ) -> None:
         """Post a send request at the device with ``length`` bytes of :attr:`mr` from ``offset``.
 
-        ``opcode`` is "send", "write", "read", … (docs/agent.md, post_send). ``remote_addr`` (the TO) and ``rkey`` (the
-        STag) identify the tester's memory and can be arbitrary. A device that accepted the stream may send only after
-        the tester's first FPDU. RFC 5044, 7.1.2 rule 4.
+        ``opcode`` is "send", "write", "read", … (docs/reference/agent-protocol.md, post_send). ``remote_addr`` (the TO)
+        and ``rkey`` (the STag) identify the tester's memory and can be arbitrary. A device that accepted the stream may
+        send only after the tester's first FPDU. RFC 5044, 7.1.2 rule 4.
         """
         request: dict[str, Any] = {"wr_id": wr_id, "flags": list_of_names(flags)}
         if remote_addr is not None or opcode in ("write", "read", "compare_swap", "fetch_add"):

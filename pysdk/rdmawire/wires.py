@@ -8,7 +8,8 @@
 64
 
 Any thread may use a wire. Ctrl-C ends waiting calls. Times are integer nanoseconds of the wire's clock,
-:meth:`Wire.now`. Timeouts are seconds of this clock, None is unlimited. docs/wires.md lists the kinds of wires.
+:meth:`Wire.now`. Timeouts are seconds of this clock, None is unlimited. docs/reference/wires.md lists the kinds of
+wires.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class Wire(Closes):
     ) -> Iterator[Frame]:
         """Return an iterator over up to ``count`` received frames, for ``timeout`` seconds.
 
-        ``filter`` selects frames: a filter expression (docs/filters.md) or a function.
+        ``filter`` selects frames: a filter expression (docs/reference/filters.md) or a function.
         """
         matches = self._matcher(filter)  # reports invalid filters before the iteration
         return self._sniff(count, timeout, matches, own)
@@ -308,7 +309,7 @@ def _listed(frames: Any) -> list[Any]:
 
 
 def open_wire(name: str) -> Wire:
-    """Open a wire by name: "packet:veth0", "unix:/run/x", "file:x.pcapng", "null" (docs/wires.md).
+    """Open a wire by name: "packet:veth0", "unix:/run/x", "file:x.pcapng", "null" (docs/reference/wires.md).
 
     ``file:PATH`` writes a new capture, ``file:PATH,read`` reads one.
 

@@ -13,7 +13,7 @@
 namespace rdmawire::python {
 
 /// Returns the table "messages", "events", "connections" or "packets". The columns are named as in the CSV files
-/// (docs/analyze.md). Rows are in the order in which tracking reports them. An error: unknown kind.
+/// (docs/reference/analyze-report.md). Rows are in the order in which tracking reports them. An error: unknown kind.
 tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shared_ptr<const AnalysisRequest> request,
                                                                        const std::string& kind);
 

@@ -467,7 +467,7 @@ void bind_pair_device(py::class_<PairObject>& c) {
         const nlohmann::json given = to_json(attributes);
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.modify(given), true; }));
       },
-      "Change exactly these attributes (docs/agent.md, modify_qp). Ends the case on failure.");
+      "Change exactly these attributes (docs/reference/agent-protocol.md, modify_qp). Ends the case on failure.");
 }
 
 void bind_pair_properties(py::class_<PairObject>& c) {

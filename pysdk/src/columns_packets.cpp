@@ -77,7 +77,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
   if (!found) {
     const std::vector<std::string> near = output::nearest_names(name);
     return tl::unexpected(fmt::format("unknown field {}{}", name,
-                                      near.empty() ? std::string("; see docs/reference.md")
+                                      near.empty() ? std::string("; see docs/reference/headers.md")
                                                    : fmt::format("; did you mean: {}?", fmt::join(near, ", "))));
   }
   info.name = name;

@@ -15,9 +15,9 @@ namespace rdmawire::python {
 
 /// The values read from each packet, one per column.
 ///
-/// A name is a filter name (docs/filters.md), or the name of an enumerated field followed by `_name`. The latter
-/// returns the specification's word as `dissect --json` does. The name of a header returns whether the packet contains
-/// it.
+/// A name is a filter name (docs/reference/filters.md), or the name of an enumerated field followed by `_name`. The
+/// latter returns the specification's word as `dissect --json` does. The name of a header returns whether the packet
+/// contains it.
 ///
 /// If a packet contains a header several times, the first one from the link layer is used, as in Frame. PDUs that end
 /// in the packet follow, then options.

@@ -295,7 +295,7 @@ void bind_wires(py::module_& module) {
         return save(path, all, comments);
       },
       py::arg("path"), py::arg("wires"), py::arg("comments"));
-  py::class_<FrameFilter>(module, "_FrameFilter", "A filter (docs/filters.md) for the frames of a wire.")
+  py::class_<FrameFilter>(module, "_FrameFilter", "A filter (docs/reference/filters.md) for the frames of a wire.")
       .def(py::init([](const std::string& text, const WireObject& wire) { return FrameFilter(text, wire.link()); }),
            py::arg("text"), py::arg("wire"))
       .def("matches", &FrameFilter::matches, py::arg("frame"));

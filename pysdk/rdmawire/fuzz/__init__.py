@@ -9,7 +9,7 @@ same packets::
         session.run(executions=20_000)
         print(session.findings[0])
 
-``python3 -m rdmawire.fuzz`` is the same as a command. See docs/fuzz.md.
+``python3 -m rdmawire.fuzz`` is the same as a command. See docs/how-to/fuzz-a-device.md.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ class Session:
         return str(self._open().text())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as a dict. docs/fuzz.md lists the keys."""
+        """Return the report as a dict. docs/how-to/fuzz-a-device.md lists the keys."""
         return dict(json.loads(self._open().json()))
 
     def _repr_html_(self) -> str:
