@@ -105,9 +105,7 @@ __all__ = [
     "replay",
     "replay_reactive",
     "wire_pair",
-]
-# Names of the extension module, written by scripts/python-stubs.
-__all__ += [
+    # scripts/python-stubs writes the names of the module.
     "Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS", "Ether", "VLAN", "LinuxSLL", "LinuxSLL2",
     "NullLoopback", "ERF", "MacControl", "Pause", "PriorityPause", "IPv4", "IPv4Option", "IPv4OptionByte", "IPv6",
     "IPv6Extension", "IPv6Fragment", "IPv6Authentication", "ARP", "ARPEther", "ARPInfiniband", "ICMP", "ICMPEcho",
@@ -149,4 +147,3 @@ __all__ += [
     "SRPTaskManagementFunction", "Syndrome", "Field", "HeaderTable", "header_table", "OpcodeRow", "opcode_row",
     # End of the names of the module.
 ]
-# End of the generated part.

@@ -51,7 +51,7 @@ class Plots:
             raise UsageError(f"connection {one.connection} has no packets with PSNs")
         time = columns["time"][mine].astype("int64")
         seconds = (time - time.min()) / 1e9
-        psn, end, retransmitted = columns["relative_psn"][mine], columns["end"][mine], columns["again"][mine]
+        psn, end, retransmitted = columns["relative_psn"][mine], columns["end"][mine], columns["retransmitted"][mine]
         for which in ("a", "b"):
             address = one[which].address
             peer = one["b" if which == "a" else "a"]

@@ -124,7 +124,7 @@ class Report(JsonReport):
             f"{summary.packets} packets, {summary.connections} connections, {summary.messages} messages, "
             f"{summary.retransmitted_packets} packets retransmitted, {summary.crcs_bad} bad CRCs"
         )
-        rows = [(f.severity, f.who, f.title, f.cause, f.first_frame, f.next) for f in self.findings]
+        rows = [(f.severity, f.flow, f.title, f.cause, f.first_frame, f.next) for f in self.findings]
         columns = ("severity", "flow", "finding", "cause", "frame", "next")
         return _html(self._title, head, columns, rows, self.read_errors)
 
@@ -212,7 +212,7 @@ class CheckReport(JsonReport):
 class Comparison(JsonReport):
     """The result of :func:`compare`: packets lost, ECN-marked, modified or delayed on each hop.
 
-    The keys below ``vantage`` of ``rdmawire analyze --capture-points --json`` (docs/reference/analyze-report.md) are
+    The keys below ``capture_points`` of ``rdmawire analyze --capture-points --json`` (docs/reference/analyze-report.md) are
     attributes: ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints the
     output of the command.
     """

@@ -59,11 +59,11 @@ class AnalysisRun {
       if (!interruptible.failed()) report = dumped(report_of());
     }
     interruptible.rethrow();
-    if (!result_->troubles.empty() && result_->input.files.empty())
-      raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->troubles, "\n")));
+    if (!result_->errors.empty() && result_->input.files.empty())
+      raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->errors, "\n")));
     return replaced_text(report);
   }
-  [[nodiscard]] std::vector<std::string> troubles() const {
+  [[nodiscard]] std::vector<std::string> read_errors() const {
     return result_ ? result_->errors : std::vector<std::string>{};
   }
   /// Returns the page of `analyze --html`. Reads the files a second time.
@@ -141,7 +141,7 @@ void bind_analysis(py::module_& module) {
            py::arg("files"), py::arg("filter"), py::arg("begin"), py::arg("end"), py::arg("connection"),
            py::arg("threads"), py::arg("counters"), py::arg("ignore"), py::arg("roce_port"), py::arg("verify_crcs"))
       .def("work", &AnalysisRun::work, py::arg("progress"), "Read the files. Returns the report as JSON.")
-      .def_property_readonly("read_errors", &AnalysisRun::troubles,
+      .def_property_readonly("read_errors", &AnalysisRun::read_errors,
                              "Errors of files that could not be read completely, one sentence each.")
       .def("html", &AnalysisRun::html, py::arg("title"), "Return the page of `analyze --html`.")
       .def("csv", &AnalysisRun::csv, py::arg("directory"), py::arg("packets"), "Write the files of `analyze --csv`.")

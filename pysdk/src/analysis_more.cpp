@@ -68,7 +68,7 @@ class FollowRun {
     with([&](analysis::LiveAnalysis& following) {
       const analysis::RunResult result = following.finish();
       text = dumped(analysis::report_of(result.analysis, result.input));
-      troubles_ = result.errors;
+      read_errors_ = result.errors;
       following_.reset();
     });
     return text;
@@ -78,10 +78,10 @@ class FollowRun {
     with([&](analysis::LiveAnalysis& following) { count = following.packets(); });
     return count;
   }
-  std::vector<std::string> troubles() {
+  std::vector<std::string> read_errors() {
     const py::gil_scoped_release unlocked;
     const std::scoped_lock lock(mutex_);
-    return following_ ? following_->errors() : troubles_;
+    return following_ ? following_->errors() : read_errors_;
   }
   void stop() { stop_ = true; }
   void close() {
@@ -109,7 +109,7 @@ class FollowRun {
   AnalysisRequest request_;
   std::mutex mutex_;
   std::unique_ptr<analysis::LiveAnalysis> following_;
-  std::vector<std::string> troubles_;
+  std::vector<std::string> read_errors_;
   std::atomic<bool> stop_{false}, closed_{false};
 };
 
@@ -136,18 +136,18 @@ py::tuple compare(const std::vector<std::string>& files, const std::vector<std::
   run.read.stop = &interruptible.stop;
   run.read.progress = interruptible.progress();
   std::string report;
-  std::vector<std::string> troubles;
+  std::vector<std::string> read_errors;
   bool comparable = false;
   {
     const py::gil_scoped_release unlocked;
     const vantage::Comparison comparison = vantage::run(run);
-    troubles = comparison.errors;
+    read_errors = comparison.errors;
     comparable = comparison.surveys.size() >= 2;
     if (comparable && !interruptible.failed()) report = dumped(vantage::report_of(comparison));
   }
   interruptible.rethrow();
-  if (!comparable) raise(ErrorClass::capture, fmt::format("{}", fmt::join(troubles, "\n")));
-  return py::make_tuple(report, troubles);
+  if (!comparable) raise(ErrorClass::capture, fmt::format("{}", fmt::join(read_errors, "\n")));
+  return py::make_tuple(report, read_errors);
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ void bind_more_analysis(py::module_& module) {
       .def("report", &FollowRun::report, "Return the current report as JSON.")
       .def("finish", &FollowRun::finish, "Finish the analysis. Returns the report as JSON.")
       .def_property_readonly("packets", &FollowRun::packets, "Number of packets read.")
-      .def_property_readonly("read_errors", &FollowRun::troubles, "Why no more packets arrive, one sentence each.")
+      .def_property_readonly("read_errors", &FollowRun::read_errors, "Why no more packets arrive, one sentence each.")
       .def("stop", &FollowRun::stop, "End take() in any thread.")
       .def("close", &FollowRun::close, "Release the capture.")
       .def_property_readonly("closed", &FollowRun::closed, "Whether the analysis was closed.");

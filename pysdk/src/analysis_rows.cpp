@@ -404,8 +404,8 @@ class AnalysisRows final : public Rows {
     s.batch = nullptr;
     if (batch.rows() != before || !s.ended) return {};
     ended_ = true;
-    if (s.troubles.empty()) return {};
-    return tl::unexpected(fmt::format("{}", fmt::join(s.troubles, "\n")));
+    if (s.read_errors.empty()) return {};
+    return tl::unexpected(fmt::format("{}", fmt::join(s.read_errors, "\n")));
   }
 
  private:
@@ -424,7 +424,7 @@ class AnalysisRows final : public Rows {
         found.emplace_back(error.what());
       }
       const std::scoped_lock lock(mutex);
-      troubles = std::move(found);
+      read_errors = std::move(found);
       ended = true;
       changed.notify_all();
     }
@@ -452,7 +452,7 @@ class AnalysisRows final : public Rows {
     Batch* batch = nullptr;  ///< destination of rows; null: no reader waits
     std::size_t until_rows = 0, until_bytes = 0;
     bool ended = false, abandoned = false;
-    std::vector<std::string> troubles;
+    std::vector<std::string> read_errors;
     std::thread thread;
   };
 
@@ -497,7 +497,7 @@ class ReadyTable final : public TableSource {
       : infos_(std::move(infos)), batch_(std::make_shared<Batch>(std::move(batch))) {}
   [[nodiscard]] const std::vector<ColumnInfo>& columns() const override { return infos_; }
   tl::expected<std::unique_ptr<Rows>, std::string> begin() override {
-    if (!batch_) return tl::unexpected(std::string("the rows of a share can be read only once"));
+    if (!batch_) return tl::unexpected(std::string("the rows of a shard can be read only once"));
     return std::make_unique<ReadyRows>(std::move(batch_));
   }
 
@@ -506,9 +506,9 @@ class ReadyTable final : public TableSource {
   std::shared_ptr<Batch> batch_;
 };
 
-class RowsOfShare final : public ShareRows {
+class RowsOfShard final : public ShardRows {
  public:
-  RowsOfShare(const AnalysisRequest& request, Kind kind)
+  RowsOfShard(const AnalysisRequest& request, Kind kind)
       : filter_(request.filter), infos_(infos_of(kind)), sink_(kind, infos_), tracker_([&] {
           captures::analysis::RunOptions options = request.run;
           sink_.listen(options);
@@ -547,11 +547,11 @@ tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shar
   return std::make_shared<AnalysisTable>(std::move(request), *which);
 }
 
-tl::expected<std::unique_ptr<ShareRows>, std::string> ShareRows::of(const AnalysisRequest& request,
+tl::expected<std::unique_ptr<ShardRows>, std::string> ShardRows::of(const AnalysisRequest& request,
                                                                     const std::string& kind) {
   const auto which = kind_of(kind);
   if (!which) return tl::unexpected(no_such_kind(kind));
-  return std::make_unique<RowsOfShare>(request, *which);
+  return std::make_unique<RowsOfShard>(request, *which);
 }
 
 }  // namespace rdmawire::python

@@ -17,15 +17,15 @@ namespace rdmawire::python {
 tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shared_ptr<const AnalysisRequest> request,
                                                                        const std::string& kind);
 
-/// The rows of one share of a divided capture (partition.hpp). The rows of all shares are the rows of one process. Rows
+/// The rows of one shard of a divided capture (partition.hpp). The rows of all shards are the rows of one process. Rows
 /// of one connection keep their order.
-class ShareRows {
+class ShardRows {
  public:
   /// Files, boundaries and threads of `request` are ignored. An error: unknown kind.
-  static tl::expected<std::unique_ptr<ShareRows>, std::string> of(const AnalysisRequest& request,
+  static tl::expected<std::unique_ptr<ShardRows>, std::string> of(const AnalysisRequest& request,
                                                                   const std::string& kind);
-  virtual ~ShareRows() = default;
-  [[nodiscard]] virtual captures::analysis::ShareTracker& tracker() = 0;
+  virtual ~ShardRows() = default;
+  [[nodiscard]] virtual captures::analysis::ShardTracker& tracker() = 0;
   /// Returns the rows after finish(). They can be read once.
   [[nodiscard]] virtual std::shared_ptr<TableSource> table() = 0;
 };

@@ -71,8 +71,8 @@ unsigned width_of(ColumnType type);
 /// One column.
 ///
 /// Each distinct text is stored once; `codes` index the texts. The thing that a text describes (an address, a number)
-/// can be passed as a key, and is converted to text only when it is new. The codes of a closed set of words are the same
-/// in each batch.
+/// can be passed as a key, and is converted to text only when it is new. The codes of a closed set of words are the
+/// same in each batch.
 class Column {
  public:
   explicit Column(const ColumnInfo& info)

@@ -33,11 +33,11 @@ SurveyTuple survey(const std::string& file) {
           facts.error, result->start_time, result->first_time, result->last_time};
 }
 
-py::list bytes_of_all(std::vector<std::string>& parcels) {
+py::list bytes_of_all(std::vector<std::string>& batches) {
   py::list result;
-  for (std::string& parcel : parcels) {
-    result.append(py::bytes(parcel));
-    std::string().swap(parcel);  // avoids two copies of all bytes
+  for (std::string& batch : batches) {
+    result.append(py::bytes(batch));
+    std::string().swap(batch);  // avoids two copies of all bytes
   }
   return result;
 }
@@ -47,8 +47,8 @@ using MomentTuple = std::pair<std::uint64_t, std::int64_t>;
 MomentTuple tuple_of(const tracking::Moment& moment) { return {moment.frame, moment.time}; }
 
 py::tuple divide(const std::string& file, std::uint64_t from, std::uint64_t to, std::uint64_t frames_before,
-                 unsigned shares, const std::string& begin, const std::string& end, std::int64_t origin,
-                 std::uint16_t roce_port, bool sifted) {
+                 unsigned shards, const std::string& begin, const std::string& end, std::int64_t origin,
+                 std::uint16_t roce_port, bool filtered) {
   const analysis::Portion portion{file,
                                   from,
                                   to,
@@ -57,7 +57,7 @@ py::tuple divide(const std::string& file, std::uint64_t from, std::uint64_t to, 
                                   boundary_of("end", end).from_origin(origin)};
   auto divided = [&] {
     const py::gil_scoped_release released;
-    return analysis::divide(portion, shares, roce_port, sifted);
+    return analysis::divide(portion, shards, roce_port, filtered);
   }();
   if (!divided) raise(ErrorClass::capture, divided.error());
   return py::make_tuple(bytes_of_all(divided->batches), tuple_of(divided->last));
@@ -71,26 +71,26 @@ struct ShardOptions {
   AnalysisRequest request;
 };
 
-class Sifter {
+class ShardFilterBinding {
  public:
-  Sifter(std::shared_ptr<ShardOptions> options, unsigned share, unsigned shares)
-      : options_(std::move(options)), sifter_(options_->request.run, share, shares) {}
-  void add(const py::object& parcel) {
-    const BytesView bytes(parcel);
+  ShardFilterBinding(std::shared_ptr<ShardOptions> options, unsigned shard, unsigned shards)
+      : options_(std::move(options)), filter_(options_->request.run, shard, shards) {}
+  void add(const py::object& batch) {
+    const BytesView bytes(batch);
     const auto added = [&] {
       const py::gil_scoped_release released;
-      return sifter_.add(bytes.bytes());
+      return filter_.add(bytes.bytes());
     }();
     if (!added) raise(ErrorClass::parse, added.error());
   }
   py::tuple finish() {
-    auto parcels = sifter_.finish();
-    return py::make_tuple(bytes_of_all(parcels), tuple_of(sifter_.last()));
+    auto batches = filter_.finish();
+    return py::make_tuple(bytes_of_all(batches), tuple_of(filter_.last()));
   }
 
  private:
   std::shared_ptr<ShardOptions> options_;
-  analysis::ShareSifter sifter_;
+  analysis::ShardFilter filter_;
 };
 
 /// (address of endpoint a, address of endpoint b), each as two numbers.
@@ -104,16 +104,16 @@ class Tracker {
       tracker_ = &*own_;
       return;
     }
-    auto made = ShareRows::of(options_->request, rows);
+    auto made = ShardRows::of(options_->request, rows);
     if (!made) raise(ErrorClass::usage, made.error());
     rows_ = std::move(*made);
     tracker_ = &rows_->tracker();
   }
 
-  void hear(const py::list& sifted) {
+  void add_shared(const py::list& filtered) {
     std::vector<Bytes> views;
-    for (const py::handle parcel : sifted) {
-      received_.push_back(std::make_unique<BytesView>(py::reinterpret_borrow<py::object>(parcel)));
+    for (const py::handle batch : filtered) {
+      received_.push_back(std::make_unique<BytesView>(py::reinterpret_borrow<py::object>(batch)));
       views.push_back(received_.back()->bytes());
     }
     open().add_filtered(views);
@@ -122,9 +122,9 @@ class Tracker {
     const auto& [high, low, other_high, other_low] = ends;
     open().narrow_to({high, low}, {other_high, other_low});
   }
-  void add(const py::object& parcel) {
+  void add(const py::object& batch) {
     analysis::ShardTracker& tracker = open();
-    const BytesView bytes(parcel);
+    const BytesView bytes(batch);
     const auto added = [&] {
       const py::gil_scoped_release released;
       return tracker.add(bytes.bytes());
@@ -155,20 +155,20 @@ class Tracker {
   }
 
  private:
-  analysis::ShareTracker& open() {
+  analysis::ShardTracker& open() {
     if (!tracker_) raise(ErrorClass::closed, "the shard is finished and accepts no more data");
     return *tracker_;
   }
   std::shared_ptr<ShardOptions> options_;
   std::vector<std::unique_ptr<BytesView>> received_;
-  std::optional<analysis::ShareTracker> own_;
-  std::unique_ptr<ShareRows> rows_;
+  std::optional<analysis::ShardTracker> own_;
+  std::unique_ptr<ShardRows> rows_;
   analysis::ShardTracker* tracker_ = nullptr;
   std::uint64_t evicted_ = 0;
   std::optional<Narrow> wanted_;
 };
 
-std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares,
+std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shards,
                   const std::vector<SurveyTuple>& surveys, const std::string& begin, const std::string& end,
                   const ShardOptions& options, const std::vector<std::string>& counters) {
   const HostCounters compared = HostCounters::read(counters);
@@ -179,8 +179,8 @@ std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares
   if (options.request.filter) input.filter = options.request.filter->text();
   std::uint64_t frames = 0;
   analysis::Overlaps overlaps;
-  for (const auto& [name, packets, bytes, lost, trouble, begins, first, last] : surveys) {
-    input.files.push_back({name, packets, bytes, packets ? frames + 1 : 0, lost, trouble});
+  for (const auto& [name, packets, bytes, lost, error, begins, first, last] : surveys) {
+    input.files.push_back({name, packets, bytes, packets ? frames + 1 : 0, lost, error});
     frames += packets;
     if (packets) {
       overlaps.packet(first);
@@ -189,7 +189,7 @@ std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares
     input.overlapping_files += overlaps.end_of_file();
   }
   std::optional<analysis::Analysis> whole;
-  for (const auto& [saved, evicted] : shares) {
+  for (const auto& [saved, evicted] : shards) {
     input.evicted_packets += evicted;
     const BytesView bytes(saved);
     auto part = analysis::load(bytes.bytes());
@@ -229,15 +229,16 @@ void bind_distributed(py::module_& module) {
   py::class_<ShardOptions, std::shared_ptr<ShardOptions>>(part, "ShardOptions", "Analysis options of a shard.")
       .def(py::init<const std::string&, std::uint64_t, const std::vector<std::string>&, std::uint16_t, bool>(),
            "filter"_a, "connection"_a, "ignore"_a, "roce_port"_a, "verify_crcs"_a);
-  py::class_<Sifter>(part, "ShardFilter", "Finds the data of one shard that other shards need to apply a filter.")
+  py::class_<ShardFilterBinding>(part, "ShardFilter",
+                                 "Finds the data of one shard that other shards need to apply a filter.")
       .def(py::init<std::shared_ptr<ShardOptions>, unsigned, unsigned>(), "options"_a, "shard"_a, "shards"_a)
-      .def("add", &Sifter::add, "batch"_a, "Read the next batch of the shard.")
-      .def("finish", &Sifter::finish,
+      .def("add", &ShardFilterBinding::add, "batch"_a, "Read the next batch of the shard.")
+      .def("finish", &ShardFilterBinding::finish,
            "Return the argument of Tracker.add_shared() for each shard, and frame and time of the last packet with a "
            "BTH.");
   py::class_<Tracker>(part, "Tracker", "Tracks one shard.")
       .def(py::init<std::shared_ptr<ShardOptions>, const std::string&>(), "options"_a, "rows"_a = "")
-      .def("add_shared", &Tracker::hear, "shared"_a, "Read the data of other shards' filters. Call before add().")
+      .def("add_shared", &Tracker::add_shared, "shared"_a, "Read the data of other shards' filters. Call before add().")
       .def("narrow_to", &Tracker::narrow_to, "ends"_a, "Count only packets between the endpoints of a connection.")
       .def("add", &Tracker::add, "batch"_a, "Read the next batch, in the order of the capture.")
       .def("finish", &Tracker::finish, "last"_a,

@@ -77,7 +77,7 @@ def test_a_file_that_goes_away_ends_it_with_a_sentence(growing):
         next(reports)
         growing.unlink()
         *_, last = reports
-    assert "no longer there" in last.read_errors[0] and last.summary.packets > 0
+    assert "was removed" in last.read_errors[0] and last.summary.packets > 0
 
 
 def test_what_cannot_be_followed(tmp_path):
