@@ -237,14 +237,14 @@ class _Divided:
     surveys: list[_Survey]
     read_errors: list[str]
     batches: list[list[Future]]  #: frames of each shard, in order
-    shared: list[list[Future]]  #: data for each shard from filters of other shards
+    filtered: list[list[Future]]  #: data for each shard from filters of other shards
     last: _Moment  #: the last packet with a BTH
     ends: _Ends | None  #: endpoints of the requested connection
 
     def shards(self) -> Iterator[_Work]:
         """Return the arguments for tracking each shard."""
-        for batches, shared in zip(self.batches, self.shared, strict=True):
-            yield batches, shared, self.last, self.ends
+        for batches, filtered in zip(self.batches, self.filtered, strict=True):
+            yield batches, filtered, self.last, self.ends
 
 
 @contextlib.contextmanager
@@ -307,16 +307,16 @@ def _divided(
 
 def _filter_shards(divided: _Divided, options: _Options, folder: str | None) -> None:
     run, shards = divided.run, len(divided.batches)
-    shared = [
+    filtered = [
         run.submit(_filter_shard, batches, shard, shards, options, folder)
         for shard, batches in enumerate(divided.batches)
     ]
-    run.wait("filter", shared)
-    divided.last = max(run.gather_of(shared, "last"))
+    run.wait("filter", filtered)
+    divided.last = max(run.gather_of(filtered, "last"))
     # Most pairs of shards share no data.
-    for theirs, receivers in zip(shared, run.gather_of(shared, "shards"), strict=True):
+    for theirs, receivers in zip(filtered, run.gather_of(filtered, "shards"), strict=True):
         for shard in receivers:
-            divided.shared[shard].append(run.submit(_item, theirs, shard))
+            divided.filtered[shard].append(run.submit(_item, theirs, shard))
 
 
 class _Run:
@@ -480,41 +480,41 @@ def _filter_shard(
 
 
 def _tracked(
-    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, rows: str = ""
+    batches: _Bytes, filtered: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, rows: str = ""
 ) -> tuple[_core.Tracker, _ShardResult]:
     tracker = _core.Tracker(options.core(), rows)
     if ends is not None:
         tracker.narrow_to(ends)
     with contextlib.ExitStack() as stack:
-        tracker.add_shared([stack.enter_context(_opened(batch)) for batch in shared])
+        tracker.add_filtered([stack.enter_context(_opened(batch)) for batch in filtered])
         for batch in batches:
             with _opened(batch) as data:
                 tracker.add(data)
         return tracker, tracker.finish(last)
 
 
-def _track(batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options) -> _ShardResult:
-    return _tracked(batches, shared, last, ends, options)[1]
+def _track(batches: _Bytes, filtered: _Bytes, last: _Moment, ends: _Ends | None, options: _Options) -> _ShardResult:
+    return _tracked(batches, filtered, last, ends, options)[1]
 
 
 def _find(
-    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options
+    batches: _Bytes, filtered: _Bytes, last: _Moment, ends: _Ends | None, options: _Options
 ) -> _Ends | None:
-    return _tracked(batches, shared, last, ends, options)[0].wanted
+    return _tracked(batches, filtered, last, ends, options)[0].wanted
 
 
 def _rows_of_shard(
-    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, kind: str
+    batches: _Bytes, filtered: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, kind: str
 ) -> Any:
-    tracker = _tracked(batches, shared, last, ends, options, kind)[0]
+    tracker = _tracked(batches, filtered, last, ends, options, kind)[0]
     return _in_order(_pyarrow().table(Table(tracker.table(kind))), kind)
 
 
 def _rows(
-    batches: _Bytes, shared: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, kind: str
+    batches: _Bytes, filtered: _Bytes, last: _Moment, ends: _Ends | None, options: _Options, kind: str
 ) -> bytes:
     pyarrow = _pyarrow()
-    table = _rows_of_shard(batches, shared, last, ends, options, kind)
+    table = _rows_of_shard(batches, filtered, last, ends, options, kind)
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -524,7 +524,7 @@ def _rows(
 
 def _write_rows(
     batches: _Bytes,
-    shared: _Bytes,
+    filtered: _Bytes,
     last: _Moment,
     ends: _Ends | None,
     options: _Options,
@@ -533,7 +533,7 @@ def _write_rows(
     compression: str,
 ) -> int:
     pyarrow = _pyarrow()
-    table = _rows_of_shard(batches, shared, last, ends, options, kind)
+    table = _rows_of_shard(batches, filtered, last, ends, options, kind)
     # A task may run twice. Only complete files get the final name. Readers of folders skip names that start with a dot.
     unfinished = Path(path).with_name(f".{uuid.uuid4().hex}.parquet")
     try:

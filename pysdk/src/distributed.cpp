@@ -110,7 +110,7 @@ class Tracker {
     tracker_ = &rows_->tracker();
   }
 
-  void add_shared(const py::list& filtered) {
+  void add_filtered(const py::list& filtered) {
     std::vector<Bytes> views;
     for (const py::handle batch : filtered) {
       received_.push_back(std::make_unique<BytesView>(py::reinterpret_borrow<py::object>(batch)));
@@ -234,11 +234,12 @@ void bind_distributed(py::module_& module) {
       .def(py::init<std::shared_ptr<ShardOptions>, unsigned, unsigned>(), "options"_a, "shard"_a, "shards"_a)
       .def("add", &ShardFilterBinding::add, "batch"_a, "Read the next batch of the shard.")
       .def("finish", &ShardFilterBinding::finish,
-           "Return the argument of Tracker.add_shared() for each shard, and frame and time of the last packet with a "
+           "Return the argument of Tracker.add_filtered() for each shard, and frame and time of the last packet with a "
            "BTH.");
   py::class_<Tracker>(part, "Tracker", "Tracks one shard.")
       .def(py::init<std::shared_ptr<ShardOptions>, const std::string&>(), "options"_a, "rows"_a = "")
-      .def("add_shared", &Tracker::add_shared, "shared"_a, "Read the data of other shards' filters. Call before add().")
+      .def("add_filtered", &Tracker::add_filtered, "filtered"_a,
+           "Read the data of other shards' filters. Call before add().")
       .def("narrow_to", &Tracker::narrow_to, "ends"_a, "Count only packets between the endpoints of a connection.")
       .def("add", &Tracker::add, "batch"_a, "Read the next batch, in the order of the capture.")
       .def("finish", &Tracker::finish, "last"_a,
