@@ -1,4 +1,4 @@
-"""Arguments of the wrong type or size: a sentence with the argument's name, and nothing of what is behind the package."""
+"""Errors for arguments of the wrong type or size name the argument and hide internals of the binding."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def qp():
 
 
 @pytest.mark.parametrize(
-    "wrong, kind, said",
+    "call, kind, message",
     [
         (lambda qp: analyze(RPING, threads=-1), UsageError, "threads=-1 is too small"),
         (lambda qp: analyze(RPING, begin=1), TypeError, "begin: expected a str, got 1"),
@@ -40,13 +40,13 @@ def qp():
         (lambda qp: analyze(RPING).text(rows=-1), UsageError, "rows=-1 is too small"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_name(qp, wrong, kind, said):
-    with pytest.raises(kind, match=said) as error:
-        wrong(qp)
+def test_invalid_argument_error_names_the_argument(qp, call, kind, message):
+    with pytest.raises(kind, match=message) as error:
+        call(qp)
     assert "_core" not in str(error.value) and "incompatible" not in str(error.value) and len(str(error.value)) < 200
 
 
-def test_a_time_that_is_no_int_is_refused(tmp_path):
+def test_writer_rejects_invalid_time_and_length(tmp_path):
     with rdmawire.create_capture(tmp_path / "made.pcap") as writer:
         with pytest.raises(TypeError, match="time_ns: expected an int or None, got 1.5"):
             writer.write(BTH() / b"x", time_ns=1.5)
@@ -54,20 +54,20 @@ def test_a_time_that_is_no_int_is_refused(tmp_path):
             writer.write(BTH() / b"x", wire_length=-1)
 
 
-def test_more_than_the_memory_has_is_refused_with_the_number_that_was_asked_for(qp):
+def test_read_beyond_memory_error_contains_requested_length(qp):
     with pytest.raises(rdmawire.DeviceError, match="must be 0 to 8192, got 1000000000") as refused:
         qp.mr.read(10**9)
     assert refused.value.kind == "refused"
 
 
-def test_of_several_signatures_none_is_blamed():
+def test_overload_mismatch_error_names_no_parameter():
     text = "f(): incompatible function arguments. …:\n    1. (a: int) -> None\n    2. (a: str, b: int = 1) -> None\n\nInvoked"
     error = describe(text, (2.5,), {})
     assert isinstance(error, TypeError) and str(error) == "f(): invalid arguments: 2.5"
     assert isinstance(describe(text, ("x",), {"b": -1}), UsageError)
 
 
-def test_defaults_with_commas_and_brackets_are_understood():
+def test_signature_defaults_with_commas_and_brackets_are_parsed():
     text = "f(): incompatible function arguments.\n    1. (a: Optional[str] = 'x, (y', b: Dict[str, List[int]] = {}, *, c: List[str]) -> None\n"
     assert str(describe(text, (None,), {"c": "abc"})) == "f(): c: expected a list of items that are a str, got 'abc'"
     assert str(describe(text, (5,), {"c": []})) == "f(): a: expected a str or None, got 5"

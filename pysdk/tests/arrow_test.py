@@ -1,4 +1,4 @@
-"""Tables in Arrow's C interfaces, with the libraries that take them: pyarrow, pandas, Polars, DuckDB."""
+"""Tables exported through Arrow's C interfaces to pyarrow, pandas, Polars and DuckDB."""
 
 import ctypes
 import gc
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import rdmawire
 from rdmawire import _core
-from sample_captures import CUT_TO, RPING, SAMPLES, sample_id
+from sample_captures import TRUNCATED_TO, RPING, SAMPLES, sample_id
 
 duckdb = pytest.importorskip("duckdb")
 pandas = pytest.importorskip("pandas")
@@ -26,7 +26,7 @@ NAMES = ["frame.number", "frame.time", "ip.src", "bth.opcode_name", "bth.psn", "
 
 
 @pytest.fixture(autouse=True)
-def nothing_leaks():
+def check_arrow_leaks():
     gc.collect()
     before = _core.arrow_unreleased()
     yield
@@ -39,7 +39,7 @@ def rows_of(table):
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 65536])
-def test_pyarrow_has_the_rows(batch_rows):
+def test_pyarrow_table_has_the_rows(batch_rows):
     table = rdmawire.open_capture(RPING).table(NAMES, batch_rows=batch_rows)
     taken = pyarrow.table(table)
     taken.validate(full=True)
@@ -52,14 +52,14 @@ def test_pyarrow_has_the_rows(batch_rows):
     assert list(zip(*columns, strict=True)) == rows_of(table)
 
 
-def test_the_schema_alone():
+def test_schema_export_without_rows():
     schema = pyarrow.schema(rdmawire.open_capture(RPING).table(NAMES))
     assert str(schema.field("frame.time").type) == "timestamp[ns, tz=UTC]" and not schema.field("frame.time").nullable
     assert str(schema.field("bth.psn").type) == "uint32" and schema.field("bth.psn").nullable
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_pandas_polars_and_duckdb_have_what_numpy_has(path):
+def test_pandas_polars_and_duckdb_match_numpy(path):
     table = rdmawire.open_capture(path).table(NAMES)
     columns = table.columns()
     frame = pandas.DataFrame.from_arrow(table)
@@ -80,7 +80,7 @@ def test_pandas_polars_and_duckdb_have_what_numpy_has(path):
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_words_are_categories(path, tmp_path):
+def test_enumerated_columns_are_categories(path, tmp_path):
     table = table_of_words = rdmawire.open_capture(path).table([*WORDS, "ip.src"], batch_rows=50)
     columns = table.columns()
     taken = pyarrow.table(table)
@@ -105,14 +105,14 @@ def test_words_are_categories(path, tmp_path):
     assert table.schema[-1].words is None and taken.schema.field("ip.src").type == "string"
 
 
-def test_duckdb_takes_a_table_by_its_variable():
+def test_duckdb_queries_table_by_variable_name():
     packets = rdmawire.open_capture(RPING).table(NAMES)
     (count, most), = duckdb.sql('select count(*), max("bth.psn") from packets where aeth').fetchall()
     columns = packets.columns()
     assert count == columns["aeth"].sum() and most == columns["bth.psn"][columns["aeth"]].max()
 
 
-def test_a_capsule_that_nobody_takes_is_released():
+def test_unused_capsule_is_released():
     table = rdmawire.open_capture(RPING).table(NAMES)
     before = _core.arrow_unreleased()
     capsule = table.__arrow_c_stream__()
@@ -122,16 +122,16 @@ def test_a_capsule_that_nobody_takes_is_released():
     assert _core.arrow_unreleased() == before
 
 
-def test_a_stream_that_is_read_half_is_released():
+def test_partially_read_stream_is_released():
     reader = pyarrow.RecordBatchReader.from_stream(rdmawire.open_capture(RPING).table(NAMES, batch_rows=10))
     batch = reader.read_next_batch()
     assert batch.num_rows == 10
     del reader
     gc.collect()
-    assert batch.column(0).to_pylist() == list(range(1, 11))  # what was given stays
+    assert batch.column(0).to_pylist() == list(range(1, 11))  # the batch stays valid
 
 
-def test_batches_share_their_words_and_the_words_outlive_them():
+def test_batches_share_a_dictionary_that_outlives_them():
     table = rdmawire.open_capture(RPING).table(["bth.opcode_name"], batch_rows=10)
     reader = pyarrow.RecordBatchReader.from_stream(table)
     dictionaries = [batch.column(0).dictionary for batch in reader]
@@ -144,8 +144,8 @@ def test_batches_share_their_words_and_the_words_outlive_them():
     assert last.to_pylist() == words
 
 
-def test_no_rows_are_of_the_type_that_rows_have():
-    """The words come with rows: where there are none, the type alone says that they would be categories."""
+def test_empty_table_has_the_same_column_types():
+    """An empty table has no dictionary values: only the column type shows that the column is a category."""
     table = rdmawire.open_capture(RPING).table(["bth.opcode_name"], filter="frame.number == 0")
     taken = pyarrow.table(table)
     assert taken.num_rows == 0 and taken.schema == pyarrow.schema(rdmawire.open_capture(RPING).table(["bth.opcode_name"]))
@@ -154,7 +154,7 @@ def test_no_rows_are_of_the_type_that_rows_have():
 
 
 class ArrowSchema(ctypes.Structure):
-    """The structure that the Arrow C data interface fixes."""
+    """`struct ArrowSchema` of the Arrow C data interface."""
 
 
 ArrowSchema._fields_ = [
@@ -165,8 +165,8 @@ ArrowSchema._fields_ = [
 ]  # fmt: skip
 
 
-def test_a_dictionary_can_be_moved_out_of_its_column():
-    """A consumer may take a part and release the whole; the part is then its own to release."""
+def test_dictionary_can_be_moved_out_of_its_column():
+    """The Arrow C data interface lets an importer move a child out. The importer then releases the child itself."""
     before = _core.arrow_unreleased()
     capsule = rdmawire.open_capture(RPING).table(["bth.opcode_name", "ip.src"]).__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -186,10 +186,10 @@ def test_a_dictionary_can_be_moved_out_of_its_column():
     assert not part.release and _core.arrow_unreleased() == before
 
 
-def test_an_error_in_mid_stream_is_the_consumers_with_our_sentence():
-    table = rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]).table(["frame.number"])
+def test_read_error_in_mid_stream_reaches_the_importer():
+    table = rdmawire.open_capture(RPING.read_bytes()[:TRUNCATED_TO]).table(["frame.number"])
     reader = pyarrow.RecordBatchReader.from_stream(table)
-    assert reader.read_next_batch().num_rows > 0  # all good rows come first
+    assert reader.read_next_batch().num_rows > 0  # the complete rows precede the error
     with pytest.raises(Exception, match="memory: record .*stopped after") as failure:
         reader.read_next_batch()
     assert isinstance(failure.value, (OSError, pyarrow.ArrowException))
@@ -197,7 +197,7 @@ def test_an_error_in_mid_stream_is_the_consumers_with_our_sentence():
         polars.DataFrame(table)
 
 
-def test_closing_ends_a_stream():
+def test_closing_the_capture_ends_the_stream():
     capture = rdmawire.open_capture(RPING)
     reader = pyarrow.RecordBatchReader.from_stream(capture.table(["frame.number"], batch_rows=5))
     reader.read_next_batch()
@@ -216,15 +216,15 @@ def test_parquet_has_the_rows(tmp_path):
     assert read.equals(pyarrow.table(table))
 
 
-def test_parquet_of_a_cut_capture_has_the_rows_before(tmp_path):
-    table = rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]).table(["frame.number"])
+def test_parquet_of_truncated_capture_has_the_preceding_rows(tmp_path):
+    table = rdmawire.open_capture(RPING.read_bytes()[:TRUNCATED_TO]).table(["frame.number"])
     with pytest.raises(rdmawire.CaptureError, match="^memory: record .*stopped after"):
         table.to_parquet(tmp_path / "x.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "x.parquet").num_rows == len(table.columns(partial=True)["frame.number"])
 
 
 def test_parquet_of_a_capture_larger_than_memory(tmp_path):
-    """An address space that holds the libraries and the mapped file, and much less of rows than the table has."""
+    """The address space is limited: it fits the libraries and the mapped file, but only part of the table's rows."""
     file = tmp_path / "large.pcap"
     data = RPING.read_bytes()
     with file.open("wb") as out:
@@ -249,21 +249,21 @@ print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert grown * 1024 < 150e6, f"memory grew by {grown} KiB"
 
 
-def test_reading_again_and_again_keeps_memory():
+def test_repeated_reading_does_not_grow_memory():
     table = rdmawire.open_capture(RPING).table(NAMES)
 
-    def rounds(count):
+    def memory_after(count):
         for _ in range(count):
             table.columns()
             pyarrow.table(table)
         gc.collect()
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    settled = rounds(30)
-    assert rounds(100) < settled + 20_000  # KiB
+    settled = memory_after(30)
+    assert memory_after(100) < settled + 20_000  # KiB
 
 
-def test_batches_are_read_when_they_are_asked_for(tmp_path):
+def test_batches_are_read_lazily(tmp_path):
     file = tmp_path / "x.pcap"
     data = RPING.read_bytes()
     file.write_bytes(data[:24] + data[24:] * 200)

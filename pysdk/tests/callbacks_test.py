@@ -1,5 +1,7 @@
-"""What a function that the package calls raises comes out where the package was called, everywhere one is taken; the
-interpreter goes on, threads do not wait for it, and nothing of it is kept."""
+"""An exception raised in a callback reaches the caller of the package and leaves no references.
+
+Other threads run while a callback runs.
+"""
 
 import gc
 import subprocess
@@ -15,31 +17,31 @@ from sample_captures import RPING
 
 
 class Enough(Exception):
-    """Nobody else's."""
+    """Raised only by these tests."""
 
 
 def raises(*_arguments, **_keywords):
     raise Enough("enough")
 
 
-# Cases stay for ever, and other tests count them: these run in a process of their own, which is this file.
+# Registered cases are permanent and other tests count them. Therefore these run in a separate process: this file.
 
 
 def case_expecting(bench):
     qp = bench.rc(receives=2)
     bench >> qp.send_only(psn(+0))
-    bench << conformance.expect("whatever", raises)
+    bench << conformance.expect("any packet", raises)
 
 
 def case_holding(bench):
     qp = bench.rc(receives=2)
     bench >> qp.send_only(psn(+0))
-    bench << ack(psn(+0)).where("whatever", raises)
+    bench << ack(psn(+0)).where("any packet", raises)
 
 
 def case_changing(bench):
     qp = bench.rc(receives=2)
-    bench >> qp.send_only(psn(+0)).changed(raises, "whatever")
+    bench >> qp.send_only(psn(+0)).changed(raises, "changed")
 
 
 def case_of_iwarp(bench):
@@ -57,7 +59,7 @@ CASES = {
 
 
 def large(tmp_path):
-    """Long enough that progress is told."""
+    """A capture large enough for a progress report."""
     path = tmp_path / "large.pcap"
     frames = list(rdmawire.open_capture(RPING))
     with rdmawire.create_capture(path) as out:
@@ -91,21 +93,21 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_a_callback_raises_comes_out(place, tmp_path):
+def test_callback_exception_reaches_the_caller(place, tmp_path):
     with pytest.raises(Enough, match="enough"):
         PLACES[place](tmp_path)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_in_a_case_it_is_the_verdict_error_with_its_traceback(name):
+def test_callback_exception_in_case_gives_verdict_error(name):
     done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, timeout=120)
     verdict, _, actual = done.stdout.partition("\n")
     assert verdict == "error" and "Enough: enough" in actual, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if place not in ("analyze", "check")])
-def test_nothing_of_it_is_kept(place, tmp_path):
-    """The exception, and what its function held, are gone when nobody has them."""
+def test_callback_exception_is_released(place, tmp_path):
+    """The exception and the objects of its frame are freed as soon as the caller drops them."""
 
     class Held:
         pass
@@ -131,18 +133,18 @@ def test_nothing_of_it_is_kept(place, tmp_path):
     assert sys.getrefcount(raises) - before < 5
 
 
-def test_other_threads_go_on_while_a_callback_is_called():
-    """A callback that waits for another thread would hang where the lock is kept."""
-    answered = []
+def test_callback_can_wait_for_another_thread():
+    """A callback that waits for another thread would deadlock if the package held the GIL."""
+    numbers = []
 
-    def asks_another(played):
-        thread = threading.Thread(target=lambda: answered.append(played.number))
+    def wait_for_thread(played):
+        thread = threading.Thread(target=lambda: numbers.append(played.number))
         thread.start()
         thread.join(10)
         assert not thread.is_alive()
 
-    replaying(on_frame=asks_another)
-    assert len(answered) > 100
+    replaying(on_frame=wait_for_thread)
+    assert len(numbers) > 100
 
 
 if __name__ == "__main__":

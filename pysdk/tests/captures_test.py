@@ -1,4 +1,4 @@
-"""Captures: read frame by frame and packet by packet, written, and captured live."""
+"""Captures: read by frame and by packet, written, and captured live."""
 
 import copy
 import json
@@ -15,66 +15,66 @@ from pathlib import Path
 import pytest
 import rdmawire
 from rdmawire import BTH, UDP, Ether, IPv4
-from sample_captures import CUT_TO, LOSS, ROOT, RPING, SAMPLES, dissected, sample_id
+from sample_captures import TRUNCATED_TO, LOSS, ROOT, RPING, SAMPLES, dissected, sample_id
 
 CORPORA = [ROOT / "captures/io/corpus/capture_reader_fuzz", *sorted((ROOT / "captures/io/corpus").glob("*-crashes"))]
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_packets_are_what_dissect_says(path):
+def test_packets_equal_dissect_json(path):
     with rdmawire.open_capture(path) as capture:
         packets = list(capture.packets())
     assert [packet.to_dict() for packet in packets] == dissected(path)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_frames_are_the_packets_of_the_file(path):
-    said = dissected(path)
+def test_frames_equal_the_records_of_the_file(path):
+    expected = dissected(path)
     frames = list(rdmawire.open_capture(path))
     assert [(f.number, f.wire_length, len(bytes(f)), f.link) for f in frames] == [
-        (p["frame"], p["length"], p["captured"], p["link"]) for p in said
+        (p["frame"], p["length"], p["captured"], p["link"]) for p in expected
     ]
-    assert [f"{f.time_ns // 10**9}.{f.time_ns % 10**9:09}" for f in frames] == [p["time"] for p in said]
+    assert [f"{f.time_ns // 10**9}.{f.time_ns % 10**9:09}" for f in frames] == [p["time"] for p in expected]
 
 
-def test_pdus_are_frames():
+def test_pdus_have_the_dissected_layers():
     sample = SAMPLES[[path.name for path in SAMPLES].index("siw-write.pcap.gz")]
     pdus = [pdu for packet in rdmawire.open_capture(sample).packets() for pdu in packet.pdus]
-    said = [pdu for packet in dissected(sample) for pdu in packet.get("pdus", ())]
-    assert len(pdus) == len(said) > 50
-    for pdu, wanted in zip(pdus, said, strict=True):
+    expected = [pdu for packet in dissected(sample) for pdu in packet.get("pdus", ())]
+    assert len(pdus) == len(expected) > 50
+    for pdu, expected_pdu in zip(pdus, expected, strict=True):
         assert [layer["protocol"] for layer in pdu.to_dict()["layers"]] == [
-            layer["protocol"] for layer in wanted["layers"]
+            layer["protocol"] for layer in expected_pdu["layers"]
         ]
 
 
-def test_a_capture_is_read_as_often_as_asked_for():
+def test_capture_can_be_iterated_repeatedly():
     with rdmawire.open_capture(RPING) as capture:
         first, second = iter(capture), iter(capture)
         assert next(first) == next(second) and next(first).number == 2
         assert len(list(capture)) == len(list(first)) + 2
 
 
-def test_a_filter_takes_the_frames_that_match():
+def test_filter_selects_matching_frames():
     capture = rdmawire.open_capture(RPING)
-    wanted = [p["frame"] for p in dissected(RPING) if any(layer["protocol"] == "reth" for layer in p["layers"])]
-    assert [f.number for f in capture.frames(filter="reth")] == wanted
-    assert [p.number for p in capture.packets(filter="reth")] == wanted
+    expected_pdu = [p["frame"] for p in dissected(RPING) if any(layer["protocol"] == "reth" for layer in p["layers"])]
+    assert [f.number for f in capture.frames(filter="reth")] == expected_pdu
+    assert [p.number for p in capture.packets(filter="reth")] == expected_pdu
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
-def test_bytes_are_a_capture(make):
+def test_bytes_are_read_as_a_capture(make):
     assert list(rdmawire.open_capture(make(RPING.read_bytes()))) == list(rdmawire.open_capture(RPING))
 
 
-def test_a_file_object_is_a_capture():
+def test_file_object_is_read_as_a_capture():
     with RPING.open("rb") as file:
         assert len(list(rdmawire.open_capture(file))) == len(dissected(RPING))
     with RPING.open("r", errors="replace") as file, pytest.raises(rdmawire.UsageError, match="'rb'"):
         rdmawire.open_capture(file)
 
 
-def test_bytes_that_are_read_cannot_change_their_size():
+def test_buffer_of_open_capture_cannot_be_resized():
     data = bytearray(RPING.read_bytes())
     frames = iter(rdmawire.open_capture(data))
     next(frames)
@@ -82,7 +82,7 @@ def test_bytes_that_are_read_cannot_change_their_size():
         data.clear()
 
 
-def test_a_stream_is_read_once(tmp_path):
+def test_stream_is_read_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(RPING.read_bytes()))
     writer.start()
@@ -94,28 +94,28 @@ def test_a_stream_is_read_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, says",
-    [(None, "No such file"), (b"", "empty"), (b"not a capture, whatever it is", "neither pcap nor pcapng")],
+    "content, message",
+    [(None, "No such file"), (b"", "empty"), (b"not a capture, but text", "neither pcap nor pcapng")],
 )
-def test_what_is_no_capture_says_so(tmp_path, content, says):
+def test_invalid_capture_file_is_reported(tmp_path, content, message):
     file = tmp_path / "x.pcap"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(rdmawire.CaptureError, match=f"x.pcap.*{says}"):
+    with pytest.raises(rdmawire.CaptureError, match=f"x.pcap.*{message}"):
         rdmawire.open_capture(file)
 
 
-def test_an_error_comes_after_all_good_frames():
+def test_read_error_follows_all_complete_frames():
     frames = []
     with pytest.raises(rdmawire.CaptureError, match="memory: record .* at byte .*stopped after") as failure:
-        for frame in rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]):
+        for frame in rdmawire.open_capture(RPING.read_bytes()[:TRUNCATED_TO]):
             frames.append(frame)  # noqa: PERF402
     assert frames and f"stopped after {len(frames)} packets" in str(failure.value)
-    facts = rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]).facts()
+    facts = rdmawire.open_capture(RPING.read_bytes()[:TRUNCATED_TO]).facts()
     assert facts.packets == len(frames) and facts.error == str(failure.value)
 
 
-def test_used_after_close():
+def test_use_after_close_raises():
     capture = rdmawire.open_capture(RPING)
     frames, packets, rows = iter(capture), capture.packets(), iter(capture.table(["frame.number"]))
     frame = next(frames)
@@ -172,7 +172,7 @@ def test_threads_share_one_iterator(path):
     assert sorted(numbers) == [p["frame"] for p in dissected(path)]
 
 
-def test_a_fork_reads_on():
+def test_iterator_continues_in_forked_child():
     frames = iter(rdmawire.open_capture(RPING))
     next(frames)
     child = os.fork()
@@ -182,16 +182,16 @@ def test_a_fork_reads_on():
     assert next(frames).number == 2
 
 
-def test_hostile_files_never_crash():
+def test_malformed_files_never_crash():
     files = [file.read_bytes() for corpus in CORPORA for file in sorted(corpus.iterdir())]
     assert len(files) > 5
-    chance = random.Random(7)
+    rng = random.Random(7)
     for path in SAMPLES:
         for _ in range(3):
             data = bytearray(path.read_bytes()[:20_000])
-            for _ in range(chance.randrange(40)):
-                data[chance.randrange(len(data))] = chance.randrange(256)
-            files.append(bytes(data[: chance.randrange(len(data))]))
+            for _ in range(rng.randrange(40)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            files.append(bytes(data[: rng.randrange(len(data))]))
     for data in files:
         try:
             capture = rdmawire.open_capture(data)
@@ -215,7 +215,7 @@ def test_hostile_files_never_crash():
 
 @pytest.mark.parametrize("name", ["x.pcap", "x.pcapng", "x.pcap.gz", "x.pcapng.zst"])
 @pytest.mark.parametrize("path", [RPING, LOSS], ids=sample_id)
-def test_what_is_written_is_read(tmp_path, name, path):
+def test_written_capture_is_read_back(tmp_path, name, path):
     frames = list(rdmawire.open_capture(path))
     with rdmawire.create_capture(tmp_path / name) as out:
         for frame in frames:
@@ -227,18 +227,18 @@ def test_what_is_written_is_read(tmp_path, name, path):
     ]
 
 
-def test_comments_and_interfaces_are_kept(tmp_path):
+def test_comments_and_interfaces_are_written(tmp_path):
     file = tmp_path / "x.pcapng"
     with rdmawire.create_capture(file, comments=["a file"], application="a test") as out:
         ethernet = out.add_interface(name="eth0", description="the first")
         native = out.add_interface("infiniband", name="ib0")
         out.write(b"\x00" * 60, time_ns=1_700_000_000_123_456_789, interface=native, comments=["one", "zwölf"])
-        out.write(bytearray(60), interface=ethernet, wire_length=1500, comments="alone")
+        out.write(bytearray(60), interface=ethernet, wire_length=1500, comments="only one")
         out.write(memoryview(bytes(60)), link="infiniband")
     packets = list(rdmawire.open_capture(file).packets())
     assert [(p.interface.name, p.comments, p.frame.link) for p in packets] == [
         ("ib0", ("one", "zwölf"), "infiniband"),
-        ("eth0", ("alone",), "ethernet"),
+        ("eth0", ("only one",), "ethernet"),
         ("ib0", (), "infiniband"),
     ]
     assert packets[0].time_ns == 1_700_000_000_123_456_789
@@ -248,7 +248,7 @@ def test_comments_and_interfaces_are_kept(tmp_path):
     assert "Number of packets:   3" in tshark.stdout, tshark.stderr
 
 
-def test_frames_know_their_interface_and_comments(tmp_path):
+def test_frames_have_their_interface_and_comments(tmp_path):
     file = tmp_path / "x.pcapng.gz"
     with rdmawire.create_capture(file) as out:
         first = out.add_interface(name="eth0", description="the first", snap_length=100)
@@ -263,16 +263,16 @@ def test_frames_know_their_interface_and_comments(tmp_path):
         ("eth0", ()), ("eth1", ()), ("eth0", ("number 2",)), ("eth1", ("number 3",))
     ]  # fmt: skip
     assert frames[0].interface == facts.interfaces[0] and frames[0].interface.snap_length == 100
-    # The filter, packets and their PDUs say the same.
+    # Filtered frames, packets and PDUs have the same comments and interface.
     assert [f.comments for f in rdmawire.open_capture(file).frames(filter="bth.psn == 3")] == [("number 3",)]
     packet = list(rdmawire.open_capture(file).packets())[2]
     assert packet.frame.interface == packet.interface == facts.interfaces[0]
     assert packet.frame.comments == packet.comments == ("number 2",)
-    # What is made of a frame keeps it, a frame made by hand has none, and neither has what is put together.
+    # Copies and derived frames keep the origin. Frames that are constructed, parsed or composed have none.
     one = frames[3]
     one[BTH].psn = 77
-    for again in (one, one.copy(), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), one.without(UDP)):
-        assert (again.interface, again.comments) == (facts.interfaces[1], ("number 3",))
+    for copied in (one, one.copy(), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), one.without(UDP)):
+        assert (copied.interface, copied.comments) == (facts.interfaces[1], ("number 3",))
     assert pickle.loads(pickle.dumps(frames[2])).comments == ("number 2",)
     by_hand = Ether() / b"data"
     assert (by_hand.interface, by_hand.comments) == (None, ())
@@ -280,19 +280,19 @@ def test_frames_know_their_interface_and_comments(tmp_path):
     for name in ("interface", "comments"):
         with pytest.raises(AttributeError):
             setattr(by_hand, name, None)
-    # Written again they keep their comments, unless others are given.
-    again = tmp_path / "again.pcapng"
-    with rdmawire.create_capture(again) as out:
+    # Rewritten frames keep their comments unless the caller passes others.
+    copied = tmp_path / "copied.pcapng"
+    with rdmawire.create_capture(copied) as out:
         out.write(frames[2])
         out.write(frames[3], comments=["new"])
         out.write(frames[3], comments=[])
-    assert [f.comments for f in rdmawire.open_capture(again)] == [("number 2",), ("new",), ()]
-    # pcap has one interface without a name, and no comments.
+    assert [f.comments for f in rdmawire.open_capture(copied)] == [("number 2",), ("new",), ()]
+    # pcap has one unnamed interface and no comments.
     [sample] = [next(iter(rdmawire.open_capture(RPING)))]
     assert (sample.interface.name, sample.interface.link, sample.comments) == ("", "ethernet", ())
 
 
-def test_an_origin_that_is_none_is_refused():
+def test_unpickling_an_invalid_origin_raises_type_error():
     frame = Ether() / b"data"
     restore, state = frame.__reduce__()
     for wrong in (5, (), (None, 5), [None, ()]):
@@ -300,7 +300,7 @@ def test_an_origin_that_is_none_is_refused():
             restore(*state[:-1], wrong)
 
 
-def test_what_cannot_be_written_says_why(tmp_path):
+def test_writer_errors_name_the_invalid_argument(tmp_path):
     with pytest.raises(rdmawire.CaptureError, match="nowhere"):
         rdmawire.create_capture(tmp_path / "nowhere" / "x.pcap")
     with pytest.raises(rdmawire.UsageError, match="format=pcapnh"):
@@ -328,7 +328,7 @@ def test_what_cannot_be_written_says_why(tmp_path):
         ("x.pcap", {"link": "infiniband"}, "a pcap file has a single link type"),
     ],
 )
-def test_a_packet_that_is_refused_costs_no_other(tmp_path, name, refused, why):
+def test_rejected_packet_keeps_the_other_packets(tmp_path, name, refused, why):
     out = rdmawire.create_capture(tmp_path / name)
     for time in range(500):
         out.write(bytes(60), time_ns=time)
@@ -339,9 +339,9 @@ def test_a_packet_that_is_refused_costs_no_other(tmp_path, name, refused, why):
     assert len(list(rdmawire.open_capture(tmp_path / name))) == 501
 
 
-def test_a_link_that_the_file_does_not_have_is_refused(tmp_path):
+def test_pcap_writer_rejects_second_link_type(tmp_path):
     with (
-        pytest.raises(rdmawire.CaptureError, match="link type 247 after link type 1: a pcap file has a single link type") as failure,
+        pytest.raises(rdmawire.CaptureError, match="link type 247 after link type 1: a pcap file has a single") as failure,
         rdmawire.create_capture(tmp_path / "x.pcap") as out,
     ):
         out.write(bytes(60))
@@ -353,8 +353,8 @@ def test_a_link_that_the_file_does_not_have_is_refused(tmp_path):
 # Live
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="capturing takes rights that only root has here")
-def test_frames_of_loopback_as_they_come():
+@pytest.mark.skipif(os.geteuid() != 0, reason="live capture requires root")
+def test_live_capture_on_loopback():
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with rdmawire.open_live("lo", filter="udp port 40791") as live:
         assert live.receive(timeout=0.2) is None
@@ -362,13 +362,13 @@ def test_frames_of_loopback_as_they_come():
         frame = live.receive(timeout=10)
         assert bytes(frame).endswith(b"hello") and abs(frame.time_ns - time.time_ns()) < 60e9
         threading.Timer(0.3, live.close).start()
-        assert len([f for f in live if f is None]) == 0  # ends, since another thread closes it
+        assert len([f for f in live if f is None]) == 0  # ends because another thread closes the capture
     with pytest.raises(rdmawire.ClosedError):
         live.receive()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="capturing takes rights that only root has here")
-def test_devices_that_are_not_there_and_wrong_filters():
+@pytest.mark.skipif(os.geteuid() != 0, reason="live capture requires root")
+def test_missing_device_and_invalid_filter_are_errors():
     assert "lo" in rdmawire.live_devices()
     with pytest.raises(rdmawire.CaptureError, match="nothing0"):
         rdmawire.open_live("nothing0")
@@ -376,26 +376,26 @@ def test_devices_that_are_not_there_and_wrong_filters():
         rdmawire.open_live("lo", filter="no such thing")
 
 
-@pytest.mark.parametrize("what", ["list(capture.frames(filter='bth.psn == 1 and bth.psn == 2'))", "capture.facts()",
+@pytest.mark.parametrize("statement", ["list(capture.frames(filter='bth.psn == 1 and bth.psn == 2'))", "capture.facts()",
                                   "capture.columns(['bth.psn'])"])
-def test_ctrl_c_ends_it(tmp_path, what):
+def test_ctrl_c_interrupts_reading(tmp_path, statement):
     file = tmp_path / "x.pcap"
     data = RPING.read_bytes()
     with file.open("wb") as out:
         out.write(data[:24])
         for _ in range(1000):
             out.write(data[24:])
-    code = f"import numpy, rdmawire\ncapture = rdmawire.open_capture({str(file)!r})\nprint(1, flush=True)\nwhile True: {what}"
+    code = f"import numpy, rdmawire\ncapture = rdmawire.open_capture({str(file)!r})\nprint(1, flush=True)\nwhile True: {statement}"
     python_path = str(Path(rdmawire.__path__[0]).parent)
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env={"PYTHONPATH": python_path})
     child.stdout.readline()
     time.sleep(0.3)
     child.send_signal(2)
-    _, said = child.communicate(timeout=20)
-    assert b"KeyboardInterrupt" in said and child.returncode != 0
+    _, expected = child.communicate(timeout=20)
+    assert b"KeyboardInterrupt" in expected and child.returncode != 0
 
 
-def test_json_is_the_line_of_dissect():
+def test_to_json_equals_the_dissect_line():
     packet = next(rdmawire.open_capture(RPING).packets())
     assert json.loads(packet.to_json()) == packet.to_dict() and "ethernet" in packet.show().lower()

@@ -1,7 +1,6 @@
-"""Every class of the package that can be closed: closed twice, used afterwards, and left alone in a fork.
+"""Every public class with close(): closed twice, used after close, and used in a forked child.
 
-The classes are found by walking the package: one that is new fails here until it is said how one is made, and which of
-its members answer after it was closed.
+The classes are found in the package's modules. A new class must be added to FACTORIES and AVAILABLE_AFTER_CLOSE.
 """
 
 import contextlib
@@ -21,12 +20,12 @@ from sample_captures import RPING
 
 
 def classes():
-    """Public classes with close(), of the package and of the module below it."""
+    """Return the public classes with close() of the package and its modules."""
     found = {}
     names = ["rdmawire"] + [module.name for module in pkgutil.walk_packages(rdmawire.__path__, "rdmawire.")]
     for name in names:
         if name.endswith("__main__") or "._core" in name or name.startswith("rdmawire.fuzz"):
-            continue  # the fuzzer's sessions have tests of their own
+            continue  # tested in python_fuzz_test.py
         for member, thing in vars(importlib.import_module(name)).items():
             if inspect.isclass(thing) and hasattr(thing, "close") and not member.startswith("_"):
                 if thing.__module__.startswith("rdmawire") and thing is not Closes:
@@ -43,11 +42,11 @@ def at_device(make, family=None):
 @contextlib.contextmanager
 def live():
     if os.geteuid() != 0:
-        pytest.skip("capturing live takes root")
+        pytest.skip("live capture requires root")
     yield rdmawire.open_live("lo")
 
 
-MADE = {
+FACTORIES = {
     "Capture": lambda tmp: contextlib.nullcontext(rdmawire.open_capture(RPING)),
     "CaptureWriter": lambda tmp: contextlib.nullcontext(rdmawire.create_capture(tmp / "x.pcapng")),
     "CompletionQueue": lambda tmp: at_device(lambda device: device.completion_queue(4)),
@@ -59,13 +58,13 @@ MADE = {
     "StreamQueuePair": lambda tmp: at_device(lambda device: device.stream(), "iwarp"),
     "Wire": lambda tmp: contextlib.nullcontext(rdmawire.wire_pair()[0]),
 }
-#: What says something of one that was closed. Everything else raises ClosedError, or refuses what it was given.
-ANSWERS = {
+#: Members that work after close(). All others raise ClosedError or reject their arguments.
+AVAILABLE_AFTER_CLOSE = {
     "": {"close", "closed"},
     "Capture": {"name"},
     "CaptureWriter": {"name", "records"},
     "CompletionQueue": set(),
-    "Device": {"gone", "name", "record", "save", "wire"},  # what was recorded stays
+    "Device": {"gone", "name", "record", "save", "wire"},  # recorded frames remain
     "LiveAnalysis": {"name", "stop", "read_errors"},
     "LiveCapture": {"name"},
     "ProtectionDomain": {"device"},
@@ -73,14 +72,14 @@ ANSWERS = {
     "StreamQueuePair": {"cq", "device", "frame", "inbox", "mr", "stream"},
     "Wire": {"name", "record", "save"},
 }
-#: Arguments to try, where a method takes some.
+#: Argument values to try.
 VALUES = (1, "x", b"bytes", ["x"], None)
 
 
-def test_every_class_that_closes_is_known():
-    assert sorted(classes()) == sorted(MADE)
+def test_every_closable_class_is_listed():
+    assert sorted(classes()) == sorted(FACTORIES)
     core = {name for name, thing in vars(rdmawire._core).items() if inspect.isclass(thing) and hasattr(thing, "close")}
-    # Those below: each is held by one of the classes above, which hands everything on.
+    # The internal classes below: each is owned by one of the public classes.
     assert core == {
         "CaptureSource", "CaptureWriter", "FollowRun", "LiveCapture", "_CompletionQueue", "_Device", "_Domain",
         "_QueuePair", "_QueuePairPart", "_StreamPair", "_Wire",
@@ -88,23 +87,23 @@ def test_every_class_that_closes_is_known():
 
 
 def use(thing, name):
-    """Uses a member in every way that there is; gives the exceptions that came, None where it answered."""
+    """Call a member with each combination of VALUES. Return one entry per call: the exception, or None."""
     outcomes = []
 
-    def tried(work):
+    def attempt(work):
         try:
             result = work()
             if inspect.isgenerator(result) or (hasattr(result, "__next__") and result is not thing):
                 next(result, None)
             if inspect.iscoroutine(result):
                 result.close()
-                raise TypeError("a coroutine is not waited for here")
+                raise TypeError("coroutines are not awaited")
             outcomes.append(None)
             return result
         except Exception as error:
             outcomes.append(error)
 
-    member = tried(lambda: getattr(thing, name))
+    member = attempt(lambda: getattr(thing, name))
     if not callable(member):
         return outcomes
     outcomes.clear()
@@ -114,19 +113,19 @@ def use(thing, name):
         parameters = []
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for values in itertools.product(VALUES, repeat=min(len(needed), 2)):
-        tried(lambda values=values: member(*values, *[1] * (len(needed) - len(values))))
+        attempt(lambda values=values: member(*values, *[1] * (len(needed) - len(values))))
     return outcomes
 
 
-@pytest.mark.parametrize("name", sorted(MADE))
-def test_used_after_close(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # some write what they are told to
-    with MADE[name](tmp_path) as thing:
+@pytest.mark.parametrize("name", sorted(FACTORIES))
+def test_use_after_close_raises_closed_error(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some methods write files
+    with FACTORIES[name](tmp_path) as thing:
         thing.close()
         thing.close()
         assert thing.closed, name
         repr(thing)
-        raised, answered = set(), set()
+        raised, worked = set(), set()
         for member in (one for one in dir(type(thing)) if not one.startswith("_")):
             outcomes = use(thing, member)
             errors = [error for error in outcomes if error is not None]
@@ -135,20 +134,21 @@ def test_used_after_close(name, tmp_path, monkeypatch):
             if any(isinstance(error, ClosedError) for error in errors):
                 raised.add(member)
             elif None in outcomes:
-                answered.add(member)
-        assert answered <= ANSWERS[""] | ANSWERS[name], answered - ANSWERS[""] - ANSWERS[name]
-        assert raised, f"nothing of {name} raises ClosedError"
+                worked.add(member)
+        available = AVAILABLE_AFTER_CLOSE[""] | AVAILABLE_AFTER_CLOSE[name]
+        assert worked <= available, worked - available
+        assert raised, f"no member of {name} raises ClosedError"
         with contextlib.suppress(TypeError), pytest.raises((ClosedError, StopIteration)):
             next(iter(thing))
 
 
-@pytest.mark.parametrize("name", sorted(MADE))
-def test_closed_by_its_context_and_from_another_thread(name, tmp_path):
-    with MADE[name](tmp_path) as thing:
+@pytest.mark.parametrize("name", sorted(FACTORIES))
+def test_close_by_context_manager_and_from_threads(name, tmp_path):
+    with FACTORIES[name](tmp_path) as thing:
         with thing as inner:
             assert inner is thing and not thing.closed
         assert thing.closed
-    with MADE[name](tmp_path) as thing:
+    with FACTORIES[name](tmp_path) as thing:
         threads = [threading.Thread(target=thing.close) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -157,8 +157,8 @@ def test_closed_by_its_context_and_from_another_thread(name, tmp_path):
         assert thing.closed
 
 
-def in_a_fork(work):
-    """Whether it went through in a child process."""
+def succeeds_in_fork(work):
+    """Return whether `work` succeeds in a forked child."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -170,16 +170,16 @@ def in_a_fork(work):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", sorted(MADE))
-def test_in_a_fork_it_can_be_asked_closed_and_dropped(name, tmp_path, monkeypatch):
-    """Nothing hangs and nothing crashes; and the parent's goes on."""
+@pytest.mark.parametrize("name", sorted(FACTORIES))
+def test_use_and_close_in_forked_child(name, tmp_path, monkeypatch):
+    """The child neither hangs nor crashes, and the parent's object still works."""
     monkeypatch.chdir(tmp_path)
-    with MADE[name](tmp_path) as thing:
+    with FACTORIES[name](tmp_path) as thing:
         held = [thing]
 
         def child():
             for member in (one for one in dir(type(thing)) if not one.startswith("_") and one != "close"):
-                if name not in ("Capture", "CaptureWriter", "LiveAnalysis", "LiveCapture"):  # which are files: read on
+                if name not in ("Capture", "CaptureWriter", "LiveAnalysis", "LiveCapture"):  # files can be read
                     for error in use(thing, member):
                         assert error is None or isinstance(error, (rdmawire.Error, TypeError, ValueError)), repr(error)
             repr(thing)
@@ -187,13 +187,13 @@ def test_in_a_fork_it_can_be_asked_closed_and_dropped(name, tmp_path, monkeypatc
             held.clear()
             gc.collect()
 
-        assert in_a_fork(child)
+        assert succeeds_in_fork(child)
         assert not thing.closed
         thing.close()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_leaves_the_parents_streams_alone():
+def test_forked_child_cannot_use_the_parents_stream():
     with rdmawire.reference(family="iwarp") as device, device.stream(receives=2) as qp:
 
         def child():
@@ -209,11 +209,11 @@ def test_a_fork_leaves_the_parents_streams_alone():
                     work()
             qp.close()
             device.close()
-            with rdmawire.reference(family="iwarp") as own, own.stream(receives=1) as mine:  # one's own is no trouble
+            with rdmawire.reference(family="iwarp") as own, own.stream(receives=1) as mine:
                 mine.stream.send(mine.frame() / b"mine")
                 assert mine.cq.wait().byte_len == 4
             gc.collect()
 
-        assert in_a_fork(child)
+        assert succeeds_in_fork(child)
         qp.stream.send(qp.frame() / b"parent")
         assert qp.cq.wait().byte_len == 6 and qp.inbox.read(6) == b"parent"

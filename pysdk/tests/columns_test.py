@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays: the same values as `dissect --json` has, for every field, over every sample."""
+"""Columns as NumPy arrays: every field of every sample equals the value of `dissect --json`."""
 
 import subprocess
 import sys
@@ -8,11 +8,11 @@ from decimal import Decimal
 import numpy as np
 import pytest
 import rdmawire
-from sample_captures import CUT_TO, RPING, SAMPLES, SIW, dissected, sample_id
+from sample_captures import TRUNCATED_TO, RPING, SAMPLES, SIW, dissected, sample_id
 
 
 def layers_of(unit):
-    """The layers of a packet or PDU, from the link up, and those in their variable parts."""
+    """Return the layers of a packet or PDU, lowest first, including the layers in their variable parts."""
     inner = []
 
     def parts(layer):
@@ -41,18 +41,19 @@ def is_column(protocol, field):
     except rdmawire.UsageError:
         assert field in ("data", "options", "private_data"), (protocol, field)
         return False
-    return field not in ("options", "private_data") or schema[0].type != "?"  # tcp.options begins names of Wireshark's
+    # tcp.options is a prefix of Wireshark's names.
+    return field not in ("options", "private_data") or schema[0].type != "?"
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_every_field_is_what_dissect_says(path):
+def test_every_field_equals_dissect_json(path):
     packets = dissected(path)
     names = set()
     for packet in packets:
         for unit in [packet, *packet.get("pdus", ())]:
             for layers in layers_of(unit):
                 names |= {(layer["protocol"], field) for layer in layers for field in layer["fields"]}
-    # Variable parts of headers are no columns, and ip.version is IPv6's too.
+    # Variable parts of headers are not columns. ip.version exists in IPv6 too.
     known = [name for name in sorted(names - {("ip", "version")}) if is_column(*name)]
     assert len(known) > 20
     columns = rdmawire.open_capture(path).columns([f"{protocol}.{field}" for protocol, field in known])
@@ -68,14 +69,14 @@ def test_every_field_is_what_dissect_says(path):
             if column.dtype.kind == "m":
                 value = int(np.ma.getdata(column)[packet["frame"] - 1].astype("int64"))
             if wanted is None and not missing and value == 0:
-                continue  # a reserved field that is zero
+                continue  # a reserved field with value 0
             if missing != (wanted is None) or (not missing and value != wanted):
                 differences.append((protocol, field, packet["frame"], wanted, None if missing else value))
     assert not {d[:2]: d for d in differences}
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_what_a_packet_has_beyond_headers_is_what_dissect_says(path):
+def test_packet_properties_equal_dissect_json(path):
     packets = dissected(path)
     columns = rdmawire.open_capture(path).columns(
         ["frame.number", "frame.time", "frame.len", "frame.cap_len", "payload.length", "icrc.status_name", "wire_name"]
@@ -89,7 +90,7 @@ def test_what_a_packet_has_beyond_headers_is_what_dissect_says(path):
     assert columns["icrc.status_name"].tolist() == [packet.get("icrc", {}).get("status") for packet in packets]
 
 
-def test_types_are_those_of_the_tables():
+def test_column_types_equal_the_header_tables():
     columns = rdmawire.open_capture(RPING).columns(
         ["bth.psn", "bth.opcode", "bth.se", "reth.va", "frame.time", "ip.src", "payload", "aeth", "bth.opcode_name"]
     )
@@ -107,26 +108,26 @@ def test_types_are_those_of_the_tables():
     }
 
 
-def test_wiresharks_names_are_the_same_columns():
+def test_wireshark_field_names_select_the_same_columns():
     capture = rdmawire.open_capture(RPING)
     ours, theirs = capture.columns(["bth.psn"])["bth.psn"], capture.columns(["infiniband.bth.psn"])["infiniband.bth.psn"]
     assert ours.tolist() == theirs.tolist()
 
 
-def test_a_filter_leaves_rows_out():
+def test_filter_excludes_rows():
     columns = rdmawire.open_capture(RPING).columns(["frame.number", "aeth"], filter="aeth")
     wanted = [p["frame"] for p in dissected(RPING) if any(layer["protocol"] == "aeth" for layer in p["layers"])]
     assert columns["frame.number"].tolist() == wanted and columns["aeth"].all()
 
 
-def test_pdus_of_tcp_are_found():
+def test_columns_contain_pdus_of_tcp():
     columns = rdmawire.open_capture(SIW).columns(["fpdu.ulpdu_length", "rdmap.opcode_name"])
     assert set(columns["rdmap.opcode_name"].compressed()) >= {"Send", "RDMA Write"}
     assert columns["fpdu.ulpdu_length"].compressed().min() > 0
 
 
 @pytest.mark.parametrize(
-    "names, says",
+    "names, message",
     [
         (["bth.pns"], "unknown field bth.pns; did you mean: bth.psn"),
         (["bth.psn_name"], "the values of bth.psn have no names"),
@@ -135,36 +136,36 @@ def test_pdus_of_tcp_are_found():
         ("bth.psn", r"got a str; use \['bth.psn'\]"),
     ],
 )
-def test_what_is_no_column_is_said(names, says):
-    with pytest.raises(rdmawire.UsageError, match=says):
+def test_invalid_column_name_is_reported(names, message):
+    with pytest.raises(rdmawire.UsageError, match=message):
         rdmawire.open_capture(RPING).columns(names)
 
 
-def test_a_wrong_filter_is_shown_with_its_place():
+def test_filter_syntax_error_shows_the_position():
     with pytest.raises(rdmawire.UsageError, match=r"(?s)bth.psn == x\n +\^"):
         rdmawire.open_capture(RPING).columns(["bth.psn"], filter="bth.psn == x")
 
 
-def test_a_capture_that_ends_early_raises_or_gives_what_there_is():
-    cut = RPING.read_bytes()[:CUT_TO]
-    capture = rdmawire.open_capture(cut)
+def test_truncated_capture_raises_unless_partial():
+    truncated = RPING.read_bytes()[:TRUNCATED_TO]
+    capture = rdmawire.open_capture(truncated)
     with pytest.raises(rdmawire.CaptureError, match="memory: record .* at byte .*stopped after"):
         capture.columns(["bth.psn"])
     some = capture.columns(["frame.number"], partial=True)["frame.number"]
-    whole = rdmawire.open_capture(RPING).columns(["frame.number"])["frame.number"]
-    assert 0 < len(some) < len(whole) and some.tolist() == whole[: len(some)].tolist()
+    complete = rdmawire.open_capture(RPING).columns(["frame.number"])["frame.number"]
+    assert 0 < len(some) < len(complete) and some.tolist() == complete[: len(some)].tolist()
 
 
-def test_arrays_outlive_the_capture():
+def test_arrays_remain_valid_after_close():
     with rdmawire.open_capture(RPING) as capture:
         psn = capture.columns(["bth.psn"])["bth.psn"]
     del capture
     assert psn.compressed().max() > 0
 
 
-def test_several_threads_read_one_capture():
+def test_threads_read_columns_of_one_capture():
     capture = rdmawire.open_capture(RPING)
-    alone = capture.columns(["bth.psn"])["bth.psn"].tolist()
+    expected = capture.columns(["bth.psn"])["bth.psn"].tolist()
     results = []
     threads = [
         threading.Thread(target=lambda: results.append(capture.columns(["bth.psn"])["bth.psn"].tolist()))
@@ -174,10 +175,10 @@ def test_several_threads_read_one_capture():
         thread.start()
     for thread in threads:
         thread.join()
-    assert results == [alone] * 8
+    assert results == [expected] * 8
 
 
-def test_columns_without_numpy_name_the_package():
+def test_columns_without_numpy_report_the_missing_package():
     code = (
         "import sys; sys.modules['numpy'] = None\n"
         "import rdmawire\n"

@@ -1,4 +1,4 @@
-"""The cases from Python: listed and run like the command's, and cases that are written in Python beside them."""
+"""Conformance cases in Python: listing, running the built-in cases, and cases written in Python."""
 
 import base64
 import gzip
@@ -27,7 +27,7 @@ from rdmawire.conformance import (
 )
 
 RULE = "rc.responder.psn.sequence-error"
-OURS = "rc.responder.psn.half-window"  # the rule that the cases in Python are about
+TESTED_RULE = "rc.responder.psn.half-window"  # the rule of the cases below
 COMMAND = Path(__file__).resolve().parents[2] / "build" / "dev" / "bin" / "rdmawire"
 
 
@@ -43,9 +43,9 @@ def test_cases_and_rules_are_listed():
     assert "atomics" in conformance.NEEDS
 
 
-def test_a_report_is_what_the_command_prints(tmp_path):
+def test_report_equals_the_command_output(tmp_path):
     if not COMMAND.exists():
-        pytest.skip(f"needs the command, built at {COMMAND}")
+        pytest.skip(f"requires the rdmawire command at {COMMAND}")
     report = conformance.certify(only="RSP-00*", seed=7)
     done = subprocess.run(
         [COMMAND, "certify", "--only", "RSP-00*", "--seed", "7", "--json"], capture_output=True, text=True, check=True
@@ -56,7 +56,7 @@ def test_a_report_is_what_the_command_prints(tmp_path):
     assert report[RULE].verdict == "pass"
 
 
-def test_a_directory_of_evidence(tmp_path):
+def test_report_directory_has_report_and_captures(tmp_path):
     seen = []
     report = conformance.certify(only=[RULE, "RSP-010"], seed=1, report=tmp_path, on_result=seen.append)
     assert {one.id for one in seen} == {one.id for one in report}
@@ -66,7 +66,7 @@ def test_a_directory_of_evidence(tmp_path):
     assert "<iframe" in report._repr_html_()
 
 
-def test_a_fault_is_found_and_told():
+def test_injected_fault_is_an_unexpected_result():
     report = conformance.certify(only="RSP-009", seed=1, faults="naks-every-packet")
     result = report[RULE]
     assert result.verdict in ("fail", "fail-wrong-code")
@@ -75,10 +75,10 @@ def test_a_fault_is_found_and_told():
     assert "expected" in report.text()
 
 
-# Cases of one's own.
+# Cases written in Python
 
 
-@conformance.case(OURS, variant="python: three packets missing")
+@conformance.case(TESTED_RULE, variant="python: three packets missing")
 def three_missing(bench):
     qp = bench.rc(receives=4)
     bench >> qp.send_only(psn(+3))
@@ -88,7 +88,7 @@ def three_missing(bench):
     qp.completes(0)
 
 
-def test_a_case_in_python_passes_like_the_others():
+def test_python_case_passes_and_is_listed():
     report = conformance.certify(only=three_missing, seed=3)
     assert report.counts == {"pass": 1}
     steps = report[three_missing]["steps"]
@@ -96,10 +96,10 @@ def test_a_case_in_python_passes_like_the_others():
     assert "NAK PSN sequence error, PSN +0, MSN 0" in [s["text"] for s in steps if s["kind"] == "received"]
     assert [case.python for case in conformance.cases(three_missing)] == [True]
     assert {case.id for case in conformance.cases("RSP-009")} >= {RULE}
-    assert f"{OURS}/python: three packets missing" in {case.id for case in conformance.cases(OURS)}
+    assert f"{TESTED_RULE}/python: three packets missing" in {case.id for case in conformance.cases(TESTED_RULE)}
 
 
-@conformance.case(OURS, variant="python: raw frames")
+@conformance.case(TESTED_RULE, variant="python: raw frames")
 def raw_frames(bench):
     qp = bench.rc(receives=1)
     bench >> qp.frame(Opcode.RC_RDMA_WRITE_ONLY, psn(+0)) / RETH(va=qp.addr, rkey=qp.rkey ^ 1, length=4) / b"evil"
@@ -107,8 +107,8 @@ def raw_frames(bench):
     assert qp.read_memory(0, 4) == bytes(4)
 
 
-@conformance.case(OURS, variant="python: the whole vocabulary")
-def vocabulary(bench):
+@conformance.case(TESTED_RULE, variant="python: all steps")
+def all_steps(bench):
     qp = bench.rc(receives=4, mtu=256)
     bench >> qp.send_first(psn(0), pattern_bytes(256)) >> qp.send_last(psn(1), b"end!")
     bench << conformance.acknowledged(psn(1)).msn(1)
@@ -139,58 +139,58 @@ def vocabulary(bench):
     qp.flushes(1, 3)
 
 
-@pytest.mark.parametrize("case", [raw_frames, vocabulary])
-def test_what_a_case_can_say(case):
+@pytest.mark.parametrize("case", [raw_frames, all_steps])
+def test_case_with_all_steps_passes(case):
     report = conformance.certify(only=case, seed=3)
     assert report.counts == {"pass": 1}, report.text(steps=True)
 
 
-@conformance.case(OURS, variant="python: another NAK than there is")
+@conformance.case(TESTED_RULE, variant="python: another NAK code")
 def another_code(bench):
     qp = bench.rc(receives=2)
     bench >> qp.send_only(psn(+1))
     bench << nak_remote_access(psn(+0))
 
 
-@conformance.case(OURS, variant="python: nothing comes")
-def nothing_comes(bench):
+@conformance.case(TESTED_RULE, variant="python: no response")
+def no_response(bench):
     bench.rc()
     bench << nak_sequence_error(psn(+0))
 
 
-@conformance.case(OURS, variant="python: asserts")
+@conformance.case(TESTED_RULE, variant="python: asserts")
 def asserts(bench):
     bench.rc()
-    answer = 41
-    assert answer == 42
+    value = 41
+    assert value == 42
 
 
-@conformance.case(OURS, variant="python: asserts with a message")
+@conformance.case(TESTED_RULE, variant="python: asserts with a message")
 def asserts_with_message(bench):
     assert (
         bench.now() < 0
-    ), "time goes forward"
+    ), "time never decreases"
 
 
-@conformance.case(OURS, variant="python: raises")
+@conformance.case(TESTED_RULE, variant="python: raises")
 def raises(bench):
     bench.rc()
     {}["no such key"]
 
 
-@conformance.case(OURS, variant="python: deviates and goes on")
+@conformance.case(TESTED_RULE, variant="python: deviates and continues")
 def deviates(bench):
     bench.deviates("order", "chaos")
-    bench.note("but it goes on")
+    bench.note("after the deviation")
 
 
-@conformance.case(OURS, variant="python: ends")
+@conformance.case(TESTED_RULE, variant="python: ends")
 def ends(bench):
-    bench.end("inconclusive", "who knows")
+    bench.end("inconclusive", "no evidence")
 
 
-@conformance.case(OURS, variant="python: needs what there is not", needs=["multicast", "ud"])
-def has_needs(bench):
+@conformance.case(TESTED_RULE, variant="python: with needs", needs=["multicast", "ud"])
+def with_needs(bench):
     bench.ud()
 
 
@@ -198,16 +198,16 @@ def has_needs(bench):
     ("case", "verdict", "expected", "actual"),
     [
         (another_code, "fail-wrong-code", "NAK remote access error, PSN +0", "NAK PSN sequence error, PSN +0, MSN 0"),
-        (nothing_comes, "fail", "NAK PSN sequence error, PSN +0", "nothing"),
-        (asserts, "fail", "answer == 42", "41"),
-        (asserts_with_message, "fail", "bench.now() < 0", "time goes forward"),
+        (no_response, "fail", "NAK PSN sequence error, PSN +0", "nothing"),
+        (asserts, "fail", "value == 42", "41"),
+        (asserts_with_message, "fail", "bench.now() < 0", "time never decreases"),
         (raises, "error", "", "KeyError: 'no such key'"),
         (deviates, "fail", "order", "chaos"),
-        (ends, "inconclusive", "", "who knows"),
-        (has_needs, "pass", "", ""),
+        (ends, "inconclusive", "", "no evidence"),
+        (with_needs, "pass", "", ""),
     ],
 )
-def test_how_a_case_ends(case, verdict, expected, actual):
+def test_case_verdict_and_actual_result(case, verdict, expected, actual):
     result = conformance.certify(only=case, seed=1)[case]
     assert (result.verdict, result.expected) == (verdict, expected)
     assert actual in result.actual
@@ -216,7 +216,7 @@ def test_how_a_case_ends(case, verdict, expected, actual):
 def test_python_cases_are_in_every_report(tmp_path):
     report = conformance.certify(only=[asserts, three_missing, RULE], seed=1, report=tmp_path)
     assert report.counts["fail"] == 1
-    id = f"{OURS}/python: asserts"
+    id = f"{TESTED_RULE}/python: asserts"
     assert id in report.text()
     names = {
         case.get("name"): case for case in xml.etree.ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
@@ -227,11 +227,11 @@ def test_python_cases_are_in_every_report(tmp_path):
     assert id in {case["id"] for case in json.loads(gzip.decompress(base64.b64decode(packed)))["cases"]}
     assert (tmp_path / "captures" / (id.replace("/", "-").replace(" ", "-") + ".pcapng")).exists()
     baseline = conformance.certify(only=[asserts], seed=1, baseline=tmp_path / "report.json")
-    assert baseline.json["cases"][0]["id"] == id  # it is known where an earlier run is read
+    assert baseline.json["cases"][0]["id"] == id  # the baseline does not hide a known failure
 
 
-def test_a_case_that_hangs_is_ended():
-    @conformance.case(OURS, variant="python: hangs")
+def test_case_timeout_ends_a_hanging_case():
+    @conformance.case(TESTED_RULE, variant="python: hangs")
     def hangs(bench):
         bench.rc()
         while True:
@@ -242,10 +242,10 @@ def test_a_case_that_hangs_is_ended():
     assert "longer than 0.5 s" in report[hangs].actual
 
 
-def test_a_bench_ends_with_its_case():
+def test_bench_after_its_case_raises_closed_error():
     kept = []
 
-    @conformance.case(OURS, variant="python: keeps its bench")
+    @conformance.case(TESTED_RULE, variant="python: keeps its bench")
     def keeps(bench):
         kept.extend([bench, bench.rc()])
 
@@ -256,14 +256,14 @@ def test_a_bench_ends_with_its_case():
             use()
 
 
-def test_an_exception_in_a_question_is_the_cases_end():
-    @conformance.case(OURS, variant="python: a question raises")
-    def asks(bench):
+def test_exception_in_a_predicate_ends_the_case():
+    @conformance.case(TESTED_RULE, variant="python: a predicate raises")
+    def predicate_raises(bench):
         qp = bench.rc(receives=1)
         bench >> qp.send_only(psn(0))
         bench << expect("an answer", lambda seen: seen.no_such_attribute)
 
-    result = conformance.certify(only=asks, seed=1)[asks]
+    result = conformance.certify(only=predicate_raises, seed=1)[predicate_raises]
     assert result.verdict == "error" and "no_such_attribute" in result.actual
 
 
@@ -271,36 +271,36 @@ def test_an_exception_in_on_result_ends_the_run():
     class Enough(Exception):
         pass
 
-    def told(result):
+    def raise_enough(result):
         raise Enough(result.id)
 
     with pytest.raises(Enough, match="rc.responder"):
-        conformance.certify(only="RSP-0*", seed=1, on_result=told)
+        conformance.certify(only="RSP-0*", seed=1, on_result=raise_enough)
 
 
-def test_what_makes_no_sense():
-    for wrong in (
+def test_invalid_arguments_are_rejected():
+    for call in (
         lambda: conformance.certify(only="no.such.rule"),
         lambda: conformance.certify("toaster", only=RULE),
         lambda: conformance.certify(only=RULE, faults="no-such-fault"),
         lambda: conformance.certify(only=RULE, color="red"),
         lambda: conformance.certify(only=RULE, seed="one"),
         lambda: conformance.certify(only=RULE, expected="/no/such/file"),
-        lambda: conformance.certify(only=test_what_makes_no_sense),
+        lambda: conformance.certify(only=test_invalid_arguments_are_rejected),
         lambda: conformance.case("no.such.rule")(lambda bench: None),
-        lambda: conformance.case(RULE)(lambda bench: None),  # there is one of that id
+        lambda: conformance.case(RULE)(lambda bench: None),  # this identifier exists
         lambda: conformance.case(RULE, variant="x", needs=["wings"]),
         lambda: conformance.case(RULE, variant="x", role="juggler")(lambda bench: None),
     ):
         with pytest.raises((UsageError, rdmawire.DeviceError)):
-            wrong()
+            call()
     with pytest.raises(TypeError):
         conformance.case(RULE, variant="x")(5)
 
 
-def test_wrong_words_in_a_case_are_errors_of_the_case():
-    @conformance.case(OURS, variant="python: wrong words")
-    def wrong(bench):
+def test_invalid_arguments_in_a_case_raise():
+    @conformance.case(TESTED_RULE, variant="python: invalid arguments")
+    def invalid_arguments(bench):
         qp = bench.rc()
         for bad in (
             lambda: bench.rc(color="red"),
@@ -315,11 +315,11 @@ def test_wrong_words_in_a_case_are_errors_of_the_case():
             with pytest.raises(TypeError):
                 bad()
 
-    result = conformance.certify(only=wrong, seed=1)[wrong]
+    result = conformance.certify(only=invalid_arguments, seed=1)[invalid_arguments]
     assert result.verdict == "pass", result.actual
 
 
-def test_runs_in_several_threads_at_once():
+def test_concurrent_runs_in_threads():
     reports = []
     threads = [
         threading.Thread(target=lambda: reports.append(conformance.certify(only=[three_missing, RULE, "rc.responder.psn.wraps"], seed=1, jobs=2)))
@@ -332,42 +332,42 @@ def test_runs_in_several_threads_at_once():
     assert [set(report.counts) for report in reports] == [{"pass"}] * 3
 
 
-def test_the_reference_endpoint_of_iwarp_is_certified_too():
+def test_iwarp_reference_passes():
     report = conformance.certify(only="rdmap.*", seed=1)
     assert len(report) > 3 and report.ok
 
 
-def test_a_case_that_would_never_run_is_refused():
+def test_coroutine_and_generator_cases_are_rejected():
     async def later(bench):
         raise AssertionError
 
-    def bit_by_bit(bench):
+    def generator(bench):
         yield
         raise AssertionError
 
-    for number, function in enumerate((later, bit_by_bit)):
+    for number, function in enumerate((later, generator)):
         with pytest.raises(UsageError, match="plain function"):
-            conformance.case(OURS, variant=f"lazy {number}")(function)
+            conformance.case(TESTED_RULE, variant=f"lazy {number}")(function)
 
 
-def test_a_case_that_gives_something_lazy_is_an_error():
+def test_case_returning_a_coroutine_or_generator_is_an_error():
     async def later():
         raise AssertionError
 
-    @conformance.case(OURS, variant="gives a coroutine")
-    def gives_a_coroutine(bench):
+    @conformance.case(TESTED_RULE, variant="returns a coroutine")
+    def returns_coroutine(bench):
         return later()
 
-    @conformance.case(OURS, variant="gives a generator")
-    def gives_a_generator(bench):
+    @conformance.case(TESTED_RULE, variant="returns a generator")
+    def returns_generator(bench):
         return (one for one in [1])
 
-    for case in (gives_a_coroutine, gives_a_generator):
+    for case in (returns_coroutine, returns_generator):
         result = conformance.certify(only=case, seed=1)[case]
         assert result.verdict == "error" and "plain function" in result.actual
 
 
-def test_an_empty_choice_is_no_choice_of_all():
+def test_empty_selection_does_not_select_all():
     for empty in ([], (), set()):
         with pytest.raises(UsageError, match="empty"):
             conformance.certify(only=empty)
@@ -375,13 +375,13 @@ def test_an_empty_choice_is_no_choice_of_all():
     assert len(conformance.cases()) == len(conformance.cases(None)) > 100
 
 
-def test_a_case_that_is_defined_again_takes_the_place_of_the_one_before():
+def test_redefined_case_replaces_its_function():
     def define(verdict, **more):
-        @conformance.case(OURS, variant="defined again", **more)
-        def defined_again(bench):
+        @conformance.case(TESTED_RULE, variant="redefined", **more)
+        def redefined(bench):
             assert verdict == "pass"
 
-        return defined_again
+        return redefined
 
     assert conformance.certify(only=define("fail"), seed=1).counts == {"fail": 1}
     assert conformance.certify(only=define("pass"), seed=1).counts == {"pass": 1}
@@ -390,12 +390,12 @@ def test_a_case_that_is_defined_again_takes_the_place_of_the_one_before():
 
     with pytest.raises(UsageError, match="already"):
 
-        @conformance.case(OURS, variant="defined again")
-        def of_another_name(bench):
+        @conformance.case(TESTED_RULE, variant="redefined")
+        def other_name(bench):
             pass
 
 
-def test_a_case_without_its_rule_says_so():
+def test_decorator_without_rule_raises_type_error():
     with pytest.raises(TypeError, match="requires the id or alias of a rule"):
 
         @conformance.case
@@ -403,6 +403,6 @@ def test_a_case_without_its_rule_says_so():
             pass
 
 
-def test_what_is_no_device_is_no_device():
+def test_invalid_device_raises_type_error():
     with pytest.raises(TypeError, match="device: expected a name"):
         conformance.certify(device=5)

@@ -1,4 +1,4 @@
-"""The package under test is that of the build tree: RDMAWIRE_PYTHON, else the preset dev's."""
+"""Tests the package in RDMAWIRE_PYTHON, or in the build tree of the preset dev."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILT = os.environ.get("RDMAWIRE_PYTHON", str(ROOT / "build" / "dev" / "python"))
 sys.path.insert(0, BUILT)
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BUILT, os.environ.get("PYTHONPATH")]))  # of programs it starts
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BUILT, os.environ.get("PYTHONPATH")]))  # for started programs
 
-# Who is started in the background ignores interrupts, and so would the programs that tests start and interrupt.
+# A background shell starts programs with SIGINT ignored. The interrupted test programs would inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

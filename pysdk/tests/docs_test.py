@@ -1,6 +1,8 @@
-"""Every example of docs/python*.md and of README.md is run: blocks marked ```pycon as an interpreter's session whose output is compared,
-blocks marked ```python as a program. The blocks of a section (## …) share their names; each section begins anew, with
-nothing imported, in a folder that has the repository's captures/ in it.
+"""Runs every example of docs/python*.md and README.md.
+
+Blocks marked ```pycon are interpreter sessions whose output is compared, and blocks marked ```python are programs.
+The blocks of a section (## …) share their variables. Each section starts without imports, in a directory that
+contains captures/.
 """
 
 import doctest
@@ -31,22 +33,22 @@ def sections():
 
 
 @pytest.mark.parametrize(("path", "blocks"), sections())
-def test_examples(path, blocks, tmp_path, monkeypatch):
+def test_examples_of_the_pages_run(path, blocks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "captures").symlink_to(ROOT / "captures")
     names = {"__name__": "__main__"}
     for language, code, line in blocks:
         if language == "python":
-            # Line numbers as in the document.
+            # Error messages contain the line numbers of the page.
             try:
                 exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
             except Exception:
                 pytest.fail(f"{path}:{line}\n{traceback.format_exc()}")
         else:
             test = doctest.DocTestParser().get_doctest(code, names, path.name, str(path), line - 1)
-            said = []
+            output = []
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             runner = doctest.DocTestRunner(optionflags=flags)
-            runner.run(test, out=said.append, clear_globs=False)
+            runner.run(test, out=output.append, clear_globs=False)
             names.update(test.globs)
-            assert runner.failures == 0, "".join(said)
+            assert runner.failures == 0, "".join(output)

@@ -1,4 +1,4 @@
-"""Frames: made, read, changed and built."""
+"""Frames: constructed, parsed, changed and built."""
 
 import copy
 import ipaddress
@@ -28,7 +28,7 @@ from rdmawire import (
     segment,
 )
 
-# Ethernet, IPv4, UDP, BTH, RETH, "data", ICRC.
+# Ethernet, IPv4, UDP, BTH, RETH, "data", ICRC
 WRITE_ONLY = bytes.fromhex(
     "000000000000000000000000080045000040000000004011"
     "70ac000000000a000002c00012b7002c00000a00ffff0000"
@@ -47,11 +47,11 @@ def write_only():
     )
 
 
-def test_a_frame_is_built_with_everything_that_was_not_given():
+def test_omitted_fields_are_computed():
     assert bytes(write_only()) == WRITE_ONLY
 
 
-def test_a_frame_that_was_parsed_is_its_bytes():
+def test_parsed_frame_keeps_its_bytes():
     frame = parse(WRITE_ONLY)
     assert bytes(frame) == WRITE_ONLY
     assert bytes(memoryview(frame)) == WRITE_ONLY
@@ -67,7 +67,7 @@ def test_a_frame_that_was_parsed_is_its_bytes():
 
 
 @pytest.mark.parametrize("length", range(17))
-def test_what_begins_with_the_bth_may_end_with_it(length):
+def test_truncated_packet_of_link_type_bth_is_parsed(length):
     data = bytes(BTH(opcode=Opcode.RC_SEND_ONLY, dest_qp=17, psn=5)) + bytes(4)
     frame = parse(data[:length], "bth")
     assert (BTH in frame) == (length >= 12)
@@ -76,7 +76,7 @@ def test_what_begins_with_the_bth_may_end_with_it(length):
         assert (frame[BTH].dest_qp, frame[BTH].psn) == (17, 5)
 
 
-def test_a_change_leaves_the_rest_and_del_computes_again():
+def test_change_keeps_checksums_and_del_recomputes_them():
     frame = parse(WRITE_ONLY)
     frame[BTH].psn = 6
     assert bytes(frame) == WRITE_ONLY[:53] + b"\x06" + WRITE_ONLY[54:]
@@ -87,10 +87,10 @@ def test_a_change_leaves_the_rest_and_del_computes_again():
     assert frame[IPv4].checksum == 0x70AC
     del frame[IPv4].checksum
     assert frame[IPv4].checksum == 0x70AC + (63 << 8)
-    assert frame.icrc_status == "good"  # the TTL changes on the way: the ICRC does not cover it
+    assert frame.icrc_status == "good"  # the ICRC does not cover the TTL
 
 
-def test_automatic_fields_are_read_as_they_would_be_sent():
+def test_computed_fields_have_the_value_to_send():
     frame = write_only()
     assert frame[IPv4].total_length == 64
     assert frame[UDP].dst_port == 4791
@@ -98,7 +98,7 @@ def test_automatic_fields_are_read_as_they_would_be_sent():
     frame.payload = b"four more"
     assert frame[IPv4].total_length == 72
     assert frame.pad == bytes(3) and frame[BTH].pad == 3
-    assert frame[RETH].length == 4  # given
+    assert frame[RETH].length == 4  # set explicitly
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_automatic_fields_are_read_as_they_would_be_sent():
         (Ether() / IPv4() / TCP(options=bytes(80)), "tcp.data_offset is 4 bits wide: 25"),
     ],
 )
-def test_a_computed_length_that_does_not_fit_is_an_error(frame, field):
+def test_computed_length_that_exceeds_its_field_is_an_error(frame, field):
     with pytest.raises(rdmawire.UsageError, match=field):
         bytes(frame)
 
 
-def test_what_does_not_fit_can_be_looked_at_and_mended():
+def test_oversized_frame_can_be_printed_and_corrected():
     frame = Ether() / IPv4() / UDP() / BTH(opcode=4, psn=7) / bytes(70_000)
     assert repr(frame) == "<Frame Ether / IPv4 / UDP / BTH, 70058 bytes>"
     assert (frame[BTH].psn, frame[IPv4].ttl, len(frame.payload)) == (7, 64, 70_000)
@@ -130,14 +130,14 @@ def test_what_does_not_fit_can_be_looked_at_and_mended():
     assert frame[UDP].length == 96 and len(bytes(frame)) == 128 + 2
 
 
-def test_a_length_that_does_not_fit_can_be_given():
+def test_length_of_an_oversized_frame_can_be_set():
     frame = Ether() / IPv4() / UDP() / BTH(opcode=4) / bytes(70_000)
     frame[IPv4].total_length = frame[UDP].length = 99
     assert frame[IPv4].total_length == 99
     assert len(bytes(frame)) == 14 + 20 + 8 + 12 + 70_000 + 4
 
 
-def test_an_fpdu_shows_its_crc_and_what_it_is():
+def test_show_of_an_fpdu_contains_protocol_and_crc():
     frame = FPDU() / DDP(tagged=1) / RDMAP() / DDPTagged(stag=7) / b"data!"
     assert "28 bytes  fpdu  iwarp" in frame.show(dump=True)
     assert "CRC good" in frame.summary()
@@ -147,7 +147,7 @@ def test_an_fpdu_shows_its_crc_and_what_it_is():
     assert "CRC bad" in frame.summary()
 
 
-def test_a_header_outlives_its_frame():
+def test_header_remains_valid_without_its_frame():
     header = parse(WRITE_ONLY)[BTH]
     assert header.dest_qp == 17
 
@@ -156,11 +156,11 @@ def test_a_header_outlives_its_frame():
     "address",
     ["10.0.0.2", b"\x0a\0\0\2", 0x0A000002, ipaddress.IPv4Address("10.0.0.2")],
 )
-def test_addresses_are_taken_in_every_usual_form(address):
+def test_addresses_are_accepted_in_each_type(address):
     assert IPv4(dst=address).dst == "10.0.0.2"
 
 
-def test_the_syndrome_is_an_enumeration_of_its_parts():
+def test_syndrome_is_an_enumeration_with_parts():
     assert AETH(syndrome=Syndrome.NAK_REMOTE_ACCESS_ERROR).syndrome == 0x62
     assert AETH(syndrome=0x62).syndrome_nak_code is rdmawire.NAKCode.REMOTE_ACCESS_ERROR
 
@@ -187,13 +187,13 @@ def test_the_syndrome_is_an_enumeration_of_its_parts():
         (lambda: parse(WRITE_ONLY[:45], strict=True), rdmawire.ParseError, "ip at offset 14"),
     ],
 )
-def test_what_cannot_be_is_an_exception_with_a_sentence(call, error, text):
+def test_invalid_use_raises_the_documented_error(call, error, text):
     with pytest.raises(error) as raised:
         call()
     assert text in str(raised.value)
 
 
-def test_a_refused_value_leaves_the_frame_as_it_was():
+def test_rejected_value_leaves_the_frame_unchanged():
     frame = parse(WRITE_ONLY)
     with pytest.raises(rdmawire.UsageError):
         frame[BTH].psn = 1 << 24
@@ -202,27 +202,27 @@ def test_a_refused_value_leaves_the_frame_as_it_was():
     assert bytes(frame) == WRITE_ONLY
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f)), Frame.copy])
-def test_copies_are_the_same_and_apart(again):
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f)), Frame.copy])
+def test_copies_are_equal_and_independent(duplicate):
     for frame in (write_only(), parse(WRITE_ONLY)):
-        other = again(frame)
-        assert other == frame
-        other[BTH].psn = 9
+        copied = duplicate(frame)
+        assert copied == frame
+        copied[BTH].psn = 9
         assert frame[BTH].psn == 5
         assert bytes(frame) == WRITE_ONLY
 
 
-def test_a_copy_keeps_what_is_automatic():
-    for again in (copy.copy, lambda f: pickle.loads(pickle.dumps(f))):
-        frame = again(write_only())
+def test_copy_keeps_computed_fields():
+    for duplicate in (copy.copy, lambda f: pickle.loads(pickle.dumps(f))):
+        frame = duplicate(write_only())
         frame.payload = b"more data"
         assert frame[IPv4].total_length == 72 and frame.icrc_status == "good"
-        captured = again(parse(WRITE_ONLY))
+        captured = duplicate(parse(WRITE_ONLY))
         captured.payload = b"more data"
         assert captured[IPv4].total_length == 64
 
 
-def test_its_command_makes_it_again():
+def test_evaluated_command_creates_the_same_frame():
     frame = write_only()
     assert frame.command() == (
         "Ether() / IPv4(dst='10.0.0.2') / UDP() / "
@@ -231,7 +231,7 @@ def test_its_command_makes_it_again():
     assert eval(frame.command(), vars(rdmawire)) == frame
 
 
-def test_a_message_is_cut_at_the_path_mtu():
+def test_segment_splits_a_message_at_the_path_mtu():
     frame = write_only()
     del frame[RETH].length
     frame.payload = bytes(600)

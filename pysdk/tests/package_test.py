@@ -1,4 +1,4 @@
-"""The package as such: that it is the build tree's, and what it raises."""
+"""The package of the build tree: exception classes, and the error of a missing library."""
 
 import subprocess
 import sys
@@ -8,17 +8,17 @@ import pytest
 import rdmawire
 
 
-def test_every_error_is_an_error_of_ours():
+def test_exceptions_derive_from_rdmawire_error():
     for name in ("CaptureError", "ClosedError", "DeviceError", "ParseError", "UsageError", "WireError"):
         assert issubclass(getattr(rdmawire, name), rdmawire.Error)
 
 
 @pytest.mark.parametrize("name", ["ParseError", "UsageError", "ClosedError"])
-def test_what_is_wrong_with_a_value_is_a_value_error(name):
+def test_usage_exceptions_derive_from_value_error(name):
     assert issubclass(getattr(rdmawire, name), ValueError)
 
 
-def test_a_library_that_is_missing_is_named_with_what_installs_it(tmp_path):
+def test_missing_library_error_names_library_and_remedy(tmp_path):
     package = tmp_path / "rdmawire"
     package.mkdir()
     for name in ("__init__.py", "_loading.py"):

@@ -1,5 +1,7 @@
-"""The wheel, built from the source distribution and installed where nothing else is. With RDMAWIRE_FULL=1: it takes
-minutes."""
+"""Builds the wheel from the source distribution and installs it into an empty environment.
+
+Runs only with RDMAWIRE_FULL=1, because it takes minutes.
+"""
 
 import os
 import subprocess
@@ -13,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-TRY = """
+PROGRAM = """
 import os
 import rdmawire
 from rdmawire import *
@@ -31,7 +33,7 @@ print(rdmawire.__version__, rdmawire.__file__)
 
 
 @pytest.mark.skipif(not os.environ.get("RDMAWIRE_FULL"), reason="takes minutes; RDMAWIRE_FULL=1 builds the wheel")
-def test_the_wheel_is_built_from_the_source_distribution_and_works(tmp_path):
+def test_wheel_from_source_distribution_works(tmp_path):
     built = tmp_path / "built"
     subprocess.run([sys.executable, "-m", "build", "--outdir", built, ROOT], check=True)
     [source] = built.glob("rdmawire-*.tar.gz")
@@ -49,8 +51,10 @@ def test_the_wheel_is_built_from_the_source_distribution_and_works(tmp_path):
     python = tmp_path / "scratch" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", wheel], check=True)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    said = subprocess.run([python, "-c", TRY], check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert str(tmp_path / "scratch") in said.stdout
+    done = subprocess.run(
+        [python, "-c", PROGRAM], check=True, capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert str(tmp_path / "scratch") in done.stdout
     fuzz = [python, "-m", "rdmawire.fuzz", "--executions", "500", "--seed", "1"]
-    said = subprocess.run(fuzz, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert "500 executions" in said.stdout + said.stderr
+    done = subprocess.run(fuzz, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert "500 executions" in done.stdout + done.stderr

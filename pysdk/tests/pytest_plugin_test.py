@@ -1,11 +1,11 @@
-"""The pytest plugin, by tests that use it."""
+"""The pytest plugin, tested with pytester."""
 
 import os
 import sys
 import textwrap
 
 import pytest
-import rdmawire  # for good: pytester forgets what its tests import first
+import rdmawire  # imported here because pytester unloads modules that its tests import first
 
 pytest_plugins = ["pytester"]
 
@@ -22,34 +22,34 @@ def run(pytester, monkeypatch):
     return run_it
 
 
-STORY = """
+WRONG_KEY_TEST = """
     from rdmawire import AETH, RETH, Syndrome
 
-    def test_a_wrong_key_is_refused(rdma_device, rdma_capture):
+    def test_wrong_key_is_rejected(rdma_device, rdma_capture):
         with rdma_device.rc_qp(access="remote_write") as qp:
             qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
-            answer = qp.wire.receive(timeout=1)
-            assert answer[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
+            response = qp.wire.receive(timeout=1)
+            assert response[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
             assert qp.mr.read(4) == bytes(4)
 """
 
 
-def test_a_story_passes_and_leaves_nothing(run, pytester):
-    run(STORY, "--rdma-captures", "caught").assert_outcomes(passed=1)
+def test_passing_test_leaves_no_capture(run, pytester):
+    run(WRONG_KEY_TEST, "--rdma-captures", "caught").assert_outcomes(passed=1)
     assert not (pytester.path / "caught").exists()
 
 
-def test_a_failing_test_leaves_its_capture(run, pytester):
-    result = run(STORY, "--rdma-fault", "unknown-key-invalid-request", "--rdma-captures", "caught")
+def test_failing_test_leaves_its_capture(run, pytester):
+    result = run(WRONG_KEY_TEST, "--rdma-fault", "unknown-key-invalid-request", "--rdma-captures", "caught")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*rdma_capture*", "what was on the wire: *test_a_wrong_key_is_refused-*.pcapng"])
+    result.stdout.fnmatch_lines(["*rdma_capture*", "what was on the wire: *test_wrong_key_is_rejected-*.pcapng"])
     (path,) = (pytester.path / "caught").iterdir()
     with rdmawire.open_wire(f"file:{path},read") as back:
         frames = list(back)
     assert len(frames) >= 1 and rdmawire.RETH in frames[0]
 
 
-def test_each_test_has_a_device_of_its_own(run):
+def test_each_test_has_its_own_device(run):
     run(
         """
         def test_one(rdma_device):
@@ -68,7 +68,7 @@ def test_each_test_has_a_device_of_its_own(run):
     ).assert_outcomes(passed=3)
 
 
-def test_what_a_device_lacks_skips_with_the_reason(run):
+def test_unsupported_feature_skips_with_the_reason(run):
     result = run(
         """
         import pytest
@@ -76,10 +76,10 @@ def test_what_a_device_lacks_skips_with_the_reason(run):
 
         @pytest.fixture(autouse=True)
         def without_flush(monkeypatch):
-            # The reference device has everything.
+            # The reference device supports every feature.
             lacks = Device.lacks
             monkeypatch.setattr(Device, "lacks", lambda self, *needs:
-                "the device says that it has no FLUSH" if "flush" in needs else lacks(self, *needs))
+                "the device reports no FLUSH support" if "flush" in needs else lacks(self, *needs))
 
         @pytest.mark.rdma_needs("atomics", "ud")
         def test_has(rdma_device):
@@ -90,30 +90,30 @@ def test_what_a_device_lacks_skips_with_the_reason(run):
             raise AssertionError("not reached")
 
         @pytest.mark.rdma_needs("wings")
-        def test_no_such_thing(rdma_device):
+        def test_unknown_need(rdma_device):
             pass
         """,
         "-rs",
         "--strict-markers",
     )
     result.assert_outcomes(passed=1, skipped=1, errors=1)
-    result.stdout.fnmatch_lines(["*the device says that it has no FLUSH*"])
+    result.stdout.fnmatch_lines(["*the device reports no FLUSH support*"])
     result.stdout.fnmatch_lines(["*there is no need 'wings'*"])
 
 
-def test_a_device_that_cannot_be_reached_is_an_error_of_the_test(run):
+def test_unreachable_device_is_a_test_error(run):
     result = run("def test(rdma_device): pass", "--rdma-device", "agent:unix:/no/such/socket", "--rdma-wire", "null")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*DeviceError*/no/such/socket*"])
 
 
-def test_the_options_are_in_the_help_and_the_marker_is_known(run):
+def test_help_lists_options_and_marker(run):
     run("", "--help").stdout.fnmatch_lines(["*--rdma-device=DEVICE*"])
     run("", "--markers").stdout.fnmatch_lines(["*rdma_needs(name, …)*atomics*"])
 
 
-def test_a_broken_capture_directory_does_not_hide_the_failure(run, pytester):
-    (pytester.path / "file").write_text("no directory")
+def test_unwritable_capture_directory_keeps_the_test_failure(run, pytester):
+    (pytester.path / "file").write_text("a file")
     result = run(
         "def test(rdma_device, rdma_capture): assert rdma_device is None", "--rdma-captures", str(pytester.path / "file" / "x")
     )
@@ -121,7 +121,7 @@ def test_a_broken_capture_directory_does_not_hide_the_failure(run, pytester):
     result.stdout.fnmatch_lines(["*could not be written*"])
 
 
-def test_streams_of_iwarp_are_captured_too(run, pytester):
+def test_iwarp_streams_are_captured(run, pytester):
     result = run(
         """
         def test_fails(rdma_device, rdma_capture):
@@ -141,10 +141,10 @@ def test_streams_of_iwarp_are_captured_too(run, pytester):
     assert any(RDMAP in pdu for packet in open_capture(kept).packets() for pdu in packet.pdus)
 
 
-SAYS_AND_FAILS = """
+SEND_TEXT = """
     import pytest
 
-    def say(device, text):
+    def send_text(device, text):
         with device.rc_qp(receives=1) as qp:
             qp.wire.send(qp.frame() / text)
             assert qp.cq.wait().good
@@ -152,7 +152,7 @@ SAYS_AND_FAILS = """
 
 
 def captured(folder):
-    """The texts that were sent, of each capture there."""
+    """Return the payloads of each capture in the directory."""
     def texts(path):
         with rdmawire.open_wire(f"file:{path},read") as back:
             return [frame.payload for frame in back if frame.payload]
@@ -160,12 +160,12 @@ def captured(folder):
     return sorted(texts(path) for path in folder.iterdir())
 
 
-def test_each_test_has_a_file_of_its_own(run, pytester):
-    test = SAYS_AND_FAILS + (
+def test_each_test_has_its_own_capture_file(run, pytester):
+    test = SEND_TEXT + (
         """
     @pytest.mark.parametrize("text", ["a/b", "c/b", "long" * 75])
     def test_fails(rdma_device, rdma_capture, text):
-        say(rdma_device, b"{} " + text.encode())
+        send_text(rdma_device, b"{} " + text.encode())
         assert False
 """
     )
@@ -179,15 +179,15 @@ def test_each_test_has_a_file_of_its_own(run, pytester):
 
 
 @pytest.mark.parametrize("when", ["setup", "teardown"])
-def test_a_fixture_that_fails_leaves_the_capture_of_its_test(run, pytester, when):
+def test_failing_fixture_leaves_the_capture_of_its_test(run, pytester, when):
     result = run(
-        SAYS_AND_FAILS
+        SEND_TEXT
         + f"""
     @pytest.fixture
     def broken(rdma_device, rdma_capture):
         if "{when}" == "teardown":
             yield
-        say(rdma_device, b"fixture!")
+        send_text(rdma_device, b"fixture!")
         assert False
         yield
 
@@ -195,7 +195,7 @@ def test_a_fixture_that_fails_leaves_the_capture_of_its_test(run, pytester, when
         pass
 
     def test_that_passes(rdma_device, rdma_capture):
-        say(rdma_device, b"nobody asks")
+        send_text(rdma_device, b"passed")
 """,
         "--rdma-captures",
         "caught",

@@ -1,4 +1,4 @@
-"""Devices: stories on the reference device, and what happens to them when something is wrong or goes away."""
+"""Devices from Python: exchanges with the reference device, errors, close, fork and threads."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ def device():
         yield opened
 
 
-def test_a_wrong_key_is_refused_and_writes_nothing(device):
+def test_write_with_wrong_key_is_rejected_without_writing(device):
     with device.rc_qp(access="remote_write") as qp:
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
         assert qp.wire.receive(timeout=1)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
@@ -39,14 +39,14 @@ def test_a_wrong_key_is_refused_and_writes_nothing(device):
         assert qp.state == "err"
 
 
-def test_the_right_key_writes(device):
+def test_write_with_correct_key_is_executed(device):
     with device.rc_qp(access="remote_write") as qp:
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr + 8, rkey=qp.mr.rkey, length=4) / b"good")
         assert qp.wire.receive(timeout=1)[AETH].syndrome_kind == 0
         assert qp.mr.read(4, offset=8) == b"good"
 
 
-def test_what_follows_the_headers_decides_the_opcode_unless_one_is_given(device):
+def test_opcode_is_inferred_from_the_next_header(device):
     with device.rc_qp() as qp:
         reth = RETH(va=qp.mr.addr, rkey=qp.mr.rkey, length=4)
         assert (qp.frame() / reth)[BTH].opcode == Opcode.RC_RDMA_WRITE_ONLY
@@ -57,7 +57,7 @@ def test_what_follows_the_headers_decides_the_opcode_unless_one_is_given(device)
         assert qp.frame()[BTH].dest_qp == qp.qpn
 
 
-def test_psns_go_on_by_themselves(device):
+def test_psns_are_incremented_automatically(device):
     with device.rc_qp(receives=2, first_psn=0xFFFFFF) as qp:
         qp.wire.send([qp.frame() / b"one", qp.frame() / b"two"])
         assert [qp.wire.receive()[BTH].psn for _ in range(2)] == [0xFFFFFF, 0]
@@ -67,20 +67,20 @@ def test_psns_go_on_by_themselves(device):
         assert qp.psn == 1
 
 
-def test_the_device_sends_and_is_acknowledged(device):
+def test_device_send_completes_when_acknowledged(device):
     with device.rc_qp() as qp:
         qp.mr.write(b"from the device")
         qp.post_send("send", length=15, wr_id=7)
-        came = qp.wire.receive(timeout=1)
-        assert came[BTH].psn == qp.device_first_psn
-        assert came[BTH].dest_qp == qp.tester_qpn
-        assert b"from the device" in bytes(came)
-        qp.wire.send(qp.frame(psn=came[BTH].psn) / AETH(syndrome=0x1F, msn=1))
+        request = qp.wire.receive(timeout=1)
+        assert request[BTH].psn == qp.device_first_psn
+        assert request[BTH].dest_qp == qp.tester_qpn
+        assert b"from the device" in bytes(request)
+        qp.wire.send(qp.frame(psn=request[BTH].psn) / AETH(syndrome=0x1F, msn=1))
         completion = qp.cq.wait()
         assert (completion.wr_id, completion.good, completion.opcode) == (7, True, "send")
 
 
-def test_uc_and_ud(device):
+def test_uc_write_and_ud_send(device):
     with device.uc_qp() as qp:
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey, length=2) / b"uc")
         assert qp.wire.receive(timeout=0.1) is None
@@ -92,7 +92,7 @@ def test_uc_and_ud(device):
         assert qp.wire.receive(timeout=1)[DETH].qkey == qp.qkey
 
 
-def test_each_queue_pairs_wire_gives_its_own_frames_alone(device):
+def test_queue_pair_wire_receives_only_its_frames(device):
     with device.rc_qp(receives=1) as one, device.rc_qp(receives=1) as two:
         device.wire.send([one.frame() / b"1", two.frame() / b"2"])
         assert two.wire.receive(timeout=1)[BTH].dest_qp == two.tester_qpn
@@ -102,7 +102,7 @@ def test_each_queue_pairs_wire_gives_its_own_frames_alone(device):
         assert device.wire.receive(timeout=1)[BTH].dest_qp == one.tester_qpn
 
 
-def test_further_memory_and_windows(device):
+def test_additional_regions_and_memory_windows(device):
     with device.rc_qp(region_access="local_write mw_bind remote_write remote_read") as qp:
         more = qp.region(64, "local_write remote_write")
         qp.wire.send(qp.frame() / RETH(va=more.addr, rkey=more.rkey, length=4) / b"more")
@@ -113,12 +113,12 @@ def test_further_memory_and_windows(device):
         window = qp.window(0, 16, "remote_write")
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr + 8, rkey=window.rkey, length=4) / b"in")
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr + 32, rkey=window.rkey, length=4) / b"out!")
-        answers = [qp.wire.receive(timeout=1)[AETH].syndrome for _ in range(1)]
-        assert Syndrome.NAK_REMOTE_ACCESS_ERROR in answers or Syndrome.NAK_INVALID_REQUEST in answers
+        syndromes = [qp.wire.receive(timeout=1)[AETH].syndrome for _ in range(1)]
+        assert Syndrome.NAK_REMOTE_ACCESS_ERROR in syndromes or Syndrome.NAK_INVALID_REQUEST in syndromes
 
 
-def test_a_window_is_bound_whatever_else_completes(device):
-    """Its own completion is waited for; those of others stay for who polls, in their order."""
+def test_window_bind_keeps_other_completions(device):
+    """window() waits for its own completion. Other completions stay in the queue, in order."""
     with device.completion_queue(16) as cq:
         access = "local_write mw_bind remote_write"
         one, two = (device.rc_qp(receives=2, cq=cq, region_access=access) for _ in range(2))
@@ -143,12 +143,12 @@ def test_a_window_is_bound_whatever_else_completes(device):
         assert [c.byte_len for c in qp.cq.poll(2)] == [4, 5]
 
 
-def test_a_window_that_cannot_be_bound_says_so(device):
+def test_failed_window_bind_is_reported(device):
     with device.rc_qp(region_access="local_write") as qp, pytest.raises(rdmawire.DeviceError, match="bound"):
         qp.window(0, 16, "remote_write")
 
 
-def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
+def test_queue_pairs_share_protection_domain_and_completion_queue(device):
     with device.domain() as domain, device.completion_queue(16) as cq:
         one, two = (device.rc_qp(receives=1, domain=domain, cq=cq) for _ in range(2))
         assert one.cq is two.cq is cq
@@ -159,7 +159,7 @@ def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
             qp.wire.send(qp.frame() / RETH(va=more.addr + number, rkey=more.rkey, length=1) / bytes([7 + number]))
             assert list(qp.wire.sniff(timeout=0.01))
         assert more.read(2) == bytes([7, 8])
-        # What belongs to another domain is refused.
+        # The device rejects the key of another protection domain.
         with device.rc_qp() as other:
             one.wire.send(one.frame() / RETH(va=other.mr.addr, rkey=other.mr.rkey, length=1) / b"!")
             assert [f[AETH].syndrome for f in one.wire.sniff(timeout=0.01)][-1] == Syndrome.NAK_REMOTE_ACCESS_ERROR
@@ -174,7 +174,7 @@ def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
         more.read(1)
 
 
-def test_memory_of_a_domain_is_released_with_it(device):
+def test_closing_a_domain_releases_its_memory(device):
     before = len(device.call("objects")["objects"])
     for _ in range(3):
         with device.domain() as domain:
@@ -185,7 +185,7 @@ def test_memory_of_a_domain_is_released_with_it(device):
     assert len(device.call("objects")["objects"]) == before
 
 
-def test_faults_come_and_go_while_the_device_is_open(device):
+def test_faults_can_be_changed_on_an_open_device(device):
     assert device.faults == frozenset()
     with device.rc_qp(receives=3) as qp:
         qp.wire.send(qp.frame() / b"data")
@@ -202,14 +202,14 @@ def test_faults_come_and_go_while_the_device_is_open(device):
         assert len(list(qp.wire.sniff(timeout=0.01))) == 1
 
 
-def test_a_device_that_is_open_is_certified(device):
+def test_open_device_can_be_certified(device):
     with device.rc_qp(receives=1) as qp:
-        told = []
+        received = []
         rule = "rc.responder.psn.sequence-error"
         report = rdmawire.conformance.certify(
-            device, only=[rule, "RSP-010"], seed=1, on_result=lambda _: told.append(qp.wire.receive(timeout=0))
+            device, only=[rule, "RSP-010"], seed=1, on_result=lambda _: received.append(qp.wire.receive(timeout=0))
         )
-        assert report.ok and len(told) == len(report) > 1 and report.json["device"] == "reference"
+        assert report.ok and len(received) == len(report) > 1 and report.json["device"] == "reference"
         qp.wire.send(qp.frame() / b"still there")
         assert qp.cq.wait().byte_len == 11
         device.faults = "naks-every-packet"
@@ -219,7 +219,7 @@ def test_a_device_that_is_open_is_certified(device):
         rdmawire.conformance.certify(device, only=rule)
 
 
-def test_attributes(device):
+def test_queue_pair_attributes_and_states(device):
     with device.rc_qp(mtu=256, state="init") as qp:
         assert qp.state == "init"
         qp.move("rtr")
@@ -230,33 +230,33 @@ def test_attributes(device):
 
 
 @pytest.mark.parametrize("over", ["ipv4", "ipv6", "vlan", "roce_v1"])
-def test_over_each_kind_of_address(device, over):
+def test_send_over_each_address_type(device, over):
     with device.rc_qp(over=over, receives=1) as qp:
         qp.wire.send(qp.frame() / b"data")
         assert qp.wire.receive(timeout=1)[AETH].syndrome_kind == 0
 
 
-def test_a_fault_of_the_reference_device_shows():
+def test_injected_fault_changes_the_responses():
     with rdmawire.reference(faults="naks-every-packet") as device, device.rc_qp(receives=4) as qp:
         qp.frame()  # is not sent
         qp.wire.send([qp.frame() / b"data", qp.frame() / b"data"])
-        answers = [frame[AETH].syndrome for frame in qp.wire.sniff(timeout=0.01)]
-        assert answers == [Syndrome.NAK_PSN_SEQUENCE_ERROR] * 2  # and one would be right
+        syndromes = [frame[AETH].syndrome for frame in qp.wire.sniff(timeout=0.01)]
+        assert syndromes == [Syndrome.NAK_PSN_SEQUENCE_ERROR] * 2  # the second is correct
     assert "naks-every-packet" in devices.faults()
     assert devices.faults("iwarp") and devices.faults("iwarp") != devices.faults()
 
 
-def test_a_run_can_be_repeated():
-    def story(seed):
+def test_same_seed_repeats_the_exchange():
+    def exchange(seed):
         with rdmawire.reference(seed=seed) as device, device.rc_qp(receives=1) as qp:
             qp.wire.send(qp.frame() / b"data")
             return bytes(qp.wire.receive()), qp.qpn, qp.tester_qpn
 
-    assert story(1) == story(1)
-    assert story(1) != story(2)
+    assert exchange(1) == exchange(1)
+    assert exchange(1) != exchange(2)
 
 
-def test_what_verbs_tell(device):
+def test_device_limits_counters_and_features(device):
     assert device.describe()["limits"]["max_qp"] > 0
     assert device.counters()["rx_packets"] == 0
     assert device.lacks("atomics", "ud") is None
@@ -264,7 +264,7 @@ def test_what_verbs_tell(device):
         device.lacks("wings")
 
 
-def test_the_endpoint_of_iwarp_has_verbs_and_no_wire():
+def test_iwarp_reference_has_no_wire():
     with rdmawire.reference(family="iwarp") as device:
         assert device.family == "iwarp"
         assert device.describe()
@@ -274,11 +274,11 @@ def test_the_endpoint_of_iwarp_has_verbs_and_no_wire():
             device.rc_qp()
 
 
-# What is wrong.
+# Errors
 
 
-def test_names_and_values_that_are_none(device):
-    for wrong in (
+def test_unknown_names_and_values_are_rejected(device):
+    for call in (
         lambda: rdmawire.open_device("toaster"),
         lambda: rdmawire.reference(faults="no-such-fault"),
         lambda: rdmawire.reference(family="token ring"),
@@ -293,12 +293,12 @@ def test_names_and_values_that_are_none(device):
         lambda: device.qp("rd"),
     ):
         with pytest.raises((UsageError, DeviceError)):
-            wrong()
+            call()
     with pytest.raises(UsageError, match="mtu"):
-        device.rc_qp(color="red")  # the names that there are
+        device.rc_qp(color="red")  # the message lists the valid names
 
 
-def test_what_the_device_refuses_is_a_device_error(device):
+def test_rejected_command_raises_device_error(device):
     with device.rc_qp() as qp:
         with pytest.raises(DeviceError) as refused:
             qp.modify("rtr")
@@ -318,13 +318,13 @@ def test_what_the_device_refuses_is_a_device_error(device):
         assert late.value.kind == "timeout"
 
 
-def test_an_agent_that_is_not_there():
+def test_missing_agent_is_unreachable():
     with pytest.raises(DeviceError) as error:
         rdmawire.agent("unix:/no/such/socket", wire="null")
     assert error.value.kind == "unreachable"
 
 
-def test_use_after_close():
+def test_use_after_close_raises_closed_error():
     device = rdmawire.reference()
     qp = device.rc_qp()
     memory, wire, cq = qp.mr, qp.wire, qp.cq
@@ -350,14 +350,14 @@ def test_use_after_close():
     repr(device), repr(other), repr(memory), repr(wire)
 
 
-def test_whatever_goes_first():
+def test_objects_keep_the_device_alive():
     device = rdmawire.reference()
     qp = device.rc_qp()
     memory = qp.mr
     region = qp.region(64)
     del device
     gc.collect()
-    assert memory.read(1) == b"\0"  # what uses the device keeps it
+    assert memory.read(1) == b"\0"  # objects keep a reference to the device
     del qp
     gc.collect()
     assert region.read(1) == b"\0"
@@ -365,21 +365,21 @@ def test_whatever_goes_first():
     gc.collect()
 
 
-def test_objects_are_released_at_the_device(device):
-    def held():
+def test_close_releases_the_objects_of_the_device(device):
+    def object_count():
         return len(device.call("objects")["objects"])
 
-    before = held()
+    before = object_count()
     with device.rc_qp() as qp:
         qp.region(64)
-        assert held() > before
-    assert held() == before
+        assert object_count() > before
+    assert object_count() == before
 
 
 def test_threads_share_a_device(device):
     errors = []
 
-    def story(number):
+    def exchange(number):
         try:
             for _ in range(5):
                 with device.rc_qp(receives=1, seed=number) as qp:
@@ -388,7 +388,7 @@ def test_threads_share_a_device(device):
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=story, args=(n,)) for n in range(4)]
+    threads = [threading.Thread(target=exchange, args=(n,)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -396,7 +396,7 @@ def test_threads_share_a_device(device):
     assert not errors
 
 
-def test_closing_while_others_are_at_work():
+def test_close_while_other_threads_use_the_device():
     device = rdmawire.reference()
     qp = device.rc_qp()
     ended = threading.Event()
@@ -418,7 +418,7 @@ def test_closing_while_others_are_at_work():
     assert ended.is_set() and not any(thread.is_alive() for thread in threads)
 
 
-def test_a_fork_leaves_the_parents_device_alone(device):
+def test_forked_child_cannot_use_the_parents_device(device):
     qp = device.rc_qp()
     child = os.fork()
     if child == 0:
@@ -432,7 +432,7 @@ def test_a_fork_leaves_the_parents_device_alone(device):
                     status = 2
         device.close()
         qp.close()
-        with rdmawire.reference() as own, own.rc_qp() as mine:  # one of its own is no trouble
+        with rdmawire.reference() as own, own.rc_qp() as mine:
             mine.mr.read(1)
         del device, qp
         gc.collect()
@@ -441,7 +441,7 @@ def test_a_fork_leaves_the_parents_device_alone(device):
     assert qp.mr.read(1) == b"\0"
 
 
-def test_nothing_leaks():
+def test_open_and_close_do_not_leak():
     def once():
         with rdmawire.reference() as device, device.rc_qp(receives=1) as qp:
             qp.wire.send(qp.frame() / b"data")
@@ -463,7 +463,7 @@ def test_nothing_leaks():
     assert resident() - memory < 32 << 20
 
 
-def test_what_went_over_the_wire_is_kept(device, tmp_path):
+def test_recorded_frames_are_saved(device, tmp_path):
     with device.rc_qp(receives=1) as qp:
         device.wire.record()
         qp.wire.send(qp.frame() / b"data")
@@ -474,7 +474,7 @@ def test_what_went_over_the_wire_is_kept(device, tmp_path):
         assert [frame[BTH].opcode for frame in back] == [Opcode.RC_SEND_ONLY, Opcode.RC_ACKNOWLEDGE]
 
 
-def test_an_open_device_does_not_hinder_the_programs_end():
+def test_program_exits_with_an_open_device():
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "import rdmawire\n"
@@ -484,8 +484,8 @@ def test_an_open_device_does_not_hinder_the_programs_end():
     assert (done.returncode, done.stdout, done.stderr) == (0, "rts\n", "")
 
 
-def test_ctrl_c_ends_a_wait_for_a_device(tmp_path):
-    # An agent that takes a connection and never answers.
+def test_ctrl_c_interrupts_waiting_for_an_agent(tmp_path):
+    # The agent accepts the connection and never replies.
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "import rdmawire, socket\n"
@@ -502,7 +502,7 @@ def test_ctrl_c_ends_a_wait_for_a_device(tmp_path):
         assert process.communicate(timeout=30)[0] == "interrupted\n"
 
 
-def test_a_lab_without_the_agents_program_says_where_it_was_looked_for(monkeypatch, tmp_path):
+def test_missing_agent_program_error_names_the_path(monkeypatch, tmp_path):
     monkeypatch.setenv("RDMAWIRE_AGENT", str(tmp_path / "nothing"))
     with pytest.raises(DeviceError, match="RDMAWIRE_AGENT=.*/nothing is not an executable file") as missing:
         rdmawire.lab("rxe")
@@ -516,24 +516,24 @@ def test_a_lab_without_the_agents_program_says_where_it_was_looked_for(monkeypat
         rdmawire.lab("rxe")
 
 
-def test_what_is_changed_in_begun_headers_goes_out(device):
+def test_changed_header_prefix_is_sent(device):
     with device.rc_qp(receives=1) as qp:
         frame = qp.frame()
         frame[BTH].pkey = 0x1234
         frame.icrc = 0
         assert (frame[BTH].pkey, frame.icrc, frame.icrc_status) == (0x1234, 0, "bad")
         qp.wire.send(frame)
-        assert qp.wire.receive(timeout=0.1) is None  # a bad ICRC is dropped silently
+        assert qp.wire.receive(timeout=0.1) is None  # the device drops a bad ICRC silently
         frame = qp.frame()
         frame[rdmawire.IPv4].ttl = 9
         frame.payload = b"abc"
-        behind = frame / b"def"
-        assert behind[rdmawire.IPv4].ttl == 9 and behind.payload == b"abcdef"
+        extended = frame / b"def"
+        assert extended[rdmawire.IPv4].ttl == 9 and extended.payload == b"abcdef"
         with pytest.raises(AttributeError):
             frame.nofield = 5
 
 
-def test_begun_headers_are_a_frame(device):
+def test_header_prefix_is_a_frame(device):
     with device.rc_qp() as qp:
         frame = qp.frame()
         assert len(frame) == len(bytes(frame)) == len(memoryview(frame))
@@ -543,7 +543,7 @@ def test_begun_headers_are_a_frame(device):
         assert (frame.copy() / RETH())[BTH].opcode == Opcode.RC_RDMA_WRITE_ONLY
 
 
-def test_an_opcode_that_was_set_stays(device):
+def test_explicit_opcode_is_kept(device):
     with device.rc_qp() as qp:
         frame = qp.frame()
         frame[BTH].opcode = Opcode.RC_SEND_ONLY
@@ -553,10 +553,10 @@ def test_an_opcode_that_was_set_stays(device):
         assert (frame / AETH())[BTH].opcode == Opcode.RC_SEND_LAST
         frame = qp.frame()
         assert (frame / AETH())[BTH].opcode == Opcode.RC_ACKNOWLEDGE and (frame / AETH())[BTH].ack_request == 0
-        assert (frame / b"x")[BTH].opcode == Opcode.RC_SEND_ONLY  # the headers themselves are as they were
+        assert (frame / b"x")[BTH].opcode == Opcode.RC_SEND_ONLY  # the header prefix is unchanged
 
 
-def test_the_first_header_of_a_frame_decides_the_opcode_too(device):
+def test_opcode_is_inferred_from_an_appended_frame(device):
     with device.rc_qp() as qp:
         assert (qp.frame() / (RETH(length=3) / b"abc"))[BTH].opcode == Opcode.RC_RDMA_WRITE_ONLY
         assert (qp.frame() / rdmawire.Frame(payload=b"abc"))[BTH].opcode == Opcode.RC_SEND_ONLY

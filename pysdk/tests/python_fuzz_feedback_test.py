@@ -1,4 +1,4 @@
-"""What the fuzzer counts and feeds back: answers, the device's code, the monitors."""
+"""Feedback of the fuzzer: responses, code coverage of the device, monitors."""
 
 import json
 import os
@@ -14,7 +14,7 @@ TARGETS = ["reference", "reference:iwarp"]
 
 
 def run_elsewhere(target, corpus):
-    """A session in a process of its own, whose addresses are others."""
+    """Run a session in another process, where addresses differ. Return its counters."""
     program = (
         "import sys\nfrom rdmawire import fuzz\n"
         "with fuzz.Session(sys.argv[1], seed=9, corpus=sys.argv[2]) as s:\n"
@@ -30,7 +30,7 @@ def run_elsewhere(target, corpus):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_coverage_grows_and_is_told(target):
+def test_coverage_grows_and_is_reported(target):
     with fuzz.Session(target, seed=1) as session:
         assert session.offers_code
         early = session.run(executions=100)
@@ -46,21 +46,21 @@ def test_coverage_grows_and_is_told(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_process_reaches_the_same_edges_with_the_same_seed(target, tmp_path):
-    told = {run_elsewhere(target, tmp_path / str(i)) for i in range(2)}
+def test_same_seed_reaches_the_same_edges_in_each_process(target, tmp_path):
+    counters = {run_elsewhere(target, tmp_path / str(i)) for i in range(2)}
     with fuzz.Session(target, seed=9, corpus=tmp_path / "here") as session:
         s = session.run(executions=600)
-        told.add(f"{s.edges} {s.code_edges} {s.monitor_edges} {s.corpus}\n")
-    assert len(told) == 1, told
+        counters.add(f"{s.edges} {s.code_edges} {s.monitor_edges} {s.corpus}\n")
+    assert len(counters) == 1, counters
     sessions = [json.loads((tmp_path / name / "session.json").read_text()) for name in ("0", "1", "here")]
     for session in sessions:
-        assert session.pop("seconds") > 0  # alone differs
+        assert session.pop("seconds") > 0  # the only difference
     assert sessions[0] == sessions[1] == sessions[2]
     scripts = [sorted(path.read_text() for path in (tmp_path / name).glob("0*.json")) for name in ("0", "here")]
     assert scripts[0] == scripts[1] != []
 
 
-def test_kinds_of_feedback_are_switched_off():
+def test_each_kind_of_feedback_can_be_disabled():
     def run(**options):
         with fuzz.Session(seed=1, **options) as session:
             return session.run(executions=3_000)
@@ -79,7 +79,7 @@ def test_kinds_of_feedback_are_switched_off():
         fuzz.Session(feedback=["luck"])
 
 
-def test_edges_are_gone_on_with_from_disk(tmp_path):
+def test_resumed_session_has_the_saved_edges(tmp_path):
     with fuzz.Session(seed=5, corpus=tmp_path) as session:
         before = session.run(executions=300)
     with fuzz.Session(corpus=tmp_path, resume=True) as session:
@@ -90,7 +90,7 @@ def test_edges_are_gone_on_with_from_disk(tmp_path):
         assert session.run(executions=2_000).code_edges >= before.code_edges
 
 
-def test_the_command_leaves_feedback_out():
+def test_feedback_option_of_the_command():
     environment = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
 
     def command(*arguments):
@@ -100,7 +100,7 @@ def test_the_command_leaves_feedback_out():
         )
 
     assert "edges of the device's code; " in command().stdout
-    alone = command("--feedback", "code").stdout
-    assert "edges of the device's code; the monitors: not counted" in alone
+    code_only = command("--feedback", "code").stdout
+    assert "edges of the device's code; the monitors: not counted" in code_only
     assert " 0 scripts in the corpus" in command("--feedback", "none").stdout
     assert command("--feedback", "luck").returncode == 2

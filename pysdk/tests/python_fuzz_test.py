@@ -1,4 +1,4 @@
-"""The fuzzer from Python: sessions, findings, the command; and that it finds what the reference device can be broken by."""
+"""The fuzzer from Python: sessions, findings, the command, and the detection of injected faults."""
 
 import gc
 import json
@@ -17,7 +17,7 @@ CONCERNS = [fault for fault in fuzz.faults() if fault.concern and not fault.out_
 
 
 def command(*arguments, **options):
-    """python3 -m rdmawire.fuzz, of the package under test."""
+    """Run python3 -m rdmawire.fuzz with the package under test."""
     environment = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
     return subprocess.run(
         [sys.executable, "-m", "rdmawire.fuzz", *map(str, arguments)],
@@ -26,14 +26,14 @@ def command(*arguments, **options):
 
 
 def first_found(fault, seed, executions, plain=False):
-    """The execution that found it; None when none did."""
+    """Return the number of the execution with the first finding, or None."""
     with fuzz.Session(fault.target, seed=seed, plain=plain, stop_at_first=True, minimize=False) as session:
         session.run(executions)
         return session.findings[0].execution if session.findings else None
 
 
 @pytest.mark.parametrize("target", ["reference", "reference:iwarp"])
-def test_a_sound_device_gives_no_finding(target):
+def test_conforming_device_gives_no_finding(target):
     for seed in range(1, 11 if FULL else 3):
         with fuzz.Session(target, seed=seed) as session:
             statistics = session.run(executions=200_000 if FULL else 15_000)
@@ -41,24 +41,24 @@ def test_a_sound_device_gives_no_finding(target):
             assert statistics.executions == (200_000 if FULL else 15_000)
 
 
-def test_a_finding_says_what_was_wrong_and_reproduces():
+def test_finding_is_minimized_and_reproduces():
     with fuzz.Session("reference:ignores-queue-pair-rights", seed=1, stop_at_first=True) as session:
         session.run(executions=50_000)
         (finding,) = session.findings
     assert finding.reproduced
     assert len(finding.script) < len(finding.found)
     assert len(finding.script) <= 4
-    again = fuzz.replay(finding.script, "reference:ignores-queue-pair-rights")
-    assert again.alarm is not None
-    assert again.alarm.signature == finding.signature
+    replayed = fuzz.replay(finding.script, "reference:ignores-queue-pair-rights")
+    assert replayed.alarm is not None
+    assert replayed.alarm.signature == finding.signature
     assert fuzz.replay(finding.script).alarm is None
-    assert any(frame.sent for frame in again.frames)
+    assert any(frame.sent for frame in replayed.frames)
 
 
 @pytest.mark.parametrize("family", ["roce", "iwarp"])
 @pytest.mark.parametrize("concern", ["memory safety", "authorization", "state"])
-def test_most_faults_are_found_soon_and_cut_down(concern, family):
-    """The quick form, one seed; RDMAWIRE_FULL runs all that is claimed."""
+def test_most_faults_are_found_within_8000_executions(concern, family):
+    """Quick form with one seed. RDMAWIRE_FULL=1 runs test_every_fault_is_found_within_200000_executions."""
     faults = [fault for fault in CONCERNS if (fault.concern, fault.family) == (concern, family)]
     assert len(faults) >= 8
     missed = [fault.name for fault in faults if first_found(fault, 1, 8_000) is None]
@@ -76,8 +76,8 @@ def test_every_fault_is_found_within_200000_executions(fault):
         assert session.findings[0].reproduced
 
 
-def test_findings_name_the_rules_that_were_broken():
-    """The quick form of what docs/how-to/fuzz-a-device.md says of names: every sixth fault."""
+def test_findings_name_the_violated_rules():
+    """Quick form with every sixth fault of the figures in docs/how-to/fuzz-a-device.md."""
     named, right, all_names = 0, 0, 0
     for fault in [fault for fault in CONCERNS if fault.family == "roce"][::6]:
         with fuzz.Session(fault.target, seed=1, stop_at_first=True) as session:
@@ -91,14 +91,14 @@ def test_findings_name_the_rules_that_were_broken():
     assert right >= 0.9 * all_names
 
 
-def test_the_time_bounds_cutting_down_too():
+def test_time_limit_includes_minimization():
     with fuzz.Session("reference:naks-every-packet", seed=1) as session:
         assert session.run(seconds=1).seconds < 3
         assert session.findings
         assert all(finding.trials > 0 or not finding.whole for finding in session.findings)
 
 
-def test_the_same_seed_finds_the_same():
+def test_same_seed_gives_the_same_findings():
     def run(seed):
         with fuzz.Session("reference:accepts-bad-icrc", seed=seed) as session:
             session.run(executions=1_000)
@@ -107,7 +107,7 @@ def test_the_same_seed_finds_the_same():
     assert run(3) == run(3)
 
 
-def test_mutators_and_oracles_in_python():
+def test_python_mutator_and_oracle():
     seen = []
 
     def mutator(step):
@@ -125,7 +125,7 @@ def test_mutators_and_oracles_in_python():
     assert ("connect", 0, "RTS") in seen
 
 
-def test_steps_of_iwarp_are_changed_and_judged_in_python():
+def test_python_mutator_and_oracle_for_iwarp():
     def mutator(step):
         return {**step, "msn": 77} if step["do"] == "segment" else None
 
@@ -138,13 +138,13 @@ def test_steps_of_iwarp_are_changed_and_judged_in_python():
         (finding,) = session.findings
     assert finding.actual == "msn 77"
     assert finding.script.family == "iwarp"
-    assert fuzz.replay(finding.script).alarm is None  # the oracle was ours
+    assert fuzz.replay(finding.script).alarm is None  # replay() uses only the built-in oracles
     with fuzz.Session("reference:iwarp", mutator=lambda step: {"do": "request"}, minimize=False) as session:
         with pytest.raises(rdmawire.UsageError, match="request is not a step of iwarp"):
             session.run(executions=1_000)
 
 
-def test_scripts_of_one_family_are_not_run_on_the_other():
+def test_script_of_another_family_is_rejected():
     script = fuzz.Script([{"do": "connect", "depth": 4}, {"do": "segment", "opcode": 3}], family="iwarp")
     assert fuzz.Script.from_json(script.to_json()) == script
     assert "Send" in str(script)
@@ -155,7 +155,7 @@ def test_scripts_of_one_family_are_not_run_on_the_other():
         fuzz.Script([{"do": "segment"}])
 
 
-def test_what_a_callback_raises_comes_out_of_run():
+def test_callback_exception_is_raised_by_run():
     def oracle(step, frames, states):
         raise ZeroDivisionError("mine")
 
@@ -165,40 +165,40 @@ def test_what_a_callback_raises_comes_out_of_run():
         session.run(executions=100_000)
 
 
-@pytest.mark.parametrize("said", [True, 5, b"wrong"])
-def test_an_oracle_that_gives_no_text_is_refused_in_words(said):
-    with fuzz.Session(seed=1, oracle=lambda *_: said, minimize=False) as session:
+@pytest.mark.parametrize("returned", [True, 5, b"wrong"])
+def test_oracle_result_of_wrong_type_is_rejected(returned):
+    with fuzz.Session(seed=1, oracle=lambda *_: returned, minimize=False) as session:
         with pytest.raises(rdmawire.UsageError, match="an oracle must return a str or None, not"):
             session.run(executions=500)
 
 
-def test_a_session_that_its_callback_knows_is_freed():
+def test_session_referenced_by_its_callback_is_freed():
     freed = []
 
     class Rig:
         def oracle(self, step, frames, states):
             return None
 
-    def story(**callbacks):
+    def run_session(**callbacks):
         rig = Rig()
         rig.session = fuzz.Session(seed=1, oracle=rig.oracle, mutator=lambda step: rig and None)
         rig.session.run(executions=50)
         weakref.finalize(rig.session, freed.append, rig.session.seed)
 
     for _ in range(3):
-        story()
+        run_session()
     gc.collect()
     assert freed == [1, 1, 1]
 
 
-def test_one_kind_of_feedback_needs_no_list():
+def test_single_feedback_kind_can_be_a_string():
     with fuzz.Session(seed=1, feedback="answers") as session:
         assert session.run(executions=50).code_edges is None
     with pytest.raises(rdmawire.UsageError, match='feedback="color"'):
         fuzz.Session(feedback="color")
 
 
-def test_a_session_is_not_used_from_its_own_callback():
+def test_session_rejects_use_from_its_callback():
     def progress(statistics):
         session.run(executions=1)
 
@@ -206,7 +206,7 @@ def test_a_session_is_not_used_from_its_own_callback():
         session.run(seconds=20, progress=progress)
 
 
-def test_a_corpus_is_kept_and_gone_on_with(tmp_path):
+def test_corpus_is_saved_and_resumed(tmp_path):
     with fuzz.Session(seed=5, corpus=tmp_path) as session:
         session.run(executions=300)
     assert list(tmp_path.glob("0*.json"))
@@ -218,7 +218,7 @@ def test_a_corpus_is_kept_and_gone_on_with(tmp_path):
         fuzz.Session(seed=5, corpus=tmp_path)
 
 
-def test_what_makes_no_sense_is_refused(tmp_path):
+def test_invalid_arguments_are_rejected(tmp_path):
     with pytest.raises(rdmawire.UsageError, match="unknown target"):
         fuzz.Session("nix")
     with pytest.raises(rdmawire.UsageError, match="unknown fault"):
@@ -245,7 +245,7 @@ def test_what_makes_no_sense_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("reference", ["reference", "reference:iwarp"])
-def test_the_command_reports_and_its_files_reproduce(tmp_path, reference):
+def test_finding_files_of_the_command_reproduce(tmp_path, reference):
     target = f"{reference}:takes-long-responses"
     done = command("--target", target, "--executions", 30_000, "--seed", 1, "--stop-at-first", "--report", tmp_path)
     assert done.returncode == 1, done.stderr
@@ -269,7 +269,7 @@ def test_the_command_reports_and_its_files_reproduce(tmp_path, reference):
     assert f"Fuzzing {target}" in page
 
 
-def test_the_command_ends_as_it_says():
+def test_exit_status_of_the_command():
     assert command("--executions", 500, "--seed", 1).returncode == 0
     assert command("--target", "nix", "--time", 1).returncode == 2
     assert command("--resume").returncode == 2
@@ -279,7 +279,7 @@ def test_the_command_ends_as_it_says():
     assert command("--target", "reference:iwarp", "--executions", 500, "--seed", 1).returncode == 0
 
 
-def test_interrupting_the_command_ends_with_the_report():
+def test_interrupted_command_prints_the_report():
     import signal
     import time
 
@@ -295,7 +295,7 @@ def test_interrupting_the_command_ends_with_the_report():
     assert "executions in" in out
 
 
-def test_the_examples_of_the_documentation_run():
+def test_examples_of_the_documentation_run():
     text = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "fuzz-a-device.md").read_text(encoding="utf-8")
     examples = [part.split("```")[0] for part in text.split("```python\n")[1:]]
     assert len(examples) == 2
@@ -303,7 +303,7 @@ def test_the_examples_of_the_documentation_run():
         exec(compile(example, "docs/how-to/fuzz-a-device.md", "exec"), {})
 
 
-def test_what_was_found_in_rxe_and_siw_is_right_at_the_reference_devices():
+def test_rxe_and_siw_findings_pass_on_reference_devices():
     found = sorted((Path(__file__).resolve().parents[2] / "conformance" / "fuzzer" / "found").rglob("*.json"))
     assert len(found) >= 12
     for path in found:

@@ -1,4 +1,4 @@
-"""Captures played from Python: as they were, rewritten, with faults, through functions; and one side against a device."""
+"""Replay from Python: unchanged, rewritten, with faults and callbacks, and one side against a device."""
 
 import asyncio
 import json
@@ -22,16 +22,16 @@ def frames_of(path):
         return list(wire)
 
 
-def test_a_replay_to_a_file_has_every_frame(tmp_path):
+def test_replay_to_a_file_writes_every_frame(tmp_path):
     report = replay(RPING, f"file:{tmp_path / 'x.pcapng'}")
     assert report.ok and report.sent == 379
     assert [bytes(f) for f in frames_of(tmp_path / "x.pcapng")] == [bytes(f) for f in frames_of(RPING)]
     assert str(report).startswith("sent 379 frames")
 
 
-def test_the_report_is_what_the_command_prints(tmp_path):
+def test_report_equals_the_command_output(tmp_path):
     if not COMMAND.exists():
-        pytest.skip(f"needs the command, built at {COMMAND}")
+        pytest.skip(f"requires the rdmawire command at {COMMAND}")
     options = ["--speed", "10", "--fault", "drop psn +5 try 1", "--seed", "1"]
     done = subprocess.run(
         [COMMAND, "replay", RPING, "--wire", f"file:{tmp_path / 'a.pcapng'}", "--json", *options],
@@ -45,7 +45,7 @@ def test_the_report_is_what_the_command_prints(tmp_path):
     assert (tmp_path / "a.pcapng").read_bytes() == (tmp_path / "b.pcapng").read_bytes()
 
 
-def test_a_mapping_and_a_dry_run():
+def test_dry_run_reports_mapped_fields():
     report = replay(
         RPING, map=["ip:10.0.0.2=192.168.1.2", "qp:10.0.0.2/0x11=0x777"], include="bth.psn == 8415281", dry_run=True
     )
@@ -54,7 +54,7 @@ def test_a_mapping_and_a_dry_run():
     assert len(report.differences) == 2
 
 
-def test_a_mapping_file_is_learnt_and_filled_in(tmp_path):
+def test_inferred_mapping_file_is_extended_and_used(tmp_path):
     path = tmp_path / "map.json"
     path.write_text(learn_map(RPING, ["qp:10.0.0.2/0x11=0x777"]))
     assert json.loads(path.read_text())["connections"]
@@ -63,7 +63,7 @@ def test_a_mapping_file_is_learnt_and_filled_in(tmp_path):
     assert any(BTH in f and f[BTH].dest_qp == 0x777 for f in frames_of(tmp_path / "x.pcapng"))
 
 
-def test_a_function_sees_changes_and_drops_frames(tmp_path):
+def test_on_frame_changes_and_drops_frames(tmp_path):
     seen = []
 
     def on_frame(played):
@@ -86,11 +86,11 @@ def test_a_function_sees_changes_and_drops_frames(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["on_frame", "on_progress"])
-def test_what_a_function_raises_ends_the_replay(name, tmp_path):
+def test_callback_exception_ends_the_replay(name, tmp_path):
     class Enough(Exception):
         pass
 
-    def raises(told):
+    def raises(argument):
         raise Enough
 
     a, b = wire_pair()
@@ -98,23 +98,23 @@ def test_what_a_function_raises_ends_the_replay(name, tmp_path):
         replay(RPING, a, **{name: raises}, loops=0, pps=1000)
 
 
-def test_a_function_that_answers_nonsense():
+def test_on_frame_result_of_wrong_type_raises():
     with pytest.raises(TypeError):
         replay(RPING, "null", on_frame=lambda played: 5)
 
 
 def test_progress_and_timing():
-    told = []
+    steps = []
     a, b = wire_pair(frames=100_000)
     with a, b:
-        begin = time.monotonic()
-        report = replay(RPING, a, pps=500, limit=300, on_progress=told.append)
-        assert 0.5 < time.monotonic() - begin < 10
+        started = time.monotonic()
+        report = replay(RPING, a, pps=500, limit=300, on_progress=steps.append)
+        assert 0.5 < time.monotonic() - started < 10
         assert report.sent == 300 and b.receive(timeout=1) is not None
-    assert told and told[-1]["sent"] <= 300
+    assert steps and steps[-1]["sent"] <= 300
 
 
-def test_other_threads_go_on_and_ctrl_c_ends_it():
+def test_ctrl_c_and_other_threads_work_during_replay():
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "import rdmawire, threading, os, signal, time\n"
@@ -127,8 +127,8 @@ def test_other_threads_go_on_and_ctrl_c_ends_it():
     assert done.stdout == "interrupted True\n", done.stderr
 
 
-def test_in_asyncio_other_tasks_go_on_and_canceling_ends_it():
-    async def story():
+def test_canceled_task_stops_the_replay():
+    async def cancel_replay():
         a, b = wire_pair(frames=1_000_000)
         async with a, b:
             report = await areplay(RPING, a, topspeed=True)
@@ -140,15 +140,15 @@ def test_in_asyncio_other_tasks_go_on_and_canceling_ends_it():
                 await task
             sent = a.counters.sent
             await asyncio.sleep(0.1)
-            assert a.counters.sent == sent  # nothing is handed over any more
+            assert a.counters.sent == sent  # sending has stopped
 
-    asyncio.run(story())
+    asyncio.run(cancel_replay())
 
 
-def test_what_makes_no_sense(tmp_path):
+def test_invalid_arguments_are_rejected(tmp_path):
     a, b = wire_pair()
     with a, b:
-        for wrong in (
+        for call in (
             lambda: replay(RPING),
             lambda: replay(RPING, a, color="red"),
             lambda: replay(RPING, a, speed=0),
@@ -161,10 +161,10 @@ def test_what_makes_no_sense(tmp_path):
             lambda: replay([], a),
         ):
             with pytest.raises((UsageError, CaptureError)):
-                wrong()
+                call()
         with pytest.raises(TypeError):
             replay(RPING, a, on_frame=5)
-        (tmp_path / "no capture").write_text("nothing of the kind")
+        (tmp_path / "no capture").write_text("text")
         for name in ("missing.pcap", "no capture"):
             with pytest.raises(CaptureError, match=name):
                 replay(tmp_path / name, a)
@@ -176,7 +176,7 @@ def test_what_makes_no_sense(tmp_path):
         replay(RPING, "packet:lo")
 
 
-def test_a_wire_that_is_closed_meanwhile_ends_the_replay_with_a_report():
+def test_closing_the_wire_ends_the_replay_with_a_report():
     a, b = wire_pair(frames=1_000_000)
     threading.Timer(0.2, a.close).start()
     report = replay(RPING, a, pps=100, loops=0)
@@ -184,8 +184,8 @@ def test_a_wire_that_is_closed_meanwhile_ends_the_replay_with_a_report():
     b.close()
 
 
-def test_one_side_against_a_live_device(tmp_path):
-    out = tmp_path / "said.pcapng"
+def test_reactive_replay_against_the_reference_device(tmp_path):
+    out = tmp_path / "exchange.pcapng"
     with rdmawire.reference() as device:
         report = replay_reactive(ROOT / "captures" / "samples" / "rping.pcap", device, output=out)
         assert report.ok, str(report)

@@ -1,4 +1,4 @@
-"""Reports: what analyze() and check() give is what the commands print, over every sample; tables are the CSV files."""
+"""Reports: analyze() and check() equal the command output of every sample, and tables equal the CSV files."""
 
 import contextlib
 import csv
@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import rdmawire
 from rdmawire import _core
-from sample_captures import CUT_TO, LOSS, RPING, SAMPLES, SIW, said, sample_id
+from sample_captures import TRUNCATED_TO, LOSS, RPING, SAMPLES, SIW, command_output, sample_id
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")
@@ -29,29 +29,29 @@ pyplot.switch_backend("Agg")
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_analyze_is_the_commands_json_and_text(path):
+def test_analyze_equals_the_command_output(path):
     report = rdmawire.analyze(path)
-    assert report.to_dict() == json.loads(said("analyze", "--json", path))
-    assert report.text(width=120) == said("analyze", "--color", "never", path)
+    assert report.to_dict() == json.loads(command_output("analyze", "--json", path))
+    assert report.text(width=120) == command_output("analyze", "--color", "never", path)
     assert report.read_errors == []
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_check_is_the_commands_json_and_text(path):
+def test_check_equals_the_command_output(path):
     report = rdmawire.check(path)
-    assert report.to_dict() == json.loads(said("check", "--json", path))
-    assert report.text(width=120) == said("check", "--color", "never", path)
+    assert report.to_dict() == json.loads(command_output("check", "--json", path))
+    assert report.text(width=120) == command_output("check", "--color", "never", path)
     assert report.passed == (not any(rule.violated for rule in report.rules if rule.level == "shall"))
 
 
-def test_several_files_are_one_capture():
+def test_multiple_files_are_merged():
     files = [path for path in SAMPLES if "read" in path.name]
-    assert rdmawire.analyze(files, threads=2).to_dict() == json.loads(said("analyze", "--json", *files))
-    assert rdmawire.check(files).to_dict() == json.loads(said("check", "--json", *files))
+    assert rdmawire.analyze(files, threads=2).to_dict() == json.loads(command_output("analyze", "--json", *files))
+    assert rdmawire.check(files).to_dict() == json.loads(command_output("check", "--json", *files))
 
 
 @pytest.mark.parametrize(
-    "options, words",
+    "options, arguments",
     [
         ({"begin": "0.01", "end": "frame:100"}, ["--from", "0.01", "--to", "frame:100"]),
         ({"filter": "bth.dest_qp > 20"}, ["--filter", "bth.dest_qp > 20"]),
@@ -60,35 +60,35 @@ def test_several_files_are_one_capture():
         ({"roce_port": 5000, "threads": 1}, ["--roce-port", "5000", "--threads", "1"]),
     ],
 )
-def test_options_are_those_of_the_command(options, words):
-    assert rdmawire.analyze(RPING, **options).to_dict() == json.loads(said("analyze", "--json", RPING, *words))
+def test_analyze_options_equal_the_command_options(options, arguments):
+    assert rdmawire.analyze(RPING, **options).to_dict() == json.loads(command_output("analyze", "--json", RPING, *arguments))
 
 
-def test_one_connection():
+def test_report_of_one_connection():
     first = rdmawire.analyze(RPING)["connections"][0].connection
     for name, function in (("analyze", rdmawire.analyze), ("check", rdmawire.check)):
-        words = ["--json", RPING, "--connection", first]
-        assert function(RPING, connection=first).to_dict() == json.loads(said(name, *words))
+        arguments = ["--json", RPING, "--connection", first]
+        assert function(RPING, connection=first).to_dict() == json.loads(command_output(name, *arguments))
 
 
-def test_counters(tmp_path):
+def test_counter_files(tmp_path):
     before, after = tmp_path / "before", tmp_path / "after"
     before.write_text("packet_seq_err 1\n")
     after.write_text("packet_seq_err 5\n")
     report = rdmawire.analyze(LOSS, counters=[before, after])
-    assert report.to_dict() == json.loads(said("analyze", "--json", LOSS, "--counters", before, "--counters", after))
+    assert report.to_dict() == json.loads(command_output("analyze", "--json", LOSS, "--counters", before, "--counters", after))
     with pytest.raises(rdmawire.CaptureError, match="counters: cannot read .*nowhere"):
         rdmawire.analyze(LOSS, counters=tmp_path / "nowhere")
 
 
-def test_options_of_check_are_those_of_the_command():
+def test_check_options_equal_the_command_options():
     options = {"rules": ["rc.*", "!RSP-009"], "level": "should", "at": "10.0.0.2", "complete": True}
-    words = ["--rule", "rc.*", "--rule", "!RSP-009", "--level", "should", "--at", "10.0.0.2", "--complete"]
-    assert rdmawire.check(LOSS, **options).to_dict() == json.loads(said("check", "--json", LOSS, *words))
+    arguments = ["--rule", "rc.*", "--rule", "!RSP-009", "--level", "should", "--at", "10.0.0.2", "--complete"]
+    assert rdmawire.check(LOSS, **options).to_dict() == json.loads(command_output("check", "--json", LOSS, *arguments))
 
 
 @pytest.mark.parametrize(
-    "call, says",
+    "call, message",
     [
         (lambda: rdmawire.analyze([]), "at least one file"),
         (lambda: rdmawire.analyze(RPING, begin="yesterday"), "begin: invalid boundary yesterday"),
@@ -98,32 +98,32 @@ def test_options_of_check_are_those_of_the_command():
         (lambda: rdmawire.check(RPING, rules="RSP-999"), "no rule matches"),
         (lambda: rdmawire.check(RPING, level="ought"), "level=.ought.: expected"),
         (lambda: rdmawire.check(RPING, at="here"), "at: expected an IPv4 or IPv6 address, got here"),
-        (lambda: rdmawire.explain("nothing of that name"), "unknown name"),
+        (lambda: rdmawire.explain("unknown name"), "unknown name"),
         (lambda: rdmawire.analyze(rdmawire.open_capture(RPING.read_bytes())), "is in memory"),
         (lambda: rdmawire.analyze(RPING)._table("nonsense"), "unknown table nonsense"),
         (lambda: rdmawire.Report.from_json(rdmawire.analyze(RPING).to_json()).messages, "requires the packets"),
     ],
 )
-def test_what_cannot_be_asked_for_is_said(call, says):
-    with pytest.raises(rdmawire.UsageError, match=says):
+def test_invalid_argument_is_reported(call, message):
+    with pytest.raises(rdmawire.UsageError, match=message):
         call()
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    cut = tmp_path / "cut.pcap"
-    cut.write_bytes(RPING.read_bytes()[:CUT_TO])
+def test_unreadable_files_are_reported(tmp_path):
+    truncated = tmp_path / "truncated.pcap"
+    truncated.write_bytes(RPING.read_bytes()[:TRUNCATED_TO])
     for function in (rdmawire.analyze, rdmawire.check):
-        report = function([cut, tmp_path / "none.pcap"])
+        report = function([truncated, tmp_path / "none.pcap"])
         assert len(report.read_errors) == 2 and report.summary.packets > 0
         with pytest.raises(rdmawire.CaptureError, match="none.pcap"):
             function(tmp_path / "none.pcap")
     with pytest.raises(rdmawire.CaptureError, match="stopped after"):
-        list(rdmawire.analyze(cut).messages)
+        list(rdmawire.analyze(truncated).messages)
 
 
-def test_explain_is_what_the_command_prints():
+def test_explain_equals_the_command_output():
     for query in ("bth", "bth.psn", "RC RDMA WRITE Only", "syndrome 0x60", "RSP-009", "rules rc.responder.*", "events"):
-        assert rdmawire.explain(query) == said("explain", "--color", "never", query)
+        assert rdmawire.explain(query) == command_output("explain", "--color", "never", query)
 
 
 def test_rows_are_mappings_with_attributes():
@@ -140,15 +140,15 @@ def test_rows_are_mappings_with_attributes():
     assert pickle.loads(pickle.dumps(finding)) == finding
 
 
-def test_reports_are_sent_to_other_processes():
+def test_reports_can_be_pickled_and_loaded_from_json():
     for report in (rdmawire.analyze(LOSS), rdmawire.check(LOSS)):
-        again = pickle.loads(pickle.dumps(report))
-        assert again.to_dict() == report.to_dict() and str(again) == str(report)
+        loaded = pickle.loads(pickle.dumps(report))
+        assert loaded.to_dict() == report.to_dict() and str(loaded) == str(report)
     text = rdmawire.analyze(LOSS).to_json()
     assert rdmawire.Report.from_json(text).to_dict() == json.loads(text)
 
 
-def test_notebooks_show_findings_and_violations_without_markup_of_the_capture(tmp_path):
+def test_notebook_html_escapes_file_names(tmp_path):
     report = rdmawire.analyze(LOSS)
     shown = report._repr_html_()
     assert all(finding.kind and finding.title.split("<")[0][:10] in shown for finding in report.findings)
@@ -158,27 +158,27 @@ def test_notebooks_show_findings_and_violations_without_markup_of_the_capture(tm
         assert "<script>x" not in made._repr_html_() and "&lt;script&gt;" in made._repr_html_()
 
 
-def test_pages_are_written(tmp_path):
+def test_html_page_equals_the_command_output(tmp_path):
     page = rdmawire.analyze(LOSS).to_html(tmp_path / "x.html")
     assert (tmp_path / "x.html").read_text() == page
-    said("analyze", LOSS, "--html", tmp_path / "y.html")
+    command_output("analyze", LOSS, "--html", tmp_path / "y.html")
     assert page == (tmp_path / "y.html").read_text()
-    alone = rdmawire.Report.from_json(rdmawire.analyze(LOSS).to_json()).to_html()
-    assert "<html" in alone and len(alone) < len(page)
+    from_json = rdmawire.Report.from_json(rdmawire.analyze(LOSS).to_json()).to_html()
+    assert "<html" in from_json and len(from_json) < len(page)
     checked = rdmawire.check(LOSS)
     assert checked.to_html(tmp_path / "z.html") == (tmp_path / "z.html").read_text()
     assert ("<table" in checked.to_html()) == bool(checked.violations)
 
 
-def test_hostile_files_never_crash(tmp_path):
-    chance = random.Random(11)
+def test_malformed_files_never_crash(tmp_path):
+    rng = random.Random(11)
     file = tmp_path / "x.pcap"
     for path in [path for path in SAMPLES if path.suffix in (".pcap", ".pcapng")]:
         for _ in range(3):
             data = bytearray(path.read_bytes()[:60_000])
-            for _ in range(chance.randrange(300)):
-                data[chance.randrange(24, len(data))] = chance.randrange(256)
-            file.write_bytes(data[: chance.randrange(len(data) // 2, len(data))])
+            for _ in range(rng.randrange(300)):
+                data[rng.randrange(24, len(data))] = rng.randrange(256)
+            file.write_bytes(data[: rng.randrange(len(data) // 2, len(data))])
             report, checked = rdmawire.analyze(file), rdmawire.check(file)
             assert str(report) and str(checked) and report._repr_html_() and checked.to_html() and report.to_html()
             for table in (report.messages, report.events, report.connections, report.packets):
@@ -191,7 +191,7 @@ def test_hostile_files_never_crash(tmp_path):
 
 
 def as_csv(name, value, column):
-    """A table's value as the CSV file has it."""
+    """Return a table value as the CSV file contains it."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -205,8 +205,8 @@ def as_csv(name, value, column):
 
 @pytest.mark.parametrize("kind", ["messages", "events", "connections", "packets"])
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_tables_are_the_csv_files(tmp_path, path, kind):
-    said("analyze", path, "--threads", "1", "--csv", tmp_path, "--csv-packets")
+def test_tables_equal_the_csv_files(tmp_path, path, kind):
+    command_output("analyze", path, "--threads", "1", "--csv", tmp_path, "--csv-packets")
     with (tmp_path / f"{kind}.csv").open(newline="") as file:
         wanted = list(csv.DictReader(file))
     table = getattr(rdmawire.analyze(path), kind)
@@ -228,7 +228,7 @@ WORDS = {
 
 @pytest.mark.parametrize("kind", WORDS)
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
-def test_words_of_tables_are_categories(path, kind):
+def test_enumerated_columns_are_categories(path, kind):
     table = getattr(rdmawire.analyze(path), kind)
     taken = pyarrow.table(table)
     arrays = table.columns()
@@ -244,7 +244,7 @@ def test_words_of_tables_are_categories(path, kind):
         assert len(values) == 0 or list(kind_of_values.categories) == list(column.words)
 
 
-def test_words_of_tables_are_those_of_the_enumerations():
+def test_column_categories_equal_the_enumerations():
     report = rdmawire.analyze(LOSS)
     words = {column.name: column.words for kind in WORDS for column in getattr(report, kind).schema}
     assert words["severity"] == ("note", "info", "warning", "error")
@@ -256,18 +256,18 @@ def test_words_of_tables_are_those_of_the_enumerations():
                             "invalid_rd_request")  # fmt: skip
 
 
-def test_tables_in_small_batches_are_the_same(tmp_path):
+def test_tables_are_independent_of_the_batch_size(tmp_path):
     report = rdmawire.analyze(LOSS)
     table = rdmawire.Table(report.messages._core, batch_rows=3)
     reader = pyarrow.RecordBatchReader.from_stream(table)
     batches = list(reader)
     assert len(batches) > 2 and all(batch.num_rows <= 3 for batch in batches)
-    whole = pyarrow.table(report.messages).combine_chunks()
-    assert pyarrow.Table.from_batches(batches).combine_chunks().equals(whole)
-    assert report.messages.to_parquet(tmp_path / "x.parquet") == whole.num_rows
+    complete = pyarrow.table(report.messages).combine_chunks()
+    assert pyarrow.Table.from_batches(batches).combine_chunks().equals(complete)
+    assert report.messages.to_parquet(tmp_path / "x.parquet") == complete.num_rows
 
 
-def test_a_table_that_is_read_half_ends_its_thread():
+def test_partially_read_table_ends_its_thread():
     before = len(os.listdir("/proc/self/task"))
     for _ in range(20):
         rows = iter(rdmawire.Table(rdmawire.analyze(LOSS).packets._core, batch_rows=1))
@@ -279,7 +279,7 @@ def test_a_table_that_is_read_half_ends_its_thread():
     assert len(os.listdir("/proc/self/task")) <= before + 4
 
 
-def test_a_fork_in_the_middle_of_a_table():
+def test_table_iterator_raises_in_forked_child():
     reader = pyarrow.RecordBatchReader.from_stream(rdmawire.Table(rdmawire.analyze(LOSS).packets._core, 5))
     reader.read_next_batch()
     rest_here = sum(batch.num_rows for batch in [reader.read_next_batch()])
@@ -304,12 +304,12 @@ def test_a_fork_in_the_middle_of_a_table():
     assert rest_here == 5 and reader.read_all().num_rows > 0
 
 
-def test_reports_and_tables_leak_nothing():
+def test_reports_and_tables_do_not_leak():
     def memory():
         gc.collect()
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
-    def rounds(count):
+    def use_reports(count):
         for _ in range(count):
             report = rdmawire.analyze(LOSS, threads=1, progress=lambda *_: None)
             report.text(), list(report.messages), pyarrow.table(report.events)
@@ -317,12 +317,12 @@ def test_reports_and_tables_leak_nothing():
             pyarrow.RecordBatchReader.from_stream(report.packets).read_next_batch()
             rdmawire.check(LOSS, threads=1).text()
             with pytest.raises(rdmawire.CaptureError):
-                list(rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]))
+                list(rdmawire.open_capture(RPING.read_bytes()[:TRUNCATED_TO]))
             [packet.pdus for packet in rdmawire.open_capture(SIW).packets()]
 
-    rounds(10)
+    use_reports(10)
     before = memory()
-    rounds(30)
+    use_reports(30)
     assert memory() - before < 5_000_000
     assert _core.arrow_unreleased() == 0
 
@@ -342,22 +342,22 @@ def large(tmp_path_factory):
 
 
 @pytest.mark.parametrize("function", [rdmawire.analyze, rdmawire.check], ids=["analyze", "check"])
-def test_progress_is_told_and_what_it_raises_ends_the_work(large, function):
-    told = []
-    report = function(large, progress=lambda *step: told.append(step))
-    assert told and all(0 < done <= size == large.stat().st_size for _, done, size, _ in told)
-    assert told[-1][0] <= report.summary.packets and told[0][3] == str(large)
+def test_progress_callback_is_called_and_can_abort(large, function):
+    steps = []
+    report = function(large, progress=lambda *step: steps.append(step))
+    assert steps and all(0 < done <= size == large.stat().st_size for _, done, size, _ in steps)
+    assert steps[-1][0] <= report.summary.packets and steps[0][3] == str(large)
 
-    def enough(*_step):
-        raise KeyError("enough")
+    def abort(*_step):
+        raise KeyError("abort")
 
-    with pytest.raises(KeyError, match="enough"):
-        function(large, progress=enough)
+    with pytest.raises(KeyError, match="abort"):
+        function(large, progress=abort)
     with pytest.raises(TypeError):
         function(large, progress=lambda: None)
 
 
-def test_other_threads_run_meanwhile(large):
+def test_other_threads_run_during_analyze(large):
     ticks = []
     ended = threading.Event()
 
@@ -376,15 +376,15 @@ def test_other_threads_run_meanwhile(large):
     assert len(ticks) > min(20, took * 50)
 
 
-@pytest.mark.parametrize("what", ["rdmawire.analyze(file)", "rdmawire.check(file)",
+@pytest.mark.parametrize("statement", ["rdmawire.analyze(file)", "rdmawire.check(file)",
                                   "list(rdmawire.analyze(file, end='frame:10')._run.table('packets').rows())",
                                   "rdmawire.Table(run.table('events')).columns()"])
-def test_ctrl_c_ends_it(large, what):
+def test_ctrl_c_interrupts_analysis(large, statement):
     code = (
         f"import numpy, rdmawire\nfile = {str(large)!r}\n"
         "from rdmawire import _core\n"
         "run = _core.AnalysisRun([file] * 20, '', '', '', 0, 1, [], [], 0, True)\n"
-        f"print(1, flush=True)\nwhile True: {what}"
+        f"print(1, flush=True)\nwhile True: {statement}"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env={"PYTHONPATH": str(Path(rdmawire.__path__[0]).parent)})
@@ -401,7 +401,7 @@ def test_ctrl_c_ends_it(large, what):
 # Plots
 
 
-def test_plots_show_the_reports_numbers(tmp_path):
+def test_plots_show_the_values_of_the_report(tmp_path):
     report = rdmawire.analyze(LOSS)
     axes = report.plot.throughput()
     series = report["series"]
@@ -426,12 +426,12 @@ def test_plots_show_the_reports_numbers(tmp_path):
     pyplot.close("all")
 
 
-def test_plots_of_a_stream_of_iwarp():
+def test_psn_plot_of_iwarp():
     assert rdmawire.analyze(SIW).plot.psn().get_lines()
     pyplot.close("all")
 
 
-def test_times_are_exact():
+def test_message_times_are_exact():
     report = rdmawire.analyze(LOSS)
     first = min(row["start"] for row in report.messages if row["start"])
     assert Decimal(first) / 10**9 >= Decimal(report.summary.first_time)

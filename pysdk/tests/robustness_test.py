@@ -1,4 +1,4 @@
-"""What must not crash, leak or mix up: every captured frame there and back, bytes of chance, threads, fork, lifetimes."""
+"""Round trips of every captured frame, random bytes, leaks, threads, fork and object lifetimes."""
 
 import copy
 import gc
@@ -12,14 +12,14 @@ import warnings
 
 import pytest
 import rdmawire
-import samples
+import sample_frames
 from rdmawire import BTH, HEADERS, Frame, Header, UDP, Ether, IPv4, Opcode, parse, header_table
 
 NAMES = vars(rdmawire)
 
 
-def everything(frame):
-    """Asks a frame for all that it has."""
+def read_everything(frame):
+    """Call every accessor of a frame."""
     frame.show(dump=True), frame.hexdump(dump=True), frame.summary(), frame.to_dict(), repr(frame), frame.findings
     for layer in frame.layers:
         repr(layer), bytes(layer)
@@ -29,17 +29,17 @@ def everything(frame):
             frame.vcrc_status, frame.mpa_crc_status, frame.wire, frame.wire_length)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", samples.FILES)
-def test_captured_frames_there_and_back(name):
+@pytest.mark.parametrize("name", sample_frames.FILES)
+def test_captured_frames_round_trip(name):
     every = 1 if os.environ.get("RDMAWIRE_FULL") else 25
-    for data, link, wire_length in samples.frames(name)[::every]:
+    for data, link, wire_length in sample_frames.frames(name)[::every]:
         frame = parse(data, link, wire_length=wire_length)
-        everything(frame)
+        read_everything(frame)
         assert bytes(frame) == data
         command = frame.command()
         assert bytes(eval(command, NAMES)) == data, command
         assert pickle.loads(pickle.dumps(frame)) == frame
-        # Opened: every field given, the same bytes.
+        # Setting each field to its own value must keep the bytes.
         opened = frame.copy()
         for layer in opened.layers:
             for field in header_table(type(layer)).fields:
@@ -52,13 +52,13 @@ def test_captured_frames_there_and_back(name):
 
 
 def rdmawire_can_recompute(frame):
-    """Whether what encoding computes is what the sender chose: zero checksums and other sizes of pad are choices too."""
+    """Return whether recomputation yields the sender's bytes: a zero checksum or another pad size is valid too."""
     return not (UDP in frame and frame[UDP].checksum) and not frame.trailer
 
 
-def test_bytes_of_chance():
+def test_random_bytes_round_trip():
     rng = random.Random(2026)
-    seeds = [data for data, link, _ in samples.all_frames() if link == 1][::40]
+    seeds = [data for data, link, _ in sample_frames.all_frames() if link == 1][::40]
     links = ["ethernet", "infiniband", "raw_ip", "linux_sll", "linux_sll2", "erf", "null_loopback", "fpdu", "mpa", "bth", 147]
     for i in range(6000 if os.environ.get("RDMAWIRE_FULL") else 1500):
         data = bytearray(rng.choice(seeds)) if i % 3 else bytearray(rng.randbytes(rng.randrange(200)))
@@ -68,7 +68,7 @@ def test_bytes_of_chance():
         if i % 5 == 0:
             data = data[: rng.randrange(len(data) + 1)]
         frame = parse(data, rng.choice(links) if i % 2 else "ethernet")
-        everything(frame)
+        read_everything(frame)
         assert bytes(frame) == data
         assert bytes(eval(frame.command(), NAMES)) == data
         for layer in frame.layers:
@@ -76,8 +76,8 @@ def test_bytes_of_chance():
             if not field.read_only and field.form == "number":
                 setattr(layer, field.attribute, rng.getrandbits(field.width))
             delattr(layer, rng.choice(header_table(type(layer)).fields).attribute)
-        everything(frame)
-        everything(frame.recompute())
+        read_everything(frame)
+        read_everything(frame.recompute())
         assert bytes(eval(frame.command(), NAMES)) == bytes(frame)
 
 
@@ -89,7 +89,7 @@ def test_headers_in_every_order():
             frame /= rng.choice(HEADERS)()
             if rng.random() < 0.1:
                 frame /= rng.randbytes(rng.randrange(20))
-        everything(frame)
+        read_everything(frame)
         assert bytes(eval(frame.command(), NAMES)) == bytes(frame)
 
 
@@ -114,7 +114,7 @@ def test_every_field_of_every_header(header):
             with pytest.raises(rdmawire.UsageError, match="does not fit"):
                 setattr(made, field.attribute, 1 << field.width)
         else:
-            setattr(made, field.attribute, got)  # as people write it
+            setattr(made, field.attribute, got)  # the user's spelling
             assert getattr(made, field.attribute) == got
         for wrong in (None, 1.5, object()):
             with pytest.raises(TypeError, match=field.name.replace(".", r"\.")):
@@ -123,18 +123,18 @@ def test_every_field_of_every_header(header):
     if header_table(header).tail:
         setattr(made, header_table(header).tail, b"tail")
         assert getattr(made, header_table(header).tail)[:4] == b"tail"
-    for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made)), eval(repr(made), NAMES)):
-        assert again == made and again is not made
+    for copied in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made)), eval(repr(made), NAMES)):
+        assert copied == made and copied is not made
 
 
-def work():
+def use_frames():
     frame = Ether() / IPv4(dst="10.0.0.2") / UDP() / BTH(opcode=Opcode.RC_SEND_ONLY, psn=5) / b"data"
-    everything(frame)
+    read_everything(frame)
     parsed = parse(bytes(frame), time_ns=5)
-    everything(parsed)
+    read_everything(parsed)
     parsed[BTH].psn = 6
     del parsed.icrc
-    everything(parsed)
+    read_everything(parsed)
     for wrong in (lambda: setattr(parsed[BTH], "psn", 1 << 24), lambda: parsed[rdmawire.AETH], lambda: BTH(number=1),
                   lambda: parse(b"", strict=True), lambda: IPv4(dst="nowhere")):  # fmt: skip
         try:
@@ -145,54 +145,54 @@ def work():
     rdmawire.segment(frame, 256)
 
 
-def test_nothing_leaks():
+def test_repeated_use_does_not_leak():
     for _ in range(100):
-        work()
+        use_frames()
     gc.collect()
     objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
     references = [sys.getrefcount(thing) for thing in (BTH, Frame, Opcode.RC_SEND_ONLY, None)]
     for _ in range(1000):
-        work()
+        use_frames()
     gc.collect()
-    # One that leaks at each turn would be a thousand.
+    # One leak per iteration would be 1,000.
     assert abs(len(gc.get_objects()) - objects) < 100
     assert sys.getallocatedblocks() - blocks < 500
     after = [sys.getrefcount(thing) for thing in (BTH, Frame, Opcode.RC_SEND_ONLY, None)]
     assert all(b - a < 100 for a, b in zip(references, after, strict=True))
-    # What malloc gave, the interpreter does not count.
+    # The interpreter does not count memory from malloc.
     high = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(1000):
-        work()
+        use_frames()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - high < 4096  # KiB
 
 
-def test_bytes_and_headers_outlive_their_frame():
-    frame = parse(samples.frames("rping.pcap")[0][0])
+def test_bytes_and_headers_remain_valid_without_the_frame():
+    frame = parse(sample_frames.frames("rping.pcap")[0][0])
     data, view, header, layers = bytes(frame), memoryview(frame), frame[0], frame.layers
     frame[0].dst = "00:00:00:00:00:09"
-    assert bytes(view) == data  # the frame as it was when the view was taken
+    assert bytes(view) == data  # the view is a snapshot
     del frame
     gc.collect()
     assert header.dst == "00:00:00:00:00:09" and layers[0] == header and bytes(view) == data
 
 
-def test_threads():
+def test_threads_share_a_frame():
     errors = []
 
     def run():
         try:
             for _ in range(100):
-                work()
+                use_frames()
         except BaseException as error:
             errors.append(error)
 
-    shared = parse(samples.frames("rc-write-ipv6.pcap")[40][0])
+    shared = parse(sample_frames.frames("rc-write-ipv6.pcap")[40][0])
 
     def change():
         try:
             for i in range(500):
                 shared[0].dst = i
-                everything(shared)
+                read_everything(shared)
         except BaseException as error:
             errors.append(error)
 
@@ -204,31 +204,31 @@ def test_threads():
     assert not errors
 
 
-def test_fork():
-    frame = parse(samples.frames("rc-write-ipv6.pcap")[40][0])
+def test_frame_works_in_forked_child():
+    frame = parse(sample_frames.frames("rc-write-ipv6.pcap")[40][0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         try:
-            work()
+            use_frames()
             frame[0].dst = 5
             os._exit(0 if frame[0].dst == "00:00:00:00:00:05" else 1)
         except BaseException:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
-    everything(frame)
+    read_everything(frame)
 
 
-def test_a_value_that_changes_the_frame_while_it_is_read():
-    """An object's own code runs in the middle of an assignment."""
-    frame = parse(samples.frames("rc-write-ipv6.pcap")[40][0])
+def test_value_that_changes_the_frame_during_assignment():
+    """`__index__` of the value runs during the assignment and changes the frame."""
+    frame = parse(sample_frames.frames("rc-write-ipv6.pcap")[40][0])
 
-    class Sly:
+    class ChangesFrame:
         def __index__(self):
             frame.payload = b"other"
             frame[0].src = 7
             return 3
 
-    frame[BTH].psn = Sly()
+    frame[BTH].psn = ChangesFrame()
     assert frame[BTH].psn == 3 and frame[0].src == "00:00:00:00:00:07" and frame.payload == b"other"

@@ -1,4 +1,4 @@
-"""The captures that tests read, and the command that they are compared with."""
+"""Sample captures, and the output of the rdmawire command that tests compare with."""
 
 import json
 import os
@@ -12,12 +12,12 @@ RDMAWIRE = os.environ.get("RDMAWIRE", str(ROOT / "build/dev/bin/rdmawire"))
 RPING = ROOT / "captures/samples/rping.pcap"
 LOSS = ROOT / "captures/samples/rc-pingpong-loss.pcap.gz"
 SIW = ROOT / "captures/samples/siw-rping.pcap"
-CUT_TO = 3000
-"""So many bytes of RPING end inside a record."""
+TRUNCATED_TO = 3000
+"""RPING truncated to this many bytes ends inside a record."""
 
 
-def said(*arguments, expected=(0, 1)):
-    """What the command prints."""
+def command_output(*arguments, expected=(0, 1)):
+    """Return the standard output of the rdmawire command."""
     run = subprocess.run([RDMAWIRE, *map(str, arguments)], capture_output=True, timeout=120,
                          env=os.environ | {"COLUMNS": "120"})
     assert run.returncode in expected, run.stderr.decode()
@@ -25,8 +25,8 @@ def said(*arguments, expected=(0, 1)):
 
 
 def dissected(path):
-    """Each packet as `dissect --json` has it."""
-    return [json.loads(line) for line in said("dissect", "--json", path).splitlines()]
+    """Return the objects of `dissect --json`, one per packet."""
+    return [json.loads(line) for line in command_output("dissect", "--json", path).splitlines()]
 
 
 def sample_id(path):

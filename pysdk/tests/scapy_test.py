@@ -1,4 +1,4 @@
-"""Against scapy, the second opinion: the same values of every header that it knows, the same bytes of what is built."""
+"""Comparison with scapy: header values of parsed frames, and bytes of built frames."""
 
 import itertools
 import os
@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 import rdmawire
-import samples
+import sample_frames
 from rdmawire import AETH, BTH, CNP, GRH, TCP, UDP, VLAN, Ether, IPv4, IPv6, Opcode, opcode_row, parse, header_table
 
 with warnings.catch_warnings():
@@ -20,12 +20,12 @@ from rdmawire.scapy import from_scapy, to_scapy
 
 
 def flags(names):
-    """A scapy flag field's bits, which are fields of ours, from the highest."""
+    """Return the value of a scapy flag field from the corresponding single-bit fields, highest bit first."""
     return lambda header: sum(getattr(header, name) << i for i, name in enumerate(reversed(names)))
 
 
-# scapy's class, ours, and ours of each of scapy's fields. What is left away, scapy has no number for: options, which it
-# takes apart, and the ICRC, which it has in the BTH.
+# scapy's class, the package's class, and the package's field for each field of scapy. Two kinds of fields are
+# omitted: options, which scapy parses, and the ICRC, which scapy stores in its BTH class.
 HEADERS = [
     (scapy.Ether, Ether, {"dst": "dst", "src": "src", "type": "type"}),
     (scapy.Dot1Q, VLAN, {"prio": "priority", "dei": "dei", "vlan": "id", "type": "type"}),
@@ -116,25 +116,25 @@ HEADERS = [
 
 
 def compare(frame, packet):
-    """How many fields were compared."""
+    """Compare the headers that scapy supports. Return the number of compared fields."""
     count = 0
-    for theirs, ours, fields in HEADERS:
-        if theirs not in packet:  # scapy has no READ response's AETH
+    for scapy_class, header, fields in HEADERS:
+        if scapy_class not in packet:  # scapy does not parse the AETH of a READ response
             continue
-        for name, mine in fields.items():
-            value = getattr(packet[theirs], name)
-            got = mine(frame[ours]) if callable(mine) else getattr(frame[ours], mine)
-            assert got == (int(value) if callable(mine) else value), f"{ours.__name__}: {name}"
+        for name, attribute in fields.items():
+            value = getattr(packet[scapy_class], name)
+            got = attribute(frame[header]) if callable(attribute) else getattr(frame[header], attribute)
+            assert got == (int(value) if callable(attribute) else value), f"{header.__name__}: {name}"
             count += 1
     if roce.BTH in packet and frame.icrc is not None:
         assert packet[roce.BTH].icrc == frame.icrc
     return count
 
 
-def test_every_field_of_the_samples_is_what_scapy_reads():
+def test_fields_of_the_samples_equal_scapy():
     count = 0
     every = 1 if os.environ.get("RDMAWIRE_FULL") else 4
-    for data, link, wire_length in itertools.islice(samples.all_frames(), 0, None, every):
+    for data, link, wire_length in itertools.islice(sample_frames.all_frames(), 0, None, every):
         if link != 1 or len(data) != wire_length:
             continue
         frame = parse(data)
@@ -144,7 +144,7 @@ def test_every_field_of_the_samples_is_what_scapy_reads():
     assert count > 100_000 // every
 
 
-KNOWN = [opcode for opcode in Opcode if opcode in roce._bth_opcodes]
+SCAPY_OPCODES = [opcode for opcode in Opcode if opcode in roce._bth_opcodes]
 
 
 def random_header(header, rng):
@@ -155,9 +155,9 @@ def random_header(header, rng):
     return made
 
 
-@pytest.mark.parametrize("opcode", KNOWN, ids=lambda opcode: opcode.name)
+@pytest.mark.parametrize("opcode", SCAPY_OPCODES, ids=lambda opcode: opcode.name)
 @pytest.mark.parametrize("version", [4, 6])
-def test_a_frame_of_each_kind_builds_to_the_same_bytes(opcode, version):
+def test_built_frame_of_each_opcode_equals_scapy(opcode, version):
     rng = random.Random(opcode * 10 + version)
     for size in (0, 1, 2, 3, 64, 1024):
         row = opcode_row(opcode)
@@ -172,10 +172,10 @@ def test_a_frame_of_each_kind_builds_to_the_same_bytes(opcode, version):
         frame /= payload
 
         if version == 4:
-            theirs = scapy.IP(src="10.0.0.1", dst="10.0.0.2", id=7)
+            scapy_ip = scapy.IP(src="10.0.0.1", dst="10.0.0.2", id=7)
         else:
-            theirs = scapy.IPv6(src="fe80::1", dst="fe80::2")
-        packet = scapy.Ether(src="52:54:00:00:00:01", dst="52:54:00:00:00:02") / theirs
+            scapy_ip = scapy.IPv6(src="fe80::1", dst="fe80::2")
+        packet = scapy.Ether(src="52:54:00:00:00:01", dst="52:54:00:00:00:02") / scapy_ip
         packet /= scapy.UDP(sport=port, dport=4791, chksum=0)
         packet /= roce.BTH(opcode=opcode, dqpn=qp, psn=psn, padcount=-size % 4 if row.payload else 0)
         for header in headers:
@@ -189,34 +189,34 @@ def test_a_frame_of_each_kind_builds_to_the_same_bytes(opcode, version):
             packet /= scapy.Raw(payload + bytes(-size % 4))
         assert bytes(frame).hex() == bytes(packet).hex()
         assert frame.icrc_status == "good"
-        if opcode == Opcode.RD_ACKNOWLEDGE:  # scapy takes the RDETH, which it has not, for the AETH
+        if opcode == Opcode.RD_ACKNOWLEDGE:  # scapy lacks the RDETH and parses it as the AETH
             continue
         compare(frame, to_scapy(frame))
 
 
-def test_tcp_and_its_checksum_build_to_the_same_bytes():
+def test_built_tcp_segment_equals_scapy():
     rng = random.Random(9)
-    for theirs, ours in [
+    for scapy_ip, ip in [
         (scapy.IP(src="10.0.0.1", dst="10.0.0.2", id=1), IPv4(src="10.0.0.1", dst="10.0.0.2", identification=1)),
         (scapy.IPv6(src="fe80::1", dst="fe80::2"), IPv6(src="fe80::1", dst="fe80::2")),
     ]:
         payload = rng.randbytes(77)
-        frame = Ether() / ours / TCP(src_port=1, dst_port=2, seq=3, ack_number=4, ack=1, psh=1, window=512) / payload
-        packet = scapy.Ether(src="00:00:00:00:00:00", dst="00:00:00:00:00:00") / theirs
+        frame = Ether() / ip / TCP(src_port=1, dst_port=2, seq=3, ack_number=4, ack=1, psh=1, window=512) / payload
+        packet = scapy.Ether(src="00:00:00:00:00:00", dst="00:00:00:00:00:00") / scapy_ip
         packet = packet / scapy.TCP(sport=1, dport=2, seq=3, ack=4, flags="PA", window=512) / payload
         assert bytes(frame).hex() == bytes(packet).hex()
         assert compare(frame, to_scapy(frame)) >= 20
 
 
-def test_a_grh_reads_the_same():
+def test_grh_fields_equal_scapy():
     frame = Ether() / GRH(sgid="fe80::1", dgid="fe80::2", flow_label=77) / BTH(opcode=Opcode.RC_SEND_ONLY) / b"abc"
     assert compare(frame, to_scapy(frame)) >= 20
 
 
-def test_there_and_back():
-    frame = parse(samples.frames("rping.pcap")[0][0], time_ns=1_500_000_000)
-    again = from_scapy(to_scapy(frame))
-    assert again == frame and again.time_ns == 1_500_000_000
+def test_conversion_to_scapy_round_trips():
+    frame = parse(sample_frames.frames("rping.pcap")[0][0], time_ns=1_500_000_000)
+    converted = from_scapy(to_scapy(frame))
+    assert converted == frame and converted.time_ns == 1_500_000_000
     packet = scapy.Ether() / scapy.IP(dst="10.0.0.2") / scapy.UDP() / roce.BTH(opcode=4, dqpn=17) / b"data"
     assert from_scapy(packet)[BTH].dest_qp == 17
     assert from_scapy(roce.BTH(opcode=4, dqpn=17, icrc=1)).link == "bth"
@@ -228,7 +228,7 @@ def test_there_and_back():
             wrong()
 
 
-def test_scapy_is_not_loaded_before_it_is_asked_for():
+def test_scapy_is_imported_lazily():
     code = "import rdmawire.scapy, sys; sys.exit('scapy' in sys.modules)"
-    path = str(samples.Path(rdmawire.__file__).parents[1])
+    path = str(sample_frames.Path(rdmawire.__file__).parents[1])
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}).returncode == 0

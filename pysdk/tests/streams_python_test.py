@@ -1,4 +1,4 @@
-"""Streams of iWARP from Python: stories on the reference endpoint, and cases that are written in Python."""
+"""iWARP streams from Python: exchanges with the reference endpoint, and conformance cases."""
 
 import gc
 import json
@@ -47,7 +47,7 @@ def device():
         yield opened
 
 
-def test_a_send_arrives_and_completes(device):
+def test_send_completes_a_receive(device):
     with device.stream(receives=1) as qp:
         qp.stream.send(qp.frame() / b"hello")
         completion = qp.cq.wait()
@@ -55,7 +55,7 @@ def test_a_send_arrives_and_completes(device):
         assert qp.inbox.read(5) == b"hello"
 
 
-def test_a_wrong_stag_is_refused_and_writes_nothing(device):
+def test_write_with_wrong_stag_is_terminated_without_writing(device):
     with device.stream(access="remote_write") as qp:
         qp.stream.send(qp.frame() / DDPTagged(stag=qp.stag ^ 0x100, to=qp.mr.addr) / b"evil")
         terminate = qp.stream.receive(timeout=1)
@@ -66,7 +66,7 @@ def test_a_wrong_stag_is_refused_and_writes_nothing(device):
         assert qp.mr.read(4) == bytes(4)
 
 
-def test_the_right_stag_writes_and_reads(device):
+def test_write_and_read_with_correct_stag(device):
     with device.stream() as qp:
         qp.stream.send(qp.frame() / DDPTagged(stag=qp.stag, to=qp.mr.addr + 8) / b"good")
         qp.stream.send(
@@ -79,39 +79,39 @@ def test_the_right_stag_writes_and_reads(device):
         assert qp.mr.read(4, offset=8) == b"good"
 
 
-def test_what_follows_decides_the_opcode_and_msns_go_on_by_themselves(device):
+def test_opcode_and_msn_are_set_automatically(device):
     with device.stream(receives=3) as qp:
         first, second = qp.frame() / b"1", qp.frame() / b"2"
         assert [frame[DDPUntagged].msn for frame in (first, second)] == [1, 2]
         assert first[RDMAP].opcode == RDMAPOpcode.SEND and first.link == "fpdu"
-        assert (qp.frame() / RDMAPReadRequest())[DDPUntagged].msn == 1  # of another queue
+        assert (qp.frame() / RDMAPReadRequest())[DDPUntagged].msn == 1  # the MSN of the READ queue
         assert (qp.frame() / Terminate())[DDPUntagged].qn == 2
         assert DDPUntagged not in qp.frame() / DDPTagged()
         assert (qp.frame(RDMAPOpcode.SEND_WITH_SE) / b"x")[RDMAP].opcode == RDMAPOpcode.SEND_WITH_SE
-        asked = qp.frame(msn=77)
-        assert asked[DDPUntagged].msn == 77 and (asked / b"")[DDPUntagged].msn == 77
+        request = qp.frame(msn=77)
+        assert request[DDPUntagged].msn == 77 and (request / b"")[DDPUntagged].msn == 77
         assert qp.msns == {0: 4, 1: 2, 2: 2, 3: 1}
         later = qp.frame()
-        assert bytes(later) == bytes(later)  # its MSN is taken once
+        assert bytes(later) == bytes(later)  # an MSN is assigned once
 
 
-def test_the_device_sends_and_reads(device):
+def test_device_send_and_rdma_read(device):
     with device.stream() as qp:
-        qp.stream >> write(0, 0, b"")  # before the initiator's first FPDU the responder may not send
+        qp.stream >> write(0, 0, b"")  # the responder may send only after the initiator's first FPDU
         qp.mr.write(b"from the device")
         qp.post_send("send", length=15, wr_id=7)
-        came = qp.stream.receive(timeout=1)
-        assert (came.opcode, came[DDPUntagged].msn, came.payload) == (RDMAPOpcode.SEND, 1, b"from the device")
+        sent = qp.stream.receive(timeout=1)
+        assert (sent.opcode, sent[DDPUntagged].msn, sent.payload) == (RDMAPOpcode.SEND, 1, b"from the device")
         qp.post_send("read", length=8, wr_id=8, remote_addr=0x40, rkey=0x77)
-        asked = qp.stream.wait(a_read_request(1, 8))
-        assert (asked[RDMAPReadRequest].src_stag, asked[RDMAPReadRequest].src_to) == (0x77, 0x40)
-        qp.stream >> response_to(asked, b"answered")
+        request = qp.stream.wait(a_read_request(1, 8))
+        assert (request[RDMAPReadRequest].src_stag, request[RDMAPReadRequest].src_to) == (0x77, 0x40)
+        qp.stream >> response_to(request, b"response")
         assert [one.wr_id for one in qp.poll(2)] == [7, 8]
-        assert qp.mr.read(8) == b"answered"
+        assert qp.mr.read(8) == b"response"
 
 
 @pytest.mark.parametrize("enhanced", [False, True])
-def test_the_device_as_mpa_initiator(device, enhanced):
+def test_device_is_mpa_initiator(device, enhanced):
     with device.stream(device_initiates=True, enhanced=enhanced, receives=1) as qp:
         assert qp.stream.setup.kind == "setup" and MPAFrame in qp.stream.setup
         assert qp.stream.setup[MPAFrame].key == "MPA ID Req Frame"
@@ -119,7 +119,7 @@ def test_the_device_as_mpa_initiator(device, enhanced):
         assert qp.cq.wait().byte_len == 5
 
 
-def test_a_set_up_step_by_step(device):
+def test_connection_setup_in_single_steps(device):
     with device.stream(connected=False, receives=1) as qp:
         assert not qp.stream.operating and qp.stream.setup is None
         with pytest.raises(UsageError, match="no stream"):
@@ -139,29 +139,29 @@ def test_a_set_up_step_by_step(device):
         assert qp.cq.wait().byte_len == 5
 
 
-def test_markers_and_pieces(device):
+def test_markers_and_tcp_segmentation(device):
     with device.stream(markers=True, wishes={"markers": True}, receives=2, region_bytes=4096) as qp:
         qp.stream.send(qp.frame() / pattern_bytes(900), segment_bytes=100)
         assert qp.cq.wait().byte_len == 900
         assert qp.inbox.read(900) == pattern_bytes(900)
-        assert len(qp.stream.fpdu(send(9, pattern_bytes(900)))) > 900 + 2 + 18 + 4  # with a marker in it
+        assert len(qp.stream.fpdu(send(9, pattern_bytes(900)))) > 900 + 2 + 18 + 4  # includes a marker
         qp.stream.send(read_request(1, qp.stag, qp.mr.addr, size=2000))
-        heard = list(qp.stream.sniff(timeout=0.01))
-        assert heard and all(one.crc_good for one in heard)
-        assert any(one.markers for one in heard)
-        assert sum(len(one.payload) for one in heard) == 2000
+        received = list(qp.stream.sniff(timeout=0.01))
+        assert received and all(one.crc_good for one in received)
+        assert any(one.markers for one in received)
+        assert sum(len(one.payload) for one in received) == 2000
 
 
-def test_what_is_given_is_kept_however_wrong(device):
+def test_explicit_invalid_crc_is_sent(device):
     with device.stream(receives=1) as qp:
         wrong = qp.frame() / b"data"
         wrong.mpa_crc = 0
         qp.stream >> wrong
-        qp.stream << stream_closed()  # RFC 5044, 8: it is aborted
+        qp.stream << stream_closed()  # RFC 5044, 8: the device aborts the stream
         assert not qp.cq.wait().good
 
 
-def test_expectations_that_do_not_hold_say_so(device):
+def test_failed_expectation_raises_device_error(device):
     with device.stream(receives=1) as qp:
         qp.stream >> send(1)
         qp.stream << silence(0.01)
@@ -170,7 +170,7 @@ def test_expectations_that_do_not_hold_say_so(device):
         assert failed.value.kind == "failed"
 
 
-def test_the_end_of_a_stream(device):
+def test_finish_and_reset_of_a_stream(device):
     with device.stream(receives=1) as qp:
         qp.stream.finish()
         assert [one.kind for one in qp.stream.sniff()] == ["fin"]
@@ -181,14 +181,14 @@ def test_the_end_of_a_stream(device):
         assert not qp.cq.wait().good
 
 
-def test_received_items_support_header_lookup(device):
+def test_received_item_has_the_accessors_of_a_frame(device):
     with device.stream() as qp:
         qp.stream >> read_request(1, qp.stag, qp.mr.addr)
-        heard = qp.stream.receive()
-        assert DDP in heard and BTH not in heard and bytes(heard) == bytes(heard.frame)
-        assert heard.frame.time_ns == heard.time
+        received = qp.stream.receive()
+        assert DDP in received and BTH not in received and bytes(received) == bytes(received.frame)
+        assert received.frame.time_ns == received.time
         with pytest.raises(IndexError, match="no BTH"):
-            heard[BTH]
+            received[BTH]
         qp.stream.finish()
         end = qp.stream.receive()
         assert end.kind == "fin" and end.frame is None and DDP not in end and end.opcode is None
@@ -196,7 +196,7 @@ def test_received_items_support_header_lookup(device):
             end[DDP]
 
 
-def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
+def test_queue_pairs_share_protection_domain_and_completion_queue(device):
     with device.domain() as domain, device.completion_queue(64) as cq:
         one, two = (device.stream(receives=1, domain=domain, cq=cq) for _ in range(2))
         more = domain.region(64, "local_write remote_write")
@@ -204,7 +204,7 @@ def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
         two.stream >> write(more.rkey, more.addr + 8, b"two") >> send(1, b"second")
         assert sorted((c.qp_num, c.byte_len) for c in cq.poll(2)) == sorted([(one.qpn, 5), (two.qpn, 6)])
         assert more.read(11) == b"one" + bytes(5) + b"two"
-        # A region of another domain is not theirs.
+        # The region of another domain is not accessible.
         with device.stream() as other:
             one.stream >> write(other.stag, other.mr.addr, b"evil")
             one.stream << any_terminate()
@@ -220,7 +220,7 @@ def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
         more.read(1)
 
 
-def test_what_does_not_fit_is_said(device):
+def test_invalid_arguments_are_rejected(device):
     with pytest.raises(UsageError, match="unknown option mtu"):
         device.stream(mtu=1024)
     with pytest.raises(UsageError, match="revision='one'"):
@@ -241,7 +241,7 @@ def test_what_does_not_fit_is_said(device):
             qp.stream.receive(timeout=-1)
 
 
-def test_closing_is_right_in_any_order():
+def test_use_after_closing_the_device_raises():
     device = rdmawire.reference(family="iwarp")
     qp = device.stream(receives=1)
     stream, region = qp.stream, qp.mr
@@ -255,10 +255,10 @@ def test_closing_is_right_in_any_order():
         device.stream()
 
 
-def test_many_streams_in_many_threads(device):
+def test_streams_in_concurrent_threads(device):
     errors = []
 
-    def story(number):
+    def use_streams(number):
         try:
             for _ in range(5):
                 with device.stream(receives=4) as qp:
@@ -269,7 +269,7 @@ def test_many_streams_in_many_threads(device):
         except Exception as error:  # noqa: BLE001
             errors.append(error)
 
-    threads = [threading.Thread(target=story, args=(n,)) for n in range(4)]
+    threads = [threading.Thread(target=use_streams, args=(n,)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -277,12 +277,12 @@ def test_many_streams_in_many_threads(device):
     assert not errors, errors
 
 
-def test_a_long_stream_keeps_no_memory(device):
+def test_long_stream_does_not_grow_memory(device):
     def resident():
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * 4096
 
-    def talk(qp, times):
+    def read_repeatedly(qp, times):
         for _ in range(times):
             qp.stream >> read_request(qp.msns[1], qp.stag, qp.mr.addr, size=4096)
             qp.msns[1] += 1
@@ -290,11 +290,11 @@ def test_a_long_stream_keeps_no_memory(device):
                 pass
 
     with device.stream() as qp:
-        talk(qp, 50)
+        read_repeatedly(qp, 50)
         gc.collect()
         tracemalloc.start()
         before, python_before = resident(), tracemalloc.get_traced_memory()[0]
-        talk(qp, 600)  # 2.4 MB of answers
+        read_repeatedly(qp, 600)  # 2.4 MB of responses
         gc.collect()
         grown, python_grown = resident() - before, tracemalloc.get_traced_memory()[0] - python_before
         tracemalloc.stop()
@@ -302,7 +302,7 @@ def test_a_long_stream_keeps_no_memory(device):
         assert grown < 1_500_000
 
 
-def test_what_passed_is_recorded(device, tmp_path):
+def test_recorded_stream_is_saved(device, tmp_path):
     device.record()
     with device.stream(receives=1) as qp:
         qp.stream >> send(1, b"hello")
@@ -313,13 +313,13 @@ def test_what_passed_is_recorded(device, tmp_path):
     assert [pdu[RDMAP].opcode for pdu in pdus if RDMAP in pdu] == [RDMAPOpcode.SEND]
 
 
-# Cases of one's own.
+# Cases written in Python
 
 RULE = "ddp.data-sink.error.later-dropped"
 
 
 @conformance.case(RULE, variant="python: a Write with the error")
-def a_write_with_the_error(bench):
+def write_with_the_error(bench):
     qp = bench.connect(receives=1)
     qp.send_together([iwarp.send_nowhere(1), write(qp.stag, qp.to(), pattern_bytes(16))])
     qp.refuses(any_terminate())
@@ -331,8 +331,8 @@ def a_write_with_the_error(bench):
 def with_frames(bench):
     qp = bench.connect(receives=1, region_bytes=64)
     qp >> FPDU() / DDP(last=1, dv=1) / RDMAP(rv=1, opcode=RDMAPOpcode.SEND) / DDPUntagged(qn=7, msn=1) / b"data"
-    heard = qp.wait(iwarp.expect("a Terminate of DDP", lambda seen: seen[Terminate].layer == 1))
-    assert heard[Terminate].etype == 2
+    received = qp.wait(iwarp.expect("a Terminate of DDP", lambda seen: seen[Terminate].layer == 1))
+    assert received[Terminate].etype == 2
     qp << stream_closed()
     qp.ends()
     qp.fail_or_are_flushed(0, 0)
@@ -351,17 +351,17 @@ def asserts(bench):
     assert bench.any(1) == 0
     qp >> send(1, b"data")
     qp.completes(0)
-    heard = qp.next(0.01)
-    assert heard is not None
+    received = qp.next(0.01)
+    assert received is not None
 
 
-def test_cases_in_python_stand_beside_the_others(tmp_path):
+def test_python_cases_are_listed_and_reported(tmp_path):
     listed = {case.id: case for case in conformance.cases(RULE)}
     mine = listed[f"{RULE}/python: a Write with the error"]
     assert (mine.family, mine.python, mine.rule) == ("iwarp", True, RULE)
-    report = conformance.certify(only=[a_write_with_the_error, with_frames, f"{RULE}/Send with it"], seed=3, report=tmp_path)
+    report = conformance.certify(only=[write_with_the_error, with_frames, f"{RULE}/Send with it"], seed=3, report=tmp_path)
     assert report.counts == {"pass": 3}
-    steps = report[a_write_with_the_error].steps
+    steps = report[write_with_the_error].steps
     assert any(step["kind"] == "sent" and step["text"].startswith("together: Send, MSN 1") for step in steps)
     assert any(step["kind"] == "received" and step["text"].startswith("Terminate") for step in steps)
     assert [s["text"] for s in report[with_frames].steps if s["kind"] == "sent"][1].startswith("Send, QN 7, MSN 1")
@@ -372,15 +372,15 @@ def test_cases_in_python_stand_beside_the_others(tmp_path):
     assert any(RDMAP in pdu for packet in packets for pdu in packet.pdus)
 
 
-def test_deviations_of_cases_in_python():
+def test_failing_python_cases_report_the_deviation():
     report = conformance.certify(only=[wrong, asserts], seed=1)
     result = report[wrong]
     assert result.verdict == "fail-wrong-code" and "layer 0, type 0" in result.expected
     assert "Send, MSN 1, 8 bytes, on QN 7" in [s["text"] for s in result.steps if s["kind"] == "sent"]
-    assert report[asserts].verdict == "fail" and report[asserts].expected == "heard is not None"
+    assert report[asserts].verdict == "fail" and report[asserts].expected == "received is not None"
 
 
-def test_a_bench_ends_with_its_case():
+def test_bench_after_its_case_raises_closed_error():
     kept = []
 
     @conformance.case(RULE, variant="python: kept")
@@ -395,13 +395,13 @@ def test_a_bench_ends_with_its_case():
         qp >> b"x"
 
 
-def test_cases_on_a_device_that_is_open(device):
+def test_cases_on_an_open_device(device):
     device.faults = ()
     with device.stream(receives=1) as qp:
-        told = []
-        report = conformance.certify(device, only=[a_write_with_the_error, "ddp.data-sink.close.*"], seed=1,
-                                     on_result=lambda result: told.append(qp.stream.receive(timeout=0)))  # fmt: skip
-        assert set(report.counts) == {"pass"} and len(report) == len(told) > 3
+        results = []
+        report = conformance.certify(device, only=[write_with_the_error, "ddp.data-sink.close.*"], seed=1,
+                                     on_result=lambda result: results.append(qp.stream.receive(timeout=0)))  # fmt: skip
+        assert set(report.counts) == {"pass"} and len(report) == len(results) > 3
         qp.stream >> send(1, b"still there")
         assert qp.cq.wait().byte_len == 11
     assert report.json["device"] == "reference"
@@ -418,31 +418,31 @@ def test_cases_on_a_device_that_is_open(device):
 
 
 
-def test_what_is_changed_in_begun_headers_stays(device):
+def test_changed_header_prefix_is_kept(device):
     with device.stream() as qp:
         headers = qp.frame()
         headers[DDPUntagged].msn = 77
         headers.mpa_crc = 0
-        said = headers / b"x"
-        assert (said[DDPUntagged].msn, said.mpa_crc, said.mpa_crc_status) == (77, 0, "bad")
-        asked = headers / RDMAPReadRequest()
-        assert (asked[DDPUntagged].qn, asked[DDPUntagged].msn, asked.mpa_crc) == (1, 77, 0)
+        extended = headers / b"x"
+        assert (extended[DDPUntagged].msn, extended.mpa_crc, extended.mpa_crc_status) == (77, 0, "bad")
+        request = headers / RDMAPReadRequest()
+        assert (request[DDPUntagged].qn, request[DDPUntagged].msn, request.mpa_crc) == (1, 77, 0)
         headers[RDMAP].opcode = RDMAPOpcode.SEND_WITH_SE
         assert (headers / DDPTagged())[RDMAP].opcode == RDMAPOpcode.SEND_WITH_SE
 
 
-def test_the_first_header_of_a_frame_decides_too(device):
+def test_opcode_is_inferred_from_an_appended_frame(device):
     with device.stream() as qp:
         written = qp.frame() / (DDPTagged() / b"abc")
         assert written[RDMAP].opcode == RDMAPOpcode.RDMA_WRITE and DDPUntagged not in written
         assert written[rdmawire.DDP].tagged == 1
-        assert qp.msns[0] == 1  # a Write takes none
+        assert qp.msns[0] == 1  # an RDMA Write has no MSN
         headers = qp.frame()
         assert [(headers / part)[DDPUntagged].msn for part in (RDMAPReadRequest(), b"x")] == [1, 1]
         assert qp.msns == {0: 2, 1: 2, 2: 1, 3: 1}
 
 
-def test_a_queue_pair_that_keeps_its_begun_headers_is_freed(device):
+def test_queue_pair_referenced_by_its_headers_is_freed(device):
     freed = []
     qp = device.stream()
     qp.kept = qp.frame()

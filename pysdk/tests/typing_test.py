@@ -1,4 +1,4 @@
-"""The package's types: as the module is, and of use to whoever writes with it."""
+"""Type checks: the stubs equal the module, and user code and the package pass mypy."""
 
 import inspect
 import os
@@ -20,9 +20,9 @@ def run(*command):
     return done.returncode, done.stdout + done.stderr
 
 
-def test_the_stubs_are_what_the_module_says():
-    status, said = run(sys.executable, "scripts/python-stubs", "--check")
-    assert status == 0, said
+def test_stubs_equal_the_module():
+    status, output = run(sys.executable, "scripts/python-stubs", "--check")
+    assert status == 0, output
 
 
 def test_stubtest_finds_no_difference(tmp_path):
@@ -34,15 +34,15 @@ def test_stubtest_finds_no_difference(tmp_path):
         for name, thing in vars(module).items()
         if type(thing).__name__ == "pybind11_type"
     ]
-    # pybind11's classes have a metaclass of their own, and an __init__ that only says no where there is no constructor.
-    lines = [f"{name}{what}" for name in made_by_pybind11 for what in ("", ".__init__")]
-    lines.append("rdmawire._core.Frame.__buffer__")  # Python shows it from 3.12 on
+    # pybind11's classes have their own metaclass. Classes without a constructor have an __init__ that raises.
+    lines = [f"{name}{suffix}" for name in made_by_pybind11 for suffix in ("", ".__init__")]
+    lines.append("rdmawire._core.Frame.__buffer__")  # visible from Python 3.12
     allowed.write_text("\n".join(lines))
-    status, said = run(
+    status, output = run(
         TOOLS / "stubtest", "rdmawire._core", "--mypy-config-file", "pysdk/mypy.ini", "--allowlist", allowed,
         "--ignore-unused-allowlist",
     )  # fmt: skip
-    assert status == 0, said
+    assert status == 0, output
 
 
 USER = '''
@@ -88,26 +88,27 @@ def mypy(path):
     return run(TOOLS / "mypy", "--config-file", "pysdk/mypy.ini", path)
 
 
-def test_a_users_code_type_checks(tmp_path):
+def test_mypy_accepts_correct_user_code(tmp_path):
     user = tmp_path / "user.py"
     user.write_text(USER)
-    status, said = mypy(user)
-    assert status == 0, said
+    status, output = mypy(user)
+    assert status == 0, output
 
 
-def test_a_users_mistakes_do_not(tmp_path):
+def test_mypy_rejects_incorrect_user_code(tmp_path):
     user = tmp_path / "user.py"
     user.write_text(USER + "\n".join(WRONG))
-    _, said = mypy(user)
+    _, output = mypy(user)
     lines = USER.count("\n")
-    for i, (line, complaint) in enumerate(WRONG.items(), lines + 1):
-        found = [one for one in said.splitlines() if one.startswith(f"{user}:{i}:") or f"user.py:{i}:" in one]
-        assert any(complaint in one for one in found), (line, found)
+    for i, (line, message) in enumerate(WRONG.items(), lines + 1):
+        found = [one for one in output.splitlines() if one.startswith(f"{user}:{i}:") or f"user.py:{i}:" in one]
+        assert any(message in one for one in found), (line, found)
 
 
 def example_programs():
-    """Each section of the documents with examples, as one program; line numbers are the document's."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("python*.md")), ROOT / "docs" / "how-to" / "fuzz-a-device.md"]:
+    """Yield each section of the pages with examples as one program, with the line numbers of the page."""
+    docs = ROOT / "docs"
+    for path in [ROOT / "README.md", *sorted(docs.rglob("python*.md")), docs / "how-to" / "fuzz-a-device.md"]:
         text = path.read_text()
         lines, program, section, language = text.splitlines(), [], 0, ""
         for number, line in enumerate(lines + ["## "], 1):
@@ -125,23 +126,23 @@ def example_programs():
             program.append(code)
 
 
-def test_every_example_of_the_documents_type_checks(tmp_path):
-    """By `mypy --strict`, but for functions that an example does not annotate; their bodies are checked all the same."""
+def test_mypy_accepts_every_example_of_the_pages(tmp_path):
+    """Uses `mypy --strict`, except that functions may lack annotations."""
     names = {}
     for path, section, program in example_programs():
         file = tmp_path / f"{path.stem.replace('-', '_').lower()}_{section}.py"
         file.write_text("\n".join(program) + "\n")
         names[file.name] = path
     assert len(names) > 15
-    status, said = run(
+    status, output = run(
         TOOLS / "mypy", "--config-file", "pysdk/mypy.ini", "--allow-untyped-defs", "--allow-incomplete-defs",
         "--allow-untyped-calls", "--allow-untyped-decorators", "--check-untyped-defs", "--allow-redefinition",
         "--no-namespace-packages", *sorted(tmp_path.iterdir()),
     )  # fmt: skip
-    assert status == 0, said
+    assert status == 0, output
 
 
 @pytest.mark.parametrize("path", ["pysdk/rdmawire"])
-def test_the_package_type_checks(path):
-    status, said = mypy(path)
-    assert status == 0, said
+def test_mypy_accepts_the_package(path):
+    status, output = mypy(path)
+    assert status == 0, output

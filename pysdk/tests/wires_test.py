@@ -1,4 +1,4 @@
-"""Wires: what is sent arrives, whoever waits, and nothing hangs or crashes when somebody closes, forks or interrupts."""
+"""Wires: delivery, waiting threads and tasks, and close, fork and interrupt during a wait."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ def frame(number: int = 0):
     return Ether(dst="02:00:00:00:00:02", src="02:00:00:00:00:01") / IPv4() / UDP() / BTH(psn=number) / b"data"
 
 
-def test_frames_bytes_and_lists_arrive_in_their_order():
+def test_frames_bytes_and_lists_arrive_in_order():
     a, b = wire_pair()
     with a, b:
         assert a.send(frame(1)) == 1
@@ -30,44 +30,44 @@ def test_frames_bytes_and_lists_arrive_in_their_order():
         assert (a.counters.sent, b.counters.received) == (7, 7)
 
 
-def test_a_frame_leaves_at_its_time_and_tells_when_it_came():
+def test_send_time_and_receive_time():
     a, b = wire_pair()
     with a, b:
         at = a.now() + 50_000_000
         a.send(frame(), at=at)
         assert b.receive(timeout=0) is None
-        came = b.receive(timeout=1)
-        assert came.time_ns >= at
+        received = b.receive(timeout=1)
+        assert received.time_ns >= at
         assert b.now() >= at
 
 
-def test_a_timeout_is_kept():
+def test_receive_timeout():
     a, b = wire_pair()
     with a, b:
-        begin = time.monotonic()
+        started = time.monotonic()
         assert b.receive(timeout=0.15) is None
-        assert 0.14 <= time.monotonic() - begin < 2
+        assert 0.14 <= time.monotonic() - started < 2
 
 
-def test_other_threads_go_on_while_one_waits_and_may_send_meanwhile():
+def test_other_threads_run_and_send_during_receive():
     a, b = wire_pair()
     with a, b:
-        came = []
-        thread = threading.Thread(target=lambda: came.append(b.receive(timeout=5)))
+        received = []
+        thread = threading.Thread(target=lambda: received.append(b.receive(timeout=5)))
         thread.start()
         count = 0
         until = time.monotonic() + 0.05
         while time.monotonic() < until:
             count += 1
-        assert count > 100  # the interpreter was not held up
+        assert count > 100  # receive() releases the GIL
         b.send(frame(9))
         a.send(frame(8))
         thread.join()
-        assert came[0][BTH].psn == 8
+        assert received[0][BTH].psn == 8
         assert a.receive(timeout=1)[BTH].psn == 9
 
 
-def test_several_threads_share_a_wire():
+def test_threads_share_a_wire():
     a, b = wire_pair(frames=4096)
     with a, b:
         def send(base):
@@ -78,9 +78,9 @@ def test_several_threads_share_a_wire():
         seen, lock = [], threading.Lock()
 
         def receive():
-            while (came := b.receive(timeout=0.5)) is not None:
+            while (received := b.receive(timeout=0.5)) is not None:
                 with lock:
-                    seen.append(came[BTH].psn)
+                    seen.append(received[BTH].psn)
 
         receivers = [threading.Thread(target=receive) for _ in range(3)]
         for thread in senders + receivers:
@@ -90,7 +90,7 @@ def test_several_threads_share_a_wire():
         assert sorted(seen) == sorted(1000 * i + n for i in range(4) for n in range(200))
 
 
-def test_closing_ends_who_waits():
+def test_close_ends_a_waiting_thread():
     a, b = wire_pair()
     errors = []
 
@@ -110,7 +110,7 @@ def test_closing_ends_who_waits():
     a.close()
 
 
-def test_after_close_everything_raises_and_closing_again_does_nothing():
+def test_use_after_close_raises_closed_error():
     a, b = wire_pair()
     a.close()
     a.close()
@@ -128,7 +128,7 @@ def test_after_close_everything_raises_and_closing_again_does_nothing():
     ("name", "kind"),
     [("nonsense", "specification"), ("packet:no-such-interface", "missing"), ("unix:x,bogus", "specification")],
 )
-def test_a_wire_that_cannot_be_opened_says_why(name, kind):
+def test_open_failure_has_kind_and_errno(name, kind):
     with pytest.raises(WireError) as error:
         open_wire(name)
     assert error.value.kind == kind
@@ -136,7 +136,7 @@ def test_a_wire_that_cannot_be_opened_says_why(name, kind):
     assert name.split(",")[0] in str(error.value)
 
 
-def test_wrong_types_and_sizes():
+def test_invalid_arguments_are_rejected():
     a, b = wire_pair()
     with a, b:
         for wrong in (5, None, "text", [1, 2], [frame(), "text"], object()):
@@ -156,10 +156,10 @@ def test_wrong_types_and_sizes():
             b.sniff(filter="bth.opcod == 4")
         with pytest.raises(TypeError):
             open_wire(5)
-        assert b.receive(0) is None  # nothing of all that was sent
+        assert b.receive(0) is None  # no invalid frame was sent
 
 
-def test_a_full_queue_is_waited_for_and_then_an_error():
+def test_full_queue_blocks_until_the_timeout():
     a, b = wire_pair(frames=2)
     with a, b:
         with pytest.raises(WireError) as full:
@@ -172,7 +172,7 @@ def test_a_full_queue_is_waited_for_and_then_an_error():
         timer.join()
 
 
-def test_sniff_counts_filters_and_ends():
+def test_sniff_count_filter_and_timeout():
     a, b = wire_pair()
     with a, b:
         a.send([frame(n) for n in range(10)])
@@ -180,7 +180,7 @@ def test_sniff_counts_filters_and_ends():
         assert [f[BTH].psn for f in b.sniff(timeout=0.05, filter=lambda f: f[BTH].psn != 8)] == [7, 9]
 
 
-def test_an_exception_in_a_filter_comes_out():
+def test_filter_exception_reaches_the_caller():
     a, b = wire_pair()
     with a, b:
         a.send(frame())
@@ -188,7 +188,7 @@ def test_an_exception_in_a_filter_comes_out():
             next(b.sniff(timeout=1, filter=lambda f: 1 / 0))
 
 
-def test_a_file_is_written_and_read_in_virtual_time(tmp_path):
+def test_file_wire_has_virtual_time(tmp_path):
     path = tmp_path / "x.pcapng"
     with open_wire(f"file:{path}") as out:
         out.send([frame(1), frame(2)], at=1_000)
@@ -198,7 +198,7 @@ def test_a_file_is_written_and_read_in_virtual_time(tmp_path):
         assert [f[BTH].psn for f in back] == [1, 2]
 
 
-def test_two_processes_over_a_unix_socket(tmp_path):
+def test_unix_wire_connects_two_processes(tmp_path):
     path = tmp_path / "wire"
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
@@ -215,7 +215,7 @@ def test_two_processes_over_a_unix_socket(tmp_path):
         assert other.wait(20) == 0
 
 
-def test_ctrl_c_ends_what_waits():
+def test_ctrl_c_interrupts_receive():
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "import rdmawire\n"
@@ -232,7 +232,7 @@ def test_ctrl_c_ends_what_waits():
         assert process.returncode == 0
 
 
-def test_after_a_fork_the_parents_wire_is_left_alone():
+def test_forked_child_cannot_use_the_parents_wire():
     a, b = wire_pair()
     with a, b:
         child = os.fork()
@@ -250,7 +250,7 @@ def test_after_a_fork_the_parents_wire_is_left_alone():
         assert b.receive(timeout=1)[BTH].psn == 3
 
 
-def test_nothing_leaks():
+def test_unclosed_wires_do_not_leak_descriptors():
     def once():
         a, b = wire_pair()
         a.send(frame())
@@ -269,8 +269,8 @@ def test_nothing_leaks():
 # asyncio
 
 
-def test_tasks_wait_side_by_side():
-    async def story():
+def test_tasks_receive_concurrently():
+    async def exchange():
         a, b = wire_pair()
         async with a, b:
             waits = [asyncio.create_task(b.areceive(timeout=5)) for _ in range(3)]
@@ -279,26 +279,26 @@ def test_tasks_wait_side_by_side():
             await a.asend([frame(n) for n in range(3)])
             return sorted(f[BTH].psn for f in await asyncio.gather(*waits))
 
-    assert asyncio.run(story()) == [0, 1, 2]
+    assert asyncio.run(exchange()) == [0, 1, 2]
 
 
-def test_async_for_and_a_timeout():
-    async def story():
+def test_async_iteration_and_timeout():
+    async def exchange():
         a, b = wire_pair()
         async with a, b:
             assert await b.areceive(timeout=0.05) is None
             await a.asend([frame(n) for n in range(4)])
             seen = []
-            async for came in b:
-                seen.append(came[BTH].psn)
+            async for received in b:
+                seen.append(received[BTH].psn)
                 if len(seen) == 4:
                     return seen
 
-    assert asyncio.run(story()) == [0, 1, 2, 3]
+    assert asyncio.run(exchange()) == [0, 1, 2, 3]
 
 
-def test_a_canceled_task_takes_no_frame_along():
-    async def story():
+def test_canceled_receive_does_not_consume_a_frame():
+    async def exchange():
         a, b = wire_pair()
         async with a, b:
             waits = asyncio.create_task(b.areceive(timeout=None))
@@ -309,11 +309,11 @@ def test_a_canceled_task_takes_no_frame_along():
             await a.asend(frame(5))
             return (await b.areceive(timeout=1))[BTH].psn
 
-    assert asyncio.run(story()) == 5
+    assert asyncio.run(exchange()) == 5
 
 
-def test_closing_ends_a_task_that_waits():
-    async def story():
+def test_close_ends_a_waiting_task():
+    async def exchange():
         a, b = wire_pair()
         waits = asyncio.create_task(b.areceive(timeout=None))
         await asyncio.sleep(0.02)
@@ -322,13 +322,13 @@ def test_closing_ends_a_task_that_waits():
             await waits
         a.close()
 
-    asyncio.run(story())
+    asyncio.run(exchange())
 
 
-def test_a_wire_without_descriptor_waits_in_a_thread():
-    async def story():
+def test_areceive_without_descriptor_does_not_block_the_loop():
+    async def exchange():
         with open_wire("null") as wire:
-            begin = time.monotonic()
+            started = time.monotonic()
             ticks = 0
 
             async def tick():
@@ -340,15 +340,15 @@ def test_a_wire_without_descriptor_waits_in_a_thread():
             task = asyncio.create_task(tick())
             assert await wire.areceive(timeout=0.2) is None
             task.cancel()
-            assert time.monotonic() - begin >= 0.19
+            assert time.monotonic() - started >= 0.19
             assert ticks > 3
 
-    asyncio.run(story())
+    asyncio.run(exchange())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces take root")
-def test_between_two_ends_of_a_veth():
-    # In a namespace of its own, so that nothing else speaks there.
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces require root")
+def test_packet_wire_over_veth():
+    # In a separate namespace, without other traffic.
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "import rdmawire\n"
@@ -356,8 +356,8 @@ def test_between_two_ends_of_a_veth():
         "with rdmawire.open_wire('packet:left') as left, rdmawire.open_wire('packet:right') as right:\n"
         "    sent = Ether(dst='02:00:00:00:00:02', src='02:00:00:00:00:01') / IPv4() / UDP() / BTH(psn=42) / b'data'\n"
         "    left.send(sent)\n"
-        "    came = next(right.sniff(count=1, timeout=5, filter='bth.psn == 42'))\n"
-        "    print(bytes(came) == bytes(sent), left.flush(), left.counters.sent)\n"
+        "    received = next(right.sniff(count=1, timeout=5, filter='bth.psn == 42'))\n"
+        "    print(bytes(received) == bytes(sent), left.flush(), left.counters.sent)\n"
     )
     script = (
         "ip link add left type veth peer name right && ip link set left up && ip link set right up && "

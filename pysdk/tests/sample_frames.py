@@ -1,4 +1,4 @@
-"""The sample captures' frames, read without the product: by scapy's readers."""
+"""Frames of the sample captures, read with scapy."""
 
 import functools
 import gzip
@@ -15,7 +15,7 @@ FILES = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name)
 
 @functools.cache
 def frames(name):
-    """(bytes, link type's number, bytes on the wire) of each frame of a sample."""
+    """Return (bytes, link type number, bytes on the wire) of each frame of a sample."""
     path = SAMPLES / name
     content = path.read_bytes()
     if path.suffix == ".gz":
