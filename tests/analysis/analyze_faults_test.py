@@ -1,6 +1,6 @@
-"""`rdmawire analyze` against captures whose truth is known: events found with their causes, halves joined, cuts.
+"""`rdmawire analyze` against synthesized captures: events and causes, pairing of directions, and split captures.
 
-RDMAWIRE_SEED draws other captures, RDMAWIRE_FULL=1 more and larger ones. The tables are printed (pytest -s shows them).
+RDMAWIRE_SEED selects other captures. RDMAWIRE_FULL=1 uses more and larger ones. `pytest -s` shows the tables.
 """
 
 import json
@@ -8,11 +8,11 @@ import random
 
 import pytest
 
-from synthesize import cases, joining, running, scoring
+from synthesize import cases, pairing, programs, scoring
 from synthesize.capture import HEADER, records, save
-from synthesize.running import FULL, RDMAWIRE, SEED
+from synthesize.programs import FULL, RDMAWIRE, SEED
 
-pytestmark = pytest.mark.skipif(bool(running.no_analyze()), reason=running.no_analyze() or "")
+pytestmark = pytest.mark.skipif(bool(programs.no_rdmawire()), reason=programs.no_rdmawire() or "")
 
 CASES = 1_500
 SEEDS = range(SEED, SEED + (10 if FULL else 1))
@@ -20,14 +20,14 @@ CONNECTIONS = 10_000 if FULL else 1_000
 
 
 def analyze(folder, path, *options):
-    """The folder with the tables."""
-    running.run(RDMAWIRE, "analyze", path, "--csv", folder, *options)
+    """Write the CSV tables of a capture. Return their folder."""
+    programs.run(RDMAWIRE, "analyze", path, "--csv", folder, *options)
     return folder
 
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
-    """Of each seed: the folder with the capture, its manifest, what was found of it."""
+    """Return (folder of the capture, manifest, score) of each seed."""
     results = []
     for seed in SEEDS:
         folder = tmp_path_factory.mktemp(f"faults{seed}-")
@@ -38,8 +38,8 @@ def faults(tmp_path_factory):
     return results
 
 
-def test_every_injected_fault_is_found_with_its_cause_and_nothing_else(faults):
-    """Over all seeds together: of some kinds a seed has a few dozen, where one alone is more than a hundredth."""
+def test_injected_faults_are_reported_with_their_cause(faults):
+    """Scores all seeds together: a seed has only a few dozen events of some kinds, too few for a limit of 1 %."""
     total = scoring.total(result for _, _, result in faults)
     for folder, manifest, result in faults:
         print(f"\nseed {manifest['seed']}: {len(manifest['connections'])} connections, {manifest['packets']} packets, "
@@ -53,55 +53,56 @@ def test_every_injected_fault_is_found_with_its_cause_and_nothing_else(faults):
     assert not total.failures()
 
 
-def test_clean_connections_have_no_finding(faults):
+def test_connections_without_faults_have_no_finding(faults):
     for folder, manifest, result in faults:
         assert not result.clean_findings, (
             f"seed {manifest['seed']}, kept in {folder}", [found.row for found in result.clean_findings[:10]])
 
 
-def test_a_clean_capture_has_no_finding(tmp_path):
+def test_capture_without_faults_has_no_finding(tmp_path):
     save(cases.make(CASES // 5, SEED, "clean"), tmp_path / "clean.pcap", tmp_path / "clean.json")
-    report = json.loads(running.run(RDMAWIRE, "analyze", "--json", tmp_path / "clean.pcap"))
+    report = json.loads(programs.run(RDMAWIRE, "analyze", "--json", tmp_path / "clean.pcap"))
     assert not [finding for finding in report["findings"] if finding["severity"] in ("warning", "error")]
 
 
-@pytest.mark.parametrize("kind", joining.KINDS)
-def test_halves_are_joined_without_being_told(kind, tmp_path):
-    manifest = save(joining.make(CONNECTIONS, SEED, 8, kind), tmp_path / "j.pcap", tmp_path / "j.json", messages=False)
+@pytest.mark.parametrize("kind", pairing.KINDS)
+def test_directions_are_paired_without_evidence(kind, tmp_path):
+    manifest = save(pairing.make(CONNECTIONS, SEED, 8, kind), tmp_path / "j.pcap", tmp_path / "j.json", messages=False)
     tables = analyze(tmp_path / "tables", tmp_path / "j.pcap", "--ignore", "cm,text,source-port")
-    result = scoring.score_joining(manifest, scoring.read_connections(tables / "connections.csv"))
+    result = scoring.score_pairing(manifest, scoring.read_connections(tables / "connections.csv"))
     print(f"\n{kind}: {result}")
-    assert result.right >= .99 * result.true, result
+    assert result.correct >= .99 * result.true, result
     assert result.high >= .95 * result.true, result
     assert not result.high_wrong, result.high_wrong[:10]
 
 
 @pytest.mark.parametrize("kind", ["cm", "text"])
-def test_evidence_tells_all(kind, tmp_path):
-    manifest = save(joining.make(CONNECTIONS // 2, SEED, 8, kind), tmp_path / "j.pcap", tmp_path / "j.json", messages=False)
-    result = scoring.score_joining(
+def test_directions_are_paired_correctly_by_evidence(kind, tmp_path):
+    manifest = save(pairing.make(CONNECTIONS // 2, SEED, 8, kind), tmp_path / "j.pcap", tmp_path / "j.json",
+                    messages=False)
+    result = scoring.score_pairing(
         manifest, scoring.read_connections(analyze(tmp_path / "tables", tmp_path / "j.pcap") / "connections.csv"))
-    assert result.right == result.true and not result.wrong, result
+    assert result.correct == result.true and not result.wrong, result
 
 
-def test_cuts_change_nothing(tmp_path):
-    """The capture cut at random places into files gives the same report but for `input`."""
-    draw = random.Random(SEED)
-    save(cases.make(CASES // 10, SEED + 1), tmp_path / "whole.pcap", tmp_path / "whole.json")
-    whole = list(records(tmp_path / "whole.pcap"))
+def test_split_capture_has_the_same_report(tmp_path):
+    """A capture split at random records into several files has the same report, except for `input`."""
+    rng = random.Random(SEED)
+    save(cases.make(CASES // 10, SEED + 1), tmp_path / "complete.pcap", tmp_path / "complete.json")
+    frames = list(records(tmp_path / "complete.pcap"))
 
     def report(*paths):
-        said = json.loads(running.run(RDMAWIRE, "analyze", "--json", *paths))
-        del said["input"]
-        return said
+        result = json.loads(programs.run(RDMAWIRE, "analyze", "--json", *paths))
+        del result["input"]
+        return result
 
-    expected = report(tmp_path / "whole.pcap")
+    expected = report(tmp_path / "complete.pcap")
     for attempt in range(20 if FULL else 4):
-        cuts = sorted(draw.sample(range(1, len(whole)), draw.choice((1, 2, 5, 20))))
+        splits = sorted(rng.sample(range(1, len(frames)), rng.choice((1, 2, 5, 20))))
         paths = []
-        for begin, end in zip([0, *cuts], [*cuts, len(whole)]):
+        for begin, end in zip([0, *splits], [*splits, len(frames)]):
             paths.append(tmp_path / f"{attempt}-{len(paths):03}.pcap")
-            paths[-1].write_bytes(HEADER + b"".join(whole[begin:end]))
-        assert report(*paths) == expected, f"seed {SEED}: cut before records {cuts}"
+            paths[-1].write_bytes(HEADER + b"".join(frames[begin:end]))
+        assert report(*paths) == expected, f"seed {SEED}: split before records {splits}"
         for path in paths:
             path.unlink()

@@ -1,4 +1,4 @@
-"""The captures that tests/differential reads, under the names that it gives them."""
+"""Imports the list of captures from tests/differential."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The scorer: the truth itself scores 1.0, and each way of being wrong scores less."""
+"""The score: a perfect report scores 1.0, and each kind of error lowers the score."""
 
 import collections
 import csv
@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from synthesize import cases, joining, scoring
-from synthesize.running import SEED
+from synthesize import cases, pairing, scoring
+from synthesize.programs import SEED
 
-COLUMNS = ("kind", "cause", "severity", "connection", "end", "frame", "last_frame", "origin_frame", "cause_frame", "time",
-           "duration_ns", "packets", "bytes", "psn", "value", "observed")
+COLUMNS = ("kind", "cause", "severity", "connection", "end", "frame", "last_frame", "origin_frame", "cause_frame",
+           "time", "duration_ns", "packets", "bytes", "psn", "value", "observed")
 
 
-def perfect(manifest):
-    """The rows that a faultless analysis would write."""
+def perfect_report(manifest):
+    """Return the rows of a faultless report."""
     first = {c["number"]: c["first_frame"] for c in manifest["connections"]}
     rows = []
     for event in manifest["events"]:
@@ -49,7 +49,7 @@ def manifest():
 
 
 @pytest.fixture
-def scored(manifest, tmp_path):
+def score_of(manifest, tmp_path):
     def of(rows):
         write(tmp_path / "events.csv", rows)
         return scoring.score(manifest, scoring.read_events(tmp_path / "events.csv"))
@@ -57,32 +57,32 @@ def scored(manifest, tmp_path):
     return of
 
 
-def test_the_truth_scores_one(manifest, scored):
-    result = scored(perfect(manifest))
+def test_perfect_report_scores_one(manifest, score_of):
+    result = score_of(perfect_report(manifest))
     print(result.table())
     assert not result.failures(1.0) and not result.wrong and not result.missed and not result.clean_findings
     assert sum(result.required.values()) == sum(event["required"] for event in manifest["events"])
     assert result.matched == result.required
 
 
-def test_what_is_not_found_lowers_recall(manifest, scored):
-    rows = [row for row in perfect(manifest) if row["kind"] != "out_of_order"]
-    result = scored(rows)
+def test_missing_event_lowers_recall(manifest, score_of):
+    rows = [row for row in perfect_report(manifest) if row["kind"] != "out_of_order"]
+    result = score_of(rows)
     assert {row[0] for row in result.failures()} == {"out_of_order"}
     assert result.missed
 
 
-def test_what_was_not_there_lowers_precision(manifest, scored):
-    rows = perfect(manifest)
+def test_additional_event_lowers_precision(manifest, score_of):
+    rows = perfect_report(manifest)
     clean = next(c for c in manifest["connections"] if c["clean"])
     rows.append(rows[0] | {"kind": "msn_jump", "cause": "none", "connection": clean["first_frame"],
                            "frame": clean["first_frame"], "severity": "warning"})
-    result = scored(rows)
+    result = score_of(rows)
     assert [(row[0], row[3] == 1.0) for row in result.failures(1.0)] == [("msn_jump", True)]
     assert len(result.wrong) == len(result.clean_findings) == 1
 
 
-@pytest.mark.parametrize("kind, damage", [
+@pytest.mark.parametrize("kind, changes", [
     ("retransmission", {"frame": lambda v: v + 1}),
     ("retransmission", {"packets": lambda v: v + 1}),
     ("retransmission", {"cause": lambda v: "unknown"}),
@@ -102,51 +102,50 @@ def test_what_was_not_there_lowers_precision(manifest, scored):
     ("duplicate", {"frame": lambda v: v + 1}),
     ("stall", {"cause": lambda v: "window"}),
 ])
-def test_each_way_of_being_wrong_is_seen(manifest, scored, kind, damage):
-    rows = perfect(manifest)
+def test_each_wrong_column_is_detected(manifest, score_of, kind, changes):
+    rows = perfect_report(manifest)
     touched = 0
     for row in rows:
-        if row["kind"] == kind and all(row[name] != "" for name in damage):
-            row |= {name: change(row[name]) for name, change in damage.items()}
+        if row["kind"] == kind and all(row[name] != "" for name in changes):
+            row |= {name: change(row[name]) for name, change in changes.items()}
             touched += 1
-    result = scored(rows)
+    result = score_of(rows)
     assert touched and len(result.missed) >= touched * .9
     assert result.failures()
 
 
-def test_the_table_of_connections_says_who_is_a(manifest, tmp_path):
-    """Where the second end is called a there, events that call it a are right, and the others are not."""
+def test_connections_table_defines_endpoint_a(manifest, tmp_path):
+    """Events that follow the table's names of the endpoints are correct. Without the table, they are not."""
     rows = [{"connection": str(c["first_frame"]), "a_address": c["ends"][1]["address"], "a_qp": str(c["ends"][1]["qp"]),
              "b_address": c["ends"][0]["address"], "b_qp": str(c["ends"][0]["qp"])} for c in manifest["connections"]]
     swap = {"a": "b", "b": "a"}
     sent_by_0 = {str(c["first_frame"]) for c in manifest["connections"]
                  if manifest["senders"][c["first_frame"] - 1] == "0"}
     events = [row | ({"end": swap[row["end"]]} if str(row["connection"]) in sent_by_0 else {})
-              for row in perfect(manifest)]
+              for row in perfect_report(manifest)]
     write(tmp_path / "events.csv", events)
     found = scoring.read_events(tmp_path / "events.csv")
     assert not scoring.score(manifest, found, rows).failures(1.0)
     assert scoring.score(manifest, found).failures()
 
 
-def test_an_event_counts_once(manifest, scored):
-    """Reporting everything twice is not more right."""
-    rows = perfect(manifest)
-    result = scored(rows + rows)
+def test_repeated_event_counts_once(manifest, score_of):
+    rows = perfect_report(manifest)
+    result = score_of(rows + rows)
     assert result.matched == result.required
     assert sum(result.false.values()) >= len(rows) * .9
 
 
-def test_marks_may_be_told_together(manifest, scored):
+def test_ecn_marks_can_be_one_event(manifest, score_of):
     marks = [event for event in manifest["events"] if event["kind"] == "ecn_marked"]
     connection = collections.Counter(event["connection"] for event in marks).most_common(1)[0][0]
     mine = sorted(event["frame"] for event in marks if event["connection"] == connection)
     assert len(mine) > 1
-    rows = [row for row in perfect(manifest) if not (row["kind"] == "ecn_marked" and row["frame"] in mine)]
-    one = next(row for row in perfect(manifest) if row["kind"] == "ecn_marked" and row["frame"] == mine[0])
-    together = one | {"last_frame": mine[-1], "packets": len(mine)}
-    assert not scored([*rows, together]).failures(1.0)
-    assert scored([*rows, together | {"packets": len(mine) + 1}]).failures(1.0)
+    rows = [row for row in perfect_report(manifest) if not (row["kind"] == "ecn_marked" and row["frame"] in mine)]
+    first = next(row for row in perfect_report(manifest) if row["kind"] == "ecn_marked" and row["frame"] == mine[0])
+    combined = first | {"last_frame": mine[-1], "packets": len(mine)}
+    assert not score_of([*rows, combined]).failures(1.0)
+    assert score_of([*rows, combined | {"packets": len(mine) + 1}]).failures(1.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -161,21 +160,21 @@ def rows_of(manifest):
     return rows
 
 
-@pytest.mark.parametrize("kind", joining.KINDS)
-def test_the_true_pairs_score_all_right(kind):
-    manifest = joining.make(100, SEED, 8, kind).manifest()
-    result = scoring.score_joining(manifest, rows_of(manifest))
-    assert result.true == result.right == result.high > 60 and not result.wrong
+@pytest.mark.parametrize("kind", pairing.KINDS)
+def test_correct_pairs_have_a_perfect_score(kind):
+    manifest = pairing.make(100, SEED, 8, kind).manifest()
+    result = scoring.score_pairing(manifest, rows_of(manifest))
+    assert result.true == result.correct == result.high > 60 and not result.wrong
 
 
-def test_wrong_pairs_and_halves_are_seen():
-    manifest = joining.make(100, SEED, 8, "random").manifest()
+def test_incorrect_and_missing_pairs_are_detected():
+    manifest = pairing.make(100, SEED, 8, "random").manifest()
     rows = rows_of(manifest)
     shuffled = random.Random(SEED)
-    for row in rows[:10]:  # halves
+    for row in rows[:10]:  # unpaired directions
         row |= {"b_qp": "", "confidence": "none"}
     for row, other in zip(rows[10:20], shuffled.sample(rows[20:], 10)):
         row["b_qp"] = str(int(other["b_qp"]) + 100_000)
-    result = scoring.score_joining(manifest, rows)
-    assert result.right == result.true - 20 == 80
+    result = scoring.score_pairing(manifest, rows)
+    assert result.correct == result.true - 20 == 80
     assert len(result.wrong) == len(result.high_wrong) == 10 and len(result.missing) == 20

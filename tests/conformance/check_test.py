@@ -23,8 +23,8 @@ sys.path[:0] = [str(ROOT / "tests" / "differential"), str(ROOT / "tests" / "anal
 from captures import all_captures  # noqa: E402
 from synthesize import cases  # noqa: E402
 from synthesize.capture import save  # noqa: E402
-from synthesize.connection import ReliableEnd  # noqa: E402
-from synthesize.running import FULL, RDMAWIRE, SEED, no_rdmawire  # noqa: E402
+from synthesize.connection import ReliableEndpoint  # noqa: E402
+from synthesize.programs import FULL, RDMAWIRE, SEED, no_rdmawire  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(no_rdmawire()), reason=no_rdmawire() or "")
 
@@ -91,9 +91,9 @@ FAULTS = {
     "wrong_pkey": {"REQ-041"},
     "wrong_segment": {"REQ-006"},
     "wrong_opcode": {"REQ-005"},
-    "counts_wrongly": {"RSP-005", "RSP-006", "RSP-007", "RSP-004"},
+    "corrupt_msn": {"RSP-005", "RSP-006", "RSP-007", "RSP-004"},
     "too_many_reads": {"REQ-032"},
-    "path_changes": {"HDR-010"},
+    "change_path": {"HDR-010"},
     "sender_ttl_not_masked": {"HDR-014", "HDR-015"},
     "sender_traffic_class_not_masked": {"HDR-014", "HDR-015"},
     "sender_checksum_not_masked": {"HDR-014", "HDR-015"},
@@ -107,7 +107,7 @@ def allowed(name):
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + (20 if FULL else 2)))
 def test_no_false_positives_on_conforming_traffic(seed, tmp_path, monkeypatch):
-    monkeypatch.setattr(ReliableEnd, "ACKNOWLEDGES_SENDS_ALONE", True)
+    monkeypatch.setattr(ReliableEndpoint, "ACKNOWLEDGES_ONLY_SENDS", True)
     manifest = save(cases.make(1_500, seed), tmp_path / "x.pcap", tmp_path / "x.json", seed=seed)
     found = report(tmp_path / "x.pcap")
     names = {c["number"]: c["name"] for c in manifest["connections"]}
@@ -136,11 +136,11 @@ def test_exit_status_is_1_for_mandatory_violations():
 
 
 def test_truncated_file_is_an_error_with_report(tmp_path):
-    cut = tmp_path / "cut.pcap"
-    cut.write_bytes(SAMPLE.read_bytes()[:20_000])
-    status, out, err = run(cut)
+    truncated = tmp_path / "truncated.pcap"
+    truncated.write_bytes(SAMPLE.read_bytes()[:20_000])
+    status, out, err = run(truncated)
     assert status == 3
-    assert "cut.pcap" in err and "evaluations" in out
+    assert "truncated.pcap" in err and "evaluations" in out
 
 
 def test_rule_patterns_select_and_exclude():
@@ -153,8 +153,8 @@ def test_rule_patterns_select_and_exclude():
 
 def test_connection_option_checks_one_connection():
     capture = ROOT / "captures" / "samples" / "rc-send.pcap.gz"
-    whole = report(capture)
-    connections = {v["connection"] for v in whole["violations"] if v["connection"]}
+    complete = report(capture)
+    connections = {v["connection"] for v in complete["violations"] if v["connection"]}
     one = min(connections)
     found = report("--connection", one, capture)
     assert {v["connection"] for v in found["violations"]} == {one}

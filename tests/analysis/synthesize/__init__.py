@@ -1,1 +1,1 @@
-"""Captures whose truth is known. cases.py and joining.py make them, truth.py says what happened, scoring.py compares."""
+"""Synthesized captures whose events are known: generation, expected events (truth.py) and comparison (scoring.py)."""

@@ -1,4 +1,4 @@
-"""Many connections in one capture: merged in time, numbered, written as pcap with nanoseconds, and the manifest."""
+"""A capture of many connections, ordered by time, written as pcap with nanosecond timestamps, and its manifest."""
 
 import json
 import struct
@@ -10,9 +10,9 @@ SCHEMA = "rdmawire.synthesized/1"
 
 
 class Frames:
-    """The frames of several connections in order of time; numbered from 1 when made.
+    """The frames of several connections in order of time, numbered from 1.
 
-    `begin`: what comes before this time (ns since 1970) is not captured.
+    `begin`: frames before this time (ns since 1970) are not captured.
     """
 
     def __init__(self, connections, begin=None):
@@ -25,19 +25,19 @@ class Frames:
                 entries += [(captured.time, number, captured) for captured in t.captures]
             entries += [(time, number, (content, sender)) for time, content, sender in c.extra_frames]
         entries = [entry for entry in entries if begin is None or entry[0] >= begin]
-        entries.sort(key=lambda entry: entry[:2])  # stable: copies stay behind what they are copies of
-        for i, (_, _, what) in enumerate(entries, 1):
-            if not isinstance(what, tuple):
-                what.number = i
+        entries.sort(key=lambda entry: entry[:2])  # stable: duplicates stay after the original
+        for i, (_, _, item) in enumerate(entries, 1):
+            if not isinstance(item, tuple):
+                item.number = i
         self.entries = entries
 
     def __len__(self):
         return len(self.entries)
 
     def bytes(self):
-        """(time, bytes) of each frame."""
-        for time, number, what in self.entries:
-            yield time, what[0] if isinstance(what, tuple) else self.connections[number].bytes(what)
+        """Yield (time, bytes) of each frame."""
+        for time, number, item in self.entries:
+            yield time, item[0] if isinstance(item, tuple) else self.connections[number].bytes(item)
 
     def write(self, path):
         with open(path, "wb") as file:
@@ -46,12 +46,11 @@ class Frames:
                 file.write(record(time, content))
 
     def manifest(self, messages=True, **about):
-        """The truth; `messages`: with every message of every connection."""
+        """Return the connections and expected events. `messages`: include every message of every connection."""
         owners, senders = [], []
-        for _, number, what in self.entries:
+        for _, number, item in self.entries:
             owners.append(number)
-            senders.append(what[1] if isinstance(what, tuple) else what.transmission.sender)
-        # Of each end: how many of its frames are requests, and how many answer a request that the capture has.
+            senders.append(item[1] if isinstance(item, tuple) else item.transmission.sender)
         numbers = {id(c): i for i, c in enumerate(self.connections)}
         frames = {}
         for i, owner in enumerate(owners, 1):
@@ -74,27 +73,27 @@ class Frames:
     def _connection(i, c, frames, numbers, with_messages):
         seen = [sorted((cap for t in c.network.transmissions if t.sender == end for cap in t.captures if cap.number),
                        key=lambda cap: cap.number) for end in (0, 1)]
-        answered = [sum(cap.transmission.role == "answer" and any(
-            asked.transmission.role == "request" and asked.transmission.place <= cap.transmission.place and
-            asked.number < cap.number for asked in seen[1 - end][:3]) for cap in seen[end]) for end in (0, 1)]
+        responses = [sum(cap.transmission.role == "response" and any(
+            request.transmission.role == "request" and request.transmission.seq <= cap.transmission.seq and
+            request.number < cap.number for request in seen[1 - end][:3]) for cap in seen[end]) for end in (0, 1)]
         addresses = [host.text for host in c.hosts]
         if c.rewritten:
             addresses[c.rewritten[0]] = c.rewritten[1]
         messages = [{"end": end, "kind": m.kind, "size": m.size,
-                     "first_psn": (c.first_psns[end] + m.first_place) % (1 << 24),
-                     "frames": [truth.number_of(t) for t in m.transmissions if truth.number_of(t)]}
+                     "first_psn": (c.first_psns[end] + m.first_seq) % (1 << 24),
+                     "frames": [truth.frame_number(t) for t in m.transmissions if truth.frame_number(t)]}
                     for end, m in c.messages if with_messages]
         return {"number": i, "name": c.name, "transport": c.service, "clean": c.clean,
                 "ends": [{"address": addresses[end], "qp": c.qps[end], "first_psn": c.first_psns[end],
                           "first_frame": seen[end][0].number if seen[end] else None,
                           "requests": sum(cap.transmission.role == "request" for cap in seen[end]),
-                          "answers": answered[end]} for end in (0, 1)],
-                "mtu": c.ends[0].manners.mtu, "evidence": c.evidence,
+                          "responses": responses[end]} for end in (0, 1)],
+                "mtu": c.ends[0].behavior.mtu, "evidence": c.evidence,
                 "first_frame": frames[0], "last_frame": frames[-1], "frames": len(frames),
                 "replaces": numbers.get(id(c.replaces)) if c.replaces else None, "messages": messages}
 
 
-# The file format's own: nanoseconds, version 2.4, Ethernet.
+# pcap file header: nanosecond timestamps, version 2.4, Ethernet.
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1)
 
 
@@ -103,7 +102,7 @@ def record(time, content):
 
 
 def records(path):
-    """The records of a file that write() made, each with its header."""
+    """Yield the records of a file that write() created, each with its header."""
     data = Path(path).read_bytes()
     at = len(HEADER)
     while at < len(data):
@@ -113,7 +112,7 @@ def records(path):
 
 
 def save(frames, pcap, manifest_path, **about):
-    """Writes both files; gives the manifest."""
+    """Write the capture and the manifest. Return the manifest."""
     frames.write(pcap)
     manifest = frames.manifest(**about)
     Path(manifest_path).write_text(json.dumps(manifest))

@@ -1,27 +1,30 @@
-"""What says openly which queue pairs belong together: the CM's exchange, or the programs' own text over TCP."""
+"""Exchanges that identify the QPs of a connection: the CM's, and the text that programs exchange over TCP."""
 
 from . import wire
 from .network import MICROSECOND
 
 
-def connection_manager(c, random, reads=16):
-    """Frames before and after the connection: (time, bytes, sender). The active side is end 0. `reads`: as many reads and
-    atomics at a time are agreed on, both ways."""
+def connection_manager(c, random, max_reads=16):
+    """Add the CM exchange before the connection. Return a function that adds the exchange that closes it.
+
+    Endpoint 0 is the active side. `max_reads`: the negotiated number of outstanding READs and atomics.
+    """
     ids = random.getrandbits(32), random.getrandbits(32)
     transaction, bye = random.getrandbits(40), random.getrandbits(40)
     port = random.choice((4420, 7471, 18515, 20049))
     a, b = c.hosts
-    mtu, gap = c.ends[0].manners.mtu, random.randrange(20, 200) * MICROSECOND
+    mtu, gap = c.ends[0].behavior.mtu, random.randrange(20, 200) * MICROSECOND
 
     def frame(sender, mad, psn):
         source, destination = (a, b) if sender == 0 else (b, a)
         return wire.mad_packet(source, destination, mad, psn, 49152 + (ids[0] & 0x3FFF),
                                random.randrange(1 << 16)).bytes()
 
-    # A REQ, and a REP, say the PSN that the *other* side shall begin with. IBTA vol 1, 12.7.31.
+    # REQ and REP contain the starting PSN of the *other* side. IBTA vol 1, 12.7.31.
     opening = [(0, wire.cm_req(a, b, ids, transaction, c.qps[0], c.first_psns[1], mtu, port,
-                               c.ends[0].manners.pkey, reads)),
-               (1, wire.cm_rep(b, ids, transaction, c.qps[1], c.first_psns[0], reads)), (0, wire.cm_rtu(ids, transaction))]
+                               c.ends[0].behavior.pkey, max_reads)),
+               (1, wire.cm_rep(b, ids, transaction, c.qps[1], c.first_psns[0], max_reads)),
+               (0, wire.cm_rtu(ids, transaction))]
     start = c.begin - 4 * gap
     for i, (sender, mad) in enumerate(opening):
         c.extra_frames.append((start + i * gap, frame(sender, mad, random.randrange(1000)), sender))
@@ -35,7 +38,7 @@ def connection_manager(c, random, reads=16):
 
 
 def text(c, random):
-    """As ibv_rc_pingpong does: each side sends "lid:qpn:psn:gid", the client first. The client is end 0."""
+    """Add the exchange of ibv_rc_pingpong: "lid:qpn:psn:gid" of the client (endpoint 0), then of the server."""
     client, server = c.hosts
     port = 18515 + random.randrange(4)
     own = random.randrange(32768, 61000)
@@ -43,7 +46,7 @@ def text(c, random):
     gap = random.randrange(20, 150) * MICROSECOND
     at = c.begin - 12 * gap
 
-    def say(sender, flags, payload=b""):
+    def send(sender, flags, payload=b""):
         nonlocal at
         source, destination = (client, server) if sender == 0 else (server, client)
         ports = (own, port) if sender == 0 else (port, own)
@@ -57,14 +60,14 @@ def text(c, random):
     def line(end):
         return f"0000:{c.qps[end]:06x}:{c.first_psns[end]:06x}:{c.hosts[end].gid.hex()}".encode() + b"\0"
 
-    say(0, wire.SYN)
-    say(1, wire.SYN | wire.TCP_ACK)
-    say(0, wire.TCP_ACK)
-    say(0, wire.PSH | wire.TCP_ACK, line(0))
-    say(1, wire.TCP_ACK)
-    say(1, wire.PSH | wire.TCP_ACK, line(1))
-    say(0, wire.PSH | wire.TCP_ACK, b"done\0")
-    say(1, wire.FIN | wire.TCP_ACK)
-    say(0, wire.FIN | wire.TCP_ACK)
-    say(1, wire.TCP_ACK)
+    send(0, wire.SYN)
+    send(1, wire.SYN | wire.TCP_ACK)
+    send(0, wire.TCP_ACK)
+    send(0, wire.PSH | wire.TCP_ACK, line(0))
+    send(1, wire.TCP_ACK)
+    send(1, wire.PSH | wire.TCP_ACK, line(1))
+    send(0, wire.PSH | wire.TCP_ACK, b"done\0")
+    send(1, wire.FIN | wire.TCP_ACK)
+    send(0, wire.FIN | wire.TCP_ACK)
+    send(1, wire.TCP_ACK)
     return lambda: None

@@ -1,4 +1,4 @@
-"""Time, and the way between two hosts with the capturing point on it."""
+"""Simulated time, and the path between two hosts with the capture point."""
 
 import heapq
 from dataclasses import dataclass
@@ -7,26 +7,26 @@ MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 
 
 class Clock:
-    """Runs what is due in order of time; what is due at the same time, in the order in which it was asked for."""
+    """Runs callbacks in order of time. Callbacks for the same time run in the order of registration."""
 
     def __init__(self, now):
         self.now = now
         self._due = []
-        self._asked = 0
+        self._registered = 0
 
-    def at(self, time, what, *arguments):
-        self._asked += 1
-        heapq.heappush(self._due, (max(time, self.now), self._asked, what, arguments))
+    def at(self, time, callback, *arguments):
+        self._registered += 1
+        heapq.heappush(self._due, (max(time, self.now), self._registered, callback, arguments))
 
-    def after(self, delay, what, *arguments):
-        self.at(self.now + delay, what, *arguments)
+    def after(self, delay, callback, *arguments):
+        self.at(self.now + delay, callback, *arguments)
 
     def step(self):
-        """Whether anything was due."""
+        """Run the next callback. Return False if none is left."""
         if not self._due:
             return False
-        self.now, _, what, arguments = heapq.heappop(self._due)
-        what(*arguments)
+        self.now, _, callback, arguments = heapq.heappop(self._due)
+        callback(*arguments)
         return True
 
     def run(self, until):
@@ -36,23 +36,24 @@ class Clock:
 
 
 class Transmission:
-    """One packet as it was sent once. `place` is its PSN counted from the first of its requests, without end."""
+    """One transmission of a packet. `seq` is its PSN relative to the first PSN, without wraparound."""
 
-    __slots__ = ("sender", "role", "kind", "opcode", "place", "span", "psn", "qp", "headers", "payload", "flags", "act",
-                 "sent", "lost", "arrived", "refused", "captures", "again", "round", "item", "msn", "code", "overrides",
+    __slots__ = ("sender", "role", "kind", "opcode", "seq", "span", "psn", "qp", "headers", "payload", "flags", "phase",
+                 "sent", "lost", "arrived", "dropped", "captures", "retransmission", "recovery", "item", "msn", "code",
+                 "overrides",
                  "index", "source_port", "identification", "traffic_class", "message")
 
-    def __init__(self, sender, role, kind, opcode, place, span=1):
-        self.sender, self.role, self.kind, self.opcode, self.place, self.span = sender, role, kind, opcode, place, span
+    def __init__(self, sender, role, kind, opcode, seq, span=1):
+        self.sender, self.role, self.kind, self.opcode, self.seq, self.span = sender, role, kind, opcode, seq, span
         self.headers = self.payload = b""
-        self.flags = {}          # of wire.Roce: solicited, ack_request, …
-        self.overrides = {}      # likewise, of a faulty sender
-        self.act = 0             # which part of the connection's story it belongs to
-        self.lost = None         # "before", "after": the capturing point; "capture": by the capture alone
-        self.arrived = None      # when the receiver took it
-        self.refused = None      # why the receiver drops it without a word
+        self.flags = {}  # arguments of wire.Roce: solicited, ack_request, …
+        self.overrides = {}  # the same, of a faulty sender
+        self.phase = 0           # the phase of the connection
+        self.lost = None  # "before" or "after" the capture point, or "capture": only in the capture
+        self.arrived = None  # time of reception
+        self.dropped = None  # the reason why the receiver drops it silently
         self.captures = []
-        self.again, self.round = False, None
+        self.retransmission, self.recovery = False, None
         self.item = self.message = None
         self.msn = self.code = 0
         self.psn = self.qp = 0
@@ -62,37 +63,36 @@ class Transmission:
 
 
 class Captured:
-    """A transmission where the capture has it. `change` makes other bytes of it, as damage after the sender does."""
+    """A captured transmission. `change` modifies its bytes, like corruption after the sender."""
 
-    __slots__ = ("time", "transmission", "change", "number", "copy")
+    __slots__ = ("time", "transmission", "change", "number", "duplicate")
 
-    def __init__(self, time, transmission, change=None, copy=False):
-        self.time, self.transmission, self.change, self.copy = time, transmission, change, copy
+    def __init__(self, time, transmission, change=None, duplicate=False):
+        self.time, self.transmission, self.change, self.duplicate = time, transmission, change, duplicate
         self.number = 0
 
 
 @dataclass
-class Fate:
-    """What happens to one transmission on its way."""
+class Impairment:
+    """The impairment of one transmission."""
     lost: str | None = None
-    late_before: int = 0      # ns; does not hold up those behind it
-    late_in_capture: int = 0  # ns; the capture's order is wrong, the receiver's is not
-    late_after: int = 0       # ns; holds up those behind it: a queue
-    copies_captured: int = 0  # further copies that the capture alone has
-    copies: int = 0           # further copies that the network makes before the capturing point
-    change: object = None     # bytes → bytes, on the way before the capturing point
-    change_in_capture: object = None  # the same, on the way to the capture only
-    refused: str | None = None  # the receiver drops it: bad CRC, wrong P_Key
-    mark: bool = False        # a switch before the capturing point marks it: congestion experienced
+    delay_before: int = 0           # ns; does not delay later packets
+    delay_in_capture: int = 0       # ns; only the capture is reordered
+    queue_delay_after: int = 0      # ns; delays later packets too
+    duplicates_in_capture: int = 0  # additional captures of the packet
+    duplicates: int = 0             # additional packets, created before the capture point
+    change: object = None           # bytes → bytes, before the capture point
+    change_in_capture: object = None  # bytes → bytes, only in the capture
+    dropped: str | None = None  # the reason why the receiver drops it: invalid CRC, wrong P_Key
+    mark: bool = False              # a switch before the capture point ECN-marks it (CE)
 
 
 class Network:
-    """Two directions, each first in, first out. `before` and `after`: ns from the sender to the capturing point and
-    from there to the receiver, by sender."""
+    """Two FIFO directions. `before` and `after`: ns from each sender to the capture point and from there on."""
 
     def __init__(self, clock, random, before, after):
         self.clock, self.random, self.before, self.after = clock, random, before, after
-        self.rules = []        # transmission → Fate or None; the first that says something holds
+        self.rules = []  # transmission → Impairment or None; the first Impairment applies
         self.endpoints = []    # two, by number
         self.transmissions = []
         self.in_flight = 0
@@ -103,40 +103,41 @@ class Network:
         transmission.index = len(self.transmissions)
         self.transmissions.append(transmission)
         transmission.sent = now
-        fate = None
+        impairment = None
         for rule in self.rules:
-            fate = rule(transmission)
-            if fate:
+            impairment = rule(transmission)
+            if impairment:
                 break
-        fate = fate or Fate()
-        transmission.lost, transmission.refused = fate.lost, fate.refused
-        if fate.lost == "before":
+        impairment = impairment or Impairment()
+        transmission.lost, transmission.dropped = impairment.lost, impairment.dropped
+        if impairment.lost == "before":
             return
         seen = now + self.before[sender] + self.random.randrange(20)
-        if fate.late_before:
-            seen += fate.late_before
+        if impairment.delay_before:
+            seen += impairment.delay_before
         else:
             seen = self._captured_until[sender] = max(seen, self._captured_until[sender] + 1)
-        if fate.mark:
+        if impairment.mark:
             transmission.traffic_class |= 3
-        change = fate.change_in_capture or fate.change
-        if fate.lost != "capture":
-            for copy in range(1 + fate.copies + fate.copies_captured):
-                transmission.captures.append(Captured(seen + fate.late_in_capture + copy * 90, transmission, change, copy > 0))
-            if fate.copies + fate.copies_captured:
+        change = impairment.change_in_capture or impairment.change
+        if impairment.lost != "capture":
+            for duplicate in range(1 + impairment.duplicates + impairment.duplicates_in_capture):
+                time = seen + impairment.delay_in_capture + duplicate * 90
+                transmission.captures.append(Captured(time, transmission, change, duplicate > 0))
+            if impairment.duplicates + impairment.duplicates_in_capture:
                 self._captured_until[sender] = max(self._captured_until[sender], transmission.captures[-1].time)
-        if fate.lost == "after":
+        if impairment.lost == "after":
             return
-        arrival = seen + self.after[sender] + fate.late_after
-        if not fate.late_before:
+        arrival = seen + self.after[sender] + impairment.queue_delay_after
+        if not impairment.delay_before:
             arrival = self._arrived_until[sender] = max(arrival, self._arrived_until[sender] + 1)
-        for copy in range(1 + fate.copies):
+        for duplicate in range(1 + impairment.duplicates):
             self.in_flight += 1
-            self.clock.at(arrival + copy * 90, self._deliver, transmission)
+            self.clock.at(arrival + duplicate * 90, self._deliver, transmission)
 
     def _deliver(self, transmission):
         self.in_flight -= 1
         if transmission.arrived is None:
             transmission.arrived = self.clock.now
-        if not transmission.refused:
+        if not transmission.dropped:
             self.endpoints[1 - transmission.sender].receive(transmission)

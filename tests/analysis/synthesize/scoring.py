@@ -1,23 +1,21 @@
-"""Holds what `rdmawire analyze --csv` found against what the manifest says truly happened.
+"""Compares the events of `rdmawire analyze --csv` with the expected events of the manifest.
 
-Rules of matching
------------------
-1. A found event belongs to a connection of the manifest by its frames: `connection` is the number of a frame, and that
-   frame's connection is the one. Events that speak of one frame by itself (crc_bad, truncated, ecn_marked,
-   pkey_mismatch, qkey_mismatch) and events without a connection belong to the connection of their `frame`.
-   An end "a" is the one that connections.csv gives as a for that connection; without that table, who sent the frame that
-   `connection` names. "b" is the other.
-2. A found event *matches* a true one when all of these hold that the manifest gives: same connection, same kind, one of
-   the accepted causes, same end, `frame` exactly the given one or between the two given ones, `packets` between the two
-   given numbers, and equal `psn`, `last_frame`, `origin_frame`, `cause_frame`, `value`, and `observed` in its range.
-3. Each found event matches at most one true event and the other way round; required events choose first, those with an
-   exact frame before those with a range. Where several `origin_frames` are given, any of them is right.
-4. ecn_marked, crc_bad, truncated: one true event a frame. A found event that says `packets` N > 1 stands for all true ones
-   of its kind and cause between `frame` and `last_frame`, if they are exactly N.
-5. What is left of the found events: right when it matches an allowed event (kind, cause if given, frames; an allowed
-   event takes any number), else false. Kinds of a connection's normal life (opened, closed) are not judged.
-6. recall = matched required / required; precision = matched required / (matched required + false), per kind and cause. A
-   false event counts for the kind and cause that it claims.
+Matching
+--------
+1. The frame `connection` of a reported event identifies its connection in the manifest. For events of a single frame
+   (crc_bad, truncated, ecn_marked, pkey_mismatch, qkey_mismatch), and without `connection`, it is `frame`. Endpoint a
+   is that of connections.csv. Without this table, it is the sender of the frame `connection`.
+2. A reported event *matches* an expected one if it has the same connection and kind, one of the accepted causes, and
+   each given value: end, `psn`, `last_frame`, `origin_frame`, `cause_frame`, `value`, and `frame`, `packets` and
+   `observed` in their ranges.
+3. Each reported event matches at most one expected event and vice versa. Required events precede allowed ones, and
+   events with an exact frame precede those with a range. Any of several `origin_frames` matches.
+4. ecn_marked, crc_bad, truncated: one expected event per frame. A reported event with `packets` N > 1 matches all
+   expected events of its kind and cause from `frame` to `last_frame` if their number is N.
+5. Each other reported event is correct if it matches an allowed event by kind, cause and frames, else it is false. An
+   allowed event matches any number of events. The kinds `opened` and `closed` are not scored.
+6. recall = matched required / required; precision = matched required / (matched required + false), per kind and cause.
+   A false event counts for its reported kind and cause.
 """
 
 import csv
@@ -25,8 +23,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 BY_FRAME = {"crc_bad", "truncated", "ecn_marked", "pkey_mismatch", "qkey_mismatch"}
-GATHERED = {"crc_bad", "truncated", "ecn_marked"}
-NOT_JUDGED = {"opened", "closed"}
+COMBINED = {"crc_bad", "truncated", "ecn_marked"}
+NOT_SCORED = {"opened", "closed"}
 EXACT = ("last_frame", "origin_frame", "cause_frame", "psn", "value")
 
 
@@ -38,8 +36,8 @@ class Found:
     severity: str
     end: str
     numbers: dict
-    connection: int | None = None  # the manifest's number
-    sender: int | None = None      # its end, as the manifest counts ends
+    connection: int | None = None  # number in the manifest
+    sender: int | None = None  # index of the endpoint in the manifest
     row: dict = field(default_factory=dict)
 
 
@@ -50,10 +48,10 @@ class Score:
     false: Counter
     missed: list
     wrong: list         # Found
-    clean_findings: list  # Found: warnings and errors on clean connections
+    clean_findings: list  # Found: warnings and errors on connections without faults
 
     def rows(self):
-        """(kind, cause, required, recall, precision)."""
+        """Yield (kind, cause, required, recall, precision)."""
         for key in sorted(set(self.required) | set(self.false)):
             required, matched, false = self.required[key], self.matched[key], self.false[key]
             recall = matched / required if required else None
@@ -61,8 +59,10 @@ class Score:
             yield *key, required, recall, precision
 
     def failures(self, least=.99):
-        """Rows where recall or precision is below `least`. A cause that nothing was injected with counts against all of
-        its kind."""
+        """Return the rows whose recall or precision is below `least`.
+
+        False events of a cause without required events count against all events of the kind.
+        """
         of_kind = Counter()
         for (kind, _), count in self.required.items():
             of_kind[kind] += count
@@ -80,7 +80,7 @@ class Score:
 
 
 def total(scores):
-    """Several captures' scores as one."""
+    """Return the sum of several scores."""
     result = Score(Counter(), Counter(), Counter(), [], [], [])
     for score_ in scores:
         for name in ("required", "matched", "false"):
@@ -99,8 +99,10 @@ def read_events(path):
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
             numbers = {name: integer(row.get(name)) for name in (
-                "connection", "frame", "last_frame", "origin_frame", "cause_frame", "packets", "psn", "value", "observed")}
-            found.append(Found(row["kind"], row["cause"] or "none", row["severity"], row.get("end", ""), numbers, row=row))
+                "connection", "frame", "last_frame", "origin_frame", "cause_frame", "packets", "psn", "value",
+                "observed")}
+            found.append(Found(row["kind"], row["cause"] or "none", row["severity"], row.get("end", ""), numbers,
+                               row=row))
     return found
 
 
@@ -120,8 +122,8 @@ def _orient(found, manifest, firsts):
         found.sender = first if found.end == "a" else 1 - first
 
 
-def _who_is_a(manifest, rows):
-    """Connections as connections.csv names them, to the manifest's number of the end that is a there."""
+def _endpoint_a(manifest, rows):
+    """Return the manifest's index of endpoint a of each connection in connections.csv."""
     ends = {c["number"]: [(end["address"], str(end["qp"])) for end in c["ends"]] for c in manifest["connections"]}
     firsts = {}
     for row in rows:
@@ -136,7 +138,7 @@ def _who_is_a(manifest, rows):
 
 
 def mismatch(event, found):
-    """Why the found event is not this true one (rule 2); None: it is."""
+    """Return why the reported event is not this expected event (rule 2), or None if it matches."""
     numbers = found.numbers
     if event["kind"] != found.kind:
         return "kind"
@@ -163,8 +165,8 @@ def mismatch(event, found):
 
 
 def score(manifest, found, rows=()):
-    """`manifest`: as capture.save gives it (or read back from JSON); `found`: read_events(); `rows`: read_connections()."""
-    firsts = _who_is_a(manifest, rows)
+    """Score events. `found`: from read_events(); `rows`: from read_connections()."""
+    firsts = _endpoint_a(manifest, rows)
     result = Score(Counter(), Counter(), Counter(), [], [], [])
     by_connection = defaultdict(list)
     for one in found:
@@ -176,26 +178,26 @@ def score(manifest, found, rows=()):
     for event in manifest["events"]:
         if not event["required"]:
             allowed[event["connection"]].append(event)
-    taken = set()
-    _gathered(required, found, taken, result)
+    used = set()
+    _match_combined(required, found, used, result)
     for event in sorted(required, key=lambda event: "frame" not in event):
         key = (event["kind"], "|".join(event["causes"]) or "any")
-        if id(event) in taken:
+        if id(event) in used:
             continue
         result.required[key] += 1
         candidates = by_connection[event["connection"]]
         if event.get("other_connection") is not None:
             candidates = candidates + by_connection[event["other_connection"]]
-        match = next((one for one in candidates if id(one) not in taken and not mismatch(event, one)), None)
+        match = next((one for one in candidates if id(one) not in used and not mismatch(event, one)), None)
         if match:
-            taken.add(id(match))
+            used.add(id(match))
             result.matched[key] += 1
         else:
             near = [f"{mismatch(event, one)}" for one in candidates
-                    if id(one) not in taken and one.kind == event["kind"]]
+                    if id(one) not in used and one.kind == event["kind"]]
             result.missed.append((event, near))
     for one in found:
-        if id(one) not in taken and one.kind not in NOT_JUDGED and not any(
+        if id(one) not in used and one.kind not in NOT_SCORED and not any(
                 _allows(event, one) for event in allowed[one.connection]):
             result.false[one.kind, one.cause] += 1
             result.wrong.append(one)
@@ -204,25 +206,25 @@ def score(manifest, found, rows=()):
     return result
 
 
-def _gathered(required, found, taken, result):
+def _match_combined(required, found, used, result):
     """Rule 4."""
     frames = defaultdict(dict)
     for event in required:
-        if event["kind"] in GATHERED:
+        if event["kind"] in COMBINED:
             frames[event["kind"], event["connection"]][event["frame"]] = event
     for one in found:
         packets = one.numbers["packets"] or 1
-        if one.kind not in GATHERED or packets == 1:
+        if one.kind not in COMBINED or packets == 1:
             continue
         first, last = one.numbers["frame"], one.numbers["last_frame"] or one.numbers["frame"]
         covered = [event for frame, event in frames[one.kind, one.connection].items() if first <= frame <= last and
                    (not event["causes"] or one.cause in event["causes"])]
         if len(covered) == packets:
-            taken.add(id(one))
+            used.add(id(one))
             for event in covered:
                 key = (event["kind"], "|".join(event["causes"]) or "any")
-                if id(event) not in taken:
-                    taken.add(id(event))
+                if id(event) not in used:
+                    used.add(id(event))
                     result.required[key] += 1
                     result.matched[key] += 1
 
@@ -235,31 +237,32 @@ def _allows(event, one):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Joining
+# Pairing
 
 COLUMNS = {name: (name, name.replace("_", "."), ) for name in ("a_address", "a_qp", "b_address", "b_qp")}
 HIGH = ("high", "certain")
 
 
 @dataclass
-class Joined:
-    """How the found connections compare with the true ones."""
-    true: int = 0           # connections of which the capture has both directions, with an answer
-    right: int = 0
-    high: int = 0           # right, at confidence high or certain
-    high_wrong: list = field(default_factory=list)  # rows that join what does not belong together, at such a confidence
-    wrong: list = field(default_factory=list)       # likewise, at any confidence
-    missing: list = field(default_factory=list)     # true ones that no row has
+class PairingScore:
+    """Comparison of the reported connections with the manifest's."""
+    true: int = 0  # connections with captured packets of both directions, including a response
+    correct: int = 0
+    high: int = 0  # correct, with confidence high or certain
+    high_wrong: list = field(default_factory=list)  # incorrect pairs, with confidence high or certain
+    wrong: list = field(default_factory=list)  # incorrect pairs, with any confidence
+    missing: list = field(default_factory=list)  # connections without a row
 
     def __str__(self):
-        def share(n):
+        def percent(n):
             return f"{n} ({100 * n / self.true:.2f} %)" if self.true else str(n)
-        return (f"{self.true} connections: joined rightly {share(self.right)}, at confidence high or certain "
-                f"{share(self.high)}; joined wrongly {len(self.wrong)}, of these at high or certain {len(self.high_wrong)}")
+        return (f"{self.true} connections. Correct pairs: {percent(self.correct)}, with confidence high or certain: "
+                f"{percent(self.high)}. Incorrect pairs: {len(self.wrong)}, with confidence high or certain: "
+                f"{len(self.high_wrong)}")
 
 
 def read_connections(path):
-    """The rows of connections.csv, with a_address, a_qp, b_address, b_qp under these names."""
+    """Return the rows of connections.csv, with the column names a_address, a_qp, b_address, b_qp."""
     rows = []
     with open(path, newline="") as file:
         reader = csv.DictReader(file)
@@ -273,10 +276,12 @@ def read_connections(path):
     return rows
 
 
-def score_joining(manifest, rows):
-    """A row is right when its two ends are those of the true connection whose frame it is named by. Rows of one end only
-    join nothing, and are neither right nor wrong; the CM's own queue pair 1 is not judged."""
-    result, joined = Joined(), {}
+def score_pairing(manifest, rows):
+    """Compare each row with the connection of the frame that identifies the row.
+
+    A row is correct if its endpoints are those of the connection. Rows with one endpoint, and QP 1, are not scored.
+    """
+    result, paired = PairingScore(), {}
     true = {c["number"]: c for c in manifest["connections"]}
     for row in rows:
         if not row["a_qp"] or not row["b_qp"] or "1" in (row["a_qp"], row["b_qp"]) or row.get("confidence") == "none":
@@ -286,20 +291,20 @@ def score_joining(manifest, rows):
         ends = {(row["a_address"], int(row["a_qp"], 0)), (row["b_address"], int(row["b_qp"], 0))}
         number = manifest["owners"][int(row["connection"]) - 1]
         if ends == {(end["address"], end["qp"]) for end in true[number]["ends"]}:
-            if joined.get(number) not in HIGH:
-                joined[number] = row.get("confidence")
+            if paired.get(number) not in HIGH:
+                paired[number] = row.get("confidence")
         else:
             result.wrong.append(row)
             if row.get("confidence") in HIGH:
                 result.high_wrong.append(row)
     for number, c in true.items():
         a, b = c["ends"]
-        if not a["answers"] and not b["answers"]:
+        if not a["responses"] and not b["responses"]:
             continue
         result.true += 1
-        if number in joined:
-            result.right += 1
-            result.high += joined[number] in HIGH
+        if number in paired:
+            result.correct += 1
+            result.high += paired[number] in HIGH
         else:
             result.missing.append(c)
     return result

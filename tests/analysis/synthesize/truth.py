@@ -1,45 +1,42 @@
-"""What truly happened on a connection, as events: from what its two ends and the network did, never from the capture's
-bytes.
+"""The expected events of a connection, derived from its endpoints and network instead of the capture's bytes.
 
-An event is *required* where the capture holds the evidence that tells it from everything else that could have been;
-else it is *allowed*: neither missed when absent nor wrong when reported. The evidence, kind by kind:
+An event is *required* if the capture contains enough evidence to exclude all other explanations. Otherwise it is
+*allowed*: reporting it is optional. The evidence of each kind:
 
-retransmission      a PSN that the capture has already (or that lies before one) is sent again. Its cause:
-  sequence_error_nak  the NAK that the requester obeyed was captured, and it obeyed within microseconds
-  timeout             silence of at least the ACK timeout (4 ms and more) before the sending again, no answer seen
-  rnr                 the RNR NAK was captured; the time until the sending again is at least its timer's
-  implied_nak         a read response, or an ACK, was captured that skips a read response; the request for the rest
+retransmission      a PSN at or below an earlier captured PSN is retransmitted, with cause
+  sequence_error_nak  the NAK was captured, and the retransmission follows within microseconds
+  timeout             no packet for the ACK timeout (at least 4 ms) before the retransmission, and no response
+  rnr                 the RNR NAK was captured, and the retransmission follows after at least its timer
+  implied_nak         a captured READ response or ACK skips a READ response, and the request for the remaining part
                       follows within microseconds
-  spurious            all that is sent again had been acknowledged before, where the capture was taken. Of a round that
-                      was acknowledged in part, and of reads, `timeout` is as right
-lost_in_network     PSNs that are missing, or captured and not received: a NAK, or a read request for the rest, names the
-                    first. before_capture: the capture does not have them at first, as many as the gap has;
-                    after_capture: it has them, and at least the named one was lost. A loss that is repaired by a
-                    timeout is told by nothing (request or answer? before or after?): allowed only. So is a second loss
-                    in the same flight, since go-back-N sends everything again anyway
-lost_in_capture     PSNs that the capture does not have, that are acknowledged (answered) and never sent again
-psn_gap             PSNs that are missing where nothing is acknowledged: UC; RC of which one direction was captured
-out_of_order        one packet is captured behind later ones, microseconds late, before any NAK
-duplicate           the very same bytes twice, less than a microsecond apart
-nak, rnr_nak        captured; of rnr_nak `value` is the timer and `observed` the time until the sending again
-ghost_acknowledgement  an ACK repeated without a duplicate that would ask for it, much later than a copy would come
-unsolicited_response   an ACK, far beyond everything sent, or data that no read or atomic asks for
-unanswered          requests at the capture's end without any answer, long before the last frame of the capture
-msn_jump            the MSN of an answer, against the messages ended until its PSN
-crc_bad             frame by frame. payload: one bit; pad: bytes that are not zero; ip_identification and source_port:
-                    the field, with which put right the ICRC verifies; address: all frames of one host on the
-                    connection, whose real address other connections of the capture show; the masks: what the sender
-                    sent until now with one field taken into its ICRC as it is (the TTL as it left: 64 or a few more
-                    than captured); unknown: the ICRC itself is anything
-truncated           frame by frame: fewer bytes than the IP header says, and not snapped
+  spurious            all retransmitted packets were acknowledged before, at the capture point; for partly acknowledged
+                      packets and READs, `timeout` is accepted too
+lost_in_network     missing PSNs, or captured ones that were not received; a NAK or a READ request for the rest
+                    indicates the first. before_capture: the first transmissions were not captured, and the event has
+                    the size of the gap. after_capture: they were captured, and at least the indicated one was lost.
+                    Only allowed: a loss that a timeout repairs, because request or response could be lost, and a second
+                    loss in the same flight, because go-back-N retransmits everything anyway
+lost_in_capture     PSNs that were not captured, but were acknowledged and never retransmitted
+psn_gap             missing PSNs without acknowledgements: UC, and RC with one captured direction
+out_of_order        one packet is captured microseconds late, after later ones, before any NAK
+duplicate           identical bytes, less than a microsecond apart
+nak, rnr_nak        captured; for rnr_nak, `value` is the timer, and `observed` the time until the retransmission
+ghost_acknowledgement  a repeated ACK without a duplicate request, much later than a duplicate packet would arrive
+unsolicited_response   an ACK far above all sent PSNs, or data without a READ or atomic
+unanswered          requests without a response, long before the last frame of the capture
+msn_jump            the MSN of a response differs from the number of completed messages
+crc_bad             per frame; payload: one bit; pad: nonzero bytes; ip_identification and source_port: the ICRC is
+                    valid with the original value; address: all frames of one host on the connection, while other
+                    connections show its real address; the masks: the sender's ICRC covers a field that must be masked
+                    (for the TTL: 64, or slightly above the captured value); unknown: a random ICRC
+truncated           per frame; fewer bytes than the IP length, without a snap length
 pkey_mismatch, qkey_mismatch   one packet among many others of the connection
-segmentation, opcode_sequence  a faulty sender's packet; the responder refuses it
-read_limit          the CM's exchange names the limit; the request that goes beyond it
-ecn_marked          frame by frame
-cnp                 the sender's packets come at one pace for at least 400 us before it, and at another (or the same) for
-                    as long after it
-stall               silence of at least two seconds between two frames of the connection
-replaced            other first PSNs, MSN 1 again, after a second of silence
+segmentation, opcode_sequence  a packet of a faulty sender, which the responder rejects
+read_limit          a request above the limit that the CM exchange contains
+ecn_marked          per frame
+cnp                 the sender's packet rate is constant for at least 400 us before the CNP, and for 400 us after it
+stall               no frame of the connection for at least two seconds
+replaced            other first PSNs and an MSN of 1, after a second without packets
 path_change         another UDP source port
 """
 
@@ -52,58 +49,55 @@ LOSSES = ("lost_in_network", "lost_in_capture", "psn_gap")
 
 @dataclass
 class Event:
-    """As tracking::Event, with what is accepted of it. Frames are numbers in the capture."""
+    """An event like tracking::Event, with its accepted values. Frames are numbers in the capture."""
     kind: str
-    causes: list            # any of these; ["none"] where the kind has none; [] any
-    end: int | None = None  # 0 or 1; None: not asked
-    frame: int | None = None           # exactly this one
-    frames: tuple | None = None        # or between these two
+    causes: list            # accepted causes; ["none"] for kinds without a cause; []: any
+    end: int | None = None  # 0 or 1; None: any
+    frame: int | None = None           # exact frame
+    frames: tuple | None = None        # or range of frames
     last_frame: int | None = None
     origin_frame: int | None = None
-    origin_frames: list | None = None  # or any of these
+    origin_frames: list | None = None  # or one of these
     cause_frame: int | None = None
-    packets: tuple | None = None       # between these two
+    packets: tuple | None = None       # range
     psn: int | None = None
     value: int | None = None
-    observed: tuple | None = None         # between these two
+    observed: tuple | None = None      # range
     required: bool = True
     connection: int = 0     # number in the manifest
-    other_connection: int | None = None  # as right: who is replaced, the old one or the new one
+    other_connection: int | None = None  # also accepted: the replacing or the replaced connection
 
     def as_dict(self):
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass
-class Told:
-    """What an act states itself, about transmissions; resolved to frames when they are numbered."""
+class InjectedEvent:
+    """An expected event of a phase, in terms of transmissions. Their frame numbers are not yet known."""
     kind: str
     causes: list
     end: int | None = None
-    at: object = None         # Transmission or Captured: its frame exactly
-    between: tuple | None = None  # two of these: its frame lies between
-    last: object = None
+    at: object = None  # Transmission or Captured of the exact frame
+    between: tuple | None = None  # two of these, as a range of frames
     origin: object = None
-    by: object = None
     packets: tuple | None = None
     psn: int | None = None
     value: int | None = None
     observed: tuple | None = None
     required: bool = True
-    whole_act: int | None = None  # its frame lies anywhere in that act
 
 
-def number_of(thing):
-    """The frame number of a Transmission (its first capture) or Captured; None: not captured."""
-    if thing is None:
+def frame_number(item):
+    """Return the frame number of a Transmission (its first capture) or Captured, or None if it was not captured."""
+    if item is None:
         return None
-    if hasattr(thing, "captures"):
-        return thing.captures[0].number if thing.captures else None
-    return thing.number or None
+    if hasattr(item, "captures"):
+        return item.captures[0].number if item.captures else None
+    return item.number or None
 
 
 def events_of(connection):
-    """Every event of a connection whose captures are numbered."""
+    """Return every event of a connection whose captures are numbered."""
     return _Deriver(connection).events()
 
 
@@ -112,40 +106,40 @@ class _Deriver:
         self.c = connection
         self.captured = sorted((cap for t in connection.network.transmissions for cap in t.captures if cap.number),
                                key=lambda cap: cap.number)
-        self.acts = {}
+        self.phases = {}
         for cap in self.captured:
-            act = cap.transmission.act
-            low, high = self.acts.get(act, (cap.number, cap.number))
-            self.acts[act] = (min(low, cap.number), max(high, cap.number))
-        # Which requests the capture had seen before, and what had been acknowledged, at each sending again.
-        self.known, self.answered = {}, {}
+            phase = cap.transmission.phase
+            low, high = self.phases.get(phase, (cap.number, cap.number))
+            self.phases[phase] = (min(low, cap.number), max(high, cap.number))
+        # For each retransmission: whether the capture contains an earlier transmission, and what was acknowledged.
+        self.known, self.acknowledged = {}, {}
         end_of = [0, 0]
-        answered = [-1, -1]
+        acknowledged = [-1, -1]
         for cap in self.captured:
             t = cap.transmission
-            if t.role == "request" and not cap.copy:
-                self.known[t] = t.place < end_of[t.sender]
-                self.answered[t] = answered[t.sender]
-                end_of[t.sender] = max(end_of[t.sender], t.place + t.span)
-            elif t.role == "answer" and not t.overrides:
-                upto = t.place - 1 if t.kind in ("nak", "rnr_nak") else t.place
-                answered[1 - t.sender] = max(answered[1 - t.sender], upto)
+            if t.role == "request" and not cap.duplicate:
+                self.known[t] = t.seq < end_of[t.sender]
+                self.acknowledged[t] = acknowledged[t.sender]
+                end_of[t.sender] = max(end_of[t.sender], t.seq + t.span)
+            elif t.role == "response" and not t.overrides:
+                upto = t.seq - 1 if t.kind in ("nak", "rnr_nak") else t.seq
+                acknowledged[1 - t.sender] = max(acknowledged[1 - t.sender], upto)
 
     def events(self):
         found = []
         if self.c.one_direction is not None:
-            found += self._gaps()  # and whether what is not seen was there, nobody can tell
+            found += self._gaps()  # unknown whether missing packets existed
             found += [Event(kind, [], frames=(self.captured[0].number, self.captured[-1].number), required=False)
                       for kind in ("unanswered", "lost_in_capture")]
         elif self.c.service == "rc":
-            found += self._naks() + self._rounds() + self._losses()
+            found += self._naks() + self._recoveries() + self._losses()
         found += self._gaps() if self.c.service == "uc" else []
-        found += [self._resolve(told) for told in self.c.told]
-        found += self._silences()
+        found += [self._resolve(injected) for injected in self.c.injected]
+        found += self._stalls()
         return [event for event in found if event]
 
-    def _psn(self, requester, place):
-        return (self.c.first_psns[requester] + place) % (1 << 24)
+    def _psn(self, requester, seq):
+        return (self.c.first_psns[requester] + seq) % (1 << 24)
 
     def _naks(self):
         events, seen = [], set()
@@ -160,104 +154,104 @@ class _Deriver:
                 event.causes = [t.code]
             else:
                 event.value = RNR_TIMERS[t.code]
-                again = [a for a in (recoveries[t].transmissions if t in recoveries else ()) if a.captures]
-                if again and again[0] is recoveries[t].transmissions[0]:
-                    waited = again[0].captures[0].time - cap.time
+                retransmitted = [a for a in (recoveries[t].transmissions if t in recoveries else ()) if a.captures]
+                if retransmitted and retransmitted[0] is recoveries[t].transmissions[0]:
+                    waited = retransmitted[0].captures[0].time - cap.time
                     event.observed = (waited, waited)
             events.append(event)
         return events
 
-    def _rounds(self):
+    def _recoveries(self):
         events = []
         for end in self.c.ends:
             for r in end.recoveries:
                 seen = [t for t in r.transmissions if t.captures and t.captures[0].number]
                 if not seen:
                     continue
-                again = [t for t in seen if self.known[t]]
-                if not again:
+                retransmitted = [t for t in seen if self.known[t]]
+                if not retransmitted:
                     events.append(Event("retransmission", [], end.number, required=False,
-                                        frames=(number_of(seen[0]), number_of(seen[-1]))))
+                                        frames=(frame_number(seen[0]), frame_number(seen[-1]))))
                     continue
-                first = again[0]
+                first = retransmitted[0]
                 origins = self._origins(first)
                 events.append(Event(
-                    "retransmission", self._causes(r, again), end.number, number_of(first),
-                    last_frame=number_of(seen[-1]) if len(seen) == len(again) else None,
+                    "retransmission", self._causes(r, retransmitted), end.number, frame_number(first),
+                    last_frame=frame_number(seen[-1]) if len(seen) == len(retransmitted) else None,
                     origin_frames=origins or None, cause_frame=self._cause_frame(r, first),
-                    packets=(len(again), len(seen)), psn=first.psn))
+                    packets=(len(retransmitted), len(seen)), psn=first.psn))
         return events
 
-    def _origins(self, again):
-        """Earlier captures of what is sent again: of the same PSN, or of the read request that it is a rest of."""
+    def _origins(self, retransmitted):
+        """Return earlier captures of the PSN, or of the READ request whose remaining part is requested."""
         frames = []
-        for t in again.message.transmissions:
-            if t.captures and number_of(t) < number_of(again) and (
-                    t.place == again.place or t.kind == "read" and t.place <= again.place):
-                if t.refused:  # some take what the receiver dropped for a sending, some do not
+        for t in retransmitted.message.transmissions:
+            if t.captures and frame_number(t) < frame_number(retransmitted) and (
+                    t.seq == retransmitted.seq or t.kind == "read" and t.seq <= retransmitted.seq):
+                if t.dropped:  # whether a dropped packet counts as sent is ambiguous
                     return []
-                frames.append(number_of(t))
+                frames.append(frame_number(t))
         return frames
 
     def _cause_frame(self, r, first):
-        """The NAK that was obeyed: of several that came before the requester acted, the one that names this PSN."""
+        """Return the frame of the NAK that caused the recovery: of several captured ones, the one with this PSN."""
         if r.cause == "sequence_error_nak":
             for cap in reversed(self.captured):
                 t = cap.transmission
-                if t.kind == "nak" and t.sender != r.end and t.place == first.place and cap.number < number_of(first):
+                if t.kind == "nak" and t.sender != r.end and t.seq == first.seq and cap.number < frame_number(first):
                     return cap.number
         if not r.by:
             return None
-        # Which of the answers behind the missing one came, when several were captured and lost, the capture does not say.
+        # If several responses after the missing one were captured and lost, any of them can be the cause.
         if r.cause == "implied_nak" and any(
-                t.role == "answer" and t.sender != r.end and t.captures and t.lost and
-                number_of(first) > number_of(t) >= number_of(r.by) - 64 and first.place < t.place < r.by.place
+                t.role == "response" and t.sender != r.end and t.captures and t.lost and
+                frame_number(first) > frame_number(t) >= frame_number(r.by) - 64 and first.seq < t.seq < r.by.seq
                 for t in self.c.network.transmissions):
             return None
-        return number_of(r.by)
+        return frame_number(r.by)
 
-    def _causes(self, r, again):
+    def _causes(self, r, retransmitted):
         if r.cause != "timeout":
-            return [r.cause] if number_of(r.by) else []
-        first, last = again[0], again[-1]
-        answered = self.answered[first]
+            return [r.cause] if frame_number(r.by) else []
+        first, last = retransmitted[0], retransmitted[-1]
+        acknowledged = self.acknowledged[first]
         causes = ["timeout"]
-        if answered >= last.place + last.span - 1:
+        if acknowledged >= last.seq + last.span - 1:
             causes = ["spurious"]
-        elif answered >= first.place:
+        elif acknowledged >= first.seq:
             causes = ["timeout", "spurious"]
-        # The receiver had it all, and its answer was slower than the timer: some would say so, some not.
-        if causes == ["timeout"] and self.c.ends[1 - r.end].expected >= last.place + last.span and not any(
-                t.act == first.act and (t.lost or t.refused) for t in self.c.network.transmissions):
+        # The receiver had everything, and its response was later than the timer: both causes are accepted.
+        if causes == ["timeout"] and self.c.ends[1 - r.end].expected >= last.seq + last.span and not any(
+                t.phase == first.phase and (t.lost or t.dropped) for t in self.c.network.transmissions):
             causes = ["timeout", "spurious"]
-        if any(t.kind == "read" for t in again) and answered >= first.place:
+        if any(t.kind == "read" for t in retransmitted) and acknowledged >= first.seq:
             causes = ["timeout", "spurious"]
-        # A NAK that the capture has and the requester never had: the timer did what the NAK asked.
-        if any(t.kind == "nak" and t.sender != r.end and t.place in (first.place, r.place) and t.captures and
+        # A captured NAK that the requester did not receive: the timer had the same effect.
+        if any(t.kind == "nak" and t.sender != r.end and t.seq in (first.seq, r.seq) and t.captures and
                t.lost
                for t in self.c.network.transmissions):
             causes.append("sequence_error_nak")
         return causes
 
-    # -- losses
+    # -- packet loss
 
     def _losses(self):
         events = []
         by_act = {}
         for t in self.c.network.transmissions:
-            if t.lost or t.refused and t.role == "request":
-                by_act.setdefault(t.act, []).append(t)
-        for act, lost in by_act.items():
-            if act not in self.acts:
+            if t.lost or t.dropped and t.role == "request":
+                by_act.setdefault(t.phase, []).append(t)
+        for phase, lost in by_act.items():
+            if phase not in self.phases:
                 continue
             groups = self._groups(lost)
             required = None
             if len(groups) == 1:
-                required = self._decided(groups[0], act)
+                required = self._required_loss(groups[0], phase)
             if required:
                 events.append(required)
             else:
-                events += [Event(kind, [], frames=self.acts[act], required=False) for kind in LOSSES]
+                events += [Event(kind, [], frames=self.phases[phase], required=False) for kind in LOSSES]
         return events
 
     @staticmethod
@@ -265,56 +259,58 @@ class _Deriver:
         groups = []
         for t in sorted(lost, key=lambda t: t.index):
             last = groups[-1][-1] if groups else None
-            if last and (last.sender, last.role, last.lost, last.again) == (t.sender, t.role, t.lost, t.again) and \
-                    last.place + last.span == t.place and (last.kind == "response") == (t.kind == "response"):
+            if last and (last.sender, last.role, last.lost, last.retransmission) == (
+                    t.sender, t.role, t.lost, t.retransmission) and \
+                    last.seq + last.span == t.seq and (last.kind == "read_response") == (t.kind == "read_response"):
                 groups[-1].append(t)
             else:
                 groups.append([t])
         return groups
 
-    def _decided(self, group, act):
-        """The required event of the only loss in an act, or None where the capture cannot tell."""
+    def _required_loss(self, group, phase):
+        """Return the required event of the only loss in a phase, or None if the capture is ambiguous."""
         first, last = group[0], group[-1]
-        if first.again or first.refused:
+        if first.retransmission or first.dropped:
             return None
         requester = first.sender if first.role == "request" else 1 - first.sender
         if first.role == "request" and not any(
                 cap.transmission.role == "request" and cap.transmission.sender == requester and
                 cap.transmission.index < first.index for cap in self.captured):
-            return None  # where its PSNs begin, the capture does not tell
-        psn, places = self._psn(requester, first.place), last.place + last.span - first.place
-        mine = [cap for cap in self.captured if cap.transmission.act == act]
+            return None  # the capture does not contain the first PSN
+        psn, seqs = self._psn(requester, first.seq), last.seq + last.span - first.seq
+        mine = [cap for cap in self.captured if cap.transmission.phase == phase]
         same = [cap for cap in mine if cap.transmission.sender == first.sender and
-                cap.transmission.role == first.role and not cap.transmission.again]
-        low = max((cap.number for cap in same if cap.transmission.place < first.place and
-                   cap.transmission.index < first.index), default=self.acts[act][0])
-        recoveries = [r for r in self.c.ends[requester].recoveries if r.transmissions and r.transmissions[0].act == act]
+                cap.transmission.role == first.role and not cap.transmission.retransmission]
+        low = max((cap.number for cap in same if cap.transmission.seq < first.seq and
+                   cap.transmission.index < first.index), default=self.phases[phase][0])
+        recoveries = [r for r in self.c.ends[requester].recoveries
+                      if r.transmissions and r.transmissions[0].phase == phase]
         end = requester if first.role == "request" else None
         if first.lost == "capture":
             if recoveries:
                 return None
-            covering = [cap.number for cap in mine if cap.transmission.role == "answer" and
-                        cap.transmission.sender != requester and cap.transmission.place >= last.place + last.span - 1
-                        and (cap.transmission.kind != "nak" or cap.transmission.place > last.place)
+            covering = [cap.number for cap in mine if cap.transmission.role == "response" and
+                        cap.transmission.sender != requester and cap.transmission.seq >= last.seq + last.span - 1
+                        and (cap.transmission.kind != "nak" or cap.transmission.seq > last.seq)
                         and (first.role == "request" or cap.transmission.index > last.index)]
-            if first.role == "answer" and first.kind == "ack" or not covering:
+            if first.role == "response" and first.kind == "ack" or not covering:
                 return None
             after = [cap.number for cap in same if cap.transmission.index > last.index]
             return Event("lost_in_capture", ["none"], end, frames=(low, max(covering[:1] + after[:1])),
-                         packets=(len(group), places), psn=psn)
-        again = [number_of(r.transmissions[0]) for r in recoveries if number_of(r.transmissions[0])]
-        if len(recoveries) != 1 or not again:
+                         packets=(len(group), seqs), psn=psn)
+        retransmitted = [frame_number(r.transmissions[0]) for r in recoveries if frame_number(r.transmissions[0])]
+        if len(recoveries) != 1 or not retransmitted:
             return None
-        named = recoveries[0].by
-        if not named or not number_of(named) or recoveries[0].place != first.place:
+        nak = recoveries[0].by
+        if not nak or not frame_number(nak) or recoveries[0].seq != first.seq:
             return None
         if recoveries[0].cause not in ("sequence_error_nak", "implied_nak"):
             return None
-        if first.role == "answer" and first.kind not in ("response", "atomic_answer"):
+        if first.role == "response" and first.kind not in ("read_response", "atomic_response"):
             return None
         exact = first.lost == "before"
-        return Event("lost_in_network", [f"{first.lost}_capture"], end, frames=(low, again[0]),
-                     packets=(len(group), places) if exact else (1, places), psn=psn)
+        return Event("lost_in_network", [f"{first.lost}_capture"], end, frames=(low, retransmitted[0]),
+                     packets=(len(group), seqs) if exact else (1, seqs), psn=psn)
 
     def _gaps(self):
         events = []
@@ -324,35 +320,31 @@ class _Deriver:
                 t = cap.transmission
                 if t.sender != sender or t.role != "request":
                     continue
-                if expected is not None and t.place > expected and not cap.copy:
+                if expected is not None and t.seq > expected and not cap.duplicate:
                     events.append(Event("psn_gap", ["none"], sender, frames=(before, cap.number),
-                                        packets=(t.place - expected, t.place - expected),
+                                        packets=(t.seq - expected, t.seq - expected),
                                         psn=self._psn(sender, expected)))
-                expected, before = max(expected or 0, t.place + t.span), cap.number
+                expected, before = max(expected or 0, t.seq + t.span), cap.number
         return events
 
-    def _resolve(self, told):
-        event = Event(told.kind, told.causes, told.end, last_frame=number_of(told.last),
-                      origin_frame=number_of(told.origin), cause_frame=number_of(told.by), packets=told.packets,
-                      psn=told.psn, value=told.value, observed=told.observed, required=told.required)
-        if told.whole_act is not None:
-            if told.whole_act not in self.acts:
-                return None
-            event.frames = self.acts[told.whole_act]
-        elif told.between:
-            event.frames = tuple(number_of(thing) for thing in told.between)
+    def _resolve(self, injected):
+        event = Event(injected.kind, injected.causes, injected.end,
+                      origin_frame=frame_number(injected.origin), packets=injected.packets, psn=injected.psn,
+                      value=injected.value, observed=injected.observed, required=injected.required)
+        if injected.between:
+            event.frames = tuple(frame_number(item) for item in injected.between)
             if None in event.frames:
                 return None
         else:
-            event.frame = number_of(told.at)
+            event.frame = frame_number(injected.at)
             if event.frame is None:
                 return None
         return event
 
-    def _silences(self):
-        """A stall may be reported of any connection that took 1 ms and more; the acts say where it must be."""
+    def _stalls(self):
+        """Allow a stall on each connection that lasts 1 ms or more. Phases define the required stalls."""
         events = []
         first, last = self.captured[0], self.captured[-1]
-        if last.time - first.time >= 1_000_000 and not any(told.kind == "stall" for told in self.c.told):
+        if last.time - first.time >= 1_000_000 and not any(injected.kind == "stall" for injected in self.c.injected):
             events.append(Event("stall", [], frames=(first.number, last.number), required=False))
         return events

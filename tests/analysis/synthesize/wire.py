@@ -1,7 +1,7 @@
-"""Bytes of frames: RoCEv2 over Ethernet and IPv4 or IPv6, the CM's datagrams, and plain TCP.
+"""Builds frames: RoCEv2 over Ethernet and IPv4 or IPv6, CM datagrams, and plain TCP.
 
-Written from the specifications (IBTA vol 1, chapter 9 and annexes A16 and A17; RFC 791, 768, 8200, 9293) and from
-nothing of the product: what is checked here must not be wrong in the same way twice.
+Written from the specifications (IBTA vol 1, chapter 9 and annexes A16 and A17; RFC 791, 768, 8200, 9293) without
+rdmawire's code, so that tests do not repeat its errors.
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 ROCE_PORT = 4791
 PSNS = 1 << 24
 
-# BTH opcodes. IBTA vol 1, table 38. UC's are these with 0x20, UD's with 0x60.
+# BTH opcodes. IBTA vol 1, table 38. UC adds 0x20, UD adds 0x60.
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMMEDIATE, SEND_ONLY, SEND_ONLY_IMMEDIATE = range(0, 6)
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMMEDIATE, WRITE_ONLY, WRITE_ONLY_IMMEDIATE = range(6, 12)
 READ_REQUEST, RESPONSE_FIRST, RESPONSE_MIDDLE, RESPONSE_LAST, RESPONSE_ONLY = range(12, 17)
@@ -22,7 +22,7 @@ UC, UD_SEND_ONLY, UD_SEND_ONLY_IMMEDIATE, CNP = 0x20, 0x64, 0x65, 0x81
 
 # AETH syndromes. IBTA vol 1, 9.7.5.1.
 ACK, RNR_NAK, NAK = 0x00, 0x20, 0x60
-NO_CREDITS_GIVEN = 31
+NO_CREDITS = 31
 NAK_CODES = {"psn_sequence_error": 0, "invalid_request": 1, "remote_access_error": 2, "remote_operational_error": 3,
              "invalid_rd_request": 4}
 # Nanoseconds by timer code. IBTA vol 1, table 45.
@@ -30,7 +30,7 @@ RNR_TIMERS = [round(milliseconds * 1_000_000) for milliseconds in (
     655.36, .01, .02, .03, .04, .06, .08, .12, .16, .24, .32, .48, .64, .96, 1.28, 1.92, 2.56, 3.84, 5.12, 7.68, 10.24,
     15.36, 20.48, 30.72, 40.96, 61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52)]
 
-_LRH_AS_ONES = b"\xff" * 8  # A17.3.3: the LRH that RoCE does not have counts as ones
+_LRH_AS_ONES = b"\xff" * 8  # A17.3.3: ones instead of the LRH
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Host:
 
 @dataclass
 class Roce:
-    """A RoCEv2 packet, as its sender made it."""
+    """A RoCEv2 packet as its sender builds it."""
     source: Host
     destination: Host
     opcode: int
@@ -67,7 +67,7 @@ class Roce:
     traffic_class: int = 0
     ttl: int = 64
     pad_bytes: bytes | None = None  # None: zeros
-    unmasked: frozenset = field(default_factory=frozenset)  # what a faulty sender leaves in its ICRC: icrc()
+    unmasked: frozenset = field(default_factory=frozenset)  # fields that a faulty sender does not mask: see icrc()
 
     def bytes(self):
         pad = -len(self.payload) % 4
@@ -84,7 +84,7 @@ class Roce:
 
 
 def datagram(source, destination, protocol, content, identification=0, traffic_class=0, ttl=64):
-    """The EtherType and the IP datagram."""
+    """Return the EtherType and the IP datagram."""
     if len(source.address) == 4:
         header = struct.pack("!BBHHHBBH4s4s", 0x45, traffic_class, 20 + len(content), identification, 0x4000, ttl,
                              protocol, 0, source.address, destination.address)
@@ -94,7 +94,7 @@ def datagram(source, destination, protocol, content, identification=0, traffic_c
 
 
 def checksum(data):
-    """The Internet's. RFC 1071."""
+    """Return the Internet checksum. RFC 1071."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data[:len(data) & ~1]))
     if len(data) % 2:
         total += data[-1] << 8
@@ -107,10 +107,10 @@ def ip_header_length(frame):
 
 
 def icrc(frame, unmasked=frozenset()):
-    """The invariant CRC that an untagged RoCEv2 frame ought to hold in its last four bytes.
+    """Return the correct ICRC of an untagged RoCEv2 frame.
 
-    `unmasked`: what a faulty sender forgets to take as ones: "ttl", "traffic_class", "ip_checksum", "udp_checksum",
-    "bth_reserved". IBTA vol 1, 7.8.1 and A17.3.3.
+    `unmasked`: fields that a faulty sender does not replace with ones: "ttl", "traffic_class", "ip_checksum",
+    "udp_checksum", "bth_reserved". IBTA vol 1, 7.8.1 and A17.3.3.
     """
     length = ip_header_length(frame)
     headers = bytearray(frame[14:14 + length + 8 + 12])
@@ -134,7 +134,7 @@ def icrc(frame, unmasked=frozenset()):
 
 
 def with_ip_checksum(frame):
-    """The frame with the IPv4 checksum that its header has now."""
+    """Return the frame with a valid IPv4 header checksum."""
     if ip_header_length(frame) != 20:
         return frame
     header = frame[14:24] + b"\0\0" + frame[26:34]
@@ -162,7 +162,7 @@ def deth(qkey, source_qp):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The CM's datagrams. IBTA vol 1, 12.6. On queue pair 1, with the well-known Q_Key.
+# CM datagrams. IBTA vol 1, 12.6. They use QP 1 and the well-known Q_Key.
 
 _GSI_QKEY = 0x80010000
 
@@ -171,20 +171,22 @@ def _mad(attribute, transaction, content):
     return struct.pack("!BBBBHHQHHI", 1, 0x07, 2, 0x03, 0, 0, transaction, attribute, 0, 0) + content.ljust(232, b"\0")
 
 
-def cm_req(source, destination, ids, transaction, qp, first_psn, mtu, service_port, pkey=0xFFFF, reads=16):
+def cm_req(source, destination, ids, transaction, qp, first_psn, mtu, service_port, pkey=0xFFFF, max_reads=16):
     path = (struct.pack("!HH", 0xFFFF, 0xFFFF) + source.gid + destination.gid +
             struct.pack("!IBBBB", 0, 0, 64, 0, 18 << 3))
     addresses = b"\x00\x60" if len(source.address) == 16 else b"\x00\x40"
     private = (addresses + struct.pack("!H", 40000 + (ids[0] & 0xFFF)) + source.address.rjust(16, b"\0") +
                destination.address.rjust(16, b"\0"))
     content = (struct.pack("!IIQQII", ids[0], 0, 0x0000000001060000 | service_port, guid(source), 0, 0) +
-               struct.pack("!IIIIHBB", qp << 8 | reads, reads & 0xFF, 20 << 3, first_psn << 8 | 20 << 3 | 7, pkey,
+               struct.pack("!IIIIHBB", qp << 8 | max_reads, max_reads & 0xFF, 20 << 3, first_psn << 8 | 20 << 3 | 7,
+                           pkey,
                            _mtu_code(mtu) << 4 | 7, 15 << 4) + path + bytes(44) + private)
     return _mad(0x0010, transaction, content)
 
 
-def cm_rep(source, ids, transaction, qp, first_psn, reads=16):
-    content = struct.pack("!IIIIIIBBBBQ", ids[1], ids[0], 0, qp << 8, 0, first_psn << 8, reads, reads, 15 << 3, 7 << 5,
+def cm_rep(source, ids, transaction, qp, first_psn, max_reads=16):
+    content = struct.pack("!IIIIIIBBBBQ", ids[1], ids[0], 0, qp << 8, 0, first_psn << 8, max_reads, max_reads, 15 << 3,
+                          7 << 5,
                           guid(source))
     return _mad(0x0013, transaction, content)
 
@@ -215,7 +217,7 @@ def _mtu_code(mtu):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Plain TCP, for programs that tell each other their queue pairs.
+# Plain TCP, for programs that exchange their QP numbers as text.
 
 FIN, SYN, RST, PSH, TCP_ACK = 1, 2, 4, 8, 16
 

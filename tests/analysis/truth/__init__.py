@@ -1,5 +1,5 @@
-"""What truly is in a capture, worked out from tshark's fields and plain Python, by nothing of this product.
+"""Ground truth of captures, derived from tshark's fields independently of rdmawire.
 
-`packets` runs tshark once over a capture; `joining` says which two directions are one connection; `infiniband` and
-`iwarp` count what each end sent and put the messages together; `table` prints it. All but `packets` are pure functions.
+`packets` runs tshark once per capture, `pairing` pairs the directions, `infiniband` and `iwarp` count packets and
+reassemble messages, and `table` prints the result. All but `packets` are pure functions.
 """

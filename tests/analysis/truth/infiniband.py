@@ -1,9 +1,9 @@
-"""What each end of a connection sent, its messages, and why it sent again. Pure functions on packets of one capture."""
+"""Packets and messages of each endpoint, and the causes of its retransmissions, from the packets of one capture."""
 
 import dataclasses
 from collections import Counter
 
-from . import joining
+from . import pairing
 
 PSNS = 1 << 24
 NAK_CODES = ("psn_sequence_error", "invalid_request", "remote_access_error", "remote_operational_error",
@@ -13,31 +13,33 @@ REQUESTS = ("send", "write", "read", "compare_swap", "fetch_add")
 
 @dataclasses.dataclass
 class Message:
-    """`first_frames`, `last_frames`: where its first and last packet can be said to be: what was lost on its first way
-    to the capture shows when it is sent again."""
+    """`first_frames`, `last_frames`: possible frames of the first and last packet.
+
+    A packet that was lost before the capture point is only visible as a retransmission.
+    """
 
     kind: str
     size: int
     first_frames: set
     last_frames: set
-    whole: bool = True
+    complete: bool = True
 
 
 @dataclasses.dataclass
-class Round:
-    """A going back: `frame` is the first of its packets, `back_to` its PSN; frames of those that were seen before."""
+class Recovery:
+    """One go-back-N episode. `frame`: its first frame. `retransmitted`: frames of packets that were captured before."""
 
     frame: int
-    back_to: int
-    again: list
+    first_psn: int
+    retransmitted: list
     cause: str = "unknown"
     cause_frame: int = 0
-    silence: float = 0.0  # seconds since the requester's packet before
+    silence: float = 0.0  # seconds since the requester's previous packet
 
 
 @dataclasses.dataclass
 class Sent:
-    """What one end sent, by the names of the report."""
+    """Counters of one endpoint, with the names of the report."""
 
     packets: int = 0
     payload_bytes: int = 0
@@ -45,7 +47,7 @@ class Sent:
     responses: int = 0
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_bytes: int = 0
-    retransmitted_packets: int = 0  # seen before, or of a round that fills what was lost on its first way to the capture
+    retransmitted_packets: int = 0  # captured before, or retransmissions of packets lost before the capture point
     recoveries: int = 0
     acks: int = 0
     rnr_naks: int = 0
@@ -53,9 +55,9 @@ class Sent:
     cnps: int = 0
     ecn_capable: int = 0
     ecn_marked: int = 0
-    read_requests_again: int = 0
-    filled: int = 0  # sent after a higher PSN, and not seen before: the first sending was not captured
-    missing: int = 0  # PSNs of requests between first and last that were never captured
+    retransmitted_reads: int = 0
+    filled: int = 0  # PSN below an earlier one, captured for the first time: the original was not captured
+    missing: int = 0  # request PSNs in the range that were never captured
 
 
 @dataclasses.dataclass
@@ -67,63 +69,63 @@ class Connection:
     first_frame: int
     sent: dict  # "a", "b": Sent
     messages: dict  # "a", "b": [Message], as requester
-    recoveries: dict  # "a", "b": [Round], as requester
+    recoveries: dict  # "a", "b": [Recovery], as requester
 
 
 def distance(later, earlier):
-    """How far `later` is past `earlier`, modulo 2^24; negative: it lies behind."""
+    """Return the signed distance from `earlier` to `later`, modulo 2^24."""
     return (later - earlier + PSNS // 2) % PSNS - PSNS // 2
 
 
 def path_mtu(packets):
-    """The payload of the packets that are not the last of their message."""
+    """Return the payload length of packets that are not the last of their message."""
     return max((p.payload for p in packets if p.payload and p.position in ("first", "middle")), default=None)
 
 
-def _responses_of(asked, mtu):
-    return max(1, -(-asked // mtu)) if mtu else 1
+def _responses_of(read_size, mtu):
+    return max(1, -(-read_size // mtu)) if mtu else 1
 
 
 def _requests(packets, mtu):
-    """Of one direction's requests: (unwrapped PSN, count of PSNs, packet), in order."""
+    """Yield (PSN relative to the first, number of PSNs, packet) of the requests of one direction."""
     base, at = None, 0
     for packet in packets:
         if packet.is_response or packet.operation not in REQUESTS:
             continue
         at = 0 if base is None else at + distance(packet.psn, (base + at) % PSNS)
         base = packet.psn if base is None else base
-        yield at, _responses_of(packet.asked, mtu) if packet.operation == "read" else 1, packet
+        yield at, _responses_of(packet.read_size, mtu) if packet.operation == "read" else 1, packet
 
 
-def recoveries_and_retransmissions(packets, mtu):
-    """([Round], frames of requests sent again, count of filled holes, missing PSNs) of one direction."""
-    recoveries, again, filled = [], [], 0
+def find_recoveries(packets, mtu):
+    """Return ([Recovery], frames of retransmitted requests, number of filled gaps, missing PSNs) of one direction."""
+    recoveries, retransmitted, filled = [], [], 0
     seen, following, last_time = set(), None, 0.0
     for psn, count, packet in _requests(packets, mtu):
         before = psn in seen
         if following is not None and psn < following:
-            recoveries.append(Round(packet.frame, packet.psn, [], silence=packet.time - last_time))
+            recoveries.append(Recovery(packet.frame, packet.psn, [], silence=packet.time - last_time))
         if before:
-            again.append(packet.frame)
+            retransmitted.append(packet.frame)
             if recoveries:
-                recoveries[-1].again.append(packet.frame)
+                recoveries[-1].retransmitted.append(packet.frame)
         elif seen and psn < max(seen):
             filled += 1
         seen.update(range(psn, psn + count))
         following, last_time = psn + count, packet.time
     missing = (max(seen) - min(seen) + 1 - len(seen)) if seen else 0
-    return recoveries, again, filled, missing
+    return recoveries, retransmitted, filled, missing
 
 
 def messages_of(packets, mtu, service):
-    """The messages of one direction, in the order of their PSNs; of UD, in the capture's."""
+    """Return the messages of one direction in order of PSN (UD: in order of capture)."""
     if service == "ud":
         return [Message("send", p.payload, {p.frame}, {p.frame}) for p in packets if p.operation == "send"]
     first, last_seen = {}, {}
     covered = set()
     for psn, count, packet in _requests(packets, mtu):
         if packet.operation == "read" and psn in covered and psn not in first:
-            continue  # asks again for the rest of a read
+            continue  # a retry of the remaining part of a READ
         first.setdefault(psn, packet)
         last_seen[psn] = packet
         covered.update(range(psn, psn + count))
@@ -133,12 +135,12 @@ def messages_of(packets, mtu, service):
         begins = packet.position in ("first", "only")
         fits = open_message is not None and psn == expected and open_message.kind == packet.operation
         if open_message is not None and (begins or not fits):
-            open_message.whole = False
+            open_message.complete = False
             messages.append(open_message)
             open_message = None
         if open_message is None:
-            open_message = Message(packet.operation, 0, {packet.frame}, set(), whole=begins)
-        open_message.size += packet.asked if packet.operation == "read" else packet.payload
+            open_message = Message(packet.operation, 0, {packet.frame}, set(), complete=begins)
+        open_message.size += packet.read_size if packet.operation == "read" else packet.payload
         open_message.first_frames |= {min(*open_message.first_frames, packet.frame)}
         open_message.last_frames |= {packet.frame, last_seen[psn].frame}
         expected = psn + 1
@@ -149,7 +151,7 @@ def messages_of(packets, mtu, service):
             messages.append(open_message)
             open_message = None
     if open_message is not None:
-        open_message.whole = False
+        open_message.complete = False
         messages.append(open_message)
     for message in messages:
         if message.kind in ("compare_swap", "fetch_add"):
@@ -158,7 +160,7 @@ def messages_of(packets, mtu, service):
 
 
 def last_psns(packets, mtu):
-    """The PSNs that end messages of one direction, from its first one on; a read's is that of its request."""
+    """Return the last PSN of each message of one direction. For READs, this is the PSN of the request."""
     found, covered, base = {}, set(), None
     for at, count, packet in _requests(packets, mtu):
         base = packet.psn if base is None else base
@@ -170,7 +172,7 @@ def last_psns(packets, mtu):
 
 
 def count(packets, mtu, service):
-    """Sent, [Message], [Round] of one end."""
+    """Return the Sent, [Message], [Recovery] of one endpoint."""
     sent = Sent()
     for packet in packets:
         sent.packets += 1
@@ -192,95 +194,96 @@ def count(packets, mtu, service):
         sent.message_bytes += message.size
     recoveries = []
     if service in ("rc", "xrc"):
-        recoveries, again, sent.filled, sent.missing = recoveries_and_retransmissions(packets, mtu)
-        sent.retransmitted_packets, sent.recoveries = len(again) + sent.filled, len(recoveries)
+        recoveries, retransmitted, sent.filled, sent.missing = find_recoveries(packets, mtu)
+        sent.retransmitted_packets, sent.recoveries = len(retransmitted) + sent.filled, len(recoveries)
         reads = {packet.frame for packet in packets if packet.operation == "read"}
-        sent.read_requests_again = len(reads & set(again))
+        sent.retransmitted_reads = len(reads & set(retransmitted))
     return sent, messages, recoveries
 
 
 def connections(frames, packets):
-    """Every connection of the capture, in the order of their first frames."""
+    """Return every connection of the capture, in order of the first frame."""
     found = []
-    for a, b, by in joining.join(frames, packets):
-        there = [p for p in packets if (p.source, p.destination, p.qp) == (a[0], b[0], b[1]) and p.service != "ud"]
-        back = []
+    for a, b, by in pairing.pair(frames, packets):
+        forward = [p for p in packets if (p.source, p.destination, p.qp) == (a[0], b[0], b[1]) and p.service != "ud"]
+        backward = []
         if a[1] is not None:
-            back = [p for p in packets if (p.source, p.destination, p.qp) == (b[0], a[0], a[1]) and p.service != "ud"]
-        found.append(_connection(there, back, a, b, by))
+            backward = [p for p in packets
+                        if (p.source, p.destination, p.qp) == (b[0], a[0], a[1]) and p.service != "ud"]  # fmt: skip
+        found.append(_connection(forward, backward, a, b, by))
     datagrams = {}
     for packet in packets:
         if packet.service == "ud":
             one, other = (packet.source, packet.source_qp), (packet.destination, packet.qp)
             datagrams.setdefault((one, other) if (other, one) not in datagrams else (other, one), []).append(packet)
     for (a, b), sent in datagrams.items():
-        there = [p for p in sent if ((p.source, p.source_qp), (p.destination, p.qp)) == (a, b)]
-        back = [p for p in sent if p not in there]
-        found.append(_connection(there, back, a, b, "datagram"))
+        forward = [p for p in sent if ((p.source, p.source_qp), (p.destination, p.qp)) == (a, b)]
+        backward = [p for p in sent if p not in forward]
+        found.append(_connection(forward, backward, a, b, "datagram"))
     return sorted(found, key=lambda connection: connection.first_frame)
 
 
-def _connection(there, back, a, b, by):
-    both = sorted(there + back, key=lambda packet: packet.frame)
+def _connection(forward, backward, a, b, by):
+    both = sorted(forward + backward, key=lambda packet: packet.frame)
     service = both[0].service
     mtu = path_mtu(both)
     sent, messages, recoveries = {}, {}, {}
-    for end, mine, theirs in (("a", there, back), ("b", back, there)):
-        sent[end], messages[end], recoveries[end] = count(mine, mtu, service)
-        if mine and theirs:
-            explain_rounds(recoveries[end], mine, theirs, mtu)
+    for end, packets, peer_packets in (("a", forward, backward), ("b", backward, forward)):
+        sent[end], messages[end], recoveries[end] = count(packets, mtu, service)
+        if packets and peer_packets:
+            set_causes(recoveries[end], packets, peer_packets, mtu)
     return Connection(service, a, b, by, both[0].frame, sent, messages, recoveries)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Why it was sent again
+# Causes of retransmissions
 
 
-def explain_rounds(recoveries, mine, theirs, mtu):
-    """Sets the causes of one end's recoveries, from what the other end sent before each.
+def set_causes(recoveries, packets, peer_packets, mtu):
+    """Set the causes of one endpoint's recoveries from the preceding packets of its peer.
 
-    Follows what the requester has taken: responses to reads and atomics count only in order, as it drops the others;
-    an acknowledgement covers what came before it but no read whose response is missing.
+    Models the requester: it accepts READ and atomic responses only in order. An acknowledgement covers all earlier
+    requests up to the first READ whose response is missing.
     """
-    starting = {one.frame: one for one in recoveries}
-    needs_response, sent_end, taken, gap_frame, last_nak = set(), None, None, 0, None
-    for packet in sorted(mine + theirs, key=lambda packet: packet.frame):
-        if packet.source == mine[0].source and packet.qp == mine[0].qp and not packet.is_response:
-            one = starting.get(packet.frame)
-            if one is not None:
-                _explain(one, taken, sent_end, gap_frame, last_nak)
+    starting = {recovery.frame: recovery for recovery in recoveries}
+    needs_response, sent_end, acknowledged, gap_frame, last_nak = set(), None, None, 0, None
+    for packet in sorted(packets + peer_packets, key=lambda packet: packet.frame):
+        if packet.source == packets[0].source and packet.qp == packets[0].qp and not packet.is_response:
+            recovery = starting.get(packet.frame)
+            if recovery is not None:
+                _explain(recovery, acknowledged, sent_end, gap_frame, last_nak)
                 gap_frame, last_nak = 0, None
-            count = _responses_of(packet.asked, mtu) if packet.operation == "read" else 1
-            taken = packet.psn if taken is None else taken
+            count = _responses_of(packet.read_size, mtu) if packet.operation == "read" else 1
+            acknowledged = packet.psn if acknowledged is None else acknowledged
             if packet.operation in ("read", "compare_swap", "fetch_add"):
                 needs_response.update((packet.psn + at) % PSNS for at in range(count))
             end = (packet.psn + count) % PSNS
             sent_end = end if sent_end is None or distance(end, sent_end) > 0 else sent_end
-        elif packet.is_response and packet.source == theirs[0].source and taken is not None:
+        elif packet.is_response and packet.source == peer_packets[0].source and acknowledged is not None:
             kind = 0 if packet.syndrome is None else packet.syndrome >> 5
             if kind in (1, 3):
                 last_nak = packet
             covers = packet.psn if kind == 0 else (packet.psn - 1) % PSNS
-            ahead = distance(covers, taken)
+            ahead = distance(covers, acknowledged)
             if ahead < 0:
                 continue
-            missing = [at for at in range(ahead) if (taken + at) % PSNS in needs_response]
+            missing = [at for at in range(ahead) if (acknowledged + at) % PSNS in needs_response]
             if packet.operation == "acknowledge" and kind == 0 and covers in needs_response:
                 missing.append(ahead)
             if missing:
-                taken = (taken + missing[0]) % PSNS
+                acknowledged = (acknowledged + missing[0]) % PSNS
                 gap_frame = gap_frame or packet.frame
             else:
-                taken, gap_frame = (covers + 1) % PSNS, 0
+                acknowledged, gap_frame = (covers + 1) % PSNS, 0
 
 
-def _explain(one, taken, sent_end, gap_frame, nak):
-    if nak is not None and nak.psn == one.back_to:
-        one.cause = "rnr" if nak.syndrome >> 5 == 1 else "sequence_error_nak"
-        one.cause_frame = nak.frame
-    elif gap_frame and taken == one.back_to:
-        one.cause, one.cause_frame = "implied_nak", gap_frame
-    elif distance(taken, sent_end) >= 0:
-        one.cause = "spurious"
+def _explain(recovery, acknowledged, sent_end, gap_frame, nak):
+    if nak is not None and nak.psn == recovery.first_psn:
+        recovery.cause = "rnr" if nak.syndrome >> 5 == 1 else "sequence_error_nak"
+        recovery.cause_frame = nak.frame
+    elif gap_frame and acknowledged == recovery.first_psn:
+        recovery.cause, recovery.cause_frame = "implied_nak", gap_frame
+    elif distance(acknowledged, sent_end) >= 0:
+        recovery.cause = "spurious"
     else:
-        one.cause = "timeout"
+        recovery.cause = "timeout"

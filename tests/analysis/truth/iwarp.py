@@ -1,11 +1,11 @@
-"""iWARP streams: their messages, and TCP's trouble below. Pure functions on tshark's fields."""
+"""iWARP streams: their messages and TCP losses, from tshark's fields."""
 
 import dataclasses
 from collections import Counter
 
 from .infiniband import Message
 
-# RDMAP's opcodes, RFC 5040, 4.3, as messages of who sends them; a read response belongs to the other end's read.
+# RDMAP opcodes, RFC 5040, 4.3, by message kind. A READ response belongs to the READ of the peer.
 KINDS = {0: "write", 1: "read", 3: "send", 4: "send", 5: "send", 6: "send", 7: "terminate"}
 READ_RESPONSE = 2
 TAGGED_HEADER, UNTAGGED_HEADER = 14, 18  # bytes of DDP and RDMAP in a ULPDU
@@ -20,7 +20,7 @@ class Fpdu:
     payload: int  # bytes of DDP payload
     queue: int | None
     msn: int | None
-    asked: int | None
+    read_size: int | None
 
 
 @dataclasses.dataclass
@@ -30,13 +30,13 @@ class Sent:
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_bytes: int = 0
     response_bytes: int = 0
-    tcp_retransmissions: list = dataclasses.field(default_factory=list)  # frames that tshark calls so
-    tcp_behind: list = dataclasses.field(default_factory=list)  # frames whose bytes stand before others seen earlier
+    tcp_retransmissions: list = dataclasses.field(default_factory=list)  # frames that tshark marks
+    tcp_fills: list = dataclasses.field(default_factory=list)  # frames with sequence numbers below an earlier frame's
 
 
 @dataclasses.dataclass
 class Stream:
-    """a: who sent the MPA request; an end is (address, TCP port)."""
+    """`a` sent the MPA request. An endpoint is (address, TCP port)."""
 
     a: tuple
     b: tuple
@@ -46,21 +46,21 @@ class Stream:
     messages: dict
 
 
-def _truth(text):
+def _is_true(text):
     return text in ("1", "True")
 
 
 def fpdus(row):
-    """The FPDUs that tshark shows in a frame."""
-    tagged_list = [_truth(text) for text in row.get("iwarp_ddp.tagged_flag", [])]
-    last_list = [_truth(text) for text in row.get("iwarp_ddp.last_flag", [])]
+    """Yield the FPDUs that tshark shows in a frame."""
+    tagged_list = [_is_true(text) for text in row.get("iwarp_ddp.tagged_flag", [])]
+    last_list = [_is_true(text) for text in row.get("iwarp_ddp.last_flag", [])]
     opcodes = [int(text, 0) for text in row.get("iwarp_rdma.opcode", [])]
     lengths = [int(text, 0) for text in row.get("iwarp_mpa.ulpdulength", [])]
     queues = [int(text, 0) for text in row.get("iwarp_ddp.qn", [])]
     numbers = [int(text, 0) for text in row.get("iwarp_ddp.msn", [])]
-    asked = [int(text, 0) for text in row.get("iwarp_rdma.rdmardsz", [])]
+    read_sizes = [int(text, 0) for text in row.get("iwarp_rdma.rdmardsz", [])]
     assert len(tagged_list) == len(last_list) == len(opcodes) == len(lengths), row["frame.number"]
-    untagged, reads = zip(queues, numbers, strict=True), iter(asked)
+    untagged, reads = zip(queues, numbers, strict=True), iter(read_sizes)
     for tagged, last, opcode, length in zip(tagged_list, last_list, opcodes, lengths, strict=True):
         queue, msn = (None, None) if tagged else next(untagged)
         header = TAGGED_HEADER if tagged else UNTAGGED_HEADER
@@ -69,7 +69,7 @@ def fpdus(row):
 
 
 def _messages(segments):
-    """The messages of one direction, and the bytes of its read responses."""
+    """Return the messages of one direction and the number of READ response bytes."""
     messages, open_messages, responses = [], {}, 0
     for fpdu in segments:
         if fpdu.opcode == READ_RESPONSE:
@@ -79,18 +79,18 @@ def _messages(segments):
         key = "tagged" if fpdu.tagged else (fpdu.queue, fpdu.msn)
         message = open_messages.get(key)
         if message is None:
-            message = open_messages[key] = Message(kind, 0, {fpdu.frame}, set(), whole=False)
+            message = open_messages[key] = Message(kind, 0, {fpdu.frame}, set(), complete=False)
             messages.append(message)
-        message.size += fpdu.asked if kind == "read" else fpdu.payload
+        message.size += fpdu.read_size if kind == "read" else fpdu.payload
         message.last_frames = {fpdu.frame}
         if fpdu.last:
-            message.whole = True
+            message.complete = True
             del open_messages[key]
     return messages, responses
 
 
 def streams(frames):
-    """Every TCP connection that carries MPA, in the order of their first frames."""
+    """Return every TCP connection that carries MPA, in order of the first frame."""
     by_stream = {}
     for row in frames:
         if "tcp.stream" in row:
@@ -108,7 +108,7 @@ def streams(frames):
             mine = [row for row in rows if (_address(row, "src"), int(row["tcp.srcport"][0])) == end]
             segments = [fpdu for row in mine if "iwarp_ddp.last_flag" in row for fpdu in fpdus(row)]
             messages[name], responses = _messages(segments)
-            _begin_earlier(messages[name], mine)
+            _add_previous_frames(messages[name], mine)
             sent[name] = Sent(
                 fpdus=len(segments),
                 payload_bytes=sum(fpdu.payload for fpdu in segments if fpdu.opcode != 1),
@@ -116,15 +116,15 @@ def streams(frames):
                 message_bytes=sum(message.size for message in messages[name]),
                 response_bytes=responses,
                 tcp_retransmissions=[int(r["frame.number"][0]) for r in mine if "tcp.analysis.retransmission" in r],
-                tcp_behind=_behind(mine),
+                tcp_fills=_tcp_fills(mine),
             )
         found.append(Stream(a, b, int(rows[0]["frame.number"][0]),
                             int(request["frame.number"][0]) if request else 0, sent, messages))  # fmt: skip
     return found
 
 
-def _begin_earlier(messages, rows):
-    """tshark shows an FPDU in the segment that ends it: the first one of a segment may have begun in the one before."""
+def _add_previous_frames(messages, rows):
+    """Add the previous frame to the first frames: tshark shows an FPDU only in its last segment."""
     before, previous = {}, None
     for row in rows:
         if row.get("tcp.len", ["0"])[0] != "0":
@@ -138,8 +138,8 @@ def _begin_earlier(messages, rows):
         begun.add(frame)
 
 
-def _behind(rows):
-    """tshark takes a hole that is filled within 3 ms for a change of order; where loss is the only trouble, it is none."""
+def _tcp_fills(rows):
+    """Return the frames that fill gaps. For tshark, gaps filled within 3 ms are out-of-order; here they are losses."""
     found, following = [], None
     for row in rows:
         length = int(row.get("tcp.len", ["0"])[0])

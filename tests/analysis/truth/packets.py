@@ -1,10 +1,10 @@
-"""One run of tshark over a capture, and its lines as packets."""
+"""Runs tshark over a capture and converts its output to packets."""
 
 import dataclasses
 import functools
 import subprocess
 
-# tshark's ways that would make it say something else than what the packet holds, or read iWARP as something else.
+# Without these options tshark shows other values than the packet contains, or misses iWARP.
 OPTIONS = (
     "-n",
     "-o", "tcp.relative_sequence_numbers:FALSE",
@@ -20,7 +20,8 @@ FIELDS = (
     "infiniband.mad.attributeid", "infiniband.cm.req", "infiniband.cm.req.localqpn", "infiniband.cm.rep",
     "infiniband.cm.rep.remotecommid", "infiniband.cm.rep.localqpn", "tcp.stream", "tcp.srcport", "tcp.dstport",
     "tcp.flags.syn", "tcp.flags.ack", "tcp.payload", "tcp.seq_raw", "tcp.len",
-    "tcp.analysis.retransmission", "tcp.analysis.out_of_order", "iwarp_mpa.req", "iwarp_mpa.rep", "iwarp_mpa.ulpdulength",
+    "tcp.analysis.retransmission", "tcp.analysis.out_of_order", "iwarp_mpa.req", "iwarp_mpa.rep",
+    "iwarp_mpa.ulpdulength",
     "iwarp_ddp.tagged_flag", "iwarp_ddp.last_flag", "iwarp_ddp.stag", "iwarp_ddp.qn", "iwarp_ddp.msn", "iwarp_ddp.mo",
     "iwarp_rdma.opcode", "iwarp_rdma.rdmardsz",
 )  # fmt: skip
@@ -29,12 +30,12 @@ ROCE_PORT = 4791
 
 
 class NoTshark(Exception):
-    """tshark is not there."""
+    """tshark is not installed."""
 
 
 @functools.cache
 def rows(path):
-    """Of each frame: the fields that it has, each with all its values in the order of the frame."""
+    """Return the fields of each frame. A field has all its values, in the order of the frame."""
     command = ["tshark", *OPTIONS, "-r", str(path), "-T", "fields", "-E", f"separator={SEPARATOR}",
                "-E", "occurrence=a", "-E", f"aggregator={AGGREGATOR}"]  # fmt: skip
     for field in FIELDS:
@@ -42,18 +43,18 @@ def rows(path):
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     except FileNotFoundError as error:
-        raise NoTshark("needs tshark") from error
+        raise NoTshark("requires tshark") from error
     return [
         {name: text.split(AGGREGATOR) for name, text in zip(FIELDS, line.split(SEPARATOR), strict=True) if text}
-        for line in done.stdout.split("\n")  # not splitlines: it takes the aggregator for an end of line
+        for line in done.stdout.split("\n")  # splitlines() would also split at the aggregator
         if line
     ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# InfiniBand's transport
+# InfiniBand transport
 
-# The low five bits of BTH's opcode: operation, position in the message. IBTA vol 1, 9.2.1, table 38.
+# The lower five bits of the BTH opcode: operation, position in the message. IBTA vol 1, 9.2.1, table 38.
 OPERATIONS = {
     0: ("send", "first"), 1: ("send", "middle"), 2: ("send", "last"), 3: ("send", "last"), 4: ("send", "only"),
     5: ("send", "only"), 6: ("write", "first"), 7: ("write", "middle"), 8: ("write", "last"), 9: ("write", "last"),
@@ -63,31 +64,31 @@ OPERATIONS = {
     20: ("fetch_add", "only"), 22: ("send", "last"), 23: ("send", "only"),
 }  # fmt: skip
 RESPONSES = ("read_response", "acknowledge", "atomic_acknowledge")
-# Bytes of the extension headers between BTH and payload, without DETH and XRCETH.
+# Bytes of extension headers between BTH and payload, except DETH and XRCETH.
 EXTENSIONS = {3: 4, 5: 4, 6: 16, 9: 4, 10: 16, 11: 20, 12: 16, 13: 4, 15: 4, 16: 4, 17: 4, 18: 12, 19: 28, 20: 28,
               22: 4, 23: 4}  # fmt: skip
-SERVICES = {0: "rc", 1: "uc", 3: "ud", 5: "xrc"}  # by the opcode's three high bits; what else there is, is vendors'
+SERVICES = {0: "rc", 1: "uc", 3: "ud", 5: "xrc"}  # by the upper three bits of the opcode; others are vendors'
 CNP = 0x81
 
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    """A packet with a BTH. `payload` is in bytes, without pad; None where the headers are a vendor's."""
+    """A packet with a BTH. `payload`: bytes without pad, or None for a vendor's headers."""
 
     frame: int
     time: float
     source: str  # IP address, or "lid N" on native InfiniBand
     destination: str
-    port: int  # UDP source port; 0: not RoCEv2
+    port: int  # UDP source port; 0 if not RoCEv2
     ecn: int
     service: str  # "rc", "uc", "ud", "xrc", "cnp", "vendor"
     operation: str
     position: str
     qp: int  # destination
-    source_qp: int | None  # only UD says it
+    source_qp: int | None  # only for UD
     psn: int
     payload: int | None
-    asked: int | None  # a read request: bytes
+    read_size: int | None  # bytes, for READ requests
     syndrome: int | None
     msn: int | None
 
@@ -117,18 +118,19 @@ def _packet(row):
     bth, icrc = 12, 4
     payload = None
     if service != "vendor":
-        extensions = {"ud": 8, "cnp": 16, "xrc": 4}.get(service, 0) + (EXTENSIONS.get(low, 0) if service != "cnp" else 0)
+        extensions = {"ud": 8, "cnp": 16, "xrc": 4}.get(service, 0)
+        extensions += EXTENSIONS.get(low, 0) if service != "cnp" else 0
         payload = size - bth - icrc - extensions - _number(row, "infiniband.bth.padcnt", 0)
     operation, position = OPERATIONS.get(low, ("other", "only")) if service in SERVICES.values() else (service, "only")
     return Packet(
         frame=_number(row, "frame.number"), time=float(row["frame.time_epoch"][0]), source=source,
         destination=destination, port=port, ecn=ecn, service=service, operation=operation, position=position,
         qp=_number(row, "infiniband.bth.destqp"), source_qp=_number(row, "infiniband.deth.srcqp"),
-        psn=_number(row, "infiniband.bth.psn"), payload=payload, asked=_number(row, "infiniband.reth.dmalen"),
+        psn=_number(row, "infiniband.bth.psn"), payload=payload, read_size=_number(row, "infiniband.reth.dmalen"),
         syndrome=_number(row, "infiniband.aeth.syndrome"), msn=_number(row, "infiniband.aeth.msn"),
     )  # fmt: skip
 
 
 def infiniband_packets(frames):
-    """The packets with a BTH, in the capture's order."""
+    """Return the packets with a BTH, in order of capture."""
     return [_packet(row) for row in frames if "infiniband.bth.opcode" in row]

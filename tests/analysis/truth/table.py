@@ -1,4 +1,4 @@
-"""The truth of captures as a table: python3 -m truth.table FILE… (from tests/analysis)."""
+"""Prints the ground truth of captures: python3 -m truth.table FILE… (run in tests/analysis)."""
 
 import sys
 
@@ -12,21 +12,27 @@ def lines(path):
         for end in "ab":
             s = c.sent[end]
             yield (
-                f"    {end} packets {s.packets} payload {s.payload_bytes} requests {s.requests} responses {s.responses} "
-                f"messages {dict(s.messages)} {s.message_bytes} again {s.retransmitted_packets} recoveries {s.recoveries} "
+                f"    {end} packets {s.packets} payload {s.payload_bytes} requests {s.requests} "
+                f"responses {s.responses} messages {dict(s.messages)} {s.message_bytes} "
+                f"retransmitted {s.retransmitted_packets} recoveries {s.recoveries} "
                 f"filled {s.filled} missing {s.missing} acks {s.acks} naks {dict(s.naks)} rnr {s.rnr_naks} "
-                f"cnp {s.cnps} ce {s.ecn_marked}/{s.ecn_capable} unwhole {sum(not m.whole for m in c.messages[end])}"
+                f"cnp {s.cnps} ce {s.ecn_marked}/{s.ecn_capable} "
+                f"incomplete {sum(not m.complete for m in c.messages[end])}"
             )
             for r in c.recoveries[end]:
-                yield f"        round {r.frame} to {r.back_to} again {len(r.again)} {r.cause} {r.cause_frame} {r.silence:.6f}"
+                yield (
+                    f"        recovery {r.frame} to {r.first_psn} retransmitted {len(r.retransmitted)} {r.cause} "
+                    f"{r.cause_frame} {r.silence:.6f}"
+                )
     for stream in iwarp.streams(frames):
         yield f"{stream.first_frame}: iwarp {stream.a} {stream.b} request in {stream.request_frame}"
         for end in "ab":
             s = stream.sent[end]
             yield (
                 f"    {end} fpdus {s.fpdus} payload {s.payload_bytes} messages {dict(s.messages)} {s.message_bytes} "
-                f"read responses {s.response_bytes} tcp retransmissions {len(s.tcp_retransmissions)} of {len(s.tcp_behind)} "
-                f"unwhole {sum(not m.whole for m in stream.messages[end])}"
+                f"read responses {s.response_bytes} "
+                f"tcp retransmissions {len(s.tcp_retransmissions)} of {len(s.tcp_fills)} "
+                f"incomplete {sum(not m.complete for m in stream.messages[end])}"
             )
 
 

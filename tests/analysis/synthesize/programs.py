@@ -1,6 +1,5 @@
-"""Runs rdmawire and tshark for the tests, and says what is missing where they cannot run."""
+"""Runs rdmawire and tshark, or returns the reason why they cannot run."""
 
-import functools
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ SEED = int(os.environ.get("RDMAWIRE_SEED", "1"))
 
 
 class Failed(Exception):
-    """A program ended badly; says which and what it said."""
+    """A program ended with a nonzero status."""
 
 
 def run(*command, timeout=600):
@@ -25,29 +24,18 @@ def run(*command, timeout=600):
 
 
 def no_rdmawire():
-    """The reason why rdmawire cannot be run, or None."""
+    """Return the reason why rdmawire cannot run, or None."""
     if not shutil.which(RDMAWIRE):
-        return f"needs {RDMAWIRE}: build it with cmake --build --preset dev, or name another in RDMAWIRE"
+        return f"requires {RDMAWIRE}: run cmake --build --preset dev, or set RDMAWIRE to another program"
     return None
 
 
 def no_tshark():
-    return None if shutil.which("tshark") else "needs tshark"
-
-
-@functools.cache
-def no_analyze():
-    """The reason why `rdmawire analyze` cannot be run, or None."""
-    reason = no_rdmawire()
-    if reason:
-        return reason
-    # Without arguments a subcommand asks for its FILE; what is not a subcommand is named as such.
-    done = subprocess.run([RDMAWIRE, "analyze"], capture_output=True, timeout=60, check=False)
-    return None if b"no command" not in done.stderr else f"{RDMAWIRE} has no subcommand analyze yet"
+    return None if shutil.which("tshark") else "requires tshark"
 
 
 def tshark_fields(path, *names):
-    """A dictionary a frame: field to its first value as text."""
+    """Return a dictionary per frame: the first value of each field, as text."""
     command = ["tshark", "-n", "-r", path, "-T", "fields", "-E", "occurrence=f", "-E", "separator=/t"]
     for name in names:
         command += ["-e", name]

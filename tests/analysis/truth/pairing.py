@@ -1,7 +1,7 @@
-"""Which two directions are the halves of one connection.
+"""Pairs the two directions of each connection.
 
-A direction is (source address, destination address, destination queue pair). What joins, the strongest first: the CM's
-REQ and REP, the programs' text, the UDP source port that two Linux stacks compute from both queue pairs, answers.
+A direction is (source address, destination address, destination QP). Evidence, strongest first: CM REQ and REP, the
+text that programs exchange, the UDP source port that two Linux hosts compute from both QPs, responses.
 """
 
 import collections
@@ -16,7 +16,7 @@ PERFTEST = re.compile(
 
 
 def flow_label_port(one, other):
-    """The UDP source port that Linux computes where no flow label was given: from both queue pairs."""
+    """Return the UDP source port that Linux computes from both QPs if no flow label is set."""
     label = (one * other) & (2**64 - 1)
     label ^= label >> 20
     label ^= label >> 40
@@ -25,8 +25,8 @@ def flow_label_port(one, other):
 
 
 def by_connection_manager(frames):
-    """Pairs ((address, queue pair) of the active side, that of the passive side)."""
-    asked, pairs = {}, []
+    """Return pairs of (address, QP): the active and the passive side."""
+    requests, pairs = {}, []
     for row in frames:
         if "infiniband.bth.destqp" not in row or int(row["infiniband.bth.destqp"][0], 0) != CM_QP:
             continue
@@ -34,9 +34,9 @@ def by_connection_manager(frames):
             continue
         address = _source(row)
         if "infiniband.cm.req.localqpn" in row:
-            asked[row["infiniband.cm.req"][0]] = (address, int(row["infiniband.cm.req.localqpn"][0], 0))
+            requests[row["infiniband.cm.req"][0]] = (address, int(row["infiniband.cm.req.localqpn"][0], 0))
         elif "infiniband.cm.rep.localqpn" in row:
-            active = asked.get(row["infiniband.cm.rep.remotecommid"][0])
+            active = requests.get(row["infiniband.cm.rep.remotecommid"][0])
             passive = (address, int(row["infiniband.cm.rep.localqpn"][0], 0))
             if active and (active, passive) not in pairs:
                 pairs.append((active, passive))
@@ -59,34 +59,34 @@ def _gid_text(data):
 
 
 def by_text(frames):
-    """Pairs as by_connection_manager gives them: the client is the active side."""
+    """Return pairs of (address, QP): the client and the server."""
     streams = collections.defaultdict(lambda: {"client": None, "sides": collections.defaultdict(bytes)})
     for row in frames:
         if "tcp.payload" not in row or "tcp.stream" not in row:
             continue
         stream = streams[row["tcp.stream"][0]]
         side = (_source(row), row["tcp.srcport"][0])
-        if stream["client"] is None:  # both programs let the client speak first
+        if stream["client"] is None:  # the client sends first in both programs
             stream["client"] = side
         stream["sides"][side] += bytes.fromhex(row["tcp.payload"][0])
     pairs = []
     for stream in streams.values():
-        said = {}
+        endpoints = {}
         for side, data in stream["sides"].items():
             ends = [(_gid_text(bytes.fromhex(gid.decode())), int(qp, 16)) for _, qp, _, gid in PINGPONG.findall(data)]
             ends += [
                 (_gid_text(bytes.fromhex(gid.decode().replace(":", ""))), int(qp, 16))
                 for _, _, qp, _, _, _, gid in PERFTEST.findall(data)
             ]
-            said[side == stream["client"]] = [end for end in dict.fromkeys(ends) if end[1]]
-        pairs += zip(said.get(True, []), said.get(False, []))
+            endpoints[side == stream["client"]] = [end for end in dict.fromkeys(ends) if end[1]]
+        pairs += zip(endpoints.get(True, []), endpoints.get(False, []))
     return pairs
 
 
-def join(frames, packets):
-    """[(end a, end b, what joined them)] of RC and UC; an end is (address, queue pair or None where nobody says it).
+def pair(frames, packets):
+    """Return [(a, b, evidence)] of RC and UC connections. An endpoint is (address, QP or None if unknown).
 
-    a is who asked the CM for the connection, else who sent its first packet.
+    a is the active side of the CM exchange, or else the sender of the first packet.
     """
     directions = {}
     for packet in packets:
@@ -95,33 +95,33 @@ def join(frames, packets):
     left = dict(directions)
     connections = []
 
-    def take(a, b, by):
-        there, back = (a[0], b[0], b[1]), (b[0], a[0], a[1])
-        if there in left or back in left:
-            begun = [key for key in directions if key in (there, back)]
-            connections.append((b, a, by) if by != "connection_manager" and begun[0] == back else (a, b, by))
-            left.pop(there, None)
-            left.pop(back, None)
+    def add(a, b, by):
+        forward, backward = (a[0], b[0], b[1]), (b[0], a[0], a[1])
+        if forward in left or backward in left:
+            begun = [key for key in directions if key in (forward, backward)]
+            connections.append((b, a, by) if by != "connection_manager" and begun[0] == backward else (a, b, by))
+            left.pop(forward, None)
+            left.pop(backward, None)
 
     for name, pairs in (("connection_manager", by_connection_manager(frames)), ("text", by_text(frames))):
         for a, b in pairs:
-            take(a, b, name)
+            add(a, b, name)
     for (source, destination, qp), sent in list(left.items()):
-        for back in list(left):
+        for backward in list(left):
             if (source, destination, qp) not in left:
                 break
-            if back[:2] == (destination, source) and sent[0].port == flow_label_port(qp, back[2]) != 0xC000:
-                if left[back][0].port == sent[0].port:
-                    take((source, back[2]), (destination, qp), "source_port")
+            if backward[:2] == (destination, source) and sent[0].port == flow_label_port(qp, backward[2]) != 0xC000:
+                if left[backward][0].port == sent[0].port:
+                    add((source, backward[2]), (destination, qp), "source_port")
     for (source, destination, qp), sent in list(left.items()):
-        asked = {packet.psn for packet in sent if not packet.is_response}
-        fitting = {}
-        for back, answers in left.items():
-            if back[:2] == (destination, source) and (source, destination, qp) in left:
-                fitting[back] = sum(packet.is_response and packet.psn in asked for packet in answers)
-        best = max(fitting, key=fitting.get, default=None)
-        if best and fitting[best]:
-            take((source, best[2]), (destination, qp), "answers")
+        requests = {packet.psn for packet in sent if not packet.is_response}
+        candidates = {}
+        for backward, answers in left.items():
+            if backward[:2] == (destination, source) and (source, destination, qp) in left:
+                candidates[backward] = sum(packet.is_response and packet.psn in requests for packet in answers)
+        best = max(candidates, key=candidates.get, default=None)
+        if best and candidates[best]:
+            add((source, best[2]), (destination, qp), "answers")
     for source, destination, qp in left:
         connections.append(((source, None), (destination, qp), "nothing"))
     return connections
