@@ -1,4 +1,4 @@
-"""The captures that the tests read: captures/samples, and ../shared/captures where it exists."""
+"""The captures of the tests: captures/samples, and ../shared/captures if it exists."""
 
 import dataclasses
 import functools
@@ -11,18 +11,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "captures" / "samples"
 SHARED = Path(os.environ.get("RDMAWIRE_SHARED", ROOT.parent / "shared")) / "captures"
-WITHOUT_SHARED = "needs ../shared/captures beside the repository"
+WITHOUT_SHARED = "requires ../shared/captures next to the repository"
 ENDINGS = (".pcap", ".pcapng", ".pcap.gz", ".pcap.zst", ".pcapng.zst")
 
 
 @dataclasses.dataclass(frozen=True)
 class Capture:
-    name: str  # as known.toml writes it: "samples/rping.pcap"
+    name: str  # the name in known.toml, such as "samples/rping.pcap"
     path: Path
 
 
 def content_of(path):
-    """The bytes of a capture, without its compression."""
+    """Return the uncompressed bytes of a capture."""
     if path.suffix == ".gz":
         return gzip.decompress(path.read_bytes())
     if path.suffix == ".zst":
@@ -36,7 +36,7 @@ def _in(folder, name):
 
 @functools.cache
 def all_captures():
-    """Every capture once: one of ../shared that is a sample too, whatever its compression, is not listed again."""
+    """Return every capture once, without those of ../shared whose content equals a sample's."""
     samples = _in(SAMPLES, "samples")
     shared = _in(SHARED, "shared") + _in(SHARED / "public", "shared/public")
     seen = set()
@@ -50,12 +50,12 @@ def all_captures():
 
 
 def capture_named(name):
-    """The capture that known.toml calls so, or None. A sample's name also finds it where only ../shared has it."""
+    """Return the capture with this name, or None."""
     return next((capture for capture in all_captures() if capture.name == name), None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Frames, to be changed and written again.
+# Frames for modified captures
 
 
 @dataclasses.dataclass
@@ -67,7 +67,7 @@ class Frame:
 
 
 def read_pcap(path):
-    """(link type, frames) of a classic little-endian pcap, compressed or not."""
+    """Return (link type, frames) of a little-endian pcap file."""
     data = content_of(path)
     magic, _, _, _, _, _, link = struct.unpack_from("<IHHiIII", data)
     assert magic == 0xA1B2C3D4, f"{path} is not a little-endian pcap with microseconds"

@@ -1,4 +1,4 @@
-"""A test whose programs are not there is skipped, with what is missing as the reason."""
+"""Skips tests whose programs are missing, and reports the missing program."""
 
 import pytest
 

@@ -1,18 +1,18 @@
-"""Differences between what rdmawire and tshark say, found and known.
+"""Differences between rdmawire and tshark, and the known ones.
 
-    python tests/differential/differences.py                  what differs and is not known, summed up
-    python tests/differential/differences.py REASON FIELD...  writes what differs in these fields as known, for REASON
-                                                              (FIELD may be FIELD@CAPTURE; all captures otherwise)
+    python tests/differential/differences.py                  print a summary of the unknown differences
+    python tests/differential/differences.py REASON FIELD...  add the differences of these fields as known, for REASON
+                                                              (FIELD@CAPTURE: only of one capture)
 
-known.toml holds, for each reason, capture and field, which frames differ and what each side says there:
+known.toml lists frames and values for each reason, capture and field:
 
     [reasons]
-    some-name = "One sentence: why ours is right."
+    some-name = "One sentence: why rdmawire is correct."
 
     [known.some-name."samples/rping.pcap"]
-    "ip.version" = ["2, 5-9: absent | 6"]     # frames: ours | tshark's
+    "ip.version" = ["2, 5-9: absent | 6"]     # frames: rdmawire | tshark
 
-Frame numbers are written out; there are no wildcards. Several values of one field in a frame are joined by commas.
+Frame numbers are complete, without wildcards. Several values of a field in a frame are separated by commas.
 """
 
 import collections
@@ -32,20 +32,20 @@ ABSENT = "absent"
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """In these frames (numbers and ranges) the field's values differ, always in the same way."""
+    """One difference of a field: the frames (numbers and ranges) and both values."""
 
     capture: str
     field: str
     frames: str
-    ours: str
-    theirs: str
+    rdmawire: str
+    tshark: str
     reason: str = ""
 
     def key(self):
-        return (self.capture, self.field, self.frames, self.ours, self.theirs)
+        return (self.capture, self.field, self.frames, self.rdmawire, self.tshark)
 
     def __str__(self):
-        return f"{self.capture} {self.field} frames {self.frames}: {self.ours} here, {self.theirs} there"
+        return f"{self.capture} {self.field} frames {self.frames}: rdmawire {self.rdmawire}, tshark {self.tshark}"
 
 
 @dataclasses.dataclass
@@ -53,7 +53,7 @@ class Comparison:
     capture: Capture
     frames: int
     tshark_frames: int
-    equal: collections.Counter  # values that are equal, by field
+    equal: collections.Counter  # number of equal values, by field
     differences: list
 
 
@@ -64,7 +64,7 @@ class Known:
 
 
 def write_frames(numbers):
-    """[1, 2, 3, 7] as "1-3, 7"."""
+    """Return [1, 2, 3, 7] as "1-3, 7"."""
     ranges = []
     for number in sorted(numbers):
         if ranges and number == ranges[-1][1] + 1:
@@ -75,7 +75,7 @@ def write_frames(numbers):
 
 
 def count_frames(text):
-    """How many frames "1-3, 7" names."""
+    """Return the number of frames in "1-3, 7"."""
     return sum(int(part.split("-")[-1]) - int(part.split("-")[0]) + 1 for part in text.split(", "))
 
 
@@ -84,23 +84,23 @@ def _write_values(values):
 
 
 def compare(capture):
-    """Runs both programs over a capture."""
-    ours = [programs.ours(packet) for packet in programs.dissect(capture.path)]
-    theirs = programs.tshark_says(capture.path)
+    """Compare the output of both programs for a capture."""
+    rdmawire = [programs.rdmawire_values(packet) for packet in programs.dissect(capture.path)]
+    tshark = programs.tshark_values(capture.path)
     equal = collections.Counter()
     frames_of = {}
-    for number, (here, there) in enumerate(zip(ours, theirs), 1):
+    for number, (here, there) in enumerate(zip(rdmawire, tshark), 1):
         for name in sorted(here.keys() | there.keys()):
             if name not in programs.compared_fields():
                 continue
             if here.get(name) == there.get(name):
                 equal[name] += len(here[name])
             else:
-                what = (name, _write_values(here.get(name)), _write_values(there.get(name)))
-                frames_of.setdefault(what, []).append(number)
+                key = (name, _write_values(here.get(name)), _write_values(there.get(name)))
+                frames_of.setdefault(key, []).append(number)
     found = [Difference(capture.name, name, write_frames(frames), here, there)
              for (name, here, there), frames in frames_of.items()]
-    return Comparison(capture, len(ours), len(theirs), equal, found)
+    return Comparison(capture, len(rdmawire), len(tshark), equal, found)
 
 
 def compare_all(captures):
@@ -116,8 +116,8 @@ def read_known():
             for field, lines in fields.items():
                 for line in lines:
                     frames, _, values = line.partition(": ")
-                    ours, _, theirs = values.partition(" | ")
-                    entries.append(Difference(capture, field, frames, ours, theirs, reason))
+                    rdmawire, _, tshark = values.partition(" | ")
+                    entries.append(Difference(capture, field, frames, rdmawire, tshark, reason))
     return Known(document.get("reasons", {}), entries)
 
 
@@ -125,8 +125,8 @@ def write_known(known):
     tree = {}
     for entry in known.entries:
         fields = tree.setdefault(entry.reason, {}).setdefault(entry.capture, {})
-        fields.setdefault(entry.field, []).append(f"{entry.frames}: {entry.ours} | {entry.theirs}")
-    lines = ["# Where tshark 4.0 says something else than rdmawire, and why ours is right; differences.py has the form.",
+        fields.setdefault(entry.field, []).append(f"{entry.frames}: {entry.rdmawire} | {entry.tshark}")
+    lines = ["# Differences between rdmawire and tshark 4.0, and why rdmawire is correct. Format: see differences.py.",
              "", "[reasons]"]
     lines += [f"{reason} = {json.dumps(text, ensure_ascii=False)}" for reason, text in known.reasons.items()]
     for reason in known.reasons:
@@ -142,19 +142,20 @@ def write_known(known):
     KNOWN.write_text("\n".join(lines) + "\n")
 
 
-def totals(compared, judged, known):
-    """What was compared, as a person wants to read it."""
+def totals(compared, checked, known):
+    """Return a summary of the comparison."""
     equal = sum((c.equal for c in compared), collections.Counter())
     fields_of_tshark = collections.Counter(protocol for _, protocol in programs.tshark_fields().values())
     lines = [f"{len(compared)} captures, {sum(c.frames for c in compared)} frames: {len(programs.compared_fields())} "
-             f"fields compared, {len(equal)} of them seen; {equal.total()} values equal, {len(judged)} known differences"]
+             f"fields compared, {len(equal)} of them present, {equal.total()} values equal, "
+             f"{len(checked)} known differences"]
     by_reason = collections.Counter()
-    for entry in judged.values():
+    for entry in checked.values():
         by_reason[entry.reason] += count_frames(entry.frames)
     for reason, count in by_reason.most_common():
         lines.append(f"  {count:6} values  {reason}: {known.reasons.get(reason)}")
     named = collections.Counter(name.split(".")[0] for name in programs.compared_fields())
-    lines.append("fields of tshark that our tables name: " + ", ".join(
+    lines.append("tshark fields with a field in rdmawire's tables: " + ", ".join(
         f"{family} {named[family]} of {sum(1 for n in programs.tshark_fields() if n.split('.')[0] == family)}"
         for family in ("infiniband", "iwarp_mpa", "iwarp_ddp", "iwarp_rdma") if fields_of_tshark))
     return "\n".join(lines)
@@ -182,7 +183,7 @@ def main(arguments):
         print(f"{field}: {frames} frames of {len({d.capture for d in differing})} captures")
         for difference in differing[:3]:
             print(f"    {difference}")
-    print(f"{len(found)} not known")
+    print(f"{len(found)} unknown differences")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""rdmawire against tshark: every capture, every frame, every field that both know.
+"""Compares rdmawire with tshark: every capture, every frame, every common field.
 
-Whatever differs must stand in known.toml, field by field and frame by frame, with the reason why ours is right; an
-entry that no longer differs fails as well. `python tests/differential/differences.py` shows what differs.
+known.toml lists every difference with the reason why rdmawire is correct. An entry without a difference fails too.
+`python tests/differential/differences.py` prints the unknown differences.
 """
 
 import pytest
@@ -12,43 +12,43 @@ from captures import WITHOUT_SHARED, all_captures, capture_named
 
 
 @pytest.fixture(scope="module")
-def compared():
-    """Every capture, compared once."""
+def comparisons():
+    """Return the comparison of every capture."""
     programs.require_rdmawire()
     programs.require_tshark()
     return differences.compare_all(all_captures())
 
 
-def test_tshark_has_every_field_that_our_tables_name(compared):
-    del compared
+def test_tshark_has_every_wireshark_field_of_the_tables(comparisons):
+    del comparisons
     assert [name for name in programs.aliases() if name not in programs.tshark_fields()] == []
 
 
-def test_both_see_the_same_frames(compared):
-    wrong = [f"{c.capture.name}: {c.frames} frames here, {c.tshark_frames} there"
-             for c in compared if c.frames != c.tshark_frames or c.frames == 0]
+def test_both_programs_report_the_same_number_of_frames(comparisons):
+    wrong = [f"{c.capture.name}: {c.frames} frames in rdmawire, {c.tshark_frames} in tshark"
+             for c in comparisons if c.frames != c.tshark_frames or c.frames == 0]
     assert wrong == []
 
 
-def test_every_difference_is_known_and_every_known_one_is_there(compared, capsys):
+def test_differences_equal_the_known_differences(comparisons, capsys):
     known = differences.read_known()
-    found = {difference.key(): difference for c in compared for difference in c.differences}
-    # Where ../shared is missing, its entries cannot be judged.
-    judged = {entry.key(): entry for entry in known.entries if capture_named(entry.capture)}
+    found = {difference.key(): difference for c in comparisons for difference in c.differences}
+    # Without ../shared, the entries of its captures are skipped.
+    checked = {entry.key(): entry for entry in known.entries if capture_named(entry.capture)}
     with capsys.disabled():
-        print("\n" + differences.totals(compared, judged, known))
-        if len(judged) < len(known.entries):
-            print(f"skipped: {len(known.entries) - len(judged)} known differences of ../shared: {WITHOUT_SHARED}")
-    unknown = [str(found[key]) for key in found if key not in judged]
-    stale = [str(judged[key]) for key in judged if key not in found]
-    assert not unknown, f"{len(unknown)} differences that known.toml does not have:\n" + "\n".join(unknown[:40])
-    assert not stale, f"{len(stale)} entries of known.toml that do not differ so:\n" + "\n".join(stale[:40])
+        print("\n" + differences.totals(comparisons, checked, known))
+        if len(checked) < len(known.entries):
+            print(f"skipped: {len(known.entries) - len(checked)} known differences of ../shared: {WITHOUT_SHARED}")
+    unknown = [str(found[key]) for key in found if key not in checked]
+    stale = [str(checked[key]) for key in checked if key not in found]
+    assert not unknown, f"{len(unknown)} differences that known.toml does not contain:\n" + "\n".join(unknown[:40])
+    assert not stale, f"{len(stale)} entries of known.toml without a difference:\n" + "\n".join(stale[:40])
 
 
 def test_known_differences_are_well_formed():
     known = differences.read_known()
     used = {entry.reason for entry in known.entries}
-    assert used == set(known.reasons), "every reason is used, and every entry's reason is written"
+    assert used == set(known.reasons), "reasons must be used and defined"
     assert all(reason.endswith(".") for reason in known.reasons.values())
     keys = [entry.key() for entry in known.entries]
-    assert len(keys) == len(set(keys)), "an entry stands twice"
+    assert len(keys) == len(set(keys)), "duplicate entry"

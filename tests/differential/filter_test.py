@@ -1,4 +1,4 @@
-"""--filter with Wireshark's names chooses the frames that tshark -Y chooses."""
+"""`--filter` with Wireshark's field names selects the same frames as `tshark -Y`."""
 
 import concurrent.futures
 import subprocess
@@ -32,7 +32,7 @@ CASES = [
 ]
 
 
-def by_tshark(case):
+def filter_with_tshark(case):
     name, expression = case
     command = ["tshark", "-r", str(SAMPLES / name), *programs.TSHARK_OPTIONS, "-Y", expression, "-T", "fields", "-e",
                "frame.number"]
@@ -45,12 +45,12 @@ def expected():
     programs.require_rdmawire()
     programs.require_tshark()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        return dict(zip(CASES, pool.map(by_tshark, CASES), strict=True))
+        return dict(zip(CASES, pool.map(filter_with_tshark, CASES), strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
-def test_filter_chooses_what_tshark_chooses(expected, case):
+def test_filter_selects_the_same_frames_as_tshark(expected, case):
     name, expression = case
-    chosen = [packet["frame"] for packet in programs.dissect(SAMPLES / name, "--filter", expression)]
-    assert chosen == expected[case]
-    assert chosen, "a case that chooses nothing says nothing"
+    selected = [packet["frame"] for packet in programs.dissect(SAMPLES / name, "--filter", expression)]
+    assert selected == expected[case]
+    assert selected, "the case must select frames"

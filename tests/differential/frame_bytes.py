@@ -1,4 +1,4 @@
-"""Headers below RDMA's, byte by byte, with a valid IPv4 checksum and no others."""
+"""Builds headers below the RDMA protocols. Only the IPv4 checksum is valid."""
 
 import struct
 

@@ -1,7 +1,7 @@
-"""Runs rdmawire and tshark over a capture and gives what both say of each frame, in one form.
+"""Runs rdmawire and tshark over a capture and converts their output to the same format.
 
-What a program says of a frame is a dictionary: Wireshark's name of a field, to the list of its values in the order of
-the frame. Values are compared as integers where they are numbers, else as text in one spelling.
+The result for a frame is a dictionary: Wireshark's field name to the list of values in order of the frame. Numbers are
+compared as integers, other values as text in a canonical spelling.
 """
 
 import functools
@@ -18,19 +18,19 @@ from captures import ROOT
 RDMAWIRE = os.environ.get("RDMAWIRE", str(ROOT / "build" / "dev" / "bin" / "rdmawire"))
 TSHARK_VERSION = "4.0"
 
-# tshark's ways that would make it say something else than what the packet holds.
+# Without these options tshark shows other values than the packet contains.
 TSHARK_OPTIONS = [
     "-n",  # no names for addresses and ports
     "-o", "tcp.relative_sequence_numbers:FALSE",
-    "-o", "tcp.try_heuristic_first:TRUE",  # else ports of other protocols hide iWARP
-    "-o", "ipv6.defragment:FALSE",  # else what a first fragment holds is not read
-    "-o", "tcp.reassemble_out_of_order:TRUE",  # else what came too early is read out of its place
+    "-o", "tcp.try_heuristic_first:TRUE",  # else ports of other protocols take precedence over iWARP
+    "-o", "ipv6.defragment:FALSE",  # else a first fragment is not dissected
+    "-o", "tcp.reassemble_out_of_order:TRUE",  # else early segments are dissected out of order
 ]
 SEPARATOR, AGGREGATOR = "\t", "\x1e"
 
 
 class CannotRun(Exception):
-    """A program is not there or not the right one; says which, and what was found."""
+    """A program is missing or has the wrong version."""
 
 
 def run(*command):
@@ -42,20 +42,20 @@ def run(*command):
 
 def require_rdmawire():
     if not shutil.which(RDMAWIRE):
-        raise CannotRun(f"needs {RDMAWIRE}: build it with cmake --build --preset dev, or name another in RDMAWIRE")
+        raise CannotRun(f"requires {RDMAWIRE}: run cmake --build --preset dev, or set RDMAWIRE to another program")
 
 
 def require_tshark():
     if not shutil.which("tshark"):
-        raise CannotRun("needs tshark")
+        raise CannotRun("requires tshark")
     first = run("tshark", "--version").splitlines()[0]
     if not re.search(rf"\b{re.escape(TSHARK_VERSION)}\.", first):
-        raise CannotRun(f"needs tshark {TSHARK_VERSION}; there is: {first}")
+        raise CannotRun(f"requires tshark {TSHARK_VERSION}, found {first}")
 
 
 @functools.cache
 def tables():
-    """Our headers with their fields, as `rdmawire explain --json` gives them: name to header."""
+    """Return rdmawire's headers from `rdmawire explain --json`: name to header."""
     names = [header["id"] for header in json.loads(run(RDMAWIRE, "explain", "--json"))["headers"]]
     headers = {}
     for name in names:
@@ -64,13 +64,13 @@ def tables():
             if topic["kind"] == "header" and topic["id"] == name:
                 headers[name] = topic
     missing = [name for name in names if name not in headers]
-    assert not missing, f"explain lists these headers and does not explain them: {missing}"
+    assert not missing, f"explain lists these headers, but does not describe them: {missing}"
     return headers
 
 
 @functools.cache
 def aliases():
-    """Wireshark's names in our tables: each to its fields, as (header, field)."""
+    """Return the Wireshark names in rdmawire's tables: name to [(header, field)]."""
     found = {}
     for header in tables().values():
         for field in header["fields"]:
@@ -81,7 +81,7 @@ def aliases():
 
 @functools.cache
 def tshark_fields():
-    """All of tshark's fields: name to (type, protocol)."""
+    """Return all fields of tshark: name to (type, protocol)."""
     fields = {}
     for line in run("tshark", "-G", "fields").splitlines():
         columns = line.split("\t")
@@ -91,9 +91,9 @@ def tshark_fields():
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# One spelling of values.
+# Canonical spelling of values
 
-_NUMBERS = {"decimal", "hexadecimal", "flag", "time", "reserved"}  # as explain names how a field is shown
+_NUMBERS = {"decimal", "hexadecimal", "flag", "time", "reserved"}  # names of `display` in explain
 
 
 def _hex_digits(text):
@@ -101,14 +101,14 @@ def _hex_digits(text):
 
 
 def canonical(value, display, tshark_type=None):
-    """A value in the spelling that is compared; `display` is our table's, `tshark_type` None for our own values."""
+    """Return a value in canonical spelling. `tshark_type` is None for values of rdmawire."""
     text = str(value)
     if tshark_type == "FT_RELATIVE_TIME":
         return int(Decimal(text) * 1_000_000_000)
     if display in _NUMBERS:
         return int(text, 16 if tshark_type == "FT_BYTES" else 0)
     if display in ("MAC address", "GUID", "bytes"):
-        if text.startswith("0x"):  # a number to tshark: as many digits as a GUID has, or as it wrote
+        if text.startswith("0x"):  # tshark shows a number: pad it to the digits of a GUID
             return f"{int(text, 16):0{16 if display == 'GUID' else len(text) - 2}x}"
         return _hex_digits(text)
     if display in ("IPv4 address", "IPv6 address or GID"):
@@ -119,12 +119,12 @@ def canonical(value, display, tshark_type=None):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Ours.
+# Output of rdmawire
 
 
 @functools.cache
 def _plan():
-    """Header to [(field's key, alias, display, is reserved)]."""
+    """Return the compared fields of each header: [(field, alias, display)]."""
     plan = {}
     for name, header in tables().items():
         rows = [(f["name"], alias, f["display"]) for f in header["fields"] for alias in f.get("wireshark", ())]
@@ -133,43 +133,43 @@ def _plan():
     return plan
 
 
-def _add_layer(said, layer):
+def _add_layer(values, layer):
     fields = layer["fields"]
     for name, alias, display in _plan().get(layer["protocol"], ()):
         if name in fields:
-            said.setdefault(alias, []).append(canonical(fields[name], display))
-        elif display == "reserved":  # written only where it is not zero
-            said.setdefault(alias, []).append(0)
+            values.setdefault(alias, []).append(canonical(fields[name], display))
+        elif display == "reserved":  # omitted if zero
+            values.setdefault(alias, []).append(0)
     for part in layer.get("parts", ()):
-        _add_layer(said, part)
+        _add_layer(values, part)
 
 
-def ours(packet):
-    """What a line of `dissect --json` says, by Wireshark's names."""
-    said = {}
+def rdmawire_values(packet):
+    """Convert a line of `dissect --json` to Wireshark's names."""
+    values = {}
     for layer in packet["layers"]:
-        _add_layer(said, layer)
+        _add_layer(values, layer)
     for pdu in packet.get("pdus", ()):
         for layer in pdu["layers"]:
-            _add_layer(said, layer)
+            _add_layer(values, layer)
     for crc, alias in (("icrc", "infiniband.invariant.crc"), ("vcrc", "infiniband.variant.crc")):
         if "value" in packet.get(crc, {}):
-            said[alias] = [int(packet[crc]["value"], 0)]
-    return said
+            values[alias] = [int(packet[crc]["value"], 0)]
+    return values
 
 
 def dissect(path, *options):
-    """The objects of `rdmawire dissect --json`."""
+    """Return the objects of `rdmawire dissect --json`."""
     return [json.loads(line) for line in run(RDMAWIRE, "dissect", "--json", *options, path).splitlines()]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# tshark's.
+# Output of tshark
 
 
 @functools.cache
 def compared_fields():
-    """Wireshark's names that both know: each to our display and tshark's type."""
+    """Return the fields that both programs have: Wireshark's name to (rdmawire's display, tshark's type)."""
     known = tshark_fields()
     fields = {alias: (places[0][1]["display"], known[alias][0]) for alias, places in aliases().items() if alias in known}
     for crc in ("infiniband.invariant.crc", "infiniband.variant.crc"):
@@ -177,8 +177,8 @@ def compared_fields():
     return fields
 
 
-def tshark_says(path):
-    """For each frame, what tshark says, by its names."""
+def tshark_values(path):
+    """Return the field values of each frame by Wireshark's names."""
     names = sorted(compared_fields())
     command = ["tshark", "-r", str(path), *TSHARK_OPTIONS, "-T", "fields", "-E", "occurrence=a",
                "-E", f"aggregator={AGGREGATOR}", "-E", "separator=/t"]
@@ -186,10 +186,10 @@ def tshark_says(path):
         command += ["-e", name]
     frames = []
     for line in run(*command).split("\n")[:-1]:
-        said = {}
-        for name, values in zip(names, line.split(SEPARATOR), strict=True):
-            if values != "":
+        values = {}
+        for name, text in zip(names, line.split(SEPARATOR), strict=True):
+            if text != "":
                 display, kind = compared_fields()[name]
-                said[name] = [canonical(value, display, kind) for value in values.split(AGGREGATOR)]
-        frames.append(said)
+                values[name] = [canonical(value, display, kind) for value in text.split(AGGREGATOR)]
+        frames.append(values)
     return frames

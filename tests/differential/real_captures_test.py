@@ -1,4 +1,4 @@
-"""What real captures have shown, each as a test of the command."""
+"""Properties of real captures, each as a test of the command."""
 
 import copy
 import struct
@@ -27,7 +27,7 @@ def layer(packet, protocol):
 
 
 def changed(tmp_path, source, change):
-    """The capture after `change(number, frame, packet)`, dissected."""
+    """Apply `change(number, frame, packet)` to the frames of a capture. Return the dissected packets."""
     link, frames = read_pcap(source)
     for packet, frame in zip(dissect(source), frames, strict=True):
         change(packet["frame"], frame, packet)
@@ -35,7 +35,7 @@ def changed(tmp_path, source, change):
     return dissect(tmp_path / "x.pcap")
 
 
-def mend_ip_checksum(frame, packet):
+def recompute_ip_checksum(frame, packet):
     at = layer(packet, "ip")["offset"]
     frame.data[at + 10 : at + 12] = b"\0\0"
     total = sum(struct.unpack(">10H", frame.data[at : at + 20]))
@@ -43,7 +43,7 @@ def mend_ip_checksum(frame, packet):
     frame.data[at + 10 : at + 12] = struct.pack(">H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
 
 
-def test_1_the_lrh_is_masked_whole_with_a_grh_and_only_its_lane_without(tmp_path):
+def test_icrc_masks_the_lrh_if_a_grh_is_present(tmp_path):
     source = shared("magnate3__linux-riscv-dev__ib2.pcap")
 
     def other_lid(_, frame, packet):
@@ -63,13 +63,13 @@ def test_1_the_lrh_is_masked_whole_with_a_grh_and_only_its_lane_without(tmp_path
         assert (packet["icrc"]["status"], packet["vcrc"]["status"]) == ("good", "bad"), packet["frame"]
 
 
-def test_2_an_overwritten_source_port_is_found_in_a_real_capture():
+def test_overwritten_source_port_is_recovered_in_real_capture():
     packets = dissect(shared("magnate3__linux-riscv-dev__dc-small.pcap"))
     assert {packet["icrc"]["status"] for packet in packets} == {"bad"}
     assert {packet["icrc"]["source_port"] for packet in packets} == {63484, 53369}
 
 
-def test_2_an_overwritten_source_port_is_found_whatever_it_was(tmp_path):
+def test_any_overwritten_source_port_is_recovered(tmp_path):
     original = {}
 
     def overwrite(number, frame, packet):
@@ -84,7 +84,7 @@ def test_2_an_overwritten_source_port_is_found_whatever_it_was(tmp_path):
     assert len(original) == 365
 
 
-def test_3_acknowledgements_of_packets_that_were_not_captured_are_no_fault(tmp_path):
+def test_acknowledgements_without_captured_requests_have_no_finding(tmp_path):
     link, frames = read_pcap(SAMPLES / "rc-pingpong.pcap.gz")
     packets = dissect(SAMPLES / "rc-pingpong.pcap.gz")
 
@@ -95,19 +95,19 @@ def test_3_acknowledgements_of_packets_that_were_not_captured_are_no_fault(tmp_p
     kept = [(frame, packet) for frame, packet in zip(frames, packets, strict=True) if not is_request(packet)]
     assert 0 < len(kept) < len(frames)
     write_pcap(tmp_path / "x.pcap", link, [frame for frame, _ in kept])
-    for packet, (_, alone) in zip(dissect(tmp_path / "x.pcap"), kept, strict=True):
+    for packet, (_, original) in zip(dissect(tmp_path / "x.pcap"), kept, strict=True):
         assert "findings" not in packet
-        assert packet["layers"] == alone["layers"]
+        assert packet["layers"] == original["layers"]
 
 
-def test_4_a_vendors_transport_is_named_and_payloads_are_not_guessed_at():
+def test_vendor_transport_is_identified_without_guessing_payloads():
     for packet in dissect(shared("magnate3__linux-riscv-dev__dc-small.pcap")):
         assert layer(packet, "dceth") and not layer(packet, "mad")
         assert "findings" not in packet
         assert "upper" not in packet
 
 
-def test_4_nothing_that_was_captured_is_called_malformed():
+def test_captured_packets_are_not_malformed():
     for capture in all_captures():
         for packet in dissect(capture.path):
             where = f"{capture.name} frame {packet['frame']}"
@@ -115,11 +115,11 @@ def test_4_nothing_that_was_captured_is_called_malformed():
             assert all("findings" not in pdu for pdu in packet.get("pdus", ())), where
 
 
-def test_5_a_tcp_keep_alive_brings_no_fpdu_and_harms_none(tmp_path):
+def test_tcp_keep_alive_does_not_affect_fpdus(tmp_path):
     link, frames = read_pcap(SAMPLES / "siw-rping.pcap")
     before = dissect(SAMPLES / "siw-rping.pcap")
     with_data = [p["frame"] for p in before if p.get("pdus") and p["pdus"][0]["layers"][0]["protocol"] == "fpdu"]
-    # After every tenth segment its sender repeats that segment's last byte.
+    # After every tenth segment, its sender repeats the last byte of the segment.
     repeated = with_data[5::10]
     out, inserted = [], set()
     for number, (frame, packet) in enumerate(zip(frames, before, strict=True), 1):
@@ -129,10 +129,11 @@ def test_5_a_tcp_keep_alive_brings_no_fpdu_and_harms_none(tmp_path):
         ip, tcp = layer(packet, "ip"), layer(packet, "tcp")
         begin = tcp["offset"] + tcp["length"]
         end = ip["offset"] + ip["fields"]["total_length"]
-        again = Frame(frame.seconds, frame.fraction, begin + 1, copy.copy(frame.data[:begin]) + frame.data[end - 1 : end])
-        struct.pack_into(">H", again.data, ip["offset"] + 2, begin + 1 - ip["offset"])
-        struct.pack_into(">I", again.data, tcp["offset"] + 4, (tcp["fields"]["seq"] + end - begin - 1) % 2**32)
-        out.append(again)
+        keep_alive = Frame(frame.seconds, frame.fraction, begin + 1,
+                           copy.copy(frame.data[:begin]) + frame.data[end - 1 : end])
+        struct.pack_into(">H", keep_alive.data, ip["offset"] + 2, begin + 1 - ip["offset"])
+        struct.pack_into(">I", keep_alive.data, tcp["offset"] + 4, (tcp["fields"]["seq"] + end - begin - 1) % 2**32)
+        out.append(keep_alive)
         inserted.add(len(out))
     write_pcap(tmp_path / "x.pcap", link, out)
     after = dissect(tmp_path / "x.pcap")
@@ -145,7 +146,7 @@ def test_5_a_tcp_keep_alive_brings_no_fpdu_and_harms_none(tmp_path):
 
 
 def _pcapng(resolution, ticks):
-    """A pcapng of one packet whose interface counts in units of 10^-resolution s; without the option: microseconds."""
+    """Return a pcapng file with one packet. Timestamps are in 10^-resolution s (None: no option, microseconds)."""
 
     def block(kind, body):
         body += b"\0" * (-len(body) % 4)
@@ -159,37 +160,37 @@ def _pcapng(resolution, ticks):
 
 @pytest.mark.parametrize("resolution, ticks", [(9, 1732163000123456789), (6, 1732163000123456), (None, 1732163000123456),
                                                (3, 1732163000123)])
-def test_6_each_interfaces_time_resolution_counts(tmp_path, resolution, ticks):
+def test_timestamp_resolution_of_the_interface_is_used(tmp_path, resolution, ticks):
     (tmp_path / "x.pcapng").write_bytes(_pcapng(resolution, ticks))
     (packet,) = dissect(tmp_path / "x.pcapng")
     digits = 6 if resolution is None else resolution
     assert packet["time"] == f"{ticks // 10**digits}.{ticks % 10**digits:0{digits}}".ljust(20, "0")
 
 
-def test_7_a_snapped_packet_is_known_by_its_ip_length_though_the_record_says_whole(tmp_path):
-    def snap(_, frame, packet):
+def test_truncated_packet_is_detected_by_its_ip_length(tmp_path):
+    def truncate(_, frame, packet):
         if layer(packet, "bth"):
             del frame.data[60:]
             frame.wire_length = len(frame.data)
 
-    snapped = 0
-    for packet in changed(tmp_path, SAMPLES / "rping.pcap", snap):
+    truncated = 0
+    for packet in changed(tmp_path, SAMPLES / "rping.pcap", truncate):
         if layer(packet, "bth"):
             assert packet["length"] == packet["captured"] == 60
             assert packet["icrc"] == {"status": "unverifiable"}, packet["frame"]
             assert all(finding["kind"] != "malformed" for finding in packet.get("findings", ())), packet["frame"]
-            snapped += 1
-    assert snapped == 365
+            truncated += 1
+    assert truncated == 365
 
 
-def test_8_data_and_acknowledgements_may_differ_in_dscp(tmp_path):
-    """Connections are found, and CRCs are good, whatever the DSCP of each direction."""
+def test_directions_with_different_dscp_are_paired(tmp_path):
+    """The DSCP affects neither ICRC verification nor upper-layer protocols."""
 
     def mark(_, frame, packet):
         bth = layer(packet, "bth")
         if bth and bth["fields"]["opcode"] != 17:
             frame.data[layer(packet, "ip")["offset"] + 1] = 26 << 2
-            mend_ip_checksum(frame, packet)
+            recompute_ip_checksum(frame, packet)
 
     source = SAMPLES / "nvme-over-rdma.pcap.zst"
     dscps = set()

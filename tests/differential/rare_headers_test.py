@@ -1,4 +1,4 @@
-"""Headers that no capture here has, made byte by byte: tunnels, tags, options and extension headers."""
+"""Headers that occur in no sample capture: tunnels, tags, options and extension headers."""
 
 import random
 import struct
@@ -21,7 +21,7 @@ def _needs():
 
 
 def roce_frame():
-    """A whole RC SEND Only of a real capture: Ethernet, IPv4, UDP, BTH."""
+    """Return a complete RC SEND Only of a real capture: Ethernet, IPv4, UDP, BTH."""
     _, frames = read_pcap(SAMPLES / "rping.pcap")
     return bytes(frames[17].data)
 
@@ -32,11 +32,11 @@ def frame_numbers(text):
         yield from range(int(first), int(last or first) + 1)
 
 
-def made():
-    """(what, link type, bytes) of every frame."""
+def synthesized_frames():
+    """Return (name, link type, bytes) of every frame."""
     inner = roce_frame()
-    inside = inner[14:]  # from its IPv4 header on
-    behind_ip = inside[20:]
+    inside = inner[14:]  # starts with the IPv4 header
+    ip_payload = inside[20:]
     frames = [
         ("802.1Q", ETHERNET, mac_header(0x8100) + struct.pack(">HH", 0xB123, 0x0800) + inside),
         ("802.1ad and 802.1Q", ETHERNET,
@@ -50,14 +50,14 @@ def made():
         ("ERSPAN type III", ETHERNET,
          mac_header(0x0800) + ipv4(47, bytes.fromhex("100022eb 00000009 2065 a801 12345678 00218000") + inner)),
         ("IPv4 options", ETHERNET,
-         mac_header(0x0800) + ipv4(17, behind_ip, bytes.fromhex("01 94040000 0707040a0000fe".replace(" ", "")))),
+         mac_header(0x0800) + ipv4(17, ip_payload, bytes.fromhex("01 94040000 0707040a0000fe".replace(" ", "")))),
         ("IPv6 hop-by-hop and destination options", ETHERNET,
-         mac_header(0x86DD) + ipv6(0, bytes.fromhex("3c00 0502 0000 0100 1100 0104 00000000") + behind_ip)),
+         mac_header(0x86DD) + ipv6(0, bytes.fromhex("3c00 0502 0000 0100 1100 0104 00000000") + ip_payload)),
         ("IPv6 first fragment", ETHERNET,
-         mac_header(0x86DD) + ipv6(44, bytes.fromhex("11 00 0001 deadbeef".replace(" ", "")) + behind_ip)),
+         mac_header(0x86DD) + ipv6(44, bytes.fromhex("11 00 0001 deadbeef".replace(" ", "")) + ip_payload)),
         ("IPv6 authentication header", ETHERNET,
-         mac_header(0x86DD) + ipv6(51, bytes.fromhex("11040000 00000102 00000003 a1a2a3a4a5a6a7a8a9aaabac") + behind_ip)),
-        ("IPv6 in IPv4", ETHERNET, mac_header(0x0800) + ipv4(41, ipv6(17, behind_ip))),
+         mac_header(0x86DD) + ipv6(51, bytes.fromhex("11040000 00000102 00000003 a1a2a3a4a5a6a7a8a9aaabac") + ip_payload)),
+        ("IPv6 in IPv4", ETHERNET, mac_header(0x0800) + ipv4(41, ipv6(17, ip_payload))),
         ("TCP options of every kind", ETHERNET,
          mac_header(0x0800) + ipv4(6, tcp(options=bytes.fromhex("020405b4 01 030307 0402 080a0000000100000002 01 01 00".replace(" ", "") + "00"),
                                           flags=0x1C2))),
@@ -68,25 +68,25 @@ def made():
         ("Linux cooked", SLL, bytes.fromhex("0004 0001 0006 0200000000010000 0800".replace(" ", "")) + inside),
         ("Linux cooked v2", SLL2, bytes.fromhex("0800 0000 00000003 0001 04 06 0200000000010000".replace(" ", "")) + inside),
     ]
-    # The transport's headers with random values: each opcode of RC, UC and UD, behind IPv4 and UDP.
-    chance = random.Random(11)
+    # Transport headers with random values: each opcode of RC, UC and UD over IPv4 and UDP.
+    rng = random.Random(11)
     without_payload = {0x0C: 16, 0x11: 4, 0x12: 12, 0x13: 28, 0x14: 28}  # bytes of their extension headers
     for opcode in OPCODES:
-        bth = struct.pack(">BBHII", opcode, 0x80, 0x8001, 0x00ABCDEF, 0x80000000 | chance.randrange(1 << 24))
-        behind = chance.randbytes(without_payload.get(opcode, 64)) + bytes(4)
-        frames.append((f"opcode {opcode:#04x}", ETHERNET, mac_header(0x0800) + ipv4(17, udp(4791, bth + behind))))
+        bth = struct.pack(">BBHII", opcode, 0x80, 0x8001, 0x00ABCDEF, 0x80000000 | rng.randrange(1 << 24))
+        remainder = rng.randbytes(without_payload.get(opcode, 64)) + bytes(4)
+        frames.append((f"opcode {opcode:#04x}", ETHERNET, mac_header(0x0800) + ipv4(17, udp(4791, bth + remainder))))
     return frames
 
 
-# What tshark says otherwise, by frame and field, and why ours is right.
-OTHERWISE = {
-    # An outer tag has the layout and the meaning of an inner one; tshark calls its fields ieee8021ad.
-    **{("802.1ad and 802.1Q", f"vlan.{field}"): "other names" for field in ("dei", "etype", "id", "priority")},
-    # Nothing follows an end of options (RFC 9293, 3.1); tshark goes on.
-    ("TCP options of every kind", "tcp.option_kind"): "goes on",
-    # A first fragment ends before its datagram does; tshark takes its last four bytes for the ICRC.
-    ("IPv6 first fragment", "infiniband.invariant.crc"): "not there",
-    # The packet has the value once; tshark has one name for the header and its field.
+# Expected differences by frame and field, and why rdmawire is correct.
+EXPECTED_DIFFERENCES = {
+    # Outer and inner tags have the same format. tshark names the fields of the outer one ieee8021ad.
+    **{("802.1ad and 802.1Q", f"vlan.{field}"): "other field names" for field in ("dei", "etype", "id", "priority")},
+    # An end-of-options option is the last (RFC 9293, 3.1). tshark continues.
+    ("TCP options of every kind", "tcp.option_kind"): "continues",
+    # A first fragment does not contain the ICRC. tshark interprets its last four bytes as the ICRC.
+    ("IPv6 first fragment", "infiniband.invariant.crc"): "not contained",
+    # The packet contains the value once. tshark uses one name for the header and its field.
     **{(f"opcode {opcode:#04x}", "infiniband.immdt"): "shown twice" for opcode in
        (0x03, 0x05, 0x09, 0x0B, 0x23, 0x25, 0x29, 0x2B, 0x65)},
     **{(f"opcode {opcode:#04x}", "infiniband.ieth"): "shown twice" for opcode in (0x16, 0x17)},
@@ -94,13 +94,14 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("link", [ETHERNET, SLL, SLL2])
-def test_made_frames_are_read_alike(tmp_path, link):
-    frames = [(what, data) for what, of, data in made() if of == link]
+def test_tshark_and_rdmawire_agree_on_synthesized_frames(tmp_path, link):
+    frames = [(name, data) for name, frame_link, data in synthesized_frames() if frame_link == link]
     write_pcap(tmp_path / "x.pcap", link, [Frame(1, 0, len(data), bytearray(data)) for _, data in frames])
-    comparison = differences.compare(Capture("made", tmp_path / "x.pcap"))
+    comparison = differences.compare(Capture("synthesized_frames", tmp_path / "x.pcap"))
     assert comparison.frames == comparison.tshark_frames == len(frames)
     found = {(frames[number - 1][0], d.field): str(d)
              for d in comparison.differences for number in frame_numbers(d.frames)}
-    names = {what for what, _ in frames}
-    assert [f"{what}: {text}" for (what, field), text in found.items() if (what, field) not in OTHERWISE] == []
-    assert [key for key in OTHERWISE if key[0] in names and key not in found] == [], "does not differ"
+    names = {name for name, _ in frames}
+    unexpected = {key: text for key, text in found.items() if key not in EXPECTED_DIFFERENCES}
+    assert unexpected == {}
+    assert [key for key in EXPECTED_DIFFERENCES if key[0] in names and key not in found] == [], "no difference"
