@@ -1,4 +1,4 @@
-"""A real Chromium, from file:// and without a network, and a page that is open in it."""
+"""Opens a page in Chromium from file://, without a network."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire")).parent
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-SECONDS = 10  # that a page may take at most, on a machine that does other things too
+SECONDS = 10  # time limit of a page, for a loaded host
 
 try:
     from selenium import webdriver
@@ -21,9 +21,11 @@ try:
 except ImportError:
     webdriver = None
 
-LACKS = [what for what, there in (("Debian's chromium", CHROMIUM), ("Debian's chromium-driver", DRIVER),
-                                  ("Python's selenium", webdriver), (f"{BIN}/rdmawire", (BIN / "rdmawire").exists()),
-                                  (f"{BIN}/make_page", (BIN / "make_page").exists())) if not there]  # fmt: skip
+MISSING = [name for name, found in (
+    ("Debian's chromium", CHROMIUM), ("Debian's chromium-driver", DRIVER), ("Python's selenium", webdriver),
+    (f"{BIN}/rdmawire", (BIN / "rdmawire").exists()), (f"{BIN}/make_page", (BIN / "make_page").exists()))
+    if not found]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
@@ -44,24 +46,24 @@ def browser(tmp_path_factory):
 
 
 def run(*arguments, status=0):
-    """Runs a program that has to end with that status; None: with any but trouble."""
+    """Run a program that must exit with this status (None: 0 or 1)."""
     done = subprocess.run(list(map(str, arguments)), capture_output=True, timeout=60)
     assert done.returncode == status if status is not None else done.returncode in (0, 1), done.stderr
     return done
 
 
-def wait_for(question, what):
+def wait_for(condition, name):
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        answer = question()
-        if answer:
-            return answer
+        result = condition()
+        if result:
+            return result
         time.sleep(0.02)
-    raise AssertionError(f"{what}: not within {SECONDS} s")
+    raise AssertionError(f"{name}: not within {SECONDS} s")
 
 
 class Page:
-    """An open page; `address` may be asked for with a hash."""
+    """An open page. Its URL can contain a fragment."""
 
     def __init__(self, browser, path):
         self.browser, self.path = browser, path
@@ -90,8 +92,8 @@ class Page:
     def click(self, css):
         self.script("arguments[0].click()", self.find(css))
 
-    def ink(self, name):
-        """How many different colors a canvas shows."""
+    def color_count(self, name):
+        """Return the number of colors in a canvas."""
         return self.script("""
             const canvas = document.getElementById("canvas-" + arguments[0]);
             if (!canvas) return 0;
@@ -107,13 +109,13 @@ class Page:
         self.script("""arguments[0].value = arguments[1];
             arguments[0].dispatchEvent(new Event("input", {bubbles: true}))""", self.find(css), text)
 
-    def assert_quiet(self):
-        """Nothing was asked of a network, and the console has no complaint."""
-        asked = []
+    def assert_no_requests_or_errors(self):
+        """Assert that the page sent no network requests and that the console has no messages."""
+        requested = []
         for entry in self.browser.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
-                asked.append(message["params"]["request"]["url"])
-        outside = [url for url in asked if not url.startswith((self.path.as_uri(), "data:", "blob:", "about:"))]
+                requested.append(message["params"]["request"]["url"])
+        outside = [url for url in requested if not url.startswith((self.path.as_uri(), "data:", "blob:", "about:"))]
         assert not outside
         assert [entry["message"] for entry in self.browser.get_log("browser")] == []

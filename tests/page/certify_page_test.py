@@ -1,41 +1,40 @@
-"""The page of `rdmawire certify --report` in a real Chromium, from file:// and without a network: of the whole suite, of
-a broken device with everything that can be known of it, and of a hostile one."""
+"""The page of `rdmawire certify --report` in Chromium: a complete run, and a faulty device with known results."""
 
 import json
 
 import pytest
 
-from browsing import BIN, LACKS, Page, browser, run  # noqa: F401
+from browsing import BIN, MISSING, Page, browser, run  # noqa: F401
 
-pytestmark = pytest.mark.skipif(bool(LACKS), reason=f"needs {', '.join(LACKS)}")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"requires {', '.join(MISSING)}")
 
 GAP = "rc.responder.psn.sequence-error"
-LEAVE = "return document.querySelectorAll('#cases .finding').length"
+CASE_COUNT = "return document.querySelectorAll('#cases .finding').length"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
+def complete(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("complete")
     run(BIN / "rdmawire", "certify", "--seed", 7, "--report", folder, status=None)
     return folder, json.loads((folder / "report.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory, whole):
-    """A device with a fault that is known and one whose waiver is over; compared with a sound one."""
+def broken(tmp_path_factory, complete):
+    """A device with a known fault and an expired one, compared with a conforming device."""
     folder = tmp_path_factory.mktemp("broken")
     known = {"RSP-009/as observed": {"verdict": "fail", "reason": "as in the case"},
              "rc.responder.psn.sequence-error": {"verdict": "fail", "reason": "a second <b>NAK</b>", "right": "unclear"},
              "RSP-011": {"verdict": "fail", "reason": "being recomputed", "until": "2020-01-01"}}  # fmt: skip
     (folder / "known.json").write_text(json.dumps({"format": 1, "cases": known}))
     run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "RSP-00*", "--only", "RSP-01*", "--fault",
-        "naks-every-packet", "--expected", folder / "known.json", "--baseline", whole[0] / "report.json", "--repeat", 2,
+        "naks-every-packet", "--expected", folder / "known.json", "--baseline", complete[0] / "report.json", "--repeat", 2,
         "--report", folder, status=None)  # fmt: skip
     return folder, json.loads((folder / "report.json").read_text())
 
 
-def test_the_whole_suite_opens_quickly_and_says_what_the_report_says(browser, whole):
-    folder, report = whole
+def test_page_of_complete_run_opens_quickly_and_equals_report(browser, complete):
+    folder, report = complete
     path = folder / "index.html"
     assert path.stat().st_size < 4e6
     page = Page(browser, path)
@@ -48,24 +47,26 @@ def test_the_whole_suite_opens_quickly_and_says_what_the_report_says(browser, wh
     cells = page.script("""return [...document.querySelectorAll("#groups td button")].map(button => Number(button.textContent))""")
     assert sum(cells) == len(report["cases"])
     assert report["note"] in page.text("disclaimer")
-    page.assert_quiet()
+    page.assert_no_requests_or_errors()
 
 
-def test_a_number_of_the_matrix_leads_to_its_cases(browser, whole):
-    folder, report = whole
+def test_matrix_button_selects_its_cases(browser, complete):
+    folder, report = complete
     page = Page(browser, folder / "index.html")
     page.click("#groups button[data-group=UC][data-verdict=pass]")
     expected = [case["id"] for case in report["cases"] if case["alias"].startswith("UC-") and case["verdict"] == "pass"]
     shown = page.script("return [...document.querySelectorAll('#cases .title')].map(title => title.textContent)")
     assert shown and set(expected) <= set(shown)
-    assert len(shown) == int(page.script("return document.querySelector('#groups button[data-group=UC][data-verdict=pass]').textContent"))
-    page.type("#choose-text", "no case says this")
-    assert page.script(LEAVE) == 0
+    count = page.script(
+        "return document.querySelector('#groups button[data-group=UC][data-verdict=pass]').textContent")
+    assert len(shown) == int(count)
+    page.type("#choose-text", "text of no case")
+    assert page.script(CASE_COUNT) == 0
     page.type("#choose-text", "")
-    assert page.script(LEAVE) == len(shown)
+    assert page.script(CASE_COUNT) == len(shown)
 
 
-def test_a_case_shows_its_clause_its_ladder_and_its_frames(browser, broken):
+def test_case_shows_rule_clause_and_frames(browser, broken):
     folder, report = broken
     case = next(case for case in report["cases"] if case["id"] == GAP)
     assert case["verdict"] == "fail" and case["unexpected"] is False
@@ -76,10 +77,12 @@ def test_a_case_shows_its_clause_its_ladder_and_its_frames(browser, broken):
     text = page.text(f"case-{GAP}")
     for words in (case["sentence"], case["clauses"], case["expected"], case["actual"], "our reading", "RSP-009"):
         assert words in text
-    assert "A second <b>NAK</b>" in text  # as text, not as HTML
+    assert "A second <b>NAK</b>" in text  # escaped
     frames = [step for step in case["steps"] if "frame" in step]
-    assert page.script(f"return document.getElementById('case-{GAP}').querySelectorAll('.step button').length") == len(frames)
-    # By keyboard: the frame opens, with its headers and its bytes.
+    buttons = page.script(
+        f"return document.getElementById('case-{GAP}').querySelectorAll('.step button').length")
+    assert buttons == len(frames)
+    # Clicking the focused button opens the frame with headers and bytes.
     opened = page.script("""
         const button = document.getElementById(arguments[0]).querySelector(".step button");
         button.focus();
@@ -90,11 +93,11 @@ def test_a_case_shows_its_clause_its_ladder_and_its_frames(browser, broken):
     assert opened[0] and "bth" in opened[1] and "ICRC" in opened[1] and opened[2] == frames[0]["frame"]
     link = page.script(f"return document.querySelector('#body-' + CSS.escape('{GAP}') + ' a').getAttribute('href')")
     assert (folder / link).is_file()
-    assert "Known result of this device: " in text  # what monitors saw
-    page.assert_quiet()
+    assert "Known result of this device: " in text  # from the monitors
+    page.assert_no_requests_or_errors()
 
 
-def test_what_is_known_what_was_waived_and_what_changed(browser, broken):
+def test_page_shows_changes_and_expired_known_results(browser, broken):
     folder, report = broken
     page = Page(browser, folder / "index.html")
     assert [change["kind"] for change in report["changes"]].count("worse") >= 1
@@ -108,7 +111,7 @@ def test_what_is_known_what_was_waived_and_what_changed(browser, broken):
 
 
 @pytest.mark.parametrize("width", [420, 800, 1600])
-def test_the_page_fits(browser, broken, width):
+def test_page_fits_the_window_width(browser, broken, width):
     page = Page(browser, broken[0] / "index.html")
     browser.set_window_size(width, 900)
     try:
@@ -119,7 +122,7 @@ def test_the_page_fits(browser, broken, width):
         browser.set_window_size(1280, 900)
 
 
-def test_light_and_dark_differ(browser, broken):
+def test_theme_button_changes_the_colors(browser, broken):
     page = Page(browser, broken[0] / "index.html")
     colors = set()
     for _ in range(3):

@@ -1,5 +1,4 @@
-"""The page of `python3 -m rdmawire.fuzz --report` in a real Chromium: of a device with faults of its own, of a sound one,
-and of findings whose words are hostile."""
+"""The page of `python3 -m rdmawire.fuzz --report` in Chromium: faulty device, conforming device, untrusted texts."""
 
 import json
 import os
@@ -9,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from browsing import LACKS, ROOT, Page, browser  # noqa: F401
+from browsing import MISSING as MISSING_PROGRAMS, ROOT, Page, browser  # noqa: F401
 
 PYTHON = Path(os.environ.get("RDMAWIRE_PYTHON", ROOT / "build" / "dev" / "python"))
-MISSING = LACKS + ([] if (PYTHON / "rdmawire").exists() else [f"the Python module, built at {PYTHON}"])
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
-HOSTILE = "</script><img src=x onerror=alert(1)>"
+MISSING = MISSING_PROGRAMS + ([] if (PYTHON / "rdmawire").exists() else [f"the Python module, built at {PYTHON}"])
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"requires {', '.join(MISSING)}")
+UNTRUSTED = "</script><img src=x onerror=alert(1)>"
 
 
 def python(folder, *arguments, status):
-    """Runs Python with the package under test; what it wrote to the folder."""
+    """Run Python with the package under test. Return the folder and its report."""
     done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=120,
                           env=os.environ | {"PYTHONPATH": str(PYTHON)})  # fmt: skip
     assert done.returncode == status, done.stderr
@@ -36,18 +35,18 @@ def broken(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory):
-    return fuzz(tmp_path_factory.mktemp("sound"), "--target", "reference:iwarp", "--executions", "500", "--feedback",
+def conforming(tmp_path_factory):
+    return fuzz(tmp_path_factory.mktemp("conforming"), "--target", "reference:iwarp", "--executions", "500", "--feedback",
                 "answers", status=0)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    """Signatures are words of an oracle, here of the user's own."""
-    folder = tmp_path_factory.mktemp("hostile")
+def untrusted(tmp_path_factory):
+    """An oracle in Python can return any text as the signature."""
+    folder = tmp_path_factory.mktemp("untrusted")
     return python(folder, "-c", f"""
 from rdmawire import fuzz
-with fuzz.Session(seed=1, oracle=lambda step, frames, states: {HOSTILE!r}, stop_at_first=True) as session:
+with fuzz.Session(seed=1, oracle=lambda step, frames, states: {UNTRUSTED!r}, stop_at_first=True) as session:
     session.run(10)
     session.write({str(folder)!r})
 """, status=0)  # fmt: skip
@@ -58,7 +57,7 @@ def cards(page):
         [card.querySelector("dt").textContent, card.querySelector("dd").textContent]))""")
 
 
-def test_the_cards_say_what_the_report_says(browser, broken):
+def test_cards_equal_the_report(browser, broken):
     folder, report = broken
     page = Page(browser, folder / "index.html")
     counts = report["statistics"]
@@ -69,10 +68,10 @@ def test_the_cards_say_what_the_report_says(browser, broken):
         assert shown[f"{kind} edges"] == ("–" if counts[name] is None else number(counts[name]))
     assert shown["corpus"] == number(counts["corpus"])
     assert len(page.all("#findings article")) == len(report["findings"]) >= 2
-    page.assert_quiet()
+    page.assert_no_requests_or_errors()
 
 
-def test_a_finding_names_its_rules_and_its_steps(browser, broken):
+def test_finding_shows_rules_and_steps(browser, broken):
     folder, report = broken
     page = Page(browser, folder / "index.html")
     articles = page.script("return [...document.querySelectorAll('#findings article')].map(article => article.textContent)")
@@ -86,32 +85,32 @@ def test_a_finding_names_its_rules_and_its_steps(browser, broken):
         assert (folder / finding["directory"] / "capture.pcapng").is_file()
 
 
-def test_nothing_found_and_nothing_counted(browser, sound):
-    folder, report = sound
+def test_page_without_findings_and_coverage(browser, conforming):
+    folder, report = conforming
     page = Page(browser, folder / "index.html")
     assert report["findings"] == [] and not page.all("#findings article")
     assert "no findings" in page.text("summary") and "No alarms" in page.text("findings")
     shown = cards(page)
     assert shown["code edges"] == "–" and shown["monitor edges"] == "–" and shown["response edges"] != "–"
-    page.assert_quiet()
+    page.assert_no_requests_or_errors()
 
 
-def test_hostile_words_stay_words(browser, hostile):
-    folder, report = hostile
-    assert report["findings"][0]["actual"] == HOSTILE
+def test_untrusted_text_is_escaped(browser, untrusted):
+    folder, report = untrusted
+    assert report["findings"][0]["actual"] == UNTRUSTED
     page = Page(browser, folder / "index.html")
-    assert HOSTILE in page.text("findings") and not page.all("#findings img")
-    page.assert_quiet()
+    assert UNTRUSTED in page.text("findings") and not page.all("#findings img")
+    page.assert_no_requests_or_errors()
 
 
 @pytest.mark.parametrize("width", [420, 800, 1600])
-def test_the_page_fits(browser, broken, width):
+def test_page_fits_the_window_width(browser, broken, width):
     page = Page(browser, broken[0] / "index.html")
     browser.set_window_size(width, 900)
     try:
         assert page.script("return document.documentElement.scrollWidth <= innerWidth"), width
         rows = page.script("""const tops = [...document.querySelectorAll("#summary .card")].map(card => card.offsetTop);
             return tops.reduce((rows, top) => ({...rows, [top]: (rows[top] || 0) + 1}), {})""")
-        assert len(set(rows.values())) == 1, "a row with a card left over"
+        assert len(set(rows.values())) == 1, "cards do not fill the last row"
     finally:
         browser.set_window_size(1280, 900)

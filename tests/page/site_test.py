@@ -1,4 +1,4 @@
-"""The documentation site in a real Chromium, from file:// and without a network. scripts/site builds it."""
+"""Tests the documentation site in Chromium, from file:// and without a network. scripts/site builds it."""
 
 import json
 
@@ -8,14 +8,14 @@ from browsing import CHROMIUM, DRIVER, ROOT, By, browser, wait_for, webdriver  #
 
 SITE = ROOT / "build" / "site"
 pytestmark = [
-    pytest.mark.skipif(not (SITE / "index.html").exists(), reason="needs the site: scripts/site"),
-    pytest.mark.skipif(not (CHROMIUM and DRIVER and webdriver), reason="needs chromium, chromium-driver and selenium"),
+    pytest.mark.skipif(not (SITE / "index.html").exists(), reason="requires the site: scripts/site"),
+    pytest.mark.skipif(not (CHROMIUM and DRIVER and webdriver), reason="requires chromium, chromium-driver and selenium"),
 ]
 
 
 @pytest.fixture
 def requests(browser):  # noqa: F811
-    """Returns the addresses that the browser requested so far."""
+    """Return the addresses that the browser requested so far."""
     browser.get_log("performance")
 
     def requested():

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Makes a report and its details as `rdmawire analyze` would, of a network that never was, to test and show the page.
+"""Writes a report and its details like `rdmawire analyze`, with random data, to test and demonstrate the page.
 
 usage: synthetic.py FOLDER [--connections N] [--findings N] [--seed N]
 
-Writes FOLDER/report.json and FOLDER/details.json. The names are those of docs/reference/analyze-report.md; the same seed gives the same.
+Writes FOLDER/report.json and FOLDER/details.json with the keys of docs/reference/analyze-report.md. The same seed gives
+the same files.
 """
 
 import argparse
@@ -16,26 +17,26 @@ START = 1732163000
 SECOND = 10**9
 
 KINDS = [
-    ("error", "nak", "remote_access_error", "Refused: the responder does not allow this access",
-     "The responder checked rkey, address and rights of a request and refused it. The queue pair goes to the error state.",
-     "whether the memory region was still registered when the request arrived, and with which rights"),
-    ("error", "crc_bad", "payload", "Packets arrive damaged",
-     "The ICRC does not fit the packet, and no change that a router may make explains it.",
-     "cables and memory on the way; the switch's counters of symbol errors"),
-    ("warning", "retransmission", "sequence_error_nak", "Packets are sent again after a sequence-error NAK",
-     "The responder saw a gap in the PSNs and asked for all from there on. Every packet of the round is paid for twice.",
-     "loss is in the network, not in the capture (every NAKed PSN was seen leaving); look at the switch between"),
-    ("warning", "retransmission", "timeout", "Packets are sent again after a timeout",
-     "The last packet of a message or its acknowledgement was lost, and only the requester's timer noticed.",
-     "the timeout that the queue pair was made with; loss on the way back"),
-    ("warning", "rnr_nak", "rnr", "The receiver was not ready",
-     "A SEND came while no receive was posted. The requester waits as long as the RNR timer tells it to.",
-     "how many receives the program posts, and how late it refills them"),
+    ("error", "nak", "remote_access_error", "NAK: the responder does not permit this access",
+     "The responder rejected a request because of its R_Key, address or access rights. The QP enters the Error state.",
+     "whether the memory region was still registered when the request arrived, and with which access rights"),
+    ("error", "crc_bad", "payload", "Corrupted packets",
+     "The ICRC is invalid, and no change that a router may make explains it.",
+     "cables and memory on the path, and the symbol error counters of the switch"),
+    ("warning", "retransmission", "sequence_error_nak", "Retransmissions after a sequence error NAK",
+     "The responder detected a PSN gap and requested all packets from there on (go-back-N).",
+     "packet loss in the network: the lost packets were captured. Check the switch between the hosts"),
+    ("warning", "retransmission", "timeout", "Retransmissions after a timeout",
+     "The last packet of a message or its acknowledgement was lost. Only the requester's timer detected this.",
+     "the ACK timeout of the QP, and packet loss in the reverse direction"),
+    ("warning", "rnr_nak", "rnr", "Receiver not ready",
+     "A SEND arrived while no receive was posted. The requester waits for the RNR timer.",
+     "how many receives the application posts, and when it posts new ones"),
     ("warning", "stall", "credit", "The sender waits for credits",
-     "Nothing was sent for longer than is usual here, while the last acknowledgement offered no credits.",
-     "what the receiving program does in this time"),
-    ("info", "ecn_marked", "none", "Packets are marked by ECN", "A switch's queue was longer than its threshold.",
-     "incast toward this receiver, and the switch's ECN thresholds"),
+     "The sender was idle for longer than usual, and the last acknowledgement contained no credits.",
+     "the activity of the receiving application in this time"),
+    ("info", "ecn_marked", "none", "ECN-marked packets", "A switch's queue exceeded its ECN threshold.",
+     "incast at this receiver, and the ECN thresholds of the switch"),
 ]  # fmt: skip
 EVENTS = ["retransmission", "nak", "rnr_nak", "lost_in_network", "out_of_order", "duplicate", "ecn_marked", "cnp", "stall",
           "opened", "closed", "crc_bad"]
@@ -43,7 +44,7 @@ MESSAGES = ["send", "write", "read", "compare_swap", "fetch_add"]
 
 
 def time_text(ns):
-    """Nanoseconds since the capture's beginning as the report writes a time."""
+    """Return a time of the report. `ns`: nanoseconds since the start of the capture."""
     return f"{START + ns // SECOND}.{ns % SECOND:09d}"
 
 
@@ -51,7 +52,7 @@ def address(number):
     return f"10.{number // 62500 % 250}.{number // 250 % 250}.{number % 250 + 2}"
 
 
-class Maker:
+class ReportBuilder:
     def __init__(self, connections, findings, seed):
         self.random = random.Random(seed)
         self.count, self.finding_count = connections, findings
@@ -65,15 +66,17 @@ class Maker:
         r = self.random
         packets = int(r.paretovariate(1.1) * (40 if heavy else 4))
         payload = packets * r.choice([64, 1024, 4096])
-        again = r.choice([0, 0, 0, 0, 0, 1, 3, packets // 20])
+        retransmitted = r.choice([0, 0, 0, 0, 0, 1, 3, packets // 20])
         return {
             "packets": packets, "wire_bytes": payload + packets * 70, "payload_bytes": payload,
             "requests": packets * 3 // 4, "responses": packets // 4,
             "messages": {"send": packets // 8, "write": packets // 9, "read": packets // 40},
             "message_bytes": payload, "messages_completed": packets // 5, "messages_refused": 0,
-            "retransmitted_packets": again, "retransmitted_bytes": again * 1024, "recoveries": min(again, 4),
-            "lost_in_network": min(again, 2), "lost_in_capture": 0, "out_of_order": 0, "duplicates": 0,
-            "acks": packets // 4, "rnr_naks": 0, "naks": [min(again, 4), 0, 0, 0, 0], "cnps": r.choice([0, 0, 0, 2]),
+            "retransmitted_packets": retransmitted, "retransmitted_bytes": retransmitted * 1024,
+            "recoveries": min(retransmitted, 4),
+            "lost_in_network": min(retransmitted, 2), "lost_in_capture": 0, "out_of_order": 0, "duplicates": 0,
+            "acks": packets // 4, "rnr_naks": 0, "naks": [min(retransmitted, 4), 0, 0, 0, 0],
+            "cnps": r.choice([0, 0, 0, 2]),
             "ecn_capable": packets, "ecn_marked": packets // 50, "crc_bad": 0, "truncated": 0,
             "request_dscp": 26, "response_dscp": 26, "latency_count": packets // 5,
             "latency_sum": packets * 2400, "latency_max": int(r.lognormvariate(9.5, 1.2)),
@@ -83,11 +86,12 @@ class Maker:
         r = self.random
         first, last = sorted(r.randrange(self.duration) for _ in range(2))
         hosts = max(8, self.count // 200)
-        here = r.randrange(hosts)
-        there = (here + 1 + r.randrange(hosts - 1)) % hosts
+        source = r.randrange(hosts)
+        destination = (source + 1 + r.randrange(hosts - 1)) % hosts
         return {
             "connection": at * 37 + 1, "service": r.choice(["rc"] * 8 + ["uc", "ud"]), "wire": "roce_v2",
-            "a": {"address": address(here), "qp": 0x11 + at}, "b": {"address": address(there), "qp": 0x8011 + at},
+            "a": {"address": address(source), "qp": 0x11 + at},
+            "b": {"address": address(destination), "qp": 0x8011 + at},
             "paired_by": r.choice(["connection_manager", "answers", "source_port"]),
             "confidence": r.choice(["certain", "high", "high", "low"]), "mtu": 1024, "mtu_negotiated": at % 3 == 0,
             "upper": r.choice(["none", "none", "nvme_of", "smb_direct"]), "service_port": 4420 if at % 5 == 0 else None,
@@ -97,7 +101,7 @@ class Maker:
         }  # fmt: skip
 
     def finding(self, rank, kind):
-        severity, name, cause, title, meaning, following = kind
+        severity, name, cause, title, meaning, next_check = kind
         r = self.random
         row = self.connections[r.randrange(min(len(self.connections), max(3, self.finding_count // 3)))]
         count = max(1, int(r.paretovariate(0.8)))
@@ -110,7 +114,7 @@ class Maker:
             "count": count, "packets": count * 9, "bytes": count * 9216, "cost_ns": int(count * r.uniform(2e5, 7e7)),
             "first_frame": frames[0], "last_frame": frames[-1], "first_time": time_text(first),
             "last_time": time_text(first + r.randrange(self.duration // 2)), "frames": frames,
-            "share": round(r.uniform(0.0005, 0.09), 4), "meaning": meaning, "next": following,
+            "share": round(r.uniform(0.0005, 0.09), 4), "meaning": meaning, "next": next_check,
         }  # fmt: skip
 
     def flows(self):
@@ -230,7 +234,7 @@ class Maker:
         } if rows else self.empty()  # fmt: skip
 
     def empty(self):
-        """The report of a capture without RDMA."""
+        """Return the report of a capture without RDMA."""
         return {
             "schema": "rdmawire.analysis/2", "program": "rdmawire 0.1.0",
             "input": {"files": [{"name": "web.pcap", "packets": 812, "bytes": 90210, "first_frame": 1,
@@ -242,8 +246,8 @@ class Maker:
         }  # fmt: skip
 
     def points(self, most):
-        """A writes, b acknowledges each fourth; now and then a packet is lost, NAKed, and all from there sent again."""
-        r, time, psn, reached, frame, points = self.random, r_start(self.random), 0, 0, 100, []
+        """Return packets: a sends WRITEs, b acknowledges every fourth. Some losses cause a NAK and go-back-N."""
+        r, time, psn, reached, frame, points = self.random, start_time(self.random), 0, 0, 100, []
         while len(points) < most:
             burst = r.randrange(8, 65)
             lost = psn + r.randrange(burst) if r.random() < 0.05 else None
@@ -266,9 +270,9 @@ class Maker:
         return sorted(points[:most])
 
     def details(self):
-        wanted = {finding["connection"] for finding in self.findings}
+        connections_with_findings = {finding["connection"] for finding in self.findings}
         busiest = sorted(self.connections, key=lambda row: -row["sent"]["a"]["packets"])
-        rows = ([row for row in self.connections if row["connection"] in wanted] + busiest)[:50]
+        rows = ([row for row in self.connections if row["connection"] in connections_with_findings] + busiest)[:50]
         rows = list({row["connection"]: row for row in rows}.values())
         steps = 120
         plots = []
@@ -284,18 +288,21 @@ class Maker:
             })  # fmt: skip
         return {
             "schema": "rdmawire.page/2", "connections": plots,
-            "sequences": [{"finding": finding["rank"], "connection": finding["connection"], "frames": self.sequence(finding)} for finding in self.findings],
+            "sequences": [{"finding": finding["rank"], "connection": finding["connection"],
+                           "frames": self.sequence(finding)}
+                        for finding in self.findings],
         }  # fmt: skip
 
     def sequence(self, finding):
         time, frames = 10**6 + finding["rank"] * 31337, []
         for at in range(20):
             psn = 0x10 + at if at < 12 else 0x14 + at - 12
-            answer = at in (3, 7, 11, 19)
+            acknowledgement = at in (3, 7, 11, 19)
             frames.append({
-                "frame": finding["first_frame"] + at, "time": time_text(time), "from": "b" if answer else "a",
-                "text": "Acknowledge, NAK PSN sequence error, psn 0x14" if at == 11 else f"Acknowledge psn {psn:#x}, msn 3"
-                if answer else f"RDMA WRITE {'First' if at == 0 else 'Middle'} psn {psn:#x}, 1024 bytes",
+                "frame": finding["first_frame"] + at, "time": time_text(time), "from": "b" if acknowledgement else "a",
+                "text": "Acknowledge, NAK PSN sequence error, psn 0x14" if at == 11
+                        else f"Acknowledge psn {psn:#x}, msn 3" if acknowledgement
+                        else f"RDMA WRITE {'First' if at == 0 else 'Middle'} psn {psn:#x}, 1024 bytes",
                 "mark": "cause" if at == 11 else "event" if at == 12 else "retransmitted" if 12 < at < 19 else "",
             })  # fmt: skip
             time += self.random.randrange(400, 3000) if at != 11 else 61000
@@ -311,14 +318,14 @@ class Maker:
         return buckets
 
 
-def r_start(source):
+def start_time(source):
     return source.randrange(10**8)
 
 
 def make(folder, connections=40, findings=12, seed=1):
-    """Writes both files into the folder and gives (report, details)."""
-    maker = Maker(connections, findings, seed)
-    report, details = maker.report(), maker.details()
+    """Write both files into the folder. Return (report, details)."""
+    builder = ReportBuilder(connections, findings, seed)
+    report, details = builder.report(), builder.details()
     for name, value in (("report", report), ("details", details)):
         (Path(folder) / f"{name}.json").write_text(json.dumps(value, ensure_ascii=False))
     return report, details

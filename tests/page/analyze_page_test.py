@@ -1,6 +1,6 @@
-"""The page of `rdmawire analyze --html` in a real Chromium, from file:// and without a network.
+"""The page of `rdmawire analyze --html` in Chromium.
 
-Pages of real captures come from the command; large, hostile and empty ones from synthetic.py by make_page.
+Pages of real captures come from the command, large, untrusted and empty ones from synthetic.py and make_page.
 """
 
 import json
@@ -10,17 +10,17 @@ import time
 import pytest
 
 import synthetic
-from browsing import BIN, LACKS, ROOT, Page, browser, run, wait_for  # noqa: F401
+from browsing import BIN, MISSING, ROOT, Page, browser, run, wait_for  # noqa: F401
 
 SAMPLES = ROOT / "captures" / "samples"
-pytestmark = pytest.mark.skipif(bool(LACKS), reason=f"needs {', '.join(LACKS)}")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"requires {', '.join(MISSING)}")
 
 REAL = ["rc-pingpong-loss.pcap.gz", "rc-read-loss.pcap.zst", "siw-write-loss.pcap.gz", "ucmatose.pcap"]
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    """(page, report) of each real capture, by name."""
+    """Return {name: (page, report)} of the real captures."""
     folder = tmp_path_factory.mktemp("real")
     made = {}
     for name in REAL:
@@ -41,7 +41,7 @@ def make(folder, title="made", change=None, **size):
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_page_of_a_real_capture_says_what_the_report_says(browser, real, name):
+def test_page_of_real_capture_equals_the_report(browser, real, name):
     path, report = real[name]
     page = Page(browser, path)
     summary = report["summary"]
@@ -57,8 +57,8 @@ def test_page_of_a_real_capture_says_what_the_report_says(browser, real, name):
     if not titles:
         assert page.text("verdict") == "No problems found"
     for canvas in ("throughput", "rates", "psn", "connection-rate", "histogram", "percentiles"):
-        assert page.ink(canvas) > 5, f"{canvas} is blank"
-    # A table for each list of the report that has rows, with as many rows.
+        assert page.color_count(canvas) > 5, f"{canvas} is blank"
+    # Each nonempty list of the report has a table with the same number of rows.
     for table in ("connections", "flows", "operations", "latency", "regions", "talkers", "endpoints", "events"):
         if report[table]:
             page.click(f"#tab-{table}")
@@ -67,12 +67,12 @@ def test_page_of_a_real_capture_says_what_the_report_says(browser, real, name):
             assert count == len(report[table])
     for width in (800, 1280):
         browser.set_window_size(width, 900)
-        wait_for(lambda: page.script("return document.documentElement.scrollWidth <= innerWidth"), f"fits into {width}")
-    page.assert_quiet()
+        wait_for(lambda: page.script("return document.documentElement.scrollWidth <= innerWidth"), f"width {width}")
+    page.assert_no_requests_or_errors()
 
 
 @pytest.mark.parametrize("name", [name for name in REAL if "loss" in name])
-def test_finding_shows_its_ladder_and_leads_to_its_connection(browser, real, name):
+def test_finding_shows_sequence_diagram_and_links_to_connection(browser, real, name):
     path, report = real[name]
     page = Page(browser, path)
     for finding in report["findings"]:
@@ -93,13 +93,12 @@ def test_finding_shows_its_ladder_and_leads_to_its_connection(browser, real, nam
                 assert [step["frame"] for step in steps if step["mark"] == mark] == [first[key]]
         assert all("+" in step["text"] for step in here)
         page.script("location.hash = arguments[0]", f"connection={finding['connection']}")
-        wait_for(lambda: page.find("#any-connection").get_property("value") == str(finding["connection"]), "the jump")
-        assert page.ink("psn") > 5
-    page.assert_quiet()
+        wait_for(lambda: page.find("#any-connection").get_property("value") == str(finding["connection"]), "selection")
+        assert page.color_count("psn") > 5
+    page.assert_no_requests_or_errors()
 
 
-def test_points_are_the_packets_of_the_connection(real, browser, tmp_path):
-    """As packets.csv, which is written another way, has them."""
+def test_plotted_points_equal_packets_csv(real, browser, tmp_path):
     name = "rc-pingpong-loss.pcap.gz"
     path, report = real[name]
     page = Page(browser, path)
@@ -122,7 +121,7 @@ def test_points_are_the_packets_of_the_connection(real, browser, tmp_path):
         assert sum(point[1] == at and point[2] == 1 for point in plot["points"]) == sent[end]["retransmitted_packets"]
 
 
-def test_several_files_are_one_page(browser, tmp_path):
+def test_multiple_files_give_one_page(browser, tmp_path):
     files = [SAMPLES / name for name in ("rc-send.pcap.gz", "ucmatose.pcap")]
     run(BIN / "rdmawire", "analyze", *files, "--html", tmp_path / "page.html")
     page = Page(browser, tmp_path / "page.html")
@@ -130,12 +129,12 @@ def test_several_files_are_one_page(browser, tmp_path):
     options = page.script("return [...document.querySelectorAll('#choose-connection option')].map(o => o.value)")
     for option in filter(None, options):
         page.script("location.hash = arguments[0]", f"connection={option}")
-        wait_for(lambda: page.find("#any-connection").get_property("value") == option, "the jump")
-        assert page.ink("psn") > 5
-    page.assert_quiet()
+        wait_for(lambda: page.find("#any-connection").get_property("value") == option, "selection")
+        assert page.color_count("psn") > 5
+    page.assert_no_requests_or_errors()
 
 
-def test_ten_thousand_connections_are_quick(browser, tmp_path):
+def test_page_with_10000_connections_is_fast(browser, tmp_path):
     path, report = make(tmp_path, connections=10_000, findings=300)
     page = Page(browser, path)
     ready = page.script("return performance.getEntriesByName('ready')[0].startTime")
@@ -150,60 +149,60 @@ def test_ten_thousand_connections_are_quick(browser, tmp_path):
     begin = time.monotonic()
     address = report["connections"][4321]["a"]["address"]
     page.type('#table-connections .filters [data-column="a.address"]', f"={address}")
-    wanted = [row["connection"] for row in report["connections"] if row["a"]["address"] == address]
+    expected = [row["connection"] for row in report["connections"] if row["a"]["address"] == address]
     info = "return $('#table-connections').DataTable().page.info().recordsDisplay"
-    wait_for(lambda: page.script(info) == len(wanted), "the filter")
+    wait_for(lambda: page.script(info) == len(expected), "rows filtered")
     print(f"\n10,000 connections: page {path.stat().st_size / 1e6:.1f} MB, ready after {ready:.0f} ms, "
           f"sorted in {sort:.0f} ms, filtered in {1000 * (time.monotonic() - begin):.0f} ms")  # fmt: skip
     assert ready < 10_000
     assert sort < 2_000
-    page.assert_quiet()
+    page.assert_no_requests_or_errors()
 
 
-HOSTILE = ['<script>window.hit = 1</script>', '</script><img src=x onerror="window.hit = 2">', "'\"><b id=injected>",
+UNTRUSTED = ['<script>window.hit = 1</script>', '</script><img src=x onerror="window.hit = 2">', "'\"><b id=injected>",
            "\u2028\u2029 line", "{{report}} {{details}} {{title}}", "<!--<script>", "&lt;i&gt;", "\0\x1b[31m"]  # fmt: skip
 
 
-def test_hostile_text_stays_text(browser, tmp_path):
-    def poison(value):
+def test_untrusted_text_is_escaped(browser, tmp_path):
+    def append_untrusted(value):
         if isinstance(value, dict):
             return {key: inner if key in ("severity", "schema", "from", "mark") and isinstance(inner, str)
-                    else poison(inner) for key, inner in value.items()}  # fmt: skip
+                    else append_untrusted(inner) for key, inner in value.items()}  # fmt: skip
         if isinstance(value, list):
-            return [poison(inner) for inner in value]
+            return [append_untrusted(inner) for inner in value]
         if isinstance(value, str) and not value.replace(".", "").isdigit():
-            return value + " ".join(HOSTILE)
+            return value + " ".join(UNTRUSTED)
         return value
 
     def change(report, details):
         for part in (report, details):
-            poisoned = poison(part)
+            changed = append_untrusted(part)
             part.clear()
-            part.update(poisoned)
+            part.update(changed)
 
-    path, report = make(tmp_path, title=HOSTILE[0] + HOSTILE[1], change=change, connections=20, findings=8)
+    path, report = make(tmp_path, title=UNTRUSTED[0] + UNTRUSTED[1], change=change, connections=20, findings=8)
     page = Page(browser, path)
     for button in range(len(page.all(".finding h3 button"))):
         page.script("document.querySelectorAll('.finding h3 button')[arguments[0]].click()", button)
     for tab in page.script("return [...document.querySelectorAll('#tables [role=tab]')].map(tab => tab.id)"):
         page.click(f"#{tab}")
-    assert page.script("return document.title") == HOSTILE[0] + HOSTILE[1]
+    assert page.script("return document.title") == UNTRUSTED[0] + UNTRUSTED[1]
     assert page.script("return [window.hit ?? null, document.querySelectorAll('#injected, main img, main script').length]"
                        ) == [None, 0]  # fmt: skip
     assert report["findings"][0]["title"] in page.script("return document.querySelector('.finding .title').textContent")
     assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
-def test_capture_without_rdma_says_so(browser, tmp_path):
+def test_page_of_capture_without_rdma(browser, tmp_path):
     path, _ = make(tmp_path, connections=0, findings=0)
     page = Page(browser, path)
     assert page.text("verdict") == "No RDMA in this capture"
     assert not page.find("#connection").is_displayed()
     assert not page.find("#latency").is_displayed()
-    page.assert_quiet()
+    page.assert_no_requests_or_errors()
 
 
-def test_streams_are_refused_and_bad_places_named(tmp_path):
+def test_html_rejects_standard_input_and_unwritable_path(tmp_path):
     sample = SAMPLES / "ucmatose.pcap"
     with sample.open("rb") as stream:
         done = subprocess.run([BIN / "rdmawire", "analyze", "-", "--html", tmp_path / "x.html"], stdin=stream,
