@@ -2,7 +2,7 @@
 /// Prints for each frame of a capture the tracker's state after adding that frame, which the plugin must show in a
 /// single pass. Uses only the tracker.
 ///
-/// wireshark_so_far CAPTURE
+/// wireshark_first_pass CAPTURE
 ///
 /// One line per frame: number, connection, endpoint, relative PSN, outstanding, retransmission flag, related frame,
 /// outstanding bytes, acknowledged packets, class of a response, outstanding and allowed READs, credits (-: none),

@@ -1,8 +1,8 @@
-"""Makes a veth pair, a and b, starts a program, and sends the frames of a capture on a once that captures.
+"""Sends a capture on a veth pair: creates the interfaces a and b, starts a capturing program, sends the frames on a.
 
 usage: live_sender.py CAPTURE PROGRAM ARGUMENT…
 
-The program's exit status is ours. For a network namespace of its own: see wireshark_live_test.py.
+The exit status is that of the program. Run it in a separate network namespace: see wireshark_live_test.py.
 """
 
 import socket
@@ -29,13 +29,13 @@ def main():
                     "link set dev b addrgenmode none", "link set dev a up", "link set dev b up"):
         subprocess.run(["ip", *command.split()], check=True)
     running = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
-    # dumpcap says so when it captures.
-    said = ""
-    while "Capturing on" not in said:
+    # dumpcap prints this when the capture has started.
+    messages = ""
+    while "Capturing on" not in messages:
         line = running.stderr.readline()
-        said += line
+        messages += line
         if not line:
-            sys.exit(said)
+            sys.exit(messages)
     time.sleep(2)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
         wire.bind(("a", 0))

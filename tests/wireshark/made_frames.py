@@ -1,10 +1,10 @@
-"""Frames made byte by byte, and what the plugin says of them."""
+"""Builds frames, and returns the plugin's output for them."""
 
 import struct
 import zlib
 
 import pytest
-from tshark_runs import ours, with_plugin, without_plugin
+from tshark_runs import plugin_tree, with_plugin, without_plugin
 
 MACS = bytes.fromhex("525400000003" "525400000002")
 A, B = bytes([10, 0, 0, 2]), bytes([10, 0, 0, 3])
@@ -24,16 +24,16 @@ def ipv4(protocol, payload, source=A, destination=B, tos=0):
 
 
 def with_icrc(frame):
-    """A RoCEv2 frame over IPv4, without options or VLAN, with its last four bytes as its ICRC: IBTA vol 1, A17.3.3."""
+    """Return a RoCEv2 frame (IPv4 without options, no VLAN) with a valid ICRC. IBTA vol 1, A17.3.3."""
     masked = bytearray(b"\xff" * 8 + frame[14:-4])
     for at in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 28 + 4):
         masked[at] = 0xFF
     return frame[:-4] + struct.pack("<I", zlib.crc32(masked))
 
 
-def roce(transport, port=49192, tos=0, to=4791, source=A, destination=B):
-    """A RoCEv2 frame with its ICRC."""
-    udp = struct.pack(">HHHH", port, to, 8 + len(transport) + 4, 0)
+def roce(transport, port=49192, tos=0, destination_port=4791, source=A, destination=B):
+    """Return a RoCEv2 frame with a valid ICRC."""
+    udp = struct.pack(">HHHH", port, destination_port, 8 + len(transport) + 4, 0)
     return with_icrc(ipv4(17, udp + transport + bytes(4), source, destination, tos))
 
 
@@ -49,22 +49,22 @@ def pcap(frames):
 
 
 @pytest.fixture
-def see(tmp_path):
-    """Writes frames to a capture and gives the packets of PDML."""
+def dissect(tmp_path):
+    """Return a function that writes frames to a capture and returns tshark's PDML packets."""
 
-    def look(frames, *arguments, plugin=True):
+    def run_tshark(frames, *arguments, plugin=True):
         home = with_plugin() if plugin else without_plugin()
-        look.count += 1
-        capture = tmp_path / f"{tmp_path.name}-{look.count}.pcap"
+        run_tshark.count += 1
+        capture = tmp_path / f"{tmp_path.name}-{run_tshark.count}.pcap"
         capture.write_bytes(pcap(frames))
         return home.packets(capture, *arguments)
 
-    look.count = 0
-    return look
+    run_tshark.count = 0
+    return run_tshark
 
 
 def value(packet, name):
-    tree = ours(packet)
+    tree = plugin_tree(packet)
     assert tree is not None, "no tree"
     found = [field.get("show") for field in tree.iter("field") if field.get("name") == "rdmawire." + name]
     assert len(found) == 1, f"{name}: {found}"

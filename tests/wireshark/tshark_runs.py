@@ -1,6 +1,6 @@
-"""Runs tshark with and without the plugin that was built, and the command beside it.
+"""Runs tshark with and without the built plugin, and the rdmawire command.
 
-Wireshark loads no personal plugins as root: then tshark runs as nobody, with a home directory of its own.
+As root, Wireshark does not load personal plugins. Therefore tshark runs as nobody, with a temporary home directory.
 """
 
 import gzip
@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "captures" / "samples"
 ALL = sorted(path for path in SAMPLES.iterdir() if ".pcap" in path.name)
-# One of each kind, for what is the same code as for all of them, unless all is asked for.
+# One capture of each kind, for tests that need not run on all captures. RDMAWIRE_FULL=1 selects all.
 SOME = ALL if os.environ.get("RDMAWIRE_FULL") else [
     path for path in ALL if path.name.startswith(("linlinw5-cm", "nvme", "rc-read-loss", "siw-write-loss"))]
 COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
@@ -28,13 +28,13 @@ NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
 
 
 def missing():
-    """Why nothing can be run here; empty: it can."""
+    """Return why the tests cannot run, or ""."""
     if not shutil.which("tshark"):
-        return "needs tshark"
+        return "requires tshark"
     if not COMMAND.exists():
-        return f"needs the command: {COMMAND} is not built"
+        return f"requires {COMMAND}"
     if not PLUGIN.exists():
-        return f"needs the plugin: {PLUGIN} is not built"
+        return f"requires {PLUGIN}"
     return ""
 
 
@@ -42,7 +42,7 @@ needs_tshark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
 
 class Home:
-    """A home directory that tshark takes its plugins from, and captures where it may read them."""
+    """A home directory with Wireshark's plugins, and captures that tshark can read."""
 
     def __init__(self, plugin):
         self.directory = tempfile.TemporaryDirectory(prefix="rdmawire-tshark-")
@@ -59,21 +59,21 @@ class Home:
                 shutil.chown(path, "nobody", "nogroup")
 
     def place(self, capture):
-        """The capture where tshark may read it. Wireshark 4.0 opens .zst only when it was built with it: unpacked."""
+        """Return a copy of the capture that tshark can read, uncompressed: not every Wireshark 4.0 opens .zst."""
         capture = Path(capture)
-        there = self.path / capture.name.removesuffix(".zst").removesuffix(".gz")
-        if not there.exists():
+        copied = self.path / capture.name.removesuffix(".zst").removesuffix(".gz")
+        if not copied.exists():
             if capture.suffix == ".gz":
-                there.write_bytes(gzip.decompress(capture.read_bytes()))
+                copied.write_bytes(gzip.decompress(capture.read_bytes()))
             elif capture.suffix == ".zst":
-                subprocess.run(["zstd", "-dqf", capture, "-o", there], check=True, timeout=60)
+                subprocess.run(["zstd", "-dqf", capture, "-o", copied], check=True, timeout=60)
             else:
-                shutil.copy(capture, there)
-            there.chmod(0o644)
-        return there
+                shutil.copy(capture, copied)
+            copied.chmod(0o644)
+        return copied
 
     def run(self, program, *arguments, timeout=120, check=True, **options):
-        """A program of Wireshark's with this home, as somebody who is not root."""
+        """Run a program of Wireshark with this home directory, as an ordinary user."""
         command = [*(NOBODY if os.geteuid() == 0 else []), "env", f"HOME={self.path}",
                    f"XDG_CONFIG_HOME={self.path}/.config", "TZ=UTC", program, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, **options)
@@ -85,7 +85,7 @@ class Home:
         return self.run("tshark", *arguments, **options)
 
     def packets(self, capture, *arguments):
-        """Each packet as an ElementTree of PDML."""
+        """Return the PDML packets as ElementTree elements."""
         done = self.tshark("-n", "-r", self.place(capture), "-T", "pdml", *arguments)
         return list(ElementTree.fromstring(done.stdout).iter("packet"))
 
@@ -101,12 +101,12 @@ def without_plugin():
 
 
 def dissected(capture):
-    """What `rdmawire dissect --json` says: an object a packet."""
+    """Return the objects of `rdmawire dissect --json`, one per packet."""
     done = subprocess.run([COMMAND, "dissect", "--json", capture], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def ours(packet):
-    """The plugin's tree in a packet of PDML; None: it has none."""
+def plugin_tree(packet):
+    """Return the plugin's tree of a PDML packet, or None."""
     return next((proto for proto in packet.iter("proto") if proto.get("name") == "rdmawire"), None)

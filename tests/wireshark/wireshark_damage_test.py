@@ -1,5 +1,7 @@
-"""Damaged captures under tshark with the plugin, for a moment: scripts/wireshark-fuzz, which looks longer when it is asked
-to. With Address and UndefinedBehavior sanitizers where that plugin was built."""
+"""Runs scripts/wireshark-fuzz for ten seconds: damaged captures in tshark with the plugin.
+
+Uses the plugin built with AddressSanitizer and UndefinedBehaviorSanitizer too, if it exists.
+"""
 
 import shutil
 import subprocess
@@ -13,10 +15,10 @@ SANITIZED = ROOT / "build/asan-ubsan/wireshark/rdmawire.so"
 
 @pytest.mark.parametrize("plugin, arguments", [
     (PLUGIN, []),
-    pytest.param(SANITIZED, ["--sanitize"], marks=pytest.mark.skipif(not SANITIZED.exists(), reason=f"needs {SANITIZED}")),
-], ids=["as it is", "with sanitizers"])
-@pytest.mark.skipif(not shutil.which("editcap") or not shutil.which("randpkt"), reason="needs editcap and randpkt")
-def test_damaged_captures(plugin, arguments, tmp_path):
+    pytest.param(SANITIZED, ["--sanitize"], marks=pytest.mark.skipif(not SANITIZED.exists(), reason=f"requires {SANITIZED}")),
+], ids=["plain", "with sanitizers"])
+@pytest.mark.skipif(not shutil.which("editcap") or not shutil.which("randpkt"), reason="requires editcap and randpkt")
+def test_damaged_captures_do_not_crash_the_plugin(plugin, arguments, tmp_path):
     done = subprocess.run([ROOT / "scripts/wireshark-fuzz", "--seconds", "10", "--seed", "1", "--plugin", plugin, *arguments],
                           capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

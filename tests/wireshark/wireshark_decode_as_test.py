@@ -1,11 +1,10 @@
-"""Who dissects: Wireshark's own dissectors or ours, by preference, by Decode As (tshark's -d, and what a profile keeps of
-it), in both directions. Whoever does, our tree is there."""
+"""Selects the dissector by preference, Decode As, tshark's -d and a profile. The plugin's tree is always present."""
 
 import struct
 
 import pytest
-from made_frames import A, B, MACS, bth, roce, see  # noqa: F401 (see is a fixture)
-from tshark_runs import SAMPLES, Home, dissected, needs_tshark, ours, with_plugin
+from made_frames import A, B, MACS, bth, roce, dissect  # noqa: F401 (dissect is a fixture)
+from tshark_runs import SAMPLES, Home, dissected, needs_tshark, plugin_tree, with_plugin
 
 pytestmark = needs_tshark
 
@@ -13,13 +12,13 @@ MAIN = ("-o", "rdmawire.main_dissector:TRUE")
 
 
 def roce_v1():
-    """A GRH behind the Ethernet type."""
+    """Return a RoCEv1 frame: a GRH after the EtherType."""
     transport = bth(4) + b"abcd" + bytes(4)
     grh = struct.pack(">IHBB", 0x60000000, len(transport), 0x1B, 64) + bytes(10) + b"\xff\xff" + A + bytes(10) + b"\xff\xff" + B
     return MACS + b"\x89\x15" + grh + transport
 
 
-# What dissects the frame then: "infiniband", the built-in; "", ours.
+# Arguments, and the expected dissector: "infiniband" is built-in, "" is the plugin.
 CHOICES = [
     ((), "infiniband"),
     (MAIN, ""),
@@ -32,65 +31,65 @@ CHOICES = [
 ]
 
 
-def who(packet):
-    """Of the dissectors behind the place."""
-    said = [proto.get("name") for proto in packet.findall("proto")]
+def dissector_of(packet):
+    """Return the dissector of the packet ("infiniband" or ""), and the list of protocols."""
+    names = [proto.get("name") for proto in packet.findall("proto")]
     layers = next(field.get("show") for field in packet.iter("field") if field.get("name") == "frame.protocols")
-    assert said[-1] == "rdmawire" and ours(packet) is not None
-    return "infiniband" if "infiniband" in said else "", layers
+    assert names[-1] == "rdmawire" and plugin_tree(packet) is not None
+    return "infiniband" if "infiniband" in names else "", layers
 
 
-@pytest.mark.parametrize("made, place", [(roce(bth(4) + b"abcd"), "udp.port==4791"), (roce_v1(), "ethertype==0x8915")],
+@pytest.mark.parametrize("frame, selector", [(roce(bth(4) + b"abcd"), "udp.port==4791"), (roce_v1(), "ethertype==0x8915")],
                          ids=["RoCEv2", "RoCEv1"])
 @pytest.mark.parametrize("arguments, expected", CHOICES, ids=lambda part: " ".join(part) if isinstance(part, tuple) else "")
-def test_roce(see, made, place, arguments, expected):  # noqa: F811
-    packet, = see([made], *(part.format(place) for part in arguments))
-    dissector, layers = who(packet)
+def test_dissector_selection_for_roce(dissect, frame, selector, arguments, expected):  # noqa: F811
+    packet, = dissect([frame], *(part.format(selector) for part in arguments))
+    dissector, layers = dissector_of(packet)
     assert dissector == expected
-    # Nobody stands in between.
+    # No other dissector is called in between.
     assert not expected or layers.split(":").count(expected) == 1 and "rdmawire" not in layers.split(expected)[0]
 
 
-def test_the_users_choice_holds_for_low_source_ports(see):  # noqa: F811
-    """UDP asks the dissector of the lower port first, but where the other one was chosen."""
+def test_preference_takes_precedence_over_low_source_port(dissect):  # noqa: F811
+    """Wireshark tries the dissector of the lower UDP port first, unless another one is selected."""
     frame = roce(bth(4) + b"abcd", port=69)
-    packet, = see([frame], *MAIN)
+    packet, = dissect([frame], *MAIN)
     assert "tftp" not in [proto.get("name") for proto in packet.findall("proto")]
 
 
-def test_what_a_profile_keeps():
-    """The window writes what was chosen into the profile, and reads it when it starts."""
+def test_decode_as_entry_of_profile_is_used():
+    """Wireshark saves Decode As entries in the profile and loads them at startup."""
     home = Home(plugin=True)
-    kept = home.path / ".config/wireshark/decode_as_entries"
-    kept.parent.mkdir(parents=True)
-    kept.write_text("decode_as_entry: udp.port,4791,(none),rdmawire\n")
-    for path in (kept, kept.parent, kept.parent.parent):
+    entries = home.path / ".config/wireshark/decode_as_entries"
+    entries.parent.mkdir(parents=True)
+    entries.write_text("decode_as_entry: udp.port,4791,(none),rdmawire\n")
+    for path in (entries, entries.parent, entries.parent.parent):
         path.chmod(0o755)
     capture = SAMPLES / "rping.pcap"
     packets = home.packets(capture)
-    there = [frame for frame in dissected(capture) if {"bth"} <= {layer["protocol"] for layer in frame["layers"]}
+    frames = [frame for frame in dissected(capture) if {"bth"} <= {layer["protocol"] for layer in frame["layers"]}
              and not {"mad"} & {layer["protocol"] for layer in frame["layers"]}]
-    assert len(there) > 5
-    for frame in there:
-        said, _ = who(packets[frame["frame"] - 1])
-        assert said == "", f"frame {frame['frame']}"
+    assert len(frames) > 5
+    for frame in frames:
+        names, _ = dissector_of(packets[frame["frame"] - 1])
+        assert names == "", f"frame {frame['frame']}"
 
 
 @pytest.mark.parametrize("arguments, built_in", [
     ((), True), (MAIN, False), (("-d", "tcp.port=={},rdmawire"), False),
     ((*MAIN, "--disable-heuristic", "rdmawire_tcp"), True)],
-    ids=["as it is", "preference", "Decode As", "heuristic off"])
-def test_iwarp(arguments, built_in):
-    """Wireshark's own has no entry in Decode As: it guesses, and so does ours by preference; either can be turned off."""
+    ids=["default", "preference", "Decode As", "heuristic off"])
+def test_dissector_selection_for_iwarp(arguments, built_in):
+    """The built-in iWARP dissector is heuristic. The plugin's heuristic is enabled by the preference."""
     capture = SAMPLES / "siw-rping.pcap"
     frames = [frame for frame in dissected(capture) if frame.get("pdus")]
     ports = {layer["fields"][name] for frame in frames for layer in frame["layers"] if layer["protocol"] == "tcp"
              for name in ("src_port", "dst_port") if layer["fields"][name] < 32768}
     assert len(ports) == 1 and len(frames) > 10
     packets = with_plugin().packets(capture, *(part.format(*ports) for part in arguments))
-    theirs = 0
+    built_in_count = 0
     for frame in frames:
         packet = packets[frame["frame"] - 1]
-        assert ours(packet) is not None
-        theirs += any((proto.get("name") or "").startswith("iwarp") for proto in packet.findall("proto"))
-    assert theirs == 0 if not built_in else theirs > len(frames) // 2
+        assert plugin_tree(packet) is not None
+        built_in_count += any((proto.get("name") or "").startswith("iwarp") for proto in packet.findall("proto"))
+    assert built_in_count == 0 if not built_in else built_in_count > len(frames) // 2

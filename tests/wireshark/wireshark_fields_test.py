@@ -1,11 +1,13 @@
-"""The plugin's fields are those of `rdmawire dissect --json`: every header, field, part, CRC, PDU, note and finding of
-every packet of every sample capture, with offsets and lengths."""
+"""The plugin's fields equal `rdmawire dissect --json` for every packet of every sample.
+
+Compares headers, fields, parts, CRCs, PDUs, notes and findings, with offsets and lengths.
+"""
 
 import ipaddress
 from decimal import Decimal
 
 import pytest
-from tshark_runs import ALL, SOME, dissected, needs_tshark, ours, with_plugin
+from tshark_runs import ALL, SOME, dissected, needs_tshark, plugin_tree, with_plugin
 
 pytestmark = needs_tshark
 
@@ -14,7 +16,7 @@ KINDS = ["truncated", "malformed", "unknown", "limit"]
 
 
 def same(shown, value):
-    """Whether Wireshark's text of a field means the value of JSON."""
+    """Return whether a field value of Wireshark equals a JSON value."""
     if isinstance(value, int):
         if shown in ("True", "False"):
             return value == (shown == "True")
@@ -39,7 +41,7 @@ def children(element, name):
 
 def child(element, name):
     found = children(element, name)
-    assert len(found) <= 1, f"{name} is there {len(found)} times"
+    assert len(found) <= 1, f"{name} occurs {len(found)} times"
     return found[0] if found else None
 
 
@@ -48,13 +50,13 @@ def shown(element, name):
     return None if found is None else found.get("show")
 
 
-def begins_at(element, offset, parent):
-    """Whether the element begins at `offset`. PDML adds its parent's position where that is larger."""
+def starts_at(element, offset, parent):
+    """Return whether the element starts at `offset`. PDML adds the parent's position if it is larger."""
     return int(element.get("pos")) == (offset + parent if offset < parent else offset)
 
 
 def check_layers(element, layers, where, parent=0):
-    """The headers right below `element`, which begins at `parent`, are `layers`, in order."""
+    """Check that the headers directly below `element`, which starts at `parent`, are `layers`, in order."""
     names = {layer["protocol"] for layer in layers}
     headers = [field for field in element.findall("field")
                if local(field.get("name")) in names and "." not in local(field.get("name"))]
@@ -64,17 +66,17 @@ def check_layers(element, layers, where, parent=0):
 
 
 def check_layer(header, layer, where, parent):
-    assert begins_at(header, layer["offset"], parent), where
+    assert starts_at(header, layer["offset"], parent), where
     assert int(header.get("size")) == layer["length"], where
     prefix = header.get("name") + "."
     fields = {field.get("name").removeprefix(prefix): field.get("show") for field in header.iter("field")
               if field.get("name").startswith(prefix)}
     parts = layer.get("parts", [])
-    wanted = {key: value for key, value in layer["fields"].items() if not key.endswith("_name")}
+    expected = {key: value for key, value in layer["fields"].items() if not key.endswith("_name")}
     nested = [part["protocol"] for part in parts]
-    # A part that is the same header again (an extension of an extension) has the same names below it.
-    assert set(fields) == set(wanted) or layer["protocol"] in nested, f"{where}: {set(fields) ^ set(wanted)}"
-    for key, value in wanted.items():
+    # A nested header of the same type (an extension of an extension) has the same field names.
+    assert set(fields) == set(expected) or layer["protocol"] in nested, f"{where}: {set(fields) ^ set(expected)}"
+    for key, value in expected.items():
         assert same(fields[key], value), f"{where}.{key}: Wireshark has {fields[key]}, JSON {value}"
     if parts:
         check_layers(header, parts, where, layer["offset"])
@@ -83,7 +85,7 @@ def check_layer(header, layer, where, parent):
 def check_crc(element, name, crc, where):
     value = child(element, name)
     if crc is None:
-        assert value is None and shown(element, name + ".status") is None, f"{where}: {name} out of nowhere"
+        assert value is None and shown(element, name + ".status") is None, f"{where}: {name} was not expected"
         return
     inside = element if crc["status"] == "unverifiable" else value
     assert inside is not None, f"{where}: {name} is missing"
@@ -97,9 +99,9 @@ def check_crc(element, name, crc, where):
 
 
 def check_findings(element, findings, where):
-    there = children(element, "finding")
-    assert [field.get("show") for field in there] == [finding["what"] for finding in findings], where
-    for field, finding in zip(there, findings):
+    shown_findings = children(element, "finding")
+    assert [field.get("show") for field in shown_findings] == [finding["what"] for finding in findings], where
+    for field, finding in zip(shown_findings, findings):
         assert int(shown(field, "finding.kind")) == KINDS.index(finding["kind"]), where
         assert int(shown(field, "finding.offset")) == finding["offset"], where
 
@@ -108,7 +110,7 @@ def check_range(element, name, piece, where, base=0, parent=0):
     field = child(element, name)
     assert (field is None) == (piece is None), f"{where}: {name}"
     if piece:
-        assert begins_at(field, piece["offset"] + base, parent), where
+        assert starts_at(field, piece["offset"] + base, parent), where
         assert int(field.get("size")) == piece["length"], where
 
 
@@ -118,7 +120,7 @@ def check_pdu(element, pdu, where):
     assert (shown(element, "pdu.reassembled") in ("1", "True")) == pdu["reassembled"], where
     assert int(shown(element, "pdu.markers") or 0) == pdu.get("markers", 0), where
     assert (child(element, "pdu.wrong_marker") is not None) == pdu.get("wrong_marker", False), where
-    # Offsets count in the PDU: in the frame it begins somewhere, in a data source of its own at 0.
+    # Offsets are relative to the PDU. A reassembled PDU has its own data source.
     base = 0 if pdu["reassembled"] else pdu["offset"]
     check_layers(element, moved(pdu["layers"], base), where, pdu["offset"])
     check_range(element, "payload", pdu.get("payload"), where, base, pdu["offset"])
@@ -155,16 +157,17 @@ def check(tree, packet):
 
 @pytest.mark.parametrize("capture, passes", [(path, ["-2"]) for path in ALL] + [(path, []) for path in SOME],
                          ids=lambda part: getattr(part, "name", None) or "".join(part))
-def test_fields_are_those_of_dissect(capture, passes):
+def test_fields_equal_dissect_json(capture, passes):
     packets = with_plugin().packets(capture, *passes, "-o", "rdmawire.lower_layers:TRUE", "-J", "rdmawire")
     expected = dissected(capture)
     assert len(packets) == len(expected)
     compared = 0
-    for packet, wanted in zip(packets, expected):
-        tree = ours(packet)
+    for packet, expected_packet in zip(packets, expected):
+        tree = plugin_tree(packet)
         if tree is None:
-            assert not wanted.get("wire") and not wanted.get("pdus"), f"frame {wanted['frame']} has no tree"
+            assert not expected_packet.get("wire") and not expected_packet.get("pdus"), (
+                f"frame {expected_packet['frame']} has no tree")
             continue
-        check(tree, wanted)
+        check(tree, expected_packet)
         compared += 1
     assert compared, "no packet of the capture has a tree"

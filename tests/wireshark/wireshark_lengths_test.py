@@ -1,13 +1,12 @@
-"""A RETH whose DMA length is not what its message carries: `rdmawire.violation.rule` says so of the requester, and of a
-responder that accepts it where the capture shows for sure whose connection it is."""
+"""Violations if the DMA length of the RETH differs from the length of the message: by requester and responder."""
 
 import json
 import struct
 import subprocess
 
 import pytest
-from made_frames import A, B, bth, pcap, roce, see, with_icrc  # noqa: F401 (see is a fixture)
-from tshark_runs import COMMAND, SAMPLES, needs_tshark, ours
+from made_frames import A, B, bth, pcap, roce, dissect, with_icrc  # noqa: F401 (dissect is a fixture)
+from tshark_runs import COMMAND, SAMPLES, needs_tshark, plugin_tree
 
 pytestmark = needs_tshark
 
@@ -16,14 +15,14 @@ WRITE_FIRST, WRITE_LAST, WRITE_ONLY, ACK = 6, 8, 10, 17
 
 
 def violations(packets):
-    """What each frame says of lengths."""
+    """Return the length violations of each frame."""
     def shown(violation, name):
         return next(field.get("show") for field in violation.iter("field")
                     if field.get("name") == "rdmawire.violation." + name)
 
     return [(number, *(shown(violation, name) for name in ("rule", "level", "expected", "actual")))
-            for number, packet in enumerate(packets, 1) if ours(packet) is not None
-            for violation in ours(packet).iter("field") if violation.get("name") == "rdmawire.violation"
+            for number, packet in enumerate(packets, 1) if plugin_tree(packet) is not None
+            for violation in plugin_tree(packet).iter("field") if violation.get("name") == "rdmawire.violation"
             if shown(violation, "rule") in (FILLED, TOTAL)]
 
 
@@ -37,24 +36,24 @@ def acknowledge(psn):
 
 
 @pytest.mark.parametrize("announced", [64, 8, 4])
-def test_a_write_of_one_packet(see, announced):  # noqa: F811
-    """It carries 8 bytes."""
-    said = violations(see([write(WRITE_ONLY, 100, 8, announced), acknowledge(100)], "-2"))
-    assert said == ([] if announced == 8 else [
+def test_single_packet_write_with_wrong_dma_length(dissect, announced):  # noqa: F811
+    """The payload has 8 bytes."""
+    found = violations(dissect([write(WRITE_ONLY, 100, 8, announced), acknowledge(100)], "-2"))
+    assert found == ([] if announced == 8 else [
         (1, FILLED, "shall", f"{announced} bytes in total, the DMA length of the RETH", "8 bytes with this RC RDMA WRITE Only")])
 
 
 @pytest.mark.parametrize("announced", [2000, 1524, 1500])
-def test_a_write_of_two_packets(see, announced):  # noqa: F811
-    """1024 bytes and 500: the last packet shows it."""
-    said = violations(see([write(WRITE_FIRST, 100, 1024, announced), write(WRITE_LAST, 101, 500), acknowledge(101)], "-2"))
-    assert said == ([] if announced == 1524 else [
+def test_two_packet_write_with_wrong_dma_length(dissect, announced):  # noqa: F811
+    """The payload has 1024 and 500 bytes. The last packet shows the violation."""
+    found = violations(dissect([write(WRITE_FIRST, 100, 1024, announced), write(WRITE_LAST, 101, 500), acknowledge(101)], "-2"))
+    assert found == ([] if announced == 1524 else [
         (2, FILLED, "shall", f"{announced} bytes in total, the DMA length of the RETH",
          "1524 bytes with this RC RDMA WRITE Last")])
 
 
 def frames_of(capture):
-    """Of a capture of our own: pcap, as this machine writes numbers."""
+    """Return the frames of a little-endian pcap file."""
     data = capture.read_bytes()
     at, frames = 24, []
     while at < len(data):
@@ -65,8 +64,8 @@ def frames_of(capture):
 
 
 @pytest.mark.parametrize("more", [1000, 0, -1000])
-def test_a_responder_that_accepts_it(see, tmp_path, more):  # noqa: F811
-    """The connection is opened by the CM, the first WRITE of it announces another length, and is acknowledged."""
+def test_responder_that_accepts_wrong_dma_length(dissect, tmp_path, more):  # noqa: F811
+    """In a connection opened by the CM, the first WRITE has a wrong DMA length and is acknowledged."""
     frames = frames_of(SAMPLES / "rping.pcap")
     first = next(at for at, frame in enumerate(frames)
                  if frame[36:38] == struct.pack(">H", 4791) and frame[42] == WRITE_FIRST)
@@ -77,16 +76,16 @@ def test_a_responder_that_accepts_it(see, tmp_path, more):  # noqa: F811
     frames[first] = with_icrc(changed[:reth] + struct.pack(">I", length + more) + changed[reth + 4:])
     if not more:
         assert frames[first] == changed
-    packets = see(frames, "-2", "-J", "rdmawire")
-    said = violations(packets)
+    packets = dissect(frames, "-2", "-J", "rdmawire")
+    found = violations(packets)
 
     capture = tmp_path / "changed.pcap"
     capture.write_bytes(pcap(frames))
     done = subprocess.run([COMMAND, "check", "--json", capture], capture_output=True, text=True, timeout=120)
-    assert said == [(one["frame"], one["rule"], one["level"], one["expected"], one["actual"])
+    assert found == [(one["frame"], one["rule"], one["level"], one["expected"], one["actual"])
                     for one in sorted(json.loads(done.stdout)["violations"], key=lambda one: one["frame"])
                     if one["rule"] in (FILLED, TOTAL)]
-    assert [rule for _, rule, *_ in said] == ([FILLED, TOTAL] if more else [])
+    assert [rule for _, rule, *_ in found] == ([FILLED, TOTAL] if more else [])
     if more:
-        assert said[0][3] == f"{length + more} bytes in total, the DMA length of the RETH"
-        assert said[1][3].startswith("a NAK (invalid request) for the RC RDMA WRITE ")
+        assert found[0][3] == f"{length + more} bytes in total, the DMA length of the RETH"
+        assert found[1][3].startswith("a NAK (invalid request) for the RC RDMA WRITE ")

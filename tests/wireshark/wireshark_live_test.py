@@ -1,5 +1,7 @@
-"""Live capture on an interface: frames of a sample on one end of a veth pair, in a network namespace of its own, and
-tshark on the other, as somebody who is not root."""
+"""Live capture on an interface: sample frames on one end of a veth pair, tshark as an ordinary user on the other.
+
+The veth pair is in a separate network namespace.
+"""
 
 import os
 import shutil
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 from tshark_runs import SAMPLES, needs_tshark, with_plugin
 
-# Whoever captures needs these and not to be root: Wireshark loads no personal plugins for root.
+# Capture requires these capabilities. It must not run as root, for which Wireshark loads no personal plugins.
 CAPABILITIES = "+net_raw,+net_admin"
 NAMESPACE = (["unshare", "--net"] if os.geteuid() == 0 else
              ["unshare", "--user", "--map-current-user", "--keep-caps", "--net"])
@@ -18,20 +20,20 @@ CAPTURING = ["setpriv", f"--inh-caps={CAPABILITIES}", f"--ambient-caps={CAPABILI
     ["--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else [])]
 
 
-def why_not():
+def missing_requirement():
     missing = [program for program in ("unshare", "setpriv", "ip", "dumpcap") if not shutil.which(program)]
     if missing:
-        return f"needs {', '.join(missing)}"
+        return f"requires {', '.join(missing)}"
     done = subprocess.run([*NAMESPACE, *CAPTURING, "ip", "link", "add", "name", "a", "type", "veth"], capture_output=True,
                           text=True, timeout=60)
-    return f"no namespace can be made: {done.stderr.strip()}" if done.returncode else ""
+    return f"cannot create a network namespace: {done.stderr.strip()}" if done.returncode else ""
 
 
-pytestmark = [needs_tshark, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
+pytestmark = [needs_tshark, pytest.mark.skipif(bool(missing_requirement()), reason=missing_requirement() or "-")]
 
 FIELDS = ("frame.number", "rdmawire.analysis.connection", "rdmawire.analysis.sender", "rdmawire.analysis.relative_psn",
           "rdmawire.analysis.seen_before", "rdmawire.aeth.syndrome.kind", "rdmawire.icrc.status")
-# What goes by the time that passes between packets.
+# Fields that depend on the time between packets.
 TIMED = ("rdmawire.event", "rdmawire.event.cause", "rdmawire.analysis.outstanding", "rdmawire.analysis.answers_after",
          "rdmawire.message.number", "rdmawire.reassembled.length")
 
@@ -41,7 +43,7 @@ def output(*fields):
 
 
 @pytest.mark.parametrize("name", ["rc-pingpong-loss.pcap.gz", "siw-write.pcap.gz"])
-def test_live_on_an_interface(name):
+def test_live_capture_equals_reading_the_file(name):
     home = with_plugin()
     capture = home.place(SAMPLES / name)
     written = home.path / f"live-{name}.pcapng"
@@ -56,9 +58,9 @@ def test_live_on_an_interface(name):
     assert done.returncode == 0, done.stderr.decode()
     live = [line.split("\t") for line in done.stdout.decode().splitlines()]
     assert len(live) == frames, done.stderr.decode()
-    # The same as of the file, but for what goes by time; the same as of the file that it wrote, in one pass.
+    # The fields equal those of the sample, except timed ones, and those of the written file, with one pass.
     read = home.tshark("-n", "-r", capture, *output(*FIELDS)).stdout.decode().splitlines()
     assert [line[:len(FIELDS)] for line in live] == [line.split("\t") for line in read]
-    again = home.tshark("-n", "-r", written, *output(*FIELDS, *TIMED)).stdout.decode().splitlines()
-    assert live == [line.split("\t") for line in again]
+    reread = home.tshark("-n", "-r", written, *output(*FIELDS, *TIMED)).stdout.decode().splitlines()
+    assert live == [line.split("\t") for line in reread]
     assert sum(bool(line[1]) for line in live) > 500

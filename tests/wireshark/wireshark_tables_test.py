@@ -1,5 +1,4 @@
-"""The plugin's tables, messages put together, what it does as the main dissector, how it is installed, and that its page
-is current."""
+"""The plugin's statistics tables, reassembly, operation as the main dissector, installation, and documentation page."""
 
 import csv
 import json
@@ -10,7 +9,8 @@ import subprocess
 from collections import Counter
 
 import pytest
-from tshark_runs import ALL, COMMAND, PLUGIN, ROOT, SAMPLES, dissected, needs_tshark, ours, with_plugin, without_plugin
+from tshark_runs import (
+    ALL, COMMAND, PLUGIN, ROOT, SAMPLES, dissected, needs_tshark, plugin_tree, with_plugin, without_plugin)
 
 pytestmark = needs_tshark
 BUILD = PLUGIN.parent.parent
@@ -21,17 +21,17 @@ RPING = SAMPLES / "rping.pcap"
 def table(capture, *which):
     home = with_plugin()
     taps = [part for name in which for part in ("-z", name)]
-    return home.tshark("-n", "-2", "-q", "-r", home.place(capture), *taps).stdout.decode()
+    return home.tshark("-n", "-2", "-q", "-r", home.selector(capture), *taps).stdout.decode()
 
 
 def rows(capture, *fields, arguments=()):
     home = with_plugin()
-    out = home.tshark("-n", "-2", "-r", home.place(capture), "-T", "fields",
+    out = home.tshark("-n", "-2", "-r", home.selector(capture), "-T", "fields",
                       *(part for field in fields for part in ("-e", field)), *arguments).stdout.decode()
     return [line.split("\t") for line in out.splitlines()]
 
 
-def test_conversations_are_the_connections():
+def test_conversations_equal_the_connections():
     lines = [line for line in table(LOSS, "conv,rdmawire").splitlines() if "<->" in line]
     assert len(lines) == 1
     numbers = [int(number) for number in re.findall(r"(?<= )\d+(?= \d+ kB)", lines[0])]
@@ -39,17 +39,17 @@ def test_conversations_are_the_connections():
     assert numbers == [509, 506, 1015]
 
 
-def test_endpoints_are_the_queue_pairs():
+def test_endpoints_equal_the_queue_pairs():
     lines = [line.split() for line in table(LOSS, "endpoints,rdmawire").splitlines() if " QP 0x" in line]
-    # Packets, bytes; of these sent; received. As `rdmawire analyze` counts them: 506 + 509 packets.
+    # Packets and bytes: total, sent, received. `rdmawire analyze` counts 506 + 509 packets.
     assert [line[:3] + line[3:] for line in lines] == [
         ["10.0.0.3", "QP", "0x000011", "1015", "954410", "506", "475072", "509", "479338"],
         ["10.0.0.2", "QP", "0x000011", "1015", "954410", "509", "479338", "506", "475072"]]
 
 
-def test_service_response_times_are_the_latencies():
+def test_service_response_times_equal_the_latencies():
     line = next(line.split() for line in table(LOSS, "rdmawire,srt").splitlines() if " send " in line)
-    # Calls, least, most, mean, sum; `analyze` has 50 messages each way, 209168000 + 134611000 ns.
+    # Calls, minimum, maximum, mean, sum. `analyze` has 50 messages per direction, 209168000 + 134611000 ns.
     assert line == ["0", "send", "100", "0.000394", "0.068678", "0.003438", "0.343779"]
 
 
@@ -62,17 +62,17 @@ def test_statistics_of_operations_and_events():
     assert counts["sequence_error_nak"] == "14" and counts["timeout"] == "3" and counts["spurious"] == "1"
 
 
-def test_follow_gives_what_both_ends_sent():
+def test_follow_contains_the_data_of_both_endpoints():
     text = table(LOSS, "follow,rdmawire,raw,26")
     assert "Node 0: 10.0.0.3:17" in text
     sent = "".join(line for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line)).replace("\t", "")
-    assert len(sent) // 2 == 2 * 409600  # each message once, whatever was sent again
+    assert len(sent) // 2 == 2 * 409600  # each message once, without retransmissions
     assert set(sent) == {"7", "b"}
 
 
 @pytest.mark.parametrize("capture", [path for path in ALL if path.name.startswith("rc-")], ids=lambda path: path.name)
-def test_messages_are_put_together(capture):
-    """From the bytes of their packets, in the order of PSNs, at the frame that makes them whole."""
+def test_messages_are_reassembled(capture):
+    """Compares reassembled messages with the payloads of their packets, in PSN order."""
     frames = rows(capture, "frame.number", "rdmawire.reassembled.data", "rdmawire.segment",
                   "rdmawire.reassembled.length")
     payload = {}
@@ -87,18 +87,18 @@ def test_messages_are_put_together(capture):
         pad = packet.get("pad", {"length": 0})["length"]
         content = bytes.fromhex(raw[str(packet["frame"])])
         payload[packet["frame"]] = content[begin - udp["offset"] - 8:len(content) - 4 - pad]
-    whole = 0
+    reassembled = 0
     for _, data, segments, length in frames:
         if not data:
             continue
         expected = b"".join(payload[int(segment)] for segment in segments.split(","))
         assert bytes.fromhex(data) == expected and int(length) == len(expected)
-        whole += 1
-    assert whole == len(several_of(capture))
+        reassembled += 1
+    assert reassembled == len(multi_packet_sizes(capture))
 
 
-def several_of(capture):
-    """The completed messages of several packets that `analyze` lists of a capture: their sizes."""
+def multi_packet_sizes(capture):
+    """Return the sizes of the completed messages of several packets that `analyze` lists."""
     directory = with_plugin().path / f"tables-{capture.name}"
     subprocess.run([COMMAND, "analyze", capture, "--csv", directory, "--threads", "1"], check=True, timeout=120,
                    stdout=subprocess.DEVNULL)
@@ -108,137 +108,136 @@ def several_of(capture):
 
 
 @pytest.mark.parametrize("name", ["siw-read.pcap.gz", "siw-send.pcap.gz", "siw-write-loss.pcap.gz"])
-def test_ddp_messages_are_put_together(name):
-    """As many, and as long, as `analyze` has messages that do not fit one segment."""
+def test_ddp_messages_are_reassembled(name):
+    """The number and size equal those of the messages of `analyze` that exceed one segment."""
     frames = rows(SAMPLES / name, "rdmawire.reassembled.length", arguments=("-Y", "rdmawire.reassembled.length"))
     lengths = sorted(int(length) for row in frames for length in row[0].split(","))
-    assert lengths == sorted(size for size in several_of(SAMPLES / name) if size > 1428) and len(lengths) > 20
+    assert lengths == sorted(size for size in multi_packet_sizes(SAMPLES / name) if size > 1428) and len(lengths) > 20
 
 
 class Sharkd:
-    """Wireshark's file handling without a window: files one after another, frames in any order."""
+    """Runs Wireshark's core without a window: several files, frames in any order."""
 
     def __init__(self, home):
         self.home, self.requests = home, []
 
-    def ask(self, method, **parameters):
+    def request(self, method, **parameters):
         self.requests.append({"jsonrpc": "2.0", "id": len(self.requests) + 1, "method": method, "params": parameters})
 
-    def answers(self):
-        done = self.home.run("sharkd", "-", input="".join(json.dumps(one) + "\n" for one in self.requests).encode())
+    def responses(self):
+        done = self.home.run("sharkd", "-", input="".join(json.dumps(request) + "\n" for request in self.requests).encode())
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"jsonrpc"')]
         assert [line["id"] for line in lines] == list(range(1, len(self.requests) + 1)), done.stderr
         return [line["result"] for line in lines]
 
 
 def labels(node):
-    """The texts of a tree, ours alone, as PDML and sharkd have them."""
+    """Yield the labels of a tree, as in PDML and sharkd."""
     yield node["l"]
-    for below in node.get("n", []):
-        yield from labels(below)
+    for child in node.get("n", []):
+        yield from labels(child)
 
 
-def ours_in(answer):
-    return [list(labels(node)) for node in answer["tree"] if node.get("f") == "rdmawire"]
+def plugin_trees(response):
+    return [list(labels(node)) for node in response["tree"] if node.get("f") == "rdmawire"]
 
 
-@pytest.mark.skipif(not shutil.which("sharkd"), reason="needs sharkd")
-def test_files_one_after_another_and_frames_in_any_order():
-    """What is said of a frame does not depend on which was looked at before it, on the file that was open before, or on a
-    preference that was set and taken back."""
+@pytest.mark.skipif(not shutil.which("sharkd"), reason="requires sharkd")
+def test_output_is_independent_of_file_and_frame_order():
+    """The output of a frame depends neither on previously shown frames or files nor on a reset preference."""
     home = with_plugin()
-    one, other = home.place(LOSS), home.place(SAMPLES / "siw-write-loss.pcap.gz")
+    first_file, second_file = home.selector(LOSS), home.selector(SAMPLES / "siw-write-loss.pcap.gz")
     order = [41, 26, 999, 35, 27, 26, 1042, 34, 41]
     sharkd = Sharkd(home)
-    sharkd.ask("load", file=str(one))
+    sharkd.request("load", file=str(first_file))
     for frame in order:
-        sharkd.ask("frame", frame=frame, proto=True)
-    sharkd.ask("load", file=str(other))
+        sharkd.request("frame", frame=frame, proto=True)
+    sharkd.request("load", file=str(second_file))
     for frame in (300, 66, 50):
-        sharkd.ask("frame", frame=frame, proto=True)
-    sharkd.ask("load", file=str(one))
+        sharkd.request("frame", frame=frame, proto=True)
+    sharkd.request("load", file=str(first_file))
     for frame in sorted(order, reverse=True):
-        sharkd.ask("frame", frame=frame, proto=True)
-    answers = sharkd.answers()
-    first = dict(zip(order, answers[1:10]))
-    assert ours_in(answers[1]) == ours_in(answers[9]) and len(ours_in(answers[1])) == 1
-    for frame, answer in zip(sorted(order, reverse=True), answers[15:]):
-        assert ours_in(answer) == ours_in(first[frame]), f"frame {frame}"
-    assert ours_in(answers[12]), "the second file has no tree of ours"
-    text = "\n".join(ours_in(first[35])[0])
+        sharkd.request("frame", frame=frame, proto=True)
+    responses = sharkd.responses()
+    first = dict(zip(order, responses[1:10]))
+    assert plugin_trees(responses[1]) == plugin_trees(responses[9]) and len(plugin_trees(responses[1])) == 1
+    for frame, response in zip(sorted(order, reverse=True), responses[15:]):
+        assert plugin_trees(response) == plugin_trees(first[frame]), f"frame {frame}"
+    assert plugin_trees(responses[12]), "the second file has no plugin tree"
+    text = "\n".join(plugin_trees(first[35])[0])
     assert "sequence_error_nak" in text and "Caused by: 34" in text
-    # The same as tshark says in two passes.
+    # sharkd's output equals tshark's with two passes.
     packets = home.packets(LOSS, "-2", "-J", "rdmawire")
     for frame in (26, 35, 41):
-        tree = ours(packets[frame - 1])
-        said = [field.get("showname") for field in tree.iter("field") if field.get("hide") != "yes"]
-        shown = [re.sub(r"^\[(.*)\]$", r"\1", label) for label in ours_in(first[frame])[0][1:]]
-        assert [label for label in shown if label] == [name for name in said if name], f"frame {frame}"
+        tree = plugin_tree(packets[frame - 1])
+        names = [field.get("showname") for field in tree.iter("field") if field.get("hide") != "yes"]
+        shown = [re.sub(r"^\[(.*)\]$", r"\1", label) for label in plugin_trees(first[frame])[0][1:]]
+        assert [label for label in shown if label] == [name for name in names if name], f"frame {frame}"
 
 
 def protocols(home, capture, *arguments):
-    out = home.tshark("-n", "-r", home.place(capture), "-T", "fields", "-e", "frame.protocols", *arguments).stdout
+    out = home.tshark("-n", "-r", home.selector(capture), "-T", "fields", "-e", "frame.protocols", *arguments).stdout
     return [line.split(":") for line in out.decode().splitlines()]
 
 
-def test_decode_as_ours():
-    """Ours in place of the built-in, for that port alone; not without Decode As."""
-    home, capture, place = with_plugin(), RPING, "udp.port==4791"
+def test_decode_as_replaces_the_built_in_dissector():
+    """Only for the selected port, and only with Decode As."""
+    home, capture, selector = with_plugin(), RPING, "udp.port==4791"
     bth = [number for number, packet in enumerate(dissected(capture))
            if {"bth"} <= {layer["protocol"] for layer in packet["layers"]}
            and not {"mad"} & {layer["protocol"] for layer in packet["layers"]}]
     assert len(bth) > 5
-    without, ours_then = protocols(home, capture), protocols(home, capture, "-d", f"{place},rdmawire")
-    assert all("infiniband" in without[number] for number in bth)
-    assert not any("infiniband" in ours_then[number] for number in bth)
+    default, with_decode_as = protocols(home, capture), protocols(home, capture, "-d", f"{selector},rdmawire")
+    assert all("infiniband" in default[number] for number in bth)
+    assert not any("infiniband" in with_decode_as[number] for number in bth)
 
 
-@pytest.mark.skipif(not shutil.which("sharkd"), reason="needs sharkd")
-def test_the_preference_and_back():
-    """In one process, as in the window: beside the built-in, in its place, and beside it again."""
+@pytest.mark.skipif(not shutil.which("sharkd"), reason="requires sharkd")
+def test_preference_can_be_set_and_reset():
+    """Changes the preference in one process, as in the Wireshark window."""
     home = with_plugin()
-    capture = str(home.place(RPING))
+    capture = str(home.selector(RPING))
     sharkd = Sharkd(home)
     for value in (None, "TRUE", "FALSE"):
         if value:
-            sharkd.ask("setconf", name="rdmawire.main_dissector", value=value)
-        sharkd.ask("load", file=capture)
-        sharkd.ask("frames", column0="infiniband.bth.psn:0", column1="rdmawire.bth.psn:0")
-    answers = sharkd.answers()
-    beside, instead, again = (answers[number] for number in (1, 4, 7))
-    assert beside == again != instead
-    theirs, own = ([bool(row["c"][column]) for row in beside] for column in (0, 1))
-    assert theirs == own and sum(own) > 300
-    # But for management datagrams, which the built-in goes on reading.
-    assert [bool(row["c"][1]) for row in instead] == own and 0 < sum(bool(row["c"][0]) for row in instead) < 20
+            sharkd.request("setconf", name="rdmawire.main_dissector", value=value)
+        sharkd.request("load", file=capture)
+        sharkd.request("frames", column0="infiniband.bth.psn:0", column1="rdmawire.bth.psn:0")
+    responses = sharkd.responses()
+    before, as_main, after = (responses[number] for number in (1, 4, 7))
+    assert before == after != as_main
+    built_in, plugin = ([bool(row["c"][column]) for row in before] for column in (0, 1))
+    assert built_in == plugin and sum(plugin) > 300
+    # The built-in dissector still dissects management datagrams.
+    assert [bool(row["c"][1]) for row in as_main] == plugin and 0 < sum(bool(row["c"][0]) for row in as_main) < 20
 
 
-def test_follow_has_both_ends_of_iwarp():
-    """What a connection over TCP carried, message by message, as its ends sent it."""
+def test_follow_contains_both_endpoints_of_iwarp():
+    """Messages of a TCP connection, in the order of the endpoints."""
     capture = SAMPLES / "siw-rping.pcap"
     connection = next(row[0] for row in rows(capture, "rdmawire.analysis.connection") if row[0])
     text = table(capture, f"follow,rdmawire,raw,{connection}")
     lines = [line for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line)]
     assert any(line.startswith("\t") for line in lines) and any(not line.startswith("\t") for line in lines)
-    # rping's text: "rdma-ping-0: ABCD…"
+    # rping's data: "rdma-ping-0: ABCD…"
     assert "rdma-ping-0: ABCDEFGH".encode().hex() in "".join(lines).replace("\t", "")
 
 
-def test_from_standard_input():
-    """Where nothing can be read twice, as in a live capture: one pass."""
+def test_standard_input_equals_reading_the_file():
+    """Standard input cannot be read twice: one pass, as in a live capture."""
     home = with_plugin()
-    content = home.place(LOSS).read_bytes()
+    content = home.selector(LOSS).read_bytes()
     fields = ("-T", "fields", "-e", "frame.number", "-e", "rdmawire.analysis.relative_psn", "-e", "rdmawire.event")
     piped = home.run("tshark", "-n", "-r", "-", *fields, input=content).stdout
-    assert piped == home.tshark("-n", "-r", home.place(LOSS), *fields).stdout
+    assert piped == home.tshark("-n", "-r", home.selector(LOSS), *fields).stdout
     assert b"\n34\t1\tnak" in piped
 
 
-def test_display_filters_find_what_happened():
+def test_display_filters_select_events():
     found = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.retransmission"))
-    again = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.seen_before == 1"))
-    assert len(again) == 90  # what analyze calls packets sent again
-    assert {frame for frame, in again} <= {frame for frame, in found}
+    retransmitted = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.seen_before == 1"))
+    assert len(retransmitted) == 90  # analyze counts the same number of retransmitted packets
+    assert {frame for frame, in retransmitted} <= {frame for frame, in found}
     naks = rows(LOSS, "frame.number", arguments=("-Y", 'rdmawire.aeth.syndrome.kind == "NAK"'))
     assert len(naks) == 14
 
@@ -247,26 +246,25 @@ UPPER = {"nvme-rdma", "nvme", "rpcordma", "iser", "smb_direct", "lnet"}
 
 
 @pytest.mark.parametrize("capture", ALL, ids=lambda path: path.name)
-def test_as_main_dissector_payloads_go_to_the_same_dissectors(capture):
-    """What upper layer protocol a frame has is the same, whoever dissects what carries it, but where the built-in takes
-    payload for one that it is not: short SENDs without such a connection (rpcordma by its looks)."""
-    without, home = without_plugin(), with_plugin()
+def test_main_dissector_calls_the_same_upper_layer_dissectors(capture):
+    """Ignores RPC over RDMA, for which the built-in dissector mistakes short SENDs."""
+    default, home = without_plugin(), with_plugin()
     option = ("-o", "rdmawire.main_dissector:TRUE")
 
     def protocols(where, *arguments):
-        out = where.tshark("-n", "-2", "-r", where.place(capture), "-T", "fields", "-e", "frame.protocols",
+        out = where.tshark("-n", "-2", "-r", where.selector(capture), "-T", "fields", "-e", "frame.protocols",
                            *arguments).stdout.decode()
         return [set(line.split(":")) & UPPER for line in out.splitlines()]
 
-    before, after = protocols(without), protocols(home, *option)
+    before, after = protocols(default), protocols(home, *option)
     assert len(before) == len(after) > 0
     assert [found - {"rpcordma"} for found in before] == [found - {"rpcordma"} for found in after]
     wires = Counter(packet.get("wire") for packet in dissected(capture))
-    trees = home.tshark("-n", "-r", home.place(capture), "-Y", "rdmawire.wire", *option).stdout.decode().splitlines()
+    trees = home.tshark("-n", "-r", home.selector(capture), "-Y", "rdmawire.wire", *option).stdout.decode().splitlines()
     assert len(trees) >= wires["roce_v2"] + wires["infiniband"]
 
 
-def test_installed_where_wireshark_looks(tmp_path):
+def test_plugin_is_installed_in_wireshark_directories(tmp_path):
     done = subprocess.run(["cmake", "--install", BUILD, "--component", "wireshark"], capture_output=True, text=True,
                           timeout=60, env={**os.environ, "DESTDIR": str(tmp_path), "HOME": "/home/somebody"})
     assert done.returncode == 0, done.stderr
@@ -278,8 +276,8 @@ def test_installed_where_wireshark_looks(tmp_path):
     assert len(list(tmp_path.rglob("profiles/RDMA/colorfilters"))) == 1
 
 
-def test_without_a_component_named_nothing_of_it_is_installed():
-    """An ordinary installation, to whatever prefix, does not write into Wireshark's folders."""
+def test_plugin_is_installed_only_by_its_component():
+    """An installation without --component writes no files to Wireshark's directories."""
     script = (BUILD / "dissectors/wireshark/cmake_install.cmake").read_text()
     conditions = re.findall(r"^if\((.*)\)$", script, re.M)
     installs = [condition for condition in conditions if "CMAKE_INSTALL_COMPONENT STREQUAL" in condition]
@@ -287,28 +285,28 @@ def test_without_a_component_named_nothing_of_it_is_installed():
     assert set(installs) == {'CMAKE_INSTALL_COMPONENT STREQUAL "wireshark"'}
 
 
-def test_profile_is_understood():
-    """Its coloring rules and columns name fields that there are."""
+def test_profile_uses_existing_fields():
+    """Coloring rules and columns of the profile refer to existing fields."""
     home = with_plugin()
     known = {line.split("\t")[2] for line in home.tshark("-G", "fields").stdout.decode().splitlines()
              if line.startswith("F\t")}
     folder = ROOT / "dissectors/wireshark/profile/RDMA"
-    named = set()
+    used = set()
     for line in (folder / "colorfilters").read_text().splitlines():
         if line.startswith("#"):
             continue
         _, name, expression, _ = line.split("@", 3)
-        named |= set(re.findall(r"rdmawire(?:\.\w+)+", expression))
-        done = home.tshark("-n", "-r", home.place(RPING), "-Y", expression, check=False)
+        used |= set(re.findall(r"rdmawire(?:\.\w+)+", expression))
+        done = home.tshark("-n", "-r", home.selector(RPING), "-Y", expression, check=False)
         assert done.returncode == 0, f"{name}: {done.stderr.decode()}"
-    named |= set(re.findall(r"%Cus:(rdmawire(?:\.\w+)+)", (folder / "preferences").read_text()))
-    assert len(named) > 10 and named <= known, named - known
+    used |= set(re.findall(r"%Cus:(rdmawire(?:\.\w+)+)", (folder / "preferences").read_text()))
+    assert len(used) > 10 and used <= known, used - known
 
 
-def test_page_names_the_fields():
+def test_documentation_lists_the_fields():
     fields = with_plugin().tshark("-G", "fields").stdout.decode()
-    made = subprocess.run([ROOT / "scripts/wireshark-fields"], input=fields, capture_output=True, text=True,
+    expected = subprocess.run([ROOT / "scripts/wireshark-fields"], input=fields, capture_output=True, text=True,
                           timeout=60, check=True).stdout
-    assert made.count("\n") > 100
-    assert made in (ROOT / "docs/how-to/use-wireshark-plugin.md").read_text(), \
-        "docs/how-to/use-wireshark-plugin.md is old: tshark -G fields | scripts/wireshark-fields --write"
+    assert expected.count("\n") > 100
+    assert expected in (ROOT / "docs/how-to/use-wireshark-plugin.md").read_text(), \
+        "docs/how-to/use-wireshark-plugin.md is outdated: run tshark -G fields | scripts/wireshark-fields --write"
