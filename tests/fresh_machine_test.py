@@ -34,8 +34,8 @@ def test_wrong_usage_is_refused(arguments, expected):
 def test_ordinary_user_is_refused_with_the_reason(tmp_path):
     copy = tmp_path / "fresh-machine"
     shutil.copy(SCRIPT, copy)
-    for place in (tmp_path, *tmp_path.parents[:2]):
-        place.chmod(0o755)
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
     done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "bash", copy, "--check"],
                           capture_output=True, text=True)
     assert done.returncode == 3
@@ -66,7 +66,7 @@ needs_namespaces = pytest.mark.skipif(
 
 
 @needs_namespaces
-def test_failure_of_debootstrap_leaves_nothing(tmp_path):
+def test_debootstrap_failure_leaves_no_files(tmp_path):
     temporary, environment = with_debootstrap(tmp_path, "echo 'E: no such mirror'; exit 1")
     done = run("true", env=environment)
     assert done.returncode == 3
@@ -77,7 +77,7 @@ def test_failure_of_debootstrap_leaves_nothing(tmp_path):
 
 
 @needs_namespaces
-def test_interruption_leaves_nothing(tmp_path):
+def test_interruption_leaves_no_files_or_mounts(tmp_path):
     temporary, environment = with_debootstrap(tmp_path, f"touch {tmp_path}/started; sleep 0.5")
     with subprocess.Popen([SCRIPT, "true"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while not (tmp_path / "started").exists():

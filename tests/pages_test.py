@@ -20,7 +20,7 @@ PAGES = [README, *(page for page in sorted((ROOT / "docs").rglob("*.md")) if BLO
 
 
 def output_of(command):
-    """The output of `command` in a terminal in the repository: both streams, no colors."""
+    """Return the output of `command` in a terminal in the repository: both streams, no colors."""
     result = subprocess.run(["bash", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True, timeout=300, check=False,
                             env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1",
@@ -29,7 +29,7 @@ def output_of(command):
 
 
 def run_block(match):
-    """The block with the present output of its commands."""
+    """Return the block with the present output of its commands."""
     lab, block = match.groups()
     if lab and not os.environ.get("RDMAWIRE_LAB"):
         return match[0]
@@ -40,9 +40,9 @@ def run_block(match):
     return f"```console{lab or ''}\n{text}```"
 
 
-@pytest.mark.skipif(not (BIN / "rdmawire").exists(), reason=f"needs the command, built in {BIN}")
+@pytest.mark.skipif(not (BIN / "rdmawire").exists(), reason=f"requires the rdmawire command in {BIN}")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_shows_the_output_of_the_program(page):
+def test_console_blocks_equal_the_output(page):
     text = page.read_text()
     assert BLOCK.search(text), f"{page} has no console block"
     current = BLOCK.sub(run_block, text)
@@ -52,7 +52,7 @@ def test_page_shows_the_output_of_the_program(page):
     assert current == text
 
 
-@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+@pytest.mark.skipif(not shutil.which("g++"), reason="requires g++")
 def test_readme_cpp_compiles(tmp_path):
     blocks = re.findall(r"^```cpp\n(.*?)^```$", README.read_text(), re.M | re.S)
     assert blocks, "README.md has no C++"

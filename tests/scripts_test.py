@@ -1,4 +1,4 @@
-"""The scripts that keep the house: scripts/check-layering, scripts/fuzz's reading of libFuzzer, ./test's command line."""
+"""The scripts: check-layering, the parsing of libFuzzer's output in fuzz, setup.sh, and the options of ./test."""
 
 import importlib.machinery
 import importlib.util
@@ -18,7 +18,7 @@ def run(*command, **options):
 
 
 def load(script):
-    """A script of scripts/ as a module."""
+    """Import a script of scripts/ as a module."""
     loader = importlib.machinery.SourceFileLoader(script.replace("-", "_"), str(ROOT / "scripts" / script))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
@@ -31,7 +31,7 @@ def write(root, path, text):
 
 
 @pytest.mark.parametrize(
-    "path, line, complaint",
+    "path, line, message",
     [
         ("captures/io/a.hpp", '#include "dissectors/protocol/bth.hpp"', None),
         ("dissectors/protocol/a.hpp", '#include "captures/io/file.hpp"', "dissectors/protocol may not use captures"),
@@ -39,26 +39,26 @@ def write(root, path, text):
         ("dissectors/output/a.cpp", '#include "dissectors/tracking/t.hpp"', None),
         ("dissectors/tracking/a.cpp", '#  include "dissectors/output/f.hpp"', "may not use dissectors/output"),
         ("dissectors/protocol/a_test.cpp", '#include "captures/io/file.hpp"', None),
-        ("dissectors/protocol/a.cpp", '#include "bth.hpp"', "from the repository root"),
+        ("dissectors/protocol/a.cpp", '#include "bth.hpp"', "relative to the repository root"),
         ("dissectors/protocol/a.cpp", "#include <iostream>", "no input or output"),
         ("captures/io/a.cpp", "#include <fstream>", None),
         ("dissectors/protocol/a.cpp", '// #include "captures/io/file.hpp"', None),
     ],
 )
-def test_check_rooms_names_the_line_that_breaks_an_arrow(tmp_path, path, line, complaint):
+def test_check_layering_reports_forbidden_includes(tmp_path, path, line, message):
     for header in ("dissectors/protocol/bth.hpp", "captures/io/file.hpp", "dissectors/tracking/t.hpp",
                    "dissectors/output/f.hpp"):
         write(tmp_path, header, "#pragma once\n")
     write(tmp_path, path, f"// a comment\n{line}\n")
     done = run(ROOT / "scripts" / "check-layering", tmp_path)
-    if complaint is None:
-        assert (done.returncode, "0 includes" in done.stdout) == (0, True), done.stdout
+    if message is None:
+        assert (done.returncode, "0 forbidden includes" in done.stdout) == (0, True), done.stdout
     else:
         assert done.returncode == 1
-        assert f"{path}:2: " in done.stdout and complaint in done.stdout
+        assert f"{path}:2: " in done.stdout and message in done.stdout
 
 
-def test_fuzz_reads_the_last_line_of_progress():
+def test_fuzz_parses_the_last_progress_line():
     fuzz = load("fuzz")
     output = "\n".join([
         "INFO: Seed: 1",
@@ -71,11 +71,11 @@ def test_fuzz_reads_the_last_line_of_progress():
     assert fuzz.last_progress("ERROR: no executable") == [0, 0, 0, 0]
 
 
-def test_test_names_its_steps_and_refuses_what_it_does_not_know():
+def test_test_script_lists_steps_and_rejects_unknown_ones():
     listed = run(ROOT / "test", "--list")
     assert listed.returncode == 0
     assert {"cpp", "python", "fuzz", "install", "asan", "tidy"} <= {row.split()[0] for row in listed.stdout.splitlines()}
-    # "NAME WHEN MINUTES min ...": what runs by default fits 32 minutes on 2 cores with an empty compiler cache.
+    # "NAME WHEN MINUTES min ...": the default steps take at most 30 minutes on 2 cores with an empty compiler cache.
     rows = [row.split() for row in listed.stdout.splitlines()]
     assert all(row[3] == "min" for row in rows)
     assert sum(int(row[2]) for row in rows if row[1] != "full") <= 32
@@ -85,14 +85,14 @@ def test_test_names_its_steps_and_refuses_what_it_does_not_know():
         assert done.stderr
 
 
-def test_missing_packages_are_named_and_installed_ones_are_not():
+def test_missing_packages_lists_only_packages_not_installed():
     done = run("bash", "-c", "source scripts/setup.sh; missing_packages bash no-such-package-xyz dpkg", cwd=ROOT)
     assert done.stdout.split() == ["no-such-package-xyz"]
 
 
 @pytest.mark.parametrize("options", ["", "set -euo pipefail;"])
-def test_missing_packages_reports_each_unknown_package_under_every_shell_option(options):
-    """dpkg-query exits with status 1 if it does not know a package, which ended the function under `set -e`."""
+def test_missing_packages_works_with_errexit(options):
+    """dpkg-query exits with status 1 for unknown packages. `set -e` must not end the function."""
     script = f"{options} source scripts/setup.sh; mapfile -t missing < <(missing_packages no-such-a bash no-such-b); "
     done = run("bash", "-c", script + 'printf "%s\\n" "${missing[@]}"', cwd=ROOT)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["no-such-a", "no-such-b"], "")

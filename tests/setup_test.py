@@ -117,7 +117,7 @@ def test_only_missing_packages_are_installed(machine):
     assert [" update" in call or call.endswith(" alpha gamma") for call in machine.calls()] == [True, True]
 
 
-def test_nothing_missing_leaves_apt_and_sudo_unused(machine):
+def test_complete_installation_uses_neither_apt_nor_sudo(machine):
     machine.has("alpha")
     machine.put("installed", "alpha")
     machine.program("id", "echo 1000")
@@ -321,7 +321,7 @@ def test_failed_build_shows_the_errors_of_the_failed_steps_only(machine):
     assert done.stderr.splitlines() == ["FAILED: b.o", "c++ b.cpp", "b.cpp:1:1: error: expected a declaration"]
 
 
-def test_build_that_fills_the_disk_says_so(machine):
+def test_full_disk_during_build_is_reported(machine):
     fake_build(machine, "FAILED: b.o", "b.s: fatal error: No space left on device", status=1)
     done = machine.run("build_preset demo build/x.log")
     assert done.stderr.splitlines()[-1] == "the disk is full: free some space, then run ./demo again"

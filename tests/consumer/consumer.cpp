@@ -1,4 +1,4 @@
-// Encodes a RoCEv2 packet and decodes it again, with nothing but the installed package.
+// Encodes a RoCEv2 packet and decodes it again, using only the installed package.
 
 #include <cstdint>
 #include <iostream>

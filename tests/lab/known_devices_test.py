@@ -29,8 +29,8 @@ KNOWN = {"debian": "rxe-6.1", "newest": "rxe-7.2"}
 # Results that are not published yet, by kernel: embargo/expected. Without this directory they are unexpected.
 WITHHELD = ROOT / "embargo" / "expected"
 WITHHELD_COUNT = 5
-# Changes between 6.1.192 and 7.2.13 according to linux-rdma: docs/reference/known-deviations.md. Rules that had at least
-# one violation before and have none after, new features, and rules with a new violation.
+# Changes between 6.1.192 and 7.2.13 according to linux-rdma (docs/reference/known-deviations.md): rules whose violations
+# were all fixed, rules of new features, and rules with a new violation.
 FIXED = ["RSP-026", "RSP-027", "RSP-028", "RSP-030", "RSP-038", "RSP-069", "REQ-044", "UD-007"]
 ADDED = ["RSP-061", "RSP-062", "RSP-063", "RSP-064"]
 BROKEN = ["QPS-010"]
@@ -67,7 +67,7 @@ def runs(tmp_path_factory):
     return Runs(tmp_path_factory.mktemp("certify"))
 
 
-def all_is_as_known(run, report):
+def check_known_results(run, report):
     unexpected = run.stdout.count("UNEXPECTED")
     assert unexpected <= (0 if WITHHELD.exists() else WITHHELD_COUNT), run.stdout[-8000:] + run.stderr[-2000:]
     assert run.returncode == (1 if unexpected else 0), run.stderr[-2000:]
@@ -80,7 +80,7 @@ def all_is_as_known(run, report):
 
 
 def test_release_kernel_has_known_results(runs):
-    all_is_as_known(*runs.of("debian"))
+    check_known_results(*runs.of("debian"))
 
 
 @needs_full
@@ -88,7 +88,7 @@ def test_newest_kernel_has_known_results(runs):
     run, report = runs.of("newest")
     if "nothing is known of" in run.stderr:
         pytest.skip("Debian has a newer kernel by now: " + report["details"])
-    all_is_as_known(run, report)
+    check_known_results(run, report)
 
 
 @needs_full
@@ -115,7 +115,7 @@ def test_known_results_can_be_disabled_and_overridden(tmp_path):
     without = certify(*reserved, "--no-expected")
     assert without.returncode == 1
     assert without.stdout.count("UNEXPECTED") == 5, without.stdout
-    # User-specified results take precedence; an unexpected pass is also reported.
+    # User-specified results take precedence. An unexpected pass is also reported.
     overruled = certify(*reserved, *expecting({"HDR-038": {"verdict": "pass", "reason": "recomputed here"}}))
     assert overruled.returncode == 1
     assert overruled.stdout.count("UNEXPECTED: the known result is pass: recomputed here") == 3, overruled.stdout

@@ -27,7 +27,7 @@ if LAB and (BUILT / "rdmawire").exists():
     import rdmawire
     from rdmawire import AETH, RETH, DDPTagged, MPAFrame, Opcode, RDMAPOpcode, Syndrome, conformance
     from rdmawire.conformance import ack, nak_sequence_error, psn, silence
-    from rdmawire.iwarp import a_refusal, data, read_request, send, send_nowhere, write
+    from rdmawire.iwarp import a_refusal, pattern_bytes, read_request, send, send_nowhere, write
 
 
 def programs():
@@ -66,8 +66,8 @@ def test_requests_in_both_directions(rxe):
         assert qp.inbox.read(13) == b"to the device"
         qp.mr.write(b"from the device")
         qp.post_send("send", length=15, wr_id=3)
-        came = qp.wire.receive(timeout=5)
-        assert b"from the device" in bytes(came)
+        frame = qp.wire.receive(timeout=5)
+        assert b"from the device" in bytes(frame)
         qp.wire.send(qp.frame(Opcode.RC_ACKNOWLEDGE, psn=qp.device_first_psn) / AETH(syndrome=0x1F, msn=1))
         assert qp.cq.wait(timeout=5).wr_id == 3
     assert rxe.describe()["limits"]["max_qp"] > 0
@@ -149,9 +149,9 @@ def test_stream_to_siw(siw):
         assert qp.stream.receive(timeout=5).payload == b"from siw"
         assert qp.cq.wait(timeout=5).wr_id == 3
         qp.stream.send(qp.frame() / DDPTagged(stag=qp.stag ^ 0x100, to=qp.mr.addr) / b"evil")
-        heard = list(qp.stream.sniff(timeout=5))
+        messages = list(qp.stream.sniff(timeout=5))
         # siw's Terminates have a wrong bit order (docs/reference/known-deviations.md, TRM-001), so the layer is not checked.
-        assert heard[0].opcode == RDMAPOpcode.TERMINATE and heard[-1].kind in ("fin", "reset")
+        assert messages[0].opcode == RDMAPOpcode.TERMINATE and messages[-1].kind in ("fin", "reset")
         assert qp.mr.read(8) == b"from siw"
 
 
@@ -198,12 +198,12 @@ def test_agent_of_external_guest(tmp_path):
         env={**os.environ, "XDG_RUNTIME_DIR": runtime},
     )
     try:
-        told = ""
-        while not told.endswith("\n}\n"):
+        output = ""
+        while not output.endswith("\n}\n"):
             line = booted.stdout.readline()
             assert line, "the guest did not boot"
-            told += line
-        [guest] = json.loads(told)["guests"]
+            output += line
+        [guest] = json.loads(output)["guests"]
         port = guest["ports"][0]
         address = port["addresses"][0].split("/")[0]
         with pytest.raises(rdmawire.Error, match=re.escape(address)):

@@ -57,10 +57,11 @@ def rdmawire(*arguments, timeout=120):
 def test_documentation_contains_scenario_list():
     shown = rdmawire("lab", "record", "--list").stdout
     assert len(shown.splitlines()) > 10
-    assert shown in (ROOT / "docs" / "how-to" / "lab-recipes.md").read_text(), "docs/how-to/lab-recipes.md differs from `rdmawire lab record --list`"
+    page = ROOT / "docs" / "how-to" / "lab-recipes.md"
+    assert shown in page.read_text(), f"{page} differs from `rdmawire lab record --list`"
 
 
-@pytest.mark.parametrize("arguments, says", [
+@pytest.mark.parametrize("arguments, expected", [
     ((), "missing"),
     (("rping",), "missing"),
     (("ping", "-o", "x"), 'unknown scenario "ping"; expected all, rping,'),
@@ -68,10 +69,10 @@ def test_documentation_contains_scenario_list():
     (("rping", "--fault", "drop nht 3", "-o", "x"), "did you mean nth?"),
     (("rping", "--device", "mlx5", "-o", "x"), "rxe"),
 ])  # fmt: skip
-def test_usage_errors_are_reported_before_boot(arguments, says):
+def test_usage_errors_are_reported_before_boot(arguments, expected):
     done = rdmawire("lab", "record", *arguments, timeout=10)
     assert done.returncode == 2
-    assert says in done.stderr
+    assert expected in done.stderr
 
 
 def test_missing_qemu_is_reported(tmp_path):
@@ -97,9 +98,9 @@ def recordings(tmp_path_factory):
         if "rdma_get_cm_event: Bad file descriptor" not in done.stderr:
             break
     assert done.returncode == 0, done.stderr
-    told = {one["name"]: one for one in json.loads(done.stdout)}
-    assert len(told) >= len(specs)
-    return told
+    by_name = {one["name"]: one for one in json.loads(done.stdout)}
+    assert len(by_name) >= len(specs)
+    return by_name
 
 
 def frames_of(recording):
@@ -122,7 +123,7 @@ def test_recordings_contain_their_commands_and_versions(recordings):
         assert not one["complaints"], name
         if one["faults"]:
             assert b"faults of the switch, seed 1" in text
-            assert all("by rule" in told for told in one["faults"])
+            assert all("by rule" in fault for fault in one["faults"])
 
 
 @needs_lab
@@ -156,8 +157,8 @@ def test_every_frame_is_decoded_and_crc_status_is_correct(recordings):
             assert protocols["nvme_fabrics"] > 10 and protocols["nvme_cqe"] > 20, name
 
 
-# Expected messages of a scenario: {(operation, size): minimum count}; for complete scenarios there are no others.
-def truth_of(scenario, times, size):
+def expected_messages(scenario, times, size):
+    """Return {(operation, size): minimum count}. Complete scenarios have no other messages."""
     twice = {("send", size): 2 * times}
     table = {
         "rping": {("send", 16): 4 * times, ("write", size): times, ("read", size): times},
@@ -181,15 +182,15 @@ def test_analyze_reports_operations_and_sizes(recordings, tmp_path):
         rows = [dict(zip(columns, line.split(","))) for line in lines[1:]]
         found = Counter((row["operation"], int(row["size"])) for row in rows)
         scenario = table[one["scenario"]]
-        truth = truth_of(one["scenario"], scenario["iterations"], scenario["size"])
+        expected = expected_messages(one["scenario"], scenario["iterations"], scenario["size"])
         lossy_datagrams = "write-uc" in name and one["faults"]
-        for what, count in truth.items():
+        for message, count in expected.items():
             if one["scenario"] == "srq-pingpong":  # counted for each QP
-                assert found[what] >= count, f"{name}: {what}"
+                assert found[message] >= count, f"{name}: {message}"
             elif not lossy_datagrams:
-                assert found[what] == count, f"{name}: {what}"
+                assert found[message] == count, f"{name}: {message}"
         if one["scenario"] in ("write", "read", "send", "atomic", "rping", "ucmatose", "rc-pingpong"):
-            assert sum(found.values()) == sum(truth.values()), name
+            assert sum(found.values()) == sum(expected.values()), name
             assert all(row["outcome"] == "completed" for row in rows), name
 
 
@@ -198,20 +199,20 @@ def test_analyze_agrees_with_tshark_comparison(recordings):
     comparison = pytest.importorskip("comparison")
     if subprocess.run(["which", "tshark"], capture_output=True, check=False).returncode:
         pytest.skip("requires tshark")
-    complaints, of_netem = [], []
+    differences, netem_differences = [], []
     for name, one in recordings.items():
         # The comparison does not know what happened to frames after the capture point.
         if one["faults"]:
             continue
         # If netem dropped a packet outside of the capture, only timing distinguishes NAK and timeout recovery.
-        told = of_netem if "netem" in name else complaints
+        found = netem_differences if "netem" in name else differences
         done = subprocess.run([sys.executable, comparison.__file__, one["file"]], capture_output=True, text=True,
                               timeout=300, check=False)  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
-        told += [line for line in done.stdout.splitlines() if line.strip() and ": loss" not in line and
-                 "events of loss" not in line]
-    assert not complaints, "\n".join(complaints)
-    assert len(of_netem) <= 2, "\n".join(of_netem)
+        found += [line for line in done.stdout.splitlines() if line.strip() and ": loss" not in line and
+                 "loss events" not in line]
+    assert not differences, "\n".join(differences)
+    assert len(netem_differences) <= 2, "\n".join(netem_differences)
 
 
 @needs_lab
@@ -227,7 +228,7 @@ def test_analyze_reports_exactly_the_injected_faults(recordings):
         # netem drops frames before the capture point, so analyze may report fewer.
         lost = sum(int(count) for end in ("server", "client") for count in re.findall(r"dropped (\d+)", one[end]["netem"]))
         if "netem" in name:
-            assert 0 < score.right["lost_in_network"] <= lost, f"{name}: {lost} dropped by netem\n  {score}"
+            assert 0 < score.correct["lost_in_network"] <= lost, f"{name}: {lost} dropped by netem\n  {score}"
     assert not wrong, "\n".join(wrong)
     assert done["dropped"] and done["corrupted"] and done["marked"] and done["duplicated"]
 

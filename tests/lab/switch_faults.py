@@ -3,14 +3,15 @@
 The recording is the reference: the switch adds a comment to each modified frame and also records dropped frames. The
 expected events follow from comments, addresses, QPs, PSNs and TCP sequence numbers:
 
-exact, per frame          ecn_marked; crc_bad (ICRC); duplicate; nak; out_of_order (requests that were held until a later
-                          one passed); tcp_retransmission and RC retransmission, by their first frames: retransmitted
-                          frames that are not duplicates of the switch. A recovery starts where the numbers decrease
-retransmission cause      sequence_error_nak if a NAK names a PSN of the recovery and no earlier recovery followed it; not
-                          checked for READs, whose responses are requested again
-lost_in_network           correct if it refers to a frame that the switch dropped or corrupted (after_capture), or to PSNs
-                          missing from a direction (before_capture: netem in a guest). Required if a NAK names a dropped
-                          PSN
+exact, per frame        ecn_marked, crc_bad (ICRC), duplicate, nak, out_of_order (requests that were held until a later
+                        one passed), tcp_retransmission and RC retransmission. Retransmissions are compared by their
+                        first frames. Duplicates of the switch are not retransmissions. A recovery starts where the
+                        numbers decrease
+retransmission cause    sequence_error_nak if a NAK names a PSN of the recovery and no earlier recovery followed it. Not
+                        checked for READs, because the requester repeats the READ request
+lost_in_network         correct if it refers to a frame that the switch dropped or corrupted (after_capture), or to PSNs
+                        missing from a direction (before_capture: netem in a guest). Required if a NAK names a
+                        dropped PSN
 
 `python3 switch_faults.py FILE…` prints the scores.
 """
@@ -29,7 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RDMAWIRE = os.environ.get("RDMAWIRE",
                           str(ROOT / "build" / os.environ.get("RDMAWIRE_PRESET", "dev") / "bin" / "rdmawire"))
-DONE = {"dropped by": "dropped", "flipped": "corrupted", "marked CE": "marked", "times by": "duplicated",
+FAULTS = {"dropped by": "dropped", "flipped": "corrupted", "marked CE": "marked", "times by": "duplicated",
         "held until": "held", "delayed by": "delayed"}  # fmt: skip
 # Events of normal operation, and events that other tests check.
 NOT_COMPARED = {"opened", "closed", "stall", "replaced"}
@@ -38,16 +39,16 @@ NOT_COMPARED = {"opened", "closed", "stall", "replaced"}
 @dataclass
 class Frame:
     number: int
-    stream: tuple  # sender and receiver; requests and answers of a QP are separate
-    kind: str      # "request", "answer", "datagram", "tcp"
-    at: int        # PSN or TCP sequence number
+    stream: tuple  # sender, receiver, QP or ports; requests and responses are separate streams
+    kind: str      # "request", "response", "datagram", "tcp"
+    seq: int       # PSN or TCP sequence number
     length: int    # PSNs or bytes
     name: str
     comment: str
     nak: int | None
 
-    def has(self, what):
-        return what in self.comment
+    def has(self, text):
+        return text in self.comment
 
     @property
     def corrupted(self):
@@ -59,22 +60,24 @@ def frames_of(path):
                           timeout=120)  # fmt: skip
     frames, iwarp = [], set()
     for line in done.stdout.splitlines():
-        said = json.loads(line)
-        layers = {layer["protocol"]: layer["fields"] for layer in said["layers"]}
+        document = json.loads(line)
+        layers = {layer["protocol"]: layer["fields"] for layer in document["layers"]}
         ip, bth, tcp = layers.get("ip") or layers.get("ipv6") or {}, layers.get("bth"), layers.get("tcp")
-        comment = "; ".join(said.get("comments", []))
+        comment = "; ".join(document.get("comments", []))
         ends = ip.get("src"), ip.get("dst")
         if bth:
             name, aeth = bth["opcode_name"], layers.get("aeth", {})
-            answer = name.endswith("Acknowledge") or "Response" in name
-            kind = "answer" if answer else "request" if name.startswith(("RC ", "UC ")) else "datagram"
+            response = name.endswith("Acknowledge") or "Response" in name
+            kind = "response" if response else "request" if name.startswith(("RC ", "UC ")) else "datagram"
             nak = aeth.get("syndrome.nak_code") if aeth.get("syndrome.kind") == 3 else None
-            frames.append(Frame(said["frame"], (*ends, bth["dest_qp"], kind), kind, bth["psn"], 1, name, comment, nak))
-        elif tcp and said.get("payload"):
+            stream = (*ends, bth["dest_qp"], kind)
+            frames.append(Frame(document["frame"], stream, kind, bth["psn"], 1, name, comment, nak))
+        elif tcp and document.get("payload"):
             stream = (*ends, tcp["src_port"], tcp["dst_port"])
-            if "pdus" in said:
+            if "pdus" in document:
                 iwarp.add(stream)
-            frames.append(Frame(said["frame"], stream, "tcp", tcp["seq"], said["payload"]["length"], "TCP", comment, None))
+            length = document["payload"]["length"]
+            frames.append(Frame(document["frame"], stream, "tcp", tcp["seq"], length, "TCP", comment, None))
     return [frame for frame in frames if frame.kind != "tcp" or frame.stream in iwarp]
 
 
@@ -85,22 +88,22 @@ def events_of(path):
             return list(csv.DictReader(file))
 
 
-def ahead(a, b, bits):
-    """Distance from b to a, modulo 2^bits."""
+def distance(a, b, bits):
+    """Return the distance from b to a, modulo 2^bits."""
     half = 1 << bits - 1
     return (a - b + half) % (2 * half) - half
 
 
 @dataclass
 class Score:
-    done: collections.Counter = field(default_factory=collections.Counter)
-    right: collections.Counter = field(default_factory=collections.Counter)
+    injected: collections.Counter = field(default_factory=collections.Counter)
+    correct: collections.Counter = field(default_factory=collections.Counter)
     missed: list = field(default_factory=list)
     unexpected: list = field(default_factory=list)
 
-    def exactly(self, kind, reference, found):
+    def compare(self, kind, reference, found):
         reference, found = collections.Counter(reference), collections.Counter(found)
-        self.right[kind] += sum((reference & found).values())
+        self.correct[kind] += sum((reference & found).values())
         self.missed += [f"{kind}: {one}" for one in (reference - found).elements()]
         self.unexpected += [f"{kind}: {one}" for one in (found - reference).elements()]
 
@@ -109,14 +112,17 @@ class Score:
         return not self.missed and not self.unexpected
 
     def __str__(self):
-        done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()) if count) or "none"
-        right = ", ".join(f"{count} {what}" for what, count in sorted(self.right.items()) if count) or "none"
-        return (f"done: {done}\n  right: {right}\n  missed: {', '.join(self.missed) or 'none'}\n"
+        injected = ", ".join(f"{count} {fault}" for fault, count in sorted(self.injected.items()) if count) or "none"
+        correct = ", ".join(f"{count} {kind}" for kind, count in sorted(self.correct.items()) if count) or "none"
+        return (f"injected: {injected}\n  correct: {correct}\n  missed: {', '.join(self.missed) or 'none'}\n"
                 f"  unexpected: {', '.join(self.unexpected) or 'none'}")
 
 
 def expand(rows, reference):
-    """Frames of events. An event with several packets stands for the expected frames in its range, if the count matches."""
+    """Yield the frames of events.
+
+    An event with several packets yields the expected frames in its range, if their number matches.
+    """
     for row in rows:
         first, last, count = int(row["frame"]), int(row["last_frame"] or row["frame"]), int(row["packets"] or 1)
         inside = [frame for frame in reference if first <= frame <= last]
@@ -130,110 +136,114 @@ def expand(rows, reference):
 
 @dataclass
 class ExpectedEvents:
-    """Expected events of a direction."""
+    """The expected events of a direction."""
     recoveries: list = field(default_factory=list)   # (first frame, its PSN, caused by a NAK)
-    passed: list = field(default_factory=list)   # frames that arrived after later ones
+    overtaken: list = field(default_factory=list)   # frames that arrived after later ones
     copies: list = field(default_factory=list)   # duplicates created by the switch
     skipped: set = field(default_factory=set)   # PSNs missing at their position
 
 
 def expected_events_of(stream, frames):
-    """Determines the expected events of one direction. `frames` includes the other directions, which contain the NAKs."""
-    expectation, bits = ExpectedEvents(), 32 if stream[-1] not in ("request", "answer", "datagram") else 24
-    seen, top, expected, in_recovery, told, twice = {}, None, None, False, None, collections.Counter()
+    """Return the expected events of one direction.
+
+    `frames` includes the other directions, which contain the NAKs.
+    """
+    expectation, bits = ExpectedEvents(), 32 if stream[-1] not in ("request", "response", "datagram") else 24
+    seen, top, expected, in_recovery, nak, copies_seen = {}, None, None, False, None, collections.Counter()
     for frame in frames:
-        if frame.kind == "answer" and frame.nak == 0 and frame.stream[:2] == (stream[1], stream[0]):
-            told = frame
+        if frame.kind == "response" and frame.nak == 0 and frame.stream[:2] == (stream[1], stream[0]):
+            nak = frame
         if frame.stream != stream:
             continue
         copies = re.search(r"sent (\d+) times", frame.comment)
         if copies and not frame.has("dropped by"):
-            twice[frame.at, frame.comment] += 1
-            if twice[frame.at, frame.comment] % int(copies[1]) != 1:
+            copies_seen[frame.seq, frame.comment] += 1
+            if copies_seen[frame.seq, frame.comment] % int(copies[1]) != 1:
                 expectation.copies.append(frame.number)
                 continue
-        late = (frame.has("held until") or frame.has("delayed by")) and frame.at not in seen
-        if top is not None and ahead(frame.at, top, bits) < 0 and late:
-            expectation.passed.append(frame.number)
-            expectation.skipped.discard(frame.at)
-            seen[frame.at] = frame.number
+        late = (frame.has("held until") or frame.has("delayed by")) and frame.seq not in seen
+        if top is not None and distance(frame.seq, top, bits) < 0 and late:
+            expectation.overtaken.append(frame.number)
+            expectation.skipped.discard(frame.seq)
+            seen[frame.seq] = frame.number
             continue
-        old = top is not None and ahead(frame.at, top, bits) < 0
-        if old and (not in_recovery or ahead(frame.at, expected, bits) < 0):
-            by_nak = told is not None and 0 <= ahead(frame.at, told.at, bits) < 64
-            expectation.recoveries.append((frame.number, frame.at, by_nak))
-            in_recovery, told = True, None
-        elif expected is not None and (missing := ahead(frame.at, expected, bits)) > 0:
+        old = top is not None and distance(frame.seq, top, bits) < 0
+        if old and (not in_recovery or distance(frame.seq, expected, bits) < 0):
+            by_nak = nak is not None and 0 <= distance(frame.seq, nak.seq, bits) < 64
+            expectation.recoveries.append((frame.number, frame.seq, by_nak))
+            in_recovery, nak = True, None
+        elif expected is not None and (missing := distance(frame.seq, expected, bits)) > 0:
             expectation.skipped.update([expected] if bits == 32 else
                                   [(expected + i) % (1 << bits) for i in range(missing)])
         in_recovery = in_recovery and old
-        seen[frame.at] = frame.number
-        end = (frame.at + frame.length) % (1 << bits)
+        seen[frame.seq] = frame.number
+        end = (frame.seq + frame.length) % (1 << bits)
         expected = end
-        if top is None or ahead(end, top, bits) > 0:
+        if top is None or distance(end, top, bits) > 0:
             top = end
     return expectation
 
 
 def score(path):
     frames, events = frames_of(path), events_of(path)
-    of = collections.defaultdict(list)
+    found = collections.defaultdict(list)
     for event in events:
-        of[event["kind"]].append(event)
+        found[event["kind"]].append(event)
     result = Score()
     for frame in frames:
-        for word, what in DONE.items():
-            result.done[what] += frame.has(word)
+        for text, fault in FAULTS.items():
+            result.injected[fault] += frame.has(text)
     infiniband = [f for f in frames if f.kind != "tcp"]
     reads = any("READ" in f.name or "COMPARE" in f.name.upper() or "FETCH" in f.name.upper() for f in infiniband)
 
     marked = [f.number for f in frames if f.has("marked CE") and not f.has("dropped by")]
-    result.exactly("ecn_marked", marked, expand(of["ecn_marked"], marked))
+    result.compare("ecn_marked", marked, expand(found["ecn_marked"], marked))
     corrupted = [f.number for f in infiniband if f.corrupted]
-    result.exactly("crc_bad", corrupted, expand(of["crc_bad"], corrupted))
+    result.compare("crc_bad", corrupted, expand(found["crc_bad"], corrupted))
     naks = [f for f in infiniband if f.nak is not None and not f.corrupted]
-    result.exactly("nak", [f.number for f in naks], [int(row["frame"]) for row in of["nak"]])
+    result.compare("nak", [f.number for f in naks], [int(row["frame"]) for row in found["nak"]])
 
     expectations = {stream: expected_events_of(stream, frames) for stream in dict.fromkeys(f.stream for f in frames)}
-    of_requests = [s for stream, s in expectations.items() if stream[-1] == "request"]
-    of_tcp = [s for stream, s in expectations.items() if isinstance(stream[-1], int)]
+    request_directions = [s for stream, s in expectations.items() if stream[-1] == "request"]
+    tcp_directions = [s for stream, s in expectations.items() if isinstance(stream[-1], int)]
     copies = [number for expectation in expectations.values() for number in expectation.copies]
-    result.exactly("duplicate", copies, [int(row["frame"]) for row in of["duplicate"]])
-    passed = [number for expectation in of_requests for number in expectation.passed]
-    result.exactly("out_of_order", passed, [int(row["frame"]) for row in of["out_of_order"]])
-    for kind, told in (("retransmission", of_requests), ("tcp_retransmission", of_tcp)):
-        result.exactly(kind, [number for expectation in told for number, _, _ in expectation.recoveries],
-                       [int(row["frame"]) for row in of[kind]])
-    causes = {int(row["frame"]): row["cause"] for row in of["retransmission"]}
-    for number, psn, by_nak in [one for expectation in of_requests for one in expectation.recoveries]:
+    result.compare("duplicate", copies, [int(row["frame"]) for row in found["duplicate"]])
+    overtaken = [number for expectation in request_directions for number in expectation.overtaken]
+    result.compare("out_of_order", overtaken, [int(row["frame"]) for row in found["out_of_order"]])
+    for kind, directions in (("retransmission", request_directions), ("tcp_retransmission", tcp_directions)):
+        result.compare(kind, [number for expectation in directions for number, _, _ in expectation.recoveries],
+                       [int(row["frame"]) for row in found[kind]])
+    causes = {int(row["frame"]): row["cause"] for row in found["retransmission"]}
+    for number, psn, by_nak in [one for expectation in request_directions for one in expectation.recoveries]:
         if number in causes and not reads and (causes[number] == "sequence_error_nak") != by_nak:
             result.unexpected.append(f"retransmission: {number} cause {causes[number]}, expected "
                                    f"{'a NAK' if by_nak else 'no NAK'}")
 
-    gone = [f for f in frames if f.has("dropped by") or f.corrupted]
+    lost = [f for f in frames if f.has("dropped by") or f.corrupted]
     skipped = set().union(*(expectation.skipped for expectation in expectations.values()))
-    told = set()
-    for row in of["lost_in_network"]:
+    reported = set()
+    for row in found["lost_in_network"]:
         begin, count = int(row["psn"] or 0), max(1, int(row["packets"] or 1))
         data = int(row["bytes"] or 0)
-        meant = [f for f in gone if f.number <= int(row["frame"]) and
-                 0 <= ahead(f.at, begin, 32 if f.kind == "tcp" else 24) < (max(data, 1) if f.kind == "tcp" else count)]
-        told |= {f.at for f in meant}
-        if meant if row["cause"] == "after_capture" else begin in skipped:
-            result.right["lost_in_network"] += 1
+        matching = [f for f in lost if f.number <= int(row["frame"]) and
+                    0 <= distance(f.seq, begin, 32 if f.kind == "tcp" else 24) <
+                    (max(data, 1) if f.kind == "tcp" else count)]
+        reported |= {f.seq for f in matching}
+        if matching if row["cause"] == "after_capture" else begin in skipped:
+            result.correct["lost_in_network"] += 1
         else:
             result.unexpected.append(f"lost_in_network {row['cause']}: {row['frame']}, from {begin}, {count} packets")
-    named = {f.at for f in naks if f.nak == 0}
-    for frame in gone:
-        if frame.has("dropped by") and frame.kind == "request" and frame.at in named and frame.at not in told:
-            result.missed.append(f"lost_in_network: {frame.number}, PSN {frame.at}")
+    named_by_nak = {f.seq for f in naks if f.nak == 0}
+    for frame in lost:
+        if frame.has("dropped by") and frame.kind == "request" and frame.seq in named_by_nak - reported:
+            result.missed.append(f"lost_in_network: {frame.number}, PSN {frame.seq}")
 
     compared = {"ecn_marked", "crc_bad", "nak", "duplicate", "out_of_order", "retransmission", "tcp_retransmission",
               "lost_in_network"}  # fmt: skip
-    for kind in set(of) - compared - NOT_COMPARED:
-        if kind == "psn_gap" and any(f.name.startswith("UC ") for f in gone):
+    for kind in set(found) - compared - NOT_COMPARED:
+        if kind == "psn_gap" and any(f.name.startswith("UC ") for f in lost):
             continue
-        result.unexpected += [f"{kind}: {row['frame']} {row['cause']}" for row in of[kind]]
+        result.unexpected += [f"{kind}: {row['frame']} {row['cause']}" for row in found[kind]]
     return result
 
 

@@ -132,7 +132,7 @@ def sections(text):
 
 
 @needs_full
-def test_installed_packages_work_in_a_fresh_root_and_leave_no_file():
+def test_install_and_purge_in_fresh_root_leave_no_file():
     names = ("rdmawire", "rdmawire-agent", "rdmawire-wireshark", "python3-rdmawire")
     output = sections(fresh_machine(INSTALL, *(deb(name) for name in names)).stdout)
     readme = (ROOT / "README.md").read_text()
@@ -153,7 +153,7 @@ apt-get install -y -qq --no-install-recommends g++ cmake ninja-build pkg-config 
 cd tests/consumer
 cmake -S . -B /tmp/build -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build /tmp/build >/dev/null
-for program in one_room all_rooms shared; do "/tmp/build/$program"; done
+for program in one_component all_components shared; do "/tmp/build/$program"; done
 g++ -std=c++20 consumer.cpp -o /tmp/consumer $(pkg-config --cflags --libs rdmawire)
 /tmp/consumer
 """

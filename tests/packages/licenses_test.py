@@ -87,7 +87,7 @@ def test_table_names_the_library_of_every_included_header(package, headers_of_ob
     objects = [name for name in inputs_of(target_of(package)) if name.endswith(".o")]
     headers = set().union(*(headers_of_objects.get(name, set()) for name in objects))
     assert headers, objects
-    # One header of each folder stands for its package.
+    # One header per directory is enough to find its package.
     folders = {str(Path(path).parent): path for path in headers}
     single = {path for path in headers if str(Path(path).parent) in ("/usr/include", "/usr/include/x86_64-linux-gnu")}
     compiled = set(libraries_of(set(folders.values()) | single)) - SYSTEM

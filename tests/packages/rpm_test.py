@@ -1,4 +1,4 @@
-"""The RPM packages: they need only the C and C++ libraries, and work on a machine that has nothing else."""
+"""Tests that the RPM packages require only the C and C++ libraries, and work on a machine without other packages."""
 
 import re
 
