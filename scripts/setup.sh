@@ -33,8 +33,8 @@ demo_rows=(
 )
 packages_demo=("${demo_rows[@]%% *}")
 
-# Lists of packages: "test" for ./test, "window" for scripts/wireshark-pictures (a Wireshark window without a screen), "bench"
-# for the preset bench, "docs" for scripts/site. "name?": omitted where apt does not know the package.
+# Additional packages: "test" of ./test, "window" of scripts/wireshark-pictures (a Wireshark window without a screen),
+# "bench" of the preset bench, "docs" of scripts/site. "name?": omitted if apt does not know the package.
 # shellcheck disable=SC2034 # read by install_lists
 packages_test=(
   libgtest-dev libgmock-dev
@@ -92,7 +92,7 @@ die() {
 # minutes SECONDS: as m:ss.
 minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
-# free_megabytes DIRECTORY: what an ordinary user can still write there.
+# free_megabytes DIRECTORY: prints the space that is available to an ordinary user.
 free_megabytes() { df -Pk "$1" | awk 'NR == 2 { printf "%d", $4 / 1024 }'; }
 
 # require_space DIRECTORY MEGABYTES PURPOSE: ends the script if the file system has less.
@@ -135,7 +135,7 @@ known_packages() {
     awk '/^[^ ]/ { sub(/:$/, ""); name = $0 } /^  Candidate:/ && $2 != "(none)" { print name }'
 }
 
-# install_packages NAME...: installs what is missing. When nothing is, neither apt nor the network is used.
+# install_packages NAME...: installs the missing packages. Uses apt and the network only if a package is missing.
 install_packages() {
   [[ ${RDMAWIRE_INSTALL:-yes} != no ]] || return 0
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
@@ -170,7 +170,7 @@ install_packages() {
   mapfile -t known < <(known_packages "${required[@]}" "${optional[@]}")
   mapfile -t unknown < <(printf '%s\n' "${required[@]}" | grep -vxF -f <(printf '%s\n' "${known[@]}"))
   if [[ ${unknown[0]:-} ]]; then
-    # Without the lists of its mirror, apt knows nothing.
+    # Without the package lists of its mirror, apt knows no packages.
     ! grep -qE "$apt_network_errors" build/apt.log || die_of_apt
     die "the packages ${unknown[*]} do not exist for $(system_name): use $supported_systems, or install their" \
       "equivalents and run RDMAWIRE_INSTALL=no $this_command"
@@ -336,7 +336,7 @@ build_preset() {
   return "$status"
 }
 
-# build_errors LOG: what the failed steps printed, at most 60 lines.
+# build_errors LOG: prints the output of the failed steps, at most 60 lines.
 build_errors() {
   if grep -q '^FAILED: ' "$1"; then
     awk '/^@ / { shown = 0 } /^FAILED: / { shown = 1 } shown' "$1" | cut -c1-240 | head -n 60
