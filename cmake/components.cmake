@@ -1,27 +1,27 @@
-# A component is one static library, with its tests, benchmarks and fuzz targets beside its sources.
+# A component is one static library, with its tests, benchmarks and fuzz targets in the same directory.
 #
 #   rdmawire_component(NAME
 #     COLD                      compile it quickly: no user waits for its code, unlike for decoding or analysis
 #     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
-#     USES target...            components above it and packages, public
+#     USES target...            packages and components above this one, public
 #     TESTS file_test.cpp...    one GoogleTest program for the component: NAME_test
-#     TEST_USES target...       what only the tests link
+#     TEST_USES target...       additional libraries of the tests
 #     BENCHMARKS file_bench.cpp...  one Google Benchmark program: NAME_bench
-#     BENCHMARK_USES target...  what only the benchmarks link (peers to compare with)
-#     FUZZERS file_fuzz.cpp...) one libFuzzer program a file
+#     BENCHMARK_USES target...  additional libraries of the benchmarks (for comparison)
+#     FUZZERS file_fuzz.cpp...) one libFuzzer program per file
 #
-# scripts/check-layering holds the arrows between components by their #include lines.
+# scripts/check-layering checks the #include lines between components.
 
 add_library(rdmawire_flags INTERFACE)
 target_compile_options(rdmawire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-  # Tables are computed while compiling; with the standard library's assertions that takes clang more than a million
-  # steps, its limit.
+  # Tables are computed at compile time. With the standard library's assertions, this exceeds clang's default limit of a
+  # million steps.
   $<$<CXX_COMPILER_ID:Clang>:-fconstexpr-steps=16777216>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # gcc 12 sees overlaps in std::string that are not there (gcc bug 105329).
+  # gcc 12 reports false overlaps in std::string (gcc bug 105329).
   target_compile_options(rdmawire_flags INTERFACE -Wno-restrict)
-  # Nor do its warnings that follow values survive the inlining of -O3: std::optional, std::sort of a short array. The
-  # other presets and the sanitizers look for what they mean.
+  # After the inlining of -O3, gcc's data flow warnings report false positives for std::optional and for std::sort of a
+  # short array. The other presets and the sanitizers detect such errors.
   target_compile_options(rdmawire_flags INTERFACE
     $<$<CONFIG:Release>:-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow>)
 endif()
@@ -50,12 +50,12 @@ if(RDMAWIRE_COVERAGE)
   target_link_options(rdmawire_flags INTERFACE --coverage)
 endif()
 
-# Where tests find the working copy: a header for those that ask, and no definition for all, so that the others' objects
-# are shared between working copies.
+# The working copy's path is in a header instead of a definition for all sources, so that other objects are shared between
+# working copies.
 set(RDMAWIRE_TEST_INCLUDE ${CMAKE_BINARY_DIR}/generated)
 file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 "#pragma once
-/// The root of the working copy, without a slash at its end.
+/// The root of the working copy, without a trailing slash.
 #define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
 " @ONLY)
 
@@ -152,8 +152,8 @@ function(rdmawire_runnable target variable)
   set(${variable} ${path} PARENT_SCOPE)
 endfunction()
 
-# Called once, after the last component: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
-# each one's program and component.
+# Called once, after the last component. The target `fuzzers` builds every fuzz target. fuzzers.txt lists their programs
+# and components for scripts/fuzz.
 function(rdmawire_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY RDMAWIRE_FUZZERS)
   get_property(list GLOBAL PROPERTY RDMAWIRE_FUZZERS_LIST)

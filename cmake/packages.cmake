@@ -1,5 +1,5 @@
 # Packages by CPack: `cpack -G DEB` and `cpack -G RPM` in a build directory of the preset `package`.
-# scripts/package does all of it, reproducibly.
+# scripts/package builds all packages reproducibly.
 #
 # packaging/finish.py completes each package's files before CPack packs them: copyright, changelog, licenses of everything
 # that is linked or shipped, compressed man pages, times.

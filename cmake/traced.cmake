@@ -1,34 +1,34 @@
-# A second copy of some code, compiled to report the basic blocks that it runs through, in the same library as the first:
+# A second copy of sources, compiled to report executed basic blocks, in the same library as the original:
 #
 #   rdmawire_traced_copy(NAME
-#     TRACED file...     sources that report each basic block to __sanitizer_cov_trace_pc
-#     BESIDE file...     sources that use them and do not report; one of them defines that function
-#     WITH target...     libraries of which the copy has its own, so that addresses of their tables are its own
-#     USES target...     what all of these include
-#     ENTRY symbol       the C name that is left of the copy to those who link it
-#     HEADER name        a header that is made for them: `traced_build`, a number of this copy's code
-#     OUTPUT variable)   gets the header and the one object file with all of that, or nothing: there is no copy
+#     TRACED file...       sources that report each basic block to __sanitizer_cov_trace_pc
+#     UNTRACED file...     sources that use them and do not report; one of them defines that function
+#     LIBRARIES target...  libraries that are duplicated into the copy, so that it has its own tables
+#     USES target...       libraries whose headers all of these include
+#     ENTRY symbol         the only global C symbol of the copy
+#     HEADER name          a generated header with `traced_build`, a hash of the copy's code
+#     OUTPUT variable)     set to the header and the object file, or to an empty list if there is no copy
 #
-# Everything in the object but ENTRY is local to it, inline functions too: nothing outside runs code that reports, and the
-# copy runs none that does not. Sanitizers, gcov and libFuzzer instrument by themselves; there the copy is left out.
+# All symbols of the object except ENTRY are local, including inline functions. Therefore only the copy reports basic
+# blocks. With sanitizers, gcov or libFuzzer, which instrument too, there is no copy.
 function(rdmawire_traced_copy name)
-  cmake_parse_arguments(COPY "" "ENTRY;HEADER;OUTPUT" "TRACED;BESIDE;WITH;USES" ${ARGN})
+  cmake_parse_arguments(COPY "" "ENTRY;HEADER;OUTPUT" "TRACED;UNTRACED;LIBRARIES;USES" ${ARGN})
   set(${COPY_OUTPUT} "" PARENT_SCOPE)
   if(RDMAWIRE_SANITIZE OR RDMAWIRE_COVERAGE OR RDMAWIRE_FUZZ)
     return()
   endif()
-  # A cross compiler has a linker of its own.
+  # A cross compiler has its own linker.
   find_program(RDMAWIRE_LD NAMES ${CMAKE_LIBRARY_ARCHITECTURE}-ld.bfd ld.bfd)
   if(NOT RDMAWIRE_LD OR NOT CMAKE_OBJCOPY)
-    message(STATUS "no ld.bfd or no objcopy: the fuzzer has no coverage of the reference device's code")
+    message(STATUS "ld.bfd or objcopy is missing: the fuzzer cannot measure code coverage of the reference device")
     return()
   endif()
-  foreach(part TRACED BESIDE)
+  foreach(part TRACED UNTRACED)
     string(TOLOWER ${part} lower)
     add_library(${name}_${lower} OBJECT ${COPY_${part}})
     target_link_libraries(${name}_${lower} PRIVATE ${COPY_USES} rdmawire_flags)
     target_compile_definitions(${name}_${lower} PRIVATE RDMAWIRE_TRACED_COPY)
-    # What a loop over two arrays does depends on where they lie once it is vectorized; and a function stays in one piece.
+    # Vectorized loops depend on the alignment of arrays, and split functions have additional basic blocks.
     target_compile_options(${name}_${lower} PRIVATE -fno-lto -fno-tree-vectorize
                            $<$<CXX_COMPILER_ID:GNU>:-fno-reorder-blocks-and-partition>)
   endforeach()
@@ -41,8 +41,8 @@ function(rdmawire_traced_copy name)
   add_custom_command(OUTPUT ${object} ${header}
     COMMAND ${CMAKE_COMMAND} -D LD=${RDMAWIRE_LD} -D NM=${CMAKE_NM} -D OBJCOPY=${CMAKE_OBJCOPY} -D ENTRY=${COPY_ENTRY}
             -D OBJECT=${object} -D HEADER=${header} -P ${PROJECT_SOURCE_DIR}/cmake/traced_object.cmake --
-            $<TARGET_OBJECTS:${name}_traced> $<TARGET_OBJECTS:${name}_beside> ${archives}
-    DEPENDS $<TARGET_OBJECTS:${name}_traced> $<TARGET_OBJECTS:${name}_beside> ${COPY_WITH}
+            $<TARGET_OBJECTS:${name}_traced> $<TARGET_OBJECTS:${name}_untraced> ${archives}
+    DEPENDS $<TARGET_OBJECTS:${name}_traced> $<TARGET_OBJECTS:${name}_untraced> ${COPY_LIBRARIES}
             ${PROJECT_SOURCE_DIR}/cmake/traced_object.cmake
     COMMAND_EXPAND_LISTS VERBATIM)
   rdmawire_generated(${name}_object ${object} ${header})

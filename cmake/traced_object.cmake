@@ -1,26 +1,26 @@
 # cmake -D LD=… -D NM=… -D OBJCOPY=… -D ENTRY=symbol -D OBJECT=file.o -D HEADER=file.hpp -P traced_object.cmake FILE…
 #
-# FILEs as one object in which everything but ENTRY is local, and a header with a number of what it holds. Of archives
-# among the FILEs what is needed is taken.
+# Links FILEs to one object in which all symbols except ENTRY are local, and writes a header with a hash of the object.
+# Only the required members of archives are linked.
 set(files "")
-set(behind FALSE)
+set(after_separator FALSE)
 math(EXPR last "${CMAKE_ARGC} - 1")
 foreach(i RANGE ${last})
-  if(behind)
+  if(after_separator)
     list(APPEND files "${CMAKE_ARGV${i}}")
   elseif(CMAKE_ARGV${i} STREQUAL "--")
-    set(behind TRUE)
+    set(after_separator TRUE)
   endif()
 endforeach()
 function(run)
-  execute_process(COMMAND ${ARGV} OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
-  set(said "${said}" PARENT_SCOPE)
+  execute_process(COMMAND ${ARGV} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+  set(output "${output}" PARENT_SCOPE)
 endfunction()
 
 run(${LD} -r --force-group-allocation -o ${OBJECT} ${files})
-# objcopy makes no symbol local that gcc marked unique in the program (u): weak ones (V) it does.
+# objcopy keeps gcc's unique symbols (u) global, but makes weak symbols (V) local.
 run(${NM} ${OBJECT})
-string(REGEX MATCHALL " u [^\n]+" unique "${said}")
+string(REGEX MATCHALL " u [^\n]+" unique "${output}")
 list(TRANSFORM unique REPLACE "^ u " "")
 list(JOIN unique "\n" unique)
 file(WRITE ${OBJECT}.unique "${unique}\n")
@@ -32,6 +32,6 @@ file(SHA256 ${OBJECT} hash)
 string(SUBSTRING ${hash} 0 16 number)
 file(WRITE ${HEADER} "#pragma once
 #include <cstdint>
-/// Of this build's copy that reports its edges: where it is another one, they are others.
+/// Hash of the traced copy. Edges are comparable only between builds with the same hash.
 inline constexpr std::uint64_t traced_build = 0x${number};
 ")
